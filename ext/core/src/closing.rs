@@ -1,0 +1,57 @@
+//! Ending a client. librdkafka's own end blocks, so it runs on a native thread of its own, once; whoever closes waits for
+//! it as for anything else and may be interrupted without harm.
+
+use crate::wait::{Outcome, Parker, Waiters, Wake};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+#[derive(Default)]
+pub struct Closing {
+    started: AtomicBool,
+    done: AtomicBool,
+    /// Messages that were given up.
+    lost: AtomicUsize,
+    waiters: Waiters,
+}
+
+impl Closing {
+    pub fn started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    pub fn done(&self) -> bool {
+        self.done.load(Ordering::SeqCst)
+    }
+
+    pub fn lost(&self) -> usize {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Runs `work` on a thread of its own the first time it is called; `work` returns how many messages were lost.
+    pub fn start(self: &Arc<Self>, work: impl FnOnce() -> usize + Send + 'static) {
+        if self.started.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let closing = Arc::clone(self);
+        let run = move || {
+            let lost = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(0);
+            closing.lost.store(lost, Ordering::Release);
+            closing.done.store(true, Ordering::SeqCst);
+            closing.waiters.wake_all();
+        };
+        std::thread::Builder::new().name("pelton.close".into()).spawn(run).expect("a thread to close a client");
+    }
+
+    pub fn wait(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
+        self.waiters.wait(parker, deadline, || self.done())
+    }
+
+    pub fn add_waiter(&self, waiter: Arc<dyn Wake>) {
+        self.waiters.add(waiter);
+    }
+
+    pub fn remove_waiter(&self, waiter: &Arc<dyn Wake>) {
+        self.waiters.remove(waiter);
+    }
+}

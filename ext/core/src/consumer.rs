@@ -1,0 +1,502 @@
+//! A consumer: one librdkafka client whose partitions are read one by one on the event thread, into batches in native
+//! memory. What happens comes to the owner through one mailbox.
+
+use crate::chunk::Format;
+use crate::closing::Closing;
+use crate::config;
+use crate::error::{Error, KafkaError, check};
+use crate::events;
+use crate::lock;
+use crate::mailbox::Mailbox;
+use crate::partition::{Batch, Limits, Partition, Taken};
+use crate::poller::{Poller, Source};
+use crate::rd::{Client, ClientKind, Conf, Event, Fetched, PartitionList, Queue, Token, generation};
+use crate::wait::{self, Parker, Waiters};
+use rdkafka_sys as sys;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const MAIN_QUEUE: u32 = 0;
+const GROUP_QUEUE: u32 = 1;
+const FIRST_PARTITION: u32 = 2;
+const ASSIGN_PARTITIONS: i32 = -175;
+const REVOKE_PARTITIONS: i32 = -174;
+const PARTITION_EOF: i32 = -191;
+const NO_OFFSET: i32 = -168;
+
+pub type TopicPartition = (Arc<str>, i32);
+
+/// What a consumer tells its owner.
+pub enum Happening {
+    Batch(Batch),
+    Assigned(Vec<TopicPartition>),
+    /// To be answered with `revoked(token)` when the owner has let go; until then the partitions stay assigned, unread.
+    Revoked {
+        token: u64,
+        partitions: Vec<TopicPartition>,
+        lost: bool,
+    },
+    /// The offset is the one that the next message will have.
+    EndOfPartition {
+        topic: Arc<str>,
+        partition: i32,
+        offset: i64,
+    },
+    Error {
+        error: KafkaError,
+        partition: Option<TopicPartition>,
+    },
+    Closed,
+}
+
+#[derive(Default)]
+pub struct Options {
+    pub limits: Limits,
+    /// Topics whose payloads are decoded ahead.
+    pub formats: HashMap<String, Format>,
+}
+
+struct Live {
+    client: Arc<Client>,
+    main: Arc<Queue>,
+    group: Option<Arc<Queue>>,
+    partitions: HashMap<u32, Arc<Partition>>,
+    last_index: u32,
+    /// Revocations not yet answered: token → what to give back.
+    revoking: HashMap<u64, PartitionList>,
+}
+
+pub struct Consumer {
+    name: String,
+    poller: Arc<Poller>,
+    id: u32,
+    options: Options,
+    mailbox: Mailbox<Happening>,
+    /// Emptied when closed. Never held while librdkafka is called for long.
+    live: Mutex<Option<Live>>,
+    last_token: AtomicU64,
+    /// Woken when something of a closing has moved on.
+    progress: Waiters,
+    closing: Arc<Closing>,
+    made_in: u64,
+}
+
+impl Consumer {
+    /// Starts a consumer; `settings` are librdkafka's, which must not switch on its own storing of offsets: a message
+    /// is marked by its owner, when it is done with.
+    pub fn new<'a>(
+        name: &str,
+        settings: impl IntoIterator<Item = (&'a str, &'a str)>,
+        options: Options,
+        poller: &Arc<Poller>,
+    ) -> Result<Arc<Self>, Error> {
+        let mut conf = config::build(settings)?;
+        prepare(&mut conf)?;
+        let client = Client::new(ClientKind::Consumer, conf).map_err(|reason| Error::from((-199, reason)))?;
+        let main = Arc::new(Queue::main(&client));
+        client.logs_to(&main);
+        let group = Queue::consumer(&client).map(Arc::new);
+        Ok(poller.register(|id| {
+            main.signal(poller.wakeup(), Token { client: id, queue: MAIN_QUEUE });
+            if let Some(group) = &group {
+                group.signal(poller.wakeup(), Token { client: id, queue: GROUP_QUEUE });
+            }
+            let partitions = HashMap::new();
+            let live = Live { client, main, group, partitions, last_index: FIRST_PARTITION, revoking: HashMap::new() };
+            Arc::new(Self {
+                name: name.into(),
+                poller: Arc::clone(poller),
+                id,
+                options,
+                mailbox: Mailbox::default(),
+                live: Mutex::new(Some(live)),
+                last_token: AtomicU64::new(0),
+                progress: Waiters::default(),
+                closing: Arc::default(),
+                made_in: generation(),
+            })
+        }))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether this is a forked child's view of its parent's consumer.
+    pub fn is_foreign(&self) -> bool {
+        self.made_in != generation()
+    }
+
+    fn client(&self) -> Result<Arc<Client>, Error> {
+        if self.is_foreign() {
+            return Err(Error::Forked);
+        }
+        if self.closing.started() {
+            return Err(Error::Closed);
+        }
+        lock(&self.live).as_ref().map(|live| Arc::clone(&live.client)).ok_or(Error::Closed)
+    }
+
+    /// Joins the group for these topics (`^…` is a pattern), instead of those before.
+    pub fn subscribe<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
+        let client = self.client()?;
+        let mut list = PartitionList::new();
+        for topic in topics {
+            list.add(topic, -1).ok_or_else(|| bad_topic(topic))?;
+        }
+        check(client.subscribe(&list))
+    }
+
+    /// Reads these partitions without a group's assignment; offset −1001 is "as committed, else auto.offset.reset", −2
+    /// the beginning, −1 the end.
+    pub fn assign(&self, partitions: &[(&str, i32, i64)]) -> Result<(), Error> {
+        let client = self.client()?;
+        let list = offsets(partitions.iter().map(|(topic, partition, offset)| (*topic, *partition, *offset, -1)))?;
+        self.shut_partitions(None);
+        self.open_partitions(&client, &list);
+        check(client.assign(Some(&list)))
+    }
+
+    /// What happened, for the owner to take; waits are the mailbox's.
+    pub fn mailbox(&self) -> &Mailbox<Happening> {
+        &self.mailbox
+    }
+
+    /// Carries a revocation out. Unknown tokens (carried out already) are ignored.
+    pub fn revoked(&self, token: u64) -> Result<(), Error> {
+        let taken =
+            lock(&self.live).as_mut().and_then(|live| Some((live.revoking.remove(&token)?, Arc::clone(&live.client))));
+        let Some((list, client)) = taken else { return Ok(()) };
+        self.let_go(&client, &list)
+    }
+
+    fn let_go(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {
+        if client.rebalance_protocol() == "COOPERATIVE" {
+            return client.incremental_unassign(list).map_err(Error::from);
+        }
+        check(client.assign(None))
+    }
+
+    /// Stores `offset` (the next to be read) for the next commit. False when the partition is not ours any more.
+    pub fn mark(&self, topic: &str, partition: i32, offset: i64, leader_epoch: i32) -> Result<bool, Error> {
+        let client = match self.client() {
+            // What was processed before a close may be marked until the assignment is given back.
+            Err(Error::Closed) => {
+                lock(&self.live).as_ref().map(|live| Arc::clone(&live.client)).ok_or(Error::Closed)?
+            }
+            other => other?,
+        };
+        if client.assignment_lost() {
+            return Ok(false);
+        }
+        let list = offsets([(topic, partition, offset, leader_epoch)])?;
+        // _STATE (−172): not assigned; _UNKNOWN_PARTITION (−190): never was.
+        match client.store_offsets(&list) {
+            0 => Ok(list.entries().first().is_some_and(|entry| entry.error == 0)),
+            -172 | -190 => Ok(false),
+            code => Err(Error::code(code)),
+        }
+    }
+
+    /// Commits what is marked and waits for the answer (a round trip; librdkafka's own time limits). Nothing marked is
+    /// no error.
+    pub fn commit(&self) -> Result<(), Error> {
+        match self.client()?.commit(None, false) {
+            NO_OFFSET => Ok(()),
+            code => check(code),
+        }
+    }
+
+    /// Commits what is marked, in the background.
+    pub fn commit_soon(&self) -> Result<(), Error> {
+        match self.client()?.commit(None, true) {
+            NO_OFFSET => Ok(()),
+            code => check(code),
+        }
+    }
+
+    /// The committed offset of each partition, −1001 where there is none. Blocks up to `timeout`.
+    pub fn committed(&self, partitions: &[(&str, i32)], timeout: Duration) -> Result<Vec<i64>, Error> {
+        let client = self.client()?;
+        let list = plain(partitions)?;
+        check(client.committed(&list, millis(timeout)))?;
+        Ok(list.entries().iter().map(|entry| entry.offset).collect())
+    }
+
+    pub fn pause(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
+        check(self.client()?.pause(&plain(partitions)?))
+    }
+
+    pub fn resume(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
+        check(self.client()?.resume(&plain(partitions)?))
+    }
+
+    /// Moves the position of an assigned partition. Blocks up to `timeout`. Batches that are out already stay out.
+    pub fn seek(&self, topic: &str, partition: i32, offset: i64, timeout: Duration) -> Result<(), Error> {
+        let list = offsets([(topic, partition, offset, -1)])?;
+        self.client()?.seek(&list, millis(timeout))?;
+        list.entries().iter().try_for_each(|entry| check(entry.error))
+    }
+
+    pub fn assignment(&self) -> Result<Vec<TopicPartition>, Error> {
+        Ok(self.client()?.assignment().map(|list| names(&list)).unwrap_or_default())
+    }
+
+    pub fn closing(&self) -> &Arc<Closing> {
+        &self.closing
+    }
+
+    /// Starts closing: nothing more is read, the marked offsets are committed, the group is left. Idempotent; wait
+    /// with `closing()`.
+    pub fn close(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
+        if self.is_foreign() {
+            return Err(Error::Forked);
+        }
+        let consumer = Arc::clone(self);
+        self.closing.start(move || consumer.end(timeout));
+        Ok(())
+    }
+
+    /// On the closing thread.
+    fn end(&self, timeout: Duration) -> usize {
+        let taken = lock(&self.live).as_ref().map(|live| (Arc::clone(&live.client), live.group.clone()));
+        let Some((client, group)) = taken else { return 0 };
+        for partition in lock(&self.live).iter().flat_map(|live| live.partitions.values()) {
+            partition.close();
+        }
+        if let Some(group) = group {
+            self.leave(&client, &group, timeout);
+        }
+        self.poller.unregister(self.id);
+        let live = lock(&self.live).take();
+        if let Some(live) = &live {
+            live.main.unsignal();
+            if let Some(group) = &live.group {
+                group.unsignal();
+            }
+        }
+        drop(live);
+        drop(client);
+        self.mailbox.push(Happening::Closed);
+        0
+    }
+
+    /// Gives the assignment back, which commits what is marked, and leaves the group.
+    fn leave(&self, client: &Arc<Client>, group: &Arc<Queue>, timeout: Duration) {
+        if client.close_consumer(group).is_err() {
+            return;
+        }
+        // Revocations that wait for an answer would wait for ever.
+        let tokens: Vec<u64> = lock(&self.live).iter().flat_map(|live| live.revoking.keys().copied()).collect();
+        for token in tokens {
+            let _ = self.revoked(token);
+        }
+        self.poller.wake(Token { client: self.id, queue: GROUP_QUEUE });
+        // The event thread answers what comes meanwhile and looks here after each event.
+        self.progress.wait(&Parker::new(), wait::deadline(Some(timeout)), || client.consumer_closed());
+    }
+
+    // ---- on the event thread
+
+    fn rebalance(&self, client: &Arc<Client>, event: &Event) {
+        let list = event.partitions().unwrap_or_else(PartitionList::new);
+        match event.error() {
+            ASSIGN_PARTITIONS if !self.closing.started() => {
+                let opened = self.open_partitions(client, &list);
+                let result = if client.rebalance_protocol() == "COOPERATIVE" {
+                    client.incremental_assign(&list).map_err(Error::from)
+                } else {
+                    check(client.assign(Some(&list)))
+                };
+                self.mailbox.push(Happening::Assigned(opened));
+                self.report(result, None);
+            }
+            REVOKE_PARTITIONS if !self.closing.started() => {
+                let partitions = names(&list);
+                self.shut_partitions(Some(&partitions));
+                let lost = client.assignment_lost();
+                let token = self.last_token.fetch_add(1, Ordering::Relaxed) + 1;
+                if let Some(live) = lock(&self.live).as_mut() {
+                    live.revoking.insert(token, list);
+                }
+                self.mailbox.push(Happening::Revoked { token, partitions, lost });
+            }
+            _ => {
+                // Closing, or an error of the rebalance: answered as librdkafka asks for, by giving everything up.
+                let result =
+                    if self.closing.started() { self.let_go(client, &list) } else { check(client.assign(None)) };
+                self.report(result, None);
+            }
+        }
+    }
+
+    fn report(&self, result: Result<(), Error>, partition: Option<TopicPartition>) {
+        if let Err(Error::Kafka(error)) = result {
+            self.mailbox.push(Happening::Error { error, partition });
+        }
+    }
+
+    /// Cuts the queues of these partitions off, before they are assigned.
+    fn open_partitions(&self, client: &Arc<Client>, list: &PartitionList) -> Vec<TopicPartition> {
+        let mut opened = Vec::new();
+        let mut guard = lock(&self.live);
+        let Some(live) = guard.as_mut() else { return opened };
+        for entry in list.entries() {
+            let topic: Arc<str> = entry.topic.as_str().into();
+            let format = self.options.formats.get(&entry.topic).copied().unwrap_or(Format::Bytes);
+            let index = live.last_index;
+            live.last_index += 1;
+            let (limits, token) = (self.options.limits, Token { client: self.id, queue: index });
+            let name = Arc::clone(&topic);
+            let made = Partition::new(client, name, entry.partition, format, limits, &self.poller, token);
+            if let Some(partition) = made {
+                live.partitions.insert(index, partition);
+                opened.push((topic, entry.partition));
+            }
+        }
+        opened
+    }
+
+    /// Stops reading these partitions (all: `None`) and drops what of them nobody took.
+    fn shut_partitions(&self, which: Option<&[TopicPartition]>) {
+        let concerned = |topic: &Arc<str>, number: i32| {
+            which.is_none_or(|list| list.iter().any(|(name, partition)| name == topic && *partition == number))
+        };
+        if let Some(live) = lock(&self.live).as_mut() {
+            live.partitions.retain(|_, partition| {
+                let goes = concerned(&partition.topic, partition.number);
+                if goes {
+                    partition.close();
+                }
+                !goes
+            });
+        }
+        self.mailbox.retain(|happening| match happening {
+            Happening::Batch(batch) => !concerned(&batch.topic, batch.partition),
+            _ => true,
+        });
+    }
+
+    /// Serves the main or the group queue; true when it is empty.
+    fn serve_events(&self, client: &Arc<Client>, queue: &Queue, deadline: Instant) -> bool {
+        while let Some(event) = queue.poll() {
+            match event.kind() {
+                sys::RD_KAFKA_EVENT_REBALANCE => self.rebalance(client, &event),
+                sys::RD_KAFKA_EVENT_ERROR => {
+                    let partition = event.partition().map(|(topic, number)| (topic.into(), number));
+                    let error = KafkaError::with_reason(event.error(), event.error_text());
+                    self.mailbox.push(Happening::Error { error, partition });
+                    events::emit_common(&self.name, client, &event);
+                }
+                sys::RD_KAFKA_EVENT_OFFSET_COMMIT if !matches!(event.error(), 0 | NO_OFFSET) => {
+                    let error = KafkaError::with_reason(event.error(), event.error_text());
+                    self.mailbox.push(Happening::Error { error, partition: None });
+                }
+                _ => {
+                    events::emit_common(&self.name, client, &event);
+                }
+            }
+            self.progress.wake_all();
+            if Instant::now() >= deadline {
+                return false;
+            }
+        }
+        self.progress.wake_all();
+        true
+    }
+
+    /// Takes batches of a partition until it has no more or its credit is spent; true then.
+    fn serve_partition(&self, partition: &Partition, fetched: &mut Fetched, deadline: Instant) -> bool {
+        loop {
+            match partition.take(fetched) {
+                Taken::Nothing => return true,
+                Taken::Batch(batch) => self.mailbox.push(Happening::Batch(batch)),
+                Taken::Notice(PARTITION_EOF, _, offset) => {
+                    let (topic, partition) = (Arc::clone(&partition.topic), partition.number);
+                    self.mailbox.push(Happening::EndOfPartition { topic, partition, offset });
+                }
+                Taken::Notice(code, reason, _) => {
+                    let partition = Some((Arc::clone(&partition.topic), partition.number));
+                    let error = KafkaError::with_reason(code, reason);
+                    self.mailbox.push(Happening::Error { error, partition });
+                }
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+        }
+    }
+}
+
+impl Source for Consumer {
+    fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
+        let mut fetched = Fetched::new();
+        queues.retain(|index| {
+            let (client, queue, partition) = {
+                let guard = lock(&self.live);
+                let Some(live) = guard.as_ref() else { return false };
+                let queue = match *index {
+                    MAIN_QUEUE => Some(Arc::clone(&live.main)),
+                    GROUP_QUEUE => live.group.clone(),
+                    _ => None,
+                };
+                (Arc::clone(&live.client), queue, live.partitions.get(index).cloned())
+            };
+            let empty = match (queue, partition) {
+                (Some(queue), _) => self.serve_events(&client, &queue, deadline),
+                (None, Some(partition)) => self.serve_partition(&partition, &mut fetched, deadline),
+                (None, None) => true,
+            };
+            !empty
+        });
+    }
+
+    fn all_queues(&self, queues: &mut Vec<u32>) {
+        queues.extend([MAIN_QUEUE, GROUP_QUEUE]);
+        queues.extend(lock(&self.live).iter().flat_map(|live| live.partitions.keys().copied()));
+    }
+}
+
+/// What the design needs of librdkafka, whatever the user's options.
+fn prepare(conf: &mut Conf) -> Result<(), Error> {
+    conf.set("enable.auto.offset.store", "false").map_err(|reason| Error::from((-186, reason)))?;
+    conf.set("log.queue", "true").map_err(|reason| Error::from((-186, reason)))?;
+    conf.set_events(
+        sys::RD_KAFKA_EVENT_REBALANCE
+            | sys::RD_KAFKA_EVENT_OFFSET_COMMIT
+            | sys::RD_KAFKA_EVENT_ERROR
+            | sys::RD_KAFKA_EVENT_STATS
+            | sys::RD_KAFKA_EVENT_LOG,
+    );
+    Ok(())
+}
+
+fn bad_topic(topic: &str) -> Error {
+    Error::Invalid { what: "topic", value: format!("{topic:?}"), allowed: "a name without NUL bytes" }
+}
+
+fn names(list: &PartitionList) -> Vec<TopicPartition> {
+    list.entries().into_iter().map(|entry| (entry.topic.into(), entry.partition)).collect()
+}
+
+fn plain(partitions: &[(&str, i32)]) -> Result<PartitionList, Error> {
+    let mut list = PartitionList::new();
+    for (topic, partition) in partitions {
+        list.add(topic, *partition).ok_or_else(|| bad_topic(topic))?;
+    }
+    Ok(list)
+}
+
+fn offsets<'a>(rows: impl IntoIterator<Item = (&'a str, i32, i64, i32)>) -> Result<PartitionList, Error> {
+    let mut list = PartitionList::new();
+    for (topic, partition, offset, leader_epoch) in rows {
+        list.add_offset(topic, partition, offset, leader_epoch).ok_or_else(|| bad_topic(topic))?;
+    }
+    Ok(list)
+}
+
+fn millis(timeout: Duration) -> i32 {
+    timeout.as_millis().min(i32::MAX as u128) as i32
+}

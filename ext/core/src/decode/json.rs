@@ -1,0 +1,257 @@
+//! The JSON parser: one pass, no recursion. Values of open containers wait on a stack; when a container closes its
+//! children move to the tape and one word for all of them takes their place.
+
+use super::number::{Number, number};
+use super::simd::{Kernel, Simd, Source};
+use super::string::string;
+use super::word;
+
+/// Deepest nesting that every Ruby accepts.
+const MAX_DEPTH: usize = 100;
+
+/// What Ruby's parser skips between values.
+#[inline(always)]
+pub(super) const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Most words that can wait on the stack while a document of `length` bytes is parsed: a value has a byte at least, and
+/// one that separates it from the next.
+pub(super) const fn stack_size(length: usize) -> usize {
+    length / 2 + 2
+}
+
+/// One document to parse, and where its parts go.
+pub(super) struct Document<'a> {
+    /// The document and its padding.
+    pub(super) source: Source<'a>,
+    /// Bytes of `source` that are the document.
+    pub(super) length: usize,
+    /// Where `source` begins in the chunk.
+    pub(super) base: usize,
+    /// `stack_size` words or more, contents do not matter.
+    pub(super) stack: &'a mut [u64],
+    pub(super) tape: &'a mut Vec<u64>,
+    pub(super) text: &'a mut Vec<u8>,
+}
+
+impl Kernel for Document<'_> {
+    /// The word of the document's value.
+    type Output = Option<u64>;
+
+    /// The padding may look like a continuation of a document that is cut off: whoever reads into it ends behind
+    /// `length` and is refused then.
+    #[inline(always)]
+    fn run<S: Simd>(&mut self, simd: S) -> Option<u64> {
+        // Copies, so that the compiler knows that nobody else changes them.
+        let mut walk = Walk { simd, source: self.source, base: self.base, depth: 0, top: 0, wide: 0 };
+        let at = walk.skip_blanks(0)?;
+        let (word, end) = match walk.value(self.tape, self.text, at)? {
+            (Value::Whole(word), at) => (word, at),
+            (opened, at) => walk.container(self, matches!(opened, Value::Object), at)?,
+        };
+        let bytes = self.source.bytes();
+        let rest = bytes.get(end..self.length)?;
+        // Bytes above 0x7f only get this far inside strings, and quotes never cut a character: so the strings are
+        // valid when the document is.
+        let valid = walk.wide == 0 || simdutf8::basic::from_utf8(bytes.get(..self.length)?).is_ok();
+        (valid && rest.iter().all(|byte| is_blank(*byte))).then_some(word)
+    }
+}
+
+/// What begins where a value must be.
+enum Value {
+    /// A whole value: its word.
+    Whole(u64),
+    /// A container with something in it; its first key or element is next.
+    Object,
+    Array,
+}
+
+/// State of a parse.
+struct Walk<'a, S> {
+    simd: S,
+    source: Source<'a>,
+    base: usize,
+    /// Open containers.
+    depth: usize,
+    /// Words on the stack.
+    top: usize,
+    /// Not 0 when a string has bytes above 0x7f.
+    wide: u32,
+}
+
+impl<S: Simd> Walk<'_, S> {
+    /// The word of the container whose first key or element is at `at`, and what is behind it.
+    #[inline(always)]
+    fn container(&mut self, document: &mut Document, mut in_object: bool, mut at: usize) -> Option<(u64, usize)> {
+        let Document { stack, tape, text, .. } = document;
+        // By the depth inside: first child of the container around (its index on the stack) * 2 + is it an object?
+        let mut frames = [0usize; MAX_DEPTH];
+        let mut first = 0;
+        self.depth = 1;
+        'inner: loop {
+            // `at` is on a key of an object, on an element of an array. A loop for each: they branch differently.
+            let opened = if in_object {
+                loop {
+                    let (key, behind) = self.key(text, at)?;
+                    self.push(stack, key)?;
+                    let (value, behind) = self.value(tape, text, behind)?;
+                    let Value::Whole(word) = value else { break Some((value, behind)) };
+                    self.push(stack, word)?;
+                    let behind = self.skip_blanks(behind)?;
+                    at = behind + 1;
+                    match self.source.byte(behind)? {
+                        b',' => at = self.skip_blanks(at)?,
+                        b'}' => break None,
+                        _ => return None,
+                    }
+                }
+            } else {
+                loop {
+                    let (value, behind) = self.value(tape, text, at)?;
+                    let Value::Whole(word) = value else { break Some((value, behind)) };
+                    self.push(stack, word)?;
+                    let behind = self.skip_blanks(behind)?;
+                    at = behind + 1;
+                    match self.source.byte(behind)? {
+                        b',' => at = self.skip_blanks(at)?,
+                        b']' => break None,
+                        _ => return None,
+                    }
+                }
+            };
+            if let Some((value, behind)) = opened {
+                *frames.get_mut(self.depth)? = first << 1 | in_object as usize;
+                self.depth += 1;
+                first = self.top;
+                in_object = matches!(value, Value::Object);
+                at = behind;
+                continue;
+            }
+            // `at` is behind the end of the innermost, and maybe of some around it.
+            loop {
+                // Its children move to the tape.
+                let children = stack.get(first..self.top)?;
+                let start = tape.len();
+                tape.extend_from_slice(children);
+                self.top = first;
+                let word = if in_object {
+                    word::sized(word::OBJECT, children.len() / 2, start)
+                } else {
+                    word::sized(word::ARRAY, children.len(), start)
+                };
+                self.depth -= 1;
+                if self.depth == 0 {
+                    return Some((word, at));
+                }
+                self.push(stack, word)?;
+                let frame = *frames.get(self.depth)?;
+                first = frame >> 1;
+                in_object = frame & 1 == 1;
+                at = self.skip_blanks(at)?;
+                let byte = self.source.byte(at)?;
+                at += 1;
+                if byte == b',' {
+                    at = self.skip_blanks(at)?;
+                    continue 'inner;
+                }
+                if byte != if in_object { b'}' } else { b']' } {
+                    return None;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, stack: &mut [u64], word: u64) -> Option<()> {
+        *stack.get_mut(self.top)? = word;
+        self.top += 1;
+        Some(())
+    }
+
+    /// The value, or the beginning of a container, at `at`, and what is behind it.
+    #[inline(always)]
+    fn value(&mut self, tape: &mut Vec<u64>, text: &mut Vec<u8>, at: usize) -> Option<(Value, usize)> {
+        let (word, end) = match self.source.byte(at)? {
+            b'"' => self.string(text, at)?,
+            open @ (b'{' | b'[') => {
+                if self.depth == MAX_DEPTH {
+                    return None;
+                }
+                let object = open == b'{';
+                let at = self.skip_blanks(at + 1)?;
+                if self.source.byte(at)? != open + 2 {
+                    return Some((if object { Value::Object } else { Value::Array }, at));
+                }
+                (word::plain(if object { word::OBJECT } else { word::ARRAY }), at + 1)
+            }
+            b't' => (word::plain(word::TRUE), self.literal(at, b"true")?),
+            b'f' => (word::plain(word::FALSE), self.literal(at + 1, b"alse")?),
+            b'n' => (word::plain(word::NULL), self.literal(at, b"null")?),
+            _ => {
+                let (number, end) = number(self.source, at)?;
+                let (tag, bits) = match number {
+                    Number::Int(value) => match word::small_int(value) {
+                        Some(word) => return Some((Value::Whole(word), end)),
+                        None => (word::WIDE, value as u64),
+                    },
+                    Number::Float(value) => (word::FLOAT, value.to_bits()),
+                };
+                tape.push(bits);
+                (word::sized(tag, 0, tape.len() - 1), end)
+            }
+        };
+        Some((Value::Whole(word), end))
+    }
+
+    /// The word of the string whose quote is at `at`, and what is behind it.
+    #[inline(always)]
+    fn string(&mut self, text: &mut Vec<u8>, at: usize) -> Option<(u64, usize)> {
+        string(self.simd, text, self.source, at + 1, self.base, &mut self.wide)
+    }
+
+    /// The word of the key at `at`, and where its value begins.
+    #[inline(always)]
+    fn key(&mut self, text: &mut Vec<u8>, at: usize) -> Option<(u64, usize)> {
+        if self.source.byte(at)? != b'"' {
+            return None;
+        }
+        let (word, end) = self.string(text, at)?;
+        let at = self.skip_blanks(end)?;
+        if self.source.byte(at)? != b':' {
+            return None;
+        }
+        Some((word, self.skip_blanks(at + 1)?))
+    }
+
+    /// Where the next byte is that is no blank.
+    #[inline(always)]
+    fn skip_blanks(&self, at: usize) -> Option<usize> {
+        let byte = self.source.byte(at)?;
+        if byte > b' ' {
+            return Some(at);
+        }
+        if is_blank(byte) && self.source.byte(at + 1)? > b' ' {
+            return Some(at + 1);
+        }
+        self.skip_many(at)
+    }
+
+    #[inline(always)]
+    fn skip_many(&self, mut at: usize) -> Option<usize> {
+        loop {
+            let solid = self.simd.solid(self.simd.load(self.source, at)?);
+            if solid != 0 {
+                return Some(at + solid.trailing_zeros() as usize);
+            }
+            at += S::WIDTH;
+        }
+    }
+
+    /// Behind the four bytes of `name` at `at`, if they are there.
+    #[inline(always)]
+    fn literal(&self, at: usize, name: &[u8; 4]) -> Option<usize> {
+        (self.source.eight(at)? as u32 == u32::from_le_bytes(*name)).then_some(at + 4)
+    }
+}

@@ -1,0 +1,164 @@
+//! Walking a parsed tree. Nothing here allocates, recurses or panics, whatever tree and bytes are put together.
+
+use super::tree::Tree;
+use super::word;
+
+/// One value of a tree; cheap to copy.
+#[derive(Clone, Copy)]
+pub struct Node<'a> {
+    pub(super) tree: &'a Tree,
+    /// The chunk the tree was parsed from.
+    pub(super) bytes: &'a [u8],
+    pub(super) word: u64,
+}
+
+/// What a [`Node`] is.
+pub enum Kind<'a> {
+    Null,
+    True,
+    False,
+    Int(i64),
+    /// Always finite.
+    Float(f64),
+    Str(Text<'a>),
+    Array(Items<'a>),
+    Object(Fields<'a>),
+}
+
+/// Bytes of a string or of an object's key: valid UTF-8, escapes resolved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Text<'a> {
+    pub bytes: &'a [u8],
+    /// No byte is above 0x7f.
+    pub ascii: bool,
+}
+
+impl<'a> Node<'a> {
+    /// The value, or the way into it.
+    #[inline]
+    pub fn kind(self) -> Kind<'a> {
+        match word::tag(self.word) {
+            word::FALSE => Kind::False,
+            word::TRUE => Kind::True,
+            word::INT => Kind::Int(word::int(self.word)),
+            word::WIDE => Kind::Int(self.stored() as i64),
+            word::FLOAT => Kind::Float(f64::from_bits(self.stored())),
+            word::ARRAY => Kind::Array(Items { node: self, words: self.children().iter() }),
+            word::OBJECT => Kind::Object(Fields { node: self, pairs: self.children().chunks_exact(2) }),
+            tag if tag >= word::STRING => Kind::Str(self.text()),
+            _ => Kind::Null,
+        }
+    }
+
+    /// The value of `key` (as unescaped bytes) if this is an object that has it. Of duplicate keys the last counts, as
+    /// in `JSON.parse`.
+    #[inline]
+    pub fn get(self, key: &[u8]) -> Option<Node<'a>> {
+        if word::tag(self.word) != word::OBJECT {
+            return None;
+        }
+        for pair in self.children().rchunks_exact(2) {
+            let name = self.with(pair[0]);
+            if word::length(name.word) == key.len() && name.text().bytes == key {
+                return Some(self.with(pair[1]));
+            }
+        }
+        None
+    }
+
+    /// The element at `index` if this is an array that has it; negative counts from the end, as Ruby's `Array#[]`.
+    #[inline]
+    pub fn at(self, index: i64) -> Option<Node<'a>> {
+        if word::tag(self.word) != word::ARRAY {
+            return None;
+        }
+        let children = self.children();
+        let index = if index < 0 { index.checked_add(children.len() as i64)? } else { index };
+        children.get(usize::try_from(index).ok()?).map(|&word| self.with(word))
+    }
+
+    /// Number of elements (array) or of pairs (object, duplicates included), else 0. O(1).
+    #[inline]
+    pub fn size(self) -> usize {
+        match word::tag(self.word) {
+            word::ARRAY | word::OBJECT => word::length(self.word),
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn with(self, word: u64) -> Node<'a> {
+        Node { word, ..self }
+    }
+
+    /// The 64 bits that did not fit the word.
+    #[inline]
+    fn stored(self) -> u64 {
+        self.tree.tape.get(word::offset(self.word)).copied().unwrap_or(0)
+    }
+
+    /// Words of the elements or of the keys and values, in document order.
+    #[inline]
+    fn children(self) -> &'a [u64] {
+        let first = word::offset(self.word);
+        let width = if word::tag(self.word) == word::OBJECT { 2 } else { 1 };
+        let end = first.saturating_add(word::length(self.word) * width);
+        self.tree.tape.get(first..end).unwrap_or_default()
+    }
+
+    /// Only for string words.
+    #[inline]
+    fn text(self) -> Text<'a> {
+        let tag = word::tag(self.word);
+        let source: &'a [u8] = if tag & word::OWNED == 0 { self.bytes } else { &self.tree.text };
+        let first = word::offset(self.word);
+        let end = first.saturating_add(word::length(self.word));
+        Text { bytes: source.get(first..end).unwrap_or_default(), ascii: tag & word::WIDE_TEXT == 0 }
+    }
+}
+
+/// Elements of an array, in order.
+#[derive(Clone)]
+pub struct Items<'a> {
+    node: Node<'a>,
+    words: std::slice::Iter<'a, u64>,
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Node<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Node<'a>> {
+        self.words.next().map(|&word| self.node.with(word))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.words.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Items<'_> {}
+
+/// Keys and values of an object in document order; duplicate keys come each time they were written.
+#[derive(Clone)]
+pub struct Fields<'a> {
+    node: Node<'a>,
+    pairs: std::slice::ChunksExact<'a, u64>,
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (Text<'a>, Node<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Text<'a>, Node<'a>)> {
+        self.pairs.next().map(|pair| (self.node.with(pair[0]).text(), self.node.with(pair[1])))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.pairs.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Fields<'_> {}

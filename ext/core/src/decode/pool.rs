@@ -1,0 +1,254 @@
+//! Process-wide native threads that run tasks off the Ruby lock.
+//!
+//! Threads start when work comes and nobody is free, and end after [`IDLE`] without work, parked on a condition
+//! variable meanwhile (no polling). A forked child has none of its parent's threads and maybe a lock that a vanished
+//! thread holds; so each generation of processes uses a yard of its own and never touches an older one.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Whoever watches forks adds 1 in the child, before anything else uses the pool there (pthread_atfork).
+pub static FORK_GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// A thread of the global pool ends after this time without work.
+pub const IDLE: Duration = Duration::from_secs(10);
+
+/// Nested generations that can have threads. Deeper ones run their tasks inside `submit`.
+const YARDS: usize = 64;
+
+static GLOBAL: Pool = Pool::new(0, IDLE);
+
+/// Work for a native thread. It never sees Ruby. A panic inside is caught, counted ([`Pool::panics`]) and written to
+/// stderr by Rust's panic hook; who waits for the task must notice by himself that it did not finish (a guard's Drop).
+pub trait Task: Send + Sync {
+    fn run(&self);
+}
+
+type Queue = VecDeque<Arc<dyn Task>>;
+
+/// Native threads that share one queue, first in, first out. Use [`Pool::global`]; others are for tests.
+pub struct Pool {
+    yards: [Yard; YARDS],
+    /// Generation * YARDS + index of its yard.
+    current: AtomicU64,
+    /// Most threads at a time; 0 = not told, see `most`.
+    threads: AtomicUsize,
+    panics: AtomicU64,
+    idle: Duration,
+}
+
+/// The threads of one process.
+struct Yard {
+    state: Mutex<State>,
+    work: Condvar,
+    ended: Condvar,
+}
+
+struct State {
+    queue: Queue,
+    live: usize,
+    /// Threads that wait and whom nobody has called.
+    resting: usize,
+    /// Calls that no waiting thread has taken yet. `resting + called` = threads that wait.
+    called: usize,
+    /// Threads end as soon as the queue is empty.
+    closing: bool,
+}
+
+impl Pool {
+    /// A pool of its own, for a `static`. `threads` = most at a time, 0 = cores - 1 (at least 1); they end after `idle`.
+    pub const fn new(threads: usize, idle: Duration) -> Pool {
+        Pool {
+            yards: [const { Yard::new() }; YARDS],
+            current: AtomicU64::new(0),
+            threads: AtomicUsize::new(threads),
+            panics: AtomicU64::new(0),
+            idle,
+        }
+    }
+
+    /// The pool of this process.
+    pub fn global() -> &'static Pool {
+        &GLOBAL
+    }
+
+    /// Most threads of the global pool, 0 = cores - 1 (at least 1). Threads that already live stay until idle.
+    pub fn configure(threads: usize) {
+        GLOBAL.threads.store(threads, Ordering::Relaxed);
+    }
+
+    /// Hands over one task. Takes under a microsecond, a few tens when a thread has to be started. Runs the task itself
+    /// when the system refuses a first thread.
+    pub fn submit(&'static self, task: Arc<dyn Task>) {
+        self.enqueue(std::iter::once(task));
+    }
+
+    /// Hands over tasks in order, under one lock.
+    pub fn submit_many(&'static self, tasks: Vec<Arc<dyn Task>>) {
+        self.enqueue(tasks.into_iter());
+    }
+
+    fn enqueue(&'static self, tasks: impl Iterator<Item = Arc<dyn Task>>) {
+        let Some(yard) = self.yard() else {
+            return tasks.for_each(|task| self.perform(task));
+        };
+        let most = self.most();
+        let mut state = yard.lock();
+        let before = state.queue.len();
+        state.queue.extend(tasks);
+        let added = state.queue.len() - before;
+        let calls = added.min(state.resting);
+        state.resting -= calls;
+        state.called += calls;
+        let starts = (added - calls).min(most.saturating_sub(state.live));
+        state.live += starts;
+        if added > 0 {
+            state.closing = false;
+        }
+        drop(state);
+        for _ in 0..calls {
+            yard.work.notify_one();
+        }
+        for _ in 0..starts {
+            self.start(yard);
+        }
+    }
+
+    /// Threads alive now in this process.
+    pub fn threads(&self) -> usize {
+        self.yard().map_or(0, |yard| yard.lock().live)
+    }
+
+    /// Tasks handed over and not yet begun.
+    pub fn waiting(&self) -> usize {
+        self.yard().map_or(0, |yard| yard.lock().queue.len())
+    }
+
+    /// Tasks that panicked, since the first process of the family began.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Lets the threads end once the queue is empty, waits for that up to `timeout`; true when none is left. A later
+    /// `submit` starts threads anew. Not to be called from a task.
+    pub fn shutdown(&self, timeout: Duration) -> bool {
+        let Some(yard) = self.yard() else { return true };
+        let deadline = Instant::now() + timeout;
+        let mut state = yard.lock();
+        state.closing = true;
+        yard.work.notify_all();
+        while state.live > 0 && state.closing {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = yard.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.live == 0
+    }
+
+    fn most(&self) -> usize {
+        match self.threads.load(Ordering::Relaxed) {
+            0 => {
+                let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+                let most = cores.saturating_sub(1).max(1);
+                // Asking costs system calls; whoever configures meanwhile wins.
+                let told = self.threads.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed);
+                told.err().unwrap_or(most)
+            }
+            most => most,
+        }
+    }
+
+    /// The yard of this generation of processes; `None` when all are used up.
+    fn yard(&self) -> Option<&Yard> {
+        let generation = FORK_GENERATION.load(Ordering::Acquire);
+        let mut current = self.current.load(Ordering::Acquire);
+        while current / YARDS as u64 != generation {
+            // The last index means "none left".
+            let index = (current % YARDS as u64 + 1).min(YARDS as u64 - 1);
+            let next = generation * YARDS as u64 + index;
+            match self.current.compare_exchange(current, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => current = next,
+                Err(other) => current = other,
+            }
+        }
+        let index = (current % YARDS as u64) as usize;
+        if index == YARDS - 1 { None } else { self.yards.get(index) }
+    }
+
+    /// Starts a thread that already counts as alive.
+    fn start(&'static self, yard: &'static Yard) {
+        let thread = std::thread::Builder::new().name("pelton.decode".to_owned());
+        if thread.spawn(move || self.work(yard)).is_ok() {
+            return;
+        }
+        let mut state = yard.lock();
+        state.live -= 1;
+        while state.live == 0 {
+            let Some(task) = state.queue.pop_front() else { break };
+            drop(state);
+            self.perform(task);
+            state = yard.lock();
+        }
+        yard.ended.notify_all();
+    }
+
+    /// A thread's life.
+    fn work(&self, yard: &Yard) {
+        let mut state = yard.lock();
+        loop {
+            if let Some(task) = state.queue.pop_front() {
+                drop(state);
+                self.perform(task);
+                state = yard.lock();
+                continue;
+            }
+            if state.closing {
+                break;
+            }
+            state.resting += 1;
+            let (woken, wait) = yard.work.wait_timeout(state, self.idle).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if state.called > 0 {
+                // Maybe another one's call: that one then finds no call and an empty queue, and rests again.
+                state.called -= 1;
+                continue;
+            }
+            state.resting -= 1;
+            if wait.timed_out() && state.queue.is_empty() {
+                break;
+            }
+        }
+        state.live -= 1;
+        if state.live == 0 {
+            // An idle process keeps no queue either.
+            state.queue = Queue::new();
+        }
+        yard.ended.notify_all();
+    }
+
+    /// Runs and drops a task; nothing of it escapes.
+    fn perform(&self, task: Arc<dyn Task>) {
+        let outcome = catch_unwind(AssertUnwindSafe(move || task.run()));
+        if let Err(payload) = outcome {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            // Its Drop is foreign code outside of the catch.
+            std::mem::forget(payload);
+        }
+    }
+}
+
+impl Yard {
+    const fn new() -> Yard {
+        let state = State { queue: Queue::new(), live: 0, resting: 0, called: 0, closing: false };
+        Yard { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

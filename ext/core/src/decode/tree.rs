@@ -1,0 +1,112 @@
+//! The flat tree: every value is one word (see `word.rs`), the children of a container lie side by side.
+
+use super::json;
+use super::node::Node;
+use super::simd::{self, Source};
+use super::{PADDING, Reject, word};
+
+/// Chunk buffers above this many bytes are rejected.
+const MAX_BYTES: usize = 1 << 31;
+
+/// A stack of more words is given back at once: it is as big as the worst document of its length needs.
+const MAX_STACK: usize = 1 << 18;
+
+/// Parsed documents in a few reusable allocations. Any number of documents of one chunk go into one tree.
+#[derive(Default)]
+pub struct Tree {
+    /// Children of closed containers, numbers that do not fit a word, roots.
+    pub(super) tape: Vec<u64>,
+    /// Strings that had escapes, resolved.
+    pub(super) text: Vec<u8>,
+    /// Values of containers still open while parsing; its contents do not outlive a parse.
+    stack: Vec<u64>,
+    /// Padded copy of a document that has no padding of its own.
+    scratch: Vec<u8>,
+}
+
+/// Where a document starts in its tree; means nothing in another tree or after `clear`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Root(u32);
+
+impl Tree {
+    pub fn new() -> Tree {
+        Tree::default()
+    }
+
+    /// Forgets all documents and keeps the memory.
+    pub fn clear(&mut self) {
+        self.tape.clear();
+        self.text.clear();
+    }
+
+    /// Bytes allocated, used or not.
+    pub fn memory(&self) -> usize {
+        (self.tape.capacity() + self.stack.capacity()) * size_of::<u64>()
+            + self.text.capacity()
+            + self.scratch.capacity()
+    }
+
+    /// Parses the document `bytes[start..end]` and appends it. `bytes` is the whole chunk: strings without escapes stay
+    /// there, so [`Tree::node`] wants the same bytes again. When fewer than [`PADDING`] bytes follow `end`, and for a
+    /// document that is not an object or an array, the document is copied first (slower, same result).
+    ///
+    /// # Errors
+    /// [`Reject`] when Ruby must decide (see the module), when the range is not inside `bytes`, when `bytes` is above
+    /// 2 GiB or the document above 256 MiB. The tree is then as it was before the call.
+    pub fn parse_json(&mut self, bytes: &[u8], start: usize, end: usize) -> Result<Root, Reject> {
+        if bytes.len() > MAX_BYTES {
+            return Err(Reject);
+        }
+        let document = bytes.get(start..end).ok_or(Reject)?;
+        let first = document.iter().find(|byte| !json::is_blank(**byte)).ok_or(Reject)?;
+        // A document adds at most one word and one byte of text per byte, and offsets have 32 bits.
+        let before = (self.tape.len(), self.text.len());
+        if document.len() > word::MAX_LENGTH || before.0.max(before.1) > u32::MAX as usize - 2 * word::MAX_LENGTH {
+            return Err(Reject);
+        }
+        let container = matches!(first, b'{' | b'[');
+        let root = match bytes.get(start..end + PADDING) {
+            Some(padded) if container => self.parse_padded(padded, document.len(), start),
+            _ => {
+                // A bare number needs a byte after it that is surely no digit, hence zeros.
+                let mut scratch = std::mem::take(&mut self.scratch);
+                scratch.clear();
+                scratch.extend_from_slice(document);
+                scratch.resize(document.len() + PADDING, 0);
+                let root = self.parse_padded(&scratch, document.len(), start);
+                self.scratch = scratch;
+                root
+            }
+        };
+        if root.is_err() {
+            self.tape.truncate(before.0);
+            self.text.truncate(before.1);
+        }
+        root
+    }
+
+    /// The value of a document parsed from `bytes`. With other bytes than those of `parse_json` the strings are wrong
+    /// or empty, nothing worse.
+    #[inline]
+    pub fn node<'a>(&'a self, bytes: &'a [u8], root: Root) -> Node<'a> {
+        let word = self.tape.get(root.0 as usize).copied().unwrap_or(0);
+        Node { tree: self, bytes, word }
+    }
+
+    /// `padded` = document of `length` bytes + [`PADDING`]; `base` = where it lies in the chunk.
+    fn parse_padded(&mut self, padded: &[u8], length: usize, base: usize) -> Result<Root, Reject> {
+        let source = Source::new(padded).ok_or(Reject)?;
+        if self.stack.len() < json::stack_size(length) {
+            // Not `resize`: fresh zeros cost nothing until they are written to.
+            self.stack = vec![0; json::stack_size(length).max(1024)];
+        }
+        let Tree { tape, text, stack, .. } = self;
+        let root = simd::run(&mut json::Document { source, length, base, stack, tape, text });
+        if self.stack.len() > MAX_STACK {
+            self.stack = Vec::new();
+        }
+        let index = u32::try_from(self.tape.len()).map_err(|_| Reject)?;
+        self.tape.push(root.ok_or(Reject)?);
+        Ok(Root(index))
+    }
+}

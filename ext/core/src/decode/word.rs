@@ -1,0 +1,68 @@
+//! The 64-bit word that stands for one value: tag in bits 60-63, length in bits 32-59, offset in bits 0-31.
+//!
+//! ```text
+//! NULL FALSE TRUE   nothing else
+//! INT               the value, 60 bits, signed
+//! WIDE FLOAT        offset = index in the tape of the 64 bits (i64, f64)
+//! ARRAY OBJECT      offset = index in the tape of the first child, length = elements / pairs;
+//!                   children are contiguous, a pair is key word + value word
+//! STRING + flags    offset and length in bytes, in the chunk or (OWNED) in the tree's text
+//! ```
+
+pub(super) const NULL: u64 = 0;
+pub(super) const FALSE: u64 = 1;
+pub(super) const TRUE: u64 = 2;
+pub(super) const INT: u64 = 3;
+pub(super) const WIDE: u64 = 4;
+pub(super) const FLOAT: u64 = 5;
+pub(super) const ARRAY: u64 = 6;
+pub(super) const OBJECT: u64 = 7;
+/// Plus any of the two flags below: tags 8 to 11.
+pub(super) const STRING: u64 = 8;
+/// String flag: a byte above 0x7f occurs.
+pub(super) const WIDE_TEXT: u64 = 1;
+/// String flag: the bytes are in the tree's text (they had escapes), not in the chunk.
+pub(super) const OWNED: u64 = 2;
+
+/// Biggest length a word can tell, and so the longest document: no string and no container of it is longer.
+pub(super) const MAX_LENGTH: usize = (1 << 28) - 1;
+
+/// A word without length and offset.
+#[inline(always)]
+pub(super) const fn plain(tag: u64) -> u64 {
+    tag << 60
+}
+
+/// A word with length and offset, which fit (`Tree::parse_json` sees to it).
+#[inline(always)]
+pub(super) const fn sized(tag: u64, length: usize, offset: usize) -> u64 {
+    tag << 60 | (length as u64) << 32 | offset as u64
+}
+
+/// The word of an integer that fits 60 bits.
+#[inline(always)]
+pub(super) fn small_int(value: i64) -> Option<u64> {
+    let shifted = value << 4;
+    (shifted >> 4 == value).then_some(INT << 60 | (shifted as u64) >> 4)
+}
+
+#[inline(always)]
+pub(super) const fn tag(word: u64) -> u64 {
+    word >> 60
+}
+
+#[inline(always)]
+pub(super) const fn length(word: u64) -> usize {
+    (word >> 32) as usize & MAX_LENGTH
+}
+
+#[inline(always)]
+pub(super) const fn offset(word: u64) -> usize {
+    word as u32 as usize
+}
+
+/// Value of an INT word.
+#[inline(always)]
+pub(super) const fn int(word: u64) -> i64 {
+    (word << 4) as i64 >> 4
+}

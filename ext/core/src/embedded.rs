@@ -1,0 +1,48 @@
+//! A Kafka cluster inside the process (librdkafka's mock): for tests, examples and demos.
+
+use crate::error::{Error, check};
+use crate::rd::{Client, ClientKind, Conf, MockCluster};
+
+pub struct EmbeddedCluster {
+    cluster: MockCluster,
+}
+
+impl EmbeddedCluster {
+    pub fn start(brokers: i32) -> Result<Self, Error> {
+        if !(1..=32).contains(&brokers) {
+            return Err(Error::Invalid { what: "brokers", value: brokers.to_string(), allowed: "1 to 32" });
+        }
+        let host = Client::new(ClientKind::Producer, Conf::new()).map_err(|reason| Error::from((-199, reason)))?;
+        let cluster = MockCluster::new(host, brokers).ok_or_else(|| Error::code(-199))?;
+        // Groups of tests and demos are small: nobody is worth the default wait of 3 s.
+        cluster.group_delay(0);
+        Ok(Self { cluster })
+    }
+
+    /// `"127.0.0.1:1234,127.0.0.1:1235"`
+    pub fn bootstrap_servers(&self) -> String {
+        self.cluster.bootstrap_servers()
+    }
+
+    pub fn create_topic(&self, name: &str, partitions: i32) -> Result<(), Error> {
+        check(self.cluster.create_topic(name, partitions))
+    }
+
+    /// The next requests with this API key fail, one per code.
+    pub fn push_errors(&self, api_key: i16, codes: &[i32]) {
+        self.cluster.push_errors(api_key, codes);
+    }
+
+    /// Milliseconds that a broker (−1: each) waits before it answers.
+    pub fn round_trip_time(&self, broker: i32, millis: i32) -> Result<(), Error> {
+        check(self.cluster.round_trip_time(broker, millis))
+    }
+
+    pub fn broker_down(&self, broker: i32) -> Result<(), Error> {
+        check(self.cluster.broker_down(broker))
+    }
+
+    pub fn broker_up(&self, broker: i32) -> Result<(), Error> {
+        check(self.cluster.broker_up(broker))
+    }
+}

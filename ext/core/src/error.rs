@@ -1,0 +1,110 @@
+//! What can go wrong, in one place: the glue turns each variant into one Ruby class.
+
+use crate::rd;
+use std::fmt;
+
+/// A code of Kafka or librdkafka with what we know of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaError {
+    /// Kafka's number (positive) or librdkafka's own (negative).
+    pub code: i32,
+    /// `"_TIMED_OUT"`, `"UNKNOWN_TOPIC_OR_PART"`.
+    pub name: String,
+    /// The most specific sentence there is.
+    pub reason: String,
+    /// The client can't be used any more.
+    pub fatal: bool,
+}
+
+impl KafkaError {
+    pub fn new(code: i32) -> Self {
+        Self { code, name: rd::error_name(code), reason: rd::error_text(code), fatal: false }
+    }
+
+    pub fn with_reason(code: i32, reason: String) -> Self {
+        let mut error = Self::new(code);
+        if !reason.is_empty() {
+            error.reason = reason;
+        }
+        error
+    }
+
+    /// Whether the same call may succeed later without a change: Kafka's transient codes (the protocol's error table,
+    /// column "retriable") and librdkafka's transport and timeout codes.
+    pub fn retriable(&self) -> bool {
+        const TRANSIENT: &[i32] = &[
+            2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 51, 56, 70, 71, 72, 74, 75, 76, 84, 89, 95, 100,
+            103, // Kafka
+            -195, -193, -187, -185, -184, -180,
+            -168, // _TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _TIMED_OUT _QUEUE_FULL …
+        ];
+        !self.fatal && TRANSIENT.contains(&self.code)
+    }
+}
+
+impl fmt::Display for KafkaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, {})", self.reason, self.name, self.code)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// An option that librdkafka refuses. `value` is already blanked where the key holds a secret.
+    Config {
+        key: String,
+        value: String,
+        reason: String,
+    },
+    Kafka(KafkaError),
+    /// The client was closed.
+    Closed,
+    /// The client belongs to the parent of this forked process.
+    Forked,
+    /// The local queue had no room within the time given.
+    QueueFull,
+    /// The deadline passed.
+    TimedOut,
+    /// The waiting thread was told to stop waiting.
+    Interrupted,
+    /// An argument that can't be sent.
+    Invalid {
+        what: &'static str,
+        value: String,
+        allowed: &'static str,
+    },
+}
+
+impl Error {
+    pub fn code(code: i32) -> Self {
+        Self::Kafka(KafkaError::new(code))
+    }
+}
+
+impl From<(i32, String)> for Error {
+    fn from((code, reason): (i32, String)) -> Self {
+        Self::Kafka(KafkaError::with_reason(code, reason))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config { key, value, reason } => write!(f, "{key}={value:?}: {reason}"),
+            Self::Kafka(error) => error.fmt(f),
+            Self::Closed => f.write_str("the client is closed"),
+            Self::Forked => f.write_str("the client belongs to the parent process: make a new one after fork"),
+            Self::QueueFull => f.write_str("the local queue stayed full"),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Invalid { what, value, allowed } => write!(f, "{what} {value}: allowed is {allowed}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// 0 is success, as librdkafka has it.
+pub(crate) fn check(code: i32) -> Result<(), Error> {
+    if code == 0 { Ok(()) } else { Err(Error::code(code)) }
+}

@@ -1,0 +1,42 @@
+//! Pelton's native core: everything of a Kafka client that needs no Ruby. Owned librdkafka handles (`rd`), one event
+//! thread for all clients (`poller`), waits that wake at once (`wait`), batches in native memory (`chunk`) and decoding
+//! on native threads (`decode`). See docs/internals.md for the way a message takes.
+
+pub mod decode;
+pub mod rd;
+
+#[forbid(unsafe_code)]
+pub mod chunk;
+#[forbid(unsafe_code)]
+pub mod closing;
+#[forbid(unsafe_code)]
+pub mod config;
+#[forbid(unsafe_code)]
+pub mod consumer;
+#[forbid(unsafe_code)]
+pub mod delivery;
+#[forbid(unsafe_code)]
+pub mod embedded;
+#[forbid(unsafe_code)]
+pub mod error;
+#[forbid(unsafe_code)]
+pub mod events;
+#[forbid(unsafe_code)]
+pub mod mailbox;
+#[forbid(unsafe_code)]
+pub mod metadata;
+#[forbid(unsafe_code)]
+pub mod partition;
+#[forbid(unsafe_code)]
+pub mod poller;
+#[forbid(unsafe_code)]
+pub mod producer;
+#[forbid(unsafe_code)]
+pub mod wait;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks, whatever a panicked holder left: state is only ever changed by whole assignments under these locks.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

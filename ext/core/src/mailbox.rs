@@ -1,0 +1,81 @@
+//! A queue from native threads to one or more waiting readers.
+
+use crate::lock;
+use crate::wait::{Outcome, Parker, Waiters, Wake};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+pub struct Mailbox<T> {
+    items: Mutex<VecDeque<T>>,
+    /// Somebody asked the reader to come back without an item.
+    nudged: AtomicBool,
+    waiters: Waiters,
+}
+
+impl<T> Default for Mailbox<T> {
+    fn default() -> Self {
+        Self { items: Mutex::default(), nudged: AtomicBool::new(false), waiters: Waiters::default() }
+    }
+}
+
+impl<T> Mailbox<T> {
+    pub fn push(&self, item: T) {
+        lock(&self.items).push_back(item);
+        self.waiters.wake_all();
+    }
+
+    /// Appends unless `limit` items are there already (then it is dropped: false).
+    pub fn push_bounded(&self, item: T, limit: usize) -> bool {
+        let mut items = lock(&self.items);
+        if items.len() >= limit {
+            return false;
+        }
+        items.push_back(item);
+        drop(items);
+        self.waiters.wake_all();
+        true
+    }
+
+    pub fn pop(&self) -> Option<T> {
+        lock(&self.items).pop_front()
+    }
+
+    /// Everything there is.
+    pub fn take_all(&self) -> VecDeque<T> {
+        std::mem::take(&mut lock(&self.items))
+    }
+
+    pub fn retain(&self, keep: impl FnMut(&T) -> bool) {
+        lock(&self.items).retain(keep);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        lock(&self.items).is_empty()
+    }
+
+    /// Makes the running wait, or the next one, end at once without an item.
+    pub fn nudge(&self) {
+        self.nudged.store(true, Ordering::SeqCst);
+        self.waiters.wake_all();
+    }
+
+    /// Whether there is reason to come back; a nudge is used up by that.
+    pub fn ready(&self) -> bool {
+        !self.is_empty() || self.nudged.swap(false, Ordering::SeqCst)
+    }
+
+    /// Parks until there is an item or a nudge.
+    pub fn wait(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
+        self.waiters.wait(parker, deadline, || self.ready())
+    }
+
+    pub fn add_waiter(&self, waiter: Arc<dyn Wake>) {
+        self.waiters.add(waiter);
+    }
+
+    pub fn remove_waiter(&self, waiter: &Arc<dyn Wake>) {
+        self.waiters.remove(waiter);
+    }
+}

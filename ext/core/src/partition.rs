@@ -1,0 +1,201 @@
+//! An assigned partition: its own queue, cut off from the consumer's, and the credit that bounds how much of it waits in
+//! batches. A partition whose reader is busy is simply not read: no pause, nothing purged and fetched again.
+
+use crate::chunk::{Chunk, Format, Packer};
+use crate::decode::Pool;
+use crate::lock;
+use crate::poller::Poller;
+use crate::rd::{Client, Fetched, Queue, Token, generation};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Batches of a partition that may be out at once.
+pub struct Credit {
+    out: AtomicUsize,
+    limit: usize,
+    poller: Arc<Poller>,
+    token: Token,
+}
+
+impl Credit {
+    fn spent(&self) -> bool {
+        self.out.load(Ordering::SeqCst) >= self.limit
+    }
+
+    fn give_back(&self) {
+        // Who was at the limit is not being read: it has to be looked at again.
+        if self.out.fetch_sub(1, Ordering::SeqCst) == self.limit {
+            self.poller.wake(self.token);
+        }
+    }
+}
+
+/// What one look at a partition brought.
+pub enum Taken {
+    Batch(Batch),
+    /// Nothing is there, or nothing may be taken now.
+    Nothing,
+    /// `_PARTITION_EOF` (−191) or an error of the partition: code, sentence, offset.
+    Notice(i32, String, i64),
+}
+
+/// Bounds of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub messages: usize,
+    pub bytes: usize,
+    /// Batches of one partition that may be out at once.
+    pub prefetch: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { messages: 100, bytes: 1 << 20, prefetch: 2 }
+    }
+}
+
+/// Messages read from librdkafka in one call, so that the bytes bound is met nearly.
+const SLICE: usize = 64;
+
+pub struct Partition {
+    pub topic: Arc<str>,
+    pub number: i32,
+    queue: Queue,
+    credit: Arc<Credit>,
+    format: Format,
+    limits: Limits,
+    /// False once it is being revoked: nothing more is taken.
+    open: AtomicBool,
+    /// A notice found behind messages, kept for the next look.
+    notice: Mutex<Option<(i32, String, i64)>>,
+}
+
+impl Partition {
+    /// Cuts the partition's queue off; to be called before the partition is assigned.
+    pub fn new(
+        client: &Arc<Client>,
+        topic: Arc<str>,
+        number: i32,
+        format: Format,
+        limits: Limits,
+        poller: &Arc<Poller>,
+        token: Token,
+    ) -> Option<Arc<Self>> {
+        let queue = Queue::partition(client, &topic, number)?;
+        queue.signal(poller.wakeup(), token);
+        let credit = Credit { out: AtomicUsize::new(0), limit: limits.prefetch, poller: Arc::clone(poller), token };
+        Some(Arc::new(Self {
+            topic,
+            number,
+            queue,
+            credit: Arc::new(credit),
+            format,
+            limits,
+            open: AtomicBool::new(true),
+            notice: Mutex::default(),
+        }))
+    }
+
+    pub fn close(&self) {
+        self.open.store(false, Ordering::SeqCst);
+        self.queue.unsignal();
+    }
+
+    /// Takes a batch of what is there, without waiting; its decoding has begun when this returns.
+    pub fn take(&self, fetched: &mut Fetched) -> Taken {
+        if !self.open.load(Ordering::SeqCst) || self.credit.spent() {
+            return Taken::Nothing;
+        }
+        if let Some((code, reason, offset)) = lock(&self.notice).take() {
+            return Taken::Notice(code, reason, offset);
+        }
+        let mut packer = Packer::new(Arc::clone(&self.topic), self.number, self.format);
+        let (mut count, mut bytes) = (0, 0);
+        while count < self.limits.messages && bytes < self.limits.bytes {
+            let wanted = SLICE.min(self.limits.messages - count);
+            let came = self.queue.fetch(wanted, 0, fetched);
+            for message in fetched.iter() {
+                if message.error() != 0 {
+                    *lock(&self.notice) = Some((message.error(), message.error_text(), message.offset()));
+                    continue;
+                }
+                count += 1;
+                bytes += message.payload().map_or(0, <[u8]>::len);
+                packer.add(message);
+            }
+            fetched.clear();
+            if came < wanted {
+                break;
+            }
+        }
+        if count == 0 {
+            let notice = lock(&self.notice).take();
+            return notice.map_or(Taken::Nothing, |(code, reason, offset)| Taken::Notice(code, reason, offset));
+        }
+        let (chunks, tasks) = packer.finish();
+        Pool::global().submit_many(tasks);
+        self.credit.out.fetch_add(1, Ordering::SeqCst);
+        Taken::Batch(Batch {
+            topic: Arc::clone(&self.topic),
+            partition: self.number,
+            len: count,
+            bytes: chunks.iter().map(|chunk| chunk.bytes()).sum(),
+            chunks: Mutex::new(chunks),
+            credit: Mutex::new(Some(Arc::clone(&self.credit))),
+            made_in: generation(),
+        })
+    }
+}
+
+/// Messages of one partition, in order.
+pub struct Batch {
+    pub topic: Arc<str>,
+    pub partition: i32,
+    len: usize,
+    bytes: usize,
+    /// Emptied by `release`.
+    chunks: Mutex<Vec<Arc<Chunk>>>,
+    /// Given back by `release`, or when the batch is dropped.
+    credit: Mutex<Option<Arc<Credit>>>,
+    /// Fork generation: a child must not touch its parent's poller.
+    made_in: u64,
+}
+
+impl Batch {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of payloads, keys and headers.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The chunks; none after `release`.
+    pub fn chunks(&self) -> Vec<Arc<Chunk>> {
+        lock(&self.chunks).clone()
+    }
+
+    /// Lets the partition be read on, and frees what no message object stands for. Idempotent.
+    pub fn release(&self) {
+        if self.made_in != generation() {
+            return;
+        }
+        for chunk in std::mem::take(&mut *lock(&self.chunks)) {
+            chunk.release();
+        }
+        if let Some(credit) = lock(&self.credit).take() {
+            credit.give_back();
+        }
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

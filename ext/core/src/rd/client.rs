@@ -1,0 +1,329 @@
+//! `rd_kafka_t`: one producer or consumer. Everything that blocks says so.
+
+use super::{Conf, Headers, PartitionList, Queue, Reported, Topic, generation, opaque, sys, text};
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientKind {
+    Producer,
+    Consumer,
+}
+
+pub struct Client {
+    raw: *mut sys::rd_kafka_t,
+    /// Fork generation that it was made in: in a child it is neither used nor destroyed.
+    made_in: u64,
+}
+
+/// What librdkafka says it is: `"2.12.1"`.
+pub fn library_version() -> String {
+    // SAFETY: a static string.
+    text(unsafe { sys::rd_kafka_version_str() })
+}
+
+const NO_ERROR: i32 = 0;
+
+impl Client {
+    /// Starts a client. `Err` is librdkafka's own sentence.
+    pub fn new(kind: ClientKind, conf: Conf) -> Result<Arc<Self>, String> {
+        let kind = match kind {
+            ClientKind::Producer => sys::rd_kafka_type_t::RD_KAFKA_PRODUCER,
+            ClientKind::Consumer => sys::rd_kafka_type_t::RD_KAFKA_CONSUMER,
+        };
+        let made_in = generation();
+        let mut reason = [0 as c_char; 512];
+        let conf = conf.into_raw();
+        // SAFETY: a live conf, which librdkafka owns on success; a buffer with its length.
+        let raw = unsafe { sys::rd_kafka_new(kind, conf, reason.as_mut_ptr(), reason.len()) };
+        if raw.is_null() {
+            drop(Conf::from_raw(conf));
+            return Err(text(reason.as_ptr()));
+        }
+        Ok(Arc::new(Self { raw, made_in }))
+    }
+
+    pub(super) fn raw(&self) -> *mut sys::rd_kafka_t {
+        self.raw
+    }
+
+    /// Whether this is a forked child's view of its parent's client.
+    pub fn is_foreign(&self) -> bool {
+        self.made_in != generation()
+    }
+
+    /// librdkafka's name of the client: `"rdkafka#producer-1"`.
+    pub fn name(&self) -> String {
+        // SAFETY: a live client, which owns the string.
+        text(unsafe { sys::rd_kafka_name(self.raw) })
+    }
+
+    /// Sends logs (with `log.queue=true`) to that queue.
+    pub fn logs_to(&self, queue: &Queue) {
+        // SAFETY: a live client and queue.
+        unsafe { sys::rd_kafka_set_log_queue(self.raw, queue.raw()) };
+    }
+
+    /// The code and sentence of a fatal error, if one was raised.
+    pub fn fatal_error(&self) -> Option<(i32, String)> {
+        let mut reason = [0 as c_char; 512];
+        // SAFETY: a live client; a buffer with its length.
+        let code = unsafe { sys::rd_kafka_fatal_error(self.raw, reason.as_mut_ptr(), reason.len()) } as i32;
+        (code != NO_ERROR).then(|| (code, text(reason.as_ptr())))
+    }
+
+    // ---- producing
+
+    /// Enqueues a message; payload and key are copied. `Ok` means that exactly one report for `position` will reach
+    /// `owner` (which must have been `hold`-ed); `Err` is the code, and there will be none. Never blocks.
+    pub fn produce<T: Reported>(
+        &self,
+        topic: &Topic,
+        partition: i32,
+        payload: Option<&[u8]>,
+        key: Option<&[u8]>,
+        owner: &Arc<T>,
+        position: u32,
+    ) -> Result<(), i32> {
+        let word = opaque::pack(owner, position).ok_or(-186)?;
+        let (payload, payload_len) = parts(payload);
+        let (key, key_len) = parts(key);
+        // SAFETY: live topic; librdkafka copies the payload (F_COPY) and the key.
+        let result = unsafe {
+            sys::rd_kafka_produce(
+                topic.raw(),
+                partition,
+                sys::RD_KAFKA_MSG_F_COPY as i32,
+                payload.cast_mut(),
+                payload_len,
+                key,
+                key_len,
+                word,
+            )
+        };
+        if result == 0 {
+            return Ok(());
+        }
+        // SAFETY: reads the thread-local code of the call above.
+        Err(unsafe { sys::rd_kafka_last_error() } as i32)
+    }
+
+    /// As `produce`, with headers (given away on success) and a timestamp in milliseconds (0: now).
+    #[allow(clippy::too_many_arguments)] // one message has that many parts
+    pub fn produce_with<T: Reported>(
+        &self,
+        topic: &Topic,
+        partition: i32,
+        payload: Option<&[u8]>,
+        key: Option<&[u8]>,
+        headers: Option<Headers>,
+        timestamp: i64,
+        owner: &Arc<T>,
+        position: u32,
+    ) -> Result<(), i32> {
+        use sys::rd_kafka_vtype_t::*;
+        let word = opaque::pack(owner, position).ok_or(-186)?;
+        let mem = |part: Option<&[u8]>| {
+            let (ptr, size) = parts(part);
+            sys::rd_kafka_vu_s__bindgen_ty_1 {
+                mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr: ptr.cast_mut(), size },
+            }
+        };
+        let mut args = vec![
+            vu(RD_KAFKA_VTYPE_RKT, sys::rd_kafka_vu_s__bindgen_ty_1 { rkt: topic.raw() }),
+            vu(RD_KAFKA_VTYPE_PARTITION, sys::rd_kafka_vu_s__bindgen_ty_1 { i32_: partition }),
+            vu(RD_KAFKA_VTYPE_MSGFLAGS, sys::rd_kafka_vu_s__bindgen_ty_1 { i: sys::RD_KAFKA_MSG_F_COPY as i32 }),
+            vu(RD_KAFKA_VTYPE_OPAQUE, sys::rd_kafka_vu_s__bindgen_ty_1 { ptr: word }),
+            vu(RD_KAFKA_VTYPE_TIMESTAMP, sys::rd_kafka_vu_s__bindgen_ty_1 { i64_: timestamp }),
+            vu(RD_KAFKA_VTYPE_VALUE, mem(payload)),
+            vu(RD_KAFKA_VTYPE_KEY, mem(key)),
+        ];
+        if let Some(headers) = &headers {
+            args.push(vu(RD_KAFKA_VTYPE_HEADERS, sys::rd_kafka_vu_s__bindgen_ty_1 { headers: headers.raw() }));
+        }
+        // SAFETY: `args` are live, each with the union member that its type asks for.
+        let error = unsafe { sys::rd_kafka_produceva(self.raw, args.as_ptr(), args.len()) };
+        if error.is_null() {
+            if let Some(headers) = headers {
+                headers.given_away();
+            }
+            return Ok(());
+        }
+        Err(take_error(error).0)
+    }
+
+    /// Blocks until everything is reported or the time is over, the linger cut short meanwhile.
+    pub fn flush(&self, millis: i32) {
+        // SAFETY: a live client.
+        unsafe { sys::rd_kafka_flush(self.raw, millis) };
+    }
+
+    /// Fails everything queued and in flight with `_PURGE_QUEUE` / `_PURGE_INFLIGHT` reports.
+    pub fn purge(&self) {
+        // SAFETY: a live client. Flags: queue and in flight.
+        unsafe { sys::rd_kafka_purge(self.raw, 3) };
+    }
+
+    // ---- consuming
+
+    pub fn subscribe(&self, topics: &PartitionList) -> i32 {
+        // SAFETY: live client and list (copied).
+        unsafe { sys::rd_kafka_subscribe(self.raw, topics.raw()) as i32 }
+    }
+
+    /// Replaces the assignment; `None` gives everything up.
+    pub fn assign(&self, partitions: Option<&PartitionList>) -> i32 {
+        // SAFETY: live client and list (copied).
+        unsafe { sys::rd_kafka_assign(self.raw, constant(partitions)) as i32 }
+    }
+
+    pub fn incremental_assign(&self, partitions: &PartitionList) -> Result<(), (i32, String)> {
+        // SAFETY: live client and list (copied).
+        check(unsafe { sys::rd_kafka_incremental_assign(self.raw, partitions.raw()) })
+    }
+
+    pub fn incremental_unassign(&self, partitions: &PartitionList) -> Result<(), (i32, String)> {
+        // SAFETY: live client and list (copied).
+        check(unsafe { sys::rd_kafka_incremental_unassign(self.raw, partitions.raw()) })
+    }
+
+    pub fn assignment(&self) -> Option<PartitionList> {
+        let mut list = std::ptr::null_mut();
+        // SAFETY: a live client; the list becomes ours.
+        unsafe { sys::rd_kafka_assignment(self.raw, &mut list) };
+        PartitionList::own(list)
+    }
+
+    pub fn assignment_lost(&self) -> bool {
+        // SAFETY: a live client.
+        unsafe { sys::rd_kafka_assignment_lost(self.raw) != 0 }
+    }
+
+    /// `"EAGER"`, `"COOPERATIVE"` or `"NONE"`.
+    pub fn rebalance_protocol(&self) -> String {
+        // SAFETY: a live client; a static string.
+        text(unsafe { sys::rd_kafka_rebalance_protocol(self.raw) })
+    }
+
+    /// Stores offsets for the next commit; each entry of `offsets` gets its own verdict.
+    pub fn store_offsets(&self, offsets: &PartitionList) -> i32 {
+        // SAFETY: live client and list.
+        unsafe { sys::rd_kafka_offsets_store(self.raw, offsets.raw()) as i32 }
+    }
+
+    /// Commits the stored offsets (`None`) or those given. Blocks for a round trip.
+    pub fn commit(&self, offsets: Option<&PartitionList>, asynchronous: bool) -> i32 {
+        // SAFETY: live client and list.
+        unsafe { sys::rd_kafka_commit(self.raw, constant(offsets), i32::from(asynchronous)) as i32 }
+    }
+
+    /// Fills in the committed offsets. Blocks up to `millis`.
+    pub fn committed(&self, partitions: &PartitionList, millis: i32) -> i32 {
+        // SAFETY: live client and list.
+        unsafe { sys::rd_kafka_committed(self.raw, partitions.raw(), millis) as i32 }
+    }
+
+    pub fn pause(&self, partitions: &PartitionList) -> i32 {
+        // SAFETY: live client and list.
+        unsafe { sys::rd_kafka_pause_partitions(self.raw, partitions.raw()) as i32 }
+    }
+
+    pub fn resume(&self, partitions: &PartitionList) -> i32 {
+        // SAFETY: live client and list.
+        unsafe { sys::rd_kafka_resume_partitions(self.raw, partitions.raw()) as i32 }
+    }
+
+    /// Moves the positions. Blocks up to `millis`.
+    pub fn seek(&self, partitions: &PartitionList, millis: i32) -> Result<(), (i32, String)> {
+        // SAFETY: live client and list.
+        check(unsafe { sys::rd_kafka_seek_partitions(self.raw, partitions.raw(), millis) })
+    }
+
+    /// Starts leaving the group; what remains (a revocation) comes through `queue`. Does not block.
+    pub fn close_consumer(&self, queue: &Queue) -> Result<(), (i32, String)> {
+        // SAFETY: a live client and queue.
+        check(unsafe { sys::rd_kafka_consumer_close_queue(self.raw, queue.raw()) })
+    }
+
+    pub fn consumer_closed(&self) -> bool {
+        // SAFETY: a live client.
+        unsafe { sys::rd_kafka_consumer_closed(self.raw) != 0 }
+    }
+
+    // ---- both
+
+    /// The brokers `(id, host, port)` and topics `(name, partitions or the error code)`. Blocks up to `millis`.
+    #[allow(clippy::type_complexity)] // a plain answer, used once
+    pub fn metadata(
+        &self,
+        topic: Option<&Topic>,
+        millis: i32,
+    ) -> Result<(Vec<(i32, String, i32)>, Vec<(String, Result<usize, i32>)>), i32> {
+        let mut metadata = std::ptr::null();
+        // SAFETY: live handles; on success the metadata is ours to destroy, which happens after it was copied.
+        unsafe {
+            let topic_raw = topic.map_or(std::ptr::null_mut(), Topic::raw);
+            let all = i32::from(topic.is_none());
+            let code = sys::rd_kafka_metadata(self.raw, all, topic_raw, &mut metadata, millis) as i32;
+            if code != NO_ERROR {
+                return Err(code);
+            }
+            let found = &*metadata;
+            let brokers = (0..found.broker_cnt as usize)
+                .map(|i| &*found.brokers.add(i))
+                .map(|broker| (broker.id, text(broker.host), broker.port))
+                .collect();
+            let topics = (0..found.topic_cnt as usize)
+                .map(|i| {
+                    let topic = found.topics.add(i);
+                    let code = std::ptr::addr_of!((*topic).err).cast::<i32>().read();
+                    let count = (*topic).partition_cnt as usize;
+                    (text((*topic).topic), if code == NO_ERROR { Ok(count) } else { Err(code) })
+                })
+                .collect();
+            sys::rd_kafka_metadata_destroy(metadata);
+            Ok((brokers, topics))
+        }
+    }
+}
+
+fn parts(part: Option<&[u8]>) -> (*const c_void, usize) {
+    part.map_or((std::ptr::null(), 0), |bytes| (bytes.as_ptr().cast(), bytes.len()))
+}
+
+fn constant(list: Option<&PartitionList>) -> *const sys::rd_kafka_topic_partition_list_t {
+    list.map_or(std::ptr::null(), |list| list.raw().cast_const())
+}
+
+fn vu(vtype: sys::rd_kafka_vtype_t, u: sys::rd_kafka_vu_s__bindgen_ty_1) -> sys::rd_kafka_vu_s {
+    sys::rd_kafka_vu_s { vtype, u }
+}
+
+fn take_error(error: *mut sys::rd_kafka_error_t) -> (i32, String) {
+    // SAFETY: a live error object, ours to destroy.
+    unsafe {
+        let found = (sys::rd_kafka_error_code(error) as i32, text(sys::rd_kafka_error_string(error)));
+        sys::rd_kafka_error_destroy(error);
+        found
+    }
+}
+
+fn check(error: *mut sys::rd_kafka_error_t) -> Result<(), (i32, String)> {
+    if error.is_null() { Ok(()) } else { Err(take_error(error)) }
+}
+
+impl Drop for Client {
+    /// Blocks until librdkafka's threads ended: the core drops the last reference on a thread of its own (`closing.rs`).
+    fn drop(&mut self) {
+        if self.is_foreign() {
+            return;
+        }
+        // SAFETY: owned, destroyed once; queues and topics hold a count of it, so none is left.
+        unsafe { sys::rd_kafka_destroy_flags(self.raw, sys::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE as i32) };
+    }
+}
+
+// SAFETY: rd_kafka_t is thread-safe.
+unsafe impl Send for Client {}
+// SAFETY: as above.
+unsafe impl Sync for Client {}

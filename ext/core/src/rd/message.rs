@@ -1,0 +1,143 @@
+//! Messages that a consumer fetched, still in librdkafka's memory.
+
+use super::sys;
+use std::marker::PhantomData;
+
+/// A reusable buffer of fetched messages; each is given back to librdkafka when the buffer is cleared, refilled or dropped.
+#[derive(Default)]
+pub struct Fetched {
+    raw: Vec<*mut sys::rd_kafka_message_t>,
+}
+
+impl Fetched {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = FetchedMessage<'_>> {
+        self.raw.iter().map(|raw| FetchedMessage { raw: *raw, _buffer: PhantomData })
+    }
+
+    pub fn clear(&mut self) {
+        for raw in self.raw.drain(..) {
+            // SAFETY: each pointer came from librdkafka, is ours, and leaves the buffer here.
+            unsafe { sys::rd_kafka_message_destroy(raw) };
+        }
+    }
+
+    /// Appends what `fill(buffer, room)` writes (it returns the count, negative on error). Returns how many came.
+    pub(super) fn refill(
+        &mut self,
+        max: usize,
+        fill: impl FnOnce(*mut *mut sys::rd_kafka_message_t, usize) -> isize,
+    ) -> usize {
+        self.raw.reserve(max);
+        let start = self.raw.len();
+        // SAFETY: within the reserved capacity.
+        let count = fill(unsafe { self.raw.as_mut_ptr().add(start) }, max).max(0) as usize;
+        // SAFETY: `fill` initialised that many entries.
+        unsafe { self.raw.set_len(start + count) };
+        count
+    }
+}
+
+impl Drop for Fetched {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+// SAFETY: a fetched message has no thread affinity.
+unsafe impl Send for Fetched {}
+
+#[derive(Clone, Copy)]
+pub struct FetchedMessage<'a> {
+    raw: *mut sys::rd_kafka_message_t,
+    _buffer: PhantomData<&'a Fetched>,
+}
+
+impl<'a> FetchedMessage<'a> {
+    fn message(self) -> &'a sys::rd_kafka_message_t {
+        // SAFETY: alive as long as the buffer that lends it.
+        unsafe { &*self.raw }
+    }
+
+    /// 0, or why there is no message (−191 `_PARTITION_EOF`, …). Read as an integer: codes are an open set.
+    pub fn error(self) -> i32 {
+        // SAFETY: a live message; the field is a C enum of int's size.
+        unsafe { std::ptr::addr_of!((*self.raw).err).cast::<i32>().read() }
+    }
+
+    /// librdkafka's sentence about the error (it replaces the payload).
+    pub fn error_text(self) -> String {
+        // SAFETY: a live message.
+        super::text(unsafe { sys::rd_kafka_message_errstr(self.raw) })
+    }
+
+    pub fn partition(self) -> i32 {
+        self.message().partition
+    }
+
+    pub fn offset(self) -> i64 {
+        self.message().offset
+    }
+
+    /// `None` for a tombstone.
+    pub fn payload(self) -> Option<&'a [u8]> {
+        bytes(self.message().payload, self.message().len)
+    }
+
+    pub fn key(self) -> Option<&'a [u8]> {
+        bytes(self.message().key, self.message().key_len)
+    }
+
+    /// Milliseconds since 1970, −1 where the broker gave none.
+    pub fn timestamp(self) -> i64 {
+        let mut kind = sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        // SAFETY: a live message and a place for the kind.
+        unsafe { sys::rd_kafka_message_timestamp(self.raw, &mut kind) }
+    }
+
+    /// −1 where unknown.
+    pub fn leader_epoch(self) -> i32 {
+        // SAFETY: a live message.
+        unsafe { sys::rd_kafka_message_leader_epoch(self.raw) }
+    }
+
+    /// Calls `each(name, value)` per header, in order; a null value is `None`.
+    pub fn headers(self, mut each: impl FnMut(&[u8], Option<&[u8]>)) {
+        let mut headers = std::ptr::null_mut();
+        // SAFETY: on success the headers belong to the message and live as long.
+        let found = unsafe { sys::rd_kafka_message_headers(self.raw, &mut headers) };
+        if found as i32 != 0 {
+            return;
+        }
+        for index in 0.. {
+            let (mut name, mut value, mut size) = (std::ptr::null(), std::ptr::null(), 0);
+            // SAFETY: out-parameters of the right types; the strings belong to the headers.
+            let more = unsafe { sys::rd_kafka_header_get_all(headers, index, &mut name, &mut value, &mut size) };
+            if more as i32 != 0 {
+                return;
+            }
+            // SAFETY: a header's name is NUL-terminated.
+            let name = unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes();
+            each(name, bytes(value, size));
+        }
+    }
+}
+
+fn bytes<'a>(pointer: *const std::ffi::c_void, len: usize) -> Option<&'a [u8]> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: librdkafka's pointer and length, valid as long as the message that the caller's lifetime stands for.
+    Some(unsafe { std::slice::from_raw_parts(pointer.cast(), len) })
+}

@@ -1,0 +1,85 @@
+//! `rd_kafka_mock_cluster_t`: brokers inside this process, for tests and demos. Its limits (native.md): 5 MB or 100,000
+//! messages a partition, the oldest dropped silently; no admin requests; nothing on disk.
+
+use super::{client::Client, sys, text};
+use std::ffi::CString;
+use std::sync::Arc;
+
+pub struct MockCluster {
+    raw: *mut sys::rd_kafka_mock_cluster_t,
+    /// The client that hosts the cluster's thread.
+    host: Arc<Client>,
+}
+
+impl MockCluster {
+    pub fn new(host: Arc<Client>, brokers: i32) -> Option<Self> {
+        // SAFETY: a live client.
+        let raw = unsafe { sys::rd_kafka_mock_cluster_new(host.raw(), brokers) };
+        (!raw.is_null()).then_some(Self { raw, host })
+    }
+
+    pub fn bootstrap_servers(&self) -> String {
+        // SAFETY: a live cluster, which owns the string.
+        text(unsafe { sys::rd_kafka_mock_cluster_bootstraps(self.raw) })
+    }
+
+    pub fn create_topic(&self, name: &str, partitions: i32) -> i32 {
+        let Ok(name) = CString::new(name) else {
+            return sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__INVALID_ARG as i32;
+        };
+        // SAFETY: live cluster and string.
+        unsafe { sys::rd_kafka_mock_topic_create(self.raw, name.as_ptr(), partitions, 1) as i32 }
+    }
+
+    /// The next requests with this API key (Kafka's number: 0 Produce, 1 Fetch …) fail with these codes, one each.
+    pub fn push_errors(&self, api_key: i16, codes: &[i32]) {
+        for code in codes {
+            // SAFETY: the array form reads `cnt` C enums; an i32 has an enum's size.
+            unsafe {
+                sys::rd_kafka_mock_push_request_errors_array(
+                    self.raw,
+                    api_key,
+                    1,
+                    std::ptr::from_ref(code).cast::<sys::rd_kafka_resp_err_t>(),
+                );
+            }
+        }
+    }
+
+    /// Delays a broker's answers, in milliseconds; −1 for every broker.
+    pub fn round_trip_time(&self, broker: i32, millis: i32) -> i32 {
+        // SAFETY: a live cluster.
+        unsafe { sys::rd_kafka_mock_broker_set_rtt(self.raw, broker, millis) as i32 }
+    }
+
+    pub fn broker_down(&self, broker: i32) -> i32 {
+        // SAFETY: a live cluster.
+        unsafe { sys::rd_kafka_mock_broker_set_down(self.raw, broker) as i32 }
+    }
+
+    pub fn broker_up(&self, broker: i32) -> i32 {
+        // SAFETY: a live cluster.
+        unsafe { sys::rd_kafka_mock_broker_set_up(self.raw, broker) as i32 }
+    }
+
+    /// Milliseconds that a new group waits for more members (3000 by default).
+    pub fn group_delay(&self, millis: i32) {
+        // SAFETY: a live cluster.
+        unsafe { sys::rd_kafka_mock_group_initial_rebalance_delay_ms(self.raw, millis) };
+    }
+}
+
+impl Drop for MockCluster {
+    fn drop(&mut self) {
+        if self.host.is_foreign() {
+            return;
+        }
+        // SAFETY: owned; destroyed before its host, which `host` keeps alive.
+        unsafe { sys::rd_kafka_mock_cluster_destroy(self.raw) };
+    }
+}
+
+// SAFETY: the cluster is locked internally and served by its own thread.
+unsafe impl Send for MockCluster {}
+// SAFETY: as above.
+unsafe impl Sync for MockCluster {}

@@ -1,0 +1,84 @@
+//! What travels with a message through librdkafka and comes back with its delivery report: a pointer to the owner and the
+//! message's position in it, packed into the one word that librdkafka keeps (`msg_opaque`).
+//!
+//! User-space addresses have 48 bits at most and an owner is aligned to 8, so 45 bits hold the pointer and 19 the
+//! position (checked when packed). One reference count of the owner is out per *owner*, not per message.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// What became of one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    pub partition: i32,
+    /// −1001 (`RD_KAFKA_OFFSET_INVALID`) when the message failed.
+    pub offset: i64,
+    /// 0 when delivered.
+    pub error: i32,
+}
+
+/// An owner of messages on their way. `report` is called exactly once per position, from the thread that drains the
+/// report queue, and returns true for the last open position: then librdkafka's count of the owner is given back.
+pub trait Reported: Send + Sync + 'static {
+    fn report(&self, position: u32, report: Report) -> bool;
+}
+
+const POSITION_BITS: u32 = 19;
+/// Messages that one owner may have on their way.
+pub const MAX_POSITIONS: usize = 1 << POSITION_BITS;
+
+pub(super) fn pack<T>(owner: &Arc<T>, position: u32) -> Option<*mut c_void> {
+    let address = Arc::as_ptr(owner) as u64;
+    let fits = address >> 48 == 0 && address % 8 == 0 && (position as usize) < MAX_POSITIONS;
+    fits.then(|| ((address >> 3 << POSITION_BITS) | u64::from(position)) as *mut c_void)
+}
+
+fn unpack<T>(word: *mut c_void) -> (*const T, u32) {
+    let word = word as u64;
+    ((word >> POSITION_BITS << 3) as *const T, (word & (MAX_POSITIONS as u64 - 1)) as u32)
+}
+
+/// Lets librdkafka hold the owner until its last report: to be called once, before the owner's first message.
+pub(crate) fn hold<T>(owner: &Arc<T>) {
+    std::mem::forget(Arc::clone(owner));
+}
+
+/// Reports a position of a held owner whose message never entered librdkafka.
+pub(crate) fn report_unsent<T: Reported>(owner: &Arc<T>, position: u32, report: Report) {
+    if owner.report(position, report) {
+        // SAFETY: gives back the count that `hold` took; the caller's own count keeps the owner alive here.
+        unsafe { Arc::decrement_strong_count(Arc::as_ptr(owner)) };
+    }
+}
+
+/// Hands a report to its owner.
+///
+/// # Safety
+/// `word` must come from `pack` of an `Arc<T>` that is still held (`hold`).
+pub(super) unsafe fn deliver<T: Reported>(word: *mut c_void, report: Report, failed: impl Fn(&T, u32, Report)) {
+    let (pointer, position) = unpack::<T>(word);
+    // SAFETY: held by the caller's promise.
+    let owner = unsafe { &*pointer };
+    if report.error != 0 {
+        failed(owner, position, report);
+    }
+    if owner.report(position, report) {
+        // SAFETY: gives back the count that `hold` took, once, since `report` says "last" once.
+        unsafe { Arc::decrement_strong_count(pointer) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_holds_owner_and_position() {
+        let owner = Arc::new(7u64);
+        for position in [0, 1, 524_287] {
+            let word = pack(&owner, position).expect("fits");
+            assert_eq!((Arc::as_ptr(&owner), position), unpack::<u64>(word));
+        }
+        assert!(pack(&owner, MAX_POSITIONS as u32).is_none());
+    }
+}

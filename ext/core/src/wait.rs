@@ -1,0 +1,140 @@
+//! Waiting without polling. A waiter registers first, then looks at the condition, then parks; whoever makes the condition
+//! true wakes everyone registered. Nothing sleeps, nothing wakes up in vain but for a token left from an earlier wait,
+//! which the loop absorbs.
+
+use crate::lock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// Somebody to be woken: a parked thread, or (in the glue) a fiber.
+pub trait Wake: Send + Sync {
+    /// Must not block and may be called more than once.
+    fn wake(&self);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Ready,
+    TimedOut,
+    Interrupted,
+}
+
+/// A thread that waits, and the means to end its wait from outside.
+pub struct Parker {
+    thread: Thread,
+    interrupted: AtomicBool,
+}
+
+impl Parker {
+    /// For the calling thread.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { thread: std::thread::current(), interrupted: AtomicBool::new(false) })
+    }
+
+    /// Ends the wait at once, from any thread.
+    pub fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+
+    /// Parks the calling thread (the one that made this) until `ready`, an interrupt or the deadline (`None`: never).
+    pub fn park_until(&self, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> Outcome {
+        loop {
+            if ready() {
+                return Outcome::Ready;
+            }
+            if self.interrupted.load(Ordering::Acquire) {
+                return Outcome::Interrupted;
+            }
+            match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                None => std::thread::park(),
+                Some(Duration::ZERO) => return Outcome::TimedOut,
+                Some(left) => std::thread::park_timeout(left),
+            }
+        }
+    }
+}
+
+impl Wake for Parker {
+    fn wake(&self) {
+        self.thread.unpark();
+    }
+}
+
+/// Everyone who waits for one condition.
+#[derive(Default)]
+pub struct Waiters {
+    list: Mutex<Vec<Arc<dyn Wake>>>,
+    /// Their number, so that nobody takes the lock to wake nobody.
+    count: AtomicUsize,
+}
+
+impl Waiters {
+    pub fn add(&self, waiter: Arc<dyn Wake>) {
+        let mut list = lock(&self.list);
+        list.push(waiter);
+        self.count.store(list.len(), Ordering::SeqCst);
+    }
+
+    pub fn remove(&self, waiter: &Arc<dyn Wake>) {
+        let mut list = lock(&self.list);
+        list.retain(|other| !Arc::ptr_eq(other, waiter));
+        self.count.store(list.len(), Ordering::SeqCst);
+    }
+
+    /// To be called after the condition was made true (by a sequentially consistent store).
+    pub fn wake_all(&self) {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        for waiter in lock(&self.list).iter() {
+            waiter.wake();
+        }
+    }
+
+    /// Parks the calling thread until `ready`.
+    pub fn wait(&self, parker: &Arc<Parker>, deadline: Option<Instant>, ready: impl Fn() -> bool) -> Outcome {
+        let waiter: Arc<dyn Wake> = parker.clone();
+        self.add(Arc::clone(&waiter));
+        let outcome = parker.park_until(deadline, ready);
+        self.remove(&waiter);
+        outcome
+    }
+}
+
+/// When a wait of that long from now ends; `None` (for ever) also for what an `Instant` can't hold.
+pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_when_ready_at_its_deadline_and_when_interrupted() {
+        let waiters = Arc::new(Waiters::default());
+        let ready = Arc::new(AtomicBool::new(false));
+        let (waiters2, ready2) = (Arc::clone(&waiters), Arc::clone(&ready));
+        let other = std::thread::spawn(move || {
+            ready2.store(true, Ordering::SeqCst);
+            waiters2.wake_all();
+        });
+        let far = Some(Instant::now() + Duration::from_secs(30));
+        let flag = Arc::clone(&ready);
+        assert_eq!(Outcome::Ready, waiters.wait(&Parker::new(), far, move || flag.load(Ordering::SeqCst)));
+        other.join().expect("no panic");
+
+        let soon = deadline(Some(Duration::from_millis(20)));
+        assert_eq!(Outcome::TimedOut, waiters.wait(&Parker::new(), soon, || false));
+
+        let parker = Parker::new();
+        let interrupter = Arc::clone(&parker);
+        let other = std::thread::spawn(move || interrupter.interrupt());
+        assert_eq!(Outcome::Interrupted, waiters.wait(&parker, far, || false));
+        other.join().expect("no panic");
+        assert_eq!(0, waiters.count.load(Ordering::SeqCst));
+    }
+}

@@ -1,0 +1,193 @@
+//! What goes wrong is said clearly, ends in time, and loses nothing silently.
+
+mod support;
+
+use pelton_core::consumer::{Happening, Options};
+use pelton_core::error::Error;
+use pelton_core::events::{self, Kind};
+use pelton_core::poller::Poller;
+use pelton_core::producer::{Outgoing, Producer};
+use pelton_core::wait::{self, Outcome, Parker};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use support::*;
+
+const NOWHERE: &str = "127.0.0.1:1";
+
+#[test]
+fn an_unknown_option_is_named() {
+    let error = Producer::new("bad", [("linger.mss", "5")], Poller::global()).err().expect("refused");
+    assert_eq!(r#"linger.mss="5": no such option of librdkafka; did you mean "linger.ms"?"#, error.to_string());
+}
+
+#[test]
+fn an_unreachable_broker_ends_with_a_verdict_at_its_deadline() {
+    let producer = producer(NOWHERE, &[("message.timeout.ms", "300")]);
+    let delivery = producer.produce(message("t", -1, b"x")).expect("accepted");
+    wait_for(&delivery);
+    let failure = delivery.first_failure().expect("failed").error.expect("why");
+    assert_eq!("_MSG_TIMED_OUT", failure.name);
+    assert_eq!(0, close_producer(&producer));
+}
+
+#[test]
+fn closing_beside_an_unreachable_broker_ends_and_says_what_was_lost() {
+    let producer = producer(NOWHERE, &[]);
+    let delivery = producer.produce(message("t", -1, b"x")).expect("accepted");
+    let begun = Instant::now();
+    producer.close(Duration::from_millis(200)).expect("ours");
+    producer.close(SECONDS).expect("twice is harmless");
+    assert_eq!(Outcome::Ready, producer.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(1, producer.closing().lost());
+    assert_eq!("_PURGE_QUEUE", delivery.first_failure().expect("failed").error.expect("why").name);
+    assert!(matches!(producer.produce(message("t", -1, b"x")), Err(Error::Closed)));
+    assert!(matches!(producer.start_flush(SECONDS), Err(Error::Closed)));
+}
+
+#[test]
+fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
+    let cluster = cluster("full", 1);
+    let producer = producer(&cluster.bootstrap_servers(), &[("queue.buffering.max.messages", "100")]);
+    let (mut deliveries, mut refused) = (Vec::new(), 0);
+    while deliveries.len() < 5_000 {
+        let seen = producer.reports();
+        match producer.produce(message("full", 0, b"x")) {
+            Ok(delivery) => deliveries.push(delivery),
+            Err(Error::QueueFull) => {
+                refused += 1;
+                let outcome = producer.wait_for_room(seen, &Parker::new(), wait::deadline(Some(SECONDS)));
+                assert_eq!(Outcome::Ready, outcome);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 0);
+    deliveries.iter().for_each(|delivery| wait_for(delivery));
+    assert!(deliveries.iter().all(|delivery| delivery.is_delivered()));
+    assert_eq!(0, producer.pending());
+    close_producer(&producer);
+}
+
+#[test]
+fn a_message_over_the_limit_and_a_bad_topic_are_refused_at_once() {
+    let producer = producer(NOWHERE, &[("message.max.bytes", "1000")]);
+    match producer.produce(message("t", -1, &[0; 2_000])) {
+        Err(Error::Kafka(error)) => assert_eq!("MSG_SIZE_TOO_LARGE", error.name),
+        _ => panic!("accepted"),
+    }
+    assert!(matches!(producer.produce(message("a\0b", -1, b"x")), Err(Error::Invalid { what: "topic", .. })));
+    // One bad message of a batch harms no other, and each has its verdict.
+    let delivery = producer.batch(["t", "t"].into_iter()).expect("a batch");
+    let Err(Error::Kafka(error)) = producer.enqueue(message("t", -1, &[0; 2_000]), &delivery, 0) else {
+        panic!("accepted")
+    };
+    producer.refuse(&delivery, 0, error.code);
+    producer.enqueue(message("t", -1, b"x"), &delivery, 1).expect("accepted");
+    assert!(!delivery.is_done());
+    producer.purge().expect("open");
+    wait_for(&delivery);
+    assert_eq!("MSG_SIZE_TOO_LARGE", delivery.outcome(0).error.expect("refused").name);
+    assert_eq!("_PURGE_QUEUE", delivery.outcome(1).error.expect("purged").name);
+    close_producer(&producer);
+}
+
+#[test]
+fn a_batch_without_messages_is_delivered() {
+    let producer = producer(NOWHERE, &[]);
+    let delivery = producer.batch(std::iter::empty()).expect("a batch");
+    assert!(delivery.is_delivered());
+    close_producer(&producer);
+}
+
+#[test]
+fn an_injected_error_is_the_delivery_s_verdict() {
+    let cluster = cluster("denied", 1);
+    let producer = producer(&cluster.bootstrap_servers(), &[]);
+    cluster.push_errors(0, &[29]); // Produce: TOPIC_AUTHORIZATION_FAILED
+    let delivery = producer.produce(message("denied", 0, b"x")).expect("accepted");
+    wait_for(&delivery);
+    let error = delivery.first_failure().expect("failed").error.expect("why");
+    assert_eq!(("TOPIC_AUTHORIZATION_FAILED", false), (error.name.as_str(), error.retriable()));
+    close_producer(&producer);
+}
+
+#[test]
+fn a_topic_that_does_not_exist_is_an_error_for_both_sides() {
+    let cluster = cluster("here", 1);
+    let servers = cluster.bootstrap_servers();
+    let quick = ("topic.metadata.propagation.max.ms", "0");
+    let consumer = consumer(&servers, "g", Options::default(), &[quick, ("allow.auto.create.topics", "false")]);
+    consumer.subscribe(["here", "not.here"]).expect("asked for");
+    loop {
+        if let Happening::Error { error, .. } = next(&consumer) {
+            assert_eq!("UNKNOWN_TOPIC_OR_PART", error.name);
+            assert!(error.reason.contains("not.here"), "{error}");
+            break;
+        }
+    }
+    close_consumer(&consumer);
+
+    let producer = producer(&servers, &[quick]);
+    let delivery = producer.produce(message("here", 7, b"x")).expect("accepted: partitions are not known yet");
+    wait_for(&delivery);
+    assert_eq!("_UNKNOWN_PARTITION", delivery.first_failure().expect("failed").error.expect("why").name);
+    close_producer(&producer);
+}
+
+#[test]
+fn ten_threads_may_close_at_once_while_others_produce() {
+    let cluster = cluster("race", 1);
+    let servers = cluster.bootstrap_servers();
+    for _ in 0..20 {
+        let producer = producer(&servers, &[]);
+        let producing = Arc::clone(&producer);
+        let thread = std::thread::spawn(move || {
+            let mut accepted = Vec::new();
+            loop {
+                match producing.produce(message("race", 0, b"x")) {
+                    Ok(delivery) => accepted.push(delivery),
+                    Err(Error::Closed) => return accepted,
+                    Err(Error::QueueFull) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        let closers: Vec<_> = (0..10)
+            .map(|_| {
+                let producer = Arc::clone(&producer);
+                std::thread::spawn(move || close_producer(&producer))
+            })
+            .collect();
+        for closer in closers {
+            assert_eq!(0, closer.join().expect("no panic"));
+        }
+        // A delivery accepted is a delivery reported.
+        for delivery in thread.join().expect("no panic") {
+            assert!(delivery.is_delivered());
+        }
+    }
+}
+
+#[test]
+fn an_abandoned_producer_sends_what_it_has_and_tells() {
+    let cluster = cluster("left", 1);
+    let servers = cluster.bootstrap_servers();
+    let options = [("bootstrap.servers", servers.as_str()), ("linger.ms", "60000")];
+    let producer = Producer::new("left behind", options, Poller::global()).expect("a producer");
+    let delivery = producer.produce(Outgoing { topic: "left", payload: Some(b"x"), ..Outgoing::default() });
+    let delivery = delivery.expect("accepted");
+    producer.abandon();
+    assert_eq!(Outcome::Ready, producer.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
+    assert!(delivery.is_delivered());
+    let deadline = Some(Instant::now() + SECONDS);
+    loop {
+        if let Some(event) = events::mailbox().pop() {
+            if event.client == "left behind" && event.kind == (Kind::Unclosed { lost: 0 }) {
+                return;
+            }
+            continue;
+        }
+        assert_eq!(Outcome::Ready, events::mailbox().wait(&Parker::new(), deadline));
+    }
+}

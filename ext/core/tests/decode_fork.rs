@@ -1,0 +1,68 @@
+//! A forked child has none of its parent's threads, and maybe a queue lock that a vanished thread holds.
+
+use pelton_core::decode::pool::FORK_GENERATION;
+use pelton_core::decode::{Pool, Task};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+static POOL: Pool = Pool::new(2, Duration::from_secs(3600));
+
+struct Add(Arc<AtomicUsize>);
+
+impl Task for Add {
+    fn run(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// True when the pool ran 10 tasks within some seconds.
+fn works() -> bool {
+    let count = Arc::new(AtomicUsize::new(0));
+    POOL.submit_many((0..10).map(|_| Arc::new(Add(Arc::clone(&count))) as Arc<dyn Task>).collect());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while count.load(Ordering::SeqCst) < 10 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    count.load(Ordering::SeqCst) == 10
+}
+
+/// Forks `depth` times, each child the next; true when the pool worked in all of them.
+fn works_in_children(depth: usize) -> bool {
+    // SAFETY: the child only uses the pool, the allocator (glibc makes it ready after a fork) and `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        FORK_GENERATION.fetch_add(1, Ordering::SeqCst);
+        let none = POOL.threads() == 0;
+        let ok = none && works() && (depth == 1 || works_in_children(depth - 1));
+        // SAFETY: ends the child without running the test harness' exit handlers.
+        unsafe { libc::_exit(if ok { 0 } else { 1 }) }
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above; `status` is a live i32.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status == 0
+}
+
+#[test]
+fn children_start_threads_of_their_own() {
+    assert!(works());
+    assert!(works_in_children(3));
+    // Deeper than there are yards: tasks run inside `submit`.
+    assert!(works_in_children(80));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::SeqCst) {
+                    works();
+                }
+            });
+        }
+        // Forks while others hold the lock now and then.
+        let ok = (0..100).all(|_| works_in_children(1));
+        stop.store(true, Ordering::SeqCst);
+        assert!(ok);
+    });
+    assert!(works());
+}

@@ -1,0 +1,181 @@
+//! A message all the way round on the embedded cluster: produced, delivered, fetched, decoded, marked, committed.
+
+mod support;
+
+use pelton_core::chunk::Format;
+use pelton_core::consumer::{Happening, Options};
+use pelton_core::decode::Kind;
+use pelton_core::error::Error;
+use pelton_core::partition::{Batch, Limits};
+use pelton_core::producer::Outgoing;
+use pelton_core::rd::Headers;
+use support::*;
+
+/// Takes messages until `count` came; hands each batch on.
+fn consume(consumer: &pelton_core::consumer::Consumer, count: usize, mut each: impl FnMut(Batch)) {
+    let mut seen = 0;
+    while seen < count {
+        match next(consumer) {
+            Happening::Batch(batch) => {
+                seen += batch.len();
+                each(batch);
+            }
+            Happening::Error { error, .. } => panic!("{error}"),
+            _ => {}
+        }
+    }
+    assert_eq!(count, seen);
+}
+
+#[test]
+fn every_message_comes_back_in_order_decoded_and_is_committed() {
+    let cluster = cluster("orders", 3);
+    let servers = cluster.bootstrap_servers();
+    let producer = producer(&servers, &[]);
+    let payloads: Vec<Vec<u8>> = (0..3_000).map(|n| format!(r#"{{"id":{n},"tags":["a","b"]}}"#).into_bytes()).collect();
+    produce_all(&producer, "orders", 3, &payloads);
+
+    let formats = [("orders".to_string(), Format::Json)].into();
+    let one = consumer(&servers, "g", Options { limits: Limits::default(), formats }, &[]);
+    one.subscribe(["orders"]).expect("subscribed");
+    let mut next_id = [0, 1, 2];
+    consume(&one, 3_000, |batch| {
+        let partition = batch.partition as usize;
+        assert!(batch.len() <= 100);
+        for chunk in batch.chunks() {
+            for (index, record) in chunk.records().iter().enumerate() {
+                let id = chunk.json(index, |node| match node.get(b"id").map(|id| id.kind()) {
+                    Some(Kind::Int(id)) => id,
+                    _ => panic!("no id"),
+                });
+                assert_eq!(Ok(next_id[partition]), id);
+                assert_eq!(next_id[partition] / 3, record.offset);
+                next_id[partition] += 3;
+            }
+        }
+        let last = (next_id[partition]) / 3;
+        assert_eq!(Ok(true), one.mark("orders", batch.partition, last, -1));
+    });
+    one.commit().expect("committed");
+    let committed = one.committed(&[("orders", 0), ("orders", 1), ("orders", 2)], SECONDS);
+    assert_eq!(Ok(vec![1000, 1000, 1000]), committed);
+    close_consumer(&one);
+    assert!(matches!(one.commit(), Err(Error::Closed)));
+    assert!(matches!(one.mark("orders", 0, 1, -1), Err(Error::Closed)));
+
+    // What is committed is not delivered again.
+    produce_all(&producer, "orders", 3, &[b"1".to_vec(), b"2".to_vec(), b"3".to_vec()]);
+    let two = consumer(&servers, "g", Options::default(), &[]);
+    // (By assignment: the mock cluster lets whoever joins after the last member left wait for a session timeout.)
+    two.assign(&[("orders", 0, -1001), ("orders", 1, -1001), ("orders", 2, -1001)]).expect("assigned");
+    consume(&two, 3, |batch| {
+        assert!(batch.chunks().iter().all(|chunk| chunk.records().iter().all(|record| record.offset == 1000)));
+    });
+    close_consumer(&two);
+    assert_eq!(0, close_producer(&producer));
+}
+
+#[test]
+fn null_and_empty_parts_binary_keys_headers_and_timestamps_survive() {
+    let cluster = cluster("parts", 1);
+    let servers = cluster.bootstrap_servers();
+    let producer = producer(&servers, &[]);
+    let send = |payload, key, headers, timestamp| {
+        let delivery = producer
+            .produce(Outgoing { topic: "parts", partition: 0, payload, key, headers, timestamp })
+            .expect("accepted");
+        wait_for(&delivery);
+        assert_eq!(None, delivery.outcome(0).error);
+    };
+    let mut headers = Headers::with_capacity(4);
+    headers.add(b"trace", Some(b"1"));
+    headers.add(b"trace", Some(b"\xff\x00"));
+    headers.add(b"none", None);
+    headers.add(b"empty", Some(b""));
+    send(None, Some(b"k"), None, 0);
+    send(Some(b""), Some(b""), None, 0);
+    send(Some(b"\x00\xfe"), Some(b"\x00\xff"), Some(headers), 1_700_000_000_123);
+    send(Some(b"x"), None, Some(Headers::with_capacity(0)), 0);
+
+    let consumer = consumer(&servers, "g", Options::default(), &[]);
+    consumer.subscribe(["parts"]).expect("subscribed");
+    let mut seen = Vec::new();
+    consume(&consumer, 4, |batch| {
+        for chunk in batch.chunks() {
+            for (index, record) in chunk.records().iter().enumerate() {
+                let own = |part: Option<&[u8]>| part.map(<[u8]>::to_vec);
+                let parts = chunk.view(index, |view| {
+                    let headers: Vec<_> = view.headers().map(|(name, value)| (name.to_vec(), own(value))).collect();
+                    (own(view.payload), own(view.key), headers)
+                });
+                seen.push((parts.expect("there"), record.timestamp));
+            }
+        }
+    });
+    let headers = vec![
+        (b"trace".to_vec(), Some(b"1".to_vec())),
+        (b"trace".to_vec(), Some(b"\xff\x00".to_vec())),
+        (b"none".to_vec(), None),
+        (b"empty".to_vec(), Some(b"".to_vec())),
+    ];
+    assert_eq!((None, Some(b"k".to_vec()), vec![]), seen[0].0);
+    assert_eq!((Some(vec![]), Some(vec![]), vec![]), seen[1].0);
+    assert_eq!((Some(b"\x00\xfe".to_vec()), Some(b"\x00\xff".to_vec()), headers), seen[2].0);
+    assert_eq!(1_700_000_000_123, seen[2].1);
+    assert_eq!((Some(b"x".to_vec()), None, vec![]), seen[3].0);
+    assert!(seen[0].1 > 1_700_000_000_000);
+    close_consumer(&consumer);
+    close_producer(&producer);
+}
+
+#[test]
+fn a_reader_that_is_busy_holds_back_its_own_partition_only() {
+    let cluster = cluster("busy", 2);
+    let servers = cluster.bootstrap_servers();
+    let producer = producer(&servers, &[]);
+    let payloads: Vec<Vec<u8>> = (0..2_000).map(|n: i32| n.to_string().into_bytes()).collect();
+    produce_all(&producer, "busy", 2, &payloads);
+    let limits = Limits { messages: 10, bytes: 1 << 20, prefetch: 2 };
+    let consumer = consumer(&servers, "g", Options { limits, ..Options::default() }, &[]);
+    consumer.subscribe(["busy"]).expect("subscribed");
+    // Partition 0's batches are kept: exactly two of them come, while all of partition 1 does.
+    let (mut kept, mut other) = (Vec::new(), 0);
+    while other < 1_000 {
+        match next(&consumer) {
+            Happening::Batch(batch) if batch.partition == 0 => kept.push(batch),
+            Happening::Batch(batch) => other += batch.len(),
+            _ => {}
+        }
+    }
+    assert!(kept.len() <= 2, "{} batches are out", kept.len());
+    // Once they are let go, the rest comes.
+    let mut rest = kept.iter().map(Batch::len).sum::<usize>();
+    kept.clear();
+    while rest < 1_000 {
+        if let Happening::Batch(batch) = next(&consumer) {
+            rest += batch.len();
+        }
+    }
+    assert_eq!(1_000, rest);
+    close_consumer(&consumer);
+    close_producer(&producer);
+}
+
+#[test]
+fn the_poller_thread_goes_with_the_last_client() {
+    // Other tests of this process use the default poller; a dedicated one shows the same without them.
+    use pelton_core::poller::Poller;
+    use pelton_core::producer::Producer;
+    let poller = Poller::new("test.dedicated");
+    let before = Poller::threads();
+    for _ in 0..20 {
+        let producer = Producer::new("short", [("bootstrap.servers", "127.0.0.1:1")], &poller).expect("a producer");
+        assert!(Poller::threads() > 0);
+        close_producer(&producer);
+    }
+    let deadline = std::time::Instant::now() + SECONDS;
+    while Poller::threads() > before + 1 {
+        assert!(std::time::Instant::now() < deadline, "{} pollers", Poller::threads());
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,73 @@
+//! What the tests on the embedded cluster share.
+#![allow(dead_code)] // each test binary uses a part
+
+use pelton_core::consumer::{Consumer, Happening, Options};
+use pelton_core::delivery::Delivery;
+use pelton_core::embedded::EmbeddedCluster;
+use pelton_core::poller::Poller;
+use pelton_core::producer::{Outgoing, Producer};
+use pelton_core::wait::{self, Outcome, Parker};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub const SECONDS: Duration = Duration::from_secs(30);
+
+pub fn cluster(topic: &str, partitions: i32) -> EmbeddedCluster {
+    let cluster = EmbeddedCluster::start(1).expect("a cluster");
+    cluster.create_topic(topic, partitions).expect("a topic");
+    cluster
+}
+
+pub fn producer(bootstrap: &str, more: &[(&str, &str)]) -> Arc<Producer> {
+    let options = [("bootstrap.servers", bootstrap)].into_iter().chain(more.iter().copied());
+    Producer::new("test", options, Poller::global()).expect("a producer")
+}
+
+pub fn consumer(bootstrap: &str, group: &str, options: Options, more: &[(&str, &str)]) -> Arc<Consumer> {
+    let settings = [("bootstrap.servers", bootstrap), ("group.id", group), ("auto.offset.reset", "earliest")];
+    let settings = settings.into_iter().chain(more.iter().copied());
+    Consumer::new("test", settings, options, Poller::global()).expect("a consumer")
+}
+
+pub fn message<'a>(topic: &'a str, partition: i32, payload: &'a [u8]) -> Outgoing<'a> {
+    Outgoing { topic, partition, payload: Some(payload), ..Outgoing::default() }
+}
+
+pub fn wait_for(delivery: &Delivery) {
+    let outcome = delivery.wait(&Parker::new(), wait::deadline(Some(SECONDS)));
+    assert_eq!(Outcome::Ready, outcome, "no report in time");
+}
+
+/// Produces and waits for everything; the payloads go round the partitions.
+pub fn produce_all(producer: &Producer, topic: &str, partitions: i32, payloads: &[Vec<u8>]) {
+    let delivery = producer.batch(payloads.iter().map(|_| topic)).expect("a batch");
+    for (position, payload) in payloads.iter().enumerate() {
+        let partition = position as i32 % partitions;
+        producer.enqueue(message(topic, partition, payload), &delivery, position as u32).expect("room");
+    }
+    wait_for(&delivery);
+    assert!(delivery.is_delivered(), "{:?}", delivery.first_failure());
+}
+
+/// The next thing that happens, or a failure of the test.
+pub fn next(consumer: &Consumer) -> Happening {
+    let deadline = Some(Instant::now() + SECONDS);
+    loop {
+        if let Some(happening) = consumer.mailbox().pop() {
+            return happening;
+        }
+        let outcome = consumer.mailbox().wait(&Parker::new(), deadline);
+        assert_eq!(Outcome::Ready, outcome, "nothing happened in time");
+    }
+}
+
+pub fn close_consumer(consumer: &Arc<Consumer>) {
+    consumer.close(SECONDS).expect("ours");
+    assert_eq!(Outcome::Ready, consumer.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
+}
+
+pub fn close_producer(producer: &Arc<Producer>) -> usize {
+    producer.close(SECONDS).expect("ours");
+    assert_eq!(Outcome::Ready, producer.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
+    producer.closing().lost()
+}

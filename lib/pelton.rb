@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+require_relative "pelton/version"
+require_relative "pelton/app"
+require_relative "pelton/embedded_cluster"
+require_relative "pelton/native"
+
+# Kafka for Ruby at native speed. These methods are the default app's; see Pelton::App.
+#   Pelton.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:9092" } }
+#   Pelton.producer.produce_sync(topic: "orders", payload: "…")
+module Pelton
+  @app = App.new
+
+  class << self
+    # The default app. Tests may put a new one here.
+    attr_accessor :app
+
+    #: () { (Config) -> void } -> App
+    def configure(&block) = app.configure(&block)
+    #: () -> Config
+    def config = app.config
+    #: () ?{ () -> void } -> Routing
+    def routes(&block) = app.routes(&block)
+    #: () -> Producer
+    def producer = app.producer
+    #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
+    def subscribe(subject, &block) = app.subscribe(subject, &block)
+    #: (?groups: Array[String]?, ?topics: Array[String]?) -> Server
+    def start(groups: nil, topics: nil) = app.start(groups: groups, topics: topics)
+    #: (?timeout: Numeric?) -> bool?
+    def stop(timeout: nil) = app.stop(timeout: timeout)
+    #: (?timeout: Numeric?) -> Integer
+    def close(timeout: nil) = app.close(timeout: timeout)
+  end
+end

@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+require_relative "config"
+require_relative "notifications"
+require_relative "producer"
+require_relative "routing"
+require_relative "server"
+
+module Pelton
+  # One application of Pelton in this process: its configuration, its routes, its producer, its server. The methods of
+  # the module Pelton are those of a default app; a second app shares nothing with it.
+  #   app = Pelton::App.new
+  #   app.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:9092" } }
+  class App
+    attr_reader :config, :notifications
+
+    #: (?native: Module?) -> void
+    def initialize(native: nil)
+      @native = native
+      @config = Config.new
+      @notifications = Notifications.new
+      @routing = Routing.new
+      @lock = Mutex.new
+      # Both made on demand, under @lock.
+      @producer = nil
+      @server = nil
+    end
+
+    # Sets settings; possible until the first client opens.
+    #: () { (Config) -> void } -> self
+    def configure
+      yield @config
+      self
+    end
+
+    # With a block: adds routes. Returns the routes.
+    #: () ?{ () -> void } -> Routing
+    def routes(&block)
+      @routing.draw(&block) if block
+      @routing
+    end
+
+    # By name with a block, or an object with methods like on_error_occurred(event): see Notifications#subscribe.
+    #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
+    def subscribe(subject, &block) = @notifications.subscribe(subject, &block)
+
+    # The app's producer; connects when it is used. Freezes the configuration.
+    #: () -> Producer
+    def producer
+      @producer || @lock.synchronize { @producer ||= Producer.new(@config.freeze, bus: @notifications, native: @native) }
+    end
+
+    # The server that runs or ran last, or nil.
+    #: () -> Server?
+    attr_reader :server
+
+    # Starts consuming and returns; freezes configuration and routes. Can be repeated after a stop. Raises ConfigError.
+    #: (?groups: Array[String]?, ?topics: Array[String]?) -> Server
+    def start(groups: nil, topics: nil)
+      @lock.synchronize do
+        if @server && !%i[stopped forced].include?(@server.status)
+          raise ShutdownError, "the server is #{@server.status}: an app runs one at a time"
+        end
+
+        chosen = @routing.freeze.groups(@config.freeze, groups: groups, topics: topics)
+        @server = Server.new(@config, chosen, bus: @notifications, producer: method(:producer), flush: method(:flush),
+                                              native: @native)
+      end
+      @server.start
+    end
+
+    # Stops consuming and waits: true when all was finished, false when it ended by force. See Server#stop.
+    #: (?timeout: Numeric?) -> bool?
+    def stop(timeout: nil) = @server ? @server.stop(timeout: timeout) : true
+
+    # Stops, and closes the producer. Returns how many messages could not be delivered.
+    #: (?timeout: Numeric?) -> Integer
+    def close(timeout: nil)
+      stop(timeout: timeout)
+      @producer ? @producer.close(timeout: timeout || @config.flush_timeout) : 0
+    end
+
+    def inspect = "#<#{self.class} #{@config.client_id}#{" server #{@server.status}" if @server}>"
+
+    private
+
+    def flush(seconds)
+      return 0 unless @producer
+      return 0 if @producer.flush(timeout: seconds)
+
+      @producer.pending
+    end
+  end
+end

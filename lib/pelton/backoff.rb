@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+module Pelton
+  # How long to wait before attempt n + 1: the first wait is `minimum`, each further one doubles, none exceeds `maximum`.
+  # A random part of up to a fifth is taken off, so that what failed together does not come back together.
+  #   Backoff.new(1, 30).delay(1) # => 0.8 … 1.0
+  #   Backoff.new(1, 30).delay(9) # => 24.0 … 30.0
+  class Backoff
+    JITTER = 0.2
+
+    attr_reader :minimum, :maximum
+
+    #: (Numeric, Numeric, ?random: Random | singleton(Random)) -> void
+    def initialize(minimum = 1, maximum = 30, random: Random)
+      @minimum = minimum.to_f
+      @maximum = maximum.to_f
+      @random = random
+      freeze
+    end
+
+    # Seconds to wait after the n-th failure (the first is 1).
+    #: (Integer) -> Float
+    def delay(failures)
+      full = [@minimum * (2.0**[failures - 1, 64].min), @maximum].min
+      full * (1.0 - (JITTER * @random.rand))
+    end
+  end
+end

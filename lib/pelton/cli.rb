@@ -1,0 +1,108 @@
+# frozen_string_literal: true
+
+require "optparse"
+require_relative "version"
+require_relative "errors"
+require_relative "signals"
+
+module Pelton
+  # The command `pelton`. Exit codes: 0 everything finished; 1 it could not start, or failed; 2 ended by force.
+  class CLI
+    COMMANDS = { "server" => "consume what the routes say, until TERM, INT or QUIT", "version" => "print versions" }.freeze
+
+    # app: what the required files fill, so the default app. log: makes the reporter that writes to `out`.
+    #: (Array[String], app: App, ?out: IO, ?err: IO, ?log: ^(IO) -> Object) -> void
+    def initialize(arguments, app:, out: $stdout, err: $stderr, log: nil)
+      @arguments = arguments.dup
+      @app = app
+      @log = log
+      @out = out
+      @err = err
+      # What the command line says: {require: ["./app.rb"], groups: nil, topics: nil, concurrency: nil, log: true}
+      @options = { require: [], log: true }
+    end
+
+    # Runs the command and returns its exit code.
+    #: () -> Integer
+    def run
+      parser.permute!(@arguments)
+      case command = @arguments.shift
+      when "server" then server
+      when "version" then version
+      when nil then usage(0)
+      else fail_with("unknown command #{command}, known are #{COMMANDS.keys.join(", ")}")
+      end
+    rescue OptionParser::ParseError => e
+      fail_with(e.message)
+    end
+
+    private
+
+    def parser
+      @parser ||= OptionParser.new do |o|
+        o.banner = "Usage: pelton COMMAND [options]\n\n" \
+                   "#{COMMANDS.map { |name, text| "    #{name.ljust(32)} #{text}" }.join("\n")}\n\nOptions of server:"
+        o.on("-r", "--require FILE", "load this file first (Rails: config/environment); repeatable") { |v| @options[:require] << v }
+        o.on("-g", "--group NAME", "only this group; repeatable") { |v| (@options[:groups] ||= []) << v }
+        o.on("-t", "--topic NAME", "only this topic; repeatable") { |v| (@options[:topics] ||= []) << v }
+        o.on("-c", "--concurrency N", Integer, "worker threads (config.concurrency)") { |v| @options[:concurrency] = v }
+        o.on("--[no-]log", "write a log to stdout (default: yes)") { |v| @options[:log] = v }
+      end
+    end
+
+    def version
+      @out.puts "pelton #{VERSION} (librdkafka #{Native.librdkafka_version}, ruby #{RUBY_VERSION})"
+      0
+    end
+
+    def server
+      server = boot or return 1
+      signals = Signals.new { |name| server.signal(name) }
+      server.wait
+      status(server)
+    ensure
+      signals&.restore
+    end
+
+    # The running server, or nil: then the reason is on stderr.
+    def boot
+      @options[:require].each { |file| require File.expand_path(file) }
+      @app.config.concurrency = @options[:concurrency] if @options[:concurrency]
+      if @options[:log] && @log
+        @out.sync = true
+        @app.subscribe(@log.call(@out))
+      end
+      @app.start(groups: @options[:groups], topics: @options[:topics])
+    rescue StandardError, ScriptError => e
+      place = e.is_a?(Error) ? nil : e.backtrace&.first
+      fail_with("cannot start: #{e.message}#{" (#{e.class}, #{place})" if place}")
+      nil
+    end
+
+    def status(server)
+      if server.status == :forced
+        @err.puts "pelton: ended by force"
+        server.losses.each { |loss| @err.puts "pelton: left undone: #{loss}" }
+        return 2
+      end
+      undelivered = @app.close
+      @err.puts "pelton: #{undelivered} produced messages not delivered" if undelivered.positive?
+      return 2 if undelivered.positive?
+
+      failure = server.failure or return 0
+      return failure.status if failure.is_a?(SystemExit)
+
+      fail_with("stopped by #{failure.class}: #{failure.message}")
+    end
+
+    def usage(code)
+      @out.puts parser.help
+      code
+    end
+
+    def fail_with(message)
+      @err.puts "pelton: #{message}"
+      1
+    end
+  end
+end

@@ -1,0 +1,74 @@
+# frozen_string_literal: true
+
+module Pelton
+  # What a user writes: one object per partition that this process owns. It is born when the partition comes, `consume`
+  # is called for each batch, on any worker thread but never twice at once; it ends with exactly one of `revoked` (Kafka
+  # took the partition) and `shutdown` (the server stops).
+  #   class OrdersConsumer < Pelton::Consumer
+  #     def consume
+  #       messages.each { |message| Order.create!(message.payload) }
+  #     end
+  #   end
+  # Returning normally marks the batch as done (unless the topic says manual_offsets). Raising anything runs it again
+  # after the back-off, from the first message that is not marked.
+  class Consumer
+    # Work on `messages`. Whatever it raises is contained and leads to a retry.
+    #: () -> void
+    def consume = raise(NotImplementedError, "#{self.class}#consume is missing")
+
+    # Called once, before the first consume: open what this partition needs. An error is reported, nothing more.
+    #: () -> void
+    def assigned; end
+
+    # Called last when Kafka took the partition: let go what belongs to it. Marking may still succeed (see revoked?).
+    #: () -> void
+    def revoked; end
+
+    # Called last when the server stops.
+    #: () -> void
+    def shutdown; end
+
+    # The messages of this call of consume; empty in the other methods.
+    #: () -> Messages
+    def messages = @pelton.messages
+
+    #: () -> String
+    def topic = @pelton.topic_name
+    #: () -> Integer
+    def partition = @pelton.partition
+
+    # How often the first message that is not marked is being tried, with this time.
+    #: () -> Integer
+    def attempt = @pelton.attempt
+    #: () -> bool
+    def retrying? = attempt > 1
+
+    # Kafka takes or took the partition: a long consume should come to its end.
+    #: () -> bool
+    def revoked? = @pelton.revoked?
+
+    # Everything up to this message is done: after a restart, a rebalance or a retry the next one is first. Stored now,
+    # committed within auto.commit.interval.ms and at every stop or rebalance. true: it is ours and stored (also when
+    # a later message is marked already); false: the partition is another's, who will get the message again.
+    # From any thread.
+    #: (Message) -> bool
+    def mark_as_consumed(message) = @pelton.mark(message)
+
+    # The same, and waits until the broker has the commit (config.commit_timeout). Raises KafkaError when it failed.
+    #: (Message) -> bool
+    def mark_as_consumed!(message) = @pelton.mark!(message)
+
+    # The app's producer.
+    #: () -> Producer
+    def producer = @pelton.producer
+
+    def inspect = "#<#{self.class}#{" #{topic}/#{partition}" if @pelton}>"
+
+    # Ties a new consumer to its partition. For the framework and for tests; one ivar, so that yours are free.
+    #: (untyped) -> self
+    def attach(coordinator)
+      @pelton = coordinator
+      self
+    end
+  end
+end

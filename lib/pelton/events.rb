@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+
+module Pelton
+  # Everything that Pelton tells to whoever subscribed: name, payload keys, when. docs/events.md is made of this table.
+  #   Pelton.subscribe("error.occurred") { |event| warn event[:error].message }
+  module Events
+    # One kind of event.
+    Kind = Struct.new(:name, :keys, :at)
+
+    # What a subscriber gets. `event[:error]`, `event.name`, `event.payload`.
+    Event = Struct.new(:name, :payload) do
+      def [](key) = payload.fetch(key)
+    end
+
+    TABLE = [
+      ["error.occurred", %i[error source client group topic partition offset attempt],
+       "anything failed; `source` says where (consumer.consume, consumer.revoked, listener, subscriber, kafka …); " \
+       "the other keys are there as far as they are known"],
+      ["kafka.log", %i[client level facility message], "librdkafka wrote a log line (level as in syslog, 0–7)"],
+      ["statistics.emitted", %i[client statistics], "librdkafka's statistics arrived (statistics.interval.ms), parsed"],
+      ["message.delivery_failed", %i[client error topic partition], "a produced message was given up, also when nobody waits"],
+      ["message.skipped", %i[group topic partition offset attempts error],
+       "a message failed too often, and its topic says `then: :skip`"],
+      ["producer.opened", %i[client], "a producer connected for the first time"],
+      ["producer.closed", %i[client undelivered], "a producer was closed; undelivered: messages it could not deliver"],
+      ["partition.assigned", %i[group topic partition], "Kafka gave a partition to this process"],
+      ["partition.revoked", %i[group topic partition lost],
+       "Kafka wants a partition back; lost: it already is another's"],
+      ["partition.stopped", %i[group topic partition offset attempts error],
+       "a message failed too often and its topic says `then: :stop`: nothing after it is read until a restart or rebalance"],
+      ["consumer.consumed", %i[group topic partition messages attempt seconds error],
+       "consume returned or raised; messages: how many it was given"],
+      ["consumer.retrying", %i[group topic partition offset attempt delay error],
+       "consume failed and runs again from `offset` after `delay` seconds"],
+      ["worker.replaced", %i[worker], "a worker thread was killed; another one took its place"],
+      ["app.starting", %i[groups concurrency], "the server starts"],
+      ["app.running", %i[groups concurrency], "all threads run, the groups are being joined"],
+      ["app.stopping", %i[reason timeout], "the server finishes what runs and takes no new work"],
+      ["app.stopped", %i[seconds undelivered], "everything is finished, committed and flushed"],
+      ["app.forced", %i[reason losses], "the server ended by force; losses: what was left undone, one String each"]
+    ].to_h { |name, keys, at| [name, Kind.new(name, keys.freeze, at).freeze] }.freeze
+
+    module_function
+
+    # The kind of an event; raises ConfigError for a name that does not exist.
+    #: (String | Symbol) -> Kind
+    def fetch(name) = TABLE.fetch(name.to_s) { raise ConfigError.unknown(name, TABLE.keys, what: "event") }
+
+    # The method by which a listener object gets an event: "error.occurred" → :on_error_occurred
+    #: (String) -> Symbol
+    def method_name(name) = :"on_#{name.tr(".", "_")}"
+
+    #: () -> String
+    def to_markdown
+      rows = TABLE.each_value.map { |kind| "| `#{kind.name}` | #{kind.keys.join(", ")} | #{kind.at} |" }
+      ["# Events", "", "| Event | Payload | When |", "|---|---|---|", *rows, ""].join("\n")
+    end
+  end
+end

@@ -1,0 +1,21 @@
+# frozen_string_literal: true
+
+module Pelton
+  # One message, read-only, in native memory. The native extension adds topic, partition, offset, timestamp_ms,
+  # leader_epoch, key, raw_payload, headers, payload, dig, size and tombstone?.
+  class Message
+    # When it was produced (or appended, as the topic's message.timestamp.type says); nil: the message has no timestamp.
+    #: () -> Time?
+    def timestamp
+      milliseconds = timestamp_ms
+      Time.at(milliseconds / 1000, milliseconds % 1000, :millisecond) if milliseconds && milliseconds >= 0
+    end
+
+    #: () -> [String, Integer]
+    def topic_partition = [topic, partition]
+
+    # Where it is from and how large it is; never its payload, which may be private.
+    def inspect = "#<#{self.class} #{topic}/#{partition} offset #{offset}, #{size} bytes>"
+    alias to_s inspect
+  end
+end

@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+module Pelton
+  # What a consumer works on: messages of one topic-partition in the order of their offsets. A Pelton::Batch as it came
+  # from Kafka is one, a Pelton::Batch::Part (what is left of a batch) is another. Needs `messages`, `topic`, `partition`,
+  # `size`, `first_offset` and `last_offset`; as long as only those sizes and offsets are asked, no message object exists.
+  module Messages
+    include Enumerable
+
+    # In the order of offsets.
+    #: () { (Message) -> void } -> self
+    def each(&block)
+      return enum_for(:each) { size } unless block
+
+      messages.each(&block)
+      self
+    end
+
+    #: () -> bool
+    def empty? = size.zero?
+    #: (Integer) -> Message?
+    def [](index) = messages[index]
+    #: () -> Array[Message]
+    def to_a = messages.dup
+    #: (*Integer) -> (Message? | Array[Message])
+    def first(*count) = messages.first(*count)
+    #: (*Integer) -> (Message? | Array[Message])
+    def last(*count) = messages.last(*count)
+
+    # The decoded payloads; raises DecodeError at the first that cannot be decoded.
+    #: () -> Array[untyped]
+    def payloads = messages.map(&:payload)
+    #: () -> Array[String?]
+    def raw_payloads = messages.map(&:raw_payload)
+    #: () -> Array[String?]
+    def keys = messages.map(&:key)
+    #: () -> [String, Integer]
+    def topic_partition = [topic, partition]
+
+    # The messages from this offset on, `limit` at most: itself if that is all of them.
+    #: (Integer, Integer) -> Messages
+    def from(offset, limit)
+      return self if size <= limit && (empty? || offset <= first_offset)
+
+      list = messages
+      start = offset <= first_offset ? 0 : list.bsearch_index { |message| message.offset >= offset } || list.size
+      Batch::Part.new(topic, partition, list[start, limit].freeze)
+    end
+
+    def inspect
+      "#<#{self.class} #{topic}/#{partition} #{size} messages#{", offsets #{first_offset}..#{last_offset}" unless empty?}>"
+    end
+    alias to_s inspect
+  end
+end

@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+require_relative "events"
+
+module Pelton
+  # The bus of an app: code emits events, reporters listen. Publishing calls the listeners in the publishing thread, one
+  # after the other; a listener that raises is reported as error.occurred and disturbs nobody. Costs one Hash look-up
+  # where nobody listens.
+  class Notifications
+    CONTAINED = [StandardError, ScriptError, NoMemoryError, SystemStackError, SystemExit].freeze
+
+    def initialize
+      # Who listens: {"error.occurred" => [callable, …]}. Replaced as a whole under @lock, read without it.
+      @listeners = {}.freeze
+      @lock = Mutex.new
+    end
+
+    # By name with a block, or an object with methods like on_error_occurred(event). Returns what `unsubscribe` takes.
+    #   bus.subscribe("error.occurred") { |event| warn event[:error] }
+    # From any thread, at any time; raises ConfigError for an event that does not exist.
+    #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
+    def subscribe(subject, &block)
+      return add(Events.fetch(subject).name => block) if block
+      raise ConfigError.new("subscribe", subject, "a block is missing") if subject.is_a?(String) || subject.is_a?(Symbol)
+
+      add(callbacks(subject), subject)
+    end
+
+    # Takes the block or object back that `subscribe` returned.
+    #: (Object) -> void
+    def unsubscribe(listener)
+      @lock.synchronize do
+        kept = @listeners.transform_values { |list| list.reject { |owner, _| owner.equal?(listener) }.freeze }
+        @listeners = kept.reject { |_, list| list.empty? }.freeze
+      end
+    end
+
+    # Is it worth while to build this event's payload?
+    #: (String) -> bool
+    def wanted?(name) = @listeners.key?(name)
+
+    # Tells everybody who subscribed to it. Never raises what a listener raises.
+    #: (String, **untyped) -> void
+    def publish(name, **payload)
+      listeners = @listeners[name]
+      return Events.fetch(name) && nil unless listeners
+
+      event = Events::Event.new(name, payload.freeze).freeze
+      listeners.each { |_, callback| deliver(callback, event) }
+      nil
+    end
+
+    def inspect = "#<#{self.class} #{@listeners.transform_values(&:size)}>"
+
+    private
+
+    def add(callbacks, owner = callbacks.each_value.first)
+      @lock.synchronize do
+        added = callbacks.transform_values { |callback| [[owner, callback].freeze] }
+        @listeners = @listeners.merge(added) { |_, old, new| (old + new).freeze }.freeze
+      end
+      owner
+    end
+
+    def callbacks(object)
+      known = Events::TABLE.keys.to_h { |name| [Events.method_name(name), name] }
+      found = object.public_methods.grep(/\Aon_/)
+      found.each { |name| raise ConfigError.unknown(name, known.keys, what: "event method") unless known.key?(name) }
+      raise ConfigError.new("subscribe", object.class, "has no method on_<event>") if found.empty?
+
+      found.to_h { |name| [known[name], object.method(name)] }
+    end
+
+    def deliver(callback, event)
+      callback.call(event)
+    rescue *CONTAINED => e
+      return warn("pelton: a subscriber of error.occurred raised #{e.class}: #{e.message}") if event.name == "error.occurred"
+
+      publish("error.occurred", error: e, source: "subscriber of #{event.name}")
+    end
+  end
+end

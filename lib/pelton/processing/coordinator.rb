@@ -1,0 +1,317 @@
+# frozen_string_literal: true
+
+require_relative "../batch"
+require_relative "../clock"
+require_relative "../errors"
+require_relative "backlog"
+require_relative "job"
+require_relative "verdict"
+
+module Pelton
+  module Processing
+    # One per partition that this process owns: what runs, what is done. Only it marks, retries and releases. Called by
+    # the listener (start, receive, wake_up, end …), by workers (perform) and by the user's code (mark); its lock is never
+    # held while user code or a subscriber runs.
+    #
+    # Life: the job :assigned (the consumer is born) → :consume, one at a time → :revoked or :shutdown → ended.
+    class Coordinator
+      # Errors after which the process cannot go on: nothing is retried, the server is asked to stop.
+      CRITICAL = [SystemExit, SignalException, NoMemoryError].freeze
+      # Kafka says by them that the partition is another's: illegal generation, unknown member, rebalance in progress,
+      # fenced instance, fenced or stale member epoch, assignment lost.
+      NOT_OURS = [22, 25, 27, 82, 110, 113, -142].freeze
+      # Kafka's "there is nothing new to commit".
+      NO_OFFSET = -168
+
+      attr_reader :topic_name, :partition, :facts
+
+      # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
+      # runs a job, so this one waits for `unhold`.
+      #: (Routing::Topic, Integer, group: String, flow: Flow, subscription: Subscription, jobs: JobsQueue,
+      #:  bus: Notifications, owner: Listener, ?held: bool) -> void
+      def initialize(topic, partition, group:, flow:, subscription:, jobs:, bus:, owner:, held: false)
+        @topic = topic
+        @topic_name = topic.name
+        @partition = partition
+        @flow = flow
+        @subscription = subscription
+        @jobs = jobs
+        @bus = bus
+        @owner = owner
+        # What events say of us.
+        @facts = { group: group, topic: topic.name, partition: partition }.freeze
+        @none = Batch::Part.new(topic.name, partition, [].freeze)
+        # Everything below is guarded by @lock. @consumer is also used by the running job, of which there is one.
+        @lock = Mutex.new
+        @backlog = Backlog.new(topic.batch)
+        @held = held
+        @consumer = nil
+        # Was the job :assigned run?
+        @born = false
+        # The job in the queue or on a worker, and since when a worker has it.
+        @running = nil
+        @running_since = nil
+        # A retry waits for wake_up.
+        @waiting = false
+        # The largest offset that was marked: the next to be read after a restart.
+        @marked = nil
+        # Gave up after a failure: nothing runs any more.
+        @stopped = false
+        # :revoked or :shutdown, once the end has begun.
+        @ending = nil
+        # The partition is not ours any more.
+        @gone = false
+        @ended = false
+      end
+
+      # --- the listener's side -------------------------------------------------------------------------------------
+
+      # The partition is ours: the consumer is born.
+      #: () -> self
+      def start
+        @lock.synchronize { schedule }
+        self
+      end
+
+      # The last coordinator of this partition has ended.
+      #: () -> void
+      def unhold
+        @lock.synchronize do
+          @held = false
+          schedule
+        end
+      end
+
+      #: (Batch) -> void
+      def receive(batch)
+        messages = admit(batch)
+        @lock.synchronize do
+          next batch.release if @ending
+
+          @stopped = true unless messages
+          @backlog.add(batch, messages || batch)
+          schedule
+        end
+      end
+
+      # The time of a retry has come.
+      #: () -> void
+      def wake_up
+        @lock.synchronize do
+          @waiting = false
+          schedule
+        end
+      end
+
+      # No new work. The running job is finished, then the consumer's :revoked or :shutdown is called, then the owner is
+      # told. The first reason counts.
+      #: (Symbol) -> void
+      def end(reason)
+        @lock.synchronize do
+          next if @ending
+
+          @ending = reason
+          @running = nil if @running && @jobs.delete(@running)
+          @backlog.release(keep: @running ? 1 : 0)
+          schedule
+        end
+      end
+
+      # The partition is another's from now on: nothing can be marked.
+      #: () -> void
+      def abandon = @lock.synchronize { @gone = true }
+
+      # What is left undone if the process ends now; nil: nothing. For the report of a forced stop.
+      #: () -> String?
+      def loss
+        @lock.synchronize do
+          next unless @running&.kind == :consume
+
+          time = @running_since ? format("runs for %.1f s", Clock.now - @running_since) : "waits for a worker"
+          "#{@topic_name}/#{@partition}: consume #{time}, #{@backlog.unfinished(@running.messages).size} of " \
+            "#{@running.messages.size} messages not finished"
+        end
+      end
+
+      # --- the workers' side ---------------------------------------------------------------------------------------
+
+      # Runs a job of ours and settles it, however it ends: also when its thread is killed.
+      #: (Job) -> void
+      def perform(job)
+        error = :killed
+        @running_since = Clock.now
+        begin
+          Thread.handle_interrupt(Object => :immediate) { call_consumer(job) }
+          error = nil
+        rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
+          error = e
+        ensure
+          settle(job, error == :killed ? WorkerKilled.new("#{job.kind} of #{@topic_name}/#{@partition}") : error)
+        end
+      end
+
+      # --- the consumer's side -------------------------------------------------------------------------------------
+
+      #: () -> Messages
+      def messages = @running&.messages || @none
+
+      #: () -> Integer
+      def attempt = @backlog.attempt
+
+      #: () -> bool
+      def revoked? = @gone || @ending == :revoked
+
+      #: () -> Producer
+      def producer = @owner.producer
+
+      #: (Message) -> bool
+      def mark(message)
+        unless message.topic == @topic_name && message.partition == @partition
+          raise InvalidMessageError.new(:message, message, "a message of #{@topic_name}/#{@partition}")
+        end
+
+        @lock.synchronize { store(message.offset, message.leader_epoch) }
+      end
+
+      #: (Message) -> bool
+      def mark!(message)
+        return false unless mark(message)
+
+        @subscription.commit
+      rescue KafkaError => e
+        raise unless NOT_OURS.include?(e.code) || e.code == NO_OFFSET
+
+        e.code == NO_OFFSET
+      end
+
+      def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@ending || "owned"}>"
+
+      private
+
+      # nil: a step failed. Then nothing of this partition may run, for fear of what the step would have kept out.
+      def admit(batch)
+        @flow.admit(batch)
+      rescue StandardError => e
+        @bus.publish("error.occurred", **@facts, error: e, source: "flow", offset: batch.first_offset)
+      end
+
+      def call_consumer(job)
+        @consumer ||= @topic.consumer_class.new.attach(self)
+        job.kind == :consume ? @flow.around(job) { @consumer.consume } : @consumer.public_send(job.kind)
+      end
+
+      def settle(job, error)
+        critical = error && CRITICAL.any? { |kind| error.is_a?(kind) }
+        report(job, error) if error
+        verdict = verdict_for(job, error, critical) if job.kind == :consume
+        @lock.synchronize do
+          @running = @running_since = nil
+          @born = true
+          apply(verdict, job) if verdict
+          @backlog.release if @ending
+          %i[revoked shutdown].include?(job.kind) ? finish : schedule
+        end
+        @owner.critical(error) if critical
+      end
+
+      def verdict_for(job, error, critical)
+        return Verdict.stop if critical
+
+        left = error ? @lock.synchronize { @backlog.unfinished(job.messages) } : job.messages
+        result = Result.new(error, left, @backlog.attempt)
+        verdict = @flow.settle(result)
+        tell(verdict, result) if error && !@ending
+        verdict
+      rescue StandardError => e
+        # A step failed: as if consume had.
+        @bus.publish("error.occurred", **@facts, error: e, source: "flow")
+        Verdict.again(@topic.back_off.delay(@backlog.attempt))
+      end
+
+      # The rest of a failed job is not run again by us once the end has begun: who gets the partition next does it.
+      def apply(verdict, job)
+        case verdict.kind
+        when :done then pass(job.messages.last_offset, job.messages.leader_epoch, mark: verdict.mark)
+        when :stop then @stopped = true
+        when :again then again(verdict, job) unless @ending
+        when :skip then skip(job) unless @ending
+        end
+      end
+
+      def pass(offset, leader_epoch, mark:)
+        done = @backlog.pass(offset)
+        store(done, leader_epoch) if mark
+      end
+
+      def again(verdict, job)
+        @backlog.alone_until(job.messages.last_offset) if verdict.alone
+        return unless verdict.delay.positive?
+
+        @waiting = true
+        @owner.retry_at(self, Clock.now + verdict.delay)
+      end
+
+      # Where the user marks, it is for the user's next mark to pass the skipped message.
+      def skip(job)
+        message = @backlog.unfinished(job.messages).first
+        pass(message.offset, message.leader_epoch, mark: !@topic.manual_offsets)
+      end
+
+      # Starts the next job, if there is one and nothing forbids it. Under @lock, as all down to `finish`.
+      def schedule
+        return if @running || @ended
+
+        if @ending then @consumer ? push(@ending) : finish
+        elsif @held then nil
+        elsif !@born then push(:assigned)
+        elsif !@stopped && !@waiting && (messages = next_messages)
+          push(:consume, messages)
+        end
+      end
+
+      def next_messages
+        @backlog.next { |batch| store(batch.last_offset, batch.leader_epoch) unless @topic.manual_offsets }
+      end
+
+      def push(kind, messages = nil)
+        @running = Job.new(self, kind, messages, @backlog.attempt, @facts)
+        @jobs.push(@running)
+      end
+
+      # Marks that everything up to this offset is done; never back. false: not ours.
+      def store(offset, leader_epoch)
+        return false if @gone
+        return true if @marked && offset < @marked
+        return false unless @subscription.mark(@topic_name, @partition, offset + 1, leader_epoch)
+
+        @marked = offset + 1
+        @backlog.advance(@marked) if @running
+        true
+      rescue KafkaError, ClosedError => e
+        @owner.failed(e, @facts)
+        false
+      end
+
+      def finish
+        @ended = true
+        @consumer = nil
+        @backlog.release
+        @owner.ended(self)
+      end
+
+      def report(job, error)
+        more = job.kind == :consume ? { attempt: @backlog.attempt, offset: job.messages.first_offset } : {}
+        @bus.publish("error.occurred", **@facts, **more, error: error, source: "consumer.#{job.kind}")
+      end
+
+      def tell(verdict, result)
+        more = { offset: result.messages.first_offset, error: result.error }
+        case verdict.kind
+        when :again then @bus.publish("consumer.retrying", **@facts, **more, attempt: result.attempt, delay: verdict.delay)
+        when :skip then @bus.publish("message.skipped", **@facts, **more, attempts: result.attempt)
+        when :stop then @bus.publish("partition.stopped", **@facts, **more, attempts: result.attempt)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,235 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../errors"
+require_relative "../threads"
+require_relative "coordinator"
+require_relative "flow"
+
+module Pelton
+  module Processing
+    # The thread of one consumer group: takes what the subscription brings to the partitions' coordinators, and never
+    # waits for a job. What workers have to say comes as a notice and wakes its poll.
+    class Listener
+      # A revocation that waits for its partitions to end.
+      Revocation = Struct.new(:token, :coordinators)
+      private_constant :Revocation
+
+      # How long closing the subscription may take when the time is up already.
+      CLOSE_AT_LEAST = 2.0
+
+      attr_reader :thread
+
+      # on_failure: called with an error after which the server has to stop. producer: the app's, when asked for.
+      #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications,
+      #:  ?producer: ^() -> Producer, ?on_failure: ^(Exception) -> void) -> void
+      def initialize(group, config, subscription:, jobs:, bus:, producer: nil, on_failure: nil)
+        @group = group
+        @revocation_timeout = config.revocation_timeout
+        @subscription = subscription
+        @jobs = jobs
+        @bus = bus
+        @producer = producer
+        @on_failure = on_failure
+        @flows = group.topics.transform_values { |topic| Flow.for(topic, bus) }.freeze
+        # From any thread: [:ended, coordinator], [:stop, deadline] … A push is followed by a wake.
+        @notices = Thread::Queue.new
+        # The rest belongs to the listener's thread.
+        # {["orders", 0] => coordinator} of the partitions that are ours and do not end.
+        @coordinators = {}
+        # {coordinator => ["orders", 0]}: revoked, but not ended.
+        @leaving = {}.compare_by_identity
+        # {coordinator, revocation or :stop => when (monotonic seconds)}
+        @timers = {}.compare_by_identity
+        # Batches that came after the stop: kept so that their credits bring no more.
+        @leftovers = []
+        # Set by a stop: the time at which it ends by force.
+        @stop_at = nil
+        @over = false
+        # Read by the server when the thread has ended.
+        @graceful = false
+      end
+
+      #: () -> self
+      def start
+        @thread = Threads.start("pelton.listener[#{@group.name}]", report: method(:crashed)) { run }
+        self
+      end
+
+      # Stops reading; ends when all jobs have and everything is committed, at the latest soon after the deadline.
+      # From any thread; returns at once.
+      #: (Float) -> void
+      def stop(deadline) = notify(:stop, deadline)
+
+      # Did it end with nothing left undone?
+      #: () -> bool
+      def graceful? = @graceful
+
+      # What is left undone, a String each.
+      #: () -> Array[String]
+      def losses = [*@coordinators.values, *@leaving.keys].filter_map(&:loss)
+
+      # --- what coordinators tell, from workers' threads -----------------------------------------------------------
+
+      def retry_at(coordinator, time) = notify(:timer, coordinator, time)
+      def ended(coordinator) = notify(:ended, coordinator)
+      def failed(error, facts) = notify(:failed, error, facts)
+      def critical(error) = @on_failure&.call(error)
+      def producer = @producer&.call
+
+      def inspect = "#<#{self.class} #{@group.name}>"
+
+      private
+
+      def run
+        @subscription.subscribe(@group.topics.keys)
+        until over?
+          event = @subscription.poll(wait)
+          contained { handle(*event) } if event
+          contained { notice(*@notices.pop) } until @notices.empty?
+          fire
+        end
+        @graceful = losses.empty? && @leaving.empty? && @coordinators.empty?
+      ensure
+        finish
+      end
+
+      def over? = @over || (@stop_at && @coordinators.empty? && @leaving.empty?)
+
+      # Seconds until the next timer; nil: none.
+      def wait = @timers.empty? ? nil : Clock.left(@timers.each_value.min)
+
+      def notify(*notice)
+        @notices << notice
+        @subscription.wake
+      end
+
+      def contained
+        yield
+      rescue StandardError => e
+        @bus.publish("error.occurred", error: e, source: "listener", group: @group.name)
+      end
+
+      # --- events of the subscription ------------------------------------------------------------------------------
+
+      def handle(kind, *facts)
+        case kind
+        when :batch then receive(*facts)
+        when :assigned then facts.first.each { |topic, partition| assign(topic, partition) } unless @stop_at
+        when :revoked then revoke(*facts)
+        when :error then error(*facts)
+        when :closed then closed
+        end
+      end
+
+      def receive(batch)
+        return @leftovers << batch if @stop_at
+
+        assign(batch.topic, batch.partition).receive(batch)
+      end
+
+      # The partition's coordinator, a new one if need be.
+      def assign(topic, partition)
+        @coordinators[[topic, partition]] ||= begin
+          held = @leaving.value?([topic, partition])
+          @bus.publish("partition.assigned", group: @group.name, topic: topic, partition: partition)
+          Coordinator.new(@group.topics.fetch(topic), partition, group: @group.name, flow: @flows.fetch(topic),
+                                                                 subscription: @subscription, jobs: @jobs, bus: @bus,
+                                                                 owner: self, held: held).start
+        end
+      end
+
+      # The partitions end: running jobs are awaited, `revoked` is called, then they are given back. Lost ones are
+      # another's already: nothing to wait for.
+      def revoke(token, partitions, lost)
+        ending = partitions.filter_map { |place| @coordinators.delete(place)&.tap { |one| @leaving[one] = place } }
+        partitions.each do |topic, partition|
+          @bus.publish("partition.revoked", group: @group.name, topic: topic, partition: partition, lost: lost)
+        end
+        revocation = Revocation.new(token, ending.dup)
+        lost || ending.empty? ? give_back(revocation) : @timers[revocation] = Clock.now + @revocation_timeout
+        ending.each { |coordinator| coordinator.end(:revoked) }
+      end
+
+      def give_back(revocation)
+        @timers.delete(revocation)
+        revocation.coordinators.each(&:abandon)
+        @subscription.revoked(revocation.token)
+      end
+
+      def error(error, topic = nil, partition = nil)
+        @bus.publish("error.occurred", error: error, source: "kafka", group: @group.name, topic: topic, partition: partition)
+        @on_failure&.call(error) if error.fatal?
+      end
+
+      # Somebody else closed the subscription.
+      def closed
+        @over = true
+        @on_failure&.call(ClosedError.new("subscription of group #{@group.name}")) unless @stop_at
+      end
+
+      # --- notices -------------------------------------------------------------------------------------------------
+
+      def notice(kind, *facts)
+        case kind
+        when :timer then @timers[facts[0]] = facts[1] if ours?(facts[0])
+        when :ended then coordinator_ended(facts[0])
+        when :failed then @bus.publish("error.occurred", **facts[1], error: facts[0], source: "mark")
+        when :stop then stopping(facts[0])
+        end
+      end
+
+      def ours?(coordinator) = @coordinators.value?(coordinator)
+
+      def coordinator_ended(coordinator)
+        @timers.delete(coordinator)
+        place = @leaving.delete(coordinator) || @coordinators.key(coordinator)
+        @coordinators.delete(place) if @coordinators[place].equal?(coordinator)
+        @timers.keys.grep(Revocation).each do |revocation|
+          give_back(revocation) if revocation.coordinators.delete(coordinator) && revocation.coordinators.empty?
+        end
+        @coordinators[place]&.unhold unless @leaving.value?(place)
+      end
+
+      def stopping(deadline)
+        @stop_at = @timers[:stop] = deadline
+        @coordinators.each_value { |coordinator| coordinator.end(:shutdown) }
+      end
+
+      # --- timers --------------------------------------------------------------------------------------------------
+
+      def fire
+        return if @timers.empty?
+
+        now = Clock.now
+        due = @timers.select { |_, time| time <= now }.keys
+        due.each do |what|
+          @timers.delete(what)
+          case what
+          when :stop then @over = true
+          when Revocation then contained { give_back(what) }
+          else what.wake_up
+          end
+        end
+      end
+
+      # --- the end -------------------------------------------------------------------------------------------------
+
+      # Whatever happened: what is marked is committed and the group is left. Jobs that still run cannot mark any more.
+      def finish
+        rest = [*@coordinators.values, *@leaving.keys]
+        rest.each { |coordinator| coordinator.end(:shutdown) }
+        seconds = @stop_at && [Clock.left(@stop_at), CLOSE_AT_LEAST].max
+        @subscription.close(seconds || CLOSE_AT_LEAST)
+        rest.each(&:abandon)
+        @leftovers.each(&:release)
+      end
+
+      # The client is of no use any more.
+      def crashed(error)
+        @bus.publish("error.occurred", error: error, source: "listener", group: @group.name)
+        @on_failure&.call(error)
+      end
+    end
+  end
+end

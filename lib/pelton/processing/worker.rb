@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require_relative "../threads"
+
+module Pelton
+  module Processing
+    # A thread that runs jobs. If the user's code kills it (Thread#kill, Thread.exit), its job is told so and another
+    # thread takes its place.
+    class Worker
+      attr_reader :name, :thread
+
+      #: (String, JobsQueue, Notifications) -> void
+      def initialize(name, jobs, bus)
+        @name = name
+        @jobs = jobs
+        @bus = bus
+        # The thread that runs now; set by `start`, from the server's thread or the dying predecessor.
+        @thread = nil
+        # Set by `kill`: no replacement any more.
+        @ended = false
+      end
+
+      #: () -> self
+      def start
+        @thread = Threads.start(@name, report: method(:report)) { work }
+        self
+      end
+
+      # Ends the thread, whatever it does. For a forced stop.
+      #: () -> void
+      def kill
+        @ended = true
+        @thread&.kill
+      end
+
+      private
+
+      # A kill or raise from outside takes effect in the user's code (see Coordinator#perform) or while there is no job,
+      # never between the two: a job that was popped is run, one that was run is settled.
+      def work
+        Thread.handle_interrupt(Object => :never) do
+          while (job = Thread.handle_interrupt(Object => :on_blocking) { @jobs.pop })
+            job.call
+          end
+          @ended = true
+        end
+      ensure
+        replace unless @ended
+      end
+
+      def replace
+        start
+        @bus.publish("worker.replaced", worker: @name)
+      end
+
+      def report(error) = @bus.publish("error.occurred", error: error, source: "worker")
+    end
+  end
+end

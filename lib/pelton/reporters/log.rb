@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+module Pelton
+  module Reporters
+    # Writes what happens as lines of text: to an IO, or to a Logger (anything with `add(severity, text)`).
+    #   Pelton.subscribe(Pelton::Reporters::Log.new($stdout))
+    # Thread-safe as far as its target is; one write a line.
+    class Log
+      SEVERITIES = %w[DEBUG INFO WARN ERROR FATAL].freeze
+      # librdkafka's levels are syslog's: 0–3 errors, 4 warning, 5–6 info, 7 debug.
+      SYSLOG = [3, 3, 3, 3, 2, 1, 1, 0].freeze
+
+      #: (?(IO | Logger)) -> void
+      def initialize(target = $stdout)
+        @target = target
+      end
+
+      def on_app_running(event)
+        info "running: groups #{event[:groups].join(", ")}, #{event[:concurrency]} workers"
+      end
+
+      def on_app_stopping(event) = info("stopping (#{event[:reason]}), at most #{event[:timeout]} s")
+      def on_app_stopped(event) = info(format("stopped after %.1f s, nothing left undone", event[:seconds]))
+
+      def on_app_forced(event)
+        losses = event[:losses]
+        write 3, "ended by force: #{event[:reason]}#{"; left undone: #{losses.join("; ")}" unless losses.empty?}"
+      end
+
+      def on_partition_assigned(event) = info("assigned #{place(event)}")
+      def on_partition_revoked(event) = info("#{event[:lost] ? "lost" : "revoked"} #{place(event)}")
+
+      def on_partition_stopped(event)
+        write 3, "#{place(event)} stopped at offset #{event[:offset]} after #{event[:attempts]} attempts"
+      end
+
+      def on_message_skipped(event)
+        write 2, "#{place(event)} skipped offset #{event[:offset]} after #{event[:attempts]} attempts: #{text(event[:error])}"
+      end
+
+      def on_consumer_retrying(event)
+        write 2, format("%s runs again from offset %d in %.1f s, attempt %d failed", place(event), event[:offset],
+                        event[:delay], event[:attempt])
+      end
+
+      def on_worker_replaced(event) = write(2, "#{event[:worker]} was killed and replaced")
+
+      def on_message_delivery_failed(event)
+        write 3, "#{event[:client]}: #{text(event[:error])}"
+      end
+
+      def on_kafka_log(event)
+        write SYSLOG.fetch(event[:level], 0), "#{event[:client]} #{event[:facility]}: #{event[:message]}"
+      end
+
+      def on_error_occurred(event)
+        facts = event.payload.except(:error, :source).compact.map { |key, value| "#{key} #{value}" }.join(", ")
+        write 3, "#{event[:source]}#{" (#{facts})" unless facts.empty?}: #{text(event[:error])}#{origin(event[:error])}"
+      end
+
+      private
+
+      def place(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
+      def text(error) = "#{error.class}: #{error.message}"
+      def origin(error) = (first = error.backtrace&.first) ? " at #{first}" : ""
+      def info(text) = write(1, text)
+
+      def write(severity, text)
+        return @target.add(severity, text) if @target.respond_to?(:add)
+
+        time = Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
+        @target.write("#{time} #{SEVERITIES[severity].ljust(5)} pelton[#{Process.pid}] #{text}\n")
+      end
+    end
+  end
+end

@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../settings"
+require_relative "topic"
+
+module Pelton
+  class Routing
+    # The words inside Pelton.routes { … }: group and topic.
+    class Dsl
+      WORDS = %i[group topic].freeze
+
+      #: (Routing, ?String?) -> void
+      def initialize(routing, group = nil)
+        @routing = routing
+        @group = group
+      end
+
+      # Topics inside belong to this consumer group (Kafka's group.id).
+      #   group("billing") { topic "orders", to: OrdersConsumer }
+      #: (String) { () -> void } -> void
+      def group(name, &block)
+        raise ConfigError.new("group", name, "expected a name") unless name.is_a?(String) && !name.empty?
+        raise ConfigError.new("group", name, "is inside of group #{@group}") if @group
+        raise ConfigError.new("group", name, "a block with its topics is missing") unless block
+
+        Dsl.new(@routing, name.dup.freeze).instance_exec(&block)
+      end
+
+      # Messages of this topic go to this consumer: a class, or its name if the class is loaded (or reloaded) later.
+      #   topic("orders", to: OrdersConsumer) { retries 5, backoff: 1..30, then: :skip }
+      #: (String, to: (Class | String)) ?{ () -> void } -> void
+      def topic(name, to:, &block)
+        words = TopicWords.new(name)
+        words.instance_exec(&block) if block
+        @routing.add(@group, Topic.new(name, to, words.settings))
+      end
+
+      private
+
+      def respond_to_missing?(_name, _private = false) = false
+      def method_missing(name, *) = raise(ConfigError.unknown(name, WORDS, what: "word in routes"))
+    end
+
+    # The words inside topic(…) { … }: one per row of Settings::TOPIC.
+    class TopicWords
+      WORDS = %i[decode retries backoff batch manual_offsets].freeze
+
+      # What was said: {retries: 5}
+      attr_reader :settings
+
+      def initialize(topic)
+        @topic = topic
+        @settings = {}
+      end
+
+      # Payloads are decoded by native threads as soon as they arrive.
+      #: (Symbol) -> void
+      def decode(format) = set(:decode, format)
+
+      # A failed message runs again so often; then the partition stops, or with `then: :skip` the message is skipped.
+      # Without this word it runs again until it succeeds.
+      #: (Integer, ?backoff: Range[Numeric]?, ?then: Symbol?) -> void
+      def retries(count, backoff: nil, **options)
+        set(:retries, count)
+        set(:backoff, backoff) if backoff
+        set(:then, options.delete(:then)) if options.key?(:then)
+        raise ConfigError.unknown(options.keys.first, %w[backoff then], what: place("retries option")) unless options.empty?
+      end
+
+      # The waits before retries, in seconds: the first, doubled up to the last.
+      #: (Range[Numeric]) -> void
+      def backoff(span) = set(:backoff, span)
+
+      # So many messages at once, at most.
+      #: (Integer) -> void
+      def batch(count) = set(:batch, count)
+
+      # Nothing is marked but by mark_as_consumed.
+      #: (?bool) -> void
+      def manual_offsets(manual = true) = set(:manual_offsets, manual) # rubocop:disable Style/OptionalBooleanParameter
+
+      private
+
+      def set(name, value)
+        @settings[name] = Settings::TOPIC.fetch(name).check(value)
+      rescue ConfigError => e
+        raise ConfigError.new(place(name), value, e.message[/expected.*/m])
+      end
+
+      def place(name) = "topic #{@topic}: #{name}"
+      def respond_to_missing?(_name, _private = false) = false
+      def method_missing(name, *) = raise(ConfigError.unknown(name, WORDS, what: "word in topic #{@topic}"))
+    end
+  end
+end

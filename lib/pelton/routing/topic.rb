@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../settings"
+require_relative "../backoff"
+require_relative "../consumer"
+
+module Pelton
+  class Routing
+    # One topic of one group: its name, its consumer, its settings. Frozen.
+    class Topic
+      attr_reader :name
+
+      #: (String, (Class | String), Hash[Symbol, untyped]) -> void
+      def initialize(name, consumer, settings)
+        @name = Settings::TYPES.fetch(:name)[1].call(name) ? name.dup.freeze : raise(invalid_name(name))
+        @consumer = consumer
+        @settings = { **Settings::TOPIC.defaults, **settings }.freeze
+        check
+        freeze
+      end
+
+      Settings::TOPIC.names.each { |key| define_method(key) { @settings.fetch(key) } }
+
+      # nil: at most `batch` is config.batch.
+      #: (Config) -> Topic
+      def with_defaults(config) = batch ? self : Topic.new(@name, @consumer, @settings.merge(batch: config.batch))
+
+      # The class, looked up anew each time if it was given by name (so code may be reloaded). Raises ConfigError.
+      #: () -> Class
+      def consumer_class
+        found = @consumer.is_a?(String) ? look_up : @consumer
+        return found if found.is_a?(Class) && found <= Consumer && found.instance_method(:consume).owner != Consumer
+
+        reason = found.is_a?(Class) && found <= Consumer ? "has no method consume" : "is not a subclass of Pelton::Consumer"
+        raise ConfigError.new("topic #{@name}, to", found, reason)
+      end
+
+      #: () -> Backoff
+      def back_off = Backoff.new(backoff.begin, backoff.end)
+
+      def inspect = "#<#{self.class} #{@name} to #{@consumer}>"
+
+      private
+
+      def look_up
+        Object.const_get(@consumer)
+      rescue NameError => e
+        raise ConfigError.new("topic #{@name}, to", @consumer, e.message)
+      end
+
+      def invalid_name(name) = ConfigError.new("topic", name, "expected #{Settings::TYPES.fetch(:name).first}")
+
+      def check
+        return if @consumer.is_a?(Class) || (@consumer.is_a?(String) && !@consumer.empty?)
+
+        raise ConfigError.new("topic #{@name}, to", @consumer, "expected a consumer class or its name")
+      end
+    end
+  end
+end

@@ -1,0 +1,143 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+
+module Pelton
+  # The settings as tables: validation, defaults, "did you mean" and docs/configuration.md come from here.
+  module Settings
+    # type => [what is allowed, check, conversion]
+    TYPES = {
+      name: ["a String of 1 to 249 of a-z A-Z 0-9 . _ -",
+             ->(v) { v.is_a?(String) && v.match?(/\A[\w.-]{1,249}\z/) }, ->(v) { v.dup.freeze }],
+      text: ["a String that is not empty", ->(v) { v.is_a?(String) && !v.empty? }, ->(v) { v.dup.freeze }],
+      count: ["an Integer >= 1", ->(v) { v.is_a?(Integer) && v.positive? }, ->(v) { v }],
+      number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
+      seconds: ["a number of seconds >= 0", ->(v) { v.is_a?(Numeric) && v.real? && v >= 0 && v.to_f.finite? }, ->(v) { v }],
+      span: ["a Range of seconds, as 1..30",
+             ->(v) { v.is_a?(Range) && [v.begin, v.end].all?(Numeric) && v.begin >= 0 && v.begin <= v.end }, ->(v) { v }],
+      flag: ["true or false", ->(v) { [true, false].include?(v) }, ->(v) { v }],
+      kafka: ["a Hash of librdkafka's option names to String, Symbol, Numeric, true or false",
+              ->(v) { v.respond_to?(:to_hash) }, ->(v) { KafkaOptions.of(v) }]
+    }.freeze
+
+    # Options for librdkafka: names untouched, values as Strings; frozen, and never shown with their secrets (a
+    # FrozenError shows its receiver).
+    class KafkaOptions < Hash
+      #: (Hash[String | Symbol, untyped]) -> KafkaOptions
+      def self.of(options)
+        result = new
+        options.to_hash.each do |key, value|
+          case value
+          when String, Symbol, Numeric, true, false then result[key.to_s.dup.freeze] = value.to_s.dup.freeze
+          else raise ConfigError.new(key, value, "expected a String, Symbol, Numeric, true or false")
+          end
+        end
+        result.freeze
+      end
+
+      def inspect = Secrets.mask(self).inspect
+      alias to_s inspect
+      def pretty_print(printer) = printer.pp(Secrets.mask(self))
+    end
+
+    # One setting of a table.
+    class Setting
+      attr_reader :name, :type, :default, :unit, :doc, :choices
+
+      def initialize(name, type, default, doc, unit: nil, choices: nil)
+        @name = name
+        @type = type
+        @choices = choices
+        @unit = unit
+        @doc = doc
+        @default = default.nil? ? nil : check(default)
+        freeze
+      end
+
+      # What the setting keeps for this value; raises ConfigError with what is allowed.
+      #: (untyped) -> untyped
+      def check(value)
+        return value if @choices&.include?(value) || (value.nil? && nilable?)
+
+        allowed, test, convert = TYPES[@type]
+        raise ConfigError.new(@name, value, "expected #{allowed_text(allowed)}") unless test&.call(value)
+
+        convert.call(value)
+      end
+
+      private
+
+      # A setting without a default may be unset again.
+      def nilable? = @default.nil?
+
+      def allowed_text(allowed) = [*@choices&.map(&:inspect), *allowed].join(" or ")
+    end
+
+    # Settings by name, in the order of the documentation.
+    class Table
+      include Enumerable
+
+      attr_reader :title
+
+      def initialize(title, rows)
+        @title = title
+        @settings = rows.to_h do |name, type, default, doc, more|
+          [name, Setting.new(name, type, default, doc, **(more || {}))]
+        end
+        @settings.freeze
+        freeze
+      end
+
+      def each(&block) = @settings.each_value(&block)
+      def names = @settings.keys
+      def key?(name) = @settings.key?(name)
+
+      # Raises ConfigError ("did you mean …?") for a name that does not exist.
+      #: (Symbol) -> Setting
+      def fetch(name) = @settings.fetch(name) { raise ConfigError.unknown(name, names) }
+
+      #: () -> Hash[Symbol, untyped]
+      def defaults = @settings.transform_values(&:default)
+
+      #: () -> String
+      def to_markdown
+        rows = map do |setting|
+          "| `#{setting.name}` | #{setting.default.inspect}#{" #{setting.unit}" if setting.unit} | #{setting.doc} |"
+        end
+        ["## #{title}", "", "| Name | Default | Meaning |", "|---|---|---|", *rows, ""].join("\n")
+      end
+    end
+
+    APP = Table.new("config", [
+      [:client_id, :name, "pelton", "name of this application: librdkafka's client.id, first word of thread and client names"],
+      [:group_id, :text, nil, "consumer group of the topics that are routed outside of a `group`"],
+      [:kafka, :kafka, {}, "options of librdkafka for every client, names untouched: `{ \"bootstrap.servers\" => \"a:9092\" }`"],
+      [:concurrency, :count, 5, "worker threads of the server: jobs that run at the same time"],
+      [:batch, :count, 100, "messages that consume gets at once, at most", { unit: "messages" }],
+      [:batch_bytes, :count, 1 << 20, "size of a batch at most (one larger message still comes, alone)", { unit: "bytes" }],
+      [:prefetch, :count, 2, "batches per partition that are in Ruby's hands at the same time"],
+      [:revocation_timeout, :seconds, 30, "how long a partition that Kafka takes back may finish its running job", { unit: "s" }],
+      [:shutdown_timeout, :seconds, 60, "how long a stop may take; then it ends by force", { unit: "s" }],
+      [:flush_timeout, :seconds, 10, "the part of shutdown_timeout that is kept for the producer's last messages", { unit: "s" }],
+      [:delivery_timeout, :seconds, 180, "how long produce_sync waits for the delivery report", { unit: "s" }],
+      [:queue_timeout, :seconds, 10, "how long produce waits for room in a full queue before QueueFullError", { unit: "s" }],
+      [:commit_timeout, :seconds, 30, "how long mark_as_consumed! waits for the commit", { unit: "s" }],
+      [:decoding_threads, :count, nil, "native threads that decode payloads; unset: one less than cores"],
+      [:polling_max_time, :seconds, 0.1, "time of the event thread for one client before the next one's turn", { unit: "s" }]
+    ])
+
+    TOPIC = Table.new("topic … do (routing)", [
+      [:decode, nil, nil, "`:json`: payloads are decoded by native threads as soon as they arrive; unset: when they are read",
+       { choices: [:json] }],
+      [:retries, :number, nil, "how often a failed message runs again; unset: until it succeeds"],
+      [:backoff, :span, 1..30, "wait before a retry: the first, doubled up to the last, minus up to a fifth", { unit: "s" }],
+      [:then, nil, :stop, "after the last retry: `:stop` reads nothing more of this partition until a restart or rebalance, " \
+                          "`:skip` marks the message and goes on", { choices: %i[stop skip] }],
+      [:batch, :count, nil, "messages that consume gets at once, at most; unset: config.batch", { unit: "messages" }],
+      [:manual_offsets, :flag, false, "nothing is marked but by mark_as_consumed"]
+    ])
+
+    #: () -> String
+    def self.to_markdown = ["# Configuration", "", APP.to_markdown, TOPIC.to_markdown].join("\n")
+  end
+end

@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+require_relative "config"
+require_relative "event_dispatch"
+require_relative "notifications"
+
+module Pelton
+  # A consumer's connection to Kafka: one native client that reads the topics of one consumer group. The listener polls
+  # it; marking, committing and waking are for every thread. A forked child gets ForkError from each call.
+  #   subscription = Pelton::Subscription.new(config, group_id: "billing")
+  #   subscription.subscribe(["orders"])
+  #   subscription.poll(1.0) # => [:batch, #<Pelton::Batch orders/0 100 messages>]
+  class Subscription
+    # Ours where librdkafka's own default does not suit. Offsets are stored by marking only; a full local queue is looked
+    # at again after 10 ms, not after a second; a new group begins with the oldest message.
+    DEFAULTS = {
+      "enable.auto.offset.store" => false,
+      "auto.offset.reset" => "earliest",
+      "fetch.queue.backoff.ms" => 10
+    }.freeze
+
+    attr_reader :name, :group_id
+
+    # batch: at most so many messages at once; decode: topics whose payloads are decoded as they arrive.
+    #: (Config, group_id: String, ?batch: Integer, ?decode: Hash[String, Symbol], ?bus: Notifications,
+    #:  ?native: Module?, ?kafka: Hash[String, untyped]) -> void
+    def initialize(config, group_id:, batch: config.batch, decode: {}, bus: Notifications.new, native: nil, kafka: {})
+      @group_id = group_id
+      @commit_timeout = config.commit_timeout
+      @name = EventDispatch.client_name("#{config.client_id}.subscription")
+      @dispatch = EventDispatch.of(native || Native)
+      options = { batch: batch, bytes: config.batch_bytes, prefetch: config.prefetch, decode: decode }
+      kafka_options = config.kafka_with(DEFAULTS, { **kafka, "group.id" => group_id })
+      @native = (native || Native)::Subscription.new(@name, kafka_options, options)
+      @dispatch.add(@name, bus)
+    end
+
+    # Joins the group for these topics; partitions come as [:assigned, …] from poll.
+    #: (Array[String]) -> void
+    def subscribe(topics) = @native.subscribe(topics)
+
+    # Reads these partitions without a group's help: [[topic, partition, offset], …]
+    #: (Array[[String, Integer, Integer]]) -> void
+    def assign(partitions) = @native.assign(partitions)
+
+    # The next event, or nil after `timeout` seconds or a wake. Waits without the GVL; nil waits forever.
+    #   [:batch, Batch] [:assigned, [[topic, partition], …]] [:revoked, token, [[topic, partition], …], lost]
+    #   [:error, KafkaError, topic, partition] [:eof, topic, partition, offset] [:closed]
+    #: (?Numeric?) -> Array[untyped]?
+    def poll(timeout = nil) = @native.poll(timeout)
+
+    # Ends the poll that runs, or the next one: from any thread, also from a trap.
+    #: () -> void
+    def wake = @native.wake
+
+    # Gives partitions back that a [:revoked, token, …] asked for. Until then they are ours.
+    #: (untyped) -> void
+    def revoked(token) = @native.revoked(token)
+
+    # Stores the offset of the next message to read; committed within auto.commit.interval.ms, at a rebalance, and by
+    # close. false: the partition is not ours any more.
+    #: (String, Integer, Integer, ?Integer) -> bool
+    def mark(topic, partition, offset, leader_epoch = -1) = @native.mark(topic, partition, offset, leader_epoch)
+
+    # Commits what is marked and waits for it. Raises KafkaError.
+    #: (?Numeric) -> true
+    def commit(timeout = @commit_timeout) = @native.commit(timeout)
+
+    #: () -> Array[[String, Integer]]
+    def assignment = @native.assignment
+
+    # Stops reading, commits what is marked, leaves the group. false: not finished within `timeout` seconds.
+    #: (?Numeric?) -> bool
+    def close(timeout = nil)
+      @native.close(timeout)
+    ensure
+      @dispatch.remove(@name)
+    end
+
+    def inspect = "#<#{self.class} #{@name} group #{@group_id}>"
+  end
+end

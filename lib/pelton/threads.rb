@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+require_relative "clock"
+
+module Pelton
+  # The only place where a Ruby thread starts: each has a name, reports how it ended, and is registered while it lives.
+  module Threads
+    # Alive threads: {Thread => "pelton.worker#1"}. Guarded by LOCK.
+    REGISTRY = {} # rubocop:disable Style/MutableConstant
+    LOCK = Mutex.new
+    private_constant :REGISTRY, :LOCK
+
+    module_function
+
+    # Starts a thread. An error that escapes the block goes to `report`, never to stderr behind the app's back.
+    #   Threads.start("pelton.worker#1") { work }
+    #: (String, ?priority: Integer, ?report: ^(Exception) -> void) { () -> void } -> Thread
+    def start(name, priority: 0, report: nil)
+      # Held until the thread is registered, so that a short thread cannot leave before it came.
+      LOCK.synchronize do
+        thread = Thread.new do
+          yield
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          report ? report.call(e) : warn("#{name} ended: #{e.full_message(highlight: false)}")
+        ensure
+          LOCK.synchronize { REGISTRY.delete(Thread.current) }
+        end
+        thread.name = name
+        thread.priority = priority
+        thread.report_on_exception = false
+        REGISTRY[thread] = name
+        thread
+      end
+    end
+
+    # The threads that are alive in this process, oldest first (a forked child has none of its parent's).
+    #: () -> Array[Thread]
+    def list = LOCK.synchronize { REGISTRY.keys.select(&:alive?) }
+
+    # Waits until all of these threads ended, or until the deadline. Returns those that are left.
+    #: (Array[Thread], ?Numeric?) -> Array[Thread]
+    def join(threads, timeout = nil)
+      deadline = timeout && (Clock.now + timeout)
+      threads.reject { |thread| thread.equal?(Thread.current) || thread.join(*Clock.left(deadline)) }
+    end
+  end
+end

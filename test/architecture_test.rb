@@ -1,0 +1,233 @@
+# frozen_string_literal: true
+
+require_relative "test_helper"
+require_relative "support/source_file"
+require "tsort"
+
+# Keeps the house as PROJECT_RULES.md describes it. Each failure names the file and the rule.
+class ArchitectureTest < Minitest::Test
+  ROOT = File.expand_path("..", __dir__)
+
+  # Which file lives on which floor, below lib/pelton. A file uses its own floor and lower ones. The face
+  # (lib/pelton.rb) stands above R4; the edges (R5) may use it, and only the user requires them, so they stand on top.
+  FLOORS = {
+    "R1" => %w[version native errors settings config events event_dispatch notifications threads clock backoff status
+               json secrets topic_partition message messages batch delivery fork],
+    "R2" => %w[producer producer/* poller subscription admin admin/* embedded_cluster],
+    "R3" => %w[consumer routing routing/* listener coordinator jobs_queue worker flow steps/* parallel parallel/*
+               processing processing/* processing/steps/*],
+    "R4" => %w[app server supervisor signals embedding liveness cli cli/*],
+    "face" => %w[../pelton face],
+    "R5" => %w[reporters reporters/* testing testing/* web web/* rails rails/* active_job active_job/*]
+  }.freeze
+  ORDER = FLOORS.keys.freeze
+
+  RUBY_LINES = 400
+  RUST_LINES = 500
+  FOLDERS = 3
+  ROLE_NOUNS = /(Manager|Handler|Helper|Util|Utils|Proxy|Builder|Conductor)\z/
+
+  # The named rooms: only here may Rust be unsafe.
+  UNSAFE_ROOMS = %w[ext/core/src/rd/ ext/core/src/decode/simd.rs ext/pelton/src/gvl.rs ext/pelton/src/value.rs].freeze
+  # `rd` is the lowest room of the core; of the others it may use only these.
+  RD_MAY_USE = %w[decode].freeze # the pool's fork generation
+
+  # Written in pieces, for this file is looked at too.
+  REGISTRIES = [%w[rubygems org], %w[crates io], %w[npmjs org], %w[pypi org], %w[repo maven apache org],
+                %w[repo1 maven org], %w[proxy golang org], %w[deb debian org]].map { |pieces| pieces.join(".") }.freeze
+
+  def self.glob(*patterns) = Dir.glob(patterns, base: ROOT).grep_v(%r{(\A|/)target/}).sort
+
+  LIBRARY = glob("lib/**/*.rb").to_h { |path| [path, SourceFile.new(ROOT, path)] }.freeze
+  RUST = glob("ext/*/src/**/*.rs").freeze
+
+  def test_every_file_has_a_floor
+    homeless = LIBRARY.keys.reject { |path| floor(path) }
+    assert_none homeless.map { |path| "#{path}: give it a floor (FLOORS in test/architecture_test.rb)" }
+  end
+
+  def test_a_file_requires_its_own_floor_or_a_lower_one
+    assert_none(LIBRARY.flat_map do |path, file|
+      file.requires.filter_map do |other|
+        "#{path} (#{floor(path)}) requires #{other} (#{floor(other)}): never upward" if height(other) > height(path)
+      end
+    end)
+  end
+
+  def test_a_file_names_no_constant_of_a_higher_floor
+    homes = Hash.new { |all, name| all[name] = [] } # {"Clock" => [paths that define it]}
+    LIBRARY.each { |path, file| file.defines.each { |name| homes[name] << path } }
+
+    assert_none(LIBRARY.flat_map do |path, file|
+      file.constants.filter_map do |name, line|
+        next if homes.fetch(name, []).empty?
+
+        home = homes[name].min_by { |candidate| height(candidate) }
+        "#{path}:#{line} (#{floor(path)}) names #{name} of #{home} (#{floor(home)})" if height(home) > height(path)
+      end
+    end)
+  end
+
+  def test_required_files_exist
+    assert_none(LIBRARY.flat_map do |path, file|
+      absent = file.requires.reject { |other| File.exist?(File.join(ROOT, other)) }
+      absent.map { |other| "#{path} requires #{other}: not there" }
+    end)
+  end
+
+  def test_no_cycles_between_ruby_files
+    graph = LIBRARY.transform_values { |file| file.requires.uniq & LIBRARY.keys }
+    assert_none cycles(graph).map { |cycle| "a cycle of require: #{cycle.join(" → ")}" }
+  end
+
+  def test_only_apps_and_edges_use_the_default_app
+    low = LIBRARY.select { |path, _| height(path) < ORDER.index("R4") }
+    assert_none(low.flat_map do |path, file|
+      lines = file.lines_with_call("Pelton", /\A[a-z]/)
+      lines.map { |line| "#{path}:#{line}: calls the face (Pelton.…) from #{floor(path)}" }
+    end)
+  end
+
+  def test_threads_start_in_one_file
+    assert_none(LIBRARY.except("lib/pelton/threads.rb").flat_map do |path, file|
+      lines = file.lines_with_call("Thread", /\A(new|start|fork)\z/)
+      lines.map { |line| "#{path}:#{line}: Thread.new is for lib/pelton/threads.rb" }
+    end)
+  end
+
+  def test_nobody_sleeps
+    tests = self.class.glob("test/**/*.rb").to_h { |path| [path, SourceFile.new(ROOT, path)] }
+    assert_none(LIBRARY.merge(tests).flat_map do |path, file|
+      file.lines_with_word("sleep").map { |line| "#{path}:#{line}: sleep: wait for a condition with a deadline" }
+    end)
+
+    rust = self.class.glob("ext/**/*.rs").select { |path| read(path).match?(/\bthread::sleep\b|\bsleep\(/) }
+    assert_none(rust.map { |path| "#{path}: sleep: wait for a condition with a deadline" })
+  end
+
+  def test_sizes
+    ruby = self.class.glob("{lib,test,bench,examples,exe,ext}/**/*.rb")
+    rust = self.class.glob("ext/**/*.rs")
+    long = too_long(ruby, RUBY_LINES) + too_long(rust, RUST_LINES)
+    assert_none long
+  end
+
+  def test_folders
+    deep = LIBRARY.keys.select { |path| File.dirname(path).delete_prefix("lib/pelton").count("/") > FOLDERS }
+    assert_none deep.map { |path| "#{path}: more than #{FOLDERS} folders below lib/pelton" }
+  end
+
+  def test_role_nouns
+    ruby = LIBRARY.flat_map do |path, file|
+      file.defines.grep(ROLE_NOUNS).map { |name| "#{path}: #{name} is a role without a meaning" }
+    end
+    rust = RUST.flat_map do |path|
+      read(path).scan(/\b(?:struct|enum|trait)\s+(\w+)/).flatten.grep(ROLE_NOUNS)
+                .map { |name| "#{path}: #{name} is a role without a meaning" }
+    end
+    assert_none ruby + rust
+  end
+
+  def test_unsafe_rust_stays_in_its_rooms
+    outside = RUST.reject { |path| path.start_with?(*UNSAFE_ROOMS) }
+    assert_none(outside.flat_map do |path|
+      unsafe_lines(path).map { |line, _| "#{path}:#{line}: unsafe outside its rooms (UNSAFE_ROOMS)" }
+    end)
+  end
+
+  def test_unsafe_rust_says_why_it_is_safe
+    assert_none(RUST.flat_map do |path|
+      lines = read(path).lines
+      unsafe_lines(path).filter_map do |line, text|
+        next unless text.match?(/\bunsafe\s*(\{|impl\b)/)
+
+        above = lines[[line - 4, 0].max...line].join
+        "#{path}:#{line}: no SAFETY line within the 3 lines above" unless above.include?("SAFETY")
+      end
+    end)
+  end
+
+  def test_no_cycles_between_modules_of_the_core
+    assert_none cycles(core_modules).map { |cycle| "ext/core/src: a cycle of use: #{cycle.join(" → ")}" }
+  end
+
+  def test_rd_uses_nothing_above_it
+    upper = core_modules.fetch("rd", []) - RD_MAY_USE
+    assert_none upper.map { |name| "ext/core/src/rd uses crate::#{name}: rd is the lowest room" }
+  end
+
+  def test_no_file_names_a_registry
+    named = all_files.flat_map do |path|
+      text = File.binread(File.join(ROOT, path))
+      REGISTRIES.select { |host| text.include?(host) }.map { |host| "#{path}: names the registry host #{host}" }
+    end
+    assert_none named
+  end
+
+  private
+
+  def assert_none(problems)
+    assert problems.empty?, "#{problems.size} broken rule(s):\n  #{problems.join("\n  ")}"
+  end
+
+  def floor(path)
+    name = path.delete_prefix("lib/pelton/").delete_suffix(".rb")
+    name = "../pelton" if path == "lib/pelton.rb"
+    FLOORS.find { |_, patterns| patterns.any? { |pattern| File.fnmatch?(pattern, name, File::FNM_PATHNAME) } }&.first
+  end
+
+  # A file without a floor is another test's business.
+  def height(path) = ORDER.index(floor(path)) || 0
+
+  def read(path) = File.read(File.join(ROOT, path))
+
+  def too_long(paths, limit)
+    paths.filter_map do |path|
+      lines = read(path).count("\n")
+      "#{path}: #{lines} lines, #{limit} at most" if lines > limit
+    end
+  end
+
+  # [[line number, code without comment], …] of the lines with unsafe code.
+  def unsafe_lines(path)
+    read(path).each_line.with_index(1).filter_map do |text, line|
+      code = text.sub(%r{//.*}, "").gsub(/"[^"]*"/, '""')
+      [line, code] if code.match?(/\bunsafe\b/) && !code.include?("#[unsafe(")
+    end
+  end
+
+  # {"producer" => ["config", "rd"]}: which top modules of the core use which others, tests within a file aside.
+  def core_modules
+    @core_modules ||= begin
+      names = self.class.glob("ext/core/src/*").map { |path| File.basename(path, ".rs") } - ["lib"]
+      names.to_h do |name|
+        text = self.class.glob("ext/core/src/#{name}.rs", "ext/core/src/#{name}/**/*.rs").map { |path| read(path) }
+        code = text.map { |file| file.sub(/^#\[cfg\(test\)\]\s*mod .*/m, "").gsub(%r{//.*}, "") }.join("\n")
+        [name, (used_modules(code) & names) - [name]]
+      end
+    end
+  end
+
+  def used_modules(code)
+    grouped = code.scan(/\bcrate::\{(.*?)\};/m).flatten.flat_map { |group| top_names(group) }
+    (code.scan(/\bcrate::(\w+)/).flatten + grouped).uniq
+  end
+
+  # "config::{A, B}, rd, wait::Wait" → ["config", "rd", "wait"]
+  def top_names(group)
+    nil while group.gsub!(/\{[^{}]*\}/, "")
+    group.split(",").filter_map { |part| part[/\w+/] }
+  end
+
+  def cycles(graph)
+    each_node = ->(&block) { graph.each_key(&block) }
+    each_child = ->(node, &block) { graph.fetch(node).each(&block) }
+    TSort.strongly_connected_components(each_node, each_child).select { |group| group.size > 1 }
+  end
+
+  # What git would carry. Cargo.lock alone must name its registry.
+  def all_files
+    listed = IO.popen(["git", "ls-files", "-co", "--exclude-standard", "-z"], chdir: ROOT, &:read).split("\0")
+    listed.select { |path| File.file?(File.join(ROOT, path)) } - ["Cargo.lock", "ext/core/fuzz/Cargo.lock"]
+  end
+end

@@ -1,0 +1,272 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "tmpdir"
+require_relative "broker_kit"
+require_relative "kafka_wire"
+
+# A real Kafka broker (KRaft, one node, broker and controller in one JVM) for tests, benches and a developer's hands.
+#
+#   broker = TestBroker.start                 # any free port; ends when this process does, however it ends
+#   broker.create_topics("orders" => 3)
+#   broker.bootstrap                          # => "127.0.0.1:23456"
+#   broker.kill(:KILL); broker.restart        # the same port, the same data
+#   broker.stop                               # ends it and removes its data
+#
+# Several may run side by side, each on its own port: they are clusters of their own. Everything one has lies in one
+# folder named after its port. Not thread-safe. Raises TestBroker::Failure with a sentence to read.
+class TestBroker
+  class Failure < StandardError; end
+  class PortInUse < Failure; end
+
+  HOST = "127.0.0.1"
+  # Below the kernel's range for outgoing connections: a client that keeps trying a dead broker's port there may be
+  # given that very port as its own end, connect to itself, and the broker can never bind it again.
+  FREE_PORTS = (20_000..31_000)
+  START_TIMEOUT = 90
+  ATTEMPTS = 4
+
+  class << self
+    # Starts a broker and waits until it answers a metadata request. `port` 0: any free one. `owner`: the process whose
+    # end ends the broker too; nil: it lives until `stop`.
+    #: (?port: Integer, ?settings: Hash[String, String], ?owner: Integer?) -> TestBroker
+    def start(port: 0, settings: {}, owner: Process.pid)
+      BrokerKit.prepare
+      attempt = 0
+      begin
+        new(port.zero? ? free_port : port).start(settings, owner)
+      rescue PortInUse # somebody was faster, or took the controller's port
+        raise if (attempt += 1) == ATTEMPTS || (port.nonzero? && taken?(port))
+
+        retry
+      end
+    end
+
+    # The broker that runs on that port, or nil.
+    #: (Integer) -> TestBroker?
+    def find(port)
+      broker = new(port)
+      broker if broker.alive?
+    end
+
+    #: () -> Array[Integer]
+    def ports
+      Dir.glob(folder("*")).filter_map { |path| path[/-(\d+)\z/, 1]&.to_i }.sort
+    end
+
+    #: (Integer | String) -> String
+    def folder(port) = File.join(Dir.tmpdir, "pelton-broker-#{port}")
+
+    #: () -> Integer
+    def free_port
+      100.times do
+        port = rand(FREE_PORTS)
+        return port unless taken?(port) || File.exist?(folder(port))
+      end
+      raise Failure, "no free port found between #{FREE_PORTS.begin} and #{FREE_PORTS.end}"
+    end
+
+    def taken?(port)
+      TCPServer.new(HOST, port).close
+      false
+    rescue Errno::EADDRINUSE
+      true
+    end
+  end
+
+  attr_reader :port, :folder, :pid
+
+  def initialize(port)
+    @port = port
+    @folder = self.class.folder(port) # e.g. "/tmp/pelton-broker-9092": data/ server.properties server.log pid
+    @pid = Integer(File.read(pid_file)) if File.exist?(pid_file)
+    @watch = nil # pid of the process that watches the owner, if this object started one
+    @newest_topic = 0.0 # when create_topics was last called, on the monotonic clock
+  end
+
+  #: () -> String
+  def bootstrap = "#{HOST}:#{port}"
+
+  #: () -> String
+  def log = File.exist?(log_file) ? File.read(log_file) : ""
+
+  # Used by TestBroker.start.
+  def start(settings, owner)
+    claim_folder # where this fails the folder is another broker's: hands off
+    bring_up(settings, owner)
+    self
+  end
+
+  def bring_up(settings, owner)
+    FileUtils.cp_r(BrokerKit.formatted, data_folder)
+    File.write(properties_file, BrokerKit.properties(port, self.class.free_port, data_folder, settings))
+    launch
+    @watch = watch(owner) if owner
+    wait_until_ready
+    warm_up
+  rescue StandardError
+    stop
+    raise
+  end
+  private :bring_up
+
+  # Ends the JVM if it runs, then starts it again with the data it left, on the same port.
+  #: () -> TestBroker
+  def restart
+    terminate
+    launch
+    wait_until_ready
+    self
+  end
+
+  # Sends a signal: :KILL ends it at once, :STOP freezes it, :CONT thaws it. Waits for the end after :KILL.
+  #
+  # Kafka loses the log of a topic that is younger than a fifth of a second at a KILL (see SETTINGS in broker_kit.rb).
+  # So this waits for topics of `create_topics`; make others early.
+  #: (Symbol) -> void
+  def kill(signal)
+    raise Failure, "broker #{bootstrap} does not run" unless alive?
+
+    within(1) { now > @newest_topic + 0.25 } if signal == :KILL
+    Process.kill(signal, pid)
+    wait_for_end(10) if signal == :KILL
+  end
+
+  # Ends the broker (TERM, then KILL) and removes its data. Does nothing the second time.
+  #: () -> void
+  def stop
+    terminate
+    if @watch
+      signal_watch
+      @watch = nil
+    end
+    FileUtils.rm_rf(folder)
+  end
+
+  # Is its JVM there? (Kafka may not answer yet.) Read from the system: right for a broker that somebody else started.
+  #: () -> bool
+  def alive?
+    return false unless pid
+
+    reap(pid)
+    # A number in a file may be another process's by now, so look at what runs under it. Empty for a zombie.
+    File.read("/proc/#{pid}/cmdline").include?(mark)
+  rescue Errno::ENOENT, Errno::ESRCH
+    false
+  end
+
+  # Does it serve? True when a metadata request tells of it.
+  #: (?timeout: Numeric) -> bool
+  def ready?(timeout: 2)
+    KafkaWire.open(HOST, port, timeout: timeout) { |wire| wire.brokers.any? { |_, _, its_port| its_port == port } }
+  rescue SystemCallError, KafkaWire::Failure
+    false
+  end
+
+  # create_topics("orders" => 3, "one" => 1, settings: {"cleanup.policy" => "compact"})
+  #: (?Hash[String, Integer], ?settings: Hash[String, String], **Integer) -> void
+  def create_topics(topics = {}, settings: {}, **more)
+    KafkaWire.open(HOST, port, timeout: 15) { |wire| wire.create_topics(topics.merge(more), settings) }
+    @newest_topic = now
+  end
+
+  private
+
+  def pid_file = File.join(folder, "pid")
+  def log_file = File.join(folder, "server.log")
+  def data_folder = File.join(folder, "data")
+  def properties_file = File.join(folder, "server.properties")
+  def mark = "-Dpelton.broker=#{folder}"
+
+  def claim_folder
+    raise PortInUse, "port #{port} is in use#{" by a broker of ours (bin/broker stop)" if alive?}" if taken_port?
+
+    FileUtils.rm_rf(folder) # of a broker that died
+    Dir.mkdir(folder)
+  rescue Errno::EEXIST
+    raise PortInUse, "port #{port}: somebody else starts a broker there"
+  end
+
+  def taken_port? = alive? || self.class.taken?(port)
+
+  def launch
+    @pid = Process.spawn(*BrokerKit.java(mark), "kafka.Kafka", properties_file,
+                         in: File::NULL, out: [log_file, "a"], err: [:child, :out], chdir: folder, pgroup: true)
+    File.write(pid_file, pid.to_s)
+  end
+
+  # The owner may be killed, or crash: a small shell process looks, and cleans up after it.
+  WATCH = <<~SH
+    while [ -d "$2" ] && grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; do sleep 0.3; done
+    pid="$(cat "$2/pid" 2>/dev/null)" || exit 0
+    while grep -qs -- "$3" "/proc/$pid/cmdline"; do kill -9 "$pid"; sleep 0.1; done
+    rm -rf "$2"
+  SH
+  private_constant :WATCH
+
+  def watch(owner)
+    Process.spawn("sh", "-c", WATCH, "pelton-broker-watch", owner.to_s, folder, mark,
+                  in: File::NULL, out: File::NULL, err: File::NULL, pgroup: true)
+  end
+
+  def signal_watch
+    Process.kill(:KILL, @watch)
+    Process.wait(@watch)
+  rescue Errno::ESRCH, Errno::ECHILD
+    nil # another process (a forked child's parent) was faster
+  end
+
+  def wait_until_ready
+    failed = -> { raise Failure, "the broker on port #{port} #{_1}. The end of its log:\n#{log.lines.last(15).join}" }
+    done = within(START_TIMEOUT) do
+      unless alive?
+        raise PortInUse, "port #{port} (or its controller's) is in use" if log.include?("Address already in use")
+
+        failed.("ended while starting")
+      end
+      ready?
+    end
+    failed.("did not answer within #{START_TIMEOUT} s") unless done
+  end
+
+  # The first group and the first transaction would wait seconds until their internal topics are made.
+  def warm_up
+    KafkaWire::COORDINATORS.each_key do |kind|
+      within(20) { KafkaWire.open(HOST, port) { |wire| wire.coordinator?(kind) } }
+    end
+  end
+
+  def terminate
+    return unless alive?
+
+    Process.kill(:CONT, pid)
+    Process.kill(:TERM, pid)
+    return if wait_for_end(10)
+
+    Process.kill(:KILL, pid)
+    wait_for_end(10) || raise(Failure, "process #{pid} does not end")
+  rescue Errno::ESRCH
+    nil # it ended between the look and the signal
+  end
+
+  def wait_for_end(timeout) = within(timeout) { !alive? }
+
+  # Waits for a condition of another process: there is nothing to select on, so look every 25 ms.
+  def within(timeout)
+    deadline = now + timeout
+    loop do
+      return true if yield
+      return false if now > deadline
+
+      IO.select(nil, nil, nil, 0.025)
+    end
+  end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  def reap(process)
+    Process.wait(process, Process::WNOHANG)
+  rescue Errno::ECHILD
+    nil # started by another process
+  end
+end

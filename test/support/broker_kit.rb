@@ -1,0 +1,134 @@
+# frozen_string_literal: true
+
+require "fileutils"
+
+# What a TestBroker needs before its first start, kept in a cache folder: Kafka's jars (by Maven, from
+# test/broker/pom.xml) and a freshly formatted data folder to copy. Takes about 15 s the first time, nothing afterwards.
+module BrokerKit
+  class Failure < StandardError; end
+
+  SOURCE = File.expand_path("../broker", __dir__)
+  POM = File.join(SOURCE, "pom.xml")
+  VERSION = File.read(POM)[%r{<kafka\.version>(.+?)</kafka\.version>}, 1]
+  CLUSTER_ID = "cGVsdG9uLXRlc3QtMDAwMQ" # any 16 bytes in base64
+  # More may be given in the environment, e.g. for a bench: PELTON_BROKER_JVM="-Xmx2g".
+  JVM = %w[-Xms128m -Xmx512m -XX:+UseSerialGC -Djava.awt.headless=true -XX:-UsePerfData].freeze
+
+  # Replication of one, quick groups, little memory. Anything may be overridden by the caller's settings.
+  SETTINGS = {
+    "process.roles" => "broker,controller",
+    "node.id" => "1",
+    "controller.listener.names" => "CONTROLLER",
+    "auto.create.topics.enable" => "false",
+    "num.partitions" => "1",
+    "default.replication.factor" => "1",
+    "offsets.topic.replication.factor" => "1",
+    "offsets.topic.num.partitions" => "4",
+    "transaction.state.log.replication.factor" => "1",
+    "transaction.state.log.min.isr" => "1",
+    "transaction.state.log.num.partitions" => "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms" => "1000",
+    "share.coordinator.state.topic.replication.factor" => "1",
+    "share.coordinator.state.topic.min.isr" => "1",
+    "share.coordinator.state.topic.num.partitions" => "4",
+    "group.initial.rebalance.delay.ms" => "0",
+    "group.min.session.timeout.ms" => "1000",
+    "group.consumer.min.session.timeout.ms" => "1000",
+    "group.consumer.session.timeout.ms" => "6000",
+    "group.consumer.min.heartbeat.interval.ms" => "100",
+    "group.consumer.heartbeat.interval.ms" => "500",
+    # A restarted broker may register only when its former session is over: keep that short.
+    "broker.session.timeout.ms" => "2500",
+    "broker.heartbeat.interval.ms" => "250",
+    # A killed broker takes the logs of its newest topics for strays, unless a later metadata record (such as this idle
+    # one) came before the end.
+    "metadata.max.idle.interval.ms" => "100",
+    "controlled.shutdown.enable" => "false",
+    "num.network.threads" => "2",
+    "num.io.threads" => "4",
+    "log.cleaner.dedupe.buffer.size" => "16777216",
+    "log.cleaner.backoff.ms" => "1000"
+  }.freeze
+
+  class << self
+    # Fills the cache where it is empty. Two processes may do so at once: the second one waits.
+    #: () -> void
+    def prepare
+      FileUtils.mkdir_p(cache)
+      File.open(File.join(cache, "lock"), File::CREAT | File::RDWR) do |lock|
+        lock.flock(File::LOCK_EX)
+        check_java
+        fetch_jars unless File.directory?(jars)
+        format_data unless File.directory?(formatted)
+      end
+    end
+
+    # The command that runs a class of Kafka, without the class.
+    #: (*String) -> Array[String]
+    def java(*options)
+      [java_path, *JVM, *ENV["PELTON_BROKER_JVM"].to_s.split, *options,
+       "-Dlog4j2.configurationFile=#{File.join(SOURCE, "log4j2.properties")}", "-cp", File.join(jars, "*")]
+    end
+
+    # The text of a server.properties.
+    #: (Integer, Integer, String, Hash[String, String]) -> String
+    def properties(port, controller_port, data, settings)
+      SETTINGS.merge(
+        "listeners" => "PLAINTEXT://127.0.0.1:#{port},CONTROLLER://127.0.0.1:#{controller_port}",
+        "controller.quorum.voters" => "1@127.0.0.1:#{controller_port}",
+        "log.dirs" => data
+      ).merge(settings).map { |key, value| "#{key}=#{value}\n" }.join
+    end
+
+    def cache = File.join(ENV["XDG_CACHE_HOME"] || File.join(Dir.home, ".cache"), "pelton", "kafka-#{VERSION}")
+    def jars = File.join(cache, "libs")
+    def formatted = File.join(cache, "formatted")
+
+    private
+
+    def java_path
+      home = ENV["JAVA_HOME"].to_s
+      home.empty? ? "java" : File.join(home, "bin", "java")
+    end
+
+    def check_java
+      text = IO.popen([java_path, "-version", { err: [:child, :out] }], &:read)
+      major = text[/version "(\d+)/, 1].to_i
+      raise Failure, "Kafka #{VERSION} needs Java 17 or newer, #{java_path} says: #{text.lines.first}" if major < 17
+    rescue Errno::ENOENT
+      raise Failure, "Java is missing: #{java_path} not found (bin/setup installs it)"
+    end
+
+    def fetch_jars
+      fill(jars) do |folder|
+        command = ["mvn", "-q", "-B", "-f", POM, "dependency:copy-dependencies",
+                   "-DincludeScope=runtime", "-DoutputDirectory=#{folder}"]
+        output = IO.popen([*command, { err: [:child, :out] }], &:read)
+        raise Failure, "Maven cannot fetch Kafka's jars:\n#{output}" unless $?.success?
+      rescue Errno::ENOENT
+        raise Failure, "Maven is missing: mvn not found (bin/setup installs it)"
+      end
+    end
+
+    # Formatting takes a JVM start, and its result tells of no port and no path: once is enough.
+    def format_data
+      fill(formatted) do |folder|
+        config = File.join(folder, "..", "format.properties")
+        File.write(config, properties(9092, 9093, folder, {}))
+        command = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", config,
+                   "--feature", "share.version=1"]
+        output = IO.popen([*command, { err: [:child, :out] }], &:read)
+        raise Failure, "Kafka cannot format a data folder:\n#{output}" unless $?.success?
+      end
+    end
+
+    # All or nothing: an interrupted run leaves no half-filled folder behind.
+    def fill(target)
+      folder = "#{target}.part"
+      FileUtils.rm_rf(folder)
+      FileUtils.mkdir_p(folder)
+      yield folder
+      File.rename(folder, target)
+    end
+  end
+end

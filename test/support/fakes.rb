@@ -1,0 +1,357 @@
+# frozen_string_literal: true
+
+require "pelton/app"
+require "pelton/embedded_cluster"
+
+# Plain Ruby objects with the methods of the native extension, so that the Ruby floors are tested without it: no socket,
+# no broker, every schedule of events possible. FakeKafka is the log behind them, FakeNative stands for Pelton::Native.
+module Fakes
+  # The Ruby parts of Pelton::Message and Pelton::Batch, loaded a second time below this module: the extension takes the
+  # allocators of the real classes away.
+  %w[message messages batch].each { |file| load(File.expand_path("../../lib/pelton/#{file}.rb", __dir__), self) }
+
+  # A message of the fake log.
+  class Message < Fakes::Pelton::Message
+    attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms, :leader_epoch
+
+    def initialize(topic, partition, offset, raw_payload, key: nil, headers: {}, timestamp_ms: 1_700_000_000_123)
+      super()
+      @topic = topic
+      @partition = partition
+      @offset = offset
+      @raw_payload = raw_payload
+      @key = key
+      @headers = headers
+      @timestamp_ms = timestamp_ms
+      @leader_epoch = 7
+    end
+
+    def payload = @raw_payload && ::Pelton::Json.parse(@raw_payload, @topic, @partition, @offset)
+    def size = @raw_payload ? @raw_payload.bytesize : 0
+    def tombstone? = @raw_payload.nil?
+  end
+
+  # A batch that counts its releases.
+  class Batch < Fakes::Pelton::Batch
+    attr_reader :topic, :partition, :messages, :releases
+
+    def initialize(messages, &on_release)
+      super()
+      @topic = messages.first.topic
+      @partition = messages.first.partition
+      @messages = messages.freeze
+      @on_release = on_release
+      @releases = 0
+    end
+
+    def size = @messages.size
+    def first_offset = @messages.first.offset
+    def last_offset = @messages.last.offset
+    def bytes = @messages.sum(&:size)
+
+    def release
+      @releases += 1
+      @on_release&.call if @releases == 1
+    end
+  end
+
+  # The log: {["orders", 0] => [Message, …]}. Marks are kept per group as if committed.
+  class Kafka
+    attr_reader :logs, :committed
+
+    def initialize
+      @lock = Mutex.new
+      @logs = Hash.new { |logs, place| logs[place] = [] }
+      @committed = {}
+    end
+
+    def append(topic, partition, payload, **more)
+      @lock.synchronize do
+        log = @logs[[topic, partition]]
+        log << Message.new(topic, partition, log.size, payload, **more)
+        log.last
+      end
+    end
+
+    def read(topic, partition, from, count) = @lock.synchronize { @logs[[topic, partition]][from, count] || [] }
+    def commit(group, place, offset) = @lock.synchronize { @committed[[group, place]] = offset }
+    def position(group, place) = @lock.synchronize { @committed[[group, place]] || 0 }
+    def size(place) = @lock.synchronize { @logs[place].size }
+  end
+
+  # Native::Subscription's methods over a FakeKafka. A test gives and takes partitions by `assign_now` and `revoke_now`.
+  class Subscription
+    attr_reader :marks, :config, :options, :topics, :commits, :revocations, :credits
+
+    def initialize(name, config, options, kafka = Kafka.new)
+      @name = name
+      @config = config
+      @options = options
+      @kafka = kafka
+      @group = config["group.id"]
+      @lock = Mutex.new
+      @changed = ConditionVariable.new
+      @events = []
+      @woken = false
+      @closed = false
+      # place => next offset to read
+      @positions = {}
+      # place => batches that are out
+      @credits = Hash.new(0)
+      # place => offset of the last mark; only owned places
+      @owned = {}
+      # token => places being revoked: owned, but not read
+      @revocations = {}
+      @marks = []
+      @commits = 0
+      @topics = nil
+    end
+
+    # --- the contract ---
+
+    def subscribe(topics) = @topics = topics
+
+    def poll(timeout)
+      deadline = timeout && (::Pelton::Clock.now + timeout)
+      @lock.synchronize do
+        loop do
+          return [:closed] if @closed
+
+          event = @events.shift || batch
+          return event if event
+          return @woken = nil if @woken
+
+          left = deadline && (deadline - ::Pelton::Clock.now)
+          return if left && left <= 0
+
+          @changed.wait(@lock, left)
+        end
+      end
+    end
+
+    def wake
+      @lock.synchronize do
+        @woken = true
+        @changed.broadcast
+      end
+    end
+
+    def revoked(token)
+      @lock.synchronize do
+        @revocations.delete(token)&.each { |place| drop(place) }
+        @changed.broadcast
+      end
+    end
+
+    def mark(topic, partition, offset, leader_epoch, _metadata = nil)
+      place = [topic, partition]
+      @lock.synchronize do
+        raise ::Pelton::ClosedError, @name if @closed
+        return false unless @owned.key?(place)
+
+        @owned[place] = offset
+        @marks << [place, offset, leader_epoch]
+        true
+      end
+    end
+
+    def commit(_timeout)
+      @commits += 1
+      true
+    end
+
+    def assignment = @lock.synchronize { @owned.keys }
+
+    def close(_timeout)
+      @lock.synchronize do
+        @owned.keys.each { |place| drop(place) }
+        @closed = true
+        @changed.broadcast
+      end
+      true
+    end
+
+    # --- for tests ---
+
+    def push(*event)
+      @lock.synchronize do
+        @events << event
+        @changed.broadcast
+      end
+    end
+
+    def assign_now(*places)
+      @lock.synchronize do
+        places.each { |place| @owned[place] = @positions[place] = @kafka.position(@group, place) }
+        @events << [:assigned, places]
+        @changed.broadcast
+      end
+    end
+
+    # lost: others have it already, marks fail at once.
+    def revoke_now(*places, lost: false)
+      @lock.synchronize do
+        token = Object.new
+        @revocations[token] = places
+        places.each { |place| @positions.delete(place) }
+        places.each { |place| drop(place) } if lost
+        @events << [:revoked, token, places, lost]
+        @changed.broadcast
+        token
+      end
+    end
+
+    def revoking?(token) = @lock.synchronize { @revocations.key?(token) }
+    def produced = @lock.synchronize { @changed.broadcast }
+    def closed? = @closed
+    def out = @lock.synchronize { @credits.values.sum }
+
+    private
+
+    def drop(place)
+      offset = @owned.delete(place)
+      @kafka.commit(@group, place, offset) if offset
+      @positions.delete(place)
+    end
+
+    def batch
+      @positions.keys.each do |place|
+        next if @credits[place] >= @options[:prefetch]
+
+        messages = @kafka.read(*place, @positions[place], @options[:batch])
+        next if messages.empty?
+
+        @positions[place] += messages.size
+        # The next time another partition comes first.
+        @positions[place] = @positions.delete(place)
+        @credits[place] += 1
+        return [:batch, Batch.new(messages) { released(place) }]
+      end
+      nil
+    end
+
+    def released(place)
+      @lock.synchronize do
+        @credits[place] -= 1
+        @changed.broadcast
+      end
+    end
+  end
+
+  # Pelton::Delivery's methods.
+  class Delivery
+    attr_reader :topic, :partition, :offset, :error, :size, :waited
+
+    def initialize(topic, partition, offset, error: nil, size: 1)
+      @topic = topic
+      @partition = partition
+      @offset = offset
+      @error = error
+      @size = size
+    end
+
+    def wait(timeout: nil)
+      @waited = timeout
+      raise @error if @error
+
+      self
+    end
+  end
+
+  # Native::Producer's methods; keeps what it was given.
+  class Producer
+    attr_reader :name, :config, :calls, :messages
+    attr_accessor :undelivered, :flushes
+
+    def initialize(name, config)
+      @name = name
+      @config = config
+      @calls = []
+      @messages = []
+      @undelivered = 0
+      @closed = false
+    end
+
+    def produce(*arguments)
+      raise ::Pelton::ClosedError, @name if @closed
+
+      @calls << arguments
+      @messages << arguments.first(6)
+      Delivery.new(arguments[0], 0, @messages.size - 1)
+    end
+
+    def produce_many(rows, queue_timeout)
+      @calls << [:many, rows, queue_timeout]
+      @messages.concat(rows)
+      Delivery.new(nil, nil, nil, size: rows.size)
+    end
+
+    def flush(timeout)
+      @flushes = [*@flushes, timeout]
+      @undelivered.zero?
+    end
+
+    def pending = @undelivered
+
+    def close(timeout)
+      @closed = timeout
+      @undelivered
+    end
+  end
+
+  # Native::EmbeddedCluster's methods; keeps what it was asked.
+  class EmbeddedCluster
+    attr_reader :calls
+
+    def initialize(brokers)
+      @calls = [[:new, brokers]]
+    end
+
+    def bootstrap_servers = "127.0.0.1:9"
+
+    %i[create_topic push_errors broker_down broker_up round_trip_time close].each do |name|
+      define_method(name) do |*arguments|
+        raise ::Pelton::KafkaError.new(-186, :_INVALID_ARG, "invalid topic") if arguments.first == "!"
+
+        @calls << [name, *arguments]
+      end
+    end
+  end
+
+  # Stands for Pelton::Native. Each instance is a world of its own.
+  class Native
+    attr_reader :kafka, :events, :producers, :subscriptions, :clusters
+
+    def initialize(kafka = Kafka.new)
+      @kafka = kafka
+      @events = Thread::Queue.new
+      @producers = []
+      @subscriptions = []
+      @clusters = []
+    end
+
+    def next_events(_timeout) = [@events.pop]
+
+    # Native::Producer.new … as the code under test writes it: source::Producer.new(name, config)
+    Opener = Struct.new(:made, :block) do
+      def new(...) = block.call(...).tap { |client| made << client }
+    end
+
+    def const(name)
+      case name
+      when :Producer then Opener.new(@producers, ->(*a) { Producer.new(*a) })
+      when :Subscription then Opener.new(@subscriptions, ->(*a) { Subscription.new(*a, @kafka) })
+      when :EmbeddedCluster then Opener.new(@clusters, ->(*a) { EmbeddedCluster.new(*a) })
+      end
+    end
+
+    # The module that the code under test takes for Pelton::Native.
+    def to_module
+      native = self
+      Module.new do
+        %i[Producer Subscription EmbeddedCluster].each { |name| const_set(name, native.const(name)) }
+        define_singleton_method(:next_events) { |timeout| native.next_events(timeout) }
+      end
+    end
+  end
+end

@@ -1,0 +1,8 @@
+# frozen_string_literal: true
+
+# What Debian's minitest needs of the gem mutex_m, for a Ruby >= 3.4 without gems (see test_helper.rb).
+module Mutex_m # rubocop:disable Naming/ClassAndModuleCamelCase
+  LOCK = Mutex.new
+
+  def synchronize(&block) = LOCK.synchronize { @mutex_m ||= Mutex.new }.synchronize(&block)
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+# require "test_helper"   # at the top of every test/{unit,native,embedded,contract,assumptions}/*_test.rb
+
+require_relative "support/guard"
+
+root = File.expand_path("..", __dir__)
+$LOAD_PATH.unshift(File.join(root, "lib"), __dir__)
+
+begin
+  require "minitest"
+rescue LoadError # a Ruby without gems: Debian's minitest will do
+  found = Dir.glob("/usr/share/rubygems-integration/all/gems/minitest-*/lib").max
+  $LOAD_PATH.push(found || abort("minitest is missing: bin/setup"), File.join(__dir__, "support/without_gems"))
+end
+require "minitest/autorun"
+
+# What every test gets: a look for leaked threads, and a way to wait.
+module PeltonTest
+  # Threads that belong to the process, not to a test: they start with the first client and stay.
+  LASTING = ["pelton.events", "pelton.fibers"].freeze
+
+  def before_setup
+    @threads_before = Thread.list
+    super
+  end
+
+  def after_teardown
+    super
+    leaked = (Thread.list - @threads_before).reject { |thread| lasting?(thread) }
+    deadline = now + 2
+    leaked.reject! { |thread| thread.join([deadline - now, 0].max) }
+    names = leaked.map { |thread| thread.name || thread.inspect }
+    leaked.each(&:kill) # the next test is innocent
+    assert_empty names, "leaked Ruby threads"
+  end
+
+  # Waits until the block is true and returns what it gave; fails after `timeout` seconds. The only place in the tests
+  # that looks again and again: where something can be waited for, wait for that.
+  #: (?Numeric, ?String) { () -> untyped } -> untyped
+  def eventually(timeout = 5, what = "the condition")
+    deadline = now + timeout
+    loop do
+      value = yield
+      return value if value
+
+      flunk "#{what} was not true within #{timeout} s" if now > deadline
+      IO.select(nil, nil, nil, 0.005)
+    end
+  end
+
+  # Seconds that the block took.
+  #: () { () -> void } -> Float
+  def seconds
+    started = now
+    yield
+    now - started
+  end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  private
+
+  def lasting?(thread)
+    LASTING.include?(thread.name) ||
+      thread.name.to_s.start_with?("Timeout") || thread.thread_variable?("\0__detached_thread__") # Ruby's timeout.rb
+  end
+end
+
+Minitest::Test.include(PeltonTest)

@@ -1,0 +1,223 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+
+# Listener, coordinators, flow, queue and workers together, over random but seeded schedules of failures, partial marks,
+# killed workers, revocations, returns and a stop at any time. What has to hold always:
+#
+# - nothing is lost: what was not processed to its end is never marked, and a second server finishes the rest
+# - per partition messages come in order: a message is never begun before all earlier ones are finished (or skipped)
+# - a mark never passes an unfinished message
+# - each consumer that was born ends with exactly one of revoked and shutdown, and consume never runs after it
+# - consume never runs twice at once for a partition, also over a rebalance
+# - every batch is released exactly once
+class InvariantsTest < Minitest::Test
+  SEEDS = Integer(ENV.fetch("SEEDS", "40"))
+  PLACES = [["orders", 0], ["orders", 1], ["payments", 0]].freeze
+  EACH = 60
+
+  # What all consumers of a run saw. Guarded by its lock.
+  class Witness
+    attr_reader :problems, :done, :lives, :skipped
+
+    def initialize(random, marking)
+      @random = random
+      @marking = marking
+      @lock = Mutex.new
+      @problems = []
+      # place => offsets that were finished
+      @done = Hash.new { |all, place| all[place] = {} }
+      @skipped = Hash.new { |all, place| all[place] = {} }
+      # consumer number => hooks called
+      @lives = Hash.new { |all, id| all[id] = [] }
+      @busy = Hash.new(0)
+    end
+
+    attr_reader :marking
+
+    def chance(percent) = @lock.synchronize { @random.rand(100) < percent }
+    def hook(consumer, name) = @lock.synchronize { @lives[consumer.id] << name }
+    def skip(event) = @lock.synchronize { @skipped[[event[:topic], event[:partition]]][event[:offset]] = true }
+
+    def enter(place, consumer)
+      @lock.synchronize do
+        @problems << "#{place} runs twice at once" if (@busy[place] += 1) > 1
+        @problems << "#{place} consumes after its end" if @lives[consumer.id].intersect?(%i[revoked shutdown])
+      end
+    end
+
+    def leave(place) = @lock.synchronize { @busy[place] -= 1 }
+
+    def begin_message(place, offset)
+      @lock.synchronize do
+        before = offset - 1
+        next if offset.zero? || @done[place][before] || @skipped[place][before]
+
+        @problems << "#{place}: #{offset} begun before #{before} was finished"
+      end
+    end
+
+    def finish(place, offset) = @lock.synchronize { @done[place][offset] = true }
+    def finished?(place, offset) = @lock.synchronize { @done[place][offset] || @skipped[place][offset] }
+  end
+
+  class RandomConsumer < Pelton::Consumer
+    class << self
+      attr_accessor :witness
+    end
+
+    attr_reader :id
+
+    def initialize
+      super
+      @id = object_id
+    end
+
+    def assigned
+      witness.hook(self, :assigned)
+      raise "assigned" if witness.chance(5)
+    end
+
+    def revoked
+      witness.hook(self, :revoked)
+      raise "revoked" if witness.chance(10)
+    end
+
+    def shutdown
+      witness.hook(self, :shutdown)
+      throw :nowhere if witness.chance(10)
+    end
+
+    def consume
+      place = messages.topic_partition
+      witness.enter(place, self)
+      messages.each do |message|
+        witness.begin_message(place, message.offset)
+        trouble(message)
+        witness.finish(place, message.offset)
+        mark_as_consumed(message) if witness.marking == :each || (witness.marking == :some && witness.chance(40))
+      end
+    ensure
+      witness.leave(place)
+    end
+
+    private
+
+    def witness = self.class.witness
+
+    def trouble(message)
+      raise Pelton::DecodeError.new("orders", 0, message.offset, "poison") if message.raw_payload == "poison"
+      return unless witness.chance(6)
+
+      Thread.pass
+      raise "failed" if witness.chance(40)
+      raise NotImplementedError, "failed" if witness.chance(20)
+      throw :nowhere if witness.chance(20)
+
+      Thread.current.kill if witness.chance(10)
+    end
+  end
+
+  SEEDS.times do |seed|
+    define_method("test_schedule_#{seed}") { schedule(seed) }
+  end
+
+  private
+
+  def schedule(seed)
+    random = Random.new(seed)
+    @witness = RandomConsumer.witness = Witness.new(Random.new(seed + 1000), %i[none some each][seed % 3])
+    kafka = Fakes::Kafka.new
+    poison = {}
+    EACH.times do |index|
+      PLACES.each do |place|
+        bad = seed.even? && random.rand(30).zero?
+        (poison[place] ||= []) << index if bad
+        kafka.append(*place, bad ? "poison" : "{}")
+      end
+    end
+    skipping = poison.any?
+    3.times { |round| one_life(kafka, random, skipping, round: round, last: round == 2) }
+
+    assert_empty @witness.problems.uniq
+    PLACES.each do |place|
+      assert_equal EACH, kafka.position("all", place), "#{place} is finished (seed #{seed})"
+      lost = (0...EACH).reject { |offset| @witness.finished?(place, offset) }
+      assert_empty lost, "#{place} lost messages"
+      assert_equal poison[place] || [], @witness.skipped[place].keys.sort, "#{place}: only the poison is skipped" if skipping
+    end
+    @witness.lives.each_value do |hooks|
+      assert_equal 1, hooks.count { |name| %i[revoked shutdown].include?(name) }, "hooks #{hooks}"
+      assert_operator hooks.count(:assigned), :<=, 1
+    end
+  end
+
+  # One server's life: partitions come and go, then it stops; the last round ends when all is done.
+  def one_life(kafka, random, skipping, round:, last:)
+    native = Fakes::Native.new(kafka)
+    app = app_for(native, skipping)
+    app.subscribe("message.skipped") { |event| @witness.skip(event) }
+    server = app.start
+    subscription = native.subscriptions.first
+    watch_marks(subscription)
+    subscription.assign_now(*PLACES)
+    (last ? 1 : random.rand(0..3)).times { rebalance(subscription, random) }
+    finish_all(kafka, subscription) if last
+    assert server.stop, "round #{round}: #{server.losses}"
+    assert_equal 0, subscription.out, "credits"
+    assert_empty subscription.revocations
+    check_marks(subscription)
+  end
+
+  def app_for(native, skipping)
+    app = Pelton::App.new(native: native.to_module)
+    app.configure do |config|
+      config.group_id = "all"
+      config.concurrency = 3
+      config.batch = 7
+      config.shutdown_timeout = 20
+    end
+    app.routes do
+      topic "orders", to: RandomConsumer do
+        skipping ? retries(30, backoff: 0..0.001, then: :skip) : backoff(0..0.002)
+      end
+      topic "payments", to: RandomConsumer do
+        batch 3
+        skipping ? retries(30, backoff: 0..0, then: :skip) : backoff(0..0)
+      end
+    end
+    app
+  end
+
+  def rebalance(subscription, random)
+    places = PLACES.sample(random.rand(1..3), random: random)
+    random.rand(60).times { Thread.pass }
+    token = subscription.revoke_now(*places, lost: random.rand(4).zero?)
+    eventually(10, "revocation") { !subscription.revoking?(token) }
+    subscription.assign_now(*places)
+  end
+
+  def finish_all(kafka, subscription)
+    eventually(20, "all to be marked") do
+      marked = subscription.marks.each_with_object({}) { |(place, offset), last| last[place] = offset }
+      PLACES.all? { |place| kafka.position("all", place) == EACH || marked[place] == EACH }
+    end
+  end
+
+  # At the time of each mark everything before it must be finished.
+  def watch_marks(subscription)
+    witness = @witness
+    subscription.define_singleton_method(:mark) do |topic, partition, offset, *more|
+      place = [topic, partition]
+      open = (0...offset).reject { |earlier| witness.finished?(place, earlier) }
+      witness.problems << "#{place}: mark #{offset} passes #{open}" unless open.empty?
+      super(topic, partition, offset, *more)
+    end
+  end
+
+  def check_marks(subscription)
+    # Per assignment marks only grow; over all of them they may start again where the commit was.
+    subscription.marks.each { |_, offset, epoch| assert_operator(offset, :>, 0) && assert_includes([7, -1], epoch) }
+  end
+end
