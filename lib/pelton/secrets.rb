@@ -8,7 +8,7 @@ module Pelton
     # Matched against librdkafka's names and ours: sasl.password, ssl.key.pem, sasl.oauthbearer.client.secret,
     # sasl.oauthbearer.config, ssl.keystore.password, sasl.jaas.config …
     PATTERN = /password|passwd|secret|token(?!\.endpoint)|credential|private|passphrase|
-               \.pem\z|jaas|oauthbearer\.config|oauthbearer\.assertion|sasl\.username/xi
+               \.pem\z|jaas|oauthbearer\.config|oauthbearer\.assertion/xi
 
     module_function
 

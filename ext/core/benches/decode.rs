@@ -1,9 +1,11 @@
 //! How many MB/s does one core parse, by document size? Ours against `serde_json::Value`.
+//! And what does handing a task to the pool cost?
 //!
 //! `cargo bench --bench decode`; the best of several runs, in 10^6 bytes per second.
 
-use pelton_core::decode::{Node, PADDING, Tree};
+use pelton_core::decode::{Node, PADDING, Pool, Task, Tree};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A JSON event about an order with `lines` lines, compact as services write them.
@@ -108,7 +110,23 @@ fn measure(case: &Case) {
     report(case, "serde_json Value", serde);
 }
 
+/// Does nothing.
+struct Nothing;
+
+impl Task for Nothing {
+    fn run(&self) {}
+}
+
+/// What one `submit` costs its caller, while a thread is busy with the tasks before.
+fn measure_submit() {
+    let task: Arc<dyn Task> = Arc::new(Nothing);
+    let time = best(|| (0..10_000).for_each(|_| Pool::global().submit(Arc::clone(&task))));
+    println!("pool: {:.0} ns/submit", time.as_nanos() as f64 / 1e4);
+    Pool::global().shutdown(Duration::from_secs(10));
+}
+
 fn main() {
+    measure_submit();
     for (size, lines) in [("0.4", 0), ("5", 27), ("19", 112), ("78", 465)] {
         let documents: Vec<_> =
             (0..20 + 400 / (lines + 1)).map(|seed| order(seed + 1000, lines).into_bytes()).collect();

@@ -388,11 +388,11 @@ fn recycle(decoded: Option<Decoded>) {
         return;
     }
     // Never waited for: the garbage collector may be the caller.
-    if let Ok(mut spare) = spare_trees().try_lock() {
-        if spare.len() < SPARE_TREES {
-            tree.clear();
-            spare.push(tree);
-        }
+    if let Ok(mut spare) = spare_trees().try_lock()
+        && spare.len() < SPARE_TREES
+    {
+        tree.clear();
+        spare.push(tree);
     }
 }
 

@@ -141,12 +141,8 @@ impl Consumer {
 
     /// Joins the group for these topics (`^…` is a pattern), instead of those before.
     pub fn subscribe<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
-        let client = self.client()?;
-        let mut list = PartitionList::new();
-        for topic in topics {
-            list.add(topic, -1).ok_or_else(|| bad_topic(topic))?;
-        }
-        check(client.subscribe(&list))
+        let list = PartitionList::plain(topics.into_iter().map(|topic| (topic, -1))).map_err(bad_topic)?;
+        check(self.client()?.subscribe(&list))
     }
 
     /// Reads these partitions without a group's assignment; offset −1001 is "as committed, else auto.offset.reset", −2
@@ -301,7 +297,7 @@ impl Consumer {
     // ---- on the event thread
 
     fn rebalance(&self, client: &Arc<Client>, event: &Event) {
-        let list = event.partitions().unwrap_or_else(PartitionList::new);
+        let list = event.partitions().unwrap_or_default();
         match event.error() {
             ASSIGN_PARTITIONS if !self.closing.started() => {
                 let opened = self.open_partitions(client, &list);
@@ -482,19 +478,11 @@ fn names(list: &PartitionList) -> Vec<TopicPartition> {
 }
 
 fn plain(partitions: &[(&str, i32)]) -> Result<PartitionList, Error> {
-    let mut list = PartitionList::new();
-    for (topic, partition) in partitions {
-        list.add(topic, *partition).ok_or_else(|| bad_topic(topic))?;
-    }
-    Ok(list)
+    PartitionList::plain(partitions.iter().copied()).map_err(bad_topic)
 }
 
 fn offsets<'a>(rows: impl IntoIterator<Item = (&'a str, i32, i64, i32)>) -> Result<PartitionList, Error> {
-    let mut list = PartitionList::new();
-    for (topic, partition, offset, leader_epoch) in rows {
-        list.add_offset(topic, partition, offset, leader_epoch).ok_or_else(|| bad_topic(topic))?;
-    }
-    Ok(list)
+    PartitionList::with_offsets(rows).map_err(bad_topic)
 }
 
 fn millis(timeout: Duration) -> i32 {

@@ -90,7 +90,9 @@ fn threads_work_side_by_side() {
     let barrier = Arc::new(std::sync::Barrier::new(4));
     let tasks = (0..4).map(|_| {
         let barrier = Arc::clone(&barrier);
-        job(&tally, move || drop(barrier.wait()))
+        job(&tally, move || {
+            barrier.wait();
+        })
     });
     POOL.submit_many(tasks.collect());
     tally.wait(4);

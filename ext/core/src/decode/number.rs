@@ -10,7 +10,7 @@ pub(super) enum Number {
 
 /// Digits that surely fit a u64.
 const EXACT_DIGITS: usize = 19;
-/// Above this many bytes Ruby's older conversions start to ignore digits.
+/// Longer ones are Ruby's: its own conversion ignores digits behind the 60th.
 const MAX_FLOAT_TEXT: usize = 40;
 
 const POWERS: [f64; 23] = [
@@ -35,22 +35,30 @@ struct Digits {
     count: usize,
 }
 
-/// The leading digits among eight bytes, as (value, how many).
+/// Eight bytes as the values of digits, and the top bit of each byte that is none: exact up to the first of them above
+/// 0x7f, which carries into those behind.
 #[inline(always)]
-fn eight(source: Source, at: usize) -> (u64, usize) {
-    let Some(bytes) = source.eight(at) else { return (0, 0) };
+fn split(bytes: u64) -> (u64, u64) {
     let digits = bytes ^ 0x3030_3030_3030_3030;
-    // Top bit of each byte above 9. A carry can only spoil bytes behind the first of them.
-    let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
-    let count = others.trailing_zeros() as usize / 8;
-    if count == 0 {
-        return (0, 0);
-    }
-    // Leading zeros take the place of what follows the digits.
+    (digits, (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080)
+}
+
+/// The number that the first `count` (1 to 8) of eight digits are.
+#[inline(always)]
+fn join(digits: u64, count: usize) -> u64 {
+    // Leading zeros take the place of what follows them.
     let padded = digits << (64 - 8 * count);
     let pairs = (padded.wrapping_mul(10 * 256 + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs.wrapping_mul(100 * 65536 + 1) >> 16) & 0x0000_ffff_0000_ffff;
-    (fours.wrapping_mul(10_000 * (1 << 32) + 1) >> 32, count)
+    fours.wrapping_mul(10_000 * (1 << 32) + 1) >> 32
+}
+
+/// The leading digits among eight bytes, as (value, how many).
+#[inline(always)]
+fn eight(source: Source, at: usize) -> (u64, usize) {
+    let (digits, others) = split(source.eight(at).unwrap_or(0));
+    let count = others.trailing_zeros() as usize / 8;
+    if count == 0 { (0, 0) } else { (join(digits, count), count) }
 }
 
 /// All digits from `at` on, continuing `before` (an integer part followed by its fraction).
@@ -96,14 +104,46 @@ fn negative(source: Source, start: usize) -> Option<(Number, usize)> {
 /// The number whose first digit is at `start`.
 #[inline(always)]
 fn unsigned(source: Source, start: usize, negative: bool) -> Option<(Number, usize)> {
-    let whole = digits(source, start, 0);
-    if whole.count == 0 || (whole.count > 1 && byte(source, start) == b'0') {
+    let (digits, others) = split(source.eight(start)?);
+    let count = others.trailing_zeros() as usize / 8;
+    let zero = digits as u8 == 0;
+    let behind = others & others.wrapping_sub(1);
+    if count == 0 || (zero && digits >> 8 & 0xff <= 9) {
         return None;
     }
-    let end = start + whole.count;
+    if behind != 0 && byte(source, start + count) == b'.' {
+        // A point and what follows the fraction are among the eight bytes: the digits around the point, in one go.
+        let end = behind.trailing_zeros() as usize / 8;
+        let whole = (1u64 << (8 * count)) - 1;
+        if end == count + 1 {
+            return None;
+        }
+        let mantissa = join(digits & whole | digits >> 8 & !whole, end - 1);
+        let decimal = Decimal { mantissa, significant: end - 1, power: (count + 1) as i32 - end as i32 };
+        return float(source, start, negative, decimal, start + end);
+    }
+    let value = join(digits, count);
+    let digits = if count < 8 { Digits { value, count } } else { more_digits(source, start, value) };
+    let end = start + digits.count;
     match byte(source, end) {
-        b'.' | b'e' | b'E' => float(source, start, negative, whole, end),
-        _ => Some((Number::Int(signed(whole, negative)?), end)),
+        b'.' => {
+            let fraction = self::digits(source, end + 1, digits.value);
+            if fraction.count == 0 {
+                return None;
+            }
+            let decimal = Decimal {
+                mantissa: fraction.value,
+                // A lone zero before the point is no significant digit.
+                significant: fraction.count + if zero { 0 } else { digits.count },
+                power: -i32::try_from(fraction.count).ok()?,
+            };
+            float(source, start, negative, decimal, end + 1 + fraction.count)
+        }
+        b'e' | b'E' => {
+            let decimal = Decimal { mantissa: digits.value, significant: digits.count, power: 0 };
+            float(source, start, negative, decimal, end)
+        }
+        _ => Some((Number::Int(signed(digits, negative)?), end)),
     }
 }
 
@@ -115,29 +155,24 @@ fn signed(digits: Digits, negative: bool) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(digits.value) } else { i64::try_from(digits.value).ok() }
 }
 
-/// `start` = the first digit, `at` = the byte that makes it a float.
+/// `mantissa` × 10^`power`.
+struct Decimal {
+    /// Exact up to `EXACT_DIGITS` significant ones.
+    mantissa: u64,
+    significant: usize,
+    power: i32,
+}
+
+/// `start` = the first digit, `at` = what is behind the last one, maybe an exponent.
 #[inline(always)]
-fn float(source: Source, start: usize, negative: bool, whole: Digits, mut at: usize) -> Option<(Number, usize)> {
-    // A lone zero before the point is no significant digit.
-    let mut significant = if whole.value == 0 { 0 } else { whole.count };
-    let mut mantissa = whole.value;
-    let mut power = 0i32;
-    if byte(source, at) == b'.' {
-        let fraction = digits(source, at + 1, mantissa);
-        if fraction.count == 0 {
-            return None;
-        }
-        at += 1 + fraction.count;
-        mantissa = fraction.value;
-        significant += fraction.count;
-        power = -i32::try_from(fraction.count).ok()?;
-    }
+fn float(source: Source, start: usize, negative: bool, decimal: Decimal, mut at: usize) -> Option<(Number, usize)> {
+    let mut power = decimal.power;
     if byte(source, at) | 0x20 == b'e' {
         let (exponent, end) = exponent(source, at + 1)?;
         power = power.checked_add(exponent)?;
         at = end;
     }
-    let value = if significant <= EXACT_DIGITS { exact(mantissa, power) } else { None };
+    let value = if decimal.significant <= EXACT_DIGITS { exact(decimal.mantissa, power) } else { None };
     let value = match value {
         Some(value) => value,
         None => slow(source.bytes().get(start..at)?)?,

@@ -59,6 +59,9 @@ pub(super) struct Found {
 pub(super) trait Simd: Copy {
     type Block: Copy;
     const WIDTH: usize;
+    /// The kernel for short strings: a narrow load is quicker, and less often across two cache lines.
+    type Narrow: Simd;
+    fn narrow(self) -> Self::Narrow;
     /// `WIDTH` bytes from `at`, `None` when they are not all inside `source`.
     fn load(self, source: Source, at: usize) -> Option<Self::Block>;
     fn text(self, block: Self::Block) -> Found;
@@ -122,6 +125,12 @@ mod x86 {
     impl Simd for Avx2 {
         type Block = __m256i;
         const WIDTH: usize = 32;
+        type Narrow = Sse2;
+
+        #[inline(always)]
+        fn narrow(self) -> Sse2 {
+            Sse2(())
+        }
 
         #[inline(always)]
         fn load(self, source: Source, at: usize) -> Option<__m256i> {
@@ -162,6 +171,12 @@ mod x86 {
     impl Simd for Sse2 {
         type Block = __m128i;
         const WIDTH: usize = 16;
+        type Narrow = Sse2;
+
+        #[inline(always)]
+        fn narrow(self) -> Sse2 {
+            self
+        }
 
         #[inline(always)]
         fn load(self, source: Source, at: usize) -> Option<__m128i> {
@@ -229,6 +244,12 @@ impl Portable {
 impl Simd for Portable {
     type Block = u64;
     const WIDTH: usize = 8;
+    type Narrow = Portable;
+
+    #[inline(always)]
+    fn narrow(self) -> Portable {
+        self
+    }
 
     #[inline(always)]
     fn load(self, source: Source, at: usize) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! JSON strings: found by vectors, copied only when they have escapes.
 
-use super::simd::{self, Simd, Source};
+use super::simd::{self, Found, Simd, Source};
 use super::word;
 
 /// The string whose first byte (behind the quote) is at `start`: its word and what is behind its closing quote. UTF-8
@@ -14,26 +14,43 @@ pub(super) fn string<S: Simd>(
     base: usize,
     wide: &mut u32,
 ) -> Option<(u64, usize)> {
-    let mut at = start;
+    let narrow = simd.narrow();
+    let found = narrow.text(narrow.load(source, start)?);
     let mut high = 0;
+    let (end, quoted) = match stop(found, &mut high) {
+        Some((bit, quoted)) => (start.wrapping_add(bit), quoted),
+        None => rest(simd, source, start.wrapping_add(S::Narrow::WIDTH), &mut high)?,
+    };
+    *wide |= high;
+    if !quoted {
+        // It looks at the bytes before once more: the rare way.
+        return escaped(text, source, start, end, wide);
+    }
+    let tag = word::STRING | if high == 0 { 0 } else { word::WIDE_TEXT };
+    Some((word::sized(tag, end.wrapping_sub(start), start.wrapping_add(base)), end.wrapping_add(1)))
+}
+
+/// Where the plain text from `at` on stops, and whether by a quote.
+#[inline(always)]
+fn rest<S: Simd>(simd: S, source: Source, mut at: usize, high: &mut u32) -> Option<(usize, bool)> {
     loop {
-        let found = simd.text(simd.load(source, at)?);
-        // All bits up to the first quote, or all there are.
-        let upto = found.quote ^ found.quote.wrapping_sub(1);
-        high |= found.high & upto;
-        if found.other & upto != 0 {
-            *wide |= high;
-            // It looks at the bytes before once more: the rare way.
-            return escaped(text, source, start, at.wrapping_add(found.other.trailing_zeros() as usize), wide);
-        }
-        if found.quote != 0 {
-            *wide |= high;
-            let tag = word::STRING | (high != 0) as u64 * word::WIDE_TEXT;
-            let end = at.wrapping_add(found.quote.trailing_zeros() as usize);
-            return Some((word::sized(tag, end.wrapping_sub(start), start.wrapping_add(base)), end.wrapping_add(1)));
+        if let Some((bit, quoted)) = stop(simd.text(simd.load(source, at)?), high) {
+            return Some((at.wrapping_add(bit), quoted));
         }
         at = at.wrapping_add(S::WIDTH);
     }
+}
+
+/// Where in a block the plain text stops, and whether by a quote; `high` gets the bytes above 0x7f before.
+#[inline(always)]
+fn stop(found: Found, high: &mut u32) -> Option<(usize, bool)> {
+    // All bits up to the first quote, or all there are.
+    let upto = found.quote ^ found.quote.wrapping_sub(1);
+    *high |= found.high & upto;
+    if found.other & upto != 0 {
+        return Some((found.other.trailing_zeros() as usize, false));
+    }
+    if found.quote != 0 { Some((found.quote.trailing_zeros() as usize, true)) } else { None }
 }
 
 /// The rest of a string from its first escape at `at` on. Compiled once, so without what was found at run time.

@@ -8,8 +8,8 @@ use super::{PADDING, Reject, word};
 /// Chunk buffers above this many bytes are rejected.
 const MAX_BYTES: usize = 1 << 31;
 
-/// A stack of more words is given back at once: it is as big as the worst document of its length needs.
-const MAX_STACK: usize = 1 << 18;
+/// What only serves while parsing is given back at once when it has more bytes: it grows with the longest document.
+const MAX_KEPT: usize = 2 << 20;
 
 /// Parsed documents in a few reusable allocations. Any number of documents of one chunk go into one tree.
 #[derive(Default)]
@@ -74,7 +74,9 @@ impl Tree {
                 scratch.extend_from_slice(document);
                 scratch.resize(document.len() + PADDING, 0);
                 let root = self.parse_padded(&scratch, document.len(), start);
-                self.scratch = scratch;
+                if scratch.len() <= MAX_KEPT {
+                    self.scratch = scratch;
+                }
                 root
             }
         };
@@ -98,11 +100,11 @@ impl Tree {
         let source = Source::new(padded).ok_or(Reject)?;
         if self.stack.len() < json::stack_size(length) {
             // Not `resize`: fresh zeros cost nothing until they are written to.
-            self.stack = vec![0; json::stack_size(length).max(1024)];
+            self.stack = vec![0; json::stack_size(length).max(1024).next_power_of_two()];
         }
         let Tree { tape, text, stack, .. } = self;
         let root = simd::run(&mut json::Document { source, length, base, stack, tape, text });
-        if self.stack.len() > MAX_STACK {
+        if self.stack.len() > MAX_KEPT / size_of::<u64>() {
             self.stack = Vec::new();
         }
         let index = u32::try_from(self.tape.len()).map_err(|_| Reject)?;

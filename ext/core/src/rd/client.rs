@@ -93,7 +93,7 @@ impl Client {
             sys::rd_kafka_produce(
                 topic.raw(),
                 partition,
-                sys::RD_KAFKA_MSG_F_COPY as i32,
+                sys::RD_KAFKA_MSG_F_COPY,
                 payload.cast_mut(),
                 payload_len,
                 key,
@@ -132,7 +132,7 @@ impl Client {
         let mut args = vec![
             vu(RD_KAFKA_VTYPE_RKT, sys::rd_kafka_vu_s__bindgen_ty_1 { rkt: topic.raw() }),
             vu(RD_KAFKA_VTYPE_PARTITION, sys::rd_kafka_vu_s__bindgen_ty_1 { i32_: partition }),
-            vu(RD_KAFKA_VTYPE_MSGFLAGS, sys::rd_kafka_vu_s__bindgen_ty_1 { i: sys::RD_KAFKA_MSG_F_COPY as i32 }),
+            vu(RD_KAFKA_VTYPE_MSGFLAGS, sys::rd_kafka_vu_s__bindgen_ty_1 { i: sys::RD_KAFKA_MSG_F_COPY }),
             vu(RD_KAFKA_VTYPE_OPAQUE, sys::rd_kafka_vu_s__bindgen_ty_1 { ptr: word }),
             vu(RD_KAFKA_VTYPE_TIMESTAMP, sys::rd_kafka_vu_s__bindgen_ty_1 { i64_: timestamp }),
             vu(RD_KAFKA_VTYPE_VALUE, mem(payload)),
@@ -319,7 +319,7 @@ impl Drop for Client {
             return;
         }
         // SAFETY: owned, destroyed once; queues and topics hold a count of it, so none is left.
-        unsafe { sys::rd_kafka_destroy_flags(self.raw, sys::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE as i32) };
+        unsafe { sys::rd_kafka_destroy_flags(self.raw, sys::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE) };
     }
 }
 

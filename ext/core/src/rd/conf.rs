@@ -15,6 +15,12 @@ pub struct Conf {
     raw: *mut sys::rd_kafka_conf_t,
 }
 
+impl Default for Conf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Conf {
     pub fn new() -> Self {
         // SAFETY: no preconditions; never null.

@@ -29,7 +29,7 @@ pub const MAX_POSITIONS: usize = 1 << POSITION_BITS;
 
 pub(super) fn pack<T>(owner: &Arc<T>, position: u32) -> Option<*mut c_void> {
     let address = Arc::as_ptr(owner) as u64;
-    let fits = address >> 48 == 0 && address % 8 == 0 && (position as usize) < MAX_POSITIONS;
+    let fits = address >> 48 == 0 && address.is_multiple_of(8) && (position as usize) < MAX_POSITIONS;
     fits.then(|| ((address >> 3 << POSITION_BITS) | u64::from(position)) as *mut c_void)
 }
 

@@ -28,6 +28,7 @@ pub struct PerProcess<T> {
 }
 
 impl<T: Send + Sync> PerProcess<T> {
+    #[allow(clippy::new_without_default)] // only ever made in a static, where Default can't be called
     pub const fn new() -> Self {
         Self { slot: AtomicPtr::new(std::ptr::null_mut()) }
     }

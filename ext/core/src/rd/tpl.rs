@@ -20,6 +20,12 @@ pub struct PartitionList {
     raw: *mut sys::rd_kafka_topic_partition_list_t,
 }
 
+impl Default for PartitionList {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl PartitionList {
     pub fn new() -> Self {
         // SAFETY: no preconditions.
@@ -35,24 +41,25 @@ impl PartitionList {
         if raw.is_null() { None } else { Self::own(unsafe { sys::rd_kafka_topic_partition_list_copy(raw) }) }
     }
 
-    /// Adds a row; partition −1 for a subscription. A topic with a NUL byte is refused.
-    pub fn add(&mut self, topic: &str, partition: i32) -> Option<&mut Self> {
-        let topic = CString::new(topic).ok()?;
-        // SAFETY: live list and string (copied).
-        unsafe { sys::rd_kafka_topic_partition_list_add(self.raw, topic.as_ptr(), partition) };
-        Some(self)
+    /// Rows of topic and partition (−1 for a subscription); `Err` is the topic that can't be one (it has a NUL byte).
+    pub fn plain<'a>(rows: impl IntoIterator<Item = (&'a str, i32)>) -> Result<Self, &'a str> {
+        const INVALID: i64 = -1001;
+        Self::with_offsets(rows.into_iter().map(|(topic, partition)| (topic, partition, INVALID, -1)))
     }
 
-    /// Adds a row with an offset and the leader epoch it was read under (−1: none).
-    pub fn add_offset(&mut self, topic: &str, partition: i32, offset: i64, leader_epoch: i32) -> Option<&mut Self> {
-        let topic = CString::new(topic).ok()?;
-        // SAFETY: live list and string; the row returned lives in the list.
-        unsafe {
-            let row = sys::rd_kafka_topic_partition_list_add(self.raw, topic.as_ptr(), partition);
-            (*row).offset = offset;
-            sys::rd_kafka_topic_partition_set_leader_epoch(row, leader_epoch);
+    /// Rows of topic, partition, offset and the leader epoch that the offset was read under (−1: unknown).
+    pub fn with_offsets<'a>(rows: impl IntoIterator<Item = (&'a str, i32, i64, i32)>) -> Result<Self, &'a str> {
+        let list = Self::new();
+        for (topic, partition, offset, leader_epoch) in rows {
+            let name = CString::new(topic).map_err(|_| topic)?;
+            // SAFETY: live list and string (copied); the row returned lives in the list.
+            unsafe {
+                let row = sys::rd_kafka_topic_partition_list_add(list.raw, name.as_ptr(), partition);
+                (*row).offset = offset;
+                sys::rd_kafka_topic_partition_set_leader_epoch(row, leader_epoch);
+            }
         }
-        Some(self)
+        Ok(list)
     }
 
     pub fn entries(&self) -> Vec<Entry> {

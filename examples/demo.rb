@@ -1,0 +1,204 @@
+# frozen_string_literal: true
+
+# `bin/demo`: produces order events, runs examples/orders.rb on them, shows how it goes, and checks that every message
+# was seen. See bin/demo for the options.
+
+$LOAD_PATH.unshift(File.expand_path("../lib", __dir__), File.expand_path("../test/support", __dir__))
+require "optparse"
+require "pelton"
+require "order_events"
+
+# Runs the demo on some cluster.
+class Demo
+  TOPIC = "orders"
+  PARTITIONS = 4
+  POISON = '{"id":"o-poison","type":"order.paid","total":' # cut off: no JSON
+  # Different events; they are sent again and again.
+  VARIETY = 20_000
+  # The embedded cluster keeps 5 MB a partition and drops the oldest: no more than this is on its way.
+  WINDOW_BYTES = 3_500_000
+  BATCH = 500
+
+  def initialize(events, count, window:)
+    @events = events
+    @count = count
+    @window = window
+    @lock = Mutex.new
+    @progress = ConditionVariable.new
+    # Per partition: messages and bytes produced, and seen.
+    @out = Array.new(PARTITIONS) { [0, 0] }
+    @in = Array.new(PARTITIONS) { [0, 0] }
+    # Offsets seen, per partition; and those seen again.
+    @offsets = Array.new(PARTITIONS) { {} }
+    @again = @retries = @skipped = @built = 0
+    @errors = Hash.new(0)
+  end
+
+  # Returns whether every message was seen.
+  def run(bootstrap)
+    Pelton.configure { |config| config.kafka = { "bootstrap.servers" => bootstrap } }
+    watch
+    @started = now
+    Pelton.start
+    producing = Thread.new { produce }
+    producing.report_on_exception = false
+    show until finished?(producing)
+    @ended = now
+    threads = [Thread.list.size, status("Threads").to_i]
+    memory = status("VmRSS").to_i / 1024
+    producing.value
+    clean = Pelton.stop
+    report(threads, memory)
+    clean && complete?
+  ensure
+    Pelton.close
+  end
+
+  private
+
+  # What the consumer saw is counted where it says that it is done with it.
+  def watch
+    demo = self
+    OrdersConsumer.prepend(Module.new do
+      define_method(:consume) do
+        super()
+        demo.seen(partition, messages)
+      end
+    end)
+    Pelton.subscribe("consumer.retrying") { |event| count_retry(event[:error]) }
+    Pelton.subscribe("message.skipped") { |event| skipped(event[:partition], event[:offset]) }
+  end
+
+  def produce
+    number = 0
+    @events.cycle.lazy.take(@count).each_slice(BATCH) do |payloads|
+      payloads[BATCH / 2] = POISON if number == @count / 2 / BATCH
+      partition = number % PARTITIONS
+      bytes = payloads.sum(&:bytesize)
+      wait_for_room(partition, bytes)
+      Pelton.producer.produce_many_async(payloads.map { |payload| message(payload, partition) })
+      number += 1
+    end
+    raise "not everything could be sent" unless Pelton.producer.flush(timeout: 60)
+
+    @sent = now
+  end
+
+  def message(payload, partition) = { topic: TOPIC, partition: partition, payload: payload }
+
+  def wait_for_room(partition, bytes)
+    @lock.synchronize do
+      while @window && @out[partition][1] + bytes - @in[partition][1] > @window
+        @progress.wait(@lock, 30) || raise("no progress for 30 s")
+      end
+      @out[partition][0] += BATCH
+      @out[partition][1] += bytes
+    end
+  end
+
+  public
+
+  # From a worker's thread, after consume.
+  def seen(partition, messages)
+    @lock.synchronize { messages.each { |message| note(partition, message.offset, message.size || 0) } }
+  end
+
+  private
+
+  def skipped(partition, offset)
+    @lock.synchronize do
+      @skipped += 1
+      note(partition, offset, POISON.bytesize)
+    end
+  end
+
+  def note(partition, offset, bytes)
+    return @again += 1 if @offsets[partition].key?(offset)
+
+    @offsets[partition][offset] = true
+    @in[partition][0] += 1
+    @in[partition][1] += bytes
+    @progress.broadcast
+  end
+
+  def count_retry(error)
+    @lock.synchronize do
+      @retries += 1
+      @errors[error.class.name] += 1
+    end
+  end
+
+  def total = @in.sum(&:first)
+
+  # Waits up to half a second for the end.
+  def finished?(producing)
+    @lock.synchronize do
+      @progress.wait(@lock, 0.5) if producing.alive? || total < @count
+      !producing.alive? && (total >= @count || producing.status.nil?)
+    end
+  end
+
+  def show
+    return if @shown && now - @shown < 0.5
+
+    @shown = now
+    out = @out.sum(&:first)
+    line = format("%<out>9d out  %<in>9d in  %<memory>5d MB", out: out, in: total, memory: status("VmRSS").to_i / 1024)
+    $stdout.print($stdout.tty? ? "\r#{line}" : "#{line}\n")
+  end
+
+  def complete? = total == @count && @offsets.all? { |offsets| offsets.keys.max.to_i + 1 == offsets.size }
+
+  def report(threads, memory)
+    built = OrdersConsumer::BOOKS.each_value.sum(&:size)
+    rows = {
+      "messages out" => "#{@out.sum(&:first)}  #{rate(@count, @sent - @started)}",
+      "messages in" => "#{total}  #{rate(total, @ended - @started)}",
+      "seen again" => @again,
+      "decoded natively" => total - @skipped, "filtered out before Ruby built them" => total - @skipped - built,
+      "built as Ruby objects" => built,
+      "consume retried" => "#{@retries} (#{@errors.map { |name, count| "#{count} #{name}" }.join(", ")})",
+      "skipped as no JSON" => @skipped, "threads" => "#{threads[0]} Ruby, #{threads[1]} in all", "memory" => "#{memory} MB",
+      "every message seen" => complete? ? "yes" : "NO"
+    }
+    puts "", *rows.map { |name, value| format("%-36<name>s %<value>s", name: name, value: value) }
+  end
+
+  def rate(count, seconds) = format("%<rate>d msg/s", rate: count / seconds)
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  # Of this process, as Linux tells it; nil elsewhere.
+  def status(field) = File.exist?("/proc/self/status") ? File.read("/proc/self/status")[/^#{field}:\s+(\d+)/, 1] : nil
+end
+
+count = 200_000
+input = bootstrap = nil
+kafka = false
+OptionParser.new do |options|
+  options.banner = "bin/demo [--count N] [--input FILE.jsonl] [--kafka | --bootstrap HOST:PORT]"
+  options.on("--count N", Integer) { |number| count = number }
+  options.on("--input FILE") { |path| input = path }
+  options.on("--kafka") { kafka = true }
+  options.on("--bootstrap SERVERS") { |servers| bootstrap = servers }
+end.parse!
+
+require_relative "orders"
+events = input ? File.readlines(input, chomp: true).reject(&:empty?) : OrderEvents.new.first([Demo::VARIETY, count].min)
+abort "demo: #{input} holds no events" if events.empty?
+
+seen =
+  if kafka || bootstrap
+    require "broker"
+    broker = TestBroker.start if kafka
+    servers = bootstrap || broker.bootstrap
+    KafkaWire.open(*servers.split(",").first.split(":")) { |wire| wire.create_topics({ Demo::TOPIC => Demo::PARTITIONS }, {}) }
+    begin
+      Demo.new(events, count, window: nil).run(servers)
+    ensure
+      broker&.stop
+    end
+  else
+    Pelton::EmbeddedCluster.start(topics: { Demo::TOPIC => Demo::PARTITIONS }) do |cluster|
+      Demo.new(events, count, window: Demo::WINDOW_BYTES).run(cluster.bootstrap_servers)
+    end
+  end
+exit(seen ? 0 : 1)

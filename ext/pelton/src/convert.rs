@@ -1,0 +1,142 @@
+//! Arguments: from Ruby's values to the core's, with errors that name key and value.
+
+use crate::{error, value};
+use magnus::r_hash::ForEach;
+use magnus::value::ReprValue;
+use magnus::{Error, RArray, RHash, Ruby, TryConvert, Value};
+use pelton_core::rd::Headers;
+use std::time::Duration;
+
+/// Seconds, as a Numeric; nil is for ever. Negative is zero.
+pub fn timeout(seconds: Value) -> Result<Option<Duration>, Error> {
+    if seconds.is_nil() {
+        return Ok(None);
+    }
+    let seconds = f64::try_convert(seconds)?;
+    // What no Duration can hold is for ever; NaN is not a time.
+    Ok(if seconds.is_nan() || seconds <= 0.0 {
+        Some(Duration::ZERO)
+    } else {
+        Duration::try_from_secs_f64(seconds).ok()
+    })
+}
+
+/// The same for calls that take no "for ever".
+pub fn bounded(timeout: Option<Duration>) -> Duration {
+    timeout.unwrap_or(Duration::MAX)
+}
+
+/// `{"key" => "value"}`, Strings only.
+pub fn options(ruby: &Ruby, options: RHash) -> Result<Vec<(String, String)>, Error> {
+    let mut pairs = Vec::new();
+    options.foreach(|key: Value, setting: Value| {
+        let name = utf8(&key).map(str::to_owned);
+        let Some(name) = name else {
+            return Err(error::bad_option(ruby, "librdkafka", key, "an option's name must be a String"));
+        };
+        let text = utf8(&setting).map(str::to_owned);
+        let text = text.ok_or_else(|| error::bad_option(ruby, &name, setting, "a value must be a String"))?;
+        pairs.push((name, text));
+        Ok(ForEach::Continue)
+    })?;
+    Ok(pairs)
+}
+
+/// Pairs as the core takes them.
+pub fn borrowed(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+}
+
+/// A String's characters, if it is one of valid UTF-8 (or ASCII). No Ruby may be called while they are in use.
+pub fn utf8(value: &Value) -> Option<&str> {
+    std::str::from_utf8(value::bytes(value)?).ok()
+}
+
+/// A String's bytes, `None` for nil.
+pub fn optional_bytes<'a>(ruby: &Ruby, key: &str, given: &'a Value) -> Result<Option<&'a [u8]>, Error> {
+    match value::bytes(given) {
+        None if !given.is_nil() => Err(error::invalid(ruby, key, *given, "a String or nil")),
+        bytes => Ok(bytes),
+    }
+}
+
+pub fn topic<'a>(ruby: &Ruby, topic: &'a Value) -> Result<&'a str, Error> {
+    utf8(topic).ok_or_else(|| error::invalid(ruby, "topic", *topic, "a String"))
+}
+
+/// −1 (or nil): the partitioner chooses.
+pub fn partition(ruby: &Ruby, partition: Value) -> Result<i32, Error> {
+    if partition.is_nil() {
+        return Ok(-1);
+    }
+    let number = magnus::Integer::from_value(partition).and_then(|number| number.to_i32().ok());
+    let number = number.filter(|number| *number >= -1);
+    number.ok_or_else(|| error::invalid(ruby, "partition", partition, "an Integer >= 0 or nil"))
+}
+
+/// Milliseconds since 1970; 0 (nil) is now.
+pub fn timestamp(ruby: &Ruby, timestamp: Value) -> Result<i64, Error> {
+    if timestamp.is_nil() {
+        return Ok(0);
+    }
+    let number = magnus::Integer::from_value(timestamp).and_then(|number| number.to_i64().ok());
+    let number = number.filter(|number| *number >= 0);
+    number.ok_or_else(|| error::invalid(ruby, "timestamp", timestamp, "Integer milliseconds >= 0 or nil"))
+}
+
+/// `{"name" => "value" | nil | ["value", …]}` or nil.
+pub fn headers(ruby: &Ruby, headers: Value) -> Result<Option<Headers>, Error> {
+    const EXPECTED: &str = "a Hash of String => String, nil or an Array of those";
+    if headers.is_nil() {
+        return Ok(None);
+    }
+    let invalid = |value| error::invalid(ruby, "headers", value, EXPECTED);
+    let hash = RHash::from_value(headers).ok_or_else(|| invalid(headers))?;
+    if hash.is_empty() {
+        return Ok(None);
+    }
+    let mut native = Headers::with_capacity(hash.len());
+    hash.foreach(|name: Value, values: Value| {
+        let bytes = value::bytes(&name).ok_or_else(|| invalid(name))?;
+        let mut add = |one: Value| match value::bytes(&one) {
+            None if !one.is_nil() => Err(invalid(one)),
+            value => {
+                native.add(bytes, value);
+                Ok(())
+            }
+        };
+        match RArray::from_value(values) {
+            None => add(values)?,
+            Some(list) => (0..value::length(list)).try_for_each(|index| add(value::element(list, index)))?,
+        }
+        Ok(ForEach::Continue)
+    })?;
+    Ok(Some(native))
+}
+
+/// `[[topic, partition], …]`, with an offset each where `offsets`.
+pub fn places(ruby: &Ruby, list: RArray, offsets: bool) -> Result<Vec<(String, i32, i64)>, Error> {
+    let expected = if offsets { "[[topic, partition, offset], …]" } else { "[[topic, partition], …]" };
+    let mut places = Vec::with_capacity(value::length(list));
+    for index in 0..value::length(list) {
+        let row = value::element(list, index);
+        let invalid = || error::invalid(ruby, "partitions", row, expected);
+        let columns = RArray::from_value(row).ok_or_else(invalid)?;
+        let name = value::element(columns, 0);
+        let topic = utf8(&name).ok_or_else(invalid)?.to_owned();
+        let number = i32::try_convert(value::element(columns, 1)).map_err(|_| invalid())?;
+        let offset = if offsets { i64::try_convert(value::element(columns, 2)).map_err(|_| invalid())? } else { 0 };
+        places.push((topic, number, offset));
+    }
+    Ok(places)
+}
+
+/// Strings of an Array.
+pub fn strings(ruby: &Ruby, key: &str, list: RArray) -> Result<Vec<String>, Error> {
+    let one = |index| {
+        let given = value::element(list, index);
+        let text = utf8(&given).map(str::to_owned);
+        text.ok_or_else(|| error::invalid(ruby, key, given, "an Array of Strings"))
+    };
+    (0..value::length(list)).map(one).collect()
+}

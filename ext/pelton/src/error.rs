@@ -1,0 +1,103 @@
+//! From the core's errors to Ruby's (lib/pelton/errors.rb builds the messages), one class for each variant.
+
+use crate::value;
+use magnus::value::ReprValue;
+use magnus::{Error, ExceptionClass, IntoValue, Module, Ruby, Symbol, Value};
+use pelton_core::delivery::Outcomes;
+use pelton_core::error::{Error as CoreError, KafkaError};
+use std::time::Duration;
+
+const TIMED_OUT: i32 = -185;
+
+/// Makes `Pelton::<name>` with these arguments.
+fn make<A: magnus::ArgList>(ruby: &Ruby, name: &str, arguments: A) -> Result<Value, Error> {
+    let class: ExceptionClass = value::pelton(ruby)?.const_get(name)?;
+    class.funcall("new", arguments)
+}
+
+/// An exception to be raised; what goes wrong in making it is raised instead.
+fn raise<A: magnus::ArgList>(ruby: &Ruby, name: &str, arguments: A) -> Error {
+    match make(ruby, name, arguments) {
+        Err(error) => error,
+        Ok(made) => match magnus::Exception::from_value(made) {
+            Some(exception) => exception.into(),
+            None => Error::new(ruby.exception_type_error(), format!("Pelton::{name} is no exception")),
+        },
+    }
+}
+
+/// `what` is whom it happened to: "producer orders-writer".
+pub fn ruby(ruby: &Ruby, what: &str, error: CoreError) -> Error {
+    match error {
+        CoreError::Config { key, value, reason } => raise(ruby, "ConfigError", (key, value, reason)),
+        CoreError::Kafka(error) => match kafka_error(ruby, &error) {
+            Ok(made) => magnus::Exception::from_value(made).map_or_else(|| raise(ruby, "Error", ()), Error::from),
+            Err(error) => error,
+        },
+        CoreError::Closed => raise(ruby, "ClosedError", (what,)),
+        CoreError::Forked => raise(ruby, "ForkError", (what,)),
+        CoreError::QueueFull => raise(ruby, "QueueFullError", ()),
+        CoreError::TimedOut | CoreError::Interrupted => raise(ruby, "WaitTimeout", (what,)),
+        CoreError::Invalid { what, value, allowed } => raise(ruby, "InvalidMessageError", (what, value, allowed)),
+    }
+}
+
+fn facts(ruby: &Ruby, error: &KafkaError) -> (i32, Symbol, String, bool, bool) {
+    (error.code, ruby.to_symbol(&error.name), error.reason.clone(), error.fatal, error.retriable())
+}
+
+/// A `Pelton::KafkaError`, not raised.
+pub fn kafka_error(ruby: &Ruby, error: &KafkaError) -> Result<Value, Error> {
+    make(ruby, "KafkaError", facts(ruby, error))
+}
+
+/// A call to Kafka that had no answer in time.
+pub fn timed_out(ruby: &Ruby, what: &str) -> Error {
+    self::ruby(ruby, what, CoreError::code(TIMED_OUT))
+}
+
+/// The `Pelton::DeliveryError` of a message that failed, nil of one that did not.
+pub fn delivery_error(ruby: &Ruby, outcome: &Outcomes) -> Result<Value, Error> {
+    let Some(error) = &outcome.error else { return Ok(ruby.qnil().as_value()) };
+    let (code, name, reason, fatal, retriable) = facts(ruby, error);
+    let partition = partition(ruby, outcome.partition);
+    make(ruby, "DeliveryError", (code, name, reason, fatal, retriable, &*outcome.topic, partition))
+}
+
+/// The same, to be raised.
+pub fn not_delivered(ruby: &Ruby, outcome: &Outcomes) -> Error {
+    match delivery_error(ruby, outcome) {
+        Err(error) => error,
+        Ok(made) => magnus::Exception::from_value(made).map_or_else(|| raise(ruby, "Error", ()), Error::from),
+    }
+}
+
+/// A partition's number, nil where none was chosen.
+pub fn partition(ruby: &Ruby, number: i32) -> Value {
+    if number < 0 { ruby.qnil().as_value() } else { number.into_value_with(ruby) }
+}
+
+pub fn queue_full(ruby: &Ruby, topic: &str, waited: Option<Duration>) -> Error {
+    raise(ruby, "QueueFullError", (topic, waited.map(|waited| waited.as_secs_f64())))
+}
+
+pub fn wait_timeout(ruby: &Ruby, operation: &str, topic: Option<&str>, waited: Option<Duration>) -> Error {
+    raise(ruby, "WaitTimeout", (operation, topic, waited.map(|waited| waited.as_secs_f64())))
+}
+
+pub fn invalid(ruby: &Ruby, key: &str, value: Value, expected: &str) -> Error {
+    raise(ruby, "InvalidMessageError", (ruby.to_symbol(key), value, expected))
+}
+
+pub fn bad_option(ruby: &Ruby, key: &str, value: Value, reason: &str) -> Error {
+    raise(ruby, "ConfigError", (key, value, reason))
+}
+
+pub fn closed(ruby: &Ruby, what: &str) -> Error {
+    raise(ruby, "ClosedError", (what,))
+}
+
+/// For `Pelton::Error` itself.
+pub fn plain(ruby: &Ruby, message: &str) -> Error {
+    raise(ruby, "Error", (message,))
+}

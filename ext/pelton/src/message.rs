@@ -1,0 +1,204 @@
+//! Pelton::Message
+
+use crate::value::message::{self as objects, Place, place};
+use crate::value::{self, Encoding, json};
+use crate::error;
+use magnus::value::{Lazy, ReprValue};
+use magnus::{Error, Module, RArray, RClass, RHash, RModule, Ruby, Value, method};
+use pelton_core::chunk::View;
+use pelton_core::decode::{Kind, Node, Reject};
+
+/// The headers of every message without any.
+static NO_HEADERS: Lazy<RHash> = Lazy::new(|ruby| {
+    let hash = ruby.hash_new();
+    hash.freeze();
+    hash
+});
+
+pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
+    let class: RClass = pelton.define_class("Message", ruby.class_object())?;
+    objects::define(class);
+    Lazy::force(&NO_HEADERS, ruby);
+    class.define_method("topic", method!(topic, 0))?;
+    class.define_method("partition", method!(partition, 0))?;
+    class.define_method("offset", method!(offset, 0))?;
+    class.define_method("timestamp_ms", method!(timestamp, 0))?;
+    class.define_method("leader_epoch", method!(leader_epoch, 0))?;
+    class.define_method("size", method!(size, 0))?;
+    class.define_method("tombstone?", method!(is_tombstone, 0))?;
+    class.define_method("key", method!(key, 0))?;
+    class.define_method("raw_payload", method!(raw_payload, 0))?;
+    class.define_method("headers", method!(headers, 0))?;
+    class.define_method("payload", method!(payload, 0))?;
+    class.define_method("dig", method!(dig, -1))
+}
+
+fn topic(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    value::interned(&place(ruby, this)?.chunk().topic)
+}
+
+fn partition(ruby: &Ruby, this: Value) -> Result<i32, Error> {
+    Ok(place(ruby, this)?.chunk().partition)
+}
+
+fn offset(ruby: &Ruby, this: Value) -> Result<i64, Error> {
+    Ok(place(ruby, this)?.record().offset)
+}
+
+fn timestamp(ruby: &Ruby, this: Value) -> Result<i64, Error> {
+    Ok(place(ruby, this)?.record().timestamp)
+}
+
+fn leader_epoch(ruby: &Ruby, this: Value) -> Result<i32, Error> {
+    Ok(place(ruby, this)?.record().leader_epoch)
+}
+
+fn size(ruby: &Ruby, this: Value) -> Result<usize, Error> {
+    Ok(place(ruby, this)?.record().payload_size().unwrap_or(0))
+}
+
+fn is_tombstone(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    Ok(place(ruby, this)?.record().payload_size().is_none())
+}
+
+/// Runs `call` with the message's bytes; it must not call Ruby.
+fn view<R>(ruby: &Ruby, place: &Place, call: impl FnOnce(View<'_>) -> R) -> Result<R, Error> {
+    if place.chunk().is_foreign() {
+        return Err(error::ruby(ruby, "message", pelton_core::error::Error::Forked));
+    }
+    place.chunk().view(place.index, call).ok_or_else(|| error::plain(ruby, "the message was released"))
+}
+
+/// A copy of one part of the message as a String; nil where there is none. Its length is asked first, for making a
+/// String is a call of Ruby.
+fn copy(
+    ruby: &Ruby,
+    place: &Place,
+    encoding: Encoding,
+    part: impl for<'a> Fn(&View<'a>) -> Option<&'a [u8]>,
+) -> Result<Value, Error> {
+    let Some(size) = view(ruby, place, |view| part(&view).map(<[u8]>::len))? else {
+        return Ok(ruby.qnil().as_value());
+    };
+    value::string(size, encoding, |string| {
+        place.chunk().view(place.index, |view| {
+            if let Some(bytes) = part(&view) {
+                string.copy_from_slice(bytes);
+            }
+        });
+    })
+}
+
+fn key(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    copy(ruby, &place(ruby, this)?, Encoding::Text, |view| view.key)
+}
+
+fn raw_payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    copy(ruby, &place(ruby, this)?, Encoding::Binary, |view| view.payload)
+}
+
+fn headers(ruby: &Ruby, this: Value) -> Result<RHash, Error> {
+    let place = place(ruby, this)?;
+    let count = view(ruby, &place, |view| view.headers().count())?;
+    if count == 0 {
+        return Ok(ruby.get_inner(&NO_HEADERS));
+    }
+    let hash = ruby.hash_new();
+    for index in 0..count {
+        let name = copy(ruby, &place, Encoding::Text, |view| view.headers().nth(index).map(|(name, _)| name))?;
+        let value = copy(ruby, &place, Encoding::Text, |view| view.headers().nth(index).and_then(|(_, value)| value))?;
+        match hash.get(name) {
+            None => hash.aset(name, value)?,
+            // A second value of a name makes it a list; no header value is an Array by itself.
+            Some(first) => match RArray::from_value(first) {
+                Some(list) => list.push(value)?,
+                None => hash.aset(name, ruby.ary_new_from_values(&[first, value]))?,
+            },
+        }
+    }
+    Ok(hash)
+}
+
+fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    let place = place(ruby, this)?;
+    if let Some(kept) = objects::kept_payload(&place) {
+        return Ok(kept);
+    }
+    if place.record().payload_size().is_none() {
+        return Ok(ruby.qnil().as_value());
+    }
+    view(ruby, &place, |_| ())?;
+    let built = match place.chunk().json(place.index, json::build) {
+        Ok(built) => built?,
+        Err(Reject) => ask_ruby(ruby, &place)?,
+    };
+    objects::keep_payload(this, &place, built);
+    Ok(built)
+}
+
+/// The native decoder does not decide: Ruby's own gives its value or its error.
+fn ask_ruby(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
+    let raw = copy(ruby, place, Encoding::Binary, |view| view.payload)?;
+    let json: Value = value::pelton(ruby)?.const_get("Json")?;
+    let (chunk, record) = (place.chunk(), place.record());
+    json.funcall("parse", (raw, value::interned(&chunk.topic)?, chunk.partition, record.offset))
+}
+
+/// What walking the tree came to.
+enum Dug {
+    Missing,
+    Found(Value),
+    /// The steps from this one on are for Ruby, on this object: what is there is no container, or the step no plain key.
+    Rest(Value, usize),
+}
+
+fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
+    if path.is_empty() {
+        return Err(Error::new(ruby.exception_arg_error(), "wrong number of arguments (given 0, expected 1+)"));
+    }
+    let place = place(ruby, this)?;
+    if let Some(kept) = objects::kept_payload(&place) {
+        return dig_in(ruby, kept, path);
+    }
+    if place.record().payload_size().is_none() {
+        return Ok(ruby.qnil().as_value());
+    }
+    view(ruby, &place, |_| ())?;
+    match place.chunk().json(place.index, |root| walk(root, path)) {
+        Err(Reject) => dig_in(ruby, payload(ruby, this)?, path),
+        Ok(dug) => match dug? {
+            Dug::Missing => Ok(ruby.qnil().as_value()),
+            Dug::Found(found) => Ok(found),
+            Dug::Rest(object, step) => dig_in(ruby, object, &path[step..]),
+        },
+    }
+}
+
+fn walk(root: Node<'_>, path: &[Value]) -> Result<Dug, Error> {
+    let mut node = root;
+    for (index, step) in path.iter().enumerate() {
+        let next = match node.kind() {
+            Kind::Null => return Ok(Dug::Missing),
+            Kind::Object(_) if value::is_plain_string(*step) => {
+                if value::compares_as_utf8(*step) { value::bytes(step).and_then(|key| node.get(key)) } else { None }
+            }
+            Kind::Array(_) if magnus::value::Fixnum::from_value(*step).is_some() => {
+                magnus::value::Fixnum::from_value(*step).and_then(|position| node.at(position.to_i64()))
+            }
+            _ => return Ok(Dug::Rest(json::build(node)?, index)),
+        };
+        match next {
+            None => return Ok(Dug::Missing),
+            Some(child) => node = child,
+        }
+    }
+    json::build(node).map(Dug::Found)
+}
+
+/// Ruby's own `dig`, which also answers for what has none ("Integer does not have #dig method").
+fn dig_in(ruby: &Ruby, object: Value, path: &[Value]) -> Result<Value, Error> {
+    let around = ruby.ary_new_from_values(&[object]);
+    let steps = ruby.ary_new_from_values(path);
+    steps.unshift(0)?;
+    around.funcall("dig", value::splat(steps)?)
+}

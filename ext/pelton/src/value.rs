@@ -1,0 +1,184 @@
+//! Ruby values at their lowest: the room for what magnus has no (or no fast) safe face for. Everything here needs the Ruby
+//! lock, and says when it may raise.
+
+pub mod json;
+pub mod message;
+pub mod typed;
+
+use magnus::rb_sys::{AsRawValue, FromRawValue, protect};
+use magnus::value::ReprValue;
+use magnus::{Error, Module, RArray, RModule, Ruby, Value};
+use rb_sys::{VALUE, ruby_value_type};
+use std::ffi::{c_long, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A raw VALUE as magnus's.
+pub fn cooked(raw: VALUE) -> Value {
+    // SAFETY: every VALUE in this crate comes from Ruby.
+    unsafe { Value::from_raw(raw) }
+}
+
+/// The module Pelton.
+pub fn pelton(ruby: &Ruby) -> Result<RModule, Error> {
+    ruby.class_object().const_get("Pelton")
+}
+
+pub fn is_string(value: Value) -> bool {
+    // SAFETY: a live VALUE; special constants are checked by the macro.
+    unsafe { rb_sys::RB_TYPE_P(value.as_raw(), ruby_value_type::RUBY_T_STRING) }
+}
+
+/// The bytes of a String (`None` for anything else). They are Ruby's own: no Ruby may be called, and the lock not be
+/// given away, as long as the slice is in use.
+pub fn bytes(value: &Value) -> Option<&[u8]> {
+    if !is_string(*value) {
+        return None;
+    }
+    // SAFETY: a live String, which the caller's stack keeps alive and (being there) in its place.
+    unsafe {
+        let pointer = rb_sys::RSTRING_PTR(value.as_raw()).cast::<u8>();
+        let length = rb_sys::RSTRING_LEN(value.as_raw()) as usize;
+        Some(if length == 0 { &[] } else { std::slice::from_raw_parts(pointer, length) })
+    }
+}
+
+/// Whether a String is equal to a UTF-8 string of the same bytes, as a hash key.
+pub fn compares_as_utf8(string: Value) -> bool {
+    // SAFETY: a live String; neither function raises for one.
+    unsafe {
+        rb_sys::rb_enc_get_index(string.as_raw()) == rb_sys::rb_utf8_encindex()
+            || rb_sys::rb_enc_str_asciionly_p(string.as_raw()) != 0
+            || rb_sys::RSTRING_LEN(string.as_raw()) == 0
+    }
+}
+
+/// Whether a String is just that: not of a subclass, which may have its own idea of equality.
+pub fn is_plain_string(value: Value) -> bool {
+    // SAFETY: a live String; the class is a constant of the process.
+    is_string(value) && unsafe { rb_sys::rb_obj_class(value.as_raw()) == rb_sys::rb_cString }
+}
+
+/// The elements' number of an Array.
+pub fn length(array: RArray) -> usize {
+    // SAFETY: a live Array.
+    unsafe { rb_sys::RARRAY_LEN(array.as_raw()) as usize }
+}
+
+/// An Array's element, nil beyond its end. Does not raise.
+pub fn element(array: RArray, index: usize) -> Value {
+    // SAFETY: a live Array; `rb_ary_entry` checks the bounds.
+    cooked(unsafe { rb_sys::rb_ary_entry(array.as_raw(), index as c_long) })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Binary,
+    /// UTF-8 where the bytes are valid, else binary.
+    Text,
+}
+
+const CODERANGE_7BIT: VALUE = rb_sys::ruby_coderange_type::RUBY_ENC_CODERANGE_7BIT as VALUE;
+const CODERANGE_VALID: VALUE = rb_sys::ruby_coderange_type::RUBY_ENC_CODERANGE_VALID as VALUE;
+
+/// A new String of `size` bytes that `write` fills in; `write` must not call Ruby.
+pub fn string(size: usize, encoding: Encoding, write: impl FnOnce(&mut [u8])) -> Result<Value, Error> {
+    let string = protect(|| {
+        // SAFETY: allocates, or raises NoMemoryError, which `protect` catches.
+        unsafe { rb_sys::rb_str_new(std::ptr::null(), size as c_long) }
+    })?;
+    // SAFETY: a new String of that size that nobody else has seen; the encoding index is valid and the String not
+    // frozen, so that `rb_enc_associate_index` does not raise; its flags word is the first of any object.
+    unsafe {
+        let pointer = rb_sys::RSTRING_PTR(string).cast_mut().cast::<u8>();
+        std::ptr::write_bytes(pointer, 0, size);
+        let bytes = std::slice::from_raw_parts_mut(pointer, size);
+        write(bytes);
+        if encoding == Encoding::Text {
+            let range = match (bytes.is_ascii(), std::str::from_utf8(bytes).is_ok()) {
+                (true, _) => CODERANGE_7BIT,
+                (_, true) => CODERANGE_VALID,
+                _ => return Ok(cooked(string)),
+            };
+            rb_sys::rb_enc_associate_index(string, rb_sys::rb_utf8_encindex());
+            (*(string as *mut rb_sys::RBasic)).flags |= range;
+        }
+    }
+    Ok(cooked(string))
+}
+
+/// The interned, frozen UTF-8 String of these characters: no new object when there is one already.
+pub fn interned(text: &str) -> Result<Value, Error> {
+    protect(|| {
+        // SAFETY: a live slice, which Ruby copies; may raise NoMemoryError, which `protect` catches.
+        unsafe {
+            rb_sys::rb_enc_interned_str(text.as_ptr().cast(), text.len() as c_long, rb_sys::rb_utf8_encoding())
+        }
+    })
+    .map(cooked)
+}
+
+/// Tells the garbage collector of native memory that came (or, negative, went). More memory may start a collection.
+pub fn adjust_memory(difference: isize) {
+    // SAFETY: no preconditions.
+    unsafe { rb_sys::rb_gc_adjust_memory_usage(difference as _) };
+}
+
+// ---- Ractors
+
+/// A key whose value is set in the main Ractor only.
+struct MainKey(rb_sys::rb_ractor_local_key_t);
+// SAFETY: an opaque handle, made once, used with the Ruby lock.
+unsafe impl Send for MainKey {}
+// SAFETY: as above.
+unsafe impl Sync for MainKey {}
+
+static MAIN: OnceLock<MainKey> = OnceLock::new();
+
+/// To be called once, in the main Ractor.
+fn mark_main_ractor() {
+    static TYPE: rb_sys::rb_ractor_local_storage_type =
+        rb_sys::rb_ractor_local_storage_type { mark: None, free: None };
+    MAIN.get_or_init(|| {
+        // SAFETY: the type lives for ever; the value is never dereferenced.
+        unsafe {
+            let key = rb_sys::rb_ractor_local_storage_ptr_newkey(&TYPE);
+            rb_sys::rb_ractor_local_storage_ptr_set(key, std::ptr::dangling_mut::<c_void>());
+            MainKey(key)
+        }
+    });
+}
+
+pub fn in_main_ractor() -> bool {
+    // SAFETY: a key made at Init.
+    MAIN.get().is_some_and(|key| unsafe { !rb_sys::rb_ractor_local_storage_ptr(key.0).is_null() })
+}
+
+// ---- the process's end
+
+/// Ruby has begun to end: what is freed from now on is not closed in an orderly way any more.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+pub fn process_ends() -> bool {
+    ENDING.load(Ordering::Relaxed)
+}
+
+/// Once, at Init.
+pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
+    extern "C" fn ending(_: VALUE) {
+        ENDING.store(true, Ordering::Relaxed);
+    }
+    mark_main_ractor();
+    json::set_up(ruby)?;
+    // SAFETY: the function only stores a flag. `rb_ext_ractor_safe` is a promise: see docs/internals.md on Ractors.
+    unsafe {
+        rb_sys::rb_set_end_proc(Some(ending), 0);
+        rb_sys::rb_ext_ractor_safe(true);
+    }
+    Ok(())
+}
+
+/// `value` kept alive and in place for ever.
+pub fn keep_for_ever<T: ReprValue>(value: T) {
+    Ruby::get_with(value).gc_register_mark_object(value);
+}

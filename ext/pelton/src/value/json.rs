@@ -1,0 +1,234 @@
+//! From a decoded tree to Ruby objects, with as few calls as Ruby allows: values are pushed on a native stack, which is
+//! marked, and arrays and hashes are made of its top in one call each. Keys come from a cache of interned Strings.
+
+use super::cooked;
+use magnus::rb_sys::protect;
+use magnus::{Error, Ruby, Value};
+use pelton_core::decode::{Kind, Node, Text};
+use rb_sys::{VALUE, rb_data_type_t};
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::{c_long, c_void};
+use std::sync::OnceLock;
+
+/// Keys cached: direct-mapped by a hash of their bytes.
+const CACHED_KEYS: usize = 2048;
+/// Longer keys are rarely keys that come again.
+const CACHED_KEY_BYTES: usize = 64;
+/// A larger stack (one huge document) is given back.
+const KEPT_STACK: usize = 1 << 16;
+
+/// What a Ractor builds with; lives in a Ruby object that marks it. Ruby's allocations may run the mark function at any
+/// time, therefore cells, and no Rust reference to the contents is held across a call of Ruby.
+struct Workshop {
+    /// Values not yet in a container.
+    stack: UnsafeCell<Vec<VALUE>>,
+    /// 0: empty.
+    keys: [Cell<VALUE>; CACHED_KEYS],
+}
+
+struct Type(rb_data_type_t);
+// SAFETY: pointers to static strings and functions.
+unsafe impl Sync for Type {}
+
+static TYPE: Type = {
+    // SAFETY: plain data for which zero means "none".
+    let mut raw: rb_data_type_t = unsafe { std::mem::zeroed() };
+    raw.wrap_struct_name = c"Pelton's JSON workshop".as_ptr();
+    raw.function.dmark = Some(mark);
+    raw.function.dfree = Some(free);
+    raw.function.dsize = Some(size);
+    raw.flags = super::typed::FREE_IMMEDIATELY;
+    Type(raw)
+};
+
+struct Key(rb_sys::rb_ractor_local_key_t);
+// SAFETY: an opaque handle, made once, used with the Ruby lock.
+unsafe impl Send for Key {}
+// SAFETY: as above.
+unsafe impl Sync for Key {}
+
+static WORKSHOP: OnceLock<Key> = OnceLock::new();
+
+extern "C" fn mark(data: *mut c_void) {
+    // SAFETY: our workshop. The stack is only read, while no Rust code of this Ractor runs; keys and values are pinned.
+    unsafe {
+        let workshop = &*data.cast::<Workshop>();
+        let stack = workshop.stack.get();
+        let (start, length) = ((*stack).as_ptr(), (*stack).len());
+        for index in 0..length {
+            rb_sys::rb_gc_mark(*start.add(index));
+        }
+        for key in workshop.keys.iter().map(Cell::get).filter(|key| *key != 0) {
+            rb_sys::rb_gc_mark(key);
+        }
+    }
+}
+
+extern "C" fn free(data: *mut c_void) {
+    // SAFETY: the box leaked by `workshop`, freed once.
+    drop(unsafe { Box::from_raw(data.cast::<Workshop>()) });
+}
+
+extern "C" fn size(data: *const c_void) -> rb_sys::size_t {
+    // SAFETY: our workshop, read only.
+    let capacity = unsafe { (*(*data.cast::<Workshop>()).stack.get()).capacity() };
+    (size_of::<Workshop>() + capacity * size_of::<VALUE>()) as rb_sys::size_t
+}
+
+/// Once, at Init.
+pub fn set_up(_: &Ruby) -> Result<(), Error> {
+    // SAFETY: no preconditions.
+    WORKSHOP.get_or_init(|| Key(unsafe { rb_sys::rb_ractor_local_storage_value_newkey() }));
+    Ok(())
+}
+
+/// This Ractor's workshop. May raise for want of memory.
+fn workshop() -> *const Workshop {
+    let key = WORKSHOP.get().expect("set up at Init").0;
+    // SAFETY: the key lives for ever; what is stored under it is an object of our type.
+    unsafe {
+        let mut object: VALUE = rb_sys::Qnil.into();
+        if rb_sys::rb_ractor_local_storage_value_lookup(key, &raw mut object) {
+            return rb_sys::RTYPEDDATA_GET_DATA(object).cast_const().cast();
+        }
+        let stack = UnsafeCell::new(Vec::with_capacity(256));
+        let workshop = Box::into_raw(Box::new(Workshop { stack, keys: [const { Cell::new(0) }; CACHED_KEYS] }));
+        object = rb_sys::rb_data_typed_object_wrap(0, workshop.cast(), &TYPE.0);
+        rb_sys::rb_ractor_local_storage_value_set(key, object);
+        workshop
+    }
+}
+
+/// The Ruby object of a tree's node: just what JSON.parse gives for it.
+pub fn build(node: Node<'_>) -> Result<Value, Error> {
+    protect(|| {
+        let workshop = workshop();
+        // SAFETY: the workshop is this Ractor's own and nothing of what follows runs Ruby code that could build too;
+        // what a build that raised left on the stack is dropped here.
+        unsafe {
+            let stack = (*workshop).stack.get();
+            (*stack).clear();
+            if (*stack).capacity() > KEPT_STACK {
+                *stack = Vec::new();
+            }
+            object(workshop, node)
+        }
+    })
+    .map(cooked)
+}
+
+/// # Safety
+/// Ruby's lock is held and `workshop` is this Ractor's. Containers nest 100 deep at most (the decoder's limit).
+unsafe fn object(workshop: *const Workshop, node: Node<'_>) -> VALUE {
+    // SAFETY: `stack` is only touched between calls of Ruby. What was made and is not yet in a container lies on it.
+    unsafe {
+        let stack = (*workshop).stack.get();
+        match node.kind() {
+            Kind::Null => rb_sys::Qnil.into(),
+            Kind::True => rb_sys::Qtrue.into(),
+            Kind::False => rb_sys::Qfalse.into(),
+            Kind::Int(number) => rb_sys::LONG2NUM(number),
+            Kind::Float(number) => rb_sys::DBL2NUM(number),
+            Kind::Str(text) => string(text),
+            Kind::Array(items) => {
+                let bottom = (*stack).len();
+                for item in items {
+                    let value = object(workshop, item);
+                    (*stack).push(value);
+                }
+                let count = (*stack).len() - bottom;
+                let array = rb_sys::rb_ary_new_from_values(count as c_long, (*stack).as_ptr().add(bottom));
+                (*stack).truncate(bottom);
+                array
+            }
+            Kind::Object(fields) => {
+                let bottom = (*stack).len();
+                for (name, value) in fields {
+                    let name = key(workshop, name);
+                    (*stack).push(name);
+                    let value = object(workshop, value);
+                    (*stack).push(value);
+                }
+                let count = (*stack).len() - bottom;
+                let hash = new_hash(count / 2);
+                if count > 0 {
+                    rb_sys::rb_hash_bulk_insert(count as c_long, (*stack).as_ptr().add(bottom), hash);
+                }
+                (*stack).truncate(bottom);
+                hash
+            }
+        }
+    }
+}
+
+/// # Safety
+/// Ruby's lock is held.
+unsafe fn new_hash(pairs: usize) -> VALUE {
+    // SAFETY: allocates only.
+    unsafe {
+        #[cfg(ruby_gte_3_2)]
+        return rb_sys::rb_hash_new_capa(pairs as c_long);
+        #[cfg(not(ruby_gte_3_2))]
+        {
+            let _ = pairs;
+            rb_sys::rb_hash_new()
+        }
+    }
+}
+
+/// # Safety
+/// Ruby's lock is held.
+unsafe fn string(text: Text<'_>) -> VALUE {
+    let range = if text.ascii { super::CODERANGE_7BIT } else { super::CODERANGE_VALID };
+    // SAFETY: a live slice, which Ruby copies; a new object's flags word is the first. The decoder vouches for UTF-8.
+    unsafe {
+        let string = rb_sys::rb_utf8_str_new(text.bytes.as_ptr().cast(), text.bytes.len() as c_long);
+        (*(string as *mut rb_sys::RBasic)).flags |= range;
+        string
+    }
+}
+
+/// # Safety
+/// Ruby's lock is held and `workshop` is this Ractor's.
+unsafe fn key(workshop: *const Workshop, text: Text<'_>) -> VALUE {
+    // SAFETY: cached keys are live Strings (marked), and slices of them are not kept.
+    unsafe {
+        let bytes = text.bytes;
+        if bytes.is_empty() || bytes.len() > CACHED_KEY_BYTES {
+            return intern(bytes);
+        }
+        let slot = &(&(*workshop).keys)[hash(bytes) % CACHED_KEYS];
+        let cached = slot.get();
+        if cached != 0 && rb_sys::RSTRING_LEN(cached) as usize == bytes.len() {
+            let name = std::slice::from_raw_parts(rb_sys::RSTRING_PTR(cached).cast::<u8>(), bytes.len());
+            if name == bytes {
+                return cached;
+            }
+        }
+        let key = intern(bytes);
+        slot.set(key);
+        key
+    }
+}
+
+/// # Safety
+/// Ruby's lock is held.
+unsafe fn intern(bytes: &[u8]) -> VALUE {
+    // SAFETY: a live slice, which Ruby copies.
+    unsafe {
+        rb_sys::rb_enc_interned_str(bytes.as_ptr().cast(), bytes.len() as c_long, rb_sys::rb_utf8_encoding())
+    }
+}
+
+/// Mixes length, first and last eight bytes: names that differ only in the middle share a slot, no more.
+fn hash(bytes: &[u8]) -> usize {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    let word = |part: &[u8]| part.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+    let (first, last) = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (word(bytes), 0),
+    };
+    let mixed = (first ^ last.rotate_left(23) ^ bytes.len() as u64).wrapping_mul(K);
+    (mixed >> 40) as usize
+}
+

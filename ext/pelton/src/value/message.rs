@@ -1,0 +1,154 @@
+//! Message objects: no native memory of their own. The data pointer packs a chunk's address (48 bits, aligned to 8, counted)
+//! and the message's index in it.
+//!
+//! A message keeps its built payload in `Record::word`, an object of the main Ractor's; no other Ractor looks at it.
+
+use super::typed::{FREE_IMMEDIATELY, FROZEN_SHAREABLE, Kind, WB_PROTECTED, wrong_type};
+use super::{cooked, in_main_ractor};
+use magnus::rb_sys::{AsRawValue, protect};
+use magnus::{Error, RArray, RClass, Ruby, TryConvert, Value};
+use pelton_core::chunk::{CHUNK_MESSAGES, Chunk, Record};
+use rb_sys::VALUE;
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const ADDRESS_BITS: u32 = 48;
+const _: () = assert!(CHUNK_MESSAGES <= 1 << (64 - ADDRESS_BITS) && size_of::<usize>() == 8);
+/// `RUBY_FL_SHAREABLE`: other Ractors may have the object although it keeps a payload that they may not have.
+const SHAREABLE: VALUE = 1 << 8;
+
+static KIND: Kind = Kind::new(
+    c"Pelton::Message",
+    FREE_IMMEDIATELY | WB_PROTECTED | FROZEN_SHAREABLE,
+    free,
+    size,
+    Some(mark),
+    Some(compact),
+);
+
+fn unpack(data: *const c_void) -> (*const Chunk, usize) {
+    let word = data as u64;
+    ((word & ((1 << ADDRESS_BITS) - 1)) as *const Chunk, (word >> ADDRESS_BITS) as usize)
+}
+
+/// The record behind a data pointer.
+///
+/// # Safety
+/// `data` must be what `wrap` made, its object not yet freed.
+unsafe fn record<'a>(data: *const c_void) -> &'a Record {
+    let (chunk, index) = unpack(data);
+    // SAFETY: the object holds a count of the chunk.
+    &unsafe { &*chunk }.records()[index]
+}
+
+extern "C" fn free(data: *mut c_void) {
+    let (chunk, index) = unpack(data);
+    // SAFETY: gives back the count that `wrap` took, once.
+    let chunk = unsafe { Arc::from_raw(chunk) };
+    let bury = move || {
+        if !chunk.is_foreign() {
+            chunk.bury(index);
+        }
+    };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(bury)) {
+        std::mem::forget(panic);
+    }
+}
+
+extern "C" fn size(_: *const c_void) -> rb_sys::size_t {
+    0
+}
+
+extern "C" fn mark(data: *mut c_void) {
+    // SAFETY: Ruby marks objects that it has not freed.
+    let payload = unsafe { record(data) }.word.load(Ordering::Acquire);
+    if payload != 0 {
+        // SAFETY: a live object, kept so by this very call; `compact` follows it when it moves.
+        unsafe { rb_sys::rb_gc_mark_movable(payload as VALUE) };
+    }
+}
+
+extern "C" fn compact(data: *mut c_void) {
+    // SAFETY: as in `mark`.
+    let word = &unsafe { record(data) }.word;
+    let payload = word.load(Ordering::Acquire);
+    if payload != 0 {
+        // SAFETY: asked while compacting, of an object that was marked.
+        word.store(unsafe { rb_sys::rb_gc_location(payload as VALUE) } as usize, Ordering::Release);
+    }
+}
+
+pub fn define(class: RClass) {
+    KIND.define(class);
+}
+
+/// A frozen Array of new objects for all messages of these chunks.
+pub fn wrap_all(chunks: &[Arc<Chunk>]) -> Result<RArray, Error> {
+    let count: usize = chunks.iter().map(|chunk| chunk.records().len()).sum();
+    let array = protect(|| {
+        // SAFETY: a new Array; what is pushed is live. May raise for want of memory, which `protect` catches.
+        unsafe {
+            let array = rb_sys::rb_ary_new_capa(count as _);
+            for chunk in chunks {
+                for index in 0..chunk.records().len() {
+                    rb_sys::rb_ary_push(array, wrap(chunk, index));
+                }
+            }
+            rb_sys::rb_ary_freeze(array)
+        }
+    })?;
+    RArray::try_convert(cooked(array))
+}
+
+fn wrap(chunk: &Arc<Chunk>, index: usize) -> VALUE {
+    let address = Arc::as_ptr(chunk) as u64;
+    assert!(address >> ADDRESS_BITS == 0, "a chunk beyond 48 bits of address");
+    std::mem::forget(Arc::clone(chunk));
+    chunk.raise(index);
+    let object = KIND.wrap((address | (index as u64) << ADDRESS_BITS) as *mut c_void);
+    // SAFETY: a new object, whose flags word is the first.
+    unsafe { (*(object as *mut rb_sys::RBasic)).flags |= SHAREABLE };
+    object
+}
+
+/// Where a message's facts and bytes are.
+pub struct Place {
+    chunk: ManuallyDrop<Arc<Chunk>>,
+    pub index: usize,
+}
+
+impl Place {
+    pub fn chunk(&self) -> &Arc<Chunk> {
+        &self.chunk
+    }
+
+    pub fn record(&self) -> &Record {
+        &self.chunk.records()[self.index]
+    }
+}
+
+/// Valid as long as the object lives: for the time of a method.
+pub fn place(ruby: &Ruby, object: Value) -> Result<Place, Error> {
+    let (chunk, index) = unpack(KIND.data(object).ok_or_else(|| wrong_type(ruby))?);
+    // SAFETY: the object holds a count of the chunk; `ManuallyDrop` leaves it there.
+    Ok(Place { chunk: ManuallyDrop::new(unsafe { Arc::from_raw(chunk) }), index })
+}
+
+/// The payload that was kept.
+pub fn kept_payload(place: &Place) -> Option<Value> {
+    let word = place.record().word.load(Ordering::Acquire);
+    (word != 0 && in_main_ractor()).then(|| cooked(word as VALUE))
+}
+
+/// Keeps a payload as long as the message lives. Immediate values (numbers, true …) are not worth it.
+pub fn keep_payload(object: Value, place: &Place, payload: Value) {
+    if rb_sys::SPECIAL_CONST_P(payload.as_raw()) || !in_main_ractor() {
+        return;
+    }
+    place.record().word.store(payload.as_raw() as usize, Ordering::Release);
+    // SAFETY: two live objects: tells a generational collector of the new reference.
+    unsafe { rb_sys::rb_gc_writebarrier(object.as_raw(), payload.as_raw()) };
+}

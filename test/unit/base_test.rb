@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/backoff"
+require "pelton/clock"
+require "pelton/json"
+require "pelton/secrets"
+
+# The small ones of R1: clock, backoff, json, secrets.
+class BaseTest < Minitest::Test
+  def test_clock_left
+    assert_nil Pelton::Clock.left(nil)
+    assert_equal 0.0, Pelton::Clock.left(Pelton::Clock.now - 5)
+    assert_in_delta 5, Pelton::Clock.left(Pelton::Clock.now + 5), 0.1
+  end
+
+  def test_backoff_doubles_up_to_the_maximum
+    none = Struct.new(:rand).new(0.0)
+    backoff = Pelton::Backoff.new(1, 30, random: none)
+    assert_equal [1, 2, 4, 8, 16, 30, 30], (1..7).map { |failures| backoff.delay(failures) }
+    assert_equal 30.0, backoff.delay(1_000_000)
+  end
+
+  def test_backoff_takes_up_to_a_fifth_off
+    backoff = Pelton::Backoff.new(10, 10, random: Random.new(1))
+    delays = Array.new(200) { backoff.delay(1) }
+    assert_operator delays.min, :>=, 8.0
+    assert_operator delays.max, :<=, 10.0
+    assert_operator delays.uniq.size, :>, 100
+    assert_equal 0.0, Pelton::Backoff.new(0, 0).delay(3)
+  end
+
+  def test_json_parses_binary_strings_as_utf8
+    value = Pelton::Json.parse('{"a":["ü",1]}'.b)
+    assert_equal({ "a" => ["ü", 1] }, value)
+    assert_equal Encoding::UTF_8, value["a"].first.encoding
+  end
+
+  def test_json_errors_say_where
+    ["", "{", "nope", "[1,]", "\xFF".b, "{\"a\":\xFF}".b].each do |raw|
+      error = assert_raises(Pelton::DecodeError, raw.inspect) { Pelton::Json.parse(raw, "orders", 2, 77) }
+      assert_equal ["orders", 2, 77], [error.topic, error.partition, error.offset]
+      refute_nil error.cause
+    rescue Minitest::Assertion
+      raise unless raw.include?("\xFF".b) # JSON.parse of some versions takes invalid UTF-8 in strings
+    end
+  end
+
+  def test_json_does_not_change_its_argument
+    raw = "[1]".b.freeze
+    assert_equal [1], Pelton::Json.parse(raw)
+    assert_equal Encoding::BINARY, raw.encoding
+  end
+
+  def test_secrets
+    %w[sasl.password ssl.key.password ssl.key.pem ssl.keystore.password sasl.oauthbearer.client.secret
+       sasl.oauthbearer.config my_token].each { |key| assert Pelton::Secrets.secret?(key), key }
+    %w[bootstrap.servers client.id acks ssl.ca.location sasl.mechanism sasl.oauthbearer.token.endpoint.url
+       group.id].each { |key| refute Pelton::Secrets.secret?(key), key }
+    assert_equal({ "acks" => 1, :"sasl.password" => "[hidden]" },
+                 Pelton::Secrets.mask({ "acks" => 1, "sasl.password": "x" }))
+  end
+end

@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/config"
+require "pp"
+
+class ConfigTest < Minitest::Test
+  def config = @config ||= Pelton::Config.new
+
+  def test_defaults_are_the_tables
+    assert_equal 5, config.concurrency
+    assert_equal 100, config.batch
+    assert_equal "pelton", config.client_id
+    assert_nil config.group_id
+    Pelton::Settings::APP.each do |setting|
+      value = config.public_send(setting.name)
+      setting.default.nil? ? assert_nil(value) : assert_equal(setting.default, value)
+    end
+  end
+
+  def test_values_are_checked_when_they_are_set
+    { concurrency: 0, batch: "100", client_id: "a b", kafka: "x", shutdown_timeout: -1, group_id: "",
+      queue_timeout: Float::INFINITY, prefetch: 1.5 }.each do |name, value|
+      error = assert_raises(Pelton::ConfigError, name) { config.public_send(:"#{name}=", value) }
+      assert_equal name.to_s, error.key
+      assert_includes error.message, "expected"
+    end
+    config.concurrency = 7
+    assert_equal 7, config.concurrency
+  end
+
+  def test_what_has_no_default_may_be_unset
+    config.group_id = "a"
+    config.group_id = nil
+    assert_nil config.group_id
+    assert_raises(Pelton::ConfigError) { config.concurrency = nil }
+  end
+
+  def test_unknown_setting
+    error = assert_raises(Pelton::ConfigError) { config.concurency = 3 }
+    assert_includes error.message, "did you mean concurrency?"
+    assert_raises(Pelton::ConfigError) { config.set("nonsense", 1) }
+    assert_raises(NoMethodError) { config.concurency }
+  end
+
+  def test_frozen_config_says_so
+    config.kafka = { "sasl.password" => "hunter2" }
+    config.freeze
+    assert_predicate config, :frozen?
+    error = assert_raises(Pelton::ConfigError) { config.concurrency = 3 }
+    assert_includes error.message, "frozen"
+    frozen = assert_raises(FrozenError) { config.kafka["acks"] = "1" }
+    refute_includes frozen.message, "hunter2"
+  end
+
+  def test_flush_timeout_is_a_part_of_shutdown_timeout
+    config.shutdown_timeout = 5
+    assert_raises(Pelton::ConfigError) { config.freeze }
+    config.flush_timeout = 2
+    assert_predicate config.freeze, :frozen?
+  end
+
+  def test_kafka_options_are_strings_with_names_untouched
+    config.kafka = { "acks": "all", "linger.ms" => 5, "enable.idempotence" => true, "compression.codec" => :zstd }
+    assert_equal({ "acks" => "all", "linger.ms" => "5", "enable.idempotence" => "true", "compression.codec" => "zstd" },
+                 config.kafka)
+    error = assert_raises(Pelton::ConfigError) { config.kafka = { "sasl.password" => ["hunter2"] } }
+    refute_includes error.message, "hunter2"
+    assert_raises(Pelton::ConfigError) { config.kafka = { "acks" => nil } }
+  end
+
+  def test_secrets_are_never_shown
+    config.kafka = { "sasl.password" => "hunter2", "ssl.key.pem" => "hunter2", "bootstrap.servers" => "a:9092" }
+    all = config.kafka_with({ "x" => 1 })
+    shown = [config.inspect, config.kafka.inspect, config.kafka.to_s, config.kafka.pretty_inspect, all.inspect,
+             all.merge("a" => "b").inspect, config.pretty_inspect, "#{config}"] # rubocop:disable Style/RedundantInterpolation
+    shown.each { |text| refute_includes text, "hunter2" }
+    assert_includes config.inspect, "a:9092"
+    assert_equal "hunter2", all["sasl.password"]
+  end
+
+  def test_kafka_with_puts_the_users_over_ours_and_the_clients_over_all
+    config.client_id = "shop"
+    config.kafka = { "a" => "user", "b" => "user" }
+    result = config.kafka_with({ "a" => 1, "b" => 1, "c" => 1 }, { "b" => "client" })
+    assert_equal({ "client.id" => "shop", "a" => "user", "b" => "client", "c" => "1" }, result)
+    assert_predicate result, :frozen?
+  end
+
+  def test_markdown_names_every_setting
+    text = Pelton::Settings.to_markdown
+    (Pelton::Settings::APP.names + Pelton::Settings::TOPIC.names).each { |name| assert_includes text, "`#{name}`" }
+  end
+end

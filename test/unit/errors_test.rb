@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/errors"
+
+class ErrorsTest < Minitest::Test
+  def test_all_are_pelton_errors
+    kinds = Pelton.constants.map { |name| Pelton.const_get(name) }.grep(Class).select { |kind| kind <= Exception }
+    assert_operator kinds.size, :>, 10
+    kinds.each { |kind| assert_operator kind, :<=, Pelton::Error }
+  end
+
+  def test_config_error_names_key_value_and_what_is_allowed
+    error = Pelton::ConfigError.new("acks", "many", "allowed: -1 … 1000, all")
+    assert_equal 'acks = "many": allowed: -1 … 1000, all', error.message
+    assert_equal "acks", error.key
+    assert_equal "many", error.value
+  end
+
+  def test_config_error_hides_secrets
+    error = Pelton::ConfigError.new("sasl.password", "hunter2", "too short")
+    refute_includes error.message, "hunter2"
+    refute_includes error.inspect, "hunter2"
+    assert_equal "[hidden]", error.value
+  end
+
+  def test_unknown_names_the_nearest
+    error = Pelton::ConfigError.unknown("concurency", %i[concurrency batch])
+    assert_includes error.message, "did you mean concurrency?"
+    assert_includes Pelton::ConfigError.unknown("zzz", %i[b a]).message, "known are a, b"
+  end
+
+  def test_kafka_error
+    error = Pelton::KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
+    assert_equal "Local: Timed out (_TIMED_OUT, -185)", error.message
+    assert_equal [-185, :_TIMED_OUT, false, true], [error.code, error.name, error.fatal?, error.retriable?]
+    assert_includes Pelton::KafkaError.new(-150, "_FATAL", nil, true).message, "fatal"
+  end
+
+  def test_delivery_error_knows_its_place
+    error = Pelton::DeliveryError.new(-192, :_MSG_TIMED_OUT, "Local: Message timed out", false, false, "orders", 3)
+    assert_kind_of Pelton::KafkaError, error
+    assert_equal ["orders", 3], [error.topic, error.partition]
+    assert_includes error.message, "orders/3"
+  end
+
+  def test_messages_say_what_happened
+    assert_includes Pelton::WaitTimeout.new("delivery", "orders", 5.0).message, "may still be delivered"
+    refute_includes Pelton::WaitTimeout.new("flush", nil, 5.0).message, "delivered"
+    assert_includes Pelton::QueueFullError.new("orders", 10.0).message, "was not taken"
+    assert_includes Pelton::DecodeError.new("orders", 3, 1207, "unexpected").message, "orders/3 offset 1207"
+    assert_includes Pelton::ForkError.new("producer p", 4711).message, "4711"
+    assert_includes Pelton::ClosedError.new("producer p").message, "producer p is closed"
+    assert_includes Pelton::ForcedShutdown.new(["a", "b"]).message, "a; b"
+    assert_equal ["a"], Pelton::ForcedShutdown.new(["a"]).losses
+  end
+
+  def test_invalid_message_error_is_short
+    error = Pelton::InvalidMessageError.new(:payload, "x" * 10_000, "a String or nil")
+    assert_operator error.message.size, :<, 200
+    assert_includes error.message, "expected a String or nil"
+  end
+
+  def test_decode_error_survives_binary_reasons
+    assert_includes Pelton::DecodeError.new("t", 0, 1, "bad \xFF byte").message, "bad ? byte"
+  end
+end

@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/notifications"
+
+class NotificationsTest < Minitest::Test
+  def bus = @bus ||= Pelton::Notifications.new
+
+  def test_a_block_gets_the_event
+    seen = []
+    bus.subscribe("app.stopped") { |event| seen << event }
+    bus.publish("app.stopped", seconds: 1.5, undelivered: 0)
+    assert_equal ["app.stopped"], seen.map(&:name)
+    assert_equal 1.5, seen.first[:seconds]
+    assert_raises(KeyError) { seen.first[:nonsense] }
+    assert_predicate seen.first.payload, :frozen?
+  end
+
+  def test_an_object_gets_the_events_it_has_methods_for
+    listener = Class.new do
+      attr_reader :seen
+
+      def on_error_occurred(event) = (@seen ||= []) << event[:error]
+      def other = nil
+    end.new
+    bus.subscribe(listener)
+    bus.publish("error.occurred", error: :one)
+    bus.publish("app.stopped", seconds: 0)
+    assert_equal [:one], listener.seen
+  end
+
+  def test_names_that_do_not_exist
+    error = assert_raises(Pelton::ConfigError) { bus.subscribe("error.ocurred") { nil } }
+    assert_includes error.message, "did you mean error.occurred?"
+    assert_raises(Pelton::ConfigError) { bus.publish("nonsense") }
+    assert_raises(Pelton::ConfigError) { bus.subscribe("error.occurred") }
+    assert_raises(Pelton::ConfigError) { bus.subscribe(Object.new) }
+    wrong = Class.new { def on_error_ocurred(_) = nil }.new
+    assert_includes assert_raises(Pelton::ConfigError) { bus.subscribe(wrong) }.message, "did you mean on_error_occurred?"
+  end
+
+  def test_wanted
+    refute bus.wanted?("app.stopped")
+    listener = bus.subscribe("app.stopped") { nil }
+    assert bus.wanted?("app.stopped")
+    bus.unsubscribe(listener)
+    refute bus.wanted?("app.stopped")
+  end
+
+  def test_a_listener_that_raises_disturbs_nobody_and_is_reported
+    seen = []
+    [RuntimeError.new("a"), NotImplementedError.new("b"), NoMemoryError.new, SystemExit.new, SystemStackError.new].each do |error|
+      bus.subscribe("app.stopped") { raise error }
+    end
+    bus.subscribe("app.stopped") { throw :nowhere }
+    bus.subscribe("app.stopped") { seen << :last }
+    bus.subscribe("error.occurred") { |event| seen << event[:error].class << event[:source] }
+    bus.publish("app.stopped", seconds: 0)
+    assert_equal :last, seen.last
+    assert_equal [RuntimeError, NotImplementedError, NoMemoryError, SystemExit, SystemStackError, UncaughtThrowError],
+                 seen.grep(Class)
+    assert_includes seen, "subscriber of app.stopped"
+  end
+
+  def test_a_listener_of_errors_that_raises_goes_to_stderr
+    bus.subscribe("error.occurred") { raise "again" }
+    _, err = capture_io { bus.publish("error.occurred", error: nil) }
+    assert_includes err, "again"
+  end
+
+  def test_subscribing_while_it_publishes
+    seen = []
+    bus.subscribe("app.stopped") { bus.subscribe("app.stopped") { seen << 1 } }
+    bus.publish("app.stopped", seconds: 0)
+    assert_empty seen
+    bus.publish("app.stopped", seconds: 0)
+    assert_equal [1], seen
+  end
+
+  def test_publishing_to_nobody_allocates_little
+    bus.publish("app.stopped", seconds: 0)
+    before = GC.stat(:total_allocated_objects)
+    100.times { bus.publish("app.stopped", seconds: 0) }
+    assert_operator GC.stat(:total_allocated_objects) - before, :<=, 210
+  end
+
+  def test_markdown_names_every_event
+    Pelton::Events::TABLE.each_key { |name| assert_includes Pelton::Events.to_markdown, "`#{name}`" }
+  end
+end

@@ -1,0 +1,123 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/routing"
+
+class RoutingTest < Minitest::Test
+  class Orders < Pelton::Consumer
+    def consume = nil
+  end
+
+  class Empty < Pelton::Consumer; end
+
+  def config = @config ||= Pelton::Config.new.tap { |config| config.group_id = "app" }
+  def routing = @routing ||= Pelton::Routing.new
+  def groups(**only) = routing.groups(config, **only)
+  def config_error(&block) = assert_raises(Pelton::ConfigError, &block).message
+
+  def test_groups_and_topics
+    routing.draw do
+      group "billing" do
+        topic "orders", to: Orders do
+          decode :json
+          retries 5, backoff: 2..40, then: :skip
+          batch 10
+          manual_offsets
+        end
+      end
+      topic "payments", to: Orders
+    end
+    billing, app = groups
+    assert_equal %w[billing app], [billing.name, app.name]
+    orders = billing.topics.fetch("orders")
+    assert_equal [:json, 5, 2..40, :skip, 10, true],
+                 [orders.decode, orders.retries, orders.backoff, orders.then, orders.batch, orders.manual_offsets]
+    payments = app.topics.fetch("payments")
+    assert_equal [nil, nil, 1..30, :stop, 100, false],
+                 [payments.decode, payments.retries, payments.backoff, payments.then, payments.batch, payments.manual_offsets]
+    assert_equal({ "orders" => :json }, billing.decode)
+    assert_empty app.decode
+    assert_equal [10, 100], [billing.batch, app.batch]
+    assert_predicate orders, :frozen?
+  end
+
+  def test_drawing_adds
+    routing.draw { topic "a", to: Orders }
+    routing.draw { topic "b", to: Orders }
+    routing.draw { group("app") { topic "c", to: Orders } }
+    assert_equal [%w[a b c]], groups.map { |group| group.topics.keys }
+  end
+
+  def test_the_same_topic_in_two_groups_is_fine_twice_in_one_is_not
+    routing.draw do
+      group("one") { topic "a", to: Orders }
+      group("two") { topic "a", to: Orders }
+    end
+    assert_equal %w[one two], groups.map(&:name)
+    assert_includes config_error { routing.draw { group("one") { topic "a", to: Orders } } }, "routed twice in group one"
+    routing.draw do
+      topic "b", to: Orders
+      group("app") { topic "b", to: Orders }
+    end
+    assert_includes config_error { groups }, "b"
+  end
+
+  def test_narrowing
+    routing.draw do
+      group("one") { topic "a", to: Orders }
+      group("two") do
+        topic "a", to: Orders
+        topic "b", to: Orders
+      end
+    end
+    assert_equal %w[two], groups(groups: ["two"]).map(&:name)
+    assert_equal [["a"], ["a"]], groups(topics: ["a"]).map { |group| group.topics.keys }
+    assert_includes config_error { groups(groups: ["twoo"]) }, "did you mean two?"
+    assert_includes config_error { groups(topics: ["c"]) }, "unknown topic"
+  end
+
+  def test_errors_name_topic_and_key
+    assert_includes config_error { routing.draw { topic("orders", to: Orders) { retires 5 } } },
+                    "unknown word in topic orders, did you mean retries?"
+    assert_includes config_error { routing.draw { topic("orders", to: Orders) { retries(-1) } } }, "topic orders: retries = -1"
+    assert_includes config_error { routing.draw { topic("orders", to: Orders) { retries 5, then: :die } } }, ":stop or :skip"
+    assert_includes config_error { routing.draw { topic("orders", to: Orders) { retries 5, after: 1 } } }, "after"
+    assert_includes config_error { routing.draw { topic("orders", to: Orders) { decode :xml } } }, ":json"
+    assert_includes config_error { routing.draw { topic("orders", to: Orders) { backoff 5..1 } } }, "Range"
+    assert_includes config_error { routing.draw { topic("or ders", to: Orders) } }, "or ders"
+    assert_includes config_error { routing.draw { topic("orders", to: :orders) } }, "topic orders, to"
+    assert_includes config_error { routing.draw { topik "orders", to: Orders } }, "did you mean topic?"
+    assert_includes config_error { routing.draw { group("a") { group("b") { nil } } } }, "inside of group a"
+    assert_includes config_error { routing.draw { group("") { nil } } }, "group"
+    assert_includes config_error { routing.draw { group("a") } }, "block"
+    assert_raises(ArgumentError) { routing.draw { topic "orders" } }
+  end
+
+  def test_consumer_classes
+    routing.draw { topic "a", to: Empty }
+    assert_includes config_error { groups }, "no method consume"
+    @routing = nil
+    routing.draw { topic "a", to: String }
+    assert_includes config_error { groups }, "not a subclass of Pelton::Consumer"
+    @routing = nil
+    routing.draw { topic "a", to: "RoutingTest::Missing" }
+    assert_includes config_error { groups }, "Missing"
+    @routing = nil
+    routing.draw { topic "a", to: "RoutingTest::Orders" }
+    assert_same Orders, groups.first.topics["a"].consumer_class
+  end
+
+  def test_nothing_to_consume
+    assert_includes config_error { groups }, "empty"
+    routing.draw { topic "a", to: Orders }
+    config.group_id = nil
+    assert_includes config_error { groups }, "group_id"
+  end
+
+  def test_frozen_routes
+    routing.draw { topic "a", to: Orders }
+    routing.freeze
+    assert_equal 1, groups.size
+    assert_includes config_error { routing.draw { topic "b", to: Orders } }, "frozen"
+  end
+end
