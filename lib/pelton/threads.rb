@@ -35,7 +35,12 @@ module Pelton
 
     # The threads that are alive in this process, oldest first (a forked child has none of its parent's).
     #: () -> Array[Thread]
-    def list = LOCK.synchronize { REGISTRY.keys.select(&:alive?) }
+    def list
+      LOCK.synchronize do
+        REGISTRY.select! { |thread, _| thread.alive? } # one killed before its first step could not sign out
+        REGISTRY.keys
+      end
+    end
 
     # Waits until all of these threads ended, or until the deadline. Returns those that are left.
     #: (Array[Thread], ?Numeric?) -> Array[Thread]

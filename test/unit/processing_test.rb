@@ -238,6 +238,7 @@ class ProcessingTest < Minitest::Test
     bus.subscribe("worker.replaced") { |event| replaced << event[:worker] }
     queue = JobsQueue.new
     worker = Worker.new("w", queue, bus).start
+    eventually { worker.thread.status == "sleep" }
     worker.thread.kill
     replaced.pop
     worker.kill

@@ -127,7 +127,7 @@ fn measure_submit() {
 
 fn main() {
     measure_submit();
-    for (size, lines) in [("0.4", 0), ("5", 27), ("19", 112), ("78", 465)] {
+    for (size, lines) in [("0.4", 1), ("5", 27), ("19", 112), ("78", 465)] {
         let documents: Vec<_> =
             (0..20 + 400 / (lines + 1)).map(|seed| order(seed + 1000, lines).into_bytes()).collect();
         let length = documents[0].len();

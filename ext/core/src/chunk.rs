@@ -10,7 +10,7 @@ use crate::rd::{FetchedMessage, PerProcess, generation};
 use crate::{lock, wait::Waiters};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 
 /// A chunk is closed at this size; a larger message has one of its own.
 pub const CHUNK_BYTES: usize = 64 * 1024;
@@ -69,7 +69,7 @@ impl Record {
 /// Where the bytes are.
 enum Store {
     Whole {
-        bytes: Vec<u8>,
+        bytes: Arc<Vec<u8>>,
         decoded: Option<Decoded>,
     },
     /// The living only, by index, each with its own bytes.
@@ -79,6 +79,12 @@ enum Store {
 struct Decoded {
     tree: Tree,
     roots: Vec<Option<Root>>,
+}
+
+impl Drop for Decoded {
+    fn drop(&mut self) {
+        recycle(std::mem::take(&mut self.tree));
+    }
 }
 
 /// States of decoding ahead.
@@ -91,7 +97,9 @@ pub struct Chunk {
     pub topic: Arc<str>,
     pub partition: i32,
     records: Box<[Record]>,
-    store: RwLock<Store>,
+    /// Replaced as a whole and not locked while somebody reads: whoever builds Ruby objects of it may have to stop for
+    /// another Ractor's garbage collection, which would never come if that Ractor waited here for the lock.
+    store: RwLock<Arc<Store>>,
     decoding: AtomicU8,
     decoded: Waiters,
     living: AtomicUsize,
@@ -201,7 +209,7 @@ impl Packer {
             topic: Arc::clone(&self.topic),
             partition: self.partition,
             records,
-            store: RwLock::new(Store::Whole { bytes, decoded: None }),
+            store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),
             decoding: AtomicU8::new(if ahead { WAITING } else { NEVER }),
             decoded: Waiters::default(),
             living: AtomicUsize::new(0),
@@ -244,8 +252,8 @@ impl Chunk {
         self.bytes
     }
 
-    fn store(&self) -> RwLockReadGuard<'_, Store> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner)
+    fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.store.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether a forked child looks at its parent's chunk, whose locks may be held for ever.
@@ -293,17 +301,19 @@ impl Chunk {
         if claim.is_err() {
             return;
         }
-        let mut tree = lock(spare_trees()).pop().unwrap_or_default();
-        let mut roots = Vec::with_capacity(self.records.len());
         if let Store::Whole { bytes, .. } = &*self.store() {
+            let mut tree = lock(spare_trees()).pop().unwrap_or_default();
+            let mut roots = Vec::with_capacity(self.records.len());
             for record in &self.records {
                 let (start, length) = (record.start as usize, record.payload_len());
                 let wanted = record.payload != NULL;
                 roots.push(if wanted { tree.parse_json(bytes, start, start + length).ok() } else { None });
             }
-        }
-        if let Store::Whole { decoded, .. } = &mut *self.store.write().unwrap_or_else(PoisonError::into_inner) {
-            *decoded = Some(Decoded { tree, roots });
+            let whole = Store::Whole { bytes: Arc::clone(bytes), decoded: Some(Decoded { tree, roots }) };
+            let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+            if matches!(**store, Store::Whole { .. }) {
+                *store = Arc::new(whole);
+            }
         }
         self.decoding.store(DONE, Ordering::SeqCst);
         self.decoded.wake_all();
@@ -347,7 +357,8 @@ impl Chunk {
         }
     }
 
-    /// Copies out what message objects stand for and frees the rest. Skipped while somebody reads.
+    /// Copies out what message objects stand for and frees the rest, as soon as nobody reads it. Skipped in the instant
+    /// in which another thread exchanges or fetches the store.
     fn keep_the_living(&self) {
         if self.is_foreign() {
             return;
@@ -357,12 +368,11 @@ impl Chunk {
             Err(TryLockError::Poisoned(store)) => store.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let Store::Whole { bytes, decoded } = &mut *store else { return };
+        let Store::Whole { bytes, .. } = &**store else { return };
         let living = self.records.iter().enumerate().filter(|(_, record)| record.living.load(Ordering::Acquire));
         let kept =
             living.map(|(index, record)| (index, bytes[record.start as usize..][..record.size()].into())).collect();
-        recycle(decoded.take());
-        *store = Store::Kept(kept);
+        *store = Arc::new(Store::Kept(kept));
     }
 }
 
@@ -382,8 +392,7 @@ fn parse_alone<R>(bytes: &[u8], start: usize, end: usize, call: impl FnOnce(Node
     })
 }
 
-fn recycle(decoded: Option<Decoded>) {
-    let Some(Decoded { mut tree, .. }) = decoded else { return };
+fn recycle(mut tree: Tree) {
     if tree.memory() > SPARE_TREE_BYTES {
         return;
     }
@@ -399,16 +408,5 @@ fn recycle(decoded: Option<Decoded>) {
 impl Task for Chunk {
     fn run(&self) {
         self.decode();
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        if self.is_foreign() {
-            return;
-        }
-        if let Store::Whole { decoded, .. } = self.store.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            recycle(decoded.take());
-        }
     }
 }

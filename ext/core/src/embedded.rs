@@ -12,7 +12,10 @@ impl EmbeddedCluster {
         if !(1..=32).contains(&brokers) {
             return Err(Error::Invalid { what: "brokers", value: brokers.to_string(), allowed: "1 to 32" });
         }
-        let host = Client::new(ClientKind::Producer, Conf::new()).map_err(|reason| Error::from((-199, reason)))?;
+        let mut conf = Conf::new();
+        // It has no brokers of its own, as it would say on stderr.
+        let _ = conf.set("log_level", "0");
+        let host = Client::new(ClientKind::Producer, conf).map_err(|reason| Error::from((-199, reason)))?;
         let cluster = MockCluster::new(host, brokers).ok_or_else(|| Error::code(-199))?;
         // Groups of tests and demos are small: nobody is worth the default wait of 3 s.
         cluster.group_delay(0);

@@ -114,7 +114,8 @@ impl Producer {
             }
             let mut guard = self.live.write().unwrap_or_else(PoisonError::into_inner);
             let live = guard.as_mut().ok_or(Error::Closed)?;
-            let handle = Topic::new(&live.client, topic).ok_or(Error::Invalid {
+            let made = is_topic_name(topic).then(|| Topic::new(&live.client, topic)).flatten();
+            let handle = made.ok_or(Error::Invalid {
                 what: "topic",
                 value: format!("{topic:?}"),
                 allowed: "1 to 249 of the letters a-z A-Z 0-9 . _ -",
@@ -315,6 +316,12 @@ impl Producer {
         drop(client);
         lost
     }
+}
+
+/// Kafka's own rule: what breaks it could never be delivered.
+fn is_topic_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=249).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(allowed)
 }
 
 impl Source for Producer {

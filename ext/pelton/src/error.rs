@@ -93,10 +93,6 @@ pub fn bad_option(ruby: &Ruby, key: &str, value: Value, reason: &str) -> Error {
     raise(ruby, "ConfigError", (key, value, reason))
 }
 
-pub fn closed(ruby: &Ruby, what: &str) -> Error {
-    raise(ruby, "ClosedError", (what,))
-}
-
 /// For `Pelton::Error` itself.
 pub fn plain(ruby: &Ruby, message: &str) -> Error {
     raise(ruby, "Error", (message,))

@@ -1,1 +1,39 @@
-pub fn hello() {}
+//! Pelton's extension: pelton-core with a Ruby face. No logic here: one file a class, `gvl` for waiting, `value` for what
+//! needs `unsafe`. lib/pelton/native.rb loads it after the Ruby parts of the classes it fills.
+
+#[forbid(unsafe_code)]
+mod batch;
+#[forbid(unsafe_code)]
+mod convert;
+#[forbid(unsafe_code)]
+mod delivery;
+#[forbid(unsafe_code)]
+mod embedded_cluster;
+#[forbid(unsafe_code)]
+mod error;
+mod gvl;
+#[forbid(unsafe_code)]
+mod message;
+#[forbid(unsafe_code)]
+mod native;
+#[forbid(unsafe_code)]
+mod producer;
+#[forbid(unsafe_code)]
+mod subscription;
+mod value;
+
+use magnus::{Error, Module, Ruby};
+
+#[magnus::init(name = "pelton")]
+fn init(ruby: &Ruby) -> Result<(), Error> {
+    value::set_up(ruby)?;
+    let pelton = ruby.define_module("Pelton")?;
+    delivery::define(ruby, pelton)?;
+    message::define(ruby, pelton)?;
+    batch::define(ruby, pelton)?;
+    let native = pelton.define_module("Native")?;
+    native::define(ruby, native)?;
+    producer::define(ruby, native)?;
+    subscription::define(ruby, native)?;
+    embedded_cluster::define(ruby, native)
+}

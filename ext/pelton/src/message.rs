@@ -4,9 +4,10 @@ use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding, json};
 use crate::error;
 use magnus::value::{Lazy, ReprValue};
-use magnus::{Error, Module, RArray, RClass, RHash, RModule, Ruby, Value, method};
+use magnus::{Error, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Value, method};
 use pelton_core::chunk::View;
 use pelton_core::decode::{Kind, Node, Reject};
+use std::iter::once;
 
 /// The headers of every message without any.
 static NO_HEADERS: Lazy<RHash> = Lazy::new(|ruby| {
@@ -198,7 +199,6 @@ fn walk(root: Node<'_>, path: &[Value]) -> Result<Dug, Error> {
 /// Ruby's own `dig`, which also answers for what has none ("Integer does not have #dig method").
 fn dig_in(ruby: &Ruby, object: Value, path: &[Value]) -> Result<Value, Error> {
     let around = ruby.ary_new_from_values(&[object]);
-    let steps = ruby.ary_new_from_values(path);
-    steps.unshift(0)?;
-    around.funcall("dig", value::splat(steps)?)
+    let steps: Vec<Value> = once(0.into_value_with(ruby)).chain(path.iter().copied()).collect();
+    around.funcall("dig", &*steps)
 }

@@ -82,7 +82,7 @@ pub(super) fn run<K: Kernel>(work: &mut K) -> K::Output {
         && std::arch::is_x86_feature_detected!("bmi1")
         && std::arch::is_x86_feature_detected!("bmi2")
     {
-        // SAFETY: the three features were found one line above.
+        // SAFETY: the three features were found just above.
         unsafe { x86::run_avx2(work) }
     } else {
         work.run(baseline())

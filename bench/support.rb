@@ -1,0 +1,143 @@
+# frozen_string_literal: true
+
+require "json"
+require "rbconfig"
+require "pelton"
+require_relative "support/cluster"
+
+# What the bench files stand on. bin/bench runs each of them in a process of its own, with a broker.
+#
+#   Bench.measure("produce") do |bench|
+#     bench.case("C loop", "msg/s") { Cluster.c_loop("produce", …) }         # a number
+#     bench.case("1 producer", "msg/s", vs: "C loop") { 300_000 / seconds }
+#   end
+module Bench
+  RUNS = Integer(ENV["BENCH_RUNS"] || 3)
+
+  module_function
+
+  # Runs the cases that the block names, one after the other, RUNS times round; then prints the medians.
+  def measure(name)
+    measure = Measure.new(name)
+    yield measure
+    measure.run
+  ensure
+    Cluster.close
+  end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  # How long the block takes.
+  #: () { () -> untyped } -> Float
+  def seconds
+    started = now
+    yield
+    now - started
+  end
+
+  # The value at this share (0..1) of a list.
+  #: (Array[Numeric], Float) -> Numeric
+  def percentile(values, share) = values.sort[((values.size - 1) * share).round]
+
+  #: (Array[Numeric]) -> Numeric
+  def median(values) = percentile(values, 0.5)
+
+  # MB of memory that this process has in RAM, garbage collected.
+  #: () -> Float
+  def resident
+    GC.start
+    File.read("/proc/self/status")[/^VmRSS:\s+(\d+)/, 1].to_i / 1024.0
+  end
+
+  # The block's value (one for JSON), found by a process of its own: a fresh heap, no client before.
+  def forked
+    reader, writer = IO.pipe
+    pid = fork do
+      reader.close
+      writer.write(JSON.generate(yield))
+      writer.close
+      exit!(0) # the cluster is the parent's
+    end
+    writer.close
+    value = reader.read
+    Process.wait(pid)
+    raise "the measuring process failed" unless $?.success?
+
+    JSON.parse(value)
+  end
+
+  # The cases of one bench file and what they gave.
+  class Measure
+    TIMES = %w[s ms µs].freeze # smaller is faster
+
+    def initialize(bench)
+      @bench = bench
+      @cases = []
+      @values = {} # {["1 producer", "msg/s"] => [a value of each round, …]}
+      @peers = {} # {the same key => the case that it is compared to}
+    end
+
+    # A case; the block measures once and returns the value. vs: the peer or limit, a case of the same unit.
+    #: (String, String, ?vs: String?) { () -> Numeric } -> void
+    def case(name, unit, vs: nil, &block)
+      @cases << lambda do
+        @values[[name, unit]] ||= [] # its line comes before what the block notes
+        note(name, unit, block.call, vs: vs)
+      end
+    end
+
+    # Something else that a case's block found.
+    #: (String, String, Numeric, ?vs: String?) -> void
+    def note(name, unit, value, vs: nil)
+      (@values[[name, unit]] ||= []) << value
+      @peers[[name, unit]] = vs
+    end
+
+    # The newest value of a case of this round.
+    def last(name, unit) = @values.fetch([name, unit]).last
+
+    # Peers and ours in turn, so that a slow minute of the machine is all of theirs. The first round only warms up.
+    def run
+      (RUNS + 1).times do |round|
+        @values.clear if round == 1
+        @cases.each do |measure|
+          GC.start
+          measure.call
+        end
+      end
+      ENV["BENCH_JSON"] ? print_json : print_table
+      $stdout.flush
+    end
+
+    private
+
+    def print_json
+      @values.each do |(name, unit), values|
+        puts JSON.generate(bench: @bench, case: name, ruby: RUBY_VERSION, broker: Cluster.kind,
+                           value: rounded(Bench.median(values)), unit: unit)
+      end
+    end
+
+    def print_table
+      width = @values.keys.map { |name, _| name.size }.max
+      puts "#{@bench.ljust(width)}  #{"median".rjust(11)} #{"unit".ljust(8)} #{"min … max".rjust(24)}  speed"
+      @values.each do |(name, unit), values|
+        span = values.minmax.map { |value| text(value) }.join(" … ")
+        puts "#{name.ljust(width)}  #{text(Bench.median(values)).rjust(11)} #{unit.ljust(8)} #{span.rjust(24)}  " \
+             "#{speed(name, unit)}".rstrip
+      end
+      puts
+    end
+
+    # How many times as fast as the peer: the median over the rounds.
+    def speed(name, unit)
+      peer = @peers[[name, unit]] or return
+      pairs = @values[[name, unit]].zip(@values.fetch([peer, unit]))
+      ratio = Bench.median(pairs.map { |mine, other| TIMES.include?(unit) ? other.fdiv(mine) : mine.fdiv(other) })
+      format("%<ratio>.2f× %<peer>s", ratio: ratio, peer: peer)
+    end
+
+    def rounded(value) = value.abs >= 100 ? value.round : value.round(2)
+    def text(value) = rounded(value).to_s.gsub(/(\d)(?=(\d{3})+(?!\d|\.\d))(?<!\.\d)/, "\\1,")
+  end
+end

@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+require "securerandom"
+require_relative "../../test/support/kafka_wire"
+
+# The Kafka that a bench talks to: the broker of bin/bench (PELTON_BOOTSTRAP), or an embedded cluster in this process.
+# Everybody who is compared gets the same options of librdkafka.
+module Cluster
+  C_LOOP = File.expand_path("../../target/release/examples/c_loop", __dir__)
+  PRODUCE = { "acks" => "all", "linger.ms" => 5 }.freeze
+  CONSUME = { "fetch.queue.backoff.ms" => 10, "auto.offset.reset" => "earliest", "enable.auto.commit" => false }.freeze
+  # The embedded cluster keeps 5 MB or 100,000 messages a partition, so it gets more of them.
+  PARTITIONS = ENV["PELTON_BOOTSTRAP"] ? 4 : 16
+  EMBEDDED_BYTES = 4_000_000
+  EMBEDDED_MESSAGES = 90_000
+
+  module_function
+
+  def kind = ENV["PELTON_BOOTSTRAP"] ? "kafka" : "embedded"
+  def bootstrap = ENV["PELTON_BOOTSTRAP"] || embedded.bootstrap_servers
+  def embedded = @embedded ||= Pelton::EmbeddedCluster.new
+
+  def close
+    @embedded&.close
+    @embedded = nil
+  end
+
+  # A new topic's name.
+  #: (?Integer) -> String
+  def topic(partitions = PARTITIONS)
+    name = "bench-#{SecureRandom.hex(4)}"
+    return name.tap { embedded.create_topic(name, partitions) } if kind == "embedded"
+
+    host, port = bootstrap.split(":")
+    KafkaWire.open(host, Integer(port), timeout: 15) { |wire| wire.create_topics({ name => partitions }, {}) }
+    name
+  end
+
+  # As many messages of this size as wanted, or as the embedded cluster can keep of them.
+  #: (Integer, Integer) -> Integer
+  def fitting(count, size)
+    return count if kind == "kafka"
+
+    [count, PARTITIONS * [EMBEDDED_BYTES / (size + 40), EMBEDDED_MESSAGES].min].min
+  end
+
+  # A new topic with so many messages, evenly over its partitions; the block gives the payload of each.
+  #: (Integer) { (Integer) -> String } -> String
+  def filled(count, &payload) = topic.tap { |name| fill(name, count, &payload) }
+
+  #: (String, Integer) { (Integer) -> String } -> void
+  def fill(name, count)
+    producer = producer()
+    open = []
+    (0...count).each_slice(1000) do |slice|
+      open << producer.produce_many_async(slice.map do |index|
+        { topic: name, payload: yield(index), partition: index % PARTITIONS }
+      end)
+      open.shift.wait(timeout: 60) if open.size > 20
+    end
+    open.each { |delivery| delivery.wait(timeout: 60) }
+  ensure
+    producer&.close
+  end
+
+  def config(**settings)
+    config = Pelton::Config.new
+    config.kafka = { "bootstrap.servers" => bootstrap }
+    settings.each { |name, value| config.set(name, value) }
+    config.freeze
+  end
+
+  def producer(options = PRODUCE) = Pelton::Producer.new(config, kafka: options)
+
+  # Consumes so many messages in a new group; the block gets each batch. Returns messages/s, from the first batch on.
+  # release: false leaves the batches to the block.
+  #: (String, Integer, ?decode: Symbol?, ?release: bool, **untyped) { (Pelton::Batch) -> void } -> Float
+  def consume(topic, count, decode: nil, release: true, **settings)
+    subscription = Pelton::Subscription.new(config(**settings), group_id: "bench-#{SecureRandom.hex(4)}",
+                                                                decode: { topic => decode }.compact, kafka: CONSUME)
+    subscription.subscribe([topic])
+    seen = 0
+    started = nil
+    while seen < count
+      kind, batch = subscription.poll(60)
+      next if kind == :assigned
+      raise "poll gave #{kind.inspect} #{batch.inspect} after #{seen} of #{count}" unless kind == :batch
+
+      started ||= Bench.now
+      yield batch
+      seen += batch.size
+      batch.release if release
+    end
+    seen / (Bench.now - started)
+  ensure
+    subscription&.close(30)
+  end
+
+  # librdkafka driven in C's way (ext/core/examples/c_loop.rs), in a process of its own. Returns its number.
+  #   Cluster.c_loop("produce", topic, 300_000, 100)
+  #: (String, String, *Integer, ?options: Hash[String, untyped]) -> Float
+  def c_loop(kind, topic, *numbers, options: kind == "consume" ? CONSUME : PRODUCE)
+    settings = options.map { |key, value| "#{key}=#{value}" }
+    output = IO.popen([C_LOOP, kind, bootstrap, topic, *numbers.map(&:to_s), *settings], &:read)
+    raise "c_loop #{kind} failed" unless $?.success?
+
+    Float(output)
+  end
+end

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+require "json"
+
+# Events about orders as a shop might write them: nested, all of JSON's types, escapes and other alphabets now and then.
+# The same seed gives the same documents. One in RARE is sent by drone.
+class Orders
+  RARE = 200
+  METHODS = %w[post courier pickup].freeze
+  NAMES = ["Ada Byron", "Łukasz Woźniak", "José Núñez", "Mia \"Mimi\" Wu", "山田 花子", "Sean O'Neil"].freeze
+  WORDS = %w[lamp table chair green oak steel small folding outdoor classic soft cotton linen glass round].freeze
+
+  # bytes: about the size of each document.
+  #: (?seed: Integer, ?bytes: Integer) -> void
+  def initialize(seed: 1, bytes: 5_000)
+    @random = Random.new(seed)
+    @bytes = bytes
+    @count = 0
+  end
+
+  # Is this value of "shipping" → "method" that of a rare one?
+  #: (untyped) -> bool
+  def self.rare?(method) = method == "drone"
+
+  # How many rare ones are among the first `count`.
+  #: (Integer) -> Integer
+  def self.rare_of(count) = (count + (RARE / 2) - 1) / RARE
+
+  # The next document.
+  #: () -> String
+  def next
+    number = @count
+    @count += 1
+    head = JSON.generate(head(number)).chop
+    lines = []
+    size = head.bytesize + 120
+    while size < @bytes
+      lines << JSON.generate(line)
+      size += lines.last.bytesize + 1
+    end
+    %(#{head},"lines":[#{lines.join(",")}],"shipping":#{JSON.generate(shipping(number))}})
+  end
+
+  private
+
+  def head(number)
+    { id: format("%<number>08x-7c1e-4d0a-9b1f-%<random>012x", number: number, random: @random.rand(1 << 48)),
+      type: "order.created", version: 3, created_at: "2026-03-#{format("%02d", 1 + (number % 28))}T10:20:30.125Z",
+      timestamp: 1_772_000_000_000 + number,
+      customer: { id: @random.rand(1_000_000), name: pick(NAMES), email: "customer#{number}@example.com",
+                  score: @random.rand.round(6), loyal: @random.rand < 0.3, referrer: nil },
+      total: @random.rand(10.0..2000.0).round(2), currency: "EUR" }
+  end
+
+  def line
+    { sku: "SKU-#{@random.rand(1_000_000)}", title: Array.new(4) { pick(WORDS) }.join(" "),
+      quantity: 1 + @random.rand(9), price: @random.rand(500.0).round(2), tax: 0.19, gift: @random.rand < 0.2,
+      tags: [pick(WORDS), pick(WORDS)], note: @random.rand < 0.1 ? "leave at the door\nring twice" : nil }
+  end
+
+  def shipping(number)
+    { method: number % RARE == RARE / 2 ? "drone" : pick(METHODS), country: "DE", days: 1 + @random.rand(5) }
+  end
+
+  def pick(list) = list[@random.rand(list.size)]
+end

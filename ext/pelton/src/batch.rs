@@ -1,0 +1,125 @@
+//! Pelton::Batch
+
+use crate::error;
+use crate::value::typed::Keeper;
+use crate::value::{self, message};
+use magnus::value::ReprValue;
+use magnus::{Error, Module, RModule, Ruby, Value, method};
+use pelton_core::error::Error as CoreError;
+use pelton_core::partition::Batch;
+use pelton_core::rd::generation;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static CLASS: Keeper<Held> = Keeper::new(c"Pelton::Batch");
+
+/// A batch and what is to be known of it after its release.
+struct Held {
+    batch: Batch,
+    first_offset: i64,
+    last_offset: i64,
+    leader_epoch: i32,
+    /// Bytes that the garbage collector was told of.
+    told: AtomicUsize,
+    made_in: u64,
+}
+
+impl Held {
+    fn forget_bytes(&self) {
+        let told = self.told.swap(0, Ordering::Relaxed);
+        if told > 0 {
+            value::adjust_memory(-(told as isize));
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.forget_bytes();
+    }
+}
+
+pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
+    let class = pelton.define_class("Batch", ruby.class_object())?;
+    CLASS.define(class);
+    // The Ruby part has one that builds messages; ours stands in for it.
+    if class.funcall("method_defined?", ("leader_epoch", false))? {
+        class.funcall::<_, _, Value>("remove_method", ("leader_epoch",))?;
+    }
+    class.define_method("topic", method!(topic, 0))?;
+    class.define_method("partition", method!(partition, 0))?;
+    class.define_method("size", method!(size, 0))?;
+    class.define_method("bytes", method!(bytes, 0))?;
+    class.define_method("first_offset", method!(first_offset, 0))?;
+    class.define_method("last_offset", method!(last_offset, 0))?;
+    class.define_method("leader_epoch", method!(leader_epoch, 0))?;
+    class.define_method("messages", method!(messages, 0))?;
+    class.define_method("release", method!(release, 0))
+}
+
+pub fn wrap(batch: Batch) -> Result<Value, Error> {
+    let chunks = batch.chunks();
+    let first_offset = chunks.first().and_then(|chunk| chunk.records().first()).map_or(-1, |record| record.offset);
+    let last = chunks.last().and_then(|chunk| chunk.records().last());
+    let (last_offset, leader_epoch) = last.map_or((-1, -1), |record| (record.offset, record.leader_epoch));
+    drop(chunks);
+    let bytes = batch.bytes();
+    let told = AtomicUsize::new(bytes);
+    value::adjust_memory(bytes as isize);
+    CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, told, made_in: generation() })
+}
+
+fn topic(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    value::interned(&CLASS.get(ruby, &this)?.batch.topic)
+}
+
+fn partition(ruby: &Ruby, this: Value) -> Result<i32, Error> {
+    Ok(CLASS.get(ruby, &this)?.batch.partition)
+}
+
+fn size(ruby: &Ruby, this: Value) -> Result<usize, Error> {
+    Ok(CLASS.get(ruby, &this)?.batch.len())
+}
+
+fn bytes(ruby: &Ruby, this: Value) -> Result<usize, Error> {
+    Ok(CLASS.get(ruby, &this)?.batch.bytes())
+}
+
+fn first_offset(ruby: &Ruby, this: Value) -> Result<i64, Error> {
+    Ok(CLASS.get(ruby, &this)?.first_offset)
+}
+
+fn last_offset(ruby: &Ruby, this: Value) -> Result<i64, Error> {
+    Ok(CLASS.get(ruby, &this)?.last_offset)
+}
+
+fn leader_epoch(ruby: &Ruby, this: Value) -> Result<i32, Error> {
+    Ok(CLASS.get(ruby, &this)?.leader_epoch)
+}
+
+fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    if let Some(list) = CLASS.kept(ruby, &this)? {
+        return Ok(list);
+    }
+    let held = CLASS.get(ruby, &this)?;
+    if held.made_in != generation() {
+        return Err(error::ruby(ruby, "batch", CoreError::Forked));
+    }
+    if !value::in_main_ractor() {
+        // Two Ractors could make two objects for one message.
+        return Err(error::plain(ruby, "ask for batch.messages in the main Ractor first"));
+    }
+    let chunks = held.batch.chunks();
+    if chunks.is_empty() && held.batch.len() > 0 {
+        return Err(error::plain(ruby, "the batch was released before its messages were asked for"));
+    }
+    let list = message::wrap_all(&chunks)?.as_value();
+    CLASS.keep(ruby, &this, list)?;
+    Ok(list)
+}
+
+fn release(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    let held = CLASS.get(ruby, &this)?;
+    held.batch.release();
+    held.forget_bytes();
+    Ok(())
+}

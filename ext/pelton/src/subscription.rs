@@ -1,0 +1,280 @@
+//! Pelton::Native::Subscription
+
+use crate::value::typed::{Behind, Shared};
+use crate::{batch, convert, error, gvl, value};
+use magnus::r_hash::ForEach;
+use magnus::scan_args::scan_args;
+use magnus::value::ReprValue;
+use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function, method};
+use pelton_core::chunk::Format;
+use pelton_core::consumer::{Consumer, Happening, Options, TopicPartition};
+use pelton_core::error::Error as CoreError;
+use pelton_core::poller::Poller;
+use pelton_core::wait;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+static CLASS: Shared<Consumer> = Shared::new(c"Pelton::Native::Subscription");
+
+/// What one that was garbage collected unclosed may take to leave its group.
+const ABANDONED: Duration = Duration::from_secs(10);
+/// What a closing may take beyond the time it was given, until its callers are told without it.
+const CLOSE_GRACE: Duration = Duration::from_secs(10);
+/// Limit of a call that is not given one.
+const CALL: Duration = Duration::from_secs(60);
+
+impl Behind for Consumer {
+    fn collected(self: Arc<Self>) {
+        let _ = self.close(ABANDONED);
+    }
+}
+
+pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
+    let class = native.define_class("Subscription", ruby.class_object())?;
+    CLASS.define(class);
+    class.define_singleton_method("new", function!(new, 3))?;
+    class.define_method("subscribe", method!(subscribe, 1))?;
+    class.define_method("assign", method!(assign, 1))?;
+    class.define_method("poll", method!(poll, 1))?;
+    class.define_method("wake", method!(wake, 0))?;
+    class.define_method("revoked", method!(revoked, 1))?;
+    class.define_method("mark", method!(mark, -1))?;
+    class.define_method("commit", method!(commit, 1))?;
+    class.define_method("committed", method!(committed, 2))?;
+    class.define_method("pause", method!(pause, 1))?;
+    class.define_method("resume", method!(resume, 1))?;
+    class.define_method("seek", method!(seek, -1))?;
+    class.define_method("assignment", method!(assignment, 0))?;
+    class.define_method("close", method!(close, 1))?;
+    class.define_method("closed?", method!(is_closed, 0))
+}
+
+fn named(consumer: &Consumer) -> String {
+    format!("subscription {}", consumer.name())
+}
+
+fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Value, Error> {
+    let settings = convert::options(ruby, settings)?;
+    let options = read_options(ruby, options)?;
+    let made = Consumer::new(&name, convert::borrowed(&settings), options, Poller::global());
+    drop(settings);
+    Ok(CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?))
+}
+
+/// `{batch: 100, bytes: 1 << 20, prefetch: 2, decode: {"topic" => :json}}`
+fn read_options(ruby: &Ruby, given: RHash) -> Result<Options, Error> {
+    let mut options = Options::default();
+    given.foreach(|key: Symbol, setting: Value| {
+        let name = key.name()?.into_owned();
+        let refuse = |allowed| error::bad_option(ruby, &name, setting, allowed);
+        let count = || {
+            let number = magnus::Integer::from_value(setting).and_then(|number| number.to_usize().ok());
+            number.filter(|number| *number > 0).ok_or_else(|| refuse("allowed: an Integer > 0"))
+        };
+        match name.as_str() {
+            "batch" => options.limits.messages = count()?,
+            "bytes" => options.limits.bytes = count()?,
+            "prefetch" => options.limits.prefetch = count()?,
+            "decode" => {
+                let formats = RHash::from_value(setting).ok_or_else(|| refuse("allowed: {\"topic\" => :json}"))?;
+                formats.foreach(|topic: String, format: Value| {
+                    let format = Symbol::from_value(format).map(|format| format.name().map(|name| name == "json"));
+                    if !matches!(format, Some(Ok(true))) {
+                        return Err(refuse("allowed: {\"topic\" => :json}"));
+                    }
+                    options.formats.insert(topic, Format::Json);
+                    Ok(ForEach::Continue)
+                })?;
+            }
+            _ => return Err(refuse("no such option")),
+        }
+        Ok(ForEach::Continue)
+    })?;
+    Ok(options)
+}
+
+fn subscribe(ruby: &Ruby, this: Value, topics: RArray) -> Result<(), Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    let topics = convert::strings(ruby, "topics", topics)?;
+    let done = consumer.subscribe(topics.iter().map(String::as_str));
+    done.map_err(|error| error::ruby(ruby, &named(&consumer), error))
+}
+
+fn assign(ruby: &Ruby, this: Value, list: RArray) -> Result<(), Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    let places = convert::places(ruby, list, true)?;
+    let places: Vec<_> = places.iter().map(|(topic, number, offset)| (topic.as_str(), *number, *offset)).collect();
+    consumer.assign(&places).map_err(|error| error::ruby(ruby, &named(&consumer), error))
+}
+
+fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {
+    let consumer = Arc::clone(&*CLASS.get(ruby, &this)?);
+    if consumer.is_foreign() {
+        return Err(error::ruby(ruby, &named(&consumer), CoreError::Forked));
+    }
+    let mailbox = consumer.mailbox();
+    gvl::wait(ruby, this, mailbox, wait::deadline(convert::timeout(timeout)?), &|| mailbox.ready())?;
+    match mailbox.pop() {
+        Some(happening) => event(ruby, happening),
+        None => Ok(ruby.qnil().as_value()),
+    }
+}
+
+fn event(ruby: &Ruby, happening: Happening) -> Result<Value, Error> {
+    let row = match happening {
+        Happening::Batch(batch) => {
+            let batch = batch::wrap(batch)?;
+            ruby.ary_new_from_values(&[ruby.to_symbol("batch").as_value(), batch])
+        }
+        Happening::Assigned(partitions) => {
+            let row = ruby.ary_new_capa(2);
+            row.push(ruby.to_symbol("assigned"))?;
+            row.push(list(ruby, &partitions)?)?;
+            row
+        }
+        Happening::Revoked { token, partitions, lost } => {
+            let row = ruby.ary_new_capa(4);
+            row.push(ruby.to_symbol("revoked"))?;
+            row.push(token)?;
+            row.push(list(ruby, &partitions)?)?;
+            row.push(lost)?;
+            row
+        }
+        Happening::Error { error, partition } => {
+            let row = ruby.ary_new_capa(4);
+            row.push(ruby.to_symbol("error"))?;
+            row.push(error::kafka_error(ruby, &error)?)?;
+            row.push(partition.as_ref().map(|(topic, _)| value::interned(topic)).transpose()?)?;
+            row.push(partition.map(|(_, number)| number))?;
+            row
+        }
+        Happening::EndOfPartition { topic, partition, offset } => {
+            let row = ruby.ary_new_capa(4);
+            row.push(ruby.to_symbol("eof"))?;
+            row.push(value::interned(&topic)?)?;
+            row.push(partition)?;
+            row.push(offset)?;
+            row
+        }
+        Happening::Closed => ruby.ary_new_from_values(&[ruby.to_symbol("closed").as_value()]),
+    };
+    Ok(row.as_value())
+}
+
+/// `[[topic, partition], …]`
+fn list(ruby: &Ruby, partitions: &[TopicPartition]) -> Result<RArray, Error> {
+    let rows = ruby.ary_new_capa(partitions.len());
+    for (topic, number) in partitions {
+        rows.push(ruby.ary_new_from_values(&[value::interned(topic)?, number.into_value_with(ruby)]))?;
+    }
+    Ok(rows)
+}
+
+fn wake(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    if !consumer.is_foreign() {
+        consumer.mailbox().nudge();
+    }
+    Ok(())
+}
+
+fn revoked(ruby: &Ruby, this: Value, token: u64) -> Result<(), Error> {
+    call(ruby, this, None, "revoked", move |consumer| consumer.revoked(token))
+}
+
+/// mark(topic, partition, offset, leader_epoch = -1, metadata = nil)
+fn mark(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<bool, Error> {
+    let given = scan_args::<(Value, i32, i64), (Option<i32>, Option<Value>), (), (), (), ()>(arguments)?;
+    let ((topic, partition, offset), (leader_epoch, _)) = (given.required, given.optional);
+    let consumer = CLASS.get(ruby, &this)?;
+    let marked = consumer.mark(convert::topic(ruby, &topic)?, partition, offset, leader_epoch.unwrap_or(-1));
+    marked.map_err(|error| error::ruby(ruby, &named(&consumer), error))
+}
+
+/// Runs a blocking call of librdkafka on a native thread and waits for it.
+fn call<T: Send + 'static>(
+    ruby: &Ruby,
+    this: Value,
+    timeout: Option<Duration>,
+    what: &str,
+    work: impl FnOnce(&Consumer) -> Result<T, CoreError> + Send + 'static,
+) -> Result<T, Error> {
+    let consumer = Arc::clone(&*CLASS.get(ruby, &this)?);
+    let name = named(&consumer);
+    if consumer.is_foreign() {
+        return Err(error::ruby(ruby, &name, CoreError::Forked));
+    }
+    let deadline: Option<Instant> = wait::deadline(timeout);
+    match gvl::background(ruby, this, deadline, move || work(&consumer))? {
+        None => Err(error::timed_out(ruby, what)),
+        Some(result) => result.map_err(|error| error::ruby(ruby, &name, error)),
+    }
+}
+
+fn commit(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
+    call(ruby, this, convert::timeout(timeout)?, "commit", Consumer::commit).map(|()| true)
+}
+
+/// Committed offsets in the order asked for; nil where there is none.
+fn committed(ruby: &Ruby, this: Value, partitions: RArray, timeout: Value) -> Result<RArray, Error> {
+    let places = convert::places(ruby, partitions, false)?;
+    let timeout = convert::timeout(timeout)?;
+    let limit = timeout.unwrap_or(CALL);
+    let offsets = call(ruby, this, timeout, "committed", move |consumer| {
+        let places: Vec<_> = places.iter().map(|(topic, number, _)| (topic.as_str(), *number)).collect();
+        consumer.committed(&places, limit)
+    })?;
+    let list = ruby.ary_new_capa(offsets.len());
+    for offset in offsets {
+        list.push(Some(offset).filter(|offset| *offset >= 0))?;
+    }
+    Ok(list)
+}
+
+fn pause(ruby: &Ruby, this: Value, partitions: RArray) -> Result<(), Error> {
+    steer(ruby, this, partitions, Consumer::pause)
+}
+
+fn resume(ruby: &Ruby, this: Value, partitions: RArray) -> Result<(), Error> {
+    steer(ruby, this, partitions, Consumer::resume)
+}
+
+fn steer(
+    ruby: &Ruby,
+    this: Value,
+    partitions: RArray,
+    act: fn(&Consumer, &[(&str, i32)]) -> Result<(), CoreError>,
+) -> Result<(), Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    let places = convert::places(ruby, partitions, false)?;
+    let places: Vec<_> = places.iter().map(|(topic, number, _)| (topic.as_str(), *number)).collect();
+    act(&consumer, &places).map_err(|error| error::ruby(ruby, &named(&consumer), error))
+}
+
+/// seek(topic, partition, offset, timeout = 60)
+fn seek(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<(), Error> {
+    let given = scan_args::<(Value, i32, i64), (Option<Value>,), (), (), (), ()>(arguments)?;
+    let ((topic, partition, offset), (timeout,)) = (given.required, given.optional);
+    let timeout = timeout.map_or(Ok(None), convert::timeout)?.unwrap_or(CALL);
+    let topic = convert::topic(ruby, &topic)?.to_owned();
+    call(ruby, this, Some(timeout), "seek", move |consumer| consumer.seek(&topic, partition, offset, timeout))
+}
+
+fn assignment(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
+    let partitions = call(ruby, this, Some(CALL), "assignment", Consumer::assignment)?;
+    list(ruby, &partitions)
+}
+
+fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
+    let consumer = Arc::clone(&*CLASS.get(ruby, &this)?);
+    let timeout = convert::timeout(timeout)?;
+    let started = consumer.close(convert::bounded(timeout));
+    started.map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
+    let deadline = wait::deadline(timeout.and_then(|timeout| timeout.checked_add(CLOSE_GRACE)));
+    let closing = Arc::clone(consumer.closing());
+    gvl::wait(ruby, this, &*closing, deadline, &|| closing.done())
+}
+
+fn is_closed(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    Ok(CLASS.get(ruby, &this)?.closing().started())
+}

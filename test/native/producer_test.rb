@@ -1,0 +1,247 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/native_kit"
+
+class NativeProducerTest < Minitest::Test
+  include NativeKit
+
+  def test_a_message_is_delivered_and_its_delivery_tells_where
+    topic = new_topic(3)
+    delivery = producer.produce(topic, "payload", "key", 2, nil, nil, 1)
+    assert_same delivery, delivery.wait(timeout: 5)
+    assert_predicate delivery, :done?
+    assert_predicate delivery, :delivered?
+    assert_predicate delivery, :frozen?
+    assert_equal [topic, 2, 0, nil, 1], [delivery.topic, delivery.partition, delivery.offset, delivery.error,
+                                         delivery.size]
+    assert_equal [[topic, 2, 0, nil]], delivery.reports
+  end
+
+  def test_nil_empty_and_binary_payloads_keys_and_headers_come_back_as_they_were_sent
+    binary = (0..255).to_a.pack("C*")
+    rows = [[nil, nil, nil], ["", "", { "" => "" }], [binary, binary, { "b" => binary }],
+            ["é", "ü", { "ä" => "ö", "none" => nil, "many" => ["1", nil, "3"], "empty" => [] }]]
+    none, empty, raw, text = round_trip(*rows)
+
+    assert_equal [nil, nil, true, 0], [none.raw_payload, none.key, none.tombstone?, none.size]
+    assert_nil none.payload
+    assert_empty none.headers
+    assert_predicate none.headers, :frozen?
+    assert_equal ["", "", false, { "" => "" }], [empty.raw_payload, empty.key, empty.tombstone?, empty.headers]
+    assert_equal [binary, binary, { "b" => binary }], [raw.raw_payload, raw.key, raw.headers]
+    assert_equal [Encoding::BINARY] * 3, [raw.raw_payload, raw.key, raw.headers["b"]].map(&:encoding)
+    assert_equal ["é".b, "ü"], [text.raw_payload, text.key]
+    assert_equal [Encoding::BINARY, Encoding::UTF_8], [text.raw_payload.encoding, text.key.encoding]
+    assert_equal({ "ä" => "ö", "none" => nil, "many" => ["1", nil, "3"] }, text.headers)
+    assert_equal [Encoding::UTF_8, true], text.headers.keys.first.then { |name| [name.encoding, name.valid_encoding?] }
+  end
+
+  def test_a_header_of_a_megabyte
+    big = "h" * 1_000_000
+    message = round_trip(["{}", "k" * 100_000, { "big" => big, "after" => "x" }]).first
+    assert_equal [big, "x"], message.headers.values_at("big", "after")
+    assert_equal 100_000, message.key.size
+  end
+
+  def test_a_timestamp_is_kept_and_none_is_now
+    topic = new_topic
+    writer = producer
+    writer.produce(topic, "1", nil, 0, 1_234_567_890_123, nil, 1).wait(timeout: 5)
+    writer.produce(topic, "2", nil, 0, nil, nil, 1).wait(timeout: 5)
+    given, made = messages(topic, 2)
+    assert_equal 1_234_567_890_123, given.timestamp_ms
+    assert_in_delta Time.now.to_f * 1000, made.timestamp_ms, 60_000
+  end
+
+  def test_what_cannot_be_sent_is_refused_by_name_and_value
+    writer = producer
+    good = { topic: "t", payload: "p", key: "k", partition: -1, timestamp: nil, headers: nil }
+    bad = { topic: [nil, 1, :t, "", "\xff", "a" * 300, "a\0b"], payload: [1, :p, {}], key: [1, :k, ["k"]],
+            partition: [-2, "1", 1.5, 2**40], timestamp: [-1, "now", Time.now, 2**70],
+            headers: [1, [], { name: "v" }, { "n" => 1 }, { "n" => [1] }, { 1 => "v" }, { "n" => { "a" => "b" } }] }
+    bad.each do |name, values|
+      values.each do |value|
+        error = assert_raises(Pelton::InvalidMessageError, "#{name}: #{value.inspect}") do
+          writer.produce(*good.merge(name => value).values, 1)
+        end
+        assert_includes error.message, name.to_s
+      end
+    end
+    assert_equal 0, writer.pending
+  end
+
+  def test_one_ruby_object_a_message
+    skip "GC.stat is exact on CRuby only" unless RUBY_ENGINE == "ruby"
+    topic = new_topic
+    writer = producer("linger.ms" => "100")
+    send = ->(count) { count.times { writer.produce(topic, "payload", "key", -1, nil, nil, 1) } }
+    send.call(10)
+    before = GC.stat(:total_allocated_objects)
+    send.call(1000)
+    made = GC.stat(:total_allocated_objects) - before
+    assert_in_delta 1000, made, 5
+  end
+
+  def test_too_large_a_message_is_refused_at_once
+    error = assert_raises(Pelton::DeliveryError) do
+      producer.produce(new_topic, "x" * 2_000_000, nil, -1, nil, nil, 1)
+    end
+    assert_equal [10, :MSG_SIZE_TOO_LARGE, false], [error.code, error.name, error.retriable?]
+  end
+
+  def test_a_message_that_fails_raises_its_error_from_wait
+    writer = lonely_producer("message.timeout.ms" => "200")
+    delivery = writer.produce("t", "x", nil, -1, nil, nil, 1)
+    error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 5) }
+    assert_equal [-192, :_MSG_TIMED_OUT, "t"], [error.code, error.name, error.topic]
+    assert_equal [true, false], [delivery.done?, delivery.delivered?]
+    assert_kind_of Pelton::DeliveryError, delivery.error
+    assert_nil delivery.offset
+  end
+
+  def test_a_wait_ends_at_its_deadline
+    delivery = lonely_producer.produce("t", "x", nil, -1, nil, nil, 1)
+    error = nil
+    taken = seconds { error = assert_raises(Pelton::WaitTimeout) { delivery.wait(timeout: 0.1) } }
+    assert_operator taken, :<, 1
+    assert_equal ["delivery", "t", 0.1], [error.operation, error.topic, error.seconds]
+    assert_raises(Pelton::WaitTimeout) { delivery.wait(timeout: 0) }
+    assert_raises(Pelton::WaitTimeout) { delivery.wait(timeout: -1) }
+    assert_raises(TypeError) { delivery.wait(timeout: "soon") }
+    assert_raises(ArgumentError) { delivery.wait(patience: 1) }
+    refute_predicate delivery, :done?
+    assert_nil delivery.error
+  end
+
+  def test_a_full_queue_is_waited_for_and_then_refused
+    writer = lonely_producer("queue.buffering.max.messages" => "10")
+    10.times { writer.produce("t", "x", nil, -1, nil, nil, 0) }
+    taken = seconds do
+      error = assert_raises(Pelton::QueueFullError) { writer.produce("t", "x", nil, -1, nil, nil, 0.2) }
+      assert_equal ["t", 0.2], [error.topic, error.seconds]
+    end
+    assert_in_delta 0.3, taken, 0.5
+    assert_equal 10, writer.pending
+    writer.purge
+    assert_kind_of Pelton::Delivery, writer.produce("t", "x", nil, -1, nil, nil, 5)
+  end
+
+  def test_room_in_the_queue_ends_the_wait_for_it
+    topic = new_topic
+    writer = producer("queue.buffering.max.messages" => "50", "linger.ms" => "0")
+    deliveries = Array.new(2000) { writer.produce(topic, "x", nil, 0, nil, nil, 10) }
+    deliveries.each { |delivery| delivery.wait(timeout: 10) }
+    assert_equal (0...2000).to_a, deliveries.map(&:offset).sort
+  end
+
+  def test_many_messages_have_one_delivery
+    topic, other = new_topic, new_topic
+    rows = [[topic, "1", nil, 0, nil, nil], [other, "2", "k", -1, nil, { "h" => "v" }], [topic, nil, nil, 0, nil, nil]]
+    delivery = producer.produce_many(rows, 1).wait(timeout: 5)
+    assert_equal [[topic, 0, 0, nil], [other, 0, 0, nil], [topic, 0, 1, nil]], delivery.reports
+    assert_equal 3, delivery.size
+  end
+
+  def test_no_messages_are_delivered_at_once
+    delivery = producer.produce_many([], 1).wait
+    assert_equal [0, [], nil, nil, nil, true], [delivery.size, delivery.reports, delivery.topic, delivery.partition,
+                                                delivery.offset, delivery.delivered?]
+  end
+
+  def test_many_messages_are_all_checked_before_the_first_is_sent
+    topic = new_topic
+    writer = producer
+    [[topic, 1], "row", nil, [nil, "x"], [topic, "x", nil, "one"]].each do |bad|
+      assert_raises(Pelton::InvalidMessageError) { writer.produce_many([[topic, "x", nil, -1, nil, nil], bad], 1) }
+    end
+    assert_equal 0, writer.pending
+  end
+
+  def test_a_message_of_many_that_is_refused_harms_no_other
+    topic = new_topic
+    rows = [[topic, "1", nil, 0, nil, nil], [topic, "x" * 2_000_000, nil, 0, nil, nil], [topic, "3", nil, 0, nil, nil]]
+    delivery = producer.produce_many(rows, 1)
+    error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 5) }
+    assert_equal :MSG_SIZE_TOO_LARGE, error.name
+    assert_equal [nil, :MSG_SIZE_TOO_LARGE, nil], delivery.reports.map { |report| report.last&.name }
+    refute_predicate delivery, :delivered?
+  end
+
+  def test_many_messages_do_not_overrun_a_full_queue
+    writer = lonely_producer("queue.buffering.max.messages" => "5")
+    delivery = writer.produce_many(Array.new(8) { ["t", "x", nil, -1, nil, nil] }, 0.1)
+    writer.purge
+    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 5) }
+    assert_equal [:_PURGE_QUEUE] * 5 + [:_QUEUE_FULL] * 3, delivery.reports.map { |report| report.last.name }
+  end
+
+  def test_flush_and_pending
+    topic = new_topic
+    writer = producer("linger.ms" => "60000")
+    20.times { writer.produce(topic, "x", nil, -1, nil, nil, 1) }
+    assert_equal 20, writer.pending
+    assert_equal true, writer.flush(5)
+    assert_equal 0, writer.pending
+    assert_equal true, writer.flush(0)
+    lonely = lonely_producer
+    lonely.produce("t", "x", nil, -1, nil, nil, 1)
+    assert_equal false, lonely.flush(0.1)
+  end
+
+  def test_close_tells_how_many_were_lost_and_may_be_called_by_ten_threads
+    writer = lonely_producer
+    3.times { writer.produce("t", "x", nil, -1, nil, nil, 1) }
+    results = Array.new(10) { Thread.new { writer.close(0.2) } }.map(&:value)
+    assert_equal [3] * 10, results
+    assert_equal 3, writer.close(0)
+    assert_predicate writer, :closed?
+    error = assert_raises(Pelton::ClosedError) { writer.produce("t", "x", nil, -1, nil, nil, 1) }
+    assert_match(/producer-\d+/, error.message)
+    [-> { writer.flush(1) }, -> { writer.purge }, -> { writer.produce_many([["t", "x"]], 1) }].each do |call|
+      assert_raises(Pelton::ClosedError, &call)
+    end
+  end
+
+  def test_a_close_delivers_what_is_queued
+    topic = new_topic
+    writer = producer("linger.ms" => "60000")
+    delivery = writer.produce(topic, "x", nil, -1, nil, nil, 1)
+    assert_equal 0, writer.close(10)
+    assert_predicate delivery, :delivered?
+  end
+
+  def test_options_that_librdkafka_refuses
+    error = assert_raises(Pelton::ConfigError) { producer("lingers.ms" => "5") }
+    assert_match(/linger\.ms/, error.message)
+    assert_raises(Pelton::ConfigError) { producer("linger.ms" => "never") }
+    assert_raises(Pelton::ConfigError) { producer("linger.ms" => 5) }
+    assert_raises(Pelton::ConfigError) { producer(linger: "5") }
+    secret = assert_raises(Pelton::ConfigError) { producer("ssl.key.password" => :hunter2) }
+    refute_includes secret.message, "hunter2"
+  end
+
+  def test_objects_are_made_by_the_extension_only
+    [Pelton::Delivery, Pelton::Message, Pelton::Batch, Native::Producer, Native::Subscription].each do |type|
+      assert_raises(NoMethodError, TypeError, ArgumentError) { type.allocate }
+    end
+    assert_raises(NoMethodError, TypeError) { Pelton::Delivery.new }
+    assert_raises(TypeError) { Pelton::Delivery.instance_method(:size).bind_call(Object.new) }
+  end
+
+  def test_a_producer_that_is_collected_unclosed_says_so
+    topic = new_topic
+    # On stacks that are gone, so that nothing looks like a reference.
+    deliveries = Array.new(5) do
+      Thread.new { Native::Producer.new("forgotten", server).produce(topic, "x", nil, -1, nil, nil, 1) }.value
+    end
+    deliveries.each { |delivery| delivery.wait(timeout: 5) }
+    found = nil
+    eventually(20, "the event of an unclosed producer") do
+      GC.start
+      (@all ||= []).concat(ev = Native.next_events(0)); $stderr.puts ev.inspect[0,300] if ev.any?; $stderr.puts ObjectSpace.each_object(Native::Producer).count
+      found = ev.find { |kind, name| kind == :unclosed && name == "forgotten" }
+    end
+    assert_equal [:unclosed, "forgotten", 0], found
+  end
+end

@@ -1,0 +1,112 @@
+# frozen_string_literal: true
+
+require "json"
+require "pelton/native"
+
+# For test/native: one embedded cluster a process, and native clients that are closed after their test.
+module NativeKit
+  # Where nobody listens.
+  NOWHERE = { "bootstrap.servers" => "127.0.0.1:1" }.freeze
+  Native = Pelton::Native
+
+  @names = 0
+
+  class << self
+    # The cluster of this process.
+    def cluster = @cluster ||= Native::EmbeddedCluster.new(1)
+
+    # A name that nobody had: "topic-7"
+    def name(prefix) = "#{prefix}-#{@names += 1}"
+  end
+
+  def before_setup
+    super
+    @clients = []
+  end
+
+  def after_teardown
+    @clients.each { |client| client.close(client.is_a?(Native::Producer) ? 0 : 5) }
+    super
+  end
+
+  def new_topic(partitions = 1)
+    NativeKit.name("topic").tap { |topic| NativeKit.cluster.create_topic(topic, partitions) }
+  end
+
+  def server = { "bootstrap.servers" => NativeKit.cluster.bootstrap_servers }
+
+  def producer(options = {})
+    Native::Producer.new(NativeKit.name("producer"), { **server, "linger.ms" => "1", **options })
+                    .tap { |producer| @clients << producer }
+  end
+
+  # One that can reach nobody and does not complain.
+  def lonely_producer(options = {}) = producer({ **NOWHERE, "log_level" => "0", **options })
+
+  def subscription(settings = {}, options = {})
+    settings = { **server, "group.id" => NativeKit.name("group"), "auto.offset.reset" => "earliest", **settings }
+    Native::Subscription.new(NativeKit.name("subscription"), settings, options).tap { |made| @clients << made }
+  end
+
+  def lonely_subscription = subscription({ **NOWHERE, "log_level" => "0" })
+
+  # Sends [payload, key, headers] rows (or payloads) to a new topic of one partition and returns its name.
+  def topic_of(*messages)
+    topic = new_topic
+    rows = messages.map do |payload, key, headers|
+      [topic, payload, key, 0, nil, headers]
+    end
+    producer("message.max.bytes" => "5000000").produce_many(rows, 10).wait(timeout: 10)
+    topic
+  end
+
+  # The first `count` messages of partition 0, as batches.
+  def batches(topic, count, settings: {}, options: {})
+    reader = subscription({ "fetch.message.max.bytes" => "5000000", **settings }, { prefetch: 1000, **options })
+    reader.assign([[topic, 0, 0]])
+    found = []
+    deadline = now + 20
+    until found.sum(&:size) >= count
+      flunk "only #{found.sum(&:size)} of #{count} messages came" if now > deadline
+      kind, what = reader.poll(1)
+      found << what if kind == :batch
+      raise what if kind == :error
+    end
+    found
+  end
+
+  def messages(topic, count, **options) = batches(topic, count, **options).flat_map(&:messages)
+
+  # What a new topic of these messages brings: the round trip.
+  def round_trip(*messages, **options) = messages(topic_of(*messages), messages.size, **options)
+
+  # Runs Ruby code in a process of its own; returns [Process::Status, output]. `code` sees NativeKit's methods.
+  def in_process(code, limit: 30)
+    program = "require 'support/native_program'\n#{code}"
+    reader, writer = IO.pipe
+    folders = %w[lib test].map { |folder| File.expand_path("../../#{folder}", __dir__) }
+    pid = Process.spawn(RbConfig.ruby, "-w", *folders.map { |folder| "-I#{folder}" }, "-e", program,
+                        out: writer, err: writer)
+    writer.close
+    status = end_of(pid, limit)
+    [status, reader.read]
+  ensure
+    reader&.close
+  end
+
+  # The status of a child that ends within the limit; nil for one that did not (it is killed).
+  def end_of(pid, limit = 10)
+    deadline = now + limit
+    loop do
+      _, status = Process.wait2(pid, Process::WNOHANG)
+      return status if status
+
+      if now > deadline
+        Process.kill(:KILL, pid)
+        Process.wait(pid)
+        return nil
+      end
+      IO.select(nil, nil, nil, 0.01)
+    end
+  end
+end

@@ -1,0 +1,261 @@
+# frozen_string_literal: true
+
+require "json"
+require "rbconfig"
+require "tempfile"
+require "pelton"
+require_relative "broker"
+
+# What an integration scenario is written with: one file, one process, one exit code, the real Kafka in PELTON_BOOTSTRAP.
+#
+#   Scenario.run do
+#     name = topic(partitions: 4)
+#     equal 0, app.close, "undelivered"
+#   end
+#
+# At the end every app that it made is closed, and no thread of Ruby's or of ours may be left.
+class Scenario
+  class Failed < StandardError; end
+
+  # A program that the scenario started. Its output goes to a file, so nobody has to read it.
+  class Child
+    attr_reader :pid
+
+    def initialize(environment, command)
+      @file = Tempfile.new("pelton-child")
+      @pid = Process.spawn(environment, *command, in: File::NULL, out: @file.path, err: [:child, :out])
+      @code = nil
+    end
+
+    def output = File.read(@file.path).scrub
+    def kill(signal) = Process.kill(signal, pid)
+
+    # Its exit code (128 + signal if one ended it), or nil while it runs.
+    def code
+      @code ||= begin
+        _, status = Process.wait2(pid, Process::WNOHANG)
+        status && (status.exitstatus || (128 + status.termsig))
+      end
+    end
+
+    def destroy
+      return if code
+
+      kill(:KILL)
+      Process.wait(pid)
+    rescue Errno::ESRCH, Errno::ECHILD
+      nil # it ended
+    end
+  end
+
+  ROOT = File.expand_path("../..", __dir__)
+  # Ruby threads that belong to the process.
+  LASTING = ["pelton.fibers"].freeze
+
+  def self.run(&block) = new.run(&block)
+
+  def initialize
+    @apps = []
+    @children = []
+    @threads = Thread.list
+    # {app => [event, …]} of every event there is.
+    @events = {}.compare_by_identity
+    @lock = Mutex.new
+  end
+
+  def run(&block)
+    $stdout.sync = true
+    instance_exec(&block)
+    @apps.each { |app| app.close(timeout: 10) }
+    nothing_left
+  rescue Exception => e # rubocop:disable Lint/RescueException
+    fail_with(e)
+  ensure
+    @children.each(&:destroy)
+  end
+
+  def bootstrap = @bootstrap ||= ENV.fetch("PELTON_BOOTSTRAP")
+
+  # From now on another broker is used.
+  attr_writer :bootstrap
+
+  def unique(word = "test") = "#{word}-#{Process.pid}-#{@count = @count.to_i + 1}-#{rand(1_000_000)}"
+
+  # Makes a topic and waits until the broker tells of it. Returns its name.
+  def topic(partitions: 1, settings: {}, name: unique(File.basename($PROGRAM_NAME, ".rb")))
+    host, port = bootstrap.split(":")
+    KafkaWire.open(host, port.to_i, timeout: 15) { |wire| wire.create_topics({ name => partitions }, settings) }
+    eventually(15, "topic #{name}") do
+      Pelton::Native.metadata({ "bootstrap.servers" => bootstrap }, name, 5).dig(:topics, name) == partitions
+    end
+    name
+  end
+
+  # A new app whose events are recorded; closed at the end.
+  def app(group: nil, kafka: {}, **settings, &routes)
+    app = Pelton::App.new
+    app.configure do |config|
+      config.kafka = { "bootstrap.servers" => bootstrap, **kafka }
+      config.group_id = group if group
+      settings.each { |name, value| config.set(name, value) }
+    end
+    app.routes(&routes) if routes
+    record(app)
+    @apps << app
+    app
+  end
+
+  # A consumer class whose `consume` is the block.
+  def consumer(&block) = Class.new(Pelton::Consumer) { define_method(:consume, &block) }
+
+  # What happened in an app: all events of a name.
+  def events(app, name) = @lock.synchronize { @events.fetch(app).select { |event| event.name == name } }
+
+  # Offsets that a group committed, in the order of partitions; nil: none.
+  def committed(group, topic, partitions)
+    options = { "bootstrap.servers" => bootstrap, "group.id" => group }
+    reader = Pelton::Native::Subscription.new(unique("reader"), options, {})
+    reader.committed(Array.new(partitions) { |number| [topic, number] }, 15)
+  ensure
+    reader&.close(10)
+  end
+
+  # Reads a topic from its start without a group until `count` messages came: [[partition, message], …].
+  def read(topic, partitions, count, kafka = {})
+    options = { "bootstrap.servers" => bootstrap, "group.id" => unique("read"), "enable.auto.offset.store" => "false", **kafka }
+    reader = Pelton::Native::Subscription.new(unique("reader"), options, {})
+    reader.assign(Array.new(partitions) { |number| [topic, number, 0] })
+    found = []
+    eventually(20, "#{count} messages in #{topic}, #{found.size} so far") do
+      kind, batch = reader.poll(1)
+      if kind == :batch
+        batch.each { |message| found << [message.partition, message] }
+        batch.release
+      end
+      found.size >= count
+    end
+    found
+  ensure
+    reader&.close(10)
+  end
+
+  # Another Ruby with the project on its path.
+  def ruby(*arguments, env: {})
+    command = [RbConfig.ruby, "-w", "-I#{ROOT}/lib", "-I#{ROOT}/test", "-r#{ROOT}/test/support/guard", *arguments]
+    @children << Child.new({ "PELTON_BOOTSTRAP" => bootstrap, **env }, command)
+    @children.last
+  end
+
+  def exit_code(child, timeout = 20)
+    eventually(timeout, "the end of the child\n#{child.output}") { child.code }
+  end
+
+  # Runs the block in a forked child; fails if it does not end with 0.
+  def forked(timeout = 20)
+    pid = fork do
+      code = 1
+      yield
+      code = 0
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      warn "child #{Process.pid}: #{e.full_message(highlight: false)}"
+    ensure
+      $stderr.flush
+      exit!(code)
+    end
+    -> { wait_for_child(pid, timeout) }
+  end
+
+  # --- expectations ----------------------------------------------------------------------------------------------
+
+  def check(condition, what) = condition || raise(Failed, what)
+
+  def equal(expected, actual, what)
+    check(expected == actual, "#{what}: expected #{expected.inspect[0, 500]}, got #{actual.inspect[0, 500]}")
+  end
+
+  # The block raises this error, whose message matches; returns the error.
+  def raises(kind, pattern = //)
+    yield
+  rescue kind => e
+    check(e.message.match?(pattern), "#{e.class} says #{e.message.inspect}, expected #{pattern.inspect}")
+    e
+  else
+    raise Failed, "#{kind} was not raised"
+  end
+
+  # Waits until the block gives something true, and returns that.
+  def eventually(timeout = 20, what = "the condition")
+    deadline = now + timeout
+    loop do
+      value = yield
+      return value if value
+
+      raise Failed, "#{what}: not within #{timeout} s" if now > deadline
+      IO.select(nil, nil, nil, 0.01)
+    end
+  end
+
+  # Takes so many things out of a queue.
+  def take(queue, count, timeout = 30)
+    Array.new(count) do |index|
+      thing = nil
+      eventually(timeout, "thing #{index + 1} of #{count}") { thing = pop(queue) }
+      thing
+    end
+  end
+
+  # As long as user code works.
+  def work(seconds) = IO.select(nil, nil, nil, seconds)
+
+  def seconds
+    started = now
+    yield
+    now - started
+  end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  private
+
+  def pop(queue)
+    queue.pop(true)
+  rescue ThreadError
+    nil
+  end
+
+  def record(app)
+    @events[app] = []
+    Pelton::Events::TABLE.each_key do |name|
+      app.subscribe(name) { |event| @lock.synchronize { @events[app] << event } }
+    end
+  end
+
+  def wait_for_child(pid, timeout)
+    status = nil
+    eventually(timeout, "the end of the forked child #{pid}") { (_, status = Process.wait2(pid, Process::WNOHANG)) && status }
+    equal(0, status.exitstatus, "exit code of the forked child")
+  rescue Failed
+    Process.kill(Guard::SIGNAL, pid) unless status
+    work(0.5) # for its stacks
+    Process.kill(:KILL, pid) unless status
+    raise
+  end
+
+  def nothing_left
+    eventually(5, "the end of all threads (#{left.map(&:name)}, #{Pelton::Native.threads})") do
+      left.empty? && Pelton::Native.threads[:poller].zero?
+    end
+  end
+
+  def left = (Thread.list - @threads).reject { |thread| LASTING.include?(thread.name) || thread.name.to_s.start_with?("Timeout") }
+
+  # The state may be broken: nothing is waited for.
+  def fail_with(error)
+    warn error.full_message(highlight: false)
+    @events.each_value { |events| warn(*events.last(15).map { |event| "  #{event.name} #{event.payload.inspect[0, 300]}" }) }
+    @children.each { |child| warn "--- output of #{child.pid} (#{child.code.inspect})", child.output[-3000..] || child.output }
+    @children.each(&:destroy)
+    $stderr.flush
+    exit!(1)
+  end
+end

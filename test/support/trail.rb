@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+require "json"
+
+# What the members of a group did, in one order: each appends lines to one file (one write a line, so they do not mix).
+# The checker behind the rebalance scenarios.
+class Trail
+  ENDS = %w[revoked shutdown].freeze
+
+  # One line: what happened to which consumer instance of which process.
+  Entry = Struct.new(:what, :pid, :instance, :partition, :first, :last) do
+    def ends? = ENDS.include?(what)
+  end
+
+  def initialize(path)
+    @path = path
+  end
+
+  # From any process.
+  def note(what, instance, partition, first = nil, last = nil)
+    line = JSON.generate([what, Process.pid, "#{Process.pid}/#{instance}", partition, first, last])
+    File.open(@path, "a") { |file| file.syswrite("#{line}\n") }
+  end
+
+  def entries
+    return [] unless File.exist?(@path)
+
+    File.foreach(@path).filter_map { |line| Entry.new(*JSON.parse(line)) if line.end_with?("\n") }
+  end
+
+  # How far each partition is done: {0 => 120, …}: the next offset.
+  def positions
+    entries.select { |entry| entry.what == "done" }.group_by(&:partition)
+           .transform_values { |done| done.map(&:last).max + 1 }
+  end
+
+  # Everything that must not be, a sentence each. ends: {partition => messages produced}; killed: process ids.
+  def problems(ends, killed: [])
+    all = entries
+    lives(all, killed) + ends.flat_map { |partition, count| partition_problems(all, partition, count, killed) }
+  end
+
+  # Messages that were done more than once.
+  def duplicates
+    done = entries.select { |entry| entry.what == "done" }
+    done.flat_map { |entry| (entry.first..entry.last).map { |offset| [entry.partition, offset] } }
+        .tally.count { |_, times| times > 1 }
+  end
+
+  private
+
+  # Each instance begins with assigned, ends once, and is then silent.
+  def lives(all, killed)
+    all.group_by(&:instance).flat_map do |name, life|
+      words = life.map(&:what)
+      ended = words.count { |word| ENDS.include?(word) }
+      [
+        ("#{name} began with #{words.first}" unless words.first == "assigned" && words.count("assigned") == 1),
+        ("#{name} ended #{ended} times" unless ended == 1 || (ended.zero? && killed.include?(life.first.pid))),
+        ("#{name} did #{words.last} after its end" if ended.positive? && !ENDS.include?(words.last))
+      ].compact
+    end
+  end
+
+  def partition_problems(all, partition, count, killed)
+    found = []
+    position = 0
+    owner = nil # the last entry of the instance that works on it
+    all.select { |entry| entry.partition == partition }.each do |entry|
+      if owner && owner.instance != entry.instance && entry.what == "begin" && !owner.ends? && !killed.include?(owner.pid)
+        found << "#{entry.instance} begins #{partition} while #{owner.instance} has not ended"
+      end
+      if entry.what == "begin"
+        again = owner && owner.instance != entry.instance && killed.include?(owner.pid)
+        found << "#{partition}: #{entry.instance} skips from #{position} to #{entry.first}" if entry.first > position
+        if entry.first < position && !again
+          found << "#{partition}: #{entry.instance} does #{entry.first} again, #{position} is next"
+        end
+        position = entry.first
+      end
+      position = entry.last + 1 if entry.what == "done"
+      owner = entry unless entry.what == "assigned"
+    end
+    found << "#{partition}: ended at #{position} of #{count}" unless position == count
+    found
+  end
+end
