@@ -48,10 +48,10 @@ Bench.measure("produce") do |bench|
       took = Bench.seconds do
         threads = list.map { |producer| Thread.new { produce(producer, topic, share) } }
         bench.note("their Ruby threads (and main, events)", "threads", Thread.list.size)
+        bench.note("all threads of the process (3 of librdkafka each)", "threads", Dir.children("/proc/self/task").size)
         threads.each(&:join)
       end
       bench.note("Pelton's native threads for them", "threads", Pelton::Native.threads.values.sum)
-      bench.note("all threads of the process (3 of librdkafka each)", "threads", Dir.children("/proc/self/task").size)
       (share * PRODUCERS) / took
     end
   end

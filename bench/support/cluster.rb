@@ -17,7 +17,7 @@ module Cluster
   module_function
 
   def kind = ENV["PELTON_BOOTSTRAP"] ? "kafka" : "embedded"
-  def bootstrap = ENV["PELTON_BOOTSTRAP"] || embedded.bootstrap_servers
+  def bootstrap = @bootstrap ||= ENV["PELTON_BOOTSTRAP"] || embedded.bootstrap_servers # a forked child knows it too
   def embedded = @embedded ||= Pelton::EmbeddedCluster.new
 
   def close
@@ -73,11 +73,12 @@ module Cluster
   def producer(options = PRODUCE) = Pelton::Producer.new(config, kafka: options)
 
   # Consumes so many messages in a new group; the block gets each batch. Returns messages/s, from the first batch on.
-  # release: false leaves the batches to the block.
-  #: (String, Integer, ?decode: Symbol?, ?release: bool, **untyped) { (Pelton::Batch) -> void } -> Float
-  def consume(topic, count, decode: nil, release: true, **settings)
+  # release: false leaves the batches to the block; `settings` are the config's.
+  #: (String, Integer, ?decode: Symbol?, ?release: bool, ?options: Hash[String, untyped], **untyped)
+  #:   { (Pelton::Batch) -> void } -> Float
+  def consume(topic, count, decode: nil, release: true, options: CONSUME, **settings)
     subscription = Pelton::Subscription.new(config(**settings), group_id: "bench-#{SecureRandom.hex(4)}",
-                                                                decode: { topic => decode }.compact, kafka: CONSUME)
+                                                                decode: { topic => decode }.compact, kafka: options)
     subscription.subscribe([topic])
     seen = 0
     started = nil

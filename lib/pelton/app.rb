@@ -47,7 +47,9 @@ module Pelton
     # The app's producer; connects when it is used. Freezes the configuration.
     #: () -> Producer
     def producer
-      @producer || @lock.synchronize { @producer ||= Producer.new(@config.freeze, bus: @notifications, native: @native) }
+      @producer || @lock.synchronize do
+        @producer ||= Producer.new(@config.freeze, bus: @notifications, native: @native)
+      end
     end
 
     # The server that runs or ran last, or nil.
@@ -62,7 +64,9 @@ module Pelton
           raise ShutdownError, "the server is #{@server.status}: an app runs one at a time"
         end
 
-        chosen = @routing.freeze.groups(@config.freeze, groups: groups, topics: topics)
+        chosen = @routing.groups(@config, groups: groups, topics: topics)
+        @routing.freeze
+        @config.freeze
         @server = Server.new(@config, chosen, bus: @notifications, producer: method(:producer), flush: method(:flush),
                                               native: @native)
       end

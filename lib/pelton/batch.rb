@@ -8,10 +8,6 @@ module Pelton
   class Batch
     include Messages
 
-    # The leader epoch of the last message, for marking; -1: unknown. The extension answers without building messages.
-    #: () -> Integer
-    def leader_epoch = last&.leader_epoch || -1
-
     # Some messages of a batch: what is left of it after a failure, or after a step narrowed it.
     class Part
       include Messages
@@ -29,7 +25,6 @@ module Pelton
       def first_offset = @messages.first&.offset
       def last_offset = @messages.last&.offset
       def bytes = @messages.sum(&:size)
-      def leader_epoch = @messages.last&.leader_epoch || -1
     end
   end
 end

@@ -8,7 +8,10 @@ require_relative "signals"
 module Pelton
   # The command `pelton`. Exit codes: 0 everything finished; 1 it could not start, or failed; 2 ended by force.
   class CLI
-    COMMANDS = { "server" => "consume what the routes say, until TERM, INT or QUIT", "version" => "print versions" }.freeze
+    COMMANDS = {
+      "server" => "consume what the routes say, until TERM, INT or QUIT",
+      "version" => "print versions"
+    }.freeze
 
     # app: what the required files fill, so the default app. log: makes the reporter that writes to `out`.
     #: (Array[String], app: App, ?out: IO, ?err: IO, ?log: ^(IO) -> Object) -> void
@@ -18,6 +21,8 @@ module Pelton
       @log = log
       @out = out
       @err = err
+      # Once it runs.
+      @server = nil
       # What the command line says: {require: ["./app.rb"], groups: nil, topics: nil, concurrency: nil, log: true}
       @options = { require: [], log: true }
     end
@@ -42,7 +47,7 @@ module Pelton
       @parser ||= OptionParser.new do |o|
         o.banner = "Usage: pelton COMMAND [options]\n\n" \
                    "#{COMMANDS.map { |name, text| "    #{name.ljust(32)} #{text}" }.join("\n")}\n\nOptions of server:"
-        o.on("-r", "--require FILE", "load this file first (Rails: config/environment); repeatable") { |v| @options[:require] << v }
+        o.on("-r", "--require FILE", "load this file first; repeatable") { |v| @options[:require] << v }
         o.on("-g", "--group NAME", "only this group; repeatable") { |v| (@options[:groups] ||= []) << v }
         o.on("-t", "--topic NAME", "only this topic; repeatable") { |v| (@options[:topics] ||= []) << v }
         o.on("-c", "--concurrency N", Integer, "worker threads (config.concurrency)") { |v| @options[:concurrency] = v }
@@ -56,10 +61,17 @@ module Pelton
     end
 
     def server
-      server = boot or return 1
-      signals = Signals.new { |name| server.signal(name) }
-      server.wait
-      status(server)
+      # A signal that comes during the start is not lost: the server stops as soon as it runs. A second one ends it all.
+      early = Thread::Queue.new
+      signals = Signals.new do |name|
+        next @server.signal(name) if @server
+
+        early.empty? ? early << name : exit!(2)
+      end
+      @server = boot or return 1
+      @server.signal(early.pop) until early.empty?
+      @server.wait
+      status(@server)
     ensure
       signals&.restore
     end

@@ -3,8 +3,8 @@
 require_relative "errors"
 
 module Pelton
-  # A Kafka cluster inside this process (librdkafka's mock cluster), for tests and first steps: no broker, no Java. Keeps
-  # at most 5 MB or 100,000 messages a partition and drops the oldest; nothing is on disk.
+  # A Kafka cluster inside this process (librdkafka's mock cluster), for tests and first steps: no broker, no Java.
+  # Keeps at most 5 MB or 100,000 messages a partition and drops the oldest; nothing is on disk.
   #   Pelton::EmbeddedCluster.start(topics: { "orders" => 4 }) do |cluster|
   #     Pelton.configure { |config| config.kafka = { "bootstrap.servers" => cluster.bootstrap_servers } }
   #   end

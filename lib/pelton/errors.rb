@@ -50,10 +50,16 @@ module Pelton
   # An error that Kafka or librdkafka reported; code and name are librdkafka's.
   #   KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
   class KafkaError < Error
+    # Illegal generation, unknown member, rebalance in progress, fenced instance, fenced or stale member epoch, and
+    # librdkafka's assignment lost.
+    NOT_OURS = [22, 25, 27, 82, 110, 113, -142].freeze
+    NO_OFFSET = -168
+    private_constant :NOT_OURS, :NO_OFFSET
+
     attr_reader :code, :name, :reason
 
     #: (Integer, Symbol, ?String?, ?bool, ?bool) -> void
-    def initialize(code, name, reason = nil, fatal = false, retriable = false) # rubocop:disable Style/OptionalBooleanParameter
+    def initialize(code, name, reason = nil, fatal = false, retriable = false)
       @code = code
       @name = name.to_sym
       @reason = reason.to_s
@@ -70,6 +76,14 @@ module Pelton
     #: () -> bool
     def retriable? = @retriable
 
+    # A commit was refused because the partition is another's.
+    #: () -> bool
+    def assignment_lost? = NOT_OURS.include?(@code)
+
+    # A commit had nothing new to store.
+    #: () -> bool
+    def nothing_to_commit? = @code == NO_OFFSET
+
     private
 
     def details = nil
@@ -80,8 +94,8 @@ module Pelton
   class DeliveryError < KafkaError
     attr_reader :topic, :partition
 
-    #: (Integer, Symbol, ?String?, ?bool, ?bool, ?String?, ?Integer?) -> void
-    def initialize(code, name, reason = nil, fatal = false, retriable = false, topic = nil, partition = nil)
+    #: (Integer, Symbol, String?, ?bool, ?bool, ?String?, ?Integer?) -> void
+    def initialize(code, name, reason, fatal = false, retriable = false, topic = nil, partition = nil)
       @topic = topic
       @partition = partition
       super(code, name, reason, fatal, retriable)

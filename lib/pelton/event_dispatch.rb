@@ -75,17 +75,32 @@ module Pelton
     def publish(kind, client, *facts)
       bus = @lock.synchronize { @buses[client] } or return
       case kind
-      when :log then bus.publish("kafka.log", client: client, **%i[level facility message].zip(facts).to_h)
+      when :log then log(bus, client, *facts)
       when :statistics then statistics(bus, client, facts.first)
       when :error then bus.publish("error.occurred", error: kafka_error(*facts), source: "kafka", client: client)
       when :delivery_failed then delivery_failed(bus, client, *facts)
+      when :unclosed then unclosed(bus, client, facts.first)
       end
     rescue StandardError => e
       bus.publish("error.occurred", error: e, source: "events", client: client)
     end
 
+    # config.kafka is for clients of both kinds: that a producer ignores a consumer's option is as it should be.
+    def log(bus, client, level, facility, message)
+      return if facility == "CONFWARN" && message.include?("property and will be ignored by this")
+
+      bus.publish("kafka.log", client: client, level: level, facility: facility, message: message)
+    end
+
     def statistics(bus, client, json)
-      bus.publish("statistics.emitted", client: client, statistics: Json.parse(json)) if bus.wanted?("statistics.emitted")
+      return unless bus.wanted?("statistics.emitted")
+
+      bus.publish("statistics.emitted", client: client, statistics: Json.parse(json))
+    end
+
+    def unclosed(bus, client, undelivered)
+      bus.publish("producer.unclosed", client: client, undelivered: undelivered)
+      remove(client)
     end
 
     def kafka_error(code, name, reason, fatal) = KafkaError.new(code, name, reason, fatal, false)

@@ -2,8 +2,9 @@
 
 module Pelton
   # What a consumer works on: messages of one topic-partition in the order of their offsets. A Pelton::Batch as it came
-  # from Kafka is one, a Pelton::Batch::Part (what is left of a batch) is another. Needs `messages`, `topic`, `partition`,
-  # `size`, `first_offset` and `last_offset`; as long as only those sizes and offsets are asked, no message object exists.
+  # from Kafka is one, a Pelton::Batch::Part (what is left of a batch) is another. Needs `messages`, `topic`,
+  # `partition`, `size`, `first_offset` and `last_offset`; as long as only those sizes and offsets are asked, no message
+  # object exists.
   module Messages
     include Enumerable
 
@@ -37,19 +38,32 @@ module Pelton
     #: () -> [String, Integer]
     def topic_partition = [topic, partition]
 
+    # The leader epoch of the last message, for marking; -1: unknown. (A native batch answers without building
+    # messages.)
+    #: () -> Integer
+    def leader_epoch = last&.leader_epoch || -1
+
     # The messages from this offset on, `limit` at most: itself if that is all of them.
     #: (Integer, Integer) -> Messages
     def from(offset, limit)
       return self if size <= limit && (empty? || offset <= first_offset)
 
-      list = messages
-      start = offset <= first_offset ? 0 : list.bsearch_index { |message| message.offset >= offset } || list.size
-      Batch::Part.new(topic, partition, list[start, limit].freeze)
+      Batch::Part.new(topic, partition, slice(offset, limit).freeze)
     end
 
     def inspect
-      "#<#{self.class} #{topic}/#{partition} #{size} messages#{", offsets #{first_offset}..#{last_offset}" unless empty?}>"
+      offsets = ", offsets #{first_offset}..#{last_offset}" unless empty?
+      "#<#{self.class} #{topic}/#{partition} #{size} messages#{offsets}>"
     end
     alias to_s inspect
+
+    private
+
+    def slice(offset, limit)
+      return [] if empty? || offset > last_offset
+      return messages.first(limit) if offset <= first_offset
+
+      messages[messages.bsearch_index { |message| message.offset >= offset }, limit]
+    end
   end
 end

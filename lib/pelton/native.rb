@@ -21,5 +21,5 @@ rescue LoadError => e
           else "it is there for Ruby #{built.join(", ")} only"
           end
   raise LoadError, "pelton: no native extension for this Ruby #{RUBY_VERSION} (ABI #{abi}): #{state}. " \
-                   "Build it: RUBY=#{RbConfig.ruby} bin/setup (in a clone) or gem install pelton (reinstall with this Ruby)"
+                   "Build it: RUBY=#{RbConfig.ruby} bin/setup (in a clone), or install the gem with this Ruby"
 end

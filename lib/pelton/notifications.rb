@@ -22,7 +22,7 @@ module Pelton
     #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
     def subscribe(subject, &block)
       return add(Events.fetch(subject).name => block) if block
-      raise ConfigError.new("subscribe", subject, "a block is missing") if subject.is_a?(String) || subject.is_a?(Symbol)
+      raise ConfigError.new("subscribe", subject, "a block is missing") if [String, Symbol].include?(subject.class)
 
       add(callbacks(subject), subject)
     end
@@ -75,9 +75,11 @@ module Pelton
     def deliver(callback, event)
       callback.call(event)
     rescue *CONTAINED => e
-      return warn("pelton: a subscriber of error.occurred raised #{e.class}: #{e.message}") if event.name == "error.occurred"
-
-      publish("error.occurred", error: e, source: "subscriber of #{event.name}")
+      if event.name == "error.occurred"
+        warn("pelton: a subscriber of error.occurred raised #{e.class}: #{e.message}")
+      else
+        publish("error.occurred", error: e, source: "subscriber of #{event.name}")
+      end
     end
   end
 end

@@ -32,7 +32,8 @@ module Pelton
     end
 
     # Hands one message over and returns at once. Waits only while the queue is full (config.queue_timeout, then
-    # QueueFullError). Raises InvalidMessageError for arguments that Kafka cannot take; delivery errors are the handle's.
+    # QueueFullError). Raises InvalidMessageError for arguments that Kafka cannot take; delivery errors are the
+    # handle's.
     #   delivery = producer.produce_async(topic: "orders", payload: "…")
     #   delivery.wait.offset # => 42
     # timestamp: a Time, or Integer milliseconds since 1970. headers: {"name" => "value" or ["value", "value"]}.
@@ -45,7 +46,8 @@ module Pelton
 
     # Hands one message over and waits until it is delivered: returns the delivery with its partition and offset. Raises
     # DeliveryError when Kafka refused it for good, WaitTimeout when that is not known after `timeout` seconds
-    # (config.delivery_timeout). Waiting leaves the GVL, ends at once on Thread#kill, and parks a fiber under a scheduler.
+    # (config.delivery_timeout). Waiting leaves the GVL, ends at once on Thread#kill, and parks a fiber under a
+    # scheduler.
     #: (topic: String, payload: String?, ?key: String?, ?partition: Integer?, ?headers: Hash[String, untyped]?,
     #:  ?timestamp: (Time | Integer)?, ?timeout: Numeric?) -> Delivery
     def produce_sync(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil, timeout: nil)

@@ -70,8 +70,9 @@ module Pelton
       @topics.each_with_object({}) do |(group, table), result|
         name = group || config.group_id
         unless name
-          raise ConfigError.new("group_id", nil, "is not set, and #{table.keys.join(", ")} are routed outside of a group")
+          raise ConfigError.new("group_id", nil, "is not set, but #{table.keys.join(", ")} need it (no group around)")
         end
+
         twice = result[name]&.keys.to_a & table.keys
         raise ConfigError.new("topic", twice.first, "is routed twice in group #{name}") unless twice.empty?
 

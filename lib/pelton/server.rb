@@ -39,8 +39,8 @@ module Pelton
       @jobs = Processing::JobsQueue.new
       @listeners = []
       @workers = []
-      # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:drained]. A push is all that a trap
-      # has to do.
+      # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:drained]. A push is all that a
+      # trap has to do.
       @inbox = Thread::Queue.new
       @thread = nil
       @status = :created
@@ -48,7 +48,8 @@ module Pelton
       @failure = nil
     end
 
-    # Starts all threads and returns. Raises what opening a subscription raises (ConfigError); then nothing is left over.
+    # Starts all threads and returns. Raises what opening a subscription raises (ConfigError); then nothing is left
+    # over.
     #: () -> self
     def start
       raise ShutdownError, "a server starts once, this one is #{@status}" unless @status == :created
@@ -66,8 +67,9 @@ module Pelton
       self
     end
 
-    # Stops and waits for the end. true: everything was finished; false: by force, see `losses`. From any thread, as often
-    # as one likes; from a consumer, a listener of events or a trap it only asks to stop (nil), for the end waits for them.
+    # Stops and waits for the end. true: everything was finished; false: by force, see `losses`. From any thread, as
+    # often as one likes; from a consumer, a listener of events or a trap it only asks to stop (nil), for the end waits
+    # for them.
     #: (?timeout: Numeric?, ?reason: String) -> bool?
     def stop(timeout: nil, reason: "stop")
       return true if @status == :created
@@ -135,7 +137,8 @@ module Pelton
     def drain(deadline)
       Threads.start("pelton.shutdown", report: ->(error) { @inbox << [:drained, error.message] }) do
         @listeners.each { |listener| listener.stop(deadline) }
-        left = Threads.join(@listeners.map(&:thread), Clock.left(deadline) + Processing::Listener::CLOSE_AT_LEAST + FORCE)
+        closing = Processing::Listener::CLOSE_AT_LEAST + FORCE
+        left = Threads.join(@listeners.map(&:thread), Clock.left(deadline) + closing)
         @jobs.close
         left += Threads.join(@workers.map(&:thread), Clock.left(deadline)) if left.empty?
         graceful = left.empty? && @listeners.all?(&:graceful?)

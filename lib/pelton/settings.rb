@@ -12,9 +12,11 @@ module Pelton
       text: ["a String that is not empty", ->(v) { v.is_a?(String) && !v.empty? }, ->(v) { v.dup.freeze }],
       count: ["an Integer >= 1", ->(v) { v.is_a?(Integer) && v.positive? }, ->(v) { v }],
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
-      seconds: ["a number of seconds >= 0", ->(v) { v.is_a?(Numeric) && v.real? && v >= 0 && v.to_f.finite? }, ->(v) { v }],
+      seconds: ["a number of seconds >= 0",
+                ->(v) { v.is_a?(Numeric) && v.real? && v >= 0 && v.to_f.finite? }, ->(v) { v }],
       span: ["a Range of seconds, as 1..30",
-             ->(v) { v.is_a?(Range) && [v.begin, v.end].all?(Numeric) && v.begin >= 0 && v.begin <= v.end }, ->(v) { v }],
+             ->(v) { v.is_a?(Range) && [v.begin, v.end].all?(Numeric) && v.begin >= 0 && v.begin <= v.end },
+             ->(v) { v }],
       flag: ["true or false", ->(v) { [true, false].include?(v) }, ->(v) { v }],
       kafka: ["a Hash of librdkafka's option names to String, Symbol, Numeric, true or false",
               ->(v) { v.respond_to?(:to_hash) }, ->(v) { KafkaOptions.of(v) }]
@@ -108,31 +110,34 @@ module Pelton
       end
     end
 
+    SECONDS = { unit: "s" }.freeze
+    private_constant :SECONDS
+
     APP = Table.new("config", [
-      [:client_id, :name, "pelton", "name of this application: librdkafka's client.id, first word of thread and client names"],
+      [:client_id, :name, "pelton", "this application's name: librdkafka's client.id, first word of client names"],
       [:group_id, :text, nil, "consumer group of the topics that are routed outside of a `group`"],
-      [:kafka, :kafka, {}, "options of librdkafka for every client, names untouched: `{ \"bootstrap.servers\" => \"a:9092\" }`"],
+      [:kafka, :kafka, {}, "options of librdkafka for every client, by its names: " \
+                           "`{ \"bootstrap.servers\" => \"a:9092\" }`"],
       [:concurrency, :count, 5, "worker threads of the server: jobs that run at the same time"],
       [:batch, :count, 100, "messages that consume gets at once, at most", { unit: "messages" }],
-      [:batch_bytes, :count, 1 << 20, "size of a batch at most (one larger message still comes, alone)", { unit: "bytes" }],
+      [:batch_bytes, :count, 1 << 20, "size of a batch at most (one larger message comes alone)", { unit: "bytes" }],
       [:prefetch, :count, 2, "batches per partition that are in Ruby's hands at the same time"],
-      [:revocation_timeout, :seconds, 30, "how long a partition that Kafka takes back may finish its running job", { unit: "s" }],
-      [:shutdown_timeout, :seconds, 60, "how long a stop may take; then it ends by force", { unit: "s" }],
-      [:flush_timeout, :seconds, 10, "the part of shutdown_timeout that is kept for the producer's last messages", { unit: "s" }],
-      [:delivery_timeout, :seconds, 180, "how long produce_sync waits for the delivery report", { unit: "s" }],
-      [:queue_timeout, :seconds, 10, "how long produce waits for room in a full queue before QueueFullError", { unit: "s" }],
-      [:commit_timeout, :seconds, 30, "how long mark_as_consumed! waits for the commit", { unit: "s" }],
-      [:decoding_threads, :count, nil, "native threads that decode payloads; unset: one less than cores"],
-      [:polling_max_time, :seconds, 0.1, "time of the event thread for one client before the next one's turn", { unit: "s" }]
+      [:revocation_timeout, :seconds, 30, "how long a job may run on when Kafka takes its partition back", SECONDS],
+      [:shutdown_timeout, :seconds, 60, "how long a stop may take; then it ends by force", SECONDS],
+      [:flush_timeout, :seconds, 10, "the part of shutdown_timeout kept for the producer's last messages", SECONDS],
+      [:delivery_timeout, :seconds, 180, "how long produce_sync waits for the delivery report", SECONDS],
+      [:queue_timeout, :seconds, 10, "how long produce waits for room in a full queue: QueueFullError", SECONDS],
+      [:commit_timeout, :seconds, 30, "how long mark_as_consumed! waits for the commit", SECONDS],
+      [:decoding_threads, :count, nil, "native threads of the process that decode payloads; unset: cores less one"]
     ])
 
     TOPIC = Table.new("topic … do (routing)", [
-      [:decode, nil, nil, "`:json`: payloads are decoded by native threads as soon as they arrive; unset: when they are read",
+      [:decode, nil, nil, "`:json`: native threads decode payloads as they arrive; unset: when they are read",
        { choices: [:json] }],
       [:retries, :number, nil, "how often a failed message runs again; unset: until it succeeds"],
-      [:backoff, :span, 1..30, "wait before a retry: the first, doubled up to the last, minus up to a fifth", { unit: "s" }],
-      [:then, nil, :stop, "after the last retry: `:stop` reads nothing more of this partition until a restart or rebalance, " \
-                          "`:skip` marks the message and goes on", { choices: %i[stop skip] }],
+      [:backoff, :span, 1..30, "wait before a retry: the first, doubled up to the last, less up to a fifth", SECONDS],
+      [:then, nil, :stop, "after the last retry: `:stop` reads nothing more of this partition until a restart or " \
+                          "rebalance, `:skip` marks the message and goes on", { choices: %i[stop skip] }],
       [:batch, :count, nil, "messages that consume gets at once, at most; unset: config.batch", { unit: "messages" }],
       [:manual_offsets, :flag, false, "nothing is marked but by mark_as_consumed"]
     ])

@@ -12,8 +12,8 @@ module Pelton
   #   subscription.subscribe(["orders"])
   #   subscription.poll(1.0) # => [:batch, #<Pelton::Batch orders/0 100 messages>]
   class Subscription
-    # Ours where librdkafka's own default does not suit. Offsets are stored by marking only; a full local queue is looked
-    # at again after 10 ms, not after a second; a new group begins with the oldest message.
+    # Ours where librdkafka's own default does not suit. Offsets are stored by marking only; a full local queue is
+    # looked at again after 10 ms, not after a second; a new group begins with the oldest message.
     DEFAULTS = {
       "enable.auto.offset.store" => false,
       "auto.offset.reset" => "earliest",
@@ -29,10 +29,12 @@ module Pelton
       @group_id = group_id
       @commit_timeout = config.commit_timeout
       @name = EventDispatch.client_name("#{config.client_id}.subscription")
-      @dispatch = EventDispatch.of(native || Native)
+      native ||= Native
+      native.decoding_threads = config.decoding_threads if config.decoding_threads
+      @dispatch = EventDispatch.of(native)
       options = { batch: batch, bytes: config.batch_bytes, prefetch: config.prefetch, decode: decode }
       kafka_options = config.kafka_with(DEFAULTS, { **kafka, "group.id" => group_id })
-      @native = (native || Native)::Subscription.new(@name, kafka_options, options)
+      @native = native::Subscription.new(@name, kafka_options, options)
       @dispatch.add(@name, bus)
     end
 
@@ -63,9 +65,15 @@ module Pelton
     #: (String, Integer, Integer, ?Integer) -> bool
     def mark(topic, partition, offset, leader_epoch = -1) = @native.mark(topic, partition, offset, leader_epoch)
 
-    # Commits what is marked and waits for it. Raises KafkaError.
-    #: (?Numeric) -> true
-    def commit(timeout = @commit_timeout) = @native.commit(timeout)
+    # Commits what is marked and waits for it. false: partitions of it are another's by now. Raises KafkaError.
+    #: (?Numeric) -> bool
+    def commit(timeout = @commit_timeout)
+      @native.commit(timeout)
+    rescue KafkaError => e
+      raise unless e.assignment_lost? || e.nothing_to_commit?
+
+      e.nothing_to_commit?
+    end
 
     #: () -> Array[[String, Integer]]
     def assignment = @native.assignment

@@ -5,7 +5,7 @@ require "support/group_scenario"
 # Members of a classic group with cooperative rebalances come and go: what stays with a member is not interrupted.
 
 GroupScenario.run do
-  begin_group({ "partition.assignment.strategy" => "cooperative-sticky" })
+  begin_group({ "partition.assignment.strategy" => "cooperative-sticky", "heartbeat.interval.ms" => 300 })
   first = member
   second = member
   owned_by_all(first, second)

@@ -5,7 +5,7 @@ require "support/group_scenario"
 # Members of a classic group with eager rebalances come and go: nothing is lost, done twice or out of order.
 
 GroupScenario.run do
-  begin_group({ "partition.assignment.strategy" => "range" })
+  begin_group({ "partition.assignment.strategy" => "range", "heartbeat.interval.ms" => 300 })
   first = member
   second = member
   owned_by_all(first, second)

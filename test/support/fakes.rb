@@ -82,6 +82,8 @@ module Fakes
   # Native::Subscription's methods over a FakeKafka. A test gives and takes partitions by `assign_now` and `revoke_now`.
   class Subscription
     attr_reader :marks, :config, :options, :topics, :commits, :revocations, :credits
+    # Raised by commit.
+    attr_accessor :commit_error
 
     def initialize(name, config, options, kafka = Kafka.new)
       @name = name
@@ -124,7 +126,8 @@ module Fakes
           left = deadline && (deadline - ::Pelton::Clock.now)
           return if left && left <= 0
 
-          @changed.wait(@lock, left)
+          # Bounded, as a wait in native code is no reason for Ruby to see a deadlock.
+          @changed.wait(@lock, left || 3600)
         end
       end
     end
@@ -156,6 +159,8 @@ module Fakes
     end
 
     def commit(_timeout)
+      raise @commit_error if @commit_error
+
       @commits += 1
       true
     end
@@ -164,7 +169,7 @@ module Fakes
 
     def close(_timeout)
       @lock.synchronize do
-        @owned.keys.each { |place| drop(place) }
+        @owned.keys.each { |place| drop(place) } # rubocop:disable Style/HashEachMethods -- drop changes it
         @closed = true
         @changed.broadcast
       end
@@ -215,7 +220,7 @@ module Fakes
     end
 
     def batch
-      @positions.keys.each do |place|
+      @positions.keys.each do |place| # rubocop:disable Style/HashEachMethods -- it is changed below
         next if @credits[place] >= @options[:prefetch]
 
         messages = @kafka.read(*place, @positions[place], @options[:batch])
@@ -321,6 +326,7 @@ module Fakes
   # Stands for Pelton::Native. Each instance is a world of its own.
   class Native
     attr_reader :kafka, :events, :producers, :subscriptions, :clusters
+    attr_accessor :decoding_threads
 
     def initialize(kafka = Kafka.new)
       @kafka = kafka
@@ -350,6 +356,7 @@ module Fakes
       native = self
       Module.new do
         %i[Producer Subscription EmbeddedCluster].each { |name| const_set(name, native.const(name)) }
+        define_singleton_method(:decoding_threads=) { |count| native.decoding_threads = count }
         define_singleton_method(:next_events) { |timeout| native.next_events(timeout) }
       end
     end

@@ -26,8 +26,7 @@ class GroupScenario < Scenario
 
   def member
     settings = { bootstrap: bootstrap, group: @group, topic: @topic, trail: File.join(@folder, "trail"), kafka: @kafka }
-    child = ruby("#{ROOT}/exe/pelton", "server", "-r", "#{ROOT}/test/support/member.rb",
-                 env: { "PELTON_MEMBER" => JSON.generate(settings) })
+    child = pelton("server", "-r", "#{ROOT}/test/support/member.rb", env: { "PELTON_MEMBER" => JSON.generate(settings) })
     working(child)
     child
   end

@@ -13,7 +13,8 @@ NOWHERE = { "bootstrap.servers" => "127.0.0.1:1", "log_level" => "0" }.freeze
 def producer(options = {}) = N::Producer.new("producer", { **SERVER, "linger.ms" => "1", **options })
 
 def subscription(options = {})
-  N::Subscription.new("subscription", { **SERVER, "group.id" => "g", "auto.offset.reset" => "earliest", **options }, {})
+  N::Subscription.new("subscription", { **SERVER, "group.id" => "g", "auto.offset.reset" => "earliest", **options },
+                       { prefetch: 100 })
 end
 
 def say(*words)

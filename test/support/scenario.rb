@@ -74,6 +74,8 @@ class Scenario
     @children.each(&:destroy)
   end
 
+  def inspect = "#<#{self.class}>"
+
   def bootstrap = @bootstrap ||= ENV.fetch("PELTON_BOOTSTRAP")
 
   # From now on another broker is used.
@@ -145,6 +147,9 @@ class Scenario
     @children << Child.new({ "PELTON_BOOTSTRAP" => bootstrap, **env }, command)
     @children.last
   end
+
+  # The command line program.
+  def pelton(*arguments, env: {}) = ruby("#{ROOT}/exe/pelton", *arguments, env: env)
 
   def exit_code(child, timeout = 20)
     eventually(timeout, "the end of the child\n#{child.output}") { child.code }

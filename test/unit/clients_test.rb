@@ -27,10 +27,12 @@ class ClientsTest < Minitest::Test
     producer.produce_async(topic: "orders", payload: "x")
     assert_equal 1, @native.producers.size
     assert_equal [producer.name], opened
-    assert_equal({ "client.id" => "pelton", "message.timeout.ms" => "150000", "bootstrap.servers" => "a:1" }, fake.config)
+    assert_equal({ "client.id" => "pelton", "message.timeout.ms" => "150000", "bootstrap.servers" => "a:1" },
+                 fake.config)
   end
 
   def test_one_client_for_many_first_users
+    producer
     threads = Array.new(8) { Pelton::Threads.start("test") { producer.produce_async(topic: "a", payload: "x") } }
     Pelton::Threads.join(threads)
     assert_equal 1, @native.producers.size
@@ -67,7 +69,8 @@ class ClientsTest < Minitest::Test
   end
 
   def test_produce_many
-    rows = [{ topic: "a", payload: "1" }, { topic: "b", payload: "2", key: "k", partition: 1, headers: {}, timestamp: 9 }]
+    rows = [{ topic: "a", payload: "1" },
+            { topic: "b", payload: "2", key: "k", partition: 1, headers: {}, timestamp: 9 }]
     assert_equal 2, producer.produce_many_async(rows).size
     assert_equal [["a", "1", nil, -1, nil, nil], ["b", "2", "k", 1, 9, {}]], fake.messages
     assert_equal 3, producer.produce_many_sync(rows, timeout: 3).waited
@@ -109,6 +112,7 @@ class ClientsTest < Minitest::Test
 
   def test_subscription_adds_our_defaults
     @config.kafka = { "auto.offset.reset" => "latest" }
+    @config.decoding_threads = 3
     subscription = Pelton::Subscription.new(@config, group_id: "g", batch: 9, decode: { "a" => :json }, native: @module)
     fake = @native.subscriptions.first
     assert_equal({ "client.id" => "pelton", "group.id" => "g", "enable.auto.offset.store" => "false",
@@ -118,9 +122,24 @@ class ClientsTest < Minitest::Test
     assert_equal ["a"], fake.topics
     subscription.wake
     assert_nil subscription.poll(nil)
+    assert_equal 3, @native.decoding_threads
   ensure
     assert subscription.close(1)
     assert_predicate fake, :closed?
+  end
+
+  def test_commit_tells_ownership
+    subscription = Pelton::Subscription.new(@config, group_id: "g", native: @module)
+    fake = @native.subscriptions.first
+    assert_equal true, subscription.commit
+    { -168 => true, 22 => false, 27 => false, -142 => false }.each do |code, result|
+      fake.commit_error = Pelton::KafkaError.new(code, :X)
+      assert_equal result, subscription.commit, code
+    end
+    fake.commit_error = Pelton::KafkaError.new(-185, :_TIMED_OUT)
+    assert_raises(Pelton::KafkaError) { subscription.commit }
+  ensure
+    subscription.close(1)
   end
 
   # --- events ---
@@ -132,6 +151,8 @@ class ClientsTest < Minitest::Test
     end
     producer.produce_async(topic: "a", payload: "x")
     name = producer.name
+    @native.events << [:log, name, 4, "CONFWARN",
+                       "x is a consumer property and will be ignored by this producer instance"]
     @native.events << [:log, "somebody else", 3, "FAIL", "no"] << [:log, name, 3, "FAIL", "connection refused"]
     @native.events << [:statistics, name, '{"txmsgs":3}'] << [:error, name, -195, :_TRANSPORT, "down", false]
     @native.events << [:delivery_failed, name, -192, "timed out", "orders", 1]
@@ -152,6 +173,15 @@ class ClientsTest < Minitest::Test
     assert_equal 1, threads.call
     producer.close
     assert_equal 0, threads.call
+  end
+
+  def test_an_unclosed_client_is_told_and_forgotten
+    seen = Thread::Queue.new
+    @bus.subscribe("producer.unclosed") { |event| seen << event.payload }
+    producer.produce_async(topic: "a", payload: "x")
+    @native.events << [:unclosed, producer.name, 3]
+    assert_equal({ client: producer.name, undelivered: 3 }, seen.pop)
+    eventually { Pelton::Threads.list.none? { |thread| thread.name == "pelton.events" } }
   end
 
   def test_an_event_that_is_no_json_is_an_error_event

@@ -12,7 +12,7 @@ class MessagesTest < Minitest::Test
     three = batch(5, 6, 9)
     assert_equal [5, 6, 9], offsets(three)
     assert_equal 3, three.each.size
-    assert_same three, three.each { nil }
+    assert_same(three, three.each(&:offset))
     assert_equal [5, 9, 6], [three.first.offset, three.last.offset, three[1].offset]
     assert_equal [5, 6], offsets(three.first(2))
     assert_equal [[5], [6], [9]], three.payloads

@@ -36,7 +36,8 @@ class NotificationsTest < Minitest::Test
     assert_raises(Pelton::ConfigError) { bus.subscribe("error.occurred") }
     assert_raises(Pelton::ConfigError) { bus.subscribe(Object.new) }
     wrong = Class.new { def on_error_ocurred(_) = nil }.new
-    assert_includes assert_raises(Pelton::ConfigError) { bus.subscribe(wrong) }.message, "did you mean on_error_occurred?"
+    error = assert_raises(Pelton::ConfigError) { bus.subscribe(wrong) }
+    assert_includes error.message, "did you mean on_error_occurred?"
   end
 
   def test_wanted
@@ -49,7 +50,7 @@ class NotificationsTest < Minitest::Test
 
   def test_a_listener_that_raises_disturbs_nobody_and_is_reported
     seen = []
-    [RuntimeError.new("a"), NotImplementedError.new("b"), NoMemoryError.new, SystemExit.new, SystemStackError.new].each do |error|
+    [RuntimeError, NotImplementedError, NoMemoryError, SystemExit, SystemStackError].each do |error|
       bus.subscribe("app.stopped") { raise error }
     end
     bus.subscribe("app.stopped") { throw :nowhere }

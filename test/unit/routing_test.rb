@@ -34,7 +34,7 @@ class RoutingTest < Minitest::Test
                  [orders.decode, orders.retries, orders.backoff, orders.then, orders.batch, orders.manual_offsets]
     payments = app.topics.fetch("payments")
     assert_equal [nil, nil, 1..30, :stop, 100, false],
-                 [payments.decode, payments.retries, payments.backoff, payments.then, payments.batch, payments.manual_offsets]
+                 (%i[decode retries backoff then batch manual_offsets].map { |key| payments.public_send(key) })
     assert_equal({ "orders" => :json }, billing.decode)
     assert_empty app.decode
     assert_equal [10, 100], [billing.batch, app.batch]
@@ -54,7 +54,8 @@ class RoutingTest < Minitest::Test
       group("two") { topic "a", to: Orders }
     end
     assert_equal %w[one two], groups.map(&:name)
-    assert_includes config_error { routing.draw { group("one") { topic "a", to: Orders } } }, "routed twice in group one"
+    twice = config_error { routing.draw { group("one") { topic "a", to: Orders } } }
+    assert_includes twice, "routed twice in group one"
     routing.draw do
       topic "b", to: Orders
       group("app") { topic "b", to: Orders }
@@ -77,13 +78,13 @@ class RoutingTest < Minitest::Test
   end
 
   def test_errors_name_topic_and_key
-    assert_includes config_error { routing.draw { topic("orders", to: Orders) { retires 5 } } },
-                    "unknown word in topic orders, did you mean retries?"
-    assert_includes config_error { routing.draw { topic("orders", to: Orders) { retries(-1) } } }, "topic orders: retries = -1"
-    assert_includes config_error { routing.draw { topic("orders", to: Orders) { retries 5, then: :die } } }, ":stop or :skip"
-    assert_includes config_error { routing.draw { topic("orders", to: Orders) { retries 5, after: 1 } } }, "after"
-    assert_includes config_error { routing.draw { topic("orders", to: Orders) { decode :xml } } }, ":json"
-    assert_includes config_error { routing.draw { topic("orders", to: Orders) { backoff 5..1 } } }, "Range"
+    orders = ->(&block) { config_error { routing.draw { topic("orders", to: Orders, &block) } } }
+    assert_includes orders.call { retires 5 }, "unknown word in topic orders, did you mean retries?"
+    assert_includes orders.call { retries(-1) }, "topic orders: retries = -1"
+    assert_includes orders.call { retries 5, then: :die }, ":stop or :skip"
+    assert_includes orders.call { retries 5, after: 1 }, "after"
+    assert_includes orders.call { decode :xml }, ":json"
+    assert_includes orders.call { backoff 5..1 }, "Range"
     assert_includes config_error { routing.draw { topic("or ders", to: Orders) } }, "or ders"
     assert_includes config_error { routing.draw { topic("orders", to: :orders) } }, "topic orders, to"
     assert_includes config_error { routing.draw { topik "orders", to: Orders } }, "did you mean topic?"

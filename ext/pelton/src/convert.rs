@@ -5,7 +5,8 @@ use magnus::r_hash::ForEach;
 use magnus::value::ReprValue;
 use magnus::{Error, RArray, RHash, Ruby, TryConvert, Value};
 use pelton_core::rd::Headers;
-use std::time::Duration;
+use pelton_core::wait;
+use std::time::{Duration, Instant};
 
 /// Seconds, as a Numeric; nil is for ever. Negative is zero.
 pub fn timeout(seconds: Value) -> Result<Option<Duration>, Error> {
@@ -24,6 +25,13 @@ pub fn timeout(seconds: Value) -> Result<Option<Duration>, Error> {
 /// The same for calls that take no "for ever".
 pub fn bounded(timeout: Option<Duration>) -> Duration {
     timeout.unwrap_or(Duration::MAX)
+}
+
+/// When a caller of `close` is told, done or not: whoever began it grants what ending a client may take beyond its time;
+/// others came to wait for a closing that may have been given more time than they have.
+pub fn close_deadline(timeout: Option<Duration>, begins: bool) -> Option<Instant> {
+    let grace = Duration::from_secs(if begins { 10 } else { 1 });
+    wait::deadline(timeout.and_then(|timeout| timeout.checked_add(grace)))
 }
 
 /// `{"key" => "value"}`, Strings only.

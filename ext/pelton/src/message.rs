@@ -180,9 +180,7 @@ fn walk(root: Node<'_>, path: &[Value]) -> Result<Dug, Error> {
     for (index, step) in path.iter().enumerate() {
         let next = match node.kind() {
             Kind::Null => return Ok(Dug::Missing),
-            Kind::Object(_) if value::is_plain_string(*step) => {
-                if value::compares_as_utf8(*step) { value::bytes(step).and_then(|key| node.get(key)) } else { None }
-            }
+            Kind::Object(_) if value::is_utf8_key(*step) => value::bytes(step).and_then(|key| node.get(key)),
             Kind::Array(_) if magnus::value::Fixnum::from_value(*step).is_some() => {
                 magnus::value::Fixnum::from_value(*step).and_then(|position| node.at(position.to_i64()))
             }

@@ -10,15 +10,13 @@ use pelton_core::poller::Poller;
 use pelton_core::producer::{Outgoing, Producer};
 use pelton_core::wait;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 static CLASS: Shared<Producer> = Shared::new(c"Pelton::Native::Producer");
 
 const QUEUE_FULL: i32 = -184;
 const INVALID_MESSAGE: i32 = -186;
 const DESTROYED: i32 = -197;
-/// What a closing may take beyond the time it was given, until its callers are told without it.
-const CLOSE_GRACE: Duration = Duration::from_secs(10);
 
 impl Behind for Producer {
     fn collected(self: Arc<Self>) {
@@ -226,9 +224,9 @@ fn pending(ruby: &Ruby, this: Value) -> Result<u64, Error> {
 fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<u64, Error> {
     let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
     let timeout = convert::timeout(timeout)?;
+    let deadline = convert::close_deadline(timeout, !producer.closing().started());
     let started = producer.close(convert::bounded(timeout));
     started.map_err(|error| error::ruby(ruby, &named(&producer), error))?;
-    let deadline = wait::deadline(timeout.and_then(|timeout| timeout.checked_add(CLOSE_GRACE)));
     let closing = Arc::clone(producer.closing());
     let ended = gvl::wait(ruby, this, &*closing, deadline, &|| closing.done())?;
     Ok(if ended { closing.lost() as u64 } else { producer.pending() })

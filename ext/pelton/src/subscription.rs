@@ -18,8 +18,6 @@ static CLASS: Shared<Consumer> = Shared::new(c"Pelton::Native::Subscription");
 
 /// What one that was garbage collected unclosed may take to leave its group.
 const ABANDONED: Duration = Duration::from_secs(10);
-/// What a closing may take beyond the time it was given, until its callers are told without it.
-const CLOSE_GRACE: Duration = Duration::from_secs(10);
 /// Limit of a call that is not given one.
 const CALL: Duration = Duration::from_secs(60);
 
@@ -268,9 +266,9 @@ fn assignment(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
 fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     let consumer = Arc::clone(&*CLASS.get(ruby, &this)?);
     let timeout = convert::timeout(timeout)?;
+    let deadline = convert::close_deadline(timeout, !consumer.closing().started());
     let started = consumer.close(convert::bounded(timeout));
     started.map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
-    let deadline = wait::deadline(timeout.and_then(|timeout| timeout.checked_add(CLOSE_GRACE)));
     let closing = Arc::clone(consumer.closing());
     gvl::wait(ruby, this, &*closing, deadline, &|| closing.done())
 }

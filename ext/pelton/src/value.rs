@@ -7,7 +7,7 @@ pub mod typed;
 
 use magnus::rb_sys::{AsRawValue, FromRawValue, protect};
 use magnus::value::ReprValue;
-use magnus::{Error, Module, RArray, RModule, Ruby, Value};
+use magnus::{Class, Error, Module, RArray, RModule, Ruby, Value};
 use rb_sys::{VALUE, ruby_value_type};
 use std::ffi::{c_long, c_void};
 use std::sync::OnceLock;
@@ -43,20 +43,16 @@ pub fn bytes(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// Whether a String is equal to a UTF-8 string of the same bytes, as a hash key.
-pub fn compares_as_utf8(string: Value) -> bool {
-    // SAFETY: a live String; neither function raises for one.
-    unsafe {
-        rb_sys::rb_enc_get_index(string.as_raw()) == rb_sys::rb_utf8_encindex()
-            || rb_sys::rb_enc_str_asciionly_p(string.as_raw()) != 0
-            || rb_sys::RSTRING_LEN(string.as_raw()) == 0
-    }
-}
-
-/// Whether a String is just that: not of a subclass, which may have its own idea of equality.
-pub fn is_plain_string(value: Value) -> bool {
-    // SAFETY: a live String; the class is a constant of the process.
-    is_string(value) && unsafe { rb_sys::rb_obj_class(value.as_raw()) == rb_sys::rb_cString }
+/// Whether a value is a String that, as a hash key, equals the UTF-8 String of the same bytes and no other. Not so for
+/// subclasses, which may have their own idea of equality, and for other encodings.
+pub fn is_utf8_key(value: Value) -> bool {
+    // SAFETY: a live String from the second step on; the class is a constant of the process; nothing here raises.
+    is_string(value)
+        && unsafe {
+            rb_sys::rb_obj_class(value.as_raw()) == rb_sys::rb_cString
+                && (rb_sys::rb_enc_get_index(value.as_raw()) == rb_sys::rb_utf8_encindex()
+                    || rb_sys::rb_enc_str_asciionly_p(value.as_raw()) != 0)
+        }
 }
 
 /// The elements' number of an Array.
@@ -156,25 +152,35 @@ pub fn in_main_ractor() -> bool {
 
 // ---- the process's end
 
-/// Ruby has begun to end: what is freed from now on is not closed in an orderly way any more.
+/// Ruby frees everything because the process ends: nothing is closed in an orderly way any more, since Ruby does not wait
+/// for native threads.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 pub fn process_ends() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
 
+/// Finalizers of living objects are called between the last Ruby code (at_exit) and the first freeing. (An at_exit of ours
+/// would come too early: before those that were registered before us, such as minitest's, which runs the tests.)
+fn notice_the_end(ruby: &Ruby) -> Result<(), Error> {
+    let sentinel: Value = ruby.class_object().new_instance(())?.as_value();
+    keep_for_ever(sentinel);
+    let ending = ruby.proc_from_fn(|_, _, _| ENDING.store(true, Ordering::Relaxed));
+    protect(|| {
+        // SAFETY: a live object and something callable; what it may raise, `protect` catches.
+        unsafe { rb_sys::rb_define_finalizer(sentinel.as_raw(), ending.as_raw()) }
+    })?;
+    Ok(())
+}
+
 /// Once, at Init.
 pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
-    extern "C" fn ending(_: VALUE) {
-        ENDING.store(true, Ordering::Relaxed);
-    }
     mark_main_ractor();
     json::set_up(ruby)?;
-    // SAFETY: the function only stores a flag. `rb_ext_ractor_safe` is a promise: see docs/internals.md on Ractors.
-    unsafe {
-        rb_sys::rb_set_end_proc(Some(ending), 0);
-        rb_sys::rb_ext_ractor_safe(true);
-    }
+    notice_the_end(ruby)?;
+    // SAFETY: no preconditions but the promise itself: all of the extension's state is shared with native threads
+    // anyway, and Ruby objects are kept per Ractor or per object.
+    unsafe { rb_sys::rb_ext_ractor_safe(true) };
     Ok(())
 }
 

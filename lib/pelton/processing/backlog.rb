@@ -33,13 +33,14 @@ module Pelton
       #: () { (Batch) -> void } -> Messages?
       def next
         while (work = @pending.first)
-          @position ||= work.messages.first_offset
-          messages = @position && work.messages.from(@position, limit)
-          unless messages.nil? || messages.empty?
+          messages = work.messages
+          @position ||= messages.first_offset
+          if messages.empty?
+            yield work.batch
+          elsif @position <= messages.last_offset
             @attempt += 1
-            return messages
+            return messages.from(@position, limit)
           end
-          yield work.batch if work.messages.empty?
           drop
         end
       end

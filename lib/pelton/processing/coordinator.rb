@@ -10,18 +10,13 @@ require_relative "verdict"
 module Pelton
   module Processing
     # One per partition that this process owns: what runs, what is done. Only it marks, retries and releases. Called by
-    # the listener (start, receive, wake_up, end …), by workers (perform) and by the user's code (mark); its lock is never
-    # held while user code or a subscriber runs.
+    # the listener (start, receive, wake_up, end …), by workers (perform) and by the user's code (mark); its lock is
+    # never held while user code or a subscriber runs.
     #
     # Life: the job :assigned (the consumer is born) → :consume, one at a time → :revoked or :shutdown → ended.
     class Coordinator
       # Errors after which the process cannot go on: nothing is retried, the server is asked to stop.
       CRITICAL = [SystemExit, SignalException, NoMemoryError].freeze
-      # Kafka says by them that the partition is another's: illegal generation, unknown member, rebalance in progress,
-      # fenced instance, fenced or stale member epoch, assignment lost.
-      NOT_OURS = [22, 25, 27, 82, 110, 113, -142].freeze
-      # Kafka's "there is nothing new to commit".
-      NO_OFFSET = -168
 
       attr_reader :topic_name, :partition, :facts
 
@@ -174,15 +169,7 @@ module Pelton
       end
 
       #: (Message) -> bool
-      def mark!(message)
-        return false unless mark(message)
-
-        @subscription.commit
-      rescue KafkaError => e
-        raise unless NOT_OURS.include?(e.code) || e.code == NO_OFFSET
-
-        e.code == NO_OFFSET
-      end
+      def mark!(message) = mark(message) && @subscription.commit
 
       def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@ending || "owned"}>"
 
@@ -305,11 +292,12 @@ module Pelton
       end
 
       def tell(verdict, result)
-        more = { offset: result.messages.first_offset, error: result.error }
+        facts = { **@facts, offset: result.messages.first_offset, error: result.error }
+        tries = result.attempt
         case verdict.kind
-        when :again then @bus.publish("consumer.retrying", **@facts, **more, attempt: result.attempt, delay: verdict.delay)
-        when :skip then @bus.publish("message.skipped", **@facts, **more, attempts: result.attempt)
-        when :stop then @bus.publish("partition.stopped", **@facts, **more, attempts: result.attempt)
+        when :again then @bus.publish("consumer.retrying", **facts, attempt: tries, delay: verdict.delay)
+        when :skip then @bus.publish("message.skipped", **facts, attempts: tries)
+        when :stop then @bus.publish("partition.stopped", **facts, attempts: tries)
         end
       end
     end

@@ -158,7 +158,8 @@ module Pelton
       end
 
       def error(error, topic = nil, partition = nil)
-        @bus.publish("error.occurred", error: error, source: "kafka", group: @group.name, topic: topic, partition: partition)
+        place = { group: @group.name, topic: topic, partition: partition }
+        @bus.publish("error.occurred", **place, error: error, source: "kafka")
         @on_failure&.call(error) if error.fatal?
       end
 
@@ -191,8 +192,9 @@ module Pelton
         @coordinators[place]&.unhold unless @leaving.value?(place)
       end
 
+      # Asked again it may end sooner, not later.
       def stopping(deadline)
-        @stop_at = @timers[:stop] = deadline
+        @stop_at = @timers[:stop] = [@stop_at, deadline].compact.min
         @coordinators.each_value { |coordinator| coordinator.end(:shutdown) }
       end
 

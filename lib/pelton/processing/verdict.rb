@@ -21,7 +21,8 @@ module Pelton
     end
 
     # What a step is given to decide on: the error of a failed job or nil; after a failure the messages that are not
-    # finished (none: everything was marked before it failed), else all of the job; which attempt it was (the first is 1).
+    # finished (none: everything was marked before it failed), else all of the job; which attempt it was (the first is
+    # 1).
     Result = Struct.new(:error, :messages, :attempt)
   end
 end

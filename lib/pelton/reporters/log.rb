@@ -35,7 +35,8 @@ module Pelton
       end
 
       def on_message_skipped(event)
-        write 2, "#{place(event)} skipped offset #{event[:offset]} after #{event[:attempts]} attempts: #{text(event[:error])}"
+        write 2, "#{place(event)} skipped offset #{event[:offset]} after #{event[:attempts]} attempts: " \
+                 "#{text(event[:error])}"
       end
 
       def on_consumer_retrying(event)
@@ -47,6 +48,10 @@ module Pelton
 
       def on_message_delivery_failed(event)
         write 3, "#{event[:client]}: #{text(event[:error])}"
+      end
+
+      def on_producer_unclosed(event)
+        write 2, "#{event[:client]} was never closed, #{event[:undelivered]} messages not delivered"
       end
 
       def on_kafka_log(event)

@@ -65,7 +65,9 @@ module Pelton
         set(:retries, count)
         set(:backoff, backoff) if backoff
         set(:then, options.delete(:then)) if options.key?(:then)
-        raise ConfigError.unknown(options.keys.first, %w[backoff then], what: place("retries option")) unless options.empty?
+        return if options.empty?
+
+        raise ConfigError.unknown(options.keys.first, %w[backoff then], what: place("retries option"))
       end
 
       # The waits before retries, in seconds: the first, doubled up to the last.
@@ -78,7 +80,7 @@ module Pelton
 
       # Nothing is marked but by mark_as_consumed.
       #: (?bool) -> void
-      def manual_offsets(manual = true) = set(:manual_offsets, manual) # rubocop:disable Style/OptionalBooleanParameter
+      def manual_offsets(manual = true) = set(:manual_offsets, manual)
 
       private
 

@@ -30,9 +30,10 @@ module Pelton
       #: () -> Class
       def consumer_class
         found = @consumer.is_a?(String) ? look_up : @consumer
-        return found if found.is_a?(Class) && found <= Consumer && found.instance_method(:consume).owner != Consumer
+        consumer = found.is_a?(Class) && found <= Consumer
+        return found if consumer && found.instance_method(:consume).owner != Consumer
 
-        reason = found.is_a?(Class) && found <= Consumer ? "has no method consume" : "is not a subclass of Pelton::Consumer"
+        reason = consumer ? "has no method consume" : "is not a subclass of Pelton::Consumer"
         raise ConfigError.new("topic #{@name}, to", found, reason)
       end
 

@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+require "support/native_kit"
+
+# What Pelton::Producer relies on: the native producer on the embedded cluster and the fake one of the unit tests do it.
+module ProducerContract
+  def test_a_delivery_tells_where_the_message_is
+    deliveries = Array.new(3) { |index| made.produce(topic, "x#{index}", "k", 0, nil, { "a" => "b" }, 1) }
+    deliveries.each { |delivery| assert_same delivery, delivery.wait(timeout: 10) }
+    assert_equal [[topic, 0, 0], [topic, 0, 1], [topic, 0, 2]],
+                 (deliveries.map { |delivery| [delivery.topic, delivery.partition, delivery.offset] })
+    assert_equal [nil, 1], [deliveries.first.error, deliveries.first.size]
+  end
+
+  def test_many_have_one_delivery
+    rows = Array.new(3) { |index| [topic, "x#{index}", nil, 0, nil, nil] }
+    delivery = made.produce_many(rows, 1)
+    assert_equal 3, delivery.wait(timeout: 10).size
+  end
+
+  def test_flush_and_pending
+    made.produce(topic, "x", nil, -1, 1_700_000_000_000, nil, 1)
+    assert_equal true, made.flush(10)
+    assert_equal 0, made.pending
+  end
+
+  def test_a_closed_producer
+    made.produce(topic, nil, nil, -1, nil, nil, 1)
+    assert_equal [0, 0], [made.close(10), made.close(10)]
+    assert_raises(Pelton::ClosedError) { made.produce(topic, "x", nil, -1, nil, nil, 1) }
+  end
+end
+
+class FakeProducerContractTest < Minitest::Test
+  include ProducerContract
+
+  def made = @made ||= Fakes::Producer.new("fake", {})
+  def topic = "orders"
+end
+
+class NativeProducerContractTest < Minitest::Test
+  include NativeKit
+  include ProducerContract
+
+  def made = @made ||= producer
+  def topic = @topic ||= new_topic
+end

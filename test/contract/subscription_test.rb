@@ -1,0 +1,195 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+require "support/native_kit"
+
+# What the listener relies on: every subscription does it, the native one on the embedded cluster and the fake one of
+# the unit tests. Who includes this has
+#   world            made once a test
+#   fill(count)      a topic of one partition with so many messages
+#   member(topic, options) → a subscription of one group that gets the partition
+#   rival(topic)     makes Kafka want the partition back
+module SubscriptionContract
+  OPTIONS = { batch: 10, bytes: 1 << 20, prefetch: 2, decode: {} }.freeze
+
+  # The next event of this kind, within a deadline; others are refused.
+  def event(subscription, kind, seconds: 20)
+    deadline = now + seconds
+    loop do
+      found = subscription.poll([deadline - now, 0].max)
+      return found if found&.first == kind
+
+      flunk "#{kind} did not come, but #{found.inspect}" if found || now > deadline
+    end
+  end
+
+  def assigned(topic, **options)
+    subscription = member(topic, OPTIONS.merge(options))
+    assert_equal [:assigned, [[topic, 0]]], event(subscription, :assigned)
+    subscription
+  end
+
+  def test_batches_come_in_order_and_within_the_limits
+    subscription = assigned(fill(35))
+    offsets = []
+    while offsets.size < 35
+      _, batch = event(subscription, :batch)
+      assert_operator batch.size, :<=, 10
+      assert_equal batch.messages.map(&:offset), (batch.first_offset..batch.last_offset).to_a
+      assert_equal batch.size, batch.messages.size
+      assert_kind_of Integer, batch.leader_epoch
+      offsets.concat(batch.map(&:offset))
+      batch.release
+    end
+    assert_equal (0...35).to_a, offsets
+  end
+
+  def test_only_so_many_batches_are_out
+    subscription = assigned(fill(50))
+    batches = Array.new(2) { event(subscription, :batch).last }
+    assert_nil subscription.poll(0.3)
+    2.times { batches.first.release } # the second time it is no credit
+    batches << event(subscription, :batch).last
+    assert_nil subscription.poll(0.3)
+    assert_equal batches.map(&:first_offset), batches.map(&:first_offset).sort
+    batches.each(&:release)
+  end
+
+  def test_poll_ends_at_its_deadline
+    subscription = assigned(fill(0))
+    assert_operator(seconds { assert_nil subscription.poll(0.05) }, :<, 2)
+    assert_nil subscription.poll(0)
+  end
+
+  def test_a_wake_ends_the_poll_that_runs_or_the_next_one_and_no_other
+    subscription = assigned(fill(0))
+    subscription.wake
+    subscription.wake
+    assert_nil subscription.poll(nil)
+    assert_operator(seconds { assert_nil subscription.poll(0.1) }, :>, 0.05)
+    polled = Thread::Queue.new
+    thread = Pelton::Threads.start("test") { polled << [subscription.poll(30)] }
+    eventually { thread.status == "sleep" }
+    subscription.wake
+    assert_equal [nil], polled.pop
+    thread.join
+  end
+
+  def test_marking_tells_ownership
+    topic = fill(3)
+    subscription = assigned(topic)
+    event(subscription, :batch).last.release
+    assert_equal true, subscription.mark(topic, 0, 2, -1)
+    assert_equal false, subscription.mark(topic, 77, 2, -1)
+    assert_equal true, subscription.commit(10)
+  end
+
+  def test_close_commits_what_is_marked
+    topic = fill(5)
+    first = assigned(topic)
+    event(first, :batch).last.release
+    first.mark(topic, 0, 3, -1)
+    assert_equal true, first.close(10)
+    batch = event(assigned(topic), :batch).last
+    assert_equal [3, 4], batch.map(&:offset)
+    batch.release
+  end
+
+  def test_a_closed_subscription
+    topic = fill(1)
+    subscription = assigned(topic)
+    assert subscription.close(10)
+    assert subscription.close(10)
+    subscription.wake
+    assert_equal [:closed], eventually { subscription.poll(1) }
+    refute marks?(subscription, topic)
+  end
+
+  def test_close_ends_a_poll
+    subscription = assigned(fill(0))
+    polled = Thread::Queue.new
+    thread = Pelton::Threads.start("test") { polled << subscription.poll(30) }
+    eventually { thread.status == "sleep" }
+    subscription.close(10)
+    assert_equal [:closed], polled.pop
+    thread.join
+  end
+
+  # Until `revoked` the partition is ours, and nothing more comes of it.
+  def test_a_revocation_is_carried_out_when_it_is_answered
+    topic = fill(100)
+    subscription = assigned(topic)
+    batch = event(subscription, :batch).last
+    rival(topic)
+    deadline = now + 30
+    kind = token = places = nil
+    until kind == :revoked
+      kind, token, places, lost = subscription.poll(1)
+      token.release if kind == :batch
+      flunk "no revocation" if now > deadline
+    end
+    assert_equal [[[topic, 0]], false], [places, lost]
+    assert_equal true, subscription.mark(topic, 0, batch.last_offset + 1, -1)
+    assert_nil subscription.poll(0.2)
+    subscription.revoked(token)
+    eventually { !marks?(subscription, topic) || subscription.poll(0.01)&.first == :assigned }
+  end
+
+  private
+
+  def marks?(subscription, topic)
+    subscription.mark(topic, 0, 1, -1)
+  rescue Pelton::ClosedError
+    false
+  end
+end
+
+class FakeSubscriptionContractTest < Minitest::Test
+  include SubscriptionContract
+
+  def setup
+    @kafka = Fakes::Kafka.new
+    @made = []
+  end
+
+  def teardown = @made.each { |one| one.close(1) }
+
+  def fill(count)
+    count.times { @kafka.append("orders", 0, "{}") }
+    "orders"
+  end
+
+  def member(topic, options)
+    Fakes::Subscription.new("fake", { "group.id" => "g" }, options, @kafka).tap do |made|
+      made.subscribe([topic])
+      made.assign_now([topic, 0])
+      @made << made
+    end
+  end
+
+  def rival(topic) = @made.last.revoke_now([topic, 0])
+end
+
+class NativeSubscriptionContractTest < Minitest::Test
+  include NativeKit
+  include SubscriptionContract
+
+  def fill(count)
+    topic = new_topic
+    rows = Array.new(count) { |index| [topic, "{\"number\":#{index}}", nil, 0, nil, nil] }
+    producer.produce_many(rows, 10).wait(timeout: 10) unless rows.empty?
+    topic
+  end
+
+  def member(topic, options)
+    @group ||= NativeKit.name("group")
+    subscription({ "group.id" => @group, "fetch.queue.backoff.ms" => "10", "fetch.wait.max.ms" => "20",
+                   "enable.auto.offset.store" => "false", "session.timeout.ms" => "6000",
+                   "heartbeat.interval.ms" => "200" }, options)
+      .tap { |made| made.subscribe([topic]) }
+  end
+
+  # A second member: with one partition, an eager rebalance takes it from the first.
+  def rival(topic) = member(topic, SubscriptionContract::OPTIONS)
+end

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+# time limit: 120
+require "support/scenario"
+
+# A broker that is not there, goes away in mid-stream, and comes back.
+
+# Short waits of librdkafka's between its attempts.
+QUICK = { "reconnect.backoff.ms" => 50, "reconnect.backoff.max.ms" => 250 }.freeze
+
+Scenario.run do
+  # --- nobody there ----------------------------------------------------------------------------------------------
+  self.bootstrap = "127.0.0.1:#{TestBroker.free_port}"
+  lonely = app(kafka: QUICK)
+  took = seconds do
+    raises(Pelton::WaitTimeout, /delivery to nowhere not finished after 1/) do
+      lonely.producer.produce_sync(topic: "nowhere", payload: "1", timeout: 1)
+    end
+  end
+  check(took.between?(0.9, 2.5), "produce_sync with a timeout of 1 s took #{took} s")
+  eventually(5, "the reason as an event") do
+    events(lonely, "error.occurred").any? { |event| event[:error].message.match?(/refused|brokers are down/i) }
+  end
+  lonely.producer.produce_async(topic: "nowhere", payload: "2")
+  lost = nil
+  took = seconds { lost = lonely.producer.close(timeout: 1) }
+  equal(2, lost, "messages that could not be delivered")
+  check(took < 4, "close took #{took} s")
+  failed = events(lonely, "message.delivery_failed").map { |event| [event[:topic], event[:error].code] }
+  equal([["nowhere", -152]] * 2, failed, "events for the messages given up")
+
+  given_up = app(kafka: { **QUICK, "message.timeout.ms" => 1500 })
+  took = seconds do
+    error = raises(Pelton::DeliveryError, /timed out.*_MSG_TIMED_OUT.*nowhere/i) do
+      given_up.producer.produce_sync(topic: "nowhere", payload: "1")
+    end
+    equal(["nowhere", :_MSG_TIMED_OUT, false], [error.topic, error.name, error.fatal?], "what the error tells")
+  end
+  check(took < 5, "giving up after 1.5 s took #{took} s")
+  equal(0, given_up.close(timeout: 2), "what is left when it was given up already")
+
+  group = unique("group")
+  waiting = app(group: group, kafka: QUICK, shutdown_timeout: 5, flush_timeout: 1) do
+    topic("nowhere", to: Class.new(Pelton::Consumer) { def consume; end })
+  end
+  waiting.start
+  eventually(5, "the reason as an event") do
+    events(waiting, "error.occurred").any? { |event| event[:error].message.match?(/refused|brokers are down/i) }
+  end
+  took = seconds { waiting.stop }
+  check(took < 6.5, "stop beside a dead broker took #{took} s with a deadline of 5 s")
+
+  # --- killed and back in mid-stream -----------------------------------------------------------------------------
+  broker = TestBroker.start
+  self.bootstrap = broker.bootstrap
+  broker.create_topics("stream" => 2)
+  topic(partitions: 2, name: "stream")
+
+  seen = Thread::Queue.new
+  reader = consumer { messages.each { |message| seen << [message.partition, message.offset, message.raw_payload.to_i] } }
+  server = app(group: group, kafka: { **QUICK, "session.timeout.ms" => 6000, "linger.ms" => 5 },
+               shutdown_timeout: 5, flush_timeout: 1) { topic("stream", to: reader) }
+  server.start
+  sent = 0
+  deliveries = []
+  send_some = lambda do
+    rows = Array.new(50) { |index| { topic: "stream", partition: (sent + index) % 2, payload: (sent + index).to_s } }
+    sent += 50
+    deliveries << server.producer.produce_many_async(rows)
+  end
+  20.times { send_some.call }
+  early = take(seen, 500)
+  20.times do |round|
+    send_some.call
+    broker.kill(:KILL) if round == 10
+  end
+  check(!broker.alive?, "the broker is dead")
+  check(deliveries.any? { |delivery| !delivery.done? }, "some deliveries are open while the broker is dead")
+  broker.restart
+  10.times { send_some.call }
+  deliveries.each { |delivery| delivery.wait(timeout: 40) }
+  all = early
+  numbers = early.to_h { |row| [row[2], true] }
+  eventually(40, "all messages") do
+    take(seen, seen.size).each { |row| (all << row) && (numbers[row[2]] = true) }
+    numbers.size == sent
+  end
+  # What was seen for the first time came in order.
+  2.times do |partition|
+    offsets = all.select { |row| row[0] == partition }.map { |row| row[1] }.uniq
+    equal(offsets.sort, offsets, "order of what came first in partition #{partition}")
+  end
+
+  # --- stopping beside a dead broker -----------------------------------------------------------------------------
+  send_some.call.wait(timeout: 20) if sent.odd?
+  broker.kill(:KILL)
+  took = seconds { server.stop }
+  check(took < 6.5, "stop beside a dead broker took #{took} s with a deadline of 5 s")
+  took = seconds { equal(0, server.close(timeout: 2), "undelivered") }
+  check(took < 5, "close beside a dead broker took #{took} s")
+ensure
+  broker&.stop
+end

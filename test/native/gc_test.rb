@@ -1,0 +1,177 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/native_kit"
+require "timeout"
+
+# The garbage collector at its worst: at every allocation, and moving everything.
+class NativeGcTest < Minitest::Test
+  include NativeKit
+
+  DOCUMENT = '{"a":[1,2.5,null,true,{"b":"é","":[]}],"long key of a document":"\\u00e9","n":12345678901234567}'
+
+  def test_every_class_under_stress
+    topic = new_topic
+    writer = producer
+    reader = subscription({}, { decode: { topic => :json } })
+    reader.assign([[topic, 0, 0]])
+    expected = JSON.parse(DOCUMENT)
+    stressed do
+      delivery = writer.produce(topic, DOCUMENT, "key", 0, nil, { "h" => "v", "m" => %w[1 2] }, 5).wait(timeout: 10)
+      assert_equal [[topic, 0, 0, nil]], delivery.reports
+      rows = [[topic, DOCUMENT, nil, 0, nil, nil], [topic, "not json", "k", 0, nil, { "x" => nil }]]
+      assert_equal [1, 2], writer.produce_many(rows, 5).wait(timeout: 10).reports.map { |report| report[2] }
+      assert_raises(Pelton::InvalidMessageError) { writer.produce(topic, 1, nil, 0, nil, nil, 1) }
+    end
+    events = []
+    events << reader.poll(5) until events.sum { |kind, batch| kind == :batch ? batch.size : 0 } >= 3
+    stressed do
+      found = events.flat_map { |_, batch| batch.messages }
+      assert_equal [0, 1, 2], found.map(&:offset)
+      assert_equal "key", found[0].key
+      assert_equal({ "h" => "v", "m" => %w[1 2] }, found[0].headers)
+      assert_equal DOCUMENT.b, found[0].raw_payload
+      assert_equal 2.5, found[1].dig("a", 1)
+      assert_equal expected, found[0].payload
+      assert_same found[0].payload, found[0].payload
+      assert_raises(Pelton::DecodeError) { found[2].payload }
+      assert_equal [topic, 0], [found[2].topic, found[2].partition]
+      events.each { |_, batch| batch.release }
+      assert_equal expected, found[1].payload
+      assert_equal true, reader.mark(topic, 0, 1)
+      assert_equal [[topic, 0]], reader.assignment
+    end
+  end
+
+  def test_events_and_metadata_under_stress
+    topic = new_topic(2)
+    lonely = lonely_producer("message.timeout.ms" => "50", "statistics.interval.ms" => "20")
+    lonely.produce("t", "x", nil, -1, nil, nil, 1)
+    kinds = []
+    options = server
+    stressed do
+      assert_equal 2, Native.metadata(options, topic, 10)[:topics][topic]
+      eventually(15) { kinds.concat(Native.next_events(0.1).map(&:first)).then { kinds.include?(:statistics) } }
+    end
+  end
+
+  def test_waits_under_stress
+    topic = new_topic
+    writer = producer("queue.buffering.max.messages" => "3")
+    quiet = subscription
+    stressed do
+      30.times { writer.produce(topic, "x", nil, 0, nil, nil, 10) }
+      assert_equal true, writer.flush(10)
+      assert_nil quiet.poll(0.01)
+      assert_raises(Timeout::Error) { Timeout.timeout(0.05) { quiet.poll(10) } }
+    end
+  end
+
+  def test_what_is_kept_survives_compaction
+    documents = Array.new(300) { |i| "{\"i\":#{i},\"s\":\"string #{i}\",\"a\":[\"#{i}\"]}" }
+    topic = topic_of(*documents)
+    found = messages(topic, 300, options: { decode: { topic => :json } })
+    payloads = found.first(150).map(&:payload)
+    before = payloads.map(&:dup)
+    compact
+    assert_equal before, found.first(150).map(&:payload)
+    found.first(150).zip(payloads) { |message, payload| assert_same payload, message.payload }
+    moving do
+      found.last(20).zip(documents.last(20)) do |message, document|
+        assert_equal JSON.parse(document), message.payload
+        assert_equal document, message.raw_payload
+      end
+    end
+    compact
+    assert_equal documents.map { |document| JSON.parse(document) }, found.map(&:payload)
+  end
+
+  def test_building_while_everything_moves
+    document = "{#{Array.new(40) { |i| "\"key #{i}\":[#{i},\"value #{i}\",{\"deep\":\"#{"x" * i}\"}]" }.join(",")}}"
+    expected = JSON.parse(document)
+    topic = topic_of(*[document] * 3)
+    found = messages(topic, 3)
+    moving { found.each { |message| assert_equal expected, message.payload } }
+  end
+
+  def test_references_are_right_after_moving_everything_twice
+    skip "no GC.verify_compaction_references" unless GC.respond_to?(:verify_compaction_references)
+    _, output = in_process(<<~RUBY, limit: 120)
+      producer.produce_many([["t", '{"a":[1,"x"]}', "k", 0, nil, nil]] * 50, 5).wait(timeout: 10)
+      reader = subscription
+      reader.assign([["t", 0, 0]])
+      batches = []
+      batches << reader.poll(5)[1] until batches.compact.sum(&:size) == 50
+      found = batches.flat_map(&:messages)
+      found.each_with_index { |message, i| message.payload if i.even? }
+      begin
+        options = GC.method(:verify_compaction_references).parameters.map(&:last)
+        GC.verify_compaction_references(toward: :empty, **(options.include?(:expand_heap) ? { expand_heap: true } : {}))
+      rescue NotImplementedError
+        say "no compaction here"
+      end
+      found.each { |message| raise "wrong" unless message.payload == { "a" => [1, "x"] } && message.key == "k" }
+      say "right"
+    RUBY
+    assert_match(/^right$/, output)
+  end
+
+  def test_a_young_payload_of_an_old_message_survives
+    topic = topic_of(*Array.new(50) { |i| "{\"i\":#{i}}" })
+    found = messages(topic, 50)
+    4.times { GC.start }
+    payloads = found.map { |message| message.payload.object_id }
+    4.times { GC.start(full_mark: false) }
+    Array.new(10_000) { |i| "garbage #{i}" }
+    assert_equal payloads, found.map { |message| message.payload.object_id }
+    assert_equal (0...50).to_a, found.map { |message| message.payload["i"] }
+  end
+
+  def test_objects_tell_their_size
+    require "objspace"
+    batch = batches(topic_of("1"), 1).first
+    [producer, subscription, batch, batch.messages.first, producer.produce_many([["t", "1"]] * 1, 1)].each do |object|
+      assert_operator ObjectSpace.memsize_of(object), :>, 0
+    end
+  end
+
+  # The collector is told of native bytes, so batches that nobody keeps do not pile up.
+  def test_dropped_batches_do_not_pile_up
+    payload = "x" * 50_000
+    topic = topic_of(*Array.new(60) { payload })
+    most = 0
+    50.times do
+      batches(topic, 60) # neither read nor released
+      @clients.pop.close(5)
+      most = [most, ObjectSpace.each_object(Pelton::Batch).sum(&:bytes)].max
+    end
+    assert_operator most, :<, 90_000_000, "of 150 MB that came"
+  end
+
+  private
+
+  def stressed
+    GC.start
+    GC.stress = true
+    yield
+  ensure
+    GC.stress = false
+  end
+
+  def compact
+    3.times { GC.start }
+    GC.compact
+  rescue NotImplementedError
+    skip "no compaction on this platform"
+  end
+
+  # Every major collection compacts, and collections are frequent.
+  def moving
+    GC.auto_compact = true
+    stressed { yield }
+  rescue NotImplementedError
+    skip "no compaction on this platform"
+  ensure
+    GC.auto_compact = false
+  end
+end

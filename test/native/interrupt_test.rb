@@ -1,0 +1,138 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/native_kit"
+require "timeout"
+
+# Every wait that would last minutes ends at once when its thread is killed, interrupted, or its time is up; and no wait
+# keeps other threads from running.
+class NativeInterruptTest < Minitest::Test
+  include NativeKit
+
+  FAR = 300
+  # Generous for a busy machine; each of the waits would take FAR seconds.
+  SOON = 2
+
+  # {name => what waits}
+  def waits
+    delivery = lonely.produce("t", "x", nil, -1, nil, nil, 1)
+    full = lonely_producer("queue.buffering.max.messages" => "1")
+    full.produce("t", "x", nil, -1, nil, nil, 1)
+    reader = lonely_subscription
+    quiet = subscription
+    {
+      wait: -> { delivery.wait(timeout: FAR) }, wait_for_ever: -> { delivery.wait },
+      room: -> { full.produce("t", "x", nil, -1, nil, nil, FAR) },
+      room_for_many: -> { full.produce_many([["t", "x", nil, -1, nil, nil]], FAR) },
+      flush: -> { lonely.flush(FAR) }, poll: -> { quiet.poll(FAR) },
+      committed: -> { reader.committed([["t", 0]], FAR) }, metadata: -> { Native.metadata(NOWHERE, nil, FAR) },
+      events: -> { loop { Native.next_events(nil) } }, fibers: -> { Native.next_fibers(nil) },
+      close: -> { lonely.close(FAR) }
+    }
+  end
+
+  def test_a_killed_thread_ends_at_once
+    each_waiting do |name, thread|
+      thread.kill
+      assert thread.join(SOON), "#{name}: not killed"
+    end
+  end
+
+  def test_an_exception_from_another_thread_ends_a_wait_at_once
+    each_waiting do |name, thread|
+      thread.raise(Interrupt, "enough")
+      error = assert_raises(Interrupt, name.to_s) { thread.join(SOON) || flunk("#{name}: not interrupted") }
+      assert_equal "enough", error.message
+    end
+  end
+
+  def test_timeout_ends_a_wait_at_its_time
+    waits.each do |name, wait|
+      taken = seconds { assert_raises(Timeout::Error, name.to_s) { Timeout.timeout(0.1) { wait.call } } }
+      assert_operator taken, :<, SOON, name
+    end
+  end
+
+  def test_a_deadline_ends_a_wait
+    lonely_producer("queue.buffering.max.messages" => "1").tap do |full|
+      full.produce("t", "x", nil, -1, nil, nil, 1)
+      assert_operator seconds { assert_raises(Pelton::QueueFullError) { full.produce("t", "x", nil, -1, nil, nil, 0.1) } },
+                      :<, SOON
+      assert_operator seconds { assert_equal false, full.flush(0.1) }, :<, SOON
+    end
+    assert_operator seconds { assert_nil subscription.poll(0.1) }, :<, SOON
+    reader = lonely_subscription
+    assert_operator seconds { assert_raises(Pelton::KafkaError) { reader.committed([["t", 0]], 0.1) } }, :<, SOON
+    assert_operator seconds { assert_raises(Pelton::KafkaError) { Native.metadata(NOWHERE, nil, 0.1) } }, :<, SOON
+  end
+
+  def test_a_wakeup_of_somebody_else_s_making_ends_no_wait
+    quiet = subscription
+    thread = Thread.new { quiet.poll(0.5) }
+    taken = seconds do
+      20.times do
+        thread.wakeup
+        IO.select(nil, nil, nil, 0.01)
+      end
+      assert_nil thread.value
+    end
+    assert_operator taken, :>=, 0.45
+  end
+
+  def test_a_signal_is_handled_during_a_wait_that_goes_on
+    quiet = subscription
+    handled = []
+    old = trap("USR2") { handled << Process.clock_gettime(Process::CLOCK_MONOTONIC) }
+    main = Thread.current
+    sender = Thread.new do
+      eventually { main.stop? }
+      Process.kill("USR2", Process.pid)
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+    taken = seconds { assert_nil quiet.poll(1) }
+    assert_operator handled.first - sender.value, :<, 0.5
+    assert_operator taken, :>=, 0.9
+  ensure
+    trap("USR2", old || "DEFAULT")
+  end
+
+  def test_other_threads_run_meanwhile
+    delivery = lonely.produce("t", "x", nil, -1, nil, nil, 1)
+    turns = 0
+    other = Thread.new { loop { turns += 1 } }
+    assert_raises(Pelton::WaitTimeout) { delivery.wait(timeout: 0.3) }
+    assert_operator turns, :>, 1000
+  ensure
+    other&.kill
+  end
+
+  # What is done already is not waited for, and the lock not given away: no other thread gets in between.
+  def test_what_is_done_needs_no_handover
+    delivery = producer.produce(new_topic, "x", nil, -1, nil, nil, 1).wait(timeout: 5)
+    other = Thread.new { loop { nil } }
+    taken = seconds { 1000.times { delivery.wait(timeout: 1) } }
+    assert_operator taken, :<, 1, "a handover to a busy thread takes 100 ms each"
+  ensure
+    other&.kill
+  end
+
+  private
+
+  # A producer with a message that will not arrive; another one for each that closed it.
+  def lonely
+    @lonely = nil if @lonely&.closed?
+    @lonely ||= lonely_producer.tap { |made| made.produce("t", "x", nil, -1, nil, nil, 1) }
+  end
+
+  # Yields each of the waits as a thread that sleeps in it.
+  def each_waiting
+    waits.each do |name, wait|
+      thread = Thread.new(&wait)
+      thread.report_on_exception = false
+      eventually(5, "#{name} waits") { thread.stop? }
+      IO.select(nil, nil, nil, 0.02)
+      assert_predicate thread, :alive?, name
+      yield name, thread
+    end
+  end
+end

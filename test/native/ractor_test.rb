@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/native_kit"
+
+# Messages may be read in other Ractors; each builds payloads of its own.
+class NativeRactorTest < Minitest::Test
+  include NativeKit
+
+  def test_messages_and_deliveries_are_shareable
+    message = messages(topic_of('{"a":[1]}'), 1).first
+    assert Ractor.shareable?(message)
+    message.payload
+    assert Ractor.shareable?(message), "although it keeps a payload"
+    refute_predicate message.payload, :frozen?
+    assert Ractor.shareable?(message.headers)
+    delivery = producer.produce(new_topic, "x", nil, -1, nil, nil, 1)
+    assert Ractor.shareable?(delivery)
+  end
+
+  def test_another_ractor_reads_messages
+    assert_says "ok", <<~RUBY
+      found = read_all(20)
+      found.first.payload["mine"] = true
+      ractor = Ractor.new(found) do |messages|
+        messages.map { |m| [m.payload, m.dig("i"), m.key, m.headers, m.topic, m.offset, m.raw_payload.size, m.tombstone?] }
+      end
+      rows = result(ractor)
+      expected = Array.new(20) do |i|
+        [{ "i" => i, "s" => ["x"] }, i, "key", { "h" => "v" }, "t", i, found[i].size, false]
+      end
+      say rows == expected ? "ok" : rows.inspect
+      say "lost" unless found.first.payload["mine"]
+    RUBY
+  end
+
+  def test_ractors_build_side_by_side_while_garbage_is_collected
+    assert_says "ok", <<~RUBY
+      found = read_all(300)
+      ractors = Array.new(3) do
+        Ractor.new(found) do |messages|
+          20.times.sum do |round|
+            GC.start if round % 5 == 0
+            messages.sum { |m| m.payload["i"] + m.dig("s", 0).size }
+          end
+        end
+      end
+      here = 20.times.sum { found.sum { |m| m.payload["i"] + m.dig("s", 0).size } }
+      sums = ractors.map { |ractor| result(ractor) }
+      say sums.uniq == [here] ? "ok" : [here, sums].inspect
+    RUBY
+  end
+
+  def test_another_ractor_waits_for_a_delivery
+    assert_says "ok", <<~RUBY
+      writer = producer("linger.ms" => "200")
+      ractor = Ractor.new(writer.produce("t", "x", nil, 0, nil, nil, 1)) { |delivery| delivery.wait(timeout: 10).offset }
+      say result(ractor) == 0 ? "ok" : "no"
+    RUBY
+  end
+
+  private
+
+  # Ractors are experimental and may not be mixed with a test process: a process of their own.
+  def assert_says(word, code)
+    status, output = in_process(<<~RUBY, limit: 60)
+      Warning[:experimental] = false
+      def result(ractor) = ractor.respond_to?(:value) ? ractor.value : ractor.take
+      def read_all(count)
+        rows = Array.new(count) { |i| ["t", JSON.generate("i" => i, "s" => ["x"]), "key", 0, nil, { "h" => "v" }] }
+        producer.produce_many(rows, 5).wait(timeout: 10)
+        reader = subscription
+        reader.assign([["t", 0, 0]])
+        batches = []
+        batches << reader.poll(5)[1] until batches.sum(&:size) == count
+        Ractor.make_shareable(batches.flat_map(&:messages))
+      end
+      #{code}
+    RUBY
+    assert_equal "#{word}\n", output, status.inspect
+    assert_predicate status, :success?
+  end
+end

@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+require "support/fakes"
+
+# One coordinator, its jobs run by the test itself: what it does in which order, without threads.
+module CoordinatorKit
+  # The listener's role.
+  class Owner
+    attr_reader :calls, :producer
+
+    def initialize = @calls = []
+    %i[retry_at ended critical failed].each { |name| define_method(name) { |*facts| @calls << [name, *facts] } }
+    def named(name) = @calls.select { |call| call.first == name }
+  end
+
+  # The subscription's role.
+  class Ownership
+    attr_reader :marks, :commits
+    attr_accessor :owned, :error
+
+    def initialize
+      @marks = []
+      @commits = 0
+      @owned = true
+    end
+
+    def mark(_topic, _partition, offset, epoch)
+      raise @error if @error
+
+      @marks << [offset, epoch] if @owned
+      @owned
+    end
+
+    def commit
+      raise @error if @error
+
+      @commits += 1
+      true
+    end
+  end
+
+  class Consumer < Pelton::Consumer
+    class << self
+      # hooks: {revoked: what it does besides logging}
+      attr_accessor :script, :log, :hooks
+    end
+
+    def initialize
+      super
+      self.class.hooks[:new]&.call
+    end
+
+    %i[assigned revoked shutdown].each do |name|
+      define_method(name) do
+        log << name
+        self.class.hooks[name]&.call(self)
+      end
+    end
+
+    def consume
+      log << messages.map(&:offset)
+      self.class.script&.call(self)
+    end
+
+    private
+
+    def log = self.class.log
+  end
+
+  def setup
+    @owner = Owner.new
+    @ownership = Ownership.new
+    @jobs = Pelton::Processing::JobsQueue.new
+    @bus = Pelton::Notifications.new
+    @events = []
+    Pelton::Events::TABLE.each_key { |name| @bus.subscribe(name) { |event| @events << event } }
+    Consumer.log = @log = []
+    Consumer.script = nil
+    Consumer.hooks = {}
+  end
+
+  def coordinator(held: false, **settings)
+    @coordinator ||= begin
+      topic = Pelton::Routing::Topic.new("orders", Consumer, { batch: 100, backoff: 1..1 }.merge(settings))
+      Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus),
+                                                    subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner,
+                                                    held: held).start
+    end
+  end
+
+  def batch(*offsets) = Fakes::Batch.new(offsets.map { |offset| Fakes::Message.new("orders", 0, offset, "x") })
+  def script(&block) = Consumer.script = block
+  def named(name) = @events.select { |event| event.name == name }
+
+  # Runs the next job as a worker would.
+  def work
+    flunk "no job" if @jobs.size.zero?
+    Thread.handle_interrupt(Object => :never) { @jobs.pop.call }
+  end
+
+  def idle? = @jobs.size.zero?
+end

@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+require "pelton/cli"
+require "pelton/reporters/log"
+require "stringio"
+require "tempfile"
+
+class CliTest < Minitest::Test
+  class Consumer < Pelton::Consumer
+    class << self
+      attr_accessor :script
+    end
+
+    def consume = self.class.script.call(self)
+  end
+
+  def setup
+    @native = Fakes::Native.new
+    @app = Pelton::App.new(native: @native.to_module)
+    @app.configure do |config|
+      config.group_id = "g"
+      config.flush_timeout = 0.1
+    end
+    @out = StringIO.new
+    @err = StringIO.new
+  end
+
+  def teardown = @app.close(timeout: 1)
+
+  def run_cli(*arguments)
+    log = ->(io) { Pelton::Reporters::Log.new(io) }
+    Pelton::CLI.new(arguments, app: @app, out: @out, err: @err, log: log).run
+  end
+
+  def route = @app.routes { topic "orders", to: Consumer }
+
+  # Gives the partition once the server runs.
+  def assign
+    @native.kafka.append("orders", 0, "{}")
+    @app.subscribe("app.running") { @native.subscriptions.first.assign_now(["orders", 0]) }
+  end
+
+  def test_usage
+    assert_equal 0, run_cli
+    assert_includes @out.string, "Usage: pelton COMMAND"
+    assert_includes @out.string, "--concurrency"
+    assert_equal 1, run_cli("sevrer")
+    assert_includes @err.string, "unknown command sevrer"
+    assert_equal 1, run_cli("server", "--nonsense")
+    assert_includes @err.string, "invalid option: --nonsense"
+  end
+
+  def test_boot_errors
+    assert_equal 1, run_cli("server")
+    assert_includes @err.string, "cannot start: routes: are empty"
+    assert_equal 1, run_cli("server", "-r", "./nowhere.rb")
+    assert_includes @err.string, "nowhere"
+    broken = Tempfile.new(["broken", ".rb"]).tap { |file| file.write("def (") && file.close }
+    assert_equal 1, run_cli("server", "-r", broken.path)
+    assert_includes @err.string, "SyntaxError"
+    route
+    assert_equal 1, run_cli("server", "-c", "0")
+    assert_includes @err.string, "concurrency = 0"
+    assert_equal 1, run_cli("server", "-g", "h")
+    assert_includes @err.string, "h: unknown group"
+  end
+
+  def test_term_stops_gracefully
+    route
+    assign
+    Consumer.script = ->(_) { Process.kill("TERM", Process.pid) }
+    before = Signal.trap("TERM", "DEFAULT")
+    Signal.trap("TERM", before)
+    assert_equal 0, run_cli("server", "-c", "1", "-t", "orders", "-g", "g")
+    assert_equal 1, @native.kafka.position("g", ["orders", 0])
+    assert_includes @out.string, "running: groups g, 1 workers"
+    assert_includes @out.string, "stopping (SIGTERM)"
+    assert_includes @out.string, "nothing left undone"
+    after = Signal.trap("TERM", "DEFAULT")
+    Signal.trap("TERM", after)
+    assert_equal before, after
+  end
+
+  def test_a_signal_during_the_start_stops_as_soon_as_it_runs
+    route
+    @app.subscribe("app.starting") { Process.kill("TERM", Process.pid) }
+    assert_equal 0, run_cli("server")
+    assert_includes @out.string, "stopping (SIGTERM)"
+  end
+
+  def test_a_second_signal_forces_and_says_what_was_lost
+    route
+    assign
+    gate = Thread::Queue.new
+    @app.subscribe("app.stopping") { Process.kill("TERM", Process.pid) }
+    Consumer.script = lambda { |_|
+      Process.kill("QUIT", Process.pid)
+      gate.pop
+    }
+    assert_equal 2, run_cli("server")
+    assert_match(%r{left undone: orders/0: consume runs for}, @err.string)
+  end
+
+  def test_what_a_consumer_exits_with
+    route
+    assign
+    Consumer.script = ->(_) { exit 3 }
+    assert_equal 3, run_cli("server", "--no-log")
+    assert_empty @out.string
+  end
+
+  def test_undelivered_messages
+    route
+    assign
+    Consumer.script = lambda { |consumer|
+      consumer.producer.produce_async(topic: "a", payload: "x")
+      @native.producers.first.undelivered = 4
+      Process.kill("TERM", Process.pid)
+    }
+    assert_equal 2, run_cli("server", "--no-log")
+    assert_includes @err.string, "4 produced messages not delivered"
+  end
+end

@@ -1,0 +1,227 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+
+# Marks, revocation and the end.
+class CoordinatorEndTest < Minitest::Test
+  include CoordinatorKit
+
+  def test_manual_offsets
+    coordinator(manual_offsets: true).receive(batch(0, 1))
+    coordinator.receive(batch(2, 3))
+    work
+    script { |consumer| consumer.mark_as_consumed(consumer.messages.first) if consumer.messages.first.offset == 2 }
+    2.times { work }
+    assert_equal [[3, 7]], @ownership.marks
+    assert_equal [:assigned, [0, 1], [2, 3]], @log
+  end
+
+  def test_marking
+    coordinator.receive(batch(5, 6, 7))
+    work
+    script do |consumer|
+      all = consumer.messages
+      assert consumer.mark_as_consumed(all[1])
+      assert consumer.mark_as_consumed(all[0]), "an older one is done too"
+      assert consumer.mark_as_consumed!(all[1])
+      @ownership.owned = false
+      refute consumer.mark_as_consumed(all[2])
+      refute consumer.mark_as_consumed!(all[2])
+      @ownership.owned = true
+      assert_raises(Pelton::InvalidMessageError) { consumer.mark_as_consumed(Fakes::Message.new("other", 0, 1, "x")) }
+    end
+    work
+    assert_equal [[7, 7], [8, 7]], @ownership.marks
+    assert_equal 1, @ownership.commits
+    assert_empty named("error.occurred"), "no assertion failed in there"
+  end
+
+  def test_a_mark_that_raises_is_reported_by_the_owner
+    coordinator.receive(batch(0))
+    work
+    @ownership.error = Pelton::KafkaError.new(-172, :_STATE)
+    work
+    assert_equal [[:failed, @ownership.error, coordinator.facts]], @owner.named(:failed)
+  end
+
+  def test_revocation_waits_for_the_running_job
+    coordinator.receive(first = batch(0, 1))
+    coordinator.receive(second = batch(2))
+    work
+    script do |consumer|
+      refute_predicate consumer, :revoked?
+      coordinator.end(:revoked)
+      assert_predicate consumer, :revoked?
+      assert_equal 2, consumer.messages.size
+      assert consumer.mark_as_consumed(consumer.messages.first), "still ours"
+    end
+    work
+    assert_equal [[1, 7], [2, 7]], @ownership.marks
+    assert_equal [1, 1], [first.releases, second.releases]
+    assert_empty @owner.named(:ended)
+    work
+    assert_equal [:assigned, [0, 1], :revoked], @log
+    assert_equal 1, @owner.named(:ended).size
+    assert_empty named("error.occurred")
+  end
+
+  def test_a_job_that_outlives_the_revocation_marks_nothing
+    coordinator.receive(batch(0, 1))
+    work
+    script do |consumer|
+      coordinator.end(:revoked)
+      coordinator.abandon
+      refute consumer.mark_as_consumed(consumer.messages.first)
+    end
+    work
+    assert_empty @ownership.marks
+    assert_empty named("error.occurred")
+    work
+    assert_equal :revoked, @log.last
+  end
+
+  def test_what_waits_in_the_queue_is_taken_back
+    coordinator.receive(one = batch(0))
+    work
+    coordinator.end(:revoked)
+    work
+    assert_equal %i[assigned revoked], @log
+    assert_equal 1, one.releases
+  end
+
+  def test_a_consumer_that_was_not_born_has_no_end
+    coordinator.end(:revoked)
+    assert_predicate self, :idle?
+    assert_equal [[:ended, coordinator]], @owner.calls
+    assert_empty @log
+  end
+
+  def test_no_retry_once_the_end_has_begun
+    coordinator.receive(batch(0))
+    work
+    script do
+      coordinator.end(:shutdown)
+      raise "failed"
+    end
+    work
+    work
+    assert_equal [:assigned, [0], :shutdown], @log
+    assert_empty @owner.named(:retry_at)
+    assert_empty named("consumer.retrying")
+  end
+
+  def test_the_end_during_a_back_off
+    coordinator.receive(one = batch(0))
+    work
+    script { raise "failed" }
+    work
+    coordinator.end(:revoked)
+    work
+    coordinator.wake_up
+    assert_predicate self, :idle?
+    assert_equal [:assigned, [0], :revoked], @log
+    assert_equal 1, one.releases
+  end
+
+  def test_the_first_end_counts
+    coordinator
+    work
+    coordinator.end(:shutdown)
+    coordinator.end(:revoked)
+    work
+    assert_equal %i[assigned shutdown], @log
+    coordinator.end(:revoked)
+    assert_predicate self, :idle?
+    coordinator.receive(late = batch(9))
+    assert_equal 1, late.releases
+  end
+
+  def test_held_until_its_predecessor_has_ended
+    coordinator(held: true).receive(batch(0))
+    assert_predicate self, :idle?
+    coordinator.unhold
+    2.times { work }
+    assert_equal [:assigned, [0]], @log
+  end
+
+  def test_held_and_revoked
+    coordinator(held: true).end(:revoked)
+    assert_equal 1, @owner.named(:ended).size
+    coordinator.unhold
+    assert_predicate self, :idle?
+  end
+
+  def test_a_consumer_that_cannot_be_made_is_tried_again_with_its_work
+    coordinator.receive(batch(0))
+    calls = 0
+    Consumer.hooks[:new] = -> { raise "no database" if (calls += 1) < 3 }
+    2.times { work }
+    assert_equal :retry_at, @owner.calls.last.first
+    coordinator.wake_up
+    work
+    assert_equal [[0]], @log
+    assert_equal %w[consumer.assigned consumer.consume], named("error.occurred").map { |event| event[:source] }
+  end
+
+  def test_hooks_that_raise_are_reported_only
+    coordinator
+    Consumer.hooks[:shutdown] = ->(_) { raise NotImplementedError, "hook" }
+    work
+    coordinator.end(:shutdown)
+    work
+    assert_equal "consumer.shutdown", named("error.occurred").last[:source]
+    assert_equal 1, @owner.named(:ended).size
+  end
+
+  def test_messages_are_there_during_consume_only
+    seen = []
+    Consumer.hooks[:revoked] = ->(one) { seen << one.messages.size << one.topic << one.partition << one.producer }
+    coordinator.receive(batch(0, 1))
+    2.times { work }
+    assert_empty coordinator.messages
+    coordinator.end(:revoked)
+    work
+    assert_equal [0, "orders", 0, nil], seen
+  end
+
+  def test_loss
+    assert_nil coordinator.loss
+    work
+    coordinator.receive(batch(0, 1, 2))
+    assert_includes coordinator.loss, "waits for a worker"
+    script do |consumer|
+      consumer.mark_as_consumed(consumer.messages.first)
+      assert_match(%r{orders/0: consume runs for 0\.\d s, 2 of 3 messages not finished}, coordinator.loss)
+    end
+    work
+    assert_nil coordinator.loss
+    assert_empty named("error.occurred")
+  end
+
+  def test_a_step_that_raises_loses_nothing
+    step = Class.new { def settle(_) = raise("bug") }.new
+    flow = Pelton::Processing::Flow.new([step])
+    topic = Pelton::Routing::Topic.new("orders", Consumer, { batch: 100 })
+    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                 jobs: @jobs, bus: @bus, owner: @owner).start
+    coordinator.receive(batch(0))
+    2.times { work }
+    assert_equal "flow", named("error.occurred").last[:source]
+    assert_equal :retry_at, @owner.calls.last.first
+    assert_empty @ownership.marks
+  end
+
+  def test_an_admit_that_raises_loses_nothing
+    step = Class.new { def admit(_) = raise("bug") }.new
+    flow = Pelton::Processing::Flow.new([step])
+    topic = Pelton::Routing::Topic.new("orders", Consumer, { batch: 100 })
+    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                 jobs: @jobs, bus: @bus, owner: @owner).start
+    work
+    coordinator.receive(one = batch(0))
+    assert_predicate self, :idle?
+    assert_equal 0, one.releases
+    assert_equal "flow", named("error.occurred").last[:source]
+  end
+end

@@ -1,0 +1,148 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/server_kit"
+
+# Partitions that come and go, and trouble on the way.
+class RebalanceTest < Minitest::Test
+  include ServerKit
+
+  def test_a_revocation_waits_for_the_running_job_and_the_hook
+    produce(2)
+    start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    token = subscription.revoke_now(["orders", 0])
+    event("partition.revoked")
+    assert subscription.revoking?(token)
+    @gate.close
+    assert_equal [[0, 1], :revoked], [@log.pop, @log.pop]
+    eventually { !subscription.revoking?(token) }
+    assert_equal 2, @native.kafka.position("g", ["orders", 0])
+  end
+
+  def test_a_revocation_ends_at_its_deadline
+    produce(2)
+    start(revocation_timeout: 0.02)
+    marked = Thread::Queue.new
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    first = @begun.pop
+    token = subscription.revoke_now(["orders", 0])
+    eventually { !subscription.revoking?(token) }
+    # The partition returns while the old job still runs: the new consumer waits for it.
+    subscription.assign_now(["orders", 0])
+    event("partition.assigned")
+    assert_empty @begun
+    first.define_singleton_method(:revoked) { marked << mark_as_consumed(Fakes::Message.new("orders", 0, 0, "x")) }
+    @gate << 1
+    assert_equal [0, 1], @log.pop
+    assert_equal false, marked.pop
+    second = @begun.pop
+    refute_same first, second
+    @gate.close
+    assert_equal [0, 1], @log.pop
+  end
+
+  def test_lost_partitions_are_given_back_at_once
+    produce(2)
+    start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    consumer = @begun.pop
+    token = subscription.revoke_now(["orders", 0], lost: true)
+    eventually { !subscription.revoking?(token) }
+    assert_predicate consumer, :revoked?
+    @gate.close
+    assert_equal [[0, 1], :revoked], [@log.pop, @log.pop]
+    assert_equal 0, @native.kafka.position("g", ["orders", 0])
+  end
+
+  def test_a_busy_partition_delays_nobody
+    produce(1)
+    produce(3, 1)
+    start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    Consumer.script = nil
+    subscription.assign_now(["orders", 1])
+    assert_equal [0, 1, 2], @log.pop
+    produce(1, 1)
+    assert_equal [3], @log.pop
+    @gate.close
+    assert_equal [0], @log.pop
+  end
+
+  def test_retries_come_from_native_memory
+    produce(2)
+    app.routes { topic("orders", to: Consumer) { backoff 0.001..0.001 } }
+    start
+    failures = 0
+    script { raise "failed" if (failures += 1) < 4 }
+    subscription.assign_now(["orders", 0])
+    assert_equal [0, 1], @log.pop
+    assert_equal 4, failures
+    assert_equal [1, 2, 3], Array.new(3) { event("consumer.retrying")[:attempt] }
+  end
+
+  # --- trouble ---
+
+  def test_errors_of_kafka_are_events
+    start
+    subscription.push(:error, Pelton::KafkaError.new(-195, :_TRANSPORT, "down"), "orders", 1)
+    found = event("error.occurred")
+    assert_equal ["kafka", "orders", 1, "g"], found.payload.values_at(:source, :topic, :partition, :group)
+    assert_predicate app.server, :running?
+  end
+
+  def test_a_fatal_error_stops_the_server
+    server = start
+    subscription.push(:error, Pelton::KafkaError.new(-150, :_FATAL, "fenced", true), nil, nil)
+    assert_equal true, server.wait(10)
+    assert_equal :_FATAL, server.failure.name
+  end
+
+  def test_a_poll_that_raises_stops_the_server
+    server = start
+    subscription.define_singleton_method(:poll) { |_| raise Pelton::KafkaError.new(-172, :_STATE) }
+    subscription.wake
+    assert_equal false, server.wait(20)
+    assert_equal(-172, server.failure.code)
+  end
+
+  def test_a_subscription_that_somebody_closes_stops_the_server
+    server = start
+    subscription.close(nil)
+    server.wait(10)
+    assert_kind_of Pelton::ClosedError, server.failure
+  end
+
+  def test_an_event_that_cannot_be_handled_is_reported
+    start
+    subscription.push(:assigned, [["unknown topic", 0]])
+    assert_equal "listener", event("error.occurred")[:source]
+    produce(1)
+    subscription.assign_now(["orders", 0])
+    assert_equal [0], @log.pop
+  end
+
+  def test_consumers_are_forgotten_after_their_end
+    produce(1)
+    start
+    ids = Thread::Queue.new
+    script { |consumer| ids << Trace.new(consumer) }
+    20.times do
+      subscription.assign_now(["orders", 0])
+      @log.pop
+      token = subscription.revoke_now(["orders", 0])
+      assert_equal :revoked, @log.pop
+      eventually { !subscription.revoking?(token) }
+      @native.kafka.commit("g", ["orders", 0], 0)
+    end
+    refs = Array.new(20) { ids.pop }
+    GC.start
+    assert_operator refs.count(&:alive?), :<=, 4, "the machine's stack may hold some"
+  end
+end

@@ -1,0 +1,206 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/server_kit"
+
+# Start, stop, force.
+class ServerTest < Minitest::Test
+  include ServerKit
+
+  def test_a_message_goes_all_the_way
+    produce(3)
+    server = start
+    assert_equal :running, server.status
+    assert_equal ["orders"], eventually { subscription.topics }
+    subscription.assign_now(["orders", 0])
+    assert_equal [0, 1, 2], @log.pop
+    produce(1)
+    assert_equal [3], @log.pop
+    assert app.stop
+    assert_equal :shutdown, @log.pop
+    assert_equal :stopped, server.status
+    assert_equal 4, @native.kafka.position("g", ["orders", 0])
+    assert_predicate subscription, :closed?
+    names = []
+    names << @events.pop.name until @events.empty?
+    assert_equal %w[app.starting app.running], names.first(2)
+    assert_equal "app.stopped", names.last
+  end
+
+  def test_it_starts_again_after_a_stop
+    produce(1)
+    2.times do |round|
+      start
+      assert_raises(Pelton::ShutdownError) { app.start }
+      subscription.assign_now(["orders", 0])
+      assert_equal [round], @log.pop
+      assert app.stop
+      assert_equal :shutdown, @log.pop
+      @native.kafka.append("orders", 0, "{}")
+    end
+    assert_equal 2, @native.subscriptions.size
+  end
+
+  def test_two_apps_in_one_process
+    other_native = Fakes::Native.new
+    other = Pelton::App.new(native: other_native.to_module).configure { |config| config.group_id = "h" }
+    other.routes { topic "payments", to: Other }
+    Other.log = Thread::Queue.new
+    start
+    other.start
+    other_native.kafka.append("payments", 0, "{}")
+    other_native.subscriptions.first.assign_now(["payments", 0])
+    assert_equal [0], Other.log.pop
+    assert other.stop
+    assert_predicate app.server, :running?
+    assert_empty @log
+  end
+
+  def test_one_listener_per_group
+    app.routes do
+      group("one") { topic "orders", to: Consumer }
+      group("two") { topic "orders", to: Consumer }
+    end
+    start
+    names = Pelton::Threads.list.map(&:name)
+    assert_equal ["pelton.listener[one]", "pelton.listener[two]"], names.grep(/listener/)
+    assert_equal ["pelton.worker#1", "pelton.worker#2"], names.grep(/worker/)
+    assert_equal %w[one two], (@native.subscriptions.map { |one| one.config["group.id"] })
+  end
+
+  def test_configuration_is_frozen_by_the_start
+    start
+    assert_raises(Pelton::ConfigError) { app.config.concurrency = 3 }
+    assert_raises(Pelton::ConfigError) { app.routes { topic "b", to: Consumer } }
+  end
+
+  def test_a_client_that_cannot_open_leaves_nothing_behind
+    app.routes do
+      group("one") { topic "orders", to: Consumer }
+      group("two") { topic "orders", to: Consumer }
+    end
+    app.config.kafka = { "x" => 1 }
+    opened = []
+    native = Module.new
+    native.const_set(:Subscription, Class.new do
+      define_method(:initialize) do |*|
+        raise Pelton::ConfigError.new("x", 1, "no such property") unless opened.empty?
+
+        opened << self
+      end
+      define_method(:close) { |_| opened << :closed }
+    end)
+    native.define_singleton_method(:next_events) { |_| Thread::Queue.new.pop }
+    app.instance_variable_set(:@native, native)
+    assert_raises(Pelton::ConfigError) { app.start }
+    assert_equal :closed, opened.last
+    assert_equal :stopped, app.server.status
+  end
+
+  # --- stop ---
+
+  def test_stop_waits_for_running_jobs
+    produce(2)
+    start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    stopper = Pelton::Threads.start("test") { @log << [:stopped, app.stop] }
+    event("app.stopping")
+    produce(5)
+    assert_empty @log
+    @gate.close
+    assert_equal [[0, 1], :shutdown, [:stopped, true]], Array.new(3) { @log.pop }
+    stopper.join
+    assert_equal 2, @native.kafka.position("g", ["orders", 0])
+    assert_equal 0, subscription.out
+  end
+
+  def test_stop_by_force_at_the_deadline_says_what_was_lost
+    produce(3)
+    start(shutdown_timeout: 0.1, flush_timeout: 0.05)
+    script do |consumer|
+      consumer.mark_as_consumed(consumer.messages.first)
+      @begun << 1
+      @gate.pop
+    end
+    @begun = Thread::Queue.new
+    @gate = Thread::Queue.new
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    refute app.stop
+    assert_equal :forced, app.server.status
+    assert_match(%r{orders/0: consume runs for \d\.\d s, 2 of 3 messages not finished}, app.server.losses.first)
+    assert_equal app.server.losses, event("app.forced")[:losses]
+    assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
+    assert_predicate subscription, :closed?
+  end
+
+  def test_a_second_signal_forces
+    produce(1)
+    server = start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    server.signal("TERM")
+    assert_equal "SIGTERM", event("app.stopping")[:reason]
+    assert_nil server.wait(0.02)
+    server.signal("INT")
+    assert_equal false, server.wait(10)
+    assert_equal "second signal (SIGINT)", event("app.forced")[:reason]
+  end
+
+  def test_stop_from_ten_threads
+    start
+    results = Thread::Queue.new
+    threads = Array.new(10) { Pelton::Threads.start("test") { results << app.stop } }
+    Pelton::Threads.join(threads)
+    assert_equal [true] * 10, Array.new(10) { results.pop }
+    assert app.stop
+  end
+
+  def test_stop_from_a_consumer_does_not_wait_for_itself
+    produce(1)
+    server = start
+    script { @log << [:asked, app.stop] }
+    subscription.assign_now(["orders", 0])
+    assert_equal [:asked, nil], @log.pop
+    assert server.wait(10)
+    assert_equal 1, @native.kafka.position("g", ["orders", 0])
+  end
+
+  def test_exit_in_a_consumer_stops_gracefully_without_loss
+    produce(2)
+    server = start
+    script { exit 3 }
+    subscription.assign_now(["orders", 0])
+    assert_equal true, server.wait(10)
+    assert_kind_of SystemExit, server.failure
+    assert_equal 0, @native.kafka.position("g", ["orders", 0])
+    assert_equal :shutdown, @log.pop
+  end
+
+  def test_the_producer_is_flushed_at_the_end
+    start
+    app.producer.produce_async(topic: "a", payload: "x")
+    assert app.stop
+    assert_in_delta 10, @native.producers.first.flushes.first, 1
+    refute_predicate app.producer, :closed?
+  end
+
+  def test_what_the_producer_could_not_deliver_is_a_loss
+    start
+    app.producer.produce_async(topic: "a", payload: "x")
+    @native.producers.first.undelivered = 7
+    refute app.stop
+    assert_equal ["7 produced messages not delivered"], app.server.losses
+  end
+
+  def test_consumers_have_the_apps_producer
+    produce(1)
+    start
+    script { |consumer| @log << consumer.producer }
+    subscription.assign_now(["orders", 0])
+    assert_same app.producer, @log.pop
+  end
+end
