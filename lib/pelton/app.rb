@@ -93,6 +93,8 @@ module Pelton
       return 0 if @producer.flush(timeout: seconds)
 
       @producer.pending
+    rescue ClosedError
+      0 # by somebody who was told then what it could not deliver
     end
   end
 end

@@ -16,7 +16,7 @@ module Pelton
     #: (String | Symbol, ?untyped, ?String?) -> void
     def initialize(key, value = nil, reason = nil)
       @key = key.to_s
-      @value = Secrets.secret?(key) && !value.nil? ? Secrets::MASK : value
+      @value = Secrets.safe(key, value)
       shown = value.nil? ? @key : "#{@key} = #{Secrets.show(key, value)}"
       super(reason ? "#{shown}: #{reason}" : "#{shown} is not allowed")
     end

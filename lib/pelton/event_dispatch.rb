@@ -10,7 +10,9 @@ module Pelton
   class EventDispatch
     INSTANCES = {} # rubocop:disable Style/MutableConstant -- {native module => its dispatch}, guarded by LOCK
     LOCK = Mutex.new
-    private_constant :INSTANCES, :LOCK
+    # Seconds that a close waits at most until its last events are published.
+    LAST_WORDS = 0.5
+    private_constant :INSTANCES, :LOCK, :LAST_WORDS
 
     # A name that no other client of this process has: "pelton.producer#1"
     #: (String) -> String
@@ -26,6 +28,8 @@ module Pelton
       @lock = Mutex.new
       # Client name => bus, of the clients that this process (@pid) opened. Guarded by @lock.
       @buses = {}
+      # Those of them that are closed: forgotten once what they said before is published. Guarded by @lock.
+      @gone = []
       @pid = nil
       # The thread that waits in next_events; nil without clients. Guarded by @lock.
       @thread = nil
@@ -35,41 +39,59 @@ module Pelton
     #: (String, Notifications) -> void
     def add(client, bus)
       @lock.synchronize do
-        @buses.clear unless @pid == Process.pid
+        [@buses, @gone].each(&:clear) unless @pid == Process.pid
         @pid = Process.pid
         @buses[client] = bus
         @thread = Threads.start("pelton.events") { run } unless @thread&.alive?
       end
     end
 
-    # The client is closed. With the last one the thread ends.
+    # The client is closed; what it said until now is still published. With the last one the thread ends.
     #: (String) -> void
     def remove(client)
       last = @lock.synchronize do
-        @buses.delete(client)
-        next unless @buses.empty?
+        @gone << client if @buses.key?(client) && !@gone.include?(client)
+        next unless @buses.size == @gone.size
 
         thread = @thread
         @thread = nil
         thread
       end
-      return unless last&.alive?
+      # A subscriber closed it: the thread looks for itself.
+      return if last.nil? || last == Thread.current
 
-      # Takes effect in next_events only: see run.
       last.kill
-      last.join unless last == Thread.current
+      last.join(LAST_WORDS) # with a limit, since a subscriber may wait for the one who closes
     end
 
     private
 
-    # next_events is the one place where the thread may be killed: an event that was taken is published.
+    # Killed only while it waits: an event that was taken is published.
     def run
       Thread.handle_interrupt(Object => :never) do
-        loop do
-          events = Thread.handle_interrupt(Object => :immediate) { @native.next_events(nil) }
-          events&.each { |event| publish(*event) }
+        events = nil
+        while (gone = still_gone)
+          Thread.handle_interrupt(Object => :immediate) { events = @native.next_events(nil) }
+          publish_all(events, gone)
+          events = nil
         end
+      ensure
+        publish_all([*events, *@native.next_events(0)], @lock.synchronize { @gone.dup })
       end
+    end
+
+    # The clients that are closed already, or nil: the thread has to end.
+    def still_gone = @lock.synchronize { @gone.dup if @thread == Thread.current }
+
+    # gone: closed before the events were taken, so there will be no more of theirs.
+    def publish_all(events, gone)
+      events&.each { |event| publish(*event) }
+      @lock.synchronize { forget(gone) } unless gone.empty?
+    end
+
+    def forget(gone)
+      gone.each { |client| @buses.delete(client) }
+      @gone -= gone
     end
 
     def publish(kind, client, *facts)

@@ -6,8 +6,8 @@ module Pelton
     MASK = "[hidden]"
 
     # Matched against librdkafka's names and ours: sasl.password, ssl.key.pem, sasl.oauthbearer.client.secret,
-    # sasl.oauthbearer.config, ssl.keystore.password, sasl.jaas.config …
-    PATTERN = /password|passwd|secret|token(?!\.endpoint)|credential|private|passphrase|
+    # sasl.oauthbearer.config, ssl.keystore.password, sasl.jaas.config … and against slips of the pen: sasl.pasword.
+    PATTERN = /pas+w|word\b|pwd|secr|token(?!\.endpoint)|credential|private|passphrase|
                \.pem\z|jaas|oauthbearer\.config|oauthbearer\.assertion/xi
 
     module_function
@@ -15,12 +15,22 @@ module Pelton
     #: (String | Symbol) -> bool
     def secret?(key) = PATTERN.match?(key.to_s)
 
+    # The value as it may be kept and told: options among it without their secrets.
+    #: (String | Symbol, untyped) -> untyped
+    def safe(key, value)
+      if value.nil? then nil
+      elsif secret?(key) then MASK
+      elsif value.is_a?(Hash) then mask(value)
+      else value
+      end
+    end
+
     # The value as it may be printed.
     #: (String | Symbol, untyped) -> String
-    def show(key, value) = value.nil? || !secret?(key) ? value.inspect : MASK
+    def show(key, value) = (safe = safe(key, value)).equal?(MASK) ? MASK : safe.inspect
 
     # A copy of the options in which no secret is left.
     #: (Hash[String | Symbol, untyped]) -> Hash[String | Symbol, untyped]
-    def mask(options) = options.to_h { |key, value| [key, value.nil? || !secret?(key) ? value : MASK] }
+    def mask(options) = options.to_h { |key, value| [key, safe(key, value)] }
   end
 end

@@ -72,7 +72,7 @@ module Pelton
     # for them.
     #: (?timeout: Numeric?, ?reason: String) -> bool?
     def stop(timeout: nil, reason: "stop")
-      return true if @status == :created
+      return true if @status == :created || (@status == :stopped && !@thread) # it could not start
 
       @inbox << [:stop, reason, timeout]
       return if own_thread?

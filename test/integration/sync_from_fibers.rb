@@ -19,9 +19,10 @@ Scenario.run do
   places = []
   late = nil
   threads = nil
+  never, = IO.pipe
   silent = app(kafka: { "bootstrap.servers" => "127.0.0.1:#{TestBroker.free_port}" })
   Async do |task|
-    ticker = task.async { |tick| loop { (ticks += 1) && tick.sleep(0.002) } }
+    ticker = task.async { loop { (ticks += 1) && never.wait_readable(0.002) } }
     waiting = task.async do
       silent.producer.produce_sync(topic: name, payload: "late", timeout: 0.3)
     rescue Pelton::WaitTimeout => e

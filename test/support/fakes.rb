@@ -336,7 +336,7 @@ module Fakes
       @clusters = []
     end
 
-    def next_events(_timeout) = [@events.pop]
+    def next_events(timeout) = timeout && @events.empty? ? [] : [@events.pop]
 
     # Native::Producer.new … as the code under test writes it: source::Producer.new(name, config)
     Opener = Struct.new(:made, :block) do

@@ -6,14 +6,15 @@
 //! object of it lives. When only a few are kept by the user, just their bytes are (`keep_the_living`).
 
 use crate::decode::{Node, PADDING, Reject, Root, Task, Tree};
-use crate::rd::{FetchedMessage, PerProcess, generation};
-use crate::{lock, wait::Waiters};
+use crate::rd::{Fetched, FetchedMessage, generation};
+use crate::spare::Spare;
+use crate::wait::Waiters;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
 /// A chunk is closed at this size; a larger message has one of its own.
-pub const CHUNK_BYTES: usize = 64 * 1024;
+pub const CHUNK_BYTES: usize = 32 * 1024;
 pub const CHUNK_MESSAGES: usize = 128;
 
 /// Length of what is not there (a null payload or key), other than empty.
@@ -69,11 +70,43 @@ impl Record {
 /// Where the bytes are.
 enum Store {
     Whole {
-        bytes: Arc<Vec<u8>>,
+        bytes: Arc<Buffer>,
         decoded: Option<Decoded>,
     },
     /// The living only, by index, each with its own bytes.
     Kept(Vec<(usize, Box<[u8]>)>),
+}
+
+/// Messages' bytes, then the decoder's padding.
+struct Buffer(Vec<u8>);
+
+static BUFFERS: Spare<Vec<u8>> = Spare::new();
+/// Smaller buffers are left to the allocator, larger ones are not kept.
+const SPARE_BUFFERS: std::ops::RangeInclusive<usize> = CHUNK_BYTES / 4..=CHUNK_BYTES * 2;
+
+impl Buffer {
+    /// An empty one for about that many bytes.
+    fn with_capacity(bytes: usize) -> Vec<u8> {
+        let spare = if SPARE_BUFFERS.contains(&bytes) { BUFFERS.take() } else { None };
+        spare.unwrap_or_else(|| Vec::with_capacity(bytes))
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if SPARE_BUFFERS.contains(&self.0.capacity()) {
+            self.0.clear();
+            BUFFERS.give(std::mem::take(&mut self.0));
+        }
+    }
 }
 
 struct Decoded {
@@ -81,9 +114,15 @@ struct Decoded {
     roots: Vec<Option<Root>>,
 }
 
+static TREES: Spare<Tree> = Spare::new();
+const SPARE_TREE_BYTES: usize = 256 * 1024;
+
 impl Drop for Decoded {
     fn drop(&mut self) {
-        recycle(std::mem::take(&mut self.tree));
+        if self.tree.memory() <= SPARE_TREE_BYTES {
+            self.tree.clear();
+            TREES.give(std::mem::take(&mut self.tree));
+        }
     }
 }
 
@@ -161,21 +200,42 @@ pub struct Packer {
     bytes: Vec<u8>,
     records: Vec<Record>,
     chunks: Vec<Arc<Chunk>>,
+    /// What of the present slice is still to come: the next chunk's size is made to fit.
+    messages_left: usize,
+    bytes_left: usize,
+}
+
+fn size_of(message: FetchedMessage<'_>) -> usize {
+    message.payload().map_or(0, <[u8]>::len) + message.key().map_or(0, <[u8]>::len)
 }
 
 impl Packer {
     pub fn new(topic: Arc<str>, partition: i32, format: Format) -> Self {
-        Self { topic, partition, format, bytes: Vec::new(), records: Vec::new(), chunks: Vec::new() }
+        let (bytes, records, chunks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { topic, partition, format, bytes, records, chunks, messages_left: 0, bytes_left: 0 }
     }
 
-    pub fn add(&mut self, message: FetchedMessage<'_>) {
-        let (payload, key) = (message.payload(), message.key());
-        let size = payload.map_or(0, <[u8]>::len) + key.map_or(0, <[u8]>::len);
+    /// Adds the messages among these (the others are errors); returns how many, and the bytes of their payloads and keys.
+    pub fn add_all(&mut self, fetched: &Fetched) -> (usize, usize) {
+        let messages = || fetched.iter().filter(|message| message.error() == 0);
+        let (count, bytes) = messages().fold((0, 0), |(count, bytes), message| (count + 1, bytes + size_of(message)));
+        (self.messages_left, self.bytes_left) = (count, bytes);
+        messages().for_each(|message| self.add(message));
+        (count, bytes)
+    }
+
+    fn add(&mut self, message: FetchedMessage<'_>) {
+        let (payload, key, size) = (message.payload(), message.key(), size_of(message));
         if !self.records.is_empty() && (self.bytes.len() + size > CHUNK_BYTES || self.records.len() == CHUNK_MESSAGES) {
             self.seal();
         }
+        if self.records.is_empty() {
+            self.bytes = Buffer::with_capacity(self.bytes_left.min(CHUNK_BYTES).max(size) + PADDING);
+            self.records = Vec::with_capacity(self.messages_left.min(CHUNK_MESSAGES));
+        }
+        self.messages_left -= 1;
+        self.bytes_left -= size;
         let start = self.bytes.len();
-        self.bytes.reserve(size + PADDING);
         self.bytes.extend_from_slice(payload.unwrap_or_default());
         self.bytes.extend_from_slice(key.unwrap_or_default());
         message.headers(|name, value| {
@@ -201,9 +261,8 @@ impl Packer {
         }
         let size = self.bytes.len();
         self.bytes.resize(size + PADDING, 0);
-        // The next chunk will be about as large as this one.
-        let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(size.min(CHUNK_BYTES) + PADDING));
-        let records = std::mem::replace(&mut self.records, Vec::with_capacity(CHUNK_MESSAGES)).into_boxed_slice();
+        let bytes = Buffer(std::mem::take(&mut self.bytes));
+        let records = std::mem::take(&mut self.records).into_boxed_slice();
         let ahead = self.format == Format::Json && records.iter().any(|record| record.payload != NULL);
         self.chunks.push(Arc::new(Chunk {
             topic: Arc::clone(&self.topic),
@@ -226,15 +285,6 @@ impl Packer {
         let tasks = waiting.map(|chunk| Arc::clone(chunk) as Arc<dyn Task>).collect();
         (self.chunks, tasks)
     }
-}
-
-/// Trees to be used again: a fresh one a chunk costs more than the parsing (page faults).
-static TREES: PerProcess<Mutex<Vec<Tree>>> = PerProcess::new();
-const SPARE_TREES: usize = 64;
-const SPARE_TREE_BYTES: usize = 512 * 1024;
-
-fn spare_trees() -> &'static Mutex<Vec<Tree>> {
-    TREES.get_or_init(Mutex::default)
 }
 
 thread_local! {
@@ -302,7 +352,7 @@ impl Chunk {
             return;
         }
         if let Store::Whole { bytes, .. } = &*self.store() {
-            let mut tree = lock(spare_trees()).pop().unwrap_or_default();
+            let mut tree = TREES.take().unwrap_or_default();
             let mut roots = Vec::with_capacity(self.records.len());
             for record in &self.records {
                 let (start, length) = (record.start as usize, record.payload_len());
@@ -390,19 +440,6 @@ fn parse_alone<R>(bytes: &[u8], start: usize, end: usize, call: impl FnOnce(Node
         }
         Ok(result)
     })
-}
-
-fn recycle(mut tree: Tree) {
-    if tree.memory() > SPARE_TREE_BYTES {
-        return;
-    }
-    // Never waited for: the garbage collector may be the caller.
-    if let Ok(mut spare) = spare_trees().try_lock()
-        && spare.len() < SPARE_TREES
-    {
-        tree.clear();
-        spare.push(tree);
-    }
 }
 
 impl Task for Chunk {

@@ -32,6 +32,8 @@ pub mod poller;
 #[forbid(unsafe_code)]
 pub mod producer;
 #[forbid(unsafe_code)]
+mod spare;
+#[forbid(unsafe_code)]
 pub mod wait;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

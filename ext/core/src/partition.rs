@@ -114,14 +114,11 @@ impl Partition {
         while count < self.limits.messages && bytes < self.limits.bytes {
             let wanted = SLICE.min(self.limits.messages - count);
             let came = self.queue.fetch(wanted, 0, fetched);
-            for message in fetched.iter() {
-                if message.error() != 0 {
-                    *lock(&self.notice) = Some((message.error(), message.error_text(), message.offset()));
-                    continue;
-                }
-                count += 1;
-                bytes += message.payload().map_or(0, <[u8]>::len);
-                packer.add(message);
+            let (messages, size) = packer.add_all(fetched);
+            count += messages;
+            bytes += size;
+            if let Some(message) = fetched.iter().find(|message| message.error() != 0) {
+                *lock(&self.notice) = Some((message.error(), message.error_text(), message.offset()));
             }
             fetched.clear();
             if came < wanted {

@@ -1,0 +1,199 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+
+# Close and stop from everywhere, at every time.
+class ClosingTest < Minitest::Test
+  include EmbeddedApp
+
+  def test_close_twice
+    app = app()
+    produce(app, topic, ["x"])
+    producer = app.producer
+    assert_equal [0, 0], [producer.close, producer.close]
+    assert_equal 0, app.close
+    assert_raises(Pelton::ClosedError) { producer.produce_async(topic: "t", payload: "x") }
+    assert_equal 1, happened("producer.closed").size
+  end
+
+  def test_close_from_ten_threads
+    name = topic
+    app = app()
+    deliveries = Array.new(200) { |number| app.producer.produce_async(topic: name, payload: number.to_s) }
+    results = Array.new(10) { Thread.new { app.producer.close(timeout: 20) } }.map(&:value)
+    assert_equal [0] * 10, results
+    assert deliveries.all?(&:delivered?), "close delivers what was queued"
+    assert_equal 1, happened("producer.closed").size
+  end
+
+  def test_stop_and_close_from_ten_threads_while_messages_flow
+    name = topic(4)
+    reader = collector
+    app = app { topic(name, to: reader) }
+    app.start
+    4.times { |partition| produce(app, name, %w[a b c], partition: partition) }
+    take(1)
+    results = Array.new(10) { |number| Thread.new { number.even? ? app.stop : app.close(timeout: 20) } }.map(&:value)
+    assert_equal [true] * 5, results.values_at(0, 2, 4, 6, 8)
+    assert_equal [0] * 5, results.values_at(1, 3, 5, 7, 9)
+    assert_equal :stopped, app.server.status
+  end
+
+  def test_stop_from_consume
+    name = topic
+    seen = @seen
+    app = nil
+    reader = consumer do
+      seen << [:stop, app.stop]
+      messages.each { |message| seen << message.offset }
+    end
+    app = app { topic(name, to: reader) }
+    app.start
+    produce(app, name, %w[a])
+    assert_equal [[:stop, nil], 0], take(2)
+    assert app.server.wait(10), "the server stops"
+    assert_empty errors
+  end
+
+  def test_close_of_the_producer_from_consume
+    name = topic
+    seen = @seen
+    reader = consumer { seen << producer.close(timeout: 5) }
+    app = app { topic(name, to: reader) }
+    app.start
+    produce(app, name, %w[a])
+    assert_equal [0], take(1)
+    assert app.stop
+  end
+
+  def test_stop_from_a_subscriber
+    name = topic
+    reader = collector
+    app = app { topic(name, to: reader) }
+    answers = Thread::Queue.new
+    app.subscribe("consumer.consumed") { answers << app.stop }
+    app.subscribe("partition.assigned") { answers << app.server.status }
+    app.start
+    produce(app, name, %w[a])
+    assert_equal [:running, nil], take(2, answers)
+    assert app.server.wait(10), "the server stops"
+    assert_equal [[0, 0, "a"]], take(1)
+  end
+
+  def test_stop_and_close_from_subscribers_of_the_stop
+    name = topic
+    reader = collector
+    app = app { topic(name, to: reader) }
+    answers = Thread::Queue.new
+    app.subscribe("app.stopping") { answers << app.stop }
+    app.subscribe("app.stopped") { answers << app.producer.close(timeout: 5) }
+    app.subscribe("producer.closed") { answers << app.producer.close(timeout: 5) }
+    app.start
+    produce(app, name, %w[a])
+    take(1)
+    assert app.stop
+    assert_equal [nil, 0, 0], take(3, answers)
+  end
+
+  # The events' thread itself closes a client.
+  def test_close_from_a_subscriber_of_a_native_event
+    app = app(kafka: { "statistics.interval.ms" => 50 })
+    answers = Thread::Queue.new
+    app.subscribe("statistics.emitted") { answers << app.producer.close(timeout: 5) if answers.empty? }
+    produce(app, topic, %w[a])
+    assert_equal [0], take(1, answers)
+    assert_predicate app.producer, :closed?
+  end
+
+  def test_stop_and_close_from_a_trap
+    name = topic
+    reader = collector
+    app = app { topic(name, to: reader) }
+    app.start
+    produce(app, name, %w[a])
+    take(1)
+    trapped = Thread::Queue.new
+    before = trap("USR2") do
+      app.server.signal("USR2")
+      trapped << true
+    end
+    Process.kill(:USR2, Process.pid)
+    take(1, trapped)
+    assert app.server.wait(10), "the server stops"
+    assert_equal "SIGUSR2", happened("app.stopping").first[:reason]
+  ensure
+    trap("USR2", before || "DEFAULT")
+  end
+
+  # Whatever a trap may not do is an error, neither a hang nor a crash.
+  def test_close_of_the_producer_from_a_trap
+    app = app()
+    producer = app.producer
+    produce(app, topic, %w[a])
+    answers = Thread::Queue.new
+    before = trap("USR2") do
+      answers << producer.close(timeout: 5)
+    rescue StandardError => e
+      answers << e
+    end
+    Process.kill(:USR2, Process.pid)
+    answer = take(1, answers).first
+    assert(answer.is_a?(ThreadError) || answer.zero?, answer.inspect)
+    assert_equal 0, producer.close
+  ensure
+    trap("USR2", before || "DEFAULT")
+  end
+
+  def test_a_close_whose_waiter_is_killed_still_ends
+    name = topic
+    app = app()
+    produce(app, name, %w[a])
+    @cluster.round_trip_time = 500
+    delivery = app.producer.produce_async(topic: name, payload: "b")
+    closing = Thread.new { app.producer.close(timeout: 20) }
+    eventually { closing.status == "sleep" }
+    assert_operator seconds { closing.kill.join(5) }, :<, 0.4
+    assert_equal 0, app.producer.close(timeout: 20)
+    assert_predicate delivery, :delivered?
+  end
+
+  def test_close_beside_threads_that_produce
+    name = topic
+    app = app()
+    produce(app, name, %w[first])
+    sent = Thread::Queue.new
+    threads = Array.new(4) do
+      Thread.new do
+        loop { sent << app.producer.produce_async(topic: name, payload: "x") }
+      rescue Pelton::ClosedError
+        :closed
+      end
+    end
+    eventually { sent.size > 100 }
+    assert_equal 0, app.producer.close(timeout: 30)
+    assert_equal [:closed] * 4, threads.map(&:value)
+    assert Array.new(sent.size) { sent.pop }.all?(&:delivered?), "what was accepted is delivered"
+  end
+
+  def test_the_process_may_end_with_everything_open
+    script = <<~RUBY
+      require "pelton"
+      reader = Class.new(Pelton::Consumer) { def consume = puts("seen") }
+      cluster = Pelton::EmbeddedCluster.start(topics: { "t" => 1 })
+      Pelton.configure { |c| c.kafka = { "bootstrap.servers" => cluster.bootstrap_servers }; c.group_id = "g" }
+      Pelton.routes { topic "t", to: reader }
+      Pelton.start
+      100.times { Pelton.producer.produce_async(topic: "t", payload: "x") }
+    RUBY
+    command = [RbConfig.ruby, "-w", "-I#{File.expand_path("../../lib", __dir__)}", "-e", script]
+    status = nil
+    took = seconds do
+      output = IO.popen([*command, { err: [:child, :out] }], &:read)
+      status = $?
+      refute_match(/\[BUG\]|panicked|warning/, output)
+    end
+    assert_predicate status, :success?, status.inspect
+    assert_operator took, :<, 10
+  end
+end

@@ -1,0 +1,199 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+
+# Order, retries, marks and poison, through real clients.
+class EmbeddedProcessingTest < Minitest::Test
+  include EmbeddedApp
+
+  def test_a_failed_message_runs_again_before_its_successors
+    name = topic
+    seen = @seen
+    failed = 0
+    reader = consumer do
+      messages.each do |message|
+        if message.offset == 3 && (failed += 1) < 4
+          seen << [:failed, attempt]
+          raise IOError, "on purpose"
+        end
+        seen << message.offset
+        mark_as_consumed(message)
+      end
+    end
+    app = app { topic(name, to: reader) { backoff 0..0.05 } }
+    app.start
+    produce(app, name, %w[0 1 2 3 4 5])
+    assert_equal [0, 1, 2, [:failed, 1], [:failed, 2], [:failed, 3], 3, 4, 5], take(9)
+    assert app.stop
+    assert_equal [3, 3, 3], happened("consumer.retrying").map { |payload| payload[:offset] }
+    assert_predicate @seen, :empty?
+  end
+
+  def test_what_is_not_marked_runs_again_whole
+    name = topic
+    seen = @seen
+    reader = consumer do
+      seen << messages.map(&:offset)
+      raise IOError, "on purpose" unless retrying?
+    end
+    app = app { topic(name, to: reader) { backoff 0..0 } }
+    produce(app, name, %w[0 1 2])
+    app.start
+    assert_equal [[0, 1, 2], [0, 1, 2]], take(2)
+    assert app.stop
+  end
+
+  def test_poison_is_skipped_and_its_neighbours_are_not
+    name = topic
+    seen = @seen
+    reader = consumer { messages.each { |message| seen << message.payload["n"] } }
+    app = app do
+      topic(name, to: reader) do
+        decode :json
+        retries 1, backoff: 0..0, then: :skip
+      end
+    end
+    produce(app, name, ['{"n":0}', "poison", '{"n":2}', '{"n":', '{"n":4}'])
+    app.start
+    eventually(10, "two skips") { happened("message.skipped").size == 2 }
+    eventually(10, "the last message") { @seen.size.positive? && @seen.pop == 4 }
+    assert app.stop
+    assert_equal [1, 3], happened("message.skipped").map { |payload| payload[:offset] }
+    assert_equal [Pelton::DecodeError] * 2, happened("message.skipped").map { |payload| payload[:error].class }
+  end
+
+  def test_a_partition_that_stops_leaves_the_others_alone
+    name = topic(2)
+    seen = @seen
+    reader = consumer do
+      raise IOError, "on purpose" if partition.zero?
+
+      messages.each { |message| seen << message.offset }
+    end
+    app = app { topic(name, to: reader) { retries 1, backoff: 0..0 } }
+    app.start
+    produce(app, name, %w[0])
+    eventually(10, "the stop") { happened("partition.stopped").any? }
+    produce(app, name, %w[0 1 2], partition: 1)
+    assert_equal [0, 1, 2], take(3)
+    assert_equal [name, 0, 0], happened("partition.stopped").first.values_at(:topic, :partition, :offset)
+    assert app.stop
+    # The message is not lost: whoever comes next gets it.
+    again = collector
+    second = app(group: "group-0") { topic(name, to: again) }
+    second.start
+    assert_equal [[0, 0, "0"]], take(1)
+    assert second.stop
+  end
+
+  def test_marks_by_hand_decide_what_the_next_one_gets
+    name = topic
+    seen = @seen
+    reader = consumer do
+      messages.each { |message| seen << [message.offset, message.offset < 3 ? mark_as_consumed!(message) : nil] }
+    end
+    first = app(group: "marks") { topic(name, to: reader) { manual_offsets } }
+    first.start
+    produce(first, name, %w[0 1 2 3 4])
+    assert_equal [[0, true], [1, true], [2, true], [3, nil], [4, nil]], take(5)
+    assert first.stop
+    again = collector
+    second = app(group: "marks") { topic(name, to: again) }
+    second.start
+    assert_equal [[0, 3, "3"], [0, 4, "4"]], take(2)
+    assert second.stop
+    assert_empty errors
+  end
+
+  def test_a_slow_partition_holds_back_itself_alone
+    name = topic(2)
+    gate = Thread::Queue.new
+    seen = @seen
+    reader = consumer do
+      gate.pop if partition.zero?
+      messages.each { |message| seen << [partition, message.offset] }
+    end
+    app = app(concurrency: 2, batch: 5) { topic(name, to: reader) }
+    app.start
+    produce(app, name, Array.new(100, "x"))
+    50.times { |number| produce(app, name, [number.to_s], partition: 1) }
+    assert_equal Array.new(50) { |offset| [1, offset] }, take(50)
+    gate.close
+    assert_equal Array.new(100) { |offset| [0, offset] }, take(100)
+    assert app.stop
+  end
+
+  def test_errors_of_the_broker_are_overcome
+    name = topic
+    reader = collector
+    app = app(kafka: { "retry.backoff.ms" => 20 }) { topic(name, to: reader) }
+    app.start
+    produce(app, name, %w[0])
+    take(1)
+    @cluster.push_errors(1, [6, 6, 3]) # Fetch: not leader, not leader, unknown topic or partition
+    @cluster.push_errors(0, [7, 19, 6]) # Produce: timed out, not enough replicas, not leader
+    10.times { |number| produce(app, name, [(number + 1).to_s]) }
+    rows = take(10)
+    assert_equal (1..10).map(&:to_s), rows.map(&:last).uniq, "order"
+    assert app.stop
+  end
+
+  def test_an_error_that_cannot_be_overcome_is_told
+    name = topic
+    app = app()
+    produce(app, name, %w[0])
+    @cluster.push_errors(0, [87]) # invalid record
+    error = assert_raises(Pelton::DeliveryError) { app.producer.produce_sync(topic: name, payload: "x", timeout: 10) }
+    assert_equal [:INVALID_RECORD, name], [error.name, error.topic]
+    @cluster.push_errors(0, [87])
+    app.producer.produce_async(topic: name, payload: "x")
+    eventually(10, "the event") { happened("message.delivery_failed").any? }
+    assert_equal 87, happened("message.delivery_failed").first[:error].code
+    app.producer.produce_sync(topic: name, payload: "fine", timeout: 10)
+  end
+
+  def test_a_slow_network
+    name = topic
+    reader = collector
+    app = app { topic(name, to: reader) }
+    app.start
+    produce(app, name, %w[0])
+    take(1)
+    @cluster.round_trip_time = 300
+    assert_operator seconds { produce(app, name, %w[1]) }, :>, 0.25
+    assert_equal [[0, 1, "1"]], take(1)
+    error = assert_raises(Pelton::WaitTimeout) { app.producer.produce_sync(topic: name, payload: "2", timeout: 0.05) }
+    assert_match(/delivery to #{name} not finished after 0.05 s; the message may still be delivered/, error.message)
+    assert_equal [[0, 2, "2"]], take(1), "it was delivered all the same"
+    assert app.stop
+  end
+
+  # Many objects, many collections: what is alive stays what it is.
+  def test_a_round_trip_under_gc_stress
+    name = topic
+    kept = @seen
+    reader = consumer { kept << messages[messages.size / 2] }
+    app = app(batch: 10) { topic(name, to: reader) { decode :json } }
+    app.start
+    produce(app, name, ['{"n":"warm-up"}'])
+    take(1)
+    rows = Array.new(60) { |number| { topic: name, key: "k#{number}", payload: %({"n":#{number},"list":["#{number}"]}) } }
+    begin
+      GC.stress = true
+      delivery = app.producer.produce_many_async(rows)
+      delivery.wait(timeout: 40)
+      message = take(1, timeout: 40).first
+      number = message.payload["n"]
+      assert_equal [number.to_s], message.dig("list")
+      assert_equal "k#{number}", message.key
+    ensure
+      GC.stress = false
+    end
+    GC.compact if GC.respond_to?(:compact)
+    number = message.payload["n"]
+    assert_equal({ "n" => number, "list" => [number.to_s] }, message.payload)
+    assert app.stop
+    assert_equal number, message.dig("n"), "also after the stop"
+  end
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require "pelton"
+
+# What tests on the embedded cluster share: a cluster, apps whose events are recorded, consumers made of a block.
+module EmbeddedApp
+  def setup
+    super
+    @apps = []
+    @cluster = Pelton::EmbeddedCluster.new
+    # Every event of every app: [[name, payload], …]
+    @events = Thread::Queue.new
+    @seen = Thread::Queue.new
+  end
+
+  def teardown
+    @apps.each { |app| app.close(timeout: 5) }
+    @cluster.close
+    super
+  end
+
+  # A topic of this test alone.
+  def topic(partitions = 1)
+    name = "topic-#{@topics = @topics.to_i + 1}"
+    @cluster.create_topic(name, partitions)
+    name
+  end
+
+  # The embedded cluster lets whoever joins after the last member left wait for a session timeout: a short one, here.
+  SESSION = { "session.timeout.ms" => 1000, "heartbeat.interval.ms" => 100 }.freeze
+
+  def app(group: "group-#{@apps.size}", kafka: {}, **settings, &routes)
+    app = Pelton::App.new
+    app.configure do |config|
+      config.kafka = { "bootstrap.servers" => @cluster.bootstrap_servers, **SESSION, **kafka }
+      config.group_id = group
+      settings.each { |name, value| config.set(name, value) }
+    end
+    app.routes(&routes) if routes
+    Pelton::Events::TABLE.each_key { |name| app.subscribe(name) { |event| @events << [name, event.payload] } }
+    @apps << app
+    app
+  end
+
+  def consumer(&block) = Class.new(Pelton::Consumer) { define_method(:consume, &block) }
+
+  # A consumer that puts [partition, offset, raw payload] of all messages into @seen.
+  def collector
+    seen = @seen
+    consumer { messages.each { |message| seen << [message.partition, message.offset, message.raw_payload] } }
+  end
+
+  def produce(app, topic, payloads, partition: 0)
+    rows = payloads.map { |payload| { topic: topic, payload: payload, partition: partition } }
+    app.producer.produce_many_sync(rows, timeout: 20)
+  end
+
+  # Takes so many things out of a queue.
+  def take(count, queue = @seen, timeout: 20)
+    Array.new(count) { |index| eventually(timeout, "thing #{index + 1} of #{count}") { queue.size.positive? } && queue.pop }
+  end
+
+  # Everything that happened so far: payloads by event name.
+  def happened(name)
+    (@happened ||= []).concat(Array.new(@events.size) { @events.pop })
+    @happened.filter_map { |event, payload| payload if event == name }
+  end
+
+  def errors = happened("error.occurred").map { |payload| payload[:error] }
+end
