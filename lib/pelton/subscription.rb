@@ -13,11 +13,13 @@ module Pelton
   #   subscription.poll(1.0) # => [:batch, #<Pelton::Batch orders/0 100 messages>]
   class Subscription
     # Ours where librdkafka's own default does not suit. Offsets are stored by marking only; a full local queue is
-    # looked at again after 10 ms, not after a second; a new group begins with the oldest message.
+    # looked at again after 10 ms, not after a second, and holds 16 MB, not 64: each partition has its own; a new group
+    # begins with the oldest message.
     DEFAULTS = {
       "enable.auto.offset.store" => false,
       "auto.offset.reset" => "earliest",
-      "fetch.queue.backoff.ms" => 10
+      "fetch.queue.backoff.ms" => 10,
+      "queued.max.messages.kbytes" => 16_384
     }.freeze
 
     attr_reader :name, :group_id

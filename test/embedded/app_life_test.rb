@@ -21,7 +21,11 @@ class AppLifeTest < Minitest::Test
     2.times(&cycle)
     settled = eventually(10, "the end of what the first starts began") { (counts = state) == state && counts }
     (2...8).each(&cycle)
-    eventually(15, "the state after 6 more starts (#{settled}, now #{state})") { state.zip(settled).all? { |new, old| new <= old } }
+    eventually(15, "the state after 6 more starts (#{settled}, now #{state})") do
+      state.zip(settled).all? do |new, old|
+        new <= old
+      end
+    end
     assert_empty errors
   end
 
@@ -34,13 +38,23 @@ class AppLifeTest < Minitest::Test
       produce(app, name, ["x"])
       take(1)
       assert_equal 0, app.close
-      refute Pelton::Threads.list.any? { |thread| thread.name.start_with?("pelton.worker", "pelton.listener", "pelton.server") }
+      refute Pelton::Threads.list.any? { |thread|
+               thread.name.start_with?("pelton.worker", "pelton.listener", "pelton.server")
+             }
     end
     once.call
     before = eventually(10, "a calm state") { (counts = state) == state && counts }
     5.times { once.call }
-    eventually(15, "the state after 5 apps (#{before}, now #{state})") { state.zip(before).all? { |new, old| new <= old } }
-    eventually(5, "the end of the events' thread") { Pelton::Threads.list.none? { |thread| thread.name == "pelton.events" } }
+    eventually(15, "the state after 5 apps (#{before}, now #{state})") do
+      state.zip(before).all? do |new, old|
+        new <= old
+      end
+    end
+    eventually(5, "the end of the events' thread") do
+      Pelton::Threads.list.none? do |thread|
+        thread.name == "pelton.events"
+      end
+    end
     assert_equal 0, Pelton::Native.threads[:poller]
   end
 

@@ -106,6 +106,32 @@ class ClosingTest < Minitest::Test
     assert_predicate app.producer, :closed?
   end
 
+  def test_stop_from_a_subscriber_of_a_native_event
+    name = topic
+    reader = collector
+    app = app(kafka: { "statistics.interval.ms" => 50 }) { topic(name, to: reader) }
+    answers = Thread::Queue.new
+    app.subscribe("statistics.emitted") { answers << app.stop if answers.empty? && app.server.running? }
+    app.start
+    assert_equal [true], take(1, answers)
+  end
+
+  def test_what_a_close_gives_up_is_told
+    name = topic
+    produce(app, name, %w[fine])
+    @cluster.broker_down
+    10.times do |round|
+      app = app()
+      3.times { app.producer.produce_async(topic: name, payload: "lost") }
+      assert_equal 3, app.close(timeout: 0)
+      assert_equal 3 * (round + 1), happened("message.delivery_failed").size
+    end
+    assert_equal [[name, -152]], happened("message.delivery_failed").map { |told|
+                                   [told[:topic], told[:error].code]
+                                 }.uniq
+    @cluster.broker_up
+  end
+
   def test_stop_and_close_from_a_trap
     name = topic
     reader = collector

@@ -178,7 +178,9 @@ class EmbeddedProcessingTest < Minitest::Test
     app.start
     produce(app, name, ['{"n":"warm-up"}'])
     take(1)
-    rows = Array.new(60) { |number| { topic: name, key: "k#{number}", payload: %({"n":#{number},"list":["#{number}"]}) } }
+    rows = Array.new(60) do |number|
+      { topic: name, key: "k#{number}", payload: %({"n":#{number},"list":["#{number}"]}) }
+    end
     begin
       GC.stress = true
       delivery = app.producer.produce_many_async(rows)

@@ -12,7 +12,8 @@ Scenario.run do
   # --- unusual, but fine -----------------------------------------------------------------------------------------
   binary = (0..255).to_a.pack("C*")
   rows = [
-    { payload: nil, key: "tombstone" }, { payload: nil }, { payload: "" }, { payload: "x", key: "" }, { payload: "", key: "" },
+    { payload: nil, key: "tombstone" }, { payload: nil }, { payload: "" }, { payload: "x", key: "" },
+    { payload: "", key: "" },
     { payload: binary, key: binary }, { payload: "ключ", key: "Zürich" }, { payload: "x", headers: {} },
     { payload: "x", headers: { "" => "" } }, { payload: "x", headers: { "a" => ["1", "2"], "b" => binary } },
     { payload: "x", headers: { "large" => "h" * 1_000_000 } }, { payload: "x", headers: { "none" => nil } },
@@ -31,7 +32,9 @@ Scenario.run do
       equal(row[field].nil?, got.nil?, "is the #{field} of row #{index} nil")
     end
     equal((row[:headers] || {}).transform_values { |value| value.is_a?(Array) ? value.map(&:b) : value&.b },
-          message.headers.transform_values { |value| value.is_a?(Array) ? value.map(&:b) : value&.b }, "headers of row #{index}")
+          message.headers.transform_values do |value|
+            value.is_a?(Array) ? value.map(&:b) : value&.b
+          end, "headers of row #{index}")
   end
   check(found[0].tombstone? && !found[2].tombstone?, "nil is a tombstone, empty is not")
   equal([1_234_567_890_123, 1_500_000_000_250], found[13..14].map(&:timestamp_ms), "timestamps")
@@ -39,26 +42,33 @@ Scenario.run do
   # --- wrong: told at once, nothing is sent ----------------------------------------------------------------------
   invalid = [
     [{ topic: nil }, /topic: nil is not allowed, expected/], [{ topic: :orders }, /topic: :orders is not allowed/],
-    [{ topic: "" }, /topic: .*"" ?is not allowed|topic: .*\\"\\""/], [{ topic: "a" * 250 }, /topic: .*"aaa/], [{ topic: "a b" }, /topic: .*"a b/],
-    [{ topic: "a/b" }, %r{topic: .*"a/b}], [{ topic: "." }, /topic: .*"\./], [{ topic: "a\0b" }, /topic: .*"a\\+(0|u0000|x00|u\{0\})b/],
+    [{ topic: "" }, /topic: .*"" ?is not allowed|topic: .*\\"\\""/], [{ topic: "a" * 250 }, /topic: .*"aaa/],
+    [{ topic: "a b" }, /topic: .*"a b/], [{ topic: "a/b" }, %r{topic: .*"a/b}], [{ topic: "." }, /topic: .*"\./],
+    [{ topic: "a\0b" }, /topic: .*"a\\+(0|u0000|x00|u\{0\})b/],
     [{ partition: -5 }, /partition: -5 is not allowed/], [{ partition: "1" }, /partition: "1" is not allowed/],
-    [{ partition: 1 << 40 }, /partition: 1099511627776 is not allowed/], [{ partition: 1.5 }, /partition: 1.5 is not allowed/],
-    [{ payload: 12 }, /payload: 12 is not allowed/], [{ payload: { "a" => 1 } }, /payload: \{"a" ?=> ?1\} is not allowed/],
+    [{ partition: 1 << 40 }, /partition: 1099511627776 is not allowed/],
+    [{ partition: 1.5 }, /partition: 1.5 is not allowed/],
+    [{ payload: 12 }, /payload: 12 is not allowed/],
+    [{ payload: { "a" => 1 } }, /payload: \{"a" ?=> ?1\} is not allowed/],
     [{ key: 7 }, /key: 7 is not allowed/], [{ key: :seven }, /key: :seven is not allowed/],
     [{ headers: [] }, /headers: \[\] is not allowed/], [{ headers: { "a" => 1 } }, /headers?.*: 1 is not allowed/],
-    [{ headers: { a: "1" } }, /headers?.*: :a is not allowed/], [{ headers: { "a" => ["1", 2] } }, /headers?.*: 2 is not allowed/],
+    [{ headers: { a: "1" } }, /headers?.*: :a is not allowed/],
+    [{ headers: { "a" => ["1", 2] } }, /headers?.*: 2 is not allowed/],
     [{ timestamp: "now" }, /timestamp: "now" is not allowed/], [{ timestamp: -1 }, /timestamp: -1 is not allowed/]
   ]
   invalid.each do |wrong, pattern|
     row = { topic: name, payload: "x", **wrong }
     error = raises(Pelton::InvalidMessageError, pattern) { producer.produce_sync(**row) }
-    equal(wrong.keys.first.to_s.delete_suffix("s"), error.key.delete_suffix("s")[/\A\w+/], "key of the error for #{wrong}")
+    equal(wrong.keys.first.to_s.delete_suffix("s"), error.key.delete_suffix("s")[/\A\w+/],
+          "key of the error for #{wrong}")
     raises(Pelton::InvalidMessageError, pattern) { producer.produce_async(**row) }
     # A bad one among many: none of them is sent.
     raises(Pelton::InvalidMessageError, pattern) { producer.produce_many_sync([{ topic: name, payload: "good" }, row]) }
   end
   raises(ArgumentError, /missing keyword: :payload/) { producer.produce_sync(topic: name) }
-  raises(ArgumentError, /unknown keyword: :paylod/) { producer.produce_many_sync([{ topic: name, payload: "x", paylod: "y" }]) }
+  raises(ArgumentError, /unknown keyword: :paylod/) do
+    producer.produce_many_sync([{ topic: name, payload: "x", paylod: "y" }])
+  end
   equal(0, producer.pending, "pending")
   equal(rows.size, producer.produce_sync(topic: name, payload: "x").offset, "nothing of all that was sent")
 
@@ -72,24 +82,34 @@ Scenario.run do
   raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE/) { delivery.wait(timeout: 20) }
   equal([nil, :MSG_SIZE_TOO_LARGE, nil], delivery.reports.map { |report| report[3]&.name }, "each report of many")
   small = topic(settings: { "max.message.bytes" => "1000" })
-  raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE.*#{small}/) { producer.produce_sync(topic: small, payload: "p" * 5_000) } # by Kafka
-  raises(Pelton::DeliveryError, /UNKNOWN_PARTITION.*#{name}/) { producer.produce_sync(topic: name, payload: "x", partition: 77) }
-  raises(Pelton::DeliveryError, /UNKNOWN_TOPIC.*no-such-topic/) { producer.produce_sync(topic: "no-such-topic", payload: "x") }
+  # by Kafka
+  raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE.*#{small}/) do
+    producer.produce_sync(topic: small, payload: "p" * 5_000)
+  end
+  raises(Pelton::DeliveryError, /UNKNOWN_PARTITION.*#{name}/) do
+    producer.produce_sync(topic: name, payload: "x", partition: 77)
+  end
+  raises(Pelton::DeliveryError, /UNKNOWN_TOPIC.*no-such-topic/) do
+    producer.produce_sync(topic: "no-such-topic", payload: "x")
+  end
   group = unique("group")
   nowhere = app(group: group) { topic("no-such-topic", to: Class.new(Pelton::Consumer) { def consume; end }) }
   nowhere.start
   eventually(20, "an error for a topic that does not exist") do
-    events(nowhere, "error.occurred").any? { |event| event.payload[:topic] == "no-such-topic" || event[:error].message.include?("no-such-topic") }
+    events(nowhere, "error.occurred").any? do |event|
+      event.payload[:topic] == "no-such-topic" || event[:error].message.include?("no-such-topic")
+    end
   end
   equal(true, nowhere.stop, "stop")
 
   # --- a full queue ----------------------------------------------------------------------------------------------
-  full = app(kafka: { "bootstrap.servers" => "127.0.0.1:#{TestBroker.free_port}", "queue.buffering.max.messages" => 100 },
-             queue_timeout: 0.5)
+  nowhere = "127.0.0.1:#{TestBroker.free_port}"
+  full = app(kafka: { "bootstrap.servers" => nowhere, "queue.buffering.max.messages" => 100 }, queue_timeout: 0.5)
   open = Array.new(100) { |number| full.producer.produce_async(topic: "orders", payload: number.to_s) }
   error = nil
   took = seconds do
-    error = raises(Pelton::QueueFullError, /full for 0.5 s, the message for orders was not taken.*queue.buffering.max.messages/) do
+    error = raises(Pelton::QueueFullError,
+                   /full for 0.5 s, the message for orders was not taken.*queue.buffering.max.messages/) do
       full.producer.produce_async(topic: "orders", payload: "too much")
     end
   end
@@ -99,7 +119,7 @@ Scenario.run do
   equal([:_QUEUE_FULL] * 2, many.reports.map { |report| report[3].name }, "many into a full queue")
   equal(100, full.producer.pending, "pending")
   equal(100, full.producer.close(timeout: 0.2), "undelivered")
-  equal([:_PURGE_QUEUE], open.map { |delivery| delivery.error.name }.uniq, "what became of those in the queue")
+  equal([:_PURGE_QUEUE], open.map { |one| one.error.name }.uniq, "what became of those in the queue")
   raises(Pelton::ClosedError) { full.producer.produce_async(topic: "orders", payload: "late") }
 
   # Room is used as soon as there is some.

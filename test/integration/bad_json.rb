@@ -8,12 +8,16 @@ require "support/scenario"
 GOOD = '{"good":true}'
 DOCUMENTS = [
   '{"cut":', '{"a":1', "[1,2", '"open', "tru", "", " ", "{}x", "[1,]", '{"a":1,}', "{'a':1}", "nul", "\u0000",
-  "#{"[" * 1000}#{"]" * 1000}", "#{'{"a":' * 1000}1#{"}" * 1000}", "#{"[" * 100}#{"]" * 100}", "#{"[" * 101}#{"]" * 101}",
+  "#{"[" * 1000}#{"]" * 1000}", "#{'{"a":' * 1000}1#{"}" * 1000}", "#{"[" * 100}#{"]" * 100}",
+  "#{"[" * 101}#{"]" * 101}",
   "\"\xFF\xFE\"", "{\"a\":\"\xC3\"}", "\"\xED\xA0\x80\"", "\xEF\xBB\xBF{}", "{\"\xFF\":1}",
-  "1#{"0" * 400}", "-1#{"0" * 400}", "[1#{"0" * 400}]", "1e400", "-1e400", "1e-400", "0.1e1", "-0", "-0.0", "01", "1.", ".5", "+1",
-  "9007199254740993.0", "9223372036854775807", "9223372036854775808", "-9223372036854775809", "123456789012345678901234567890",
+  "1#{"0" * 400}", "-1#{"0" * 400}", "[1#{"0" * 400}]", "1e400", "-1e400", "1e-400", "0.1e1", "-0", "-0.0",
+  "01", "1.", ".5", "+1",
+  "9007199254740993.0", "9223372036854775807", "9223372036854775808", "-9223372036854775809",
+  "123456789012345678901234567890",
   '"\\ud800"', '"\\udc00\\ud800"', '"\\ud83d\\ude00"', '"\\q"', '"\\u12"', "\"a\nb\"", "\"a\tb\"", "\"\u007F\"",
-  '{"a":1,"a":2,"a":{"b":3}}', '{"":1}', '{"":{"":""}}', '{"a":{"a":{"a":null}}}', "[]", "{}", "null", "true", "0", '""',
+  '{"a":1,"a":2,"a":{"b":3}}', '{"":1}', '{"":{"":""}}', '{"a":{"a":{"a":null}}}', "[]", "{}", "null", "true", "0",
+  '""',
   "/* c */ {}", "{} // c", "NaN", "Infinity", "-Infinity", "[NaN]", "\t{\r\n} ", '{"a":1}{"b":2}', "{\"\\u0061\":1}",
   '{"json_class":"String"}', "\"#{"é" * 50_000}\"", "[#{(["1.5"] * 50_000).join(",")}]"
 ].freeze
@@ -52,7 +56,9 @@ Scenario.run do
     reader = consumer do
       before = messages.map(&:raw_payload) # reads every message, but decodes none
       messages.each_with_index do |message, index|
-        seen << [message.offset, read_payload.(message).map { |thing| thing.is_a?(Class) ? thing.inspect : thing }, before[index]]
+        seen << [message.offset, read_payload.(message).map do |thing|
+                                   thing.is_a?(Class) ? thing.inspect : thing
+                                 end, before[index]]
       end
     rescue StandardError => e
       raised = e
@@ -66,7 +72,8 @@ Scenario.run do
     equal((0...payloads.size).to_a, all.map(&:first), "each message once, in order")
     all.each do |offset, outcome, raw|
       shown = payloads[offset].byteslice(0, 60).inspect
-      check(expected[offset] == outcome, "#{shown}: JSON.parse #{expected[offset].inspect[0, 200]}, Pelton #{outcome.inspect[0, 200]}")
+      check(expected[offset] == outcome,
+            "#{shown}: JSON.parse #{expected[offset].inspect[0, 200]}, Pelton #{outcome.inspect[0, 200]}")
       check(payloads[offset].b == raw, "the raw payload of #{shown}")
     end
     equal([], events(one, "error.occurred").map { |event| event[:error].message }, "errors")
@@ -105,7 +112,9 @@ Scenario.run do
   end
   last.start
   bad = expected.each_index.select { |offset| expected[offset][0] == :error }
-  eventually(30, "the end of the topic") { committed(group, name, 1) == [payloads.size] || last.server.status != :running }
+  eventually(30, "the end of the topic") do
+    committed(group, name, 1) == [payloads.size] || last.server.status != :running
+  end
   equal(true, last.stop, "stop")
   skipped = events(last, "message.skipped")
   equal(bad, skipped.map { |event| event[:offset] }, "what was skipped")

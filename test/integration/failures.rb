@@ -88,7 +88,8 @@ Scenario.run do
   at_exit { FileUtils.rm_rf(folder) }
   file = File.join(folder, "app.rb")
   File.write(file, CRITICAL)
-  [["exit 3", 3, nil], ["exit", 0, nil], ["raise NoMemoryError, 'on purpose'", 1, "stopped by NoMemoryError: on purpose"],
+  [["exit 3", 3, nil], ["exit", 0, nil],
+   ["raise NoMemoryError, 'on purpose'", 1, "stopped by NoMemoryError: on purpose"],
    ["raise Interrupt", 1, "stopped by Interrupt"]].each do |deed, code, text|
     group = unique("group")
     child = pelton("server", "-r", file, env: { "PELTON_DEED" => deed, "PELTON_GROUP" => group, "PELTON_IN" => name })
@@ -99,6 +100,7 @@ Scenario.run do
     equal((0..6).to_a, did[0], "#{deed}: what was done in partition 0")
     ends = Array.new(FAILURES.size) { |partition| did[partition] && (did[partition].max + 1) }
     equal(ends, committed(group, name, FAILURES.size), "#{deed}: what is committed")
-    check(child.output.scan(/^shutdown \d/).uniq.size >= did.size, "#{deed}: each consumer's shutdown ran: #{child.output}")
+    check(child.output.scan(/^shutdown \d/).uniq.size >= did.size,
+          "#{deed}: each consumer's shutdown ran: #{child.output}")
   end
 end

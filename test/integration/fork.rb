@@ -8,10 +8,14 @@ Scenario.run do
   name = topic(partitions: 3)
   folder = Dir.mktmpdir("pelton-fork")
   at_exit { FileUtils.rm_rf(folder) }
-  seen_by = ->(pid) { File.exist?(File.join(folder, pid.to_s)) ? File.readlines(File.join(folder, pid.to_s), chomp: true) : [] }
+  seen_by = lambda { |pid|
+    File.exist?(File.join(folder, pid.to_s)) ? File.readlines(File.join(folder, pid.to_s), chomp: true) : []
+  }
   seen = -> { Dir.children(folder).flat_map { |pid| seen_by.(pid) } }
   writes = consumer do
-    File.write(File.join(folder, Process.pid.to_s), messages.map { |message| "#{message.raw_payload}\n" }.join, mode: "a")
+    File.write(File.join(folder, Process.pid.to_s), messages.map do |message|
+                                                      "#{message.raw_payload}\n"
+                                                    end.join, mode: "a")
   end
 
   # --- the parent uses nothing before the fork: its children may use its app --------------------------------------
@@ -22,7 +26,9 @@ Scenario.run do
     forked(40) do
       opener.close
       parent.start
-      10.times { |number| parent.producer.produce_sync(topic: name, payload: "#{child}-#{number}", partition: number % 3) }
+      10.times do |number|
+        parent.producer.produce_sync(topic: name, payload: "#{child}-#{number}", partition: number % 3)
+      end
       gate.read # until the parent says that all was seen
       equal(true, parent.stop, "stop of a child")
       equal(0, parent.close, "undelivered by a child")
@@ -41,7 +47,8 @@ Scenario.run do
   parent.producer.produce_sync(topic: name, payload: "parent-0", partition: 0)
   eventually(20, "the parent's first message") { seen_by.(Process.pid).include?("parent-0") }
   open = parent.producer.produce_async(topic: name, payload: "parent-1", partition: 1)
-  inherited = Pelton::Native::Subscription.new(unique("inherited"), { "bootstrap.servers" => bootstrap, "group.id" => "x" }, {})
+  inherited = Pelton::Native::Subscription.new(unique("inherited"),
+                                               { "bootstrap.servers" => bootstrap, "group.id" => "x" }, {})
   checks = Array.new(3) do
     forked(40) do
       raises(Pelton::ForkError, /opened in process .* and cannot be used in its forked child #{Process.pid}/) do

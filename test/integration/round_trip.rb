@@ -8,7 +8,9 @@ Scenario.run do
   count = 20_000
   name = topic(partitions: 4)
   group = unique("group")
-  document = ->(number) { { "n" => number, "text" => "Zürich #{number}", "list" => [1.5, nil, true, { "k" => -number }] } }
+  document = lambda { |number|
+    { "n" => number, "text" => "Zürich #{number}", "list" => [1.5, nil, true, { "k" => -number }] }
+  }
   key = ->(number) { "key-#{number}" }
 
   writer = app(kafka: { "linger.ms" => 5 })
@@ -20,11 +22,15 @@ Scenario.run do
   deliveries.each { |delivery| delivery.wait(timeout: 30) }
   reports = deliveries.flat_map(&:reports)
   equal(count, reports.count { |_, _, offset, error| offset && error.nil? }, "delivered")
-  reports.each_with_index { |row, number| equal([name, number % 4, number / 4, nil], row, "report of message #{number}") }
+  reports.each_with_index do |row, number|
+    equal([name, number % 4, number / 4, nil], row, "report of message #{number}")
+  end
 
   seen = Thread::Queue.new
   reader = consumer do
-    messages.each { |message| seen << [message.partition, message.offset, message.key, message.payload, message.timestamp] }
+    messages.each do |message|
+      seen << [message.partition, message.offset, message.key, message.payload, message.timestamp]
+    end
   end
   first = app(group: group, concurrency: 4) { topic(name, to: reader) { decode :json } }
   first.start
@@ -49,7 +55,9 @@ Scenario.run do
   eventually(20, "all partitions") { events(second, "partition.assigned").size == 4 }
   4.times { |partition| writer.producer.produce_sync(topic: name, partition: partition, payload: "-1") }
   new = take(seen, 4)
-  equal([0, 1, 2, 3].map { |partition| [partition, count / 4, -1] }, new.sort.map { |row| row.values_at(0, 1, 3) }, "what was new")
+  equal([0, 1, 2, 3].map { |partition| [partition, count / 4, -1] }, new.sort.map do |row|
+                                                                       row.values_at(0, 1, 3)
+                                                                     end, "what was new")
   equal(true, second.stop, "the second stop")
   check(seen.empty?, "the second app saw more than what was new")
   equal([(count / 4) + 1] * 4, committed(group, name, 4), "committed offsets at the end")

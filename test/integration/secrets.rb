@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "pp"
 require "stringio"
 require "support/scenario"
 require "pelton/reporters/log"
@@ -34,7 +33,8 @@ Scenario.run do
     use.({ "security.protocol" => "ssl", "ssl.key.pem" => PEM })
   end
   collect.("a keystore that is not there", Pelton::Error) do
-    use.({ "security.protocol" => "ssl", "ssl.keystore.location" => "/nowhere.p12", "ssl.keystore.password" => "hush-store" })
+    use.({ "security.protocol" => "ssl", "ssl.keystore.location" => "/nowhere.p12",
+           "ssl.keystore.password" => "hush-store" })
   end
   collect.("a key that is not there", Pelton::Error) do
     use.({ "security.protocol" => "ssl", "ssl.key.location" => "/nowhere.pem", "ssl.key.password" => "hush-key" })
@@ -42,11 +42,12 @@ Scenario.run do
 
   # --- an app that uses its secrets, with all the log there is ---------------------------------------------------
   log = StringIO.new
-  open = app(group: unique("group"), kafka: {
-               **PASSWORD, "security.protocol" => "sasl_plaintext", "sasl.mechanism" => "PLAIN", "sasl.username" => "pelton",
-               "debug" => "all", "log_level" => 7, "statistics.interval.ms" => 100,
-               "ssl.key.password" => "hush-key", "ssl.keystore.password" => "hush-store"
-             }, shutdown_timeout: 4, flush_timeout: 1) do
+  options = {
+    "security.protocol" => "sasl_plaintext", "sasl.mechanism" => "PLAIN", "sasl.username" => "pelton", "debug" => "all",
+    "log_level" => 7, "statistics.interval.ms" => 100, "ssl.key.password" => "hush-key",
+    "ssl.keystore.password" => "hush-store"
+  }
+  open = app(group: unique("group"), kafka: { **PASSWORD, **options }, shutdown_timeout: 4, flush_timeout: 1) do
     topic("orders", to: Class.new(Pelton::Consumer) { def consume; end })
   end
   open.subscribe(Pelton::Reporters::Log.new(log))
@@ -59,7 +60,10 @@ Scenario.run do
   eventually(10, "an error") { events(open, "error.occurred").any? }
 
   said["inspect"] << [open, open.config, open.config.kafka, open.config.to_h, open.producer, open.server, open.routes,
-                      open.notifications].flat_map { |object| [object.inspect, object.to_s, object.pretty_inspect] }.join
+                      open.notifications].flat_map do |object|
+    [object.inspect, object.to_s,
+     object.pretty_inspect]
+  end.join
   said["options of a client"] << open.config.kafka_with({}, { "ssl.keystore.password" => "hush-store" }).inspect
   collect.("a frozen Hash", FrozenError) { open.config.kafka["sasl.password"] = "hush-sasl" }
   collect.("a method that is not there", NoMethodError) { open.config.kafka.no_such_method }

@@ -77,7 +77,8 @@ Scenario.run do
     equal(started, text.scan(/^done (\d+)/).flatten.map(&:to_i), "jobs finished after #{signal}")
     check(started.max < 99, "#{signal}: everything was done before the signal came")
     equal(1, text.scan("shutdown of 0").size, "shutdown after #{signal}")
-    check(text.include?("stopping (SIG#{signal})") && text.include?("nothing left undone"), "the log tells of #{signal}: #{text}")
+    check(text.include?("stopping (SIG#{signal})") && text.include?("nothing left undone"),
+          "the log tells of #{signal}: #{text}")
     equal([started.max + 1], committed(@group, @in, 1), "what is committed after #{signal}")
     out = read(@out, 1, started.max + 1).map { |_, message| message.raw_payload.to_i }
     equal((0..started.max).to_a, out, "what consume produced is there after #{signal}")
@@ -100,7 +101,8 @@ Scenario.run do
   took = seconds { equal(2, exit_code(server), "exit code after a second signal\n#{server.output}") }
   check(took < 10, "a second signal takes #{took} s")
   check(server.output.match?(/^pelton: ended by force/), "it says that it was forced: #{server.output}")
-  check(server.output.match?(%r{^pelton: left undone: #{@in}/0: consume runs for [\d.]+ s, 5 of 5 messages not finished}),
+  lost = %r{^pelton: left undone: #{@in}/0: consume runs for [\d.]+ s, 5 of 5 messages not finished}
+  check(server.output.match?(lost),
         "it says what was lost: #{server.output}")
   equal([nil], committed(@group, @in, 1), "what is committed after a forced stop")
 

@@ -25,7 +25,11 @@ Scenario.run do
   lonely = app(kafka: { "bootstrap.servers" => "127.0.0.1:#{TestBroker.free_port}" })
   waiting = Array.new(50) { |number| Thread.new { lonely.producer.produce_sync(topic: name, payload: number.to_s) } }
   waiting.each { |thread| thread.report_on_exception = false }
-  eventually(10, "all threads to wait") { lonely.producer.pending == 50 && waiting.all? { |thread| thread.status == "sleep" } }
+  eventually(10, "all threads to wait") do
+    lonely.producer.pending == 50 && waiting.all? do |thread|
+      thread.status == "sleep"
+    end
+  end
   took = seconds do
     waiting.first(25).each(&:kill)
     waiting.last(25).each { |thread| thread.raise(IOError, "enough") }

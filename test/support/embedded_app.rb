@@ -57,7 +57,10 @@ module EmbeddedApp
 
   # Takes so many things out of a queue.
   def take(count, queue = @seen, timeout: 20)
-    Array.new(count) { |index| eventually(timeout, "thing #{index + 1} of #{count}") { queue.size.positive? } && queue.pop }
+    Array.new(count) do |index|
+      eventually(timeout, "thing #{index + 1} of #{count}") { queue.size.positive? }
+      queue.pop
+    end
   end
 
   # Everything that happened so far: payloads by event name.

@@ -25,8 +25,10 @@ class GroupScenario < Scenario
   attr_reader :trail
 
   def member
-    settings = { bootstrap: bootstrap, group: @group, topic: @topic, trail: File.join(@folder, "trail"), kafka: @kafka }
-    child = pelton("server", "-r", "#{ROOT}/test/support/member.rb", env: { "PELTON_MEMBER" => JSON.generate(settings) })
+    trail = File.join(@folder, "trail")
+    settings = { bootstrap: bootstrap, group: @group, topic: @topic, trail: trail, kafka: @kafka }
+    environment = { "PELTON_MEMBER" => JSON.generate(settings) }
+    child = pelton("server", "-r", "#{ROOT}/test/support/member.rb", env: environment)
     working(child)
     child
   end
@@ -40,7 +42,7 @@ class GroupScenario < Scenario
   # Partitions whose consumers this member has now.
   def owned(child)
     lives = trail.entries.select { |entry| entry.pid == child.pid }.group_by(&:instance).each_value
-    lives.reject { |life| life.last.ends? }.map { |life| life.first.partition }.sort
+    lives.reject { |life| life.last.ends? }.map { |life| life.first.place }.sort
   end
 
   def owned_by_all(*children, timeout: 30)

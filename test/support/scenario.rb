@@ -6,7 +6,8 @@ require "tempfile"
 require "pelton"
 require_relative "broker"
 
-# What an integration scenario is written with: one file, one process, one exit code, the real Kafka in PELTON_BOOTSTRAP.
+# What an integration scenario is written with: one file, one process, one exit code; the real Kafka is in
+# PELTON_BOOTSTRAP.
 #
 #   Scenario.run do
 #     name = topic(partitions: 4)
@@ -124,7 +125,7 @@ class Scenario
 
   # Reads a topic from its start without a group until `count` messages came: [[partition, message], …].
   def read(topic, partitions, count, kafka = {})
-    options = { "bootstrap.servers" => bootstrap, "group.id" => unique("read"), "enable.auto.offset.store" => "false", **kafka }
+    options = { "bootstrap.servers" => bootstrap, "group.id" => unique("read"), **kafka }
     reader = Pelton::Native::Subscription.new(unique("reader"), options, {})
     reader.assign(Array.new(partitions) { |number| [topic, number, 0] })
     found = []
@@ -196,6 +197,7 @@ class Scenario
       return value if value
 
       raise Failed, "#{what}: not within #{timeout} s" if now > deadline
+
       IO.select(nil, nil, nil, 0.01)
     end
   end
@@ -237,7 +239,7 @@ class Scenario
 
   def wait_for_child(pid, timeout)
     status = nil
-    eventually(timeout, "the end of the forked child #{pid}") { (_, status = Process.wait2(pid, Process::WNOHANG)) && status }
+    eventually(timeout, "the end of the forked child #{pid}") { status = Process.wait2(pid, Process::WNOHANG)&.last }
     equal(0, status.exitstatus, "exit code of the forked child")
   rescue Failed
     Process.kill(Guard::SIGNAL, pid) unless status
@@ -252,13 +254,15 @@ class Scenario
     end
   end
 
-  def left = (Thread.list - @threads).reject { |thread| LASTING.include?(thread.name) || thread.name.to_s.start_with?("Timeout") }
+  def left
+    (Thread.list - @threads).reject { |one| LASTING.include?(one.name) || one.name.to_s.start_with?("Timeout") }
+  end
 
   # The state may be broken: nothing is waited for.
   def fail_with(error)
     warn error.full_message(highlight: false)
-    @events.each_value { |events| warn(*events.last(15).map { |event| "  #{event.name} #{event.payload.inspect[0, 300]}" }) }
-    @children.each { |child| warn "--- output of #{child.pid} (#{child.code.inspect})", child.output[-3000..] || child.output }
+    @events.each_value { |list| warn(*list.last(15).map { |one| "  #{one.name} #{one.payload.inspect[0, 300]}" }) }
+    @children.each { |one| warn "--- output of #{one.pid} (#{one.code.inspect})", one.output[-3000..] || one.output }
     @children.each(&:destroy)
     $stderr.flush
     exit!(1)

@@ -8,7 +8,7 @@ class Trail
   ENDS = %w[revoked shutdown].freeze
 
   # One line: what happened to which consumer instance of which process.
-  Entry = Struct.new(:what, :pid, :instance, :partition, :first, :last) do
+  Entry = Struct.new(:what, :pid, :instance, :place, :from, :to) do
     def ends? = ENDS.include?(what)
   end
 
@@ -30,8 +30,8 @@ class Trail
 
   # How far each partition is done: {0 => 120, …}: the next offset.
   def positions
-    entries.select { |entry| entry.what == "done" }.group_by(&:partition)
-           .transform_values { |done| done.map(&:last).max + 1 }
+    entries.select { |entry| entry.what == "done" }.group_by(&:place)
+           .transform_values { |done| done.map(&:to).max + 1 }
   end
 
   # Everything that must not be, a sentence each. ends: {partition => messages produced}; killed: process ids.
@@ -43,7 +43,7 @@ class Trail
   # Messages that were done more than once.
   def duplicates
     done = entries.select { |entry| entry.what == "done" }
-    done.flat_map { |entry| (entry.first..entry.last).map { |offset| [entry.partition, offset] } }
+    done.flat_map { |entry| (entry.from..entry.to).map { |offset| [entry.place, offset] } }
         .tally.count { |_, times| times > 1 }
   end
 
@@ -66,19 +66,20 @@ class Trail
     found = []
     position = 0
     owner = nil # the last entry of the instance that works on it
-    all.select { |entry| entry.partition == partition }.each do |entry|
-      if owner && owner.instance != entry.instance && entry.what == "begin" && !owner.ends? && !killed.include?(owner.pid)
+    all.select { |entry| entry.place == partition }.each do |entry|
+      changed = owner && owner.instance != entry.instance
+      if changed && entry.what == "begin" && !owner.ends? && !killed.include?(owner.pid)
         found << "#{entry.instance} begins #{partition} while #{owner.instance} has not ended"
       end
       if entry.what == "begin"
-        again = owner && owner.instance != entry.instance && killed.include?(owner.pid)
-        found << "#{partition}: #{entry.instance} skips from #{position} to #{entry.first}" if entry.first > position
-        if entry.first < position && !again
-          found << "#{partition}: #{entry.instance} does #{entry.first} again, #{position} is next"
+        again = changed && killed.include?(owner.pid)
+        found << "#{partition}: #{entry.instance} skips from #{position} to #{entry.from}" if entry.from > position
+        if entry.from < position && !again
+          found << "#{partition}: #{entry.instance} does #{entry.from} again, #{position} is next"
         end
-        position = entry.first
+        position = entry.from
       end
-      position = entry.last + 1 if entry.what == "done"
+      position = entry.to + 1 if entry.what == "done"
       owner = entry unless entry.what == "assigned"
     end
     found << "#{partition}: ended at #{position} of #{count}" unless position == count

@@ -20,9 +20,9 @@ fn order(seed: usize, lines: usize) -> String {
             number % 500,
             number % 100,
             (number % 77) as f64 / 1000.0,
-            index % 3 == 0,
+            index.is_multiple_of(3),
             index % 5,
-            if index % 4 == 0 { "\"leave at the door\"" } else { "null" },
+            if index.is_multiple_of(4) { "\"leave at the door\"" } else { "null" },
         )
     };
     let lines: Vec<_> = (0..lines).map(line).collect();
@@ -34,7 +34,7 @@ fn order(seed: usize, lines: usize) -> String {
         1_763_632_000_000 + seed,
         seed * 13,
         seed,
-        seed % 2 == 0,
+        seed.is_multiple_of(2),
         seed % 100,
         seed % 10,
         seed % 10_000,

@@ -6,25 +6,38 @@ use crate::decode::Pool;
 use crate::lock;
 use crate::poller::Poller;
 use crate::rd::{Client, Fetched, Queue, Token, generation};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Batches of a partition that may be out at once.
+/// Batches of a partition that may be out at once, and their bytes.
 pub struct Credit {
-    out: AtomicUsize,
-    limit: usize,
+    /// Batches and bytes that are out.
+    out: Mutex<(usize, usize)>,
+    limits: Limits,
     poller: Arc<Poller>,
     token: Token,
 }
 
 impl Credit {
-    fn spent(&self) -> bool {
-        self.out.load(Ordering::SeqCst) >= self.limit
+    fn spent(&self, (batches, bytes): (usize, usize)) -> bool {
+        batches >= self.limits.prefetch || bytes >= 2 * self.limits.bytes
     }
 
-    fn give_back(&self) {
-        // Who was at the limit is not being read: it has to be looked at again.
-        if self.out.fetch_sub(1, Ordering::SeqCst) == self.limit {
+    fn is_spent(&self) -> bool {
+        self.spent(*lock(&self.out))
+    }
+
+    fn take(&self, bytes: usize) {
+        let mut out = lock(&self.out);
+        *out = (out.0 + 1, out.1 + bytes);
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut out = lock(&self.out);
+        let was_spent = self.spent(*out);
+        *out = (out.0 - 1, out.1 - bytes);
+        // Who had no credit is not being read: it has to be looked at again.
+        if was_spent && !self.spent(*out) {
             self.poller.wake(self.token);
         }
     }
@@ -44,13 +57,13 @@ pub enum Taken {
 pub struct Limits {
     pub messages: usize,
     pub bytes: usize,
-    /// Batches of one partition that may be out at once.
+    /// Batches of one partition that may be out at once; fewer where they hold twice `bytes` together.
     pub prefetch: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { messages: 100, bytes: 1 << 20, prefetch: 2 }
+        Self { messages: 100, bytes: 1 << 20, prefetch: 8 }
     }
 }
 
@@ -83,7 +96,7 @@ impl Partition {
     ) -> Option<Arc<Self>> {
         let queue = Queue::partition(client, &topic, number)?;
         queue.signal(poller.wakeup(), token);
-        let credit = Credit { out: AtomicUsize::new(0), limit: limits.prefetch, poller: Arc::clone(poller), token };
+        let credit = Credit { out: Mutex::default(), limits, poller: Arc::clone(poller), token };
         Some(Arc::new(Self {
             topic,
             number,
@@ -103,7 +116,7 @@ impl Partition {
 
     /// Takes a batch of what is there, without waiting; its decoding has begun when this returns.
     pub fn take(&self, fetched: &mut Fetched) -> Taken {
-        if !self.open.load(Ordering::SeqCst) || self.credit.spent() {
+        if !self.open.load(Ordering::SeqCst) || self.credit.is_spent() {
             return Taken::Nothing;
         }
         if let Some((code, reason, offset)) = lock(&self.notice).take() {
@@ -131,12 +144,13 @@ impl Partition {
         }
         let (chunks, tasks) = packer.finish();
         Pool::global().submit_many(tasks);
-        self.credit.out.fetch_add(1, Ordering::SeqCst);
+        let bytes = chunks.iter().map(|chunk| chunk.bytes()).sum();
+        self.credit.take(bytes);
         Taken::Batch(Batch {
             topic: Arc::clone(&self.topic),
             partition: self.number,
             len: count,
-            bytes: chunks.iter().map(|chunk| chunk.bytes()).sum(),
+            bytes,
             chunks: Mutex::new(chunks),
             credit: Mutex::new(Some(Arc::clone(&self.credit))),
             made_in: generation(),
@@ -186,7 +200,7 @@ impl Batch {
             chunk.release();
         }
         if let Some(credit) = lock(&self.credit).take() {
-            credit.give_back();
+            credit.give_back(self.bytes);
         }
     }
 }

@@ -59,7 +59,7 @@ fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Val
     Ok(CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?))
 }
 
-/// `{batch: 100, bytes: 1 << 20, prefetch: 2, decode: {"topic" => :json}}`
+/// `{batch: 100, bytes: 1 << 20, prefetch: 8, decode: {"topic" => :json}}`
 fn read_options(ruby: &Ruby, given: RHash) -> Result<Options, Error> {
     let mut options = Options::default();
     given.foreach(|key: Symbol, setting: Value| {
