@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "pp" # rubocop:disable Lint/RedundantRequireStatement -- for pretty_inspect
 require "stringio"
 require "support/scenario"
 require "pelton/reporters/log"

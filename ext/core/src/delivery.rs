@@ -131,6 +131,9 @@ impl Delivery {
 
     /// The first message that failed.
     pub fn first_failure(&self) -> Option<Outcomes> {
+        if self.failed.load(Ordering::Acquire) == 0 {
+            return None;
+        }
         (0..self.len()).map(|position| self.outcome(position)).find(|outcome| outcome.error.is_some())
     }
 
