@@ -54,10 +54,12 @@ class TestRun
 
   def run_files
     programs, tests = @files.map { |file| File.expand_path(file).delete_prefix("#{ROOT}/") }
-                            .partition { |file| PROGRAMS.values.any? { |pattern| File.fnmatch?(pattern, file) } }
+                            .partition { |file| program?(file) }
     minitest("files", tests)
     programs("files", programs)
   end
+
+  def program?(file) = PROGRAMS.each_value.any? { |pattern| File.fnmatch?(pattern, file, File::FNM_PATHNAME) }
 
   def lint(linter)
     result = Program.run(File.join(ROOT, "bin/lint"), linter, limit: 1200, echo: true)

@@ -28,6 +28,8 @@ module Pelton
       # The native client, once somebody produced. Set under @lock, read without it.
       @native = nil
       @closed = false
+      # Was the close published? Guarded by @lock, as @closed.
+      @told = false
       @lock = Mutex.new
     end
 
@@ -85,15 +87,14 @@ module Pelton
     # (0: all were). From any thread, as often as you like: all callers wait for the same close.
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: @delivery_timeout)
-      native, first = @lock.synchronize do
-        first = !@closed
+      native = @lock.synchronize do
         @closed = true
-        [@native, first]
+        @native
       end
       return 0 unless native
 
       undelivered = native.close(timeout)
-      closed(undelivered) if first
+      closed(undelivered) if first_to_tell?
       undelivered
     end
 
@@ -122,6 +123,9 @@ module Pelton
       EventDispatch.of(source).add(@name, @bus)
       native
     end
+
+    # The one who closed first may have been killed while waiting.
+    def first_to_tell? = @lock.synchronize { !@told && (@told = true) }
 
     def closed(undelivered)
       @bus.publish("producer.closed", client: @name, undelivered: undelivered)

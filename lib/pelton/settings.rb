@@ -121,8 +121,9 @@ module Pelton
       [:concurrency, :count, 5, "worker threads of the server: jobs that run at the same time"],
       [:batch, :count, 100, "messages that consume gets at once, at most", { unit: "messages" }],
       [:batch_bytes, :count, 1 << 20, "size of a batch at most (one larger message comes alone)", { unit: "bytes" }],
-      [:prefetch, :count, 8, "batches per partition that are in Ruby's hands at the same time; fewer where they hold " \
-                              "twice batch_bytes together"],
+      [:prefetch, :count, 8, "batches per partition that are in Ruby's hands at the same time"],
+      [:prefetch_bytes, :count, 2 << 20, "no further batch of a partition of which so much is in Ruby's hands",
+       { unit: "bytes" }],
       [:revocation_timeout, :seconds, 30, "how long a job may run on when Kafka takes its partition back", SECONDS],
       [:shutdown_timeout, :seconds, 60, "how long a stop may take; then it ends by force", SECONDS],
       [:flush_timeout, :seconds, 10, "the part of shutdown_timeout kept for the producer's last messages", SECONDS],

@@ -34,7 +34,8 @@ module Pelton
       native ||= Native
       native.decoding_threads = config.decoding_threads if config.decoding_threads
       @dispatch = EventDispatch.of(native)
-      options = { batch: batch, bytes: config.batch_bytes, prefetch: config.prefetch, decode: decode }
+      options = { batch: batch, bytes: config.batch_bytes, decode: decode,
+                  prefetch: config.prefetch, prefetch_bytes: config.prefetch_bytes }
       kafka_options = config.kafka_with(DEFAULTS, { **kafka, "group.id" => group_id })
       @native = native::Subscription.new(@name, kafka_options, options)
       @dispatch.add(@name, bus)

@@ -124,7 +124,7 @@ class ClosingTest < Minitest::Test
       app = app()
       3.times { app.producer.produce_async(topic: name, payload: "lost") }
       assert_equal 3, app.close(timeout: 0)
-      assert_equal 3 * (round + 1), happened("message.delivery_failed").size
+      eventually(5, "an event for each") { happened("message.delivery_failed").size == 3 * (round + 1) }
     end
     assert_equal [[name, -152]], happened("message.delivery_failed").map { |told|
                                    [told[:topic], told[:error].code]
@@ -182,6 +182,7 @@ class ClosingTest < Minitest::Test
     assert_operator seconds { closing.kill.join(5) }, :<, 0.4
     assert_equal 0, app.producer.close(timeout: 20)
     assert_predicate delivery, :delivered?
+    assert_equal 1, happened("producer.closed").size
   end
 
   def test_close_beside_threads_that_produce

@@ -75,11 +75,11 @@ class NativeProcessTest < Minitest::Test
       lonely = N::Producer.new("lonely", NOWHERE)
       delivery = lonely.produce("t", "x", nil, -1, nil, nil, 1)
       main = Thread.current
-      Thread.new do
-        Thread.pass until main.stop?
-        Process.kill(:INT, Process.pid)
-      end
       begin
+        Thread.new do
+          Thread.pass until main.stop?
+          Process.kill(:INT, Process.pid)
+        end
         delivery.wait
       rescue Interrupt
         say "interrupted"

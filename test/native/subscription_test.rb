@@ -192,7 +192,7 @@ class NativeSubscriptionTest < Minitest::Test
     writer = lonely_producer("message.timeout.ms" => "100")
     writer.produce("t", "x", nil, -1, nil, nil, 1)
     found = nil
-    eventually(10) { found = Native.next_events(0.1).find { |event| event.first == :delivery_failed } }
+    eventually(10) { found = Native.next_events(0.1).find { |event| event.values_at(0, 2) == [:delivery_failed, -192] } }
     assert_equal [-192, "Local: Message timed out", "t", nil], found.drop(2)
   end
 

@@ -117,7 +117,7 @@ class ClientsTest < Minitest::Test
     fake = @native.subscriptions.first
     assert_equal({ "client.id" => "pelton", "group.id" => "g", "enable.auto.offset.store" => "false",
                    "auto.offset.reset" => "latest", "fetch.queue.backoff.ms" => "10" }, fake.config)
-    assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 2, decode: { "a" => :json } }, fake.options)
+    assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: { "a" => :json } }, fake.options)
     subscription.subscribe(["a"])
     assert_equal ["a"], fake.topics
     subscription.wake

@@ -20,7 +20,7 @@ pub struct Credit {
 
 impl Credit {
     fn spent(&self, (batches, bytes): (usize, usize)) -> bool {
-        batches >= self.limits.prefetch || bytes >= 2 * self.limits.bytes
+        batches >= self.limits.prefetch || bytes >= self.limits.prefetch_bytes
     }
 
     fn is_spent(&self) -> bool {
@@ -57,13 +57,15 @@ pub enum Taken {
 pub struct Limits {
     pub messages: usize,
     pub bytes: usize,
-    /// Batches of one partition that may be out at once; fewer where they hold twice `bytes` together.
+    /// Batches of one partition that may be out at once.
     pub prefetch: usize,
+    /// No further batch of a partition of which so many bytes are out.
+    pub prefetch_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { messages: 100, bytes: 1 << 20, prefetch: 8 }
+        Self { messages: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20 }
     }
 }
 

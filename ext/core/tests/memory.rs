@@ -21,7 +21,7 @@ fn batch(size: usize, count: usize, format: Format) -> (Batch, Arc<Consumer>) {
     produce_all(&producer, "memory", 1, &payloads);
     close_producer(&producer);
     let options = Options {
-        limits: Limits { messages: count, bytes: 1 << 30, prefetch: 1 },
+        limits: Limits { messages: count, bytes: 1 << 30, prefetch: 1, ..Limits::default() },
         formats: [("memory".into(), format)].into(),
     };
     let consumer = consumer(&servers, "g", options, &[("max.partition.fetch.bytes", "10000000")]);

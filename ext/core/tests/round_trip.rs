@@ -135,7 +135,7 @@ fn a_reader_that_is_busy_holds_back_its_own_partition_only() {
     let producer = producer(&servers, &[]);
     let payloads: Vec<Vec<u8>> = (0..2_000).map(|n: i32| n.to_string().into_bytes()).collect();
     produce_all(&producer, "busy", 2, &payloads);
-    let limits = Limits { messages: 10, bytes: 1 << 20, prefetch: 2 };
+    let limits = Limits { messages: 10, bytes: 1 << 20, prefetch: 2, ..Limits::default() };
     let consumer = consumer(&servers, "g", Options { limits, ..Options::default() }, &[]);
     consumer.subscribe(["busy"]).expect("subscribed");
     // Partition 0's batches are kept: exactly two of them come, while all of partition 1 does.

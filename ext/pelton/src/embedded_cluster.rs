@@ -60,11 +60,7 @@ fn new(ruby: &Ruby, brokers: i32) -> Result<Value, Error> {
 }
 
 /// Runs `act` on the live cluster.
-fn with<T>(
-    ruby: &Ruby,
-    this: Value,
-    act: impl FnOnce(&EmbeddedCluster) -> Result<T, CoreError>,
-) -> Result<T, Error> {
+fn with<T>(ruby: &Ruby, this: Value, act: impl FnOnce(&EmbeddedCluster) -> Result<T, CoreError>) -> Result<T, Error> {
     let live = CLASS.get(ruby, &this)?.live();
     live.and_then(|cluster| act(&cluster)).map_err(|error| error::ruby(ruby, "embedded cluster", error))
 }

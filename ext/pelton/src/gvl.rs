@@ -8,10 +8,10 @@ use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Ruby, Value};
 use pelton_core::mailbox::Mailbox;
 use pelton_core::rd::PerProcess;
-use pelton_core::wait::{Outcome, Parker, Wake, Waiters};
+use pelton_core::wait::{Outcome, Waiters, Wake};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -89,13 +89,14 @@ pub fn wait(
             return woken.wait(ruby, on, deadline, ready);
         }
     }
+    let patience = patience();
     loop {
-        let parker = Parker::new();
-        let waiter: Arc<dyn Wake> = parker.clone();
+        let sleeper = Sleeper::new();
+        let waiter: Arc<dyn Wake> = sleeper.clone();
         on.add(Arc::clone(&waiter));
-        let outcome = without_gvl(&parker, || parker.park_until(deadline, ready));
+        let outcome = without_gvl(&sleeper, || sleeper.sleep(deadline, patience, ready));
         on.remove(&waiter);
-        drop((waiter, parker));
+        drop((waiter, sleeper));
         match outcome {
             Some(Outcome::Ready) => return Ok(true),
             Some(Outcome::TimedOut) => return Ok(false),
@@ -140,9 +141,108 @@ pub fn background<T: Send + 'static>(
     }
 }
 
-/// Runs `work` without the Ruby lock; the unblock function interrupts `parker`. `None`: an interrupt was pending, the
+/// A sleeping thread. Unlike std's parking it ends its sleep when a signal's handler ran on the thread: up to Ruby 3.2
+/// nobody may tell the main thread of a signal (no unblock function is called) when all other Ruby threads wait in
+/// native code too.
+struct Sleeper {
+    /// 1: woken, look again.
+    woken: AtomicU32,
+    interrupted: AtomicBool,
+    #[cfg(not(target_os = "linux"))]
+    thread: std::thread::Thread,
+}
+
+impl Sleeper {
+    /// For the calling thread.
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            woken: AtomicU32::new(0),
+            interrupted: AtomicBool::new(false),
+            #[cfg(not(target_os = "linux"))]
+            thread: std::thread::current(),
+        })
+    }
+
+    fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Sleeps until `ready`, the deadline, an interrupt or a signal; `patience` is the longest time without a look at
+    /// interrupts.
+    fn sleep(&self, deadline: Option<Instant>, patience: Option<Duration>, ready: &dyn Fn() -> bool) -> Outcome {
+        loop {
+            // First of all: whatever wakes from here on is seen.
+            self.woken.store(0, Ordering::SeqCst);
+            if ready() {
+                return Outcome::Ready;
+            }
+            if self.interrupted.load(Ordering::SeqCst) {
+                return Outcome::Interrupted;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let nap = match (left, patience) {
+                (Some(Duration::ZERO), _) => return Outcome::TimedOut,
+                (Some(left), Some(patience)) => Some(left.min(patience)),
+                (left, patience) => left.or(patience),
+            };
+            if self.nap(nap) || (nap.is_some() && nap == patience) {
+                return if ready() { Outcome::Ready } else { Outcome::Interrupted };
+            }
+        }
+    }
+
+    /// Sleeps unless woken; true when a signal ended it.
+    #[cfg(target_os = "linux")]
+    fn nap(&self, timeout: Option<Duration>) -> bool {
+        let timeout = timeout.map(|timeout| libc::timespec {
+            tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
+            tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+        });
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: a live word, and a live time or none. Sleeps only if the word is still 0.
+        let result = unsafe { libc::syscall(libc::SYS_futex, self.woken.as_ptr(), operation, 0u32, timeout) };
+        result != 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn nap(&self, timeout: Option<Duration>) -> bool {
+        if self.woken.load(Ordering::SeqCst) == 0 {
+            std::thread::park_timeout(timeout.unwrap_or(Duration::MAX));
+        }
+        false
+    }
+}
+
+impl Wake for Sleeper {
+    fn wake(&self) {
+        if self.woken.swap(1, Ordering::SeqCst) == 0 {
+            #[cfg(target_os = "linux")]
+            // SAFETY: a live word; wakes one sleeper at most.
+            unsafe {
+                libc::syscall(libc::SYS_futex, self.woken.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+            }
+            #[cfg(not(target_os = "linux"))]
+            self.thread.unpark();
+        }
+    }
+}
+
+/// How long a thread may sleep without looking at interrupts: for ever, but for the main thread of a Ruby that may not
+/// tell it of signals (see `Sleeper`). There a signal's handler may run in the instant before the thread sleeps.
+fn patience() -> Option<Duration> {
+    #[cfg(not(ruby_gte_3_3))]
+    // SAFETY: no preconditions but the Ruby lock, which every caller has.
+    if unsafe { rb_sys::rb_thread_current() == rb_sys::rb_thread_main() } {
+        return Some(Duration::from_secs(1));
+    }
+    None
+}
+
+/// Runs `work` without the Ruby lock; the unblock function interrupts `sleeper`. `None`: an interrupt was pending, the
 /// work was not begun.
-fn without_gvl<R, F: FnOnce() -> R>(parker: &Arc<Parker>, work: F) -> Option<R> {
+fn without_gvl<R, F: FnOnce() -> R>(sleeper: &Arc<Sleeper>, work: F) -> Option<R> {
     struct Work<F, R> {
         work: Option<F>,
         result: Option<std::thread::Result<R>>,
@@ -156,11 +256,11 @@ fn without_gvl<R, F: FnOnce() -> R>(parker: &Arc<Parker>, work: F) -> Option<R> 
         std::ptr::null_mut()
     }
     extern "C" fn unblock(data: *mut c_void) {
-        // SAFETY: `data` is the parker of the call below; Ruby does not call this after that call returned.
-        unsafe { &*data.cast::<Parker>() }.interrupt();
+        // SAFETY: `data` is the sleeper of the call below; Ruby does not call this after that call returned.
+        unsafe { &*data.cast::<Sleeper>() }.interrupt();
     }
     let mut data = Work { work: Some(work), result: None };
-    let unblocks = Arc::as_ptr(parker).cast_mut().cast::<c_void>();
+    let unblocks = Arc::as_ptr(sleeper).cast_mut().cast::<c_void>();
     // SAFETY: both pointers live until the call returns. It does not look at interrupts itself ("2"), so it does not
     // raise over our frames.
     unsafe {
@@ -221,7 +321,8 @@ impl FiberWait {
     /// Registers the fiber; `None` where that is not possible (in a trap): then the thread waits.
     fn enter(ruby: &Ruby, scheduler: Value, blocker: Value) -> Result<Option<Self>, Error> {
         let fibers: Value = value::pelton(ruby)?.const_get("Fibers")?;
-        let parked = Arc::new(ParkedFiber { id: LAST_ID.fetch_add(1, Ordering::Relaxed), called: AtomicBool::new(true) });
+        let parked =
+            Arc::new(ParkedFiber { id: LAST_ID.fetch_add(1, Ordering::Relaxed), called: AtomicBool::new(true) });
         let entered: bool = fibers.funcall("enter", (parked.id, scheduler, blocker))?;
         Ok(entered.then_some(Self { scheduler, blocker, fibers, parked }))
     }

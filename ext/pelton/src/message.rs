@@ -1,8 +1,8 @@
 //! Pelton::Message
 
+use crate::error;
 use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding, json};
-use crate::error;
 use magnus::value::{Lazy, ReprValue};
 use magnus::{Error, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Value, method};
 use pelton_core::chunk::View;

@@ -96,13 +96,7 @@ fn produce(
 }
 
 /// The queue is full: waits for room and reads the arguments anew, since they may have changed meanwhile.
-fn produce_later(
-    ruby: &Ruby,
-    this: Value,
-    given: Given,
-    queue_timeout: Value,
-    mut seen: u64,
-) -> Result<Value, Error> {
+fn produce_later(ruby: &Ruby, this: Value, given: Given, queue_timeout: Value, mut seen: u64) -> Result<Value, Error> {
     let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
     let timeout = convert::timeout(queue_timeout)?;
     let deadline = wait::deadline(timeout);

@@ -59,7 +59,7 @@ fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Val
     Ok(CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?))
 }
 
-/// `{batch: 100, bytes: 1 << 20, prefetch: 8, decode: {"topic" => :json}}`
+/// `{batch: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: {"topic" => :json}}`
 fn read_options(ruby: &Ruby, given: RHash) -> Result<Options, Error> {
     let mut options = Options::default();
     given.foreach(|key: Symbol, setting: Value| {
@@ -73,6 +73,7 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<Options, Error> {
             "batch" => options.limits.messages = count()?,
             "bytes" => options.limits.bytes = count()?,
             "prefetch" => options.limits.prefetch = count()?,
+            "prefetch_bytes" => options.limits.prefetch_bytes = count()?,
             "decode" => {
                 let formats = RHash::from_value(setting).ok_or_else(|| refuse("allowed: {\"topic\" => :json}"))?;
                 formats.foreach(|topic: String, format: Value| {

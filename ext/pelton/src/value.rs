@@ -107,9 +107,7 @@ pub fn string(size: usize, encoding: Encoding, write: impl FnOnce(&mut [u8])) ->
 pub fn interned(text: &str) -> Result<Value, Error> {
     protect(|| {
         // SAFETY: a live slice, which Ruby copies; may raise NoMemoryError, which `protect` catches.
-        unsafe {
-            rb_sys::rb_enc_interned_str(text.as_ptr().cast(), text.len() as c_long, rb_sys::rb_utf8_encoding())
-        }
+        unsafe { rb_sys::rb_enc_interned_str(text.as_ptr().cast(), text.len() as c_long, rb_sys::rb_utf8_encoding()) }
     })
     .map(cooked)
 }
@@ -133,8 +131,7 @@ static MAIN: OnceLock<MainKey> = OnceLock::new();
 
 /// To be called once, in the main Ractor.
 fn mark_main_ractor() {
-    static TYPE: rb_sys::rb_ractor_local_storage_type =
-        rb_sys::rb_ractor_local_storage_type { mark: None, free: None };
+    static TYPE: rb_sys::rb_ractor_local_storage_type = rb_sys::rb_ractor_local_storage_type { mark: None, free: None };
     MAIN.get_or_init(|| {
         // SAFETY: the type lives for ever; the value is never dereferenced.
         unsafe {

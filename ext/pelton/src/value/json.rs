@@ -215,9 +215,7 @@ unsafe fn key(workshop: *const Workshop, text: Text<'_>) -> VALUE {
 /// Ruby's lock is held.
 unsafe fn intern(bytes: &[u8]) -> VALUE {
     // SAFETY: a live slice, which Ruby copies.
-    unsafe {
-        rb_sys::rb_enc_interned_str(bytes.as_ptr().cast(), bytes.len() as c_long, rb_sys::rb_utf8_encoding())
-    }
+    unsafe { rb_sys::rb_enc_interned_str(bytes.as_ptr().cast(), bytes.len() as c_long, rb_sys::rb_utf8_encoding()) }
 }
 
 /// Mixes length, first and last eight bytes: names that differ only in the middle share a slot, no more.
@@ -231,4 +229,3 @@ fn hash(bytes: &[u8]) -> usize {
     let mixed = (first ^ last.rotate_left(23) ^ bytes.len() as u64).wrapping_mul(K);
     (mixed >> 40) as usize
 }
-
