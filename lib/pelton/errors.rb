@@ -109,29 +109,33 @@ module Pelton
   # The producer's own queue stayed full for as long as produce was allowed to wait. The message was not taken.
   #   QueueFullError.new("orders", 10.0)
   class QueueFullError < Error
-    attr_reader :topic, :seconds
+    # delivery: of a batch, the handle whose `reports` tell which messages were taken; nil for a single message.
+    attr_reader :topic, :seconds, :delivery
 
-    #: (?String?, ?Numeric?) -> void
-    def initialize(topic = nil, seconds = nil)
+    #: (?String?, ?Numeric?, ?Delivery?) -> void
+    def initialize(topic = nil, seconds = nil, delivery = nil)
       @topic = topic
       @seconds = seconds
-      super("the producer's queue stayed full for #{seconds || 0} s, the message for #{topic} was not taken " \
+      @delivery = delivery
+      what = delivery ? "a part of the batch was not taken (see the error's delivery)" : "the message was not taken"
+      super("the producer's queue stayed full for #{seconds || 0} s, #{what}: topic #{topic} " \
             "(queue.buffering.max.messages, queue.buffering.max.kbytes)")
     end
   end
 
-  # A wait ended at its deadline. What was waited for may still happen.
+  # A wait ended at its deadline. What was waited for may still happen. `cause` says why, where that is known.
   #   WaitTimeout.new("delivery", "orders", 5.0)
   class WaitTimeout < Error
     attr_reader :operation, :topic, :seconds
 
-    #: (String, ?String?, ?Numeric?) -> void
-    def initialize(operation, topic = nil, seconds = nil)
+    #: (String, ?String?, ?Numeric?, ?KafkaError?) -> void
+    def initialize(operation, topic = nil, seconds = nil, reason = nil)
       @operation = operation
       @topic = topic
       @seconds = seconds
       super("#{operation}#{" to #{topic}" if topic} not finished after #{seconds} s" \
-            "#{"; the message may still be delivered" if operation.to_s.include?("deliver")}")
+            "#{"; the message may still be delivered" if operation.to_s.include?("deliver")}" \
+            "#{"; last error: #{reason.message}" if reason}")
     end
   end
 

@@ -127,8 +127,8 @@ module Pelton
 
     def kafka_error(code, name, reason, fatal) = KafkaError.new(code, name, reason, fatal, false)
 
-    def delivery_failed(bus, client, code, reason, topic, partition)
-      error = DeliveryError.new(code, :"#{code}", reason, false, false, topic, partition)
+    def delivery_failed(bus, client, code, name, reason, topic, partition)
+      error = DeliveryError.new(code, name, reason, false, false, topic, partition)
       bus.publish("message.delivery_failed", client: client, error: error, topic: topic, partition: partition)
     end
   end

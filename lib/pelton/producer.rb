@@ -54,12 +54,12 @@ module Pelton
     #:  ?timestamp: (Time | Integer)?, ?timeout: Numeric?) -> Delivery
     def produce_sync(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil, timeout: nil)
       timestamp = milliseconds(timestamp) if timestamp
-      (@native || native).produce(topic, payload, key, partition || -1, timestamp, headers, @queue_timeout)
-                         .wait(timeout: timeout || @delivery_timeout)
+      wait((@native || native).produce(topic, payload, key, partition || -1, timestamp, headers, @queue_timeout), timeout)
     end
 
     # Hands many messages over with one native call; each is a Hash with the keywords of produce_async. Returns one
-    # delivery for all of them: `wait` raises if any failed, `reports` tells each.
+    # delivery for all of them: `wait` raises if any failed, `reports` tells each. When the queue stays full before all
+    # are in it, QueueFullError#delivery tells which are.
     #   producer.produce_many_async(orders.map { |order| { topic: "orders", payload: order.to_json } })
     #: (Array[Hash[Symbol, untyped]]) -> Delivery
     def produce_many_async(messages)
@@ -69,7 +69,7 @@ module Pelton
     # The same, and waits for all of them as produce_sync does.
     #: (Array[Hash[Symbol, untyped]], ?timeout: Numeric?) -> Delivery
     def produce_many_sync(messages, timeout: nil)
-      produce_many_async(messages).wait(timeout: timeout || @delivery_timeout)
+      wait(produce_many_async(messages), timeout)
     end
 
     # Waits until everything produced so far is delivered or given up; false: not within `timeout` seconds.
@@ -104,6 +104,14 @@ module Pelton
     def inspect = "#<#{self.class} #{@name}#{" closed" if @closed}>"
 
     private
+
+    # A wait that ends at its deadline says why, as far as it is known.
+    def wait(delivery, timeout)
+      delivery.wait(timeout: timeout || @delivery_timeout)
+    rescue WaitTimeout => e
+      reason = @native&.last_error
+      raise reason ? WaitTimeout.new(e.operation, e.topic, e.seconds, reason) : e
+    end
 
     # The native client, opened by the first caller.
     def native

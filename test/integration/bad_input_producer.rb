@@ -109,14 +109,16 @@ Scenario.run do
   error = nil
   took = seconds do
     error = raises(Pelton::QueueFullError,
-                   /full for 0.5 s, the message for orders was not taken.*queue.buffering.max.messages/) do
+                   /full for 0.5 s, the message was not taken: topic orders.*queue.buffering.max.messages/) do
       full.producer.produce_async(topic: "orders", payload: "too much")
     end
   end
   check(took.between?(0.45, 2), "a full queue was waited for #{took} s")
   equal(["orders", 0.5], [error.topic, error.seconds], "facts of the error")
-  many = full.producer.produce_many_async([{ topic: "orders", payload: "a" }, { topic: "orders", payload: "b" }])
-  equal([:_QUEUE_FULL] * 2, many.reports.map { |report| report[3].name }, "many into a full queue")
+  error = raises(Pelton::QueueFullError, /a part of the batch was not taken/) do
+    full.producer.produce_many_async([{ topic: "orders", payload: "a" }, { topic: "orders", payload: "b" }])
+  end
+  equal([:_QUEUE_FULL] * 2, error.delivery.reports.map { |report| report[3].name }, "many into a full queue")
   equal(100, full.producer.pending, "pending")
   equal(100, full.producer.close(timeout: 0.2), "undelivered")
   equal([:_PURGE_QUEUE], open.map { |one| one.error.name }.uniq, "what became of those in the queue")

@@ -23,7 +23,7 @@ class NativeJsonTest < Minitest::Test
 
   def test_payloads_are_what_json_parse_gives
     [true, false].each do |ahead|
-      compare(DOCUMENTS, ahead: ahead) { |document, message| assert_same_value JSON.parse(document), message.payload }
+      compare(DOCUMENTS, ahead: ahead) { |document, message| assert_same_value parse(document), message.payload }
     end
   end
 
@@ -129,6 +129,12 @@ class NativeJsonTest < Minitest::Test
   end
 
   private
+
+  # The last of several values of one key counts; newer versions warn of that unless told.
+  def parse(document)
+    known = Gem::Version.new(JSON::VERSION) >= Gem::Version.new("2.13")
+    JSON.parse(document, **(known ? { allow_duplicate_key: true } : {}))
+  end
 
   def read(documents, ahead:)
     documents.each_slice(400).flat_map do |slice|

@@ -193,7 +193,7 @@ class NativeSubscriptionTest < Minitest::Test
     writer.produce("t", "x", nil, -1, nil, nil, 1)
     found = nil
     eventually(10) { found = Native.next_events(0.1).find { |event| event.values_at(0, 2) == [:delivery_failed, -192] } }
-    assert_equal [-192, "Local: Message timed out", "t", nil], found.drop(2)
+    assert_equal [-192, :_MSG_TIMED_OUT, "Local: Message timed out", "t", nil], found.drop(2)
   end
 
   # One message of each batch is kept: its bytes are, not its batch's.

@@ -297,6 +297,7 @@ module Fakes
     end
 
     def pending = @undelivered
+    def last_error = nil
 
     def close(timeout)
       @closed = timeout

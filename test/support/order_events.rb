@@ -33,7 +33,7 @@ class OrderEvents
     {
       id: format("o-%07d", number), type: TYPES[random.rand(4)], version: 3, at: 1_760_000_000 + number,
       customer: { id: random.rand(1_000_000), name: "Customer #{number}", vip: random.rand(10).zero?,
-                  address: { city: CITIES[random.rand(6)], zip: format("%05d", random.rand(100_000)), geo: geo(random) } },
+                  address: address(random) },
       lines: lines, total: lines.sum { |line| line[:price] }.round(2), currency: "EUR", note: nil
     }
   end
@@ -43,5 +43,8 @@ class OrderEvents
       price: (random.rand * 100).round(2), gift: index.zero?, tags: %w[coffee sale].first(random.rand(3)) }
   end
 
-  def geo(random) = [(random.rand * 180).round(6), (random.rand * 360).round(6)]
+  def address(random)
+    { city: CITIES[random.rand(6)], zip: format("%05d", random.rand(100_000)),
+      geo: [(random.rand * 180).round(6), (random.rand * 360).round(6)] }
+  end
 end

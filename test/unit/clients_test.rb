@@ -116,8 +116,10 @@ class ClientsTest < Minitest::Test
     subscription = Pelton::Subscription.new(@config, group_id: "g", batch: 9, decode: { "a" => :json }, native: @module)
     fake = @native.subscriptions.first
     assert_equal({ "client.id" => "pelton", "group.id" => "g", "enable.auto.offset.store" => "false",
-                   "auto.offset.reset" => "latest", "fetch.queue.backoff.ms" => "10" }, fake.config)
-    assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: { "a" => :json } }, fake.options)
+                   "auto.offset.reset" => "latest", "fetch.queue.backoff.ms" => "10",
+                   "queued.max.messages.kbytes" => "16384" }, fake.config)
+    assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: { "a" => :json } },
+                 fake.options)
     subscription.subscribe(["a"])
     assert_equal ["a"], fake.topics
     subscription.wake
@@ -155,7 +157,7 @@ class ClientsTest < Minitest::Test
                        "x is a consumer property and will be ignored by this producer instance"]
     @native.events << [:log, "somebody else", 3, "FAIL", "no"] << [:log, name, 3, "FAIL", "connection refused"]
     @native.events << [:statistics, name, '{"txmsgs":3}'] << [:error, name, -195, :_TRANSPORT, "down", false]
-    @native.events << [:delivery_failed, name, -192, "timed out", "orders", 1]
+    @native.events << [:delivery_failed, name, -192, :_MSG_TIMED_OUT, "timed out", "orders", 1]
     events = Array.new(4) { seen.pop }
     assert_equal({ client: name, level: 3, facility: "FAIL", message: "connection refused" }, events[0].payload)
     assert_equal({ "txmsgs" => 3 }, events[1][:statistics])

@@ -24,6 +24,11 @@ pub fn build<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Resul
     Ok(conf)
 }
 
+/// What `rd_kafka_new` says of options that do not go together, or of a key or certificate that can't be read.
+pub(crate) fn refused(reason: String) -> Error {
+    Error::Config { key: "kafka".into(), value: FILTERED.into(), reason }
+}
+
 fn explain(key: &str, value: &str, reason: &str) -> Error {
     let secret = is_secret(key);
     let properties = Conf::properties();

@@ -94,7 +94,7 @@ impl Consumer {
     ) -> Result<Arc<Self>, Error> {
         let mut conf = config::build(settings)?;
         prepare(&mut conf)?;
-        let client = Client::new(ClientKind::Consumer, conf).map_err(|reason| Error::from((-199, reason)))?;
+        let client = Client::new(ClientKind::Consumer, conf).map_err(config::refused)?;
         let main = Arc::new(Queue::main(&client));
         client.logs_to(&main);
         let group = Queue::consumer(&client).map(Arc::new);
@@ -470,7 +470,7 @@ fn prepare(conf: &mut Conf) -> Result<(), Error> {
 }
 
 fn bad_topic(topic: &str) -> Error {
-    Error::Invalid { what: "topic", value: format!("{topic:?}"), allowed: "a name without NUL bytes" }
+    Error::Invalid { what: "topic", value: topic.into(), allowed: "a name without NUL bytes" }
 }
 
 fn names(list: &PartitionList) -> Vec<TopicPartition> {

@@ -110,6 +110,11 @@ impl Delivery {
         self.watched.store(true, Ordering::Relaxed);
     }
 
+    /// Whoever looked gave up: a later failure is told as an event again.
+    pub fn unwatch(&self) {
+        self.watched.store(false, Ordering::Relaxed);
+    }
+
     pub fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }

@@ -21,7 +21,7 @@ pub fn fetch<'a>(
     let mut conf = config::build(options)?;
     // Its log lines would go to stderr: the answer tells what went wrong.
     let _ = conf.set("log_level", "0");
-    let client = Client::new(ClientKind::Producer, conf).map_err(|reason| Error::from((-199, reason)))?;
+    let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;
     let topic = match topic {
         None => None,
         Some(name) => Some(Topic::new(&client, name).ok_or_else(|| Error::code(-188))?),

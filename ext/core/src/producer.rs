@@ -3,15 +3,17 @@
 use crate::closing::Closing;
 use crate::config;
 use crate::delivery::Delivery;
-use crate::error::Error;
+use crate::error::{Error, KafkaError};
 use crate::events::{self, Kind};
+use crate::lock;
 use crate::poller::{Poller, Source};
 use crate::rd::{self, Client, ClientKind, Headers, Queue, Report, Token, Topic};
 use crate::wait::{self, Outcome, Parker, Waiters, Wake};
 use rdkafka_sys as sys;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 const MAIN_QUEUE: u32 = 0;
@@ -56,6 +58,8 @@ pub struct Producer {
     /// Those who wait for `reported` to change: room in the queue, or the last report.
     progress: Waiters,
     closing: Arc<Closing>,
+    /// What went wrong last, until a message is delivered again: why a wait is in vain.
+    last_error: Mutex<Option<KafkaError>>,
 }
 
 impl Producer {
@@ -70,7 +74,7 @@ impl Producer {
         conf.set_events(
             sys::RD_KAFKA_EVENT_DR | sys::RD_KAFKA_EVENT_ERROR | sys::RD_KAFKA_EVENT_STATS | sys::RD_KAFKA_EVENT_LOG,
         );
-        let client = Client::new(ClientKind::Producer, conf).map_err(|reason| Error::from((-199, reason)))?;
+        let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;
         let queue = Arc::new(Queue::main(&client));
         client.logs_to(&queue);
         Ok(poller.register(|id| {
@@ -84,6 +88,7 @@ impl Producer {
                 reported: AtomicU64::new(0),
                 progress: Waiters::default(),
                 closing: Arc::default(),
+                last_error: Mutex::default(),
             })
         }))
     }
@@ -117,7 +122,7 @@ impl Producer {
             let made = is_topic_name(topic).then(|| Topic::new(&live.client, topic)).flatten();
             let handle = made.ok_or(Error::Invalid {
                 what: "topic",
-                value: format!("{topic:?}"),
+                value: topic.into(),
                 allowed: "1 to 249 of the letters a-z A-Z 0-9 . _ -",
             })?;
             live.topics.insert(topic.into(), handle);
@@ -128,7 +133,7 @@ impl Producer {
     /// (`wait_for_room`) and try again.
     pub fn produce(&self, mut message: Outgoing<'_>) -> Result<Arc<Delivery>, Error> {
         let topic = message.topic;
-        let headers = std::cell::Cell::new(message.headers.take());
+        let headers = Cell::new(message.headers.take());
         self.with_topic(topic, |live, name, handle| {
             let delivery = Delivery::single(Arc::clone(name));
             rd::hold(&delivery);
@@ -164,7 +169,7 @@ impl Producer {
 
     /// Sends one message of a batch.
     pub fn enqueue(&self, mut message: Outgoing<'_>, delivery: &Arc<Delivery>, position: u32) -> Result<(), Error> {
-        let headers = std::cell::Cell::new(message.headers.take());
+        let headers = Cell::new(message.headers.take());
         self.with_topic(message.topic, |live, _, handle| {
             self.send(live, handle, &message, headers.take(), delivery, position)
         })?
@@ -213,6 +218,11 @@ impl Producer {
     pub fn pending(&self) -> u64 {
         let reported = self.reports();
         self.sent.load(Ordering::SeqCst).saturating_sub(reported)
+    }
+
+    /// Why nothing gets through at present, as far as librdkafka said: the broker refuses connections, …
+    pub fn last_error(&self) -> Option<KafkaError> {
+        lock(&self.last_error).clone()
     }
 
     pub fn name(&self) -> &str {
@@ -331,18 +341,26 @@ impl Source for Producer {
         };
         while let Some(event) = queue.poll() {
             if event.kind() == sys::RD_KAFKA_EVENT_DR {
+                let failures = Cell::new(0);
                 let count = event.deliver_reports(|delivery: &Delivery, position, report: Report| {
+                    failures.set(failures.get() + 1);
                     if !delivery.is_watched() {
                         let topic = delivery.topic(position as usize).to_string();
                         let failed = Kind::DeliveryFailed { code: report.error, topic, partition: report.partition };
                         events::emit(&self.name, failed);
                     }
                 });
+                if failures.get() < count {
+                    *lock(&self.last_error) = None;
+                }
                 // The room that the messages took is free only now: who is woken must find it.
                 drop(event);
                 self.reported.fetch_add(count as u64, Ordering::SeqCst);
                 self.progress.wake_all();
             } else {
+                if event.kind() == sys::RD_KAFKA_EVENT_ERROR {
+                    *lock(&self.last_error) = Some(KafkaError::with_reason(event.error(), event.error_text()));
+                }
                 events::emit_common(&self.name, &client, &event);
             }
             if Instant::now() >= deadline {

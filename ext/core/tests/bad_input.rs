@@ -21,12 +21,21 @@ fn an_unknown_option_is_named() {
 }
 
 #[test]
+fn a_key_that_can_not_be_read_is_a_matter_of_configuration() {
+    let options = [("security.protocol", "ssl"), ("ssl.key.pem", "hunter2")];
+    let error = Producer::new("bad", options, Poller::global()).err().expect("refused");
+    assert!(matches!(&error, Error::Config { key, .. } if key == "kafka"));
+    assert!(error.to_string().contains("ssl.key.pem") && !error.to_string().contains("hunter2"), "{error}");
+}
+
+#[test]
 fn an_unreachable_broker_ends_with_a_verdict_at_its_deadline() {
     let producer = producer(NOWHERE, &[("message.timeout.ms", "300")]);
     let delivery = producer.produce(message("t", -1, b"x")).expect("accepted");
     wait_for(&delivery);
     let failure = delivery.first_failure().expect("failed").error.expect("why");
     assert_eq!("_MSG_TIMED_OUT", failure.name);
+    assert_eq!("_TRANSPORT", producer.last_error().expect("why").name.replace("_ALL_BROKERS_DOWN", "_TRANSPORT"));
     assert_eq!(0, close_producer(&producer));
 }
 

@@ -48,7 +48,12 @@ fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
     if delivery.is_foreign() {
         return Err(error::ruby(ruby, "delivery", CoreError::Forked));
     }
-    if !gvl::wait(ruby, this, &*delivery, wait::deadline(timeout), &|| delivery.is_done())? {
+    let ended = gvl::wait(ruby, this, &*delivery, wait::deadline(timeout), &|| delivery.is_done());
+    if !matches!(ended, Ok(true)) {
+        // Nobody looks any more: a failure is told as an event.
+        delivery.unwatch();
+    }
+    if !ended? {
         let topic = (!delivery.is_empty()).then(|| &**delivery.topic(0));
         return Err(error::wait_timeout(ruby, "delivery", topic, timeout));
     }

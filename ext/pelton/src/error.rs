@@ -77,8 +77,9 @@ pub fn partition(ruby: &Ruby, number: i32) -> Value {
     if number < 0 { ruby.qnil().as_value() } else { number.into_value_with(ruby) }
 }
 
-pub fn queue_full(ruby: &Ruby, topic: &str, waited: Option<Duration>) -> Error {
-    raise(ruby, "QueueFullError", (topic, waited.map(|waited| waited.as_secs_f64())))
+/// `delivery`: the handle of a batch of which a part was taken.
+pub fn queue_full(ruby: &Ruby, topic: &str, waited: Option<Duration>, delivery: Option<Value>) -> Error {
+    raise(ruby, "QueueFullError", (topic, waited.map(|waited| waited.as_secs_f64()), delivery))
 }
 
 pub fn wait_timeout(ruby: &Ruby, operation: &str, topic: Option<&str>, waited: Option<Duration>) -> Error {

@@ -80,8 +80,10 @@ fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
         }
         Kind::DeliveryFailed { code, topic, partition } => {
             begin("delivery_failed")?;
+            let error = KafkaError::new(code);
             row.push(code)?;
-            row.push(KafkaError::new(code).reason)?;
+            row.push(ruby.to_symbol(error.name))?;
+            row.push(error.reason)?;
             row.push(topic)?;
             row.push(error::partition(ruby, partition))?;
         }

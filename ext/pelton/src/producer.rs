@@ -3,6 +3,7 @@
 use crate::delivery::CLASS as DELIVERY;
 use crate::value::typed::{Behind, Shared};
 use crate::{convert, error, gvl, value};
+use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, function, method};
 use pelton_core::delivery::{Delivery, Outcomes};
 use pelton_core::error::Error as CoreError;
@@ -33,6 +34,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("flush", method!(flush, 1))?;
     class.define_method("purge", method!(purge, 0))?;
     class.define_method("pending", method!(pending, 0))?;
+    class.define_method("last_error", method!(last_error, 0))?;
     class.define_method("close", method!(close, 1))?;
     class.define_method("closed?", method!(is_closed, 0))
 }
@@ -45,7 +47,7 @@ fn new(ruby: &Ruby, name: String, options: RHash) -> Result<Value, Error> {
     let options = convert::options(ruby, options)?;
     let producer = Producer::new(&name, convert::borrowed(&options), Poller::global());
     drop(options);
-    Ok(CLASS.wrap(producer.map_err(|error| error::ruby(ruby, &format!("producer {name}"), error))?))
+    CLASS.wrap(producer.map_err(|error| error::ruby(ruby, &format!("producer {name}"), error))?)
 }
 
 /// One message's arguments, as Ruby gave them.
@@ -89,7 +91,7 @@ fn produce(
     let given = Given { topic, payload, key, partition, timestamp, headers };
     let seen = producer.reports();
     match given.lend(ruby, |message| producer.produce(message))? {
-        Ok(delivery) => Ok(DELIVERY.wrap(delivery)),
+        Ok(delivery) => Ok(DELIVERY.wrap_bare(delivery)),
         Err(CoreError::QueueFull) => produce_later(ruby, this, given, queue_timeout, seen),
         Err(error) => Err(refused(ruby, &producer, given, error)),
     }
@@ -102,11 +104,11 @@ fn produce_later(ruby: &Ruby, this: Value, given: Given, queue_timeout: Value, m
     let deadline = wait::deadline(timeout);
     loop {
         if !wait_for_room(ruby, this, &producer, seen, deadline)? {
-            return Err(error::queue_full(ruby, &convert::topic(ruby, &given.topic)?.to_owned(), timeout));
+            return Err(error::queue_full(ruby, &convert::topic(ruby, &given.topic)?.to_owned(), timeout, None));
         }
         seen = producer.reports();
         match given.lend(ruby, |message| producer.produce(message))? {
-            Ok(delivery) => return Ok(DELIVERY.wrap(delivery)),
+            Ok(delivery) => return DELIVERY.wrap(delivery),
             Err(CoreError::QueueFull) => {}
             Err(error) => return Err(refused(ruby, &producer, given, error)),
         }
@@ -146,20 +148,25 @@ fn row(ruby: &Ruby, rows: RArray, index: usize) -> Result<Given, Error> {
 
 fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) -> Result<Value, Error> {
     let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
-    let deadline = wait::deadline(convert::timeout(queue_timeout)?);
+    let timeout = convert::timeout(queue_timeout)?;
+    let deadline = wait::deadline(timeout);
     let count = value::length(rows);
     for index in 0..count {
         row(ruby, rows, index)?.lend(ruby, |_| ())?;
     }
     let delivery = batch(ruby, &producer, rows, count)?;
     for index in 0..count {
-        if let Err(error) = send_row(ruby, this, &producer, rows, index, &delivery, deadline) {
-            // Something ended the wait for room: what was not sent is marked, so that nobody waits for it in vain.
-            (index..count).for_each(|position| producer.refuse(&delivery, position as u32, QUEUE_FULL));
-            return Err(error);
+        let sent = send_row(ruby, this, &producer, rows, index, &delivery, deadline);
+        if matches!(sent, Ok(true)) {
+            continue;
         }
+        // What was not sent is marked, so that nobody waits for it in vain.
+        (index..count).for_each(|position| producer.refuse(&delivery, position as u32, QUEUE_FULL));
+        sent?;
+        let topic = delivery.topic(index).to_string();
+        return Err(error::queue_full(ruby, &topic, timeout, Some(DELIVERY.wrap(delivery)?)));
     }
-    Ok(DELIVERY.wrap(delivery))
+    DELIVERY.wrap(delivery)
 }
 
 fn batch(ruby: &Ruby, producer: &Arc<Producer>, rows: RArray, count: usize) -> Result<Arc<Delivery>, Error> {
@@ -169,7 +176,7 @@ fn batch(ruby: &Ruby, producer: &Arc<Producer>, rows: RArray, count: usize) -> R
     made.map_err(|error| error::ruby(ruby, &named(producer), error))
 }
 
-/// Sends one message of a batch, or marks it as refused. `Err` ends the call.
+/// Sends one message of a batch, or marks it as refused. False: the queue stayed full until the deadline.
 fn send_row(
     ruby: &Ruby,
     this: Value,
@@ -178,7 +185,7 @@ fn send_row(
     index: usize,
     delivery: &Arc<Delivery>,
     deadline: Option<Instant>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let position = index as u32;
     loop {
         let seen = producer.reports();
@@ -186,15 +193,19 @@ fn send_row(
         let sent = row(ruby, rows, index)
             .and_then(|given| given.lend(ruby, |message| producer.enqueue(message, delivery, position)));
         let code = match sent {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(CoreError::QueueFull)) if wait_for_room(ruby, this, producer, seen, deadline)? => continue,
-            Ok(Err(CoreError::QueueFull)) => QUEUE_FULL,
+            Ok(Ok(())) => return Ok(true),
+            Ok(Err(CoreError::QueueFull)) => {
+                if !wait_for_room(ruby, this, producer, seen, deadline)? {
+                    return Ok(false);
+                }
+                continue;
+            }
             Ok(Err(CoreError::Kafka(error))) => error.code,
             Ok(Err(CoreError::Closed)) => DESTROYED,
             Ok(Err(_)) | Err(_) => INVALID_MESSAGE,
         };
         producer.refuse(delivery, position, code);
-        return Ok(());
+        return Ok(true);
     }
 }
 
@@ -213,6 +224,14 @@ fn purge(ruby: &Ruby, this: Value) -> Result<(), Error> {
 
 fn pending(ruby: &Ruby, this: Value) -> Result<u64, Error> {
     Ok(CLASS.get(ruby, &this)?.pending())
+}
+
+/// Why nothing gets through, as a Pelton::KafkaError; nil when nothing is known to be wrong.
+fn last_error(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    match CLASS.get(ruby, &this)?.last_error() {
+        None => Ok(ruby.qnil().as_value()),
+        Some(error) => error::kafka_error(ruby, &error),
+    }
 }
 
 fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<u64, Error> {

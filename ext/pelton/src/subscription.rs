@@ -56,7 +56,7 @@ fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Val
     let options = read_options(ruby, options)?;
     let made = Consumer::new(&name, convert::borrowed(&settings), options, Poller::global());
     drop(settings);
-    Ok(CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?))
+    CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?)
 }
 
 /// `{batch: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: {"topic" => :json}}`

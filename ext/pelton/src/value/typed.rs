@@ -138,9 +138,15 @@ impl<T: Behind> Shared<T> {
         self.kind.define(class);
     }
 
-    /// One new Ruby object. Should memory be wanting, Ruby raises over the caller's head: nothing that must be dropped
-    /// may be alive there.
-    pub fn wrap(&self, arc: Arc<T>) -> Value {
+    /// One new Ruby object.
+    pub fn wrap(&self, arc: Arc<T>) -> Result<Value, Error> {
+        let data = Arc::into_raw(arc).cast_mut().cast();
+        protect(|| self.kind.wrap(data)).map(cooked)
+    }
+
+    /// The same for the hottest path. Should memory be wanting, Ruby raises over the callers' heads: nothing that must
+    /// be dropped may be alive there.
+    pub fn wrap_bare(&self, arc: Arc<T>) -> Value {
         cooked(self.kind.wrap(Arc::into_raw(arc).cast_mut().cast()))
     }
 
