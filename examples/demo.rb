@@ -158,7 +158,8 @@ class Demo
       "decoded natively" => total - @skipped, "filtered out before Ruby built them" => total - @skipped - built,
       "built as Ruby objects" => built,
       "consume retried" => "#{@retries} (#{@errors.map { |name, count| "#{count} #{name}" }.join(", ")})",
-      "skipped as no JSON" => @skipped, "threads" => "#{threads[0]} Ruby, #{threads[1]} in all", "memory" => "#{memory} MB",
+      "skipped as no JSON" => @skipped,
+      "threads" => "#{threads[0]} Ruby, #{threads[1]} in all", "memory" => "#{memory} MB",
       "every message seen" => complete? ? "yes" : "NO"
     }
     puts "", *rows.map { |name, value| format("%-36<name>s %<value>s", name: name, value: value) }
@@ -182,7 +183,8 @@ OptionParser.new do |options|
 end.parse!
 
 require_relative "orders"
-events = input ? File.readlines(input, chomp: true).reject(&:empty?) : OrderEvents.new.first([Demo::VARIETY, count].min)
+made = OrderEvents.new.first([Demo::VARIETY, count].min) unless input
+events = made || File.readlines(input, chomp: true).reject(&:empty?)
 abort "demo: #{input} holds no events" if events.empty?
 
 seen =
@@ -190,7 +192,9 @@ seen =
     require "broker"
     broker = TestBroker.start if kafka
     servers = bootstrap || broker.bootstrap
-    KafkaWire.open(*servers.split(",").first.split(":")) { |wire| wire.create_topics({ Demo::TOPIC => Demo::PARTITIONS }, {}) }
+    KafkaWire.open(*servers.split(",").first.split(":")) do |wire|
+      wire.create_topics({ Demo::TOPIC => Demo::PARTITIONS }, {})
+    end
     begin
       Demo.new(events, count, window: nil).run("bootstrap.servers" => servers)
     ensure

@@ -54,7 +54,8 @@ module Pelton
     #:  ?timestamp: (Time | Integer)?, ?timeout: Numeric?) -> Delivery
     def produce_sync(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil, timeout: nil)
       timestamp = milliseconds(timestamp) if timestamp
-      wait((@native || native).produce(topic, payload, key, partition || -1, timestamp, headers, @queue_timeout), timeout)
+      wait((@native || native).produce(topic, payload, key, partition || -1, timestamp, headers, @queue_timeout),
+           timeout)
     end
 
     # Hands many messages over with one native call; each is a Hash with the keywords of produce_async. Returns one

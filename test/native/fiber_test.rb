@@ -48,7 +48,8 @@ module FiberWaits
     waits = {
       wait: -> { delivery.wait(timeout: 0.2) }, room: -> { lonely.produce("t", "x", nil, -1, nil, nil, 0.2) },
       flush: -> { lonely.flush(0.2) }, poll: -> { quiet.poll(0.2) }, commit: -> { reader.committed([["t", 0]], 0.2) },
-      events: -> { 3.times.map { Native.next_events(0.05) } && nil }, metadata: -> { Native.metadata(NOWHERE, nil, 0.2) }
+      events: -> { 3.times.map { Native.next_events(0.05) } && nil },
+      metadata: -> { Native.metadata(NOWHERE, nil, 0.2) }
     }
     taken = seconds do
       fibers do

@@ -117,7 +117,7 @@ class NativeGcTest < Minitest::Test
   end
 
   def test_a_young_payload_of_an_old_message_survives
-    topic = topic_of(*Array.new(50) { |i| "{\"i\":#{i}}" })
+    topic = topic_of(Array.new(50) { |i| "{\"i\":#{i}}" })
     found = messages(topic, 50)
     4.times { GC.start }
     payloads = found.map { |message| message.payload.object_id }
@@ -138,7 +138,7 @@ class NativeGcTest < Minitest::Test
   # The collector is told of native bytes, so batches that nobody keeps do not pile up.
   def test_dropped_batches_do_not_pile_up
     payload = "x" * 50_000
-    topic = topic_of(*Array.new(60) { payload })
+    topic = topic_of(Array.new(60) { payload })
     most = 0
     70.times do
       batches(topic, 60) # neither read nor released
@@ -166,9 +166,9 @@ class NativeGcTest < Minitest::Test
   end
 
   # Every major collection compacts, and collections are frequent.
-  def moving
+  def moving(&block)
     GC.auto_compact = true
-    stressed { yield }
+    stressed(&block)
   rescue NotImplementedError
     skip "no compaction on this platform"
   ensure

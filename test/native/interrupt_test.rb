@@ -56,7 +56,8 @@ class NativeInterruptTest < Minitest::Test
   def test_a_deadline_ends_a_wait
     lonely_producer("queue.buffering.max.messages" => "1").tap do |full|
       full.produce("t", "x", nil, -1, nil, nil, 1)
-      assert_operator seconds { assert_raises(Pelton::QueueFullError) { full.produce("t", "x", nil, -1, nil, nil, 0.1) } },
+      full_queue = -> { full.produce("t", "x", nil, -1, nil, nil, 0.1) }
+      assert_operator seconds { assert_raises(Pelton::QueueFullError, &full_queue) },
                       :<, SOON
       assert_operator seconds { assert_equal false, full.flush(0.1) }, :<, SOON
     end

@@ -136,7 +136,8 @@ class NativeProducerTest < Minitest::Test
   end
 
   def test_many_messages_have_one_delivery
-    topic, other = new_topic, new_topic
+    topic = new_topic
+    other = new_topic
     rows = [[topic, "1", nil, 0, nil, nil], [other, "2", "k", -1, nil, { "h" => "v" }], [topic, nil, nil, 0, nil, nil]]
     delivery = producer.produce_many(rows, 1).wait(timeout: 5)
     assert_equal [[topic, 0, 0, nil], [other, 0, 0, nil], [topic, 0, 1, nil]], delivery.reports
@@ -170,10 +171,15 @@ class NativeProducerTest < Minitest::Test
 
   def test_many_messages_do_not_overrun_a_full_queue
     writer = lonely_producer("queue.buffering.max.messages" => "5")
-    delivery = writer.produce_many(Array.new(8) { ["t", "x", nil, -1, nil, nil] }, 0.1)
+    error = assert_raises(Pelton::QueueFullError) do
+      writer.produce_many(Array.new(8) { ["t", "x", nil, -1, nil, nil] }, 0.1)
+    end
+    assert_equal ["t", 0.1], [error.topic, error.seconds]
+    delivery = error.delivery
+    refute_predicate delivery, :done?
     writer.purge
     assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 5) }
-    assert_equal [:_PURGE_QUEUE] * 5 + [:_QUEUE_FULL] * 3, delivery.reports.map { |report| report.last.name }
+    assert_equal ([:_PURGE_QUEUE] * 5) + ([:_QUEUE_FULL] * 3), delivery.reports.map { |report| report.last.name }
   end
 
   def test_flush_and_pending

@@ -47,19 +47,20 @@ class NativeSubscriptionTest < Minitest::Test
   end
 
   def test_a_batch_keeps_to_its_bounds
-    topic = topic_of(*Array.new(250) { |i| i.to_s })
+    topic = topic_of(Array.new(250, &:to_s))
     sizes = batches(topic, 250, options: { batch: 100 }).map(&:size)
     assert_equal 250, sizes.sum
     assert_operator sizes.max, :<=, 100
-    big = topic_of(*Array.new(20) { "x" * 100_000 })
+    big = topic_of(Array.new(20) { "x" * 100_000 })
     assert_operator batches(big, 20, options: { batch: 1000, bytes: 200_000 }).map(&:bytes).max, :<, 7_000_000
   end
 
   def test_credit_bounds_what_is_out_and_release_gives_it_back
-    topic = topic_of(*Array.new(10) { |i| i.to_s })
+    topic = topic_of(Array.new(10, &:to_s))
     reader = subscription({}, { batch: 1, prefetch: 2 })
     reader.assign([[topic, 0, 0]])
-    first, second = next_of(reader, :batch), next_of(reader, :batch)
+    first = next_of(reader, :batch)
+    second = next_of(reader, :batch)
     assert_nil reader.poll(0.1)
     2.times { first.release }
     third = next_of(reader, :batch)
@@ -158,7 +159,8 @@ class NativeSubscriptionTest < Minitest::Test
     assert_raises(Pelton::InvalidMessageError) { reader.assign([["t", 0]]) }
     assert_raises(Pelton::InvalidMessageError) { reader.pause([["t"]]) }
     assert_raises(TypeError) { reader.poll("1") }
-    [{ batch: 0 }, { bytes: -1 }, { prefetch: "2" }, { decode: { "t" => :avro } }, { decode: 1 }, { no: 1 }].each do |bad|
+    [{ batch: 0 }, { bytes: -1 }, { prefetch: "2" }, { decode: { "t" => :avro } }, { decode: 1 },
+     { no: 1 }].each do |bad|
       assert_raises(Pelton::ConfigError, bad.inspect) { subscription({}, bad) }
     end
     assert_raises(Pelton::ConfigError) { subscription({ "group.it" => "g" }) }
@@ -192,14 +194,16 @@ class NativeSubscriptionTest < Minitest::Test
     writer = lonely_producer("message.timeout.ms" => "100")
     writer.produce("t", "x", nil, -1, nil, nil, 1)
     found = nil
-    eventually(10) { found = Native.next_events(0.1).find { |event| event.values_at(0, 2) == [:delivery_failed, -192] } }
+    eventually(10) do
+      found = Native.next_events(0.1).find { |event| event.values_at(0, 2) == [:delivery_failed, -192] }
+    end
     assert_equal [-192, :_MSG_TIMED_OUT, "Local: Message timed out", "t", nil], found.drop(2)
   end
 
   # One message of each batch is kept: its bytes are, not its batch's.
   def test_kept_messages_do_not_keep_their_batches
     payload = "x" * 10_000
-    topic = topic_of(*Array.new(400) { payload })
+    topic = topic_of(Array.new(400) { payload })
     kept = []
     before = nil
     12.times do |round|

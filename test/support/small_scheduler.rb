@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A Fiber.scheduler with just enough for the tests, for Rubies without the async gem: sleeping, blocking with a deadline,
+# A Fiber.scheduler with enough for the tests, for Rubies without the async gem: sleeping, blocking with a deadline,
 # waiting for one descriptor. Run by Ruby when its thread ends.
 class SmallScheduler
   # Runs the block as a fiber in a thread with a scheduler of its own; returns when all fibers ended.

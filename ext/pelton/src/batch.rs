@@ -109,7 +109,7 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
         return Err(error::plain(ruby, "ask for batch.messages in the main Ractor first"));
     }
     let chunks = held.batch.chunks();
-    if chunks.is_empty() && held.batch.len() > 0 {
+    if chunks.is_empty() && !held.batch.is_empty() {
         return Err(error::plain(ruby, "the batch was released before its messages were asked for"));
     }
     let list = message::wrap_all(&chunks)?.as_value();

@@ -84,17 +84,17 @@ pub fn wait(
     if ready() {
         return Ok(true);
     }
-    if let Some(scheduler) = scheduler() {
-        if let Some(woken) = FiberWait::enter(ruby, scheduler, blocker)? {
-            return woken.wait(ruby, on, deadline, ready);
-        }
+    if let Some(scheduler) = scheduler()
+        && let Some(parked) = FiberWait::enter(ruby, scheduler, blocker)?
+    {
+        return parked.wait(ruby, on, deadline, ready);
     }
     let patience = patience();
     loop {
         let sleeper = Sleeper::new();
         let waiter: Arc<dyn Wake> = sleeper.clone();
         on.add(Arc::clone(&waiter));
-        let outcome = without_gvl(&sleeper, || sleeper.sleep(deadline, patience, ready));
+        let outcome = without_gvl(&sleeper, || sleeper.rest(deadline, patience, ready));
         on.remove(&waiter);
         drop((waiter, sleeper));
         match outcome {
@@ -170,7 +170,7 @@ impl Sleeper {
 
     /// Sleeps until `ready`, the deadline, an interrupt or a signal; `patience` is the longest time without a look at
     /// interrupts.
-    fn sleep(&self, deadline: Option<Instant>, patience: Option<Duration>, ready: &dyn Fn() -> bool) -> Outcome {
+    fn rest(&self, deadline: Option<Instant>, patience: Option<Duration>, ready: &dyn Fn() -> bool) -> Outcome {
         loop {
             // First of all: whatever wakes from here on is seen.
             self.woken.store(0, Ordering::SeqCst);

@@ -62,11 +62,17 @@ fn is_tombstone(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(place(ruby, this)?.record().payload_size().is_none())
 }
 
-/// Runs `call` with the message's bytes; it must not call Ruby.
-fn view<R>(ruby: &Ruby, place: &Place, call: impl FnOnce(View<'_>) -> R) -> Result<R, Error> {
+/// A forked child must not ask for its parent's bytes.
+fn ours(ruby: &Ruby, place: &Place) -> Result<(), Error> {
     if place.chunk().is_foreign() {
         return Err(error::ruby(ruby, "message", pelton_core::error::Error::Forked));
     }
+    Ok(())
+}
+
+/// Runs `call` with the message's bytes; it must not call Ruby.
+fn view<R>(ruby: &Ruby, place: &Place, call: impl FnOnce(View<'_>) -> R) -> Result<R, Error> {
+    ours(ruby, place)?;
     place.chunk().view(place.index, call).ok_or_else(|| error::plain(ruby, "the message was released"))
 }
 
@@ -128,7 +134,7 @@ fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     if place.record().payload_size().is_none() {
         return Ok(ruby.qnil().as_value());
     }
-    view(ruby, &place, |_| ())?;
+    ours(ruby, &place)?;
     let built = match place.chunk().json(place.index, json::build) {
         Ok(built) => built?,
         Err(Reject) => ask_ruby(ruby, &place)?,
@@ -164,7 +170,7 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
     if place.record().payload_size().is_none() {
         return Ok(ruby.qnil().as_value());
     }
-    view(ruby, &place, |_| ())?;
+    ours(ruby, &place)?;
     match place.chunk().json(place.index, |root| walk(root, path)) {
         Err(Reject) => dig_in(ruby, payload(ruby, this)?, path),
         Ok(dug) => match dug? {

@@ -104,7 +104,8 @@ fn produce_later(ruby: &Ruby, this: Value, given: Given, queue_timeout: Value, m
     let deadline = wait::deadline(timeout);
     loop {
         if !wait_for_room(ruby, this, &producer, seen, deadline)? {
-            return Err(error::queue_full(ruby, &convert::topic(ruby, &given.topic)?.to_owned(), timeout, None));
+            let topic = convert::topic(ruby, &given.topic)?.to_owned();
+            return Err(error::queue_full(ruby, &topic, timeout, None));
         }
         seen = producer.reports();
         match given.lend(ruby, |message| producer.produce(message))? {

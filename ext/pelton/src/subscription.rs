@@ -242,7 +242,7 @@ fn steer(
     ruby: &Ruby,
     this: Value,
     partitions: RArray,
-    act: fn(&Consumer, &[(&str, i32)]) -> Result<(), CoreError>,
+    act: impl Fn(&Consumer, &[(&str, i32)]) -> Result<(), CoreError>,
 ) -> Result<(), Error> {
     let consumer = CLASS.get(ruby, &this)?;
     let places = convert::places(ruby, partitions, false)?;
