@@ -69,7 +69,7 @@ class NativeGcTest < Minitest::Test
 
   def test_what_is_kept_survives_compaction
     documents = Array.new(300) { |i| "{\"i\":#{i},\"s\":\"string #{i}\",\"a\":[\"#{i}\"]}" }
-    topic = topic_of(*documents)
+    topic = topic_of_all(documents)
     found = messages(topic, 300, options: { decode: { topic => :json } })
     payloads = found.first(150).map(&:payload)
     before = payloads.map(&:dup)
@@ -89,7 +89,7 @@ class NativeGcTest < Minitest::Test
   def test_building_while_everything_moves
     document = "{#{Array.new(40) { |i| "\"key #{i}\":[#{i},\"value #{i}\",{\"deep\":\"#{"x" * i}\"}]" }.join(",")}}"
     expected = JSON.parse(document)
-    topic = topic_of(*[document] * 3)
+    topic = topic_of_all([document] * 3)
     found = messages(topic, 3)
     moving { found.each { |message| assert_equal expected, message.payload } }
   end
@@ -117,7 +117,7 @@ class NativeGcTest < Minitest::Test
   end
 
   def test_a_young_payload_of_an_old_message_survives
-    topic = topic_of(Array.new(50) { |i| "{\"i\":#{i}}" })
+    topic = topic_of_all(Array.new(50) { |i| "{\"i\":#{i}}" })
     found = messages(topic, 50)
     4.times { GC.start }
     payloads = found.map { |message| message.payload.object_id }
@@ -138,7 +138,7 @@ class NativeGcTest < Minitest::Test
   # The collector is told of native bytes, so batches that nobody keeps do not pile up.
   def test_dropped_batches_do_not_pile_up
     payload = "x" * 50_000
-    topic = topic_of(Array.new(60) { payload })
+    topic = topic_of_all(Array.new(60) { payload })
     most = 0
     70.times do
       batches(topic, 60) # neither read nor released

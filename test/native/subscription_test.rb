@@ -47,16 +47,16 @@ class NativeSubscriptionTest < Minitest::Test
   end
 
   def test_a_batch_keeps_to_its_bounds
-    topic = topic_of(Array.new(250, &:to_s))
+    topic = topic_of_all(Array.new(250, &:to_s))
     sizes = batches(topic, 250, options: { batch: 100 }).map(&:size)
     assert_equal 250, sizes.sum
     assert_operator sizes.max, :<=, 100
-    big = topic_of(Array.new(20) { "x" * 100_000 })
+    big = topic_of_all(Array.new(20) { "x" * 100_000 })
     assert_operator batches(big, 20, options: { batch: 1000, bytes: 200_000 }).map(&:bytes).max, :<, 7_000_000
   end
 
   def test_credit_bounds_what_is_out_and_release_gives_it_back
-    topic = topic_of(Array.new(10, &:to_s))
+    topic = topic_of_all(Array.new(10, &:to_s))
     reader = subscription({}, { batch: 1, prefetch: 2 })
     reader.assign([[topic, 0, 0]])
     first = next_of(reader, :batch)
@@ -203,7 +203,7 @@ class NativeSubscriptionTest < Minitest::Test
   # One message of each batch is kept: its bytes are, not its batch's.
   def test_kept_messages_do_not_keep_their_batches
     payload = "x" * 10_000
-    topic = topic_of(Array.new(400) { payload })
+    topic = topic_of_all(Array.new(400) { payload })
     kept = []
     before = nil
     12.times do |round|

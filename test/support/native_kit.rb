@@ -51,7 +51,9 @@ module NativeKit
   def lonely_subscription = subscription({ **NOWHERE, "log_level" => "0" })
 
   # Sends [payload, key, headers] rows (or payloads) to a new topic of one partition and returns its name.
-  def topic_of(*messages)
+  def topic_of(*messages) = topic_of_all(messages)
+
+  def topic_of_all(messages)
     topic = new_topic
     rows = messages.map do |payload, key, headers|
       [topic, payload, key, 0, nil, headers]
@@ -79,7 +81,7 @@ module NativeKit
   def messages(topic, count, **options) = batches(topic, count, **options).flat_map(&:messages)
 
   # What a new topic of these messages brings: the round trip.
-  def round_trip(*messages, **options) = messages(topic_of(*messages), messages.size, **options)
+  def round_trip(*messages, **options) = messages(topic_of_all(messages), messages.size, **options)
 
   # Runs Ruby code in a process of its own; returns [Process::Status, output]. `code` sees NativeKit's methods.
   def in_process(code, limit: 30)
