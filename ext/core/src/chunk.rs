@@ -80,7 +80,7 @@ enum Store {
 /// Messages' bytes, then the decoder's padding.
 struct Buffer(Vec<u8>);
 
-static BUFFERS: Spare<Vec<u8>> = Spare::new();
+static BUFFERS: Spare<Vec<u8>> = Spare::new(512);
 /// Smaller buffers are left to the allocator, larger ones are not kept.
 const SPARE_BUFFERS: std::ops::RangeInclusive<usize> = CHUNK_BYTES / 4..=CHUNK_BYTES * 2;
 
@@ -114,7 +114,7 @@ struct Decoded {
     roots: Vec<Option<Root>>,
 }
 
-static TREES: Spare<Tree> = Spare::new();
+static TREES: Spare<Tree> = Spare::new(64);
 const SPARE_TREE_BYTES: usize = 256 * 1024;
 
 impl Drop for Decoded {

@@ -5,17 +5,15 @@ use crate::lock;
 use crate::rd::PerProcess;
 use std::sync::Mutex;
 
-/// At most so many are kept.
-const LIMIT: usize = 128;
-
 pub struct Spare<T: 'static> {
+    /// At most so many are kept.
+    limit: usize,
     kept: PerProcess<Mutex<Vec<T>>>,
 }
 
 impl<T: Send> Spare<T> {
-    #[allow(clippy::new_without_default)] // only ever made in a static, where Default can't be called
-    pub const fn new() -> Self {
-        Self { kept: PerProcess::new() }
+    pub const fn new(limit: usize) -> Self {
+        Self { limit, kept: PerProcess::new() }
     }
 
     pub fn take(&'static self) -> Option<T> {
@@ -25,7 +23,7 @@ impl<T: Send> Spare<T> {
     /// Never waited for: the garbage collector may be the caller.
     pub fn give(&'static self, value: T) {
         if let Ok(mut kept) = self.kept.get_or_init(Mutex::default).try_lock()
-            && kept.len() < LIMIT
+            && kept.len() < self.limit
         {
             kept.push(value);
         }
