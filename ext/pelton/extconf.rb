@@ -7,7 +7,7 @@
 require "rbconfig"
 
 unless system("cargo", "--version", out: File::NULL, err: File::NULL)
-  abort "Pelton compiles a Rust extension: cargo (Rust 1.85 or newer) was not found on the path."
+  abort "Pelton compiles a Rust extension: cargo (Rust 1.88 or newer) was not found on the path."
 end
 
 abi = RUBY_VERSION[/\A\d+\.\d+/]

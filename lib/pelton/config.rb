@@ -24,7 +24,7 @@ module Pelton
     def set(name, value)
       setting = Settings::APP.fetch(name.to_sym)
       checked = setting.check(value)
-      raise ConfigError.new(name, value, "the configuration is frozen: set it before the first client opens") if frozen?
+      raise ConfigError.new(name, checked, "configuration is frozen: set it before the first client opens") if frozen?
 
       @values[setting.name] = checked
     end

@@ -10,7 +10,8 @@ module Pelton
   #     end
   #   end
   # Returning normally marks the batch as done (unless the topic says manual_offsets). Raising anything runs it again
-  # after the back-off, from the first message that is not marked.
+  # after the back-off, from the first message that is not marked: with the same message objects, whose `payload` is as
+  # the failed attempt left it (see Message), so change copies of it.
   class Consumer
     # Work on `messages`. Whatever it raises is contained and leads to a retry.
     #: () -> void

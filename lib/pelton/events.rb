@@ -21,7 +21,7 @@ module Pelton
       ["kafka.log", %i[client level facility message], "librdkafka wrote a log line (level as in syslog, 0–7)"],
       ["statistics.emitted", %i[client statistics], "librdkafka's statistics arrived (statistics.interval.ms), parsed"],
       ["message.delivery_failed", %i[client error topic partition],
-       "a produced message was given up, also when nobody waits"],
+       "a produced message was given up, and nobody waits for it: who does gets the DeliveryError"],
       ["message.skipped", %i[group topic partition offset attempts error],
        "a message failed too often, and its topic says `then: :skip`"],
       ["producer.opened", %i[client], "a producer connected for the first time"],

@@ -25,15 +25,27 @@ module Pelton
     # Options for librdkafka: names untouched, values as Strings; frozen, and never shown with their secrets (a
     # FrozenError shows its receiver).
     class KafkaOptions < Hash
+      # {option => [values that would break marking, why]}
+      REFUSED = {
+        "enable.auto.commit" =>
+          [/\A(false|f|0)\z/i, "what is marked is committed by librdkafka's auto commit, so nothing would be at a " \
+                               "stop or rebalance; to choose when, use manual_offsets and mark_as_consumed!"],
+        "enable.auto.offset.store" =>
+          [/\A(true|t|1)\z/i, "messages would count as done before they are processed; offsets are stored by a " \
+                              "return from consume, or with manual_offsets by mark_as_consumed"]
+      }.freeze
+      private_constant :REFUSED
+
       #: (Hash[String | Symbol, untyped]) -> KafkaOptions
       def self.of(options)
         result = new
         options.to_hash.each do |key, value|
           case value
           when String, Symbol, Numeric, true, false then result[key.to_s.dup.freeze] = value.to_s.dup.freeze
-          else raise ConfigError.new(key, value, "expected a String, Symbol, Numeric, true or false")
+          else raise ConfigError.new(key, value&.class, "expected a String, Symbol, Numeric, true or false")
           end
         end
+        REFUSED.each { |key, (values, why)| raise ConfigError.new(key, result[key], why) if values.match?(result[key]) }
         result.freeze
       end
 
@@ -62,7 +74,9 @@ module Pelton
         return value if @choices&.include?(value) || (value.nil? && nilable?)
 
         allowed, test, convert = TYPES[@type]
-        raise ConfigError.new(@name, value, "expected #{allowed_text(allowed)}") unless test&.call(value)
+        # Whatever is given instead of librdkafka's options may hold a password at any place.
+        shown = @type == :kafka ? value&.class : value
+        raise ConfigError.new(@name, shown, "expected #{allowed_text(allowed)}") unless test&.call(value)
 
         convert.call(value)
       end

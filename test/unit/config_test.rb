@@ -68,6 +68,31 @@ class ConfigTest < Minitest::Test
     assert_raises(Pelton::ConfigError) { config.kafka = { "acks" => nil } }
   end
 
+  def test_what_is_no_hash_of_options_is_not_shown
+    [[["sasl.password", "hunter2"]], "sasl.password=hunter2", [{ "a" => "hunter2" }]].each do |wrong|
+      error = assert_raises(Pelton::ConfigError) { config.kafka = wrong }
+      refute_includes "#{error.message} #{error.value.inspect}", "hunter2"
+      assert_includes error.message, wrong.class.name
+    end
+    error = assert_raises(Pelton::ConfigError) { config.kafka = { "sasl" => [["password", "hunter2"]] } }
+    refute_includes "#{error.message} #{error.value.inspect}", "hunter2"
+    convertible = Struct.new(:to_hash).new({ "sasl.password" => "hunter2" })
+    error = assert_raises(Pelton::ConfigError) { config.freeze.kafka = convertible }
+    refute_includes "#{error.message} #{error.value.inspect}", "hunter2"
+  end
+
+  def test_options_that_would_break_marking_are_refused
+    [false, "false", "False", :f, 0].each do |off|
+      error = assert_raises(Pelton::ConfigError) { config.kafka = { "enable.auto.commit" => off } }
+      assert_includes error.message, "enable.auto.commit = #{off.to_s.inspect}: "
+      assert_includes error.message, "mark_as_consumed!"
+      assert_raises(Pelton::ConfigError) { config.kafka_with({}, { "enable.auto.commit": off }) }
+    end
+    error = assert_raises(Pelton::ConfigError) { config.kafka = { "enable.auto.offset.store": true } }
+    assert_includes error.message, "enable.auto.offset.store = \"true\": "
+    config.kafka = { "enable.auto.commit" => true, "enable.auto.offset.store" => false }
+  end
+
   def test_secrets_are_never_shown
     config.kafka = { "sasl.password" => "hunter2", "ssl.key.pem" => "hunter2", "bootstrap.servers" => "a:9092" }
     all = config.kafka_with({ "x" => 1 })

@@ -81,6 +81,25 @@ class CoordinatorEndTest < Minitest::Test
     assert_equal :revoked, @log.last
   end
 
+  def test_an_ended_consumer_marks_nothing
+    %i[revoked shutdown].each do |reason|
+      @coordinator = nil
+      coordinator(manual_offsets: true).receive(batch(0, 1))
+      work
+      first = last = nil
+      script { |consumer| first, last = consumer.messages.to_a }
+      work
+      consumer = nil
+      Consumer.hooks[reason] = ->(one) { (consumer = one).mark_as_consumed(first) }
+      coordinator.end(reason)
+      work
+      refute consumer.mark_as_consumed(last), "the partition may be another's"
+      refute consumer.mark_as_consumed!(last)
+    end
+    assert_equal [[1, 7], [1, 7]], @ownership.marks
+    assert_equal 0, @ownership.commits
+  end
+
   def test_what_waits_in_the_queue_is_taken_back
     coordinator.receive(one = batch(0))
     work

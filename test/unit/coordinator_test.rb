@@ -81,6 +81,88 @@ class CoordinatorTest < Minitest::Test
     assert_equal [1, 2, 3, 1, 2], attempts.first(5)
   end
 
+  def test_a_mark_while_a_retry_waits
+    coordinator.receive(batch(0, 1, 2))
+    work
+    consumer = messages = nil
+    script do |one|
+      consumer = one
+      messages = one.messages.to_a
+      raise "failed"
+    end
+    work
+    assert consumer.mark_as_consumed(messages[1])
+    attempts = []
+    script { |one| attempts << one.attempt }
+    coordinator.wake_up
+    work
+    assert_equal [:assigned, [0, 1, 2], [2]], @log
+    assert_equal [1], attempts
+    assert_equal [[2, 7], [3, 7]], @ownership.marks
+  end
+
+  def test_all_is_marked_while_a_retry_waits
+    coordinator.receive(all = batch(0, 1))
+    coordinator.receive(batch(2))
+    work
+    marking = nil
+    script do |one|
+      last = one.messages.to_a.last
+      marking = -> { one.mark_as_consumed(last) }
+      raise "failed"
+    end
+    work
+    assert marking.call
+    script { nil }
+    coordinator.wake_up
+    work
+    assert_equal [:assigned, [0, 1], [2]], @log
+    assert_equal 1, all.releases
+  end
+
+  def test_marked_after_the_decision_to_skip
+    coordinator(retries: 0, then: :skip).receive(batch(0))
+    coordinator.receive(batch(1))
+    work
+    script do |one|
+      message = one.messages.first
+      @bus.subscribe("message.skipped") { one.mark_as_consumed(message) }
+      raise "failed"
+    end
+    work
+    script { nil }
+    work
+    assert_equal [:assigned, [0], [1]], @log
+    assert_equal [1, 2], @ownership.marks.map(&:first)
+  end
+
+  def test_a_subscriber_that_ends_the_thread
+    coordinator.receive(batch(0))
+    work
+    ending = @bus.subscribe("error.occurred") { Thread.exit }
+    script { raise "failed" }
+    in_a_thread { work }
+    assert_equal :retry_at, @owner.calls.last.first
+    coordinator.wake_up
+    script { raise SystemExit }
+    in_a_thread { work }
+    assert_equal :critical, @owner.calls.last.first
+    coordinator.end(:shutdown)
+    Consumer.hooks[:shutdown] = ->(_) { raise "failed" }
+    in_a_thread { work }
+    assert_equal 1, @owner.named(:ended).size
+    @bus.unsubscribe(ending)
+  end
+
+  def test_a_subscriber_that_ends_the_thread_does_not_change_the_verdict
+    coordinator(retries: 0, then: :skip).receive(batch(0))
+    work
+    %w[error.occurred message.skipped].each { |name| @bus.subscribe(name) { Thread.exit } }
+    script { raise "failed" }
+    in_a_thread { work }
+    assert_equal [[1, 7]], @ownership.marks
+  end
+
   def test_everything_raisable_is_contained
     [RuntimeError, NotImplementedError, SystemStackError, Class.new(Exception)].each do |kind| # rubocop:disable Lint/InheritException
       @coordinator = nil
@@ -169,4 +251,8 @@ class CoordinatorTest < Minitest::Test
     assert_equal [1, 1], [all.releases, later.releases]
     assert_equal [[1, 7]], @ownership.marks
   end
+
+  private
+
+  def in_a_thread(&block) = Pelton::Threads.start("test", &block).join
 end

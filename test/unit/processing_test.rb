@@ -46,13 +46,24 @@ class ProcessingTest < Minitest::Test
     backlog.add(all, all)
     backlog.next
     assert_same all, backlog.unfinished(all)
-    backlog.advance(2)
+    backlog.advance(2, running: true)
     assert_equal [5, 6], offsets(backlog.unfinished(all))
     assert_equal 1, backlog.attempt
     assert_equal [5, 6], offsets(backlog.next)
     assert_equal 2, backlog.attempt
-    backlog.advance(1)
+    backlog.advance(1, running: true)
     assert_equal 2, backlog.attempt
+  end
+
+  def test_backlog_advances_between_two_tries
+    backlog = Backlog.new(10)
+    all = batch(4, 5, 6)
+    backlog.add(all, all)
+    2.times { backlog.next }
+    backlog.advance(5, running: false)
+    assert_equal 0, backlog.attempt
+    assert_equal [5, 6], offsets(backlog.next)
+    assert_equal 1, backlog.attempt
   end
 
   def test_backlog_one_by_one

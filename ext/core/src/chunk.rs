@@ -8,7 +8,6 @@
 use crate::decode::{Node, PADDING, Reject, Root, Task, Tree};
 use crate::rd::{Fetched, FetchedMessage, generation};
 use crate::spare::Spare;
-use crate::wait::Waiters;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
@@ -140,7 +139,6 @@ pub struct Chunk {
     /// another Ractor's garbage collection, which would never come if that Ractor waited here for the lock.
     store: RwLock<Arc<Store>>,
     decoding: AtomicU8,
-    decoded: Waiters,
     living: AtomicUsize,
     /// The batch is done with: what no object stands for may go.
     released: AtomicBool,
@@ -270,7 +268,6 @@ impl Packer {
             records,
             store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),
             decoding: AtomicU8::new(if ahead { WAITING } else { NEVER }),
-            decoded: Waiters::default(),
             living: AtomicUsize::new(0),
             released: AtomicBool::new(false),
             bytes: size,
@@ -366,17 +363,6 @@ impl Chunk {
             }
         }
         self.decoding.store(DONE, Ordering::SeqCst);
-        self.decoded.wake_all();
-    }
-
-    /// Whether decoding ahead has ended (or was never asked for).
-    pub fn is_decoded(&self) -> bool {
-        matches!(self.decoding.load(Ordering::SeqCst), DONE | NEVER)
-    }
-
-    /// Those who wait for `is_decoded`.
-    pub fn decoded(&self) -> &Waiters {
-        &self.decoded
     }
 
     /// A message object of the owner's stands for the record from now on; false if one does already.
@@ -393,8 +379,8 @@ impl Chunk {
         self.records[index].word.store(0, Ordering::Release);
         self.records[index].living.store(false, Ordering::Release);
         let left = self.living.fetch_sub(1, Ordering::AcqRel) - 1;
-        // Worth it once, when an eighth is left; `release` covers what was buried before it.
-        if self.released.load(Ordering::Acquire) && left > 0 && left == self.records.len() / 8 {
+        // Worth it once, when few are left; `release` covers what was buried before it.
+        if self.released.load(Ordering::Acquire) && left > 0 && left == self.few() {
             self.keep_the_living();
         }
     }
@@ -402,9 +388,14 @@ impl Chunk {
     /// The batch is done with.
     pub fn release(&self) {
         self.released.store(true, Ordering::Release);
-        if self.living.load(Ordering::Acquire) <= self.records.len() / 8 {
+        if self.living.load(Ordering::Acquire) <= self.few() {
             self.keep_the_living();
         }
+    }
+
+    /// So few living messages that their bytes are copied out: an eighth, at least one.
+    fn few(&self) -> usize {
+        (self.records.len() / 8).max(1)
     }
 
     /// Copies out what message objects stand for and frees the rest, as soon as nobody reads it. Skipped in the instant

@@ -1,9 +1,10 @@
 //! Ending a client. librdkafka's own end blocks, so it runs on a native thread of its own, once; whoever closes waits for
 //! it as for anything else and may be interrupted without harm.
 
+use crate::lock;
 use crate::wait::{Outcome, Parker, Waiters, Wake};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 #[derive(Default)]
@@ -34,13 +35,18 @@ impl Closing {
             return;
         }
         let closing = Arc::clone(self);
+        let work = Arc::new(Mutex::new(Some(work)));
         let run = move || {
+            let Some(work) = lock(&work).take() else { return };
             let lost = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(0);
             closing.lost.store(lost, Ordering::Release);
             closing.done.store(true, Ordering::SeqCst);
             closing.waiters.wake_all();
         };
-        std::thread::Builder::new().name("pelton.close".into()).spawn(run).expect("a thread to close a client");
+        if std::thread::Builder::new().name("pelton.close".into()).spawn(run.clone()).is_err() {
+            // No thread to be had: better here, blocking, than never.
+            run();
+        }
     }
 
     pub fn wait(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {

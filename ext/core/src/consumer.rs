@@ -11,10 +11,10 @@ use crate::mailbox::Mailbox;
 use crate::partition::{Batch, Limits, Partition, Taken};
 use crate::poller::{Poller, Source};
 use crate::rd::{Client, ClientKind, Conf, Event, Fetched, PartitionList, Queue, Token, generation};
-use crate::wait::{self, Parker, Waiters};
+use crate::wait::{self, Outcome, Parker, Waiters};
 use rdkafka_sys as sys;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,8 @@ const ASSIGN_PARTITIONS: i32 = -175;
 const REVOKE_PARTITIONS: i32 = -174;
 const PARTITION_EOF: i32 = -191;
 const NO_OFFSET: i32 = -168;
+/// How long a close lets a join that is under way come to its end.
+const JOIN_GRACE: Duration = Duration::from_secs(1);
 
 pub type TopicPartition = (Arc<str>, i32);
 
@@ -80,6 +82,10 @@ pub struct Consumer {
     /// Woken when something of a closing has moved on.
     progress: Waiters,
     closing: Arc<Closing>,
+    /// librdkafka was told to leave the group: it takes every assignment for an unassignment.
+    leaving: AtomicBool,
+    /// The group is being joined: between a subscription or the end of an assignment and the next.
+    joining: AtomicBool,
     made_in: u64,
 }
 
@@ -98,7 +104,7 @@ impl Consumer {
         let main = Arc::new(Queue::main(&client));
         client.logs_to(&main);
         let group = Queue::consumer(&client).map(Arc::new);
-        Ok(poller.register(|id| {
+        poller.register(|id| {
             main.signal(poller.wakeup(), Token { client: id, queue: MAIN_QUEUE });
             if let Some(group) = &group {
                 group.signal(poller.wakeup(), Token { client: id, queue: GROUP_QUEUE });
@@ -115,9 +121,11 @@ impl Consumer {
                 last_token: AtomicU64::new(0),
                 progress: Waiters::default(),
                 closing: Arc::default(),
+                leaving: AtomicBool::new(false),
+                joining: AtomicBool::new(false),
                 made_in: generation(),
             })
-        }))
+        })
     }
 
     pub fn name(&self) -> &str {
@@ -142,7 +150,9 @@ impl Consumer {
     /// Joins the group for these topics (`^…` is a pattern), instead of those before.
     pub fn subscribe<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
         let list = PartitionList::plain(topics.into_iter().map(|topic| (topic, -1))).map_err(bad_topic)?;
-        check(self.client()?.subscribe(&list))
+        check(self.client()?.subscribe(&list))?;
+        self.joining.store(true, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Reads these partitions without a group's assignment; offset −1001 is "as committed, else auto.offset.reset", −2
@@ -169,6 +179,10 @@ impl Consumer {
     }
 
     fn let_go(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {
+        if self.leaving.load(Ordering::SeqCst) {
+            return check(client.assign(None));
+        }
+        self.joining.store(true, Ordering::SeqCst);
         if client.rebalance_protocol() == "COOPERATIVE" {
             return client.incremental_unassign(list).map_err(Error::from);
         }
@@ -200,14 +214,6 @@ impl Consumer {
     /// no error.
     pub fn commit(&self) -> Result<(), Error> {
         match self.client()?.commit(None, false) {
-            NO_OFFSET => Ok(()),
-            code => check(code),
-        }
-    }
-
-    /// Commits what is marked, in the background.
-    pub fn commit_soon(&self) -> Result<(), Error> {
-        match self.client()?.commit(None, true) {
             NO_OFFSET => Ok(()),
             code => check(code),
         }
@@ -255,16 +261,15 @@ impl Consumer {
         Ok(())
     }
 
-    /// On the closing thread.
+    /// On the closing thread. Returns 1 when Kafka did not confirm in time that the last marks are committed and the group
+    /// is left.
     fn end(&self, timeout: Duration) -> usize {
         let taken = lock(&self.live).as_ref().map(|live| (Arc::clone(&live.client), live.group.clone()));
         let Some((client, group)) = taken else { return 0 };
         for partition in lock(&self.live).iter().flat_map(|live| live.partitions.values()) {
             partition.close();
         }
-        if let Some(group) = group {
-            self.leave(&client, &group, timeout);
-        }
+        let left = group.is_none_or(|group| self.leave(&client, &group, timeout));
         self.poller.unregister(self.id);
         let live = lock(&self.live).take();
         if let Some(live) = &live {
@@ -276,14 +281,21 @@ impl Consumer {
         drop(live);
         drop(client);
         self.mailbox.push(Happening::Closed);
-        0
+        usize::from(!left)
     }
 
-    /// Gives the assignment back, which commits what is marked, and leaves the group.
-    fn leave(&self, client: &Arc<Client>, group: &Arc<Queue>, timeout: Duration) {
+    /// Gives the assignment back, which commits what is marked, and leaves the group. False: not confirmed in time.
+    fn leave(&self, client: &Arc<Client>, group: &Arc<Queue>, timeout: Duration) -> bool {
+        let deadline = wait::deadline(Some(timeout));
+        let parker = Parker::new();
+        // Leaving in the middle of a join may crash librdkafka 2.12.1: a late SyncGroup answer finds no coordinator
+        // (`rd_kafka_cgrp_handle_LeaveGroup`). Joins are short where a broker answers.
+        let short = wait::deadline(Some(timeout.min(JOIN_GRACE)));
+        self.progress.wait(&parker, short, || !self.joining.load(Ordering::SeqCst));
         if client.close_consumer(group).is_err() {
-            return;
+            return false;
         }
+        self.leaving.store(true, Ordering::SeqCst);
         // Revocations that wait for an answer would wait for ever.
         let tokens: Vec<u64> = lock(&self.live).iter().flat_map(|live| live.revoking.keys().copied()).collect();
         for token in tokens {
@@ -291,7 +303,7 @@ impl Consumer {
         }
         self.poller.wake(Token { client: self.id, queue: GROUP_QUEUE });
         // The event thread answers what comes meanwhile and looks here after each event.
-        self.progress.wait(&Parker::new(), wait::deadline(Some(timeout)), || client.consumer_closed());
+        self.progress.wait(&parker, deadline, || client.consumer_closed()) == Outcome::Ready
     }
 
     // ---- on the event thread
@@ -299,17 +311,19 @@ impl Consumer {
     fn rebalance(&self, client: &Arc<Client>, event: &Event) {
         let list = event.partitions().unwrap_or_default();
         match event.error() {
-            ASSIGN_PARTITIONS if !self.closing.started() => {
+            _ if self.leaving.load(Ordering::SeqCst) => self.report(check(client.assign(None)), None),
+            ASSIGN_PARTITIONS => {
                 let opened = self.open_partitions(client, &list);
                 let result = if client.rebalance_protocol() == "COOPERATIVE" {
                     client.incremental_assign(&list).map_err(Error::from)
                 } else {
                     check(client.assign(Some(&list)))
                 };
+                self.joining.store(false, Ordering::SeqCst);
                 self.mailbox.push(Happening::Assigned(opened));
                 self.report(result, None);
             }
-            REVOKE_PARTITIONS if !self.closing.started() => {
+            REVOKE_PARTITIONS => {
                 let partitions = names(&list);
                 self.shut_partitions(Some(&partitions));
                 let lost = client.assignment_lost();
@@ -318,13 +332,13 @@ impl Consumer {
                     live.revoking.insert(token, list);
                 }
                 self.mailbox.push(Happening::Revoked { token, partitions, lost });
+                // A close that began meanwhile has not seen this token.
+                if self.leaving.load(Ordering::SeqCst) {
+                    self.report(self.revoked(token), None);
+                }
             }
-            _ => {
-                // Closing, or an error of the rebalance: answered as librdkafka asks for, by giving everything up.
-                let result =
-                    if self.closing.started() { self.let_go(client, &list) } else { check(client.assign(None)) };
-                self.report(result, None);
-            }
+            // An error of the rebalance: answered as librdkafka asks for, by giving everything up.
+            _ => self.report(check(client.assign(None)), None),
         }
     }
 
@@ -382,17 +396,13 @@ impl Consumer {
                 sys::RD_KAFKA_EVENT_REBALANCE => self.rebalance(client, &event),
                 sys::RD_KAFKA_EVENT_ERROR => {
                     let partition = event.partition().map(|(topic, number)| (topic.into(), number));
-                    let error = KafkaError::with_reason(event.error(), event.error_text());
-                    self.mailbox.push(Happening::Error { error, partition });
-                    events::emit_common(&self.name, client, &event);
+                    self.mailbox.push(Happening::Error { error: KafkaError::of(&event), partition });
                 }
                 sys::RD_KAFKA_EVENT_OFFSET_COMMIT if !matches!(event.error(), 0 | NO_OFFSET) => {
                     let error = KafkaError::with_reason(event.error(), event.error_text());
                     self.mailbox.push(Happening::Error { error, partition: None });
                 }
-                _ => {
-                    events::emit_common(&self.name, client, &event);
-                }
+                _ => events::emit_common(&self.name, &event),
             }
             self.progress.wake_all();
             if Instant::now() >= deadline {

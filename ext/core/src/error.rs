@@ -21,6 +21,11 @@ impl KafkaError {
         Self { code, name: rd::error_name(code), reason: rd::error_text(code), fatal: false }
     }
 
+    /// What an ERROR event says.
+    pub(crate) fn of(event: &rd::Event) -> Self {
+        Self { fatal: event.is_fatal(), ..Self::with_reason(event.error(), event.error_text()) }
+    }
+
     pub fn with_reason(code: i32, reason: String) -> Self {
         let mut error = Self::new(code);
         if !reason.is_empty() {

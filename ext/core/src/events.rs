@@ -1,8 +1,9 @@
 //! What clients say: logs, errors, statistics. One mailbox a process; Ruby reads it with one thread. No text is made and
 //! no metric kept in the core.
 
+use crate::error::KafkaError;
 use crate::mailbox::Mailbox;
-use crate::rd::{Client, Event, PerProcess};
+use crate::rd::{Event, PerProcess};
 use rdkafka_sys as sys;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +40,10 @@ pub enum Kind {
     },
 }
 
-/// Events kept while nobody reads; then the newest are dropped (the reader would see stale ones for minutes).
-const LIMIT: usize = 10_000;
+/// Events kept while nobody reads; then the newest are dropped. Logs and statistics go first: what was lost is told as
+/// long as memory allows.
+const LIMIT: usize = 1_000_000;
+const CHATTER_LIMIT: usize = 10_000;
 
 static MAILBOX: PerProcess<Mailbox<ClientEvent>> = PerProcess::new();
 
@@ -49,11 +52,12 @@ pub fn mailbox() -> &'static Mailbox<ClientEvent> {
 }
 
 pub fn emit(client: &str, kind: Kind) {
-    mailbox().push_bounded(ClientEvent { client: client.into(), kind }, LIMIT);
+    let limit = if matches!(kind, Kind::Log { .. } | Kind::Statistics(_)) { CHATTER_LIMIT } else { LIMIT };
+    mailbox().push_bounded(ClientEvent { client: client.into(), kind }, limit);
 }
 
-/// The events that every client has. Returns false for those that are the client's own business.
-pub(crate) fn emit_common(name: &str, client: &Client, event: &Event) -> bool {
+/// The events that every client has; others are the client's own business.
+pub(crate) fn emit_common(name: &str, event: &Event) {
     match event.kind() {
         sys::RD_KAFKA_EVENT_LOG => {
             if let Some((facility, message, level)) = event.log() {
@@ -62,14 +66,9 @@ pub(crate) fn emit_common(name: &str, client: &Client, event: &Event) -> bool {
         }
         sys::RD_KAFKA_EVENT_STATS => emit(name, Kind::Statistics(event.statistics())),
         sys::RD_KAFKA_EVENT_ERROR => {
-            // The generic marker (_FATAL, −150) stands for the real code.
-            let (code, reason, fatal) = match client.fatal_error() {
-                Some((code, reason)) if event.error() == -150 => (code, reason, true),
-                _ => (event.error(), event.error_text(), false),
-            };
+            let KafkaError { code, reason, fatal, .. } = KafkaError::of(event);
             emit(name, Kind::Error { code, reason, fatal });
         }
-        _ => return false,
+        _ => {}
     }
-    true
 }

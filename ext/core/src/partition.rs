@@ -6,6 +6,7 @@ use crate::decode::Pool;
 use crate::lock;
 use crate::poller::Poller;
 use crate::rd::{Client, Fetched, Queue, Token, generation};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -81,8 +82,8 @@ pub struct Partition {
     limits: Limits,
     /// False once it is being revoked: nothing more is taken.
     open: AtomicBool,
-    /// A notice found behind messages, kept for the next look.
-    notice: Mutex<Option<(i32, String, i64)>>,
+    /// Notices found among messages, kept for the next looks.
+    notices: Mutex<VecDeque<(i32, String, i64)>>,
 }
 
 impl Partition {
@@ -107,7 +108,7 @@ impl Partition {
             format,
             limits,
             open: AtomicBool::new(true),
-            notice: Mutex::default(),
+            notices: Mutex::default(),
         }))
     }
 
@@ -116,13 +117,17 @@ impl Partition {
         self.queue.unsignal();
     }
 
+    fn notice(&self) -> Option<Taken> {
+        lock(&self.notices).pop_front().map(|(code, reason, offset)| Taken::Notice(code, reason, offset))
+    }
+
     /// Takes a batch of what is there, without waiting; its decoding has begun when this returns.
     pub fn take(&self, fetched: &mut Fetched) -> Taken {
         if !self.open.load(Ordering::SeqCst) || self.credit.is_spent() {
             return Taken::Nothing;
         }
-        if let Some((code, reason, offset)) = lock(&self.notice).take() {
-            return Taken::Notice(code, reason, offset);
+        if let Some(notice) = self.notice() {
+            return notice;
         }
         let mut packer = Packer::new(Arc::clone(&self.topic), self.number, self.format);
         let (mut count, mut bytes) = (0, 0);
@@ -132,8 +137,8 @@ impl Partition {
             let (messages, size) = packer.add_all(fetched);
             count += messages;
             bytes += size;
-            if let Some(message) = fetched.iter().find(|message| message.error() != 0) {
-                *lock(&self.notice) = Some((message.error(), message.error_text(), message.offset()));
+            for message in fetched.iter().filter(|message| message.error() != 0) {
+                lock(&self.notices).push_back((message.error(), message.error_text(), message.offset()));
             }
             fetched.clear();
             if came < wanted {
@@ -141,8 +146,7 @@ impl Partition {
             }
         }
         if count == 0 {
-            let notice = lock(&self.notice).take();
-            return notice.map_or(Taken::Nothing, |(code, reason, offset)| Taken::Notice(code, reason, offset));
+            return self.notice().unwrap_or(Taken::Nothing);
         }
         let (chunks, tasks) = packer.finish();
         Pool::global().submit_many(tasks);

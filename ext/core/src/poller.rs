@@ -8,6 +8,7 @@
 //! 3. once a second every queue of every client is looked at (timers such as the OAuth refresh may not signal, and it
 //!    tells librdkafka that the application lives: `max.poll.interval.ms`).
 
+use crate::error::Error;
 use crate::lock;
 use crate::rd::{PerProcess, Token, Wakeup};
 use std::collections::{HashMap, VecDeque};
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 /// A client's share of one turn.
 pub const DEFAULT_BUDGET: Duration = Duration::from_millis(100);
 const SAFETY_ROUND: Duration = Duration::from_secs(1);
+const CRIT_SYS_RESOURCE: i32 = -194;
 
 /// A client, as the poller sees it.
 pub trait Source: Send + Sync {
@@ -50,7 +52,7 @@ pub struct Poller {
 
 static DEFAULT: PerProcess<Arc<Poller>> = PerProcess::new();
 /// Poller threads alive in this process.
-static THREADS: AtomicUsize = AtomicUsize::new(0);
+static THREADS: PerProcess<AtomicUsize> = PerProcess::new();
 
 impl Poller {
     /// The process's own, used by every client that names no other.
@@ -80,11 +82,11 @@ impl Poller {
 
     /// Poller threads alive in this process.
     pub fn threads() -> usize {
-        THREADS.load(Ordering::Relaxed)
+        THREADS.get().map_or(0, |threads| threads.load(Ordering::Relaxed))
     }
 
     /// Takes a client in; `make` gets the id that its tokens must carry.
-    pub fn register<S: Source + 'static>(self: &Arc<Self>, make: impl FnOnce(u32) -> Arc<S>) -> Arc<S> {
+    pub fn register<S: Source + 'static>(self: &Arc<Self>, make: impl FnOnce(u32) -> Arc<S>) -> Result<Arc<S>, Error> {
         let id = {
             let mut state = lock(&self.state);
             state.last_id += 1;
@@ -96,13 +98,18 @@ impl Poller {
         if !state.running {
             state.running = true;
             let poller = Arc::clone(self);
-            THREADS.fetch_add(1, Ordering::Relaxed);
-            std::thread::Builder::new().name(self.name.clone()).spawn(move || poller.run()).expect("the event thread");
+            let started = std::thread::Builder::new().name(self.name.clone()).spawn(move || poller.run());
+            if let Err(error) = started {
+                state.running = false;
+                state.clients.remove(&id);
+                return Err(Error::from((CRIT_SYS_RESOURCE, format!("no thread for the poller: {error}"))));
+            }
+            THREADS.get_or_init(AtomicUsize::default).fetch_add(1, Ordering::Relaxed);
         }
         drop(state);
         // Whatever was queued before the signals were switched on.
         self.wake(Token { client: id, queue: u32::MAX });
-        source
+        Ok(source)
     }
 
     /// Lets a client go; afterwards it is not being served and never will be.
@@ -151,7 +158,7 @@ impl Poller {
             let mut state = lock(&self.state);
             if state.clients.is_empty() {
                 state.running = false;
-                THREADS.fetch_sub(1, Ordering::Relaxed);
+                THREADS.get_or_init(AtomicUsize::default).fetch_sub(1, Ordering::Relaxed);
                 return;
             }
         }
@@ -233,7 +240,7 @@ mod tests {
         let done: Vec<_> = (0..2).map(|_| Arc::new(Mailbox::default())).collect();
         for (index, mailbox) in done.iter().enumerate() {
             let left = AtomicUsize::new(if index == 0 { 200_000 } else { 1 });
-            poller.register(|_| Arc::new(Flood { left, done: Arc::clone(mailbox) }));
+            poller.register(|_| Arc::new(Flood { left, done: Arc::clone(mailbox) })).expect("a thread");
         }
         let deadline = Some(Instant::now() + Duration::from_secs(20));
         assert_eq!(Outcome::Ready, done[1].wait(&Parker::new(), deadline));
@@ -246,10 +253,13 @@ mod tests {
         for _ in 0..2_000 {
             let done = Arc::new(Mailbox::default());
             let mut id = 0;
-            poller.register(|given| {
-                id = given;
-                Arc::new(Flood { left: AtomicUsize::new(1), done: Arc::clone(&done) })
-            });
+            poller
+                .register(|given| {
+                    id = given;
+                    Arc::new(Flood { left: AtomicUsize::new(1), done: Arc::clone(&done) })
+                })
+                .map(drop)
+                .expect("a thread");
             let deadline = Some(Instant::now() + Duration::from_secs(20));
             assert_eq!(Outcome::Ready, done.wait(&Parker::new(), deadline));
             poller.unregister(id);

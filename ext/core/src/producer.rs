@@ -7,7 +7,7 @@ use crate::error::{Error, KafkaError};
 use crate::events::{self, Kind};
 use crate::lock;
 use crate::poller::{Poller, Source};
-use crate::rd::{self, Client, ClientKind, Headers, Queue, Report, Token, Topic};
+use crate::rd::{self, Client, ClientKind, Headers, Queue, Report, Token, Topic, generation};
 use crate::wait::{self, Outcome, Parker, Waiters, Wake};
 use rdkafka_sys as sys;
 use std::cell::Cell;
@@ -60,6 +60,8 @@ pub struct Producer {
     closing: Arc<Closing>,
     /// What went wrong last, until a message is delivered again: why a wait is in vain.
     last_error: Mutex<Option<KafkaError>>,
+    /// Fork generation; a child takes none of these locks.
+    made_in: u64,
 }
 
 impl Producer {
@@ -77,7 +79,7 @@ impl Producer {
         let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;
         let queue = Arc::new(Queue::main(&client));
         client.logs_to(&queue);
-        Ok(poller.register(|id| {
+        poller.register(|id| {
             queue.signal(poller.wakeup(), Token { client: id, queue: MAIN_QUEUE });
             Arc::new(Self {
                 name: name.into(),
@@ -89,27 +91,31 @@ impl Producer {
                 progress: Waiters::default(),
                 closing: Arc::default(),
                 last_error: Mutex::default(),
+                made_in: generation(),
             })
-        }))
+        })
     }
 
     fn live(&self) -> RwLockReadGuard<'_, Option<Live>> {
         self.live.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn client(&self) -> Option<Arc<Client>> {
-        self.live().as_ref().map(|live| Arc::clone(&live.client))
+    fn client(&self) -> Result<Arc<Client>, Error> {
+        if self.is_foreign() {
+            return Err(Error::Forked);
+        }
+        self.live().as_ref().map(|live| Arc::clone(&live.client)).ok_or(Error::Closed)
     }
 
     /// Runs `call` with the live client and the topic's handle, which is made the first time.
     fn with_topic<R>(&self, topic: &str, call: impl Fn(&Live, &Arc<str>, &Topic) -> R) -> Result<R, Error> {
+        if self.is_foreign() {
+            return Err(Error::Forked);
+        }
         loop {
             {
                 let guard = self.live();
                 let live = guard.as_ref().ok_or(Error::Closed)?;
-                if live.client.is_foreign() {
-                    return Err(Error::Forked);
-                }
                 if self.closing.started() {
                     return Err(Error::Closed);
                 }
@@ -231,16 +237,13 @@ impl Producer {
 
     /// Whether this is a forked child's view of its parent's producer.
     pub fn is_foreign(&self) -> bool {
-        self.live.try_read().ok().and_then(|live| live.as_ref().map(|live| live.client.is_foreign())).unwrap_or(false)
+        self.made_in != generation()
     }
 
     /// Starts sending everything at once, whatever `linger.ms` says, for at most `timeout`. Waiting is `add_waiter` /
     /// `wait_flushed`.
     pub fn start_flush(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
-        let client = self.client().ok_or(Error::Closed)?;
-        if client.is_foreign() {
-            return Err(Error::Forked);
-        }
+        let client = self.client()?;
         if self.pending() > 0 {
             let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
             let flush = move || client.flush(millis);
@@ -264,11 +267,7 @@ impl Producer {
 
     /// Fails everything pending; the reports come as always.
     pub fn purge(&self) -> Result<(), Error> {
-        let client = self.client().ok_or(Error::Closed)?;
-        if client.is_foreign() {
-            return Err(Error::Forked);
-        }
-        client.purge();
+        self.client()?.purge();
         Ok(())
     }
 
@@ -303,7 +302,7 @@ impl Producer {
 
     /// On the closing thread.
     fn end(&self, timeout: Duration) -> usize {
-        let Some(client) = self.client() else { return 0 };
+        let Ok(client) = self.client() else { return 0 };
         // An enqueue that began before `closing` was set has ended once the lock was ours.
         drop(self.live.write());
         let deadline = wait::deadline(Some(timeout));
@@ -336,9 +335,7 @@ fn is_topic_name(name: &str) -> bool {
 
 impl Source for Producer {
     fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
-        let Some((client, queue)) = self.live().as_ref().map(|live| (live.client.clone(), live.queue.clone())) else {
-            return queues.clear();
-        };
+        let Some(queue) = self.live().as_ref().map(|live| Arc::clone(&live.queue)) else { return queues.clear() };
         while let Some(event) = queue.poll() {
             if event.kind() == sys::RD_KAFKA_EVENT_DR {
                 let failures = Cell::new(0);
@@ -359,9 +356,9 @@ impl Source for Producer {
                 self.progress.wake_all();
             } else {
                 if event.kind() == sys::RD_KAFKA_EVENT_ERROR {
-                    *lock(&self.last_error) = Some(KafkaError::with_reason(event.error(), event.error_text()));
+                    *lock(&self.last_error) = Some(KafkaError::of(&event));
                 }
-                events::emit_common(&self.name, &client, &event);
+                events::emit_common(&self.name, &event);
             }
             if Instant::now() >= deadline {
                 return;

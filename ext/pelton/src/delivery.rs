@@ -53,7 +53,8 @@ fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
         // Nobody looks any more: a failure is told as an event.
         delivery.unwatch();
     }
-    if !ended? {
+    // A failure reported in between was told to nobody: it is told here.
+    if !ended? && !delivery.is_done() {
         let topic = (!delivery.is_empty()).then(|| &**delivery.topic(0));
         return Err(error::wait_timeout(ruby, "delivery", topic, timeout));
     }

@@ -271,7 +271,8 @@ fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     let started = consumer.close(convert::bounded(timeout));
     started.map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
     let closing = Arc::clone(consumer.closing());
-    gvl::wait(ruby, this, &*closing, deadline, &|| closing.done())
+    // Done, and Kafka confirmed the last commit.
+    Ok(gvl::wait(ruby, this, &*closing, deadline, &|| closing.done())? && closing.lost() == 0)
 }
 
 fn is_closed(ruby: &Ruby, this: Value) -> Result<bool, Error> {

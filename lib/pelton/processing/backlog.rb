@@ -45,13 +45,14 @@ module Pelton
         end
       end
 
-      # A message before this offset was marked while its job runs: the count begins anew for the next message.
-      #: (Integer) -> void
-      def advance(offset)
+      # The message before this offset was marked, while its job runs or while a retry waits: the count begins anew for
+      # the next message.
+      #: (Integer, running: bool) -> void
+      def advance(offset, running:)
         return unless @position && offset > @position
 
         @position = offset
-        @attempt = 1
+        @attempt = running ? 1 : 0
       end
 
       # Everything up to this offset is done. Returns the offset up to which it may be marked: what the flow did not

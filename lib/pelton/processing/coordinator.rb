@@ -187,32 +187,38 @@ module Pelton
         job.kind == :consume ? @flow.around(job) { @consumer.consume } : @consumer.public_send(job.kind)
       end
 
+      # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
       def settle(job, error)
         critical = error && CRITICAL.any? { |kind| error.is_a?(kind) }
+        verdict, result = decide(job, error, critical) if job.kind == :consume
         report(job, error) if error
-        verdict = verdict_for(job, error, critical) if job.kind == :consume
+        tell(verdict, result) if result&.error && !@ending
+      ensure
+        carry_out(verdict, job)
+        @owner.critical(error) if critical
+      end
+
+      # The verdict, and the result it is about if a step decided; nil: a step failed.
+      def decide(job, error, critical)
+        return Verdict.stop if critical
+
+        left = error ? @lock.synchronize { @backlog.unfinished(job.messages) } : job.messages
+        result = Result.new(error, left, @backlog.attempt)
+        [@flow.settle(result), result]
+      rescue StandardError => e
+        @bus.publish("error.occurred", **@facts, error: e, source: "flow")
+      end
+
+      # Without a verdict (a step failed) it is as if consume had failed.
+      def carry_out(verdict, job)
         @lock.synchronize do
+          verdict ||= Verdict.again(@topic.back_off.delay(@backlog.attempt)) if job.kind == :consume
           @running = @running_since = nil
           @born = true
           apply(verdict, job) if verdict
           @backlog.release if @ending
           %i[revoked shutdown].include?(job.kind) ? finish : schedule
         end
-        @owner.critical(error) if critical
-      end
-
-      def verdict_for(job, error, critical)
-        return Verdict.stop if critical
-
-        left = error ? @lock.synchronize { @backlog.unfinished(job.messages) } : job.messages
-        result = Result.new(error, left, @backlog.attempt)
-        verdict = @flow.settle(result)
-        tell(verdict, result) if error && !@ending
-        verdict
-      rescue StandardError => e
-        # A step failed: as if consume had.
-        @bus.publish("error.occurred", **@facts, error: e, source: "flow")
-        Verdict.again(@topic.back_off.delay(@backlog.attempt))
       end
 
       # The rest of a failed job is not run again by us once the end has begun: who gets the partition next does it.
@@ -241,7 +247,7 @@ module Pelton
       # Where the user marks, it is for the user's next mark to pass the skipped message.
       def skip(job)
         message = @backlog.unfinished(job.messages).first
-        pass(message.offset, message.leader_epoch, mark: !@topic.manual_offsets)
+        pass(message.offset, message.leader_epoch, mark: !@topic.manual_offsets) if message # else marked meanwhile
       end
 
       # Starts the next job, if there is one and nothing forbids it. Under @lock, as all down to `finish`.
@@ -272,15 +278,16 @@ module Pelton
         return false unless @subscription.mark(@topic_name, @partition, offset + 1, leader_epoch)
 
         @marked = offset + 1
-        @backlog.advance(@marked) if @running
+        @backlog.advance(@marked, running: !@running.nil?)
         true
       rescue KafkaError, ClosedError => e
         @owner.failed(e, @facts)
         false
       end
 
+      # Nothing can be marked any more: the next coordinator of this partition may be at work already.
       def finish
-        @ended = true
+        @ended = @gone = true
         @consumer = nil
         @backlog.release
         @owner.ended(self)

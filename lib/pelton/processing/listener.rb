@@ -48,6 +48,8 @@ module Pelton
         @over = false
         # Read by the server when the thread has ended.
         @graceful = false
+        # Did Kafka confirm the last commit and the leaving of the group?
+        @confirmed = true
       end
 
       #: () -> self
@@ -67,7 +69,10 @@ module Pelton
 
       # What is left undone, a String each.
       #: () -> Array[String]
-      def losses = [*@coordinators.values, *@leaving.keys].filter_map(&:loss)
+      def losses
+        lost = [*@coordinators.values, *@leaving.keys].filter_map(&:loss)
+        @confirmed ? lost : [*lost, "group #{@group.name}: Kafka did not confirm the last commit in time"]
+      end
 
       # --- what coordinators tell, from workers' threads -----------------------------------------------------------
 
@@ -222,7 +227,8 @@ module Pelton
         rest = [*@coordinators.values, *@leaving.keys]
         rest.each { |coordinator| coordinator.end(:shutdown) }
         seconds = @stop_at && [Clock.left(@stop_at), CLOSE_AT_LEAST].max
-        @subscription.close(seconds || CLOSE_AT_LEAST)
+        @confirmed = @subscription.close(seconds || CLOSE_AT_LEAST)
+        @graceful &&= @confirmed
         rest.each(&:abandon)
         @leftovers.each(&:release)
       end

@@ -23,6 +23,12 @@ impl Event {
         unsafe { sys::rd_kafka_event_error(self.raw) as i32 }
     }
 
+    /// Whether the client can't be used any more (librdkafka has put the real code in place of `_FATAL` then).
+    pub fn is_fatal(&self) -> bool {
+        // SAFETY: a live event.
+        unsafe { sys::rd_kafka_event_error_is_fatal(self.raw) != 0 }
+    }
+
     pub fn error_text(&self) -> String {
         // SAFETY: a live event; the string belongs to it.
         text(unsafe { sys::rd_kafka_event_error_string(self.raw) })
