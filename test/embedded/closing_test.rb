@@ -40,6 +40,20 @@ class ClosingTest < Minitest::Test
     assert_equal :stopped, app.server.status
   end
 
+  # A fenced member of a group can't go on: Heartbeat (12) is answered with FENCED_INSTANCE_ID (82).
+  def test_a_fatal_error_of_kafka_stops_the_server
+    name = topic
+    collector = self.collector
+    app = app(kafka: { "group.instance.id" => "one" }) { topic(name, to: collector) }
+    app.start
+    produce(app, name, %w[a])
+    take(1)
+    @cluster.push_errors(12, [82])
+    assert_includes [true, false], app.server.wait(20), "the server stops by itself"
+    assert_predicate app.server.failure, :fatal?
+    assert_equal :FENCED_INSTANCE_ID, app.server.failure.name
+  end
+
   def test_stop_from_consume
     name = topic
     seen = @seen
@@ -201,6 +215,27 @@ class ClosingTest < Minitest::Test
     assert_equal 0, app.producer.close(timeout: 30)
     assert_equal [:closed] * 4, threads.map(&:value)
     assert Array.new(sent.size) { sent.pop }.all?(&:delivered?), "what was accepted is delivered"
+  end
+
+  # A join that is under way is let come to its end: librdkafka may crash on one that is cut off.
+  def test_close_around_the_end_of_a_join
+    random = Random.new(7)
+    name = topic(4)
+    40.times do |round|
+      readers = Array.new(4) do |index|
+        settings = { "bootstrap.servers" => @cluster.bootstrap_servers, "group.id" => "join-#{round}-#{index}",
+                     "partition.assignment.strategy" => index.even? ? "cooperative-sticky" : "range" }
+        Pelton::Native::Subscription.new("join-#{round}-#{index}", settings, {})
+      end
+      closes = readers.map do |reader|
+        Thread.new(0.04 + (random.rand * 0.03)) do |wait|
+          reader.subscribe([name])
+          reader.poll(wait)
+          seconds { assert_equal true, reader.close(10) }
+        end
+      end
+      assert_operator closes.map(&:value).max, :<, 5
+    end
   end
 
   def test_the_process_may_end_with_everything_open
