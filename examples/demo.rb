@@ -3,10 +3,10 @@
 # `bin/demo`: produces order events, runs examples/orders.rb on them, shows how it goes, and checks that every message
 # was seen. See bin/demo for the options.
 
-$LOAD_PATH.unshift(File.expand_path("../lib", __dir__), File.expand_path("../test/support", __dir__))
+$LOAD_PATH.unshift(*%w[lib test/support bench/support].map { |folder| File.expand_path("../#{folder}", __dir__) })
 require "optparse"
 require "pelton"
-require "order_events"
+require "orders"
 
 # Runs the demo on some cluster.
 class Demo
@@ -183,7 +183,8 @@ OptionParser.new do |options|
 end.parse!
 
 require_relative "orders"
-made = OrderEvents.new.first([Demo::VARIETY, count].min) unless input
+orders = Orders.new(bytes: 1_000)
+made = Array.new([Demo::VARIETY, count].min) { orders.next } unless input
 events = made || File.readlines(input, chomp: true).reject(&:empty?)
 abort "demo: #{input} holds no events" if events.empty?
 

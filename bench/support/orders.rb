@@ -3,10 +3,12 @@
 require "json"
 
 # Events about orders as a shop might write them: nested, all of JSON's types, escapes and other alphabets now and then.
-# The same seed gives the same documents. One in RARE is sent by drone.
+# The same seed gives the same documents. One in RARE is sent by drone. For the benches and the demo.
 class Orders
   RARE = 200
+  TYPES = %w[order.created order.paid order.shipped order.cancelled].freeze
   METHODS = %w[post courier pickup].freeze
+  CITIES = ["Zürich", "São Paulo", "東京", "Berlin", "Kraków", "New York"].freeze
   NAMES = ["Ada Byron", "Łukasz Woźniak", "José Núñez", "Mia \"Mimi\" Wu", "山田 花子", "Sean O'Neil"].freeze
   WORDS = %w[lamp table chair green oak steel small folding outdoor classic soft cotton linen glass round].freeze
 
@@ -45,9 +47,9 @@ class Orders
 
   def head(number)
     { id: format("%<number>08x-7c1e-4d0a-9b1f-%<random>012x", number: number, random: @random.rand(1 << 48)),
-      type: "order.created", version: 3, created_at: "2026-03-#{format("%02d", 1 + (number % 28))}T10:20:30.125Z",
+      type: pick(TYPES), version: 3, created_at: "2026-03-#{format("%02d", 1 + (number % 28))}T10:20:30.125Z",
       timestamp: 1_772_000_000_000 + number,
-      customer: { id: @random.rand(1_000_000), name: pick(NAMES), email: "customer#{number}@example.com",
+      customer: { id: @random.rand(1_000_000), name: pick(NAMES), city: pick(CITIES), email: "c#{number}@example.com",
                   score: @random.rand.round(6), loyal: @random.rand < 0.3, referrer: nil },
       total: @random.rand(10.0..2000.0).round(2), currency: "EUR" }
   end
