@@ -50,6 +50,7 @@ Scenario.run do
   inherited = Pelton::Native::Subscription.new(unique("inherited"),
                                                { "bootstrap.servers" => bootstrap, "group.id" => "x" }, {})
   # Connected: a fork while librdkafka resolves an address leaves glibc's resolver locked in the child.
+  # (An open limit, see docs/internals.md: this keeps it out of the scenario, it does not mend it.)
   inherited.committed([[name, 0]], 20)
   checks = Array.new(3) do
     forked(40) do
