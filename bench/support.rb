@@ -107,6 +107,7 @@ module Bench
       end
       ENV["BENCH_JSON"] ? print_json : print_table
       $stdout.flush
+      save(ENV["BENCH_SAVE"]) if ENV["BENCH_SAVE"]
     end
 
     private
@@ -118,13 +119,29 @@ module Bench
       end
     end
 
+    # The table as a page, with what is needed to judge it.
+    def save(folder)
+      rows = @values.map do |(name, unit), values|
+        cells = [name, text(Bench.median(values)), unit, span(values), speed(name, unit)]
+        "| #{cells.join(" | ")} |"
+      end
+      File.write(File.join(folder, "#{@bench}-ruby#{RUBY_VERSION[/\A\d+\.\d+/]}.md"), <<~TEXT)
+        # #{@bench}
+
+        #{ENV["BENCH_ABOUT"]}; #{Time.now.utc.strftime("%Y-%m-%d %H:%M UTC")}; median, least and most of #{RUNS} rounds
+
+        | case | median | unit | min … max | speed |
+        |---|---:|---|---:|---|
+        #{rows.join("\n")}
+      TEXT
+    end
+
     def print_table
       width = @values.keys.map { |name, _| name.size }.max
       puts "#{@bench.ljust(width)}  #{"median".rjust(11)} #{"unit".ljust(8)} #{"min … max".rjust(24)}  speed"
       @values.each do |(name, unit), values|
-        span = values.minmax.map { |value| text(value) }.join(" … ")
-        puts "#{name.ljust(width)}  #{text(Bench.median(values)).rjust(11)} #{unit.ljust(8)} #{span.rjust(24)}  " \
-             "#{speed(name, unit)}".rstrip
+        median = text(Bench.median(values)).rjust(11)
+        puts "#{name.ljust(width)}  #{median} #{unit.ljust(8)} #{span(values).rjust(24)}  #{speed(name, unit)}".rstrip
       end
       puts
     end
@@ -137,6 +154,7 @@ module Bench
       format("%<ratio>.2f× %<peer>s", ratio: ratio, peer: peer)
     end
 
+    def span(values) = values.minmax.map { |value| text(value) }.join(" … ")
     def rounded(value) = value.abs >= 100 ? value.round : value.round(2)
     def text(value) = rounded(value).to_s.gsub(/(\d)(?=(\d{3})+(?!\d|\.\d))(?<!\.\d)/, "\\1,")
   end

@@ -31,5 +31,11 @@ module Pelton
     def stop(timeout: nil) = app.stop(timeout: timeout)
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil) = app.close(timeout: timeout)
+
+    #: (?size: Integer, ?timeout: Numeric, ?kafka: Hash[String, untyped])
+    #:   ?{ (Integer) -> Hash[String, untyped] } -> ProducerPool
+    def producer_pool(size: 5, timeout: 5, kafka: {}, &options)
+      app.producer_pool(size: size, timeout: timeout, kafka: kafka, &options)
+    end
   end
 end

@@ -11,10 +11,10 @@ class ArchitectureTest < Minitest::Test
   # Which file lives on which floor, below lib/pelton. A file uses its own floor and lower ones. The face
   # (lib/pelton.rb) stands above R4; the edges (R5) may use it, and only the user requires them, so they stand on top.
   FLOORS = {
-    "R1" => %w[version native errors settings config events event_dispatch notifications threads clock backoff status
-               json secrets topic_partition message messages batch delivery fork
+    "R1" => %w[version native errors settings config events event_dispatch event_delay notifications threads clock
+               backoff section status json secrets labels topic_partition message messages batch delivery fork oauth
                fibers],
-    "R2" => %w[producer producer/* poller subscription admin admin/* embedded_cluster],
+    "R2" => %w[producer producer/* producer_pool poller subscription admin admin/* embedded_cluster],
     "R3" => %w[consumer routing routing/* listener coordinator jobs_queue worker flow steps/* parallel parallel/*
                processing processing/* processing/steps/*],
     "R4" => %w[app server supervisor signals embedding liveness cli cli/*],
@@ -31,6 +31,8 @@ class ArchitectureTest < Minitest::Test
   # The named rooms: only here may Rust be unsafe.
   UNSAFE_ROOMS = %w[ext/core/src/rd/ ext/core/src/decode/simd.rs ext/pelton/src/gvl.rs ext/pelton/src/value.rs
                     ext/pelton/src/value/].freeze
+  # Where threads are parked until they are woken.
+  PARKING = %w[ext/core/src/wait.rs ext/pelton/src/gvl.rs].freeze
   # `rd` is the lowest room of the core; of the others it may use only these.
   RD_MAY_USE = %w[decode].freeze # the pool's fork generation
 
@@ -107,6 +109,21 @@ class ArchitectureTest < Minitest::Test
     assert_none(rust.map { |path| "#{path}: sleep: wait for a condition with a deadline" })
   end
 
+  # Sleeping by another name: to look now and then whether it is so by now.
+  def test_nobody_looks_now_and_then
+    assert_none(LIBRARY.flat_map do |path, file|
+      lines = file.lines_with_call("Thread", /\Apass\z/) + file.lines_with_call("IO", /\Aselect\z/)
+      lines.map { |line| "#{path}:#{line}: wait for a condition with a deadline" }
+    end)
+
+    assert_none(RUST.flat_map do |path|
+      code = read(path).sub(/^#\[cfg\(test\)\]\s*mod .*/m, "").gsub(%r{//.*}, "")
+      found = code.scan(/\b(?:yield_now|spin_loop|sched_yield|nanosleep|usleep)\b/)
+      found += code.scan(/\bthread::park\w*/) unless PARKING.include?(path)
+      found.map { |word| "#{path}: #{word}: parking is for #{PARKING.join(" and ")}" }
+    end)
+  end
+
   def test_sizes
     ruby = self.class.glob("{lib,test,bench,examples,exe,ext}/**/*.rb")
     rust = self.class.glob("ext/**/*.rs")
@@ -145,6 +162,20 @@ class ArchitectureTest < Minitest::Test
 
         above = lines[[line - 4, 0].max...line].join
         "#{path}:#{line}: no SAFETY line within the 3 lines above" unless above.include?("SAFETY")
+      end
+    end)
+  end
+
+  # rd/ffi.rs declares what answers with an error code, for the bindings would make it a Rust enum. A function that is
+  # missing there is found by what is done with its answer.
+  def test_error_codes_of_librdkafka_are_integers
+    ours = File.read(File.join(ROOT, "ext/core/src/rd/ffi.rs")).scan(/fn (rd_kafka_\w+)\(/).flatten
+    assert_operator ours.size, :>, 20
+    assert_none(RUST.flat_map do |path|
+      File.foreach(File.join(ROOT, path)).with_index(1).filter_map do |line, number|
+        name = line.scan(/\bsys::(rd_kafka_\w+)\(/).flatten.find { |called| ours.include?(called) }
+        enum = line.match?(/\bsys::rd_kafka_\w+\(.*\) as i32\b/) || line.match?(/\brd_kafka_(resp_err|conf_res)_t\b/)
+        "#{path}:#{number}: #{name || "an error code as an enum"}: take or declare it in rd/ffi.rs" if name || enum
       end
     end)
   end

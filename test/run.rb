@@ -10,6 +10,7 @@ require_relative "support/broker"
 #
 #   # exit code: 3
 #   # time limit: 120
+#   # once: this is about Kafka, whatever the Ruby      (left out by --without once)
 class TestRun
   ROOT = Guard::ROOT
   RUBY = RbConfig.ruby
@@ -20,6 +21,7 @@ class TestRun
   MINITEST = %w[architecture unit contract native embedded assumptions].freeze
   PROGRAMS = { "examples" => "examples/**/*.rb", "integration" => "test/integration/**/*.rb" }.freeze
   PARTS = ["lint", "rust", *MINITEST, *PROGRAMS.keys].freeze
+  ONCE = "once"
 
   def initialize(arguments)
     @passed = @failed = @skipped = 0
@@ -28,7 +30,7 @@ class TestRun
     @files, names = arguments.partition { |argument| argument.end_with?(".rb") }
     @without = names.include?("--without") ? names.slice!(names.index("--without"), 2).last.split(",") : []
     @parts = names.empty? && @files.empty? ? PARTS : names
-    unknown = @parts + @without - PARTS
+    unknown = @parts + @without - PARTS - [ONCE]
     abort "bin/test: no part named #{unknown.join(", ")} (there are: #{PARTS.join(" ")})" if unknown.any?
   end
 
@@ -104,6 +106,8 @@ class TestRun
 
   def program(part, file)
     head = File.foreach(File.join(ROOT, file)).first(15).join
+    return if @without.include?(ONCE) && head.match?(/^# once: /)
+
     expected = head[/^# exit code: (\d+)/, 1].to_i
     limit = (head[/^# time limit: (\d+)/, 1] || PROGRAM_SECONDS).to_i
     result = Program.run(*ruby, File.join(ROOT, file), env: part == "examples" ? {} : broker_env([file]), limit: limit)

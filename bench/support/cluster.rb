@@ -67,10 +67,15 @@ module Cluster
     config = Pelton::Config.new
     config.kafka = { "bootstrap.servers" => bootstrap }
     settings.each { |name, value| config.set(name, value) }
+    yield config if block_given?
     config.freeze
   end
 
-  def producer(options = PRODUCE) = Pelton::Producer.new(config, kafka: options)
+  # poller: nil is the shared one.
+  #: (?Hash[String, untyped], ?poller: Pelton::Poller?) -> Pelton::Producer
+  def producer(options = PRODUCE, poller: nil)
+    Pelton::Producer.new(config { |config| config.polling.poller = poller }, kafka: options)
+  end
 
   # Consumes so many messages in a new group; the block gets each batch. Returns messages/s, from the first batch on.
   # release: false leaves the batches to the block; `settings` are the config's.

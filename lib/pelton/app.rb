@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
+require_relative "clock"
 require_relative "config"
 require_relative "notifications"
 require_relative "producer"
+require_relative "producer_pool"
 require_relative "routing"
 require_relative "server"
 
@@ -24,6 +26,10 @@ module Pelton
       # Both made on demand, under @lock.
       @producer = nil
       @server = nil
+      # Those that may be open, and (as long as somebody else has them) those that were closed but may be opened again;
+      # under @lock.
+      @pools = []
+      @closed_pools = ObjectSpace::WeakMap.new
     end
 
     # Sets settings; possible until the first client opens.
@@ -52,6 +58,27 @@ module Pelton
       end
     end
 
+    # A new pool of producers, for transactions side by side; see ProducerPool. Keep it: it is closed with the app.
+    #   POOL = Pelton.producer_pool(size: 5, kafka: { "transactional.id" => "billing" })
+    #: (?size: Integer, ?timeout: Numeric, ?kafka: Hash[String, untyped])
+    #:   ?{ (Integer) -> Hash[String, untyped] } -> ProducerPool
+    def producer_pool(size: 5, timeout: 5, kafka: {}, &options)
+      @lock.synchronize do
+        pool = ProducerPool.new(@config.freeze, size: size, timeout: timeout, kafka: kafka, bus: @notifications,
+                                                native: @native, &options)
+        closed, @pools = @pools.partition(&:closed?)
+        closed.each { |one| @closed_pools[one] = true }
+        @pools << pool
+        pool
+      end
+    end
+
+    # Another one, for tests (see Pelton::Testing.buffer); nil: the app makes its own again.
+    #: (Producer?) -> void
+    def producer=(producer)
+      @lock.synchronize { @producer = producer }
+    end
+
     # The server that runs or ran last, or nil.
     #: () -> Server?
     attr_reader :server
@@ -77,11 +104,13 @@ module Pelton
     #: (?timeout: Numeric?) -> bool?
     def stop(timeout: nil) = @server ? @server.stop(timeout: timeout) : true
 
-    # Stops, and closes the producer. Returns how many messages could not be delivered.
+    # Stops, and closes the producers. Returns how many messages could not be delivered.
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil)
       stop(timeout: timeout)
-      @producer ? @producer.close(timeout: timeout || @config.flush_timeout) : 0
+      deadline = Clock.now + (timeout || @config.flush_timeout)
+      pools = @lock.synchronize { @pools + @closed_pools.keys.reject(&:closed?) }
+      [*pools, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
     end
 
     def inspect = "#<#{self.class} #{@config.client_id}#{" server #{@server.status}" if @server}>"

@@ -2,65 +2,80 @@
 
 require_relative "errors"
 require_relative "secrets"
+require_relative "section"
 require_relative "settings"
 
 module Pelton
   # The settings of one app: set during the start of the program, frozen with its first client.
   #   config.kafka = { "bootstrap.servers" => "localhost:9092" }
-  # One reader and one writer per row of Settings::APP; a value is checked when it is set.
-  class Config
+  #   config.polling.max_time = 20
+  class Config < Section
+    settings Settings::APP
+
+    STATISTICS = "statistics.interval.ms"
+    STATISTICS_INTERVAL = 5_000
+    NO_STATISTICS = "a client opened without statistics; subscribe before the first client opens, or set " \
+                    "statistics.interval.ms in config.kafka"
+    private_constant :STATISTICS, :STATISTICS_INTERVAL, :NO_STATISTICS
+
+    # How the native event thread treats the app's clients.
+    class Polling < Section
+      settings Settings::POLLING
+    end
+
+    #: () -> Polling
+    attr_reader :polling
+
     def initialize
-      # {concurrency: 5, …}, one entry per setting
-      @values = Settings::APP.defaults
-    end
-
-    Settings::APP.names.each do |name|
-      define_method(name) { @values.fetch(name) }
-      define_method(:"#{name}=") { |value| set(name, value) }
-    end
-
-    # Sets one by name; raises ConfigError for an unknown name, a value that is not allowed, or a frozen config.
-    #: (Symbol | String, untyped) -> untyped
-    def set(name, value)
-      setting = Settings::APP.fetch(name.to_sym)
-      checked = setting.check(value)
-      raise ConfigError.new(name, checked, "configuration is frozen: set it before the first client opens") if frozen?
-
-      @values[setting.name] = checked
+      super
+      @polling = Polling.new
     end
 
     #: () -> self
     def freeze
       check_together unless frozen?
-      @values.freeze
+      @polling.freeze
       super
     end
 
-    #: () -> Hash[Symbol, untyped]
-    def to_h = @values.dup
-
-    # The options for librdkafka of one client: these defaults, then ours, then the client's own.
-    #: (Hash[String, untyped], ?Hash[String, untyped]) -> Settings::KafkaOptions
-    def kafka_with(defaults, own = {})
-      Settings::KafkaOptions.of({ "client.id" => client_id, **defaults, **kafka, **own })
+    # A group of settings is no setting.
+    def polling=(value)
+      known = Settings::POLLING.names.map { |name| "config.polling.#{name}" }
+      raise ConfigError.new(:polling, value, "is a group: set #{known.join(" and ")}")
     end
 
-    def inspect = "#<#{self.class} #{Secrets.mask(@values.merge(kafka: Secrets.mask(kafka))).inspect}>"
+    # The options for librdkafka of one client: these defaults, then ours, then the client's own. Statistics cost time
+    # and memory, so they are off unless somebody listens on its bus or an option asks for them.
+    #: (Hash[String, untyped], ?Hash[String, untyped], ?bus: Notifications?) -> Settings::KafkaOptions
+    def kafka_with(defaults, own = {}, bus: nil)
+      options = Settings::KafkaOptions.of({ "client.id" => client_id, **defaults, **kafka, **own })
+      if bus && !options.key?(STATISTICS) && bus.decide("statistics.emitted", NO_STATISTICS)
+        options = Settings::KafkaOptions.of({ STATISTICS => STATISTICS_INTERVAL, **options })
+      end
+      check_oauth(options)
+      options
+    end
+
+    def inspect
+      "#<#{self.class} #{Secrets.mask(to_h.merge(kafka: Secrets.mask(kafka), polling: polling.to_h)).inspect}>"
+    end
 
     private
 
+    # Without a callback librdkafka would wait for a token for ever.
+    def check_oauth(options)
+      mechanism = options["sasl.mechanisms"] || options["sasl.mechanism"]
+      return unless mechanism&.casecmp?("OAUTHBEARER") && options["security.protocol"]&.match?(/\Asasl_/i)
+      return if oauth || options["sasl.oauthbearer.method"]&.casecmp?("oidc")
+
+      raise ConfigError.new("sasl.mechanisms", mechanism, "config.oauth has to be set: it gives the tokens")
+    end
+
     def check_together
+      check_oauth(kafka)
       return if flush_timeout <= shutdown_timeout
 
       raise ConfigError.new(:flush_timeout, flush_timeout, "is a part of shutdown_timeout (#{shutdown_timeout} s)")
-    end
-
-    def respond_to_missing?(_name, _private = false) = false
-
-    def method_missing(name, *arguments)
-      raise ConfigError.unknown(name.to_s.chomp("="), Settings::APP.names) if name.end_with?("=") && arguments.size == 1
-
-      super
     end
   end
 end

@@ -37,11 +37,15 @@ module Pelton
     def initialize(what = "client") = super("#{what} is closed")
   end
 
-  # A client was used in a child process although it was opened in the parent.
+  # A client (or what came from it: a delivery, a message) was used in a forked child of the process that opened it.
+  # `owner_pid` is that process, where it is known.
   #   ForkError.new("producer pelton.producer#1", 4711)
   class ForkError < Error
+    attr_reader :owner_pid
+
     #: (?String, ?Integer?) -> void
     def initialize(what = "client", owner_pid = nil)
+      @owner_pid = owner_pid
       super("#{what} was opened in process #{owner_pid || "(parent)"} and cannot be used in its forked child " \
             "#{Process.pid}: open one after the fork")
     end
@@ -54,12 +58,19 @@ module Pelton
     # librdkafka's assignment lost.
     NOT_OURS = [22, 25, 27, 82, 110, 113, -142].freeze
     NO_OFFSET = -168
-    private_constant :NOT_OURS, :NO_OFFSET
+    # librdkafka's fenced, invalid producer epoch, producer fenced.
+    FENCED = [-144, 47, 90].freeze
+    # Cluster or transactional id not authorized, invalid transaction timeout, feature or version not supported.
+    HOPELESS = [31, 50, 53, -165, 35].freeze
+    # librdkafka's purged from the queue, purged in flight.
+    PURGED = [-152, -151].freeze
+    private_constant :NOT_OURS, :NO_OFFSET, :FENCED, :HOPELESS, :PURGED
 
     attr_reader :code, :name, :reason
 
-    #: (Integer, Symbol, ?String?, ?bool, ?bool) -> void
-    def initialize(code, name, reason = nil, fatal = false, retriable = false)
+    #: (Integer, Symbol, ?String?, ?bool, ?bool, ?bool) -> void
+    def initialize(code, name, reason = nil, fatal = false, retriable = false, abortable = false)
+      @abortable = abortable ? true : false
       @code = code
       @name = name.to_sym
       @reason = reason.to_s
@@ -76,6 +87,22 @@ module Pelton
     #: () -> bool
     def retriable? = @retriable
 
+    # The transaction has failed and must be aborted; the next one may succeed.
+    #: () -> bool
+    def abortable? = @abortable
+
+    # Another producer with the same transactional.id has taken over.
+    #: () -> bool
+    def fenced? = FENCED.include?(@code)
+
+    # A new client would fail as this one did.
+    #: () -> bool
+    def hopeless? = HOPELESS.include?(@code)
+
+    # The message was given up with its transaction, or by a close.
+    #: () -> bool
+    def purged? = PURGED.include?(@code)
+
     # A commit was refused because the partition is another's.
     #: () -> bool
     def assignment_lost? = NOT_OURS.include?(@code)
@@ -86,19 +113,31 @@ module Pelton
 
     private
 
-    def details = nil
+    def details
+      return unless fenced?
+
+      "; another producer has this transactional.id, or the transaction outlived transaction.timeout.ms"
+    end
   end
 
   # One message was not delivered, for good.
   #   DeliveryError.new(-192, :_MSG_TIMED_OUT, "Local: Message timed out", false, false, "orders", 3)
   class DeliveryError < KafkaError
-    attr_reader :topic, :partition
+    # label: the message's (see Producer#produce_async), where it has one.
+    attr_reader :topic, :partition, :label
 
     #: (Integer, Symbol, String?, ?bool, ?bool, ?String?, ?Integer?) -> void
     def initialize(code, name, reason, fatal = false, retriable = false, topic = nil, partition = nil)
       @topic = topic
       @partition = partition
+      @label = nil
       super(code, name, reason, fatal, retriable)
+    end
+
+    #: (untyped) -> self
+    def with_label(label)
+      @label = label
+      self
     end
 
     private
@@ -139,6 +178,52 @@ module Pelton
     end
   end
 
+  # Raise it in a transaction's block: everything in it is undone, and `transaction` returns nil.
+  #   producer.transaction { |tx| … or raise Pelton::AbortTransaction }
+  class AbortTransaction < Error
+    #: (?String) -> void
+    def initialize(message = "the transaction is aborted") = super
+  end
+
+  # Something that a transaction does not allow, or the end of one that nobody can tell.
+  #   TransactionError.new("producer pelton.producer#1", :outside)
+  class TransactionError < Error
+    REASONS = {
+      outside: "there is no transaction: mark_as_consumed is for the block of `transaction`",
+      left_early: "the block of the transaction was left by return, break or throw (or below Ruby 3.3 by " \
+                  "Timeout.timeout, which throws), so it was aborted: leave it by its end (next), or raise " \
+                  "Pelton::AbortTransaction",
+      close: "it cannot be closed in its own transaction",
+      over: "the transaction is over (or not begun yet): nothing can be added to it",
+      other_fiber: "another fiber of this thread is in a transaction, which cannot end while this one waits for it",
+      borrowed: "it cannot be closed by who has borrowed of it",
+      unknown: "Kafka did not confirm the commit in time: the transaction may be committed or aborted",
+      not_transactional: "it has no transactional.id (an option of librdkafka)"
+    }.freeze
+    private_constant :REASONS
+
+    attr_reader :reason
+
+    #: (String, Symbol) -> void
+    def initialize(what, reason)
+      @reason = reason
+      super("#{what}: #{REASONS.fetch(reason)}")
+    end
+  end
+
+  # All producers of a pool stayed borrowed for as long as `with` was allowed to wait.
+  #   PoolTimeout.new(5, 5.0)
+  class PoolTimeout < Error
+    attr_reader :size, :seconds
+
+    #: (Integer, Numeric) -> void
+    def initialize(size, seconds)
+      @size = size
+      @seconds = seconds
+      super("none of the pool's #{size} producers was given back within #{seconds} s")
+    end
+  end
+
   # A payload is not what the topic's decoder expects. `cause` is the decoder's own error.
   #   DecodeError.new("orders", 3, 1207, "unexpected token at ''")
   class DecodeError < Error
@@ -154,19 +239,26 @@ module Pelton
     end
   end
 
-  # An argument of produce that Kafka cannot take. Nothing was sent.
+  # An argument of produce that Kafka cannot take. Nothing was sent: of a batch, no message was.
   #   InvalidMessageError.new(:partition, -3, "an Integer >= 0 or nil")
   class InvalidMessageError < Error
-    attr_reader :key, :value
+    # index: which message of a batch it is, from 0; nil of a single one.
+    attr_reader :key, :value, :index
 
-    #: (String | Symbol, ?untyped, ?String?) -> void
-    def initialize(key, value = nil, expected = nil)
+    #: (String | Symbol, ?untyped, ?String?, ?Integer?) -> void
+    def initialize(key, value = nil, expected = nil, index = nil)
       @key = key.to_s
       @value = value
+      @expected = expected
+      @index = index
       shown = value.inspect
       shown = "#{shown[0, 80]}…" if shown.size > 80
-      super("#{@key}: #{shown} is not allowed#{", expected #{expected}" if expected}")
+      super("#{"message #{index}: " if index}#{@key}: #{shown} is not allowed#{", expected #{expected}" if expected}")
     end
+
+    # The same, of a batch's message; nil: of a single one.
+    #: (Integer?) -> InvalidMessageError
+    def at(index) = self.class.new(@key, @value, @expected, index)
   end
 
   # The job's thread was killed (Thread#kill, Thread.exit) while it ran the consumer's code. The job runs again.

@@ -1,106 +1,150 @@
 # frozen_string_literal: true
 
-require_relative "json"
+require_relative "clock"
+require_relative "event_delay"
+require_relative "labels"
+require_relative "oauth"
 require_relative "threads"
 
 module Pelton
   # Brings native events (logs, errors, statistics, failed deliveries) to the bus of the client they belong to. One Ruby
-  # thread for the process, "pelton.events": started with the first client, ended with the last; a forked child starts
-  # its own with its first client.
+  # thread a poller, started with its first client, ended with its last; a forked child starts its own with its first
+  # client.
   class EventDispatch
-    INSTANCES = {} # rubocop:disable Style/MutableConstant -- {native module => its dispatch}, guarded by LOCK
     LOCK = Mutex.new
+    # Events taken from the native side at once: other Ruby threads run in between.
+    BATCH = 1000
     # Seconds that a close waits at most until its last events are published.
     LAST_WORDS = 0.5
-    private_constant :INSTANCES, :LOCK, :LAST_WORDS
+    private_constant :LOCK, :BATCH, :LAST_WORDS
 
     # A name that no other client of this process has: "pelton.producer#1"
     #: (String) -> String
     def self.client_name(prefix) = LOCK.synchronize { "#{prefix}##{@clients = (@clients || 0) + 1}" }
 
-    # The dispatch of a native module (there is one; tests bring their own).
-    #: (Module) -> EventDispatch
-    def self.of(native) = LOCK.synchronize { INSTANCES[native] ||= new(native) }
-
-    #: (Module) -> void
-    def initialize(native)
-      @native = native
+    # name: of its thread; native: the native module (tests bring their own).
+    #: (Poller, String, Module?) -> void
+    def initialize(poller, name, native)
+      @poller = poller
+      @name = name
+      @module = native
       @lock = Mutex.new
       # Client name => bus, of the clients that this process (@pid) opened. Guarded by @lock.
       @buses = {}
+      # Client name => a producer's buffer. Guarded by @lock.
+      @buffers = {}
       # Those of them that are closed: forgotten once what they said before is published. Guarded by @lock.
       @gone = []
       @pid = nil
-      # The thread that waits in next_events; nil without clients. Guarded by @lock.
+      # The thread that publishes; it sets nil itself when all clients are gone. Guarded by @lock.
       @thread = nil
+      # Clients were forgotten.
+      @forgotten = ConditionVariable.new
     end
 
-    # From now on events of this client are published on this bus.
-    #: (String, Notifications) -> void
-    def add(client, bus)
+    # From now on events of this client are published on this bus. buffer: a producer's, whose messages are lost when
+    # the producer is garbage collected.
+    #: (String, Notifications, ?Producer::Buffer?) -> void
+    def add(client, bus, buffer = nil)
       @lock.synchronize do
-        [@buses, @gone].each(&:clear) unless @pid == Process.pid
+        [@buses, @buffers, @gone].each(&:clear) unless @pid == Process.pid
         @pid = Process.pid
         @buses[client] = bus
-        @thread = Threads.start("pelton.events") { run } unless @thread&.alive?
+        @buffers[client] = buffer if buffer
+        @thread = Threads.start(@name) { run } unless @thread&.alive?
       end
     end
 
-    # The client is closed; what it said until now is still published. With the last one the thread ends.
+    # The client is closed; what it said until now is still published. With the last one the thread ends, which is
+    # waited for: with a limit, since a subscriber may wait for the one who closes.
     #: (String) -> void
     def remove(client)
-      last = @lock.synchronize do
-        @gone << client if @buses.key?(client) && !@gone.include?(client)
-        next unless @buses.size == @gone.size
+      thread = @lock.synchronize do
+        next unless @pid == Process.pid # the parent's client
 
-        thread = @thread
-        @thread = nil
-        thread
+        @gone << client if @buses.key?(client) && !@gone.include?(client)
+        @thread if all_gone? && @thread&.alive?
       end
       # A subscriber closed it: the thread looks for itself.
-      return if last.nil? || last == Thread.current
+      return if thread.nil? || thread == Thread.current
 
-      last.kill
-      last.join(LAST_WORDS) # with a limit, since a subscriber may wait for the one who closes
+      @poller.wake
+      deadline = Clock.now + LAST_WORDS
+      thread.join(Clock.left(deadline)) if forgotten?(client, deadline)
     end
 
     private
+
+    def all_gone? = @buses.size == @gone.size
+
+    # Waits until the client's last event is published; true if the thread ends then, without a new client.
+    def forgotten?(client, deadline)
+      @lock.synchronize do
+        while @buses.key?(client)
+          left = Clock.left(deadline)
+          return false unless left.positive?
+
+          @forgotten.wait(@lock, left)
+        end
+        @thread.nil?
+      end
+    end
 
     # Killed only while it waits: an event that was taken is published.
     def run
       Thread.handle_interrupt(Object => :never) do
         events = nil
+        delay = EventDelay.new(@poller.name)
         while (gone = still_gone)
-          Thread.handle_interrupt(Object => :immediate) { events = @native.next_events(nil) }
-          publish_all(events, gone)
+          Thread.handle_interrupt(Object => :immediate) { events = @poller.next_events(delay.due, BATCH) }
+          publish_all(events, gone, delay)
           events = nil
         end
       ensure
-        publish_all([*events, *@native.next_events(0)], @lock.synchronize { @gone.dup })
+        gone = @lock.synchronize { @gone.dup }
+        publish_all(events, [], delay) if events
+        nil until publish_all(@poller.next_events(0, BATCH), gone, delay)
+        delay.tell(last: true)
       end
     end
 
-    # The clients that are closed already, or nil: the thread has to end.
-    def still_gone = @lock.synchronize { @gone.dup if @thread == Thread.current }
+    # The clients that are closed already, or nil: all are, the thread has to end.
+    def still_gone
+      @lock.synchronize do
+        next @gone.dup unless all_gone?
 
-    # gone: closed before the events were taken, so there will be no more of theirs.
-    def publish_all(events, gone)
-      events&.each { |event| publish(*event) }
-      @lock.synchronize { forget(gone) } unless gone.empty?
+        @thread = nil
+      end
+    end
+
+    # gone: closed before the events were taken, so there will be no more of theirs, if these were all (true).
+    def publish_all(events, gone, delay)
+      taken = Clock.now
+      events.each { |event| publish(delay, taken, *event) }
+      delay.tell
+      all = events.size < BATCH
+      @lock.synchronize { forget(gone) } if all && !gone.empty?
+      all
     end
 
     def forget(gone)
-      gone.each { |client| @buses.delete(client) }
+      gone.each { |client| [@buses, @buffers].each { |known| known.delete(client) } }
       @gone -= gone
+      @forgotten.broadcast
     end
 
-    def publish(kind, client, *facts)
+    # age: seconds between the native side's telling and our taking it.
+    def publish(delay, taken, kind, client, *facts, age)
       bus = @lock.synchronize { @buses[client] } or return
+      delay.note(bus, age + Clock.now - taken)
       case kind
       when :log then log(bus, client, *facts)
       when :statistics then statistics(bus, client, facts.first)
       when :error then bus.publish("error.occurred", error: kafka_error(*facts), source: "kafka", client: client)
       when :delivery_failed then delivery_failed(bus, client, *facts)
+      when :queue_full then bus.publish("producer.queue_full", client: client, waits: facts[0], seconds: facts[1])
+      when :disconnected then bus.publish("producer.disconnected", client: client, idle: facts.first)
+      when :reconnected then bus.publish("producer.reconnected", client: client)
       when :unclosed then unclosed(bus, client, facts.first)
       end
     rescue StandardError => e
@@ -117,19 +161,24 @@ module Pelton
     def statistics(bus, client, json)
       return unless bus.wanted?("statistics.emitted")
 
-      bus.publish("statistics.emitted", client: client, statistics: Json.parse(json))
+      bus.publish("statistics.emitted", client: client, statistics: (@module || Native).parse_json(json))
     end
 
     def unclosed(bus, client, undelivered)
+      undelivered += @lock.synchronize { @buffers[client] }&.give_up.to_i
       bus.publish("producer.unclosed", client: client, undelivered: undelivered)
+      Oauth.of(@module || Native).remove(client)
       remove(client)
     end
 
     def kafka_error(code, name, reason, fatal) = KafkaError.new(code, name, reason, fatal, false)
 
-    def delivery_failed(bus, client, code, name, reason, topic, partition)
-      error = DeliveryError.new(code, name, reason, false, false, topic, partition)
-      bus.publish("message.delivery_failed", client: client, error: error, topic: topic, partition: partition)
+    # place: of its label, see Labels.
+    def delivery_failed(bus, client, code, name, reason, topic, partition, *place) # rubocop:disable Metrics/ParameterLists
+      label = Labels.of(*place)
+      error = DeliveryError.new(code, name, reason, false, false, topic, partition).with_label(label)
+      bus.publish("message.delivery_failed", client: client, error: error, topic: topic, partition: partition,
+                                             label: label)
     end
   end
 end

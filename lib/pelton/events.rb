@@ -19,15 +19,36 @@ module Pelton
        "anything failed; `source` says where (consumer.consume, consumer.revoked, listener, subscriber, kafka …); " \
        "the other keys are there as far as they are known"],
       ["kafka.log", %i[client level facility message], "librdkafka wrote a log line (level as in syslog, 0–7)"],
-      ["statistics.emitted", %i[client statistics], "librdkafka's statistics arrived (statistics.interval.ms), parsed"],
-      ["message.delivery_failed", %i[client error topic partition],
-       "a produced message was given up, and nobody waits for it: who does gets the DeliveryError"],
+      ["statistics.emitted", %i[client statistics],
+       "librdkafka's statistics of a client, parsed: every 5 s, if somebody subscribed before the first client " \
+       "opened (later: ConfigError), or as statistics.interval.ms in config.kafka says"],
+      ["events.delayed", %i[poller seconds count],
+       "the events' thread of a poller was late by more than a second (a slow subscriber, or threads that leave it " \
+       "no time): the longest delay and the number of late events since it was told last, at most once a second; " \
+       "deliveries are not delayed by it"],
+      ["message.delivery_failed", %i[client error topic partition label],
+       "a produced message was given up, and nobody waits for it: who does gets the DeliveryError; label: what " \
+       "produce was given, or nil"],
       ["message.skipped", %i[group topic partition offset attempts error],
        "a message failed too often, and its topic says `then: :skip`"],
-      ["producer.opened", %i[client], "a producer connected for the first time"],
+      ["producer.queue_full", %i[client waits seconds],
+       "producing threads had to wait for room in the producer's queue; waits, seconds: so often and so long since " \
+       "the last such event of this producer, of which there is one a second at most"],
+      ["producer.opened", %i[client], "a producer opened its native client, with its first use; no word of Kafka yet"],
+      ["producer.disconnected", %i[client idle],
+       "a producer closed its connections; idle: because of config.idle_disconnect_timeout"],
+      ["producer.reconnected", %i[client], "a producer opened its connections again, with the first use after that"],
       ["producer.unclosed", %i[client undelivered],
        "a producer was garbage collected without a close; undelivered: messages it could not deliver"],
       ["producer.closed", %i[client undelivered], "a producer was closed; undelivered: messages it could not deliver"],
+      ["producer.fatal", %i[client error attempt final],
+       "a fatal error ended a producer's native client; final: it is not replaced, every call raises the error"],
+      ["producer.reloaded", %i[client error attempt],
+       "another native client took the place of one that `error` ended, or that could not go on (an abort without an " \
+       "answer, a message refused in a transaction); attempt: fatal errors since a success"],
+      ["transaction.committed", %i[client seconds], "a transaction was committed; seconds: from its begin on"],
+      ["transaction.aborted", %i[client seconds error],
+       "a transaction was not committed; error: nil for AbortTransaction and Thread#kill"],
       ["partition.assigned", %i[group topic partition], "Kafka gave a partition to this process"],
       ["partition.revoked", %i[group topic partition lost],
        "Kafka wants a partition back; lost: it already is another's"],

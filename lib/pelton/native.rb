@@ -6,6 +6,7 @@ require_relative "errors"
 require_relative "json"
 require_relative "message"
 require_relative "batch"
+require_relative "delivery"
 require_relative "fibers"
 
 # Loads the native extension of this Ruby: lib/pelton/<major.minor>/pelton.so. It defines Pelton::Native and

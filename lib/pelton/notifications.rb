@@ -13,12 +13,15 @@ module Pelton
     def initialize
       # Who listens: {"error.occurred" => [callable, …]}. Replaced as a whole under @lock, read without it.
       @listeners = {}.freeze
+      # {"statistics.emitted" => why nobody can subscribe to it any more}. Guarded by @lock.
+      @refused = {}
       @lock = Mutex.new
     end
 
     # By name with a block, or an object with methods like on_error_occurred(event). Returns what `unsubscribe` takes.
     #   bus.subscribe("error.occurred") { |event| warn event[:error] }
-    # From any thread, at any time; raises ConfigError for an event that does not exist.
+    # From any thread, at any time (to statistics.emitted: before the first client opens); raises ConfigError for an
+    # event that does not exist.
     #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
     def subscribe(subject, &block)
       return add(Events.fetch(subject).name => block) if block
@@ -40,6 +43,18 @@ module Pelton
     #: (String) -> bool
     def wanted?(name) = @listeners.key?(name)
 
+    # Whether somebody wants this event, decided for good: if nobody does, a later subscription raises ConfigError with
+    # this reason.
+    #: (String, String) -> bool
+    def decide(name, reason)
+      @lock.synchronize do
+        next true if @listeners.key?(name)
+
+        @refused[name] = reason
+        false
+      end
+    end
+
     # Tells everybody who subscribed to it. Never raises what a listener raises.
     #: (String, **untyped) -> void
     def publish(name, **payload)
@@ -57,6 +72,7 @@ module Pelton
 
     def add(callbacks, owner = callbacks.each_value.first)
       @lock.synchronize do
+        callbacks.each_key { |name| raise ConfigError.new("subscribe", name, @refused[name]) if @refused.key?(name) }
         added = callbacks.transform_values { |callback| [[owner, callback].freeze] }
         @listeners = @listeners.merge(added) { |_, old, new| (old + new).freeze }.freeze
       end
@@ -75,11 +91,16 @@ module Pelton
     def deliver(callback, event)
       callback.call(event)
     rescue *CONTAINED => e
-      if event.name == "error.occurred"
-        warn("pelton: a subscriber of error.occurred raised #{e.class}: #{e.message}")
-      else
-        publish("error.occurred", error: e, source: "subscriber of #{event.name}")
-      end
+      report(e, event.name)
+    end
+
+    # To whom else could be told that telling failed? To nobody, where stderr is closed or the error's message raises.
+    def report(error, name)
+      return publish("error.occurred", error: error, source: "subscriber of #{name}") unless name == "error.occurred"
+
+      warn("pelton: a subscriber of error.occurred raised #{error.class}: #{error.message}")
+    rescue *CONTAINED
+      nil
     end
   end
 end

@@ -1,117 +1,204 @@
 # frozen_string_literal: true
 
+require_relative "clock"
 require_relative "errors"
 require_relative "config"
 require_relative "event_dispatch"
 require_relative "notifications"
+require_relative "oauth"
+require_relative "poller"
+require_relative "producer/buffer"
+require_relative "producer/middleware"
+require_relative "producer/partitions"
+require_relative "producer/producing"
+require_relative "producer/renewal"
+require_relative "producer/transactions"
+require_relative "producer/variant"
 
 module Pelton
   # Writes messages. One per app is enough: it is thread-safe, and librdkafka batches what all threads produce.
   #   Pelton.producer.produce_sync(topic: "orders", payload: order.to_json, key: order.id.to_s)
-  # The native client opens with the first use. A child process opens its own, if its parent did not use this one.
+  # The native client opens with the first use, in each process for itself: in a forked child (a worker of Puma's, say)
+  # a producer that the parent used opens anew. What the parent produced stays the parent's, which delivers it once; a
+  # delivery handle of the parent's raises ForkError in a child's wait. That suits preforking servers, whose master may
+  # well have produced something while it loaded the app; who takes a use before the fork for a mistake sets
+  # config.after_fork to :error, and a child's calls raise ForkError. So they always do with a `transactional.id`, for
+  # two processes with one id would fence each other.
   class Producer
-    # Ours where librdkafka's own default does not suit: reports before delivery_timeout ends.
-    DEFAULTS = { "message.timeout.ms" => 150_000 }.freeze
+    include Producing
+    include Buffering
+    include Variants
+
+    # Ours where librdkafka's own default does not suit: reports before delivery_timeout ends; keys go to the partitions
+    # that Java's client would choose.
+    DEFAULTS = { "message.timeout.ms" => 150_000, "partitioner" => "murmur2_random" }.freeze
 
     # Its name in events: "pelton.producer#1"
     attr_reader :name
+
+    # What every message goes through before it is sent.
+    #: () -> Middleware
+    attr_reader :middleware
 
     #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped]) -> void
     def initialize(config, bus: Notifications.new, native: nil, kafka: {})
       @config = config
       @bus = bus
       @module = native
-      @kafka = kafka
+      @kafka = kafka.dup.freeze
       @name = EventDispatch.client_name("#{config.client_id}.producer")
       @queue_timeout = config.queue_timeout
       @delivery_timeout = config.delivery_timeout
-      # The native client, once somebody produced. Set under @lock, read without it.
+      # The middleware's callables: the same Array in @middleware and in Producing.
+      @chain = []
+      @middleware = Middleware.new(@chain)
+      @source = self
+      @partitioner = nil
+      @partitions = Partitions.new(-> { native || Native }) do |topic, timeout|
+        of_this_process { client.partition_count(topic, timeout) }
+      end
+      @buffer = Buffer.new
+      # Producers behind variants: {librdkafka's options => Producer}. Replaced as a whole under @lock, read without it
+      # (also in a trap).
+      @clients = {}.freeze
+      # The native client, once somebody produced, who drains it, and the process that opened it. Set under @lock, read
+      # without it.
       @native = nil
+      @poller = nil
+      @owner = nil
       @closed = false
       # Was the close published? Guarded by @lock, as @closed.
       @told = false
       @lock = Mutex.new
     end
 
-    # Hands one message over and returns at once. Waits only while the queue is full (config.queue_timeout, then
-    # QueueFullError). Raises InvalidMessageError for arguments that Kafka cannot take; delivery errors are the
-    # handle's.
-    #   delivery = producer.produce_async(topic: "orders", payload: "…")
-    #   delivery.wait.offset # => 42
-    # timestamp: a Time, or Integer milliseconds since 1970. headers: {"name" => "value" or ["value", "value"]}.
-    #: (topic: String, payload: String?, ?key: String?, ?partition: Integer?,
-    #:  ?headers: Hash[String, String | Array[String]]?, ?timestamp: (Time | Integer)?) -> Delivery
-    def produce_async(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil)
-      timestamp = milliseconds(timestamp) if timestamp
-      (@native || native).produce(topic, payload, key, partition || -1, timestamp, headers, @queue_timeout)
-    end
-
-    # Hands one message over and waits until it is delivered: returns the delivery with its partition and offset. Raises
-    # DeliveryError when Kafka refused it for good, WaitTimeout when that is not known after `timeout` seconds
-    # (config.delivery_timeout). Waiting leaves the GVL, ends at once on Thread#kill, and parks a fiber under a
-    # scheduler.
-    #: (topic: String, payload: String?, ?key: String?, ?partition: Integer?, ?headers: Hash[String, untyped]?,
-    #:  ?timestamp: (Time | Integer)?, ?timeout: Numeric?) -> Delivery
-    def produce_sync(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil, timeout: nil)
-      timestamp = milliseconds(timestamp) if timestamp
-      wait((@native || native).produce(topic, payload, key, partition || -1, timestamp, headers, @queue_timeout),
-           timeout)
-    end
-
-    # Hands many messages over with one native call; each is a Hash with the keywords of produce_async. Returns one
-    # delivery for all of them: `wait` raises if any failed, `reports` tells each. When the queue stays full before all
-    # are in it, QueueFullError#delivery tells which are.
-    #   producer.produce_many_async(orders.map { |order| { topic: "orders", payload: order.to_json } })
-    #: (Array[Hash[Symbol, untyped]]) -> Delivery
-    def produce_many_async(messages)
-      (@native || native).produce_many(messages.map { |message| row(**message) }, @queue_timeout)
-    end
-
-    # The same, and waits for all of them as produce_sync does.
-    #: (Array[Hash[Symbol, untyped]], ?timeout: Numeric?) -> Delivery
-    def produce_many_sync(messages, timeout: nil)
-      wait(produce_many_async(messages), timeout)
-    end
-
-    # Waits until everything produced so far is delivered or given up; false: not within `timeout` seconds.
+    # Waits until everything produced so far is delivered or given up; false: not within `timeout` seconds. What is in
+    # the buffer is not produced yet: flush_buffer_sync.
     #: (?timeout: Numeric?) -> bool
     def flush(timeout: @delivery_timeout)
+      deadline = timeout && (Clock.now + timeout)
       native = @native
-      native ? native.flush(timeout) : true
+      flushed = native ? native.flush(timeout) : true
+      others.all? { |other| other.flush(timeout: Clock.left(deadline)) } && flushed
+    rescue ForkError => e
+      after_fork(e)
+      retry
     end
 
-    # Messages that are not yet reported.
-    #: () -> Integer
-    def pending = @native&.pending || 0
+    # Runs the block in a transaction and commits it: all messages that this thread (or fiber) produces in it, and the
+    # offsets that it marks, count for readers with read_committed, or none of them. Returns the block's value.
+    #   producer.transaction do |tx|
+    #     tx.produce_async(topic: "paid", payload: order.to_json)
+    #     tx.mark_as_consumed(message, subscription)
+    #   end
+    # Any exception aborts and is raised again; AbortTransaction aborts and gives nil; leaving by return, break or throw
+    # aborts and raises TransactionError; Thread#kill aborts. In a transaction, `transaction` joins it. Other threads
+    # and fibers wait until it is over. What is produced outside of a block is a transaction of its own.
+    # Needs the option "transactional.id", which no other living producer may have. Raises KafkaError (fatal? when the
+    # producer was fenced), WaitTimeout after config.transaction_timeout for a step.
+    #: () { (Transaction) -> untyped } -> untyped
+    def transaction(&block) = transactions.run(&block)
 
-    # Delivers what is queued, then closes; returns how many messages could not be delivered within `timeout` seconds
-    # (0: all were). From any thread, as often as you like: all callers wait for the same close.
+    # Consumed up to here, if the transaction that runs is committed: see Transaction#mark_as_consumed.
+    #: (Message | Batch | Array[Message] | Hash[[String, Integer], Integer], Subscription) -> void
+    def mark_as_consumed(what, subscription) = transactions.mark(what, subscription)
+
+    # Messages of this process that are not yet reported.
+    #: () -> Integer
+    def pending = (opened&.pending || 0) + others.sum(&:pending)
+
+    # Delivers what is buffered and queued, then closes; returns how many messages could not be delivered within
+    # `timeout` seconds (0: all were). From any thread, subscriber or trap (which waits 10 s at most), as often as you
+    # like: all callers wait for the same close. Another thread's transaction may end before; in one's own it raises
+    # TransactionError.
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: @delivery_timeout)
-      native = @lock.synchronize do
-        @closed = true
-        @native
-      end
-      return 0 unless native
-
-      undelivered = native.close(timeout)
-      closed(undelivered) if first_to_tell?
-      undelivered
+      check_time(timeout) # before anything is half done
+      @native.closable! if @native.is_a?(Transactions)
+      Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || pending
     end
 
     #: () -> bool
     def closed? = @closed
 
-    def inspect = "#<#{self.class} #{@name}#{" closed" if @closed}>"
+    # Closes all connections (its variants' too, and that to the bootstrap servers) unless a message is pending; the
+    # next use opens them again. False: in use (or not connected, closed, transactional), or not done within `timeout`
+    # seconds. From any thread, while others produce: nothing is lost, and what is in the buffer stays there. See also
+    # config.idle_disconnect_timeout.
+    #: (?timeout: Numeric?) -> bool
+    def disconnect(timeout: @delivery_timeout)
+      deadline = timeout && (Clock.now + timeout)
+      connected = [opened, *others.map(&:opened)].compact.select(&:connected?)
+      connected.any? && connected.map { |native| native.disconnect(Clock.left(deadline)) }.all?
+    end
+
+    # :initial (not used yet), :connected, :disconnected, :closing or :closed. Takes no lock.
+    #: () -> Symbol
+    def state
+      native = @native
+      return native && !@told ? :closing : :closed if @closed
+      return :initial unless native && @owner == Process.pid
+
+      native.connected? ? :connected : :disconnected
+    end
+
+    def inspect = "#<#{self.class} #{@name} #{state}>"
+
+    # For Producing: raises what sending this message would raise, as far as it alone tells.
+    def check(message) = (@module || Native)::Producer.check(message)
+
+    # For Producing: how many partitions topics have. Raises ClosedError.
+    #: () -> Partitions
+    def partitions
+      raise ClosedError, "producer #{@name}" if @closed
+
+      @partitions
+    end
+
+    # For Producing: the partitioner of this producer's client.
+    #: () -> String
+    def partitioner = options_for_kafka.fetch("partitioner")
+
+    # For variants: the native client, opened where it is not; or nil where it is not.
+    def client = @native || native
+    def opened = (@native if @owner == Process.pid)
+
+    # For Producing and variants. A forked child met its parent's client: raises, or forgets that client, so that a
+    # retry opens one of this process.
+    def after_fork(error)
+      raise error if @config.after_fork == :error || @native.is_a?(Transactions)
+
+      @lock.synchronize { @native = nil unless @owner == Process.pid } # another thread may have been faster
+    end
 
     private
 
-    # A wait that ends at its deadline says why, as far as it is known.
-    def wait(delivery, timeout)
-      delivery.wait(timeout: timeout || @delivery_timeout)
-    rescue WaitTimeout => e
-      reason = @native&.last_error
-      raise reason ? WaitTimeout.new(e.operation, e.topic, e.seconds, reason) : e
+    def shut(timeout)
+      deadline = timeout && (Clock.now + timeout)
+      flush_rest(deadline) unless @closed
+      native = @lock.synchronize do
+        @closed = true
+        @native
+      end
+      undelivered = others.sum { |other| other.close(timeout: Clock.left(deadline)) }
+      undelivered += native.close(Clock.left(deadline)) if native
+      undelivered += give_up_rest
+      closed(undelivered) if native && first_to_tell?
+      undelivered
+    rescue ForkError => e
+      after_fork(e)
+      retry
+    end
+
+    def others = @clients.each_value
+
+    # With a bus, it is decided whether statistics are wanted on it.
+    def options_for_kafka(bus = nil)
+      options = @config.kafka_with(DEFAULTS, @kafka, bus: bus)
+      return options unless options.key?("transactional.id")
+
+      defaults = Transactions.defaults(options, DEFAULTS.fetch("message.timeout.ms"))
+      @config.kafka_with({ **DEFAULTS, **defaults }, @kafka, bus: bus)
     end
 
     # The native client, opened by the first caller.
@@ -127,10 +214,34 @@ module Pelton
     end
 
     def open
+      @config.freeze
       source = @module || Native
-      native = source::Producer.new(@name, @config.kafka_with(DEFAULTS, @kafka))
-      EventDispatch.of(source).add(@name, @bus)
+      options = options_for_kafka(@bus)
+      transactional = options.key?("transactional.id")
+      @poller = @config.polling.poller || Poller.shared(source)
+      opener = -> { open_native(source, options) }
+      native = renewed?(options) ? Renewal.new(@name, @config, @bus, &opener) : opener.call
+      @poller.add(@name, @bus, @buffer)
+      @owner = Process.pid
+      transactional ? Transactions.new(self, @config, @bus, native) : native
+    end
+
+    def open_native(source, options)
+      polling = @poller.polling(@config.polling.max_time)
+      native = Oauth.of(source).open(@name, @config.oauth, @bus) { source::Producer.new(@name, options, polling) }
+      native.disconnect_idle(@config.idle_disconnect_timeout)
       native
+    end
+
+    # A transactional client is replaced after a fatal error, an idempotent one where that is asked for.
+    def renewed?(options)
+      options.key?("transactional.id") ||
+        (@config.reload_idempotent && options["enable.idempotence"].to_s.match?(/\A(true|t|1)\z/i))
+    end
+
+    def transactions
+      native = self.native
+      native.is_a?(Transactions) ? native : raise(TransactionError.new("producer #{@name}", :not_transactional))
     end
 
     # The one who closed first may have been killed while waiting.
@@ -138,19 +249,7 @@ module Pelton
 
     def closed(undelivered)
       @bus.publish("producer.closed", client: @name, undelivered: undelivered)
-      EventDispatch.of(@module || Native).remove(@name)
-    end
-
-    def row(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil)
-      [topic, payload, key, partition || -1, timestamp && milliseconds(timestamp), headers]
-    end
-
-    def milliseconds(timestamp)
-      case timestamp
-      when Integer then timestamp
-      when Time then (timestamp.to_r * 1000).floor
-      else raise InvalidMessageError.new(:timestamp, timestamp, "a Time or Integer milliseconds")
-      end
+      [Oauth.of(@module || Native), @poller].each { |clients| clients.remove(@name) }
     end
   end
 end

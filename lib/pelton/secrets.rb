@@ -8,7 +8,7 @@ module Pelton
     # Matched against librdkafka's names and ours: sasl.password, ssl.key.pem, sasl.oauthbearer.client.secret,
     # sasl.oauthbearer.config, ssl.keystore.password, sasl.jaas.config … and against slips of the pen: sasl.pasword.
     PATTERN = /pas+w|word\b|pwd|secr|token(?!\.endpoint)|credential|private|passphrase|
-               \.pem\z|jaas|oauthbearer\.config|oauthbearer\.assertion/xi
+               \Aoauth\z|\.pem\z|jaas|oauthbearer\.config|oauthbearer\.assertion/xi
 
     module_function
 

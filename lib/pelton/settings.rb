@@ -14,12 +14,17 @@ module Pelton
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
       seconds: ["a number of seconds >= 0",
                 ->(v) { v.is_a?(Numeric) && v.real? && v >= 0 && v.to_f.finite? }, ->(v) { v }],
+      long: ["a number of seconds >= 30",
+             ->(v) { v.is_a?(Numeric) && v.real? && v >= 30 && v.to_f.finite? }, ->(v) { v }],
       span: ["a Range of seconds, as 1..30",
              ->(v) { v.is_a?(Range) && [v.begin, v.end].all?(Numeric) && v.begin >= 0 && v.begin <= v.end },
              ->(v) { v }],
       flag: ["true or false", ->(v) { [true, false].include?(v) }, ->(v) { v }],
+      callable: ["an object with the method call", ->(v) { v.respond_to?(:call) }, ->(v) { v }],
       kafka: ["a Hash of librdkafka's option names to String, Symbol, Numeric, true or false",
-              ->(v) { v.respond_to?(:to_hash) }, ->(v) { KafkaOptions.of(v) }]
+              ->(v) { v.respond_to?(:to_hash) }, ->(v) { KafkaOptions.of(v) }],
+      # The class lives upstairs.
+      poller: ["a Pelton::Poller", ->(v) { v.respond_to?(:polling) && v.respond_to?(:next_events) }, ->(v) { v }]
     }.freeze
 
     # Options for librdkafka: names untouched, values as Strings; frozen, and never shown with their secrets (a
@@ -30,6 +35,8 @@ module Pelton
         "enable.auto.commit" =>
           [/\A(false|f|0)\z/i, "what is marked is committed by librdkafka's auto commit, so nothing would be at a " \
                                "stop or rebalance; to choose when, use manual_offsets and mark_as_consumed!"],
+        "enable.sasl.oauthbearer.unsecure.jwt" =>
+          [/\A(true|t|1)\z/i, "librdkafka would not renew such a token here: return one from config.oauth"],
         "enable.auto.offset.store" =>
           [/\A(true|t|1)\z/i, "messages would count as done before they are processed; offsets are stored by a " \
                               "return from consume, or with manual_offsets by mark_as_consumed"]
@@ -58,8 +65,10 @@ module Pelton
     class Setting
       attr_reader :name, :type, :default, :unit, :doc, :choices
 
-      def initialize(name, type, default, doc, unit: nil, choices: nil)
+      # key: its name in errors, "polling.max_time"
+      def initialize(name, type, default, doc, key: name, unit: nil, choices: nil)
         @name = name
+        @key = key
         @type = type
         @choices = choices
         @unit = unit
@@ -76,7 +85,7 @@ module Pelton
         allowed, test, convert = TYPES[@type]
         # Whatever is given instead of librdkafka's options may hold a password at any place.
         shown = @type == :kafka ? value&.class : value
-        raise ConfigError.new(@name, shown, "expected #{allowed_text(allowed)}") unless test&.call(value)
+        raise ConfigError.new(@key, shown, "expected #{allowed_text(allowed)}") unless test&.call(value)
 
         convert.call(value)
       end
@@ -93,12 +102,14 @@ module Pelton
     class Table
       include Enumerable
 
-      attr_reader :title
+      attr_reader :title, :prefix
 
-      def initialize(title, rows)
+      # prefix: of its settings' names in errors, "polling."
+      def initialize(title, rows, prefix: "")
         @title = title
+        @prefix = prefix
         @settings = rows.to_h do |name, type, default, doc, more|
-          [name, Setting.new(name, type, default, doc, **(more || {}))]
+          [name, Setting.new(name, type, default, doc, key: "#{prefix}#{name}", **(more || {}))]
         end
         @settings.freeze
         freeze
@@ -110,7 +121,10 @@ module Pelton
 
       # Raises ConfigError ("did you mean …?") for a name that does not exist.
       #: (Symbol) -> Setting
-      def fetch(name) = @settings.fetch(name) { raise ConfigError.unknown(name, names) }
+      def fetch(name) = @settings.fetch(name) { raise unknown(name) }
+
+      #: (Symbol | String) -> ConfigError
+      def unknown(name) = ConfigError.unknown("#{@prefix}#{name}", names.map { |known| "#{@prefix}#{known}" })
 
       #: () -> Hash[Symbol, untyped]
       def defaults = @settings.transform_values(&:default)
@@ -132,6 +146,9 @@ module Pelton
       [:group_id, :text, nil, "consumer group of the topics that are routed outside of a `group`"],
       [:kafka, :kafka, {}, "options of librdkafka for every client, by its names: " \
                            "`{ \"bootstrap.servers\" => \"a:9092\" }`"],
+      [:oauth, :callable, nil, "gives the token where `sasl.mechanisms` is OAUTHBEARER, when a client opens and " \
+                               "before the last token expires: `->(client) { { token: \"…\", expires_at: time } }` " \
+                               "(or `expires_in:` seconds; `principal:`, `extensions:`), on a thread of its own"],
       [:concurrency, :count, 5, "worker threads of the server: jobs that run at the same time"],
       [:batch, :count, 100, "messages that consume gets at once, at most", { unit: "messages" }],
       [:batch_bytes, :count, 1 << 20, "size of a batch at most (one larger message comes alone)", { unit: "bytes" }],
@@ -141,11 +158,38 @@ module Pelton
       [:revocation_timeout, :seconds, 30, "how long a job may run on when Kafka takes its partition back", SECONDS],
       [:shutdown_timeout, :seconds, 60, "how long a stop may take; then it ends by force", SECONDS],
       [:flush_timeout, :seconds, 10, "the part of shutdown_timeout kept for the producer's last messages", SECONDS],
-      [:delivery_timeout, :seconds, 180, "how long produce_sync waits for the delivery report", SECONDS],
+      [:delivery_timeout, :seconds, 180, "how long produce_sync waits for the delivery report; a wait shorter than " \
+                                         "message.timeout.ms (150 s) may end without a verdict", SECONDS],
       [:queue_timeout, :seconds, 10, "how long produce waits for room in a full queue: QueueFullError", SECONDS],
+      [:transaction_timeout, :seconds, 70, "how long a step of a transaction (begin, offsets, commit) may take",
+       SECONDS],
+      [:abort_ack_wait, :seconds, 1,
+       "how long an abort waits for the first report when none came yet; 0: an abort soon after the first message " \
+       "may end in a fatal error (librdkafka issue 4849), and the client is replaced", SECONDS],
+      [:reload_attempts, :number, 10, "how often a producer's client is replaced after a fatal error, without a " \
+                                      "success in between; 0: never"],
+      [:reload_backoff, :seconds, 1, "pause before a client is replaced", SECONDS],
+      [:reload_idempotent, :flag, false, "replace the client also of a producer that is idempotent only: what was in " \
+                                         "its queue fails, and order and uniqueness end at that point"],
+      [:reload_fenced, :flag, false, "replace the client also when another producer with the same transactional.id " \
+                                     "has taken over: the two may fence each other in turn. " \
+                                     "Right where no other process can have the id: a transaction that outlives " \
+                                     "transaction.timeout.ms looks fenced, too"],
+      [:after_fork, nil, :rebuild, "what a forked child's first use of a producer does that its parent used: " \
+                                   "`:rebuild` opens the child's own client and leaves the parent's alone, `:error` " \
+                                   "raises ForkError", { choices: %i[rebuild error] }],
+      [:idle_disconnect_timeout, :long, nil, "a producer without a message for so long closes its connections until " \
+                                             "the next one (not a transactional one); unset: never", SECONDS],
       [:commit_timeout, :seconds, 30, "how long mark_as_consumed! waits for the commit", SECONDS],
       [:decoding_threads, :count, nil, "native threads of the process that decode payloads; unset: cores less one"]
     ])
+
+    POLLING = Table.new("config.polling", [
+      [:poller, :poller, nil, "the `Pelton::Poller` whose native thread drains this app's clients; " \
+                              "unset: the one that all apps share"],
+      [:max_time, :count, 100, "how long one client is drained before the others of its poller have their turn: " \
+                               "more than theirs is a priority, less makes room", { unit: "ms" }]
+    ], prefix: "polling.")
 
     TOPIC = Table.new("topic … do (routing)", [
       [:decode, nil, nil, "`:json`: native threads decode payloads as they arrive; unset: when they are read",
@@ -159,6 +203,6 @@ module Pelton
     ])
 
     #: () -> String
-    def self.to_markdown = ["# Configuration", "", APP.to_markdown, TOPIC.to_markdown].join("\n")
+    def self.to_markdown = ["# Configuration", "", APP.to_markdown, POLLING.to_markdown, TOPIC.to_markdown].join("\n")
   end
 end

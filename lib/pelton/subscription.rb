@@ -4,6 +4,8 @@ require_relative "errors"
 require_relative "config"
 require_relative "event_dispatch"
 require_relative "notifications"
+require_relative "oauth"
+require_relative "poller"
 
 module Pelton
   # A consumer's connection to Kafka: one native client that reads the topics of one consumer group. The listener polls
@@ -31,14 +33,17 @@ module Pelton
       @group_id = group_id
       @commit_timeout = config.commit_timeout
       @name = EventDispatch.client_name("#{config.client_id}.subscription")
+      @poller = config.polling.poller || Poller.shared(native)
       native ||= Native
       native.decoding_threads = config.decoding_threads if config.decoding_threads
-      @dispatch = EventDispatch.of(native)
       options = { batch: batch, bytes: config.batch_bytes, decode: decode,
-                  prefetch: config.prefetch, prefetch_bytes: config.prefetch_bytes }
-      kafka_options = config.kafka_with(DEFAULTS, { **kafka, "group.id" => group_id })
-      @native = native::Subscription.new(@name, kafka_options, options)
-      @dispatch.add(@name, bus)
+                  prefetch: config.prefetch, prefetch_bytes: config.prefetch_bytes,
+                  **@poller.polling(config.polling.max_time) }
+      kafka_options = config.kafka_with(DEFAULTS, { **kafka, "group.id" => group_id }, bus: bus)
+      @oauth = Oauth.of(native)
+      @callback = config.oauth # held here: Oauth holds it weakly
+      @native = @oauth.open(@name, @callback, bus) { native::Subscription.new(@name, kafka_options, options) }
+      @poller.add(@name, bus)
     end
 
     # Joins the group for these topics; partitions come as [:assigned, …] from poll.
@@ -78,17 +83,47 @@ module Pelton
       e.nothing_to_commit?
     end
 
+    # Sends offsets in a transaction of a native producer, in this group's name: {[topic, partition] => next offset}.
+    # For Producer#mark_as_consumed. Raises KafkaError.
+    #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
+    def send_offsets(producer, offsets, timeout)
+      producer.send_offsets(offsets.map { |place, offset| [*place, offset] }, @native, timeout)
+    end
+
+    # The committed offset of each of [[topic, partition], …], nil where there is none. Asks Kafka.
+    #: (Array[[String, Integer]], ?Numeric?) -> Array[Integer?]
+    def committed(partitions, timeout = @commit_timeout) = @native.committed(partitions, timeout)
+
+    # Fetches nothing more of [[topic, partition], …] until they are resumed; batches that are out stay out.
+    #: (Array[[String, Integer]]) -> void
+    def pause(partitions) = @native.pause(partitions)
+
+    #: (Array[[String, Integer]]) -> void
+    def resume(partitions) = @native.resume(partitions)
+
+    # Moves the position of an assigned partition: what is read from now on begins with `offset`. Batches that were read
+    # before and not yet polled still come, before that: their offsets tell them.
+    #: (String, Integer, Integer, ?Numeric?) -> void
+    def seek(topic, partition, offset, timeout = @commit_timeout) = @native.seek(topic, partition, offset, timeout)
+
     #: () -> Array[[String, Integer]]
     def assignment = @native.assignment
 
-    # Stops reading, commits what is marked, leaves the group. false: not finished within `timeout` seconds.
+    # Stops reading, commits what is marked, leaves the group. false: not finished within `timeout` seconds. From any
+    # thread, subscriber or trap, as often as you like.
     #: (?Numeric?) -> bool
     def close(timeout = nil)
-      @native.close(timeout)
-    ensure
-      @dispatch.remove(@name)
+      Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || false
     end
 
     def inspect = "#<#{self.class} #{@name} group #{@group_id}>"
+
+    private
+
+    def shut(timeout)
+      @native.close(timeout)
+    ensure
+      [@oauth, @poller].each { |clients| clients.remove(@name) }
+    end
   end
 end

@@ -8,7 +8,9 @@ module Pelton
     # Alive threads: {Thread => "pelton.worker#1"}. Guarded by LOCK.
     REGISTRY = {} # rubocop:disable Style/MutableConstant
     LOCK = Mutex.new
-    private_constant :REGISTRY, :LOCK
+    # Seconds that a trap waits at most: the thread that it interrupted may hold what is waited for.
+    TRAP_LIMIT = 10
+    private_constant :REGISTRY, :LOCK, :TRAP_LIMIT
 
     module_function
 
@@ -31,6 +33,31 @@ module Pelton
         REGISTRY[thread] = name
         thread
       end
+    end
+
+    # Runs a block that takes locks. A trap may take none: there it runs on a thread of its own, and the trap waits for
+    # what it returns or raises, `timeout` seconds at most and never more than 10; nil when it goes on after that.
+    #: (String, ?timeout: Numeric?) { () -> untyped } -> untyped
+    def outside_trap(name, timeout: nil)
+      return yield unless trap?
+
+      thread = Thread.new do
+        Thread.current.report_on_exception = false # the trap is told, if it still waits
+        LOCK.synchronize { REGISTRY[Thread.current] = name }
+        yield
+      ensure
+        LOCK.synchronize { REGISTRY.delete(Thread.current) }
+      end
+      thread.name = name
+      thread.value if thread.join([timeout, TRAP_LIMIT].compact.min)
+    end
+
+    # Is this a signal's handler?
+    #: () -> bool
+    def trap?
+      Mutex.new.synchronize { false }
+    rescue ThreadError
+      true
     end
 
     # The threads that are alive in this process, oldest first (a forked child has none of its parent's).

@@ -15,7 +15,7 @@ module ProducerContract
   end
 
   def test_many_have_one_delivery
-    rows = Array.new(3) { |index| [topic, "x#{index}", nil, 0, nil, nil] }
+    rows = Array.new(3) { |index| { topic: topic, payload: "x#{index}", partition: 0 } }
     delivery = made.produce_many(rows, 1)
     assert_equal 3, delivery.wait(timeout: 10).size
   end
@@ -24,6 +24,21 @@ module ProducerContract
     made.produce(topic, "x", nil, -1, 1_700_000_000_000, nil, 1)
     assert_equal true, made.flush(10)
     assert_equal 0, made.pending
+  end
+
+  def test_a_disconnected_producer_connects_with_its_next_use
+    assert_predicate made, :connected?
+    made.produce(topic, "x", nil, 0, nil, nil, 1)
+    assert_equal true, made.flush(10)
+    assert_equal [true, false], [made.disconnect(10), made.disconnect(10)]
+    refute_predicate made, :connected?
+    assert_equal [true, 0], [made.flush(10), made.pending]
+    refute_predicate made, :connected?
+    assert_equal 1, made.produce(topic, "y", nil, 0, nil, nil, 1).wait(timeout: 10).offset
+    assert_predicate made, :connected?
+    assert_equal true, made.disconnect(10)
+    assert_equal 0, made.close(10)
+    assert_equal false, made.disconnect(10)
   end
 
   def test_a_closed_producer

@@ -66,7 +66,7 @@ Scenario.run do
     raises(Pelton::InvalidMessageError, pattern) { producer.produce_many_sync([{ topic: name, payload: "good" }, row]) }
   end
   raises(ArgumentError, /missing keyword: :payload/) { producer.produce_sync(topic: name) }
-  raises(ArgumentError, /unknown keyword: :paylod/) do
+  raises(Pelton::InvalidMessageError, /message 0: message: :paylod is not allowed/) do
     producer.produce_many_sync([{ topic: name, payload: "x", paylod: "y" }])
   end
   equal(0, producer.pending, "pending")

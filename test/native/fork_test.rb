@@ -3,6 +3,8 @@
 require "test_helper"
 require "support/native_kit"
 require "support/small_scheduler"
+require "socket"
+require "io/wait"
 
 # A forked child can't use its parent's clients, says so, harms nobody, and can open its own.
 class NativeForkTest < Minitest::Test
@@ -12,6 +14,7 @@ class NativeForkTest < Minitest::Test
     topic = topic_of('{"a":1}')
     writer = producer("linger.ms" => "200")
     reader = subscription
+    poller = Native::Poller.new("parents")
     batch = batches(topic, 1).first
     message = batch.messages.first
     other = batches(topic, 1).first
@@ -19,12 +22,14 @@ class NativeForkTest < Minitest::Test
     said = in_child do
       { produce: -> { writer.produce(topic, "x", nil, -1, nil, nil, 1) },
         produce_new: -> { writer.produce("#{topic}-2", "x", nil, -1, nil, nil, 1) },
-        produce_many: -> { writer.produce_many([[topic, "x", nil, -1, nil, nil]], 1) },
+        produce_many: -> { writer.produce_many([{ topic: topic, payload: "x" }], 1) },
         flush: -> { writer.flush(1) }, purge: -> { writer.purge }, close: -> { writer.close(1) },
         wait: -> { delivery.wait(timeout: 5) },
         subscribe: -> { reader.subscribe([topic]) }, poll: -> { reader.poll(5) }, commit: -> { reader.commit(5) },
         mark: -> { reader.mark(topic, 0, 1) }, assignment: -> { reader.assignment },
         reader_close: -> { reader.close(5) }, revoked: -> { reader.revoked(1) },
+        poller: -> { poller.next_events(1, 1) },
+        registration: -> { Native::Producer.new("child", NOWHERE, { poller: poller }) },
         messages: -> { other.messages }, payload: -> { message.payload }, key: -> { message.key },
         cluster: -> { NativeKit.cluster.bootstrap_servers } }
         .map { |name, call| "#{name} #{outcome(&call)}" }
@@ -38,17 +43,53 @@ class NativeForkTest < Minitest::Test
     assert_equal %w[{"a":1} x], messages(topic, 2).map(&:raw_payload)
   end
 
-  def test_harmless_calls_in_a_child
+  def test_the_error_names_the_process_that_opened_the_client
     writer = producer
+    reader = subscription
+    batch = batches(topic_of("1"), 1).first
+    delivery = lonely_producer.produce("t", "x", nil, -1, nil, nil, 1)
+    calls = [-> { writer.flush(1) }, -> { writer.close(1) }, -> { reader.poll(0) }, -> { reader.commit(1) },
+             -> { batch.messages }, -> { delivery.wait }, -> { NativeKit.cluster.bootstrap_servers }]
+    owners = ->(depth) { depth.zero? ? calls.map { |call| owner(&call) } : [in_child { owners.(depth - 1) }] }
+    [1, 3].each { |depth| assert_equal [Process.pid.to_s], owners.(depth).first.split.uniq, "generation #{depth}" }
+  end
+
+  def test_a_close_ends_the_connections_that_a_child_inherited
+    server = TCPServer.new("127.0.0.1", 0)
+    writer = lonely_producer("bootstrap.servers" => "127.0.0.1:#{server.addr[1]}")
+    writer.produce("t", "x", nil, -1, nil, nil, 1)
+    connection = server.accept
+    gate, opener = IO.pipe
+    child = fork do
+      opener.close
+      gate.read
+      exit!(0)
+    end
+    gate.close
+    writer.close(0)
+    deadline = now + 10
+    nil while connection.wait_readable([deadline - now, 0].max) && connection.read_nonblock(1000, exception: false)
+    assert_operator now, :<, deadline, "the broker is not told"
+  ensure
+    opener&.close
+    [connection, server].each { |socket| socket&.close }
+    assert_predicate end_of(child), :success?
+  end
+
+  def test_harmless_calls_in_a_child
+    own = Native::Poller.new("parents")
+    writer = Native::Producer.new("on its own", server, { poller: own }).tap { |made| @clients << made }
+    assert_equal [1, true], [own.clients, own.running?]
     reader = subscription
     batch = batches(topic_of("1"), 1).first
     said = in_child do
       batch.release
       reader.wake
       3.times { GC.start }
-      [writer.pending, writer.closed?, batch.size, Native.next_events(0.01).size, Native.threads.inspect]
+      [writer.pending, own.clients, own.running?, writer.closed?, batch.size, next_events(0.01).size,
+       Native.threads.inspect]
     end
-    assert_equal %w[0 false 1 0], said.lines.map(&:chomp).first(4)
+    assert_equal %w[0 0 false false 1 0], said.lines.map(&:chomp).first(6)
     batch.messages
   end
 
@@ -116,32 +157,10 @@ class NativeForkTest < Minitest::Test
 
   private
 
-  # What a child's block returned, one line each. Ends hard, for minitest's at_exit is not the child's business; how a
-  # child ends in the normal way is in process_test.rb.
-  def in_child(limit: 15)
-    reader, writer = IO.pipe
-    pid = fork do
-      writer.puts(yield)
-      writer.close
-      GC.start
-      exit!(0)
-    rescue Exception => e # rubocop:disable Lint/RescueException
-      warn(e.full_message)
-      exit!(1)
-    end
-    writer.close
-    status = end_of(pid, limit)
-    assert status, "the child hangs"
-    assert_predicate status, :success?, status.inspect
-    reader.read
-  ensure
-    reader&.close
-  end
-
-  def outcome
+  def owner
     yield
     "nothing"
-  rescue StandardError => e
-    e.class.name
+  rescue Pelton::ForkError => e
+    e.owner_pid
   end
 end

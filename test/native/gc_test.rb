@@ -19,7 +19,9 @@ class NativeGcTest < Minitest::Test
     stressed do
       delivery = writer.produce(topic, DOCUMENT, "key", 0, nil, { "h" => "v", "m" => %w[1 2] }, 5).wait(timeout: 10)
       assert_equal [[topic, 0, 0, nil]], delivery.reports
-      rows = [[topic, DOCUMENT, nil, 0, nil, nil], [topic, "not json", "k", 0, nil, { "x" => nil }]]
+      rows = [{ topic: topic, payload: DOCUMENT, partition: 0 },
+              { topic: topic, payload: "not json", key: "k", partition: 0, timestamp: Time.now,
+                headers: { "x" => nil } }]
       assert_equal [1, 2], writer.produce_many(rows, 5).wait(timeout: 10).reports.map { |report| report[2] }
       assert_raises(Pelton::InvalidMessageError) { writer.produce(topic, 1, nil, 0, nil, nil, 1) }
     end
@@ -51,8 +53,28 @@ class NativeGcTest < Minitest::Test
     options = server
     stressed do
       assert_equal 2, Native.metadata(options, topic, 10)[:topics][topic]
-      eventually(15) { kinds.concat(Native.next_events(0.1).map(&:first)).then { kinds.include?(:statistics) } }
+      eventually(15) { kinds.concat(next_events(0.1).map(&:first)).then { kinds.include?(:statistics) } }
     end
+  end
+
+  # Reading a Time finer than a nanosecond makes objects, so a compaction may move the Strings of rows read before.
+  def test_rows_of_a_batch_survive_compaction_by_their_own_times
+    topic = new_topic
+    writer = producer
+    compacting = GC.auto_compact
+    GC.auto_compact = true
+    5.times do
+      holes = Array.new(20_000) { "x" * rand(1..20) }
+      rows = Array.new(2000) do |index|
+        { topic: topic.dup, payload: "payload #{index}", timestamp: Time.at(1_700_000_000.123 + index) }
+      end
+      holes.clear
+      writer.produce_many(rows, 5).wait(timeout: 20)
+    end
+    expected = Array.new(10_000) { |index| "payload #{index % 2000}" }
+    assert_equal expected, messages(topic, 10_000).map(&:raw_payload)
+  ensure
+    GC.auto_compact = compacting
   end
 
   def test_waits_under_stress
@@ -97,7 +119,7 @@ class NativeGcTest < Minitest::Test
   def test_references_are_right_after_moving_everything_twice
     skip "no GC.verify_compaction_references" unless GC.respond_to?(:verify_compaction_references)
     _, output = in_process(<<~RUBY, limit: 120)
-      producer.produce_many([["t", '{"a":[1,"x"]}', "k", 0, nil, nil]] * 50, 5).wait(timeout: 10)
+      producer.produce_many([{ topic: "t", payload: '{"a":[1,"x"]}', key: "k", partition: 0 }] * 50, 5).wait(timeout: 10)
       reader = subscription
       reader.assign([["t", 0, 0]])
       batches = []
@@ -130,7 +152,8 @@ class NativeGcTest < Minitest::Test
   def test_objects_tell_their_size
     require "objspace"
     batch = batches(topic_of("1"), 1).first
-    [producer, subscription, batch, batch.messages.first, producer.produce_many([["t", "1"]] * 1, 1)].each do |object|
+    delivery = producer.produce_many([{ topic: "t", payload: "1" }], 1)
+    [producer, subscription, batch, batch.messages.first, delivery].each do |object|
       assert_operator ObjectSpace.memsize_of(object), :>, 0
     end
   end

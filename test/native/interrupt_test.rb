@@ -23,10 +23,10 @@ class NativeInterruptTest < Minitest::Test
     {
       wait: -> { delivery.wait(timeout: FAR) }, wait_for_ever: -> { delivery.wait },
       room: -> { full.produce("t", "x", nil, -1, nil, nil, FAR) },
-      room_for_many: -> { full.produce_many([["t", "x", nil, -1, nil, nil]], FAR) },
+      room_for_many: -> { full.produce_many([{ topic: "t", payload: "x" }], FAR) },
       flush: -> { lonely.flush(FAR) }, poll: -> { quiet.poll(FAR) },
       committed: -> { reader.committed([["t", 0]], FAR) }, metadata: -> { Native.metadata(NOWHERE, nil, FAR) },
-      events: -> { loop { Native.next_events(nil) } }, fibers: -> { Native.next_fibers(nil) },
+      events: -> { loop { next_events(nil) } }, fibers: -> { Native.next_fibers(nil) },
       close: -> { lonely.close(FAR) }
     }
   end

@@ -80,6 +80,16 @@ class NativeJsonTest < Minitest::Test
     assert_operator files.size, :>, 5
   end
 
+  def test_a_document_by_itself
+    ['{"a":[1,2.5,"é",null,true,{}],"b":{"c":-1}}', "[]", "7", '"x"', " null ", '{"a":1e400}'].each do |document|
+      expected = [JSON.parse(document)]
+      assert_equal expected, [Native.parse_json(document)], document
+      assert_equal expected, [Native.parse_json(document.b.freeze)], document
+    end
+    ["", "{", '{"a":}'].each { |broken| assert_raises(Pelton::DecodeError) { Native.parse_json(broken) } }
+    [nil, 7, :a].each { |other| assert_raises(TypeError) { Native.parse_json(other) } }
+  end
+
   def test_random_documents_and_paths
     random = Random.new(Integer(ENV.fetch("SEED", 7)))
     3.times do |round|

@@ -19,7 +19,7 @@ class NativeProcessTest < Minitest::Test
       KEPT = batch[1].messages.map(&:payload)
       N::Producer.new("lonely", NOWHERE).produce("t", "x", nil, -1, nil, nil, 1)
       Thread.new { reader.poll(nil) }
-      Thread.new { N.next_events(nil) }
+      Thread.new { N::Poller.shared.next_events(nil, 1) }
       Thread.new { writer.flush(nil) }
     RUBY
   end
@@ -111,6 +111,30 @@ class NativeProcessTest < Minitest::Test
       say kept.first.key, writer.close(5), reader.close(5)
     RUBY
     assert_equal ["0 0 0 7", "k", "0", "true"], output.lines.map(&:chomp)
+    assert_predicate status, :success?
+  end
+
+  def test_a_process_without_descriptors_gets_an_error_that_it_can_rescue
+    status, output = in_process(<<~RUBY)
+      limit = IO.pipe.map(&:fileno).max + 1
+      Process.setrlimit(:NOFILE, limit)
+      held = []
+      begin
+        loop { held << File.open(File::NULL) }
+      rescue Errno::EMFILE
+        nil
+      end
+      calls = { shared: -> { N::Poller.shared }, own: -> { N::Poller.new("own") },
+                producer: -> { N::Producer.new("p", SERVER) } }
+      calls.each do |name, call|
+        call.call
+        say "\#{name} was made"
+      rescue Pelton::KafkaError => e
+        say "\#{name}: \#{e.name}"
+      end
+      exit!(0)
+    RUBY
+    assert_equal %w[shared own producer].map { |name| "#{name}: _CRIT_SYS_RESOURCE" }, output.split("\n")
     assert_predicate status, :success?
   end
 

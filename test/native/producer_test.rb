@@ -49,8 +49,9 @@ class NativeProducerTest < Minitest::Test
     writer = producer
     writer.produce(topic, "1", nil, 0, 1_234_567_890_123, nil, 1).wait(timeout: 5)
     writer.produce(topic, "2", nil, 0, nil, nil, 1).wait(timeout: 5)
-    given, made = messages(topic, 2)
-    assert_equal 1_234_567_890_123, given.timestamp_ms
+    writer.produce(topic, "3", nil, 0, Time.at(1_234_567_890, 123_999, :usec), nil, 1).wait(timeout: 5)
+    given, made, time = messages(topic, 3)
+    assert_equal [1_234_567_890_123] * 2, [given, time].map(&:timestamp_ms)
     assert_in_delta Time.now.to_f * 1000, made.timestamp_ms, 60_000
   end
 
@@ -58,7 +59,8 @@ class NativeProducerTest < Minitest::Test
     writer = producer
     good = { topic: "t", payload: "p", key: "k", partition: -1, timestamp: nil, headers: nil }
     bad = { topic: [nil, 1, :t, "", "\xff", "a" * 300, "a\0b"], payload: [1, :p, {}], key: [1, :k, ["k"]],
-            partition: [-2, "1", 1.5, 2**40], timestamp: [-1, "now", Time.now, 2**70],
+            partition: [-2, "1", 1.5, 2**40],
+            timestamp: [-1, 0, "now", Time.at(-1), Time.at(0), Time.utc(10**30), Time.at(27_670_116_110_564_325)],
             headers: [1, [], { name: "v" }, { "n" => 1 }, { "n" => [1] }, { 1 => "v" }, { "n" => { "a" => "b" } }] }
     bad.each do |name, values|
       values.each do |value|
@@ -135,13 +137,60 @@ class NativeProducerTest < Minitest::Test
     assert_equal (0...2000).to_a, deliveries.map(&:offset).sort
   end
 
+  def test_what_was_waited_for_is_not_pending
+    topic = new_topic
+    writer = producer("linger.ms" => "0")
+    pending = Array.new(500) do
+      writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 10)
+      writer.pending
+    end
+    assert_equal [0], pending.uniq
+  end
+
+  def test_who_waits_does_not_pay_the_linger
+    writer = producer("linger.ms" => "60000")
+    topic = new_topic(3)
+    idle = writer.produce(topic, "x", nil, 0, nil, nil, 1)
+    one = writer.produce(topic, "x", nil, 1, nil, nil, 1)
+    one.wait(timeout: 10)
+    idle.wait(timeout: 10)
+    many = writer.produce_many(Array.new(300) { { topic: topic, payload: "x" } }, 1)
+    assert_equal 300, many.wait(timeout: 10).size
+    handles = Array.new(200) { writer.produce(topic, "x", nil, -1, nil, nil, 1) }
+    threads = handles.each_slice(20).map { |slice| Thread.new { slice.each { |handle| handle.wait(timeout: 10) } } }
+    threads.each(&:join)
+    assert handles.all?(&:delivered?)
+  end
+
+  def test_what_nobody_waits_for_lingers
+    writer = producer("linger.ms" => "60000")
+    handle = writer.produce(new_topic, "x", nil, 0, nil, nil, 1)
+    assert_raises(Pelton::WaitTimeout) { lonely_producer.produce("t", "x", nil, 0, nil, nil, 1).wait(timeout: 0.2) }
+    refute_predicate handle, :done?
+  end
+
   def test_many_messages_have_one_delivery
     topic = new_topic
     other = new_topic
-    rows = [[topic, "1", nil, 0, nil, nil], [other, "2", "k", -1, nil, { "h" => "v" }], [topic, nil, nil, 0, nil, nil]]
+    rows = [{ topic: topic, payload: "1", partition: 0 },
+            { topic: other, payload: "2", key: "k", partition: nil, headers: { "h" => "v" } },
+            { topic: topic, payload: nil, partition: 0 }]
     delivery = producer.produce_many(rows, 1).wait(timeout: 5)
     assert_equal [[topic, 0, 0, nil], [other, 0, 0, nil], [topic, 0, 1, nil]], delivery.reports
     assert_equal 3, delivery.size
+  end
+
+  def test_a_row_that_changes_while_the_batch_is_sent_harms_nobody
+    topic = new_topic
+    rows = Array.new(4) { |index| { topic: topic, payload: index.to_s, partition: 0 } }
+    delivery = nil
+    producer.produce_many(rows, 5) do |made|
+      delivery = made
+      rows[1][:timestamp] = Time.utc(10**30)
+      rows[2][:topic] = new_topic
+    end
+    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 10) }
+    assert_equal [nil, -186, -186, nil], delivery.reports.map { |report| report.last&.code }
   end
 
   def test_no_messages_are_delivered_at_once
@@ -153,15 +202,38 @@ class NativeProducerTest < Minitest::Test
   def test_many_messages_are_all_checked_before_the_first_is_sent
     topic = new_topic
     writer = producer
-    [[topic, 1], "row", nil, [nil, "x"], [topic, "x", nil, "one"]].each do |bad|
-      assert_raises(Pelton::InvalidMessageError) { writer.produce_many([[topic, "x", nil, -1, nil, nil], bad], 1) }
+    good = { topic: topic, payload: "x" }
+    { payload: [{ **good, payload: 1 }], partition: [{ **good, partition: "one" }], topic: [{ **good, topic: nil }],
+      timestamp: [{ **good, timestamp: "now" }, { **good, timestamp: Time.at(-1) }],
+      message: [[topic, "x"], "row", nil, { payload: "x" }, { topic: topic }, { **good, colour: 1 },
+                { **good, "key" => "k" }] }.each do |name, bad|
+      bad.each do |one|
+        error = assert_raises(Pelton::InvalidMessageError, one.inspect) { writer.produce_many([good, good, one], 1) }
+        assert_equal [name.to_s, 2], [error.key, error.index], one.inspect
+        assert_includes error.message, "message 2"
+      end
     end
     assert_equal 0, writer.pending
   end
 
+  def test_a_message_larger_than_the_whole_queue_is_refused_at_once
+    topic = new_topic
+    writer = producer("queue.buffering.max.kbytes" => "1")
+    taken = seconds do
+      error = assert_raises(Pelton::DeliveryError) { writer.produce(topic, "x" * 5000, nil, 0, nil, nil, 30) }
+      assert_equal [:MSG_SIZE_TOO_LARGE, topic, 0], [error.name, error.topic, error.partition]
+      assert_match(/5000 bytes.*queue\.buffering\.max\.kbytes = 1/, error.message)
+      rows = ["1", "x" * 5000, "3"].map { |payload| { topic: topic, payload: payload, partition: 0 } }
+      delivery = writer.produce_many(rows, 30)
+      assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 10) }
+      assert_equal [nil, :MSG_SIZE_TOO_LARGE, nil], delivery.reports.map { |report| report.last&.name }
+    end
+    assert_operator taken, :<, 10
+  end
+
   def test_a_message_of_many_that_is_refused_harms_no_other
     topic = new_topic
-    rows = [[topic, "1", nil, 0, nil, nil], [topic, "x" * 2_000_000, nil, 0, nil, nil], [topic, "3", nil, 0, nil, nil]]
+    rows = ["1", "x" * 2_000_000, "3"].map { |payload| { topic: topic, payload: payload, partition: 0 } }
     delivery = producer.produce_many(rows, 1)
     error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 5) }
     assert_equal :MSG_SIZE_TOO_LARGE, error.name
@@ -172,7 +244,7 @@ class NativeProducerTest < Minitest::Test
   def test_many_messages_do_not_overrun_a_full_queue
     writer = lonely_producer("queue.buffering.max.messages" => "5")
     error = assert_raises(Pelton::QueueFullError) do
-      writer.produce_many(Array.new(8) { ["t", "x", nil, -1, nil, nil] }, 0.1)
+      writer.produce_many(Array.new(8) { { topic: "t", payload: "x" } }, 0.1)
     end
     assert_equal ["t", 0.1], [error.topic, error.seconds]
     delivery = error.delivery
@@ -204,7 +276,8 @@ class NativeProducerTest < Minitest::Test
     assert_predicate writer, :closed?
     error = assert_raises(Pelton::ClosedError) { writer.produce("t", "x", nil, -1, nil, nil, 1) }
     assert_match(/producer-\d+/, error.message)
-    [-> { writer.flush(1) }, -> { writer.purge }, -> { writer.produce_many([["t", "x"]], 1) }].each do |call|
+    many = [{ topic: "t", payload: "x" }]
+    [-> { writer.flush(1) }, -> { writer.purge }, -> { writer.produce_many(many, 1) }].each do |call|
       assert_raises(Pelton::ClosedError, &call)
     end
   end
@@ -223,6 +296,8 @@ class NativeProducerTest < Minitest::Test
     assert_raises(Pelton::ConfigError) { producer("linger.ms" => "never") }
     assert_raises(Pelton::ConfigError) { producer("linger.ms" => 5) }
     assert_raises(Pelton::ConfigError) { producer(linger: "5") }
+    error = assert_raises(Pelton::ConfigError) { Native::Poller.new("a\0b") }
+    assert_match(/poller = "a.*NUL/, error.message)
     secret = assert_raises(Pelton::ConfigError) { producer("ssl.key.password" => :hunter2) }
     refute_includes secret.message, "hunter2"
   end
@@ -245,8 +320,8 @@ class NativeProducerTest < Minitest::Test
     found = nil
     eventually(20, "the event of an unclosed producer") do
       GC.start
-      found = Native.next_events(0).find { |kind, name| kind == :unclosed && name == "forgotten" }
+      found = next_events(0).find { |kind, name| kind == :unclosed && name == "forgotten" }
     end
-    assert_equal [:unclosed, "forgotten", 0], found
+    assert_equal [:unclosed, "forgotten", 0], found[..-2]
   end
 end

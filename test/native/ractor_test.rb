@@ -67,7 +67,9 @@ class NativeRactorTest < Minitest::Test
       Warning[:experimental] = false
       def result(ractor) = ractor.respond_to?(:value) ? ractor.value : ractor.take
       def read_all(count)
-        rows = Array.new(count) { |i| ["t", JSON.generate("i" => i, "s" => ["x"]), "key", 0, nil, { "h" => "v" }] }
+        rows = Array.new(count) do |i|
+          { topic: "t", payload: JSON.generate("i" => i, "s" => ["x"]), key: "key", partition: 0, headers: { "h" => "v" } }
+        end
         producer.produce_many(rows, 5).wait(timeout: 10)
         reader = subscription
         reader.assign([["t", 0, 0]])

@@ -28,6 +28,16 @@ class NativeSubscriptionTest < Minitest::Test
     assert_nil reader.poll(0)
   end
 
+  def test_nothing_of_an_assignment_comes_after_the_next_one
+    topic = topic_of_all(Array.new(400, &:to_s))
+    reader = subscription({ "fetch.wait.max.ms" => "5", "fetch.queue.backoff.ms" => "1" }, { batch: 7 })
+    offsets = [0, 200, 0, 393]
+    offsets.each do |offset|
+      reader.assign([[topic, 0, offset]])
+      assert_equal offset, next_of(reader, :batch).first_offset
+    end
+  end
+
   def test_a_message_knows_where_it_is_from
     topic = topic_of(["{}", "k", nil])
     message = messages(topic, 1).first
@@ -180,12 +190,15 @@ class NativeSubscriptionTest < Minitest::Test
     assert_includes %i[_TRANSPORT _TIMED_OUT], error.name
   end
 
-  def test_logs_and_errors_are_events
-    reader = lonely_subscription
+  def test_errors_come_with_poll_and_logs_as_events
+    reader = Native::Subscription.new("loud", { **NOWHERE, "group.id" => "g" }, {}).tap { |made| @clients << made }
     reader.subscribe(["t"])
-    kinds = []
-    eventually(10) { kinds.concat(Native.next_events(0.1).map(&:first)).include?(:error) }
-    assert_equal [], Native.next_events(0).map(&:first) - %i[error log]
+    kind, error = reader.poll(10)
+    assert_equal [:error, Pelton::KafkaError], [kind, error.class]
+    logs = []
+    eventually(10) { (logs = next_events(0.1).select { |event| event.first(2) == [:log, "loud"] }).any? }
+    assert_kind_of Integer, logs.dig(0, 2)
+    assert_match(/127\.0\.0\.1:1/, logs.dig(0, 4))
     assert_kind_of Integer, Native.threads[:poller]
     assert_match(/\A\d+\.\d+\.\d+/, Native.librdkafka_version)
   end
@@ -195,9 +208,9 @@ class NativeSubscriptionTest < Minitest::Test
     writer.produce("t", "x", nil, -1, nil, nil, 1)
     found = nil
     eventually(10) do
-      found = Native.next_events(0.1).find { |event| event.values_at(0, 2) == [:delivery_failed, -192] }
+      found = next_events(0.1).find { |event| event.values_at(0, 2) == [:delivery_failed, -192] }
     end
-    assert_equal [-192, :_MSG_TIMED_OUT, "Local: Message timed out", "t", nil], found.drop(2)
+    assert_equal [-192, :_MSG_TIMED_OUT, "Local: Message timed out", "t", nil], found[2, 5]
   end
 
   # One message of each batch is kept: its bytes are, not its batch's.

@@ -28,13 +28,13 @@ class TestBroker
 
   class << self
     # Starts a broker and waits until it answers a metadata request. `port` 0: any free one. `owner`: the process whose
-    # end ends the broker too; nil: it lives until `stop`.
-    #: (?port: Integer, ?settings: Hash[String, String], ?owner: Integer?) -> TestBroker
-    def start(port: 0, settings: {}, owner: Process.pid)
+    # end ends the broker too; nil: it lives until `stop`. `listeners`: more of them, {"TLS" => "SASL_SSL"}.
+    #: (?port: Integer, ?settings: Hash[String, String], ?listeners: Hash[String, String], ?owner: Integer?) -> TestBroker
+    def start(port: 0, settings: {}, listeners: {}, owner: Process.pid)
       BrokerKit.prepare
       attempt = 0
       begin
-        new(port.zero? ? free_port : port).start(settings, owner)
+        new(port.zero? ? free_port : port).start(settings, listeners, owner)
       rescue PortInUse # somebody was faster, or took the controller's port
         raise if (attempt += 1) == ATTEMPTS || (port.nonzero? && taken?(port))
 
@@ -82,24 +82,36 @@ class TestBroker
     @pid = Integer(File.read(pid_file)) if File.exist?(pid_file)
     @watch = nil # pid of the process that watches the owner, if this object started one
     @newest_topic = 0.0 # when create_topics was last called, on the monotonic clock
+    @more_ports = {} # {"TLS" => 23457}, of the listeners besides PLAINTEXT
   end
 
-  #: () -> String
-  def bootstrap = "#{HOST}:#{port}"
+  # listener: the name of one that `start` was given.
+  #: (?String?) -> String
+  def bootstrap(listener = nil) = "#{HOST}:#{listener ? @more_ports.fetch(listener) : port}"
+
+  # Runs one of Kafka's command line tools and returns what it says; Failure if it fails.
+  #   broker.tool("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap, …)
+  #: (String, *String) -> String
+  def tool(name, *arguments)
+    output = IO.popen([*BrokerKit.java, name, *arguments, { err: [:child, :out] }], &:read)
+    $?.success? ? output : raise(Failure, "#{name} failed:\n#{output}")
+  end
 
   #: () -> String
   def log = File.exist?(log_file) ? File.read(log_file) : ""
 
   # Used by TestBroker.start.
-  def start(settings, owner)
+  def start(settings, listeners, owner)
     claim_folder # where this fails the folder is another broker's: hands off
-    bring_up(settings, owner)
+    @more_ports = listeners.transform_values { self.class.free_port }
+    more = listeners.to_h { |name, protocol| [name, [protocol, @more_ports.fetch(name)]] }
+    bring_up(BrokerKit.properties(port, self.class.free_port, data_folder, settings, more), owner)
     self
   end
 
-  def bring_up(settings, owner)
+  def bring_up(properties, owner)
     FileUtils.cp_r(BrokerKit.formatted, data_folder)
-    File.write(properties_file, BrokerKit.properties(port, self.class.free_port, data_folder, settings))
+    File.write(properties_file, properties)
     launch
     @watch = watch(owner) if owner
     wait_until_ready

@@ -70,11 +70,13 @@ module BrokerKit
        "-Dlog4j2.configurationFile=#{File.join(SOURCE, "log4j2.properties")}", "-cp", File.join(jars, "*")]
     end
 
-    # The text of a server.properties.
-    #: (Integer, Integer, String, Hash[String, String]) -> String
-    def properties(port, controller_port, data, settings)
+    # The text of a server.properties. more: listeners besides the plain one, {"TLS" => ["SASL_SSL", 23457]}.
+    #: (Integer, Integer, String, Hash[String, String], ?Hash[String, [String, Integer]]) -> String
+    def properties(port, controller_port, data, settings, more = {})
+      listeners = { "PLAINTEXT" => ["PLAINTEXT", port], "CONTROLLER" => ["PLAINTEXT", controller_port], **more }
       SETTINGS.merge(
-        "listeners" => "PLAINTEXT://127.0.0.1:#{port},CONTROLLER://127.0.0.1:#{controller_port}",
+        "listeners" => listeners.map { |name, (_, its_port)| "#{name}://127.0.0.1:#{its_port}" }.join(","),
+        "listener.security.protocol.map" => listeners.map { |name, (protocol, _)| "#{name}:#{protocol}" }.join(","),
         "controller.quorum.voters" => "1@127.0.0.1:#{controller_port}",
         "log.dirs" => data
       ).merge(settings).map { |key, value| "#{key}=#{value}\n" }.join

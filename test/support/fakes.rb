@@ -2,6 +2,9 @@
 
 require "pelton/app"
 require "pelton/embedded_cluster"
+require "pelton/json"
+require_relative "fake_tokens"
+require_relative "fake_poller"
 
 # Plain Ruby objects with the methods of the native extension, so that the Ruby floors are tested without it: no socket,
 # no broker, every schedule of events possible. FakeKafka is the log behind them, FakeNative stands for Pelton::Native.
@@ -81,6 +84,8 @@ module Fakes
 
   # Native::Subscription's methods over a FakeKafka. A test gives and takes partitions by `assign_now` and `revoke_now`.
   class Subscription
+    include Tokens
+
     attr_reader :marks, :config, :options, :topics, :commits, :revocations, :credits
     # Raised by commit.
     attr_accessor :commit_error
@@ -243,68 +248,6 @@ module Fakes
     end
   end
 
-  # Pelton::Delivery's methods.
-  class Delivery
-    attr_reader :topic, :partition, :offset, :error, :size, :waited
-
-    def initialize(topic, partition, offset, error: nil, size: 1)
-      @topic = topic
-      @partition = partition
-      @offset = offset
-      @error = error
-      @size = size
-    end
-
-    def wait(timeout: nil)
-      @waited = timeout
-      raise @error if @error
-
-      self
-    end
-  end
-
-  # Native::Producer's methods; keeps what it was given.
-  class Producer
-    attr_reader :name, :config, :calls, :messages
-    attr_accessor :undelivered, :flushes
-
-    def initialize(name, config)
-      @name = name
-      @config = config
-      @calls = []
-      @messages = []
-      @undelivered = 0
-      @closed = false
-    end
-
-    def produce(*arguments)
-      raise ::Pelton::ClosedError, @name if @closed
-
-      @calls << arguments
-      @messages << arguments.first(6)
-      Delivery.new(arguments[0], 0, @messages.size - 1)
-    end
-
-    def produce_many(rows, queue_timeout)
-      @calls << [:many, rows, queue_timeout]
-      @messages.concat(rows)
-      Delivery.new(nil, nil, nil, size: rows.size)
-    end
-
-    def flush(timeout)
-      @flushes = [*@flushes, timeout]
-      @undelivered.zero?
-    end
-
-    def pending = @undelivered
-    def last_error = nil
-
-    def close(timeout)
-      @closed = timeout
-      @undelivered
-    end
-  end
-
   # Native::EmbeddedCluster's methods; keeps what it was asked.
   class EmbeddedCluster
     attr_reader :calls
@@ -326,26 +269,32 @@ module Fakes
 
   # Stands for Pelton::Native. Each instance is a world of its own.
   class Native
-    attr_reader :kafka, :events, :producers, :subscriptions, :clusters
+    attr_reader :kafka, :events, :pollers, :token_requests, :producers, :subscriptions, :clusters
     attr_accessor :decoding_threads
 
     def initialize(kafka = Kafka.new)
       @kafka = kafka
-      @events = Thread::Queue.new
+      @events = Thread::Queue.new # of the shared poller
+      @pollers = []
+      # Names of clients.
+      @token_requests = Thread::Queue.new
       @producers = []
       @subscriptions = []
       @clusters = []
     end
 
-    def next_events(timeout) = timeout && @events.empty? ? [] : [@events.pop]
+    def next_token_requests(_timeout) = [@token_requests.pop]
 
     # Native::Producer.new … as the code under test writes it: source::Producer.new(name, config)
-    Opener = Struct.new(:made, :block) do
+    Opener = Struct.new(:made, :block, :shared) do
       def new(...) = block.call(...).tap { |client| made << client }
+      def check(...) = Producer.check(...)
+      def partition(...) = Producer.partition(...)
     end
 
     def const(name)
       case name
+      when :Poller then Opener.new(@pollers, ->(*a) { Poller.new(*a) }, Poller.new("pelton.poll", @events))
       when :Producer then Opener.new(@producers, ->(*a) { Producer.new(*a) })
       when :Subscription then Opener.new(@subscriptions, ->(*a) { Subscription.new(*a, @kafka) })
       when :EmbeddedCluster then Opener.new(@clusters, ->(*a) { EmbeddedCluster.new(*a) })
@@ -356,10 +305,13 @@ module Fakes
     def to_module
       native = self
       Module.new do
-        %i[Producer Subscription EmbeddedCluster].each { |name| const_set(name, native.const(name)) }
+        %i[Poller Producer Subscription EmbeddedCluster].each { |name| const_set(name, native.const(name)) }
         define_singleton_method(:decoding_threads=) { |count| native.decoding_threads = count }
-        define_singleton_method(:next_events) { |timeout| native.next_events(timeout) }
+        define_singleton_method(:parse_json) { |document| ::Pelton::Json.parse(document) }
+        define_singleton_method(:next_token_requests) { |timeout| native.next_token_requests(timeout) }
       end
     end
   end
 end
+
+require_relative "fake_producer"

@@ -2,9 +2,12 @@
 
 require "json"
 require "pelton/native"
+require_relative "forked_child"
 
 # For test/native: one embedded cluster a process, and native clients that are closed after their test.
 module NativeKit
+  include ForkedChild
+
   # Where nobody listens.
   NOWHERE = { "bootstrap.servers" => "127.0.0.1:1" }.freeze
   Native = Pelton::Native
@@ -50,13 +53,16 @@ module NativeKit
 
   def lonely_subscription = subscription({ **NOWHERE, "log_level" => "0" })
 
+  # What clients of the shared poller told: [[kind, client, fact, …, seconds ago], …]
+  def next_events(timeout) = Native::Poller.shared.next_events(timeout, 1_000_000)
+
   # Sends [payload, key, headers] rows (or payloads) to a new topic of one partition and returns its name.
   def topic_of(*messages) = topic_of_all(messages)
 
   def topic_of_all(messages)
     topic = new_topic
     rows = messages.map do |payload, key, headers|
-      [topic, payload, key, 0, nil, headers]
+      { topic: topic, payload: payload, key: key, partition: 0, headers: headers }
     end
     producer("message.max.bytes" => "5000000").produce_many(rows, 10).wait(timeout: 10)
     topic
@@ -95,21 +101,5 @@ module NativeKit
     [status, reader.read]
   ensure
     reader&.close
-  end
-
-  # The status of a child that ends within the limit; nil for one that did not (it is killed).
-  def end_of(pid, limit = 10)
-    deadline = now + limit
-    loop do
-      _, status = Process.wait2(pid, Process::WNOHANG)
-      return status if status
-
-      if now > deadline
-        Process.kill(:KILL, pid)
-        Process.wait(pid)
-        return nil
-      end
-      IO.select(nil, nil, nil, 0.01)
-    end
   end
 end

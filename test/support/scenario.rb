@@ -129,7 +129,7 @@ class Scenario
     reader = Pelton::Native::Subscription.new(unique("reader"), options, {})
     reader.assign(Array.new(partitions) { |number| [topic, number, 0] })
     found = []
-    eventually(20, "#{count} messages in #{topic}, #{found.size} so far") do
+    eventually(20, -> { "#{count} messages in #{topic}, #{found.size} so far" }) do
       kind, batch = reader.poll(1)
       if kind == :batch
         batch.each { |message| found << [message.partition, message] }
@@ -189,14 +189,14 @@ class Scenario
     raise Failed, "#{kind} was not raised"
   end
 
-  # Waits until the block gives something true, and returns that.
+  # Waits until the block gives something true, and returns that. what: a String, or a lambda that makes one at the end.
   def eventually(timeout = 20, what = "the condition")
     deadline = now + timeout
     loop do
       value = yield
       return value if value
 
-      raise Failed, "#{what}: not within #{timeout} s" if now > deadline
+      raise Failed, "#{what.is_a?(Proc) ? what.call : what}: not within #{timeout} s" if now > deadline
 
       IO.select(nil, nil, nil, 0.01)
     end

@@ -27,7 +27,8 @@ class ClientsTest < Minitest::Test
     producer.produce_async(topic: "orders", payload: "x")
     assert_equal 1, @native.producers.size
     assert_equal [producer.name], opened
-    assert_equal({ "client.id" => "pelton", "message.timeout.ms" => "150000", "bootstrap.servers" => "a:1" },
+    assert_equal({ "client.id" => "pelton", "message.timeout.ms" => "150000",
+                   "partitioner" => "murmur2_random", "bootstrap.servers" => "a:1" },
                  fake.config)
   end
 
@@ -40,13 +41,13 @@ class ClientsTest < Minitest::Test
   end
 
   def test_produce_async_passes_everything_on_in_one_call
+    time = Time.at(1_700_000_000, 123, :millisecond)
     delivery = producer.produce_async(topic: "orders", payload: "p", key: "k", partition: 3, headers: { "a" => "b" },
-                                      timestamp: Time.at(1_700_000_000, 123, :millisecond))
-    assert_equal ["orders", "p", "k", 3, 1_700_000_000_123, { "a" => "b" }, 10], fake.calls.first
+                                      timestamp: time)
+    assert_equal ["orders", "p", "k", 3, time, { "a" => "b" }, 10], fake.calls.first
     assert_equal 0, delivery.offset
     producer.produce_async(topic: "orders", payload: nil, timestamp: 5)
-    assert_equal ["orders", nil, nil, -1, 5, nil, 10], fake.calls.last
-    assert_raises(Pelton::InvalidMessageError) { producer.produce_async(topic: "a", payload: "x", timestamp: "now") }
+    assert_equal ["orders", nil, nil, nil, 5, nil, 10], fake.calls.last
   end
 
   def test_produce_async_costs_nothing_in_ruby
@@ -72,10 +73,8 @@ class ClientsTest < Minitest::Test
     rows = [{ topic: "a", payload: "1" },
             { topic: "b", payload: "2", key: "k", partition: 1, headers: {}, timestamp: 9 }]
     assert_equal 2, producer.produce_many_async(rows).size
-    assert_equal [["a", "1", nil, -1, nil, nil], ["b", "2", "k", 1, 9, {}]], fake.messages
+    assert_equal [["a", "1", nil, nil, nil, nil], ["b", "2", "k", 1, 9, {}]], fake.messages
     assert_equal 3, producer.produce_many_sync(rows, timeout: 3).waited
-    assert_raises(ArgumentError) { producer.produce_many_async([{ topic: "a" }]) }
-    assert_raises(ArgumentError) { producer.produce_many_async([{ topic: "a", payload: "x", pratition: 1 }]) }
   end
 
   def test_close
@@ -108,6 +107,98 @@ class ClientsTest < Minitest::Test
     refute_includes producer.inspect, "hunter2"
   end
 
+  # --- states ---
+
+  def test_states
+    expected = [:initial, false, :connected, false, :connected, true, :disconnected, false, :connected, :closed, false]
+    states = [producer.state, producer.disconnect]
+    states << (producer.produce_async(topic: "a", payload: "x") && producer.state)
+    fake.undelivered = 1
+    states << producer.disconnect << producer.state
+    fake.undelivered = 0
+    states << producer.disconnect << producer.state << producer.disconnect
+    states << (producer.produce_async(topic: "a", payload: "x") && producer.state)
+    producer.close
+    states << producer.state << producer.disconnect
+    assert_equal expected, states
+    assert_equal 1, @native.producers.size
+    assert_equal :closed, Pelton::Producer.new(@config).tap(&:close).state
+  end
+
+  def test_inspect_tells_the_state_and_waits_for_nobody
+    entered = Thread::Queue.new
+    leave = Thread::Queue.new
+    producer.produce_async(topic: "a", payload: "x")
+    fake.define_singleton_method(:close) { |_| (entered << 1) && leave.pop }
+    closer = Pelton::Threads.start("test") { producer.close }
+    entered.pop
+    producer.instance_variable_get(:@lock).synchronize do
+      assert_equal ["#<Pelton::Producer #{producer.name} closing>", :closing], [producer.inspect, producer.state]
+    end
+    2.times { leave << 0 } # teardown closes too
+    Pelton::Threads.join([closer])
+    assert_equal "#<Pelton::Producer #{producer.name} closed>", producer.inspect
+  end
+
+  def test_the_state_of_a_parents_producer_is_that_of_one_not_used
+    producer.produce_async(topic: "a", payload: "x")
+    pid = fork { exit!(producer.state == :initial ? 0 : 1) }
+    Process.wait(pid)
+    assert_equal 0, $?.exitstatus
+    assert_equal :connected, producer.state
+  end
+
+  def test_variants_disconnect_with_their_producer
+    producer.produce_async(topic: "a", payload: "x")
+    producer.with(acks: 1).produce_async(topic: "a", payload: "x")
+    producer.with(acks: 0)
+    assert_equal 2, @native.producers.size
+    @native.producers.last.undelivered = 1
+    assert_equal [false, [false, true]], [producer.disconnect, @native.producers.map(&:connected?)]
+    assert_equal false, producer.disconnect
+    @native.producers.last.undelivered = 0
+    assert_equal [true, [false, false]], [producer.disconnect, @native.producers.map(&:connected?)]
+  end
+
+  def test_the_time_of_an_idle_producer
+    producer.produce_async(topic: "a", payload: "x")
+    assert_nil fake.idle
+    config = Pelton::Config.new
+    [0, 29.9, "30", true, Float::INFINITY].each do |bad|
+      assert_raises(Pelton::ConfigError) { config.idle_disconnect_timeout = bad }
+    end
+    config.idle_disconnect_timeout = 30
+    other = Pelton::Producer.new(config, native: @module)
+    other.produce_async(topic: "a", payload: "x")
+    assert_equal 30, @native.producers.last.idle
+    error = assert_raises(Pelton::ConfigError) { config.idle_disconnect_timeout = 60 }
+    assert_includes error.message, "frozen"
+  ensure
+    other&.close
+  end
+
+  def test_options_cannot_change_after_the_producer_is_made
+    own = { "acks" => "1" }
+    one = Pelton::Producer.new(@config, native: @module, kafka: own)
+    own["acks"] = "all"
+    one.produce_async(topic: "a", payload: "x")
+    assert_equal "1", @native.producers.last.config["acks"]
+    assert_raises(Pelton::ConfigError) { @config.kafka = {} }
+    assert_raises(Pelton::ConfigError) { @config.set(:batch, 7) }
+  ensure
+    one&.close
+  end
+
+  def test_disconnects_are_told
+    seen = Thread::Queue.new
+    %w[producer.disconnected producer.reconnected].each { |name| @bus.subscribe(name) { |event| seen << event } }
+    producer.produce_async(topic: "a", payload: "x")
+    @native.events << [:disconnected, producer.name, true] << [:reconnected, producer.name]
+    events = Array.new(2) { seen.pop }
+    assert_equal [["producer.disconnected", { client: producer.name, idle: true }],
+                  ["producer.reconnected", { client: producer.name }]], (events.map { |one| [one.name, one.payload] })
+  end
+
   # --- subscription ---
 
   def test_subscription_adds_our_defaults
@@ -118,8 +209,9 @@ class ClientsTest < Minitest::Test
     assert_equal({ "client.id" => "pelton", "group.id" => "g", "enable.auto.offset.store" => "false",
                    "auto.offset.reset" => "latest", "fetch.queue.backoff.ms" => "10",
                    "queued.max.messages.kbytes" => "16384" }, fake.config)
-    assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: { "a" => :json } },
-                 fake.options)
+    assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: { "a" => :json },
+                   max_time: 100 }, fake.options.except(:poller))
+    assert_equal "pelton.poll", fake.options[:poller].name
     subscription.subscribe(["a"])
     assert_equal ["a"], fake.topics
     subscription.wake
@@ -193,6 +285,57 @@ class ClientsTest < Minitest::Test
     producer.produce_async(topic: "a", payload: "x")
     @native.events << [:statistics, producer.name, "{"]
     assert_kind_of Pelton::DecodeError, seen.pop
+  end
+
+  # --- statistics ---
+
+  def test_statistics_are_on_when_somebody_listens
+    @bus.subscribe("statistics.emitted") { nil }
+    producer.produce_async(topic: "a", payload: "x")
+    subscription = Pelton::Subscription.new(@config, group_id: "g", bus: @bus, native: @module)
+    assert_equal %w[5000 5000],
+                 [fake, @native.subscriptions.first].map { |one| one.config["statistics.interval.ms"] }
+    @bus.subscribe("statistics.emitted") { nil }
+  ensure
+    subscription&.close(1)
+  end
+
+  def test_statistics_are_off_when_nobody_listens_and_a_later_subscription_says_so
+    producer.produce_async(topic: "a", payload: "x")
+    refute_includes fake.config, "statistics.interval.ms"
+    error = assert_raises(Pelton::ConfigError) { @bus.subscribe("statistics.emitted") { nil } }
+    assert_includes error.message, "before the first client opens"
+    reporter = Object.new
+    def reporter.on_statistics_emitted(_event) = nil
+    def reporter.on_error_occurred(_event) = nil
+    assert_raises(Pelton::ConfigError) { @bus.subscribe(reporter) }
+    refute @bus.wanted?("error.occurred"), "a refused reporter gets nothing"
+    Pelton::Notifications.new.subscribe("statistics.emitted") { nil } # another app's bus
+  end
+
+  def test_an_option_for_statistics_wins
+    @config.kafka = { "statistics.interval.ms" => 0 }
+    @bus.subscribe("statistics.emitted") { nil }
+    producer.produce_async(topic: "a", payload: "x")
+    assert_equal "0", fake.config["statistics.interval.ms"]
+    other = Pelton::Notifications.new
+    own = { "statistics.interval.ms": 100 }
+    late = Pelton::Producer.new(@config, bus: other, native: @module, kafka: own)
+    late.produce_async(topic: "a", payload: "x")
+    assert_equal "100", @native.producers.last.config["statistics.interval.ms"]
+    other.subscribe("statistics.emitted") { nil }
+  ensure
+    late&.close
+  end
+
+  def test_statistics_that_nobody_wants_are_not_parsed
+    errors = Thread::Queue.new
+    @bus.subscribe("error.occurred") { |event| errors << event }
+    @config.kafka = { "statistics.interval.ms" => 100 }
+    producer.produce_async(topic: "a", payload: "x")
+    # It would be an error.
+    @native.events << [:statistics, producer.name, "{"] << [:error, producer.name, -195, :_TRANSPORT, "down", false]
+    assert_equal "kafka", errors.pop[:source]
   end
 
   # --- embedded cluster ---

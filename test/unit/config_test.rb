@@ -2,6 +2,7 @@
 
 require_relative "../test_helper"
 require "pelton/config"
+require "pelton/poller"
 
 class ConfigTest < Minitest::Test
   def config = @config ||= Pelton::Config.new
@@ -111,8 +112,40 @@ class ConfigTest < Minitest::Test
     assert_predicate result, :frozen?
   end
 
+  def test_a_group_of_settings
+    assert_equal [nil, 100], [config.polling.poller, config.polling.max_time]
+    config.polling.max_time = 20
+    config.polling.poller = poller = Pelton::Poller.new("own")
+    assert_equal({ poller: poller, max_time: 20 }, config.polling.to_h)
+    assert_includes config.inspect, "max_time"
+    [[:max_time, 0], [:max_time, 1.5], [:max_time, nil], [:poller, "x"], [:poller, Pelton::Poller]].each do |row|
+      name, value = row
+      error = assert_raises(Pelton::ConfigError, name) { config.polling.set(name, value) }
+      assert_equal "polling.#{name}", error.key
+      assert_includes error.message, "expected"
+    end
+    config.polling.poller = nil
+    assert_nil config.polling.poller
+  end
+
+  def test_a_group_of_settings_knows_its_names
+    error = assert_raises(Pelton::ConfigError) { config.polling.max_tim = 3 }
+    assert_includes error.message, "did you mean polling.max_time?"
+    assert_raises(NoMethodError) { config.polling.max_tim }
+    error = assert_raises(Pelton::ConfigError) { config.polling = { max_time: 3 } }
+    assert_includes error.message, "config.polling.max_time"
+  end
+
+  def test_a_group_of_settings_is_frozen_with_the_others
+    config.freeze
+    assert_predicate config.polling, :frozen?
+    error = assert_raises(Pelton::ConfigError) { config.polling.max_time = 3 }
+    assert_equal ["polling.max_time", true], [error.key, error.message.include?("frozen")]
+  end
+
   def test_markdown_names_every_setting
     text = Pelton::Settings.to_markdown
-    (Pelton::Settings::APP.names + Pelton::Settings::TOPIC.names).each { |name| assert_includes text, "`#{name}`" }
+    tables = [Pelton::Settings::APP, Pelton::Settings::POLLING, Pelton::Settings::TOPIC]
+    tables.flat_map(&:names).each { |name| assert_includes text, "`#{name}`" }
   end
 end

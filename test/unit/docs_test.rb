@@ -36,6 +36,6 @@ class DocsTest < Minitest::Test
     code = read("README.md").scan(/```ruby\n(.*?)```/m).join
     code.scan(/Pelton\.(\w+)/).flatten.uniq.each { |name| assert_respond_to Pelton, name }
     code.scan(/producer\.(\w+)/).flatten.uniq.each { |name| assert Pelton::Producer.method_defined?(name), name }
-    code.scan(/config\.(\w+)/).flatten.uniq.each { |name| assert Pelton::Settings::APP.key?(name.to_sym), name }
+    code.scan(/config\.(\w+)/).flatten.uniq.each { |name| assert Pelton::Config.method_defined?(name), name }
   end
 end

@@ -26,7 +26,8 @@ class EdgesTest < Minitest::Test
   FACTS = { group: "g", topic: "orders", partition: 3, offset: 17, attempt: 2, attempts: 3, delay: 1.5, lost: false,
             reason: "SIGTERM", timeout: 60, seconds: 0.5, losses: ["orders/0: busy"], groups: ["g"], concurrency: 5,
             worker: "pelton.worker#1", client: "c", level: 4, facility: "FAIL", message: "text",
-            undelivered: 0, source: "kafka" }.freeze
+            undelivered: 2, source: "kafka", idle: true, final: false, poller: "pelton.poll", count: 3,
+            waits: 9 }.freeze
 
   def log_everything(target)
     bus = Pelton::Notifications.new
@@ -46,9 +47,39 @@ class EdgesTest < Minitest::Test
     ["running: groups g, 5 workers", "stopping (SIGTERM)", "left undone: orders/0: busy",
      "g orders/3 stopped at offset 17",
      "skipped offset 17 after 3 attempts: RuntimeError: the reason", "runs again from offset 17 in 1.5 s",
-     "WARN  pelton[#{Process.pid}] c FAIL: text", "kafka (client c, group g, topic orders"].each do |text|
+     "WARN  pelton[#{Process.pid}] c FAIL: text", "INFO  pelton[#{Process.pid}] c opened",
+     "c disconnected, having been idle", "c connected again", "ERROR pelton[#{Process.pid}] c closed, 2 messages not",
+     "c was never closed, 2 messages not delivered", "c: transaction aborted after 0.5 s: RuntimeError: the reason",
+     "ERROR pelton[#{Process.pid}] c ended, another client takes its place (attempt 2): RuntimeError: the reason",
+     "c has a new client after RuntimeError: the reason", "ERROR pelton[#{Process.pid}] c: RuntimeError: the reason",
+     "3 events of pelton.poll were told late", "c: its queue was full, produce waited 0.5 s for room (9 times)",
+     "kafka (client c, group g, topic orders"].each do |text|
       assert_includes io.string, text
     end
+  end
+
+  # What happens to producers is told, but for what happens all the time.
+  def test_log_tells_of_producers
+    told = Pelton::Reporters::Log.instance_methods.grep(/\Aon_/).map(&:to_s)
+    silent = %w[transaction.committed]
+    names = Pelton::Events::TABLE.keys.grep(/\A(producer|transaction|message)\./) - silent
+    assert_empty names.map { |name| Pelton::Events.method_name(name).to_s } - told
+    # It would switch them on for every client.
+    refute_includes told, "on_statistics_emitted"
+  end
+
+  def test_log_of_what_went_well
+    lines = []
+    logger = Object.new
+    logger.define_singleton_method(:add) { |severity, text| lines << [severity, text] }
+    bus = Pelton::Notifications.new
+    bus.subscribe(Pelton::Reporters::Log.new(logger))
+    bus.publish("producer.closed", client: "c", undelivered: 0)
+    bus.publish("producer.disconnected", client: "c", idle: false)
+    bus.publish("transaction.aborted", client: "c", seconds: 1, error: nil)
+    bus.publish("producer.fatal", client: "c", error: RuntimeError.new("x"), attempt: 1, final: true)
+    assert_equal [[1, "c closed"], [1, "c disconnected"], [1, "c: transaction aborted after 1.0 s"],
+                  [3, "c ended, for good (attempt 1): RuntimeError: x"]], lines
   end
 
   def test_log_to_a_logger

@@ -69,6 +69,27 @@ class NotificationsTest < Minitest::Test
     assert_includes err, "again"
   end
 
+  class Unspeakable < StandardError
+    def message = raise("no message")
+  end
+
+  def test_a_report_that_fails_disturbs_nobody
+    seen = []
+    bus.subscribe("error.occurred") { raise Unspeakable }
+    bus.subscribe("error.occurred") { |event| seen << event[:source] }
+    bus.subscribe("app.stopped") { raise Unspeakable }
+    bus.subscribe("app.stopped") { seen << :last }
+    stderr = $stderr
+    capture_io { bus.publish("app.stopped", seconds: 0) }
+    reader, $stderr = IO.pipe
+    reader.close
+    $stderr.close
+    bus.publish("error.occurred", error: nil, source: "closed stderr")
+    assert_equal ["subscriber of app.stopped", :last, "closed stderr"], seen
+  ensure
+    $stderr = stderr
+  end
+
   def test_subscribing_while_it_publishes
     seen = []
     bus.subscribe("app.stopped") { bus.subscribe("app.stopped") { seen << 1 } }

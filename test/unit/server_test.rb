@@ -90,7 +90,7 @@ class ServerTest < Minitest::Test
       end
       define_method(:close) { |_| opened << :closed }
     end)
-    native.define_singleton_method(:next_events) { |timeout| timeout ? [] : Thread::Queue.new.pop }
+    native.const_set(:Poller, Fakes::Native.new.const(:Poller))
     app.instance_variable_set(:@native, native)
     assert_raises(Pelton::ConfigError) { app.start }
     assert_equal :closed, opened.last

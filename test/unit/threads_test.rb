@@ -38,4 +38,58 @@ class ThreadsTest < Minitest::Test
     gate << :go
     assert_empty Pelton::Threads.join([short, long])
   end
+
+  # --- traps ---
+
+  # What the block returns, called by a signal's handler.
+  def in_trap
+    answers = Thread::Queue.new
+    before = trap("USR2") do
+      answers << yield
+    rescue StandardError => e
+      answers << e
+    end
+    Process.kill(:USR2, Process.pid)
+    eventually { !answers.empty? }
+    answers.pop
+  ensure
+    trap("USR2", before || "DEFAULT")
+  end
+
+  def test_outside_of_a_trap_nothing_is_special
+    refute_predicate Pelton::Threads, :trap?
+    assert_same Thread.current, Pelton::Threads.outside_trap("pelton.test") { Thread.current }
+  end
+
+  def test_a_trap_gets_a_thread_on_which_locks_may_be_taken
+    lock = Mutex.new
+    assert_kind_of ThreadError, in_trap { lock.synchronize { 1 } }
+    assert(in_trap { Pelton::Threads.trap? })
+    seen = in_trap do
+      Pelton::Threads.outside_trap("pelton.test") do
+        lock.synchronize { [Thread.current.name, Pelton::Threads.list.size] }
+      end
+    end
+    assert_equal "pelton.test", seen.first
+    assert_operator seen.last, :>, 0
+    assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.test" })
+  end
+
+  def test_a_trap_hears_of_an_error
+    error = in_trap { Pelton::Threads.outside_trap("pelton.test") { raise IOError, "x" } }
+    assert_kind_of IOError, error
+  end
+
+  def test_a_trap_does_not_wait_for_what_the_interrupted_thread_holds
+    lock = Mutex.new
+    done = Thread::Queue.new
+    lock.synchronize do
+      answer = in_trap do
+        [Pelton::Threads.outside_trap("pelton.test", timeout: 0.05) { lock.synchronize { done << :done } }]
+      end
+      assert_equal [nil], answer
+      assert_empty done
+    end
+    assert_equal :done, done.pop
+  end
 end

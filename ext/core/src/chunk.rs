@@ -6,6 +6,7 @@
 //! object of it lives. When only a few are kept by the user, just their bytes are (`keep_the_living`).
 
 use crate::decode::{Node, PADDING, Reject, Root, Task, Tree};
+use crate::error::Error;
 use crate::rd::{Fetched, FetchedMessage, generation};
 use crate::spare::Spare;
 use std::cell::RefCell;
@@ -301,6 +302,11 @@ impl Chunk {
 
     fn store(&self) -> Arc<Store> {
         Arc::clone(&self.store.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Fails in a forked child that looks at its parent's chunk.
+    pub fn check_origin(&self) -> Result<(), Error> {
+        if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
     }
 
     /// Whether a forked child looks at its parent's chunk, whose locks may be held for ever.

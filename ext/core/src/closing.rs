@@ -5,7 +5,10 @@ use crate::lock;
 use crate::wait::{Outcome, Parker, Waiters, Wake};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long an end waits for calls of other threads that began before it.
+pub(crate) const CALLS_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct Closing {

@@ -2,16 +2,16 @@
 //! memory. What happens comes to the owner through one mailbox.
 
 use crate::chunk::Format;
-use crate::closing::Closing;
-use crate::config;
+use crate::closing::{CALLS_WAIT, Closing};
 use crate::error::{Error, KafkaError, check};
-use crate::events;
-use crate::lock;
 use crate::mailbox::Mailbox;
 use crate::partition::{Batch, Limits, Partition, Taken};
-use crate::poller::{Poller, Source};
+pub use crate::places::TopicPartition;
+use crate::places::{bad_topic, names, offsets, plain};
+use crate::poller::{Poller, Polling, Source};
 use crate::rd::{Client, ClientKind, Conf, Event, Fetched, PartitionList, Queue, Token, generation};
 use crate::wait::{self, Outcome, Parker, Waiters};
+use crate::{config, events, lock};
 use rdkafka_sys as sys;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,8 +27,6 @@ const PARTITION_EOF: i32 = -191;
 const NO_OFFSET: i32 = -168;
 /// How long a close lets a join that is under way come to its end.
 const JOIN_GRACE: Duration = Duration::from_secs(1);
-
-pub type TopicPartition = (Arc<str>, i32);
 
 /// What a consumer tells its owner.
 pub enum Happening {
@@ -96,15 +94,16 @@ impl Consumer {
         name: &str,
         settings: impl IntoIterator<Item = (&'a str, &'a str)>,
         options: Options,
-        poller: &Arc<Poller>,
+        polling: impl Into<Polling>,
     ) -> Result<Arc<Self>, Error> {
+        let Polling { poller, max_time } = polling.into();
         let mut conf = config::build(settings)?;
         prepare(&mut conf)?;
         let client = Client::new(ClientKind::Consumer, conf).map_err(config::refused)?;
         let main = Arc::new(Queue::main(&client));
         client.logs_to(&main);
         let group = Queue::consumer(&client).map(Arc::new);
-        poller.register(|id| {
+        poller.register(name, max_time, |id| {
             main.signal(poller.wakeup(), Token { client: id, queue: MAIN_QUEUE });
             if let Some(group) = &group {
                 group.signal(poller.wakeup(), Token { client: id, queue: GROUP_QUEUE });
@@ -113,7 +112,7 @@ impl Consumer {
             let live = Live { client, main, group, partitions, last_index: FIRST_PARTITION, revoking: HashMap::new() };
             Arc::new(Self {
                 name: name.into(),
-                poller: Arc::clone(poller),
+                poller: Arc::clone(&poller),
                 id,
                 options,
                 mailbox: Mailbox::default(),
@@ -132,19 +131,27 @@ impl Consumer {
         &self.name
     }
 
+    /// What a forked child's calls of its parent's consumer are answered with.
+    pub fn check_origin(&self) -> Result<(), Error> {
+        if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
+    }
+
     /// Whether this is a forked child's view of its parent's consumer.
     pub fn is_foreign(&self) -> bool {
         self.made_in != generation()
     }
 
-    fn client(&self) -> Result<Arc<Client>, Error> {
-        if self.is_foreign() {
-            return Err(Error::Forked);
-        }
-        if self.closing.started() {
+    pub(crate) fn client(&self) -> Result<Arc<Client>, Error> {
+        if self.closing.started() && !self.is_foreign() {
             return Err(Error::Closed);
         }
-        lock(&self.live).as_ref().map(|live| Arc::clone(&live.client)).ok_or(Error::Closed)
+        self.with_client(Arc::clone)
+    }
+
+    /// Calls librdkafka in passing, also while it is being closed.
+    pub fn with_client<R>(&self, call: impl FnOnce(&Arc<Client>) -> R) -> Result<R, Error> {
+        self.check_origin()?;
+        lock(&self.live).as_ref().map(|live| call(&live.client)).ok_or(Error::Closed)
     }
 
     /// Joins the group for these topics (`^…` is a pattern), instead of those before.
@@ -191,13 +198,8 @@ impl Consumer {
 
     /// Stores `offset` (the next to be read) for the next commit. False when the partition is not ours any more.
     pub fn mark(&self, topic: &str, partition: i32, offset: i64, leader_epoch: i32) -> Result<bool, Error> {
-        let client = match self.client() {
-            // What was processed before a close may be marked until the assignment is given back.
-            Err(Error::Closed) => {
-                lock(&self.live).as_ref().map(|live| Arc::clone(&live.client)).ok_or(Error::Closed)?
-            }
-            other => other?,
-        };
+        // What was processed before a close may be marked until the assignment is given back.
+        let client = self.with_client(Arc::clone)?;
         if client.assignment_lost() {
             return Ok(false);
         }
@@ -253,9 +255,7 @@ impl Consumer {
     /// Starts closing: nothing more is read, the marked offsets are committed, the group is left. Idempotent; wait
     /// with `closing()`.
     pub fn close(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
-        if self.is_foreign() {
-            return Err(Error::Forked);
-        }
+        self.check_origin()?;
         let consumer = Arc::clone(self);
         self.closing.start(move || consumer.end(timeout));
         Ok(())
@@ -279,7 +279,7 @@ impl Consumer {
             }
         }
         drop(live);
-        drop(client);
+        Client::end(client, CALLS_WAIT);
         self.mailbox.push(Happening::Closed);
         usize::from(!left)
     }
@@ -323,9 +323,15 @@ impl Consumer {
                 self.mailbox.push(Happening::Assigned(opened));
                 self.report(result, None);
             }
+            // The owner is gone.
+            REVOKE_PARTITIONS if self.closing.started() => self.report(self.let_go(client, &list), None),
             REVOKE_PARTITIONS => {
                 let partitions = names(&list);
                 self.shut_partitions(Some(&partitions));
+                if self.closing.started() {
+                    // Whoever closes is told by the end of it.
+                    return self.report(self.let_go(client, &list), None);
+                }
                 let lost = client.assignment_lost();
                 let token = self.last_token.fetch_add(1, Ordering::Relaxed) + 1;
                 if let Some(live) = lock(&self.live).as_mut() {
@@ -385,6 +391,7 @@ impl Consumer {
         }
         self.mailbox.retain(|happening| match happening {
             Happening::Batch(batch) => !concerned(&batch.topic, batch.partition),
+            Happening::EndOfPartition { topic, partition, .. } => !concerned(topic, *partition),
             _ => true,
         });
     }
@@ -402,7 +409,7 @@ impl Consumer {
                     let error = KafkaError::with_reason(event.error(), event.error_text());
                     self.mailbox.push(Happening::Error { error, partition: None });
                 }
-                _ => events::emit_common(&self.name, &event),
+                _ => events::emit_common(self.poller.events(), &self.name, &event),
             }
             self.progress.wake_all();
             if Instant::now() >= deadline {
@@ -415,20 +422,20 @@ impl Consumer {
 
     /// Takes batches of a partition until it has no more or its credit is spent; true then.
     fn serve_partition(&self, partition: &Partition, fetched: &mut Fetched, deadline: Instant) -> bool {
+        let place = || (Arc::clone(&partition.topic), partition.number);
         loop {
-            match partition.take(fetched) {
+            let happening = match partition.take(fetched) {
                 Taken::Nothing => return true,
-                Taken::Batch(batch) => self.mailbox.push(Happening::Batch(batch)),
+                Taken::Batch(batch) => Happening::Batch(batch),
                 Taken::Notice(PARTITION_EOF, _, offset) => {
-                    let (topic, partition) = (Arc::clone(&partition.topic), partition.number);
-                    self.mailbox.push(Happening::EndOfPartition { topic, partition, offset });
+                    let (topic, partition) = place();
+                    Happening::EndOfPartition { topic, partition, offset }
                 }
                 Taken::Notice(code, reason, _) => {
-                    let partition = Some((Arc::clone(&partition.topic), partition.number));
-                    let error = KafkaError::with_reason(code, reason);
-                    self.mailbox.push(Happening::Error { error, partition });
+                    Happening::Error { error: KafkaError::with_reason(code, reason), partition: Some(place()) }
                 }
-            }
+            };
+            partition.hand_on(|| self.mailbox.push(happening));
             if Instant::now() >= deadline {
                 return false;
             }
@@ -469,30 +476,8 @@ impl Source for Consumer {
 fn prepare(conf: &mut Conf) -> Result<(), Error> {
     conf.set("enable.auto.offset.store", "false").map_err(|reason| Error::from((-186, reason)))?;
     conf.set("log.queue", "true").map_err(|reason| Error::from((-186, reason)))?;
-    conf.set_events(
-        sys::RD_KAFKA_EVENT_REBALANCE
-            | sys::RD_KAFKA_EVENT_OFFSET_COMMIT
-            | sys::RD_KAFKA_EVENT_ERROR
-            | sys::RD_KAFKA_EVENT_STATS
-            | sys::RD_KAFKA_EVENT_LOG,
-    );
+    conf.set_events(sys::RD_KAFKA_EVENT_REBALANCE | sys::RD_KAFKA_EVENT_OFFSET_COMMIT | events::COMMON);
     Ok(())
-}
-
-fn bad_topic(topic: &str) -> Error {
-    Error::Invalid { what: "topic", value: topic.into(), allowed: "a name without NUL bytes" }
-}
-
-fn names(list: &PartitionList) -> Vec<TopicPartition> {
-    list.entries().into_iter().map(|entry| (entry.topic.into(), entry.partition)).collect()
-}
-
-fn plain(partitions: &[(&str, i32)]) -> Result<PartitionList, Error> {
-    PartitionList::plain(partitions.iter().copied()).map_err(bad_topic)
-}
-
-fn offsets<'a>(rows: impl IntoIterator<Item = (&'a str, i32, i64, i32)>) -> Result<PartitionList, Error> {
-    PartitionList::with_offsets(rows).map_err(bad_topic)
 }
 
 fn millis(timeout: Duration) -> i32 {

@@ -14,11 +14,22 @@ pub struct KafkaError {
     pub reason: String,
     /// The client can't be used any more.
     pub fatal: bool,
+    /// The transaction must be aborted.
+    pub abortable: bool,
+    /// What librdkafka itself says of `retriable`, where it does.
+    pub(crate) retry: Option<bool>,
 }
 
 impl KafkaError {
     pub fn new(code: i32) -> Self {
-        Self { code, name: rd::error_name(code), reason: rd::error_text(code), fatal: false }
+        Self {
+            code,
+            name: rd::error_name(code),
+            reason: rd::error_text(code),
+            fatal: false,
+            abortable: false,
+            retry: None,
+        }
     }
 
     /// What an ERROR event says.
@@ -43,7 +54,7 @@ impl KafkaError {
             -195, -193, -187, -185, -184, -180,
             -168, // _TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _TIMED_OUT _QUEUE_FULL …
         ];
-        !self.fatal && TRANSIENT.contains(&self.code)
+        !self.fatal && !self.abortable && self.retry.unwrap_or_else(|| TRANSIENT.contains(&self.code))
     }
 }
 
@@ -64,8 +75,8 @@ pub enum Error {
     Kafka(KafkaError),
     /// The client was closed.
     Closed,
-    /// The client belongs to the parent of this forked process.
-    Forked,
+    /// The client belongs to an ancestor of this forked process: its id, where that is known.
+    Forked(Option<u32>),
     /// The local queue had no room within the time given.
     QueueFull,
     /// The deadline passed.
@@ -84,6 +95,18 @@ impl Error {
     pub fn code(code: i32) -> Self {
         Self::Kafka(KafkaError::new(code))
     }
+
+    /// Of what was made in that fork generation.
+    pub fn forked(made_in: u64) -> Self {
+        Self::Forked(rd::process_of(made_in))
+    }
+}
+
+impl From<rd::Refusal> for Error {
+    fn from(refusal: rd::Refusal) -> Self {
+        let rd::Refusal { code, reason, fatal, retriable, abortable } = refusal;
+        Self::Kafka(KafkaError { fatal, abortable, retry: Some(retriable), ..KafkaError::with_reason(code, reason) })
+    }
 }
 
 impl From<(i32, String)> for Error {
@@ -98,7 +121,7 @@ impl fmt::Display for Error {
             Self::Config { key, value, reason } => write!(f, "{key}={value:?}: {reason}"),
             Self::Kafka(error) => error.fmt(f),
             Self::Closed => f.write_str("the client is closed"),
-            Self::Forked => f.write_str("the client belongs to the parent process: make a new one after fork"),
+            Self::Forked(_) => f.write_str("the client belongs to the parent process: make a new one after fork"),
             Self::QueueFull => f.write_str("the local queue stayed full"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Interrupted => f.write_str("interrupted"),

@@ -1,17 +1,23 @@
-//! What clients say: logs, errors, statistics. One mailbox a process; Ruby reads it with one thread. No text is made and
-//! no metric kept in the core.
+//! What clients say: logs, errors, statistics. One mailbox a poller, in which Ruby reads with one thread. No text is made
+//! and no metric kept in the core.
 
 use crate::error::KafkaError;
 use crate::mailbox::Mailbox;
 use crate::rd::{Event, PerProcess};
 use rdkafka_sys as sys;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientEvent {
     /// The name that the client was made with.
     pub client: String,
     pub kind: Kind,
+    /// When it was emitted.
+    pub at: Instant,
 }
+
+pub type Feed = Mailbox<ClientEvent>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
@@ -33,7 +39,21 @@ pub enum Kind {
         code: i32,
         topic: String,
         partition: i32,
+        /// `Delivery::id` of its handle, and which of the handle's messages it is.
+        delivery: u64,
+        position: u32,
     },
+    /// Producing threads had to wait for room in the queue, so often and so long since this was told last.
+    QueueFull {
+        waits: u64,
+        time: std::time::Duration,
+    },
+    /// All connections were closed; idle: because nothing was to be done.
+    Disconnected {
+        idle: bool,
+    },
+    /// And opened again.
+    Reconnected,
     /// The client was garbage collected unclosed, with this many messages unsent when it ended.
     Unclosed {
         lost: usize,
@@ -45,30 +65,58 @@ pub enum Kind {
 const LIMIT: usize = 1_000_000;
 const CHATTER_LIMIT: usize = 10_000;
 
-static MAILBOX: PerProcess<Mailbox<ClientEvent>> = PerProcess::new();
+/// What every client has librdkafka tell; `emit_common` takes it.
+pub(crate) const COMMON: i32 = sys::RD_KAFKA_EVENT_ERROR
+    | sys::RD_KAFKA_EVENT_STATS
+    | sys::RD_KAFKA_EVENT_LOG
+    | sys::RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH;
 
-pub fn mailbox() -> &'static Mailbox<ClientEvent> {
-    MAILBOX.get_or_init(Mailbox::default)
+/// Names of clients that want a token (SASL/OAUTHBEARER). Apart from the events, so that no subscriber delays a log-in.
+static TOKENS: PerProcess<Mailbox<String>> = PerProcess::new();
+
+pub fn tokens() -> &'static Mailbox<String> {
+    TOKENS.get_or_init(Mailbox::default)
 }
 
-pub fn emit(client: &str, kind: Kind) {
+pub fn emit(feed: &Feed, client: &str, kind: Kind) {
     let limit = if matches!(kind, Kind::Log { .. } | Kind::Statistics(_)) { CHATTER_LIMIT } else { LIMIT };
-    mailbox().push_bounded(ClientEvent { client: client.into(), kind }, limit);
+    feed.push_bounded(ClientEvent { client: client.into(), kind, at: Instant::now() }, limit);
+}
+
+/// For what outlives its client and may still have to tell something in the client's name. Keeps no mailbox that nobody
+/// else needs.
+pub(crate) struct Teller {
+    feed: Weak<Feed>,
+    client: String,
+}
+
+impl Teller {
+    pub fn new(feed: &Arc<Feed>, client: &str) -> Arc<Self> {
+        Arc::new(Self { feed: Arc::downgrade(feed), client: client.into() })
+    }
+
+    pub fn emit(&self, kind: Kind) {
+        if let Some(feed) = self.feed.upgrade() {
+            emit(&feed, &self.client, kind);
+        }
+    }
 }
 
 /// The events that every client has; others are the client's own business.
-pub(crate) fn emit_common(name: &str, event: &Event) {
+pub(crate) fn emit_common(feed: &Feed, name: &str, event: &Event) {
     match event.kind() {
         sys::RD_KAFKA_EVENT_LOG => {
             if let Some((facility, message, level)) = event.log() {
-                emit(name, Kind::Log { level, facility, message });
+                emit(feed, name, Kind::Log { level, facility, message });
             }
         }
-        sys::RD_KAFKA_EVENT_STATS => emit(name, Kind::Statistics(event.statistics())),
+        sys::RD_KAFKA_EVENT_STATS => emit(feed, name, Kind::Statistics(event.statistics())),
         sys::RD_KAFKA_EVENT_ERROR => {
             let KafkaError { code, reason, fatal, .. } = KafkaError::of(event);
-            emit(name, Kind::Error { code, reason, fatal });
+            emit(feed, name, Kind::Error { code, reason, fatal });
         }
+        // librdkafka asks once and waits for the answer: at most one a client is here.
+        sys::RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH => tokens().push(name.into()),
         _ => {}
     }
 }

@@ -22,15 +22,23 @@ pub mod error;
 #[forbid(unsafe_code)]
 pub mod events;
 #[forbid(unsafe_code)]
+mod idle;
+#[forbid(unsafe_code)]
+pub mod linger;
+#[forbid(unsafe_code)]
 pub mod mailbox;
 #[forbid(unsafe_code)]
 pub mod metadata;
 #[forbid(unsafe_code)]
 pub mod partition;
 #[forbid(unsafe_code)]
+pub mod places;
+#[forbid(unsafe_code)]
 pub mod poller;
 #[forbid(unsafe_code)]
 pub mod producer;
+#[forbid(unsafe_code)]
+mod room;
 #[forbid(unsafe_code)]
 mod spare;
 #[forbid(unsafe_code)]

@@ -42,6 +42,15 @@ impl<T> Mailbox<T> {
         lock(&self.items).pop_front()
     }
 
+    /// The oldest items, at most `count`.
+    pub fn take(&self, count: usize) -> VecDeque<T> {
+        let mut items = lock(&self.items);
+        if items.len() <= count {
+            return std::mem::take(&mut *items);
+        }
+        items.drain(..count).collect()
+    }
+
     /// Everything there is.
     pub fn take_all(&self) -> VecDeque<T> {
         std::mem::take(&mut lock(&self.items))

@@ -7,7 +7,6 @@ use crate::lock;
 use crate::poller::Poller;
 use crate::rd::{Client, Fetched, Queue, Token, generation};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Batches of a partition that may be out at once, and their bytes.
@@ -80,8 +79,8 @@ pub struct Partition {
     credit: Arc<Credit>,
     format: Format,
     limits: Limits,
-    /// False once it is being revoked: nothing more is taken.
-    open: AtomicBool,
+    /// False once it is given up: nothing more is taken or handed on.
+    open: Mutex<bool>,
     /// Notices found among messages, kept for the next looks.
     notices: Mutex<VecDeque<(i32, String, i64)>>,
 }
@@ -107,14 +106,23 @@ impl Partition {
             credit: Arc::new(credit),
             format,
             limits,
-            open: AtomicBool::new(true),
+            open: Mutex::new(true),
             notices: Mutex::default(),
         }))
     }
 
+    /// What was handed on before this returns was handed on before it; nothing is afterwards.
     pub fn close(&self) {
-        self.open.store(false, Ordering::SeqCst);
+        *lock(&self.open) = false;
         self.queue.unsignal();
+    }
+
+    /// Hands something on, unless the partition was given up since it was taken.
+    pub fn hand_on(&self, push: impl FnOnce()) {
+        let open = lock(&self.open);
+        if *open {
+            push();
+        }
     }
 
     fn notice(&self) -> Option<Taken> {
@@ -123,7 +131,7 @@ impl Partition {
 
     /// Takes a batch of what is there, without waiting; its decoding has begun when this returns.
     pub fn take(&self, fetched: &mut Fetched) -> Taken {
-        if !self.open.load(Ordering::SeqCst) || self.credit.is_spent() {
+        if !*lock(&self.open) || self.credit.is_spent() {
             return Taken::Nothing;
         }
         if let Some(notice) = self.notice() {

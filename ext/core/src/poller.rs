@@ -9,30 +9,56 @@
 //!    tells librdkafka that the application lives: `max.poll.interval.ms`).
 
 use crate::error::Error;
+use crate::events::{self, Feed, Kind};
 use crate::lock;
-use crate::rd::{PerProcess, Token, Wakeup};
+use crate::rd::{PerProcess, Token, Wakeup, generation};
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A client's share of one turn.
-pub const DEFAULT_BUDGET: Duration = Duration::from_millis(100);
+/// A client's share of one turn, unless it is given another.
+pub const DEFAULT_MAX_TIME: Duration = Duration::from_millis(100);
 const SAFETY_ROUND: Duration = Duration::from_secs(1);
-const CRIT_SYS_RESOURCE: i32 = -194;
+/// Between the rounds of a poller whose pipe is broken: the first pause, doubled up to the safety round.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const CRIT_SYS_RESOURCE: i32 = -194;
+pub(crate) const FAIL: i32 = -196;
 
 /// A client, as the poller sees it.
 pub trait Source: Send + Sync {
     /// Drains the queues named in `queues` until they are empty or `deadline` has passed; leaves those with work left.
     /// Runs on the poller's thread; must not block.
     fn serve(&self, queues: &mut Vec<u32>, deadline: Instant);
-    /// Adds every queue that the client has (for the safety round).
+    /// Adds every queue that the client has: for the safety round, once a second.
     fn all_queues(&self, queues: &mut Vec<u32>);
 }
 
+/// Who drains a client, and how long it may take in one turn: longer than others is a priority.
+#[derive(Clone)]
+pub struct Polling {
+    pub poller: Arc<Poller>,
+    pub max_time: Duration,
+}
+
+impl From<&Arc<Poller>> for Polling {
+    fn from(poller: &Arc<Poller>) -> Self {
+        Self { poller: Arc::clone(poller), max_time: DEFAULT_MAX_TIME }
+    }
+}
+
+#[derive(Clone)]
+struct Registered {
+    source: Arc<dyn Source>,
+    /// Under which its events are told.
+    name: Arc<str>,
+    max_time: Duration,
+}
+
 struct State {
-    clients: HashMap<u32, Arc<dyn Source>>,
+    clients: HashMap<u32, Registered>,
     last_id: u32,
     /// Whether a thread serves this poller. Set and cleared under the same lock that adds and removes clients, so a
     /// client registered while the thread ends starts another.
@@ -45,39 +71,77 @@ pub struct Poller {
     name: String,
     wakeup: Wakeup,
     state: Mutex<State>,
-    /// Signalled when `serving` ends.
-    served: Condvar,
-    budget_nanos: AtomicU64,
+    /// Signalled when `serving` ends, and to end the pause of a poller whose pipe is broken.
+    moved: Condvar,
+    /// What its clients say, for one reader.
+    events: Arc<Feed>,
+    /// `state.clients.len()` and `state.running`, to be looked at without the lock.
+    clients: AtomicUsize,
+    runs: AtomicBool,
+    /// Fork generation: the thread stayed with the parent.
+    made_in: u64,
 }
 
-static DEFAULT: PerProcess<Arc<Poller>> = PerProcess::new();
+static SHARED: PerProcess<Arc<Poller>> = PerProcess::new();
 /// Poller threads alive in this process.
 static THREADS: PerProcess<AtomicUsize> = PerProcess::new();
 
 impl Poller {
-    /// The process's own, used by every client that names no other.
-    pub fn global() -> &'static Arc<Poller> {
-        DEFAULT.get_or_init(|| Poller::new("pelton.poller"))
+    /// The process's own, used by every client that names no other. Fails where the process has no descriptors left.
+    pub fn global() -> Result<&'static Arc<Poller>, Error> {
+        SHARED.get_or_try_init(|| Poller::new("pelton.poll"))
     }
 
-    /// A dedicated one, for isolation. Panics only where the process has no descriptors left.
-    pub fn new(name: &str) -> Arc<Self> {
-        Arc::new(Self {
+    /// A dedicated one. Its thread has this name, as far as the system keeps it (Linux: 15 bytes).
+    pub fn new(name: &str) -> Result<Arc<Self>, Error> {
+        if name.contains('\0') {
+            let reason = "a thread's name has no NUL byte".into();
+            return Err(Error::Config { key: "poller".into(), value: name.into(), reason });
+        }
+        let no_pipe = |error: io::Error| Error::from((CRIT_SYS_RESOURCE, format!("no pipe for the poller: {error}")));
+        Ok(Arc::new(Self {
             name: name.into(),
-            wakeup: Wakeup::new().expect("a pipe for the poller"),
+            wakeup: Wakeup::new().map_err(no_pipe)?,
             state: Mutex::new(State { clients: HashMap::new(), last_id: 0, running: false, serving: None }),
-            served: Condvar::new(),
-            budget_nanos: AtomicU64::new(DEFAULT_BUDGET.as_nanos() as u64),
-        })
+            moved: Condvar::new(),
+            events: Arc::default(),
+            clients: AtomicUsize::new(0),
+            runs: AtomicBool::new(false),
+            made_in: generation(),
+        }))
     }
 
-    /// How long one client may be served in one turn.
-    pub fn set_budget(&self, budget: Duration) {
-        self.budget_nanos.store(budget.as_nanos() as u64, Ordering::Relaxed);
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     pub fn wakeup(&self) -> &Wakeup {
         &self.wakeup
+    }
+
+    /// What its clients say: logs, errors, statistics.
+    pub fn events(&self) -> &Arc<Feed> {
+        &self.events
+    }
+
+    /// Clients that it drains. Takes no lock.
+    pub fn clients(&self) -> usize {
+        if self.is_foreign() { 0 } else { self.clients.load(Ordering::Relaxed) }
+    }
+
+    /// Whether its thread is alive. Takes no lock.
+    pub fn is_running(&self) -> bool {
+        !self.is_foreign() && self.runs.load(Ordering::Relaxed)
+    }
+
+    /// What a forked child's use of its parent's poller is answered with.
+    pub fn check_origin(&self) -> Result<(), Error> {
+        if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
+    }
+
+    /// Whether this is a forked child's view of its parent's poller.
+    pub fn is_foreign(&self) -> bool {
+        self.made_in != generation()
     }
 
     /// Poller threads alive in this process.
@@ -85,8 +149,14 @@ impl Poller {
         THREADS.get().map_or(0, |threads| threads.load(Ordering::Relaxed))
     }
 
-    /// Takes a client in; `make` gets the id that its tokens must carry.
-    pub fn register<S: Source + 'static>(self: &Arc<Self>, make: impl FnOnce(u32) -> Arc<S>) -> Result<Arc<S>, Error> {
+    /// Takes a client in; `name` is what its events carry, `make` gets the id that its tokens must carry.
+    pub fn register<S: Source + 'static>(
+        self: &Arc<Self>,
+        name: &str,
+        max_time: Duration,
+        make: impl FnOnce(u32) -> Arc<S>,
+    ) -> Result<Arc<S>, Error> {
+        self.check_origin()?;
         let id = {
             let mut state = lock(&self.state);
             state.last_id += 1;
@@ -94,18 +164,17 @@ impl Poller {
         };
         let source = make(id);
         let mut state = lock(&self.state);
-        state.clients.insert(id, source.clone());
+        state.clients.insert(id, Registered { source: source.clone(), name: name.into(), max_time });
         if !state.running {
-            state.running = true;
             let poller = Arc::clone(self);
             let started = std::thread::Builder::new().name(self.name.clone()).spawn(move || poller.run());
             if let Err(error) = started {
-                state.running = false;
                 state.clients.remove(&id);
                 return Err(Error::from((CRIT_SYS_RESOURCE, format!("no thread for the poller: {error}"))));
             }
-            THREADS.get_or_init(AtomicUsize::default).fetch_add(1, Ordering::Relaxed);
+            self.note_running(&mut state, true);
         }
+        self.clients.store(state.clients.len(), Ordering::Relaxed);
         drop(state);
         // Whatever was queued before the signals were switched on.
         self.wake(Token { client: id, queue: u32::MAX });
@@ -116,8 +185,10 @@ impl Poller {
     pub fn unregister(&self, id: u32) {
         let mut state = lock(&self.state);
         state.clients.remove(&id);
+        self.clients.store(state.clients.len(), Ordering::Relaxed);
+        self.moved.notify_all();
         while state.serving == Some(id) {
-            state = self.served.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
         self.wake(Token { client: id, queue: u32::MAX });
@@ -128,14 +199,32 @@ impl Poller {
         self.wakeup.signal(token);
     }
 
+    fn note_running(&self, state: &mut State, running: bool) {
+        state.running = running;
+        self.runs.store(running, Ordering::Relaxed);
+        let threads = THREADS.get_or_init(AtomicUsize::default);
+        if running {
+            threads.fetch_add(1, Ordering::Relaxed)
+        } else {
+            threads.fetch_sub(1, Ordering::Relaxed)
+        };
+    }
+
     fn run(self: Arc<Self>) {
         let mut ready: VecDeque<(u32, Vec<u32>)> = VecDeque::new();
         let mut tokens = Vec::new();
         let mut safety_round = Instant::now() + SAFETY_ROUND;
+        let mut pause = None;
         loop {
             let now = Instant::now();
             let timeout = if ready.is_empty() { safety_round.saturating_duration_since(now) } else { Duration::ZERO };
-            self.wakeup.wait(timeout, &mut tokens);
+            match self.wakeup.wait(timeout, &mut tokens) {
+                Ok(()) => pause = None,
+                Err(error) => {
+                    pause = Some(self.pause(&error, pause, !ready.is_empty()));
+                    safety_round = Instant::now();
+                }
+            }
             for token in tokens.drain(..) {
                 self.note(&mut ready, token);
             }
@@ -157,11 +246,30 @@ impl Poller {
             }
             let mut state = lock(&self.state);
             if state.clients.is_empty() {
-                state.running = false;
-                THREADS.get_or_init(AtomicUsize::default).fetch_sub(1, Ordering::Relaxed);
-                return;
+                return self.note_running(&mut state, false);
             }
         }
+    }
+
+    /// The pipe is broken (somebody closed descriptors that are not his): tells every client once, then has all queues
+    /// looked at after each of these pauses, so that everything goes on, if slower. Returns how long this one was.
+    fn pause(&self, error: &io::Error, last: Option<Duration>, busy: bool) -> Duration {
+        let state = lock(&self.state);
+        if last.is_none() {
+            let reason = format!("the pipe of {} is broken, its clients are served late: {error}", self.name);
+            for client in state.clients.values() {
+                self.tell_failure(&client.name, reason.clone());
+            }
+        }
+        let pause = last.map_or(FIRST_PAUSE, |last| (last * 2).min(SAFETY_ROUND));
+        if !busy && !state.clients.is_empty() {
+            drop(self.moved.wait_timeout(state, pause));
+        }
+        pause
+    }
+
+    fn tell_failure(&self, client: &str, reason: String) {
+        events::emit(&self.events, client, Kind::Error { code: FAIL, reason, fatal: false });
     }
 
     fn note(&self, ready: &mut VecDeque<(u32, Vec<u32>)>, token: Token) {
@@ -171,98 +279,40 @@ impl Poller {
         });
         let queues = &mut ready[index].1;
         if token.queue == u32::MAX {
-            let source = lock(&self.state).clients.get(&token.client).cloned();
-            if let Some(source) = source {
-                source.all_queues(queues);
-                queues.sort_unstable();
-                queues.dedup();
-            }
+            self.call(token.client, |client| client.source.all_queues(queues));
+            queues.sort_unstable();
+            queues.dedup();
         } else if !queues.contains(&token.queue) {
             queues.push(token.queue);
         }
     }
 
-    /// One turn of one client. A panic costs that client its turn, not the process its poller.
+    /// One turn of one client.
     fn serve(&self, id: u32, queues: &mut Vec<u32>) {
-        let source = {
+        let served = self.call(id, |client| client.source.serve(queues, Instant::now() + client.max_time));
+        if !served {
+            queues.clear();
+        }
+    }
+
+    /// Calls a client, whose `unregister` waits meanwhile; false where there is none any more. A panic costs that client
+    /// its turn (false, too), not the process its poller.
+    fn call(&self, id: u32, call: impl FnOnce(&Registered)) -> bool {
+        let client = {
             let mut state = lock(&self.state);
             let found = state.clients.get(&id).cloned();
             state.serving = found.is_some().then_some(id);
             found
         };
-        let Some(source) = source else { return queues.clear() };
-        let deadline = Instant::now() + Duration::from_nanos(self.budget_nanos.load(Ordering::Relaxed));
-        if catch_unwind(AssertUnwindSafe(|| source.serve(queues, deadline))).is_err() {
-            queues.clear();
+        let Some(client) = client else { return false };
+        let called = catch_unwind(AssertUnwindSafe(|| call(&client))).is_ok();
+        if !called {
+            self.tell_failure(&client.name, format!("a panic while {} served it", self.name));
         }
         // The count goes before `unregister` may return: a client's last reference is never dropped on this thread.
-        drop(source);
+        drop(client);
         lock(&self.state).serving = None;
-        self.served.notify_all();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mailbox::Mailbox;
-    use crate::wait::{Outcome, Parker};
-
-    /// A client with a number of pieces of work, one of which is done per millisecond of budget.
-    struct Flood {
-        left: AtomicUsize,
-        done: Arc<Mailbox<()>>,
-    }
-
-    impl Source for Flood {
-        fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
-            loop {
-                if self.left.load(Ordering::SeqCst) == 0 {
-                    queues.clear();
-                    return self.done.push(());
-                }
-                self.left.fetch_sub(1, Ordering::SeqCst);
-                if Instant::now() >= deadline {
-                    return;
-                }
-            }
-        }
-
-        fn all_queues(&self, queues: &mut Vec<u32>) {
-            queues.push(0);
-        }
-    }
-
-    #[test]
-    fn a_client_whose_budget_ends_is_not_stranded_and_starves_nobody() {
-        let poller = Poller::new("test.poller");
-        poller.set_budget(Duration::ZERO);
-        let done: Vec<_> = (0..2).map(|_| Arc::new(Mailbox::default())).collect();
-        for (index, mailbox) in done.iter().enumerate() {
-            let left = AtomicUsize::new(if index == 0 { 200_000 } else { 1 });
-            poller.register(|_| Arc::new(Flood { left, done: Arc::clone(mailbox) })).expect("a thread");
-        }
-        let deadline = Some(Instant::now() + Duration::from_secs(20));
-        assert_eq!(Outcome::Ready, done[1].wait(&Parker::new(), deadline));
-        assert_eq!(Outcome::Ready, done[0].wait(&Parker::new(), deadline));
-    }
-
-    #[test]
-    fn the_thread_ends_with_its_last_client_and_comes_back_for_the_next() {
-        let poller = Poller::new("test.poller");
-        for _ in 0..2_000 {
-            let done = Arc::new(Mailbox::default());
-            let mut id = 0;
-            poller
-                .register(|given| {
-                    id = given;
-                    Arc::new(Flood { left: AtomicUsize::new(1), done: Arc::clone(&done) })
-                })
-                .map(drop)
-                .expect("a thread");
-            let deadline = Some(Instant::now() + Duration::from_secs(20));
-            assert_eq!(Outcome::Ready, done.wait(&Parker::new(), deadline));
-            poller.unregister(id);
-        }
+        self.moved.notify_all();
+        called
     }
 }

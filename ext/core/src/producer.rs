@@ -1,26 +1,43 @@
 //! A producer: enqueues without blocking, resolves its deliveries on the event thread.
 
-use crate::closing::Closing;
-use crate::config;
-use crate::delivery::Delivery;
+use crate::closing::{CALLS_WAIT, Closing};
+use crate::delivery::{Delivery, Slab, Slabs};
 use crate::error::{Error, KafkaError};
-use crate::events::{self, Kind};
+use crate::events::{self, Kind, Teller};
+use crate::idle::Idle;
+use crate::linger::Linger;
 use crate::lock;
-use crate::poller::{Poller, Source};
-use crate::rd::{self, Client, ClientKind, Headers, Queue, Report, Token, Topic, generation};
-use crate::wait::{self, Outcome, Parker, Waiters, Wake};
+use crate::poller::{CRIT_SYS_RESOURCE, FAIL, Poller, Polling, Source};
+use crate::rd::{self, Client, Headers, Queue, Report, Token, Topic, generation};
+use crate::room::Room;
+use crate::wait::{self, Outcome, Parker, Waiters};
 use rdkafka_sys as sys;
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
+
+mod connection;
+mod transactions;
+mod waiting;
+use transactions::Transactions;
+pub use transactions::{Ticket, group_metadata};
 
 const MAIN_QUEUE: u32 = 0;
 const QUEUE_FULL: i32 = -184;
 const UNKNOWN_TOPIC: i32 = -188;
+/// Kafka's MESSAGE_TOO_LARGE.
+const TOO_LARGE: i32 = 10;
+const ALL_BROKERS_DOWN: i32 = -187;
+/// "See rd_kafka_fatal_error()".
+const FATAL: i32 = -150;
 /// How long an unclosed producer that was garbage collected goes on sending.
 const ABANDONED_FLUSH: Duration = Duration::from_secs(30);
+/// How long a topic that is not there is asked for again: the question may have made it (auto.create.topics.enable).
+const CREATION: Duration = Duration::from_secs(1);
+const NOT_THERE: [i32; 3] = [3, 5, UNKNOWN_TOPIC]; // the broker's UNKNOWN_TOPIC_OR_PART and LEADER_NOT_AVAILABLE, ours
+const NO_ANSWER: [i32; 2] = [-185, -195]; // timed out, no broker
 /// Purged messages are reported at once; this only bounds the unthinkable.
 const PURGE_WAIT: Duration = Duration::from_secs(5);
 
@@ -38,28 +55,52 @@ pub struct Outgoing<'a> {
     pub headers: Option<Headers>,
 }
 
+/// A topic that was produced to.
+struct Known {
+    name: Arc<str>,
+    handle: Topic,
+    slabs: Slabs,
+}
+
 /// What exists only while the client lives.
 struct Live {
     client: Arc<Client>,
     queue: Arc<Queue>,
-    topics: HashMap<Arc<str>, Topic>,
+    topics: HashMap<Arc<str>, Known>,
+    /// Bytes of payload that the queue has room for (`queue.buffering.max.kbytes`).
+    room: usize,
 }
 
 pub struct Producer {
     name: String,
+    settings: connection::Settings,
     poller: Arc<Poller>,
+    /// For its messages' failures.
+    teller: Arc<Teller>,
     id: u32,
-    /// Emptied when closed. Held for reading during an enqueue, so a close never pulls a client from under one.
+    me: Weak<Self>,
+    /// Set while `live` is empty although it is not closed.
+    disconnected: AtomicBool,
+    idle: Idle,
+    /// Emptied when closed or disconnected. Held for reading during an enqueue, so a close never pulls a client from under one.
     live: RwLock<Option<Live>>,
+    /// Held while a client is opened again.
+    opening: Mutex<()>,
     /// Messages accepted by librdkafka; written by producing threads.
     sent: AtomicU64,
-    /// Messages reported; written by the event thread.
+    /// Messages reported, each counted before who waits for it is woken; written by the event thread.
+    settled: AtomicU64,
+    /// Messages reported whose room in the queue is free again; written by the event thread.
     reported: AtomicU64,
     /// Those who wait for `reported` to change: room in the queue, or the last report.
     progress: Waiters,
     closing: Arc<Closing>,
+    /// `None` where `linger.ms` is 0.
+    linger: Option<Arc<Linger>>,
+    transactions: Transactions,
     /// What went wrong last, until a message is delivered again: why a wait is in vain.
     last_error: Mutex<Option<KafkaError>>,
+    room: Room,
     /// Fork generation; a child takes none of these locks.
     made_in: u64,
 }
@@ -69,28 +110,34 @@ impl Producer {
     pub fn new<'a>(
         name: &str,
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
-        poller: &Arc<Poller>,
+        polling: impl Into<Polling>,
     ) -> Result<Arc<Self>, Error> {
-        let mut conf = config::build(options)?;
-        conf.set("log.queue", "true").map_err(|reason| Error::from((-186, reason)))?;
-        conf.set_events(
-            sys::RD_KAFKA_EVENT_DR | sys::RD_KAFKA_EVENT_ERROR | sys::RD_KAFKA_EVENT_STATS | sys::RD_KAFKA_EVENT_LOG,
-        );
-        let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;
-        let queue = Arc::new(Queue::main(&client));
-        client.logs_to(&queue);
-        poller.register(|id| {
-            queue.signal(poller.wakeup(), Token { client: id, queue: MAIN_QUEUE });
-            Arc::new(Self {
+        let Polling { poller, max_time } = polling.into();
+        let settings = options.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let (live, lingers) = connection::open(&settings)?;
+        let linger = lingers.then(|| Linger::new(&live.client));
+        poller.register(name, max_time, |id| {
+            live.queue.signal(poller.wakeup(), Token { client: id, queue: MAIN_QUEUE });
+            Arc::new_cyclic(|me| Self {
                 name: name.into(),
-                poller: Arc::clone(poller),
+                settings,
+                poller: Arc::clone(&poller),
+                teller: Teller::new(poller.events(), name),
                 id,
-                live: RwLock::new(Some(Live { client, queue, topics: HashMap::new() })),
+                me: me.clone(),
+                live: RwLock::new(Some(live)),
+                opening: Mutex::default(),
+                disconnected: AtomicBool::new(false),
+                idle: Idle::default(),
                 sent: AtomicU64::new(0),
+                settled: AtomicU64::new(0),
                 reported: AtomicU64::new(0),
                 progress: Waiters::default(),
                 closing: Arc::default(),
+                linger,
+                transactions: Transactions::default(),
                 last_error: Mutex::default(),
+                room: Room::default(),
                 made_in: generation(),
             })
         })
@@ -100,90 +147,93 @@ impl Producer {
         self.live.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// For a use: reconnects where need be.
     fn client(&self) -> Result<Arc<Client>, Error> {
-        if self.is_foreign() {
-            return Err(Error::Forked);
+        loop {
+            match self.with_client(Arc::clone) {
+                Err(Error::Closed) => self.reconnect()?,
+                result => return result,
+            }
         }
-        self.live().as_ref().map(|live| Arc::clone(&live.client)).ok_or(Error::Closed)
     }
 
-    /// Runs `call` with the live client and the topic's handle, which is made the first time.
-    fn with_topic<R>(&self, topic: &str, call: impl Fn(&Live, &Arc<str>, &Topic) -> R) -> Result<R, Error> {
-        if self.is_foreign() {
-            return Err(Error::Forked);
-        }
+    /// Calls librdkafka in passing, also while it is being closed, not while it is disconnected.
+    pub fn with_client<R>(&self, call: impl FnOnce(&Arc<Client>) -> R) -> Result<R, Error> {
+        self.check_origin()?;
+        self.live().as_ref().map(|live| call(&live.client)).ok_or(Error::Closed)
+    }
+
+    /// Runs `call` with the live client and the topic, which is made known the first time.
+    fn with_topic<R>(&self, topic: &str, call: impl Fn(&Live, &Known) -> R) -> Result<R, Error> {
+        self.check_origin()?;
         loop {
             {
                 let guard = self.live();
-                let live = guard.as_ref().ok_or(Error::Closed)?;
                 if self.closing.started() {
                     return Err(Error::Closed);
                 }
-                if let Some((name, handle)) = live.topics.get_key_value(topic) {
-                    return Ok(call(live, name, handle));
+                if let Some((live, known)) = guard.as_ref().and_then(|live| Some((live, live.topics.get(topic)?))) {
+                    return Ok(call(live, known));
                 }
             }
+            self.reconnect()?;
             let mut guard = self.live.write().unwrap_or_else(PoisonError::into_inner);
-            let live = guard.as_mut().ok_or(Error::Closed)?;
-            let made = is_topic_name(topic).then(|| Topic::new(&live.client, topic)).flatten();
-            let handle = made.ok_or(Error::Invalid {
-                what: "topic",
-                value: topic.into(),
-                allowed: "1 to 249 of the letters a-z A-Z 0-9 . _ -",
-            })?;
-            live.topics.insert(topic.into(), handle);
+            // Disconnected in between: once more.
+            let Some(live) = guard.as_mut() else { continue };
+            let handle = handle(&live.client, topic)?;
+            let name: Arc<str> = topic.into();
+            let slabs = Slabs::new(Arc::clone(&name), self.linger.clone(), Arc::clone(&self.teller));
+            live.topics.insert(Arc::clone(&name), Known { name, handle, slabs });
         }
     }
 
     /// Sends one message with a handle of its own. Never blocks: `QueueFull` is for the caller to wait out
     /// (`wait_for_room`) and try again.
-    pub fn produce(&self, mut message: Outgoing<'_>) -> Result<Arc<Delivery>, Error> {
+    pub fn produce(&self, mut message: Outgoing<'_>) -> Result<Delivery, Error> {
         let topic = message.topic;
         let headers = Cell::new(message.headers.take());
-        self.with_topic(topic, |live, name, handle| {
-            let delivery = Delivery::single(Arc::clone(name));
-            rd::hold(&delivery);
-            match self.send(live, handle, &message, headers.take(), &delivery, 0) {
+        self.with_topic(topic, |live, known| {
+            let delivery = known.slabs.next();
+            match self.send(live, &known.handle, &message, headers.take(), &delivery, 0) {
                 Ok(()) => Ok(delivery),
                 Err(error) => {
-                    rd::report_unsent(&delivery, 0, Report { partition: -1, offset: -1001, error: UNKNOWN_TOPIC });
+                    self.refuse(&delivery, 0, UNKNOWN_TOPIC);
                     Err(error)
                 }
             }
         })?
     }
 
+    /// A topic's name as `batch` takes it.
+    pub fn topic(&self, name: &str) -> Result<Arc<str>, Error> {
+        self.with_topic(name, |_, known| Arc::clone(&known.name))
+    }
+
     /// A handle for many messages, each of which must then be given to `enqueue` or `refuse`, in any order.
-    pub fn batch<'a>(&self, topics: impl Iterator<Item = &'a str>) -> Result<Arc<Delivery>, Error> {
-        let mut names: Vec<Arc<str>> = Vec::with_capacity(topics.size_hint().0);
-        for topic in topics {
-            match names.last() {
-                Some(last) if **last == *topic => names.push(Arc::clone(last)),
-                _ => names.push(self.with_topic(topic, |_, name, _| Arc::clone(name))?),
-            }
-        }
-        if names.len() >= rd::MAX_POSITIONS {
-            let value = names.len().to_string();
+    pub fn batch(&self, topics: Vec<Arc<str>>) -> Result<Delivery, Error> {
+        if topics.len() >= rd::MAX_POSITIONS {
+            let value = topics.len().to_string();
             return Err(Error::Invalid { what: "batch size", value, allowed: "fewer than 524288 messages a call" });
         }
-        let delivery = Delivery::batch(names);
-        if !delivery.is_empty() {
-            rd::hold(&delivery);
-        }
-        Ok(delivery)
+        Ok(Delivery::batch(topics, self.linger.clone(), Arc::clone(&self.teller)))
     }
 
     /// Sends one message of a batch.
-    pub fn enqueue(&self, mut message: Outgoing<'_>, delivery: &Arc<Delivery>, position: u32) -> Result<(), Error> {
+    pub fn enqueue(&self, mut message: Outgoing<'_>, delivery: &Delivery, index: usize) -> Result<(), Error> {
         let headers = Cell::new(message.headers.take());
-        self.with_topic(message.topic, |live, _, handle| {
-            self.send(live, handle, &message, headers.take(), delivery, position)
+        self.with_topic(message.topic, |live, known| {
+            self.send(live, &known.handle, &message, headers.take(), delivery, index)
         })?
     }
 
-    /// Resolves a position of a batch whose message was not accepted.
-    pub fn refuse(&self, delivery: &Arc<Delivery>, position: u32, code: i32) {
-        rd::report_unsent(delivery, position, Report { partition: -1, offset: -1001, error: code });
+    /// Resolves a message that was not accepted; its caller tells.
+    pub fn refuse(&self, delivery: &Delivery, index: usize, code: i32) {
+        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), false);
+    }
+
+    /// The same, told as any failure: of those it handed over at once its caller doesn't look at each.
+    pub fn give_up(&self, delivery: &Delivery, index: usize, code: i32) {
+        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), true);
     }
 
     fn send(
@@ -192,42 +242,67 @@ impl Producer {
         topic: &Topic,
         message: &Outgoing<'_>,
         headers: Option<Headers>,
-        delivery: &Arc<Delivery>,
-        position: u32,
+        delivery: &Delivery,
+        index: usize,
     ) -> Result<(), Error> {
         let Outgoing { payload, key, partition, timestamp, .. } = *message;
+        let (slab, position) = (delivery.slab(), delivery.position(index));
         // Counted first: the report may come before this call returns.
         self.sent.fetch_add(1, Ordering::SeqCst);
         let result = if headers.is_none() && timestamp == 0 {
-            live.client.produce(topic, partition, payload, key, delivery, position)
+            live.client.produce(topic, partition, payload, key, slab, position)
         } else {
-            live.client.produce_with(topic, partition, payload, key, headers, timestamp, delivery, position)
+            live.client.produce_with(topic, partition, payload, key, headers, timestamp, slab, position)
         };
         result.map_err(|code| {
             self.sent.fetch_sub(1, Ordering::SeqCst);
             self.progress.wake_all();
-            if code == QUEUE_FULL { Error::QueueFull } else { Error::code(code) }
+            match code {
+                QUEUE_FULL if payload.is_some_and(|payload| payload.len() > live.room) => too_large(payload, live.room),
+                QUEUE_FULL => Error::QueueFull,
+                FATAL => Error::Kafka(fatal(&live.client)),
+                _ => Error::code(code),
+            }
         })
     }
 
-    /// Reports so far: to be read before an attempt that may find the queue full.
-    pub fn reports(&self) -> u64 {
-        self.reported.load(Ordering::SeqCst)
-    }
-
-    /// Parks until a report came since `seen` (each makes room).
-    pub fn wait_for_room(&self, seen: u64, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
-        self.progress.wait(parker, deadline, || self.reports() != seen || self.closing.started())
+    /// How many partitions a topic has, as Kafka says. Blocks up to the time given.
+    pub fn partition_count(&self, topic: &str, timeout: Duration) -> Result<i32, Error> {
+        let client = self.client()?;
+        let handle = handle(&client, topic)?;
+        let (started, deadline) = (Instant::now(), wait::deadline(Some(timeout)));
+        loop {
+            let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let answer = client.metadata(Some(&handle), left.as_millis().min(i32::MAX as u128) as i32);
+            let code = match answer.map(|(_, topics)| topics.into_iter().next()) {
+                Ok(Some((_, Ok(count)))) if count > 0 => return Ok(count as i32),
+                Ok(Some((_, Err(code)))) => code,
+                Ok(_) => UNKNOWN_TOPIC,
+                Err(code) if NO_ANSWER.contains(&code) => return Err(Error::TimedOut),
+                Err(code) => return Err(Error::code(code)),
+            };
+            let pause = Instant::now() + CREATION / 10;
+            if !NOT_THERE.contains(&code) || pause > started + CREATION || deadline.is_some_and(|end| pause > end) {
+                return Err(Error::code(code));
+            }
+            self.progress.wait(&Parker::new(), Some(pause), || self.closing.started());
+            if self.closing.started() {
+                return Err(Error::Closed);
+            }
+        }
     }
 
     /// Messages accepted and not yet reported.
     pub fn pending(&self) -> u64 {
-        let reported = self.reports();
-        self.sent.load(Ordering::SeqCst).saturating_sub(reported)
+        let settled = self.settled.load(Ordering::SeqCst);
+        self.sent.load(Ordering::SeqCst).saturating_sub(settled)
     }
 
     /// Why nothing gets through at present, as far as librdkafka said: the broker refuses connections, …
     pub fn last_error(&self) -> Option<KafkaError> {
+        if self.is_foreign() {
+            return None;
+        }
         lock(&self.last_error).clone()
     }
 
@@ -235,40 +310,22 @@ impl Producer {
         &self.name
     }
 
+    /// What a forked child's calls of its parent's producer are answered with.
+    pub fn check_origin(&self) -> Result<(), Error> {
+        if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
+    }
+
     /// Whether this is a forked child's view of its parent's producer.
     pub fn is_foreign(&self) -> bool {
         self.made_in != generation()
     }
 
-    /// Starts sending everything at once, whatever `linger.ms` says, for at most `timeout`. Waiting is `add_waiter` /
-    /// `wait_flushed`.
-    pub fn start_flush(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
-        let client = self.client()?;
-        if self.pending() > 0 {
-            let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
-            let flush = move || client.flush(millis);
-            std::thread::Builder::new().name("pelton.flush".into()).spawn(flush).expect("a thread to flush");
-        }
-        Ok(())
-    }
-
-    /// Parks until nothing is pending.
-    pub fn wait_flushed(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
-        self.progress.wait(parker, deadline, || self.pending() == 0)
-    }
-
-    pub fn add_waiter(&self, waiter: Arc<dyn Wake>) {
-        self.progress.add(waiter);
-    }
-
-    pub fn remove_waiter(&self, waiter: &Arc<dyn Wake>) {
-        self.progress.remove(waiter);
-    }
-
     /// Fails everything pending; the reports come as always.
     pub fn purge(&self) -> Result<(), Error> {
-        self.client()?.purge();
-        Ok(())
+        match self.with_client(|client| client.purge()) {
+            Err(Error::Closed) if !self.closing.started() => Ok(()),
+            result => result,
+        }
     }
 
     pub fn closing(&self) -> &Arc<Closing> {
@@ -278,9 +335,7 @@ impl Producer {
     /// Starts closing: nothing new is accepted, what is pending is sent within `timeout`, the rest fails with
     /// `_PURGE_…` reports. Idempotent; wait with `closing()`.
     pub fn close(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
-        if self.is_foreign() {
-            return Err(Error::Forked);
-        }
+        self.check_origin()?;
         let producer = Arc::clone(self);
         self.closing.start(move || producer.end(timeout));
         self.progress.wake_all();
@@ -295,17 +350,23 @@ impl Producer {
         let producer = Arc::clone(self);
         self.closing.start(move || {
             let lost = producer.end(ABANDONED_FLUSH);
-            events::emit(&producer.name, Kind::Unclosed { lost });
+            events::emit(producer.poller.events(), &producer.name, Kind::Unclosed { lost });
             lost
         });
     }
 
     /// On the closing thread.
     fn end(&self, timeout: Duration) -> usize {
-        let Ok(client) = self.client() else { return 0 };
+        let Ok(client) = self.client() else {
+            self.poller.unregister(self.id);
+            return 0;
+        };
         // An enqueue that began before `closing` was set has ended once the lock was ours.
         drop(self.live.write());
         let deadline = wait::deadline(Some(timeout));
+        if !timeout.is_zero() {
+            self.abort_abandoned(&client, deadline);
+        }
         if self.pending() > 0 {
             client.flush(timeout.as_millis().min(i32::MAX as u128) as i32);
         }
@@ -316,21 +377,57 @@ impl Producer {
             client.purge();
             self.wait_flushed(&parker, wait::deadline(Some(PURGE_WAIT)));
         }
+        self.room.tell(self.poller.events(), &self.name);
         self.poller.unregister(self.id);
         let live = self.live.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(live) = &live {
             live.queue.unsignal();
         }
         drop(live);
-        drop(client);
+        Client::end(client, CALLS_WAIT);
         lost
     }
 }
 
-/// Kafka's own rule: what breaks it could never be delivered.
-fn is_topic_name(name: &str) -> bool {
+fn unsent(code: i32) -> Report {
+    Report { partition: -1, offset: -1001, error: code }
+}
+
+/// No wait would make room for it.
+fn too_large(payload: Option<&[u8]>, room: usize) -> Error {
+    let (size, room) = (payload.map_or(0, <[u8]>::len), room / 1024);
+    let reason =
+        format!("a payload of {size} bytes is larger than the whole queue: queue.buffering.max.kbytes = {room}");
+    Error::from((TOO_LARGE, reason))
+}
+
+/// The error that ended the client.
+fn fatal(client: &Client) -> KafkaError {
+    let (code, reason) = client.fatal_error().unwrap_or((FATAL, String::new()));
+    KafkaError { fatal: true, ..KafkaError::with_reason(code, reason) }
+}
+
+fn handle(client: &Arc<Client>, topic: &str) -> Result<Topic, Error> {
+    let made = is_topic_name(topic).then(|| Topic::new(client, topic)).flatten();
+    let allowed = "1 to 249 of the letters a-z A-Z 0-9 . _ -";
+    made.ok_or(Error::Invalid { what: "topic", value: topic.into(), allowed })
+}
+
+/// Whether such a topic can be. Kafka's own rule: what breaks it could never be delivered.
+pub fn is_topic_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=249).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(allowed)
+}
+
+impl Producer {
+    /// What somebody waits for does not linger.
+    fn send_on(&self) {
+        if let Some(linger) = &self.linger
+            && self.pending() > 0
+        {
+            linger.again();
+        }
+    }
 }
 
 impl Source for Producer {
@@ -339,26 +436,37 @@ impl Source for Producer {
         while let Some(event) = queue.poll() {
             if event.kind() == sys::RD_KAFKA_EVENT_DR {
                 let failures = Cell::new(0);
-                let count = event.deliver_reports(|delivery: &Delivery, position, report: Report| {
-                    failures.set(failures.get() + 1);
-                    if !delivery.is_watched() {
-                        let topic = delivery.topic(position as usize).to_string();
-                        let failed = Kind::DeliveryFailed { code: report.error, topic, partition: report.partition };
-                        events::emit(&self.name, failed);
+                let (count, panics) = event.deliver_reports::<Slab>(|report| {
+                    self.settled.fetch_add(1, Ordering::SeqCst);
+                    if report.error == 0 {
+                        return false;
                     }
+                    failures.set(failures.get() + 1);
+                    !self.transactions.failed(report.error)
                 });
                 if failures.get() < count {
                     *lock(&self.last_error) = None;
+                }
+                if panics {
+                    let reason = "a panic while a report was looked at".into();
+                    events::emit(self.poller.events(), &self.name, Kind::Error { code: FAIL, reason, fatal: false });
                 }
                 // The room that the messages took is free only now: who is woken must find it.
                 drop(event);
                 self.reported.fetch_add(count as u64, Ordering::SeqCst);
                 self.progress.wake_all();
+                // What had no place among those in flight has one now.
+                self.send_on();
             } else {
                 if event.kind() == sys::RD_KAFKA_EVENT_ERROR {
-                    *lock(&self.last_error) = Some(KafkaError::of(&event));
+                    let error = KafkaError::of(&event);
+                    let mut last = lock(&self.last_error);
+                    // Follows the error that says why: a refused password, an unknown certificate, …
+                    if error.code != ALL_BROKERS_DOWN || last.is_none() {
+                        *last = Some(error);
+                    }
                 }
-                events::emit_common(&self.name, &event);
+                events::emit_common(self.poller.events(), &self.name, &event);
             }
             if Instant::now() >= deadline {
                 return;
@@ -368,6 +476,8 @@ impl Source for Producer {
     }
 
     fn all_queues(&self, queues: &mut Vec<u32>) {
+        self.send_on();
+        self.look_whether_idle();
         queues.push(MAIN_QUEUE);
     }
 }

@@ -63,45 +63,87 @@ impl Wake for Parker {
     }
 }
 
-/// Everyone who waits for one condition.
+/// Everyone who waits for a condition, or for one of several, told apart by a number.
 #[derive(Default)]
 pub struct Waiters {
-    list: Mutex<Vec<Arc<dyn Wake>>>,
+    list: Mutex<Vec<(u32, Arc<dyn Wake>)>>,
     /// Their number, so that nobody takes the lock to wake nobody.
     count: AtomicUsize,
 }
 
 impl Waiters {
     pub fn add(&self, waiter: Arc<dyn Wake>) {
+        self.add_for(0, waiter);
+    }
+
+    /// For the condition of that number.
+    pub fn add_for(&self, number: u32, waiter: Arc<dyn Wake>) {
         let mut list = lock(&self.list);
-        list.push(waiter);
+        list.push((number, waiter));
         self.count.store(list.len(), Ordering::SeqCst);
     }
 
     pub fn remove(&self, waiter: &Arc<dyn Wake>) {
         let mut list = lock(&self.list);
-        list.retain(|other| !Arc::ptr_eq(other, waiter));
+        list.retain(|(_, other)| !Arc::ptr_eq(other, waiter));
         self.count.store(list.len(), Ordering::SeqCst);
     }
 
     /// To be called after the condition was made true (by a sequentially consistent store).
     pub fn wake_all(&self) {
+        self.wake_those(|_| true);
+    }
+
+    /// As `wake_all`, for the condition of that number.
+    pub fn wake(&self, number: u32) {
+        self.wake_those(|other| other == number);
+    }
+
+    fn wake_those(&self, wanted: impl Fn(u32) -> bool) {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
-        for waiter in lock(&self.list).iter() {
+        if TIMING.load(Ordering::Relaxed) {
+            *lock(&LAST_WAKE) = Some(Instant::now());
+        }
+        for (_, waiter) in lock(&self.list).iter().filter(|(number, _)| wanted(*number)) {
             waiter.wake();
         }
     }
 
     /// Parks the calling thread until `ready`.
     pub fn wait(&self, parker: &Arc<Parker>, deadline: Option<Instant>, ready: impl Fn() -> bool) -> Outcome {
+        self.wait_for(0, parker, deadline, ready)
+    }
+
+    /// The same, for the condition of that number.
+    pub fn wait_for(
+        &self,
+        number: u32,
+        parker: &Arc<Parker>,
+        deadline: Option<Instant>,
+        ready: impl Fn() -> bool,
+    ) -> Outcome {
         let waiter: Arc<dyn Wake> = parker.clone();
-        self.add(Arc::clone(&waiter));
+        self.add_for(number, Arc::clone(&waiter));
         let outcome = parker.park_until(deadline, ready);
         self.remove(&waiter);
         outcome
     }
+}
+
+/// For bench/wakeup.rb: whether it is noted when somebody is woken, and when that was last.
+static TIMING: AtomicBool = AtomicBool::new(false);
+static LAST_WAKE: Mutex<Option<Instant>> = Mutex::new(None);
+
+pub fn time_wakes(on: bool) {
+    TIMING.store(on, Ordering::Relaxed);
+    *lock(&LAST_WAKE) = None;
+}
+
+/// How long ago somebody was woken last, while `time_wakes` is on.
+pub fn since_wake() -> Option<Duration> {
+    lock(&LAST_WAKE).map(|then| then.elapsed())
 }
 
 /// When a wait of that long from now ends; `None` (for ever) also for what an `Instant` can't hold.

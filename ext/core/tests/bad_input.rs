@@ -4,7 +4,7 @@ mod support;
 
 use pelton_core::consumer::{Happening, Options};
 use pelton_core::error::Error;
-use pelton_core::events::{self, Kind};
+use pelton_core::events::Kind;
 use pelton_core::poller::Poller;
 use pelton_core::producer::{Outgoing, Producer};
 use pelton_core::wait::{self, Outcome, Parker};
@@ -16,14 +16,14 @@ const NOWHERE: &str = "127.0.0.1:1";
 
 #[test]
 fn an_unknown_option_is_named() {
-    let error = Producer::new("bad", [("linger.mss", "5")], Poller::global()).err().expect("refused");
+    let error = Producer::new("bad", [("linger.mss", "5")], Poller::global().expect("a pipe")).err().expect("refused");
     assert_eq!(r#"linger.mss="5": no such option of librdkafka; did you mean "linger.ms"?"#, error.to_string());
 }
 
 #[test]
 fn a_key_that_can_not_be_read_is_a_matter_of_configuration() {
     let options = [("security.protocol", "ssl"), ("ssl.key.pem", "hunter2")];
-    let error = Producer::new("bad", options, Poller::global()).err().expect("refused");
+    let error = Producer::new("bad", options, Poller::global().expect("a pipe")).err().expect("refused");
     assert!(matches!(&error, Error::Config { key, .. } if key == "kafka"));
     assert!(error.to_string().contains("ssl.key.pem") && !error.to_string().contains("hunter2"), "{error}");
 }
@@ -72,7 +72,7 @@ fn a_full_queue_refuses_and_takes_again_when_there_is_room() {
         }
     }
     assert!(refused > 0);
-    deliveries.iter().for_each(|delivery| wait_for(delivery));
+    deliveries.iter().for_each(wait_for);
     assert!(deliveries.iter().all(|delivery| delivery.is_delivered()));
     assert_eq!(0, producer.pending());
     close_producer(&producer);
@@ -87,7 +87,7 @@ fn a_message_over_the_limit_and_a_bad_topic_are_refused_at_once() {
     }
     assert!(matches!(producer.produce(message("a\0b", -1, b"x")), Err(Error::Invalid { what: "topic", .. })));
     // One bad message of a batch harms no other, and each has its verdict.
-    let delivery = producer.batch(["t", "t"].into_iter()).expect("a batch");
+    let delivery = producer.batch(vec![producer.topic("t").expect("a topic"); 2]).expect("a batch");
     let Err(Error::Kafka(error)) = producer.enqueue(message("t", -1, &[0; 2_000]), &delivery, 0) else {
         panic!("accepted")
     };
@@ -104,7 +104,7 @@ fn a_message_over_the_limit_and_a_bad_topic_are_refused_at_once() {
 #[test]
 fn a_batch_without_messages_is_delivered() {
     let producer = producer(NOWHERE, &[]);
-    let delivery = producer.batch(std::iter::empty()).expect("a batch");
+    let delivery = producer.batch(Vec::new()).expect("a batch");
     assert!(delivery.is_delivered());
     close_producer(&producer);
 }
@@ -183,7 +183,7 @@ fn an_abandoned_producer_sends_what_it_has_and_tells() {
     let cluster = cluster("left", 1);
     let servers = cluster.bootstrap_servers();
     let options = [("bootstrap.servers", servers.as_str()), ("linger.ms", "60000")];
-    let producer = Producer::new("left behind", options, Poller::global()).expect("a producer");
+    let producer = Producer::new("left behind", options, Poller::global().expect("a pipe")).expect("a producer");
     let delivery = producer.produce(Outgoing { topic: "left", payload: Some(b"x"), ..Outgoing::default() });
     let delivery = delivery.expect("accepted");
     producer.abandon();
@@ -191,12 +191,12 @@ fn an_abandoned_producer_sends_what_it_has_and_tells() {
     assert!(delivery.is_delivered());
     let deadline = Some(Instant::now() + SECONDS);
     loop {
-        if let Some(event) = events::mailbox().pop() {
+        if let Some(event) = Poller::global().expect("a pipe").events().pop() {
             if event.client == "left behind" && event.kind == (Kind::Unclosed { lost: 0 }) {
                 return;
             }
             continue;
         }
-        assert_eq!(Outcome::Ready, events::mailbox().wait(&Parker::new(), deadline));
+        assert_eq!(Outcome::Ready, Poller::global().expect("a pipe").events().wait(&Parker::new(), deadline));
     }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use pelton_core::events::{self, Kind};
+use pelton_core::events::Kind;
 use pelton_core::poller::Poller;
 use pelton_core::producer::Producer;
 use pelton_core::wait::{Outcome, Parker};
@@ -17,12 +17,16 @@ fn a_client_tells_logs_errors_and_statistics() {
         ("debug", "broker"),
         ("sasl.password", "hunter2"),
     ];
-    let producer = Producer::new("talker", options, Poller::global()).expect("a producer");
+    let producer = Producer::new("talker", options, Poller::global().expect("a pipe")).expect("a producer");
     let (mut log, mut error, mut statistics) = (false, false, false);
     let deadline = Some(Instant::now() + SECONDS);
     while !(log && error && statistics) {
-        let Some(event) = events::mailbox().pop() else {
-            assert_eq!(Outcome::Ready, events::mailbox().wait(&Parker::new(), deadline), "{log} {error} {statistics}");
+        let Some(event) = Poller::global().expect("a pipe").events().pop() else {
+            assert_eq!(
+                Outcome::Ready,
+                Poller::global().expect("a pipe").events().wait(&Parker::new(), deadline),
+                "{log} {error} {statistics}"
+            );
             continue;
         };
         assert_eq!("talker", event.client);

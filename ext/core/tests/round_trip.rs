@@ -166,7 +166,7 @@ fn the_poller_thread_goes_with_the_last_client() {
     // Other tests of this process use the default poller; a dedicated one shows the same without them.
     use pelton_core::poller::Poller;
     use pelton_core::producer::Producer;
-    let poller = Poller::new("test.dedicated");
+    let poller = Poller::new("test.dedicated").expect("a pipe");
     let before = Poller::threads();
     for _ in 0..20 {
         let producer = Producer::new("short", [("bootstrap.servers", "127.0.0.1:1")], &poller).expect("a producer");

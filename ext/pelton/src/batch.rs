@@ -102,7 +102,7 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     }
     let held = CLASS.get(ruby, &this)?;
     if held.made_in != generation() {
-        return Err(error::ruby(ruby, "batch", CoreError::Forked));
+        return Err(error::ruby(ruby, "batch", CoreError::forked(held.made_in)));
     }
     if !value::in_main_ractor() {
         // Two Ractors could make two objects for one message.

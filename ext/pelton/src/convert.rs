@@ -82,14 +82,14 @@ pub fn partition(ruby: &Ruby, partition: Value) -> Result<i32, Error> {
     number.ok_or_else(|| error::invalid(ruby, "partition", partition, "an Integer >= 0 or nil"))
 }
 
-/// Milliseconds since 1970; 0 (nil) is now.
+/// A Time, or milliseconds since 1970; 0 (nil) is now.
 pub fn timestamp(ruby: &Ruby, timestamp: Value) -> Result<i64, Error> {
     if timestamp.is_nil() {
         return Ok(0);
     }
     let number = magnus::Integer::from_value(timestamp).and_then(|number| number.to_i64().ok());
-    let number = number.filter(|number| *number >= 0);
-    number.ok_or_else(|| error::invalid(ruby, "timestamp", timestamp, "Integer milliseconds >= 0 or nil"))
+    let number = number.or_else(|| value::time_millis(timestamp)).filter(|number| *number > 0);
+    number.ok_or_else(|| error::invalid(ruby, "timestamp", timestamp, "a Time after 1970 or Integer milliseconds > 0"))
 }
 
 /// `{"name" => "value" | nil | ["value", …]}` or nil.

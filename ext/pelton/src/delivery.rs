@@ -6,18 +6,12 @@ use magnus::scan_args::{get_kwargs, scan_args};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, RArray, RHash, RModule, Ruby, Value, method};
 use pelton_core::delivery::{Delivery, Outcomes};
-use pelton_core::error::Error as CoreError;
 use pelton_core::wait;
-use std::sync::Arc;
 
 pub static CLASS: Shared<Delivery> = Shared::new(c"Pelton::Delivery");
 
 impl Behind for Delivery {
-    fn collected(self: Arc<Self>) {}
-
-    fn size(&self) -> usize {
-        size_of::<Self>() + if self.len() > 1 { self.len() * 32 } else { 0 }
-    }
+    fn collected(self) {}
 }
 
 pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
@@ -27,6 +21,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("done?", method!(is_done, 0))?;
     class.define_method("delivered?", method!(is_delivered, 0))?;
     class.define_method("size", method!(size, 0))?;
+    class.define_method("id", method!(id, 0))?;
     class.define_method("topic", method!(topic, 0))?;
     class.define_method("partition", method!(partition, 0))?;
     class.define_method("offset", method!(offset, 0))?;
@@ -35,6 +30,11 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
 }
 
 fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
+    let lent = CLASS.get(ruby, &this)?;
+    if arguments.is_empty() && lent.is_delivered() {
+        return Ok(this);
+    }
+    let delivery = lent.clone();
     let timeout = match arguments {
         [] => None,
         _ => {
@@ -43,25 +43,22 @@ fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
             seconds.map_or(Ok(None), convert::timeout)?
         }
     };
-    let delivery = Arc::clone(&*CLASS.get(ruby, &this)?);
-    delivery.watch();
-    if delivery.is_foreign() {
-        return Err(error::ruby(ruby, "delivery", CoreError::Forked));
-    }
-    let ended = gvl::wait(ruby, this, &*delivery, wait::deadline(timeout), &|| delivery.is_done());
-    if !matches!(ended, Ok(true)) {
-        // Nobody looks any more: a failure is told as an event.
-        delivery.unwatch();
-    }
-    // A failure reported in between was told to nobody: it is told here.
+    delivery.check_origin().map_err(|error| error::ruby(ruby, "delivery", error))?;
+    // However the wait ends: failures that this one is not told of are told as events.
+    let watch = delivery.watch();
+    let hurry = delivery.hurry();
+    let ended = gvl::wait(ruby, this, &delivery, wait::deadline(timeout), &|| delivery.is_done());
+    drop(hurry);
     if !ended? && !delivery.is_done() {
         let topic = (!delivery.is_empty()).then(|| &**delivery.topic(0));
         return Err(error::wait_timeout(ruby, "delivery", topic, timeout));
     }
-    match delivery.first_failure() {
-        None => Ok(this),
-        Some(failed) => Err(error::not_delivered(ruby, &failed)),
-    }
+    let Some(failed) = delivery.first_failure() else { return Ok(this) };
+    let failure = error::delivery_error(ruby, &failed)?;
+    // A kill or an exception of another thread's would take this one's place, and nobody see it.
+    ruby.thread_check_ints()?;
+    watch.told();
+    Err(error::raised(ruby, failure))
 }
 
 fn is_done(ruby: &Ruby, this: Value) -> Result<bool, Error> {
@@ -80,6 +77,10 @@ fn size(ruby: &Ruby, this: Value) -> Result<usize, Error> {
 fn first(ruby: &Ruby, this: Value) -> Result<Option<Outcomes>, Error> {
     let delivery = CLASS.get(ruby, &this)?;
     Ok((!delivery.is_empty()).then(|| delivery.outcome(0)))
+}
+
+fn id(ruby: &Ruby, this: Value) -> Result<u64, Error> {
+    Ok(CLASS.get(ruby, &this)?.id())
 }
 
 fn topic(ruby: &Ruby, this: Value) -> Result<Option<Value>, Error> {
@@ -102,7 +103,7 @@ fn failure(ruby: &Ruby, this: Value) -> Result<Value, Error> {
 }
 
 fn reports(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
-    let delivery = Arc::clone(&*CLASS.get(ruby, &this)?);
+    let delivery = CLASS.get(ruby, &this)?.clone();
     let rows = ruby.ary_new_capa(delivery.len());
     for position in 0..delivery.len() {
         let outcome = delivery.outcome(position);

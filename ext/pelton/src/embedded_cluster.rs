@@ -8,7 +8,7 @@ use pelton_core::error::Error as CoreError;
 use pelton_core::rd::generation;
 use std::sync::{Arc, Mutex, PoisonError};
 
-static CLASS: Shared<Cluster> = Shared::new(c"Pelton::Native::EmbeddedCluster");
+static CLASS: Shared<Arc<Cluster>> = Shared::new(c"Pelton::Native::EmbeddedCluster");
 
 /// Emptied when closed.
 struct Cluster {
@@ -19,7 +19,7 @@ struct Cluster {
 impl Cluster {
     fn live(&self) -> Result<Arc<EmbeddedCluster>, CoreError> {
         if self.made_in != generation() {
-            return Err(CoreError::Forked);
+            return Err(CoreError::forked(self.made_in));
         }
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(CoreError::Closed)
     }
@@ -29,9 +29,9 @@ impl Cluster {
     }
 }
 
-impl Behind for Cluster {
+impl Behind for Arc<Cluster> {
     /// Ending a cluster blocks.
-    fn collected(self: Arc<Self>) {
+    fn collected(self) {
         if self.made_in == generation() {
             let _ = std::thread::Builder::new().name("pelton.close".into()).spawn(move || drop(self));
         } else {
@@ -99,7 +99,7 @@ fn broker_up(ruby: &Ruby, this: Value, broker: i32) -> Result<(), Error> {
 fn close(ruby: &Ruby, this: Value) -> Result<(), Error> {
     let cluster = Arc::clone(&*CLASS.get(ruby, &this)?);
     if cluster.made_in != generation() {
-        return Err(error::ruby(ruby, "embedded cluster", CoreError::Forked));
+        return Err(error::ruby(ruby, "embedded cluster", CoreError::forked(cluster.made_in)));
     }
     let Some(live) = cluster.take() else { return Ok(()) };
     gvl::background(ruby, this, None, move || drop(live)).map(|_| ())

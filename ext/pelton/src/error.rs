@@ -31,11 +31,11 @@ pub fn ruby(ruby: &Ruby, what: &str, error: CoreError) -> Error {
     match error {
         CoreError::Config { key, value, reason } => raise(ruby, "ConfigError", (key, value, reason)),
         CoreError::Kafka(error) => match kafka_error(ruby, &error) {
-            Ok(made) => magnus::Exception::from_value(made).map_or_else(|| raise(ruby, "Error", ()), Error::from),
+            Ok(made) => raised(ruby, made),
             Err(error) => error,
         },
         CoreError::Closed => raise(ruby, "ClosedError", (what,)),
-        CoreError::Forked => raise(ruby, "ForkError", (what,)),
+        CoreError::Forked(owner) => raise(ruby, "ForkError", (what, owner)),
         CoreError::QueueFull => raise(ruby, "QueueFullError", ()),
         CoreError::TimedOut | CoreError::Interrupted => raise(ruby, "WaitTimeout", (what,)),
         CoreError::Invalid { what, value, allowed } => raise(ruby, "InvalidMessageError", (what, value, allowed)),
@@ -48,7 +48,8 @@ fn facts(ruby: &Ruby, error: &KafkaError) -> (i32, Symbol, String, bool, bool) {
 
 /// A `Pelton::KafkaError`, not raised.
 pub fn kafka_error(ruby: &Ruby, error: &KafkaError) -> Result<Value, Error> {
-    make(ruby, "KafkaError", facts(ruby, error))
+    let (code, name, reason, fatal, retriable) = facts(ruby, error);
+    make(ruby, "KafkaError", (code, name, reason, fatal, retriable, error.abortable))
 }
 
 /// A call to Kafka that had no answer in time.
@@ -68,8 +69,13 @@ pub fn delivery_error(ruby: &Ruby, outcome: &Outcomes) -> Result<Value, Error> {
 pub fn not_delivered(ruby: &Ruby, outcome: &Outcomes) -> Error {
     match delivery_error(ruby, outcome) {
         Err(error) => error,
-        Ok(made) => magnus::Exception::from_value(made).map_or_else(|| raise(ruby, "Error", ()), Error::from),
+        Ok(made) => raised(ruby, made),
     }
+}
+
+/// An exception that was made, to be raised.
+pub fn raised(ruby: &Ruby, made: Value) -> Error {
+    magnus::Exception::from_value(made).map_or_else(|| raise(ruby, "Error", ()), Error::from)
 }
 
 /// A partition's number, nil where none was chosen.
@@ -88,6 +94,17 @@ pub fn wait_timeout(ruby: &Ruby, operation: &str, topic: Option<&str>, waited: O
 
 pub fn invalid(ruby: &Ruby, key: &str, value: Value, expected: &str) -> Error {
     raise(ruby, "InvalidMessageError", (ruby.to_symbol(key), value, expected))
+}
+
+/// The error of a batch's message number `index`.
+pub fn at(error: Error, index: usize) -> Error {
+    let Some(exception) = error.value() else { return error };
+    match exception.respond_to("at", false) {
+        Ok(true) => exception
+            .funcall("at", (index,))
+            .map_or_else(|error| error, |made: Value| magnus::Exception::from_value(made).map_or(error, Error::from)),
+        _ => error,
+    }
 }
 
 pub fn bad_option(ruby: &Ruby, key: &str, value: Value, reason: &str) -> Error {

@@ -17,9 +17,17 @@ mod message;
 #[forbid(unsafe_code)]
 mod native;
 #[forbid(unsafe_code)]
+mod oauth;
+#[forbid(unsafe_code)]
+mod poller;
+#[forbid(unsafe_code)]
 mod producer;
 #[forbid(unsafe_code)]
+mod rows;
+#[forbid(unsafe_code)]
 mod subscription;
+#[forbid(unsafe_code)]
+mod transaction;
 mod value;
 
 use magnus::{Error, Module, Ruby};
@@ -33,6 +41,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     batch::define(ruby, pelton)?;
     let native = pelton.define_module("Native")?;
     native::define(ruby, native)?;
+    poller::define(ruby, native)?;
     producer::define(ruby, native)?;
     subscription::define(ruby, native)?;
     embedded_cluster::define(ruby, native)

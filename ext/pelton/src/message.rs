@@ -64,10 +64,7 @@ fn is_tombstone(ruby: &Ruby, this: Value) -> Result<bool, Error> {
 
 /// A forked child must not ask for its parent's bytes.
 fn ours(ruby: &Ruby, place: &Place) -> Result<(), Error> {
-    if place.chunk().is_foreign() {
-        return Err(error::ruby(ruby, "message", pelton_core::error::Error::Forked));
-    }
-    Ok(())
+    place.chunk().check_origin().map_err(|error| error::ruby(ruby, "message", error))
 }
 
 /// Runs `call` with the message's bytes; it must not call Ruby.

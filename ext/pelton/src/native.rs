@@ -1,11 +1,12 @@
 //! Pelton::Native: module functions.
 
-use crate::{convert, error, gvl};
+use crate::value::json;
+use crate::{convert, error, gvl, value};
 use magnus::value::ReprValue;
-use magnus::{Error, IntoValue, Object, RArray, RHash, RModule, Ruby, Value, function};
-use pelton_core::decode::Pool;
+use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
+use pelton_core::decode::{Pool, Reject, Tree};
 use pelton_core::error::KafkaError;
-use pelton_core::events::{self, ClientEvent, Kind};
+use pelton_core::events;
 use pelton_core::metadata::{self, Metadata};
 use pelton_core::poller::Poller;
 use pelton_core::rd;
@@ -19,9 +20,18 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("librdkafka_version", function!(librdkafka_version, 0))?;
     native.define_singleton_method("threads", function!(threads, 0))?;
     native.define_singleton_method("decoding_threads=", function!(set_decoding_threads, 1))?;
-    native.define_singleton_method("next_events", function!(next_events, 1))?;
+    native.define_singleton_method("next_token_requests", function!(next_token_requests, 1))?;
     native.define_singleton_method("next_fibers", function!(next_fibers, 1))?;
+    native.define_singleton_method("time_wakes=", function!(wait::time_wakes, 1))?;
+    native.define_singleton_method("since_wake", function!(since_wake, 0))?;
+    native.define_singleton_method("parse_json", function!(parse_json, 1))?;
+    native.define_singleton_method("error", function!(error_of, 1))?;
     native.define_singleton_method("metadata", function!(metadata, 3))
+}
+
+/// What a code means, as a Pelton::KafkaError.
+fn error_of(ruby: &Ruby, code: i32) -> Result<Value, Error> {
+    error::kafka_error(ruby, &KafkaError::new(code))
 }
 
 fn librdkafka_version() -> String {
@@ -43,64 +53,37 @@ fn native(ruby: &Ruby) -> Value {
     ruby.qnil().as_value()
 }
 
-fn next_events(ruby: &Ruby, timeout: Value) -> Result<RArray, Error> {
-    let mailbox = events::mailbox();
-    let deadline = wait::deadline(convert::timeout(timeout)?);
-    gvl::wait(ruby, native(ruby), mailbox, deadline, &|| mailbox.ready())?;
-    let list = ruby.ary_new();
-    for event in mailbox.take_all() {
-        list.push(row(ruby, event)?)?;
-    }
-    Ok(list)
-}
-
-fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
-    let row = ruby.ary_new_capa(6);
-    let begin = |kind: &str| {
-        row.push(ruby.to_symbol(kind))?;
-        row.push(event.client.as_str())
-    };
-    match event.kind {
-        Kind::Log { level, facility, message } => {
-            begin("log")?;
-            row.push(level)?;
-            row.push(facility)?;
-            row.push(message)?;
-        }
-        Kind::Error { code, reason, fatal } => {
-            begin("error")?;
-            row.push(code)?;
-            row.push(ruby.to_symbol(KafkaError::new(code).name))?;
-            row.push(reason)?;
-            row.push(fatal)?;
-        }
-        Kind::Statistics(json) => {
-            begin("statistics")?;
-            row.push(json)?;
-        }
-        Kind::DeliveryFailed { code, topic, partition } => {
-            begin("delivery_failed")?;
-            let error = KafkaError::new(code);
-            row.push(code)?;
-            row.push(ruby.to_symbol(error.name))?;
-            row.push(error.reason)?;
-            row.push(topic)?;
-            row.push(error::partition(ruby, partition))?;
-        }
-        Kind::Unclosed { lost } => {
-            begin("unclosed")?;
-            row.push(lost)?;
-        }
-    }
-    Ok(row)
-}
-
 /// Ids of fibers to be unblocked; for the thread of lib/pelton/fibers.rb.
 fn next_fibers(ruby: &Ruby, timeout: Value) -> Result<RArray, Error> {
     let mailbox = gvl::woken_fibers();
     let deadline = wait::deadline(convert::timeout(timeout)?);
     gvl::wait(ruby, native(ruby), mailbox, deadline, &|| mailbox.ready())?;
     Ok(ruby.ary_from_iter(mailbox.take_all()))
+}
+
+/// Names of clients that want a token; for the thread of lib/pelton/oauth.rb.
+fn next_token_requests(ruby: &Ruby, timeout: Value) -> Result<RArray, Error> {
+    let mailbox = events::tokens();
+    let deadline = wait::deadline(convert::timeout(timeout)?);
+    gvl::wait(ruby, native(ruby), mailbox, deadline, &|| mailbox.ready())?;
+    Ok(ruby.ary_from_iter(mailbox.take_all()))
+}
+
+/// Seconds since native code woke a waiting thread or fiber; nil: none since `time_wakes = true`. For bench/wakeup.rb.
+fn since_wake() -> Option<f64> {
+    wait::since_wake().map(|past| past.as_secs_f64())
+}
+
+/// A document's value by the native decoder; what that does not decide, by Ruby's own.
+fn parse_json(ruby: &Ruby, document: Value) -> Result<Value, Error> {
+    let Some(bytes) = value::bytes(&document).map(<[u8]>::to_vec) else {
+        return Err(Error::new(ruby.exception_type_error(), "a document is a String"));
+    };
+    let mut tree = Tree::new();
+    match tree.parse_json(&bytes, 0, bytes.len()) {
+        Ok(root) => json::build(tree.node(&bytes, root)),
+        Err(Reject) => value::pelton(ruby)?.const_get::<_, Value>("Json")?.funcall("parse", (document,)),
+    }
 }
 
 fn metadata(ruby: &Ruby, options: RHash, topic: Option<String>, timeout: Value) -> Result<RHash, Error> {

@@ -1,26 +1,26 @@
 //! Pelton::Native::Producer
 
 use crate::delivery::CLASS as DELIVERY;
+use crate::rows::{Given, Rows, row};
 use crate::value::typed::{Behind, Shared};
-use crate::{convert, error, gvl, value};
+use crate::{convert, error, gvl, oauth, poller, transaction, value};
+use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, function, method};
-use pelton_core::delivery::{Delivery, Outcomes};
+use pelton_core::delivery::Outcomes;
 use pelton_core::error::Error as CoreError;
-use pelton_core::poller::Poller;
-use pelton_core::producer::{Outgoing, Producer};
+use pelton_core::producer::{Producer, is_topic_name};
+use pelton_core::rd::{Client, Partitioner};
 use pelton_core::wait;
 use std::sync::Arc;
 use std::time::Instant;
 
-static CLASS: Shared<Producer> = Shared::new(c"Pelton::Native::Producer");
+pub static CLASS: Shared<Arc<Producer>> = Shared::new(c"Pelton::Native::Producer");
 
 const QUEUE_FULL: i32 = -184;
-const INVALID_MESSAGE: i32 = -186;
-const DESTROYED: i32 = -197;
 
-impl Behind for Producer {
-    fn collected(self: Arc<Self>) {
+impl Behind for Arc<Producer> {
+    fn collected(self) {
         self.abandon();
     }
 }
@@ -28,51 +28,41 @@ impl Behind for Producer {
 pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     let class = native.define_class("Producer", ruby.class_object())?;
     CLASS.define(class);
-    class.define_singleton_method("new", function!(new, 2))?;
+    class.define_singleton_method("new", function!(new, -1))?;
+    class.define_singleton_method("check", function!(check, 1))?;
+    class.define_singleton_method("partition", function!(partition, 3))?;
     class.define_method("produce", method!(produce, 7))?;
     class.define_method("produce_many", method!(produce_many, 2))?;
+    class.define_method("partition_count", method!(partition_count, 2))?;
     class.define_method("flush", method!(flush, 1))?;
     class.define_method("purge", method!(purge, 0))?;
     class.define_method("pending", method!(pending, 0))?;
     class.define_method("last_error", method!(last_error, 0))?;
+    class.define_method("set_oauth_token", method!(oauth::set_token::<Producer>, 4))?;
+    class.define_method("set_oauth_failure", method!(oauth::set_failure::<Producer>, 1))?;
+    class.define_method("disconnect", method!(disconnect, 1))?;
+    class.define_method("disconnect_idle", method!(disconnect_idle, 1))?;
+    class.define_method("connected?", method!(is_connected, 0))?;
     class.define_method("close", method!(close, 1))?;
-    class.define_method("closed?", method!(is_closed, 0))
+    class.define_method("closed?", method!(is_closed, 0))?;
+    transaction::define(class)
 }
 
-fn named(producer: &Producer) -> String {
+pub fn named(producer: &Producer) -> String {
     format!("producer {}", producer.name())
 }
 
-fn new(ruby: &Ruby, name: String, options: RHash) -> Result<Value, Error> {
+/// new(name, {"linger.ms" => "5"}, {poller: …, max_time: 100} = {})
+fn new(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
+    let given = scan_args::<(String, RHash), (Option<RHash>,), (), (), (), ()>(arguments)?;
+    let ((name, options), (polling,)) = (given.required, given.optional);
     let options = convert::options(ruby, options)?;
-    let producer = Producer::new(&name, convert::borrowed(&options), Poller::global());
+    let polling = poller::read_polling(ruby, polling.unwrap_or_else(|| ruby.hash_new()), |name, setting| {
+        Err(error::bad_option(ruby, name, setting, "no such option"))
+    })?;
+    let producer = Producer::new(&name, convert::borrowed(&options), polling);
     drop(options);
     CLASS.wrap(producer.map_err(|error| error::ruby(ruby, &format!("producer {name}"), error))?)
-}
-
-/// One message's arguments, as Ruby gave them.
-#[derive(Clone, Copy)]
-struct Given {
-    topic: Value,
-    payload: Value,
-    key: Value,
-    partition: Value,
-    timestamp: Value,
-    headers: Value,
-}
-
-impl Given {
-    /// Checks everything and lends it to the core. `call` must not call Ruby.
-    fn lend<R>(&self, ruby: &Ruby, call: impl FnOnce(Outgoing<'_>) -> R) -> Result<R, Error> {
-        // The headers first: they are copied, and walking their Hash is a call of Ruby.
-        let headers = convert::headers(ruby, self.headers)?;
-        let topic = convert::topic(ruby, &self.topic)?;
-        let payload = convert::optional_bytes(ruby, "payload", &self.payload)?;
-        let key = convert::optional_bytes(ruby, "key", &self.key)?;
-        let partition = convert::partition(ruby, self.partition)?;
-        let timestamp = convert::timestamp(ruby, self.timestamp)?;
-        Ok(call(Outgoing { topic, payload, key, partition, timestamp, headers }))
-    }
 }
 
 #[allow(clippy::too_many_arguments)] // the contract's positional call: no Hash, no allocation
@@ -116,14 +106,19 @@ fn produce_later(ruby: &Ruby, this: Value, given: Given, queue_timeout: Value, m
     }
 }
 
-fn wait_for_room(
+pub fn wait_for_room(
     ruby: &Ruby,
     this: Value,
     producer: &Arc<Producer>,
     seen: u64,
     deadline: Option<Instant>,
 ) -> Result<bool, Error> {
-    gvl::wait(ruby, this, &**producer, deadline, &|| producer.reports() != seen || producer.closing().started())
+    let started = Instant::now();
+    let _hurry = producer.hurry();
+    let ready = || producer.reports() != seen || producer.closing().started();
+    let found = gvl::wait(ruby, this, &**producer, deadline, &ready);
+    producer.waited_for_room(started.elapsed());
+    found
 }
 
 /// What librdkafka says to a message at once is a delivery error as much as what it says later.
@@ -138,76 +133,64 @@ fn refused(ruby: &Ruby, producer: &Producer, given: Given, error: CoreError) -> 
     }
 }
 
-fn row(ruby: &Ruby, rows: RArray, index: usize) -> Result<Given, Error> {
-    const EXPECTED: &str = "[topic, payload, key, partition, timestamp_ms, headers]";
-    let row = value::element(rows, index);
-    let columns = RArray::from_value(row).ok_or_else(|| error::invalid(ruby, "message", row, EXPECTED))?;
-    let [topic, payload, key, partition, timestamp, headers] =
-        [0, 1, 2, 3, 4, 5].map(|column| value::element(columns, column));
-    Ok(Given { topic, payload, key, partition, timestamp, headers })
+/// Raises what sending this message (a Hash) would raise, as far as the message alone tells.
+fn check(ruby: &Ruby, message: Value) -> Result<(), Error> {
+    let Some(given) = row(ruby, message)? else { return Ok(()) };
+    if given.lend(ruby, |message| is_topic_name(message.topic))? {
+        return Ok(());
+    }
+    Err(error::invalid(ruby, "topic", given.topic, "1 to 249 of the letters a-z A-Z 0-9 . _ -"))
 }
 
+/// Where a key belongs among `count` partitions; nil: this partitioner looks at no key.
+fn partition(ruby: &Ruby, partitioner: String, key: Value, count: i32) -> Result<Option<i32>, Error> {
+    let bytes = value::bytes(&key).ok_or_else(|| error::invalid(ruby, "partition_key", key, "a String"))?;
+    Ok(Partitioner::named(&partitioner).map(|partitioner| partitioner.partition(bytes, count)))
+}
+
+fn partition_count(ruby: &Ruby, this: Value, topic: String, timeout: Value) -> Result<i32, Error> {
+    let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
+    let timeout = convert::timeout(timeout)?;
+    let (theirs, name) = (Arc::clone(&producer), topic.clone());
+    let ask = move || theirs.partition_count(&name, convert::bounded(timeout));
+    match gvl::background(ruby, this, wait::deadline(timeout), ask)? {
+        None | Some(Err(CoreError::TimedOut)) => {
+            Err(error::wait_timeout(ruby, &format!("partition count of {topic}"), None, timeout))
+        }
+        Some(Err(error)) => Err(error::ruby(ruby, &named(&producer), error)),
+        Some(Ok(count)) => Ok(count),
+    }
+}
+
+/// Sends a batch. With a block: yields the delivery before anything is sent. nil, and nothing is sent: there are messages
+/// with a label or a partition_key among them.
 fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) -> Result<Value, Error> {
     let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
     let timeout = convert::timeout(queue_timeout)?;
     let deadline = wait::deadline(timeout);
-    let count = value::length(rows);
-    for index in 0..count {
-        row(ruby, rows, index)?.lend(ruby, |_| ())?;
+    let Some(mut batch) = Rows::check(ruby, rows, &producer)? else { return Ok(ruby.qnil().as_value()) };
+    let delivery = producer.batch(batch.take_topics());
+    let delivery = delivery.map_err(|error| error::ruby(ruby, &named(&producer), error))?;
+    if ruby.block_given() {
+        // Ruby runs: the rows may be others afterwards.
+        batch.forget();
+        if let Err(error) = DELIVERY.wrap(delivery.clone()).and_then(|made| ruby.yield_value::<_, Value>(made)) {
+            (0..delivery.len()).for_each(|index| producer.refuse(&delivery, index, QUEUE_FULL));
+            return Err(error);
+        }
     }
-    let delivery = batch(ruby, &producer, rows, count)?;
-    for index in 0..count {
-        let sent = send_row(ruby, this, &producer, rows, index, &delivery, deadline);
+    for index in 0..delivery.len() {
+        let sent = batch.send(ruby, this, &producer, index, &delivery, deadline);
         if matches!(sent, Ok(true)) {
             continue;
         }
         // What was not sent is marked, so that nobody waits for it in vain.
-        (index..count).for_each(|position| producer.refuse(&delivery, position as u32, QUEUE_FULL));
+        (index..delivery.len()).for_each(|position| producer.refuse(&delivery, position, QUEUE_FULL));
         sent?;
         let topic = delivery.topic(index).to_string();
         return Err(error::queue_full(ruby, &topic, timeout, Some(DELIVERY.wrap(delivery)?)));
     }
     DELIVERY.wrap(delivery)
-}
-
-fn batch(ruby: &Ruby, producer: &Arc<Producer>, rows: RArray, count: usize) -> Result<Arc<Delivery>, Error> {
-    let topics: Vec<Value> =
-        (0..count).map(|index| row(ruby, rows, index).map(|given| given.topic)).collect::<Result<_, _>>()?;
-    let made = producer.batch(topics.iter().map(|topic| convert::utf8(topic).unwrap_or_default()));
-    made.map_err(|error| error::ruby(ruby, &named(producer), error))
-}
-
-/// Sends one message of a batch, or marks it as refused. False: the queue stayed full until the deadline.
-fn send_row(
-    ruby: &Ruby,
-    this: Value,
-    producer: &Arc<Producer>,
-    rows: RArray,
-    index: usize,
-    delivery: &Arc<Delivery>,
-    deadline: Option<Instant>,
-) -> Result<bool, Error> {
-    let position = index as u32;
-    loop {
-        let seen = producer.reports();
-        // Read anew each time: another thread may have changed the rows during a wait.
-        let sent = row(ruby, rows, index)
-            .and_then(|given| given.lend(ruby, |message| producer.enqueue(message, delivery, position)));
-        let code = match sent {
-            Ok(Ok(())) => return Ok(true),
-            Ok(Err(CoreError::QueueFull)) => {
-                if !wait_for_room(ruby, this, producer, seen, deadline)? {
-                    return Ok(false);
-                }
-                continue;
-            }
-            Ok(Err(CoreError::Kafka(error))) => error.code,
-            Ok(Err(CoreError::Closed)) => DESTROYED,
-            Ok(Err(_)) | Err(_) => INVALID_MESSAGE,
-        };
-        producer.refuse(delivery, position, code);
-        return Ok(true);
-    }
 }
 
 fn flush(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
@@ -246,6 +229,37 @@ fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<u64, Error> {
     Ok(if ended { closing.lost() as u64 } else { producer.pending() })
 }
 
+/// False: it is in use, or the time was not enough (it goes on then).
+fn disconnect(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
+    let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
+    let what = named(&producer);
+    let deadline = wait::deadline(convert::timeout(timeout)?);
+    let done = gvl::background(ruby, this, deadline, move || producer.disconnect())?;
+    done.unwrap_or(Ok(false)).map_err(|error| error::ruby(ruby, &what, error))
+}
+
+/// Seconds without a message until it disconnects; nil: never.
+fn disconnect_idle(ruby: &Ruby, this: Value, limit: Value) -> Result<(), Error> {
+    CLASS.get(ruby, &this)?.disconnect_idle(convert::timeout(limit)?);
+    Ok(())
+}
+
+fn is_connected(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    Ok(CLASS.get(ruby, &this)?.is_connected())
+}
+
 fn is_closed(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.closing().started())
+}
+
+impl oauth::Owner for Producer {
+    const CLASS: &Shared<Arc<Self>> = &CLASS;
+
+    fn what(&self) -> String {
+        named(self)
+    }
+
+    fn with<R>(&self, call: impl FnOnce(&Client) -> R) -> Result<R, CoreError> {
+        self.with_client(|client| call(client))
+    }
 }

@@ -1,7 +1,7 @@
 //! Pelton::Native::Subscription
 
 use crate::value::typed::{Behind, Shared};
-use crate::{batch, convert, error, gvl, value};
+use crate::{batch, convert, error, gvl, oauth, poller, value};
 use magnus::r_hash::ForEach;
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
@@ -9,20 +9,21 @@ use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Sym
 use pelton_core::chunk::Format;
 use pelton_core::consumer::{Consumer, Happening, Options, TopicPartition};
 use pelton_core::error::Error as CoreError;
-use pelton_core::poller::Poller;
+use pelton_core::poller::Polling;
+use pelton_core::rd::Client;
 use pelton_core::wait;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-static CLASS: Shared<Consumer> = Shared::new(c"Pelton::Native::Subscription");
+pub static CLASS: Shared<Arc<Consumer>> = Shared::new(c"Pelton::Native::Subscription");
 
 /// What one that was garbage collected unclosed may take to leave its group.
 const ABANDONED: Duration = Duration::from_secs(10);
 /// Limit of a call that is not given one.
 const CALL: Duration = Duration::from_secs(60);
 
-impl Behind for Consumer {
-    fn collected(self: Arc<Self>) {
+impl Behind for Arc<Consumer> {
+    fn collected(self) {
         let _ = self.close(ABANDONED);
     }
 }
@@ -43,6 +44,8 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("resume", method!(resume, 1))?;
     class.define_method("seek", method!(seek, -1))?;
     class.define_method("assignment", method!(assignment, 0))?;
+    class.define_method("set_oauth_token", method!(oauth::set_token::<Consumer>, 4))?;
+    class.define_method("set_oauth_failure", method!(oauth::set_failure::<Consumer>, 1))?;
     class.define_method("close", method!(close, 1))?;
     class.define_method("closed?", method!(is_closed, 0))
 }
@@ -53,23 +56,23 @@ fn named(consumer: &Consumer) -> String {
 
 fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Value, Error> {
     let settings = convert::options(ruby, settings)?;
-    let options = read_options(ruby, options)?;
-    let made = Consumer::new(&name, convert::borrowed(&settings), options, Poller::global());
+    let (options, polling) = read_options(ruby, options)?;
+    let made = Consumer::new(&name, convert::borrowed(&settings), options, polling);
     drop(settings);
     CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?)
 }
 
-/// `{batch: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: {"topic" => :json}}`
-fn read_options(ruby: &Ruby, given: RHash) -> Result<Options, Error> {
+/// `{batch: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: {"topic" => :json}, poller: …,
+/// max_time: 100}`
+fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> {
     let mut options = Options::default();
-    given.foreach(|key: Symbol, setting: Value| {
-        let name = key.name()?.into_owned();
-        let refuse = |allowed| error::bad_option(ruby, &name, setting, allowed);
+    let polling = poller::read_polling(ruby, given, |name, setting| {
+        let refuse = |allowed| error::bad_option(ruby, name, setting, allowed);
         let count = || {
             let number = magnus::Integer::from_value(setting).and_then(|number| number.to_usize().ok());
             number.filter(|number| *number > 0).ok_or_else(|| refuse("allowed: an Integer > 0"))
         };
-        match name.as_str() {
+        match name {
             "batch" => options.limits.messages = count()?,
             "bytes" => options.limits.bytes = count()?,
             "prefetch" => options.limits.prefetch = count()?,
@@ -87,9 +90,9 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<Options, Error> {
             }
             _ => return Err(refuse("no such option")),
         }
-        Ok(ForEach::Continue)
+        Ok(())
     })?;
-    Ok(options)
+    Ok((options, polling))
 }
 
 fn subscribe(ruby: &Ruby, this: Value, topics: RArray) -> Result<(), Error> {
@@ -108,9 +111,7 @@ fn assign(ruby: &Ruby, this: Value, list: RArray) -> Result<(), Error> {
 
 fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {
     let consumer = Arc::clone(&*CLASS.get(ruby, &this)?);
-    if consumer.is_foreign() {
-        return Err(error::ruby(ruby, &named(&consumer), CoreError::Forked));
-    }
+    consumer.check_origin().map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
     let mailbox = consumer.mailbox();
     gvl::wait(ruby, this, mailbox, wait::deadline(convert::timeout(timeout)?), &|| mailbox.ready())?;
     match mailbox.pop() {
@@ -200,9 +201,7 @@ fn call<T: Send + 'static>(
 ) -> Result<T, Error> {
     let consumer = Arc::clone(&*CLASS.get(ruby, &this)?);
     let name = named(&consumer);
-    if consumer.is_foreign() {
-        return Err(error::ruby(ruby, &name, CoreError::Forked));
-    }
+    consumer.check_origin().map_err(|error| error::ruby(ruby, &name, error))?;
     let deadline: Option<Instant> = wait::deadline(timeout);
     match gvl::background(ruby, this, deadline, move || work(&consumer))? {
         None => Err(error::timed_out(ruby, what)),
@@ -277,4 +276,16 @@ fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
 
 fn is_closed(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.closing().started())
+}
+
+impl oauth::Owner for Consumer {
+    const CLASS: &Shared<Arc<Self>> = &CLASS;
+
+    fn what(&self) -> String {
+        named(self)
+    }
+
+    fn with<R>(&self, call: impl FnOnce(&Client) -> R) -> Result<R, CoreError> {
+        self.with_client(|client| call(client))
+    }
 }

@@ -67,6 +67,24 @@ pub fn element(array: RArray, index: usize) -> Value {
     cooked(unsafe { rb_sys::rb_ary_entry(array.as_raw(), index as c_long) })
 }
 
+/// Milliseconds since 1970 of a Time, rounded down; `None` where that is too far away, and for anything else. May make
+/// Ruby objects (of a Time finer than a nanosecond).
+pub fn time_millis(value: Value) -> Option<i64> {
+    let (mut seconds, mut nanos) = (0, 0);
+    let read = || {
+        // SAFETY: a live Time; what it raises (a year without end, an uninitialised Time), `protect` catches.
+        let time = unsafe { rb_sys::rb_time_timespec(value.as_raw()) };
+        (seconds, nanos) = (time.tv_sec, time.tv_nsec);
+        rb_sys::Qnil as VALUE
+    };
+    // SAFETY: a live VALUE and a constant of the process.
+    let is_time = unsafe { rb_sys::rb_obj_is_kind_of(value.as_raw(), rb_sys::rb_cTime) != rb_sys::Qfalse as VALUE };
+    if !is_time || protect(read).is_err() {
+        return None;
+    }
+    seconds.checked_mul(1000)?.checked_add(nanos / 1_000_000)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Binary,

@@ -46,8 +46,46 @@ module Pelton
 
       def on_worker_replaced(event) = write(2, "#{event[:worker]} was killed and replaced")
 
+      def on_events_delayed(event)
+        write 2, format("%d events of %s were told late, by up to %.1f s", event[:count], event[:poller],
+                        event[:seconds])
+      end
+
       def on_message_delivery_failed(event)
         write 3, "#{event[:client]}: #{text(event[:error])}"
+      end
+
+      def on_producer_opened(event) = info("#{event[:client]} opened")
+
+      def on_producer_disconnected(event)
+        info("#{event[:client]} disconnected#{", having been idle" if event[:idle]}")
+      end
+
+      def on_producer_reconnected(event) = info("#{event[:client]} connected again")
+
+      def on_producer_closed(event)
+        lost = event[:undelivered]
+        write(lost.zero? ? 1 : 3, "#{event[:client]} closed#{", #{lost} messages not delivered" unless lost.zero?}")
+      end
+
+      def on_producer_queue_full(event)
+        write 2, format("%s: its queue was full, produce waited %.1f s for room (%d times)", event[:client],
+                        event[:seconds], event[:waits])
+      end
+
+      def on_producer_fatal(event)
+        write 3, "#{event[:client]} ended, #{event[:final] ? "for good" : "another client takes its place"} " \
+                 "(attempt #{event[:attempt]}): #{text(event[:error])}"
+      end
+
+      def on_producer_reloaded(event)
+        write 2, "#{event[:client]} has a new client after #{text(event[:error])}"
+      end
+
+      def on_transaction_aborted(event)
+        error = event[:error]
+        write(error ? 2 : 1, format("%s: transaction aborted after %.1f s%s", event[:client], event[:seconds],
+                                    error ? ": #{text(error)}" : ""))
       end
 
       def on_producer_unclosed(event)

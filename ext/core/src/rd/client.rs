@@ -1,8 +1,10 @@
 //! `rd_kafka_t`: one producer or consumer. Everything that blocks says so.
 
-use super::{Conf, Headers, PartitionList, Queue, Reported, Topic, generation, opaque, sys, text};
-use std::ffi::{c_char, c_void};
-use std::sync::Arc;
+use super::{Conf, Headers, PartitionList, Queue, Reported, Topic, ffi, generation, opaque, sys, text};
+use std::ffi::{CString, c_char, c_void};
+use std::sync::mpsc::{SendError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientKind {
@@ -14,7 +16,25 @@ pub struct Client {
     raw: *mut sys::rd_kafka_t,
     /// Fork generation that it was made in: in a child it is neither used nor destroyed.
     made_in: u64,
+    /// Where the handle goes with the last reference: `end`.
+    heir: OnceLock<Sender<Handle>>,
 }
+
+/// What is left of a client that nobody uses any more.
+struct Handle(*mut sys::rd_kafka_t);
+
+impl Drop for Handle {
+    /// Blocks until librdkafka's threads ended.
+    fn drop(&mut self) {
+        // SAFETY: owned, destroyed once; queues and topics hold a count of the client, so none is left.
+        unsafe { sys::rd_kafka_destroy_flags(self.0, sys::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE) };
+        #[cfg(test)]
+        tests::DESTROYED.set(tests::DESTROYED.get() + 1);
+    }
+}
+
+// SAFETY: rd_kafka_t is thread-safe.
+unsafe impl Send for Handle {}
 
 /// What librdkafka says it is: `"2.12.1"`.
 pub fn library_version() -> String {
@@ -40,7 +60,7 @@ impl Client {
             drop(Conf::from_raw(conf));
             return Err(text(reason.as_ptr()));
         }
-        Ok(Arc::new(Self { raw, made_in }))
+        Ok(Arc::new(Self { raw, made_in, heir: OnceLock::new() }))
     }
 
     pub(super) fn raw(&self) -> *mut sys::rd_kafka_t {
@@ -52,6 +72,16 @@ impl Client {
         self.made_in != generation()
     }
 
+    /// Ends the client on the calling thread, which blocks for it: calls that still run on other threads may hold it up
+    /// to `patience` longer. What is held for longer still ends on a thread of its own: wherever the last reference is
+    /// dropped (with Ruby's lock, say), nobody waits.
+    pub fn end(client: Arc<Self>, patience: Duration) {
+        let (sender, receiver) = channel();
+        let _ = client.heir.set(sender);
+        drop(client);
+        drop(receiver.recv_timeout(patience));
+    }
+
     /// librdkafka's name of the client: `"rdkafka#producer-1"`.
     pub fn name(&self) -> String {
         // SAFETY: a live client, which owns the string.
@@ -61,14 +91,14 @@ impl Client {
     /// Sends logs (with `log.queue=true`) to that queue.
     pub fn logs_to(&self, queue: &Queue) {
         // SAFETY: a live client and queue.
-        unsafe { sys::rd_kafka_set_log_queue(self.raw, queue.raw()) };
+        unsafe { ffi::rd_kafka_set_log_queue(self.raw, queue.raw()) };
     }
 
     /// The code and sentence of a fatal error, if one was raised.
     pub fn fatal_error(&self) -> Option<(i32, String)> {
         let mut reason = [0 as c_char; 512];
         // SAFETY: a live client; a buffer with its length.
-        let code = unsafe { sys::rd_kafka_fatal_error(self.raw, reason.as_mut_ptr(), reason.len()) } as i32;
+        let code = unsafe { ffi::rd_kafka_fatal_error(self.raw, reason.as_mut_ptr(), reason.len()) };
         (code != NO_ERROR).then(|| (code, text(reason.as_ptr())))
     }
 
@@ -105,7 +135,7 @@ impl Client {
             return Ok(());
         }
         // SAFETY: reads the thread-local code of the call above.
-        Err(unsafe { sys::rd_kafka_last_error() } as i32)
+        Err(unsafe { ffi::rd_kafka_last_error() })
     }
 
     /// As `produce`, with headers (given away on success) and a timestamp in milliseconds (0: now).
@@ -152,29 +182,29 @@ impl Client {
         Err(take_error(error).0)
     }
 
-    /// Blocks until everything is reported or the time is over, the linger cut short meanwhile.
-    pub fn flush(&self, millis: i32) {
+    /// Blocks until everything is reported (true) or the time is over, the linger cut short meanwhile.
+    pub fn flush(&self, millis: i32) -> bool {
         // SAFETY: a live client.
-        unsafe { sys::rd_kafka_flush(self.raw, millis) };
+        unsafe { ffi::rd_kafka_flush(self.raw, millis) == NO_ERROR }
     }
 
     /// Fails everything queued and in flight with `_PURGE_QUEUE` / `_PURGE_INFLIGHT` reports.
     pub fn purge(&self) {
         // SAFETY: a live client. Flags: queue and in flight.
-        unsafe { sys::rd_kafka_purge(self.raw, 3) };
+        unsafe { ffi::rd_kafka_purge(self.raw, 3) };
     }
 
     // ---- consuming
 
     pub fn subscribe(&self, topics: &PartitionList) -> i32 {
         // SAFETY: live client and list (copied).
-        unsafe { sys::rd_kafka_subscribe(self.raw, topics.raw()) as i32 }
+        unsafe { ffi::rd_kafka_subscribe(self.raw, topics.raw()) }
     }
 
     /// Replaces the assignment; `None` gives everything up.
     pub fn assign(&self, partitions: Option<&PartitionList>) -> i32 {
         // SAFETY: live client and list (copied).
-        unsafe { sys::rd_kafka_assign(self.raw, constant(partitions)) as i32 }
+        unsafe { ffi::rd_kafka_assign(self.raw, constant(partitions)) }
     }
 
     pub fn incremental_assign(&self, partitions: &PartitionList) -> Result<(), (i32, String)> {
@@ -190,7 +220,7 @@ impl Client {
     pub fn assignment(&self) -> Option<PartitionList> {
         let mut list = std::ptr::null_mut();
         // SAFETY: a live client; the list becomes ours.
-        unsafe { sys::rd_kafka_assignment(self.raw, &mut list) };
+        unsafe { ffi::rd_kafka_assignment(self.raw, &mut list) };
         PartitionList::own(list)
     }
 
@@ -208,29 +238,29 @@ impl Client {
     /// Stores offsets for the next commit; each entry of `offsets` gets its own verdict.
     pub fn store_offsets(&self, offsets: &PartitionList) -> i32 {
         // SAFETY: live client and list.
-        unsafe { sys::rd_kafka_offsets_store(self.raw, offsets.raw()) as i32 }
+        unsafe { ffi::rd_kafka_offsets_store(self.raw, offsets.raw()) }
     }
 
     /// Commits the stored offsets (`None`) or those given. Blocks for a round trip.
     pub fn commit(&self, offsets: Option<&PartitionList>, asynchronous: bool) -> i32 {
         // SAFETY: live client and list.
-        unsafe { sys::rd_kafka_commit(self.raw, constant(offsets), i32::from(asynchronous)) as i32 }
+        unsafe { ffi::rd_kafka_commit(self.raw, constant(offsets), i32::from(asynchronous)) }
     }
 
     /// Fills in the committed offsets. Blocks up to `millis`.
     pub fn committed(&self, partitions: &PartitionList, millis: i32) -> i32 {
         // SAFETY: live client and list.
-        unsafe { sys::rd_kafka_committed(self.raw, partitions.raw(), millis) as i32 }
+        unsafe { ffi::rd_kafka_committed(self.raw, partitions.raw(), millis) }
     }
 
     pub fn pause(&self, partitions: &PartitionList) -> i32 {
         // SAFETY: live client and list.
-        unsafe { sys::rd_kafka_pause_partitions(self.raw, partitions.raw()) as i32 }
+        unsafe { ffi::rd_kafka_pause_partitions(self.raw, partitions.raw()) }
     }
 
     pub fn resume(&self, partitions: &PartitionList) -> i32 {
         // SAFETY: live client and list.
-        unsafe { sys::rd_kafka_resume_partitions(self.raw, partitions.raw()) as i32 }
+        unsafe { ffi::rd_kafka_resume_partitions(self.raw, partitions.raw()) }
     }
 
     /// Moves the positions. Blocks up to `millis`.
@@ -252,6 +282,45 @@ impl Client {
 
     // ---- both
 
+    /// Gives librdkafka the token that it asked for (OAUTHBEARER_TOKEN_REFRESH); `expires` in milliseconds since 1970. Its
+    /// sentence on failure may contain what was given.
+    pub fn set_oauth_token(
+        &self,
+        token: &str,
+        expires: i64,
+        principal: &str,
+        extensions: &[(String, String)],
+    ) -> Result<(), (i32, String)> {
+        let nul = |_| (-186, "contains a NUL byte".to_string());
+        let token = CString::new(token).map_err(nul)?;
+        let principal = CString::new(principal).map_err(nul)?;
+        let words = extensions.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]);
+        let words = words.map(CString::new).collect::<Result<Vec<_>, _>>().map_err(nul)?;
+        let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+        let mut reason = [0 as c_char; 512];
+        // SAFETY: a live client; strings and pointers to them that outlive the call, which copies; a buffer with its length.
+        let code = unsafe {
+            ffi::rd_kafka_oauthbearer_set_token(
+                self.raw,
+                token.as_ptr(),
+                expires,
+                principal.as_ptr(),
+                pointers.as_mut_ptr(),
+                pointers.len(),
+                reason.as_mut_ptr(),
+                reason.len(),
+            )
+        };
+        if code == NO_ERROR { Ok(()) } else { Err((code, text(reason.as_ptr()))) }
+    }
+
+    /// Says why there is no token: told as an `_AUTHENTICATION` error; librdkafka asks again in 10 s.
+    pub fn set_oauth_failure(&self, reason: &str) -> i32 {
+        let reason = CString::new(reason.replace('\0', " ")).unwrap_or_default();
+        // SAFETY: a live client and string (copied).
+        unsafe { ffi::rd_kafka_oauthbearer_set_token_failure(self.raw, reason.as_ptr()) }
+    }
+
     /// The brokers `(id, host, port)` and topics `(name, partitions or the error code)`. Blocks up to `millis`.
     #[allow(clippy::type_complexity)] // a plain answer, used once
     pub fn metadata(
@@ -264,7 +333,7 @@ impl Client {
         unsafe {
             let topic_raw = topic.map_or(std::ptr::null_mut(), Topic::raw);
             let all = i32::from(topic.is_none());
-            let code = sys::rd_kafka_metadata(self.raw, all, topic_raw, &mut metadata, millis) as i32;
+            let code = ffi::rd_kafka_metadata(self.raw, all, topic_raw, &mut metadata, millis);
             if code != NO_ERROR {
                 return Err(code);
             }
@@ -302,7 +371,7 @@ fn vu(vtype: sys::rd_kafka_vtype_t, u: sys::rd_kafka_vu_s__bindgen_ty_1) -> sys:
 fn take_error(error: *mut sys::rd_kafka_error_t) -> (i32, String) {
     // SAFETY: a live error object, ours to destroy.
     unsafe {
-        let found = (sys::rd_kafka_error_code(error) as i32, text(sys::rd_kafka_error_string(error)));
+        let found = (ffi::rd_kafka_error_code(error), text(sys::rd_kafka_error_string(error)));
         sys::rd_kafka_error_destroy(error);
         found
     }
@@ -313,13 +382,17 @@ fn check(error: *mut sys::rd_kafka_error_t) -> Result<(), (i32, String)> {
 }
 
 impl Drop for Client {
-    /// Blocks until librdkafka's threads ended: the core drops the last reference on a thread of its own (`closing.rs`).
+    /// Without an `end` it blocks (`Handle`).
     fn drop(&mut self) {
         if self.is_foreign() {
             return;
         }
-        // SAFETY: owned, destroyed once; queues and topics hold a count of it, so none is left.
-        unsafe { sys::rd_kafka_destroy_flags(self.raw, sys::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE) };
+        let handle = Handle(self.raw);
+        let Some(heir) = self.heir.take() else { return drop(handle) };
+        if let Err(SendError(handle)) = heir.send(handle) {
+            // Where there is no thread to be had the handle is dropped here: better late than never.
+            let _ = std::thread::Builder::new().name("pelton.close".into()).spawn(move || drop(handle));
+        }
     }
 }
 
@@ -327,3 +400,47 @@ impl Drop for Client {
 unsafe impl Send for Client {}
 // SAFETY: as above.
 unsafe impl Sync for Client {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Clients that the thread destroyed.
+        pub static DESTROYED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn client() -> Arc<Client> {
+        Client::new(ClientKind::Producer, Conf::new()).expect("a client")
+    }
+
+    #[test]
+    fn a_client_ends_on_the_thread_that_ends_it_whoever_lets_go_last() {
+        let client = client();
+        let mine = Arc::clone(&client);
+        let weak = Arc::downgrade(&client);
+        let closing = std::thread::spawn(move || {
+            Client::end(client, LONG);
+            DESTROYED.get()
+        });
+        while weak.strong_count() > 1 {
+            std::thread::yield_now();
+        }
+        assert!(!closing.is_finished());
+        drop(mine);
+        assert_eq!(1, closing.join().expect("no panic"));
+        assert_eq!(0, DESTROYED.get());
+    }
+
+    #[test]
+    fn a_client_that_is_held_for_longer_ends_on_a_thread_of_its_own() {
+        let client = client();
+        let mine = Arc::clone(&client);
+        Client::end(client, Duration::from_millis(10));
+        drop(mine);
+        assert_eq!(0, DESTROYED.get());
+    }
+}

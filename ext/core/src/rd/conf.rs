@@ -1,7 +1,7 @@
 //! `rd_kafka_conf_t`: librdkafka's option names and values pass through untouched.
 
-use super::{sys, text};
-use std::ffi::{CString, c_char};
+use super::{ffi, resolver, sys, text};
+use std::ffi::{CString, c_char, c_int, c_void};
 
 /// A row of librdkafka's own table of options.
 #[derive(Debug, Clone)]
@@ -23,8 +23,13 @@ impl Default for Conf {
 
 impl Conf {
     pub fn new() -> Self {
-        // SAFETY: no preconditions; never null.
-        Self { raw: unsafe { sys::rd_kafka_conf_new() } }
+        // SAFETY: no preconditions; never null. The callbacks are functions of ours that need no opaque.
+        unsafe {
+            let raw = sys::rd_kafka_conf_new();
+            ffi::rd_kafka_conf_set_resolve_cb(raw, resolver::resolve);
+            sys::rd_kafka_conf_set_closesocket_cb(raw, Some(hang_up));
+            Self { raw }
+        }
     }
 
     /// Sets one option; `Err` is librdkafka's own sentence.
@@ -35,9 +40,19 @@ impl Conf {
         let mut reason = [0 as c_char; 512];
         // SAFETY: live strings, and a buffer with its length.
         let result = unsafe {
-            sys::rd_kafka_conf_set(self.raw, c_key.as_ptr(), c_value.as_ptr(), reason.as_mut_ptr(), reason.len())
+            ffi::rd_kafka_conf_set(self.raw, c_key.as_ptr(), c_value.as_ptr(), reason.as_mut_ptr(), reason.len())
         };
-        if result as i32 == 0 { Ok(()) } else { Err(text(reason.as_ptr())) }
+        if result == 0 { Ok(()) } else { Err(text(reason.as_ptr())) }
+    }
+
+    /// An option's value as librdkafka shows it.
+    pub fn get(&self, key: &str) -> Option<String> {
+        let key = CString::new(key).ok()?;
+        let mut value = [0 as c_char; 512];
+        let mut size = value.len();
+        // SAFETY: live conf and string, and a buffer with its length.
+        let result = unsafe { sys::rd_kafka_conf_get(self.raw, key.as_ptr(), value.as_mut_ptr(), &mut size) };
+        (result as i32 == 0).then(|| text(value.as_ptr()))
     }
 
     /// Which events come through queues instead of callbacks.
@@ -73,6 +88,19 @@ impl Conf {
             table
         };
         table.lines().filter_map(parse_row).collect()
+    }
+}
+
+/// Ends a connection: a forked child has a descriptor of it too, and a close alone would leave the broker waiting until
+/// the child ends.
+///
+/// # Safety
+/// librdkafka's contract: a socket of its own that it uses no more.
+unsafe extern "C" fn hang_up(socket: c_int, _opaque: *mut c_void) -> c_int {
+    // SAFETY: plain calls on a descriptor that is given away.
+    unsafe {
+        libc::shutdown(socket, libc::SHUT_RDWR);
+        libc::close(socket)
     }
 }
 

@@ -1,6 +1,8 @@
 //! `rd_kafka_event_t`: what a client's queues say.
 
-use super::{PartitionList, Report, Reported, opaque, sys, text};
+use super::{PartitionList, Report, Reported, ffi, opaque, sys, text};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub struct Event {
     raw: *mut sys::rd_kafka_event_t,
@@ -20,7 +22,7 @@ impl Event {
     /// The error code of an ERROR or REBALANCE event.
     pub fn error(&self) -> i32 {
         // SAFETY: a live event.
-        unsafe { sys::rd_kafka_event_error(self.raw) as i32 }
+        unsafe { ffi::rd_kafka_event_error(self.raw) }
     }
 
     /// Whether the client can't be used any more (librdkafka has put the real code in place of `_FATAL` then).
@@ -67,28 +69,40 @@ impl Event {
         }
     }
 
-    /// Hands each delivery report of a DR event to its owner; `failed` sees those of failures first. Returns how many.
+    /// Hands each delivery report of a DR event to its owner; `seen` gets each first and says whether a
+    /// failure has to be told. Returns how many, and whether somebody panicked: that costs no other message its report.
     ///
     /// `T` is the owner's type that the client's produce calls were given (`Client::produce` is the only source of
     /// opaques, and one client is only ever used with one `T`: the producer's delivery).
-    pub(crate) fn deliver_reports<T: Reported>(&self, failed: impl Fn(&T, u32, Report)) -> usize {
-        let mut reported = 0;
+    pub(crate) fn deliver_reports<T: Reported>(&self, seen: impl Fn(Report) -> bool) -> (usize, bool) {
+        let (mut reported, panics) = (0, Cell::new(false));
+        let guarded = |call: &mut dyn FnMut()| {
+            if catch_unwind(AssertUnwindSafe(call)).is_err() {
+                panics.set(true);
+            }
+        };
+        let seen = |report| {
+            let mut tell = true;
+            guarded(&mut || tell = seen(report));
+            tell
+        };
         loop {
             // SAFETY: a live DR event; its messages live until it is destroyed.
             let message = unsafe { sys::rd_kafka_event_message_next(self.raw) };
             if message.is_null() {
-                return reported;
+                return (reported, panics.get());
             }
-            // SAFETY: as above; the error code is read as an integer, codes being an open set. The opaque came from
-            // `opaque::pack` and its owner is held until its last report.
-            unsafe {
+            // SAFETY: as above; the error code is read as an integer, codes being an open set.
+            let (word, report) = unsafe {
                 let report = Report {
                     partition: (*message).partition,
                     offset: (*message).offset,
                     error: std::ptr::addr_of!((*message).err).cast::<i32>().read(),
                 };
-                opaque::deliver::<T>((*message)._private, report, &failed);
-            }
+                ((*message)._private, report)
+            };
+            // SAFETY: the opaque came from `opaque::pack` and its owner is held until its last report.
+            guarded(&mut || unsafe { opaque::deliver::<T>(word, report, &seen) });
             reported += 1;
         }
     }
@@ -103,3 +117,51 @@ impl Drop for Event {
 
 // SAFETY: an event has no thread affinity.
 unsafe impl Send for Event {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rd::{Client, ClientKind, Conf, Queue, Topic, hold};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[derive(Default)]
+    struct Owner(AtomicU32);
+
+    impl Reported for Owner {
+        fn report(&self, position: u32, _: Report, _: bool) -> bool {
+            self.0.fetch_or(1 << position, Ordering::SeqCst);
+            assert_ne!(2, position, "as asked for");
+            position == 3
+        }
+    }
+
+    #[test]
+    fn a_panic_over_one_report_costs_no_other_message_its_own() {
+        let mut conf = Conf::new();
+        conf.set_events(sys::RD_KAFKA_EVENT_DR);
+        let client = Client::new(ClientKind::Producer, conf).expect("a client");
+        let queue = Queue::main(&client);
+        let topic = Topic::new(&client, "t").expect("a topic");
+        let owner = Arc::new(Owner::default());
+        hold(&owner);
+        for position in 0..4 {
+            client.produce(&topic, 0, Some(b"x"), None, &owner, position).expect("accepted");
+        }
+        client.purge();
+        let (mut count, mut panicked) = (0, false);
+        while count < 4 {
+            let event = queue.poll_wait(20_000).expect("reports");
+            let first = Cell::new(count == 0);
+            let (reported, panics) = event.deliver_reports::<Owner>(|_| {
+                assert!(!first.take(), "as asked for");
+                false
+            });
+            count += reported;
+            panicked |= panics;
+        }
+        assert!(panicked);
+        assert_eq!(0b1111, owner.0.load(Ordering::SeqCst));
+        assert_eq!(1, Arc::strong_count(&owner));
+    }
+}

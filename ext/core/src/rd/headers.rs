@@ -1,6 +1,6 @@
 //! `rd_kafka_headers_t` of a message to be produced.
 
-use super::sys;
+use super::{ffi, sys};
 
 pub struct Headers {
     raw: *mut sys::rd_kafka_headers_t,
@@ -16,7 +16,7 @@ impl Headers {
     pub fn add(&mut self, name: &[u8], value: Option<&[u8]>) {
         let (data, size) = value.map_or((std::ptr::null(), 0), |value| (value.as_ptr(), value.len() as isize));
         // SAFETY: librdkafka copies both.
-        unsafe { sys::rd_kafka_header_add(self.raw, name.as_ptr().cast(), name.len() as isize, data.cast(), size) };
+        unsafe { ffi::rd_kafka_header_add(self.raw, name.as_ptr().cast(), name.len() as isize, data.cast(), size) };
     }
 
     pub(super) fn raw(&self) -> *mut sys::rd_kafka_headers_t {

@@ -1,6 +1,6 @@
 //! Messages that a consumer fetched, still in librdkafka's memory.
 
-use super::sys;
+use super::{ffi, sys};
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
@@ -85,11 +85,6 @@ pub struct FetchedMessage<'a> {
 }
 
 impl<'a> FetchedMessage<'a> {
-    fn message(self) -> &'a sys::rd_kafka_message_t {
-        // SAFETY: alive as long as the buffer that lends it.
-        unsafe { &*self.raw }
-    }
-
     /// 0, or why there is no message (−191 `_PARTITION_EOF`, …). Read as an integer: codes are an open set.
     pub fn error(self) -> i32 {
         // SAFETY: a live message; the field is a C enum of int's size.
@@ -103,20 +98,26 @@ impl<'a> FetchedMessage<'a> {
     }
 
     pub fn partition(self) -> i32 {
-        self.message().partition
+        // SAFETY: alive as long as the buffer that lends it; so are the others.
+        unsafe { (*self.raw).partition }
     }
 
     pub fn offset(self) -> i64 {
-        self.message().offset
+        // SAFETY: a live message.
+        unsafe { (*self.raw).offset }
     }
 
     /// `None` for a tombstone.
     pub fn payload(self) -> Option<&'a [u8]> {
-        bytes(self.message().payload, self.message().len)
+        // SAFETY: a live message.
+        let (payload, len) = unsafe { ((*self.raw).payload, (*self.raw).len) };
+        bytes(payload, len)
     }
 
     pub fn key(self) -> Option<&'a [u8]> {
-        bytes(self.message().key, self.message().key_len)
+        // SAFETY: a live message.
+        let (key, len) = unsafe { ((*self.raw).key, (*self.raw).key_len) };
+        bytes(key, len)
     }
 
     /// Milliseconds since 1970, −1 where the broker gave none.
@@ -135,10 +136,10 @@ impl<'a> FetchedMessage<'a> {
     /// Whether there are no headers, told without parsing them: librdkafka's own call builds and frees a buffer to read
     /// a zero (120 ns a message).
     fn is_headless(self) -> bool {
-        // SAFETY: every `rd_kafka_message_t` of a consumer is the first field of an `rd_kafka_msg_t`.
-        let message = unsafe { &*self.raw.cast::<PrivateMessage>() };
-        // SAFETY: `raw_len` bytes follow; the first is the varint of the number of headers.
-        message.headers.is_null() && (message.raw_len <= 0 || unsafe { *message.raw } == 0)
+        let message = self.raw.cast::<PrivateMessage>();
+        // SAFETY: every `rd_kafka_message_t` of a consumer is the first field of an `rd_kafka_msg_t`. `raw_len` bytes
+        // follow; the first is the varint of the number of headers.
+        unsafe { (*message).headers.is_null() && ((*message).raw_len <= 0 || *(*message).raw == 0) }
     }
 
     /// Calls `each(name, value)` per header, in order; a null value is `None`.
@@ -148,15 +149,15 @@ impl<'a> FetchedMessage<'a> {
         }
         let mut headers = std::ptr::null_mut();
         // SAFETY: on success the headers belong to the message and live as long.
-        let found = unsafe { sys::rd_kafka_message_headers(self.raw, &mut headers) };
-        if found as i32 != 0 {
+        let found = unsafe { ffi::rd_kafka_message_headers(self.raw, &mut headers) };
+        if found != 0 {
             return;
         }
         for index in 0.. {
             let (mut name, mut value, mut size) = (std::ptr::null(), std::ptr::null(), 0);
             // SAFETY: out-parameters of the right types; the strings belong to the headers.
-            let more = unsafe { sys::rd_kafka_header_get_all(headers, index, &mut name, &mut value, &mut size) };
-            if more as i32 != 0 {
+            let more = unsafe { ffi::rd_kafka_header_get_all(headers, index, &mut name, &mut value, &mut size) };
+            if more != 0 {
                 return;
             }
             // SAFETY: a header's name is NUL-terminated.

@@ -1,9 +1,11 @@
 //! `rd_kafka_mock_cluster_t`: brokers inside this process, for tests and demos. Its limits (native.md): 5 MB or 100,000
 //! messages a partition, the oldest dropped silently; no admin requests; nothing on disk.
 
-use super::{client::Client, sys, text};
+use super::{client::Client, ffi, sys, text};
 use std::ffi::CString;
 use std::sync::Arc;
+
+const INVALID_ARG: i32 = -186;
 
 pub struct MockCluster {
     raw: *mut sys::rd_kafka_mock_cluster_t,
@@ -25,41 +27,34 @@ impl MockCluster {
 
     pub fn create_topic(&self, name: &str, partitions: i32) -> i32 {
         let Ok(name) = CString::new(name) else {
-            return sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__INVALID_ARG as i32;
+            return INVALID_ARG;
         };
         // SAFETY: live cluster and string.
-        unsafe { sys::rd_kafka_mock_topic_create(self.raw, name.as_ptr(), partitions, 1) as i32 }
+        unsafe { ffi::rd_kafka_mock_topic_create(self.raw, name.as_ptr(), partitions, 1) }
     }
 
     /// The next requests with this API key (Kafka's number: 0 Produce, 1 Fetch …) fail with these codes, one each.
     pub fn push_errors(&self, api_key: i16, codes: &[i32]) {
         for code in codes {
-            // SAFETY: the array form reads `cnt` C enums; an i32 has an enum's size.
-            unsafe {
-                sys::rd_kafka_mock_push_request_errors_array(
-                    self.raw,
-                    api_key,
-                    1,
-                    std::ptr::from_ref(code).cast::<sys::rd_kafka_resp_err_t>(),
-                );
-            }
+            // SAFETY: a live cluster; one code is read.
+            unsafe { ffi::rd_kafka_mock_push_request_errors_array(self.raw, api_key, 1, code) };
         }
     }
 
     /// Delays a broker's answers, in milliseconds; −1 for every broker.
     pub fn round_trip_time(&self, broker: i32, millis: i32) -> i32 {
         // SAFETY: a live cluster.
-        unsafe { sys::rd_kafka_mock_broker_set_rtt(self.raw, broker, millis) as i32 }
+        unsafe { ffi::rd_kafka_mock_broker_set_rtt(self.raw, broker, millis) }
     }
 
     pub fn broker_down(&self, broker: i32) -> i32 {
         // SAFETY: a live cluster.
-        unsafe { sys::rd_kafka_mock_broker_set_down(self.raw, broker) as i32 }
+        unsafe { ffi::rd_kafka_mock_broker_set_down(self.raw, broker) }
     }
 
     pub fn broker_up(&self, broker: i32) -> i32 {
         // SAFETY: a live cluster.
-        unsafe { sys::rd_kafka_mock_broker_set_up(self.raw, broker) as i32 }
+        unsafe { ffi::rd_kafka_mock_broker_set_up(self.raw, broker) }
     }
 
     /// Milliseconds that a new group waits for more members (3000 by default).

@@ -4,14 +4,18 @@
 mod client;
 mod conf;
 mod event;
+mod ffi;
 mod headers;
 mod message;
 mod mock;
 mod opaque;
+mod partitioner;
 mod process;
 mod queue;
+mod resolver;
 mod topic;
 mod tpl;
+mod transaction;
 mod wakeup;
 
 pub use client::{Client, ClientKind, library_version};
@@ -20,12 +24,14 @@ pub use event::Event;
 pub use headers::Headers;
 pub use message::{Fetched, FetchedMessage};
 pub use mock::MockCluster;
-pub use opaque::{MAX_POSITIONS, Report, Reported};
+pub use opaque::{MAX_POSITIONS, Report, Reported, seal, unseal};
 pub(crate) use opaque::{hold, report_unsent};
-pub use process::{PerProcess, generation};
+pub use partitioner::Partitioner;
+pub use process::{PerProcess, generation, process_of};
 pub use queue::Queue;
 pub use topic::Topic;
 pub use tpl::{Entry, PartitionList};
+pub use transaction::{GroupMetadata, Refusal};
 pub use wakeup::{Token, Wakeup};
 
 use rdkafka_sys as sys;
@@ -42,24 +48,26 @@ fn text(pointer: *const c_char) -> String {
 
 /// The symbolic name of an error code, as librdkafka spells it: `"_TIMED_OUT"`, `"UNKNOWN_TOPIC_OR_PART"`.
 pub fn error_name(code: i32) -> String {
-    lookup(code, |desc| desc.name)
+    // SAFETY: `lookup` lends a live entry.
+    lookup(code, |desc| unsafe { (*desc).name })
 }
 
 /// The one-line description of an error code.
 pub fn error_text(code: i32) -> String {
-    lookup(code, |desc| desc.desc)
+    // SAFETY: as above.
+    lookup(code, |desc| unsafe { (*desc).desc })
 }
 
 /// librdkafka's own table of codes, so that no unknown number is ever made a Rust enum.
-fn lookup(code: i32, field: fn(&sys::rd_kafka_err_desc) -> *const c_char) -> String {
+fn lookup(code: i32, field: fn(*const sys::rd_kafka_err_desc) -> *const c_char) -> String {
     let (mut table, mut count) = (std::ptr::null(), 0usize);
     // SAFETY: the call fills in a static array and its length; each entry is valid for the whole process. The `code`
     // field is read as a plain integer.
     unsafe {
         sys::rd_kafka_get_err_descs(&mut table, &mut count);
         let found = (0..count)
-            .map(|i| &*table.add(i))
-            .find(|desc| std::ptr::addr_of!(desc.code).cast::<i32>().read() == code && !field(desc).is_null());
+            .map(|i| table.add(i))
+            .find(|desc| std::ptr::addr_of!((**desc).code).cast::<i32>().read() == code && !field(*desc).is_null());
         found.map_or_else(|| format!("error {code}"), |desc| text(field(desc)))
     }
 }

@@ -2,7 +2,7 @@
 //! message's position in it, packed into the one word that librdkafka keeps (`msg_opaque`).
 //!
 //! User-space addresses have 48 bits at most and an owner is aligned to 8, so 45 bits hold the pointer and 19 the
-//! position (checked when packed). One reference count of the owner is out per *owner*, not per message.
+//! position (checked when packed). Reference counts of the owner that are out are its own affair (`hold`, `report`).
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -17,10 +17,11 @@ pub struct Report {
     pub error: i32,
 }
 
-/// An owner of messages on their way. `report` is called exactly once per position, from the thread that drains the
-/// report queue, and returns true for the last open position: then librdkafka's count of the owner is given back.
+/// An owner of messages on their way. `report` is called exactly once per message, from the thread that drains the
+/// report queue, and returns whether to give back one of the counts that `hold` took. `tell`: a failure must come to
+/// somebody's notice.
 pub trait Reported: Send + Sync + 'static {
-    fn report(&self, position: u32, report: Report) -> bool;
+    fn report(&self, position: u32, report: Report, tell: bool) -> bool;
 }
 
 const POSITION_BITS: u32 = 19;
@@ -38,31 +39,44 @@ fn unpack<T>(word: *mut c_void) -> (*const T, u32) {
     ((word >> POSITION_BITS << 3) as *const T, (word & (MAX_POSITIONS as u64 - 1)) as u32)
 }
 
-/// Lets librdkafka hold the owner until its last report: to be called once, before the owner's first message.
+/// An owner and a position as one word, which counts as a reference of the owner; `None` if they don't fit.
+pub fn seal<T>(owner: Arc<T>, position: u32) -> Option<*mut c_void> {
+    let word = pack(&owner, position)?;
+    std::mem::forget(owner);
+    Some(word)
+}
+
+/// # Safety
+/// `word` must come from `seal` of an `Arc<T>`; its reference passes to the caller.
+pub unsafe fn unseal<T>(word: *mut c_void) -> (Arc<T>, u32) {
+    let (pointer, position) = unpack::<T>(word);
+    // SAFETY: the caller's promise.
+    (unsafe { Arc::from_raw(pointer) }, position)
+}
+
+/// Lets librdkafka hold the owner until a report that gives it back: to be called before the message is sent.
 pub(crate) fn hold<T>(owner: &Arc<T>) {
     std::mem::forget(Arc::clone(owner));
 }
 
 /// Reports a position of a held owner whose message never entered librdkafka.
-pub(crate) fn report_unsent<T: Reported>(owner: &Arc<T>, position: u32, report: Report) {
-    if owner.report(position, report) {
+pub(crate) fn report_unsent<T: Reported>(owner: &Arc<T>, position: u32, report: Report, tell: bool) {
+    if owner.report(position, report, tell) {
         // SAFETY: gives back the count that `hold` took; the caller's own count keeps the owner alive here.
         unsafe { Arc::decrement_strong_count(Arc::as_ptr(owner)) };
     }
 }
 
-/// Hands a report to its owner.
+/// Hands a report to its owner; `seen` gets it first and says whether a failure has to be told.
 ///
 /// # Safety
 /// `word` must come from `pack` of an `Arc<T>` that is still held (`hold`).
-pub(super) unsafe fn deliver<T: Reported>(word: *mut c_void, report: Report, failed: impl Fn(&T, u32, Report)) {
+pub(super) unsafe fn deliver<T: Reported>(word: *mut c_void, report: Report, seen: impl Fn(Report) -> bool) {
     let (pointer, position) = unpack::<T>(word);
     // SAFETY: held by the caller's promise.
     let owner = unsafe { &*pointer };
-    if report.error != 0 {
-        failed(owner, position, report);
-    }
-    if owner.report(position, report) {
+    let tell = seen(report);
+    if owner.report(position, report, tell) {
         // SAFETY: gives back the count that `hold` took, once, since `report` says "last" once.
         unsafe { Arc::decrement_strong_count(pointer) };
     }

@@ -1,11 +1,26 @@
 //! What a fork changes: threads do not survive it, locks may be held for ever. Values that belong to one process.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, Ordering};
-
+use super::resolver;
 use crate::decode::pool::FORK_GENERATION;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 static REGISTER: Once = Once::new();
+
+/// Generations whose process is remembered.
+const ANCESTORS: usize = 64;
+/// Process ids by generation (modulo their number), noted by each process before it forks; 0: unknown.
+static PIDS: [AtomicU32; ANCESTORS] = [const { AtomicU32::new(0) }; ANCESTORS];
+
+extern "C" fn before() {
+    let own = FORK_GENERATION.load(Ordering::Relaxed) as usize % ANCESTORS;
+    PIDS[own].store(std::process::id(), Ordering::Relaxed);
+    resolver::fork_begins();
+}
+
+extern "C" fn in_parent() {
+    resolver::fork_ended();
+}
 
 extern "C" fn in_child() {
     FORK_GENERATION.fetch_add(1, Ordering::Relaxed);
@@ -15,10 +30,21 @@ extern "C" fn in_child() {
 /// each child. Far cheaper than `getpid` (a system call).
 pub fn generation() -> u64 {
     REGISTER.call_once(|| {
-        // SAFETY: the handler only adds to an atomic, which is async-signal-safe.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // SAFETY: the child's handler only adds to an atomic, which is async-signal-safe; the others run in the parent.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     });
     FORK_GENERATION.load(Ordering::Relaxed)
+}
+
+/// The process of a generation among this one's ancestors, as far as it is remembered.
+pub fn process_of(made_in: u64) -> Option<u32> {
+    let age = generation().checked_sub(made_in)? as usize;
+    let pid = match age {
+        0 => std::process::id(),
+        1..ANCESTORS => PIDS[made_in as usize % ANCESTORS].load(Ordering::Relaxed),
+        _ => 0,
+    };
+    (pid != 0).then_some(pid)
 }
 
 /// A lazily made process-wide value that a forked child makes anew, without ever touching the parent's (whose locks may
@@ -43,20 +69,26 @@ impl<T: Send + Sync> PerProcess<T> {
 
     /// This process's value, made by `make` on first use (a loser of a race drops its own).
     pub fn get_or_init(&'static self, make: impl FnOnce() -> T) -> &'static T {
+        let Ok(value) = self.get_or_try_init::<std::convert::Infallible>(|| Ok(make()));
+        value
+    }
+
+    /// The same, where making it may fail.
+    pub fn get_or_try_init<E>(&'static self, make: impl FnOnce() -> Result<T, E>) -> Result<&'static T, E> {
         if let Some(value) = self.get() {
-            return value;
+            return Ok(value);
         }
-        let fresh = Box::into_raw(Box::new((generation(), make())));
+        let fresh = Box::into_raw(Box::new((generation(), make()?)));
         loop {
             let seen = self.slot.load(Ordering::Acquire);
             if let Some(value) = self.get() {
                 // SAFETY: `fresh` was made above and given to nobody.
                 drop(unsafe { Box::from_raw(fresh) });
-                return value;
+                return Ok(value);
             }
             if self.slot.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 // SAFETY: `fresh` is now the slot's value, which is never freed.
-                return unsafe { &(*fresh).1 };
+                return Ok(unsafe { &(*fresh).1 });
             }
         }
     }

@@ -38,3 +38,27 @@ impl Drop for Topic {
 unsafe impl Send for Topic {}
 // SAFETY: as above.
 unsafe impl Sync for Topic {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Topic, sys};
+    use crate::rd::{Client, ClientKind, Conf};
+
+    /// Why a variant of a producer needs a client of its own (docs/decisions/0006).
+    #[test]
+    fn a_second_configuration_of_a_topic_is_thrown_away() {
+        let client = Client::new(ClientKind::Producer, Conf::new()).expect("a client");
+        let first = Topic::new(&client, "orders").expect("a topic");
+        // SAFETY: a live client, a string, and a configuration that the call takes; the handle is given back below.
+        let second = unsafe {
+            let conf = sys::rd_kafka_topic_conf_new();
+            let mut reason = [0; 200];
+            let set = sys::rd_kafka_topic_conf_set(conf, c"acks".as_ptr(), c"0".as_ptr(), reason.as_mut_ptr(), 200);
+            assert_eq!(0, set as i32);
+            sys::rd_kafka_topic_new(client.raw(), c"orders".as_ptr(), conf)
+        };
+        assert_eq!(first.raw, second);
+        // SAFETY: the reference of the call above.
+        unsafe { sys::rd_kafka_topic_destroy(second) };
+    }
+}

@@ -64,26 +64,41 @@ impl Wakeup {
     }
 
     /// Waits until a token arrives or `timeout` is over, then takes everything out of the pipe: it is empty before a
-    /// queue is drained, so a signal that comes meanwhile is seen in the next round.
-    pub fn wait(&self, timeout: Duration, tokens: &mut Vec<Token>) {
+    /// queue is drained, so a signal that comes meanwhile is seen in the next round. An error means that the pipe is
+    /// broken: the next call returns one as well, at once.
+    pub fn wait(&self, timeout: Duration, tokens: &mut Vec<Token>) -> io::Result<()> {
         let mut poll = libc::pollfd { fd: self.reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let millis = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
         // SAFETY: one valid pollfd.
         let ready = unsafe { libc::poll(&mut poll, 1, millis) };
-        if ready <= 0 {
-            return;
+        if ready < 0 {
+            return harmless(io::Error::last_os_error());
+        }
+        if ready == 0 {
+            return Ok(());
         }
         let mut buffer = [0u8; 8192];
         loop {
             // SAFETY: reads into a live buffer of that length. Writes are whole tokens, so reads are multiples of 8.
             let n = unsafe { libc::read(self.reader.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-            if n <= 0 {
-                return;
+            if n < 0 {
+                return harmless(io::Error::last_os_error());
+            }
+            if n == 0 {
+                return Err(io::Error::new(io::ErrorKind::BrokenPipe, "nobody can write to it"));
             }
             tokens.extend(buffer[..n as usize].as_chunks::<8>().0.iter().map(|bytes| Token::from_bytes(*bytes)));
             if (n as usize) < buffer.len() {
-                return;
+                return Ok(());
             }
         }
+    }
+}
+
+/// An interrupted call and an empty pipe are no failures.
+fn harmless(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Ok(()),
+        _ => Err(error),
     }
 }

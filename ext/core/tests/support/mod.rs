@@ -4,6 +4,7 @@
 use pelton_core::consumer::{Consumer, Happening, Options};
 use pelton_core::delivery::Delivery;
 use pelton_core::embedded::EmbeddedCluster;
+use pelton_core::error::Error;
 use pelton_core::poller::Poller;
 use pelton_core::producer::{Outgoing, Producer};
 use pelton_core::wait::{self, Outcome, Parker};
@@ -20,13 +21,13 @@ pub fn cluster(topic: &str, partitions: i32) -> EmbeddedCluster {
 
 pub fn producer(bootstrap: &str, more: &[(&str, &str)]) -> Arc<Producer> {
     let options = [("bootstrap.servers", bootstrap)].into_iter().chain(more.iter().copied());
-    Producer::new("test", options, Poller::global()).expect("a producer")
+    Producer::new("test", options, Poller::global().expect("a pipe")).expect("a producer")
 }
 
 pub fn consumer(bootstrap: &str, group: &str, options: Options, more: &[(&str, &str)]) -> Arc<Consumer> {
     let settings = [("bootstrap.servers", bootstrap), ("group.id", group), ("auto.offset.reset", "earliest")];
     let settings = settings.into_iter().chain(more.iter().copied());
-    Consumer::new("test", settings, options, Poller::global()).expect("a consumer")
+    Consumer::new("test", settings, options, Poller::global().expect("a pipe")).expect("a consumer")
 }
 
 pub fn message<'a>(topic: &'a str, partition: i32, payload: &'a [u8]) -> Outgoing<'a> {
@@ -38,12 +39,26 @@ pub fn wait_for(delivery: &Delivery) {
     assert_eq!(Outcome::Ready, outcome, "no report in time");
 }
 
+/// Waits for room where there is none.
+pub fn produce_patiently(producer: &Producer, outgoing: Outgoing<'_>) -> Delivery {
+    loop {
+        let seen = producer.reports();
+        match producer.produce(Outgoing { headers: None, ..outgoing }) {
+            Err(Error::QueueFull) => {
+                let outcome = producer.wait_for_room(seen, &Parker::new(), wait::deadline(Some(SECONDS)));
+                assert_eq!(Outcome::Ready, outcome, "no room in time");
+            }
+            result => return result.expect("accepted"),
+        }
+    }
+}
+
 /// Produces and waits for everything; the payloads go round the partitions.
 pub fn produce_all(producer: &Producer, topic: &str, partitions: i32, payloads: &[Vec<u8>]) {
-    let delivery = producer.batch(payloads.iter().map(|_| topic)).expect("a batch");
+    let delivery = producer.batch(vec![producer.topic(topic).expect("a topic"); payloads.len()]).expect("a batch");
     for (position, payload) in payloads.iter().enumerate() {
         let partition = position as i32 % partitions;
-        producer.enqueue(message(topic, partition, payload), &delivery, position as u32).expect("room");
+        producer.enqueue(message(topic, partition, payload), &delivery, position).expect("room");
     }
     wait_for(&delivery);
     assert!(delivery.is_delivered(), "{:?}", delivery.first_failure());

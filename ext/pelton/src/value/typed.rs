@@ -3,6 +3,8 @@
 use super::{cooked, keep_for_ever, process_ends};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Class, Error, RClass, Ruby, Value};
+use pelton_core::delivery::Delivery;
+use pelton_core::rd::{seal, unseal};
 use rb_sys::{VALUE, rb_data_type_t, rbimpl_typeddata_flags as flags};
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
@@ -81,35 +83,74 @@ pub(super) fn wrong_type(ruby: &Ruby) -> Error {
     Error::new(ruby.exception_type_error(), "not an object made by Pelton's native extension")
 }
 
-// ---- objects that share an Arc with native threads
+// ---- objects that share a counted reference with native threads
 
-/// What stands behind a Ruby object.
-pub trait Behind: Send + Sync + 'static {
-    /// Its Ruby object was collected. Must not block. Not called when the process ends.
-    fn collected(self: Arc<Self>);
+/// A counted reference as the one word that a Ruby object has for it.
+pub trait Word: Sized {
+    /// Never null.
+    fn into_word(self) -> *mut c_void;
+    /// # Safety
+    /// `word` must come from `into_word`, whose reference passes to the caller.
+    unsafe fn from_word(word: *mut c_void) -> Self;
     /// Bytes of native memory, for ObjectSpace.
+    fn size(&self) -> usize;
+}
+
+impl<T> Word for Arc<T> {
+    fn into_word(self) -> *mut c_void {
+        Arc::into_raw(self).cast_mut().cast()
+    }
+
+    unsafe fn from_word(word: *mut c_void) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Arc::from_raw(word.cast_const().cast()) }
+    }
+
     fn size(&self) -> usize {
-        size_of_val(self)
+        size_of::<T>()
     }
 }
 
-/// A class of objects that hold an `Arc<T>`.
+impl Word for Delivery {
+    fn into_word(self) -> *mut c_void {
+        let (slab, position) = self.into_parts();
+        seal(slab, position).expect("an address of 48 bits")
+    }
+
+    unsafe fn from_word(word: *mut c_void) -> Self {
+        // SAFETY: the caller's promise.
+        let (slab, position) = unsafe { unseal(word) };
+        Self::from_parts(slab, position)
+    }
+
+    fn size(&self) -> usize {
+        self.bytes()
+    }
+}
+
+/// What stands behind a Ruby object.
+pub trait Behind: Word + Send + Sync + 'static {
+    /// Its Ruby object was collected. Must not block. Not called when the process ends.
+    fn collected(self);
+}
+
+/// A class of objects that hold a `T`.
 pub struct Shared<T> {
     kind: Kind,
     data: PhantomData<fn() -> T>,
 }
 
-/// The `Arc` of an object that somebody else keeps alive.
+/// The reference of an object that somebody else keeps alive.
 pub struct Lent<'a, T> {
-    arc: ManuallyDrop<Arc<T>>,
+    reference: ManuallyDrop<T>,
     object: PhantomData<&'a Value>,
 }
 
 impl<T> Deref for Lent<'_, T> {
-    type Target = Arc<T>;
+    type Target = T;
 
-    fn deref(&self) -> &Arc<T> {
-        &self.arc
+    fn deref(&self) -> &T {
+        &self.reference
     }
 }
 
@@ -121,17 +162,17 @@ impl<T: Behind> Shared<T> {
 
     extern "C" fn free(data: *mut c_void) {
         // SAFETY: what `wrap` put there, freed once.
-        let arc = unsafe { Arc::from_raw(data.cast_const().cast::<T>()) };
+        let reference = unsafe { T::from_word(data) };
         if process_ends() {
-            std::mem::forget(arc);
-        } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| arc.collected())) {
+            std::mem::forget(reference);
+        } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| reference.collected())) {
             std::mem::forget(panic);
         }
     }
 
     extern "C" fn size(data: *const c_void) -> rb_sys::size_t {
-        // SAFETY: what `wrap` put there.
-        unsafe { &*data.cast::<T>() }.size() as rb_sys::size_t
+        // SAFETY: what `wrap` put there; `ManuallyDrop` leaves the object its count.
+        ManuallyDrop::new(unsafe { T::from_word(data.cast_mut()) }).size() as rb_sys::size_t
     }
 
     pub fn define(&self, class: RClass) {
@@ -139,22 +180,21 @@ impl<T: Behind> Shared<T> {
     }
 
     /// One new Ruby object.
-    pub fn wrap(&self, arc: Arc<T>) -> Result<Value, Error> {
-        let data = Arc::into_raw(arc).cast_mut().cast();
+    pub fn wrap(&self, reference: T) -> Result<Value, Error> {
+        let data = reference.into_word();
         protect(|| self.kind.wrap(data)).map(cooked)
     }
 
     /// The same for the hottest path. Should memory be wanting, Ruby raises over the callers' heads: nothing that must
     /// be dropped may be alive there.
-    pub fn wrap_bare(&self, arc: Arc<T>) -> Value {
-        cooked(self.kind.wrap(Arc::into_raw(arc).cast_mut().cast()))
+    pub fn wrap_bare(&self, reference: T) -> Value {
+        cooked(self.kind.wrap(reference.into_word()))
     }
 
     pub fn get<'a>(&self, ruby: &Ruby, object: &'a Value) -> Result<Lent<'a, T>, Error> {
         let data = self.kind.data(*object).ok_or_else(|| wrong_type(ruby))?;
         // SAFETY: put there by `wrap`; `ManuallyDrop` leaves the object its count.
-        let arc = ManuallyDrop::new(unsafe { Arc::from_raw(data.cast_const().cast::<T>()) });
-        Ok(Lent { arc, object: PhantomData })
+        Ok(Lent { reference: ManuallyDrop::new(unsafe { T::from_word(data) }), object: PhantomData })
     }
 }
 

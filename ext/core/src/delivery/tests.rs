@@ -1,0 +1,174 @@
+use super::*;
+use crate::events::Feed;
+use crate::rd::report_unsent;
+use std::sync::atomic::AtomicBool;
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn flag() -> Arc<Flag> {
+    Arc::new(Flag(AtomicBool::new(false)))
+}
+
+fn report(delivery: &Delivery, index: usize, error: i32) {
+    report_unsent(delivery.slab(), delivery.position(index), Report { partition: 1, offset: 7, error }, true);
+}
+
+fn teller() -> (Arc<Feed>, Arc<Teller>) {
+    let feed = Arc::default();
+    let teller = Teller::new(&feed, "p");
+    (feed, teller)
+}
+
+/// (delivery, position) of the failures told since the last call.
+fn told(feed: &Feed) -> Vec<(u64, u32)> {
+    let place = |kind| match kind {
+        Kind::DeliveryFailed { delivery, position, code: -192, .. } => (delivery, position),
+        other => panic!("{other:?}"),
+    };
+    feed.take_all().into_iter().map(|event| place(event.kind)).collect()
+}
+
+#[test]
+fn handles_of_a_slab_are_each_for_themselves() {
+    let (feed, teller) = teller();
+    let slabs = Slabs::new("t".into(), None, teller);
+    let handles: Vec<Delivery> = (0..ROOM as usize * 2 + 1).map(|_| slabs.next()).collect();
+    assert!(Arc::ptr_eq(handles[0].slab(), handles[63].slab()));
+    assert!(!Arc::ptr_eq(handles[0].slab(), handles[64].slab()));
+    let (first, second) = (flag(), flag());
+    handles[0].add_waiter(first.clone());
+    handles[1].add_waiter(second.clone());
+    let _watch = handles[1].watch();
+    report(&handles[1], 0, -192);
+    report(&handles[2], 0, -192);
+    assert_eq!(vec![(handles[2].id(), 0)], told(&feed));
+    assert!(second.0.load(Ordering::SeqCst) && !first.0.load(Ordering::SeqCst));
+    assert_eq!([false, true], [handles[0].is_done(), handles[1].is_done()]);
+    assert_eq!(Some(-192), handles[1].first_failure().and_then(|failed| failed.error).map(|error| error.code));
+    report(&handles[0], 0, 0);
+    assert_eq!([true, false], [handles[0].is_delivered(), handles[1].is_delivered()]);
+    assert_eq!(None, handles[0].first_failure());
+}
+
+#[test]
+fn a_slab_goes_with_its_last_handle_and_report() {
+    let slabs = Slabs::new("t".into(), None, teller().1);
+    let handle = slabs.next();
+    let slab = Arc::downgrade(handle.slab());
+    let parts = handle.clone().into_parts();
+    drop(slabs);
+    report(&handle, 0, 0);
+    drop(handle);
+    assert!(Delivery::from_parts(parts.0, parts.1).is_delivered());
+    assert!(slab.upgrade().is_none());
+}
+
+#[test]
+fn a_batch_is_done_with_its_last_message() {
+    let batch = Delivery::batch(vec!["a".into(), "b".into()], None, teller().1);
+    let waiter = flag();
+    batch.add_waiter(waiter.clone());
+    report(&batch, 1, 0);
+    assert!(!batch.is_done() && !waiter.0.load(Ordering::SeqCst));
+    report(&batch, 0, 3);
+    assert!(batch.is_done() && !batch.is_delivered() && waiter.0.load(Ordering::SeqCst));
+    let failed = batch.first_failure().expect("a failure");
+    assert_eq!(("a", 1, 7), (&*failed.topic, failed.partition, failed.offset));
+}
+#[test]
+fn numbers_of_handles_do_not_come_again() {
+    let (_, teller) = teller();
+    let slabs = Slabs::new("t".into(), None, Arc::clone(&teller));
+    let mut ids: Vec<u64> = (0..500)
+        .flat_map(|_| {
+            let (one, batch) = (slabs.next(), Delivery::batch(vec!["t".into()], None, Arc::clone(&teller)));
+            report(&one, 0, 0);
+            report(&batch, 0, 0);
+            [one.id(), batch.id()]
+        })
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(1000, ids.len());
+}
+
+#[test]
+fn failures_that_came_during_a_wait_in_vain_are_told_when_it_ends() {
+    let (feed, teller) = teller();
+    let batch = Delivery::batch((0..3).map(|_| "t".into()).collect(), None, teller);
+    let watch = batch.watch();
+    report(&batch, 1, -192);
+    assert!(told(&feed).is_empty());
+    drop(watch);
+    assert_eq!(vec![(batch.id(), 1)], told(&feed));
+    drop(batch.watch());
+    assert!(told(&feed).is_empty(), "once");
+    report(&batch, 0, -192);
+    assert_eq!(vec![(batch.id(), 0)], told(&feed));
+    let watch = batch.watch();
+    report(&batch, 2, -192);
+    watch.told();
+    drop(batch.watch());
+    assert!(told(&feed).is_empty(), "told by the outcome");
+}
+
+#[test]
+fn one_of_two_who_wait_may_give_up() {
+    let (feed, teller) = teller();
+    let slabs = Slabs::new("t".into(), None, teller);
+    let (first, second) = (slabs.next(), slabs.next());
+    for (one, events) in [(&first, 0), (&second, 1)] {
+        let (stays, leaves) = (one.watch(), one.watch());
+        drop(leaves);
+        report(one, 0, -192);
+        assert!(told(&feed).is_empty());
+        if events == 0 {
+            stays.told()
+        } else {
+            drop(stays)
+        }
+        assert_eq!(vec![(one.id(), 0); events], told(&feed));
+    }
+}
+
+#[test]
+fn what_is_not_to_be_told_is_not() {
+    let (feed, teller) = teller();
+    let batch = Delivery::batch(vec!["t".into(), "t".into()], None, teller);
+    let watch = batch.watch();
+    report_unsent(batch.slab(), 0, Report { partition: -1, offset: -1001, error: -152 }, false);
+    drop(watch);
+    report_unsent(batch.slab(), 1, Report { partition: -1, offset: -1001, error: -152 }, false);
+    assert!(told(&feed).is_empty());
+}
+
+#[test]
+fn a_failure_beside_waits_that_begin_and_end_is_told_once() {
+    for round in 0..2_000 {
+        let (feed, teller) = teller();
+        let count = if round % 2 == 0 { 1 } else { 3 };
+        let batch = Delivery::batch((0..count).map(|_| "t".into()).collect(), None, Arc::clone(&teller));
+        let single = Slabs::new("t".into(), None, teller).next();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..5).for_each(|_| drop((batch.watch(), single.watch()))));
+            }
+            scope.spawn(|| {
+                (0..count).for_each(|index| report(&batch, index, -192));
+                report(&single, 0, -192);
+            });
+        });
+        let mut events = told(&feed);
+        events.sort_unstable();
+        let mut expected: Vec<_> = (0..count as u32).map(|index| (batch.id(), index)).collect();
+        expected.push((single.id(), 0));
+        expected.sort_unstable();
+        assert_eq!(expected, events, "round {round}");
+    }
+}

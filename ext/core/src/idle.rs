@@ -1,0 +1,85 @@
+//! Finds out that a client has had nothing to do for a while. It is asked now and then, so it costs nothing when there is
+//! something to do, and needs no thread and no timer.
+
+use crate::lock;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+#[derive(Default)]
+pub(crate) struct Idle {
+    /// Milliseconds; 0: never.
+    limit: AtomicU64,
+    /// The count of uses when it was looked at, and since when it has been that.
+    seen: Mutex<Option<(u64, Instant)>>,
+}
+
+impl Idle {
+    pub fn set(&self, limit: Option<Duration>) {
+        let millis = limit.map_or(0, |limit| limit.as_millis().clamp(1, u64::MAX.into()) as u64);
+        self.limit.store(millis, Ordering::Relaxed);
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.limit.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the limit has passed since the count of uses changed or something was under way. Once so, it takes
+    /// another time of that length until it is said again.
+    pub fn is_over(&self, uses: u64, busy: bool, now: Instant) -> bool {
+        let limit = Duration::from_millis(self.limit.load(Ordering::Relaxed));
+        let mut seen = lock(&self.seen);
+        match *seen {
+            Some((before, since)) if before == uses && !busy => {
+                let over = !limit.is_zero() && now.saturating_duration_since(since) >= limit;
+                if over {
+                    *seen = Some((uses, now));
+                }
+                over
+            }
+            _ => {
+                *seen = Some((uses, now));
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(seconds: u64, start: Instant) -> Instant {
+        start + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn idle_is_who_did_nothing_for_the_whole_time() {
+        let (idle, start) = (Idle::default(), Instant::now());
+        idle.set(Some(Duration::from_secs(30)));
+        assert!(!idle.is_over(7, false, start));
+        assert!(!idle.is_over(7, false, after(29, start)));
+        assert!(idle.is_over(7, false, after(30, start)));
+        assert!(!idle.is_over(7, false, after(31, start)), "told once");
+        assert!(idle.is_over(7, false, after(60, start)), "and again, should it have been in vain");
+    }
+
+    #[test]
+    fn each_use_and_whatever_is_under_way_begins_the_time_anew() {
+        let (idle, start) = (Idle::default(), Instant::now());
+        idle.set(Some(Duration::from_secs(30)));
+        assert!(!idle.is_over(7, false, start));
+        assert!(!idle.is_over(8, false, after(29, start)));
+        assert!(!idle.is_over(8, true, after(58, start)));
+        assert!(!idle.is_over(8, false, after(87, start)));
+        assert!(idle.is_over(8, false, after(88, start)));
+    }
+
+    #[test]
+    fn nobody_is_idle_without_a_limit() {
+        let (idle, start) = (Idle::default(), Instant::now());
+        assert!(!idle.is_on());
+        assert!(!idle.is_over(0, false, start));
+        assert!(!idle.is_over(0, false, after(100_000, start)));
+    }
+}

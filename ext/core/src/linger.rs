@@ -1,0 +1,177 @@
+//! Who waits for a message should not pay the linger that makes batches of what nobody waits for. librdkafka sends at once
+//! what is queued while somebody is in `rd_kafka_flush`; so a native thread of the process calls it when a wait begins,
+//! and after each report while somebody waits. A turn is a millisecond, for it holds up those of other producers. What it
+//! was too short for (a thread of librdkafka that was not woken yet, no place among those in flight, no connection) has
+//! another turn, twice as long and later each time. The thread starts with the first such wait and ends when there was
+//! none for a second.
+
+use crate::lock;
+use crate::rd::{Client, PerProcess};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Milliseconds of the first turn and, nobody else waiting for one, of the longest.
+const FIRST: u64 = 1;
+const LONGEST: u64 = 50;
+/// Turns that are further apart are the safety round's (`again`).
+const LAST_PAUSE: u64 = 512;
+const IDLE: Duration = Duration::from_secs(1);
+
+/// A producer's, if it lingers at all.
+pub struct Linger {
+    /// Another one after a disconnect.
+    client: Mutex<Weak<Client>>,
+    /// It waits for its turn.
+    asked: AtomicBool,
+    /// Milliseconds of its next turn, and of the pause after it.
+    millis: AtomicU64,
+    /// Those who wait.
+    waits: AtomicUsize,
+}
+
+/// Somebody waits as long as this lives.
+pub struct Wait(Arc<Linger>);
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.0.waits.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct Turns {
+    waiting: VecDeque<Arc<Linger>>,
+    /// Who has another turn when.
+    later: Vec<(Instant, Arc<Linger>)>,
+    running: bool,
+}
+
+#[derive(Default)]
+struct Cutter {
+    turns: Mutex<Turns>,
+    changed: Condvar,
+}
+
+static CUTTER: PerProcess<Cutter> = PerProcess::new();
+
+impl Linger {
+    pub(crate) fn new(client: &Arc<Client>) -> Arc<Self> {
+        Arc::new(Self {
+            client: Mutex::new(Arc::downgrade(client)),
+            asked: AtomicBool::new(false),
+            millis: AtomicU64::new(FIRST),
+            waits: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn follow(&self, client: &Arc<Client>) {
+        *lock(&self.client) = Arc::downgrade(client);
+    }
+
+    /// A wait begins.
+    pub(crate) fn wait(self: &Arc<Self>) -> Wait {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.cut();
+        Wait(Arc::clone(self))
+    }
+
+    /// To be called after reports, and now and then: what could not be sent before may be sendable now.
+    pub(crate) fn again(self: &Arc<Self>) {
+        if self.is_waited_for() {
+            self.cut();
+        }
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) > 0
+    }
+
+    /// Has what is queued sent soon. Does not block.
+    fn cut(self: &Arc<Self>) {
+        self.millis.store(FIRST, Ordering::Relaxed);
+        if self.asked.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let cutter = CUTTER.get_or_init(Cutter::default);
+        let mut turns = lock(&cutter.turns);
+        turns.waiting.push_back(Arc::clone(self));
+        if turns.running {
+            drop(turns);
+            cutter.changed.notify_one();
+        } else if std::thread::Builder::new().name("pelton.linger".into()).spawn(|| cutter.run()).is_ok() {
+            turns.running = true;
+        } else {
+            turns.give_up();
+        }
+    }
+
+    /// A turn; returns after which pause there should be another one. `alone`: nobody waits for the end of this one.
+    fn flush(&self, alone: bool) -> Option<Duration> {
+        // What is produced from here on may ask again.
+        self.asked.store(false, Ordering::SeqCst);
+        let client = lock(&self.client).upgrade()?;
+        let millis = self.millis.load(Ordering::Relaxed);
+        let all_sent = client.flush(if alone { millis.min(LONGEST) } else { FIRST } as i32);
+        if all_sent || !self.is_waited_for() || millis > LAST_PAUSE {
+            return None;
+        }
+        // Unless somebody asked meanwhile, who begins anew.
+        let _ = self.millis.compare_exchange(millis, millis * 2, Ordering::Relaxed, Ordering::Relaxed);
+        Some(Duration::from_millis(millis))
+    }
+}
+
+impl Turns {
+    /// Without a thread the linger runs out by itself; whoever waits next asks again.
+    fn give_up(&mut self) {
+        self.later.clear();
+        for linger in self.waiting.drain(..) {
+            linger.asked.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Whose turn it is, and whether nobody else's is near. Nobody waits any more for some of those that are due.
+    fn next(&mut self) -> Option<(Arc<Linger>, bool)> {
+        let now = Instant::now();
+        let due = self.later.iter().position(|(due, _)| *due <= now).map(|index| self.later.swap_remove(index).1);
+        let linger = match due {
+            Some(linger) if linger.is_waited_for() => linger,
+            Some(_) => return self.next(),
+            None => self.waiting.pop_front()?,
+        };
+        self.later.retain(|(_, other)| !Arc::ptr_eq(other, &linger));
+        let alone = self.later.is_empty() && self.waiting.iter().all(|other| Arc::ptr_eq(other, &linger));
+        Some((linger, alone))
+    }
+
+    fn pause(&self) -> Duration {
+        let due = self.later.iter().map(|(due, _)| *due).min();
+        due.map_or(IDLE, |due| due.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl Cutter {
+    fn run(&self) {
+        let mut turns = lock(&self.turns);
+        loop {
+            if let Some((linger, alone)) = turns.next() {
+                drop(turns);
+                let pause = linger.flush(alone);
+                turns = lock(&self.turns);
+                if let Some(pause) = pause {
+                    turns.later.push((Instant::now() + pause, linger));
+                }
+                continue;
+            }
+            let pause = turns.pause();
+            let (woken, timeout) = self.changed.wait_timeout(turns, pause).unwrap_or_else(PoisonError::into_inner);
+            turns = woken;
+            if timeout.timed_out() && turns.waiting.is_empty() && turns.later.is_empty() {
+                turns.running = false;
+                return;
+            }
+        }
+    }
+}

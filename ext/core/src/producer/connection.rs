@@ -1,0 +1,121 @@
+//! A producer's connections: opened with it, closed by `disconnect` or when it was idle, opened again by the next use.
+//! What is closed is all of librdkafka's client, for it keeps its bootstrap connection otherwise.
+
+use super::{Live, MAIN_QUEUE, Producer};
+use crate::closing::CALLS_WAIT;
+use crate::config;
+use crate::error::Error;
+use crate::events::{self, Kind};
+use crate::lock;
+use crate::rd::{Client, ClientKind, Queue, Token};
+use rdkafka_sys as sys;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+/// librdkafka's options, to open the same client again.
+pub(super) type Settings = Vec<(String, String)>;
+
+/// A new client, and whether it lingers.
+pub(super) fn open(settings: &Settings) -> Result<(Live, bool), Error> {
+    let mut conf = config::build(settings.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
+    conf.set("log.queue", "true").map_err(|reason| Error::from((-186, reason)))?;
+    conf.set_events(sys::RD_KAFKA_EVENT_DR | events::COMMON);
+    let lingers = conf.get("linger.ms").is_none_or(|millis| millis.parse() != Ok(0.0));
+    let room = conf.get("queue.buffering.max.kbytes").and_then(|kilobytes| kilobytes.parse::<usize>().ok());
+    let room = room.map_or(usize::MAX, |kilobytes| kilobytes * 1024);
+    let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;
+    let queue = Arc::new(Queue::main(&client));
+    client.logs_to(&queue);
+    Ok((Live { client, queue, topics: HashMap::new(), room }, lingers))
+}
+
+impl Producer {
+    /// Whether it has a client at present. Takes no lock.
+    pub fn is_connected(&self) -> bool {
+        !self.disconnected.load(Ordering::Acquire) && !self.closing.done()
+    }
+
+    /// Disconnects when nothing was produced for so long (looked at once a second); `None`: never.
+    pub fn disconnect_idle(&self, limit: Option<Duration>) {
+        self.idle.set(limit);
+    }
+
+    /// Ends the client and all its connections, unless a message is pending, a transaction could be open, or it is closed
+    /// or disconnected already: false. Blocks until the connections are closed. The next use opens them again.
+    pub fn disconnect(&self) -> Result<bool, Error> {
+        self.check_origin()?;
+        Ok(self.disconnect_if(false, || true))
+    }
+
+    fn disconnect_if(&self, idle: bool, still: impl FnOnce() -> bool) -> bool {
+        let live = {
+            // Nobody enqueues while this is ours.
+            let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+            if self.closing.started() || self.pending() > 0 || self.is_transactional() || !still() {
+                return false;
+            }
+            let Some(live) = live.take() else { return false };
+            self.disconnected.store(true, Ordering::Release);
+            live
+        };
+        live.queue.unsignal();
+        let client = Arc::clone(&live.client);
+        drop(live);
+        Client::end(client, CALLS_WAIT);
+        events::emit(self.poller.events(), &self.name, Kind::Disconnected { idle });
+        true
+    }
+
+    /// After a transaction's end the coordinator still knows the client: its owner ends it, and nobody else.
+    fn is_transactional(&self) -> bool {
+        self.settings.iter().any(|(key, _)| key == "transactional.id")
+    }
+
+    /// Opens the client again that was disconnected.
+    pub(super) fn reconnect(&self) -> Result<(), Error> {
+        if self.closing.started() {
+            return Err(Error::Closed);
+        }
+        let _turn = lock(&self.opening);
+        if self.live().is_some() {
+            return Ok(());
+        }
+        // Takes a while, during which the event thread may look at us.
+        let (opened, _) = open(&self.settings)?;
+        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        if self.closing.started() {
+            drop(live);
+            // Its end blocks.
+            let _ = std::thread::Builder::new().name("pelton.close".into()).spawn(move || drop(opened));
+            return Err(Error::Closed);
+        }
+        opened.queue.signal(self.poller.wakeup(), Token { client: self.id, queue: MAIN_QUEUE });
+        if let Some(linger) = &self.linger {
+            linger.follow(&opened.client);
+        }
+        *live = Some(opened);
+        self.disconnected.store(false, Ordering::Release);
+        drop(live);
+        events::emit(self.poller.events(), &self.name, Kind::Reconnected);
+        // What was queued before the signals were switched on.
+        self.poller.wake(Token { client: self.id, queue: u32::MAX });
+        Ok(())
+    }
+
+    /// Called by the event thread once a second.
+    pub(super) fn look_whether_idle(&self) {
+        if !self.idle.is_on() || self.disconnected.load(Ordering::Relaxed) {
+            return;
+        }
+        let uses = self.sent.load(Ordering::SeqCst);
+        if !self.idle.is_over(uses, self.pending() > 0, Instant::now()) {
+            return;
+        }
+        let Some(producer) = self.me.upgrade() else { return };
+        let work = move || producer.disconnect_if(true, || producer.sent.load(Ordering::SeqCst) == uses);
+        // Without a thread it stays connected until the next time.
+        let _ = std::thread::Builder::new().name("pelton.close".into()).spawn(work);
+    }
+}

@@ -1,0 +1,290 @@
+//! The transactions of one producer: one native call at a time, and a defined way on after a call whose caller went away.
+//!
+//! librdkafka takes one transactional call at a time, and after a retriable error of init, commit or abort nothing but the
+//! same call ("resumable"). So a caller that gave up (killed, timed out) leaves one of: a call that still runs, a call to be
+//! resumed, an open transaction. `begin` and `abort` first bring all of that to its end.
+
+use super::Producer;
+use crate::consumer::Consumer;
+use crate::error::{Error, KafkaError, check};
+use crate::lock;
+use crate::rd::{Client, GroupMetadata, PartitionList, Refusal};
+use crate::wait::{self, Outcome, Parker, Waiters};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest that a call whose caller went away keeps others waiting (but for `send_offsets`, which can't be resumed).
+const SLICE: Duration = Duration::from_secs(1);
+/// Shorter native calls would give up before librdkafka's main thread had its turn, and the next call would be given
+/// their answer.
+const SHORTEST: Duration = Duration::from_millis(500);
+const PURGED: [i32; 2] = [-151, -152];
+const TIMED_OUT: i32 = -185;
+const ASSIGNMENT_LOST: i32 = -142;
+const UNKNOWN_GROUP: i32 = -179;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Init,
+    Commit,
+    Abort,
+}
+
+#[derive(Default)]
+struct State {
+    /// The producer has its id and epoch.
+    ready: bool,
+    /// What librdkafka wants repeated before anything else.
+    unfinished: Option<Step>,
+}
+
+#[derive(Default)]
+pub struct Transactions {
+    state: Mutex<State>,
+    /// Begun, and neither committed nor aborted.
+    open: AtomicBool,
+    /// A native call runs.
+    calling: AtomicBool,
+    /// The ticket of the newest call: older ones that still wait for their turn are nobody's any more.
+    newest: AtomicU64,
+    turns: Waiters,
+    refused: AtomicBool,
+    /// The producer's reports when the transaction began.
+    begun_at: AtomicU64,
+}
+
+/// A call's place in the order of calls: drawn by the caller, before the call moves to a thread of its own.
+#[derive(Clone, Copy)]
+pub struct Ticket(u64);
+
+/// The right to call; given back when dropped.
+struct Turn<'a>(&'a Transactions);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.calling.store(false, Ordering::SeqCst);
+        self.0.turns.wake_all();
+    }
+}
+
+impl Transactions {
+    pub fn ticket(&self) -> Ticket {
+        let ticket = Ticket(self.newest.fetch_add(1, Ordering::SeqCst) + 1);
+        self.turns.wake_all();
+        ticket
+    }
+
+    /// A message failed. True: it was purged with its transaction, so nobody has to be told.
+    pub(super) fn failed(&self, code: i32) -> bool {
+        if code > 0 {
+            self.refused.store(true, Ordering::SeqCst);
+        }
+        self.is_open() && PURGED.contains(&code)
+    }
+
+    /// A broker refused a message for good. The broker's sequence numbers then have a gap, of which librdkafka learns with
+    /// the next transaction, to that one's cost.
+    pub fn has_gap(&self) -> bool {
+        self.refused.load(Ordering::SeqCst)
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    fn is_old(&self, ticket: Ticket) -> bool {
+        self.newest.load(Ordering::SeqCst) != ticket.0
+    }
+
+    fn turn(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<Turn<'_>, Error> {
+        loop {
+            let free = || self.is_old(ticket) || !self.calling.load(Ordering::SeqCst);
+            if self.turns.wait(&Parker::new(), deadline, free) != Outcome::Ready {
+                return Err(Error::code(TIMED_OUT));
+            }
+            if self.is_old(ticket) {
+                return Err(Error::Interrupted);
+            }
+            if !self.calling.swap(true, Ordering::SeqCst) {
+                return Ok(Turn(self));
+            }
+        }
+    }
+
+    /// Begins a transaction; the first time, gets the producer's id before. Blocks.
+    pub fn begin(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
+        let _turn = self.turn(ticket, deadline)?;
+        self.settle(client, ticket, deadline)?;
+        if !lock(&self.state).ready {
+            self.call(client, Step::Init, ticket, deadline)?;
+        }
+        if self.is_old(ticket) {
+            return Err(Error::Interrupted);
+        }
+        client.begin_transaction()?;
+        self.open.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Makes offsets of a consumer's group a part of the transaction. Blocks.
+    pub fn send_offsets(
+        &self,
+        client: &Client,
+        offsets: &PartitionList,
+        group: &GroupMetadata,
+        ticket: Ticket,
+        deadline: Option<Instant>,
+    ) -> Result<(), Error> {
+        let _turn = self.turn(ticket, deadline)?;
+        Ok(client.send_offsets(offsets, group, millis(deadline))?)
+    }
+
+    /// Delivers everything and commits. Blocks. After a retriable error it may be called again, and `abort` tells whether
+    /// it was committed.
+    pub fn commit(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
+        let _turn = self.turn(ticket, deadline)?;
+        self.call(client, Step::Commit, ticket, deadline)
+    }
+
+    /// Aborts what is open, if anything is. Blocks. False: a commit that had been begun was carried out instead.
+    /// `settled` is called before, when the transaction can still be aborted.
+    pub fn abort(
+        &self,
+        client: &Client,
+        ticket: Ticket,
+        deadline: Option<Instant>,
+        settled: impl FnOnce(),
+    ) -> Result<bool, Error> {
+        let _turn = self.turn(ticket, deadline)?;
+        if lock(&self.state).unfinished.is_none() && self.is_open() {
+            settled();
+        }
+        Ok(!self.settle(client, ticket, deadline)?)
+    }
+
+    /// Brings to its end whatever an earlier caller left. True: that was a commit, and it succeeded.
+    fn settle(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<bool, Error> {
+        let unfinished = lock(&self.state).unfinished;
+        let committed = match unfinished {
+            Some(Step::Commit) => match self.call(client, Step::Commit, ticket, deadline) {
+                Err(Error::Kafka(error)) if error.abortable => false,
+                other => other.map(|()| true)?,
+            },
+            // `begin` resumes an init.
+            Some(Step::Init | Step::Abort) | None => false,
+        };
+        if self.is_open() {
+            self.call(client, Step::Abort, ticket, deadline)?;
+        }
+        Ok(committed)
+    }
+
+    fn call(&self, client: &Client, step: Step, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
+        let resumable = |refusal: &Refusal| refusal.retriable && !refusal.abortable && !refusal.fatal;
+        let result = loop {
+            let began = Instant::now();
+            let slice = millis(deadline).min(SLICE.as_millis() as i32);
+            let result = match step {
+                Step::Init => client.init_transactions(slice),
+                Step::Commit => client.commit_transaction(slice),
+                Step::Abort => client.abort_transaction(slice),
+            };
+            // Whether a slice's time is over shows in the time, for the error tells rather what has kept it.
+            let in_time = deadline.is_none_or(|deadline| Instant::now() < deadline);
+            let again = result.as_ref().is_err_and(resumable) && began.elapsed() >= SLICE;
+            if !again || !in_time || self.is_old(ticket) {
+                break result;
+            }
+        };
+        let mut state = lock(&self.state);
+        state.unfinished = result.as_ref().is_err_and(resumable).then_some(step);
+        if result.is_ok() {
+            match step {
+                Step::Init => state.ready = true,
+                Step::Commit | Step::Abort => self.open.store(false, Ordering::SeqCst),
+            }
+        }
+        Ok(result?)
+    }
+}
+
+fn millis(deadline: Option<Instant>) -> i32 {
+    let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+    left.max(SHORTEST).as_millis().min(i32::MAX as u128) as i32
+}
+
+/// Each call blocks, so it is for a native thread, with a ticket that the caller drew before.
+impl Producer {
+    pub fn transactions(&self) -> &Transactions {
+        &self.transactions
+    }
+
+    pub fn begin_transaction(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
+        if self.closing.started() {
+            return Err(Error::Closed);
+        }
+        self.transactions.begin(&*self.client()?, ticket, deadline)?;
+        self.transactions.begun_at.store(self.reports(), Ordering::SeqCst);
+        Ok(())
+    }
+
+    pub fn send_offsets(
+        &self,
+        offsets: &PartitionList,
+        group: &GroupMetadata,
+        ticket: Ticket,
+        deadline: Option<Instant>,
+    ) -> Result<(), Error> {
+        self.transactions.send_offsets(&*self.client()?, offsets, group, ticket, deadline)
+    }
+
+    pub fn commit_transaction(&self, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
+        self.transactions.commit(&*self.client()?, ticket, deadline)
+    }
+
+    /// False: it was committed (see `Transactions::abort`). While messages are under way and none is reported, waits up
+    /// to `patience` for the first report: an abort that overtakes the registration of the first partition is refused by
+    /// the coordinator, for good (librdkafka issue 4849).
+    pub fn abort_transaction(
+        &self,
+        ticket: Ticket,
+        deadline: Option<Instant>,
+        patience: Duration,
+    ) -> Result<bool, Error> {
+        let client = self.client()?;
+        self.transactions.abort(&client, ticket, deadline, || {
+            let seen = self.transactions.begun_at.load(Ordering::SeqCst);
+            let limit = wait::deadline(Some(patience));
+            self.progress.wait(&Parker::new(), limit, || self.pending() == 0 || self.reports() != seen);
+        })
+    }
+
+    /// The error that ended the client.
+    pub fn fatal_error(&self) -> Option<KafkaError> {
+        let client = self.client().ok()?;
+        client.fatal_error().is_some().then(|| super::fatal(&client))
+    }
+
+    /// For tests: a fatal error, as if a broker had said so.
+    pub fn fail_for_good(&self, code: i32, reason: &str) -> Result<(), Error> {
+        check(self.client()?.fail_for_good(code, reason))
+    }
+
+    /// At the end of the client: its transaction's owner is gone. What can't be aborted in time the coordinator aborts.
+    pub(super) fn abort_abandoned(&self, client: &Client, deadline: Option<Instant>) {
+        if self.transactions.is_open() {
+            let _ = self.transactions.abort(client, self.transactions.ticket(), deadline, || ());
+        }
+    }
+}
+
+/// Who a consumer is in its group, for its offsets in a transaction. Blocks shortly. An error when its assignment is
+/// lost: what it has read is others' work now.
+pub fn group_metadata(consumer: &Consumer) -> Result<GroupMetadata, Error> {
+    let client = consumer.client()?;
+    if client.assignment_lost() {
+        return Err(Error::code(ASSIGNMENT_LOST));
+    }
+    client.group_metadata().ok_or_else(|| Error::code(UNKNOWN_GROUP))
+}

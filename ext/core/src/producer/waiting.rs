@@ -1,0 +1,67 @@
+//! What producing threads wait for: room in the queue, and that nothing is pending.
+
+use super::{CRIT_SYS_RESOURCE, Producer};
+use crate::error::Error;
+use crate::linger::{Linger, Wait};
+use crate::wait::{Outcome, Parker, Wake};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+impl Producer {
+    /// Reports so far: to be read before an attempt that may find the queue full.
+    pub fn reports(&self) -> u64 {
+        self.reported.load(Ordering::SeqCst)
+    }
+
+    /// Parks until a report came since `seen` (each makes room).
+    pub fn wait_for_room(&self, seen: u64, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
+        let _hurry = self.hurry();
+        self.progress.wait(parker, deadline, || self.reports() != seen || self.closing.started())
+    }
+
+    /// Somebody is about to wait for room, as long as the answer lives: what is queued is sent at once, whatever
+    /// `linger.ms` says.
+    pub fn hurry(&self) -> Option<Wait> {
+        self.linger.as_ref().map(Linger::wait)
+    }
+
+    /// A wait for room ended after this time.
+    pub fn waited_for_room(&self, time: Duration) {
+        self.room.waited(self.poller.events(), &self.name, time);
+    }
+
+    /// Starts sending everything at once, whatever `linger.ms` says, for at most `timeout`. Waiting is `add_waiter` /
+    /// `wait_flushed`.
+    pub fn start_flush(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
+        self.check_origin()?;
+        if self.closing.done() {
+            return Err(Error::Closed);
+        }
+        if self.pending() > 0 {
+            let client = self.with_client(Arc::clone)?;
+            let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
+            let flush = move || client.flush(millis);
+            std::thread::Builder::new().name("pelton.flush".into()).spawn(flush).map_err(no_thread)?;
+        }
+        Ok(())
+    }
+
+    /// Parks until nothing is pending.
+    pub fn wait_flushed(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
+        self.progress.wait(parker, deadline, || self.pending() == 0)
+    }
+
+    pub fn add_waiter(&self, waiter: Arc<dyn Wake>) {
+        self.progress.add(waiter);
+    }
+
+    pub fn remove_waiter(&self, waiter: &Arc<dyn Wake>) {
+        self.progress.remove(waiter);
+    }
+}
+
+fn no_thread(error: io::Error) -> Error {
+    Error::from((CRIT_SYS_RESOURCE, format!("no thread to flush: {error}")))
+}

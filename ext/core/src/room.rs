@@ -1,0 +1,48 @@
+//! How long producing threads waited for room in a full queue, told as an event: at most one a second, for a queue that is
+//! always full has a wait a message.
+
+use crate::events::{self, Feed, Kind};
+use crate::lock;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(crate) struct Room {
+    waits: Mutex<Waits>,
+}
+
+#[derive(Default)]
+struct Waits {
+    /// Not told yet.
+    count: u64,
+    time: Duration,
+    told: Option<Instant>,
+}
+
+impl Room {
+    /// A wait ended, be it with room or without.
+    pub fn waited(&self, feed: &Feed, client: &str, time: Duration) {
+        let mut waits = lock(&self.waits);
+        waits.count += 1;
+        waits.time += time;
+        if waits.told.is_none_or(|told| told.elapsed() >= PAUSE) {
+            tell(feed, client, &mut waits);
+        }
+    }
+
+    /// What was not told yet.
+    pub fn tell(&self, feed: &Feed, client: &str) {
+        let mut waits = lock(&self.waits);
+        if waits.count > 0 {
+            tell(feed, client, &mut waits);
+        }
+    }
+}
+
+fn tell(feed: &Feed, client: &str, waits: &mut Waits) {
+    let (count, time) = (waits.count, waits.time);
+    *waits = Waits { told: Some(Instant::now()), ..Waits::default() };
+    events::emit(feed, client, Kind::QueueFull { waits: count, time });
+}

@@ -1,0 +1,264 @@
+//! The event thread: who is served, how long, in which order, and when the thread lives.
+
+use pelton_core::events::Kind;
+use pelton_core::mailbox::Mailbox;
+use pelton_core::poller::{DEFAULT_MAX_TIME, Poller, Source};
+use pelton_core::rd::Wakeup;
+use pelton_core::wait::{Outcome, Parker};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const SECONDS: Duration = Duration::from_secs(20);
+const MILLIS: Duration = Duration::from_millis(1);
+
+/// A client with pieces of work, each of which takes some microseconds.
+struct Worker {
+    left: AtomicUsize,
+    piece: Duration,
+    turns: AtomicUsize,
+    pieces: AtomicUsize,
+    panics: bool,
+    done: Arc<Mailbox<()>>,
+}
+
+impl Worker {
+    fn new(left: usize, piece: Duration) -> Self {
+        let (turns, pieces) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { left: AtomicUsize::new(left), piece, turns, pieces, panics: false, done: Arc::default() }
+    }
+
+    fn await_done(&self) {
+        assert_eq!(Outcome::Ready, self.done.wait(&Parker::new(), Some(Instant::now() + SECONDS)), "not served");
+    }
+}
+
+impl Source for Worker {
+    fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
+        self.turns.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.panics, "as asked for");
+        loop {
+            if self.left.load(Ordering::SeqCst) == 0 {
+                queues.clear();
+                return self.done.push(());
+            }
+            let end = Instant::now() + self.piece;
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
+            self.left.fetch_sub(1, Ordering::SeqCst);
+            self.pieces.fetch_add(1, Ordering::SeqCst);
+            if Instant::now() >= deadline {
+                return;
+            }
+        }
+    }
+
+    fn all_queues(&self, queues: &mut Vec<u32>) {
+        queues.push(0);
+    }
+}
+
+fn poller() -> Arc<Poller> {
+    Poller::new("test.poll").expect("a pipe")
+}
+
+/// Registers the client; returns it and its id.
+fn register(poller: &Arc<Poller>, worker: Worker, max_time: Duration) -> (Arc<Worker>, u32) {
+    let id = AtomicU32::new(0);
+    let registered = poller.register("worker", max_time, |given| {
+        id.store(given, Ordering::SeqCst);
+        Arc::new(worker)
+    });
+    (registered.expect("a thread"), id.into_inner())
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + SECONDS;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not in time");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_client_whose_time_is_over_is_not_stranded_and_starves_nobody() {
+    let poller = poller();
+    let (flood, _) = register(&poller, Worker::new(20_000, Duration::ZERO), Duration::ZERO);
+    let (other, _) = register(&poller, Worker::new(1, Duration::ZERO), Duration::ZERO);
+    other.await_done();
+    flood.await_done();
+    assert!(flood.turns.load(Ordering::SeqCst) >= 20_000, "a turn for each piece");
+}
+
+#[test]
+fn a_flood_with_little_time_and_one_with_much_take_turns() {
+    let poller = poller();
+    let piece = Duration::from_micros(20);
+    let (small, first) = register(&poller, Worker::new(usize::MAX, piece), MILLIS);
+    let (large, second) = register(&poller, Worker::new(usize::MAX, piece), 30 * MILLIS);
+    eventually("twenty turns each", || {
+        small.turns.load(Ordering::SeqCst) >= 20 && large.turns.load(Ordering::SeqCst) >= 20
+    });
+    let turns = [&small, &large].map(|worker| worker.turns.load(Ordering::SeqCst));
+    assert!(turns[0].abs_diff(turns[1]) <= 2, "{turns:?}: they alternate");
+    let pieces = [&small, &large].map(|worker| worker.pieces.load(Ordering::SeqCst));
+    // 1 to 30, were the machine not busy with other things.
+    assert!(pieces[1] > 3 * pieces[0], "{pieces:?}: who is given more time does more");
+    // And one that comes while both flood is served between their turns.
+    let (third, _) = register(&poller, Worker::new(1, Duration::ZERO), MILLIS);
+    third.await_done();
+    [first, second].into_iter().for_each(|id| poller.unregister(id));
+}
+
+#[test]
+fn a_client_that_never_signals_is_looked_at_each_second_while_others_flood() {
+    let poller = poller();
+    let (_flood, id) = register(&poller, Worker::new(usize::MAX, Duration::ZERO), MILLIS);
+    let (idle, _) = register(&poller, Worker::new(0, Duration::ZERO), DEFAULT_MAX_TIME);
+    let started = Instant::now();
+    // The first look is the registration's.
+    (0..3).for_each(|_| idle.await_done_once());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(started.elapsed() > Duration::from_millis(900), "{:?}: not in a loop", started.elapsed());
+    poller.unregister(id);
+}
+
+impl Worker {
+    fn await_done_once(&self) {
+        self.await_done();
+        self.done.pop();
+    }
+}
+
+#[test]
+fn the_thread_ends_with_its_last_client_and_comes_back_for_the_next() {
+    let poller = poller();
+    assert_eq!((0, false), (poller.clients(), poller.is_running()));
+    for _ in 0..500 {
+        let (worker, id) = register(&poller, Worker::new(1, Duration::ZERO), DEFAULT_MAX_TIME);
+        assert_eq!((1, true), (poller.clients(), poller.is_running()));
+        worker.await_done();
+        poller.unregister(id);
+        assert_eq!(0, poller.clients());
+    }
+    eventually("the thread ends", || !poller.is_running());
+}
+
+/// What a lost race would leave: a client that nobody serves.
+#[test]
+fn a_registration_that_races_with_the_last_close_is_served() {
+    let poller = poller();
+    let threads: Vec<_> = (0..2u64)
+        .map(|seed| {
+            let poller = Arc::clone(&poller);
+            std::thread::spawn(move || {
+                let mut random = seed.wrapping_mul(7_919) + 1;
+                for _ in 0..5_000 {
+                    let (worker, id) = register(&poller, Worker::new(1, Duration::ZERO), DEFAULT_MAX_TIME);
+                    worker.await_done();
+                    poller.unregister(id);
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let until = Instant::now() + Duration::from_nanos((random >> 33) % 60_000);
+                    while Instant::now() < until {
+                        std::hint::spin_loop();
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("each was served"));
+    eventually("the thread ends", || !poller.is_running());
+    assert_eq!(0, poller.clients());
+}
+
+#[test]
+fn a_panic_costs_a_client_its_turn_and_is_told() {
+    let poller = poller();
+    let bad = Worker { panics: true, ..Worker::new(1, Duration::ZERO) };
+    register(&poller, bad, DEFAULT_MAX_TIME);
+    let (good, _) = register(&poller, Worker::new(1, Duration::ZERO), DEFAULT_MAX_TIME);
+    good.await_done();
+    eventually("an event", || !poller.events().is_empty());
+    let event = poller.events().pop().expect("an event");
+    assert!(matches!(&event.kind, Kind::Error { code: -196, reason, .. } if reason.contains("panic")), "{event:?}");
+}
+
+/// As by a program that closes descriptors it does not know.
+#[test]
+fn a_poller_whose_pipe_is_broken_tells_and_goes_on_without_a_busy_loop() {
+    let poller = poller();
+    let (first, _) = register(&poller, Worker::new(1, Duration::ZERO), DEFAULT_MAX_TIME);
+    first.await_done_once();
+    let wakeup: &Wakeup = poller.wakeup();
+    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null").expect("a device");
+    // SAFETY: replaces the only writing end of the pipe at once, so that its number goes to nobody else.
+    assert!(unsafe { libc::dup2(nowhere.as_raw_fd(), wakeup.descriptor()) } >= 0);
+    let started = Instant::now();
+    let (second, id) = register(&poller, Worker::new(1, Duration::ZERO), DEFAULT_MAX_TIME);
+    second.await_done_once();
+    // 0.1 + 0.2 + 0.4 + 0.8 s of pauses at least, and never more than one second.
+    (0..4).for_each(|_| second.await_done_once());
+    assert!(started.elapsed() > Duration::from_millis(1_200), "{:?}: not in a loop", started.elapsed());
+    let told: Vec<_> = poller.events().take_all().into_iter().collect();
+    assert!((1..=2).contains(&told.len()), "{told:?}: once a client");
+    assert!(matches!(&told[0].kind, Kind::Error { reason, .. } if reason.contains("test.poll")), "{told:?}");
+    poller.unregister(id);
+    assert_eq!(1, poller.clients());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_thread_has_the_pollers_name() {
+    let poller = Poller::new("payments.poll.with.a.long.name").expect("a pipe");
+    let (_worker, id) = register(&poller, Worker::new(0, Duration::ZERO), DEFAULT_MAX_TIME);
+    let named = || {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("tasks");
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.filter(|name| name == "payments.poll.w\n").count()
+    };
+    eventually("a thread of that name", || named() == 1);
+    poller.unregister(id);
+    eventually("none any more", || named() == 0);
+}
+
+/// Its `all_queues` ends when it is told to, or after a while.
+struct Asked {
+    begun: Mailbox<()>,
+    inside: AtomicBool,
+    end: Mutex<Receiver<()>>,
+}
+
+impl Source for Asked {
+    fn serve(&self, queues: &mut Vec<u32>, _: Instant) {
+        queues.clear();
+    }
+
+    fn all_queues(&self, _: &mut Vec<u32>) {
+        self.inside.store(true, Ordering::SeqCst);
+        self.begun.push(());
+        let _ = self.end.lock().expect("no panic").recv_timeout(300 * MILLIS);
+        self.inside.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Else its last reference could go on the event thread, where its end would block all others.
+#[test]
+fn a_client_that_is_let_go_is_not_even_asked_for_its_queues_any_more() {
+    let poller = poller();
+    let (returned, end) = channel();
+    let (begun, id) = (Mailbox::default(), AtomicU32::new(0));
+    let asked = Asked { begun, inside: AtomicBool::new(false), end: Mutex::new(end) };
+    let made = |given| {
+        id.store(given, Ordering::SeqCst);
+        Arc::new(asked)
+    };
+    let client = poller.register("asked", DEFAULT_MAX_TIME, made).expect("a thread");
+    assert_eq!(Outcome::Ready, client.begun.wait(&Parker::new(), Some(Instant::now() + SECONDS)), "not asked");
+    poller.unregister(id.into_inner());
+    assert!(!client.inside.load(Ordering::SeqCst));
+    let _ = returned.send(());
+    assert_eq!(1, Arc::strong_count(&client));
+}

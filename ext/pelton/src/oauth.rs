@@ -1,0 +1,49 @@
+//! Tokens for SASL/OAUTHBEARER: what a producer and a subscription have in common. lib/pelton/oauth.rb checked them.
+
+use crate::value::typed::{Behind, Shared};
+use crate::{convert, error};
+use magnus::{Error, RHash, Ruby, Value};
+use pelton_core::error::Error as CoreError;
+use pelton_core::rd::Client;
+use std::sync::Arc;
+
+/// Whom a token is for.
+pub trait Owner: Sized + 'static
+where
+    Arc<Self>: Behind,
+{
+    const CLASS: &Shared<Arc<Self>>;
+    /// Its name in errors.
+    fn what(&self) -> String;
+    fn with<R>(&self, call: impl FnOnce(&Client) -> R) -> Result<R, CoreError>;
+}
+
+pub fn set_token<T: Owner>(
+    ruby: &Ruby,
+    this: Value,
+    token: String,
+    expires: i64,
+    principal: String,
+    extensions: RHash,
+) -> Result<(), Error>
+where
+    Arc<T>: Behind,
+{
+    let owner = T::CLASS.get(ruby, &this)?;
+    let extensions = convert::options(ruby, extensions)?;
+    let set =
+        |client: &Client| client.set_oauth_token(&token, expires, &principal, &extensions).map_err(CoreError::from);
+    owner.with(set).and_then(|done| done).map_err(|error| error::ruby(ruby, &owner.what(), error))
+}
+
+pub fn set_failure<T: Owner>(ruby: &Ruby, this: Value, reason: String) -> Result<(), Error>
+where
+    Arc<T>: Behind,
+{
+    let owner = T::CLASS.get(ruby, &this)?;
+    let told = owner.with(|client| client.set_oauth_failure(&reason));
+    match told.map_err(|error| error::ruby(ruby, &owner.what(), error))? {
+        0 => Ok(()),
+        code => Err(error::ruby(ruby, &owner.what(), CoreError::code(code))),
+    }
+}

@@ -1,0 +1,162 @@
+//! Pelton::Native::Poller
+
+use crate::value::typed::{Behind, Shared};
+use crate::{convert, error, gvl};
+use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function, method, r_hash::ForEach};
+use pelton_core::error::KafkaError;
+use pelton_core::events::{ClientEvent, Kind};
+use pelton_core::poller::{DEFAULT_MAX_TIME, Poller, Polling};
+use pelton_core::wait;
+use std::sync::Arc;
+use std::time::Duration;
+
+static CLASS: Shared<Arc<Poller>> = Shared::new(c"Pelton::Native::Poller");
+
+impl Behind for Arc<Poller> {
+    /// Its thread and its clients hold it as long as they need it.
+    fn collected(self) {}
+}
+
+pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
+    let class = native.define_class("Poller", ruby.class_object())?;
+    CLASS.define(class);
+    class.define_singleton_method("new", function!(new, 1))?;
+    class.define_singleton_method("shared", function!(shared, 0))?;
+    class.define_method("name", method!(name, 0))?;
+    class.define_method("clients", method!(clients, 0))?;
+    class.define_method("running?", method!(is_running, 0))?;
+    class.define_method("next_events", method!(next_events, 2))?;
+    class.define_method("wake", method!(wake, 0))
+}
+
+fn new(ruby: &Ruby, name: String) -> Result<Value, Error> {
+    let made = Poller::new(&name);
+    CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("poller {name}"), error))?)
+}
+
+/// This process's own.
+fn shared(ruby: &Ruby) -> Result<Value, Error> {
+    CLASS.wrap(Arc::clone(global(ruby)?))
+}
+
+fn global(ruby: &Ruby) -> Result<&'static Arc<Poller>, Error> {
+    Poller::global().map_err(|error| error::ruby(ruby, "the poller", error))
+}
+
+fn name(ruby: &Ruby, this: Value) -> Result<String, Error> {
+    Ok(CLASS.get(ruby, &this)?.name().into())
+}
+
+fn clients(ruby: &Ruby, this: Value) -> Result<usize, Error> {
+    Ok(CLASS.get(ruby, &this)?.clients())
+}
+
+fn is_running(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    Ok(CLASS.get(ruby, &this)?.is_running())
+}
+
+/// `[[kind, client, fact, …, seconds since it was emitted], …]`, at most `limit`
+fn next_events(ruby: &Ruby, this: Value, timeout: Value, limit: usize) -> Result<RArray, Error> {
+    let poller = Arc::clone(&*CLASS.get(ruby, &this)?);
+    poller.check_origin().map_err(|error| error::ruby(ruby, &format!("poller {}", poller.name()), error))?;
+    let feed = &**poller.events();
+    let deadline = wait::deadline(convert::timeout(timeout)?);
+    gvl::wait(ruby, this, feed, deadline, &|| feed.ready())?;
+    let list = ruby.ary_new();
+    for event in feed.take(limit) {
+        list.push(row(ruby, event)?)?;
+    }
+    Ok(list)
+}
+
+/// Ends the running `next_events`, or the next one, without an event.
+fn wake(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    let poller = CLASS.get(ruby, &this)?;
+    if !poller.is_foreign() {
+        poller.events().nudge();
+    }
+    Ok(())
+}
+
+fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
+    let row = ruby.ary_new_capa(8);
+    let begin = |kind: &str| {
+        row.push(ruby.to_symbol(kind))?;
+        row.push(event.client.as_str())
+    };
+    match event.kind {
+        Kind::Log { level, facility, message } => {
+            begin("log")?;
+            row.push(level)?;
+            row.push(facility)?;
+            row.push(message)?;
+        }
+        Kind::Error { code, reason, fatal } => {
+            begin("error")?;
+            row.push(code)?;
+            row.push(ruby.to_symbol(KafkaError::new(code).name))?;
+            row.push(reason)?;
+            row.push(fatal)?;
+        }
+        Kind::Statistics(json) => {
+            begin("statistics")?;
+            row.push(json)?;
+        }
+        Kind::DeliveryFailed { code, topic, partition, delivery, position } => {
+            begin("delivery_failed")?;
+            let error = KafkaError::new(code);
+            row.push(code)?;
+            row.push(ruby.to_symbol(error.name))?;
+            row.push(error.reason)?;
+            row.push(topic)?;
+            row.push(error::partition(ruby, partition))?;
+            row.push(delivery)?;
+            row.push(position)?;
+        }
+        Kind::QueueFull { waits, time } => {
+            begin("queue_full")?;
+            row.push(waits)?;
+            row.push(time.as_secs_f64())?;
+        }
+        Kind::Disconnected { idle } => {
+            begin("disconnected")?;
+            row.push(idle)?;
+        }
+        Kind::Reconnected => begin("reconnected")?,
+        Kind::Unclosed { lost } => {
+            begin("unclosed")?;
+            row.push(lost)?;
+        }
+    }
+    row.push(event.at.elapsed().as_secs_f64())?;
+    Ok(row)
+}
+
+/// `{poller: Native::Poller, max_time: 100}` (milliseconds), both optional; `rest` gets what is neither.
+pub fn read_polling(
+    ruby: &Ruby,
+    given: RHash,
+    mut rest: impl FnMut(&str, Value) -> Result<(), Error>,
+) -> Result<Polling, Error> {
+    let (mut poller, mut max_time) = (None, DEFAULT_MAX_TIME);
+    given.foreach(|key: Symbol, setting: Value| {
+        let name = key.name()?.into_owned();
+        let refuse = |allowed| error::bad_option(ruby, &name, setting, allowed);
+        match name.as_str() {
+            "poller" => {
+                let given = CLASS.get(ruby, &setting).map_err(|_| refuse("allowed: a Pelton::Native::Poller"))?;
+                poller = Some(Arc::clone(&*given));
+            }
+            "max_time" => {
+                let millis = magnus::Integer::from_value(setting).and_then(|number| number.to_u64().ok());
+                let millis = millis.filter(|millis| *millis > 0);
+                max_time = Duration::from_millis(millis.ok_or_else(|| refuse("allowed: an Integer > 0"))?);
+            }
+            _ => rest(&name, setting)?,
+        }
+        Ok(ForEach::Continue)
+    })?;
+    // Made only where it is used: it takes descriptors.
+    let poller = poller.map_or_else(|| global(ruby).cloned(), Ok)?;
+    Ok(Polling { poller, max_time })
+}

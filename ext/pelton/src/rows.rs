@@ -1,0 +1,167 @@
+//! Messages as Ruby gives them: the arguments of one, and the Hashes of a batch.
+
+use crate::producer::{named, wait_for_room};
+use crate::{convert, error, value};
+use magnus::r_hash::ForEach;
+use magnus::rb_sys::AsRawValue;
+use magnus::value::ReprValue;
+use magnus::{Error, RArray, RHash, Ruby, Value};
+use pelton_core::delivery::Delivery;
+use pelton_core::error::Error as CoreError;
+use pelton_core::producer::{Outgoing, Producer};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+const INVALID_MESSAGE: i32 = -186;
+const DESTROYED: i32 = -197;
+
+/// One message's arguments, as Ruby gave them.
+#[derive(Clone, Copy)]
+pub struct Given {
+    pub topic: Value,
+    pub payload: Value,
+    pub key: Value,
+    pub partition: Value,
+    pub timestamp: Value,
+    pub headers: Value,
+}
+
+impl Given {
+    /// Whether lending it makes no Ruby object: reading some Times does.
+    fn is_plain(&self) -> bool {
+        self.timestamp.is_nil() || magnus::Integer::from_value(self.timestamp).is_some()
+    }
+
+    /// Checks everything and lends it to the core. `call` must not call Ruby.
+    pub fn lend<R>(&self, ruby: &Ruby, call: impl FnOnce(Outgoing<'_>) -> R) -> Result<R, Error> {
+        // First what Ruby runs for: headers, which are copied, and a Time.
+        let headers = convert::headers(ruby, self.headers)?;
+        let timestamp = convert::timestamp(ruby, self.timestamp)?;
+        let topic = convert::topic(ruby, &self.topic)?;
+        let payload = convert::optional_bytes(ruby, "payload", &self.payload)?;
+        let key = convert::optional_bytes(ruby, "key", &self.key)?;
+        let partition = convert::partition(ruby, self.partition)?;
+        Ok(call(Outgoing { topic, payload, key, partition, timestamp, headers }))
+    }
+}
+
+const COLUMNS: [&str; 8] = ["topic", "payload", "key", "partition", "timestamp", "headers", "partition_key", "label"];
+/// Their Symbols, which are static ones: never collected, never moved.
+static SYMBOLS: OnceLock<[u64; COLUMNS.len()]> = OnceLock::new();
+const EXPECTED: &str = "a Hash of topic:, payload: and, if wanted, key:, partition:, partition_key:, timestamp:, headers: \
+                        and label:";
+
+/// A message of a batch; `None` if Ruby has to do with it first. Makes no Ruby object.
+pub fn row(ruby: &Ruby, row: Value) -> Result<Option<Given>, Error> {
+    let columns = RHash::from_value(row).ok_or_else(|| error::invalid(ruby, "message", row, EXPECTED))?;
+    let symbols = SYMBOLS.get_or_init(|| COLUMNS.map(|name| ruby.sym_new(name).as_raw()));
+    let mut given = [None; COLUMNS.len()];
+    columns.foreach(|name: Value, value: Value| {
+        match symbols.iter().position(|symbol| *symbol == name.as_raw()) {
+            Some(column) => given[column] = Some(value),
+            None => return Err(error::invalid(ruby, "message", name, EXPECTED)),
+        }
+        Ok(ForEach::Continue)
+    })?;
+    let nil = ruby.qnil().as_value();
+    let [Some(topic), Some(payload), key, partition, timestamp, headers, partition_key, label] = given else {
+        return Err(error::invalid(ruby, "message", row, EXPECTED));
+    };
+    if [partition_key, label].into_iter().flatten().any(|column| !column.is_nil()) {
+        return Ok(None);
+    }
+    let [key, partition, timestamp, headers] = [key, partition, timestamp, headers].map(|column| column.unwrap_or(nil));
+    Ok(Some(Given { topic, payload, key, partition, timestamp, headers }))
+}
+
+/// The messages of a batch. All of them are checked before the first is sent.
+pub struct Rows {
+    rows: RArray,
+    topics: Vec<Arc<str>>,
+    /// As they were when checked. Neither marked nor pinned: good until Ruby runs again, which it does in a wait, in a
+    /// block and for some Times.
+    given: Vec<Given>,
+}
+
+impl Rows {
+    pub fn check(ruby: &Ruby, rows: RArray, producer: &Producer) -> Result<Option<Self>, Error> {
+        let count = value::length(rows);
+        let (mut topics, mut given) = (Vec::<Arc<str>>::with_capacity(count), Vec::with_capacity(count));
+        let mut plain = true;
+        for index in 0..count {
+            let one = row(ruby, value::element(rows, index)).map_err(|error| error::at(error, index))?;
+            let Some(one) = one else { return Ok(None) };
+            let topic = one.lend(ruby, |message| match topics.last() {
+                Some(last) if **last == *message.topic => Ok(Arc::clone(last)),
+                _ => producer.topic(message.topic),
+            });
+            let topic = topic.map_err(|error| error::at(error, index))?;
+            topics.push(topic.map_err(|error| error::at(error::ruby(ruby, &named(producer), error), index))?);
+            plain &= one.is_plain();
+            if plain {
+                given.push(one);
+            }
+        }
+        let mut found = Self { rows, topics, given };
+        if !plain {
+            found.forget();
+        }
+        Ok(Some(found))
+    }
+
+    /// To be called when Ruby runs: the messages are read anew from then on.
+    pub fn forget(&mut self) {
+        self.given = Vec::new();
+    }
+
+    pub fn take_topics(&mut self) -> Vec<Arc<str>> {
+        std::mem::take(&mut self.topics)
+    }
+
+    /// The message as it is now.
+    fn get(&self, ruby: &Ruby, index: usize) -> Result<Given, Error> {
+        match self.given.get(index) {
+            Some(given) => Ok(*given),
+            // Has it got a label meanwhile?
+            None => row(ruby, value::element(self.rows, index))?.ok_or_else(|| error::plain(ruby, "a message changed")),
+        }
+    }
+
+    /// Sends one message, or marks it as refused. False: the queue stayed full until the deadline.
+    pub fn send(
+        &mut self,
+        ruby: &Ruby,
+        this: Value,
+        producer: &Arc<Producer>,
+        index: usize,
+        delivery: &Delivery,
+        deadline: Option<Instant>,
+    ) -> Result<bool, Error> {
+        loop {
+            let seen = producer.reports();
+            let sent = self.get(ruby, index).and_then(|given| {
+                given.lend(ruby, |message| match *message.topic == **delivery.topic(index) {
+                    true => producer.enqueue(message, delivery, index),
+                    // It was another one when the delivery was made.
+                    false => Err(CoreError::code(INVALID_MESSAGE)),
+                })
+            });
+            let code = match sent {
+                Ok(Ok(())) => return Ok(true),
+                Ok(Err(CoreError::QueueFull)) => {
+                    // Another thread may change the rows meanwhile.
+                    self.forget();
+                    if !wait_for_room(ruby, this, producer, seen, deadline)? {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                Ok(Err(CoreError::Kafka(error))) => error.code,
+                Ok(Err(CoreError::Closed)) => DESTROYED,
+                Ok(Err(_)) | Err(_) => INVALID_MESSAGE,
+            };
+            producer.give_up(delivery, index, code);
+            return Ok(true);
+        }
+    }
+}

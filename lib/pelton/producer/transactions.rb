@@ -1,0 +1,296 @@
+# frozen_string_literal: true
+
+require "forwardable"
+require_relative "../clock"
+require_relative "../errors"
+require_relative "transaction"
+
+module Pelton
+  class Producer
+    # The native client of a transactional producer, with its transactions around it: one at a time, of one fiber. What
+    # that fiber produces belongs to its transaction; what others produce waits, and is a transaction of its own.
+    class Transactions
+      extend Forwardable
+
+      # Seconds that an abort may take at most. Then the client is replaced: the next one's start aborts at the
+      # coordinator.
+      ABORT_TIMEOUT = 10
+      # A step (begin, mark, commit) is tried so often when it fails retriably, with a pause of so many seconds.
+      ATTEMPTS = 5
+      PAUSE = 0.5
+      # Seconds after which whoever waits looks whether the owner's thread is still there: a fiber that is dropped in
+      # its transaction runs no ensure.
+      PATIENCE = 1
+      # A message that a broker refused for good leaves a gap in the sequence numbers, which would cost the next
+      # transaction its life: another client begins with new numbers.
+      GAP = KafkaError.new(45, :OUT_OF_ORDER_SEQUENCE_NUMBER, "a broker refused a message: a new client is opened")
+      # Made before: while a Hash is built in an ensure, an interrupt may come.
+      NEVER = { Object => :never }.freeze
+      # What there is to tell of a transaction that began (pid: in which process).
+      Outcome = Struct.new(:pid, :started, :committed, :error)
+      private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :PATIENCE, :GAP, :NEVER, :Outcome
+
+      def_delegators :@renewal, :purge, :flush, :pending, :last_error, :connected?, :disconnect
+
+      # What the options of a transactional producer need besides: a message must fail before its transaction does.
+      #: (Hash[String, String]) -> Hash[String, Integer]
+      def self.defaults(options, message_timeout)
+        transaction_timeout = Integer(options.fetch("transaction.timeout.ms", 60_000), exception: false)
+        { "message.timeout.ms" => [message_timeout, transaction_timeout || message_timeout].min }
+      end
+
+      #: (Producer, Config, Notifications, Renewal) -> void
+      def initialize(producer, config, bus, renewal)
+        @producer = producer
+        @name = producer.name
+        @timeout = config.transaction_timeout
+        @abort_timeout = [ABORT_TIMEOUT, @timeout].min
+        @ack_wait = config.abort_ack_wait
+        @bus = bus
+        @renewal = renewal
+        @lock = Mutex.new
+        # The owner is gone / nobody wakes it: the pause between attempts.
+        @free = ConditionVariable.new
+        @pause = ConditionVariable.new
+        # The fiber whose transaction is open, and its thread. Written under @lock.
+        @owner = nil
+        @thread = nil
+        @closing = false
+        # Of the owner: its transaction and the native client that this began with.
+        @transaction = nil
+        @client = nil
+      end
+
+      # Runs the block in a transaction, or in the one that this fiber is in already. Returns the block's value.
+      #: () { (Transaction) -> untyped } -> untyped
+      def run(&block)
+        return whole(&block) if mine?
+
+        outcome = Outcome.new(Process.pid)
+        begin
+          owned { once(outcome, &block) }
+        ensure
+          # A listener may use the producer, so it is told when nobody owns it any more.
+          tell(outcome)
+        end
+      end
+
+      # Does this fiber's code run in a transaction?
+      #: () -> bool
+      def mine? = @owner.equal?(Fiber.current)
+
+      #: (untyped, Subscription) -> void
+      def mark(what, subscription)
+        raise TransactionError.new(described, :outside) unless mine?
+
+        @transaction.mark_as_consumed(what, subscription)
+      end
+
+      def produce(...) = mine? ? client.produce(...) : alone { client.produce(...) }
+      def produce_many(...) = mine? ? client.produce_many(...) : alone { client.produce_many(...) }
+      def partition_count(...) = @renewal.client.partition_count(...)
+
+      #: () -> void
+      def closable! = mine? && raise(TransactionError.new(described, :close))
+
+      # Lets the transaction that is open come to its end, within the time; no other begins.
+      #: (Numeric?) -> Integer
+      def close(timeout)
+        deadline = timeout && (Clock.now + timeout)
+        @lock.synchronize do
+          @closing = true
+          @free.broadcast
+          wait(deadline) while occupied? && !Clock.left(deadline)&.zero?
+        end
+        @renewal.close(Clock.left(deadline))
+      end
+
+      private
+
+      def described = "producer #{@name}"
+
+      # Of the owner. It has none when a listener is told that its client is replaced.
+      def client = @client || raise(TransactionError.new(described, :over))
+
+      # --- one owner ---
+
+      def owned
+        enter
+        yield
+      ensure
+        # All in it: an interrupt before `leave` would leave the owner behind.
+        Thread.handle_interrupt(NEVER) { leave if mine? }
+      end
+
+      def enter
+        @lock.synchronize do
+          while occupied?
+            raise TransactionError.new(described, :other_fiber) if deadlock?
+
+            wait(nil)
+          end
+          raise ClosedError, described if @closing
+
+          @owner = Fiber.current
+          @thread = Thread.current
+        end
+      end
+
+      def leave
+        @lock.synchronize do
+          @transaction&.finish
+          @owner = @thread = @transaction = @client = nil
+          # All, for one that closes may be among them.
+          @free.broadcast
+        end
+      end
+
+      def occupied? = @owner && @thread.alive?
+      def deadlock? = @thread.equal?(Thread.current) && (Fiber.current.blocking? || !Fiber.scheduler)
+      def wait(deadline) = @free.wait(@lock, [PATIENCE, *Clock.left(deadline)].min)
+
+      # --- one transaction ---
+
+      def once(outcome, &block)
+        outcome.started = Clock.now
+        @transaction = Transaction.new(@producer)
+        start
+        value = whole(&block)
+        commit
+        outcome.committed = true
+        value
+      rescue AbortTransaction
+        nil
+      rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised again
+        raise outcome.error = reason_of(e)
+      ensure
+        # Who was interrupted in a commit may learn that it was carried out.
+        outcome.committed ||= abort == :committed
+      end
+
+      # Of a message that was given up with its transaction: why that was.
+      def reason_of(error)
+        (@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error
+      rescue ClosedError
+        error
+      end
+
+      # A message outside of a block: its own verdict says more than the transaction's.
+      def alone
+        delivery = nil
+        run { delivery = yield }
+      rescue KafkaError => e
+        error = delivery&.error
+        raise e if error.nil? || error.purged?
+
+        raise error
+      end
+
+      # The block must end by itself or by an exception. (A killed thread passes: its transaction is aborted.)
+      def whole
+        left = true
+        value = yield @transaction
+        left = false
+        value
+      rescue Exception # rubocop:disable Lint/RescueException -- it is raised again
+        left = false
+        raise
+      ensure
+        raise TransactionError.new(described, :left_early) if left && Thread.current.status != "aborting"
+      end
+
+      # --- its steps ---
+
+      def start = step("begin of the transaction") { |deadline| begin_on(@renewal.client(deadline), deadline) }
+
+      # Nothing is lost yet, so a fatal error only costs time.
+      def begin_on(client, deadline)
+        @client = client
+        error = client.fatal_error and raise error
+        client.begin_transaction(Clock.left(deadline))
+      rescue KafkaError => e
+        raise unless e.fatal?
+
+        replace(e)
+        begin_on(@renewal.client(deadline), deadline)
+      end
+
+      def commit
+        @transaction.finish.each do |subscription, offsets|
+          step("offsets of the transaction") do |deadline|
+            subscription.send_offsets(@client, offsets, Clock.left(deadline))
+          end
+        end
+        begin
+          step("commit of the transaction") { |deadline| @client.commit_transaction(Clock.left(deadline)) }
+        rescue KafkaError, WaitTimeout => e
+          settle(e)
+        rescue ClosedError
+          raise TransactionError.new(described, :unknown)
+        end
+        @renewal.succeeded
+      end
+
+      # A commit failed: was it carried out all the same?
+      def settle(error)
+        raise error if error.is_a?(KafkaError) && !error.retriable?
+        raise error if aborted?
+      end
+
+      # Aborts what can be aborted. false: the commit that had been begun succeeded.
+      def aborted?
+        @client.abort_transaction(@abort_timeout, @ack_wait)
+      rescue KafkaError, ClosedError => e
+        replace(e) if e.is_a?(KafkaError)
+        raise TransactionError.new(described, :unknown)
+      end
+
+      def abort
+        return unless @client
+
+        aborted = @client.abort_transaction(@abort_timeout, @ack_wait)
+        error = @client.fatal_error || (GAP if @client.gap?)
+        replace(error) if error
+        aborted ? :aborted : :committed
+      rescue KafkaError => e
+        replace(e)
+        nil
+      rescue ClosedError, ForkError
+        nil # by somebody who did not wait any longer; the parent's, and a child that exits must come to its end
+      end
+
+      # The client is no more what this transaction began with.
+      def replace(error)
+        client = @client
+        @client = nil
+        @renewal.failed(client, error)
+      end
+
+      # Runs one step within its time, again when that may help.
+      def step(what)
+        deadline = Clock.now + @timeout
+        attempts = 0
+        begin
+          yield deadline
+        rescue KafkaError => e
+          raise unless e.retriable?
+          raise WaitTimeout.new(what, nil, @timeout, @client&.last_error || e) if Clock.left(deadline).zero?
+          raise if (attempts += 1) == ATTEMPTS
+
+          @lock.synchronize { @pause.wait(@lock, [PAUSE, Clock.left(deadline)].min) }
+          retry
+        end
+      end
+
+      # A child knows nothing of how its parent's transaction ended.
+      def tell(outcome)
+        return unless outcome.started && outcome.pid == Process.pid
+
+        seconds = Clock.now - outcome.started
+        return @bus.publish("transaction.committed", client: @name, seconds: seconds) if outcome.committed
+
+        @bus.publish("transaction.aborted", client: @name, seconds: seconds, error: outcome.error)
+      end
+    end
+  end
+end

@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "buffered_client"
+
+module Pelton
+  module Testing
+    # What a Pelton::Producer takes in the place of Pelton::Native: `Producer.new(config, native: Buffered)`.
+    module Buffered
+      Producer = BufferedClient
+
+      # Brings events from clients to who publishes them.
+      class Poller
+        def initialize(_name = nil)
+          @lock = Mutex.new
+          @changed = ConditionVariable.new
+          # Guarded by @lock.
+          @events = []
+          @woken = false
+        end
+
+        def clients = 0
+        def running? = false
+
+        def push(event)
+          @lock.synchronize do
+            @events << event
+            @changed.broadcast
+          end
+        end
+
+        def wake
+          @lock.synchronize do
+            @woken = true
+            @changed.broadcast
+          end
+        end
+
+        def next_events(timeout, limit)
+          deadline = timeout && (Clock.now + timeout)
+          @lock.synchronize do
+            until @woken || !@events.empty?
+              left = Clock.left(deadline)
+              break if left&.zero?
+
+              # Bounded: a wait without end looks like a deadlock to Ruby when all other threads wait too.
+              @changed.wait(@lock, left || 3600)
+            end
+            @woken = false
+            @events.shift(limit)
+          end
+        end
+
+        @shared = new
+
+        class << self
+          attr_reader :shared
+        end
+      end
+
+      # Nobody asks for tokens.
+      def self.next_token_requests(timeout)
+        lock = Mutex.new
+        lock.synchronize { ConditionVariable.new.wait(lock, timeout || 3600) }
+        []
+      end
+    end
+  end
+end

@@ -1,0 +1,186 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../native"
+require_relative "delivery"
+require_relative "log"
+
+module Pelton
+  module Testing
+    # Stands for a native producer and keeps messages in a Log instead of sending them. Checks them as the native one
+    # does, by its own code, and chooses partitions as its partitioner does. Thread-safe.
+    class BufferedClient
+      # Logs of those who want to read what their client was given: {the very name that the client gets => Log}
+      LOGS = ObjectSpace::WeakMap.new
+      private_constant :LOGS
+
+      class << self
+        #: (String, Log) -> void
+        def keep(name, log) = LOGS[name] = log
+        #: (String) -> Log
+        def log(name) = LOGS[name] || Log.new
+
+        # See Native::Producer.
+        def check(...) = Native::Producer.check(...)
+        def partition(...) = Native::Producer.partition(...)
+      end
+
+      # polling: as the native one's; failures that nobody waits for are told by its poller, if that is Buffered's.
+      #: (String, Hash[String, String], ?Hash[Symbol, untyped]) -> void
+      def initialize(name, options, polling = {})
+        @name = name
+        @log = self.class.log(name)
+        @partitioner = options["partitioner"] || "consistent_random"
+        @largest = Integer(options["message.max.bytes"] || 1_000_000)
+        @poller = polling[:poller]
+        @closed = false
+        @connected = true
+      end
+
+      def produce(topic, payload, key, partition, timestamp, headers, queue_timeout)
+        message = { topic: topic, payload: payload, key: key, partition: partition, timestamp: timestamp,
+                    headers: headers }
+        self.class.check(message)
+        open!
+        refusal = refusal(message) and raise refusal
+        raise QueueFullError.new(topic, queue_timeout) unless @log.room?
+
+        delivery = new_delivery([topic])
+        send_one(message, delivery, 0)
+        delivery
+      end
+
+      def produce_many(messages, queue_timeout)
+        check_all(messages)
+        return if messages.any? { |message| message.values_at(:label, :partition_key).any? }
+
+        open!
+        delivery = new_delivery(messages.map { |message| message[:topic] })
+        yield delivery if block_given?
+        messages.each_with_index do |message, index|
+          unless @log.room?
+            refuse_rest(delivery, index)
+            raise QueueFullError.new(message[:topic], queue_timeout, delivery)
+          end
+          refusal = refusal(message)
+          refusal ? delivery.report(index, nil, nil, refusal) : send_one(message, delivery, index)
+        end
+        delivery
+      end
+
+      def partition_count(topic, _timeout)
+        open!
+        @log.partition_count(topic) || raise(Native.error(3))
+      end
+
+      def flush(timeout) = @log.flushed?(timeout)
+      def pending = @log.pending
+      def purge = @log.purge
+      def last_error = nil
+      def fatal_error = nil
+      def gap? = false
+      def closed? = @closed
+
+      # There are no connections: a disconnect is seen in the producer's state only.
+      def disconnect_idle(_seconds) = nil
+      def connected? = @connected && !@closed
+
+      def disconnect(_timeout)
+        return false unless connected? && pending.zero?
+
+        @connected = false
+        true
+      end
+
+      def inspect = "#<#{self.class} #{@name}#{" closed" if @closed}>"
+
+      def close(timeout)
+        return 0 if @closed
+
+        @closed = true
+        undelivered = flush(timeout) ? 0 : pending
+        purge
+        undelivered
+      end
+
+      # Accepted, for a config with `oauth`.
+      def set_oauth_token(*) = nil
+      def set_oauth_failure(*) = nil
+
+      # --- transactions ---
+
+      def begin_transaction(_timeout)
+        open!
+        @log.begin
+      end
+
+      def commit_transaction(timeout)
+        open!
+        raise Native.error(-185) unless @log.flushed?(timeout)
+
+        @log.commit
+      end
+
+      def abort_transaction(_timeout, _ack_wait) = @log.abort
+      def send_offsets(offsets, subscription, _timeout) = @log.send_offsets(offsets, subscription)
+
+      private
+
+      def open!
+        raise ClosedError, "producer #{@name}" if @closed
+
+        @connected = true
+      end
+
+      def check_all(messages)
+        messages.each_with_index do |message, index|
+          self.class.check(message)
+        rescue InvalidMessageError => e
+          raise e.at(index)
+        end
+      end
+
+      # What librdkafka refuses at once.
+      def refusal(message)
+        topic, partition = message.values_at(:topic, :partition)
+        code = if message[:payload].to_s.bytesize + message[:key].to_s.bytesize > @largest then 10
+               elsif !@log.topic?(topic) then -188
+               elsif partition && partition >= @log.partition_count(topic) then -190
+               end
+        code && failure(Native.error(code), topic, partition)
+      end
+
+      def failure(error, topic, partition)
+        DeliveryError.new(error.code, error.name, error.reason, error.fatal?, error.retriable?, topic, partition)
+      end
+
+      def refuse_rest(delivery, index)
+        (index...delivery.size).each do |position|
+          delivery.report(position, nil, nil, failure(Native.error(-184), delivery.topic, nil))
+        end
+      end
+
+      def new_delivery(topics)
+        Delivery.new(topics) do |delivery, position, error|
+          next unless @poller.respond_to?(:push)
+
+          @poller.push([:delivery_failed, @name, error.code, error.name, error.reason, error.topic, error.partition,
+                        delivery.id, position, 0.0])
+        end
+      end
+
+      def send_one(message, delivery, index)
+        topic, key, partition = message.values_at(:topic, :key, :partition)
+        partition = chosen(topic, key) if partition.nil? || partition.negative?
+        @log.append(message, partition) do |offset, error|
+          delivery.report(index, partition, offset, error && failure(error, topic, partition))
+        end
+      end
+
+      def chosen(topic, key)
+        count = @log.partition_count(topic)
+        (key && self.class.partition(@partitioner, key, count)) || 0
+      end
+    end
+  end
+end

@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../errors"
+
+module Pelton
+  module Testing
+    # A delivery of a buffered producer: Pelton::Delivery's methods in Ruby.
+    class Delivery
+      # topics: of its messages. told: is called with it, a position and the error, when a message fails
+      # unwatched, or once those who watched meanwhile have given up.
+      def initialize(topics, &told)
+        @topics = topics
+        @told = told
+        @lock = Mutex.new
+        @changed = ConditionVariable.new
+        # [partition, offset, error] of each reported message. Guarded by @lock.
+        @reports = {}
+        @watchers = 0
+        # [position, error] of what failed while somebody watched. Guarded by @lock.
+        @untold = []
+      end
+
+      def id = object_id
+      def size = @topics.size
+      def topic = @topics.first
+      def partition = @lock.synchronize { @reports.dig(0, 0) }
+      def offset = @lock.synchronize { @reports.dig(0, 1) }
+      def done? = @lock.synchronize { all_done? }
+      def delivered? = done? && error.nil?
+      def error = reports.filter_map(&:last).first
+      def label = nil
+      def labels = []
+
+      def reports
+        @lock.synchronize { @topics.each_with_index.map { |topic, index| [topic, *@reports.fetch(index, [nil] * 3)] } }
+      end
+
+      def wait(timeout: nil)
+        watching = false
+        @lock.synchronize do
+          @watchers += 1
+          watching = true
+        end
+        wait_until_done(timeout)
+        watching = false
+        failure = error and raise failure
+        self
+      ensure
+        give_up if watching
+      end
+
+      def inspect = "#<#{self.class} #{topic} #{done? ? "done" : "open"}>"
+
+      # For the client.
+      def report(index, partition, offset, error = nil)
+        unwatched = @lock.synchronize do
+          @reports[index] = [partition, offset, error]
+          @changed.broadcast if all_done?
+          @untold << [index, error] if error && @watchers.positive?
+          @watchers.zero?
+        end
+        @told&.call(self, index, error) if error && unwatched
+      end
+
+      private
+
+      def wait_until_done(timeout)
+        deadline = timeout && (Clock.now + timeout)
+        @lock.synchronize do
+          until all_done?
+            left = deadline && (deadline - Clock.now)
+            raise WaitTimeout.new("delivery", topic, timeout) if left && left <= 0
+
+            @changed.wait(@lock, left)
+          end
+        end
+      end
+
+      # Who was given the outcome stays counted.
+      def give_up
+        untold = @lock.synchronize { (@watchers -= 1).zero? ? @untold.slice!(0..) : [] }
+        untold.each { |index, error| @told&.call(self, index, error) }
+      end
+
+      def all_done? = @reports.size == @topics.size
+    end
+  end
+end

@@ -1,0 +1,155 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../errors"
+require_relative "message"
+
+module Pelton
+  module Testing
+    # What a buffered producer was given, as Kafka would keep it: per topic and partition, with offsets from 0. And what
+    # Kafka does: it can fail, be away (`hold`), or leave no room. Thread-safe.
+    class Log
+      # topics: {"orders" => 4} partitions; nil: every topic is there, with one partition.
+      #: (?Hash[String, Integer]?) -> void
+      def initialize(topics = nil)
+        @topics = topics&.dup
+        @lock = Mutex.new
+        @changed = ConditionVariable.new
+        # All guarded by @lock: [Message, …] that readers see; {[topic, partition] => next offset}
+        @messages = []
+        @offsets = Hash.new(0)
+        # What is on its way: [[message, partition, reporter], …]; empty unless held.
+        @pending = []
+        @held = false
+        @limit = nil
+        # Errors of the next messages: [[topic or nil, KafkaError], …]
+        @failures = []
+        # Messages and offsets of the open transaction, or nil.
+        @transaction = nil
+        # {subscription => {[topic, partition] => offset}}, of committed transactions.
+        @marks = {}
+      end
+
+      # --- for the test ---
+
+      # Those of a topic (or all) in the order they came, committed ones only.
+      #: (?String?) -> Array[Message]
+      def messages(topic = nil)
+        @lock.synchronize { @messages.select { |message| topic.nil? || message.topic == topic } }
+      end
+
+      #: () -> Hash[untyped, Hash[[String, Integer], Integer]]
+      def marks = @lock.synchronize { @marks.transform_values(&:dup) }
+
+      # Forgets messages; offsets go on.
+      #: () -> void
+      def clear = @lock.synchronize { @messages.clear }
+
+      # The next messages (of a topic) fail.
+      #: (KafkaError, Integer, String?) -> void
+      def fail_next(error, times, topic) = @lock.synchronize { times.times { @failures << [topic, error] } }
+
+      # From now on nothing is reported, until `release`.
+      def hold = @lock.synchronize { @held = true }
+
+      # Reports what was held, in order.
+      def release
+        settle(@lock.synchronize do
+          @held = false
+          @pending.slice!(0..)
+        end)
+      end
+
+      # So many messages may be on their way at once; nil: any number.
+      def limit=(count)
+        @lock.synchronize { @limit = count }
+      end
+
+      # --- for the client ---
+
+      def topic?(topic) = @topics.nil? || @topics.key?(topic)
+      def partition_count(topic) = @topics ? @topics[topic] : 1
+      def room? = @lock.synchronize { @limit.nil? || @pending.size < @limit }
+      def pending = @lock.synchronize { @pending.size }
+
+      # Yields offset and error when it is known what became of it.
+      def append(message, partition, &reporter)
+        entry = [message, partition, reporter]
+        held = @lock.synchronize { @pending << entry if @held }
+        settle([entry]) unless held
+      end
+
+      def flushed?(timeout)
+        deadline = timeout && (Clock.now + timeout)
+        @lock.synchronize do
+          until @pending.empty?
+            left = Clock.left(deadline)
+            return false if left&.zero?
+
+            @changed.wait(@lock, left)
+          end
+        end
+        true
+      end
+
+      def purge
+        gone = @lock.synchronize { @pending.slice!(0..) }
+        error = Native.error(-152)
+        gone.each { |_, _, reporter| reporter.call(nil, error) }
+        @lock.synchronize { @changed.broadcast }
+      end
+
+      def begin
+        @lock.synchronize { @transaction = [[], {}] }
+        true
+      end
+
+      def commit
+        @lock.synchronize do
+          messages, marks = @transaction
+          @messages.concat(messages)
+          marks.each { |subscription, offsets| (@marks[subscription] ||= {}).merge!(offsets) }
+          @transaction = nil
+        end
+        true
+      end
+
+      def abort
+        purge
+        @lock.synchronize { @transaction = nil }
+        true
+      end
+
+      def send_offsets(offsets, subscription)
+        rows = offsets.to_h { |topic, partition, offset| [[topic, partition], offset] }
+        @lock.synchronize { (@transaction.last[subscription] ||= {}).merge!(rows) }
+        true
+      end
+
+      private
+
+      # Reporters are called without the lock, in the order of the messages.
+      def settle(entries)
+        entries.each do |message, partition, reporter|
+          offset, error = @lock.synchronize { keep(message, partition) }
+          reporter.call(offset, error)
+        end
+        @lock.synchronize { @changed.broadcast }
+      end
+
+      # Under @lock.
+      def keep(message, partition)
+        topic = message[:topic]
+        if (failure = @failures.find { |wanted, _| wanted.nil? || wanted == topic })
+          @failures.delete_at(@failures.index { |other| other.equal?(failure) })
+          return nil, failure.last
+        end
+
+        offset = @offsets[[topic, partition]]
+        @offsets[[topic, partition]] += 1
+        (@transaction ? @transaction.first : @messages) << Message.of(message, partition, offset)
+        offset
+      end
+    end
+  end
+end

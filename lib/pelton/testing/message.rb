@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+require_relative "../json"
+
+module Pelton
+  module Testing
+    # A message that a buffered producer was given, as a consumer would see it.
+    class Message
+      attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms
+
+      # Of a Hash with the keywords of produce_async.
+      #: (Hash[Symbol, untyped], Integer, Integer) -> Message
+      def self.of(message, partition, offset)
+        headers = (message[:headers] || {}).to_h { |name, value| [copy(name), copy(value)] }
+        new(message[:topic].dup.freeze, partition, offset, copy(message[:key]), copy(message[:payload]), headers.freeze,
+            milliseconds(message[:timestamp]))
+      end
+
+      # What is changed afterwards is not what was sent.
+      def self.copy(value)
+        case value
+        when Array then value.map { |one| copy(one) }.freeze
+        when nil then nil
+        else value.dup.freeze
+        end
+      end
+
+      def self.milliseconds(timestamp)
+        timestamp.is_a?(Integer) ? timestamp : ((timestamp || Time.now).to_r * 1000).floor
+      end
+      private_class_method :copy, :milliseconds
+
+      def initialize(topic, partition, offset, key, raw_payload, headers, timestamp_ms)
+        @topic = topic
+        @partition = partition
+        @offset = offset
+        @key = key
+        @raw_payload = raw_payload
+        @headers = headers
+        @timestamp_ms = timestamp_ms
+        freeze
+      end
+
+      # Parsed JSON, nil of a tombstone; raises DecodeError.
+      #: () -> untyped
+      def payload = @raw_payload && Json.parse(@raw_payload, @topic, @partition, @offset)
+
+      #: () -> bool
+      def tombstone? = @raw_payload.nil?
+
+      #: () -> Integer
+      def size = @raw_payload ? @raw_payload.bytesize : 0
+
+      #: () -> Time
+      def timestamp = Time.at(@timestamp_ms / 1000, @timestamp_ms % 1000, :millisecond)
+
+      def inspect = "#<#{self.class} #{@topic}/#{@partition} offset #{@offset}, #{size} bytes>"
+    end
+  end
+end

@@ -1,0 +1,141 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/native_kit"
+require "pelton/testing"
+
+# What a user sees of a Pelton::Producer: the same on the native client (and the embedded cluster) and on the buffered
+# one of pelton/testing. `made(kafka)` opens a producer, `topic(partitions)` makes a topic, `read(topic, count)` gives
+# what is in it.
+module SendingContract
+  def test_a_delivery_tells_where_its_message_is
+    name = topic
+    deliveries = Array.new(3) { |number| made.produce_async(topic: name, payload: number.to_s, partition: 0) }
+    assert_same deliveries, Pelton::Delivery.wait_all(deliveries, timeout: 10)
+    assert_equal [0, 1, 2], deliveries.map(&:offset)
+    delivery = deliveries.first
+    assert_equal [name, 0, 1, nil, true, true], [delivery.topic, delivery.partition, delivery.size, delivery.error,
+                                                 delivery.done?, delivery.delivered?]
+    assert_equal [[name, 0, 0, nil]], delivery.reports
+    assert_same delivery, delivery.wait
+  end
+
+  def test_everything_of_a_message_arrives
+    name = topic
+    time = Time.at(1_700_000_000, 123, :millisecond)
+    made.produce_many_sync([{ topic: name, payload: '{"a":1}', key: "k", partition: 0, timestamp: time,
+                              headers: { "one" => "1", "many" => %w[a b] } },
+                            { topic: name, payload: "", key: "", partition: 0 },
+                            { topic: name, payload: nil, partition: 0, timestamp: 5 }], timeout: 10)
+    first, second, third = read(name, 3)
+    assert_equal ["k", '{"a":1}', { "a" => 1 }, time, { "one" => "1", "many" => %w[a b] }],
+                 [first.key, first.raw_payload, first.payload, first.timestamp, first.headers]
+    assert_equal ["", "", false, {}], [second.key, second.raw_payload, second.tombstone?, second.headers]
+    assert_equal [nil, nil, true, 5, 0], [third.key, third.payload, third.tombstone?, third.timestamp_ms, third.size]
+    assert_equal [0, 1, 2], [first, second, third].map(&:offset)
+  end
+
+  def test_keys_choose_partitions
+    name = topic(7)
+    keys = Array.new(20) { |number| "key-#{number}" }
+    expected = keys.map { |key| Pelton::Native::Producer.partition("murmur2", key, 7) }
+    sent = keys.map { |key| made.produce_sync(topic: name, payload: "x", key: key) }
+    assert_equal expected, sent.map(&:partition)
+    sent = keys.map { |key| made.produce_sync(topic: name, payload: "x", partition_key: key) }
+    assert_equal expected, sent.map(&:partition)
+    assert_equal 7, made.partition_count(name)
+  end
+
+  def test_what_is_refused
+    name = topic
+    good = { topic: name, payload: "x" }
+    { topic: "no topic", payload: 5, key: :k, partition: -7, timestamp: "now", headers: 5 }.each do |key, value|
+      error = assert_raises(Pelton::InvalidMessageError) { made.produce_async(**good, key => value) }
+      assert_equal key.to_s, error.key
+      error = assert_raises(Pelton::InvalidMessageError) { made.produce_many_async([good, { **good, key => value }]) }
+      assert_equal [key.to_s, 1], [error.key, error.index]
+    end
+    made.produce_sync(**good) # the topic is known now
+    assert_equal :_UNKNOWN_PARTITION, refusal { made.produce_async(**good, partition: 3) }
+    assert_equal :MSG_SIZE_TOO_LARGE, refusal { made.produce_async(**good, payload: "x" * 1_000_100) }
+    assert_equal 1, made.produce_sync(**good).offset
+  end
+
+  def refusal(&block) = assert_raises(Pelton::DeliveryError, &block).name
+
+  def test_the_buffer_middleware_and_labels
+    name = topic
+    made.middleware.append(->(message) { message.merge(payload: "#{message[:payload]}!") })
+    made.buffer_many([{ topic: name, payload: "1", label: :one }, { topic: name, payload: "2" }])
+    delivery = made.flush_buffer_sync(timeout: 10)
+    assert_equal [[:one, nil], [0, 1]], [delivery.labels, delivery.reports.map { |report| report[2] }]
+    assert_equal %w[1! 2!], read(name, 2).map(&:raw_payload)
+  end
+
+  def test_variants
+    name = topic
+    made.with(acks: 1, timeout: 10).produce_sync(topic: name, payload: "1")
+    made.with(partitioner: :fnv1a).produce_sync(topic: name, payload: "2", key: "k")
+    assert_equal %w[1 2], read(name, 2).map(&:raw_payload)
+  end
+
+  def test_flush_pending_and_close
+    name = topic
+    made.produce_async(topic: name, payload: "x")
+    assert made.flush(timeout: 10)
+    assert_equal [0, 0, 0], [made.pending, made.close(timeout: 10), made.close(timeout: 10)]
+    assert_predicate made, :closed?
+    assert_raises(Pelton::ClosedError) { made.produce_async(topic: name, payload: "x") }
+    assert_raises(Pelton::ClosedError) { made.buffer(topic: name, payload: "x") }
+  end
+
+  def test_transactions
+    name = topic
+    writer = made("transactional.id" => "contract-#{name}")
+    assert_equal :value, (writer.transaction do |transaction|
+      transaction.produce_async(topic: name, payload: "1")
+      writer.produce_many_async([{ topic: name, payload: "2" }])
+      :value
+    end)
+    assert_nil(writer.transaction do
+      writer.produce_async(topic: name, payload: "aborted")
+      raise Pelton::AbortTransaction
+    end)
+    writer.produce_sync(topic: name, payload: "3")
+    found = read(name, 3).map(&:raw_payload)
+    assert_equal %w[1 2 3], found - ["aborted"] # librdkafka's mock cluster shows aborted ones, too
+  end
+end
+
+class NativeSendingContractTest < Minitest::Test
+  include NativeKit
+  include SendingContract
+
+  def made(kafka = {})
+    @made ||= begin
+      config = Pelton::Config.new
+      config.kafka = { **server, "linger.ms" => 1, "log_level" => 0, **kafka }
+      Pelton::Producer.new(config.freeze)
+    end
+  end
+
+  def topic(partitions = 1) = new_topic(partitions)
+
+  # By partition and offset; one more than asked for, where the mock has an aborted one.
+  def read(name, count)
+    found = messages(name, count)
+    found.any? { |message| message.raw_payload == "aborted" } ? messages(name, count + 1) : found
+  end
+
+  def teardown = @made&.close(timeout: 5)
+end
+
+class BufferedSendingContractTest < Minitest::Test
+  include SendingContract
+
+  def setup = @topics = { "orders" => 1, "wide" => 7 }
+  def made(kafka = {}) = @made ||= Pelton::Testing::BufferedProducer.new(topics: @topics, kafka: kafka)
+  def topic(partitions = 1) = @topics.key(partitions)
+  def read(name, count) = made.messages(name).tap { |found| assert_equal count, found.size }
+  def teardown = @made&.close
+end

@@ -1,0 +1,65 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fake_transactional"
+require "support/native_kit"
+
+# What Producer::Transactions relies on: the native producer on the embedded cluster and the fake one of the unit tests
+# do it.
+module TransactionContract
+  STATE = -172
+
+  def put(text = "x") = made.produce(topic, text, nil, 0, nil, nil, 1)
+
+  def test_a_commit
+    assert_equal true, made.begin_transaction(10)
+    delivery = put
+    assert_equal true, made.commit_transaction(10)
+    assert_nil delivery.error
+    refute_predicate made, :gap?
+    assert_nil made.fatal_error
+  end
+
+  def test_an_abort
+    made.begin_transaction(10)
+    put
+    assert_equal true, made.abort_transaction(10, 1)
+    assert_equal true, made.abort_transaction(10, 1), "nothing is open"
+  end
+
+  def test_a_begin_aborts_what_was_left_open
+    2.times { assert_equal true, made.begin_transaction(10) }
+    assert_equal true, made.commit_transaction(10)
+  end
+
+  def test_outside_of_a_transaction
+    made.begin_transaction(10)
+    made.commit_transaction(10)
+    assert_equal [STATE, STATE], [-> { put }, -> { made.commit_transaction(10) }].map { |call|
+      assert_raises(Pelton::KafkaError, &call).code
+    }
+  end
+
+  def test_a_closed_one
+    made.begin_transaction(10)
+    made.commit_transaction(10)
+    made.close(10)
+    [-> { made.begin_transaction(10) }, -> { made.commit_transaction(10) }, -> { made.abort_transaction(10, 0) }]
+      .each { |call| assert_raises(Pelton::ClosedError, &call) }
+  end
+end
+
+class FakeTransactionContractTest < Minitest::Test
+  include TransactionContract
+
+  def made = @made ||= Fakes::TransactionalProducer.new("fake", {})
+  def topic = "orders"
+end
+
+class NativeTransactionContractTest < Minitest::Test
+  include NativeKit
+  include TransactionContract
+
+  def made = @made ||= producer("transactional.id" => NativeKit.name("txn"))
+  def topic = @topic ||= new_topic
+end

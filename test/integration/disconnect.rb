@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+require "support/sockets"
+
+# A producer that disconnects, on a real broker: every socket is closed, the one to the bootstrap server too, and comes
+# back with the next use; under fire from many threads nothing is lost or doubled; idle producers do it by themselves.
+
+Scenario.run do
+  port = bootstrap[/:(\d+)\z/, 1].to_i
+  name = topic(partitions: 4)
+  send_one = ->(producer, text) { producer.produce_sync(topic: name, payload: text, partition: 0, timeout: 20) }
+  mine = app
+  producer = mine.producer
+  equal([:initial, 0], [producer.state, Sockets.to(port)], "at first")
+
+  # --- asked to --------------------------------------------------------------------------------------------------
+  3.times do |round|
+    send_one.(producer, "asked-#{round}")
+    check(Sockets.to(port).positive?, "connected")
+    equal([true, 0, :disconnected], [producer.disconnect, Sockets.to(port), producer.state], "round #{round}")
+    check(producer.inspect.include?("disconnected"), producer.inspect)
+  end
+  eventually(5, "the events") { events(mine, "producer.disconnected").size == 3 }
+  equal([false] * 3, events(mine, "producer.disconnected").map { |event| event[:idle] }, "idle")
+  equal(2, events(mine, "producer.reconnected").size, "reconnects")
+
+  # The broker may be another one by then.
+  broker = TestBroker.find(port)
+  broker.restart
+  send_one.(producer, "after a restart")
+
+  # --- idle ------------------------------------------------------------------------------------------------------
+  # config.idle_disconnect_timeout is 30 s at least.
+  producer.instance_variable_get(:@native).disconnect_idle(0.2)
+  2.times do |round|
+    send_one.(producer, "idle-#{round}")
+    eventually(10, "the idle disconnect") { Sockets.to(port).zero? }
+    eventually(5, "the state") { producer.state == :disconnected }
+  end
+  eventually(5, "the events") { events(mine, "producer.disconnected").count { |event| event[:idle] } == 2 }
+
+  # --- under fire ------------------------------------------------------------------------------------------------
+  producer.instance_variable_get(:@native).disconnect_idle(nil)
+  each = 400
+  done = false
+  disconnects = 0
+  breaker = Pelton::Threads.start("breaker") do
+    disconnects += producer.disconnect ? 1 : 0 until done
+  end
+  writers = Array.new(3) do |index|
+    Pelton::Threads.start("writer") do
+      (0...each).each_slice(20) do |numbers|
+        handles = numbers.map do |number|
+          producer.produce_async(topic: name, payload: number.to_s, partition: index + 1)
+        end
+        handles.each { |handle| handle.wait(timeout: 30) }
+        work(rand * 0.05) # else it would never be idle
+      end
+    end
+  end
+  equal([], Pelton::Threads.join(writers, 90), "writers that did not end")
+  done = true
+  Pelton::Threads.join([breaker], 30)
+  check(disconnects > 2, "#{disconnects} disconnects among it")
+  found = read(name, 4, (3 * each) + 6).group_by(&:first)
+  (1..3).each do |partition|
+    equal((0...each).map(&:to_s), found[partition].map { |_, message| message.raw_payload }, "partition #{partition}")
+  end
+  equal(%w[asked-0 asked-1 asked-2] + ["after a restart"] + %w[idle-0 idle-1],
+        found[0].map { |_, message| message.raw_payload }, "partition 0")
+
+  # --- the end ---------------------------------------------------------------------------------------------------
+  eventually(10, "a disconnect") { producer.state == :disconnected || producer.disconnect }
+  equal([0, :closed, 0], [producer.close, producer.state, Sockets.to(port)], "the end")
+  raises(Pelton::ClosedError) { send_one.(producer, "too late") }
+  equal([], events(mine, "message.delivery_failed"), "failures")
+end

@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+# once: this is about Kafka, whatever the Ruby
+
+require "fileutils"
+require "openssl"
+require "stringio"
+require "tmpdir"
+require "support/scenario"
+require "pelton/reporters/log"
+
+# SASL/SCRAM over TLS on a real broker, with certificates made here: both directions work; a wrong password, an unknown
+# authority and a wrong host name are clear errors at the deadline, and nothing hangs or shows a password.
+
+PASSWORD = "hush-scram"
+
+# A key with a certificate for it; by itself, or signed by another's.
+def certificate(name, issuer: nil, hosts: nil)
+  key = OpenSSL::PKey::RSA.new(2048)
+  cert = OpenSSL::X509::Certificate.new
+  cert.version = 2
+  cert.serial = rand(1 << 60)
+  cert.subject = OpenSSL::X509::Name.parse("/CN=#{name}")
+  cert.issuer = issuer ? issuer[:cert].subject : cert.subject
+  cert.public_key = key.public_key
+  cert.not_before = Time.now - 3600
+  cert.not_after = Time.now + 86_400
+  extensions = OpenSSL::X509::ExtensionFactory.new
+  cert.add_extension(extensions.create_extension("basicConstraints", issuer ? "CA:FALSE" : "CA:TRUE", true))
+  cert.add_extension(extensions.create_extension("subjectAltName", hosts)) if hosts
+  cert.sign(issuer ? issuer[:key] : key, OpenSSL::Digest.new("SHA256"))
+  { key: key, cert: cert }
+end
+
+Scenario.run do
+  folder = Dir.mktmpdir("pelton-tls")
+  authority = certificate("Pelton test authority")
+  server = certificate("broker", issuer: authority, hosts: "IP:127.0.0.1")
+  stranger = certificate("Another authority")
+  path = ->(name) { File.join(folder, name) }
+  File.write(path.("authority.pem"), authority[:cert].to_pem)
+  File.write(path.("stranger.pem"), stranger[:cert].to_pem)
+  store = OpenSSL::PKCS12.create("hush-store", "broker", server[:key], server[:cert], [authority[:cert]])
+  File.binwrite(path.("broker.p12"), store.to_der)
+
+  module_name = "org.apache.kafka.common.security.scram.ScramLoginModule"
+  settings = {
+    "ssl.keystore.type" => "PKCS12", "ssl.keystore.location" => path.("broker.p12"),
+    "ssl.keystore.password" => "hush-store", "ssl.key.password" => "hush-store",
+    "listener.name.tls.sasl.enabled.mechanisms" => "SCRAM-SHA-512",
+    "listener.name.tls.scram-sha-512.sasl.jaas.config" => "#{module_name} required;"
+  }
+  broker = TestBroker.start(listeners: { "TLS" => "SASL_SSL" }, settings: settings)
+  broker.tool("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap, "--alter", "--entity-type", "users",
+              "--entity-name", "pelton", "--add-config", "SCRAM-SHA-512=[iterations=4096,password=#{PASSWORD}]")
+  self.bootstrap = broker.bootstrap
+  name = topic
+  secure = { "bootstrap.servers" => broker.bootstrap("TLS"), "security.protocol" => "sasl_ssl",
+             "sasl.mechanisms" => "SCRAM-SHA-512", "sasl.username" => "pelton", "sasl.password" => PASSWORD,
+             "ssl.ca.location" => path.("authority.pem") }
+
+  # --- both directions -------------------------------------------------------------------------------------------
+  seen = Thread::Queue.new
+  reader = consumer { messages.each { |message| seen << message.raw_payload } }
+  log = StringIO.new
+  both = app(group: unique("group"), kafka: { **secure, "debug" => "security", "log_level" => 7 }) do
+    topic(name, to: reader)
+  end
+  both.subscribe(Pelton::Reporters::Log.new(log))
+  both.start
+  equal(0, both.producer.produce_sync(topic: name, payload: "over TLS", timeout: 20).offset, "offset")
+  both.producer.produce_many_sync(Array.new(1000) { |number| { topic: name, payload: number.to_s } }, timeout: 20)
+  equal(["over TLS", *(0...1000).map(&:to_s)], take(seen, 1001), "messages")
+  equal(true, both.stop, "stop")
+  equal([], events(both, "error.occurred").map { |event| event[:error] }, "errors")
+  check(log.string.match?(/scram/i), "there is a log")
+  equal(nil, log.string[/.{40}hush-.{0,20}/], "a password in the log")
+
+  elsewhere = { "bootstrap.servers" => broker.bootstrap("TLS").sub("127.0.0.1", "localhost"),
+                "broker.address.family" => "v4" }
+  # --- what does not work is told, at the deadline ---------------------------------------------------------------
+  {
+    "a wrong password" => [{ "sasl.password" => "hush-wrong" }, /invalid credentials.*_AUTHENTICATION/],
+    "an unknown user" => [{ "sasl.username" => "nobody" }, /invalid credentials.*_AUTHENTICATION/],
+    "an unknown authority" => [{ "ssl.ca.location" => path.("stranger.pem") }, /certificate could not be verified/],
+    "another host's certificate" => [elsewhere, /certificate could not be verified/],
+    "no TLS" => [{ "security.protocol" => "sasl_plaintext" }, /brokers are down/]
+  }.each do |what, (options, pattern)|
+    wrong = app(kafka: { **secure, **options })
+    took = seconds do
+      raises(Pelton::WaitTimeout, pattern) { wrong.producer.produce_sync(topic: name, payload: what, timeout: 2) }
+    end
+    check(took.between?(1.9, 5), "#{what}: an error at the deadline of 2 s, not after #{took} s")
+    said = [*events(wrong, "error.occurred"), *events(wrong, "kafka.log")].map(&:inspect)
+    check(!said.empty?, "#{what} is told")
+    equal([], said.grep(/hush-/), "a password in the events of #{what}")
+    check(seconds { wrong.close(timeout: 0) } < 8, "#{what}: the close does not hang")
+  end
+
+  # The same host name passes when nobody checks it.
+  careless = app(kafka: { **secure, **elsewhere, "ssl.endpoint.identification.algorithm" => "none" })
+  equal(1001, careless.producer.produce_sync(topic: name, payload: "careless", timeout: 20).offset, "offset")
+
+  # A consumer that cannot log in says so and stops like any other.
+  shut_out = app(group: unique("group"), kafka: { **secure, "sasl.password" => "hush-wrong" }, shutdown_timeout: 15,
+                 flush_timeout: 1) { topic(name, to: reader) }
+  shut_out.start
+  eventually(20, "the error of a consumer") do
+    events(shut_out, "error.occurred").any? { |event| event[:error].message.include?("invalid credentials") }
+  end
+  check(seconds { shut_out.stop } < 15, "it stops")
+
+  # A certificate that is not there is refused before anything connects.
+  nowhere = app(kafka: { **secure, "ssl.ca.location" => path.("nowhere.pem") })
+  raises(Pelton::ConfigError, /ssl.ca.location/) { nowhere.producer.produce_async(topic: name, payload: "x") }
+ensure
+  broker&.stop
+  FileUtils.rm_rf(folder) if folder
+end

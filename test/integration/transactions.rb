@@ -1,0 +1,169 @@
+# frozen_string_literal: true
+
+# time limit: 150
+
+require "support/scenario"
+require "support/exactly_once"
+
+# Transactions on a real broker: what readers see, offsets in them, fencing, a coordinator that gave up, aborts that
+# overtake their first message.
+
+Scenario.run do
+  name = topic(partitions: 2)
+  see = ->(isolation = "read_committed") { ExactlyOnce.read(bootstrap, name, 2, isolation).values.flatten.sort }
+  transactional = lambda do |id = unique("id"), settings = {}, **options|
+    app(kafka: { "transactional.id" => id, **options }, **settings)
+  end
+
+  # --- committed or not -------------------------------------------------------------------------------------------
+  one = transactional.call
+  deliveries = one.producer.transaction do |tx|
+    Array.new(10) { |number| tx.produce_async(topic: name, payload: "a#{number}", partition: number % 2) }
+  end
+  check(deliveries.all?(&:delivered?), "every delivery is resolved by the commit")
+  raises(ZeroDivisionError) do
+    one.producer.transaction do |tx|
+      tx.produce_sync(topic: name, payload: "never", partition: 0)
+      1 / 0
+    end
+  end
+  aborted = one.producer.transaction do |tx|
+    tx.produce_sync(topic: name, payload: "never", partition: 1)
+    raise Pelton::AbortTransaction
+  end
+  equal(nil, aborted, "value of an aborted transaction")
+  one.producer.produce_sync(topic: name, payload: "b", partition: 1)
+  one.producer.produce_many_sync([{ topic: name, payload: "c" }, { topic: name, payload: "d" }])
+  wanted = [*Array.new(10) { |number| "a#{number}" }, "b", "c", "d"]
+  equal(wanted, see.call, "what is committed")
+  equal([*wanted, "never", "never"], see.call("read_uncommitted"), "what was written")
+  equal(3, events(one, "transaction.committed").size, "committed transactions")
+  equal(2, events(one, "transaction.aborted").size, "aborted transactions")
+
+  # --- a killed thread --------------------------------------------------------------------------------------------
+  inside = Thread::Queue.new
+  thread = Thread.new do
+    one.producer.transaction do |tx|
+      tx.produce_sync(topic: name, payload: "never", partition: 0)
+      inside << 1
+      Thread.stop
+    end
+  end
+  inside.pop
+  thread.kill.join
+  one.producer.produce_sync(topic: name, payload: "e", partition: 0)
+  wanted << "e"
+  equal(wanted, see.call, "after a killed thread")
+
+  # --- a message that fails makes the transaction fail ---------------------------------------------------------------
+  error = raises(Pelton::KafkaError) do
+    one.producer.transaction do |tx|
+      tx.produce_async(topic: name, payload: "never", partition: 0)
+      tx.produce_async(topic: name, payload: "x" * 2_000_000, partition: 1)
+    end
+  end
+  puts "a message that is too large: #{error.message}"
+  one.producer.produce_sync(topic: name, payload: "f", partition: 0)
+  wanted << "f"
+  equal(wanted, see.call, "after a failed message")
+
+  # --- a message that the broker refuses costs only its own transaction ---
+  small = topic(settings: { "max.message.bytes" => "1000" })
+  3.times do
+    raises(Pelton::DeliveryError, /MSG_SIZE_TOO_LARGE/) do
+      one.producer.produce_sync(topic: small, payload: "x" * 5000)
+    end
+    one.producer.produce_sync(topic: small, payload: "fine")
+  end
+  equal([], events(one, "producer.fatal"), "fatal errors by refused messages")
+
+  # --- offsets ------------------------------------------------------------------------------------------------------
+  input = topic(partitions: 1)
+  app.producer.produce_many_sync(Array.new(5) { |number| { topic: input, payload: number.to_s } })
+  group = unique("group")
+  subscription = Pelton::Subscription.new(one.config, group_id: group)
+  subscription.subscribe([input])
+  messages = []
+  eventually(30, "5 messages") do
+    kind, batch = subscription.poll(1)
+    messages.concat(batch.messages) if kind == :batch
+    messages.size == 5
+  end
+  one.producer.transaction do |tx|
+    tx.mark_as_consumed(messages.last, subscription)
+    raise Pelton::AbortTransaction
+  end
+  equal([nil], committed(group, input, 1), "offsets of an aborted transaction")
+  one.producer.transaction { |tx| tx.mark_as_consumed(messages.first(3), subscription) }
+  equal([3], committed(group, input, 1), "offsets of a committed transaction")
+  raises(Pelton::TransactionError) { one.producer.mark_as_consumed(messages.last, subscription) }
+
+  # --- of a member that the group has thrown out ---------------------------------------------------------------------
+  subscription.close(10)
+  raises(Pelton::ClosedError) { one.producer.transaction { |tx| tx.mark_as_consumed(messages.last, subscription) } }
+  equal([3], committed(group, input, 1), "offsets of a closed subscription")
+  equal(:fine, one.producer.transaction { :fine }, "the producer afterwards")
+
+  # --- fencing --------------------------------------------------------------------------------------------------------
+  id = unique("id")
+  old = transactional.call(id)
+  old.producer.produce_sync(topic: name, payload: "g", partition: 0)
+  raises(Pelton::KafkaError) do
+    old.producer.transaction do |tx|
+      tx.produce_sync(topic: name, payload: "never", partition: 0)
+      transactional.call(id).producer.produce_sync(topic: name, payload: "h", partition: 0)
+    end
+  end
+  check(raises(Pelton::KafkaError) { old.producer.produce_sync(topic: name, payload: "no") }.fenced?, "it is fenced")
+  equal(true, events(old, "producer.fatal").last[:final], "fenced is final")
+  equal([], events(old, "producer.reloaded"), "reloads of a fenced producer")
+  wanted.push("g", "h")
+  equal(wanted, see.call, "after fencing")
+
+  id = unique("id")
+  stubborn = transactional.call(id, { reload_fenced: true, reload_backoff: 0.1 })
+  stubborn.producer.produce_sync(topic: name, payload: "i", partition: 0)
+  transactional.call(id).producer.produce_sync(topic: name, payload: "j", partition: 0)
+  raises(Pelton::KafkaError) { stubborn.producer.produce_sync(topic: name, payload: "never", partition: 0) }
+  stubborn.producer.produce_sync(topic: name, payload: "k", partition: 0)
+  equal(1, events(stubborn, "producer.reloaded").size, "reloads of one that takes over again")
+  wanted.push("i", "j", "k")
+  equal(wanted, see.call, "after fencing back")
+
+  # --- a transaction that outlives transaction.timeout.ms: the coordinator gives it up ------------------------------
+  slow = transactional.call(unique("id"), { reload_backoff: 0.1 }, "transaction.timeout.ms" => 1000)
+  error = raises(Pelton::KafkaError) do
+    slow.producer.transaction do |tx|
+      tx.produce_sync(topic: name, payload: "never", partition: 0)
+      # What comes after it in its partition is seen once it is ended.
+      one.producer.produce_sync(topic: name, payload: "k2", partition: 0)
+      eventually(20, "the coordinator to abort") { see.call.include?("k2") }
+    end
+  end
+  wanted << "k2"
+  check(error.fenced?, "a commit that comes too late: #{error.message}")
+  equal(wanted, see.call, "after a transaction that took too long")
+
+  # --- aborts soon after a commit (librdkafka issue 4849) ----------------------------------------------------------
+  # While Kafka still writes the markers of the commit, the registration of the next transaction's first partition is
+  # put off, and an abort overtakes it.
+  wide = topic(partitions: 8)
+  settings = { reload_attempts: 1000, reload_backoff: 0.01 }
+  fatal = { 1 => 0, 0 => 0 }
+  fatal.each_key do |ack_wait|
+    hasty = transactional.call(unique("id"), { abort_ack_wait: ack_wait, **settings })
+    60.times do
+      hasty.producer.produce_many_sync(Array.new(8) { |number| { topic: wide, payload: "yes", partition: number } })
+      hasty.producer.transaction do |tx|
+        tx.produce_async(topic: wide, payload: "never", partition: 0)
+        work(0.001)
+        raise Pelton::AbortTransaction
+      end
+    end
+    fatal[ack_wait] = events(hasty, "producer.fatal").size
+  end
+  puts "fatal errors in 60 hasty aborts with the wait for a first report: #{fatal[1]}, without: #{fatal[0]}"
+  equal(0, fatal[1], "fatal errors by hasty aborts")
+  equal(["yes"] * 60 * 8 * 2, ExactlyOnce.read(bootstrap, wide, 8).values.flatten, "what is committed between aborts")
+  equal(wanted, see.call, "after hasty aborts")
+end

@@ -1,0 +1,65 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/native_kit"
+
+# Who waits does not pay the linger, whatever keeps a message from being sent at once.
+class LingerTest < Minitest::Test
+  include NativeKit
+
+  LINGER = 10
+  LINGERING = { "linger.ms" => (LINGER * 1000).to_s }.freeze
+  ROUND_TRIP = 0.05
+
+  def teardown
+    NativeKit.cluster.round_trip_time(-1, 0)
+    super
+  end
+
+  def test_a_wait_for_more_than_may_be_in_flight_does_not_pay_the_linger
+    topic = new_topic
+    [{ "enable.idempotence" => "true" }, { "max.in.flight.requests.per.connection" => "1" }].each do |options|
+      writer = warm_producer(topic, { **LINGERING, **options })
+      slow do
+        taken = seconds { writer.produce_many(many(topic), 5).wait(timeout: 30) }
+        # Some 60 to 250 ms; it was a second, when something else woke librdkafka.
+        assert_operator taken, :<, 0.8, options.inspect
+      end
+    end
+  end
+
+  def test_single_messages_of_many_threads_do_not_pay_the_linger
+    topic = new_topic
+    writer = warm_producer(topic, { **LINGERING, "max.in.flight.requests.per.connection" => "1" })
+    slow do
+      threads = Array.new(16) { Thread.new { Array.new(8) { seconds { send_one(writer, topic) } }.max } }
+      # Some three round trips.
+      assert_operator threads.map(&:value).max, :<, 0.8
+    end
+  end
+
+  def test_a_wait_for_room_does_not_pay_the_linger
+    topic = new_topic
+    writer = warm_producer(topic, { **LINGERING, "queue.buffering.max.messages" => "3" })
+    taken = seconds { 10.times { writer.produce(topic, "x", nil, 0, nil, nil, 20) } }
+    assert_operator taken, :<, LINGER / 2
+    taken = seconds { writer.produce_many(many(topic, 10), 20) }
+    assert_operator taken, :<, LINGER / 2
+  end
+
+  private
+
+  # One that knows its topic and is connected.
+  def warm_producer(topic, options) = producer(options).tap { |writer| send_one(writer, topic) }
+
+  def send_one(writer, topic) = writer.produce(topic, "x", nil, 0, nil, nil, 5).wait(timeout: 30)
+
+  def many(topic, count = 3000) = Array.new(count) { { topic: topic, payload: "x" * 1000 } }
+
+  def slow
+    NativeKit.cluster.round_trip_time(-1, (ROUND_TRIP * 1000).to_i)
+    yield
+  ensure
+    NativeKit.cluster.round_trip_time(-1, 0)
+  end
+end

@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "pelton"
+require "support/native_kit"
+
+# The native side of SASL/OAUTHBEARER: requests for tokens, and the answers to them.
+class NativeOauthTest < Minitest::Test
+  include NativeKit
+
+  OPTIONS = { "security.protocol" => "sasl_plaintext", "sasl.mechanisms" => "OAUTHBEARER" }.freeze
+
+  # The name is the native side's: the next request.
+  def requested
+    names = Native.next_token_requests(10)
+    refute_empty names, "nobody asked for a token"
+    names
+  end
+
+  def later(seconds) = ((Time.now.to_f + seconds) * 1000).floor
+
+  def test_a_client_asks_when_it_opens_and_again_before_its_token_expires
+    [-> { lonely_producer(OPTIONS) },
+     -> { subscription({ **NativeKit::NOWHERE, "log_level" => "0", **OPTIONS }) }].each do |open|
+      client = open.call
+      names = requested
+      assert_equal 1, names.size
+      assert_nil client.set_oauth_token("token", later(1), "me", { "extension" => "x" })
+      assert_equal names, requested
+      client.close(0)
+      assert_raises(Pelton::ClosedError) { client.set_oauth_token("token", later(60), "me", {}) }
+      assert_raises(Pelton::ClosedError) { client.set_oauth_failure("no") }
+    end
+  end
+
+  def test_what_librdkafka_does_not_take_is_an_error
+    client = lonely_producer(OPTIONS)
+    requested
+    assert_raises(Pelton::KafkaError) { client.set_oauth_token("token", later(-1), "me", {}) }
+    assert_raises(Pelton::KafkaError) { client.set_oauth_token("token", later(60), "me", { "auth" => "x" }) }
+    assert_raises(Pelton::KafkaError) { client.set_oauth_token("to\0ken", later(60), "me", {}) }
+    assert_raises(TypeError) { client.set_oauth_token(1, later(60), "me", {}) }
+    other = lonely_producer
+    assert_equal :_STATE, assert_raises(Pelton::KafkaError) { other.set_oauth_token("t", later(9), "", {}) }.name
+    assert_equal :_STATE, assert_raises(Pelton::KafkaError) { other.set_oauth_failure("no") }.name
+  end
+
+  def test_a_failure_is_why_a_wait_is_in_vain
+    client = lonely_producer(OPTIONS)
+    requested
+    client.set_oauth_failure("no route\0 to the server")
+    eventually { client.last_error&.name == :_AUTHENTICATION }
+    assert_includes client.last_error.message, "no route  to the server"
+  end
+
+  def test_nobody_asks_without_the_mechanism
+    lonely_producer
+    assert_empty Native.next_token_requests(0.05)
+  end
+
+  # Nothing that waits for tokens keeps a producer alive that nobody else knows, not even its callback.
+  def test_an_unclosed_producer_with_a_callback_is_collected
+    status, output = in_process(<<~RUBY, limit: 60)
+      require "pelton"
+      told = Thread::Queue.new
+      bus = Pelton::Notifications.new
+      bus.subscribe("producer.unclosed") { |event| told << event[:client] }
+
+      def forgotten(bus)
+        config = Pelton::Config.new
+        config.kafka = { **NOWHERE, "security.protocol" => "sasl_plaintext", "sasl.mechanisms" => "OAUTHBEARER" }
+        config.oauth = ->(_) { { token: "token of \#{producer}", expires_in: 600 } }
+        producer = Pelton::Producer.new(config, bus: bus)
+        producer.produce_async(topic: "a", payload: "x")
+        producer.instance_variable_get(:@native).purge
+        producer.name
+      end
+
+      names = Array.new(20) { forgotten(bus) }
+      deadline = Pelton::Clock.now + 30
+      until told.size >= 15 || Pelton::Clock.now > deadline
+        GC.start
+        IO.select(nil, nil, nil, 0.05)
+      end
+      say told.size >= 15, (Array.new(told.size) { told.pop } - names).size
+    RUBY
+    assert_equal [0, "true\n0\n"], [status.exitstatus, output]
+  end
+end

@@ -1,0 +1,304 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/native_kit"
+
+# The transactional methods of Native::Producer: errors with their kind, and a defined state after a call whose caller
+# went away.
+class NativeTransactionTest < Minitest::Test
+  include NativeKit
+
+  FIND_COORDINATOR = 10
+  INIT_PRODUCER_ID = 22
+  ADD_PARTITIONS = 24
+  END_TXN = 26
+  FAR = 300
+  # A call that is left gives way within a second.
+  SOON = 4
+
+  def teardown
+    NativeKit.cluster.round_trip_time(-1, 0) if @slow
+    super
+  end
+
+  def transactional(options = {}) = producer({ "transactional.id" => NativeKit.name("txn"), **options })
+  def put(producer, topic, text = "x") = producer.produce(topic, text, nil, 0, nil, nil, 1)
+
+  def slow(milliseconds)
+    @slow = true
+    NativeKit.cluster.round_trip_time(1, milliseconds)
+  end
+
+  # A thread in this call, waiting.
+  def left_in(&call)
+    thread = Thread.new(&call)
+    thread.report_on_exception = false
+    eventually { thread.stop? }
+    thread
+  end
+
+  def test_a_commit_resolves_every_delivery
+    topic = new_topic
+    one = transactional("linger.ms" => "5000")
+    assert_equal true, one.begin_transaction(10)
+    deliveries = Array.new(100) { put(one, topic) }
+    assert_equal true, one.commit_transaction(10)
+    assert deliveries.all?(&:delivered?)
+    assert_equal 0, one.pending
+  end
+
+  def test_an_abort_gives_up_what_is_not_sent
+    topic = new_topic
+    one = transactional("linger.ms" => "5000")
+    one.begin_transaction(10)
+    delivery = put(one, topic)
+    assert_equal true, one.abort_transaction(10, 0)
+    assert_equal(-152, delivery.error.code)
+    assert_predicate delivery.error, :purged?
+    assert_equal true, one.abort_transaction(10, 0), "nothing is open"
+    one.begin_transaction(10)
+    assert_equal true, one.commit_transaction(10)
+  end
+
+  def test_an_abort_may_wait_for_the_first_report
+    topic = new_topic
+    one = transactional("linger.ms" => "50")
+    one.begin_transaction(10)
+    delivery = put(one, topic)
+    one.abort_transaction(10, 5)
+    assert_predicate delivery, :delivered?
+  end
+
+  def test_nobody_is_told_of_what_an_abort_gave_up
+    topic = new_topic
+    one = transactional("linger.ms" => "5000")
+    one.begin_transaction(10)
+    put(one, topic)
+    one.abort_transaction(10, 0)
+    # Producers of other tests may still be giving theirs up.
+    assert_empty(next_events(0).select { |kind, *facts| kind == :delivery_failed && facts.include?(topic) })
+  end
+
+  def test_a_message_outside_of_a_transaction_is_refused
+    one = transactional
+    one.begin_transaction(10)
+    one.commit_transaction(10)
+    assert_equal(-172, assert_raises(Pelton::KafkaError) { put(one, new_topic) }.code)
+  end
+
+  def test_without_a_transactional_id
+    assert_equal(-145, assert_raises(Pelton::KafkaError) { producer.begin_transaction(10) }.code)
+  end
+
+  def test_kinds_of_errors
+    topic = new_topic
+    one = transactional
+    one.begin_transaction(10)
+    # INVALID_TXN_STATE at a commit: nothing helps.
+    put(one, topic).wait(timeout: 10)
+    NativeKit.cluster.push_errors(END_TXN, [48])
+    fatal = assert_raises(Pelton::KafkaError) { one.commit_transaction(10) }
+    assert_equal [48, true, false, false], [fatal.code, fatal.fatal?, fatal.abortable?, fatal.retriable?]
+    assert_equal 48, one.fatal_error.code
+
+    two = transactional
+    two.begin_transaction(10)
+    put(two, topic).wait(timeout: 10)
+    NativeKit.cluster.push_errors(END_TXN, [59]) # UNKNOWN_PRODUCER_ID
+    abortable = assert_raises(Pelton::KafkaError) { two.commit_transaction(10) }
+    assert_equal [59, false, true, false],
+                 [abortable.code, abortable.fatal?, abortable.abortable?, abortable.retriable?]
+    assert_equal true, two.abort_transaction(10, 0)
+    two.begin_transaction(10)
+    assert_nil two.fatal_error
+
+    fenced = transactional
+    NativeKit.cluster.push_errors(INIT_PRODUCER_ID, [90])
+    error = assert_raises(Pelton::KafkaError) { fenced.begin_transaction(10) }
+    assert_equal [-144, true, true], [error.code, error.fatal?, error.fenced?]
+  end
+
+  # librdkafka tries these again by itself.
+  def test_a_coordinator_that_moves_costs_time_only
+    topic = new_topic
+    one = transactional
+    NativeKit.cluster.push_errors(FIND_COORDINATOR, [15])
+    NativeKit.cluster.push_errors(INIT_PRODUCER_ID, [16, 14])
+    NativeKit.cluster.push_errors(ADD_PARTITIONS, [16, 51])
+    NativeKit.cluster.push_errors(END_TXN, [14, 16, 51])
+    one.begin_transaction(20)
+    delivery = put(one, topic)
+    assert_equal true, one.commit_transaction(20)
+    assert_predicate delivery, :delivered?
+  end
+
+  # The generic marker of a fatal error is never shown.
+  def test_a_fatal_error_tells_its_real_code
+    topic = new_topic
+    one = transactional
+    one.begin_transaction(10)
+    one.fail_for_good(46, "for a test")
+    error = assert_raises(Pelton::DeliveryError) { put(one, topic) }
+    assert_equal [46, true], [error.code, error.fatal?]
+    assert_equal 46, one.fatal_error.code
+  end
+
+  # --- calls whose caller went away
+
+  def test_no_broker
+    one = lonely_producer("transactional.id" => "t")
+    error = nil
+    taken = seconds { error = assert_raises(Pelton::KafkaError) { one.begin_transaction(1) } }
+    assert_predicate error, :retriable?
+    assert_operator taken, :<, SOON
+    thread = left_in { one.begin_transaction(FAR) }
+    assert_operator seconds { thread.kill.join }, :<, 1
+    assert_operator seconds { assert_equal true, one.abort_transaction(10, 0) }, :<, SOON
+    assert_raises(Pelton::KafkaError) { one.begin_transaction(1) }
+  end
+
+  def test_an_interrupted_begin_is_followed_by_another
+    one = transactional
+    slow(500)
+    left_in { one.begin_transaction(FAR) }.kill.join
+    slow(0)
+    assert_equal true, one.begin_transaction(20)
+    delivery = put(one, new_topic)
+    assert_equal true, one.commit_transaction(20)
+    assert_predicate delivery, :delivered?
+  end
+
+  # Its outcome is found out before anything else.
+  def test_an_interrupted_commit
+    topic = new_topic
+    one = transactional
+    one.begin_transaction(10)
+    delivery = put(one, topic)
+    delivery.wait(timeout: 10)
+    slow(1500)
+    left_in { one.commit_transaction(FAR) }.kill.join
+    assert_equal false, one.abort_transaction(20, 0), "it was committed"
+    slow(0)
+    one.begin_transaction(10)
+    assert_equal true, one.commit_transaction(10)
+  end
+
+  def test_an_interrupted_commit_before_a_begin
+    one = transactional
+    one.begin_transaction(10)
+    put(one, new_topic).wait(timeout: 10)
+    slow(1500)
+    left_in { one.commit_transaction(FAR) }.kill.join
+    assert_equal true, one.begin_transaction(20)
+    assert_equal true, one.commit_transaction(20)
+  end
+
+  def test_an_interrupted_abort
+    topic = new_topic
+    one = transactional
+    one.begin_transaction(10)
+    put(one, topic).wait(timeout: 10)
+    slow(1500)
+    left_in { one.abort_transaction(FAR, 0) }.kill.join
+    assert_equal true, one.begin_transaction(20)
+    slow(0)
+    assert_equal true, one.commit_transaction(20)
+  end
+
+  # Many callers that go away at once: the last one counts, and there are never two native calls.
+  def test_many_interrupted_calls
+    topic = new_topic
+    one = transactional
+    slow(20)
+    calls = [-> { one.begin_transaction(FAR) }, -> { one.commit_transaction(FAR) },
+             -> { one.abort_transaction(FAR, 0) }]
+    60.times do |index|
+      thread = Thread.new { calls[index % 3].call }
+      thread.report_on_exception = false
+      (index % 5).times { Thread.pass }
+      thread.kill.join
+    rescue Pelton::KafkaError
+      next # out of order, as it must be here
+    end
+    one.abort_transaction(20, 0)
+    one.begin_transaction(20)
+    delivery = put(one, topic)
+    assert_equal true, one.commit_transaction(20)
+    assert_predicate delivery, :delivered?
+    assert_nil one.fatal_error
+  end
+
+  def test_a_close_aborts_what_is_open
+    topic = new_topic
+    one = transactional("transactional.id" => "left-open")
+    one.begin_transaction(10)
+    put(one, topic).wait(timeout: 10)
+    assert_equal 0, one.close(10)
+    assert_raises(Pelton::ClosedError) { one.begin_transaction(10) }
+  end
+
+  def test_a_close_while_a_call_runs
+    one = transactional
+    one.begin_transaction(10)
+    put(one, new_topic).wait(timeout: 10)
+    slow(1500)
+    thread = left_in { one.commit_transaction(FAR) }
+    assert_operator seconds { one.close(20) }, :<, 10
+    # The close took the call over within a second.
+    assert_operator seconds { assert_predicate assert_raises(Pelton::KafkaError) { thread.value }, :retriable? }, :<, 1
+  end
+
+  # H18 of the traps.
+  def test_failed_begins_leave_nothing_behind
+    lost = lambda do
+      one = Native::Producer.new(NativeKit.name("lost"), { **NOWHERE, "log_level" => "0", "transactional.id" => "t" })
+      assert_raises(Pelton::KafkaError) { one.begin_transaction(0) }
+      one.close(0)
+    end
+    round = -> { Array.new(20) { Thread.new(&lost) }.each(&:join) }
+    round.call
+    before = eventually(10, "a calm state") { (counts = resources) == resources && counts }
+    4.times { round.call }
+    eventually(10, "threads and descriptors as before (#{before}, now #{resources})") do
+      resources.zip(before).all? { |now, then_| now <= then_ }
+    end
+  end
+
+  def resources = [Dir.children("/proc/self/task").size, Dir.children("/proc/self/fd").size]
+
+  # --- offsets
+
+  def test_offsets_of_a_group
+    input = topic_of("1", "2", "3")
+    group = NativeKit.name("group")
+    reader = subscription("group.id" => group)
+    reader.subscribe([input])
+    seen = 0
+    eventually(20) do
+      kind, batch = reader.poll(1)
+      seen += batch.size if kind == :batch
+      seen == 3
+    end
+    one = transactional
+    one.begin_transaction(10)
+    assert_equal true, one.send_offsets([[input, 0, 2]], reader, 10)
+    assert_equal true, one.commit_transaction(10)
+    assert_raises(Pelton::InvalidMessageError) { one.send_offsets([[input, 0]], reader, 10) }
+    reader.close(5)
+    assert_raises(Pelton::ClosedError) { one.begin_transaction(10) && one.send_offsets([[input, 0, 3]], reader, 10) }
+  end
+
+  def test_a_consumer_without_a_group_has_no_offsets_to_give
+    reader = subscription
+    reader.assign([[topic_of("1"), 0, 0]])
+    one = transactional
+    one.begin_transaction(10)
+    result = begin
+      one.send_offsets([["x", 0, 1]], reader, 1)
+    rescue Pelton::KafkaError => e
+      e
+    end
+    refute_nil result # refused, or taken by the kinder embedded cluster; not a crash
+    one.abort_transaction(10, 0)
+  end
+end

@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+# Consume, transform, produce: the process that test/integration/exactly_once_kill.rb kills. PELTON_JOB is JSON; each
+# step is a letter in the pipe of descriptor 3.
+
+require "json"
+require "pelton"
+
+JOB = JSON.parse(ENV.fetch("PELTON_JOB"), symbolize_names: true)
+STEPS = IO.new(3, "w").tap { |pipe| pipe.sync = true }
+
+config = Pelton::Config.new
+config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }
+config.batch = 20
+config.freeze
+producer = Pelton::Producer.new(config, kafka: { "transactional.id" => JOB[:id], "transaction.timeout.ms" => 10_000 })
+# A static member: it comes back as the same, without waiting for the session of the dead.
+kafka = { "group.instance.id" => "job", "session.timeout.ms" => 10_000, "enable.auto.commit" => true }
+subscription = Pelton::Subscription.new(config, group_id: JOB[:group], batch: 20, kafka: kafka)
+
+stop = false
+trap(:TERM) do
+  stop = true
+  subscription.wake
+end
+
+# First of all: whatever the dead one left open is aborted, so its offsets are not pending.
+producer.transaction { nil }
+subscription.subscribe([JOB[:input]])
+until stop
+  kind, what = subscription.poll
+  case kind
+  when :assigned then STEPS.write("a")
+  when :revoked then subscription.revoked(what)
+  when :error then raise what
+  when :batch
+    producer.transaction do |tx|
+      STEPS.write("b")
+      what.each_with_index do |message, index|
+        delivery = tx.produce_async(topic: JOB[:output], partition: message.partition, payload: message.raw_payload)
+        next unless index == 10
+
+        delivery.wait(timeout: 10)
+        STEPS.write("h") # so far it is written
+      end
+      STEPS.write("p")
+      tx.mark_as_consumed(what, subscription)
+      STEPS.write("m")
+    end
+    STEPS.write("c")
+    what.release
+  end
+end
+subscription.close(10)
+producer.close(timeout: 10)

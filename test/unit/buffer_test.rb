@@ -1,0 +1,268 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+
+# Buffering, on the fake native side.
+class BufferTest < Minitest::Test
+  def setup
+    @native = Fakes::Native.new
+    @bus = Pelton::Notifications.new
+    @producer = Pelton::Producer.new(Pelton::Config.new, bus: @bus, native: @native.to_module)
+  end
+
+  def teardown = @producer.close
+
+  def fake = @native.producers.first
+  def payloads = @native.producers.flat_map(&:messages).map { |message| message[1] }
+
+  def fill(*payloads) = @producer.buffer_many(payloads.map { |payload| { topic: "a", payload: payload } })
+
+  # From now on sending raises this after it took the first `taken` messages.
+  def fail_after(taken, error)
+    @producer.produce_async(topic: "a", payload: "first")
+    full = Pelton::DeliveryError.new(-184, :_QUEUE_FULL, "full")
+    fake.on_send = lambda do |rows, delivery|
+      delivery.reports = rows.each_index.map { |index| ["a", nil, nil, (full unless index < taken)] }
+      fake.messages.concat(rows.first(taken).map { |row| row.values_at(:topic, :payload) })
+      raise error
+    end
+  end
+
+  def test_buffer_and_flush
+    assert_same @producer, @producer.buffer(topic: "a", payload: "1", key: "k")
+    fill("2", nil)
+    assert_equal 3, @producer.buffered
+    assert_empty @native.producers
+    assert_equal 3, @producer.flush_buffer_sync(timeout: 4).waited && fake.messages.size
+    assert_equal [["a", "1", "k", nil, nil, nil], ["a", "2", nil, nil, nil, nil], ["a", nil, nil, nil, nil, nil]],
+                 fake.messages
+    assert_equal 0, @producer.buffered
+    assert_nil @producer.flush_buffer_async
+    assert_nil @producer.flush_buffer_sync
+  end
+
+  def test_a_bad_message_is_refused_at_once_and_none_of_its_batch_is_kept
+    error = assert_raises(Pelton::InvalidMessageError) { @producer.buffer(topic: 7, payload: "x") }
+    assert_equal ["topic", nil], [error.key, error.index]
+    error = assert_raises(Pelton::InvalidMessageError) do
+      @producer.buffer_many([{ topic: "a", payload: "x" }, { topic: "a", payload: "x", partition_key: "" }])
+    end
+    assert_equal ["partition_key", 1], [error.key, error.index]
+    assert_equal 0, @producer.buffered
+  end
+
+  def test_middleware_runs_once
+    seen = 0
+    @producer.middleware.append(->(message) { message.tap { seen += 1 } })
+    fill("1", "2")
+    assert_equal 2, seen
+    @producer.flush_buffer_sync
+    assert_equal [2, %w[1 2]], [seen, payloads]
+  end
+
+  def test_labels_and_partition_keys
+    @producer.buffer(topic: "a", payload: "1", label: "L", partition_key: "b")
+    assert_equal ["L"], @producer.flush_buffer_sync.labels
+    assert_equal [["a", "1", nil, 98 % 4, nil, nil]], fake.messages
+  end
+
+  def test_what_a_full_queue_refused_comes_back_in_order_before_what_came_since
+    fail_after(2, Pelton::QueueFullError.new("a", 1, :delivery))
+    fill("1", "2", "3", "4")
+    assert_raises(Pelton::QueueFullError) { @producer.flush_buffer_async }
+    fill("5")
+    assert_equal 3, @producer.buffered
+    fake.on_send = nil
+    @producer.flush_buffer_sync
+    assert_equal %w[first 1 2 3 4 5], payloads
+  end
+
+  def test_nothing_comes_to_harm_when_the_flushing_thread_is_killed
+    fail_after(1, Class.new(Exception)) # rubocop:disable Lint/InheritException
+    fill("1", "2", "3")
+    assert_raises(Exception) { @producer.flush_buffer_async }
+    assert_equal 2, @producer.buffered
+    killed = fake.on_send
+    fake.on_send = lambda do |*given|
+      killed.call(*given)
+    rescue Exception # rubocop:disable Lint/RescueException
+      Thread.exit
+    end
+    thread = Pelton::Threads.start("test") { @producer.flush_buffer_async }
+    Pelton::Threads.join([thread])
+    fake.on_send = nil
+    @producer.flush_buffer_sync
+    assert_equal %w[first 1 2 3], payloads
+  end
+
+  def test_a_partition_that_cannot_be_found_keeps_everything
+    @producer.produce_async(topic: "a", payload: "first")
+    fake.on_count = ->(_) { Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "no") }
+    @producer.buffer(topic: "a", payload: "1").buffer(topic: "b", payload: "2", partition_key: "k")
+    assert_raises(Pelton::DeliveryError) { @producer.flush_buffer_async }
+    assert_equal [2, %w[first]], [@producer.buffered, payloads]
+  end
+
+  def test_a_forked_child_begins_with_an_empty_buffer
+    fill("1", "2")
+    child = fork { exit!(@producer.buffered.zero? && fill("3") && @producer.buffered == 1 ? 0 : 1) }
+    assert_predicate Process.wait2(child).last, :success?
+    assert_equal 2, @producer.buffered
+  end
+
+  # One may be in a transaction that the other one waits for.
+  def test_flushes_do_not_wait_for_each_other
+    @producer.produce_async(topic: "a", payload: "first")
+    fill("1")
+    inside = Thread::Queue.new
+    gate = Thread::Queue.new
+    fake.on_send = lambda do |rows, _|
+      next unless rows.first[:payload] == "1"
+
+      inside << true
+      gate.pop
+    end
+    slow = Pelton::Threads.start("test") { @producer.flush_buffer_async }
+    inside.pop
+    fill("2")
+    @producer.flush_buffer_async
+    assert_equal %w[first 2], payloads
+    gate << true
+    Pelton::Threads.join([slow])
+    assert_equal %w[first 2 1], payloads
+  end
+
+  def test_purge
+    fill("1", "2")
+    assert_equal 2, @producer.purge
+    assert_equal 0, @producer.buffered
+    fill("3")
+    @producer.flush_buffer_async
+    fake.undelivered = 5
+    assert_equal 5, @producer.purge
+    assert_includes fake.calls, [:purge]
+  end
+
+  def test_close_flushes
+    fill("1", "2")
+    assert_equal 0, @producer.close
+    assert_equal %w[1 2], payloads
+    assert_raises(Pelton::ClosedError) { fill("3") }
+  end
+
+  def test_close_tells_what_it_could_not_hand_over
+    errors = []
+    @bus.subscribe("error.occurred") { |event| errors << event.payload.values_at(:error, :source, :client) }
+    closed = []
+    @bus.subscribe("producer.closed") { |event| closed << event[:undelivered] }
+    error = Pelton::QueueFullError.new("a", 1, :delivery)
+    fail_after(1, error)
+    fill("1", "2", "3")
+    assert_equal 2, @producer.close(timeout: 1)
+    assert_equal [[error, "producer.buffer", @producer.name]], errors
+    assert_equal [2], closed
+  end
+
+  def test_many_threads_buffer_and_flush
+    flushing = Pelton::Threads.start("flush") { 300.times { @producer.flush_buffer_async } }
+    writers = Array.new(4) do |writer|
+      Pelton::Threads.start("write") { 500.times { |number| fill("#{writer}-#{number}") } }
+    end
+    Pelton::Threads.join([flushing, *writers])
+    @producer.flush_buffer_async
+    assert_equal 2_000, payloads.uniq.size
+    assert_equal 2_000, payloads.size
+    payloads.group_by { |payload| payload[0] }.each_value do |own|
+      assert_equal own.sort_by { |payload| payload[/\d+\z/].to_i }, own
+    end
+  end
+
+  # Where `take` returns, Ruby looks for interrupts.
+  def test_an_interrupt_right_after_the_buffer_was_emptied_loses_nothing
+    fill("1", "2")
+    stop = Class.new(StandardError)
+    interrupt = TracePoint.new(:return) { |trace| Thread.current.raise(stop) if trace.method_id == :take }
+    assert_raises(stop) { interrupt.enable { @producer.flush_buffer_async } }
+    assert_equal 2, @producer.buffered
+    @producer.flush_buffer_async
+    assert_equal %w[1 2], payloads
+  end
+
+  # A flush that waits in librdkafka's queue until `gate` says something, on a thread of its own.
+  def flush_at(gate, *payloads)
+    @producer.produce_async(topic: "a", payload: "first")
+    fill(*payloads)
+    fake.on_send = lambda do |rows, delivery|
+      gate.pop
+      yield(rows, delivery) if block_given?
+    end
+    thread = Pelton::Threads.start("flush") { @producer.flush_buffer_async }
+    eventually { gate.num_waiting == 1 }
+    thread
+  end
+
+  def test_a_close_waits_for_the_flush_of_another_thread
+    gate = Thread::Queue.new
+    flushing = flush_at(gate, "1", "2")
+    lost = nil
+    closing = Pelton::Threads.start("close") { lost = @producer.close(timeout: 10) }
+    eventually { closing.status == "sleep" }
+    assert_equal [:closing, []], [fake.connected? ? :closing : :closed, payloads - %w[first]]
+    gate << true
+    Pelton::Threads.join([flushing, closing])
+    assert_equal [0, %w[first 1 2]], [lost, payloads]
+  end
+
+  def test_a_close_counts_what_the_flush_of_another_thread_could_not_hand_over_in_time
+    closed = []
+    @bus.subscribe("producer.closed") { |event| closed << event[:undelivered] }
+    gate = Thread::Queue.new
+    flushing = flush_at(gate, "1", "2", "3") do |rows, delivery|
+      late = Pelton::DeliveryError.new(-197, :_DESTROY, "closed")
+      delivery.reports = rows.each_index.map { |index| ["a", nil, nil, (late if index.positive?)] }
+    end
+    fake.define_singleton_method(:close) { |timeout| super(timeout).tap { gate << true } }
+    assert_equal 2, @producer.close(timeout: 0.05)
+    Pelton::Threads.join([flushing])
+    assert_equal [[2], 0, 2], [closed, @producer.buffered, @producer.close]
+  end
+
+  def test_a_close_with_a_time_that_is_none_does_nothing_by_halves
+    fill("1")
+    [Float::NAN, "5", Complex(1, 2), :a].each do |timeout|
+      error = assert_raises(Pelton::ConfigError) { @producer.close(timeout: timeout) }
+      assert_equal "timeout", error.key
+    end
+    fill("2")
+    assert_equal [0, %w[1 2]], [@producer.close, payloads]
+  end
+
+  def test_what_is_buffered_cannot_be_changed_by_who_gave_it
+    payload = +"paid"
+    headers = { "a" => [+"1"] }
+    @producer.buffer(topic: "a", payload: payload, headers: headers)
+    payload << "!"
+    headers["a"].first << "2"
+    headers["b"] = "3"
+    @producer.flush_buffer_sync
+    assert_equal [["a", "paid", nil, nil, nil, { "a" => ["1"] }]], fake.messages
+  end
+
+  def test_a_forgotten_payload_is_no_tombstone
+    assert_raises(ArgumentError) { @producer.buffer(topic: "a") }
+    error = assert_raises(Pelton::InvalidMessageError) { @producer.buffer_many([{ topic: "a" }]) }
+    assert_equal "message", error.key
+    @producer.buffer(topic: "a", payload: nil)
+    assert_equal 1, @producer.buffered
+  end
+
+  def test_a_collected_producer_tells_of_what_was_in_its_buffer
+    seen = Thread::Queue.new
+    @bus.subscribe("producer.unclosed") { |event| seen << event[:undelivered] }
+    @producer.produce_async(topic: "a", payload: "x")
+    fill("1", "2")
+    @native.events << [:unclosed, @producer.name, 3]
+    assert_equal 5, seen.pop
+  end
+end

@@ -1,0 +1,357 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fake_transactional"
+require "support/small_scheduler"
+
+# Borrowing producers, on the fake native side.
+class ProducerPoolTest < Minitest::Test
+  include FakeTransactions
+
+  def setup
+    super
+    @pools = []
+  end
+
+  def teardown
+    @pools.each { |pool| pool.close(timeout: 5) }
+    super
+  end
+
+  def pool(size: 2, timeout: 5, kafka: {}, &options)
+    Pelton::ProducerPool.new(@config, size: size, timeout: timeout, bus: @bus, native: @module, kafka: kafka, &options)
+                        .tap { |one| @pools << one }
+  end
+
+  def ids = @native.producers.map { |made| made.config["transactional.id"] }
+
+  # A thread that borrows and holds until it is told to go on; returns it and the queue that tells.
+  def holder(pool)
+    inside = Thread::Queue.new
+    go_on = Thread::Queue.new
+    thread = Pelton::Threads.start("test") { pool.with { |one| inside.push(one) && go_on.pop } }
+    [inside.pop, go_on, thread]
+  end
+
+  def test_each_has_an_id_of_its_own
+    two = pool
+    assert_equal(1, two.transaction { 1 })
+    assert_equal ["t-0"], ids, "the others open when they are borrowed"
+    _, go_on, thread = holder(two)
+    two.transaction { 1 }
+    go_on << 1
+    thread.join
+    assert_equal %w[t-0 t-1], ids
+  end
+
+  def test_ids_and_options_by_the_block
+    own = pool(kafka: { "linger.ms" => 7 }) { |index| { "transactional.id" => "worker-3-#{index}" } }
+    own.transaction { 1 }
+    assert_equal %w[worker-3-0 7], fake.config.values_at("transactional.id", "linger.ms")
+  end
+
+  def test_a_block_within_the_block_gets_the_same_producer
+    two = pool(size: 1)
+    two.with do |outer|
+      two.with { |inner| assert_same outer, inner }
+      two.transaction { |tx| two.transaction { |inner| assert_same tx, inner } }
+    end
+    assert_equal %i[begin commit], fake.steps
+  end
+
+  def test_it_comes_back_however_the_block_ends
+    one = pool(size: 1, timeout: 0)
+    assert_raises(ZeroDivisionError) { one.with { 1 / 0 } }
+    assert_equal(3, one.with { break 3 })
+    inside = Thread::Queue.new
+    thread = Pelton::Threads.start("test") { one.with { inside.push(1) && Thread.stop } }
+    inside.pop
+    thread.kill.join
+    assert_equal(4, one.with { 4 })
+  end
+
+  def test_nothing_in_time
+    one = pool(size: 1, timeout: 0.05)
+    _, go_on, thread = holder(one)
+    error = nil
+    taken = seconds { error = assert_raises(Pelton::PoolTimeout) { one.with { flunk } } }
+    assert_operator taken, :>=, 0.05
+    assert_equal "none of the pool's 1 producers was given back within 0.05 s", error.message
+    go_on << 1
+    thread.join
+    assert_equal(1, one.with { 1 })
+  end
+
+  def test_whoever_came_first_is_served_first
+    one = pool(size: 1)
+    _, go_on, thread = holder(one)
+    order = Thread::Queue.new
+    others = Array.new(10) do |index|
+      Pelton::Threads.start("test") { one.with { order << index } }.tap { |other| eventually { other.stop? } }
+    end
+    go_on << 1
+    Pelton::Threads.join([thread, *others])
+    assert_equal (0...10).to_a, Array.new(10) { order.pop }
+  end
+
+  def test_never_two_with_one_producer
+    three = pool(size: 3)
+    users = Hash.new(0).compare_by_identity
+    lock = Mutex.new
+    most = 0
+    threads = Array.new(12) do
+      Pelton::Threads.start("test") do
+        50.times do
+          three.with do |producer|
+            most = [most, lock.synchronize { users[producer] += 1 }].max
+            Thread.pass
+            lock.synchronize { users[producer] -= 1 }
+          end
+        end
+      end
+    end
+    Pelton::Threads.join(threads)
+    assert_equal [1, 3], [most, users.size]
+  end
+
+  def test_an_interrupt_while_a_producer_is_lent_loses_none
+    stop = Class.new(StandardError)
+    one = pool(size: 1, timeout: 0)
+    free = one.instance_variable_get(:@free)
+    free.define_singleton_method(:pop) { super().tap { Thread.current.raise(stop) } }
+    assert_raises(stop) { one.with { flunk } }
+    free.singleton_class.remove_method(:pop)
+    assert_equal(1, one.with { 1 })
+  end
+
+  # Whoever is killed while it waits, even when it was just served, keeps nothing.
+  def test_killed_waiters
+    two = pool(size: 2)
+    200.times do
+      threads = Array.new(6) { Pelton::Threads.start("test") { 3.times { two.with { Thread.pass } } } }
+      threads.each_with_index { |thread, index| index.even? && Thread.pass && thread.kill }
+      assert_empty Pelton::Threads.join(threads, 10)
+    end
+    one, go_on, thread = holder(two)
+    two.with { |other| refute_same one, other }
+    go_on << 1
+    thread.join
+  end
+
+  def test_a_fiber_that_is_dropped_with_its_thread_gives_its_producer_back
+    one = pool(size: 1, timeout: 0)
+    Pelton::Threads.start("test") { Fiber.new { one.with { Fiber.yield } }.resume }.join
+    assert_equal(1, one.with { 1 })
+  end
+
+  def test_fibers_wait_for_each_other
+    one = pool(size: 1)
+    order = []
+    SmallScheduler.run do
+      5.times do |index|
+        Fiber.schedule do
+          one.transaction do
+            order << [:in, index]
+            sleep_a_moment
+            order << [:out, index]
+          end
+        end
+      end
+    end
+    assert_equal (0...5).flat_map { |index| [[:in, index], [:out, index]] }, order
+  end
+
+  def sleep_a_moment = Thread::Queue.new.then { |queue| IO.select(nil, nil, nil, 0.001) && queue }
+
+  # --- the end ---
+
+  def test_close_waits_for_what_is_out
+    one = pool
+    producer, go_on, thread = holder(one)
+    closer = Pelton::Threads.start("test") { one.close }
+    eventually { closer.stop? && one.closed? }
+    refute_predicate producer, :closed?
+    assert_raises(Pelton::ClosedError) { one.with { flunk } }
+    go_on << 1
+    Pelton::Threads.join([thread, closer])
+    assert_predicate producer, :closed?
+  end
+
+  def test_close_waits_no_longer_than_it_may
+    one = pool
+    producer, go_on, thread = holder(one)
+    assert_operator seconds { one.close(timeout: 0.05) }, :<, 2
+    assert_predicate producer, :closed?
+    go_on << 1
+    thread.join
+  end
+
+  def test_close_tells_whoever_waits
+    one = pool(size: 1)
+    _, go_on, thread = holder(one)
+    errors = Thread::Queue.new
+    waiting = Pelton::Threads.start("test", report: ->(e) { errors << e }) { one.with { flunk } }
+    eventually { waiting.stop? }
+    closer = Pelton::Threads.start("test") { one.close }
+    assert_kind_of Pelton::ClosedError, errors.pop
+    go_on << 1
+    Pelton::Threads.join([thread, waiting, closer])
+  end
+
+  def test_close_by_who_has_borrowed
+    one = pool
+    assert_raises(Pelton::TransactionError) { one.with { one.close } }
+    assert_equal(1, one.with { 1 })
+  end
+
+  def test_close_counts_what_was_not_delivered
+    one = pool
+    one.with { |producer| producer.transaction { 1 } }
+    fake.undelivered = 3
+    assert_equal 3, one.close
+  end
+
+  def test_a_reload_begins_anew
+    one = pool
+    one.transaction { 1 }
+    old = fake
+    assert_equal 0, one.reload
+    assert_equal(2, one.transaction { 2 })
+    refute_same old, fake
+    assert_equal %w[t-0 t-0], ids
+  end
+
+  # --- forks ---
+
+  def in_child
+    reader, writer = IO.pipe
+    pid = fork do
+      writer.write(yield)
+    rescue StandardError => e
+      writer.write("#{e.class}: #{e.message}")
+    ensure
+      writer.close
+      exit!(0)
+    end
+    writer.close
+    Process.wait(pid)
+    reader.read
+  end
+
+  def test_a_child_has_producers_of_its_own
+    own = pool { |index| { "transactional.id" => "#{Process.pid}-#{index}" } }
+    own.with do |parents|
+      said = in_child do
+        lent = own.with { |producer| producer.transaction { producer.equal?(parents) } }
+        "#{lent} #{own.close(timeout: 1)} #{parents.closed?} #{Process.pid}-0 #{ids.last}"
+      end
+      assert_match(/\Afalse 0 false (\d+-0) \1\z/, said)
+    end
+  end
+
+  # The child would fence the parent, and each other child.
+  def test_fixed_ids_are_for_one_process
+    one = pool
+    assert_match(/ForkError: the pool of producers with transactional.id t was opened in process #{Process.pid}/,
+                 in_child { one.with { "lent" } })
+  end
+
+  # Reloaded in the child, it is still the parent's ids.
+  def test_fixed_ids_are_for_one_process_after_a_reload_and_beside_a_block
+    [pool, pool { { "linger.ms" => 1 } }].each do |one|
+      assert_match(/ForkError: .* in process #{Process.pid} /, in_child { one.reload && one.with { "lent" } })
+    end
+  end
+
+  # --- wrong use ---
+
+  def test_a_wrong_size
+    [0, nil, 1.0].each { |size| assert_raises(Pelton::ConfigError) { pool(size: size) } }
+  end
+
+  def test_a_timeout_that_is_no_time
+    [-1, nil, "5", Float::NAN, Float::INFINITY, Complex(1, 2)].each do |timeout|
+      assert_match(/timeout/, assert_raises(Pelton::ConfigError) { pool(timeout: timeout) }.message)
+    end
+  end
+
+  def test_a_timeout_that_ruby_cannot_wait_for
+    one = pool(size: 1, timeout: 1e300)
+    _, go_on, thread = holder(one)
+    other = Pelton::Threads.start("test") { one.with { :lent } }
+    eventually { other.stop? }
+    go_on << 1
+    assert_equal :lent, other.value
+    thread.join
+  end
+
+  def test_options_that_are_none_are_refused_and_not_shown
+    [nil, "sasl.password=hunter2", ["hunter2"], 5].each do |options|
+      calls = [-> { pool(kafka: options) }, -> { pool { options }.with { flunk } }]
+      calls.each { |call| refute_match(/hunter2/, assert_raises(Pelton::ConfigError, &call).message) }
+    end
+    assert_empty @native.producers
+  end
+
+  # They would fence each other.
+  def test_never_two_producers_with_one_id
+    @config.kafka = {}
+    key = :"transactional.id"
+    kinds = [pool(kafka: { key => "s" }), pool(kafka: { "transactional.id" => "s" }) { { "linger.ms" => 1 } },
+             pool(kafka: { "transactional.id" => "other" }) { |index| { key => "s-#{index}" } }]
+    kinds.each do |two|
+      _, go_on, thread = holder(two)
+      two.transaction { two.with { 1 } }
+      go_on << 1
+      thread.join
+      two.transaction { 1 }
+      two.close
+    end
+    assert_equal %w[s-1 s-0] * 3, ids
+  end
+
+  def test_a_producer_that_is_closed_by_who_borrowed_it_is_replaced
+    one = pool(size: 1)
+    2.times { one.with { |producer| producer.transaction { 1 } && producer.close } }
+    assert_equal(2, one.transaction { 2 })
+    assert_equal %w[t-0 t-0 t-0], ids
+  end
+
+  def test_whoever_waits_for_a_producer_that_is_closed_gets_a_new_one
+    one = pool(size: 1)
+    producer, go_on, thread = holder(one)
+    waiting = Pelton::Threads.start("test") { one.with { |other| [other.equal?(producer), other.closed?] } }
+    eventually { waiting.stop? }
+    producer.close
+    go_on << 1
+    assert_equal [false, false], waiting.value
+    thread.join
+  end
+
+  def test_wrong_options_of_one_harm_nobody_else
+    one = pool(size: 1) { |index| (@calls = @calls.to_i + 1) == 1 ? nil : { "transactional.id" => "x#{index}" } }
+    assert_raises(Pelton::ConfigError) { one.with { flunk } }
+    assert_equal(1, one.transaction { 1 })
+  end
+
+  def test_the_app_closes_its_pools
+    app = Pelton::App.new(native: @module)
+    app.configure { |config| config.kafka = { "transactional.id" => "t" } }
+    one = app.producer_pool(size: 3)
+    one.transaction { 1 }
+    assert_equal 0, app.close
+    assert_predicate one, :closed?
+  end
+
+  def test_the_app_closes_a_pool_that_was_closed_and_reloaded
+    app = Pelton::App.new(native: @module)
+    app.configure { |config| config.kafka = { "transactional.id" => "t" } }
+    one = app.producer_pool
+    one.close
+    other = app.producer_pool
+    one.reload
+    one.transaction { 1 }
+    app.close
+    assert_equal [true, true], [one, other].map(&:closed?)
+  end
+end

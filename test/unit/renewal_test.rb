@@ -1,0 +1,123 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fake_transactional"
+
+# What comes after a fatal error, on the fake native side.
+class RenewalTest < Minitest::Test
+  include FakeTransactions
+
+  def test_a_fatal_error_replaces_the_client
+    producer.transaction { 1 }
+    first = fake
+    raised = assert_raises(Pelton::KafkaError) do
+      producer.transaction do
+        fake.fatal_error = error(46, fatal: true)
+        producer.produce_async(**row)
+      end
+    end
+    assert_predicate raised, :fatal?
+    assert_equal 2, producer.transaction { 2 }
+    refute_same first, fake
+    assert first.instance_variable_get(:@closed)
+    assert_equal %w[transaction.committed producer.fatal transaction.aborted producer.reloaded transaction.committed],
+                 names
+    fatal, reloaded = @events.values_at(1, 3)
+    assert_equal [46, 1, false], [fatal[:error].code, fatal[:attempt], fatal[:final]]
+    assert_equal [46, 1], [reloaded[:error].code, reloaded[:attempt]]
+  end
+
+  def test_a_fatal_error_at_the_begin_costs_only_time
+    @native.prepare = failing(:begin, error(48, fatal: true), error(48, fatal: true))
+    assert_equal 2, producer.transaction { 2 }
+    assert_equal 3, @native.producers.size
+  end
+
+  def test_replacing_ends_some_time
+    @config.reload_attempts = 3
+    @native.prepare = ->(made) { made.on_step = ->(*) { raise error(48, fatal: true) } }
+    2.times { assert_predicate assert_raises(Pelton::KafkaError) { producer.transaction { 1 } }, :fatal? }
+    assert_equal 4, @native.producers.size
+    fatal = @events.select { |event| event.name == "producer.fatal" }
+    assert_equal [false, false, false, true], (fatal.map { |event| event[:final] })
+  end
+
+  def test_replacing_is_switched_off_by_0
+    @config.reload_attempts = 0
+    @native.prepare = failing(:begin, error(48, fatal: true))
+    2.times { assert_predicate assert_raises(Pelton::KafkaError) { producer.transaction { 1 } }, :fatal? }
+    assert_equal 1, @native.producers.size
+  end
+
+  def test_a_success_counts_from_the_start_again
+    @config.reload_attempts = 2
+    5.times do
+      fake&.fatal_error = error(48, fatal: true)
+      producer.transaction { 1 }
+    end
+    assert_equal 5, @native.producers.size
+  end
+
+  def test_fenced_is_final
+    @native.prepare = failing(:begin, error(-144, fatal: true))
+    2.times { assert_predicate assert_raises(Pelton::KafkaError) { producer.transaction { 1 } }, :fenced? }
+    assert_equal 1, @native.producers.size
+  end
+
+  def test_fenced_is_replaced_where_that_is_wanted
+    @config.reload_fenced = true
+    @native.prepare = failing(:begin, error(-144, fatal: true))
+    assert_equal 1, producer.transaction { 1 }
+  end
+
+  def test_others_wait_while_a_client_is_replaced
+    @config.reload_backoff = 0.05
+    producer.transaction { 1 }
+    fake.fatal_error = error(48, fatal: true)
+    threads = Array.new(5) { Pelton::Threads.start("test") { producer.produce_async(**row) } }
+    Pelton::Threads.join(threads)
+    assert_equal 2, @native.producers.size
+    assert_equal 5, fake.committed.size
+  end
+
+  # --- idempotent producers ---
+
+  def idempotent(**settings)
+    @config.kafka = { "enable.idempotence" => true }
+    settings.each { |name, value| @config.set(name, value) }
+    @native.prepare = lambda do |made|
+      made.define_singleton_method(:produce) do |*arguments|
+        raise fatal_error if fatal_error
+        raise Pelton::ClosedError, "fake" if @closed
+
+        @calls << arguments
+        Fakes::Delivery.new("a", 0, 0).tap { |one| one.define_singleton_method(:delivered?) { true } }
+      end
+    end
+  end
+
+  def test_an_idempotent_client_is_not_replaced
+    idempotent
+    producer.produce_async(**row)
+    fake.fatal_error = error(46, fatal: true)
+    2.times { assert_raises(Pelton::KafkaError) { producer.produce_async(**row) } }
+    assert_equal 1, @native.producers.size
+  end
+
+  # H11: many threads meet the same fatal error.
+  def test_an_idempotent_client_is_replaced_once_for_all
+    idempotent(reload_idempotent: true)
+    producer.produce_async(**row)
+    20.times do
+      fake.fatal_error = error(46, fatal: true)
+      before = @native.producers.size
+      errors = Thread::Queue.new
+      threads = Array.new(8) do
+        Pelton::Threads.start("test", report: ->(e) { errors << e }) { 5.times { producer.produce_async(**row) } }
+      end
+      Pelton::Threads.join(threads)
+      assert_empty errors
+      assert_equal [before + 1, 40], [@native.producers.size, fake.calls.size]
+    end
+  end
+end
