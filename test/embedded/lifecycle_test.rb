@@ -24,7 +24,7 @@ class LifecycleTest < Minitest::Test
     before = Footprint.new
     use.(60)
     after = nil
-    eventually(10, "as before (#{before})") { (after = Footprint.new).within?(before, 8_000) }
+    eventually(10, "as before (#{before})") { (after = Footprint.new).within?(before, 500) }
   end
 
   def test_a_producer_that_nobody_closes_delivers_and_tells
