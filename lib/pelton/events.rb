@@ -31,6 +31,9 @@ module Pelton
        "produce was given, or nil"],
       ["message.skipped", %i[group topic partition offset attempts error],
        "a message failed too often, and its topic says `then: :skip`"],
+      ["messages.dropped", %i[group topic partition offset count reason],
+       "the topic's routes kept `count` messages from consume, in a job that began with `offset`; reason: " \
+       "`:filtered` or `:expired`. They count as done"],
       ["producer.queue_full", %i[client waits seconds],
        "producing threads had to wait for room in the producer's queue; waits, seconds: so often and so long since " \
        "the last such event of this producer, of which there is one a second at most"],

@@ -51,6 +51,14 @@ module Pelton
       Batch::Part.new(topic, partition, slice(offset, limit).freeze)
     end
 
+    # The messages up to this offset: itself if that is all of them.
+    #: (Integer) -> Messages
+    def upto(offset) = empty? || last_offset <= offset ? self : only(messages.take_while { |one| one.offset <= offset })
+
+    # The same partition's, these alone: itself if that is all of them.
+    #: (Array[Message]) -> Messages
+    def only(list) = list.size == size ? self : Batch::Part.new(topic, partition, list.freeze)
+
     def inspect
       offsets = ", offsets #{first_offset}..#{last_offset}" unless empty?
       "#<#{self.class} #{topic}/#{partition} #{size} messages#{offsets}>"

@@ -14,12 +14,19 @@ module Pelton
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
       seconds: ["a number of seconds >= 0",
                 ->(v) { v.is_a?(Numeric) && v.real? && v >= 0 && v.to_f.finite? }, ->(v) { v }],
+      time: ["a number of seconds > 0",
+             ->(v) { v.is_a?(Numeric) && v.real? && v.positive? && v.to_f.finite? }, ->(v) { v }],
       long: ["a number of seconds >= 30",
              ->(v) { v.is_a?(Numeric) && v.real? && v >= 30 && v.to_f.finite? }, ->(v) { v }],
       span: ["a Range of seconds, as 1..30",
              ->(v) { v.is_a?(Range) && [v.begin, v.end].all?(Numeric) && v.begin >= 0 && v.begin <= v.end },
              ->(v) { v }],
       flag: ["true or false", ->(v) { [true, false].include?(v) }, ->(v) { v }],
+      rate: ["a count > 0 and seconds > 0, as `throttle 100, every: 60`",
+             ->(v) { TYPES.values_at(:count, :time).zip(v).all? { |(_, test), part| test.call(part) } }, ->(v) { v }],
+      filters: ["an object with `call(message)`, a class of such, or a block",
+                ->(v) { v.all? { |one| one.respond_to?(:call) || (one.is_a?(Class) && one.method_defined?(:call)) } },
+                ->(v) { v.dup.freeze }],
       callable: ["an object with the method call", ->(v) { v.respond_to?(:call) }, ->(v) { v }],
       kafka: ["a Hash of librdkafka's option names to String, Symbol, Numeric, true or false",
               ->(v) { v.respond_to?(:to_hash) }, ->(v) { KafkaOptions.of(v) }],
@@ -199,7 +206,16 @@ module Pelton
       [:then, nil, :stop, "after the last retry: `:stop` reads nothing more of this partition until a restart or " \
                           "rebalance, `:skip` marks the message and goes on", { choices: %i[stop skip] }],
       [:batch, :count, nil, "messages that consume gets at once, at most; unset: config.batch", { unit: "messages" }],
-      [:manual_offsets, :flag, false, "nothing is marked but by mark_as_consumed"]
+      [:manual_offsets, :flag, false, "nothing is marked but by mark_as_consumed"],
+      [:filters, :filters, [], "`filter { |message| … }`, as often as you like: consume gets the messages for which " \
+                               "all return something true (asked again at each attempt); the others count as done. " \
+                               "One that raises keeps its message. A class has an instance per partition"],
+      [:expire_after, :time, nil, "messages that are older, by their timestamp, when their job is about to begin are " \
+                                  "left out", SECONDS],
+      [:delay, :time, nil, "messages wait until they are so old, by their timestamp, and those behind them with them",
+       SECONDS],
+      [:throttle, :rate, nil, "`throttle 100, every: 60`: so many messages of a partition, at most, begin within any " \
+                              "60 s"]
     ])
 
     #: () -> String

@@ -231,16 +231,22 @@ class CoordinatorEndTest < Minitest::Test
     assert_empty @ownership.marks
   end
 
-  def test_an_admit_that_raises_loses_nothing
-    step = Class.new { def admit(_) = raise("bug") }.new
-    flow = Pelton::Processing::Flow.new([step])
+  def test_a_step_that_raises_before_the_job_loses_nothing
+    broken = true
+    step = Class.new { define_method(:ready) { |messages| broken ? raise("bug") : messages } }.new
     topic = Pelton::Routing::Topic.new("orders", Consumer, { batch: 100 })
+    flow = Pelton::Processing::Flow.new([step, Pelton::Processing::Steps::Mark.for(topic, @bus)])
     @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
                                                                  jobs: @jobs, bus: @bus, owner: @owner).start
-    work
     coordinator.receive(one = batch(0))
-    assert_predicate self, :idle?
+    2.times { work }
+    assert_equal [:assigned], @log
     assert_equal 0, one.releases
-    assert_equal "flow", named("error.occurred").last[:source]
+    assert_includes named("error.occurred").map { |event| event[:error].message }, "bug"
+    broken = false
+    coordinator.wake_up
+    work
+    assert_equal [:assigned, [0]], @log
+    assert_equal [[1, 7]], @ownership.marks
   end
 end

@@ -158,7 +158,9 @@ class ProcessingTest < Minitest::Test
   def test_layers_stand_in_order
     seen = []
     step = Struct.new(:name, :seen) do
+      def reason = :none
       def admit(messages) = (seen << :"admit #{name}") && messages
+      def ready(messages) = (seen << :"ready #{name}") && messages
 
       def around(_job)
         seen << :"before #{name}"
@@ -170,10 +172,11 @@ class ProcessingTest < Minitest::Test
     end
     flow = Flow.new([step.new(:a, seen), Struct.new(:nothing).new, step.new(:b, seen)])
     all = batch(1)
-    assert_same all, flow.admit(all)
+    assert_same all, flow.start(all).messages
     flow.around(nil) { seen << :user }
     assert_raises(Pelton::Error) { flow.settle(Result.new(nil, all, 1)) }
-    assert_equal ["admit a", "admit b", "before a", "before b", "user", "after b", "after a", "settle a", "settle b"],
+    assert_equal ["admit a", "admit b", "ready a", "ready b",
+                  "before a", "before b", "user", "after b", "after a", "settle a", "settle b"],
                  seen.map(&:to_s)
   end
 

@@ -41,6 +41,22 @@ class RoutingTest < Minitest::Test
     assert_predicate orders, :frozen?
   end
 
+  def test_what_controls_consuming
+    positive = ->(message) { message.offset.positive? }
+    routing.draw do
+      topic "orders", to: Orders do
+        filter(positive)
+        filter(&:key)
+        expire_after 60
+        delay 0.5
+        throttle 100, every: 60
+      end
+    end
+    orders = groups.first.topics.fetch("orders")
+    assert_same positive, orders.filters.first
+    assert_equal [2, 60, 0.5, [100, 60]], [orders.filters.size, orders.expire_after, orders.delay, orders.throttle]
+  end
+
   def test_drawing_adds
     routing.draw { topic "a", to: Orders }
     routing.draw { topic "b", to: Orders }
@@ -85,6 +101,12 @@ class RoutingTest < Minitest::Test
     assert_includes orders.call { retries 5, after: 1 }, "after"
     assert_includes orders.call { decode :xml }, ":json"
     assert_includes orders.call { backoff 5..1 }, "Range"
+    assert_includes orders.call { filter }, "filter = [nil]: expected an object with"
+    assert_includes orders.call { filter String }, "topic orders: filter = [String]"
+    assert_includes orders.call { expire_after 0 }, "expire_after = 0: expected a number of seconds > 0"
+    assert_includes orders.call { delay(-1) }, "delay"
+    assert_includes orders.call { throttle 0, every: 60 }, "throttle 100, every: 60"
+    assert_includes orders.call { throttle 1, every: nil }, "throttle"
     assert_includes config_error { routing.draw { topic("or ders", to: Orders) } }, "or ders"
     assert_includes config_error { routing.draw { topic("orders", to: :orders) } }, "topic orders, to"
     assert_includes config_error { routing.draw { topik "orders", to: Orders } }, "did you mean topic?"

@@ -45,6 +45,12 @@ module Pelton
         end
       end
 
+      # The job that `next` gave was not begun: it was no attempt.
+      #: () -> void
+      def unbegun
+        @attempt -= 1
+      end
+
       # The message before this offset was marked, while its job runs or while a retry waits: the count begins anew for
       # the next message.
       #: (Integer, running: bool) -> void

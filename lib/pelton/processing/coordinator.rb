@@ -79,12 +79,10 @@ module Pelton
 
       #: (Batch) -> void
       def receive(batch)
-        messages = admit(batch)
         @lock.synchronize do
           next batch.release if @ending
 
-          @stopped = true unless messages
-          @backlog.add(batch, messages || batch)
+          @backlog.add(batch, batch)
           schedule
         end
       end
@@ -175,16 +173,12 @@ module Pelton
 
       private
 
-      # nil: a step failed. Then nothing of this partition may run, for fear of what the step would have kept out.
-      def admit(batch)
-        @flow.admit(batch)
-      rescue StandardError => e
-        @bus.publish("error.occurred", **@facts, error: e, source: "flow", offset: batch.first_offset)
-      end
-
       def call_consumer(job)
         @consumer ||= @topic.consumer_class.new.attach(self)
-        job.kind == :consume ? @flow.around(job) { @consumer.consume } : @consumer.public_send(job.kind)
+        return @consumer.public_send(job.kind) unless job.kind == :consume
+
+        job.begin(@flow.start(job.messages), @bus)
+        @flow.around(job) { @consumer.consume } unless job.wait || job.messages.empty?
       end
 
       # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
@@ -201,6 +195,7 @@ module Pelton
       # The verdict, and the result it is about if a step decided; nil: a step failed.
       def decide(job, error, critical)
         return Verdict.stop if critical
+        return Verdict.later(job.wait) if job.wait && !error
 
         left = error ? @lock.synchronize { @backlog.unfinished(job.messages) } : job.messages
         result = Result.new(error, left, @backlog.attempt)
@@ -224,9 +219,10 @@ module Pelton
       # The rest of a failed job is not run again by us once the end has begun: who gets the partition next does it.
       def apply(verdict, job)
         case verdict.kind
-        when :done then pass(job.messages.last_offset, job.messages.leader_epoch, mark: verdict.mark)
+        when :done then pass(job.done.last_offset, job.done.leader_epoch, mark: verdict.mark)
         when :stop then @stopped = true
         when :again then again(verdict, job) unless @ending
+        when :later then later(verdict) unless @ending
         when :skip then skip(job) unless @ending
         end
       end
@@ -238,10 +234,17 @@ module Pelton
 
       def again(verdict, job)
         @backlog.alone_until(job.messages.last_offset) if verdict.alone
-        return unless verdict.delay.positive?
+        wait_for(verdict.delay) if verdict.delay.positive?
+      end
 
+      def later(verdict)
+        @backlog.unbegun
+        wait_for(verdict.delay)
+      end
+
+      def wait_for(seconds)
         @waiting = true
-        @owner.retry_at(self, Clock.now + verdict.delay)
+        @owner.retry_at(self, Clock.now + seconds)
       end
 
       # Where the user marks, it is for the user's next mark to pass the skipped message.
@@ -257,13 +260,9 @@ module Pelton
         if @ending then @consumer ? push(@ending) : finish
         elsif @held then nil
         elsif !@born then push(:assigned)
-        elsif !@stopped && !@waiting && (messages = next_messages)
+        elsif !@stopped && !@waiting && (messages = @backlog.next)
           push(:consume, messages)
         end
-      end
-
-      def next_messages
-        @backlog.next { |batch| store(batch.last_offset, batch.leader_epoch) unless @topic.manual_offsets }
       end
 
       def push(kind, messages = nil)

@@ -2,19 +2,35 @@
 
 require_relative "../errors"
 require_relative "verdict"
+require_relative "steps/delay"
+require_relative "steps/expire"
+require_relative "steps/filter"
 require_relative "steps/instrument"
 require_relative "steps/mark"
 require_relative "steps/retry"
+require_relative "steps/throttle"
 
 module Pelton
   module Processing
-    # The layers around the user's code, all of them, in their order. Built once per topic from the steps that the topic
-    # switched on. A step is given values, returns values, and never touches a client; it has at least one of
-    #   admit(messages) -> messages    before a job exists: narrow what came (listener's thread, must not wait)
-    #   around(job) { user's code }    surround consume (worker's thread)
-    #   settle(result) -> Verdict?     after consume: decide, or nil for the next step (worker's thread)
+    # The layers around the user's code, all of them, in their order. Built once per partition from the steps that its
+    # topic switched on. A step is given values, returns values, and never touches a client; it has at least one of
+    #   admit(messages) -> messages    a job is about to begin: which of its messages consume shall see; the others are
+    #                                  done with. Has a `reason`, too: what the event messages.dropped says
+    #   ready(messages) -> messages    of those, the first ones that may begin now; the rest comes with a later job
+    #                   or seconds     or none of them, for so long
+    #   around(job) { user's code }    surround consume
+    #   settle(result) -> Verdict?     after consume: decide, or nil for the next step
+    # All of them on a worker's thread, at every attempt anew; jobs of one partition may run side by side.
     class Flow
-      STEPS = [Steps::Instrument, Steps::Mark, Steps::Retry].freeze
+      STEPS = [Steps::Expire, Steps::Filter, Steps::Delay, Steps::Throttle, Steps::Instrument, Steps::Mark,
+               Steps::Retry].freeze
+
+      # A job's beginning: what consume gets of all that is done when the job is, and how many were dropped for which
+      # reason; or how long nothing of it may begin.
+      Start = Struct.new(:messages, :done, :dropped, :wait)
+
+      # Whatever a step says: no busy loop, and a clock that was set right is noticed.
+      WAIT = (0.01..60.0)
 
       #: (Routing::Topic, Notifications, ?Array[Class]) -> Flow
       def self.for(topic, bus, steps = STEPS) = new(steps.filter_map { |step| step.for(topic, bus) })
@@ -22,13 +38,25 @@ module Pelton
       #: (Array[untyped]) -> void
       def initialize(steps)
         @admit = steps.select { |step| step.respond_to?(:admit) }.freeze
+        @ready = steps.select { |step| step.respond_to?(:ready) }.freeze
         @around = steps.select { |step| step.respond_to?(:around) }.freeze
         @settle = steps.select { |step| step.respond_to?(:settle) }.freeze
         freeze
       end
 
-      #: (Messages) -> Messages
-      def admit(messages) = @admit.inject(messages) { |left, step| step.admit(left) }
+      # What a job with these messages begins with now.
+      #: (Messages) -> Start
+      def start(messages)
+        return Start.new(messages, messages) if @admit.empty? && @ready.empty?
+
+        stages = @admit.inject([messages]) { |all, step| [*all, step.admit(all.last)] }
+        left = stages.last
+        first = ready(left)
+        if !first.is_a?(Numeric) then begin_with(first, stages, (first.last_offset if first.size < left.size))
+        elsif left.first_offset == messages.first_offset then Start.new(nil, nil, nil, first.clamp(WAIT))
+        else begin_with(left.upto(-1), stages, left.first_offset - 1) # what is done with need not wait
+        end
+      end
 
       # The user's code inside of all layers, the first step outermost.
       #: (Job, ?Integer) { () -> void } -> void
@@ -45,6 +73,21 @@ module Pelton
           return verdict if verdict
         end
         raise Error, "no step settled #{result.error ? "the failure #{result.error.class}" : "a success"}"
+      end
+
+      private
+
+      def ready(messages)
+        return messages if messages.empty?
+
+        @ready.inject(messages) { |left, step| left.is_a?(Numeric) ? left : step.ready(left) }
+      end
+
+      # stages: the messages before and after each step that admits; what is behind `last` is left for a later job.
+      def begin_with(messages, stages, last)
+        stages = stages.map { |stage| stage.upto(last) } if last
+        dropped = @admit.each_with_index.to_h { |step, at| [step.reason, stages[at].size - stages[at + 1].size] }
+        Start.new(messages, stages.first, dropped.select { |_, count| count.positive? }, nil)
       end
     end
   end

@@ -7,9 +7,29 @@ module Pelton
     #   messages  what consume is given; nil for the others
     #   attempt   which try it is of the first of them
     #   facts     {group:, topic:, partition:} for events
-    Job = Struct.new(:coordinator, :kind, :messages, :attempt, :facts) do
+    #   start     what the flow said when it was about to begin (Flow::Start); nil before
+    Job = Struct.new(:coordinator, :kind, :messages, :attempt, :facts, :start) do
       # On a worker's thread.
       def call = coordinator.perform(self)
+
+      # Consume sees what the flow leaves of the messages. What it drops is told once, whatever the attempt's end.
+      def begin(start, bus)
+        self.start = start
+        return unless start.messages
+
+        self.messages = start.messages
+        return unless attempt == 1
+
+        start.dropped&.each do |reason, count|
+          bus.publish("messages.dropped", **facts, offset: done.first_offset, count: count, reason: reason)
+        end
+      end
+
+      # All messages that are done when this job is: also those that consume did not see.
+      def done = start&.done || messages
+
+      # Seconds until it may begin, or nil.
+      def wait = start&.wait
     end
   end
 end

@@ -31,7 +31,6 @@ module Pelton
         @bus = bus
         @producer = producer
         @on_failure = on_failure
-        @flows = group.topics.transform_values { |topic| Flow.for(topic, bus) }.freeze
         # From any thread: [:ended, coordinator], [:stop, deadline] … A push is followed by a wake.
         @notices = Thread::Queue.new
         # The rest belongs to the listener's thread.
@@ -138,9 +137,9 @@ module Pelton
         @coordinators[[topic, partition]] ||= begin
           held = @leaving.value?([topic, partition])
           @bus.publish("partition.assigned", group: @group.name, topic: topic, partition: partition)
-          Coordinator.new(@group.topics.fetch(topic), partition, group: @group.name, flow: @flows.fetch(topic),
-                                                                 subscription: @subscription, jobs: @jobs, bus: @bus,
-                                                                 owner: self, held: held).start
+          route = @group.topics.fetch(topic)
+          Coordinator.new(route, partition, group: @group.name, flow: Flow.for(route, @bus), jobs: @jobs, bus: @bus,
+                                            subscription: @subscription, owner: self, held: held).start
         end
       end
 

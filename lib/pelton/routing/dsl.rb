@@ -44,7 +44,7 @@ module Pelton
 
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
-      WORDS = %i[decode retries backoff batch manual_offsets].freeze
+      WORDS = %i[decode retries backoff batch manual_offsets filter expire_after delay throttle].freeze
 
       # What was said: {retries: 5}
       attr_reader :settings
@@ -82,12 +82,29 @@ module Pelton
       #: (?bool) -> void
       def manual_offsets(manual = true) = set(:manual_offsets, manual)
 
+      # Consume gets the messages for which this returns something true, on a worker's thread; the others count as done.
+      #   filter { |message| message.dig("type") == "order.paid" }
+      #: (?untyped) ?{ (Message) -> boolish } -> void
+      def filter(filter = nil, &block) = set(:filters, [*@settings[:filters], block || filter], "filter")
+
+      # Messages that are older when their job is about to begin are left out.
+      #: (Numeric) -> void
+      def expire_after(seconds) = set(:expire_after, seconds)
+
+      # Messages wait until they are so old.
+      #: (Numeric) -> void
+      def delay(seconds) = set(:delay, seconds)
+
+      # So many messages of a partition, at most, within any `every` seconds.
+      #: (Integer, every: Numeric) -> void
+      def throttle(count, every:) = set(:throttle, [count, every].freeze)
+
       private
 
-      def set(name, value)
+      def set(name, value, word = name)
         @settings[name] = Settings::TOPIC.fetch(name).check(value)
       rescue ConfigError => e
-        raise ConfigError.new(place(name), value, e.message[/expected.*/m])
+        raise ConfigError.new(place(word), value, e.message[/expected.*/m])
       end
 
       def place(name) = "topic #{@topic}: #{name}"

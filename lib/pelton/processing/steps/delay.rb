@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+require_relative "../../clock"
+
+module Pelton
+  module Processing
+    module Steps
+      # Holds a message back until its time has come, and with it all that are behind it.
+      class Delay
+        def self.for(topic, _bus)
+          seconds = topic.delay
+          seconds && new { |message| message.timestamp_ms && ((message.timestamp_ms / 1000.0) + seconds) }
+        end
+
+        # The block tells a message's time, in seconds since 1970; nil: at once.
+        #: (?clock: Clock) { (Message) -> Numeric? } -> void
+        def initialize(clock: Clock, &due)
+          @due = due
+          @clock = clock
+        end
+
+        #: (Messages) -> (Messages | Numeric)
+        def ready(messages)
+          now = @clock.wall
+          first = messages.take_while { |message| (@due.call(message) || now) <= now }
+          first.empty? ? @due.call(messages.first) - now : messages.only(first)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+
+# Filter, expire, delay and throttle through real clients.
+class EmbeddedControlTest < Minitest::Test
+  include EmbeddedApp
+
+  def now = Process.clock_gettime(Process::CLOCK_REALTIME)
+  def marked(app, name, partition = 0) = committed(app.config.group_id, [[name, partition]]).first
+
+  def committed(group, places)
+    options = { "bootstrap.servers" => @cluster.bootstrap_servers, "group.id" => group }
+    reader = Pelton::Native::Subscription.new("reader", options, {})
+    reader.committed(places, 15)
+  ensure
+    reader&.close(10)
+  end
+
+  def test_filtered_messages_count_as_done
+    name = topic
+    reader = collector
+    bad = Class.new { def call(message) = message.raw_payload == "3" ? raise("cannot judge") : message.offset.even? }
+    app = app { topic(name, to: reader) { filter bad } }
+    produce(app, name, %w[0 1 2 3 4 5])
+    app.start
+    assert_equal [0, 2, 3, 4], take(4).map { |_, offset,| offset }
+    eventually(20, "the drops") { happened("messages.dropped").sum { |payload| payload[:count] } == 2 }
+    assert app.stop
+    assert_equal 6, marked(app, name)
+    assert_equal ["cannot judge"], errors.map(&:message)
+    assert_predicate @seen, :empty?
+  end
+
+  # H49: a partition of which nothing is left goes on.
+  def test_everything_filtered
+    name = topic
+    reader = collector
+    app = app { topic(name, to: reader) { filter { |message| message.raw_payload == "last" } } }
+    app.start
+    20.times { |number| produce(app, name, [number.to_s]) }
+    produce(app, name, %w[last])
+    assert_equal [[0, 20, "last"]], take(1)
+    assert app.stop
+    assert_equal 21, marked(app, name)
+  end
+
+  def test_delay_is_never_early_and_delays_its_topic_alone
+    name = topic
+    quick = topic
+    seen = @seen
+    reader = consumer { messages.each { |one| seen << [topic, one.offset, Time.now.to_f - one.timestamp.to_f] } }
+    app = app do
+      topic(name, to: reader) { delay 1 }
+      topic quick, to: reader
+    end
+    app.start
+    produce(app, name, %w[0 1])
+    produce(app, quick, %w[0])
+    first = take(1).first
+    assert_equal quick, first[0]
+    later = take(2)
+    assert_equal([[name, 0], [name, 1]], later.map { |one| one.first(2) })
+    later.each { |_, _, age| assert_operator age, :>=, 1 }
+    assert app.stop
+  end
+
+  def test_expired_messages_are_left_out
+    name = topic
+    reader = collector
+    app = app { topic(name, to: reader) { expire_after 60 } }
+    old = ((now - 3600) * 1000).round
+    [old, nil, old].each_with_index do |stamp, number|
+      app.producer.produce_sync(topic: name, payload: number.to_s, **(stamp ? { timestamp: stamp } : {}))
+    end
+    app.start
+    assert_equal [[0, 1, "1"]], take(1)
+    eventually(20, "both drops") { happened("messages.dropped").sum { |payload| payload[:count] } == 2 }
+    assert app.stop
+    assert_equal 3, marked(app, name)
+  end
+
+  def test_throttle_keeps_its_window_and_costs_no_rebalance
+    name = topic
+    seen = @seen
+    reader = consumer { messages.each { |one| seen << [one.offset, Process.clock_gettime(Process::CLOCK_MONOTONIC)] } }
+    app = app { topic(name, to: reader) { throttle 3, every: 0.5 } }
+    produce(app, name, Array.new(10, &:to_s))
+    app.start
+    all = take(10)
+    assert_equal (0..9).to_a, all.map(&:first)
+    # Taken by the consumer a little after the step let it through.
+    assert_operator all[9].last - all[0].last, :>, 1.0
+    assert app.stop
+    assert_empty happened("partition.revoked")
+  end
+end
