@@ -107,8 +107,9 @@ module Pelton
     # Stops, and closes the producers. Returns how many messages could not be delivered.
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil)
+      Clock.check(timeout)
       stop(timeout: timeout)
-      deadline = Clock.now + (timeout || @config.flush_timeout)
+      deadline = Clock.deadline(timeout || @config.flush_timeout)
       pools = @lock.synchronize { @pools + @closed_pools.keys.reject(&:closed?) }
       [*pools, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
     end

@@ -13,10 +13,10 @@ module Pelton
     # Waits as `wait` does: without the GVL, interruptibly, parking a fiber under a scheduler.
     #: (Array[Delivery], ?timeout: Numeric?) -> Array[Delivery]
     def self.wait_all(deliveries, timeout: nil)
-      deadline = timeout && (Clock.now + timeout)
+      deadline = Clock.deadline(timeout)
       failure = nil
       deliveries.each do |delivery|
-        delivery.wait(timeout: deadline && [deadline - Clock.now, 0].max)
+        delivery.wait(timeout: Clock.left(deadline))
       rescue DeliveryError => e
         failure ||= e
       rescue WaitTimeout => e

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
+require_relative "settings"
 
 module Pelton
   # A Kafka cluster inside this process (librdkafka's mock cluster), for tests and first steps: no broker, no Java.
@@ -9,9 +10,16 @@ module Pelton
   #     Pelton.configure { |config| config.kafka = { "bootstrap.servers" => cluster.bootstrap_servers } }
   #   end
   class EmbeddedCluster
+    TOPIC = Settings::Setting.new(:topic, :name, "a", "")
+    COUNTS = %i[brokers partitions].to_h { |name| [name, Settings::Setting.new(name, :count, 1, "")] }.freeze
+    MILLISECONDS = Settings::Setting.new(:round_trip_time, :number, 0, "")
+    private_constant :TOPIC, :COUNTS, :MILLISECONDS
+
     # With a block: closes the cluster after it and returns the block's value. Else returns the cluster.
     #: (?topics: Hash[String, Integer], ?brokers: Integer, ?native: Module?) ?{ (EmbeddedCluster) -> untyped } -> untyped
     def self.start(topics: {}, brokers: 1, native: nil)
+      raise ConfigError.new(:topics, topics, "expected { \"orders\" => 4 }") unless topics.is_a?(Hash)
+
       cluster = new(brokers: brokers, native: native)
       begin
         topics.each { |name, partitions| cluster.create_topic(name, partitions) }
@@ -29,7 +37,7 @@ module Pelton
 
     #: (?brokers: Integer, ?native: Module?) -> void
     def initialize(brokers: 1, native: nil)
-      @brokers = brokers
+      @brokers = COUNTS[:brokers].check(brokers)
       @native = (native || Native)::EmbeddedCluster.new(brokers)
     end
 
@@ -39,7 +47,7 @@ module Pelton
 
     #: (String, ?Integer) -> self
     def create_topic(name, partitions = 1)
-      @native.create_topic(name, partitions)
+      @native.create_topic(TOPIC.check(name), COUNTS[:partitions].check(partitions))
       self
     end
 
@@ -47,6 +55,10 @@ module Pelton
     #   cluster.push_errors(0, [7, 7, 0]) # Produce: REQUEST_TIMED_OUT twice
     #: (Integer, Array[Integer]) -> self
     def push_errors(api_key, codes)
+      unless codes.is_a?(Array) && [api_key, *codes].all?(Integer)
+        raise ConfigError.new(:push_errors, [api_key, codes], "expected a request's number and an Array of codes")
+      end
+
       @native.push_errors(api_key, codes)
       self
     end
@@ -54,6 +66,7 @@ module Pelton
     # Every broker answers so many milliseconds late.
     #: (Integer) -> void
     def round_trip_time=(milliseconds)
+      MILLISECONDS.check(milliseconds)
       (1..@brokers).each { |id| @native.round_trip_time(id, milliseconds) }
     end
 

@@ -15,7 +15,9 @@ module Pelton
     LOCK = Mutex.new
     # What a token and the value of an extension may consist of (RFC 7628).
     TEXT = /\A[\x20-\x7e\t\r\n]+\z/
-    private_constant :INSTANCES, :LOCK, :TEXT
+    # Milliseconds that librdkafka can still reckon with, in microseconds.
+    LATEST = 1 << 52
+    private_constant :INSTANCES, :LOCK, :TEXT, :LATEST
 
     # callback: WeakRef, for a block may hold the very producer that nobody closes; who opens the client keeps it alive.
     # client: WeakRef of the native client, nil while it opens; wanted: it asked meanwhile; thread: of the last answer.
@@ -50,10 +52,11 @@ module Pelton
       def text?(value) = value.is_a?(String) && value.match?(TEXT)
 
       def expiry(answer)
-        time = answer[:expires_at] || (answer[:expires_in].is_a?(Numeric) && (Time.now + answer[:expires_in]))
+        time, seconds = answer.values_at(:expires_at, :expires_in)
+        time ||= Time.now + seconds if seconds.is_a?(Numeric) && seconds.real? && seconds.to_f.finite?
         refuse("expires_at, a Time, or expires_in, a number of seconds") unless time.is_a?(Time)
         refuse("a token that has not expired") unless time > Time.now
-        (time.to_r * 1000).floor
+        [(time.to_r * 1000).floor, LATEST].min
       end
 
       def extensions(given)

@@ -76,7 +76,7 @@ module Pelton
     # the buffer is not produced yet: flush_buffer_sync.
     #: (?timeout: Numeric?) -> bool
     def flush(timeout: @delivery_timeout)
-      deadline = timeout && (Clock.now + timeout)
+      deadline = Clock.deadline(timeout)
       native = @native
       flushed = native ? native.flush(timeout) : true
       others.all? { |other| other.flush(timeout: Clock.left(deadline)) } && flushed
@@ -113,7 +113,6 @@ module Pelton
     # TransactionError.
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: @delivery_timeout)
-      check_time(timeout) # before anything is half done
       @native.closable! if @native.is_a?(Transactions)
       Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || pending
     end
@@ -127,7 +126,7 @@ module Pelton
     # config.idle_disconnect_timeout.
     #: (?timeout: Numeric?) -> bool
     def disconnect(timeout: @delivery_timeout)
-      deadline = timeout && (Clock.now + timeout)
+      deadline = Clock.deadline(timeout)
       connected = [opened, *others.map(&:opened)].compact.select(&:connected?)
       connected.any? && connected.map { |native| native.disconnect(Clock.left(deadline)) }.all?
     end
@@ -174,7 +173,7 @@ module Pelton
     private
 
     def shut(timeout)
-      deadline = timeout && (Clock.now + timeout)
+      deadline = Clock.deadline(timeout)
       flush_rest(deadline) unless @closed
       native = @lock.synchronize do
         @closed = true
@@ -218,13 +217,15 @@ module Pelton
       source = @module || Native
       options = options_for_kafka(@bus)
       transactional = options.key?("transactional.id")
-      @poller = @config.polling.poller || Poller.shared(source)
+      @poller = poller(source)
       opener = -> { open_native(source, options) }
       native = renewed?(options) ? Renewal.new(@name, @config, @bus, &opener) : opener.call
       @poller.add(@name, @bus, @buffer)
       @owner = Process.pid
       transactional ? Transactions.new(self, @config, @bus, native) : native
     end
+
+    def poller(source) = @config.polling.poller || Poller.shared(source)
 
     def open_native(source, options)
       polling = @poller.polling(@config.polling.max_time)

@@ -76,7 +76,7 @@ module Pelton
     def close(timeout: @close_timeout)
       raise TransactionError.new("the pool of producers", :borrowed) if mine
 
-      deadline = timeout && (Clock.now + timeout)
+      deadline = Clock.deadline(timeout)
       producers = @lock.synchronize do
         @closed = true
         @waiting.each { |waiter| waiter.bell.signal }

@@ -72,6 +72,7 @@ module Pelton
     # for them.
     #: (?timeout: Numeric?, ?reason: String) -> bool?
     def stop(timeout: nil, reason: "stop")
+      Clock.check(timeout)
       return true if @status == :created || (@status == :stopped && !@thread) # it could not start
 
       @inbox << [:stop, reason, timeout]
@@ -87,7 +88,7 @@ module Pelton
     # Waits until the server has stopped, whoever stops it. nil: not within `timeout` seconds.
     #: (?Numeric?) -> bool?
     def wait(timeout = nil)
-      return unless @thread&.join(*timeout)
+      return unless @thread&.join(*Clock.check(timeout))
 
       @status == :stopped
     end

@@ -45,7 +45,7 @@ module Pelton
       return Native.error(error) if error.is_a?(Integer)
 
       codes = @codes ||= (-200..200).to_h { |code| [Native.error(code).name, code] }
-      Native.error(codes.fetch(error.to_sym) { raise ConfigError.unknown(error, codes.keys, what: "error") })
+      Native.error(codes.fetch(error.to_s.to_sym) { raise ConfigError.unknown(error, codes.keys, what: "error") })
     end
   end
 end

@@ -39,6 +39,7 @@ module Pelton
     # what it returns or raises, `timeout` seconds at most and never more than 10; nil when it goes on after that.
     #: (String, ?timeout: Numeric?) { () -> untyped } -> untyped
     def outside_trap(name, timeout: nil)
+      Clock.check(timeout)
       return yield unless trap?
 
       thread = Thread.new do
@@ -72,7 +73,7 @@ module Pelton
     # Waits until all of these threads ended, or until the deadline. Returns those that are left.
     #: (Array[Thread], ?Numeric?) -> Array[Thread]
     def join(threads, timeout = nil)
-      deadline = timeout && (Clock.now + timeout)
+      deadline = Clock.deadline(timeout)
       threads.reject { |thread| thread.equal?(Thread.current) || thread.join(*Clock.left(deadline)) }
     end
   end

@@ -6,7 +6,7 @@ require "pelton/testing"
 
 # What a user sees of a Pelton::Producer: the same on the native client (and the embedded cluster) and on the buffered
 # one of pelton/testing. `made(kafka)` opens a producer, `topic(partitions)` makes a topic, `read(topic, count)` gives
-# what is in it.
+# what is in it; in the block of `held`, Kafka does not answer.
 module SendingContract
   def test_a_delivery_tells_where_its_message_is
     name = topic
@@ -62,6 +62,56 @@ module SendingContract
   end
 
   def refusal(&block) = assert_raises(Pelton::DeliveryError, &block).name
+
+  def test_times_that_are_none
+    name = topic
+    good = { topic: name, payload: "x" }
+    delivery = made.produce_sync(**good)
+    [-1, -0.5, Float::NAN, Float::INFINITY, "5", :a, true, Complex(1, 2)].each do |time|
+      {
+        produce_sync: -> { made.produce_sync(**good, timeout: time) },
+        produce_many_sync: -> { made.produce_many_sync([good], timeout: time) },
+        tombstone_sync: -> { made.tombstone_sync(topic: name, key: "k", timeout: time) },
+        tombstone_many_sync: -> { made.tombstone_many_sync([{ topic: name, key: "k" }], timeout: time) },
+        variant: -> { made.with(timeout: 10).produce_sync(**good, timeout: time) },
+        flush_buffer_sync: -> { made.buffer(**good).flush_buffer_sync(timeout: time) },
+        partition_count: -> { made.partition_count(name, timeout: time) },
+        wait: -> { delivery.wait(timeout: time) },
+        wait_all: -> { Pelton::Delivery.wait_all([], timeout: time) },
+        flush: -> { made.flush(timeout: time) },
+        disconnect: -> { made.disconnect(timeout: time) },
+        close: -> { made.close(timeout: time) }
+      }.each do |method, call|
+        error = assert_raises(Pelton::ConfigError, "#{method} #{time.inspect}", &call)
+        assert_equal "timeout = #{time.inspect}: expected a number of seconds >= 0 or nil", error.message
+      end
+    end
+    assert_equal 8, made.purge # what flush_buffer_sync left in the buffer
+    assert_equal 1, made.produce_sync(**good).offset # nothing was sent
+    assert made.flush(timeout: 1r)
+    assert_same delivery, delivery.wait(timeout: 1e300)
+  end
+
+  def test_a_wait_for_many_that_is_over_tells_how_many_are_open
+    name = topic
+    made.produce_sync(topic: name, payload: "x") # connected
+    held do
+      many = made.produce_many_async(Array.new(3) { { topic: name, payload: "x" } })
+      error = assert_raises(Pelton::WaitTimeout) { many.wait(timeout: 0.05) }
+      assert_equal "3 of 3 deliveries to #{name} not finished after 0.05 s; the message may still be delivered",
+                   error.message
+      one = made.produce_async(topic: name, payload: "x")
+      assert_match(/\Adelivery to #{name} /, assert_raises(Pelton::WaitTimeout) { one.wait(timeout: 0) }.message)
+    end
+  end
+
+  def test_options_that_are_none
+    { "linger.ms" => "soon", "lingr.ms" => 5, "compression.codec" => "rar" }.each do |option, value|
+      error = assert_raises(Pelton::ConfigError) { made(option => value).produce_async(topic: "orders", payload: "x") }
+      assert_equal [option, value.to_s], [error.key, error.value]
+      @made = nil
+    end
+  end
 
   def test_the_buffer_middleware_and_labels
     name = topic
@@ -121,6 +171,13 @@ class NativeSendingContractTest < Minitest::Test
 
   def topic(partitions = 1) = new_topic(partitions)
 
+  def held
+    NativeKit.cluster.round_trip_time(1, 1000)
+    yield
+  ensure
+    NativeKit.cluster.round_trip_time(1, 0)
+  end
+
   # By partition and offset; one more than asked for, where the mock has an aborted one.
   def read(name, count)
     found = messages(name, count)
@@ -136,6 +193,7 @@ class BufferedSendingContractTest < Minitest::Test
   def setup = @topics = { "orders" => 1, "wide" => 7 }
   def made(kafka = {}) = @made ||= Pelton::Testing::BufferedProducer.new(topics: @topics, kafka: kafka)
   def topic(partitions = 1) = @topics.key(partitions)
+  def held(&block) = made.hold(&block)
   def read(name, count) = made.messages(name).tap { |found| assert_equal count, found.size }
   def teardown = @made&.close
 end

@@ -43,6 +43,11 @@ class LifecycleTest < Minitest::Test
     assert_equal 3, happened("message.delivery_failed").size
   end
 
+  def test_what_a_forgotten_producer_only_buffered_is_told
+    forget(app) { |producer| 3.times { producer.buffer(topic: "t", payload: "x") } }
+    assert_equal [{ client: @forgotten, undelivered: 3 }], told("producer.unclosed")
+  end
+
   # Neither the collector nor whoever allocates waits for a producer's end.
   def test_collecting_unclosed_producers_does_not_block
     app = app(kafka: { "message.timeout.ms" => 2000, "log_level" => 0 })

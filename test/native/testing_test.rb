@@ -54,6 +54,31 @@ class TestingTest < Minitest::Test
     assert_equal [["orders", 7]], failed
   end
 
+  def test_events_reach_the_app_s_subscribers_past_a_poller_of_its_own
+    @app.configure { |config| config.polling.poller = Pelton::Poller.new("testing") }
+    failed = Thread::Queue.new
+    @app.subscribe("message.delivery_failed") { |event| failed << event[:topic] }
+    Pelton::Testing.buffer(@app) do |producer|
+      producer.fail_next(:_MSG_TIMED_OUT)
+      @app.producer.produce_async(topic: "orders", payload: "x")
+      assert_equal "orders", failed.pop
+    end
+  end
+
+  def test_what_a_test_may_not_ask_for
+    producer = buffered
+    {
+      topics: -> { buffered(topics: 5) }, topic: -> { buffered(topics: { orders: 1 }) },
+      times: -> { producer.fail_next(7, times: 0) },
+      queue_limit: -> { producer.queue_limit = -1 }
+    }.each do |key, call|
+      assert_equal key.to_s, assert_raises(Pelton::ConfigError, key, &call).key
+    end
+    assert_equal "topics", assert_raises(Pelton::ConfigError) { buffered(topics: { "a" => 0 }) }.key
+    assert_equal "topic", assert_raises(Pelton::ConfigError) { producer.fail_next(7, topic: :orders) }.key
+    [nil, "", 1.5, :_MSG_TIMED_UOT].each { |error| assert_raises(Pelton::ConfigError) { Pelton::Testing.error(error) } }
+  end
+
   # --- messages ---
 
   def test_messages_are_kept_as_they_were
@@ -214,6 +239,9 @@ class TestingTest < Minitest::Test
       assert_match(/of 99 messages of orders not finished after 1 s/,
                    assert_raises(Pelton::WaitTimeout) { cluster.messages("orders", 99, timeout: 1) }.message)
       assert_raises(Pelton::ConfigError) { cluster.fail_next(:prodcue, 7) }
+      assert_raises(Pelton::ConfigError) { cluster.fail_next(:produce, 7, times: 0) }
+      assert_raises(Pelton::ConfigError) { cluster.slow(-1) }
+      assert_raises(Pelton::ConfigError) { cluster.messages("orders", 1, timeout: -1) }
       @app.close(timeout: 10)
     end
   end

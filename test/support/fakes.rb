@@ -260,8 +260,6 @@ module Fakes
 
     %i[create_topic push_errors broker_down broker_up round_trip_time close].each do |name|
       define_method(name) do |*arguments|
-        raise ::Pelton::KafkaError.new(-186, :_INVALID_ARG, "invalid topic") if arguments.first == "!"
-
         @calls << [name, *arguments]
       end
     end

@@ -352,8 +352,29 @@ class ClientsTest < Minitest::Test
                   [:round_trip_time, 1, 20], [:round_trip_time, 2, 20], [:close]], @native.clusters.first.calls
   end
 
+  def test_embedded_cluster_refuses_what_it_cannot_have
+    cluster = Pelton::EmbeddedCluster.start(native: @module)
+    start = Pelton::EmbeddedCluster.method(:start)
+    { brokers: [0, "1"], topics: [5], partitions: [0, -1, "x"], topic: [nil, :a, ""], round_trip_time: [-1, "x"],
+      push_errors: [[nil], 7] }.each do |key, values|
+      values.each do |value|
+        error = assert_raises(Pelton::ConfigError, "#{key} #{value.inspect}") do
+          case key
+          when :brokers, :topics then start.call(key => value, native: @module)
+          when :partitions then cluster.create_topic("a", value)
+          when :topic then cluster.create_topic(value)
+          when :round_trip_time then cluster.round_trip_time = value
+          else cluster.push_errors(0, value)
+          end
+        end
+        assert_equal key.to_s, error.key
+      end
+    end
+    assert_equal 1, @native.clusters.last.calls.size
+  end
+
   def test_embedded_cluster_closes_after_an_error
-    assert_raises(Pelton::KafkaError) { Pelton::EmbeddedCluster.start(topics: { "!" => 1 }, native: @module) }
+    assert_raises(Pelton::ConfigError) { Pelton::EmbeddedCluster.start(topics: { "!" => 1 }, native: @module) }
     assert_raises(RuntimeError) { Pelton::EmbeddedCluster.start(native: @module) { raise "x" } }
     assert_equal [[:close]] * 2, @native.clusters.map { |cluster| cluster.calls.last }
     cluster = Pelton::EmbeddedCluster.start(native: @module)

@@ -164,11 +164,21 @@ class OauthTest < Minitest::Test
     eventually { oauth_threads.empty? }
   end
 
+  def test_a_token_without_an_end
+    one, fake = producer { { token: "t", expires_in: 1e300 } }
+    @native.token_requests << one.name
+    assert_equal 1 << 52, fake.tokens.pop[1]
+    assert_empty @errors
+  end
+
   # What must not be in any text: "hush".
   BAD = {
     "a Hash" => "hush", "no keys but" => { token: "hush", expire_at: Time.now + 60 },
     "printable ASCII" => { token: "hush\0", expires_in: 60 }, "a token" => { token: :hush, expires_in: 60 },
     "expires_at, a Time" => { token: "hush", expires_at: "hush" },
+    "or expires_in, a number" => { token: "hush", expires_in: "60" },
+    "a number of seconds" => { token: "hush", expires_in: Float::NAN },
+    "of seconds" => { token: "hush", expires_in: Float::INFINITY },
     "has not expired" => { token: "hush", expires_in: -1 },
     "extensions" => { token: "hush", expires_in: 60, extensions: { "auth" => "hush" } },
     "names of letters" => { token: "hush", expires_in: 60, extensions: { "hush 1" => "x" } }

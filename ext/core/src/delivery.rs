@@ -276,6 +276,10 @@ impl Delivery {
         }
     }
 
+    pub fn is_reported(&self, index: usize) -> bool {
+        self.cells()[index].has(DONE)
+    }
+
     /// Whether every message reached Kafka.
     pub fn is_delivered(&self) -> bool {
         self.is_done() && self.cells().iter().all(|cell| cell.error.load(Ordering::Acquire) == 0)

@@ -8,18 +8,18 @@ use pelton_core::rd::Headers;
 use pelton_core::wait;
 use std::time::{Duration, Instant};
 
-/// Seconds, as a Numeric; nil is for ever. Negative is zero.
+/// Seconds, as a Numeric >= 0; nil is for ever, and so is what no Duration can hold. (`Clock.check` says the same.)
 pub fn timeout(seconds: Value) -> Result<Option<Duration>, Error> {
     if seconds.is_nil() {
         return Ok(None);
     }
-    let seconds = f64::try_convert(seconds)?;
-    // What no Duration can hold is for ever; NaN is not a time.
-    Ok(if seconds.is_nan() || seconds <= 0.0 {
-        Some(Duration::ZERO)
-    } else {
-        Duration::try_from_secs_f64(seconds).ok()
-    })
+    match f64::try_convert(seconds) {
+        Ok(number) if number >= 0.0 && number.is_finite() => Ok(Duration::try_from_secs_f64(number).ok()),
+        _ => {
+            let ruby = Ruby::get_with(seconds);
+            Err(error::bad_option(&ruby, "timeout", seconds, "expected a number of seconds >= 0 or nil"))
+        }
+    }
 }
 
 /// The same for calls that take no "for ever".

@@ -7,6 +7,7 @@ use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, RArray, RHash, RModule, Ruby, Value, method};
 use pelton_core::delivery::{Delivery, Outcomes};
 use pelton_core::wait;
+use std::time::Duration;
 
 pub static CLASS: Shared<Delivery> = Shared::new(c"Pelton::Delivery");
 
@@ -50,8 +51,7 @@ fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
     let ended = gvl::wait(ruby, this, &delivery, wait::deadline(timeout), &|| delivery.is_done());
     drop(hurry);
     if !ended? && !delivery.is_done() {
-        let topic = (!delivery.is_empty()).then(|| &**delivery.topic(0));
-        return Err(error::wait_timeout(ruby, "delivery", topic, timeout));
+        return Err(late(ruby, &delivery, timeout));
     }
     let Some(failed) = delivery.first_failure() else { return Ok(this) };
     let failure = error::delivery_error(ruby, &failed)?;
@@ -59,6 +59,18 @@ fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
     ruby.thread_check_ints()?;
     watch.told();
     Err(error::raised(ruby, failure))
+}
+
+/// "delivery to orders not finished …", "3 of 10 deliveries …"
+fn late(ruby: &Ruby, delivery: &Delivery, timeout: Option<Duration>) -> Error {
+    let positions = 0..delivery.len();
+    let topic = delivery.topic(0);
+    let topic = positions.clone().all(|position| delivery.topic(position) == topic).then(|| &**topic);
+    if delivery.len() == 1 {
+        return error::wait_timeout(ruby, "delivery", topic, timeout);
+    }
+    let open = positions.filter(|position| !delivery.is_reported(*position)).count();
+    error::wait_timeout(ruby, &format!("{open} of {} deliveries", delivery.len()), topic, timeout)
 }
 
 fn is_done(ruby: &Ruby, this: Value) -> Result<bool, Error> {

@@ -4,6 +4,7 @@ use crate::value::json;
 use crate::{convert, error, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
+use pelton_core::config;
 use pelton_core::decode::{Pool, Reject, Tree};
 use pelton_core::error::KafkaError;
 use pelton_core::events;
@@ -26,12 +27,20 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("since_wake", function!(since_wake, 0))?;
     native.define_singleton_method("parse_json", function!(parse_json, 1))?;
     native.define_singleton_method("error", function!(error_of, 1))?;
+    native.define_singleton_method("check_options", function!(check_options, 1))?;
     native.define_singleton_method("metadata", function!(metadata, 3))
 }
 
 /// What a code means, as a Pelton::KafkaError.
 fn error_of(ruby: &Ruby, code: i32) -> Result<Value, Error> {
     error::kafka_error(ruby, &KafkaError::new(code))
+}
+
+/// Raises what opening a client with these options would raise, as far as each of them tells.
+fn check_options(ruby: &Ruby, options: RHash) -> Result<(), Error> {
+    let options = convert::options(ruby, options)?;
+    let built = config::build(convert::borrowed(&options));
+    built.map(drop).map_err(|error| error::ruby(ruby, "options", error))
 }
 
 fn librdkafka_version() -> String {

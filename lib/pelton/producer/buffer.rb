@@ -137,7 +137,7 @@ module Pelton
       private_constant :LAST_WORDS
 
       # Keeps a message, with the keywords of produce_async, until it is flushed; `close` flushes, too. Middleware and
-      # checks run here, so what is kept is sound; only memory limits how much that is. Returns self.
+      # checks run here, so what is kept is sound; only memory limits how much that is. Returns self. Opens the client.
       #   producer.buffer(topic: "orders", payload: "…").flush_buffer_sync
       #: (topic: String, payload: String?, **untyped) -> self
       def buffer(topic:, payload:, **more)
@@ -168,6 +168,7 @@ module Pelton
       # back to the buffer.
       #: (?timeout: Numeric?) -> Delivery?
       def flush_buffer_sync(timeout: nil)
+        Clock.check(timeout)
         delivery = flush_buffer_async
         delivery && wait(delivery, timeout)
       end
@@ -191,7 +192,9 @@ module Pelton
         @buffer.flush { |messages, told| hand_over(messages, queue_timeout, &told) }
       end
 
+      # Opens the client: a collected producer tells of what it had open, with its buffer.
       def keep(messages)
+        opened || of_this_process { client.pending }
         raise ClosedError, "producer #{@name}" unless @buffer.add(messages)
 
         self

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
 require_relative "../errors"
 require_relative "../labels"
 require_relative "middleware"
@@ -46,6 +47,7 @@ module Pelton
       #:  ?timeout: Numeric?) -> Delivery
       def produce_sync(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil, partition_key: nil,
                        label: nil, timeout: nil)
+        Clock.check(timeout)
         delivery = produce_async(topic: topic, payload: payload, key: key, partition: partition, headers: headers,
                                  timestamp: timestamp, partition_key: partition_key, label: label)
         wait(delivery, timeout)
@@ -66,6 +68,7 @@ module Pelton
       # The same, and waits for all of them as produce_sync does.
       #: (Array[Hash[Symbol, untyped]], ?timeout: Numeric?) -> Delivery
       def produce_many_sync(messages, timeout: nil)
+        Clock.check(timeout)
         wait(produce_many_async(messages), timeout)
       end
 
@@ -89,14 +92,17 @@ module Pelton
       end
 
       #: (Array[Hash[Symbol, untyped]], ?timeout: Numeric?) -> Delivery
-      def tombstone_many_sync(messages, timeout: nil) = wait(tombstone_many_async(messages), timeout)
+      def tombstone_many_sync(messages, timeout: nil)
+        Clock.check(timeout)
+        wait(tombstone_many_async(messages), timeout)
+      end
 
       # How many partitions a topic has. Asks Kafka and remembers it for 30 s. Raises DeliveryError where the topic is
       # not there, WaitTimeout after `timeout` seconds (config.queue_timeout), also while others ask.
       #: (String, ?timeout: Numeric?) -> Integer
       def partition_count(topic, timeout: nil)
         check_topic(topic)
-        @source.partitions.count(topic, check_time(timeout) || @queue_timeout)
+        @source.partitions.count(topic, Clock.check(timeout) || @queue_timeout)
       end
 
       private
@@ -134,13 +140,6 @@ module Pelton
         end
       rescue InvalidMessageError => e
         raise e.at(index)
-      end
-
-      # The same, if it is one.
-      def check_time(timeout)
-        return timeout if timeout.nil? || (timeout.is_a?(Numeric) && timeout.real? && !timeout.to_f.nan?)
-
-        raise ConfigError.new(:timeout, timeout, "expected a number of seconds or nil")
       end
 
       def tombstone(message)

@@ -96,7 +96,7 @@ module Pelton
       # Lets the transaction that is open come to its end, within the time; no other begins.
       #: (Numeric?) -> Integer
       def close(timeout)
-        deadline = timeout && (Clock.now + timeout)
+        deadline = Clock.deadline(timeout)
         @lock.synchronize do
           @closing = true
           @free.broadcast

@@ -37,7 +37,7 @@ module Pelton
         end
 
         def next_events(timeout, limit)
-          deadline = timeout && (Clock.now + timeout)
+          deadline = Clock.deadline(timeout)
           @lock.synchronize do
             until @woken || !@events.empty?
               left = Clock.left(deadline)

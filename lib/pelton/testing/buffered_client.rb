@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
 require_relative "../errors"
 require_relative "../native"
 require_relative "delivery"
@@ -28,6 +29,7 @@ module Pelton
       # polling: as the native one's; failures that nobody waits for are told by its poller, if that is Buffered's.
       #: (String, Hash[String, String], ?Hash[Symbol, untyped]) -> void
       def initialize(name, options, polling = {})
+        Native.check_options(options)
         @name = name
         @log = self.class.log(name)
         @partitioner = options["partitioner"] || "consistent_random"
@@ -51,6 +53,7 @@ module Pelton
       end
 
       def produce_many(messages, queue_timeout)
+        Clock.check(queue_timeout)
         check_all(messages)
         return if messages.any? { |message| message.values_at(:label, :partition_key).any? }
 
@@ -68,7 +71,8 @@ module Pelton
         delivery
       end
 
-      def partition_count(topic, _timeout)
+      def partition_count(topic, timeout)
+        Clock.check(timeout)
         open!
         @log.partition_count(topic) || raise(Native.error(3))
       end
@@ -85,7 +89,8 @@ module Pelton
       def disconnect_idle(_seconds) = nil
       def connected? = @connected && !@closed
 
-      def disconnect(_timeout)
+      def disconnect(timeout)
+        Clock.check(timeout)
         return false unless connected? && pending.zero?
 
         @connected = false
@@ -95,6 +100,7 @@ module Pelton
       def inspect = "#<#{self.class} #{@name}#{" closed" if @closed}>"
 
       def close(timeout)
+        Clock.check(timeout)
         return 0 if @closed
 
         @closed = true
@@ -109,7 +115,8 @@ module Pelton
 
       # --- transactions ---
 
-      def begin_transaction(_timeout)
+      def begin_transaction(timeout)
+        Clock.check(timeout)
         open!
         @log.begin
       end

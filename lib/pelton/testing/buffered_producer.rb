@@ -72,6 +72,9 @@ module Pelton
 
       private
 
+      # A native poller, as config.polling may name one, hears nothing of what happens here.
+      def poller(source) = Poller.shared(source)
+
       # For a variant: with the same log.
       def another(kafka) = super.tap { |made| BufferedClient.keep(made.name, @log) }
     end

@@ -3,6 +3,7 @@
 require_relative "../clock"
 require_relative "../embedded_cluster"
 require_relative "../native"
+require_relative "../settings"
 
 module Pelton
   module Testing
@@ -18,19 +19,21 @@ module Pelton
                    find_coordinator: 10, join_group: 11, heartbeat: 12, leave_group: 13, sync_group: 14,
                    init_producer_id: 22, add_partitions_to_txn: 24, add_offsets_to_txn: 25, end_txn: 26,
                    txn_offset_commit: 28 }.freeze
-      private_constant :REQUESTS
+      TIMES = Settings::Setting.new(:times, :count, 1, "")
+      SECONDS = Settings::Setting.new(:slow, :seconds, 0, "", unit: "s")
+      private_constant :REQUESTS, :TIMES, :SECONDS
 
       # The next requests of a kind get an error of Kafka's as their answer. error: its code or its name.
       #: (Symbol, Integer | Symbol, ?times: Integer) -> self
       def fail_next(request, error, times: 1)
         key = REQUESTS.fetch(request) { raise ConfigError.unknown(request, REQUESTS.keys, what: "request") }
-        push_errors(key, [Testing.error(error).code] * times)
+        push_errors(key, [Testing.error(error).code] * TIMES.check(times))
       end
 
       # Answers come so many seconds late in the block (without one: from now on).
       #: (Numeric) ?{ () -> untyped } -> untyped
       def slow(seconds)
-        self.round_trip_time = (seconds * 1000).ceil
+        self.round_trip_time = (SECONDS.check(seconds) * 1000).ceil
         return self unless block_given?
 
         begin
@@ -54,14 +57,14 @@ module Pelton
       #: (String, Integer, ?timeout: Numeric) -> Array[Message]
       def messages(topic, count, timeout: 10)
         options = { "bootstrap.servers" => bootstrap_servers }
-        deadline = Clock.now + timeout
+        deadline = Clock.deadline(timeout)
         partitions = Native.metadata(options, topic, timeout).dig(:topics, topic)
         raise partitions if partitions.is_a?(Exception)
 
         reader = Native::Subscription.new("pelton.testing", { **options, "group.id" => "pelton.testing" }, {})
         reader.assign(Array.new(partitions) { |number| [topic, number, 0] })
         found = []
-        read(reader, found, deadline) while found.size < count && Clock.left(deadline).positive?
+        read(reader, found, deadline) while found.size < count && Clock.left(deadline) != 0
         raise WaitTimeout.new("#{found.size} of #{count} messages of #{topic}", nil, timeout) if found.size < count
 
         found.sort_by { |message| [message.partition, message.offset] }.first(count)

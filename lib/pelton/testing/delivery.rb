@@ -66,15 +66,21 @@ module Pelton
       private
 
       def wait_until_done(timeout)
-        deadline = timeout && (Clock.now + timeout)
+        deadline = Clock.deadline(timeout)
         @lock.synchronize do
           until all_done?
-            left = deadline && (deadline - Clock.now)
-            raise WaitTimeout.new("delivery", topic, timeout) if left && left <= 0
+            left = Clock.left(deadline)
+            raise late(timeout) if left&.zero?
 
             @changed.wait(@lock, left)
           end
         end
+      end
+
+      # Under @lock.
+      def late(timeout)
+        open = size - @reports.size
+        WaitTimeout.new(size > 1 ? "#{open} of #{size} deliveries" : "delivery", (topic if @topics.uniq.one?), timeout)
       end
 
       # Who was given the outcome stays counted.

@@ -2,6 +2,7 @@
 
 require_relative "../clock"
 require_relative "../errors"
+require_relative "../settings"
 require_relative "message"
 
 module Pelton
@@ -9,10 +10,16 @@ module Pelton
     # What a buffered producer was given, as Kafka would keep it: per topic and partition, with offsets from 0. And what
     # Kafka does: it can fail, be away (`hold`), or leave no room. Thread-safe.
     class Log
-      # topics: {"orders" => 4} partitions; nil: every topic is there, with one partition.
+      TOPIC = Settings::Setting.new(:topic, :name, nil, "")
+      PARTITIONS = Settings::Setting.new(:topics, :count, 1, "")
+      TIMES = Settings::Setting.new(:times, :count, 1, "")
+      LIMIT = Settings::Setting.new(:queue_limit, :number, nil, "")
+      private_constant :TOPIC, :PARTITIONS, :TIMES, :LIMIT
+
+      # topics: {"orders" => 4} partitions; nil: every topic is there, with one partition. Raises ConfigError.
       #: (?Hash[String, Integer]?) -> void
       def initialize(topics = nil)
-        @topics = topics&.dup
+        @topics = checked(topics)
         @lock = Mutex.new
         @changed = ConditionVariable.new
         # All guarded by @lock: [Message, …] that readers see; {[topic, partition] => next offset}
@@ -47,7 +54,11 @@ module Pelton
 
       # The next messages (of a topic) fail.
       #: (KafkaError, Integer, String?) -> void
-      def fail_next(error, times, topic) = @lock.synchronize { times.times { @failures << [topic, error] } }
+      def fail_next(error, times, topic)
+        TIMES.check(times)
+        TOPIC.check(topic)
+        @lock.synchronize { times.times { @failures << [topic, error] } }
+      end
 
       # From now on nothing is reported, until `release`.
       def hold = @lock.synchronize { @held = true }
@@ -62,6 +73,7 @@ module Pelton
 
       # So many messages may be on their way at once; nil: any number.
       def limit=(count)
+        LIMIT.check(count)
         @lock.synchronize { @limit = count }
       end
 
@@ -80,7 +92,7 @@ module Pelton
       end
 
       def flushed?(timeout)
-        deadline = timeout && (Clock.now + timeout)
+        deadline = Clock.deadline(timeout)
         @lock.synchronize do
           until @pending.empty?
             left = Clock.left(deadline)
@@ -127,6 +139,13 @@ module Pelton
       end
 
       private
+
+      def checked(topics)
+        return if topics.nil?
+        raise ConfigError.new(:topics, topics, "expected { \"orders\" => 4 }, or nil") unless topics.is_a?(Hash)
+
+        topics.to_h { |name, partitions| [TOPIC.check(name), PARTITIONS.check(partitions)] }
+      end
 
       # Reporters are called without the lock, in the order of the messages.
       def settle(entries)
