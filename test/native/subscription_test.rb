@@ -168,7 +168,7 @@ class NativeSubscriptionTest < Minitest::Test
     assert_raises(Pelton::InvalidMessageError) { reader.subscribe([1]) }
     assert_raises(Pelton::InvalidMessageError) { reader.assign([["t", 0]]) }
     assert_raises(Pelton::InvalidMessageError) { reader.pause([["t"]]) }
-    assert_raises(TypeError) { reader.poll("1") }
+    ["1", -1].each { |time| assert_raises(Pelton::ConfigError) { reader.poll(time) } }
     [{ batch: 0 }, { bytes: -1 }, { prefetch: "2" }, { decode: { "t" => :avro } }, { decode: 1 },
      { no: 1 }].each do |bad|
       assert_raises(Pelton::ConfigError, bad.inspect) { subscription({}, bad) }
