@@ -13,7 +13,7 @@ class ArchitectureTest < Minitest::Test
   FLOORS = {
     "R1" => %w[version native errors settings config events event_dispatch event_delay notifications threads clock
                backoff section status json secrets labels topic_partition message messages batch delivery fork oauth
-               fibers],
+               fibers origin],
     "R2" => %w[producer producer/* producer_pool poller subscription admin admin/* embedded_cluster],
     "R3" => %w[consumer routing routing/* listener coordinator jobs_queue worker flow steps/* parallel parallel/*
                processing processing/* processing/steps/*],

@@ -59,6 +59,14 @@ module Pelton
     #: (Message) -> bool
     def mark_as_consumed!(message) = @pelton.mark!(message)
 
+    # For what need not be tried again: a copy of the message goes to the topic's `dead_letters`, with the reason (an
+    # exception or text) in its headers. Returns when Kafka has it; then it is for you to mark the message or to return.
+    # false: the partition is another's, so there is no copy. Raises what Producer#produce_sync raises, and ConfigError
+    # where the topic has no dead_letters.
+    #   dispatch_to_dead_letters(message, reason: "no such customer")
+    #: (Message, ?reason: (Exception | String)?) -> bool
+    def dispatch_to_dead_letters(message, reason: nil) = @pelton.dispatch(message, reason)
+
     # The app's producer.
     #: () -> Producer
     def producer = @pelton.producer

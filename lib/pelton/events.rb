@@ -34,6 +34,9 @@ module Pelton
       ["messages.dropped", %i[group topic partition offset count reason],
        "the topic's routes kept `count` messages from consume, in a job that began with `offset`; reason: " \
        "`:filtered` or `:expired`. They count as done"],
+      ["message.dead_lettered", %i[group topic partition offset attempts error to],
+       "a copy of a message that failed is in the topic `to`; error: what failed, or the `reason` of " \
+       "dispatch_to_dead_letters"],
       ["producer.queue_full", %i[client waits seconds],
        "producing threads had to wait for room in the producer's queue; waits, seconds: so often and so long since " \
        "the last such event of this producer, of which there is one a second at most"],

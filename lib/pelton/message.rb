@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "origin"
+
 module Pelton
   # One message, read-only, in native memory. The native extension adds topic, partition, offset, timestamp_ms,
   # leader_epoch, key, raw_payload, headers, payload, dig, size and tombstone?.
@@ -16,6 +18,10 @@ module Pelton
 
     #: () -> [String, Integer]
     def topic_partition = [topic, partition]
+
+    # Where it was first and why it is here, if Pelton sent it on after a failure (retry_in, dead_letters); else nil.
+    #: () -> Origin?
+    def origin = ::Pelton::Origin.of(self)
 
     # Where it is from and how large it is; never its payload, which may be private.
     def inspect = "#<#{self.class} #{topic}/#{partition} offset #{offset}, #{size} bytes>"

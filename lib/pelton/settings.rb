@@ -21,6 +21,12 @@ module Pelton
       span: ["a Range of seconds, as 1..30",
              ->(v) { v.is_a?(Range) && [v.begin, v.end].all?(Numeric) && v.begin >= 0 && v.begin <= v.end },
              ->(v) { v }],
+      delays: ["an Array of numbers of seconds > 0, each larger than the one before",
+               lambda { |v|
+                 v.is_a?(Array) && v.any? && v.all? { |one| one.is_a?(Numeric) && one.real? && one.to_f.finite? } &&
+                   [0, *v].each_cons(2).all? { |one, next_one| one < next_one }
+               },
+               ->(v) { v.dup.freeze }],
       flag: ["true or false", ->(v) { [true, false].include?(v) }, ->(v) { v }],
       rate: ["a count > 0 and seconds > 0, as `throttle 100, every: 60`",
              ->(v) { TYPES.values_at(:count, :time).zip(v).all? { |(_, test), part| test.call(part) } }, ->(v) { v }],
@@ -201,10 +207,16 @@ module Pelton
     TOPIC = Table.new("topic … do (routing)", [
       [:decode, nil, nil, "`:json`: native threads decode payloads as they arrive; unset: when they are read",
        { choices: [:json] }],
-      [:retries, :number, nil, "how often a failed message runs again; unset: until it succeeds"],
+      [:retries, :number, nil, "how often a failed message runs again; unset: until it succeeds, or 3 times where " \
+                               "there are `dead_letters`, 0 times where there is `retry_in`"],
       [:backoff, :span, 1..30, "wait before a retry: the first, doubled up to the last, less up to a fifth", SECONDS],
       [:then, nil, :stop, "after the last retry: `:stop` reads nothing more of this partition until a restart or " \
                           "rebalance, `:skip` marks the message and goes on", { choices: %i[stop skip] }],
+      [:dead_letters, :name, nil, "the topic that gets a copy of a message after the last retry, before the message " \
+                                  "is marked: `dead_letters \"orders.dead\", retries: 5`"],
+      [:on_failure, :callable, nil, "decides what becomes of a failed message: `->(failure) { … }` returns `:retry` " \
+                                    "(what the other words say), `:dead_letter`, `[:dead_letter, \"topic\"]`, " \
+                                    "`:skip` or `:stop`; failure: error, message, attempt, topic, partition, offset"],
       [:batch, :count, nil, "messages that consume gets at once, at most; unset: config.batch", { unit: "messages" }],
       [:manual_offsets, :flag, false, "nothing is marked but by mark_as_consumed"],
       [:filters, :filters, [], "`filter { |message| … }`, as often as you like: consume gets the messages for which " \

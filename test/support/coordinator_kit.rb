@@ -6,7 +6,8 @@ require "support/fakes"
 module CoordinatorKit
   # The listener's role.
   class Owner
-    attr_reader :calls, :producer
+    attr_reader :calls
+    attr_accessor :producer
 
     def initialize = @calls = []
     %i[retry_at ended critical failed].each { |name| define_method(name) { |*facts| @calls << [name, *facts] } }

@@ -143,4 +143,30 @@ class RoutingTest < Minitest::Test
     assert_equal 1, groups.size
     assert_includes config_error { routing.draw { topic "b", to: Orders } }, "frozen"
   end
+
+  def test_failure_words
+    routing.draw do
+      topic("a", to: Orders) { dead_letters "a.dead", retries: 0 }
+      topic("b", to: Orders) { dead_letters "b.dead" }
+      topic("c", to: Orders) { on_failure { :skip } }
+    end
+    a, b, c = groups.first.topics.values_at("a", "b", "c")
+    assert_equal [["a.dead", 0], ["b.dead", 3], [nil, nil]], ([a, b, c].map { |one| [one.dead_letters, one.retries] })
+    assert_equal :skip, c.on_failure.call(nil)
+  end
+
+  def test_wrong_failure_words
+    { "topic a: dead_letters = \"no topic!\": expected a String" => -> { dead_letters "no topic!" },
+      "topic a: dead_letters = false: expected a String" => -> { dead_letters false },
+      "dead_lettersoption: unknown" => -> { dead_letters "d", dead_lettersoption: 1 },
+      "topic a: retries = -1: expected an Integer" => -> { dead_letters "d", retries: -1 },
+      "topic a: then = :skip: the last retry leads to dead_letters already" =>
+        -> { [dead_letters("d"), retries(1, then: :skip)] },
+      "topic a: on_failure = :skip: expected an object with the method call" => -> { on_failure :skip } }
+      .each do |text, words|
+      words_of_a = words
+      error = config_error { Pelton::Routing.new.draw { topic("a", to: Orders, &words_of_a) } }
+      assert_includes error, text
+    end
+  end
 end

@@ -4,6 +4,7 @@ require_relative "../batch"
 require_relative "../clock"
 require_relative "../errors"
 require_relative "backlog"
+require_relative "forwarding"
 require_relative "job"
 require_relative "verdict"
 
@@ -35,6 +36,7 @@ module Pelton
         @owner = owner
         # What events say of us.
         @facts = { group: group, topic: topic.name, partition: partition }.freeze
+        @forwarding = Forwarding.new(topic, @facts, bus) { producer }
         @none = Batch::Part.new(topic.name, partition, [].freeze)
         # Everything below is guarded by @lock. @consumer is also used by the running job, of which there is one.
         @lock = Mutex.new
@@ -157,6 +159,12 @@ module Pelton
       #: () -> Producer
       def producer = @owner.producer
 
+      # See Consumer#dispatch_to_dead_letters.
+      #: (Message, (Exception | String)?) -> bool
+      def dispatch(message, reason)
+        !@gone && @forwarding.dispatch(message, reason, attempt)
+      end
+
       #: (Message) -> bool
       def mark(message)
         unless message.topic == @topic_name && message.partition == @partition
@@ -186,7 +194,8 @@ module Pelton
         critical = error && CRITICAL.any? { |kind| error.is_a?(kind) }
         verdict, result = decide(job, error, critical) if job.kind == :consume
         report(job, error) if error
-        tell(verdict, result) if result&.error && !@ending
+        verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@ending
+        tell(verdict, result) if result&.error
       ensure
         carry_out(verdict, job)
         @owner.critical(error) if critical
@@ -221,9 +230,9 @@ module Pelton
         case verdict.kind
         when :done then pass(job.done.last_offset, job.done.leader_epoch, mark: verdict.mark)
         when :stop then @stopped = true
-        when :again then again(verdict, job) unless @ending
+        when :again, :forward then again(verdict, job) unless @ending
         when :later then later(verdict) unless @ending
-        when :skip then skip(job) unless @ending
+        when :skip then skip(job) if verdict.to || !@ending
         end
       end
 
@@ -297,15 +306,8 @@ module Pelton
         @bus.publish("error.occurred", **@facts, **more, error: error, source: "consumer.#{job.kind}")
       end
 
-      def tell(verdict, result)
-        facts = { **@facts, offset: result.messages.first_offset, error: result.error }
-        tries = result.attempt
-        case verdict.kind
-        when :again then @bus.publish("consumer.retrying", **facts, attempt: tries, delay: verdict.delay)
-        when :skip then @bus.publish("message.skipped", **facts, attempts: tries)
-        when :stop then @bus.publish("partition.stopped", **facts, attempts: tries)
-        end
-      end
+      # What the end left undone is not told.
+      def tell(verdict, result) = (verdict.tell(@bus, result, @facts) if verdict.to || !@ending)
     end
   end
 end

@@ -5,8 +5,10 @@ require_relative "verdict"
 require_relative "steps/delay"
 require_relative "steps/expire"
 require_relative "steps/filter"
+require_relative "steps/give_up"
 require_relative "steps/instrument"
 require_relative "steps/mark"
+require_relative "steps/on_failure"
 require_relative "steps/retry"
 require_relative "steps/throttle"
 
@@ -23,7 +25,7 @@ module Pelton
     # All of them on a worker's thread, at every attempt anew; jobs of one partition may run side by side.
     class Flow
       STEPS = [Steps::Expire, Steps::Filter, Steps::Delay, Steps::Throttle, Steps::Instrument, Steps::Mark,
-               Steps::Retry].freeze
+               Steps::OnFailure, Steps::Retry, Steps::GiveUp].freeze
 
       # A job's beginning: what consume gets of all that is done when the job is, and how many were dropped for which
       # reason; or how long nothing of it may begin.

@@ -6,9 +6,11 @@ module Pelton
     #   done   go on behind the job's messages; mark: and store that offset
     #   again  run the unfinished messages again after `delay` seconds; alone: one by one, to find the one that fails
     #   later  nothing was begun: the same job after `delay` seconds, which is no attempt
-    #   skip   mark the first unfinished message and go on behind it
+    #   skip   mark the first unfinished message and go on behind it; to: the topic that has a copy of it
+    #   forward  send a copy of the first unfinished message to the topic `to` and skip it; if that fails, run it again
+    #          after `delay` seconds
     #   stop   nothing more of this partition until it is assigned anew
-    class Verdict < Struct.new(:kind, :mark, :delay, :alone) # rubocop:disable Style/StructInheritance
+    class Verdict < Struct.new(:kind, :mark, :delay, :alone, :to) # rubocop:disable Style/StructInheritance
       DONE = new(:done, false).freeze
       DONE_AND_MARK = new(:done, true).freeze
       SKIP = new(:skip).freeze
@@ -18,8 +20,24 @@ module Pelton
       def self.done(mark:) = mark ? DONE_AND_MARK : DONE
       def self.again(delay, alone: false) = new(:again, false, delay, alone).freeze
       def self.later(delay) = new(:later, false, delay).freeze
-      def self.skip = SKIP
+      def self.forward(to, delay) = new(:forward, false, delay, false, to).freeze
+      def self.skip(to = nil) = to ? new(:skip, false, nil, false, to).freeze : SKIP
       def self.stop = STOP
+
+      # Publishes what there is to tell of it.
+      #: (Notifications, Result, Hash[Symbol, untyped]) -> void
+      def tell(bus, result, facts)
+        facts = { **facts, offset: result.messages.first_offset, error: result.error }
+        tries = result.attempt
+        case kind
+        when :again then bus.publish("consumer.retrying", **facts, attempt: tries, delay: delay)
+        when :stop then bus.publish("partition.stopped", **facts, attempts: tries)
+        when :skip
+          return bus.publish("message.skipped", **facts, attempts: tries) unless to
+
+          bus.publish("message.dead_lettered", **facts, attempts: tries, to: to)
+        end
+      end
     end
 
     # What a step is given to decide on: the error of a failed job or nil; after a failure the messages that are not

@@ -53,6 +53,9 @@ module Pelton
         wait(delivery, timeout)
       end
 
+      # For the framework: a message as it is, past the middleware, which it went through when it was produced first.
+      def produce_copy(**message) = wait(hand_over([message]), nil)
+
       # Hands many messages over with one native call; each is a Hash with the keywords of produce_async. All are
       # checked before the first is sent. Returns one delivery for all of them: `wait` raises if any failed, `reports`
       # tells each. When the queue stays full before all are in it, QueueFullError#delivery tells which are.

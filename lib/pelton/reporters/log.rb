@@ -39,6 +39,11 @@ module Pelton
                  "#{text(event[:error])}"
       end
 
+      def on_message_dead_lettered(event)
+        write 2, "#{place(event)} offset #{event[:offset]} is in #{event[:to]} after #{event[:attempts]} attempts: " \
+                 "#{why(event[:error])}"
+      end
+
       def on_consumer_retrying(event)
         write 2, format("%s runs again from offset %d in %.1f s, attempt %d failed", place(event), event[:offset],
                         event[:delay], event[:attempt])
@@ -104,6 +109,7 @@ module Pelton
       private
 
       def place(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
+      def why(reason) = reason.is_a?(Exception) ? text(reason) : reason || "by hand"
       def text(error) = "#{error.class}: #{error.message}"
       def origin(error) = (first = error.backtrace&.first) ? " at #{first}" : ""
       def info(text) = write(1, text)

@@ -44,7 +44,8 @@ module Pelton
 
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
-      WORDS = %i[decode retries backoff batch manual_offsets filter expire_after delay throttle].freeze
+      WORDS = %i[decode retries backoff dead_letters on_failure batch manual_offsets filter expire_after delay
+                 throttle].freeze
 
       # What was said: {retries: 5}
       attr_reader :settings
@@ -73,6 +74,22 @@ module Pelton
       # The waits before retries, in seconds: the first, doubled up to the last.
       #: (Range[Numeric]) -> void
       def backoff(span) = set(:backoff, span)
+
+      # After the last retry (3, if nothing else is said) a copy of the message goes to this topic; when Kafka has it,
+      # the message is marked. Message#origin tells who reads it where it comes from and why.
+      #: (String, ?retries: Integer?) -> void
+      def dead_letters(topic, retries: nil, **options)
+        set(:dead_letters, topic)
+        set(:retries, retries) if retries
+        return if options.empty?
+
+        raise ConfigError.unknown(options.keys.first, %w[retries], what: place("dead_letters option"))
+      end
+
+      # Decides what becomes of a message that failed; it is called on a worker's thread, with a Failure.
+      #   on_failure ->(failure) { failure.error.is_a?(Invalid) ? :dead_letter : :retry }
+      #: (?^(Processing::Failure) -> (Symbol | [Symbol, String])) ?{ (Processing::Failure) -> untyped } -> void
+      def on_failure(callable = nil, &block) = set(:on_failure, callable || block)
 
       # So many messages at once, at most.
       #: (Integer) -> void

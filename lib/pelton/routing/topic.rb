@@ -9,6 +9,9 @@ module Pelton
   class Routing
     # One topic of one group: its name, its consumer, its settings. Frozen.
     class Topic
+      # Before a message goes to dead letters, if the topic does not say.
+      RETRIES = 3
+
       attr_reader :name
 
       #: (String, (Class | String), Hash[Symbol, untyped]) -> void
@@ -20,7 +23,11 @@ module Pelton
         freeze
       end
 
-      Settings::TOPIC.names.each { |key| define_method(key) { @settings.fetch(key) } }
+      (Settings::TOPIC.names - [:retries]).each { |key| define_method(key) { @settings.fetch(key) } }
+
+      # Without a number, dead letters would never come.
+      #: () -> Integer?
+      def retries = @settings.fetch(:retries) || (RETRIES if dead_letters)
 
       # nil: at most `batch` is config.batch.
       #: (Config) -> Topic
@@ -53,6 +60,9 @@ module Pelton
       def invalid_name(name) = ConfigError.new("topic", name, "expected #{Settings::TYPES.fetch(:name).first}")
 
       def check
+        if dead_letters && self.then == :skip
+          raise ConfigError.new("topic #{@name}: then", :skip, "the last retry leads to dead_letters already")
+        end
         return if @consumer.is_a?(Class) || (@consumer.is_a?(String) && !@consumer.empty?)
 
         raise ConfigError.new("topic #{@name}, to", @consumer, "expected a consumer class or its name")

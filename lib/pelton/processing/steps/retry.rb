@@ -6,15 +6,15 @@ module Pelton
   module Processing
     module Steps
       # After a failure: the unfinished messages again, after a back-off. Where retries are limited, they count for one
-      # message: the rest of a failed batch runs one by one, so that no healthy neighbour is skipped for another's sake.
+      # message: the rest of a failed batch runs one by one, so that no healthy neighbour is given up for another's
+      # sake.
       class Retry
-        def self.for(topic, _bus) = new(topic.retries, topic.back_off, topic.then)
+        def self.for(topic, _bus) = new(topic.retries, topic.back_off)
 
-        #: (Integer?, Backoff, Symbol) -> void
-        def initialize(retries, backoff, afterwards)
+        #: (Integer?, Backoff) -> void
+        def initialize(retries, backoff)
           @retries = retries
           @backoff = backoff
-          @afterwards = afterwards
         end
 
         #: (Result) -> Verdict?
@@ -22,9 +22,8 @@ module Pelton
           return unless result.error
           return Verdict.again(@backoff.delay(result.attempt)) unless @retries
           return Verdict.again(@backoff.delay(result.attempt), alone: true) if result.messages.size > 1
-          return Verdict.again(@backoff.delay(result.attempt)) if result.attempt <= @retries
 
-          @afterwards == :skip ? Verdict.skip : Verdict.stop
+          Verdict.again(@backoff.delay(result.attempt)) if result.attempt <= @retries
         end
       end
     end

@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+module Pelton
+  # Where a message comes from that Pelton sent on after a failure, to a retry topic or to dead letters, and why:
+  # Message#origin reads it from the message's headers.
+  #   topic, partition, offset  its first place
+  #   group                     the consumer group in which it failed
+  #   attempts                  how often it was tried, over all topics that it went through
+  #   error, error_message      class and message of the last error (its first 1,000 bytes), or nil and the `reason` of
+  #                             dispatch_to_dead_letters
+  #   failed_at, due_at         milliseconds since 1970: of the last failure; when a retry topic gives it again, or nil
+  class Origin
+    FIELDS = %i[topic partition offset group attempts error error_message failed_at due_at].freeze
+    # {field => header}: a header's value is text, numbers in decimal digits.
+    HEADERS = FIELDS.to_h { |field| [field, -"pelton.#{field}"] }.freeze
+    NUMBERS = %i[partition offset attempts failed_at due_at].freeze
+    ERROR_BYTES = 1_000
+    AS_IT_IS = [Encoding::UTF_8, Encoding::BINARY, Encoding::US_ASCII].freeze
+    private_constant :FIELDS, :NUMBERS, :ERROR_BYTES, :AS_IT_IS
+
+    attr_reader(*FIELDS)
+
+    # What a message's headers say; nil: it is where it was produced.
+    #: (Message) -> Origin?
+    def self.of(message)
+      fields = HEADERS.transform_values { |name| [*message.headers[name]].last }
+      NUMBERS.each { |field| fields[field] &&= Integer(fields[field], 10, exception: false) }
+      return unless fields.values_at(:topic, :partition, :offset, :attempts).all?
+
+      new(fields)
+    end
+
+    # Of a message that failed now. first: its origin where it has one that counts (it was read from a retry topic).
+    #: (untyped, group: String, first: Origin?, ?due_in: Numeric?) -> Origin
+    def self.after(failure, group:, first:, due_in: nil)
+      now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
+      place = first || failure.message
+      error = failure.error
+      new(topic: place.topic, partition: place.partition, offset: place.offset, group: group,
+          attempts: failure.attempt, error: error.is_a?(Exception) ? error.class.to_s : nil,
+          error_message: error && text(error), failed_at: now, due_at: due_in && (now + (due_in * 1000).ceil))
+    end
+
+    # Valid UTF-8, whatever an error says.
+    def self.text(error)
+      text = error.is_a?(Exception) ? error.message.to_s : error.to_s
+      text = text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace) unless AS_IT_IS.include?(text.encoding)
+      text.byteslice(0, ERROR_BYTES).force_encoding(Encoding::UTF_8).scrub("?")
+    rescue StandardError => e
+      "(its message is missing: #{e.class})"
+    end
+    private_class_method :text
+
+    #: (Hash[Symbol, untyped]) -> void
+    def initialize(fields)
+      fields.each { |field, value| instance_variable_set(:"@#{field}", value) }
+      freeze
+    end
+
+    # A message's headers, these instead of older ones.
+    #: (Hash[String, untyped]) -> Hash[String, untyped]
+    def headers(others)
+      ours = HEADERS.to_h { |field, name| [name, public_send(field)&.to_s] }
+      { **others.except(*ours.keys), **ours.compact }
+    end
+
+    def inspect = "#<#{self.class} #{topic}/#{partition} offset #{offset}, #{attempts} attempts, #{error}>"
+  end
+end

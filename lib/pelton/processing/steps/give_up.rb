@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+require_relative "../verdict"
+
+module Pelton
+  module Processing
+    module Steps
+      # After the last retry: the message goes to the dead letters, or what `then` says is done.
+      class GiveUp
+        def self.for(topic, _bus) = new(topic)
+
+        #: (Routing::Topic) -> void
+        def initialize(topic)
+          @to = topic.dead_letters
+          @backoff = topic.back_off
+          @otherwise = topic.then == :skip ? Verdict.skip : Verdict.stop
+        end
+
+        #: (Result) -> Verdict?
+        def settle(result)
+          return unless result.error
+
+          @to ? Verdict.forward(@to, @backoff.delay(result.attempt)) : @otherwise
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,290 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+require "pelton/testing/buffered_producer"
+
+# What becomes of a message that fails for good: dead letters, and the user's own decision.
+class DeadLettersTest < Minitest::Test
+  include CoordinatorKit
+
+  def setup
+    super
+    topics = { "dead" => 2, "other" => 1 }
+    @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(bus: @bus, topics: topics)
+  end
+
+  def teardown
+    @producer.close
+    super
+  end
+
+  def anew
+    @producer.close
+    @coordinator = nil
+    setup
+  end
+
+  def one(offset, payload = "x", partition: 0, **more)
+    Fakes::Message.new("orders", partition, offset, payload, **more)
+  end
+
+  # A coordinator whose consumer fails at these offsets.
+  def failing(*offsets, messages: nil, **settings)
+    script { |consumer| raise IOError, "bad" if consumer.messages.any? { |one| offsets.include?(one.offset) } }
+    settings = { dead_letters: "dead", retries: 0, backoff: 0..0 }.merge(settings)
+    coordinator(**settings).receive(messages ? Fakes::Batch.new(messages) : batch(0, 1, 2))
+    work
+  end
+
+  def work_all = (work until idle?)
+  def marked = @ownership.marks.map(&:first)
+  def dead(topic = "dead") = @producer.messages(topic)
+
+  def test_the_copy_is_the_message_and_says_where_it_comes_from
+    headers = { "a" => %w[1 2], "b" => nil, "bin" => "\xFF", "pelton.topic" => "older", "pelton.due_at" => "7" }
+    failing(5, messages: [one(5, "{broken", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])
+    work_all
+    copy = dead.first
+    assert_equal ["{broken", "k", 1_700_000_000_123], [copy.raw_payload, copy.key, copy.timestamp_ms]
+    origin = Pelton::Origin.of(copy)
+    assert_equal ["orders", 0, 5, "g", 1, "IOError", "bad", nil],
+                 [origin.topic, origin.partition, origin.offset, origin.group, origin.attempts, origin.error,
+                  origin.error_message, origin.due_at]
+    assert_in_delta Time.now.to_f * 1000, origin.failed_at, 60_000
+    assert_equal({ "a" => %w[1 2], "b" => nil, "bin" => "\xFF" },
+                 copy.headers.reject { |name, _| name.start_with?("pelton.") })
+    assert_equal %w[attempts error error_message failed_at group offset partition topic],
+                 copy.headers.keys.grep(/\Apelton\./).map { |name| name.delete_prefix("pelton.") }.sort
+    assert_equal [6], marked
+  end
+
+  def test_a_tombstone_stays_one
+    failing(0, messages: [one(0, nil, key: "k")])
+    work_all
+    assert_predicate dead.first, :tombstone?
+  end
+
+  def test_only_the_message_that_fails_alone_goes
+    failing(0, 2)
+    work_all
+    assert_equal([0, 2], dead.map { |copy| Pelton::Origin.of(copy).offset })
+    assert_equal [:assigned, [0, 1, 2], [0], [1], [2]], @log
+    assert_equal [1, 2, 3], marked
+    told = named("message.dead_lettered")
+    assert_equal([[0, "dead", IOError], [2, "dead", IOError]], told.map { |e| [e[:offset], e[:to], e[:error].class] })
+  end
+
+  def test_a_partition_goes_to_one_partition
+    [0, 1, 3].each do |partition|
+      topic = Pelton::Routing::Topic.new("orders", Consumer, { dead_letters: "dead", retries: 0, batch: 9 })
+      facts = { group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+                bus: @bus, owner: @owner }
+      @coordinator = Pelton::Processing::Coordinator.new(topic, partition, **facts).start
+      failing(7, messages: [one(7, partition: partition)])
+      work_all
+    end
+    assert_equal([[0, 0], [1, 1], [3, 1]], dead.map { |copy| [Pelton::Origin.of(copy).partition, copy.partition] })
+  end
+
+  def test_retries_default_to_three_with_dead_letters
+    failing(0, messages: [one(0)], retries: nil)
+    work_all
+    assert_equal [:assigned, [0], [0], [0], [0]], @log
+    assert_equal 4, Pelton::Origin.of(dead.first).attempts
+  end
+
+  def test_a_failed_copy_is_told_and_the_message_runs_again
+    timed_out = Pelton::KafkaError.new(-192, :_MSG_TIMED_OUT)
+    @producer.instance_variable_get(:@log).fail_next(timed_out, 1, "dead") # fail_next itself asks the extension
+    failing(0, messages: [one(0)], backoff: 1..1)
+    work
+    assert_empty marked
+    assert_empty named("message.dead_lettered")
+    error = named("error.occurred").last
+    assert_equal ["forward", 0, :_MSG_TIMED_OUT], [error[:source], error[:offset], error[:error].name]
+    assert_equal 1, named("consumer.retrying").size
+    assert_equal 1, @owner.named(:retry_at).size
+    assert_predicate self, :idle?
+    coordinator.wake_up
+    work
+    assert_equal [1], marked
+    assert_equal 2, Pelton::Origin.of(dead.first).attempts
+  end
+
+  def test_a_missing_topic_is_told_and_the_message_stays
+    failing(0, messages: [one(0)], dead_letters: "missing", backoff: 1..1)
+    work
+    assert_empty marked
+    assert_equal "forward", named("error.occurred").last[:source]
+    assert_equal 1, @owner.named(:retry_at).size
+  end
+
+  def test_a_copy_does_not_go_through_the_middleware_again
+    @producer.middleware.append(->(one) { one.merge(payload: "changed") })
+    failing(0, messages: [one(0, "raw")])
+    work_all
+    assert_equal ["raw"], dead.map(&:raw_payload)
+  end
+
+  def test_no_copy_once_the_partition_is_revoked
+    failing(0, messages: [one(0)])
+    script do
+      coordinator.end(:revoked)
+      raise "late"
+    end
+    work_all
+    assert_equal [:assigned, [0], :revoked], @log
+    assert_empty dead
+    assert_empty marked
+  end
+
+  def test_a_revocation_during_the_dispatch_still_marks_what_was_sent
+    failing(0, messages: [one(0)])
+    count = @producer.method(:partition_count)
+    @producer.define_singleton_method(:partition_count) do |topic|
+      @on_count&.call
+      count.call(topic)
+    end
+    @producer.instance_variable_set(:@on_count, -> { coordinator.end(:revoked) })
+    work_all
+    assert_equal 1, dead.size
+    assert_equal [1], marked
+  end
+
+  def test_a_kill_while_it_is_sent_leaves_the_message_to_be_tried_again
+    failing(0, messages: [one(0)], backoff: 1..1)
+    @producer.hold
+    worker = Thread.new { work }
+    eventually { worker.status == "sleep" }
+    worker.kill
+    assert worker.join(10)
+    assert_empty marked
+    assert_equal 1, @owner.named(:retry_at).size
+  ensure
+    @producer.release
+  end
+
+  def test_what_the_user_marks_stays_the_users
+    failing(0, messages: [one(0)], manual_offsets: true)
+    work_all
+    assert_equal 1, dead.size
+    assert_empty marked
+  end
+
+  def test_errors_whose_messages_are_no_text
+    broken = Class.new(StandardError) { def message = raise("no message") }
+    ["\xFF\xFEbinary".b, "é" * 2_000, "latin \xE9".dup.force_encoding("ISO-8859-1"), "x".encode("UTF-16LE"), broken.new,
+     nil, 7].each do |what|
+      failure = Pelton::Processing::Failure.new(what.is_a?(Exception) ? what : IOError.new(what), one(0), 1)
+      text = Pelton::Origin.after(failure, group: "g", first: nil).error_message
+      assert_equal [Encoding::UTF_8, true], [text.encoding, text.valid_encoding?]
+      assert_operator text.bytesize, :<=, 1_000
+    end
+  end
+
+  # --- by hand ---
+
+  def test_dispatch_by_hand
+    script do |consumer|
+      assert consumer.dispatch_to_dead_letters(consumer.messages.first, reason: "no such customer")
+      assert consumer.dispatch_to_dead_letters(consumer.messages.first, reason: KeyError.new("key"))
+      assert consumer.dispatch_to_dead_letters(consumer.messages.first)
+    end
+    coordinator(dead_letters: "dead").receive(batch(3))
+    2.times { work }
+    origins = dead.map { |copy| Pelton::Origin.of(copy) }
+    assert_equal [[nil, "no such customer"], %w[KeyError key], [nil, nil]],
+                 (origins.map { |origin| [origin.error, origin.error_message] })
+    assert_equal [3, 3, 3], origins.map(&:offset)
+    assert_equal [4], marked
+    assert_empty named("error.occurred")
+  end
+
+  def test_dispatch_by_hand_without_a_topic_or_a_partition
+    seen = nil
+    script { |consumer| consumer.dispatch_to_dead_letters(consumer.messages.first) }
+    coordinator(retries: 0, then: :skip).receive(batch(3))
+    2.times { work }
+    assert_includes named("error.occurred").first[:error].message, "topic orders: dead_letters: is not set"
+    @coordinator = nil
+    script do |consumer|
+      coordinator.abandon
+      seen = [consumer.dispatch_to_dead_letters(consumer.messages.first)]
+    end
+    coordinator(dead_letters: "dead").receive(batch(4))
+    2.times { work }
+    assert_equal [false], seen
+    assert_empty dead
+  end
+
+  # --- on_failure ---
+
+  def decide(answer = nil, **settings, &block)
+    failing(1, messages: [one(0), one(1)], on_failure: block || ->(_) { answer }, retries: nil,
+               dead_letters: nil, **settings)
+    3.times { work }
+  end
+
+  def test_the_callable_is_asked_about_one_message
+    asked = []
+    decide do |failure|
+      asked << failure
+      :skip
+    end
+    assert_equal [[1, 1, "orders", 0, "bad"]],
+                 (asked.map { |one| [one.offset, one.attempt, one.topic, one.partition, one.error.message] })
+    assert_equal 1, asked.first.message.offset
+    assert_equal [:assigned, [0, 1], [0], [1]], @log
+    assert_equal [1], named("message.skipped").map { |event| event[:offset] }
+    assert_equal [1, 2], marked
+  end
+
+  def test_dead_letter
+    decide(:dead_letter, dead_letters: "dead")
+    assert_equal 1, dead.size
+    assert_equal [1, 2], marked
+  end
+
+  def test_another_topic_of_its_own
+    decide([:dead_letter, "other"])
+    assert_equal 1, dead("other").size
+    assert_equal(["other"], named("message.dead_lettered").map { |event| event[:to] })
+  end
+
+  def test_stop
+    decide(:stop)
+    assert_equal 1, named("partition.stopped").size
+    assert_equal [1], marked
+    assert_predicate self, :idle?
+  end
+
+  def test_retry_goes_on_as_the_topic_says
+    decide(:retry, retries: 1, dead_letters: "dead")
+    assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
+    work
+    assert_equal 1, dead.size
+  end
+
+  def test_what_is_no_answer_counts_as_retry_and_is_told
+    [nil, :dead_letter, [:dead_letter], [:dead_letter, "no topic!"], "skip", [:skip]].each do |answer|
+      anew
+      decide(answer)
+      error = named("error.occurred").find { |event| event[:source] == "on_failure" }
+      assert_kind_of Pelton::ConfigError, error[:error], answer.inspect
+      assert_equal [1, 1], [error[:offset], error[:attempt]]
+      assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
+      assert_equal [1], marked
+    end
+  end
+
+  def test_a_callable_that_raises_or_exits
+    [-> { raise "on purpose" }, -> { exit }, -> { throw :nowhere }, -> { raise NotImplementedError }].each do |deed|
+      anew
+      decide { |_| deed.call }
+      assert_equal(1, named("error.occurred").count { |event| event[:source] == "on_failure" })
+      assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
+      assert_empty @owner.named(:critical)
+    end
+  end
+end
