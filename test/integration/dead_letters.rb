@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+
+# Messages that always fail, at the first, a middle and the last offset of each partition: their copies are in the dead
+# letters, whole and in order, and what is committed is the end. Without the topic nothing is marked, until it is there.
+
+PARTITIONS = 3
+EACH = 30
+POISON = [0, 13, EACH - 1].freeze
+HEADERS = { "trace" => "7", "tags" => ["a", "", "b"], "nothing" => nil, "bytes" => "\xFF\x00" }.freeze
+TIME = 1_700_000_000_000
+
+Scenario.run do
+  input = topic(partitions: PARTITIONS)
+  dead = topic(partitions: 2)
+  group = unique("group")
+  rows = Array.new(PARTITIONS * EACH) do |number|
+    partition, offset = number.divmod(EACH)
+    poison = POISON.include?(offset)
+    payload = poison && offset == 13 ? nil : "#{partition}-#{offset}"
+    { topic: input, partition: partition, key: poison ? "poison" : "fine", payload: payload, headers: HEADERS,
+      timestamp: TIME + number }
+  end
+  app.producer.produce_many_sync(rows)
+
+  done = Thread::Queue.new
+  work = consumer do
+    messages.each do |message|
+      raise KeyError, "cannot digest #{message.offset}" if message.key == "poison"
+
+      done << [partition, message.offset]
+    end
+  end
+  server = app(group: group, concurrency: 2) do
+    topic(input, to: work) do
+      dead_letters dead, retries: 1
+      backoff 0..0.01
+    end
+  end
+  server.start
+  eventually(30, "all to be committed") { committed(group, input, PARTITIONS) == [EACH] * PARTITIONS }
+  equal(true, server.stop, "stop")
+  healthy = (0...EACH).to_a - POISON
+  handled = Array.new(done.size) { done.pop }.group_by(&:first)
+  PARTITIONS.times do |partition|
+    equal(healthy, handled[partition].map(&:last).uniq, "handled in partition #{partition}")
+  end
+
+  letters = read(dead, 2, PARTITIONS * POISON.size)
+  letters.each do |partition, copy|
+    origin = copy.origin
+    equal(origin.partition % 2, partition, "partition of the copy")
+    equal(["poison", origin.offset == 13 ? nil : "#{origin.partition}-#{origin.offset}",
+           TIME + (origin.partition * EACH) + origin.offset], [copy.key, copy.raw_payload, copy.timestamp_ms], "copy")
+    own = copy.headers.except(*Pelton::Origin::HEADERS.values)
+    equal(HEADERS.transform_values { |value| value.is_a?(String) ? value.b : value },
+          own.transform_values { |value| value.is_a?(String) ? value.b : value }, "headers")
+    equal([input, group, 2, "KeyError", "cannot digest #{origin.offset}", nil],
+          [origin.topic, origin.group, origin.attempts, origin.error, origin.error_message, origin.due_at], "origin")
+    check((origin.failed_at - (Time.now.to_f * 1000)).abs < 300_000, "failed_at #{origin.failed_at}")
+  end
+  places = letters.map { |_, copy| [copy.origin.partition, copy.origin.offset] }.group_by(&:first)
+  equal([POISON] * PARTITIONS, Array.new(PARTITIONS) { |number| places[number].map(&:last) }, "order of a partition's")
+
+  # The dead letters' topic refuses the copy: the message stays, its neighbours behind it wait, another partition works.
+  tight = topic(settings: { "max.message.bytes" => "1000" })
+  two = topic(partitions: 2)
+  group = unique("group")
+  app.producer.produce_many_sync([{ topic: two, partition: 0, key: "poison", payload: "x" * 5_000 },
+                                  { topic: two, partition: 0, payload: "behind" },
+                                  { topic: two, partition: 1, payload: "beside" }])
+  server = app(group: group) do
+    topic(two, to: work) do
+      dead_letters tight, retries: 0
+      backoff 0.01..0.1
+    end
+  end
+  server.start
+  refused = -> { events(server, "error.occurred").select { |event| event[:source] == "forward" } }
+  eventually(30, "three refusals") { refused.call.size >= 3 }
+  equal([:MSG_SIZE_TOO_LARGE], refused.call.map { |event| event[:error].name }.uniq, "why the copy was refused")
+  equal([1, 0], take(done, 1).first, "the other partition's work")
+  equal(true, server.stop, "stop")
+  check(done.empty?, "what is behind the message was not held back")
+  equal([nil, 1], committed(group, two, 2), "what is committed")
+end
