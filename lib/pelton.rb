@@ -29,6 +29,12 @@ module Pelton
     def start(groups: nil, topics: nil) = app.start(groups: groups, topics: topics)
     #: (?timeout: Numeric?) -> bool?
     def stop(timeout: nil) = app.stop(timeout: timeout)
+    #: () -> void
+    def quiet = app.quiet
+    #: () -> void
+    def resume = app.resume
+    #: (?String?) -> Hash[String, Array[Integer]]
+    def assignments(group = nil) = app.assignments(group)
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil) = app.close(timeout: timeout)
 

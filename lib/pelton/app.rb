@@ -83,7 +83,9 @@ module Pelton
     #: () -> Server?
     attr_reader :server
 
-    # Starts consuming and returns; freezes configuration and routes. Can be repeated after a stop. Raises ConfigError.
+    # Starts consuming and returns; freezes configuration and routes. Can be repeated after a stop, and in a forked
+    # child of a process that runs it. Raises ConfigError. If nobody stops it, the end of the process does (exit! does
+    # not).
     #: (?groups: Array[String]?, ?topics: Array[String]?) -> Server
     def start(groups: nil, topics: nil)
       @lock.synchronize do
@@ -100,9 +102,22 @@ module Pelton
       @server.start
     end
 
-    # Stops consuming and waits: true when all was finished, false when it ended by force. See Server#stop.
+    # Stops consuming and waits: true when all was finished, false when it ended by force. From any thread; see
+    # Server#stop.
     #: (?timeout: Numeric?) -> bool?
     def stop(timeout: nil) = @server ? @server.stop(timeout: timeout) : true
+
+    # Begins no new job, finishes what runs, keeps the partitions, until `resume` or `stop`. Returns at once; from any
+    # thread or trap. Before a deploy, for instance: `app.server.status` says :quieting, then :quiet.
+    #: () -> void
+    def quiet = @server&.quiet
+
+    #: () -> void
+    def resume = @server&.resume
+
+    # The partitions that this process consumes now: {"orders" => [0, 3]}. group: for one group alone. From any thread.
+    #: (?String?) -> Hash[String, Array[Integer]]
+    def assignments(group = nil) = @server ? @server.assignments(group) : {}
 
     # Stops, and closes the producers. Returns how many messages could not be delivered.
     #: (?timeout: Numeric?) -> Integer

@@ -9,9 +9,10 @@ module Pelton
   # The command `pelton`. Exit codes: 0 everything finished; 1 it could not start, or failed; 2 ended by force.
   class CLI
     COMMANDS = {
-      "server" => "consume what the routes say, until TERM, INT or QUIT",
+      "server" => "consume until TERM, INT or QUIT (TSTP: begin nothing new, CONT: go on)",
       "version" => "print versions"
     }.freeze
+    ENDING = %w[TERM INT QUIT].freeze
 
     # app: what the required files fill, so the default app. log: makes the reporter that writes to `out`.
     #: (Array[String], app: App, ?out: IO, ?err: IO, ?log: ^(IO) -> Object) -> void
@@ -62,14 +63,15 @@ module Pelton
 
     def server
       # A signal that comes during the start is not lost: the server stops as soon as it runs. A second one ends it all.
-      early = Thread::Queue.new
+      early = []
       signals = Signals.new do |name|
         next @server.signal(name) if @server
 
-        early.empty? ? early << name : exit!(2)
+        exit!(2) if ENDING.include?(name) && early.intersect?(ENDING)
+        early << name
       end
       @server = boot or return 1
-      @server.signal(early.pop) until early.empty?
+      @server.signal(early.shift) until early.empty?
       @server.wait
       status(@server)
     ensure

@@ -68,9 +68,18 @@ module Pelton
       ["worker.replaced", %i[worker], "a worker thread was killed; another one took its place"],
       ["app.starting", %i[groups concurrency], "the server starts"],
       ["app.running", %i[groups concurrency], "all threads run, the groups are being joined"],
-      ["app.stopping", %i[reason timeout], "the server finishes what runs and takes no new work"],
-      ["app.stopped", %i[seconds undelivered], "everything is finished, committed and flushed"],
-      ["app.forced", %i[reason losses], "the server ended by force; losses: what was left undone, one String each"]
+      ["app.quieting", %i[reason], "the server begins no new job, and keeps its partitions"],
+      ["app.quiet", %i[], "the last job that ran has ended"],
+      ["app.resumed", %i[], "the end of quiet"],
+      ["app.stopping", %i[reason timeout flush waits_for],
+       "the server finishes what runs and takes no new work; flush: the seconds of `timeout` that are kept for the " \
+       "producer; waits_for: what runs, one String each"],
+      ["app.stopped", %i[seconds undelivered phases],
+       "everything is finished, committed and flushed; phases: seconds of each, `{ groups: { \"billing\" => " \
+       "{ jobs: 1.2, leave: 0.1 } }, workers: 0.0, flush: 0.3 }`"],
+      ["app.forced", %i[reason losses seconds phases],
+       "the server ended by force; losses: what was left undone, one String each; phases: as for app.stopped, with " \
+       "`force`"]
     ].to_h { |name, keys, at| [name, Kind.new(name, keys.freeze, at).freeze] }.freeze
 
     module_function

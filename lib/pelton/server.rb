@@ -7,21 +7,19 @@ require_relative "threads"
 require_relative "processing/jobs_queue"
 require_relative "processing/listener"
 require_relative "processing/worker"
+require_relative "shutdown"
 
 module Pelton
-  # Runs the consumers of an app: a listener per group, the workers, and one thread "pelton.server" that waits for the
-  # word to stop. It starts once; an app makes a new one for the next start.
-  #
-  # Stop, in this order: nothing new is begun → running jobs end → `shutdown` of each consumer → what is marked is
-  # committed, the group is left → the producer is flushed. At config.shutdown_timeout, or when asked a second time by a
-  # signal, by force: it says what was left undone.
+  # Runs the consumers of an app: a listener per group, the workers, and one thread "pelton.server" that waits for
+  # orders: stop, quiet, resume. It starts once; an app makes a new one for the next start. How it ends: see Shutdown.
+  # In a forked child the parent's server counts as stopped.
   class Server
-    # How long threads may take to end once they are told to by force.
-    FORCE = 1.0
+    # Those that run in this process: {server => true}; they are stopped when it exits. Guarded by LOCK.
+    RUNNING = {}.compare_by_identity
+    LOCK = Mutex.new
+    private_constant :RUNNING, :LOCK
 
-    # :created, :running, :stopping, :stopped or :forced
-    attr_reader :status
-    # What was left undone by a forced stop: ["orders/0: consume runs for 61.2 s, …"]
+    # Why it ended by force, e.g. ["orders/0: consume runs for 61.2 s, …"]: what was left undone
     attr_reader :losses
     # The error that made the server stop by itself, or nil.
     attr_reader :failure
@@ -39,30 +37,40 @@ module Pelton
       @jobs = Processing::JobsQueue.new
       @listeners = []
       @workers = []
-      # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:drained]. A push is all that a
-      # trap has to do.
+      # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:quiet, reason], [:resume],
+      # [:idle], [:drained, true or why not]. A push is all that a trap has to do.
       @inbox = Thread::Queue.new
+      # Told by `start` whether there is something to wait for orders for.
+      @boot = Thread::Queue.new
       @thread = nil
       @status = :created
       @losses = []
       @failure = nil
+      @pid = Process.pid
     end
 
+    # :created, :starting, :running, :quieting (jobs still run), :quiet, :stopping, :stopped or :forced
+    #: () -> Symbol
+    def status = @pid == Process.pid ? @status : :stopped
+
     # Starts all threads and returns. Raises what opening a subscription raises (ConfigError); then nothing is left
-    # over.
+    # over. A stop that comes meanwhile is obeyed.
     #: () -> self
     def start
-      raise ShutdownError, "a server starts once, this one is #{@status}" unless @status == :created
+      raise ShutdownError, "a server starts once, this one is #{status}" unless status == :created
 
+      @status = :starting
+      @thread = Threads.start("pelton.server", report: ->(error) { crashed(error) }) { obey if @boot.pop }
       facts = { groups: @groups.map(&:name), concurrency: @config.concurrency }
       @bus.publish("app.starting", **facts)
       open_listeners
-      @status = :running
       @workers = Array.new(@config.concurrency) do |index|
         Processing::Worker.new("pelton.worker##{index + 1}", @jobs, @bus).start
       end
       @listeners.each(&:start)
-      @thread = Threads.start("pelton.server", report: ->(error) { crashed(error) }) { supervise }
+      @status = :running
+      Server.stop_at_exit(self)
+      @boot << true
       @bus.publish("app.running", **facts)
       self
     end
@@ -73,30 +81,67 @@ module Pelton
     #: (?timeout: Numeric?, ?reason: String) -> bool?
     def stop(timeout: nil, reason: "stop")
       Clock.check(timeout)
-      return true if @status == :created || (@status == :stopped && !@thread) # it could not start
+      return true if %i[created stopped].include?(status)
 
       @inbox << [:stop, reason, timeout]
-      return if own_thread?
+      return if own_thread? || Threads.trap?
 
       wait
     end
 
-    # The same for traps and threads that must not wait; a second signal stops by force.
+    # No new job is begun; those that run are finished, partitions stay ours and are polled, rebalances go on. Returns
+    # at once: `status` is :quieting, then :quiet. From any thread or trap.
+    #: (?reason: String) -> void
+    def quiet(reason: "quiet") = @inbox << [:quiet, reason]
+
+    # The end of quiet. From any thread or trap; returns at once.
+    #: () -> void
+    def resume = @inbox << [:resume]
+
+    # For traps and threads that must not wait. TSTP: quiet, CONT: resume; any other stops, a second one by force.
     #: (String) -> void
-    def signal(name) = @inbox << [:signal, name]
+    def signal(name)
+      case name
+      when "TSTP" then quiet(reason: "SIGTSTP")
+      when "CONT" then resume
+      else @inbox << [:signal, name]
+      end
+    end
 
     # Waits until the server has stopped, whoever stops it. nil: not within `timeout` seconds.
     #: (?Numeric?) -> bool?
     def wait(timeout = nil)
       return unless @thread&.join(*Clock.check(timeout))
 
-      @status == :stopped
+      status == :stopped
     end
 
+    # Also while it is quiet.
     #: () -> bool
-    def running? = @status == :running
+    def running? = %i[running quieting quiet].include?(status)
 
-    def inspect = "#<#{self.class} #{@status} #{@groups.map(&:name).join(", ")}>"
+    # The partitions of this process, by topic: {"orders" => [0, 3]}. group: of this group alone. From any thread.
+    #: (?String?) -> Hash[String, Array[Integer]]
+    def assignments(group = nil)
+      listeners = @listeners.select { |one| group.nil? || one.group.name == group } if running?
+      places = [*listeners].flat_map(&:assignment).uniq.sort
+      places.group_by(&:first).transform_values { |list| list.map(&:last) }
+    end
+
+    def inspect = "#<#{self.class} #{status} #{@groups.map(&:name).join(", ")}>"
+
+    # Whoever forgets to stop a server still commits, leaves the groups and flushes at the end of the process, within
+    # shutdown_timeout; exit! does nothing of it.
+    #: (Server) -> void
+    def self.stop_at_exit(server)
+      LOCK.synchronize do
+        RUNNING[server] = true
+        @at_exit ||= at_exit { LOCK.synchronize { RUNNING.keys }.each { |one| one.stop(reason: "exit") } }
+      end
+    end
+
+    #: (Server) -> void
+    def self.ended(server) = LOCK.synchronize { RUNNING.delete(server) }
 
     private
 
@@ -109,8 +154,10 @@ module Pelton
                                                                producer: @producer, on_failure: method(:failed))
       end
     rescue StandardError
+      subscriptions.each { |subscription| subscription.close(Shutdown::FORCE) }
       @status = :stopped
-      subscriptions.each { |subscription| subscription.close(FORCE) }
+      @boot << false
+      @thread.join
       raise
     end
 
@@ -122,54 +169,52 @@ module Pelton
 
     # --- the server's thread ---------------------------------------------------------------------------------------
 
-    def supervise
-      kind, reason, timeout = @inbox.pop
-      reason = "SIG#{reason}" if kind == :signal
-      timeout ||= @config.shutdown_timeout
-      @status = :stopping
-      started = Clock.now
-      @bus.publish("app.stopping", reason: reason, timeout: timeout)
-      flush_until = started + timeout
-      drained = drain(flush_until - [@config.flush_timeout, timeout / 2.0].min)
-      drained == true ? finish(started, flush_until) : force(drained, flush_until)
-    end
-
-    # true, or the reason why it was not to be.
-    def drain(deadline)
-      Threads.start("pelton.shutdown", report: ->(error) { @inbox << [:drained, error.message] }) do
-        @listeners.each { |listener| listener.stop(deadline) }
-        closing = Processing::Listener::CLOSE_AT_LEAST + FORCE
-        left = Threads.join(@listeners.map(&:thread), Clock.left(deadline) + closing)
-        @jobs.close
-        left += Threads.join(@workers.map(&:thread), Clock.left(deadline)) if left.empty?
-        graceful = left.empty? && @listeners.all?(&:graceful?)
-        @inbox << [:drained, graceful || "not finished in time"]
-      end
+    def obey
       loop do
-        kind, fact = @inbox.pop
-        return fact if kind == :drained
-        return "second signal (SIG#{fact})" if kind == :signal
+        kind, reason, timeout = @inbox.pop
+        case kind
+        when :quiet then hold(reason)
+        when :idle then idle
+        when :resume then unhold
+        when :stop then return shut_down(reason, timeout)
+        when :signal then return shut_down("SIG#{reason}", timeout)
+        end
       end
+    ensure
+      Server.ended(self)
     end
 
-    def finish(started, flush_until)
-      undelivered = @flush.call(Clock.left(flush_until))
-      return force("producer not flushed in time", flush_until, undelivered) if undelivered.positive?
+    def hold(reason)
+      return unless @status == :running
 
-      @status = :stopped
-      @bus.publish("app.stopped", seconds: Clock.now - started, undelivered: undelivered)
+      @status = :quieting
+      @bus.publish("app.quieting", reason: reason)
+      @jobs.hold { @inbox << [:idle] }
     end
 
-    def force(reason, flush_until, undelivered = nil)
-      @losses = @listeners.flat_map(&:losses)
-      @jobs.clear
-      @workers.each(&:kill)
-      @listeners.each { |listener| listener.stop(Clock.now) }
-      Threads.join(@listeners.map(&:thread) + @workers.map(&:thread), FORCE)
-      undelivered ||= @flush.call([Clock.left(flush_until), FORCE].max)
-      @losses += ["#{undelivered} produced messages not delivered"] if undelivered.positive?
-      @status = :forced
-      @bus.publish("app.forced", reason: reason, losses: @losses)
+    def idle
+      return unless @status == :quieting
+
+      @status = :quiet
+      @bus.publish("app.quiet")
+    end
+
+    def unhold
+      return unless %i[quieting quiet].include?(@status)
+
+      @jobs.unhold
+      @status = :running
+      @bus.publish("app.resumed")
+    end
+
+    def shut_down(reason, timeout)
+      @status = :stopping
+      shutdown = Shutdown.new(@config, timeout, listeners: @listeners, workers: @workers, jobs: @jobs, bus: @bus,
+                                                flush: @flush, inbox: @inbox)
+      graceful = shutdown.call(reason)
+      @losses = shutdown.losses
+      @status = graceful ? :stopped : :forced
+      shutdown.tell
     end
 
     def crashed(error)

@@ -5,7 +5,7 @@ module Pelton
   #   signals = Signals.new { |name| inbox << name }
   #   signals.restore
   class Signals
-    NAMES = %w[TERM INT QUIT].freeze
+    NAMES = %w[TERM INT QUIT TSTP CONT].freeze
 
     # The block runs in the trap: it may push to a Thread::Queue and little else (no Mutex, no IO).
     #: (?Array[String]) { (String) -> void } -> void

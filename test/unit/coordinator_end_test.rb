@@ -2,6 +2,7 @@
 
 require_relative "../test_helper"
 require "support/coordinator_kit"
+require "support/server_kit"
 
 # Marks, revocation and the end.
 class CoordinatorEndTest < Minitest::Test
@@ -175,12 +176,96 @@ class CoordinatorEndTest < Minitest::Test
     coordinator.receive(batch(0))
     calls = 0
     Consumer.hooks[:new] = -> { raise "no database" if (calls += 1) < 3 }
+    2.times do
+      work
+      assert_predicate self, :idle?, "nothing is consumed before its consumer is there"
+      assert_equal :retry_at, @owner.calls.last.first
+      coordinator.wake_up
+    end
     2.times { work }
-    assert_equal :retry_at, @owner.calls.last.first
-    coordinator.wake_up
+    assert_equal [:assigned, [0]], @log
+    assert_equal %w[consumer.assigned] * 2, named("error.occurred").map { |event| event[:source] }
+  end
+
+  # --- exactly one end ---
+
+  # Each job on a thread of its own: what kills it kills nobody else, and its stack is gone.
+  def work_on_threads
+    Pelton::Threads.start("test") { work }.join until idle?
+  end
+
+  def test_a_consumer_that_was_never_made_has_no_end
+    Consumer.hooks[:new] = -> { raise "no database" }
+    coordinator
     work
-    assert_equal [[0]], @log
-    assert_equal %w[consumer.assigned consumer.consume], named("error.occurred").map { |event| event[:source] }
+    coordinator.end(:revoked)
+    assert_predicate self, :idle?
+    coordinator.wake_up
+    assert_predicate self, :idle?
+    assert_equal 1, @owner.named(:ended).size
+    assert_empty @log
+  end
+
+  def test_an_assigned_that_raises_has_its_end
+    Consumer.hooks[:assigned] = ->(_) { raise "hook" }
+    coordinator.receive(batch(0))
+    work
+    coordinator.end(:revoked)
+    work
+    assert_equal %i[assigned revoked], @log
+    assert_equal 1, @owner.named(:ended).size
+  end
+
+  def test_the_end_while_assigned_runs
+    Consumer.hooks[:assigned] = ->(_) { coordinator.end(:revoked) }
+    coordinator.receive(one = batch(0))
+    work
+    assert_equal :revoked, coordinator.due
+    work
+    assert_equal %i[assigned revoked], @log
+    assert_nil coordinator.due
+    assert_equal 1, one.releases
+  end
+
+  # A constructor, `assigned`, consume and the end itself: each killed in the middle.
+  def test_a_kill_in_the_middle_of_anything
+    { new: [:assigned, :revoked], assigned: [:assigned, :revoked], consume: [:assigned, [0], [0], :revoked],
+      revoked: [:assigned, :revoked] }.each do |place, expected|
+      setup
+      @coordinator = nil
+      kills = 0
+      once = ->(*) { Thread.current.kill if (kills += 1) == 1 }
+      place == :consume ? script(&once) : Consumer.hooks[place] = once
+      coordinator.receive(batch(0)) if place == :consume
+      coordinator
+      work_on_threads
+      coordinator.wake_up
+      work_on_threads
+      coordinator.end(:revoked)
+      work_on_threads
+      assert_equal expected, @log, place
+      assert_equal 1, @owner.named(:ended).size, place
+      assert_equal 1, named("error.occurred").size, place
+    end
+  end
+
+  def test_afterwards_nothing_refers_to_the_consumer
+    traces = %i[revoked shutdown].map do |reason|
+      @coordinator = nil
+      trace = nil
+      Consumer.hooks[:assigned] = ->(one) { trace = ServerKit::Trace.new(one) }
+      coordinator.receive(batch(0))
+      work_on_threads
+      assert_predicate trace, :alive?
+      coordinator.end(reason)
+      work_on_threads
+      [trace, @coordinator]
+    end
+    Consumer.hooks.clear
+    eventually do
+      GC.start
+      traces.none? { |trace, _| trace.alive? }
+    end
   end
 
   def test_hooks_that_raise_are_reported_only

@@ -229,11 +229,30 @@ class ProcessingTest < Minitest::Test
     Pelton::Threads.join(threads)
   end
 
-  def test_jobs_queue_clear_drops
+  def test_a_held_jobs_queue_runs_the_short_jobs_only
     queue = JobsQueue.new
+    idle = 0
+    first, second = Array.new(2) { job(:consume) }
+    revoked = job(:revoked)
+    queue.push(first)
+    assert_same first, queue.pop
+    queue.hold { idle += 1 }
+    [second, revoked].each { |one| queue.push(one) }
+    assert_same revoked, queue.pop
+    queue.finished(revoked)
+    assert_equal 0, idle, "the first still runs"
+    queue.finished(first)
+    assert_equal 1, idle
+    assert_equal 1, queue.size
+    queue.unhold
+    assert_same second, queue.pop
+    queue.finished(second)
+    assert_equal 1, idle
+    queue.hold { idle += 1 }
+    assert_equal 2, idle, "nothing runs: at once"
     queue.push(job(:consume))
-    queue.clear
-    assert_nil queue.pop
+    queue.close
+    assert_nil queue.pop, "what is held stays"
   end
 
   # --- worker ---

@@ -42,9 +42,10 @@ module Pelton
         @lock = Mutex.new
         @backlog = Backlog.new(topic.batch)
         @held = held
+        # nil before :assigned made it, and after its end.
         @consumer = nil
-        # Was the job :assigned run?
-        @born = false
+        # How often :assigned tried to make it.
+        @births = 0
         # The job in the queue or on a worker, and since when a worker has it.
         @running = nil
         @running_since = nil
@@ -65,10 +66,7 @@ module Pelton
 
       # The partition is ours: the consumer is born.
       #: () -> self
-      def start
-        @lock.synchronize { schedule }
-        self
-      end
+      def start = tap { @lock.synchronize { schedule } }
 
       # The last coordinator of this partition has ended.
       #: () -> void
@@ -120,13 +118,18 @@ module Pelton
       #: () -> String?
       def loss
         @lock.synchronize do
-          next unless @running&.kind == :consume
+          next if @running.nil? || @running.kind == :assigned
 
           time = @running_since ? format("runs for %.1f s", Clock.now - @running_since) : "waits for a worker"
-          "#{@topic_name}/#{@partition}: consume #{time}, #{@backlog.unfinished(@running.messages).size} of " \
-            "#{@running.messages.size} messages not finished"
+          all = @running.messages
+          rest = ", #{@backlog.unfinished(all).size} of #{all.size} messages not finished" if all
+          "#{@topic_name}/#{@partition}: #{@running.kind} #{time}#{rest}"
         end
       end
+
+      # The hook (:revoked or :shutdown) that a born consumer still has to get, or that has not returned; nil: none.
+      #: () -> Symbol?
+      def due = @lock.synchronize { (@ending || :shutdown) if @consumer }
 
       # --- the workers' side ---------------------------------------------------------------------------------------
 
@@ -213,12 +216,11 @@ module Pelton
         @bus.publish("error.occurred", **@facts, error: e, source: "flow")
       end
 
-      # Without a verdict (a step failed) it is as if consume had failed.
+      # Without a verdict (a step failed, or the consumer could not be made) it is as if consume had failed.
       def carry_out(verdict, job)
         @lock.synchronize do
-          verdict ||= Verdict.again(@topic.back_off.delay(@backlog.attempt)) if job.kind == :consume
+          verdict ||= Verdict.again(@topic.back_off.delay(job.attempt)) if job.kind == :consume || !@consumer
           @running = @running_since = nil
-          @born = true
           apply(verdict, job) if verdict
           @backlog.release if @ending
           %i[revoked shutdown].include?(job.kind) ? finish : schedule
@@ -267,15 +269,15 @@ module Pelton
         return if @running || @ended
 
         if @ending then @consumer ? push(@ending) : finish
-        elsif @held then nil
-        elsif !@born then push(:assigned)
-        elsif !@stopped && !@waiting && (messages = @backlog.next)
+        elsif @held || @waiting || @stopped then nil
+        elsif !@consumer then push(:assigned, nil, @births += 1)
+        elsif (messages = @backlog.next)
           push(:consume, messages)
         end
       end
 
-      def push(kind, messages = nil)
-        @running = Job.new(self, kind, messages, @backlog.attempt, @facts)
+      def push(kind, messages = nil, attempt = @backlog.attempt)
+        @running = Job.new(self, kind, messages, attempt, @facts)
         @jobs.push(@running)
       end
 

@@ -3,7 +3,8 @@
 module Pelton
   module Processing
     # Jobs of all partitions on their way to the workers: first come first served, but the short ones that a rebalance
-    # or a stop waits for (assigned, revoked, shutdown) go first. At most one job per partition is in it.
+    # or a stop waits for (assigned, revoked, shutdown) go first. At most one job per partition is in it. While it is
+    # held, consume jobs stay in it and the short ones run.
     class JobsQueue
       def initialize
         @lock = Mutex.new
@@ -12,6 +13,10 @@ module Pelton
         @urgent = []
         @ordinary = []
         @closed = false
+        @held = false
+        # Consume jobs that workers have, and what is called once there is none of them in a held queue.
+        @consuming = 0
+        @on_idle = nil
       end
 
       # false: the queue is closed, the job will not run.
@@ -31,11 +36,41 @@ module Pelton
       def pop
         @lock.synchronize do
           loop do
-            job = @urgent.shift || @ordinary.shift
+            job = @urgent.shift || (@ordinary.shift unless @held)
+            @consuming += 1 if job&.kind == :consume
             return job if job || @closed
 
             @changed.wait(@lock)
           end
+        end
+      end
+
+      # A worker is through with a job that it popped.
+      #: (Job) -> void
+      def finished(job)
+        @lock.synchronize do
+          @consuming -= 1 if job.kind == :consume
+          tell_idle
+        end
+      end
+
+      # No consume job is begun any more. on_idle: called once when none runs, in whatever thread; it must not wait.
+      #: () ?{ () -> void } -> void
+      def hold(&on_idle)
+        @lock.synchronize do
+          @held = true
+          @on_idle = on_idle
+          tell_idle
+        end
+      end
+
+      # Consume jobs go on.
+      #: () -> void
+      def unhold
+        @lock.synchronize do
+          @held = false
+          @on_idle = nil
+          @changed.broadcast
         end
       end
 
@@ -50,7 +85,7 @@ module Pelton
         end
       end
 
-      # What is in it will still be popped; nothing new comes in.
+      # What is in it (and not held) will still be popped; nothing new comes in.
       #: () -> void
       def close
         @lock.synchronize do
@@ -59,20 +94,19 @@ module Pelton
         end
       end
 
-      # Closes it and drops what is in it.
-      #: () -> void
-      def clear
-        @lock.synchronize do
-          @urgent.clear
-          @ordinary.clear
-        end
-        close
-      end
-
       #: () -> bool
       def closed? = @closed
       #: () -> Integer
       def size = @lock.synchronize { @urgent.size + @ordinary.size }
+
+      private
+
+      def tell_idle
+        return unless @on_idle && @consuming.zero?
+
+        @on_idle.call
+        @on_idle = nil
+      end
     end
   end
 end

@@ -18,7 +18,9 @@ module Pelton
       # How long closing the subscription may take when the time is up already.
       CLOSE_AT_LEAST = 2.0
 
-      attr_reader :thread
+      attr_reader :thread, :group
+      # Seconds that the parts of the stop took: {jobs: 1.2, leave: 0.1}; `leave` is the last commit with it.
+      attr_reader :phases
 
       # on_failure: called with an error after which the server has to stop. producer: the app's, when asked for.
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications,
@@ -42,8 +44,10 @@ module Pelton
         @timers = {}.compare_by_identity
         # Batches that came after the stop: kept so that their credits bring no more.
         @leftovers = []
-        # Set by a stop: the time at which it ends by force.
+        # Set by a stop: when it began, and the time at which it ends by force.
+        @stopping_since = nil
         @stop_at = nil
+        @phases = {}
         @over = false
         # Read by the server when the thread has ended.
         @graceful = false
@@ -69,9 +73,25 @@ module Pelton
       # What is left undone, a String each.
       #: () -> Array[String]
       def losses
-        lost = [*@coordinators.values, *@leaving.keys].filter_map(&:loss)
+        lost = coordinators.filter_map(&:loss)
         @confirmed ? lost : [*lost, "group #{@group.name}: Kafka did not confirm the last commit in time"]
       end
+
+      # What consumers did not get: "orders/0: shutdown was not finished". Asked when all is over.
+      #: () -> Array[String]
+      def unended
+        coordinators.filter_map do |one|
+          "#{one.topic_name}/#{one.partition}: #{one.due} was not finished" if one.due
+        end
+      end
+
+      # The partitions that are ours and do not end: [["orders", 0], …]. From any thread, as `coordinators`.
+      #: () -> Array[[String, Integer]]
+      def assignment = @coordinators.keys
+
+      # Of all partitions whose consumers live.
+      #: () -> Array[Coordinator]
+      def coordinators = [*@coordinators.values, *@leaving.keys]
 
       # --- what coordinators tell, from workers' threads -----------------------------------------------------------
 
@@ -198,6 +218,7 @@ module Pelton
 
       # Asked again it may end sooner, not later.
       def stopping(deadline)
+        @stopping_since ||= Clock.now
         @stop_at = @timers[:stop] = [@stop_at, deadline].compact.min
         @coordinators.each_value { |coordinator| coordinator.end(:shutdown) }
       end
@@ -223,10 +244,13 @@ module Pelton
 
       # Whatever happened: what is marked is committed and the group is left. Jobs that still run cannot mark any more.
       def finish
-        rest = [*@coordinators.values, *@leaving.keys]
+        rest = coordinators
         rest.each { |coordinator| coordinator.end(:shutdown) }
+        ended = Clock.now
+        @phases[:jobs] = ended - (@stopping_since || ended)
         seconds = @stop_at && [Clock.left(@stop_at), CLOSE_AT_LEAST].max
         @confirmed = @subscription.close(seconds || CLOSE_AT_LEAST)
+        @phases[:leave] = Clock.now - ended
         @graceful &&= @confirmed
         rest.each(&:abandon)
         @leftovers.each(&:release)

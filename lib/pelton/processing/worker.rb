@@ -40,7 +40,11 @@ module Pelton
       def work
         Thread.handle_interrupt(Object => :never) do
           while (job = Thread.handle_interrupt(Object => :on_blocking) { @jobs.pop })
-            job.call
+            begin
+              job.call
+            ensure
+              @jobs.finished(job)
+            end
           end
           @ended = true
         end

@@ -19,6 +19,9 @@ module Pelton
         info "running: groups #{event[:groups].join(", ")}, #{event[:concurrency]} workers"
       end
 
+      def on_app_quieting(event) = info("quieting (#{event[:reason]}): no new jobs")
+      def on_app_quiet(_event) = info("quiet: no job runs")
+      def on_app_resumed(_event) = info("resumed")
       def on_app_stopping(event) = info("stopping (#{event[:reason]}), at most #{event[:timeout]} s")
       def on_app_stopped(event) = info(format("stopped after %.1f s, nothing left undone", event[:seconds]))
 

@@ -1,0 +1,139 @@
+# frozen_string_literal: true
+
+require_relative "clock"
+require_relative "threads"
+require_relative "processing/listener"
+require_relative "processing/worker"
+
+module Pelton
+  # The end of a server, on its thread. In this order: nothing new is begun → running jobs end → `shutdown` of each
+  # consumer → what is marked is committed, the group is left → the producer is flushed. At the deadline, or at a second
+  # signal, by force: workers are killed, what is marked is committed, consumers get their `shutdown` all the same.
+  #
+  # A part of the time is kept for the flush: flush_timeout, half of it all at most.
+  class Shutdown
+    # How long threads may take to end once they are told to by force.
+    FORCE = 1.0
+
+    # What was left undone, a String each.
+    attr_reader :losses
+
+    # inbox: the server's, for a second signal.
+    #: (Config, Numeric?, listeners: Array[Processing::Listener], workers: Array[Processing::Worker],
+    #:  jobs: Processing::JobsQueue, bus: Notifications, flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
+    def initialize(config, timeout, listeners:, workers:, jobs:, bus:, flush:, inbox:)
+      @timeout = timeout || config.shutdown_timeout
+      @flush_share = [config.flush_timeout, @timeout / 2.0].min
+      @listeners = listeners
+      @workers = workers
+      @jobs = jobs
+      @bus = bus
+      @flush = flush
+      @inbox = inbox
+      @started = Clock.now
+      # Seconds, in the order of happening: {"billing: jobs" => 1.2, "billing: leave" => 0.1, "workers" => 0.0, …}
+      @phases = {}
+      @losses = []
+      # Why it is by force; nil: it is not.
+      @forced = nil
+      @undelivered = 0
+    end
+
+    # true: everything was finished; false: by force.
+    #: (String) -> bool
+    def call(reason)
+      @bus.publish("app.stopping", reason: reason, timeout: @timeout, flush: @flush_share, waits_for: unfinished)
+      @forced = drain(@started + @timeout - @flush_share)
+      force if @forced
+      flush
+      @forced.nil?
+    end
+
+    # Called when the server's status says it, too.
+    #: () -> void
+    def tell
+      facts = { seconds: Clock.now - @started, phases: phases }
+      return @bus.publish("app.stopped", **facts, undelivered: @undelivered) unless @forced
+
+      @bus.publish("app.forced", **facts, reason: @forced, losses: @losses)
+    end
+
+    private
+
+    def phases
+      groups = @listeners.to_h { |one| [one.group.name, one.phases.dup] }
+      { groups: groups, **@phases }
+    end
+
+    def unfinished = @listeners.flat_map(&:losses)
+
+    # nil, or the reason why it was not to be.
+    def drain(deadline)
+      draining = Threads.start("pelton.shutdown", report: ->(error) { @inbox << [:drained, error.message] }) do
+        @inbox << [:drained, ended_by(deadline)]
+      end
+      loop do
+        kind, fact = @inbox.pop
+        return fact if kind == :drained
+        return "second signal (SIG#{fact})" if kind == :signal
+      end
+    ensure
+      draining&.kill
+    end
+
+    def ended_by(deadline)
+      @listeners.each { |listener| listener.stop(deadline) }
+      left = Threads.join(listening, Clock.left(deadline) + Processing::Listener::CLOSE_AT_LEAST + FORCE)
+      return "not finished in time" unless left.empty? && @listeners.all?(&:graceful?)
+
+      timed(:workers) do
+        @jobs.close
+        left = Threads.join(working, Clock.left(deadline) + FORCE)
+      end
+      "not finished in time" if left.any?
+    end
+
+    # Those who were killed settle their jobs; then what the consumers' ends need is run by others.
+    def force
+      @losses = unfinished + standing
+      timed(:force) do
+        @jobs.hold
+        @workers.each(&:kill)
+        last = @workers.map { |worker| Processing::Worker.new("#{worker.name}.end", @jobs, @bus).start }
+        @listeners.each { |listener| listener.stop(Clock.now) }
+        Threads.join(listening + working, Processing::Listener::CLOSE_AT_LEAST)
+        @jobs.close
+        Threads.join(last.map(&:thread), FORCE)
+        last.each(&:kill)
+        Threads.join(last.map(&:thread), FORCE)
+      end
+      @losses += @listeners.flat_map(&:unended)
+    end
+
+    def flush
+      @undelivered = timed(:flush) { @flush.call([Clock.left(@started + @timeout), @flush_share].max) }
+      return unless @undelivered.positive?
+
+      @forced ||= "producer not flushed in time"
+      @losses += ["#{@undelivered} produced messages not delivered"]
+    end
+
+    # Where the workers that are in a job are: "pelton.worker#1 is at app.rb:12:in `pop'".
+    def standing
+      @workers.filter_map do |worker|
+        place = worker.thread.backtrace&.find { |line| !line.start_with?("<internal:") }
+        "#{worker.name} is at #{place}" if place && !place.include?("/pelton/processing/jobs_queue.rb:")
+      end
+    end
+
+    def listening = @listeners.map(&:thread)
+    def working = @workers.map(&:thread)
+
+    def timed(phase)
+      started = Clock.now
+      yield
+    ensure
+      @phases[phase] = Clock.now - started
+    end
+  end
+end

@@ -1,0 +1,181 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/forked_child"
+require "support/server_kit"
+
+# Quiet, stops at odd times, by force, in a forked child.
+class ServerLifeTest < Minitest::Test
+  include ForkedChild
+  include ServerKit
+
+  # --- quiet ---
+
+  def test_quiet_finishes_what_runs_and_keeps_what_comes
+    produce(2)
+    server = start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    app.quiet
+    assert_equal "quiet", event("app.quieting")[:reason]
+    produce(3)
+    assert_equal :quieting, server.status
+    @gate.close
+    event("app.quiet")
+    assert_equal :quiet, server.status
+    assert_predicate server, :running?
+    assert_equal [0, 1], @log.pop
+    assert_empty @log
+    assert_equal({ "orders" => [0] }, app.assignments)
+    app.resume
+    event("app.resumed")
+    assert_equal [2, 3, 4], @log.pop
+    assert app.stop
+    assert_equal 5, @native.kafka.position("g", ["orders", 0])
+  end
+
+  def test_partitions_come_and_go_while_quiet
+    server = start
+    server.quiet
+    event("app.quiet")
+    produce(1)
+    subscription.assign_now(["orders", 0])
+    eventually { app.assignments == { "orders" => [0] } }
+    token = subscription.revoke_now(["orders", 0])
+    eventually { !subscription.revoking?(token) }
+    assert_includes [[], [:revoked]], Array.new(@log.size) { @log.pop }, "one that was not born has no end"
+    assert_empty app.assignments
+    subscription.assign_now(["orders", 0])
+    server.resume
+    assert_equal [0], @log.pop
+  end
+
+  def test_a_stop_ends_quiet_without_new_work
+    produce(1)
+    server = start
+    server.signal("TSTP")
+    assert_equal "SIGTSTP", event("app.quieting")[:reason]
+    subscription.assign_now(["orders", 0])
+    eventually { app.assignments.any? }
+    server.quiet
+    server.signal("TERM")
+    assert_equal true, server.wait(10)
+    assert_includes [[], [:shutdown]], Array.new(@log.size) { @log.pop }
+    assert_equal 0, @native.kafka.position("g", ["orders", 0])
+    server.quiet
+    server.resume
+    assert_equal :stopped, server.status
+  end
+
+  def test_resume_without_quiet_does_nothing
+    server = start
+    server.signal("CONT")
+    server.signal("TERM")
+    assert server.wait(10)
+    refute_includes Array.new(@events.size) { @events.pop.name }, "app.resumed"
+  end
+
+  # --- stop ---
+
+  # Whoever asks during the start waits until it is over, and then until the end.
+  def test_stop_while_it_starts
+    app.routes { topic "orders", to: Consumer }
+    asked = nil
+    app.subscribe("app.starting") do
+      asked = Pelton::Threads.start("test") { @log << app.stop }
+      eventually { asked.stop? }
+    end
+    start
+    assert_equal true, @log.pop
+    assert_equal :stopped, app.server.status
+    assert_predicate subscription, :closed?
+  end
+
+  def test_stop_twice_while_it_starts
+    app.routes { topic "orders", to: Consumer }
+    app.subscribe("app.starting") { 2.times { app.server.signal("TERM") } }
+    start
+    refute_nil app.server.wait(10)
+    assert_predicate subscription, :closed?
+  end
+
+  def test_stop_in_a_trap_only_asks
+    start
+    answers = []
+    before = Signal.trap("USR2") { answers << app.stop }
+    Process.kill("USR2", Process.pid)
+    eventually { answers.size == 1 }
+    assert_equal [nil], answers
+    assert_equal true, app.server.wait(10)
+  ensure
+    Signal.trap("USR2", before || "DEFAULT")
+  end
+
+  def test_the_end_tells_its_phases
+    produce(1)
+    start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    app.server.signal("TERM")
+    stopping = event("app.stopping")
+    assert_match(%r{\Aorders/0: consume runs for \d\.\d s, 1 of 1 messages not finished\z}, stopping[:waits_for].first)
+    assert_equal 1, stopping[:flush]
+    @gate.close
+    phases = event("app.stopped")[:phases]
+    assert_equal %i[groups workers flush], phases.keys
+    assert_equal({ "g" => %i[jobs leave] }, phases[:groups].transform_values(&:keys))
+    assert(phases[:groups]["g"].each_value.all? { |seconds| seconds.between?(0, 10) })
+  end
+
+  # Half a second at most is for the jobs, and what is kept for the producer is the producer's.
+  def test_a_short_shutdown_timeout_keeps_half_of_it_for_the_producer
+    start(shutdown_timeout: 0.5, flush_timeout: 0.5)
+    app.producer.produce_async(topic: "a", payload: "x")
+    assert app.stop
+    assert_operator @native.producers.first.flushes.first, :>=, 0.25
+    assert_equal 0.25, event("app.stopping")[:flush]
+  end
+
+  def test_by_force_every_consumer_gets_its_shutdown
+    produce(1)
+    produce(1, 1)
+    start(shutdown_timeout: 0.1, flush_timeout: 0.05, concurrency: 1)
+    block_jobs
+    subscription.assign_now(["orders", 0], ["orders", 1])
+    @begun.pop
+    refute app.stop
+    lasts = Array.new(@log.size) { @log.pop }
+    assert_equal [:shutdown], lasts.uniq
+    assert_includes 1..2, lasts.size, "the second may be unborn: one worker, and it is busy"
+    assert(app.server.losses.any? { |loss| loss.match?(/\Apelton\.worker#1 is at .*server_kit\.rb:\d+/) })
+    assert_empty(app.server.losses.grep(/was not finished/))
+  end
+
+  def test_a_shutdown_that_does_not_return_is_named
+    stuck = Thread::Queue.new
+    hanging = Class.new(Consumer) { define_method(:shutdown) { stuck.pop } }
+    app(shutdown_timeout: 0.1, flush_timeout: 0.05).routes { topic "orders", to: hanging }
+    start
+    subscription.assign_now(["orders", 0])
+    eventually { app.assignments.any? }
+    refute app.stop
+    assert_match(%r{orders/0: shutdown runs for}, app.server.losses.first)
+  end
+
+  # A worker of a preforking server whose parent ran one.
+  def test_a_forked_child_starts_its_own
+    start
+    in_child do
+      raise "the parent's server runs here" unless app.server.status == :stopped && app.stop && app.assignments.empty?
+
+      produce(1)
+      app.start
+      subscription.assign_now(["orders", 0])
+      raise "not consumed" unless @log.pop == [0]
+      raise "not stopped" unless app.stop
+    end
+    assert_predicate app.server, :running?
+  end
+end
