@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "io/wait"
 require_relative "guard"
 
 # One program that the runner starts: its output, its end, and its time limit. A program that takes too long is asked

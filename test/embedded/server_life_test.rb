@@ -1,0 +1,198 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+require "support/forked_child"
+require "support/program"
+
+# Quiet, stops at odd times, exits and forks of a server on the embedded cluster. (The real broker's twins:
+# test/integration/quiet.rb, embedding.rb, server_signals.rb.)
+class EmbeddedServerLifeTest < Minitest::Test
+  include EmbeddedApp
+  include ForkedChild
+
+  def started(name, reader = collector, **settings)
+    app(**settings) { topic(name, to: reader) }.tap(&:start)
+  end
+
+  def test_quiet_loses_nothing_and_keeps_its_partitions
+    name = topic(2)
+    app = started(name)
+    produce(app, name, %w[before])
+    take(1)
+    app.quiet
+    eventually(20, "quiet") { app.server.status == :quiet }
+    produce(app, name, %w[a b c])
+    produce(app, name, %w[d], partition: 1)
+    eventually(20, "a job that is held") { held(app) == 2 }
+    assert_equal({ name => [0, 1] }, app.assignments)
+    assert_empty @seen
+    app.resume
+    assert_equal %w[a b c d], take(4).map(&:last).sort
+    assert_empty happened("partition.revoked")
+    assert app.stop
+    assert_empty errors
+  end
+
+  # Another member comes: the quiet one gives a partition away, and what it did not begin is the other's.
+  def test_a_rebalance_while_quiet
+    name = topic(2)
+    first = started(name, group: "shared")
+    produce(first, name, %w[x])
+    take(1)
+    first.quiet
+    eventually(20, "quiet") { first.server.status == :quiet }
+    produce(first, name, %w[a])
+    produce(first, name, %w[b], partition: 1)
+    other = Thread::Queue.new
+    reader = consumer { messages.each { |message| other << [message.partition, message.raw_payload] } }
+    second = started(name, reader, group: "shared")
+    eventually(20, "a partition each") { [first, second].all? { |app| app.assignments.fetch(name, []).size == 1 } }
+    moved = second.assignments[name].first
+    expected = [moved, moved.zero? ? "a" : "b"]
+    eventually(20, "what was not begun") { take(1, other).first == expected }
+    first.resume
+    kept = moved.zero? ? "b" : "a"
+    eventually(20, "what it kept") { take(1).first.last == kept } # the mock may refuse the commit of "x"
+    assert first.stop
+    assert second.stop
+    assert_empty(errors.reject { |error| error.name == :REBALANCE_IN_PROGRESS }) # the mock's answer to a commit
+  end
+
+  def test_stop_at_once_after_the_start
+    name = topic
+    app = started(name)
+    assert app.stop
+    5.times do
+      app.start
+      assert app.stop
+    end
+    app.start
+    2.times { app.server.signal("TERM") }
+    refute_nil app.server.wait(20)
+  end
+
+  # The half second is shared: a quarter for the consumers, one for the producer.
+  def test_a_shutdown_timeout_of_half_a_second
+    name = topic
+    app = started(name, shutdown_timeout: 0.5, flush_timeout: 0.5)
+    produce(app, name, %w[a])
+    take(1)
+    app.producer.produce_async(topic: name, payload: "last")
+    assert_equal 0, app.close
+    phases = happened("app.stopped").last&.fetch(:phases)
+    assert phases, "not by force: #{happened("app.forced")}"
+    assert_equal %i[jobs leave], phases[:groups].each_value.first.keys
+  end
+
+  def test_stop_with_the_broker_away_is_bounded
+    name = topic
+    app = started(name, shutdown_timeout: 3, flush_timeout: 1)
+    produce(app, name, %w[a])
+    take(1)
+    @cluster.broker_down
+    app.producer.produce_async(topic: name, payload: "lost")
+    taken = seconds { refute app.stop }
+    assert_operator taken, :<, 15
+    assert_includes app.server.losses.join("; "), "1 produced messages not delivered"
+  end
+
+  def test_stop_of_one_that_never_reached_a_broker_is_bounded
+    app = app(kafka: { "bootstrap.servers" => "127.0.0.1:1" }, shutdown_timeout: 3, flush_timeout: 1)
+    reader = collector
+    app.routes { topic("nowhere", to: reader) }
+    app.start
+    taken = seconds { refute_nil app.stop }
+    assert_operator taken, :<, 15
+  end
+
+  # A hook that lasts longer than max.poll.interval: the member stays in its group, and what is marked is committed.
+  def test_a_long_shutdown_hook_keeps_polling
+    name = topic
+    kafka = { "max.poll.interval.ms" => 1000 }
+    gate = Thread::Queue.new
+    seen = @seen
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:consume) { messages.each { |message| seen << [message.partition, message.offset, nil] } }
+      define_method(:shutdown) do
+        gate.pop
+        mark_as_consumed(@last) if @last
+      end
+    end
+    app = started(name, reader, group: "slow", kafka: kafka)
+    produce(app, name, %w[a])
+    take(1)
+    stopping = Pelton::Threads.start("test") { @stopped = app.stop }
+    eventually(20, "stopping") { app.server.status == :stopping }
+    IO.select(nil, nil, nil, 2.5)
+    gate.close
+    stopping.join
+    assert_equal true, @stopped
+    assert_empty happened("partition.revoked")
+    assert_empty errors
+    again = started(name, group: "slow")
+    produce(again, name, %w[b])
+    assert_equal %w[b], take(1).map(&:last), "the first was committed"
+  end
+
+  # --- the end of the process ---
+
+  FORGETFUL = <<~RUBY
+    require "pelton"
+
+    class Reader < Pelton::Consumer
+      def consume = puts("consumed \#{messages.first.raw_payload}")
+      def shutdown = puts("shutdown")
+    end
+
+    Pelton.configure do |config|
+      config.kafka = { "bootstrap.servers" => ARGV[0] }
+      config.group_id = ARGV[2]
+    end
+    Pelton.routes { topic ARGV[1], to: Reader }
+    done = Thread::Queue.new
+    Pelton.subscribe("consumer.consumed") { done << 1 }
+    %w[app.stopping app.stopped].each do |name|
+      Pelton.subscribe(name) { |event| puts [event.name, *event.payload[:reason]].join(" ") }
+    end
+    Pelton.start
+    Pelton.producer.produce_sync(topic: ARGV[1], payload: "x")
+    done.pop
+    exit!(9) if fork { exit } && Process.wait2.last.exitstatus != 0 # a child has nothing to stop
+    exit 3 if ARGV[2] == "exit"
+    raise "oops" if ARGV[2] == "raise"
+  RUBY
+
+  def test_a_process_that_forgets_to_stop_stops_at_its_exit
+    { "end" => 0, "exit" => 3, "raise" => 1 }.each do |way, code|
+      result = Program.run(RbConfig.ruby, "-w", "-Ilib", "-e", FORGETFUL, @cluster.bootstrap_servers, topic, way,
+                           limit: 60)
+      assert_equal code, result.code, result.output
+      expected = ["consumed x", "app.stopping exit", "shutdown", "app.stopped"]
+      assert_equal expected, result.output.lines(chomp: true).grep(/^(consumed|app|shutdown)/), way
+    end
+  end
+
+  def test_a_forked_child_of_a_running_app
+    name = topic
+    app = started(name)
+    produce(app, name, %w[a])
+    take(1)
+    told = in_child(limit: 60) do
+      fail "the parent's" unless app.server.status == :stopped && app.stop # rubocop:disable Style/SignalException
+      app.start
+      app.producer.produce_sync(topic: name, payload: "b", timeout: 20)
+      stopped = app.stop
+      app.close
+      "child #{stopped}"
+    end
+    assert_equal "child true\n", told
+    assert_predicate app.server, :running?
+    eventually(20, "the child's message") { take(1).first.last == "b" } # the mock may refuse the commit of "a"
+    assert app.stop
+  end
+
+  private
+
+  def held(app) = app.server.instance_variable_get(:@jobs).size
+end
