@@ -180,6 +180,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     take(1)
     told = in_child(limit: 60) do
       fail "the parent's" unless app.server.status == :stopped && app.stop # rubocop:disable Style/SignalException
+
       app.start
       app.producer.produce_sync(topic: name, payload: "b", timeout: 20)
       stopped = app.stop

@@ -2,7 +2,7 @@
 
 require "support/scenario"
 
-# `pelton server` is quieted (TSTP) and goes on (CONT): meanwhile nothing is begun, the partitions stay, nothing is lost.
+# `pelton server` is quieted (TSTP) and goes on (CONT): nothing is begun meanwhile, partitions stay, nothing is lost.
 
 APP = <<~RUBY
   require "pelton"
