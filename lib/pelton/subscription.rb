@@ -24,12 +24,20 @@ module Pelton
       "queued.max.messages.kbytes" => 16_384
     }.freeze
 
+    # Places without a number, as librdkafka writes them.
+    PLACES = { beginning: -2, end: -1, committed: -1001 }.freeze
+    private_constant :PLACES
+
     attr_reader :name, :group_id
 
     # batch: at most so many messages at once; decode: topics whose payloads are decoded as they arrive.
     #: (Config, group_id: String, ?batch: Integer, ?decode: Hash[String, Symbol], ?bus: Notifications,
     #:  ?native: Module?, ?kafka: Hash[String, untyped]) -> void
     def initialize(config, group_id:, batch: config.batch, decode: {}, bus: Notifications.new, native: nil, kafka: {})
+      unless group_id.is_a?(String) && !group_id.empty?
+        raise ConfigError.new(:group_id, group_id, "expected a String that is not empty")
+      end
+
       @group_id = group_id
       @commit_timeout = config.commit_timeout
       @name = EventDispatch.client_name("#{config.client_id}.subscription")
@@ -50,9 +58,13 @@ module Pelton
     #: (Array[String]) -> void
     def subscribe(topics) = @native.subscribe(topics)
 
-    # Reads these partitions without a group's help: [[topic, partition, offset], …]
-    #: (Array[[String, Integer, Integer]]) -> void
-    def assign(partitions) = @native.assign(partitions)
+    # Reads these partitions, and no others, without a group's help: [[topic, partition, offset], …]. In place of an
+    # offset: :beginning, :end, or :committed (by the group; where it has not: as auto.offset.reset says). Nothing that
+    # was read before comes to poll any more.
+    #: (Array[[String, Integer, Integer | Symbol]]) -> void
+    def assign(partitions)
+      @native.assign(partitions.map { |topic, partition, place| [topic, partition, PLACES.fetch(place, place)] })
+    end
 
     # The next event, or nil after `timeout` seconds or a wake. Waits without the GVL; nil waits forever.
     #   [:batch, Batch] [:assigned, [[topic, partition], …]] [:revoked, token, [[topic, partition], …], lost]
@@ -69,9 +81,12 @@ module Pelton
     def revoked(token) = @native.revoked(token)
 
     # Stores the offset of the next message to read; committed within auto.commit.interval.ms, at a rebalance, and by
-    # close. false: the partition is not ours any more.
-    #: (String, Integer, Integer, ?Integer) -> bool
-    def mark(topic, partition, offset, leader_epoch = -1) = @native.mark(topic, partition, offset, leader_epoch)
+    # close. metadata: a word of yours that is committed with it (Kafka takes 4096 bytes, offset.metadata.max.bytes).
+    # false: the partition is not ours any more.
+    #: (String, Integer, Integer, ?Integer, ?String?) -> bool
+    def mark(topic, partition, offset, leader_epoch = -1, metadata = nil)
+      @native.mark(topic, partition, offset, leader_epoch, metadata)
+    end
 
     # Commits what is marked and waits for it. false: partitions of it are another's by now. Raises KafkaError.
     #: (?Numeric) -> bool
@@ -94,17 +109,53 @@ module Pelton
     #: (Array[[String, Integer]], ?Numeric?) -> Array[Integer?]
     def committed(partitions, timeout = @commit_timeout) = @native.committed(partitions, timeout)
 
-    # Fetches nothing more of [[topic, partition], …] until they are resumed; batches that are out stay out.
+    # The same with what was committed with them: [[42, "a word of yours"], nil, …].
+    #: (Array[[String, Integer]], ?Numeric?) -> Array[[Integer, String?]?]
+    def committed_with_metadata(partitions, timeout = @commit_timeout)
+      @native.committed_with_metadata(partitions, timeout)
+    end
+
+    # Fetches nothing more of [[topic, partition], …] until they are resumed; batches that are out stay out. Raises
+    # KafkaError (_STATE) when one of them is not assigned.
     #: (Array[[String, Integer]]) -> void
     def pause(partitions) = @native.pause(partitions)
 
     #: (Array[[String, Integer]]) -> void
     def resume(partitions) = @native.resume(partitions)
 
-    # Moves the position of an assigned partition: what is read from now on begins with `offset`. Batches that were read
-    # before and not yet polled still come, before that: their offsets tell them.
-    #: (String, Integer, Integer, ?Numeric?) -> void
-    def seek(topic, partition, offset, timeout = @commit_timeout) = @native.seek(topic, partition, offset, timeout)
+    # Moves the position of an assigned partition to an offset, to a Time (the first message that is not older; where
+    # all are older: the end), to the :beginning or to the :end, as Kafka says they are now. What was read before comes
+    # to poll no more once this has returned; batches that are out are stale then. An offset that does not exist (any
+    # more) leads to where auto.offset.reset says. Raises KafkaError; nothing has moved then, unless it is _TIMED_OUT.
+    #   subscription.seek("orders", 0, Time.now - 3600)
+    #: (String, Integer, Integer | Time | Symbol, ?Numeric?) -> void
+    def seek(topic, partition, to, timeout = @commit_timeout)
+      @native.seek(topic, partition, offset_of(topic, partition, to, timeout), timeout)
+    end
+
+    # The offset of the next message that poll brings of an assigned partition; nil: not known before one came.
+    #: (String, Integer) -> Integer?
+    def position(topic, partition) = @native.position(topic, partition)
+
+    # Whether all partitions are another's already (the session has expired, say): nothing can be marked.
+    #: () -> bool
+    def lost? = @native.lost?
+
+    # The offset of the oldest message of a partition and the one that the next message will have. Asks Kafka.
+    #: (String, Integer, ?Numeric?) -> [Integer, Integer]
+    def watermarks(topic, partition, timeout = @commit_timeout) = @native.watermarks(topic, partition, timeout)
+
+    # For each of [[topic, partition, time], …] the offset of the first message that is not older; nil: all are older.
+    # Asks Kafka.
+    #: (Array[[String, Integer, Time]], ?Numeric?) -> Array[Integer?]
+    def offsets_for_times(times, timeout = @commit_timeout)
+      rows = times.map do |topic, partition, time|
+        raise InvalidMessageError.new(:time, time, "a Time") unless time.is_a?(Time)
+
+        [topic, partition, (time.to_r * 1000).ceil]
+      end
+      @native.offsets_for_times(rows, timeout)
+    end
 
     #: () -> Array[[String, Integer]]
     def assignment = @native.assignment
@@ -119,6 +170,17 @@ module Pelton
     def inspect = "#<#{self.class} #{@name} group #{@group_id}>"
 
     private
+
+    def offset_of(topic, partition, place, timeout)
+      case place
+      when :beginning then watermarks(topic, partition, timeout).first
+      when :end then watermarks(topic, partition, timeout).last
+      when Time
+        offsets_for_times([[topic, partition, place]], timeout).first || offset_of(topic, partition, :end, timeout)
+      when 0.. then place
+      else raise InvalidMessageError.new(:offset, place, "an Integer >= 0, a Time, :beginning or :end")
+      end
+    end
 
     def shut(timeout)
       @native.close(timeout)

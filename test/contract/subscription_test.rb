@@ -85,6 +85,52 @@ module SubscriptionContract
     assert_equal true, subscription.commit(10)
   end
 
+  def test_a_seek_moves_what_comes_next_and_makes_what_is_out_stale
+    topic = fill(100)
+    subscription = assigned(topic)
+    before = event(subscription, :batch).last
+    refute_predicate before, :stale?
+    assert_equal before.last_offset + 1, subscription.position(topic, 0)
+    [50, 3, 99].each do |offset|
+      subscription.seek(topic, 0, offset, 20)
+      assert_equal offset, subscription.position(topic, 0)
+      batch = event(subscription, :batch).last
+      assert_equal [offset, true, false], [batch.first_offset, before.stale?, batch.stale?]
+      batch.release
+    end
+    before.release
+  end
+
+  def test_a_paused_partition_brings_nothing
+    topic = fill(40)
+    subscription = assigned(topic)
+    subscription.pause([[topic, 0]])
+    subscription.seek(topic, 0, 20, 20) # also of what was read before the pause
+    assert_nil subscription.poll(0.3)
+    subscription.resume([[topic, 0]])
+    event(subscription, :batch).last.then { |batch| assert_equal 20, batch.tap(&:release).first_offset }
+  end
+
+  def test_only_what_is_assigned_can_be_steered
+    subscription = assigned(topic = fill(1))
+    [-> { subscription.seek(topic, 9, 0, 5) }, -> { subscription.pause([[topic, 9]]) },
+     -> { subscription.resume([["else", 0]]) }, -> { subscription.position(topic, 9) }].each do |call|
+      assert_equal :_STATE, assert_raises(Pelton::KafkaError, &call).name
+    end
+    assert_equal false, subscription.lost?
+  end
+
+  def test_a_word_is_committed_with_an_offset
+    topic = fill(5)
+    first = assigned(topic)
+    event(first, :batch).last.release
+    first.mark(topic, 0, 3, -1, "half")
+    assert_equal true, first.close(10)
+    second = assigned(topic)
+    assert_equal [[3, "half"]], committed(second, topic)
+    assert_equal true, second.mark(topic, 0, 4, -1)
+  end
+
   def test_close_commits_what_is_marked
     topic = fill(5)
     first = assigned(topic)
@@ -137,6 +183,8 @@ module SubscriptionContract
   end
 
   private
+
+  def committed(subscription, topic) = subscription.committed_with_metadata([[topic, 0]], 10)
 
   def marks?(subscription, topic)
     subscription.mark(topic, 0, 1, -1)

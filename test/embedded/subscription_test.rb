@@ -18,6 +18,76 @@ class SubscriptionTest < Minitest::Test
     subscription&.close(10)
   end
 
+  def test_seek_to_the_beginning_the_end_and_a_time
+    name, subscription = reading(30)
+    assert_equal [0, 30], subscription.watermarks(name, 0)
+    { beginning: 0, end: 30, Time.now => 30 }.each do |place, offset| # the mock cluster knows no times: all are older
+      subscription.seek(name, 0, place, 10)
+      assert_equal offset, subscription.position(name, 0)
+    end
+    produce(app, name, %w[30])
+    assert_equal 30, batch(subscription).first_offset
+    assert_equal [nil], subscription.offsets_for_times([[name, 0, Time.at(0)]])
+  ensure
+    subscription&.close(10)
+  end
+
+  def test_seek_to_the_end_of_an_empty_partition
+    name, subscription = reading(0)
+    subscription.seek(name, 0, :end)
+    produce(app, name, %w[0])
+    assert_equal 0, batch(subscription).first_offset
+  ensure
+    subscription&.close(10)
+  end
+
+  def test_what_is_no_place_is_told
+    name, subscription = reading(1)
+    [-1, nil, 1.5, "0", :latest, 2**64].each do |bad|
+      error = assert_raises(Pelton::InvalidMessageError, bad.inspect) { subscription.seek(name, 0, bad) }
+      assert_match(/offset: .*expected an Integer >= 0/, error.message)
+    end
+    [[nil, 0, 0], [name, -1, 0], [name, "0", 0]].each do |bad|
+      assert_raises(Pelton::InvalidMessageError, bad.inspect) { subscription.seek(*bad) }
+      assert_raises(Pelton::InvalidMessageError, bad.inspect) { subscription.mark(*bad) }
+      assert_raises(Pelton::InvalidMessageError, bad.inspect) { subscription.pause([bad.first(2)]) }
+      assert_raises(Pelton::InvalidMessageError, bad.inspect) { subscription.position(*bad.first(2)) }
+    end
+    [[1.5, -1, nil], [0, "x", nil], [0, -1, 5], [0, -1, "x" * 40_000]].each do |bad|
+      assert_raises(Pelton::InvalidMessageError, bad.inspect) { subscription.mark(name, 0, *bad) }
+    end
+    assert_raises(Pelton::InvalidMessageError) { subscription.offsets_for_times([[name, 0, 5]]) }
+    assert_equal 0, batch(subscription).first_offset, "nothing was moved by that"
+  ensure
+    subscription&.close(10)
+  end
+
+  def test_a_manual_assignment
+    name = topic(2)
+    2.times { |partition| produce(app, name, %w[a b c], partition: partition) }
+    subscription = Pelton::Subscription.new(app.config, group_id: "by hand")
+    subscription.assign([[name, 0, 1], [name, 1, :beginning]])
+    found = Array.new(2) { batch(subscription) }.to_h { |one| [one.partition, one.first_offset] }
+    assert_equal({ 0 => 1, 1 => 0 }, found)
+    assert_equal true, subscription.mark(name, 1, 2)
+    assert_equal true, subscription.commit
+    subscription.assign([[name, 1, :committed]])
+    assert_equal 2, batch(subscription).first_offset
+    assert_equal [[name, 1]], subscription.assignment
+    [[name, 0], [name, 0, :latest], [name, "0", 1], name].each do |bad|
+      assert_raises(Pelton::InvalidMessageError, bad.inspect) { subscription.assign([bad]) }
+    end
+  ensure
+    subscription&.close(10)
+  end
+
+  def test_a_group_has_a_name
+    ["", nil, :group].each do |bad|
+      error = assert_raises(Pelton::ConfigError) { Pelton::Subscription.new(app.config, group_id: bad) }
+      assert_match(/group_id/, error.message)
+    end
+  end
+
   def test_a_paused_partition_waits_and_a_resumed_one_goes_on
     name, subscription = reading(3)
     assert_equal 2, batch(subscription).last_offset

@@ -38,8 +38,10 @@ module Fakes
   class Batch < Fakes::Pelton::Batch
     attr_reader :topic, :partition, :messages, :releases
 
-    def initialize(messages, &on_release)
+    # stale: of a batch, tells whether its partition was sought since.
+    def initialize(messages, stale: -> { false }, &on_release)
       super()
+      @stale = stale
       @topic = messages.first.topic
       @partition = messages.first.partition
       @messages = messages.freeze
@@ -51,6 +53,7 @@ module Fakes
     def first_offset = @messages.first.offset
     def last_offset = @messages.last.offset
     def bytes = @messages.sum(&:size)
+    def stale? = @stale.call
 
     def release
       @releases += 1
@@ -60,12 +63,14 @@ module Fakes
 
   # The log: {["orders", 0] => [Message, …]}. Marks are kept per group as if committed.
   class Kafka
-    attr_reader :logs, :committed
+    attr_reader :logs, :committed, :metadata
 
     def initialize
       @lock = Mutex.new
       @logs = Hash.new { |logs, place| logs[place] = [] }
       @committed = {}
+      # [group, place] => what was committed with the offset
+      @metadata = {}
     end
 
     def append(topic, partition, payload, **more)
@@ -77,7 +82,14 @@ module Fakes
     end
 
     def read(topic, partition, from, count) = @lock.synchronize { @logs[[topic, partition]][from, count] || [] }
-    def commit(group, place, offset) = @lock.synchronize { @committed[[group, place]] = offset }
+
+    def commit(group, place, offset, metadata = nil)
+      @lock.synchronize do
+        @committed[[group, place]] = offset
+        @metadata[[group, place]] = metadata
+      end
+    end
+
     def position(group, place) = @lock.synchronize { @committed[[group, place]] || 0 }
     def size(place) = @lock.synchronize { @logs[place].size }
   end
@@ -103,6 +115,12 @@ module Fakes
       @closed = false
       # place => next offset to read
       @positions = {}
+      # place => seeks so far
+      @epochs = Hash.new(0)
+      # Places that are paused.
+      @paused = []
+      # place => what was marked with the offset last
+      @metadata = {}
       # place => batches that are out
       @credits = Hash.new(0)
       # place => offset of the last mark; only owned places
@@ -151,13 +169,14 @@ module Fakes
       end
     end
 
-    def mark(topic, partition, offset, leader_epoch, _metadata = nil)
+    def mark(topic, partition, offset, leader_epoch, metadata = nil)
       place = [topic, partition]
       @lock.synchronize do
         raise ::Pelton::ClosedError, @name if @closed
         return false unless @owned.key?(place)
 
         @owned[place] = offset
+        @metadata[place] = metadata
         @marks << [place, offset, leader_epoch]
         true
       end
@@ -171,6 +190,29 @@ module Fakes
     end
 
     def assignment = @lock.synchronize { @owned.keys }
+
+    def seek(topic, partition, offset, _timeout)
+      @lock.synchronize do
+        place = assigned(topic, partition)
+        @positions[place] = offset
+        @epochs[place] += 1
+        @changed.broadcast
+      end
+    end
+
+    def position(topic, partition) = @lock.synchronize { @positions[assigned(topic, partition)] }
+    def lost? = false
+    def pause(places) = steer(places) { |place| @paused << place }
+    def resume(places) = steer(places) { |place| @paused.delete(place) }
+    def watermarks(topic, partition, _timeout) = [0, @kafka.size([topic, partition])]
+
+    def offsets_for_times(times, _timeout)
+      times.map { |*place, time| @kafka.logs[place].find { |message| message.timestamp_ms >= time }&.offset }
+    end
+
+    def committed_with_metadata(places, _timeout)
+      places.map { |place| (offset = @kafka.committed[[@group, place]]) && [offset, @kafka.metadata[[@group, place]]] }
+    end
 
     def close(_timeout)
       @lock.synchronize do
@@ -218,15 +260,28 @@ module Fakes
 
     private
 
+    def assigned(*place)
+      return place if @positions.key?(place)
+
+      raise ::Pelton::KafkaError.new(-172, :_STATE, "#{place.join("/")} is not assigned to this consumer")
+    end
+
+    def steer(places, &block)
+      @lock.synchronize do
+        places.each { |place| assigned(*place) }.each(&block)
+        @changed.broadcast
+      end
+    end
+
     def drop(place)
       offset = @owned.delete(place)
-      @kafka.commit(@group, place, offset) if offset
+      @kafka.commit(@group, place, offset, @metadata.delete(place)) if offset
       @positions.delete(place)
     end
 
     def batch
       @positions.keys.each do |place| # rubocop:disable Style/HashEachMethods -- it is changed below
-        next if @credits[place] >= @options[:prefetch]
+        next if @credits[place] >= @options[:prefetch] || @paused.include?(place)
 
         messages = @kafka.read(*place, @positions[place], @options[:batch])
         next if messages.empty?
@@ -235,7 +290,8 @@ module Fakes
         # The next time another partition comes first.
         @positions[place] = @positions.delete(place)
         @credits[place] += 1
-        return [:batch, Batch.new(messages) { released(place) }]
+        epoch = @epochs[place]
+        return [:batch, Batch.new(messages, stale: -> { @epochs[place] != epoch }) { released(place) }]
       end
       nil
     end

@@ -64,7 +64,8 @@ module NativeKit
     rows = messages.map do |payload, key, headers|
       { topic: topic, payload: payload, key: key, partition: 0, headers: headers }
     end
-    producer("message.max.bytes" => "5000000").produce_many(rows, 10).wait(timeout: 10)
+    # One message set, as far as it goes: nothing is sent before somebody waits.
+    producer("message.max.bytes" => "5000000", "linger.ms" => "1000").produce_many(rows, 10).wait(timeout: 10)
     topic
   end
 

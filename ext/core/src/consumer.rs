@@ -1,17 +1,20 @@
 //! A consumer: one librdkafka client whose partitions are read one by one on the event thread, into batches in native
 //! memory. What happens comes to the owner through one mailbox.
 
+mod positions;
+
 use crate::chunk::Format;
 use crate::closing::{CALLS_WAIT, Closing};
 use crate::error::{Error, KafkaError, check};
 use crate::mailbox::Mailbox;
 use crate::partition::{Batch, Limits, Partition, Taken};
 pub use crate::places::TopicPartition;
-use crate::places::{bad_topic, names, offsets, plain};
+use crate::places::{bad_topic, names, offsets};
 use crate::poller::{Poller, Polling, Source};
 use crate::rd::{Client, ClientKind, Conf, Event, Fetched, PartitionList, Queue, Token, generation};
 use crate::wait::{self, Outcome, Parker, Waiters};
 use crate::{config, events, lock};
+pub use positions::Committed;
 use rdkafka_sys as sys;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,6 +100,12 @@ impl Consumer {
         polling: impl Into<Polling>,
     ) -> Result<Arc<Self>, Error> {
         let Polling { poller, max_time } = polling.into();
+        let mut options = options;
+        let settings = settings.into_iter().inspect(|(name, value)| {
+            if *name == "enable.partition.eof" {
+                options.limits.ends = matches!(*value, "true" | "t" | "1");
+            }
+        });
         let mut conf = config::build(settings)?;
         prepare(&mut conf)?;
         let client = Client::new(ClientKind::Consumer, conf).map_err(config::refused)?;
@@ -168,13 +177,25 @@ impl Consumer {
         let client = self.client()?;
         let list = offsets(partitions.iter().map(|(topic, partition, offset)| (*topic, *partition, *offset, -1)))?;
         self.shut_partitions(None);
-        self.open_partitions(&client, &list);
-        check(client.assign(Some(&list)))
+        let made = self.make_partitions(&client, &list);
+        check(client.assign(Some(&list)))?;
+        // Not before: what is there is of the assignment that just ended.
+        made.iter().for_each(|partition| partition.open());
+        Ok(())
     }
 
-    /// What happened, for the owner to take; waits are the mailbox's.
+    /// For waits.
     pub fn mailbox(&self) -> &Mailbox<Happening> {
         &self.mailbox
+    }
+
+    /// The next thing that happened.
+    pub fn pop(&self) -> Option<Happening> {
+        let happening = self.mailbox.pop();
+        if let Some(Happening::Batch(batch)) = &happening {
+            batch.pass();
+        }
+        happening
     }
 
     /// Carries a revocation out. Unknown tokens (carried out already) are ignored.
@@ -194,58 +215,6 @@ impl Consumer {
             return client.incremental_unassign(list).map_err(Error::from);
         }
         check(client.assign(None))
-    }
-
-    /// Stores `offset` (the next to be read) for the next commit. False when the partition is not ours any more.
-    pub fn mark(&self, topic: &str, partition: i32, offset: i64, leader_epoch: i32) -> Result<bool, Error> {
-        // What was processed before a close may be marked until the assignment is given back.
-        let client = self.with_client(Arc::clone)?;
-        if client.assignment_lost() {
-            return Ok(false);
-        }
-        let list = offsets([(topic, partition, offset, leader_epoch)])?;
-        // _STATE (−172): not assigned; _UNKNOWN_PARTITION (−190): never was.
-        match client.store_offsets(&list) {
-            0 => Ok(list.entries().first().is_some_and(|entry| entry.error == 0)),
-            -172 | -190 => Ok(false),
-            code => Err(Error::code(code)),
-        }
-    }
-
-    /// Commits what is marked and waits for the answer (a round trip; librdkafka's own time limits). Nothing marked is
-    /// no error.
-    pub fn commit(&self) -> Result<(), Error> {
-        match self.client()?.commit(None, false) {
-            NO_OFFSET => Ok(()),
-            code => check(code),
-        }
-    }
-
-    /// The committed offset of each partition, −1001 where there is none. Blocks up to `timeout`.
-    pub fn committed(&self, partitions: &[(&str, i32)], timeout: Duration) -> Result<Vec<i64>, Error> {
-        let client = self.client()?;
-        let list = plain(partitions)?;
-        check(client.committed(&list, millis(timeout)))?;
-        Ok(list.entries().iter().map(|entry| entry.offset).collect())
-    }
-
-    pub fn pause(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
-        check(self.client()?.pause(&plain(partitions)?))
-    }
-
-    pub fn resume(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
-        check(self.client()?.resume(&plain(partitions)?))
-    }
-
-    /// Moves the position of an assigned partition. Blocks up to `timeout`. Batches that are out already stay out.
-    pub fn seek(&self, topic: &str, partition: i32, offset: i64, timeout: Duration) -> Result<(), Error> {
-        let list = offsets([(topic, partition, offset, -1)])?;
-        self.client()?.seek(&list, millis(timeout))?;
-        list.entries().iter().try_for_each(|entry| check(entry.error))
-    }
-
-    pub fn assignment(&self) -> Result<Vec<TopicPartition>, Error> {
-        Ok(self.client()?.assignment().map(|list| names(&list)).unwrap_or_default())
     }
 
     pub fn closing(&self) -> &Arc<Closing> {
@@ -313,14 +282,16 @@ impl Consumer {
         match event.error() {
             _ if self.leaving.load(Ordering::SeqCst) => self.report(check(client.assign(None)), None),
             ASSIGN_PARTITIONS => {
-                let opened = self.open_partitions(client, &list);
+                let made = self.make_partitions(client, &list);
                 let result = if client.rebalance_protocol() == "COOPERATIVE" {
                     client.incremental_assign(&list).map_err(Error::from)
                 } else {
                     check(client.assign(Some(&list)))
                 };
                 self.joining.store(false, Ordering::SeqCst);
-                self.mailbox.push(Happening::Assigned(opened));
+                let place = |made: &Arc<Partition>| (Arc::clone(&made.topic), made.number);
+                self.mailbox.push(Happening::Assigned(made.iter().map(place).collect()));
+                made.iter().for_each(|partition| partition.open());
                 self.report(result, None);
             }
             // The owner is gone.
@@ -354,25 +325,25 @@ impl Consumer {
         }
     }
 
-    /// Cuts the queues of these partitions off, before they are assigned.
-    fn open_partitions(&self, client: &Arc<Client>, list: &PartitionList) -> Vec<TopicPartition> {
-        let mut opened = Vec::new();
+    /// Cuts the queues of these partitions off, before they are assigned; they are to be opened after that.
+    fn make_partitions(&self, client: &Arc<Client>, list: &PartitionList) -> Vec<Arc<Partition>> {
+        let mut all = Vec::new();
         let mut guard = lock(&self.live);
-        let Some(live) = guard.as_mut() else { return opened };
+        let Some(live) = guard.as_mut() else { return all };
         for entry in list.entries() {
             let topic: Arc<str> = entry.topic.as_str().into();
             let format = self.options.formats.get(&entry.topic).copied().unwrap_or(Format::Bytes);
             let index = live.last_index;
             live.last_index += 1;
             let (limits, token) = (self.options.limits, Token { client: self.id, queue: index });
-            let name = Arc::clone(&topic);
-            let made = Partition::new(client, name, entry.partition, format, limits, &self.poller, token);
+            let (number, offset) = (entry.partition, entry.offset);
+            let made = Partition::new(client, topic, number, offset, format, limits, &self.poller, token);
             if let Some(partition) = made {
-                live.partitions.insert(index, partition);
-                opened.push((topic, entry.partition));
+                live.partitions.insert(index, Arc::clone(&partition));
+                all.push(partition);
             }
         }
-        opened
+        all
     }
 
     /// Stops reading these partitions (all: `None`) and drops what of them nobody took.
@@ -423,9 +394,8 @@ impl Consumer {
     /// Takes batches of a partition until it has no more or its credit is spent; true then.
     fn serve_partition(&self, partition: &Partition, fetched: &mut Fetched, deadline: Instant) -> bool {
         let place = || (Arc::clone(&partition.topic), partition.number);
-        loop {
-            let happening = match partition.take(fetched) {
-                Taken::Nothing => return true,
+        let hand_on = |taken| {
+            self.mailbox.push(match taken {
                 Taken::Batch(batch) => Happening::Batch(batch),
                 Taken::Notice(PARTITION_EOF, _, offset) => {
                     let (topic, partition) = place();
@@ -434,12 +404,14 @@ impl Consumer {
                 Taken::Notice(code, reason, _) => {
                     Happening::Error { error: KafkaError::with_reason(code, reason), partition: Some(place()) }
                 }
-            };
-            partition.hand_on(|| self.mailbox.push(happening));
+            });
+        };
+        while partition.read(fetched, hand_on) {
             if Instant::now() >= deadline {
                 return false;
             }
         }
+        true
     }
 }
 
@@ -478,8 +450,4 @@ fn prepare(conf: &mut Conf) -> Result<(), Error> {
     conf.set("log.queue", "true").map_err(|reason| Error::from((-186, reason)))?;
     conf.set_events(sys::RD_KAFKA_EVENT_REBALANCE | sys::RD_KAFKA_EVENT_OFFSET_COMMIT | events::COMMON);
     Ok(())
-}
-
-fn millis(timeout: Duration) -> i32 {
-    timeout.as_millis().min(i32::MAX as u128) as i32
 }

@@ -1,5 +1,8 @@
 //! An assigned partition: its own queue, cut off from the consumer's, and the credit that bounds how much of it waits in
 //! batches. A partition whose reader is busy is simply not read: no pause, nothing purged and fetched again.
+//!
+//! What is read belongs to an epoch: a seek, and the end of the assignment, begin another, and batches of the last are
+//! stale.
 
 use crate::chunk::{Chunk, Format, Packer};
 use crate::decode::Pool;
@@ -43,11 +46,44 @@ impl Credit {
     }
 }
 
+/// Where the owner of a partition is: shared with its batches.
+struct Cursor {
+    state: Mutex<Place>,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    epoch: u64,
+    /// The next message that the owner gets; −1001 as long as nobody knows.
+    position: i64,
+}
+
+impl Cursor {
+    fn new(position: i64) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(Place { epoch: 0, position }) })
+    }
+
+    fn epoch(&self) -> u64 {
+        lock(&self.state).epoch
+    }
+
+    fn begin(&self, position: i64) {
+        let mut place = lock(&self.state);
+        *place = Place { epoch: place.epoch + 1, position };
+    }
+
+    /// The owner has what was read in this epoch, up to this offset.
+    fn pass(&self, epoch: u64, next: i64) {
+        let mut place = lock(&self.state);
+        if place.epoch == epoch {
+            place.position = next;
+        }
+    }
+}
+
 /// What one look at a partition brought.
 pub enum Taken {
     Batch(Batch),
-    /// Nothing is there, or nothing may be taken now.
-    Nothing,
     /// `_PARTITION_EOF` (−191) or an error of the partition: code, sentence, offset.
     Notice(i32, String, i64),
 }
@@ -61,36 +97,53 @@ pub struct Limits {
     pub prefetch: usize,
     /// No further batch of a partition of which so many bytes are out.
     pub prefetch_bytes: usize,
+    /// `enable.partition.eof`: the queue brings ends among its messages (see `Queue::fetch_singly`).
+    pub ends: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { messages: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20 }
+        Self { messages: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, ends: false }
     }
 }
 
+/// No offset, as librdkafka writes it.
+pub const UNKNOWN: i64 = -1001;
+
 /// Messages read from librdkafka in one call, so that the bytes bound is met nearly.
 const SLICE: usize = 64;
+
+#[derive(Default)]
+struct Reading {
+    /// False until it is assigned, and again once it is given up.
+    open: bool,
+    /// Seeks under way.
+    holds: u32,
+}
 
 pub struct Partition {
     pub topic: Arc<str>,
     pub number: i32,
     queue: Queue,
     credit: Arc<Credit>,
+    cursor: Arc<Cursor>,
     format: Format,
     limits: Limits,
-    /// False once it is given up: nothing more is taken or handed on.
-    open: Mutex<bool>,
+    /// Held while messages are taken and handed on.
+    reading: Mutex<Reading>,
     /// Notices found among messages, kept for the next looks.
     notices: Mutex<VecDeque<(i32, String, i64)>>,
 }
 
 impl Partition {
-    /// Cuts the partition's queue off; to be called before the partition is assigned.
+    /// Cuts the partition's queue off; to be called before the partition is assigned, as `open` is after it. Position
+    /// −1001: not known.
+    #[allow(clippy::too_many_arguments)] // made in one place
     pub fn new(
         client: &Arc<Client>,
         topic: Arc<str>,
         number: i32,
+        position: i64,
         format: Format,
         limits: Limits,
         poller: &Arc<Poller>,
@@ -104,44 +157,88 @@ impl Partition {
             number,
             queue,
             credit: Arc::new(credit),
+            cursor: Cursor::new(position),
             format,
             limits,
-            open: Mutex::new(true),
+            reading: Mutex::default(),
             notices: Mutex::default(),
         }))
     }
 
-    /// What was handed on before this returns was handed on before it; nothing is afterwards.
-    pub fn close(&self) {
-        *lock(&self.open) = false;
-        self.queue.unsignal();
+    pub fn is(&self, topic: &str, number: i32) -> bool {
+        self.number == number && &*self.topic == topic
     }
 
-    /// Hands something on, unless the partition was given up since it was taken.
-    pub fn hand_on(&self, push: impl FnOnce()) {
-        let open = lock(&self.open);
-        if *open {
-            push();
+    pub fn is_open(&self) -> bool {
+        lock(&self.reading).open
+    }
+
+    /// It is assigned: what comes now is of this assignment.
+    pub fn open(&self) {
+        lock(&self.reading).open = true;
+        self.look();
+    }
+
+    /// What was handed on before this returns was handed on before it; nothing is afterwards.
+    pub fn close(&self) {
+        lock(&self.reading).open = false;
+        self.queue.unsignal();
+        self.cursor.begin(UNKNOWN);
+    }
+
+    /// Nothing is read until `let_go`, which has to follow.
+    pub fn hold(&self) {
+        lock(&self.reading).holds += 1;
+    }
+
+    pub fn let_go(&self) {
+        lock(&self.reading).holds -= 1;
+        self.look();
+    }
+
+    /// What was read up to now is stale. To be called between `hold` and `let_go`.
+    pub fn begin(&self, position: i64) {
+        lock(&self.notices).clear();
+        self.cursor.begin(position);
+    }
+
+    /// The next message that the owner gets; `None`: not known before one came.
+    pub fn position(&self) -> Option<i64> {
+        Some(lock(&self.cursor.state).position).filter(|position| *position >= 0)
+    }
+
+    /// Signals may have come while it was not read.
+    fn look(&self) {
+        self.credit.poller.wake(self.credit.token);
+    }
+
+    /// Takes a batch of what is there, without waiting, and hands it on; false when there is nothing to be taken now. Its
+    /// decoding has begun then.
+    pub fn read(&self, fetched: &mut Fetched, hand_on: impl FnOnce(Taken)) -> bool {
+        let reading = lock(&self.reading);
+        if !reading.open || reading.holds > 0 || self.credit.is_spent() {
+            return false;
         }
+        self.take(fetched).map(hand_on).is_some()
     }
 
     fn notice(&self) -> Option<Taken> {
         lock(&self.notices).pop_front().map(|(code, reason, offset)| Taken::Notice(code, reason, offset))
     }
 
-    /// Takes a batch of what is there, without waiting; its decoding has begun when this returns.
-    pub fn take(&self, fetched: &mut Fetched) -> Taken {
-        if !*lock(&self.open) || self.credit.is_spent() {
-            return Taken::Nothing;
-        }
+    fn take(&self, fetched: &mut Fetched) -> Option<Taken> {
         if let Some(notice) = self.notice() {
-            return notice;
+            return Some(notice);
         }
         let mut packer = Packer::new(Arc::clone(&self.topic), self.number, self.format);
         let (mut count, mut bytes) = (0, 0);
         while count < self.limits.messages && bytes < self.limits.bytes {
             let wanted = SLICE.min(self.limits.messages - count);
-            let came = self.queue.fetch(wanted, 0, fetched);
+            let came = if self.limits.ends {
+                self.queue.fetch_singly(wanted, fetched)
+            } else {
+                self.queue.fetch(wanted, 0, fetched)
+            };
             let (messages, size) = packer.add_all(fetched);
             count += messages;
             bytes += size;
@@ -154,21 +251,25 @@ impl Partition {
             }
         }
         if count == 0 {
-            return self.notice().unwrap_or(Taken::Nothing);
+            return self.notice();
         }
         let (chunks, tasks) = packer.finish();
         Pool::global().submit_many(tasks);
         let bytes = chunks.iter().map(|chunk| chunk.bytes()).sum();
+        let next = chunks.last().and_then(|chunk| chunk.records().last()).map_or(UNKNOWN, |record| record.offset + 1);
         self.credit.take(bytes);
-        Taken::Batch(Batch {
+        Some(Taken::Batch(Batch {
             topic: Arc::clone(&self.topic),
             partition: self.number,
             len: count,
             bytes,
+            cursor: Arc::clone(&self.cursor),
+            epoch: self.cursor.epoch(),
+            next,
             chunks: Mutex::new(chunks),
             credit: Mutex::new(Some(Arc::clone(&self.credit))),
             made_in: generation(),
-        })
+        }))
     }
 }
 
@@ -178,6 +279,10 @@ pub struct Batch {
     pub partition: i32,
     len: usize,
     bytes: usize,
+    cursor: Arc<Cursor>,
+    epoch: u64,
+    /// The offset behind its last message.
+    next: i64,
     /// Emptied by `release`.
     chunks: Mutex<Vec<Arc<Chunk>>>,
     /// Given back by `release`, or when the batch is dropped.
@@ -198,6 +303,16 @@ impl Batch {
     /// Bytes of payloads, keys and headers.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether the partition was sought, given up or assigned anew since it was read.
+    pub fn is_stale(&self) -> bool {
+        self.made_in == generation() && self.cursor.epoch() != self.epoch
+    }
+
+    /// The owner has it: the position is behind it.
+    pub fn pass(&self) {
+        self.cursor.pass(self.epoch, self.next);
     }
 
     /// The chunks; none after `release`.

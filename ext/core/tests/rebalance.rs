@@ -24,7 +24,7 @@ fn run(members: &mut [(Arc<Consumer>, BTreeSet<i32>)], done: impl Fn(&[(Arc<Cons
                         // Still ours until we answer.
                         for (topic, number) in &partitions {
                             assert!(owned.remove(number), "{number} was not ours");
-                            assert_eq!(Ok(true), consumer.mark(topic, *number, 5, -1));
+                            assert_eq!(Ok(true), consumer.mark(topic, *number, 5, -1, None));
                         }
                         consumer.revoked(token).expect("answered");
                         consumer.revoked(token).expect("twice is harmless");

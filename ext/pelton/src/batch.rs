@@ -52,6 +52,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("first_offset", method!(first_offset, 0))?;
     class.define_method("last_offset", method!(last_offset, 0))?;
     class.define_method("leader_epoch", method!(leader_epoch, 0))?;
+    class.define_method("stale?", method!(is_stale, 0))?;
     class.define_method("messages", method!(messages, 0))?;
     class.define_method("release", method!(release, 0))
 }
@@ -94,6 +95,10 @@ fn last_offset(ruby: &Ruby, this: Value) -> Result<i64, Error> {
 
 fn leader_epoch(ruby: &Ruby, this: Value) -> Result<i32, Error> {
     Ok(CLASS.get(ruby, &this)?.leader_epoch)
+}
+
+fn is_stale(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    Ok(CLASS.get(ruby, &this)?.batch.is_stale())
 }
 
 fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {

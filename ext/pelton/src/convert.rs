@@ -82,6 +82,36 @@ pub fn partition(ruby: &Ruby, partition: Value) -> Result<i32, Error> {
     number.ok_or_else(|| error::invalid(ruby, "partition", partition, "an Integer >= 0 or nil"))
 }
 
+/// An Integer that is not negative.
+pub fn number(ruby: &Ruby, key: &str, given: Value) -> Result<i32, Error> {
+    let number = magnus::Integer::from_value(given).and_then(|number| number.to_i32().ok());
+    number.filter(|number| *number >= 0).ok_or_else(|| error::invalid(ruby, key, given, "an Integer >= 0"))
+}
+
+pub fn offset(ruby: &Ruby, given: Value) -> Result<i64, Error> {
+    let number = magnus::Integer::from_value(given).and_then(|number| number.to_i64().ok());
+    number.filter(|number| *number >= 0).ok_or_else(|| error::invalid(ruby, "offset", given, "an Integer >= 0"))
+}
+
+/// −1 (or nil): unknown.
+pub fn leader_epoch(ruby: &Ruby, given: Value) -> Result<i32, Error> {
+    if given.is_nil() {
+        return Ok(-1);
+    }
+    let number = magnus::Integer::from_value(given).and_then(|number| number.to_i32().ok());
+    let number = number.filter(|number| *number >= -1);
+    number.ok_or_else(|| error::invalid(ruby, "leader_epoch", given, "an Integer >= -1 or nil"))
+}
+
+/// What is stored with an offset: the protocol's length has 15 bits.
+pub fn metadata<'a>(ruby: &Ruby, given: &'a Value) -> Result<Option<&'a [u8]>, Error> {
+    let invalid = || error::invalid(ruby, "metadata", *given, "a String of up to 32767 bytes or nil");
+    match value::bytes(given) {
+        None if given.is_nil() => Ok(None),
+        found => found.filter(|bytes| bytes.len() <= 32767).map(Some).ok_or_else(invalid),
+    }
+}
+
 /// A Time, or milliseconds since 1970; 0 (nil) is now.
 pub fn timestamp(ruby: &Ruby, timestamp: Value) -> Result<i64, Error> {
     if timestamp.is_nil() {
@@ -132,11 +162,22 @@ pub fn places(ruby: &Ruby, list: RArray, offsets: bool) -> Result<Vec<(String, i
         let columns = RArray::from_value(row).ok_or_else(invalid)?;
         let name = value::element(columns, 0);
         let topic = utf8(&name).ok_or_else(invalid)?.to_owned();
-        let number = i32::try_convert(value::element(columns, 1)).map_err(|_| invalid())?;
-        let offset = if offsets { i64::try_convert(value::element(columns, 2)).map_err(|_| invalid())? } else { 0 };
+        let integer = |column| magnus::Integer::from_value(value::element(columns, column));
+        let number = integer(1).and_then(|number| number.to_i32().ok()).filter(|number| *number >= 0);
+        let number = number.ok_or_else(invalid)?;
+        let offset = if offsets { integer(2).and_then(|offset| offset.to_i64().ok()).ok_or_else(invalid)? } else { 0 };
         places.push((topic, number, offset));
     }
     Ok(places)
+}
+
+/// Places as the core takes them.
+pub fn plain(places: &[(String, i32, i64)]) -> Vec<(&str, i32)> {
+    places.iter().map(|(topic, number, _)| (topic.as_str(), *number)).collect()
+}
+
+pub fn with_offsets(places: &[(String, i32, i64)]) -> Vec<(&str, i32, i64)> {
+    places.iter().map(|(topic, number, offset)| (topic.as_str(), *number, *offset)).collect()
 }
 
 /// Strings of an Array.

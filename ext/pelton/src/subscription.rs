@@ -7,7 +7,7 @@ use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function, method};
 use pelton_core::chunk::Format;
-use pelton_core::consumer::{Consumer, Happening, Options, TopicPartition};
+use pelton_core::consumer::{Committed, Consumer, Happening, Options, TopicPartition};
 use pelton_core::error::Error as CoreError;
 use pelton_core::poller::Polling;
 use pelton_core::rd::Client;
@@ -40,9 +40,14 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("mark", method!(mark, -1))?;
     class.define_method("commit", method!(commit, 1))?;
     class.define_method("committed", method!(committed, 2))?;
+    class.define_method("committed_with_metadata", method!(committed_with_metadata, 2))?;
     class.define_method("pause", method!(pause, 1))?;
     class.define_method("resume", method!(resume, 1))?;
     class.define_method("seek", method!(seek, -1))?;
+    class.define_method("position", method!(position, 2))?;
+    class.define_method("lost?", method!(is_lost, 0))?;
+    class.define_method("watermarks", method!(watermarks, 3))?;
+    class.define_method("offsets_for_times", method!(offsets_for_times, 2))?;
     class.define_method("assignment", method!(assignment, 0))?;
     class.define_method("set_oauth_token", method!(oauth::set_token::<Consumer>, 4))?;
     class.define_method("set_oauth_failure", method!(oauth::set_failure::<Consumer>, 1))?;
@@ -105,8 +110,7 @@ fn subscribe(ruby: &Ruby, this: Value, topics: RArray) -> Result<(), Error> {
 fn assign(ruby: &Ruby, this: Value, list: RArray) -> Result<(), Error> {
     let consumer = CLASS.get(ruby, &this)?;
     let places = convert::places(ruby, list, true)?;
-    let places: Vec<_> = places.iter().map(|(topic, number, offset)| (topic.as_str(), *number, *offset)).collect();
-    consumer.assign(&places).map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    consumer.assign(&convert::with_offsets(&places)).map_err(|error| error::ruby(ruby, &named(&consumer), error))
 }
 
 fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {
@@ -114,7 +118,7 @@ fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {
     consumer.check_origin().map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
     let mailbox = consumer.mailbox();
     gvl::wait(ruby, this, mailbox, wait::deadline(convert::timeout(timeout)?), &|| mailbox.ready())?;
-    match mailbox.pop() {
+    match consumer.pop() {
         Some(happening) => event(ruby, happening),
         None => Ok(ruby.qnil().as_value()),
     }
@@ -184,10 +188,16 @@ fn revoked(ruby: &Ruby, this: Value, token: u64) -> Result<(), Error> {
 
 /// mark(topic, partition, offset, leader_epoch = -1, metadata = nil)
 fn mark(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<bool, Error> {
-    let given = scan_args::<(Value, i32, i64), (Option<i32>, Option<Value>), (), (), (), ()>(arguments)?;
-    let ((topic, partition, offset), (leader_epoch, _)) = (given.required, given.optional);
+    let given = scan_args::<(Value, Value, Value), (Option<Value>, Option<Value>), (), (), (), ()>(arguments)?;
+    let ((topic, partition, offset), (leader_epoch, metadata)) = (given.required, given.optional);
     let consumer = CLASS.get(ruby, &this)?;
-    let marked = consumer.mark(convert::topic(ruby, &topic)?, partition, offset, leader_epoch.unwrap_or(-1));
+    let (partition, offset) = (convert::number(ruby, "partition", partition)?, convert::offset(ruby, offset)?);
+    let leader_epoch = leader_epoch.map_or(Ok(-1), |epoch| convert::leader_epoch(ruby, epoch))?;
+    let metadata = metadata.unwrap_or_else(|| ruby.qnil().as_value());
+    let marked = {
+        let metadata = convert::metadata(ruby, &metadata)?;
+        consumer.mark(convert::topic(ruby, &topic)?, partition, offset, leader_epoch, metadata)
+    };
     marked.map_err(|error| error::ruby(ruby, &named(&consumer), error))
 }
 
@@ -215,18 +225,36 @@ fn commit(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
 
 /// Committed offsets in the order asked for; nil where there is none.
 fn committed(ruby: &Ruby, this: Value, partitions: RArray, timeout: Value) -> Result<RArray, Error> {
-    let places = convert::places(ruby, partitions, false)?;
-    let timeout = convert::timeout(timeout)?;
-    let limit = timeout.unwrap_or(CALL);
-    let offsets = call(ruby, this, timeout, "committed", move |consumer| {
-        let places: Vec<_> = places.iter().map(|(topic, number, _)| (topic.as_str(), *number)).collect();
-        consumer.committed(&places, limit)
-    })?;
-    let list = ruby.ary_new_capa(offsets.len());
-    for offset in offsets {
-        list.push(Some(offset).filter(|offset| *offset >= 0))?;
+    let list = ruby.ary_new();
+    for found in all_committed(ruby, this, partitions, timeout)? {
+        list.push(found.map(|found| found.offset))?;
     }
     Ok(list)
+}
+
+/// The same as `[offset, metadata]`, metadata nil where it is empty.
+fn committed_with_metadata(ruby: &Ruby, this: Value, partitions: RArray, timeout: Value) -> Result<RArray, Error> {
+    let list = ruby.ary_new();
+    for found in all_committed(ruby, this, partitions, timeout)? {
+        list.push(found.map(|found| {
+            let metadata = String::from_utf8_lossy(&found.metadata).into_owned();
+            (found.offset, Some(metadata).filter(|metadata| !metadata.is_empty()))
+        }))?;
+    }
+    Ok(list)
+}
+
+fn all_committed(
+    ruby: &Ruby,
+    this: Value,
+    partitions: RArray,
+    timeout: Value,
+) -> Result<Vec<Option<Committed>>, Error> {
+    let places = convert::places(ruby, partitions, false)?;
+    let timeout = convert::timeout(timeout)?;
+    call(ruby, this, timeout, "committed", move |consumer| {
+        consumer.committed(&convert::plain(&places), timeout.unwrap_or(CALL))
+    })
 }
 
 fn pause(ruby: &Ruby, this: Value, partitions: RArray) -> Result<(), Error> {
@@ -245,17 +273,48 @@ fn steer(
 ) -> Result<(), Error> {
     let consumer = CLASS.get(ruby, &this)?;
     let places = convert::places(ruby, partitions, false)?;
-    let places: Vec<_> = places.iter().map(|(topic, number, _)| (topic.as_str(), *number)).collect();
-    act(&consumer, &places).map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    act(&consumer, &convert::plain(&places)).map_err(|error| error::ruby(ruby, &named(&consumer), error))
 }
 
 /// seek(topic, partition, offset, timeout = 60)
 fn seek(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<(), Error> {
-    let given = scan_args::<(Value, i32, i64), (Option<Value>,), (), (), (), ()>(arguments)?;
+    let given = scan_args::<(Value, Value, Value), (Option<Value>,), (), (), (), ()>(arguments)?;
     let ((topic, partition, offset), (timeout,)) = (given.required, given.optional);
     let timeout = timeout.map_or(Ok(None), convert::timeout)?.unwrap_or(CALL);
+    let (partition, offset) = (convert::number(ruby, "partition", partition)?, convert::offset(ruby, offset)?);
     let topic = convert::topic(ruby, &topic)?.to_owned();
     call(ruby, this, Some(timeout), "seek", move |consumer| consumer.seek(&topic, partition, offset, timeout))
+}
+
+fn position(ruby: &Ruby, this: Value, topic: Value, partition: Value) -> Result<Option<i64>, Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    let partition = convert::number(ruby, "partition", partition)?;
+    let position = consumer.position(convert::topic(ruby, &topic)?, partition);
+    position.map_err(|error| error::ruby(ruby, &named(&consumer), error))
+}
+
+fn is_lost(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    consumer.is_lost().map_err(|error| error::ruby(ruby, &named(&consumer), error))
+}
+
+/// `[lowest, next]`
+fn watermarks(ruby: &Ruby, this: Value, topic: Value, partition: Value, timeout: Value) -> Result<(i64, i64), Error> {
+    let partition = convert::number(ruby, "partition", partition)?;
+    let (topic, timeout) = (convert::topic(ruby, &topic)?.to_owned(), convert::timeout(timeout)?);
+    call(ruby, this, timeout, "watermarks", move |consumer| {
+        consumer.watermarks(&topic, partition, timeout.unwrap_or(CALL))
+    })
+}
+
+/// `[[topic, partition, milliseconds], …]` to offsets in that order; nil where all messages are older.
+fn offsets_for_times(ruby: &Ruby, this: Value, times: RArray, timeout: Value) -> Result<RArray, Error> {
+    let times = convert::places(ruby, times, true)?;
+    let timeout = convert::timeout(timeout)?;
+    let offsets = call(ruby, this, timeout, "offsets_for_times", move |consumer| {
+        consumer.offsets_for_times(&convert::with_offsets(&times), timeout.unwrap_or(CALL))
+    })?;
+    Ok(ruby.ary_from_iter(offsets))
 }
 
 fn assignment(ruby: &Ruby, this: Value) -> Result<RArray, Error> {

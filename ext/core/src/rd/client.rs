@@ -253,6 +253,23 @@ impl Client {
         unsafe { ffi::rd_kafka_committed(self.raw, partitions.raw(), millis) }
     }
 
+    /// The lowest and the next offset of a partition; `Err` is the code. Blocks up to `millis`.
+    pub fn watermarks(&self, topic: &str, partition: i32, millis: i32) -> Result<(i64, i64), i32> {
+        let topic = CString::new(topic).map_err(|_| -186)?;
+        let (mut low, mut high) = (0, 0);
+        // SAFETY: live client and string, places for both numbers.
+        let code = unsafe {
+            ffi::rd_kafka_query_watermark_offsets(self.raw, topic.as_ptr(), partition, &mut low, &mut high, millis)
+        };
+        if code == NO_ERROR { Ok((low, high)) } else { Err(code) }
+    }
+
+    /// Replaces the times (in place of offsets) by offsets, −1 for a time after the last message. Blocks up to `millis`.
+    pub fn offsets_for_times(&self, times: &PartitionList, millis: i32) -> i32 {
+        // SAFETY: live client and list.
+        unsafe { ffi::rd_kafka_offsets_for_times(self.raw, times.raw(), millis) }
+    }
+
     pub fn pause(&self, partitions: &PartitionList) -> i32 {
         // SAFETY: live client and list.
         unsafe { ffi::rd_kafka_pause_partitions(self.raw, partitions.raw()) }

@@ -12,6 +12,8 @@ pub struct Entry {
     pub offset: i64,
     /// −1 where unknown.
     pub leader_epoch: i32,
+    /// What was committed with the offset; mostly empty.
+    pub metadata: Vec<u8>,
     /// 0, or what librdkafka says of this partition.
     pub error: i32,
 }
@@ -62,6 +64,21 @@ impl PartitionList {
         Ok(list)
     }
 
+    /// What is to be committed with the offset of that row.
+    pub fn set_metadata(&mut self, row: usize, metadata: &[u8]) {
+        // SAFETY: a live list; the memory is librdkafka's own kind, which destroys it with the row.
+        unsafe {
+            let list = &*self.raw;
+            assert!(row < list.cnt as usize, "no such row");
+            let row = &mut *list.elems.add(row);
+            let size = metadata.len();
+            let copy = sys::rd_kafka_mem_malloc(std::ptr::null_mut(), size.max(1));
+            std::ptr::copy_nonoverlapping(metadata.as_ptr(), copy.cast(), size);
+            sys::rd_kafka_mem_free(std::ptr::null_mut(), row.metadata);
+            (row.metadata, row.metadata_size) = (copy, size);
+        }
+    }
+
     pub fn entries(&self) -> Vec<Entry> {
         // SAFETY: `elems` holds `cnt` live rows; the error is read as an integer, codes being an open set.
         unsafe {
@@ -69,7 +86,12 @@ impl PartitionList {
             (0..list.cnt as usize)
                 .map(|index| {
                     let row = list.elems.add(index);
+                    let metadata = match (*row).metadata {
+                        bytes if bytes.is_null() => Vec::new(),
+                        bytes => std::slice::from_raw_parts(bytes.cast(), (*row).metadata_size).to_vec(),
+                    };
                     Entry {
+                        metadata,
                         topic: text((*row).topic),
                         partition: (*row).partition,
                         offset: (*row).offset,

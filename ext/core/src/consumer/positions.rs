@@ -1,0 +1,190 @@
+//! Where a consumer is in its partitions: marks, commits, pauses, seeks, and what Kafka says of offsets.
+
+use super::{Consumer, Happening, NO_OFFSET};
+use crate::error::{Error, KafkaError, check};
+use crate::lock;
+use crate::partition::Partition;
+use crate::places::{TopicPartition, names, offsets, plain};
+use crate::rd::{Entry, PartitionList};
+use crate::wait::Parker;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const ERRONEOUS_STATE: i32 = -172;
+const PREV_IN_PROGRESS: i32 = -177;
+const TIMED_OUT: i32 = -185;
+const UNKNOWN_PARTITION: i32 = -190;
+/// No call takes longer.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What a group committed of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    pub offset: i64,
+    /// Empty where none was given.
+    pub metadata: Vec<u8>,
+}
+
+impl Consumer {
+    /// Stores `offset` (the next to be read) for the next commit, with a word of the owner's. False when the partition is
+    /// not ours any more.
+    pub fn mark(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        leader_epoch: i32,
+        metadata: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        // What was processed before a close may be marked until the assignment is given back.
+        let client = self.with_client(Arc::clone)?;
+        if client.assignment_lost() {
+            return Ok(false);
+        }
+        let mut list = offsets([(topic, partition, offset, leader_epoch)])?;
+        if let Some(metadata) = metadata {
+            list.set_metadata(0, metadata);
+        }
+        match client.store_offsets(&list) {
+            0 => Ok(list.entries().first().is_some_and(|entry| entry.error == 0)),
+            // Not assigned; never was.
+            ERRONEOUS_STATE | UNKNOWN_PARTITION => Ok(false),
+            code => Err(Error::code(code)),
+        }
+    }
+
+    /// Commits what is marked and waits for the answer (a round trip; librdkafka's own time limits). Nothing marked is
+    /// no error.
+    pub fn commit(&self) -> Result<(), Error> {
+        match self.client()?.commit(None, false) {
+            NO_OFFSET => Ok(()),
+            code => check(code),
+        }
+    }
+
+    /// What the group committed of each partition. Blocks up to `timeout`.
+    pub fn committed(&self, partitions: &[(&str, i32)], timeout: Duration) -> Result<Vec<Option<Committed>>, Error> {
+        let client = self.client()?;
+        let list = plain(partitions)?;
+        check(client.committed(&list, millis(timeout)))?;
+        let committed = |Entry { offset, metadata, .. }| (offset >= 0).then_some(Committed { offset, metadata });
+        Ok(checked(&list)?.into_iter().map(committed).collect())
+    }
+
+    /// Fetches nothing more of these partitions until `resume`.
+    pub fn pause(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
+        let client = self.client()?;
+        self.all_assigned(partitions)?;
+        check(client.pause(&plain(partitions)?))
+    }
+
+    pub fn resume(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
+        let client = self.client()?;
+        self.all_assigned(partitions)?;
+        check(client.resume(&plain(partitions)?))
+    }
+
+    /// Moves the position of an assigned partition. Blocks up to `timeout`. What was read before and is not taken yet is
+    /// dropped; batches that are out become stale.
+    pub fn seek(&self, topic: &str, partition: i32, offset: i64, timeout: Duration) -> Result<(), Error> {
+        let place = self.assigned(topic, partition)?;
+        place.hold();
+        let result = self.seek_started(&place, offset, timeout);
+        // One that is late comes still.
+        if result.is_ok() || has_code(&result, &[TIMED_OUT]) {
+            place.begin(offset);
+            self.mailbox.retain(|happening| match happening {
+                Happening::Batch(batch) => !batch.is_stale(),
+                Happening::EndOfPartition { topic, partition, .. } => !place.is(topic, *partition),
+                _ => true,
+            });
+        }
+        place.let_go();
+        result
+    }
+
+    /// librdkafka refuses to seek in a partition that is not being fetched yet (it asks for the committed offset first)
+    /// and tells nobody when that begins.
+    fn seek_started(&self, place: &Partition, offset: i64, timeout: Duration) -> Result<(), Error> {
+        const PAUSE: Duration = Duration::from_millis(5);
+        let client = self.client()?;
+        let list = offsets([(&*place.topic, place.number, offset, -1)])?;
+        let deadline = Instant::now() + timeout.min(LONG);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let result = client.seek(&list, millis(left.max(PAUSE))).map_err(Error::from).and_then(|()| checked(&list));
+            if !has_code(&result, &[ERRONEOUS_STATE, PREV_IN_PROGRESS]) || left.is_zero() || !place.is_open() {
+                return result.map(drop);
+            }
+            self.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || !place.is_open());
+        }
+    }
+
+    /// The offset of the next message that the owner gets of an assigned partition; `None` as long as none came and none
+    /// was asked for.
+    pub fn position(&self, topic: &str, partition: i32) -> Result<Option<i64>, Error> {
+        self.check_origin()?;
+        Ok(self.assigned(topic, partition)?.position())
+    }
+
+    /// Whether the assignment is another's already: nothing can be marked.
+    pub fn is_lost(&self) -> Result<bool, Error> {
+        self.with_client(|client| client.assignment_lost())
+    }
+
+    /// The offset of the oldest message and the one that the next message will have, as Kafka says. Blocks up to
+    /// `timeout`.
+    pub fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
+        let found = self.client()?.watermarks(topic, partition, millis(timeout));
+        found.map_err(|code| told_of(topic, partition, code))
+    }
+
+    /// The first offset whose message is not older than that time (milliseconds since 1970) in each partition; `None`:
+    /// all are older. Blocks up to `timeout`.
+    pub fn offsets_for_times(&self, times: &[(&str, i32, i64)], timeout: Duration) -> Result<Vec<Option<i64>>, Error> {
+        let client = self.client()?;
+        let list = offsets(times.iter().map(|(topic, partition, time)| (*topic, *partition, *time, -1)))?;
+        check(client.offsets_for_times(&list, millis(timeout)))?;
+        Ok(checked(&list)?.into_iter().map(|entry| Some(entry.offset).filter(|offset| *offset >= 0)).collect())
+    }
+
+    pub fn assignment(&self) -> Result<Vec<TopicPartition>, Error> {
+        Ok(self.client()?.assignment().map(|list| names(&list)).unwrap_or_default())
+    }
+
+    fn assigned(&self, topic: &str, partition: i32) -> Result<Arc<Partition>, Error> {
+        let guard = lock(&self.live);
+        let live = guard.as_ref().ok_or(Error::Closed)?;
+        let found = live.partitions.values().find(|one| one.is(topic, partition));
+        let missing =
+            || Error::from((ERRONEOUS_STATE, format!("{topic}/{partition} is not assigned to this consumer")));
+        found.cloned().ok_or_else(missing)
+    }
+
+    fn all_assigned(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
+        partitions.iter().try_for_each(|(topic, partition)| self.assigned(topic, *partition).map(drop))
+    }
+}
+
+/// The rows of a list, or the error of one of them.
+fn checked(list: &PartitionList) -> Result<Vec<Entry>, Error> {
+    let entries = list.entries();
+    match entries.iter().find(|entry| entry.error != 0) {
+        Some(entry) => Err(told_of(&entry.topic, entry.partition, entry.error)),
+        None => Ok(entries),
+    }
+}
+
+fn has_code<T>(result: &Result<T, Error>, codes: &[i32]) -> bool {
+    matches!(result, Err(Error::Kafka(error)) if codes.contains(&error.code))
+}
+
+fn told_of(topic: &str, partition: i32, code: i32) -> Error {
+    let error = KafkaError::new(code);
+    let reason = format!("{topic}/{partition}: {}", error.reason);
+    Error::Kafka(KafkaError { reason, ..error })
+}
+
+fn millis(timeout: Duration) -> i32 {
+    timeout.as_millis().min(i32::MAX as u128) as i32
+}

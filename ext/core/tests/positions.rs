@@ -1,0 +1,225 @@
+//! Where a consumer is: seeks that drop what was read, a second assignment, pauses at the end, words beside offsets.
+
+mod support;
+
+use pelton_core::consumer::{Committed, Consumer, Happening, Options};
+use pelton_core::embedded::EmbeddedCluster;
+use pelton_core::error::Error;
+use pelton_core::partition::{Batch, Limits};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use support::*;
+
+const COUNT: usize = 600;
+
+/// A topic of one partition with `COUNT` messages in sets of 20, and a consumer of small batches.
+fn filled(topic: &str, more: &[(&str, &str)]) -> (EmbeddedCluster, Arc<Consumer>) {
+    let cluster = cluster(topic, 1);
+    fill(&cluster, topic, COUNT);
+    let limits = Limits { messages: 7, ..Limits::default() };
+    let quick = [("fetch.wait.max.ms", "10"), ("fetch.queue.backoff.ms", "1")];
+    let more: Vec<_> = quick.into_iter().chain(more.iter().copied()).collect();
+    let reader = consumer(&cluster.bootstrap_servers(), "g", Options { limits, ..Options::default() }, &more);
+    (cluster, reader)
+}
+
+fn fill(cluster: &EmbeddedCluster, topic: &str, count: usize) {
+    let writer = producer(&cluster.bootstrap_servers(), &[("batch.num.messages", "20"), ("linger.ms", "5")]);
+    let payloads: Vec<_> = (0..count).map(|number| number.to_string().into_bytes()).collect();
+    produce_all(&writer, topic, 1, &payloads);
+    close_producer(&writer);
+}
+
+fn taken(consumer: &Consumer) -> Happening {
+    let deadline = Instant::now() + SECONDS;
+    loop {
+        if let Some(happening) = consumer.pop() {
+            return happening;
+        }
+        assert!(Instant::now() < deadline, "nothing happened in time");
+        consumer.mailbox().wait(&pelton_core::wait::Parker::new(), Some(deadline));
+    }
+}
+
+fn next_batch(consumer: &Consumer) -> Batch {
+    loop {
+        if let Happening::Batch(batch) = taken(consumer) {
+            return batch;
+        }
+    }
+}
+
+fn first(batch: &Batch) -> i64 {
+    batch.chunks()[0].records()[0].offset
+}
+
+fn last(batch: &Batch) -> i64 {
+    batch.chunks().last().and_then(|chunk| chunk.records().last().map(|record| record.offset)).expect("messages")
+}
+
+#[test]
+fn nothing_that_was_read_before_a_seek_comes_after_it() {
+    let (_cluster, reader) = filled("sought", &[]);
+    reader.assign(&[("sought", 0, 0)]).expect("assigned");
+    let mut random = 7_u64;
+    for round in 0..60 {
+        // What was read ahead differs: nothing, some, all that the credit allows.
+        for _ in 0..round % 3 {
+            next_batch(&reader).release();
+        }
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let offset = (random >> 33) as i64 % (COUNT as i64 - 50);
+        reader.seek("sought", 0, offset, SECONDS).expect("sought");
+        assert_eq!(Ok(Some(offset)), reader.position("sought", 0));
+        let batch = next_batch(&reader);
+        assert_eq!(offset, first(&batch), "round {round}");
+        assert_eq!(Ok(Some(last(&batch) + 1)), reader.position("sought", 0));
+        assert!(!batch.is_stale());
+    }
+    close_consumer(&reader);
+}
+
+/// Seeks of one thread while another takes: nothing of before comes after, nothing of after is left out.
+#[test]
+fn a_seek_beside_the_one_who_takes() {
+    let (_cluster, reader) = filled("beside", &[]);
+    reader.assign(&[("beside", 0, 0)]).expect("assigned");
+    let over = Arc::new(AtomicBool::new(false));
+    let (theirs, done) = (Arc::clone(&reader), Arc::clone(&over));
+    let seeking = std::thread::spawn(move || {
+        for round in 0..40 {
+            theirs.seek("beside", 0, round * 14 % 500, SECONDS).expect("sought");
+        }
+        theirs.seek("beside", 0, 0, SECONDS).expect("sought");
+        done.store(true, Ordering::SeqCst);
+    });
+    let mut stale = 0;
+    while !over.load(Ordering::SeqCst) {
+        stale += usize::from(next_batch(&reader).is_stale());
+    }
+    seeking.join().expect("no panic");
+    // Everything from the last seek on, once and in order: `over` was seen after it.
+    reader.seek("beside", 0, 100, SECONDS).expect("sought");
+    let mut expected = 100;
+    while expected < COUNT as i64 {
+        let batch = next_batch(&reader);
+        assert_eq!(expected, first(&batch), "after {stale} stale batches");
+        expected = last(&batch) + 1;
+    }
+    close_consumer(&reader);
+}
+
+#[test]
+fn a_batch_that_is_out_when_its_partition_is_sought_or_assigned_anew_is_stale() {
+    let (_cluster, reader) = filled("stale", &[]);
+    reader.assign(&[("stale", 0, 0)]).expect("assigned");
+    let before = next_batch(&reader);
+    assert!(!before.is_stale());
+    reader.seek("stale", 0, 5, SECONDS).expect("sought");
+    assert!(before.is_stale());
+    let after = next_batch(&reader);
+    assert!(!after.is_stale());
+    reader.assign(&[("stale", 0, 30)]).expect("assigned");
+    assert!(after.is_stale());
+    assert_eq!(Ok(Some(30)), reader.position("stale", 0));
+    assert_eq!(30, first(&next_batch(&reader)));
+    // Their credit counts no more, and comes back for nobody.
+    drop((before, after));
+    close_consumer(&reader);
+}
+
+#[test]
+fn nothing_of_an_assignment_comes_after_the_next() {
+    let (_cluster, reader) = filled("again", &[]);
+    for round in 0..40_i64 {
+        let offset = round * 37 % 500;
+        reader.assign(&[("again", 0, offset)]).expect("assigned");
+        assert_eq!(offset, first(&next_batch(&reader)), "round {round}");
+    }
+    close_consumer(&reader);
+}
+
+#[test]
+fn a_seek_right_after_the_assignment() {
+    let (_cluster, reader) = filled("early", &[]);
+    reader.subscribe(["early"]).expect("subscribed");
+    while !matches!(taken(&reader), Happening::Assigned(_)) {}
+    // librdkafka still asks for the committed offset.
+    reader.seek("early", 0, 400, SECONDS).expect("sought");
+    assert_eq!(400, first(&next_batch(&reader)));
+    close_consumer(&reader);
+}
+
+#[test]
+fn only_what_is_assigned_can_be_steered() {
+    let (_cluster, reader) = filled("mine", &[]);
+    reader.assign(&[("mine", 0, 0)]).expect("assigned");
+    let refused = |result: Result<(), Error>| match result {
+        Err(Error::Kafka(error)) => assert_eq!(("_STATE", "mine/7 is not assigned to this consumer"), {
+            (error.name.as_str(), error.reason.as_str())
+        }),
+        other => panic!("{other:?}"),
+    };
+    refused(reader.seek("mine", 7, 0, SECONDS));
+    refused(reader.pause(&[("mine", 0), ("mine", 7)]));
+    refused(reader.resume(&[("mine", 7)]));
+    refused(reader.position("mine", 7).map(|_| ()));
+    assert_eq!(0, first(&next_batch(&reader)), "it was not paused");
+    close_consumer(&reader);
+    assert_eq!(Err(Error::Closed), reader.seek("mine", 0, 0, SECONDS));
+    assert_eq!(Err(Error::Closed), reader.position("mine", 0));
+}
+
+/// librdkafka issue 4844.
+#[test]
+fn a_pause_at_the_end_of_a_partition_leaves_nothing_out() {
+    let (cluster, reader) = filled("ends", &[("enable.partition.eof", "true")]);
+    reader.assign(&[("ends", 0, COUNT as i64 - 3)]).expect("assigned");
+    for round in 0..3_i64 {
+        let end = COUNT as i64 + round;
+        loop {
+            match taken(&reader) {
+                Happening::EndOfPartition { offset, .. } if offset == end => break,
+                Happening::Batch(batch) => assert!(first(&batch) >= COUNT as i64 - 3),
+                Happening::EndOfPartition { .. } => {}
+                _ => panic!("something else"),
+            }
+        }
+        reader.pause(&[("ends", 0)]).expect("paused");
+        fill(&cluster, "ends", 1);
+        reader.resume(&[("ends", 0)]).expect("resumed");
+        assert_eq!(end, first(&next_batch(&reader)), "the message at the end was left out");
+    }
+    close_consumer(&reader);
+}
+
+#[test]
+fn a_word_is_committed_with_an_offset() {
+    let (cluster, reader) = filled("words", &[]);
+    reader.subscribe(["words"]).expect("subscribed");
+    next_batch(&reader);
+    let committed = || reader.committed(&[("words", 0)], SECONDS).expect("answered");
+    assert_eq!(vec![None], committed());
+    for (offset, word) in [(3, Some("a \"word\" é")), (4, None), (5, Some("")), (6, Some("b"))] {
+        assert_eq!(Ok(true), reader.mark("words", 0, offset, -1, word.map(str::as_bytes)));
+        reader.commit().expect("committed");
+        let metadata = word.unwrap_or_default().as_bytes().to_vec();
+        assert_eq!(vec![Some(Committed { offset, metadata })], committed());
+    }
+    close_consumer(&reader);
+    drop(cluster);
+}
+
+#[test]
+fn what_kafka_says_of_offsets() {
+    let (_cluster, reader) = filled("told", &[]);
+    reader.assign(&[("told", 0, 0)]).expect("assigned");
+    assert_eq!(Ok((0, COUNT as i64)), reader.watermarks("told", 0, SECONDS));
+    // The mock cluster knows no times: all messages are older.
+    assert_eq!(Ok(vec![None]), reader.offsets_for_times(&[("told", 0, 1_700_000_000_000)], SECONDS));
+    let short = Duration::from_secs(5);
+    assert!(matches!(reader.watermarks("told", 9, short), Err(Error::Kafka(error)) if error.reason.contains("told/9")));
+    assert_eq!(Ok(false), reader.is_lost());
+    close_consumer(&reader);
+}
