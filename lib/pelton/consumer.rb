@@ -75,8 +75,8 @@ module Pelton
 
     # Ties a new consumer to its partition. For the framework and for tests; one ivar, so that yours are free.
     #: (untyped) -> self
-    def attach(coordinator)
-      @pelton = coordinator
+    def attach(slot)
+      @pelton = slot
       self
     end
   end

@@ -99,5 +99,8 @@ module CoordinatorKit
     Thread.handle_interrupt(Object => :never) { @jobs.pop.call }
   end
 
+  # As if all back-offs were over.
+  def wake = coordinator.wake_up(Float::INFINITY)
+
   def idle? = @jobs.size.zero?
 end

@@ -55,12 +55,11 @@ class ControlTest < Minitest::Test
     assert_equal [[2, 7]], @ownership.marks
     assert_in_delta 60, last_wait, 5
     assert_predicate self, :idle?
-    coordinator.wake_up
+    wake
     work
     assert_equal [1], @consumed
     assert_equal 2, @owner.named(:retry_at).size
     assert_empty named("consumer.retrying")
-    assert_equal 0, coordinator.attempt
   end
 
   def test_delayed_while_more_comes_and_at_the_end
@@ -77,7 +76,7 @@ class ControlTest < Minitest::Test
     assert_equal %i[assigned revoked], @log
     assert_equal [1, 1], [later.releases, old.releases]
     assert_empty @ownership.marks
-    coordinator.wake_up
+    wake
     assert_predicate self, :idle?
   end
 

@@ -138,7 +138,7 @@ class CoordinatorEndTest < Minitest::Test
     work
     coordinator.end(:revoked)
     work
-    coordinator.wake_up
+    wake
     assert_predicate self, :idle?
     assert_equal [:assigned, [0], :revoked], @log
     assert_equal 1, one.releases
@@ -180,7 +180,7 @@ class CoordinatorEndTest < Minitest::Test
       work
       assert_predicate self, :idle?, "nothing is consumed before its consumer is there"
       assert_equal :retry_at, @owner.calls.last.first
-      coordinator.wake_up
+      wake
     end
     2.times { work }
     assert_equal [:assigned, [0]], @log
@@ -200,7 +200,7 @@ class CoordinatorEndTest < Minitest::Test
     work
     coordinator.end(:revoked)
     assert_predicate self, :idle?
-    coordinator.wake_up
+    wake
     assert_predicate self, :idle?
     assert_equal 1, @owner.named(:ended).size
     assert_empty @log
@@ -220,10 +220,10 @@ class CoordinatorEndTest < Minitest::Test
     Consumer.hooks[:assigned] = ->(_) { coordinator.end(:revoked) }
     coordinator.receive(one = batch(0))
     work
-    assert_equal :revoked, coordinator.due
+    assert_equal [:revoked], coordinator.due
     work
     assert_equal %i[assigned revoked], @log
-    assert_nil coordinator.due
+    assert_empty coordinator.due
     assert_equal 1, one.releases
   end
 
@@ -239,7 +239,7 @@ class CoordinatorEndTest < Minitest::Test
       coordinator.receive(batch(0)) if place == :consume
       coordinator
       work_on_threads
-      coordinator.wake_up
+      wake
       work_on_threads
       coordinator.end(:revoked)
       work_on_threads
@@ -281,25 +281,28 @@ class CoordinatorEndTest < Minitest::Test
   def test_messages_are_there_during_consume_only
     seen = []
     Consumer.hooks[:revoked] = ->(one) { seen << one.messages.size << one.topic << one.partition << one.producer }
+    consumer = nil
+    script { |one| consumer = one }
     coordinator.receive(batch(0, 1))
     2.times { work }
-    assert_empty coordinator.messages
+    assert_empty consumer.messages
+    assert_equal 0, consumer.attempt
     coordinator.end(:revoked)
     work
     assert_equal [0, "orders", 0, nil], seen
   end
 
   def test_loss
-    assert_nil coordinator.loss
+    assert_empty coordinator.losses
     work
     coordinator.receive(batch(0, 1, 2))
-    assert_includes coordinator.loss, "waits for a worker"
+    assert_includes coordinator.losses.join, "waits for a worker"
     script do |consumer|
       consumer.mark_as_consumed(consumer.messages.first)
-      assert_match(%r{orders/0: consume runs for 0\.\d s, 2 of 3 messages not finished}, coordinator.loss)
+      assert_match(%r{orders/0: consume runs for 0\.\d s, 2 of 3 messages not finished}, coordinator.losses.join)
     end
     work
-    assert_nil coordinator.loss
+    assert_empty coordinator.losses
     assert_empty named("error.occurred")
   end
 
@@ -329,7 +332,7 @@ class CoordinatorEndTest < Minitest::Test
     assert_equal 0, one.releases
     assert_includes named("error.occurred").map { |event| event[:error].message }, "bug"
     broken = false
-    coordinator.wake_up
+    wake
     work
     assert_equal [:assigned, [0]], @log
     assert_equal [[1, 7]], @ownership.marks

@@ -54,7 +54,7 @@ class CoordinatorTest < Minitest::Test
     assert_equal ["consumer.consume", "g", "orders", 0],
                  named("error.occurred").first.payload.values_at(:source, :group, :topic, :partition)
     script { nil }
-    coordinator.wake_up
+    wake
     work
     assert_equal [:assigned, [0, 1, 2], [1, 2]], @log
     assert_equal [[1, 7], [3, 7]], @ownership.marks
@@ -75,7 +75,7 @@ class CoordinatorTest < Minitest::Test
     end
     work
     3.times do
-      coordinator.wake_up
+      wake
       work
     end
     assert_equal [1, 2, 3, 1, 2], attempts.first(5)
@@ -94,7 +94,7 @@ class CoordinatorTest < Minitest::Test
     assert consumer.mark_as_consumed(messages[1])
     attempts = []
     script { |one| attempts << one.attempt }
-    coordinator.wake_up
+    wake
     work
     assert_equal [:assigned, [0, 1, 2], [2]], @log
     assert_equal [1], attempts
@@ -114,7 +114,7 @@ class CoordinatorTest < Minitest::Test
     work
     assert marking.call
     script { nil }
-    coordinator.wake_up
+    wake
     work
     assert_equal [:assigned, [0, 1], [2]], @log
     assert_equal 1, all.releases
@@ -143,7 +143,7 @@ class CoordinatorTest < Minitest::Test
     script { raise "failed" }
     in_a_thread { work }
     assert_equal :retry_at, @owner.calls.last.first
-    coordinator.wake_up
+    wake
     script { raise SystemExit }
     in_a_thread { work }
     assert_equal :critical, @owner.calls.last.first
@@ -179,7 +179,7 @@ class CoordinatorTest < Minitest::Test
     work
     assert_equal :retry_at, @owner.calls.last.first
     script { raise StopIteration }
-    coordinator.wake_up
+    wake
     work
     assert_equal :retry_at, @owner.calls.last.first
   end
@@ -192,7 +192,7 @@ class CoordinatorTest < Minitest::Test
     assert_kind_of Pelton::WorkerKilled, named("error.occurred").last[:error]
     assert_equal :retry_at, @owner.calls.last.first
     script { nil }
-    coordinator.wake_up
+    wake
     work
     assert_equal [[1, 7]], @ownership.marks
   end

@@ -106,7 +106,7 @@ class DeadLettersTest < Minitest::Test
     assert_equal 1, named("consumer.retrying").size
     assert_equal 1, @owner.named(:retry_at).size
     assert_predicate self, :idle?
-    coordinator.wake_up
+    wake
     work
     assert_equal [1], marked
     assert_equal 2, Pelton::Origin.of(dead.first).attempts

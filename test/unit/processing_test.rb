@@ -13,107 +13,136 @@ class ProcessingTest < Minitest::Test
 
   # --- backlog ---
 
+  # What the backlog gives next, as if the share before had come back.
+  def give(backlog)
+    @share&.then { |share| backlog.put_back(share) }
+    @share = backlog.next
+    @share&.messages
+  end
+
+  def finish(backlog, offset = @share.messages.last_offset, mark: true) = backlog.finish(@share, offset, 7, mark: mark)
+
   def test_backlog_gives_batches_in_order_and_lets_them_go_when_they_are_done
     backlog = Backlog.new(10)
-    assert_nil backlog.next
+    assert_nil give(backlog)
     first = batch(0, 1, 2)
     second = batch(3, 4)
-    backlog.add(first, first)
-    backlog.add(second, second)
-    assert_same first, backlog.next
-    assert_equal 1, backlog.attempt
-    assert_equal 2, backlog.pass(2)
-    assert_equal [0, 0], [first.releases, backlog.attempt]
-    assert_same second, backlog.next
+    backlog.add(first)
+    backlog.add(second)
+    assert_same first, give(backlog)
+    assert_nil backlog.next, "one share at a time"
+    assert_equal 1, backlog.attempt(@share)
+    finish(backlog)
+    assert_equal [[3, 7], 0, 0], [backlog.done, first.releases, backlog.attempt(@share)]
+    assert_same second, give(backlog)
     assert_equal 1, first.releases
-    backlog.pass(4)
-    assert_nil backlog.next
-    assert_equal 1, second.releases
+    finish(backlog)
+    assert_nil give(backlog)
+    assert_equal [[5, 7], 1], [backlog.done, second.releases]
   end
 
   def test_backlog_cuts_to_the_limit
     backlog = Backlog.new(2)
     all = batch(0, 1, 2)
-    backlog.add(all, all)
-    assert_equal [0, 1], offsets(backlog.next)
-    assert_equal 1, backlog.pass(1)
-    assert_equal [2], offsets(backlog.next)
+    backlog.add(all)
+    assert_equal [0, 1], offsets(give(backlog))
+    finish(backlog)
+    assert_equal [2, 7], backlog.done
+    assert_equal [2], offsets(give(backlog))
   end
 
   def test_backlog_tries_again_from_the_first_unfinished
     backlog = Backlog.new(10)
     all = batch(0, 1, 5, 6)
-    backlog.add(all, all)
-    backlog.next
-    assert_same all, backlog.unfinished(all)
-    backlog.advance(2, running: true)
-    assert_equal [5, 6], offsets(backlog.unfinished(all))
-    assert_equal 1, backlog.attempt
-    assert_equal [5, 6], offsets(backlog.next)
-    assert_equal 2, backlog.attempt
-    backlog.advance(1, running: true)
-    assert_equal 2, backlog.attempt
+    backlog.add(all)
+    give(backlog)
+    assert_same all, backlog.unfinished(@share, @share.messages)
+    backlog.mark(all[1])
+    assert_equal [5, 6], offsets(backlog.unfinished(@share, @share.messages))
+    assert_equal 1, backlog.attempt(@share)
+    assert_equal [5, 6], offsets(give(backlog))
+    assert_equal 2, backlog.attempt(@share)
+    backlog.mark(all[0])
+    assert_equal 2, backlog.attempt(@share)
+    assert_equal [2, 7], backlog.done
   end
 
-  def test_backlog_advances_between_two_tries
+  def test_backlog_waits_for_the_time_of_a_retry
+    backlog = Backlog.new(10)
+    all = batch(0)
+    backlog.add(all)
+    give(backlog)
+    backlog.again(@share, 5.0)
+    assert_equal 5.0, backlog.wake_at
+    assert_nil give(backlog)
+    backlog.wake(4.9)
+    assert_nil give(backlog)
+    backlog.wake(5.0)
+    assert_equal [0], offsets(give(backlog))
+    assert_nil backlog.wake_at
+  end
+
+  def test_backlog_marks_between_two_tries
     backlog = Backlog.new(10)
     all = batch(4, 5, 6)
-    backlog.add(all, all)
-    2.times { backlog.next }
-    backlog.advance(5, running: false)
-    assert_equal 0, backlog.attempt
-    assert_equal [5, 6], offsets(backlog.next)
-    assert_equal 1, backlog.attempt
+    backlog.add(all)
+    2.times { give(backlog) }
+    backlog.put_back(@share)
+    backlog.mark(all[0])
+    assert_equal 0, backlog.attempt(@share)
+    assert_equal [5, 6], offsets(give(backlog))
+    assert_equal 1, backlog.attempt(@share)
   end
 
   def test_backlog_one_by_one
     backlog = Backlog.new(10)
-    all = batch(0, 1, 2, 3)
-    backlog.add(all, all)
-    backlog.next
-    backlog.alone_until(1)
-    assert_equal [0], offsets(backlog.next)
-    assert_equal 2, backlog.attempt
-    backlog.pass(0)
-    assert_equal [1], offsets(backlog.next)
-    assert_equal 1, backlog.attempt
-    backlog.pass(1)
-    assert_equal [2, 3], offsets(backlog.next)
+    backlog.add(batch(0, 1, 2, 3))
+    give(backlog)
+    backlog.again(@share, nil, alone_until: 1)
+    assert_equal [0], offsets(give(backlog))
+    assert_equal 2, backlog.attempt(@share)
+    finish(backlog)
+    assert_equal [1, 7], backlog.done
+    assert_equal [1], offsets(give(backlog))
+    assert_equal 1, backlog.attempt(@share)
+    finish(backlog, mark: false)
+    assert_equal [1, 7], backlog.done
+    assert_equal [2, 3], offsets(give(backlog))
   end
 
-  def test_backlog_knows_what_the_flow_did_not_admit
+  def test_what_was_not_begun_was_no_try
     backlog = Backlog.new(10)
-    all = batch(0, 1, 2, 3)
-    backlog.add(all, all.from(0, 2))
-    assert_equal [0, 1], offsets(backlog.next)
-    assert_equal 3, backlog.pass(1)
-    none = batch(4, 5)
-    backlog.add(none, none.from(9, 1))
-    yielded = []
-    assert_nil(backlog.next { |one| yielded << one })
-    assert_equal [none], yielded
-    assert_equal [1, 1], [all.releases, none.releases]
+    backlog.add(batch(0))
+    give(backlog)
+    backlog.later(@share, 5.0)
+    assert_nil give(backlog)
+    backlog.wake(5.0)
+    assert_equal [0], offsets(give(backlog))
+    assert_equal 1, backlog.attempt(@share)
   end
 
   def test_an_untouched_batch_makes_no_message_objects
     untouched = batch(0, 1, 2)
     untouched.define_singleton_method(:messages) { raise "message objects" }
     backlog = Backlog.new(10)
-    backlog.add(untouched, untouched)
-    assert_same untouched, backlog.next
-    backlog.pass(backlog.unfinished(untouched).last_offset)
-    assert_nil backlog.next
+    backlog.add(untouched)
+    assert_same untouched, give(backlog)
+    assert_same untouched, backlog.unfinished(@share, @share.messages)
+    finish(backlog)
+    assert_nil give(backlog)
     assert_empty untouched.from(3, 10)
     assert_equal 1, untouched.releases
   end
 
   def test_backlog_release_keeps_what_a_job_reads
     backlog = Backlog.new(10)
-    backlog.release(keep: 1)
+    backlog.release
     batches = [batch(0), batch(1), batch(2)]
-    batches.each { |one| backlog.add(one, one) }
-    backlog.release(keep: 1)
+    batches.each { |one| backlog.add(one) }
+    give(backlog)
+    backlog.release
     assert_equal [0, 1, 1], batches.map(&:releases)
+    backlog.put_back(@share)
     backlog.release
     assert_equal [1, 1, 1], batches.map(&:releases)
   end
@@ -187,7 +216,7 @@ class ProcessingTest < Minitest::Test
 
   def test_instrument
     events = []
-    job = Job.new(nil, :consume, batch(1, 2), 3, { group: "g", topic: "orders", partition: 0 })
+    job = Job.new(nil, :consume, { group: "g", topic: "orders", partition: 0 }, batch(1, 2), 3)
     flow.around(job) { nil }
     bus.subscribe("consumer.consumed") { |event| events << event }
     flow.around(job) { nil }

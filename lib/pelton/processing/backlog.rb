@@ -2,98 +2,127 @@
 
 module Pelton
   module Processing
-    # What came of one partition and how far it is done: batches in order, the position in the first of them, and how
-    # often the message there was tried. Pure bookkeeping: not thread-safe, its coordinator's lock guards it.
+    # What came of one partition and how far it is done, in strict order: batches, the position in the first of them,
+    # how often the message there was tried. One share of it is out at a time. Pure bookkeeping: not thread-safe, its
+    # coordinator's lock guards it.
     class Backlog
-      # A batch and what the flow admitted of it.
-      Work = Struct.new(:batch, :messages)
-      private_constant :Work
+      # What a job is given.
+      Share = Struct.new(:messages)
+      private_constant :Share
 
-      # How often the message at the position was tried, with the try that runs. 0: not yet.
-      attr_reader :attempt
+      # [offset, leader epoch]: everything before this offset is done and may be stored; nil: nothing yet.
+      attr_reader :done
+      # When the failed message runs again (monotonic seconds); nil: nothing waits.
+      attr_reader :wake_at
 
       # limit: messages that a job gets at most.
       #: (Integer) -> void
       def initialize(limit)
         @limit = limit
-        # The first is the current one and stays here, in native memory, until all of it is done.
+        # Batches. The first is the current one and stays here, in native memory, until all of it is done.
         @pending = []
-        # Offset of the first message of the current work that is not finished; nil: not begun.
+        # Offset of the first message of the current batch that is not finished; nil: not begun.
         @position = nil
+        # How often the message at the position was tried, with the try that runs. 0: not yet.
         @attempt = 0
         # Up to this offset messages run one by one.
         @alone_until = nil
+        # The share that is out.
+        @share = nil
+        @done = nil
+        @wake_at = nil
       end
 
-      #: (Batch, Messages) -> void
-      def add(batch, messages) = @pending << Work.new(batch, messages)
+      #: (Batch) -> void
+      def add(batch) = @pending << batch
 
-      # What a job gets next, or nil. What is finished is let go; a batch of which the flow admitted nothing is yielded
-      # before, to be marked.
-      #: () { (Batch) -> void } -> Messages?
+      # What a job gets next, or nil. What is finished is let go.
+      #: () -> Share?
       def next
-        while (work = @pending.first)
-          messages = work.messages
-          @position ||= messages.first_offset
-          if messages.empty?
-            yield work.batch
-          elsif @position <= messages.last_offset
+        return if @share || @wake_at
+
+        while (batch = @pending.first)
+          @position ||= batch.first_offset
+          if @position <= batch.last_offset
             @attempt += 1
-            return messages.from(@position, limit)
+            return @share = Share.new(batch.from(@position, limit))
           end
           drop
         end
       end
 
-      # The job that `next` gave was not begun: it was no attempt.
-      #: () -> void
-      def unbegun
-        @attempt -= 1
+      #: (Share) -> Integer
+      def attempt(_share) = @attempt
+
+      # What is left of these messages of a share.
+      #: (Share, Messages) -> Messages
+      def unfinished(_share, messages) = @position ? messages.from(@position, messages.size) : messages
+
+      # Did a failure hit several that have no order among them? Then nobody knows which one failed.
+      #: (Share) -> bool
+      def mixed?(_share) = false
+
+      # The user marked this message and all before it, while its job runs or while a retry waits: the count begins
+      # anew for the next one.
+      #: (Message) -> void
+      def mark(message)
+        done_before(message.offset + 1, message.leader_epoch)
+        return unless @position && message.offset >= @position
+
+        @position = message.offset + 1
+        @attempt = @share ? 1 : 0
       end
 
-      # The message before this offset was marked, while its job runs or while a retry waits: the count begins anew for
-      # the next message.
-      #: (Integer, running: bool) -> void
-      def advance(offset, running:)
-        return unless @position && offset > @position
-
-        @position = offset
-        @attempt = running ? 1 : 0
-      end
-
-      # Everything up to this offset is done. Returns the offset up to which it may be marked: what the flow did not
-      # admit behind it is done too.
-      #: (Integer) -> Integer
-      def pass(offset)
-        work = @pending.first
-        offset = work.batch.last_offset if work && offset == work.messages.last_offset
+      # A share's messages are finished up to this offset; mark: and done.
+      #: (Share, Integer, Integer, mark: bool) -> void
+      def finish(_share, offset, leader_epoch, mark:)
+        done_before(offset + 1, leader_epoch) if mark
         @position = [@position || 0, offset + 1].max
         @attempt = 0
-        offset
       end
 
-      # From here to this offset one message at a time.
-      #: (Integer) -> void
-      def alone_until(offset)
-        @alone_until = offset
+      # The unfinished messages of a share wait to be tried again, until `time`; those up to `alone_until` then come one
+      # by one.
+      #: (Share, Float?, ?alone_until: Integer?) -> void
+      def again(_share, time, alone_until: nil)
+        @alone_until = alone_until if alone_until
+        @wake_at = time
       end
 
-      # What is left of a job's messages.
-      #: (Messages) -> Messages
-      def unfinished(messages) = @position ? messages.from(@position, messages.size) : messages
+      # Nothing of a share was begun: it waits until `time`, and that was no try.
+      #: (Share, Float) -> void
+      def later(_share, time)
+        @attempt -= 1
+        @wake_at = time
+      end
 
-      # Gives batches back, but the first `keep` (a job reads them).
-      #: (?keep: Integer) -> void
-      def release(keep: 0)
-        @pending.slice!(keep..)&.each { |work| work.batch.release }
+      # A share is back; what is left of it may be given again.
+      #: (Share) -> void
+      def put_back(_share) = @share = nil
+
+      # The time is `now`: whoever waited until then may be given again.
+      #: (Float) -> void
+      def wake(now)
+        @wake_at = nil if @wake_at && @wake_at <= now
+      end
+
+      # Gives batches back, but the one that a job reads.
+      #: () -> void
+      def release
+        @pending.slice!((@share ? 1 : 0)..)&.each(&:release)
       end
 
       private
 
       def limit = @alone_until && @position <= @alone_until ? 1 : @limit
 
+      # Never back.
+      def done_before(offset, leader_epoch)
+        @done = [offset, leader_epoch].freeze unless @done && @done.first >= offset
+      end
+
       def drop
-        @pending.shift.batch.release
+        @pending.shift.release
         @position = @alone_until = nil
         @attempt = 0
       end

@@ -3,14 +3,19 @@
 module Pelton
   module Processing
     # One call into a consumer, on its way from the coordinator to a worker.
+    #   slot      whose consumer is called
     #   kind      :assigned, :consume, :revoked or :shutdown
+    #   facts     {group:, topic:, partition:} for events
     #   messages  what consume is given; nil for the others
     #   attempt   which try it is of the first of them
-    #   facts     {group:, topic:, partition:} for events
+    #   share     the part of the backlog that they are
     #   start     what the flow said when it was about to begin (Flow::Start); nil before
-    Job = Struct.new(:coordinator, :kind, :messages, :attempt, :facts, :start) do
+    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :start) do
       # On a worker's thread.
-      def call = coordinator.perform(self)
+      def call = slot.perform(self)
+
+      # Does its consumer end with it?
+      def last? = kind == :revoked || kind == :shutdown
 
       # Consume sees what the flow leaves of the messages. What it drops is told once, whatever the attempt's end.
       def begin(start, bus)

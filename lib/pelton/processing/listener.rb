@@ -73,15 +73,15 @@ module Pelton
       # What is left undone, a String each.
       #: () -> Array[String]
       def losses
-        lost = coordinators.filter_map(&:loss)
+        lost = coordinators.flat_map(&:losses)
         @confirmed ? lost : [*lost, "group #{@group.name}: Kafka did not confirm the last commit in time"]
       end
 
       # What consumers did not get: "orders/0: shutdown was not finished". Asked when all is over.
       #: () -> Array[String]
       def unended
-        coordinators.filter_map do |one|
-          "#{one.topic_name}/#{one.partition}: #{one.due} was not finished" if one.due
+        coordinators.flat_map do |one|
+          one.due.map { |hook| "#{one.topic_name}/#{one.partition}: #{hook} was not finished" }
         end
       end
 

@@ -35,7 +35,7 @@ module Pelton
 
       private
 
-      # A kill or raise from outside takes effect in the user's code (see Coordinator#perform) or while there is no job,
+      # A kill or raise from outside takes effect in the user's code (see Slot#perform) or while there is no job,
       # never between the two: a job that was popped is run, one that was run is settled.
       def work
         Thread.handle_interrupt(Object => :never) do

@@ -1,0 +1,153 @@
+# frozen_string_literal: true
+
+require "forwardable"
+require_relative "../batch"
+require_relative "../clock"
+require_relative "../errors"
+require_relative "forwarding"
+require_relative "verdict"
+
+module Pelton
+  module Processing
+    # A place of a partition at which one job runs at a time, with a consumer instance of its own: a partition has one,
+    # or as many as its topic's `concurrency` says. It runs its jobs, and finds the verdict that the coordinator then
+    # carries out; and it is what its consumer sees of the framework (Consumer#attach).
+    class Slot
+      extend Forwardable
+
+      # Errors after which the process cannot go on: nothing is retried, the server is asked to stop.
+      CRITICAL = [SystemExit, SignalException, NoMemoryError].freeze
+
+      attr_reader :coordinator
+      # The job in the queue or on a worker; written under the coordinator's lock.
+      attr_accessor :job
+      # Since when a worker has it (monotonic seconds), or nil.
+      attr_reader :since
+
+      def_delegators :@coordinator, :topic_name, :partition, :producer, :revoked?, :mark, :mark!
+
+      #: (Coordinator, Routing::Topic, Flow, Notifications) -> void
+      def initialize(coordinator, topic, flow, bus)
+        @coordinator = coordinator
+        @topic = topic
+        @flow = flow
+        @bus = bus
+        @forwarding = Forwarding.new(topic, coordinator.facts, bus) { producer }
+        @none = Batch::Part.new(topic.name, coordinator.partition, [].freeze)
+        @job = @since = nil
+        # The user's object, used by the running job only; nil before :assigned made it, and after its end.
+        @consumer = nil
+        # How often :assigned tried to make it.
+        @births = 0
+        # When it is tried again.
+        @wake_at = nil
+      end
+
+      # --- the consumer's side -------------------------------------------------------------------------------------
+
+      # What it is given by the running job.
+      #: () -> Messages
+      def messages = @job&.messages || @none
+
+      #: () -> Integer
+      def attempt = @coordinator.attempt(@job)
+
+      # See Consumer#dispatch_to_dead_letters.
+      #: (Message, (Exception | String)?) -> bool
+      def dispatch(message, reason) = !@coordinator.gone? && @forwarding.dispatch(message, reason, attempt)
+
+      # --- the coordinator's side, under its lock ------------------------------------------------------------------
+
+      attr_reader :wake_at
+
+      # Can it be given a job?
+      #: () -> bool
+      def free? = @job.nil? && @wake_at.nil?
+
+      # Is there a consumer that waits for its end?
+      #: () -> bool
+      def alive? = !@consumer.nil?
+
+      # Counts an attempt to make the consumer.
+      #: () -> Integer
+      def birth = @births += 1
+
+      #: (Float) -> void
+      def wait_until(time) = @wake_at = time
+
+      #: (Float) -> void
+      def wake(now)
+        @wake_at = nil if @wake_at && @wake_at <= now
+      end
+
+      # The job is over.
+      #: () -> void
+      def clear
+        @consumer = nil if @job.last?
+        @job = @since = nil
+      end
+
+      # --- the worker's side ---------------------------------------------------------------------------------------
+
+      # Runs a job of ours and settles it, however it ends: also when its thread is killed.
+      #: (Job) -> void
+      def perform(job)
+        error = :killed
+        @since = Clock.now
+        begin
+          Thread.handle_interrupt(Object => :immediate) { call_consumer(job) }
+          error = nil
+        rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
+          error = e
+        ensure
+          settle(job, error == :killed ? WorkerKilled.new("#{job.kind} of #{topic_name}/#{partition}") : error)
+        end
+      end
+
+      def inspect = "#<#{self.class} of #{topic_name}/#{partition}#{" runs #{@job.kind}" if @job}>"
+
+      private
+
+      def call_consumer(job)
+        @consumer ||= @topic.consumer_class.new.attach(self)
+        return @consumer.public_send(job.kind) unless job.kind == :consume
+
+        job.begin(@flow.start(job.messages), @bus)
+        @flow.around(job) { @consumer.consume } unless job.wait || job.messages.empty?
+      end
+
+      # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
+      def settle(job, error)
+        critical = error && CRITICAL.any? { |kind| error.is_a?(kind) }
+        verdict, result = decide(job, error, critical) if job.kind == :consume
+        report(job, error) if error
+        verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@coordinator.ending?
+        tell(verdict, result) if result&.error
+      ensure
+        @coordinator.carry_out(verdict, job, critical: critical && error)
+      end
+
+      # The verdict, and the result it is about if a step decided; nil: a step failed.
+      def decide(job, error, critical)
+        return Verdict.stop if critical
+        return Verdict.later(job.wait) if job.wait && !error
+
+        left = error ? @coordinator.unfinished(job) : job.messages
+        result = Result.new(error, left, attempt)
+        [@flow.settle(result), result]
+      rescue StandardError => e
+        @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
+      end
+
+      def report(job, error)
+        more = job.kind == :consume ? { attempt: attempt, offset: job.messages.first_offset } : {}
+        @bus.publish("error.occurred", **job.facts, **more, error: error, source: "consumer.#{job.kind}")
+      end
+
+      # What the end left undone is not told.
+      def tell(verdict, result)
+        verdict.tell(@bus, result, @coordinator.facts) if verdict.to || !@coordinator.ending?
+      end
+    end
+  end
+end
