@@ -12,6 +12,8 @@ module Pelton
     def initialize
       # Group name => {topic name => Routing::Topic}; the group nil is config.group_id. In the order of declaration.
       @topics = {}
+      # {"billing" => librdkafka's options of this group}, where there are some.
+      @options = {}
     end
 
     #   routing.draw { topic "orders", to: OrdersConsumer }
@@ -33,6 +35,22 @@ module Pelton
       topics[topic.name] = topic
     end
 
+    # Used by the DSL: librdkafka's options of a group. A group that is opened again may leave them out.
+    #: (String, Hash[String | Symbol, untyped]) -> void
+    def add_options(group, options)
+      place = "group #{group}: kafka"
+      unless options.respond_to?(:to_hash)
+        raise ConfigError.new(place, options.class, "expected a Hash of librdkafka's options")
+      end
+
+      options = Settings::KafkaOptions.of(options)
+      raise ConfigError.new(place, "group.id", "is the group's name") if options.key?("group.id")
+      return if options.empty?
+      raise ConfigError.new(place, options, "differs from what was said before") unless same?(@options[group], options)
+
+      @options[group] = options
+    end
+
     #: () -> bool
     def empty? = @topics.empty?
 
@@ -45,25 +63,32 @@ module Pelton
       all = named(config)
       check_names("group", groups, all.keys)
       check_names("topic", topics, all.each_value.flat_map(&:keys).uniq)
-      all.filter_map do |name, table|
-        chosen = table.each_value.select { |topic| topics.nil? || topics.include?(topic.name) }
-        next if chosen.empty? || (groups && !groups.include?(name))
-
-        chosen.each(&:consumer_class)
-        Group.new(name, chosen.map { |topic| topic.with_defaults(config) })
-      end
+      all.select! { |name, _| groups.include?(name) } if groups
+      found = all.filter_map { |name, table| group(name, table, topics, config) }
+      found.empty? ? raise(ConfigError.new("routes", nil, "leave nothing to consume: no active topic")) : found
     end
 
     #: () -> self
     def freeze
       @topics.each_value(&:freeze)
       @topics.freeze
+      @options.freeze
       super
     end
 
     def inspect = "#<#{self.class} #{@topics.transform_values(&:keys)}>"
 
     private
+
+    def group(name, table, topics, config)
+      chosen = table.each_value.select { |topic| topic.active && (topics.nil? || topics.include?(topic.name)) }
+      return if chosen.empty?
+
+      chosen.each(&:consumer_class)
+      Group.new(name, chosen.map { |topic| topic.with_defaults(config) }, @options.fetch(name, {}))
+    end
+
+    def same?(before, options) = before.nil? || before == options
 
     # {"billing" => {"orders" => topic}}, the default group under its name.
     def named(config)

@@ -149,7 +149,7 @@ module Pelton
       subscriptions = []
       @groups.each do |group|
         subscriptions << Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
-                                                   bus: @bus, native: @native)
+                                                   bus: @bus, native: @native, kafka: group.kafka)
         @listeners << Processing::Listener.new(group, @config, subscription: subscriptions.last, jobs: @jobs, bus: @bus,
                                                                producer: @producer, on_failure: method(:failed))
       end

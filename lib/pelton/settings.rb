@@ -219,6 +219,11 @@ module Pelton
                                     "`:skip` or `:stop`; failure: error, message, attempt, topic, partition, offset"],
       [:batch, :count, nil, "messages that consume gets at once, at most; unset: config.batch", { unit: "messages" }],
       [:manual_offsets, :flag, false, "nothing is marked but by mark_as_consumed"],
+      [:from, nil, nil, "where a group begins that has committed nothing (or nothing that still exists): " \
+                        "`:beginning`, `:end`, or `:error`, which tells of it and reads nothing; the same for all " \
+                        "topics of a group. Unset: auto.offset.reset, which is the beginning",
+       { choices: %i[beginning end error] }],
+      [:active, :flag, true, "false: as if the topic were not declared"],
       [:filters, :filters, [], "`filter { |message| … }`, as often as you like: consume gets the messages for which " \
                                "all return something true (asked again at each attempt); the others count as done. " \
                                "One that raises keeps its message. A class has an instance per partition"],

@@ -57,6 +57,99 @@ class RoutingTest < Minitest::Test
     assert_equal [2, 60, 0.5, [100, 60]], [orders.filters.size, orders.expire_after, orders.delay, orders.throttle]
   end
 
+  def test_defaults_are_for_what_comes_after_them
+    odd = ->(message) { message.offset.odd? }
+    routing.draw do
+      topic "a", to: Orders
+      defaults do
+        retries 5, then: :skip
+        filter(odd)
+      end
+      topic "b", to: Orders
+      group "billing" do
+        defaults { batch 7 }
+        topic("c", to: Orders) { retries 1 }
+        topic("d", to: Orders) { filter(&:key) }
+      end
+      topic "e", to: Orders
+    end
+    routing.draw { topic "f", to: Orders }
+    topics = groups.flat_map { |group| group.topics.values }.to_h { |topic| [topic.name, topic] }
+    assert_equal({ "a" => nil, "b" => 5, "c" => 1, "d" => 5, "e" => 5, "f" => nil }, topics.transform_values(&:retries))
+    assert_equal [:skip, 7, 100, 100], [topics["c"].then, topics["d"].batch, topics["e"].batch, topics["a"].batch]
+    assert_equal [1, 2, 0], (%w[c d f].map { |name| topics[name].filters.size })
+    assert_includes config_error { routing.draw { defaults } }, "block"
+    assert_includes config_error { routing.draw { defaults { retries(-1) } } }, "defaults: retries = -1"
+    assert_includes config_error { routing.draw { defaults { topik } } }, "unknown word in defaults"
+  end
+
+  def test_inactive_topics_are_as_if_they_were_not_there
+    routing.draw do
+      topic("a", to: Empty) { active false }
+      topic("b", to: Orders) { active true }
+      group("other") { topic("c", to: Orders) { active false } }
+    end
+    assert_equal [["b"]], groups.map { |group| group.topics.keys }
+    assert_includes config_error { groups(topics: ["a"]) }, "no active topic"
+    assert_includes config_error { routing.draw { topic("d", to: Orders) { active :no } } }, "topic d: active = :no"
+  end
+
+  def test_where_a_group_begins
+    { beginning: "earliest", end: "latest", error: "error" }.each do |word, option|
+      @routing = nil
+      routing.draw do
+        topic("a", to: Orders) { from word }
+        topic("b", to: Orders) { from word }
+        group("other") { topic "a", to: Orders }
+      end
+      assert_equal [{ "auto.offset.reset" => option }, {}], groups.map(&:kafka)
+    end
+    routing.draw { topic "c", to: Orders }
+    assert_includes config_error { groups }, "group app: from"
+    assert_equal 1, groups(topics: %w[a b], groups: ["app"]).size
+    routing.draw { group("x", kafka: { "auto.offset.reset" => "latest" }) { topic("a", to: Orders) { from :end } } }
+    assert_includes config_error { groups(groups: ["x"]) }, "auto.offset.reset"
+    assert_includes config_error { routing.draw { topic("d", to: Orders) { from :now } } }, ":beginning or :end or"
+  end
+
+  def test_a_group_has_options_of_its_own
+    routing.draw do
+      group("billing", kafka: { :"bootstrap.servers" => "b:9092", "group.instance.id" => "one" }) do
+        topic "a", to: Orders
+      end
+      group("billing") { topic "b", to: Orders }
+      topic "c", to: Orders
+    end
+    assert_equal [{ "bootstrap.servers" => "b:9092", "group.instance.id" => "one" }, {}], groups.map(&:kafka)
+    again = ->(options) { config_error { routing.draw { group("billing", kafka: options) { topic "x", to: Orders } } } }
+    assert_includes again.({ "bootstrap.servers" => "c:9092" }), "differs"
+    assert_includes again.({ "group.id" => "x" }), "is the group's name"
+    assert_includes again.("b:9092"), "group billing: kafka = String"
+    refute_includes again.({ "sasl.password" => "secret-7" }), "secret-7"
+  end
+
+  def test_which_route_a_topic_has
+    routing.draw do
+      topic(/^orders\./, to: Orders) { batch 1 }
+      topic(/^orders\.eu/, to: Orders) { batch 2 }
+      topic("orders.us", to: Orders) { batch 3 }
+      topic("other", to: Orders) { decode :json }
+    end
+    group = groups.first
+    assert_equal({ "orders.eu" => 1, "orders.us" => 3, "other" => 100 },
+                 %w[orders.eu orders.us other].to_h { |name| [name, group.topic(name).batch] })
+    assert_equal %w[orders.eu orders.us], (%w[orders.eu orders.us].map { |name| group.topic(name).name })
+    assert_equal ["^orders\\..*$", "^orders\\.eu.*$", "orders.us", "other"], group.subscription
+    assert_equal({ "orders.us" => nil, "other" => :json, "*" => nil }, group.decode)
+    assert_includes config_error { group.topic("orders") }, "has no route in group app"
+    assert_equal [["^orders\\."]], (groups(topics: ["^orders\\."]).map { |one| one.topics.keys })
+    assert_includes config_error { routing.draw { topic(/^orders\./, to: Orders) } }, "routed twice"
+    loop = config_error { routing.draw { topic(/^or/, to: Orders) { dead_letters "orders.dead" } } }
+    assert_includes loop, "is matched by the pattern itself"
+    routing.draw { topic(/^x/, to: Orders) { decode :json } }
+    assert_includes config_error { groups }, "group app: decode"
+  end
+
   def test_drawing_adds
     routing.draw { topic "a", to: Orders }
     routing.draw { topic "b", to: Orders }

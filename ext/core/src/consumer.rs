@@ -57,7 +57,7 @@ pub enum Happening {
 #[derive(Default)]
 pub struct Options {
     pub limits: Limits,
-    /// Topics whose payloads are decoded ahead.
+    /// How payloads are decoded ahead, by topic; `*` is any other one.
     pub formats: HashMap<String, Format>,
 }
 
@@ -332,7 +332,8 @@ impl Consumer {
         let Some(live) = guard.as_mut() else { return all };
         for entry in list.entries() {
             let topic: Arc<str> = entry.topic.as_str().into();
-            let format = self.options.formats.get(&entry.topic).copied().unwrap_or(Format::Bytes);
+            let formats = &self.options.formats;
+            let format = formats.get(&entry.topic).or_else(|| formats.get("*")).copied().unwrap_or(Format::Bytes);
             let index = live.last_index;
             live.last_index += 1;
             let (limits, token) = (self.options.limits, Token { client: self.id, queue: index });

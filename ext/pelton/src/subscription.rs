@@ -19,6 +19,7 @@ pub static CLASS: Shared<Arc<Consumer>> = Shared::new(c"Pelton::Native::Subscrip
 
 /// What one that was garbage collected unclosed may take to leave its group.
 const ABANDONED: Duration = Duration::from_secs(10);
+const FORMATS: &str = "allowed: {\"topic\" => :json}, nil for as it came, \"*\" for other topics";
 /// Limit of a call that is not given one.
 const CALL: Duration = Duration::from_secs(60);
 
@@ -83,13 +84,15 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> 
             "prefetch" => options.limits.prefetch = count()?,
             "prefetch_bytes" => options.limits.prefetch_bytes = count()?,
             "decode" => {
-                let formats = RHash::from_value(setting).ok_or_else(|| refuse("allowed: {\"topic\" => :json}"))?;
+                let formats = RHash::from_value(setting).ok_or_else(|| refuse(FORMATS))?;
                 formats.foreach(|topic: String, format: Value| {
-                    let format = Symbol::from_value(format).map(|format| format.name().map(|name| name == "json"));
-                    if !matches!(format, Some(Ok(true))) {
-                        return Err(refuse("allowed: {\"topic\" => :json}"));
-                    }
-                    options.formats.insert(topic, Format::Json);
+                    let json =
+                        Symbol::from_value(format).is_some_and(|format| format.name().is_ok_and(|it| it == "json"));
+                    match (json, format.is_nil()) {
+                        (true, _) => options.formats.insert(topic, Format::Json),
+                        (_, true) => options.formats.insert(topic, Format::Bytes),
+                        _ => return Err(refuse(FORMATS)),
+                    };
                     Ok(ForEach::Continue)
                 })?;
             }

@@ -106,7 +106,7 @@ module Pelton
       private
 
       def run
-        @subscription.subscribe(@group.topics.keys)
+        @subscription.subscribe(@group.subscription)
         until over?
           event = @subscription.poll(wait)
           contained { handle(*event) } if event
@@ -157,7 +157,7 @@ module Pelton
         @coordinators[[topic, partition]] ||= begin
           held = @leaving.value?([topic, partition])
           @bus.publish("partition.assigned", group: @group.name, topic: topic, partition: partition)
-          route = @group.topics.fetch(topic)
+          route = @group.topic(topic)
           Coordinator.new(route, partition, group: @group.name, flow: Flow.for(route, @bus), jobs: @jobs, bus: @bus,
                                             subscription: @subscription, owner: self, held: held).start
         end

@@ -6,34 +6,52 @@ require_relative "topic"
 
 module Pelton
   class Routing
-    # The words inside Pelton.routes { … }: group and topic.
+    # The words inside Pelton.routes { … }: group, topic and defaults.
     class Dsl
-      WORDS = %i[group topic].freeze
+      WORDS = %i[group topic defaults].freeze
 
-      #: (Routing, ?String?) -> void
-      def initialize(routing, group = nil)
+      #: (Routing, ?String?, ?Hash[Symbol, untyped]) -> void
+      def initialize(routing, group = nil, defaults = {})
         @routing = routing
         @group = group
+        @defaults = defaults
       end
 
-      # Topics inside belong to this consumer group (Kafka's group.id).
+      # Topics inside belong to this consumer group (Kafka's group.id). kafka: librdkafka's options for it alone, as
+      # another cluster's bootstrap.servers, or group.instance.id.
       #   group("billing") { topic "orders", to: OrdersConsumer }
-      #: (String) { () -> void } -> void
-      def group(name, &block)
+      #: (String, ?kafka: Hash[String | Symbol, untyped]) { () -> void } -> void
+      def group(name, kafka: {}, &block)
         raise ConfigError.new("group", name, "expected a name") unless name.is_a?(String) && !name.empty?
         raise ConfigError.new("group", name, "is inside of group #{@group}") if @group
         raise ConfigError.new("group", name, "a block with its topics is missing") unless block
 
-        Dsl.new(@routing, name.dup.freeze).instance_exec(&block)
+        name = name.dup.freeze
+        @routing.add_options(name, kafka)
+        Dsl.new(@routing, name, @defaults).instance_exec(&block)
       end
 
-      # Messages of this topic go to this consumer: a class, or its name if the class is loaded (or reloaded) later.
+      # Messages of this topic go to this consumer: a class, or its name if it is loaded (or reloaded) later. With a
+      # Regexp those of all topics that match, also of later ones: librdkafka looks for them every
+      # topic.metadata.refresh.interval.ms (5 minutes).
       #   topic("orders", to: OrdersConsumer) { retries 5, backoff: 1..30, then: :skip }
-      #: (String, to: (Class | String)) ?{ () -> void } -> void
+      #   topic(/^orders\./, to: OrdersConsumer)
+      #: ((String | Regexp), to: (Class | String)) ?{ () -> void } -> void
       def topic(name, to:, &block)
-        words = TopicWords.new(name)
+        words = TopicWords.new("topic #{name.is_a?(Regexp) ? name.source : name}", @defaults)
         words.instance_exec(&block) if block
         @routing.add(@group, Topic.new(name, to, words.settings))
+      end
+
+      # What topics after it, here and in groups inside, need not say.
+      #   defaults { retries 5 }
+      #: () { () -> void } -> void
+      def defaults(&block)
+        raise ConfigError.new("defaults", nil, "a block with words of topics is missing") unless block
+
+        words = TopicWords.new("defaults", @defaults)
+        words.instance_exec(&block)
+        @defaults = words.settings.freeze
       end
 
       private
@@ -45,14 +63,15 @@ module Pelton
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
       WORDS = %i[decode retries backoff dead_letters on_failure batch manual_offsets filter expire_after delay
-                 throttle].freeze
+                 throttle from active].freeze
 
       # What was said: {retries: 5}
       attr_reader :settings
 
-      def initialize(topic)
-        @topic = topic
-        @settings = {}
+      # place: for errors, "topic orders". defaults: what was said before.
+      def initialize(place, defaults = {})
+        @place = place
+        @settings = defaults.dup
       end
 
       # Payloads are decoded by native threads as soon as they arrive.
@@ -112,6 +131,15 @@ module Pelton
       #: (Numeric) -> void
       def delay(seconds) = set(:delay, seconds)
 
+      # Where a group begins that has committed nothing (or nothing that still exists): :beginning, :end, or :error,
+      # which tells of it and reads nothing. The same for all topics of a group.
+      #: (Symbol) -> void
+      def from(place) = set(:from, place)
+
+      # false: as if it were not here.
+      #: (bool) -> void
+      def active(active) = set(:active, active)
+
       # So many messages of a partition, at most, within any `every` seconds.
       #: (Integer, every: Numeric) -> void
       def throttle(count, every:) = set(:throttle, [count, every].freeze)
@@ -124,9 +152,9 @@ module Pelton
         raise ConfigError.new(place(word), value, e.message[/expected.*/m])
       end
 
-      def place(name) = "topic #{@topic}: #{name}"
+      def place(name) = "#{@place}: #{name}"
       def respond_to_missing?(_name, _private = false) = false
-      def method_missing(name, *) = raise(ConfigError.unknown(name, WORDS, what: "word in topic #{@topic}"))
+      def method_missing(name, *) = raise(ConfigError.unknown(name, WORDS, what: "word in #{@place}"))
     end
   end
 end

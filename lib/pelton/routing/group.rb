@@ -1,30 +1,81 @@
 # frozen_string_literal: true
 
+require_relative "../errors"
 require_relative "topic"
 
 module Pelton
   class Routing
     # The topics of one consumer group: one subscription, one listener.
     class Group
-      attr_reader :name, :topics
+      # topics: {"orders" => Topic}, patterns under their source. kafka: options of librdkafka for its subscription.
+      attr_reader :name, :topics, :kafka
 
-      #: (String, Array[Topic]) -> void
-      def initialize(name, topics)
+      #: (String, Array[Topic], ?Hash[String, untyped]) -> void
+      def initialize(name, topics, kafka = {})
         @name = name
-        # {"orders" => Topic}
         @topics = topics.to_h { |topic| [topic.name, topic] }.freeze
+        @patterns = topics.select(&:pattern).freeze
+        @kafka = { **kafka, **reset(kafka) }.freeze
+        check_decode
         freeze
       end
+
+      # The route of a topic: the one of its name, else the first declared pattern that matches.
+      #: (String) -> Topic
+      def topic(name)
+        route = @topics[name] unless @topics[name]&.pattern
+        route ||= @patterns.find { |pattern| pattern.match?(name) }
+        raise ConfigError.new("topic", name, "has no route in group #{@name}") unless route
+
+        route.named(name)
+      end
+
+      # Names and patterns, as librdkafka takes them.
+      #: () -> Array[String]
+      def subscription = @topics.each_value.map(&:to_s)
 
       # The largest batch that any of its topics wants; smaller ones are cut by their coordinators.
       #: () -> Integer
       def batch = @topics.each_value.map(&:batch).max
 
-      # Topics whose payloads are decoded as they arrive: {"orders" => :json}
-      #: () -> Hash[String, Symbol]
-      def decode = @topics.transform_values(&:decode).compact
+      # How payloads are decoded as they arrive: {"orders" => :json, "logs" => nil, "*" => :json}, the last one for what
+      # patterns match.
+      #: () -> Hash[String, Symbol?]
+      def decode
+        return @topics.transform_values(&:decode).compact if @patterns.empty?
+
+        { **(@topics.values - @patterns).to_h { |topic| [topic.name, topic.decode] }, "*" => @patterns.first.decode }
+      end
 
       def inspect = "#<#{self.class} #{@name}: #{@topics.keys.join(", ")}>"
+
+      private
+
+      # librdkafka knows one auto.offset.reset for all topics of a client.
+      def reset(kafka)
+        wanted = @topics.transform_values(&:from).compact
+        return {} if wanted.empty?
+
+        place = "group #{@name}: from"
+        if wanted.size < @topics.size || wanted.values.uniq.size > 1
+          raise ConfigError.new(place, wanted, "has to be the same for all topics of a group: use one more group")
+        end
+        raise ConfigError.new(place, wanted.values[0], "is said by auto.offset.reset, too") if kafka.key?(RESET)
+
+        { RESET => RESETS.fetch(wanted.values[0]) }
+      end
+
+      RESET = "auto.offset.reset"
+      RESETS = { beginning: "earliest", end: "latest", error: "error" }.freeze
+      private_constant :RESET, :RESETS
+
+      # The native side, which decodes, knows names and "all others".
+      def check_decode
+        formats = @patterns.to_h { |pattern| [pattern.name, pattern.decode] }
+        return if formats.values.uniq.size < 2
+
+        raise ConfigError.new("group #{@name}: decode", formats, "has to be the same for all patterns of a group")
+      end
     end
   end
 end

@@ -4,19 +4,23 @@ require_relative "../errors"
 require_relative "../settings"
 require_relative "../backoff"
 require_relative "../consumer"
+require_relative "pattern"
 
 module Pelton
   class Routing
-    # One topic of one group: its name, its consumer, its settings. Frozen.
+    # One topic of one group, or all topics that a pattern matches: its name, its consumer, its settings. Frozen.
     class Topic
       # Before a message goes to dead letters, if the topic does not say.
       RETRIES = 3
 
-      attr_reader :name
+      # name: of a pattern, its source. pattern: nil for one topic.
+      attr_reader :name, :pattern
 
-      #: (String, (Class | String), Hash[Symbol, untyped]) -> void
+      #: ((String | Regexp), (Class | String), Hash[Symbol, untyped]) -> void
       def initialize(name, consumer, settings)
-        @name = Settings::TYPES.fetch(:name)[1].call(name) ? name.dup.freeze : raise(invalid_name(name))
+        @given = name
+        @pattern = Pattern.new(name) if name.is_a?(Regexp)
+        @name = @pattern ? name.source.dup.freeze : checked(name)
         @consumer = consumer
         @settings = { **Settings::TOPIC.defaults, **settings }.freeze
         check
@@ -31,7 +35,18 @@ module Pelton
 
       # nil: at most `batch` is config.batch.
       #: (Config) -> Topic
-      def with_defaults(config) = batch ? self : Topic.new(@name, @consumer, @settings.merge(batch: config.batch))
+      def with_defaults(config) = batch ? self : Topic.new(@given, @consumer, { **@settings, batch: config.batch })
+
+      # The route of one topic that the pattern matches.
+      #: (String) -> Topic
+      def named(name) = @pattern ? Topic.new(name, @consumer, @settings) : self
+
+      #: (String) -> bool
+      def match?(name) = @pattern ? @pattern.match?(name) : name == @name
+
+      # What a subscription is told.
+      #: () -> String
+      def to_s = @pattern ? @pattern.to_s : @name
 
       # The class, looked up anew each time if it was given by name (so code may be reloaded). Raises ConfigError.
       #: () -> Class
@@ -47,7 +62,7 @@ module Pelton
       #: () -> Backoff
       def back_off = Backoff.new(backoff.begin, backoff.end)
 
-      def inspect = "#<#{self.class} #{@name} to #{@consumer}>"
+      def inspect = "#<#{self.class} #{@pattern ? @pattern.inspect : @name} to #{@consumer}>"
 
       private
 
@@ -57,11 +72,17 @@ module Pelton
         raise ConfigError.new("topic #{@name}, to", @consumer, e.message)
       end
 
-      def invalid_name(name) = ConfigError.new("topic", name, "expected #{Settings::TYPES.fetch(:name).first}")
+      def checked(name)
+        allowed, test, convert = Settings::TYPES.fetch(:name)
+        test.call(name) ? convert.call(name) : raise(ConfigError.new("topic", name, "expected #{allowed}, or a Regexp"))
+      end
 
       def check
         if dead_letters && self.then == :skip
           raise ConfigError.new("topic #{@name}: then", :skip, "the last retry leads to dead_letters already")
+        end
+        if pattern && dead_letters && match?(dead_letters)
+          raise ConfigError.new("topic #{@name}: dead_letters", dead_letters, "is matched by the pattern itself")
         end
         return if @consumer.is_a?(Class) || (@consumer.is_a?(String) && !@consumer.empty?)
 

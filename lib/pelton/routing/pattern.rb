@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+require "strscan"
+require_relative "../errors"
+
+module Pelton
+  class Routing
+    # A Regexp for topic names, and the same in the words that all sides understand: a classic group's topics are
+    # matched by librdkafka (POSIX, a search), those of a group with `group.protocol` consumer by the broker (RE2, the
+    # whole name), and which route a topic belongs to is decided here. Raises ConfigError for what one of them cannot.
+    #   Pattern.new(/^orders\.\w+$/).to_s # => "^orders\\.[A-Za-z0-9_]+$"
+    class Pattern
+      ALLOWED = "expected a Regexp without options, made of characters of topic names, . [a-z] [^a-z] \\. \\d \\w " \
+                "\\A \\z ^ $ ( ) (?: ) | * + ? {2} {2,} {2,3}"
+      # Who consumes what his own commits write never comes to an end.
+      INTERNAL = "__consumer_offsets"
+      OTHERS = "begin with ^[^_] to leave Kafka's own topics out, or route it by its name"
+      # What stands for the same everywhere.
+      TOKENS = [
+        [/\\d/, "[0-9]"], [/\\w/, "[A-Za-z0-9_]"], [/\\A|\^/, "^"], [/\\z|\$/, "$"], [/\\\./, "\\."],
+        [/\\([-_])/, '\1'], [/\(\?:|\((?!\?)/, "("], [/[A-Za-z0-9_.)|-]/, '\0']
+      ].freeze
+      # Not followed by what would make it lazy or possessive.
+      QUANTIFIER = /(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})(?![*+?{])/
+      CLASS = /\[\^?(?:\w-\w|\\d|\\w|\\[.-]|[\w.])+-?\]/
+      private_constant :INTERNAL, :OTHERS, :TOKENS, :QUANTIFIER, :CLASS
+
+      #: (Regexp) -> void
+      def initialize(regexp)
+        @regexp = regexp
+        raise ConfigError.new("topic", regexp, ALLOWED) unless regexp.options.zero?
+
+        @text = whole(translated(regexp.source)).freeze
+        raise ConfigError.new("topic", regexp, "matches #{INTERNAL}: #{OTHERS}") if regexp.match?(INTERNAL)
+
+        freeze
+      end
+
+      #: (String) -> bool
+      def match?(topic) = @regexp.match?(topic)
+
+      # For librdkafka, which tells a pattern by its ^.
+      #: () -> String
+      def to_s = @text
+
+      def inspect = @regexp.inspect
+
+      private
+
+      def translated(source)
+        scanner = StringScanner.new(source)
+        text = +""
+        text << (scanner.scan(QUANTIFIER) || token(scanner)) until scanner.eos?
+        text
+      end
+
+      def token(scanner)
+        return bracket(scanner.matched) if scanner.scan(CLASS)
+
+        TOKENS.each { |token, text| return scanner.matched.sub(token, text) if scanner.scan(token) }
+        raise ConfigError.new("topic", @regexp, "#{scanner.rest[0, 4].inspect} is not understood: #{ALLOWED}")
+      end
+
+      # In POSIX a backslash in brackets is a backslash.
+      def bracket(text)
+        hyphen = text.gsub!("\\-", "") ? "-" : ""
+        text = text.gsub("\\d", "0-9").gsub("\\w", "A-Za-z0-9_").gsub("\\.", ".")
+        text.sub(/-?\]\z/) { |ending| "#{ending.size > 1 ? "-" : hyphen}]" }
+      end
+
+      # A search, said as a match of the whole name.
+      def whole(text)
+        return "^.*(#{text}).*$" if text.include?("|") || !text.start_with?("^")
+
+        text.end_with?("$") ? text : "#{text}.*$"
+      end
+    end
+  end
+end
