@@ -22,4 +22,5 @@ GroupScenario.run do
   leave(first)
   leave(third)
   equal([], trail.problems(ends, killed: [second.pid]), "what went wrong")
+  nothing_lost(duplicates: true)
 end

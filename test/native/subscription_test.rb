@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/footprint"
 require "support/native_kit"
 
 class NativeSubscriptionTest < Minitest::Test
@@ -226,9 +227,9 @@ class NativeSubscriptionTest < Minitest::Test
       end
       @clients.pop.close(5)
       GC.start
-      before ||= resident if round == 3
+      before ||= Footprint::Malloc.used if round == 3
     end
-    grown = resident - before
+    grown = Footprint::Malloc.used - before
     assert_operator grown, :<, 12 * 1024 * 1024, "8 rounds of 4 MB each were read"
     assert_equal [payload], kept.map(&:raw_payload).uniq
   end
@@ -257,6 +258,4 @@ class NativeSubscriptionTest < Minitest::Test
   end
 
   def next_of(reader, kind) = next_event(reader, kind)[1]
-
-  def resident = File.read("/proc/self/statm").split[1].to_i * 4096
 end

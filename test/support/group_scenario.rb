@@ -1,15 +1,18 @@
 # frozen_string_literal: true
 
 require "tmpdir"
+require_relative "ledger"
 require_relative "scenario"
 require_relative "trail"
 
 # Members of a group that come and go while somebody produces. Each member is a process of its own.
 class GroupScenario < Scenario
   PARTITIONS = 6
+  KEYS = 4 # of each partition
 
-  # kafka: options of each member.
-  def begin_group(kafka)
+  # kafka: options of each member. more: what member.rb knows besides.
+  def begin_group(kafka, **more)
+    @more = more
     @kafka = kafka
     @topic = topic(partitions: PARTITIONS)
     @group = unique("group")
@@ -18,6 +21,8 @@ class GroupScenario < Scenario
     @trail = Trail.new(File.join(@folder, "trail"))
     # {partition => messages produced}
     @sent = Hash.new(0)
+    # The same by key.
+    @counts = Hash.new(0)
     @producing = true
     @producer = Thread.new { produce }
   end
@@ -25,8 +30,7 @@ class GroupScenario < Scenario
   attr_reader :trail
 
   def member
-    trail = File.join(@folder, "trail")
-    settings = { bootstrap: bootstrap, group: @group, topic: @topic, trail: trail, kafka: @kafka }
+    settings = { bootstrap: bootstrap, group: @group, topic: @topic, folder: @folder, kafka: @kafka, **@more }
     environment = { "PELTON_MEMBER" => JSON.generate(settings) }
     child = pelton("server", "-r", "#{ROOT}/test/support/member.rb", env: environment)
     working(child)
@@ -62,8 +66,16 @@ class GroupScenario < Scenario
   def end_producing
     @producing = false
     @producer.value
-    eventually(30, "all messages to be done") { trail.positions == @sent }
+    eventually(60, "all messages to be done") { trail.positions == @sent }
     @sent
+  end
+
+  # Each message was processed, in the order of its key; again only where that is allowed.
+  def nothing_lost(duplicates: false)
+    report = Ledger.new(File.join(@folder, "ledger")).report(@counts)
+    puts report
+    equal([], report.problems.first(10), "#{report.problems.size} problems")
+    equal(0, report.duplicates, "messages processed twice") unless duplicates
   end
 
   private
@@ -71,12 +83,15 @@ class GroupScenario < Scenario
   def done_by(child) = trail.entries.count { |entry| entry.pid == child.pid && entry.what == "done" }
 
   def produce
-    producer = app.producer
-    number = 0
-    while @producing
-      partition = (number += 1) % PARTITIONS
-      rows = Array.new(20) { { topic: @topic, partition: partition, payload: number.to_s } }
-      producer.produce_many_sync(rows, timeout: 20)
+    producer = app(kafka: { "enable.idempotence" => true }).producer
+    (0...PARTITIONS).cycle do |partition|
+      break unless @producing
+
+      rows = Array.new(20) do |index|
+        key = "#{partition}-#{index % KEYS}"
+        { topic: @topic, partition: partition, key: key, payload: ((@counts[key] += 1) - 1).to_s }
+      end
+      producer.produce_many_sync(rows, timeout: 60)
       @sent[partition] += rows.size
       work(0.005)
     end

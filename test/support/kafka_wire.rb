@@ -10,6 +10,8 @@ class KafkaWire
   METADATA = 3
   FIND_COORDINATOR = 10
   CREATE_TOPICS = 19
+  DELETE_TOPICS = 20
+  CREATE_PARTITIONS = 37
   COORDINATORS = { group: 0, transaction: 1 }.freeze
 
   # Asks once; raises SystemCallError or Failure when nobody answers properly in time.
@@ -42,15 +44,18 @@ class KafkaWire
   #: (Hash[String, Integer], Hash[String, String]) -> void
   def create_topics(topics, settings)
     body = int32(topics.size) + topics.map { |name, partitions| topic(name, partitions, settings) }.join
-    reply = Reader.new(request(CREATE_TOPICS, 4, body + int32(10_000) + int8(0)))
-    reply.int32 # throttle time
-    reply.int32.times do
-      name = reply.string
-      code = reply.int16
-      reason = reply.string
-      raise Failure, "topic #{name}: error #{code} #{reason}" unless [0, 36].include?(code) # 36: exists already
-    end
+    succeed(request(CREATE_TOPICS, 4, body + int32(10_000) + int8(0)), ignored: [36]) # exists already
   end
+
+  # From now on a topic has so many partitions.
+  #: (String, Integer) -> void
+  def create_partitions(topic, count)
+    body = int32(1) + string(topic) + int32(count) + int32(-1) # placed where the broker likes
+    succeed(request(CREATE_PARTITIONS, 1, body + int32(10_000) + int8(0)))
+  end
+
+  #: (String) -> void
+  def delete_topic(name) = succeed(request(DELETE_TOPICS, 3, int32(1) + string(name) + int32(10_000)), reasons: false)
 
   # Is there a coordinator for groups or transactions? Asking makes the broker create its internal topic.
   #: (Symbol) -> bool
@@ -61,6 +66,18 @@ class KafkaWire
   end
 
   private
+
+  # The rows of an answer: topic, error code, often a reason.
+  def succeed(answer, ignored: [], reasons: true)
+    reply = Reader.new(answer)
+    reply.int32 # throttle time
+    reply.int32.times do
+      name = reply.string
+      code = reply.int16
+      reason = reply.string if reasons
+      raise Failure, "topic #{name}: error #{code} #{reason}" unless [0, *ignored].include?(code)
+    end
+  end
 
   def topic(name, partitions, settings)
     string(name) + int32(partitions) + int16(1) + int32(0) + int32(settings.size) +

@@ -1,14 +1,17 @@
 # frozen_string_literal: true
 
 # A member of a group for the rebalance scenarios: exe/pelton server -r test/support/member.rb. PELTON_MEMBER is JSON:
-# {"bootstrap": …, "group": …, "topic": …, "trail": a file, "kafka": {…}}.
+# {"bootstrap": …, "group": …, "topic": …, "folder": for its trail and the ledger, "kafka": {…}, and, if one likes,
+# "work": seconds a batch, "confirm": commit each batch, and write down what that returns}.
 
 require "json"
 require "pelton"
+require_relative "ledger"
 require_relative "trail"
 
 MEMBER = JSON.parse(ENV.fetch("PELTON_MEMBER"))
-TRAIL = Trail.new(MEMBER.fetch("trail"))
+TRAIL = Trail.new(File.join(MEMBER.fetch("folder"), "trail"))
+LEDGER = Ledger.new(File.join(MEMBER.fetch("folder"), "ledger"))
 
 # Writes down what happens to it.
 class MemberConsumer < Pelton::Consumer
@@ -19,8 +22,11 @@ class MemberConsumer < Pelton::Consumer
   def consume
     offsets = messages.map(&:offset).minmax
     note("begin", *offsets)
-    IO.select(nil, nil, nil, 0.005) # the work
+    IO.select(nil, nil, nil, MEMBER.fetch("work", 0.005))
+    me = "#{Process.pid}/#{object_id}"
+    messages.each { |message| LEDGER.processed(me, message.key, Integer(message.raw_payload)) }
     note("done", *offsets)
+    note(mark_as_consumed!(messages.last) ? "marked" : "refused", *offsets) if MEMBER["confirm"]
   end
 
   private

@@ -86,13 +86,18 @@ class Scenario
 
   # Makes a topic and waits until the broker tells of it. Returns its name.
   def topic(partitions: 1, settings: {}, name: unique(File.basename($PROGRAM_NAME, ".rb")))
-    host, port = bootstrap.split(":")
-    KafkaWire.open(host, port.to_i, timeout: 15) { |wire| wire.create_topics({ name => partitions }, settings) }
-    eventually(15, "topic #{name}") do
-      Pelton::Native.metadata({ "bootstrap.servers" => bootstrap }, name, 5).dig(:topics, name) == partitions
-    end
+    wire { |broker| broker.create_topics({ name => partitions }, settings) }
+    known(name, partitions)
     name
   end
+
+  # Gives a topic more partitions: so many from now on.
+  def partitions(name, count)
+    wire { |broker| broker.create_partitions(name, count) }
+    known(name, count)
+  end
+
+  def delete_topic(name) = wire { |broker| broker.delete_topic(name) }
 
   # A new app whose events are recorded; closed at the end.
   def app(group: nil, kafka: {}, **settings, &routes)
@@ -228,6 +233,18 @@ class Scenario
     queue.pop(true)
   rescue ThreadError
     nil
+  end
+
+  def wire(&block)
+    host, port = bootstrap.split(":")
+    KafkaWire.open(host, port.to_i, timeout: 15, &block)
+  end
+
+  # Waits until the broker tells of a topic's partitions.
+  def known(name, partitions)
+    eventually(15, "#{partitions} partitions of #{name}") do
+      Pelton::Native.metadata({ "bootstrap.servers" => bootstrap }, name, 5).dig(:topics, name) == partitions
+    end
   end
 
   def record(app)

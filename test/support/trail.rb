@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-require "json"
+require_relative "lines"
 
-# What the members of a group did, in one order: each appends lines to one file (one write a line, so they do not mix).
-# The checker behind the rebalance scenarios.
+# What the members of a group did, in one order. The checker behind the rebalance scenarios.
 class Trail
   ENDS = %w[revoked shutdown].freeze
 
@@ -13,20 +12,15 @@ class Trail
   end
 
   def initialize(path)
-    @path = path
+    @lines = Lines.new(path) { |row| Entry.new(*row) }
   end
 
   # From any process.
   def note(what, instance, partition, first = nil, last = nil)
-    line = JSON.generate([what, Process.pid, "#{Process.pid}/#{instance}", partition, first, last])
-    File.open(@path, "a") { |file| file.syswrite("#{line}\n") }
+    @lines << [what, Process.pid, "#{Process.pid}/#{instance}", partition, first, last]
   end
 
-  def entries
-    return [] unless File.exist?(@path)
-
-    File.foreach(@path).filter_map { |line| Entry.new(*JSON.parse(line)) if line.end_with?("\n") }
-  end
+  def entries = @lines.to_a
 
   # How far each partition is done: {0 => 120, …}: the next offset.
   def positions
@@ -38,13 +32,6 @@ class Trail
   def problems(ends, killed: [])
     all = entries
     lives(all, killed) + ends.flat_map { |partition, count| partition_problems(all, partition, count, killed) }
-  end
-
-  # Messages that were done more than once.
-  def duplicates
-    done = entries.select { |entry| entry.what == "done" }
-    done.flat_map { |entry| (entry.from..entry.to).map { |offset| [entry.place, offset] } }
-        .tally.count { |_, times| times > 1 }
   end
 
   private

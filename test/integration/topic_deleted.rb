@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+
+# A topic is deleted while it is consumed: its consumers end with `revoked`, the other topic goes on, and when the topic
+# is made again it is consumed again from its beginning.
+
+Scenario.run do
+  gone = topic(partitions: 2)
+  stays = topic(partitions: 2)
+  seen = Thread::Queue.new
+  ends = Thread::Queue.new
+  reader = consumer { messages.each { |message| seen << [topic, partition, message.raw_payload] } }
+  reader.define_method(:revoked) { ends << [:revoked, topic, partition] }
+  reader.define_method(:shutdown) { ends << [:shutdown, topic, partition] }
+  quick = { "topic.metadata.refresh.interval.ms" => 300, "partition.assignment.strategy" => "cooperative-sticky" }
+  server = app(group: group = unique("group"), kafka: quick) do
+    topic(gone, to: reader)
+    topic(stays, to: reader)
+  end
+  server.start
+  writer = app(kafka: quick)
+  number = 0
+  send = lambda do |*names|
+    number += 1
+    rows = names.product([0, 1]).map { |name, place| { topic: name, partition: place, payload: number.to_s } }
+    writer.producer.produce_many_sync(rows, timeout: 20)
+    equal(rows.map { |row| row.values_at(:topic, :partition, :payload) }.sort, take(seen, rows.size).sort,
+          "round #{number}")
+  end
+  5.times { send.(gone, stays) }
+  delete_topic(gone)
+  eventually(20, "the end of its consumers") do
+    send.(stays)
+    ends.size == 2
+  end
+  equal([[:revoked, gone, 0], [:revoked, gone, 1]], take(ends, 2).sort, "what ended")
+  5.times { send.(stays) }
+  told = events(server, "error.occurred").map { |event| event[:error].name }.uniq
+  equal([:UNKNOWN_TOPIC_OR_PART], told, "errors that are told")
+
+  topic(partitions: 2, name: gone)
+  5.times { send.(gone, stays) }
+  equal(true, server.stop, "stop")
+  equal([gone, stays].product([0, 1]).map { |place| [:shutdown, *place] }.sort, take(ends, 4).sort, "what ended")
+  equal([5, 5], committed(group, gone, 2), "committed of the new topic")
+  equal([number, number], committed(group, stays, 2), "committed of the topic that stayed")
+  equal(0, seen.size + ends.size, "anything else")
+end

@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+require "json"
+
+# Rows that threads of several processes append to one file, and that one reads back in their order. One write a row, so
+# they do not mix, and what was written survives a kill.
+class Lines
+  # The block makes of a row what `to_a` returns.
+  def initialize(path, &make)
+    @path = path
+    @make = make || :itself.to_proc
+    @file = nil
+    @found = []
+    # Bytes read so far.
+    @read = 0
+  end
+
+  def <<(row)
+    (@file ||= File.open(@path, "a")).syswrite("#{JSON.generate(row)}\n")
+    self
+  end
+
+  # All rows so far; reads what is new.
+  def to_a
+    return @found unless File.exist?(@path)
+
+    File.open(@path) do |file|
+      file.seek(@read)
+      file.each_line do |line|
+        break unless line.end_with?("\n")
+
+        @found << @make.call(JSON.parse(line))
+        @read += line.bytesize
+      end
+    end
+    @found
+  end
+end
