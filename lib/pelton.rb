@@ -33,6 +33,10 @@ module Pelton
     def quiet = app.quiet
     #: () -> void
     def resume = app.resume
+    #: (String, ?restart: bool) { (Background::Stop) -> void } -> void
+    def background(name, restart: false, &block) = app.background(name, restart: restart, &block)
+    #: () -> Hash[Symbol, untyped]
+    def watch = app.watch
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil) = app.assignments(group)
     #: (?timeout: Numeric?) -> Integer

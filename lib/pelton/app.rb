@@ -29,6 +29,8 @@ module Pelton
       # Those that may be open, and (as long as somebody else has them) those that were closed but may be opened again;
       # under @lock.
       @pools = []
+      # {"prices" => [restart, block]}: run with each server; under @lock.
+      @backgrounds = {}
       @closed_pools = ObjectSpace::WeakMap.new
     end
 
@@ -96,8 +98,9 @@ module Pelton
         chosen = @routing.groups(@config, groups: groups, topics: topics)
         @routing.freeze
         @config.freeze
-        @server = Server.new(@config, chosen, bus: @notifications, producer: method(:producer), flush: method(:flush),
-                                              native: @native)
+        @server = Server.new(@config, chosen, bus: @notifications, native: @native,
+                                              backgrounds: @backgrounds.dup, producer: method(:producer),
+                                              flush: method(:flush))
       end
       @server.start
     end
@@ -118,6 +121,37 @@ module Pelton
     # The partitions that this process consumes now: {"orders" => [0, 3]}. group: for one group alone. From any thread.
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil) = @server ? @server.assignments(group) : {}
+
+    # A thread that there is once, beside all consumers: it runs as long as the app's server does, and again with the
+    # next start. At a stop it is asked to end when the consumers have ended, before the producer is flushed. See
+    # Consumer#background for the rest.
+    #   Pelton.background("prices", restart: true) { |stop| PRICES.refresh until stop.wait(60) }
+    # Also while the server runs. Raises ConfigError where there is one of this name.
+    #: (String, ?restart: bool) { (Background::Stop) -> void } -> void
+    def background(name, restart: false, &block)
+      Background.check(name, block)
+      @lock.synchronize do
+        raise ConfigError.new("background", name, "there is one of this name") if @backgrounds.key?(name)
+
+        @backgrounds[name] = [restart, block]
+        unless [nil, :stopping, :stopped, :forced].include?(@server&.status)
+          @server.background(name, restart: restart, &block)
+        end
+      end
+    rescue ClosedError
+      nil # the server stops just now: with the next start
+    end
+
+    # What this process holds, as plain values: Ruby threads by kind (others' are "other"), native threads by name and
+    # open descriptors (nil where there is no /proc); of this app the living consumers, the calls of consume, and the
+    # threads that outlived their consumer. Costs a look into /proc. From any thread.
+    #   { threads: { "pelton.worker" => 5, "other" => 1 }, native_threads: { "rdk:broker" => 3 }, descriptors: 40,
+    #     consumers: { "billing" => { "orders" => { 0 => 1 } } }, jobs: { running: 2, waiting: 7 }, outlived: 0 }
+    #: () -> Hash[Symbol, untyped]
+    def watch
+      none = { consumers: {}, jobs: { running: 0, waiting: 0 }, outlived: 0 }
+      [nil, :stopped].include?(@server&.status) ? { **Watch.measure, **none } : @server.watch
+    end
 
     # Stops, and closes the producers. Returns how many messages could not be delivered.
     #: (?timeout: Numeric?) -> Integer

@@ -67,6 +67,16 @@ module Pelton
     #: (Message, ?reason: (Exception | String)?) -> bool
     def dispatch_to_dead_letters(message, reason: nil) = @pelton.dispatch(message, reason)
 
+    # Starts a thread that belongs to this consumer: from `assigned`, or from anywhere in it. It is told of when it dies
+    # (error.occurred) and, with restart: true, started again after a back-off. At the consumer's end it is asked to
+    # stop before `revoked` or `shutdown` is called, and awaited after that: config.background_timeout at most, then
+    # thread.outlived says where it is.
+    #   def assigned = background("flush") { |stop| flush until stop.wait(10) }
+    # `stop.wait(seconds)` waits and wakes at once when it should end; `stop.stop?` only looks. Returns a handle:
+    # `stop(timeout)` ends it sooner, `alive?`. Raises ConfigError where one of this name runs already.
+    #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
+    def background(name, restart: false, &block) = @pelton.scope.start(name, restart: restart, &block)
+
     # The app's producer.
     #: () -> Producer
     def producer = @pelton.producer

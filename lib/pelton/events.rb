@@ -65,6 +65,14 @@ module Pelton
        "consume returned or raised; messages: how many it was given"],
       ["consumer.retrying", %i[group topic partition offset attempt delay error],
        "consume failed and runs again from `offset` after `delay` seconds"],
+      ["thread.outlived", %i[group topic partition name started_at at seconds],
+       "a thread that a consumer started (or the app: then without group, topic and partition) lives on after its " \
+       "end: a background thread after config.background_timeout, another one after 5 s. started_at: the line of its " \
+       "block, at: where it is now, seconds: since the end. Told once; a pool's thread is named too, if it was a " \
+       "consumer that first used the pool"],
+      ["watch.measured", %i[threads native_threads descriptors consumers jobs outlived],
+       "what the process holds (see App#watch), every config.watch_interval while a server runs, if somebody " \
+       "subscribed"],
       ["worker.replaced", %i[worker], "a worker thread was killed; another one took its place"],
       ["app.starting", %i[groups concurrency], "the server starts"],
       ["app.running", %i[groups concurrency], "all threads run, the groups are being joined"],

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "background/scope"
 require_relative "clock"
 require_relative "errors"
 require_relative "subscription"
@@ -8,6 +9,7 @@ require_relative "processing/jobs_queue"
 require_relative "processing/listener"
 require_relative "processing/worker"
 require_relative "shutdown"
+require_relative "watch"
 
 module Pelton
   # Runs the consumers of an app: a listener per group, the workers, and one thread "pelton.server" that waits for
@@ -24,9 +26,10 @@ module Pelton
     # The error that made the server stop by itself, or nil.
     attr_reader :failure
 
-    #: (Config, Array[Routing::Group], bus: Notifications, ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer,
-    #:  ?native: Module?) -> void
-    def initialize(config, groups, bus:, producer: nil, flush: nil, native: nil)
+    # backgrounds: the app's, by name: [restart, block].
+    #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
+    #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?) -> void
+    def initialize(config, groups, bus:, backgrounds: {}, producer: nil, flush: nil, native: nil)
       @config = config
       @groups = groups
       @bus = bus
@@ -35,6 +38,9 @@ module Pelton
       @flush = flush || ->(_seconds) { 0 }
       @native = native
       @jobs = Processing::JobsQueue.new
+      @watch = Watch.new(bus, config.watch_interval) { watch }
+      @backgrounds = backgrounds
+      @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
       @listeners = []
       @workers = []
       # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:quiet, reason], [:resume],
@@ -67,6 +73,7 @@ module Pelton
       @workers = Array.new(@config.concurrency) do |index|
         Processing::Worker.new("pelton.worker##{index + 1}", @jobs, @bus).start
       end
+      @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
       @listeners.each(&:start)
       @status = :running
       Server.stop_at_exit(self)
@@ -128,6 +135,20 @@ module Pelton
       places.group_by(&:first).transform_values { |list| list.map(&:last) }
     end
 
+    # What the process holds: see App#watch.
+    #: () -> Hash[Symbol, untyped]
+    def watch
+      consumers = @listeners.to_h do |listener|
+        topics = listener.coordinators.group_by(&:topic_name)
+        [listener.group.name, topics.transform_values { |list| list.map(&:partition).tally }]
+      end
+      { **Watch.measure, consumers: consumers, jobs: @jobs.counts, outlived: @watch.outlived }
+    end
+
+    # See App#background; ends when the consumers have.
+    #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
+    def background(name, restart: false, &block) = @scope.start(name, restart: restart, &block)
+
     def inspect = "#<#{self.class} #{status} #{@groups.map(&:name).join(", ")}>"
 
     # Whoever forgets to stop a server still commits, leaves the groups and flushes at the end of the process, within
@@ -151,10 +172,12 @@ module Pelton
         subscriptions << Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
                                                    bus: @bus, native: @native, kafka: group.kafka)
         @listeners << Processing::Listener.new(group, @config, subscription: subscriptions.last, jobs: @jobs, bus: @bus,
+                                                               watch: @watch, ticks: @listeners.empty?,
                                                                producer: @producer, on_failure: method(:failed))
       end
     rescue StandardError
       subscriptions.each { |subscription| subscription.close(Shutdown::FORCE) }
+      @scope.close(Shutdown::FORCE)
       @status = :stopped
       @boot << false
       @thread.join
@@ -210,7 +233,7 @@ module Pelton
     def shut_down(reason, timeout)
       @status = :stopping
       shutdown = Shutdown.new(@config, timeout, listeners: @listeners, workers: @workers, jobs: @jobs, bus: @bus,
-                                                flush: @flush, inbox: @inbox)
+                                                scope: @scope, watch: @watch, flush: @flush, inbox: @inbox)
       graceful = shutdown.call(reason)
       @losses = shutdown.losses
       @status = graceful ? :stopped : :forced

@@ -170,6 +170,9 @@ module Pelton
        { unit: "bytes" }],
       [:revocation_timeout, :seconds, 30, "how long a job may run on when Kafka takes its partition back", SECONDS],
       [:shutdown_timeout, :seconds, 60, "how long a stop may take; then it ends by force", SECONDS],
+      [:background_timeout, :seconds, 5, "how long a background thread may run on after its consumer or app has " \
+                                         "ended; then thread.outlived names it", SECONDS],
+      [:watch_interval, :seconds, 30, "between two events watch.measured", SECONDS],
       [:flush_timeout, :seconds, 10, "the part of shutdown_timeout kept for the producer's last messages", SECONDS],
       [:delivery_timeout, :seconds, 180, "how long produce_sync waits for the delivery report; a wait shorter than " \
                                          "message.timeout.ms (150 s) may end without a verdict", SECONDS],

@@ -7,7 +7,8 @@ require_relative "processing/worker"
 
 module Pelton
   # The end of a server, on its thread. In this order: nothing new is begun → running jobs end → `shutdown` of each
-  # consumer → what is marked is committed, the group is left → the producer is flushed. At the deadline, or at a second
+  # consumer → what is marked is committed, the group is left → the app's background threads end → the producer is
+  # flushed. At the deadline, or at a second
   # signal, by force: workers are killed, what is marked is committed, consumers get their `shutdown` all the same.
   #
   # A part of the time is kept for the flush: flush_timeout, half of it all at most.
@@ -20,14 +21,18 @@ module Pelton
 
     # inbox: the server's, for a second signal.
     #: (Config, Numeric?, listeners: Array[Processing::Listener], workers: Array[Processing::Worker],
-    #:  jobs: Processing::JobsQueue, bus: Notifications, flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
-    def initialize(config, timeout, listeners:, workers:, jobs:, bus:, flush:, inbox:)
+    #:  jobs: Processing::JobsQueue, scope: Background::Scope, watch: Watch, bus: Notifications,
+    #:  flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
+    def initialize(config, timeout, listeners:, workers:, jobs:, scope:, watch:, bus:, flush:, inbox:)
       @timeout = timeout || config.shutdown_timeout
       @flush_share = [config.flush_timeout, @timeout / 2.0].min
       @listeners = listeners
       @workers = workers
       @jobs = jobs
       @bus = bus
+      @scope = scope
+      @watch = watch
+      @background_timeout = config.background_timeout
       @flush = flush
       @inbox = inbox
       @started = Clock.now
@@ -45,6 +50,7 @@ module Pelton
       @bus.publish("app.stopping", reason: reason, timeout: @timeout, flush: @flush_share, waits_for: unfinished)
       @forced = drain(@started + @timeout - @flush_share)
       force if @forced
+      end_backgrounds
       flush
       @forced.nil?
     end
@@ -110,6 +116,14 @@ module Pelton
       @losses += @listeners.flat_map(&:unended)
     end
 
+    # Within the time that is left beside the flush; those that need longer are told of.
+    def end_backgrounds
+      left = Clock.left(@started + @timeout - @flush_share)
+      timed(:background) { @scope.close([@background_timeout, [left, FORCE].max].min) }
+      [*@listeners, @scope].each { |one| @watch.bury(one.strays) }
+      @watch.close
+    end
+
     def flush
       @undelivered = timed(:flush) { @flush.call([Clock.left(@started + @timeout), @flush_share].max) }
       return unless @undelivered.positive?
@@ -121,7 +135,7 @@ module Pelton
     # Where the workers that are in a job are: "pelton.worker#1 is at app.rb:12:in `pop'".
     def standing
       @workers.filter_map do |worker|
-        place = worker.thread.backtrace&.find { |line| !line.start_with?("<internal:") }
+        place = Threads.at(worker.thread)
         "#{worker.name} is at #{place}" if place && !place.include?("/pelton/processing/jobs_queue.rb:")
       end
     end

@@ -30,6 +30,8 @@ module Pelton
         thread.name = name
         thread.priority = priority
         thread.report_on_exception = false
+        # Whoever's code we were started from: we are not its thread (see Background::Scope).
+        ThreadGroup::Default.add(thread) if thread.group && !thread.group.enclosed?
         REGISTRY[thread] = name
         thread
       end
@@ -69,6 +71,14 @@ module Pelton
         REGISTRY.keys
       end
     end
+
+    # The line where a thread is: "app.rb:12:in `pop'"; nil: it has ended.
+    #: (Thread) -> String?
+    def at(thread) = thread.backtrace&.find { |line| !line.start_with?("<internal:") }
+
+    # The line of the block that a thread was started with: "app.rb:10".
+    #: (Thread) -> String?
+    def started_at(thread) = thread.inspect[/ ([^ ]+:\d+) \w+>\z/, 1]
 
     # Waits until all of these threads ended, or until the deadline. Returns those that are left.
     #: (Array[Thread], ?Numeric?) -> Array[Thread]

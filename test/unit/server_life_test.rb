@@ -124,7 +124,7 @@ class ServerLifeTest < Minitest::Test
     assert_equal 1, stopping[:flush]
     @gate.close
     phases = event("app.stopped")[:phases]
-    assert_equal %i[groups workers flush], phases.keys
+    assert_equal %i[groups workers background flush], phases.keys
     assert_equal({ "g" => %i[jobs leave] }, phases[:groups].transform_values(&:keys))
     assert(phases[:groups]["g"].each_value.all? { |seconds| seconds.between?(0, 10) })
   end

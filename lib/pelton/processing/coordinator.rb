@@ -22,8 +22,9 @@ module Pelton
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
       # runs a job, so this one waits for `unhold`.
       #: (Routing::Topic, Integer, group: String, flow: Flow, subscription: Subscription, jobs: JobsQueue,
-      #:  bus: Notifications, owner: Listener, ?held: bool) -> void
-      def initialize(topic, partition, group:, flow:, subscription:, jobs:, bus:, owner:, held: false)
+      #:  bus: Notifications, owner: Listener, ?held: bool, ?background_timeout: Numeric) -> void
+      def initialize(topic, partition, group:, flow:, subscription:, jobs:, bus:, owner:, held: false,
+                     background_timeout: 5)
         @topic = topic
         @topic_name = topic.name
         @partition = partition
@@ -37,7 +38,7 @@ module Pelton
         # Everything below is guarded by @lock.
         @lock = Mutex.new
         @backlog = Backlog.new(topic.batch)
-        @slots = [Slot.new(self, topic, flow, bus)].freeze
+        @slots = [Slot.new(self, topic, flow, bus, background_timeout)].freeze
         @held = held
         # The largest offset that was marked: the next to be read after a restart.
         @marked = nil
@@ -121,6 +122,10 @@ module Pelton
       # The hooks (:revoked or :shutdown) that born consumers still have to get, or that have not returned.
       #: () -> Array[Symbol]
       def due = @lock.synchronize { @slots.select(&:alive?).map { @ending || :shutdown } }
+
+      # Threads that the consumers left behind, asked once when all have ended: see Background::Scope#strays.
+      #: () -> Hash[Thread, Hash[Symbol, untyped]]
+      def strays = @slots.map { |slot| slot.scope.strays }.inject(:merge)
 
       # --- the slots' side -----------------------------------------------------------------------------------------
 

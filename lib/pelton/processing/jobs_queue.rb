@@ -99,6 +99,10 @@ module Pelton
       #: () -> Integer
       def size = @lock.synchronize { @urgent.size + @ordinary.size }
 
+      # Calls of consume: {running: 3, waiting: 17}
+      #: () -> Hash[Symbol, Integer]
+      def counts = @lock.synchronize { { running: @consuming, waiting: @ordinary.size } }
+
       private
 
       def tell_idle

@@ -23,11 +23,15 @@ module Pelton
       attr_reader :phases
 
       # on_failure: called with an error after which the server has to stop. producer: the app's, when asked for.
-      #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications,
-      #:  ?producer: ^() -> Producer, ?on_failure: ^(Exception) -> void) -> void
-      def initialize(group, config, subscription:, jobs:, bus:, producer: nil, on_failure: nil)
+      # ticks: is it this listener's timer that lets the watch look?
+      #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
+      #:  ?ticks: bool, ?producer: ^() -> Producer, ?on_failure: ^(Exception) -> void) -> void
+      def initialize(group, config, subscription:, jobs:, bus:, watch:, ticks: false, producer: nil, on_failure: nil)
         @group = group
         @revocation_timeout = config.revocation_timeout
+        @background_timeout = config.background_timeout
+        @watch = watch
+        @ticks = ticks
         @subscription = subscription
         @jobs = jobs
         @bus = bus
@@ -40,7 +44,7 @@ module Pelton
         @coordinators = {}
         # {coordinator => ["orders", 0]}: revoked, but not ended.
         @leaving = {}.compare_by_identity
-        # {coordinator, revocation or :stop => when (monotonic seconds)}
+        # {coordinator, revocation, :watch or :stop => when (monotonic seconds)}
         @timers = {}.compare_by_identity
         # Batches that came after the stop: kept so that their credits bring no more.
         @leftovers = []
@@ -85,6 +89,10 @@ module Pelton
         end
       end
 
+      # Threads that its consumers left behind, those apart whose end it saw. Asked when all is over.
+      #: () -> Hash[Thread, Hash[Symbol, untyped]]
+      def strays = coordinators.map(&:strays).inject({}, :merge)
+
       # The partitions that are ours and do not end: [["orders", 0], …]. From any thread, as `coordinators`.
       #: () -> Array[[String, Integer]]
       def assignment = @coordinators.keys
@@ -106,6 +114,7 @@ module Pelton
       private
 
       def run
+        @timers[:watch] = Clock.now + @watch.tick if @ticks
         @subscription.subscribe(@group.subscription)
         until over?
           event = @subscription.poll(wait)
@@ -159,7 +168,8 @@ module Pelton
           @bus.publish("partition.assigned", group: @group.name, topic: topic, partition: partition)
           route = @group.topic(topic)
           Coordinator.new(route, partition, group: @group.name, flow: Flow.for(route, @bus), jobs: @jobs, bus: @bus,
-                                            subscription: @subscription, owner: self, held: held).start
+                                            subscription: @subscription, owner: self, held: held,
+                                            background_timeout: @background_timeout).start
         end
       end
 
@@ -214,6 +224,7 @@ module Pelton
           give_back(revocation) if revocation.coordinators.delete(coordinator) && revocation.coordinators.empty?
         end
         @coordinators[place]&.unhold unless @leaving.value?(place)
+        @watch.bury(coordinator.strays)
       end
 
       # Asked again it may end sooner, not later.
@@ -234,10 +245,16 @@ module Pelton
           @timers.delete(what)
           case what
           when :stop then @over = true
+          when :watch then watch
           when Revocation then contained { give_back(what) }
           else what.wake_up
           end
         end
+      end
+
+      def watch
+        @timers[:watch] = Clock.now + @watch.tick
+        @watch.look
       end
 
       # --- the end -------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "forwardable"
+require_relative "../background/scope"
 require_relative "../batch"
 require_relative "../clock"
 require_relative "../errors"
@@ -26,12 +27,17 @@ module Pelton
 
       def_delegators :@coordinator, :topic_name, :partition, :producer, :revoked?, :mark, :mark!
 
-      #: (Coordinator, Routing::Topic, Flow, Notifications) -> void
-      def initialize(coordinator, topic, flow, bus)
+      # The threads of its consumer.
+      attr_reader :scope
+
+      #: (Coordinator, Routing::Topic, Flow, Notifications, Numeric) -> void
+      def initialize(coordinator, topic, flow, bus, background_timeout)
         @coordinator = coordinator
         @topic = topic
         @flow = flow
         @bus = bus
+        place = "#{topic.name}/#{coordinator.partition}"
+        @scope = Background::Scope.new(place, coordinator.facts, bus: bus, timeout: background_timeout)
         @forwarding = Forwarding.new(topic, coordinator.facts, bus) { producer }
         @none = Batch::Part.new(topic.name, coordinator.partition, [].freeze)
         @job = @since = nil
@@ -95,7 +101,7 @@ module Pelton
         error = :killed
         @since = Clock.now
         begin
-          Thread.handle_interrupt(Object => :immediate) { call_consumer(job) }
+          Thread.handle_interrupt(Object => :immediate) { @scope.inside { call_consumer(job) } }
           error = nil
         rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
           error = e
@@ -110,7 +116,8 @@ module Pelton
 
       def call_consumer(job)
         @consumer ||= @topic.consumer_class.new.attach(self)
-        return @consumer.public_send(job.kind) unless job.kind == :consume
+        return @scope.close { @consumer.public_send(job.kind) } if job.last?
+        return @consumer.assigned if job.kind == :assigned
 
         job.begin(@flow.start(job.messages), @bus)
         @flow.around(job) { @consumer.consume } unless job.wait || job.messages.empty?

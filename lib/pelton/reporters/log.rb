@@ -52,6 +52,12 @@ module Pelton
                         event[:delay], event[:attempt])
       end
 
+      def on_thread_outlived(event)
+        owner = event.payload.key?(:topic) ? place(event) : "the app"
+        write 2, format("thread %s of %s, started at %s, runs on %.1f s after its end, at %s",
+                        event[:name] || "without a name", owner, event[:started_at], event[:seconds], event[:at])
+      end
+
       def on_worker_replaced(event) = write(2, "#{event[:worker]} was killed and replaced")
 
       def on_events_delayed(event)

@@ -1,0 +1,371 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+require "support/server_kit"
+require "pelton/background/scope"
+require "pelton/watch"
+
+# Background threads and what watches over threads.
+class BackgroundTest < Minitest::Test
+  Stop = Pelton::Background::Stop
+
+  def setup
+    @bus = Pelton::Notifications.new
+    @told = Thread::Queue.new
+    %w[error.occurred thread.outlived watch.measured].each { |name| @bus.subscribe(name) { |event| @told << event } }
+    @facts = { group: "g", topic: "orders", partition: 0 }
+  end
+
+  def scope(timeout: 5) = @scope ||= Pelton::Background::Scope.new("orders/0", @facts, bus: @bus, timeout: timeout)
+
+  def test_stop_waits_and_wakes_at_once
+    stop = Stop.new
+    refute_predicate stop, :stop?
+    refute stop.wait(0)
+    refute stop.wait(0.01)
+    answers = Thread::Queue.new
+    threads = [3600, nil].map { |seconds| Pelton::Threads.start("test") { answers << stop.wait(seconds) } }
+    eventually { threads.all?(&:stop?) }
+    stop.ask
+    assert_equal [true, true], [answers.pop, answers.pop]
+    assert stop.wait(3600), "at once, also afterwards"
+    assert_raises(Pelton::ConfigError) { stop.wait("long") }
+    Pelton::Threads.join(threads)
+  end
+
+  def test_a_background_thread_lives_until_its_owner_ends
+    log = Thread::Queue.new
+    one = scope.start("flush") do |stop|
+      log << Thread.current.name
+      log << stop.wait
+    end
+    assert_equal "pelton.background[flush orders/0]", log.pop
+    assert_predicate one, :alive?
+    assert_match(/\A#{__FILE__}:\d+\z/, one.started_at)
+    scope.close { log << :hook }
+    refute_predicate one, :alive?
+    assert_equal [true, :hook], Array.new(2) { log.pop }.sort_by(&:to_s).reverse
+    assert_empty scope.strays
+    assert_raises(Pelton::ClosedError) { scope.start("late") { nil } }
+    assert_empty @told
+  end
+
+  def test_one_name_runs_once
+    one = scope.start("flush", &:wait)
+    error = assert_raises(Pelton::ConfigError) { scope.start("flush", &:wait) }
+    assert_match(/"flush": one of this name runs/, error.message)
+    assert one.stop(10)
+    scope.start("flush", &:wait)
+    scope.close
+  end
+
+  def test_what_cannot_be_started
+    [nil, "", :flush, 7].each { |name| assert_raises(Pelton::ConfigError) { scope.start(name, &:wait) } }
+    assert_raises(Pelton::ConfigError) { scope.start("flush") }
+  end
+
+  def test_one_that_dies_is_told_of
+    scope.start("flush") { raise IOError, "no disk" }.thread.join
+    event = @told.pop
+    assert_equal ["background flush", "no disk", "orders", 0],
+                 [event[:source], event[:error].message, event[:topic], event[:partition]]
+    scope.start("flush") { Thread.current.kill }.thread.join
+    assert_kind_of Pelton::WorkerKilled, @told.pop[:error]
+    scope.start("flush") { exit }.thread.join
+    assert_kind_of SystemExit, @told.pop[:error]
+    scope.close
+    assert_empty @told
+  end
+
+  def test_one_that_dies_is_started_again_if_asked_for
+    runs = 0
+    one = scope.start("flush", restart: true) do |stop|
+      raise "first" if (runs += 1) == 1
+
+      stop.wait
+    end
+    assert_equal "first", @told.pop[:error].message
+    eventually { runs == 2 }
+    assert one.stop(10)
+    assert_equal 2, runs
+  end
+
+  def test_a_stop_ends_the_wait_for_the_next_start
+    one = scope.start("flush", restart: true) { raise "always" }
+    @told.pop
+    assert one.stop(10), "it does not wait for the back-off"
+  end
+
+  # --- what outlives its owner ---
+
+  def test_one_that_does_not_end_is_named
+    gate = Thread::Queue.new
+    line = __LINE__ + 1
+    one = scope(timeout: 0.01).start("flush") { gate.pop }
+    scope.close
+    watch = Pelton::Watch.new(@bus, 30) { {} }
+    watch.bury(scope.strays)
+    event = @told.pop
+    assert_equal "thread.outlived", event.name
+    assert_equal ["flush", "#{__FILE__}:#{line}", "orders", 0, 0.01],
+                 event.payload.values_at(:name, :started_at, :topic, :partition, :seconds)
+    assert_match(/\A#{__FILE__}:#{line}:in/, event[:at])
+    assert_equal 1, watch.outlived
+    assert_empty scope.strays, "told once"
+    gate.close
+    one.thread.join
+    assert_equal 0, watch.outlived
+  end
+
+  # Threads that user code starts by itself, and those that these start.
+  def test_threads_that_its_code_started_are_the_owners
+    gate = Thread::Queue.new
+    inner = outer = nil
+    before = Thread.current.group
+    scope.inside do
+      outer = Thread.new do
+        inner = Thread.new { gate.pop }
+        gate.pop
+      end
+      eventually { inner }
+    end
+    assert_same before, Thread.current.group
+    other = Thread.new { gate.pop }
+    strays = scope.strays
+    assert_equal [outer, inner].sort_by(&:object_id), strays.keys.sort_by(&:object_id)
+    assert_match(/\A#{__FILE__}:\d+\z/, strays[inner][:started_at])
+  ensure
+    gate.close
+    [outer, inner, other].each(&:join)
+  end
+
+  def test_threads_of_ours_are_no_consumers_threads
+    gate = Thread::Queue.new
+    ours = scope.inside { Pelton::Threads.start("test") { gate.pop } }
+    assert_empty scope.strays
+  ensure
+    gate.close
+    ours.join
+  end
+
+  def test_what_user_code_raises_leaves_the_scope
+    before = Thread.current.group
+    assert_raises(IOError) { scope.inside { raise IOError } }
+    catch(:out) { scope.inside { throw :out } }
+    assert_same before, Thread.current.group
+  end
+
+  def test_a_stray_has_its_grace
+    gate = Thread::Queue.new
+    stray = scope.inside { Thread.new { gate.pop } }
+    watch = Pelton::Watch.new(@bus, 30) { {} }
+    watch.bury(scope.strays)
+    watch.look
+    assert_empty @told
+    watch.close
+    assert_equal ["thread.outlived", nil], [@told.size == 1 && (event = @told.pop).name, event[:name]]
+  ensure
+    gate.close
+    stray.join
+  end
+
+  def test_a_stray_that_ends_is_nothing_to_tell
+    gate = Thread::Queue.new
+    stray = scope.inside { Thread.new { gate.pop } }
+    watch = Pelton::Watch.new(@bus, 30) { {} }
+    watch.bury(scope.strays)
+    gate.close
+    stray.join
+    watch.close
+    assert_empty @told
+    assert_equal 0, watch.outlived
+  end
+
+  # --- measuring ---
+
+  def test_measured
+    gate = Thread::Queue.new
+    ours = Array.new(2) { |index| Pelton::Threads.start("pelton.test##{index}") { gate.pop } }
+    measured = Pelton::Watch.measure
+    assert_equal 2, measured[:threads]["pelton.test"]
+    assert_operator measured[:threads]["other"], :>=, 1
+    assert_operator measured[:native_threads].each_value.sum, :>=, 3
+    assert_equal 2, measured[:native_threads]["pelton.test"]
+    assert_operator measured[:descriptors], :>, 2
+  ensure
+    gate.close
+    Pelton::Threads.join(ours)
+  end
+
+  def test_it_is_told_only_if_somebody_listens
+    asked = 0
+    quiet = Pelton::Watch.new(Pelton::Notifications.new, 0) { asked += 1 }
+    quiet.look
+    assert_equal 0, asked
+    Pelton::Watch.new(@bus, 0) { { outlived: 0 } }.look
+    assert_equal({ outlived: 0 }, @told.pop.payload)
+  end
+end
+
+# Background threads of a consumer, and the end of both.
+class ConsumersBackgroundTest < Minitest::Test
+  include CoordinatorKit
+
+  def test_asked_before_the_hook_and_awaited_after_it
+    jobs = Thread::Queue.new
+    order = Thread::Queue.new
+    Consumer.hooks[:assigned] = lambda do |one|
+      one.background("drain") do |stop|
+        stop.wait
+        order << :asked
+        order << jobs.pop # what only the hook gives it
+      end
+    end
+    Consumer.hooks[:revoked] = lambda do |_|
+      eventually { order.size == 1 }
+      jobs << :last
+    end
+    coordinator
+    work
+    coordinator.end(:revoked)
+    work
+    assert_equal %i[asked last], Array.new(2) { order.pop }
+    assert_equal 1, @owner.named(:ended).size
+    assert_empty named("error.occurred")
+  end
+
+  def test_no_end_without_its_threads
+    gate = Thread::Queue.new
+    Consumer.hooks[:assigned] = ->(one) { one.background("drain") { gate.pop } }
+    coordinator
+    work
+    coordinator.end(:shutdown)
+    ending = Pelton::Threads.start("test") { work }
+    eventually { @log.last == :shutdown && ending.stop? }
+    assert_empty @owner.named(:ended)
+    gate.close
+    ending.join
+    assert_equal 1, @owner.named(:ended).size
+  end
+
+  def test_a_hook_that_raises_waits_all_the_same
+    thread = nil
+    Consumer.hooks[:assigned] = ->(one) { thread = one.background("drain", &:wait).thread }
+    Consumer.hooks[:shutdown] = ->(_) { raise "hook" }
+    coordinator
+    work
+    coordinator.end(:shutdown)
+    work
+    refute_predicate thread, :alive?
+    assert_equal ["consumer.shutdown"], named("error.occurred").map { |event| event[:source] }
+  end
+
+  def test_afterwards_nothing_refers_to_a_consumer_that_had_one
+    trace = nil
+    Consumer.hooks[:assigned] = lambda do |one|
+      trace = ServerKit::Trace.new(one)
+      one.background("drain", &:wait)
+    end
+    coordinator
+    2.times do |round|
+      Pelton::Threads.start("test") { work }.join
+      coordinator.end(:revoked) if round.zero?
+    end
+    Consumer.hooks.clear
+    eventually do
+      GC.start
+      !trace.alive?
+    end
+  end
+end
+
+# An app's own background threads, and its watch.
+class AppsBackgroundTest < Minitest::Test
+  include ServerKit
+
+  def test_it_runs_with_the_server_and_ends_after_the_consumers
+    app.background("prices") do |stop|
+      @log << :begun
+      stop.wait
+      @log << :ended
+    end
+    assert_raises(Pelton::ConfigError) { app.background("prices", &:wait) }
+    assert_empty @log, "not before the start"
+    2.times do
+      start
+      assert_equal :begun, @log.pop
+      subscription.assign_now(["orders", 0])
+      eventually { app.watch[:consumers]["g"] == { "orders" => { 0 => 1 } } }
+      produce(1)
+      assert_kind_of Array, @log.pop
+      assert app.stop
+      assert_equal %i[shutdown ended], Array.new(2) { @log.pop }
+    end
+  end
+
+  def test_declared_while_it_runs
+    start
+    app.background("prices") do |stop|
+      @log << :begun
+      stop.wait
+    end
+    assert_equal :begun, @log.pop
+    assert_equal 1, app.watch[:threads]["pelton.background"]
+    assert app.stop
+    assert_nil app.watch[:threads]["pelton.background"]
+  end
+
+  def test_a_failed_start_ends_it
+    app.background("prices", &:wait)
+    app.subscribe("app.starting") { app.background("more", &:wait) }
+    app.config.kafka = { "x" => 1 }
+    app.routes { topic "orders", to: Consumer }
+    native = Module.new
+    native.const_set(:Subscription, Class.new { def self.new(*) = raise(Pelton::ConfigError, "x") })
+    native.const_set(:Poller, Fakes::Native.new.const(:Poller))
+    app.instance_variable_set(:@native, native)
+    assert_raises(Pelton::ConfigError) { app.start }
+    assert_empty Pelton::Threads.list.map(&:name).grep(/background|server/)
+  end
+
+  def test_one_that_does_not_end_is_named_and_the_stop_is_not_held_up
+    gate = Thread::Queue.new
+    app(background_timeout: 0.01).background("prices") { gate.pop }
+    start
+    assert app.stop
+    told = event("thread.outlived").payload
+    assert_equal ["prices", nil, 0.01], told.values_at(:name, :topic, :seconds)
+    refute told.key?(:topic)
+  ensure
+    gate.close
+  end
+
+  def test_what_a_consumer_started_by_itself_is_named
+    produce(1)
+    gate = Thread::Queue.new
+    stray = nil
+    script { stray = Thread.new { gate.pop } }
+    start
+    subscription.assign_now(["orders", 0])
+    @log.pop
+    assert app.stop
+    told = event("thread.outlived")
+    assert_equal "orders", told[:topic]
+    assert_match(/\A#{__FILE__}:\d+\z/, told[:started_at])
+  ensure
+    gate.close
+    stray.join
+  end
+
+  def test_the_watch_tells_while_the_server_runs
+    start(watch_interval: 0.01)
+    measured = event("watch.measured").payload
+    assert_equal 1, measured[:threads]["pelton.server"]
+    assert_equal({ running: 0, waiting: 0 }, measured[:jobs])
+    assert_equal Pelton::Events.fetch("watch.measured").keys.sort, measured.keys.sort
+    assert_equal measured.keys.sort, app.watch.keys.sort
+    assert app.stop
+    assert_equal measured.keys.sort, app.watch.keys.sort
+  end
+end
