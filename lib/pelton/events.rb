@@ -33,7 +33,9 @@ module Pelton
        "a message failed too often, and its topic says `then: :skip`"],
       ["messages.dropped", %i[group topic partition offset count reason],
        "the topic's routes kept `count` messages from consume, in a job that began with `offset`; reason: " \
-       "`:filtered` or `:expired`. They count as done"],
+       "`:filtered`, `:expired`, or in a retry topic `:of_another_group`. They count as done"],
+      ["message.postponed", %i[group topic partition offset attempts error to due_in],
+       "a copy of a message that failed waits in the retry topic `to` for `due_in` seconds"],
       ["message.dead_lettered", %i[group topic partition offset attempts error to],
        "a copy of a message that failed is in the topic `to`; error: what failed, or the `reason` of " \
        "dispatch_to_dead_letters"],

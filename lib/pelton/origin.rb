@@ -4,16 +4,17 @@ module Pelton
   # Where a message comes from that Pelton sent on after a failure, to a retry topic or to dead letters, and why:
   # Message#origin reads it from the message's headers.
   #   topic, partition, offset  its first place
+  #   timestamp_ms              that it had there
   #   group                     the consumer group in which it failed
   #   attempts                  how often it was tried, over all topics that it went through
   #   error, error_message      class and message of the last error (its first 1,000 bytes), or nil and the `reason` of
   #                             dispatch_to_dead_letters
   #   failed_at, due_at         milliseconds since 1970: of the last failure; when a retry topic gives it again, or nil
   class Origin
-    FIELDS = %i[topic partition offset group attempts error error_message failed_at due_at].freeze
+    FIELDS = %i[topic partition offset timestamp_ms group attempts error error_message failed_at due_at].freeze
     # {field => header}: a header's value is text, numbers in decimal digits.
     HEADERS = FIELDS.to_h { |field| [field, -"pelton.#{field}"] }.freeze
-    NUMBERS = %i[partition offset attempts failed_at due_at].freeze
+    NUMBERS = %i[partition offset timestamp_ms attempts failed_at due_at].freeze
     ERROR_BYTES = 1_000
     AS_IT_IS = [Encoding::UTF_8, Encoding::BINARY, Encoding::US_ASCII].freeze
     private_constant :FIELDS, :NUMBERS, :ERROR_BYTES, :AS_IT_IS
@@ -36,8 +37,8 @@ module Pelton
       now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
       place = first || failure.message
       error = failure.error
-      new(topic: place.topic, partition: place.partition, offset: place.offset, group: group,
-          attempts: failure.attempt, error: error.is_a?(Exception) ? error.class.to_s : nil,
+      new(topic: place.topic, partition: place.partition, offset: place.offset, timestamp_ms: place.timestamp_ms,
+          group: group, attempts: failure.attempt, error: error.is_a?(Exception) ? error.class.to_s : nil,
           error_message: error && text(error), failed_at: now, due_at: due_in && (now + (due_in * 1000).ceil))
     end
 

@@ -9,6 +9,10 @@ module Pelton
   # Which topics are consumed, in which group, by whom. Filled by Pelton.routes (as often as one likes, each call adds),
   # frozen and checked when the server starts.
   class Routing
+    START = "auto.offset.reset"
+    EARLIEST = %w[smallest earliest beginning].freeze
+    private_constant :START, :EARLIEST
+
     def initialize
       # Group name => {topic name => Routing::Topic}; the group nil is config.group_id. In the order of declaration.
       @topics = {}
@@ -85,7 +89,25 @@ module Pelton
       return if chosen.empty?
 
       chosen.each(&:consumer_class)
-      Group.new(name, chosen.map { |topic| topic.with_defaults(config) }, @options.fetch(name, {}))
+      all = with_stages(name, table, chosen).map { |topic| topic.with_defaults(config) }
+      Group.new(name, all, @options.fetch(name, {})).tap { |group| check_start(group, config) }
+    end
+
+    # What waits in a retry topic when the group comes to it for the first time must not be passed by.
+    def check_start(group, config)
+      start = { **config.kafka, **group.kafka }[START]
+      return if start.nil? || EARLIEST.include?(start) || group.topics.each_value.none?(&:stage)
+
+      raise ConfigError.new(START, start, "group #{group.name} has retry_in, for which it has to be earliest")
+    end
+
+    # The chosen topics and their retry topics.
+    def with_stages(group, table, chosen)
+      stages = chosen.flat_map { |topic| topic.stages(group) }
+      twice = stages.find { |stage| table.key?(stage.name) }
+      raise ConfigError.new("topic", twice.name, "is a retry topic of #{twice.stage.main} already") if twice
+
+      chosen + stages
     end
 
     def same?(before, options) = before.nil? || before == options

@@ -215,6 +215,9 @@ module Pelton
       [:backoff, :span, 1..30, "wait before a retry: the first, doubled up to the last, less up to a fifth", SECONDS],
       [:then, nil, :stop, "after the last retry: `:stop` reads nothing more of this partition until a restart or " \
                           "rebalance, `:skip` marks the message and goes on", { choices: %i[stop skip] }],
+      [:retry_in, :delays, nil, "after the last retry a message waits in a retry topic so long, then in the next: " \
+                                "`retry_in 10, 60` of `orders` needs the topics `orders.retry.10` and " \
+                                "`orders.retry.60`, which the same consumer reads in the same group", SECONDS],
       [:dead_letters, :name, nil, "the topic that gets a copy of a message after the last retry, before the message " \
                                   "is marked: `dead_letters \"orders.dead\", retries: 5`"],
       [:on_failure, :callable, nil, "decides what becomes of a failed message: `->(failure) { … }` returns `:retry` " \

@@ -75,4 +75,40 @@ class EmbeddedFailureTest < Minitest::Test
     assert_equal "x", take(1).first[1]
     assert_predicate @seen, :empty?
   end
+
+  def test_retry_topics_and_then_dead_letters
+    name = topic
+    %w[0.1 0.5].each { |seconds| @cluster.create_topic("#{name}.retry.#{seconds}", 2) }
+    dead = topic
+    seen = @seen
+    working = consumer do
+      messages.each do |one|
+        seen << [one.topic.delete_prefix(name), one.key, attempt, (Time.now.to_f * 1000).ceil - one.origin&.due_at.to_i]
+        raise KeyError, "poison" if one.key == "bad" || (one.key == "late" && attempt < 3)
+      end
+    end
+    app = app do
+      topic(name, to: working) do
+        retry_in 0.1, 0.5
+        dead_letters dead
+        backoff 0..0
+      end
+    end
+    app.producer.produce_many_sync(%w[fine bad late fine].map { |key| { topic: name, key: key, payload: key } },
+                                   timeout: 20)
+    app.start
+    eventually(30, "the dead letter") { happened("message.dead_lettered").size == 1 }
+    eventually(30, "all rows") { happened("message.postponed").size == 4 && @seen.size >= 9 }
+    assert app.stop
+    rows = Array.new(@seen.size) { @seen.pop }
+    way = rows.group_by { |row| row[1] }.transform_values { |list| list.map { |one| one.values_at(0, 2) }.uniq }
+    assert_equal [[".retry.0.1", 2], [".retry.0.5", 3]], way["bad"].last(2)
+    assert_equal [[".retry.0.1", 2], [".retry.0.5", 3]], way["late"].last(2)
+    assert_equal [""], way["fine"].map(&:first).uniq
+    assert rows.reject { |row| row[0].empty? }.all? { |row| row[3] >= 0 }, "none before its time: #{rows}"
+    letters = reader
+    app(group: "letters") { topic(dead, to: letters) }.start
+    letter = take(1).first
+    assert_equal [name, 3, "bad"], [letter.last.topic, letter.last.attempts, letter[1]]
+  end
 end

@@ -54,7 +54,7 @@ class DeadLettersTest < Minitest::Test
     assert_in_delta Time.now.to_f * 1000, origin.failed_at, 60_000
     assert_equal({ "a" => %w[1 2], "b" => nil, "bin" => "\xFF" },
                  copy.headers.reject { |name, _| name.start_with?("pelton.") })
-    assert_equal %w[attempts error error_message failed_at group offset partition topic],
+    assert_equal %w[attempts error error_message failed_at group offset partition timestamp_ms topic],
                  copy.headers.keys.grep(/\Apelton\./).map { |name| name.delete_prefix("pelton.") }.sort
     assert_equal [6], marked
   end

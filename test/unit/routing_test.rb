@@ -248,6 +248,26 @@ class RoutingTest < Minitest::Test
     assert_equal :skip, c.on_failure.call(nil)
   end
 
+  def test_retry_topics_are_of_the_same_group
+    routing.draw do
+      group("one") do
+        topic("a", to: Orders) { retry_in 0.5, 10 }
+        topic "b", to: Orders
+      end
+    end
+    assert_equal [%w[a b a.retry.0.5 a.retry.10]], groups.map { |group| group.topics.keys }
+    assert_equal [%w[a a.retry.0.5 a.retry.10]], groups(topics: ["a"]).map { |group| group.topics.keys }
+    stage = groups.first.topics.fetch("a.retry.10")
+    assert_equal [Orders, 1, "one"], [stage.consumer_class, stage.batch, stage.stage.group]
+    routing.draw { group("one") { topic "a.retry.10", to: Orders } }
+    assert_includes config_error { groups }, "topic = \"a.retry.10\": is a retry topic of a already"
+    latest = Pelton::Routing.new.draw { topic("a", to: Orders) { [retry_in(10), from(:end)] } }
+    assert_includes config_error { latest.groups(config) }, "auto.offset.reset = \"latest\": group app has retry_in"
+    long = "x" * 245
+    routing = Pelton::Routing.new.draw { topic(long, to: Orders) { retry_in 10 } }
+    assert_includes config_error { routing.groups(config) }, ".retry.10"
+  end
+
   def test_wrong_failure_words
     { "topic a: dead_letters = \"no topic!\": expected a String" => -> { dead_letters "no topic!" },
       "topic a: dead_letters = false: expected a String" => -> { dead_letters false },
@@ -255,10 +275,15 @@ class RoutingTest < Minitest::Test
       "topic a: retries = -1: expected an Integer" => -> { dead_letters "d", retries: -1 },
       "topic a: then = :skip: the last retry leads to dead_letters already" =>
         -> { [dead_letters("d"), retries(1, then: :skip)] },
+      "topic a: retry_in = []: expected an Array of numbers of seconds > 0" => -> { retry_in },
+      "topic a: retry_in = [10, 10]: expected" => -> { retry_in 10, 10 },
+      "topic ^a: retry_in = [1]: is for topics that are routed by their name" => [/^a/, -> { retry_in 1 }],
+      "topic a: retry_in = [0]: expected" => -> { retry_in 0 },
+      "topic a: retry_in = [\"10\"]: expected" => -> { retry_in "10" },
       "topic a: on_failure = :skip: expected an object with the method call" => -> { on_failure :skip } }
       .each do |text, words|
-      words_of_a = words
-      error = config_error { Pelton::Routing.new.draw { topic("a", to: Orders, &words_of_a) } }
+      name, block = words.is_a?(Array) ? words : ["a", words]
+      error = config_error { Pelton::Routing.new.draw { topic(name, to: Orders, &block) } }
       assert_includes error, text
     end
   end

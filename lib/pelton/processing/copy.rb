@@ -24,8 +24,9 @@ module Pelton
 
       private
 
+      # In a retry topic the time is now: Kafka deletes by the age of what is there.
       def content
-        time = @message.timestamp_ms
+        time = @origin.timestamp_ms unless @origin.due_at
         { payload: @message.raw_payload, key: @message.key, headers: @origin.headers(@message.headers),
           timestamp: (time if time&.positive?) }
       end

@@ -23,8 +23,8 @@ module Pelton
       #: (Verdict, Result) -> Verdict
       def forward(verdict, result)
         failure = Failure.new(result.error, result.messages.first, result.attempt)
-        Thread.handle_interrupt(Object => :immediate) { deliver(failure, verdict.to) }
-        Verdict.skip(verdict.to)
+        Thread.handle_interrupt(Object => :immediate) { deliver(failure, verdict.to, verdict.due_in) }
+        verdict.sent
       rescue Exception => e # rubocop:disable Lint/RescueException -- whatever happens, the message is still there
         @bus.publish("error.occurred", **@facts, error: e, source: "forward", offset: failure.offset)
         Verdict.again(verdict.delay)
@@ -42,7 +42,10 @@ module Pelton
 
       private
 
-      def deliver(failure, to) = Copy.new(failure, group: @facts[:group], to: to).deliver(@producer.call)
+      def deliver(failure, to, due_in = nil)
+        first = failure.message.origin if @topic.stage
+        Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in).deliver(@producer.call)
+      end
     end
   end
 end

@@ -56,7 +56,7 @@ module Pelton
       def messages = @job&.messages || @none
 
       #: () -> Integer
-      def attempt = @coordinator.attempt(@job)
+      def attempt = @coordinator.attempt(@job) + before
 
       # See Consumer#dispatch_to_dead_letters.
       #: (Message, (Exception | String)?) -> bool
@@ -113,6 +113,9 @@ module Pelton
       def inspect = "#<#{self.class} of #{topic_name}/#{partition}#{" runs #{@job.kind}" if @job}>"
 
       private
+
+      # Tries in the topics before, where this is a retry topic (whose jobs have one message).
+      def before = (@topic.stage && @job&.messages&.first&.origin&.attempts) || 0
 
       def call_consumer(job)
         @consumer ||= @topic.consumer_class.new.attach(self)

@@ -7,10 +7,10 @@ module Pelton
     #   again  run the unfinished messages again after `delay` seconds; alone: one by one, to find the one that fails
     #   later  nothing was begun: the same job after `delay` seconds, which is no attempt
     #   skip   mark the first unfinished message and go on behind it; to: the topic that has a copy of it
-    #   forward  send a copy of the first unfinished message to the topic `to` and skip it; if that fails, run it again
-    #          after `delay` seconds
+    #   forward  send a copy of the first unfinished message to the topic `to` (due_in: a retry topic's seconds) and
+    #          skip it; if that fails, run it again after `delay` seconds
     #   stop   nothing more of this partition until it is assigned anew
-    class Verdict < Struct.new(:kind, :mark, :delay, :alone, :to) # rubocop:disable Style/StructInheritance
+    class Verdict < Struct.new(:kind, :mark, :delay, :alone, :to, :due_in) # rubocop:disable Style/StructInheritance
       DONE = new(:done, false).freeze
       DONE_AND_MARK = new(:done, true).freeze
       SKIP = new(:skip).freeze
@@ -20,9 +20,13 @@ module Pelton
       def self.done(mark:) = mark ? DONE_AND_MARK : DONE
       def self.again(delay, alone: false) = new(:again, false, delay, alone).freeze
       def self.later(delay) = new(:later, false, delay).freeze
-      def self.forward(to, delay) = new(:forward, false, delay, false, to).freeze
-      def self.skip(to = nil) = to ? new(:skip, false, nil, false, to).freeze : SKIP
+      def self.forward(to, delay, due_in: nil) = new(:forward, false, delay, false, to, due_in).freeze
+      def self.skip = SKIP
       def self.stop = STOP
+
+      # Of a `forward` whose copy is sent.
+      #: () -> Verdict
+      def sent = self.class.new(:skip, false, nil, false, to, due_in).freeze
 
       # Publishes what there is to tell of it.
       #: (Notifications, Result, Hash[Symbol, untyped]) -> void
@@ -33,9 +37,10 @@ module Pelton
         when :again then bus.publish("consumer.retrying", **facts, attempt: tries, delay: delay)
         when :stop then bus.publish("partition.stopped", **facts, attempts: tries)
         when :skip
-          return bus.publish("message.skipped", **facts, attempts: tries) unless to
-
-          bus.publish("message.dead_lettered", **facts, attempts: tries, to: to)
+          if due_in then bus.publish("message.postponed", **facts, attempts: tries, to: to, due_in: due_in)
+          elsif to then bus.publish("message.dead_lettered", **facts, attempts: tries, to: to)
+          else bus.publish("message.skipped", **facts, attempts: tries)
+          end
         end
       end
     end

@@ -42,6 +42,11 @@ module Pelton
                  "#{text(event[:error])}"
       end
 
+      def on_message_postponed(event)
+        write 2, "#{place(event)} offset #{event[:offset]} waits #{event[:due_in]} s in #{event[:to]} after " \
+                 "#{event[:attempts]} attempts: #{text(event[:error])}"
+      end
+
       def on_message_dead_lettered(event)
         write 2, "#{place(event)} offset #{event[:offset]} is in #{event[:to]} after #{event[:attempts]} attempts: " \
                  "#{why(event[:error])}"

@@ -62,7 +62,7 @@ module Pelton
 
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
-      WORDS = %i[decode retries backoff dead_letters on_failure batch manual_offsets filter expire_after delay
+      WORDS = %i[decode retries backoff retry_in dead_letters on_failure batch manual_offsets filter expire_after delay
                  throttle from active].freeze
 
       # What was said: {retries: 5}
@@ -93,6 +93,12 @@ module Pelton
       # The waits before retries, in seconds: the first, doubled up to the last.
       #: (Range[Numeric]) -> void
       def backoff(span) = set(:backoff, span)
+
+      # After the last retry (none, if nothing else is said) a failed message waits in a retry topic, and so on to the
+      # last delay's; other messages of its partition go on meanwhile. The topics are to be there: retry_in 10, 60 of
+      # "orders" needs "orders.retry.10" and "orders.retry.60".
+      #: (*Numeric) -> void
+      def retry_in(*seconds) = set(:retry_in, seconds)
 
       # After the last retry (3, if nothing else is said) a copy of the message goes to this topic; when Kafka has it,
       # the message is marked. Message#origin tells who reads it where it comes from and why.

@@ -10,18 +10,23 @@ module Pelton
   class Routing
     # One topic of one group, or all topics that a pattern matches: its name, its consumer, its settings. Frozen.
     class Topic
+      # A retry topic's place: the topic whose failed messages it keeps, which of that one's delays it is (from 0), and
+      # the group whose failures it gives again.
+      Stage = Struct.new(:main, :index, :group)
+
       # Before a message goes to dead letters, if the topic does not say.
       RETRIES = 3
 
-      # name: of a pattern, its source. pattern: nil for one topic.
-      attr_reader :name, :pattern
+      # name: of a pattern, its source. pattern: nil for one topic. stage: nil where it is no retry topic.
+      attr_reader :name, :pattern, :stage
 
-      #: ((String | Regexp), (Class | String), Hash[Symbol, untyped]) -> void
-      def initialize(name, consumer, settings)
+      #: ((String | Regexp), (Class | String), Hash[Symbol, untyped], ?stage: Stage?) -> void
+      def initialize(name, consumer, settings, stage: nil)
         @given = name
         @pattern = Pattern.new(name) if name.is_a?(Regexp)
         @name = @pattern ? name.source.dup.freeze : checked(name)
         @consumer = consumer
+        @stage = stage&.freeze
         @settings = { **Settings::TOPIC.defaults, **settings }.freeze
         check
         freeze
@@ -29,9 +34,26 @@ module Pelton
 
       (Settings::TOPIC.names - [:retries]).each { |key| define_method(key) { @settings.fetch(key) } }
 
-      # Without a number, dead letters would never come.
+      # Without a number, nothing would come to the retry topics or to the dead letters.
       #: () -> Integer?
-      def retries = @settings.fetch(:retries) || (RETRIES if dead_letters)
+      def retries = @settings.fetch(:retries) || (retry_in ? 0 : (RETRIES if dead_letters))
+
+      # The retry topics, consumed as this one is, by the same group: one message at a time, for each has a time of its
+      # own, and each once, for then it goes on.
+      #: (String) -> Array[Topic]
+      def stages(group)
+        settings = @settings.merge(batch: 1, retries: 0, delay: nil)
+        Array(retry_in).each_with_index.map do |seconds, index|
+          Topic.new(retry_name(seconds), @consumer, settings, stage: Stage.new(@name, index, group))
+        end
+      end
+
+      # Where a failed message goes first, and for how many seconds; nil: there is no (further) retry topic.
+      #: () -> [String, Numeric]?
+      def next_stage
+        seconds = retry_in && retry_in[stage ? stage.index + 1 : 0]
+        seconds && [retry_name(seconds), seconds]
+      end
 
       # nil: at most `batch` is config.batch.
       #: (Config) -> Topic
@@ -77,12 +99,21 @@ module Pelton
         test.call(name) ? convert.call(name) : raise(ConfigError.new("topic", name, "expected #{allowed}, or a Regexp"))
       end
 
+      # "orders.retry.10", "orders.retry.0.5"
+      def retry_name(seconds)
+        number = (seconds % 1).zero? ? seconds.to_i : seconds.to_f
+        "#{stage ? stage.main : @name}.retry.#{number}"
+      end
+
       def check
         if dead_letters && self.then == :skip
           raise ConfigError.new("topic #{@name}: then", :skip, "the last retry leads to dead_letters already")
         end
         if pattern && dead_letters && match?(dead_letters)
           raise ConfigError.new("topic #{@name}: dead_letters", dead_letters, "is matched by the pattern itself")
+        end
+        if pattern && retry_in
+          raise ConfigError.new("topic #{@name}: retry_in", retry_in, "is for topics that are routed by their name")
         end
         return if @consumer.is_a?(Class) || (@consumer.is_a?(String) && !@consumer.empty?)
 

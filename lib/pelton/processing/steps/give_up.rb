@@ -5,13 +5,14 @@ require_relative "../verdict"
 module Pelton
   module Processing
     module Steps
-      # After the last retry: the message goes to the dead letters, or what `then` says is done.
+      # After the last retry: the message goes to the next retry topic, behind the last of them to the dead letters, or
+      # what `then` says is done.
       class GiveUp
         def self.for(topic, _bus) = new(topic)
 
         #: (Routing::Topic) -> void
         def initialize(topic)
-          @to = topic.dead_letters
+          @to, @due_in = topic.next_stage || topic.dead_letters
           @backoff = topic.back_off
           @otherwise = topic.then == :skip ? Verdict.skip : Verdict.stop
         end
@@ -20,7 +21,7 @@ module Pelton
         def settle(result)
           return unless result.error
 
-          @to ? Verdict.forward(@to, @backoff.delay(result.attempt)) : @otherwise
+          @to ? Verdict.forward(@to, @backoff.delay(result.attempt), due_in: @due_in) : @otherwise
         end
       end
     end

@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+require "pelton/testing/buffered_producer"
+
+# retry_in: what goes to which retry topic, when it is given again, and what it knows of its way.
+class RetryTopicsTest < Minitest::Test
+  include CoordinatorKit
+
+  SETTINGS = { retry_in: [10, 60.5], dead_letters: "dead", backoff: 0..0, batch: 100 }.freeze
+
+  def setup
+    super
+    @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(bus: @bus)
+    script { raise IOError, "bad" }
+  end
+
+  def teardown
+    @producer.close
+    super
+  end
+
+  def main(**more) = Pelton::Routing::Topic.new("orders", Consumer, SETTINGS.merge(more))
+  def stages(**more) = main(**more).stages("g")
+
+  # Gives a coordinator of this topic these messages.
+  def consume(topic, *messages)
+    @coordinator = Pelton::Processing::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+                bus: @bus, owner: @owner
+    ).start
+    @coordinator.receive(Fakes::Batch.new(messages))
+    work until idle?
+  end
+
+  # The message as the retry topic's consumer gets it, once its time has come.
+  def read(copy, offset = 0, due_in: -1)
+    headers = copy.headers.merge("pelton.due_at" => ((Time.now.to_f + due_in) * 1000).to_i.to_s)
+    Fakes::Message.new(copy.topic, copy.partition, offset, copy.raw_payload, key: copy.key, headers: headers)
+  end
+
+  def sent(topic) = @producer.messages(topic)
+  def marked = @ownership.marks.map(&:first)
+
+  def test_names
+    assert_equal %w[orders.retry.10 orders.retry.60.5], stages.map(&:name)
+    assert_equal [["orders.retry.10", 10], ["orders.retry.60.5", 60.5], nil], [main, *stages].map(&:next_stage)
+    assert_nil Pelton::Routing::Topic.new("orders", Consumer, {}).next_stage
+  end
+
+  def test_a_retry_topic_gives_each_message_once_and_alone
+    one = stages(retries: 3, delay: 7, decode: :json).first
+    assert_equal [1, 0, nil, :json, "dead"], [one.batch, one.retries, one.delay, one.decode, one.dead_letters]
+    assert_equal ["orders", 0, "g"], one.stage.to_a
+    assert_equal [0, 3], [main.retries, main(retries: 3).retries]
+  end
+
+  def test_the_way_of_a_message
+    headers = { "a" => "1" }
+    consume(main, Fakes::Message.new("orders", 0, 5, "x", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123))
+    assert_equal [6], marked
+    first = sent("orders.retry.10").first
+    assert_equal ["x", "k", "1"], [first.raw_payload, first.key, first.headers["a"]]
+    assert_in_delta Time.now.to_f * 1000, first.timestamp_ms, 60_000, "or Kafka deletes it by its age"
+    origin = Pelton::Origin.of(first)
+    assert_equal 10_000, origin.due_at - origin.failed_at
+
+    attempts = []
+    script do |consumer|
+      attempts << [consumer.attempt, consumer.retrying?, consumer.topic]
+      raise KeyError, "again"
+    end
+    consume(stages[0], read(first, 8))
+    second = sent("orders.retry.60.5").first
+    origin = Pelton::Origin.of(second)
+    assert_equal 60_500, origin.due_at - origin.failed_at
+    consume(stages[1], read(second, 9))
+    assert_equal [[2, true, "orders.retry.10"], [3, true, "orders.retry.60.5"]], attempts
+
+    last = sent("dead").first
+    origin = Pelton::Origin.of(last)
+    assert_equal ["orders", 0, 5, 3, "KeyError", nil, 1_700_000_000_123],
+                 [origin.topic, origin.partition, origin.offset, origin.attempts, origin.error, origin.due_at,
+                  origin.timestamp_ms]
+    assert_equal [1_700_000_000_123, "x", "k", "1"], [last.timestamp_ms, last.raw_payload, last.key, last.headers["a"]]
+    assert_equal([["orders.retry.10", 10, 1], ["orders.retry.60.5", 60.5, 2]],
+                 named("message.postponed").map { |event| [event[:to], event[:due_in], event[:attempts]] })
+    assert_equal([["dead", 3]], named("message.dead_lettered").map { |event| [event[:to], event[:attempts]] })
+    assert_equal [1, 2, 3], (named("error.occurred").map { |event| event[:attempt] })
+  end
+
+  def test_without_dead_letters_then_decides
+    topic = Pelton::Routing::Topic.new("orders", Consumer, { retry_in: [1], then: :skip, batch: 1 })
+    consume(topic, Fakes::Message.new("orders", 0, 0, "x"))
+    consume(topic.stages("g").first, read(sent("orders.retry.1").first))
+    assert_equal 1, named("message.skipped").size
+  end
+
+  def test_it_waits_until_its_time
+    consume(main, *Array.new(2) { |offset| Fakes::Message.new("orders", 0, offset, "x") })
+    copies = sent("orders.retry.10")
+    @log.clear
+    consume(stages[0], read(copies[0], 0, due_in: 30), read(copies[1], 1, due_in: -1))
+    assert_equal [:assigned], @log
+    assert_in_delta Pelton::Clock.now + 30, @owner.named(:retry_at).last[2], 5
+    assert_predicate self, :idle?
+  end
+
+  def test_what_failed_in_another_group_is_left_out
+    script { nil }
+    foreign = Fakes::Message.new("orders.retry.10", 0, 0, "x", headers: headers("other"))
+    ours = Fakes::Message.new("orders.retry.10", 0, 1, "x", headers: headers("g"))
+    foreign_too = Fakes::Message.new("orders.retry.10", 0, 2, "x", headers: headers("other"))
+    consume(stages[0], foreign, ours, foreign_too)
+    assert_equal [:assigned, [1]], @log
+    assert_equal 3, marked.last
+    assert_equal [:of_another_group], named("messages.dropped").map { |event| event[:reason] }.uniq
+  end
+
+  def test_a_message_without_an_origin_or_with_a_broken_one_is_due_at_once
+    script { nil }
+    consume(stages[0], Fakes::Message.new("orders.retry.10", 0, 0, "x"),
+            Fakes::Message.new("orders.retry.10", 0, 1, "x", headers: headers("g").merge("pelton.due_at" => "soon")),
+            Fakes::Message.new("orders.retry.10", 0, 2, "x", headers: { "pelton.topic" => "orders" }))
+    assert_equal [:assigned, [0], [1], [2]], @log
+  end
+
+  def headers(group)
+    { "pelton.topic" => "orders", "pelton.partition" => "0", "pelton.offset" => "3", "pelton.attempts" => "1",
+      "pelton.group" => group, "pelton.due_at" => "1" }
+  end
+end
