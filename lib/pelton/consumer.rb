@@ -29,6 +29,17 @@ module Pelton
     #: () -> void
     def shutdown; end
 
+    # Called every so many seconds (`every 5` in the topic's routes), also when no message comes and in a pause: on a
+    # worker, never beside another method of this object. Ticks that come due while one runs are one, after it. An error
+    # is reported, nothing more.
+    #: () -> void
+    def tick; end
+
+    # Called when all messages that Kafka has of this partition were consumed, each time anew. Only if it is defined,
+    # for librdkafka has to look for the end then. Nothing is marked by it; an error is reported, nothing more.
+    #: () -> void
+    def reached_end; end
+
     # The messages of this call of consume; empty in the other methods.
     #: () -> Messages
     def messages = @pelton.messages
@@ -58,6 +69,22 @@ module Pelton
     # The same, and waits until the broker has the commit (config.commit_timeout). Raises KafkaError when it failed.
     #: (Message) -> bool
     def mark_as_consumed!(message) = @pelton.mark!(message)
+
+    # No consume of this partition is begun for so many seconds (nil: until `resume`); the one that runs goes on. If it
+    # is consume itself that asks, it says that the rest is for later: what is not marked when it returns comes again
+    # after the pause, and that is no retry. So mark what is done. Survives errors and the back-off, which is waited for
+    # too; ends with the partition. Nothing is fetched again, the group goes on, a bounded part is kept in memory.
+    # From any thread; false: the partition ends. Raises ConfigError.
+    #   messages.each { |message| api.up? ? work(message) : break(pause(60)) }
+    #: (?Numeric?) -> bool
+    def pause(seconds = nil) = @pelton.pause(seconds)
+
+    # Ends a pause, if there is one. From any thread.
+    #: () -> void
+    def resume = @pelton.resume
+
+    #: () -> bool
+    def paused? = @pelton.paused?
 
     # For what need not be tried again: a copy of the message goes to the topic's `dead_letters`, with the reason (an
     # exception or text) in its headers. Returns when Kafka has it; then it is for you to mark the message or to return.

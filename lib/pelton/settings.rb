@@ -230,6 +230,7 @@ module Pelton
                         "topics of a group. Unset: auto.offset.reset, which is the beginning",
        { choices: %i[beginning end error] }],
       [:active, :flag, true, "false: as if the topic were not declared"],
+      [:every, :time, nil, "between two calls of the consumer's `tick`; unset: none", SECONDS],
       [:filters, :filters, [], "`filter { |message| … }`, as often as you like: consume gets the messages for which " \
                                "all return something true (asked again at each attempt); the others count as done. " \
                                "One that raises keeps its message. A class has an instance per partition"],

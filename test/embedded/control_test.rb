@@ -95,4 +95,72 @@ class EmbeddedControlTest < Minitest::Test
     assert app.stop
     assert_empty happened("partition.revoked")
   end
+
+  def test_pause_keeps_the_group_and_goes_on_with_what_was_left
+    name = topic(2)
+    seen = @seen
+    held = Thread::Queue.new
+    reader = consumer do
+      messages.each do |message|
+        if partition.zero? && message.offset == 2 && held.empty?
+          held << self
+          break pause
+        end
+        seen << [partition, message.offset]
+        mark_as_consumed(message)
+      end
+    end
+    app = app(prefetch: 2, batch: 5, kafka: { "max.poll.interval.ms" => 2000 }) { topic(name, to: reader) }
+    app.start
+    40.times { |number| produce(app, name, [number.to_s]) }
+    assert_equal [[0, 0], [0, 1]], take(2)
+    eventually(20, "the pause") { held.size == 1 }
+    # Longer than max.poll.interval.ms, while the other partition goes on.
+    started = Pelton::Clock.now
+    number = 0
+    eventually(20, "three seconds of others") do
+      produce(app, name, ["x"], partition: 1)
+      assert_equal [1, number], take(1).first
+      number += 1
+      Pelton::Clock.now - started > 3
+    end
+    held.pop.tap { held << :again }.resume
+    assert_equal (2..39).map { |offset| [0, offset] }, take(38)
+    assert app.stop
+    assert_empty happened("partition.revoked")
+    assert_empty errors
+  end
+
+  def test_ticks_come_without_messages_and_in_a_pause
+    name = topic
+    seen = @seen
+    ticking = Class.new(Pelton::Consumer) do
+      define_method(:assigned) { pause }
+      define_method(:consume) { seen << :consume }
+      define_method(:tick) { seen << :tick }
+    end
+    app = app { topic(name, to: ticking) { every 0.05 } }
+    produce(app, name, %w[0])
+    app.start
+    assert_equal [:tick] * 5, take(5)
+    assert app.stop
+  end
+
+  def test_the_end_of_a_partition_is_told_each_time_and_marks_nothing
+    name = topic
+    seen = @seen
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:consume) { messages.each { |message| seen << message.offset } }
+      define_method(:reached_end) { seen << :end }
+    end
+    app = app { topic(name, to: reader) }
+    app.start
+    assert_equal [:end], take(1)
+    produce(app, name, %w[0 1])
+    assert_equal [0, 1, :end], take(3)
+    produce(app, name, %w[2])
+    assert_equal [2, :end], take(2)
+    assert app.stop
+    assert_equal 3, marked(app, name)
+  end
 end

@@ -51,7 +51,7 @@ module CoordinatorKit
       self.class.hooks[:new]&.call
     end
 
-    %i[assigned revoked shutdown].each do |name|
+    %i[assigned tick reached_end revoked shutdown].each do |name|
       define_method(name) do
         log << name
         self.class.hooks[name]&.call(self)

@@ -85,4 +85,183 @@ class ControlTest < Minitest::Test
     2.times { work }
     assert_equal [[:assigned], [[2, 7]], [[:expired, 2, 0]]], [@log, @ownership.marks, dropped]
   end
+
+  # --- pause ---
+
+  # One that has consumed offset 0.
+  def consumer
+    @consumer ||= begin
+      found = nil
+      script { |one| found = one }
+      coordinator.receive(batch(0))
+      2.times { work }
+      script { nil }
+      @log.clear
+      found
+    end
+  end
+
+  def test_a_pause_holds_until_its_time_and_what_came_is_kept
+    assert consumer.pause(30)
+    assert_in_delta 30, last_wait, 5
+    coordinator.receive(later = batch(1))
+    assert_predicate self, :idle?
+    assert_predicate consumer, :paused?
+    coordinator.wake_up(Pelton::Clock.now + 29)
+    assert_predicate self, :idle?
+    coordinator.wake_up(Pelton::Clock.now + 31)
+    refute_predicate consumer, :paused?
+    assert_equal 0, later.releases
+    work
+    assert_equal [[1]], @log
+  end
+
+  def test_a_pause_without_an_end_has_no_timer_and_ends_with_resume
+    timers = @owner.named(:retry_at).size
+    assert consumer.pause
+    coordinator.receive(batch(1))
+    assert_equal timers, @owner.named(:retry_at).size
+    coordinator.wake_up(Float::MAX)
+    assert_predicate self, :idle?
+    2.times { consumer.resume } # H48: also of one that is not paused
+    work
+    assert_equal [[1]], @log
+  end
+
+  def test_what_consume_left_when_it_asked_for_a_pause_comes_again_and_that_is_no_retry
+    coordinator.receive(batch(0, 1, 2))
+    attempts = []
+    script do |one|
+      attempts << one.attempt
+      one.mark_as_consumed(one.messages.first)
+      one.pause(30) if one.messages.size == 3
+    end
+    2.times { work }
+    assert_equal [[1, 7]], @ownership.marks
+    assert_predicate self, :idle?
+    coordinator.wake_up(Pelton::Clock.now + 31)
+    work
+    assert_equal [[0, 1, 2], [1, 2]], @log.drop(1)
+    assert_equal [1, 1], attempts
+    assert_equal [3, 7], @ownership.marks.last
+    assert_empty named("consumer.retrying")
+  end
+
+  def test_a_pause_from_another_thread_leaves_the_running_batch_alone
+    coordinator.receive(batch(0, 1))
+    coordinator.receive(batch(2))
+    script { |one| Pelton::Threads.start("test") { one.pause }.join }
+    2.times { work }
+    assert_equal [[2, 7]], @ownership.marks
+    assert_predicate self, :idle?
+  end
+
+  def test_a_pause_survives_errors
+    coordinator(backoff: 0..0).receive(batch(0))
+    script do |one|
+      one.pause(30) unless one.retrying?
+      raise "failed" unless one.retrying?
+    end
+    2.times { work }
+    assert_predicate self, :idle?
+    coordinator.wake_up(Pelton::Clock.now + 31)
+    work
+    assert_equal [:assigned, [0], [0]], @log
+    assert_equal [[1, 7]], @ownership.marks
+  end
+
+  # H48: pause, revoke, reclaim.
+  def test_a_pause_ends_with_the_partition
+    consumer.pause
+    coordinator.receive(one = batch(1))
+    coordinator.end(:revoked)
+    work
+    assert_equal [[:revoked], 1], [@log, one.releases]
+    refute consumer.pause(1)
+    consumer.resume
+    assert_predicate self, :idle?
+    @coordinator = nil
+    coordinator.receive(batch(1))
+    2.times { work }
+    assert_equal [:revoked, :assigned, [1]], @log
+  end
+
+  def test_bad_pauses
+    [-1, "1", Float::NAN].each { |seconds| assert_raises(Pelton::ConfigError) { consumer.pause(seconds) } }
+    refute_predicate consumer, :paused?
+  end
+
+  # --- ticks ---
+
+  def test_ticks_come_between_jobs_and_are_not_piled_up
+    coordinator(every: 5)
+    assert_in_delta 5, last_wait, 2
+    work
+    coordinator.wake_up(Pelton::Clock.now + 6)
+    work
+    assert_equal %i[assigned tick], @log
+    coordinator.receive(batch(0))
+    coordinator.receive(batch(1))
+    script do
+      # Two come due while it runs.
+      2.times { |number| coordinator.wake_up(Pelton::Clock.now + (6 * (number + 2))) } if @log.last == [0]
+    end
+    work until idle?
+    assert_equal [:assigned, :tick, [0], :tick, [1]], @log
+    assert_equal [1, 2], @ownership.marks.map(&:first)
+  end
+
+  def test_ticks_in_a_pause_and_errors_in_one
+    coordinator(every: 5)
+    work
+    Consumer.hooks[:tick] = lambda do |one|
+      one.pause
+      raise "failed"
+    end
+    coordinator.wake_up(Pelton::Clock.now + 6)
+    work
+    coordinator.receive(batch(0))
+    coordinator.wake_up(Pelton::Clock.now + 12)
+    work
+    assert_equal %i[assigned tick tick], @log
+    assert_predicate self, :idle?
+    assert_equal(%w[consumer.tick] * 2, named("error.occurred").map { |event| event[:source] })
+    coordinator.end(:revoked)
+    work
+    coordinator.wake_up(Float::MAX)
+    assert_equal :revoked, @log.last
+    assert_predicate self, :idle?
+  end
+
+  # --- the end of a partition ---
+
+  def at_end = coordinator.control { |control| control.at_end = true }
+
+  # H72
+  def test_the_end_is_told_after_all_that_came_before_it_and_marks_nothing
+    coordinator.receive(batch(0, 1))
+    script { |one| raise "failed" unless one.retrying? }
+    at_end
+    2.times { work }
+    assert_predicate self, :idle?
+    coordinator.wake_up(Pelton::Clock.now + 60)
+    work until idle?
+    assert_equal [:assigned, [0, 1], [0, 1], :reached_end], @log
+    assert_equal [[2, 7]], @ownership.marks
+    at_end
+    work
+    assert_equal :reached_end, @log.last
+    assert_equal [[2, 7]], @ownership.marks
+  end
+
+  def test_an_end_that_is_none_any_more_is_not_told
+    at_end
+    coordinator.receive(batch(0))
+    work until idle?
+    assert_equal [:assigned, [0]], @log
+    at_end
+    work
+    assert_predicate self, :idle?
+    assert_equal :reached_end, @log.last
+  end
 end

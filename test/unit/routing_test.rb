@@ -8,6 +8,11 @@ class RoutingTest < Minitest::Test
     def consume = nil
   end
 
+  class Watcher < Orders
+    def tick = nil
+    def reached_end = nil
+  end
+
   class Empty < Pelton::Consumer; end
 
   def config = @config ||= Pelton::Config.new.tap { |config| config.group_id = "app" }
@@ -55,6 +60,18 @@ class RoutingTest < Minitest::Test
     orders = groups.first.topics.fetch("orders")
     assert_same positive, orders.filters.first
     assert_equal [2, 60, 0.5, [100, 60]], [orders.filters.size, orders.expire_after, orders.delay, orders.throttle]
+  end
+
+  def test_ticks_and_ends
+    routing.draw do
+      topic("a", to: Watcher) { every 5 }
+      group("other") { topic("b", to: Orders) { every 0.5 } }
+    end
+    group = groups(groups: ["app"]).first
+    assert_equal 5, group.topic("a").every
+    assert_equal({ "enable.partition.eof" => true }, group.kafka)
+    assert_includes config_error { groups }, "has no method tick"
+    assert_includes config_error { routing.draw { topic("c", to: Orders) { every 0 } } }, "topic c: every = 0"
   end
 
   def test_defaults_are_for_what_comes_after_them

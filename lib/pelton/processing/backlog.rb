@@ -51,6 +51,10 @@ module Pelton
         end
       end
 
+      # Is all that came finished, as far as `next` has looked?
+      #: () -> bool
+      def empty? = @pending.empty?
+
       #: (Share) -> Integer
       def attempt(_share) = @attempt
 

@@ -4,6 +4,7 @@ require_relative "../batch"
 require_relative "../clock"
 require_relative "../errors"
 require_relative "backlog"
+require_relative "control"
 require_relative "job"
 require_relative "slot"
 require_relative "verdict"
@@ -38,6 +39,7 @@ module Pelton
         # Everything below is guarded by @lock.
         @lock = Mutex.new
         @backlog = Backlog.new(topic.batch)
+        @control = Control.new(topic.every)
         @slots = [Slot.new(self, topic, flow, bus, background_timeout)].freeze
         @held = held
         # The largest offset that was marked: the next to be read after a restart.
@@ -55,7 +57,7 @@ module Pelton
 
       # The partition is ours: the consumers are born.
       #: () -> self
-      def start = tap { @lock.synchronize { schedule } }
+      def start = tap { control }
 
       # The last coordinator of this partition has ended.
       #: () -> void
@@ -71,17 +73,30 @@ module Pelton
         @lock.synchronize do
           next batch.release if @ending
 
+          @control.at_end = false
           @backlog.add(batch)
           schedule
         end
       end
 
-      # The time of a retry has come.
+      # Changes what holds the partition or asks for jobs, if the block does. false: the partition ends.
+      #: () ?{ (Control) -> void } -> bool
+      def control
+        @lock.synchronize do
+          yield @control if block_given?
+          set_timer
+          schedule
+          @ending.nil?
+        end
+      end
+
+      # The time of a retry or tick, or of a pause's end, has come.
       #: (?Float) -> void
       def wake_up(now = Clock.now)
         @lock.synchronize do
           @backlog.wake(now)
-          @slots.each { |slot| slot.wake(now) }
+          due = @control.wake(now)
+          @slots.each { |slot| slot.wake(now, tick: due) }
           set_timer
           schedule
         end
@@ -182,6 +197,9 @@ module Pelton
         end
       end
 
+      #: () -> bool
+      def paused? = @control.paused?
+
       #: (Message) -> bool
       def mark!(message) = mark(message) && @subscription.commit
 
@@ -230,7 +248,7 @@ module Pelton
 
       # The owner keeps one time for us, the last that it is told.
       def set_timer
-        time = [@backlog.wake_at, *@slots.map(&:wake_at)].compact.min
+        time = [@backlog.wake_at, @control.wake_at, *@slots.map(&:wake_at)].compact.min
         @owner.retry_at(self, time) if time
       end
 
@@ -251,7 +269,12 @@ module Pelton
 
       def employ(slot)
         if !slot.alive? then push(slot, :assigned, attempt: slot.birth)
-        elsif (share = @backlog.next) then push(slot, :consume, share, attempt: @backlog.attempt(share))
+        elsif slot.tick_due? then push(slot, :tick)
+        elsif !@control.paused? && (share = @backlog.next)
+          push(slot, :consume, share, attempt: @backlog.attempt(share))
+        elsif @control.at_end && @backlog.empty?
+          @control.at_end = false
+          push(slot, :reached_end)
         end
       end
 

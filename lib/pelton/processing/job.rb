@@ -4,13 +4,14 @@ module Pelton
   module Processing
     # One call into a consumer, on its way from the coordinator to a worker.
     #   slot      whose consumer is called
-    #   kind      :assigned, :consume, :revoked or :shutdown
+    #   kind      :assigned, :consume, :tick, :reached_end, :revoked or :shutdown
     #   facts     {group:, topic:, partition:} for events
     #   messages  what consume is given; nil for the others
     #   attempt   which try it is of the first of them
     #   share     the part of the backlog that they are
+    #   paused    did consume ask for a pause?
     #   start     what the flow said when it was about to begin (Flow::Start); nil before
-    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :start) do
+    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :start, :paused) do
       # On a worker's thread.
       def call = slot.perform(self)
 

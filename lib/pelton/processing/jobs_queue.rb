@@ -4,8 +4,11 @@ module Pelton
   module Processing
     # Jobs of all partitions on their way to the workers: first come first served, but the short ones that a rebalance
     # or a stop waits for (assigned, revoked, shutdown) go first. At most one job per partition is in it. While it is
-    # held, consume jobs stay in it and the short ones run.
+    # held, the other ones (consume, tick, reached_end) stay in it and the short ones run.
     class JobsQueue
+      URGENT = %i[assigned revoked shutdown].freeze
+      private_constant :URGENT
+
       def initialize
         @lock = Mutex.new
         @changed = ConditionVariable.new
@@ -25,7 +28,7 @@ module Pelton
         @lock.synchronize do
           return false if @closed
 
-          (job.kind == :consume ? @ordinary : @urgent) << job
+          (urgent?(job) ? @urgent : @ordinary) << job
           @changed.signal
           true
         end
@@ -37,7 +40,7 @@ module Pelton
         @lock.synchronize do
           loop do
             job = @urgent.shift || (@ordinary.shift unless @held)
-            @consuming += 1 if job&.kind == :consume
+            @consuming += 1 if job && !urgent?(job)
             return job if job || @closed
 
             @changed.wait(@lock)
@@ -49,7 +52,7 @@ module Pelton
       #: (Job) -> void
       def finished(job)
         @lock.synchronize do
-          @consuming -= 1 if job.kind == :consume
+          @consuming -= 1 unless urgent?(job)
           tell_idle
         end
       end
@@ -104,6 +107,8 @@ module Pelton
       def counts = @lock.synchronize { { running: @consuming, waiting: @ordinary.size } }
 
       private
+
+      def urgent?(job) = URGENT.include?(job.kind)
 
       def tell_idle
         return unless @on_idle && @consuming.zero?

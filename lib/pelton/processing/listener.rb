@@ -150,6 +150,7 @@ module Pelton
         when :batch then receive(*facts)
         when :assigned then facts.first.each { |topic, partition| assign(topic, partition) } unless @stop_at
         when :revoked then revoke(*facts)
+        when :eof then @coordinators[facts.first(2)]&.control { |control| control.at_end = true }
         when :error then error(*facts)
         when :closed then closed
         end

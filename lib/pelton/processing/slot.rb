@@ -25,7 +25,7 @@ module Pelton
       # Since when a worker has it (monotonic seconds), or nil.
       attr_reader :since
 
-      def_delegators :@coordinator, :topic_name, :partition, :producer, :revoked?, :mark, :mark!
+      def_delegators :@coordinator, :topic_name, :partition, :producer, :revoked?, :mark, :mark!, :paused?
 
       # The threads of its consumer.
       attr_reader :scope
@@ -40,7 +40,9 @@ module Pelton
         @scope = Background::Scope.new(place, coordinator.facts, bus: bus, timeout: background_timeout)
         @forwarding = Forwarding.new(topic, coordinator.facts, bus) { producer }
         @none = Batch::Part.new(topic.name, coordinator.partition, [].freeze)
-        @job = @since = nil
+        @job = @since = @thread = nil
+        # Waits a tick for the job to end?
+        @tick = false
         # The user's object, used by the running job only; nil before :assigned made it, and after its end.
         @consumer = nil
         # How often :assigned tried to make it.
@@ -57,6 +59,17 @@ module Pelton
 
       #: () -> Integer
       def attempt = @coordinator.attempt(@job) + before
+
+      # See Consumer#pause. Where consume itself asks for it, what it leaves unmarked is for later.
+      #: (Numeric?) -> bool
+      def pause(seconds)
+        deadline = Clock.deadline(seconds)
+        @job.paused = true if @thread == Thread.current && @job&.share
+        @coordinator.control { |control| control.pause(deadline) }
+      end
+
+      #: () -> void
+      def resume = @coordinator.control(&:resume)
 
       # See Consumer#dispatch_to_dead_letters.
       #: (Message, (Exception | String)?) -> bool
@@ -81,16 +94,22 @@ module Pelton
       #: (Float) -> void
       def wait_until(time) = @wake_at = time
 
-      #: (Float) -> void
-      def wake(now)
+      # tick: one is due. Those that come while a job runs are one.
+      #: (Float, ?tick: bool) -> void
+      def wake(now, tick: false)
         @wake_at = nil if @wake_at && @wake_at <= now
+        @tick = true if tick
       end
+
+      #: () -> bool
+      def tick_due? = @tick
 
       # The job is over.
       #: () -> void
       def clear
         @consumer = nil if @job.last?
-        @job = @since = nil
+        @tick = false if @job.kind == :tick
+        @job = @since = @thread = nil
       end
 
       # --- the worker's side ---------------------------------------------------------------------------------------
@@ -100,6 +119,7 @@ module Pelton
       def perform(job)
         error = :killed
         @since = Clock.now
+        @thread = Thread.current
         begin
           Thread.handle_interrupt(Object => :immediate) { @scope.inside { call_consumer(job) } }
           error = nil
@@ -120,7 +140,7 @@ module Pelton
       def call_consumer(job)
         @consumer ||= @topic.consumer_class.new.attach(self)
         return @scope.close { @consumer.public_send(job.kind) } if job.last?
-        return @consumer.assigned if job.kind == :assigned
+        return @consumer.public_send(job.kind) unless job.kind == :consume
 
         job.begin(@flow.start(job.messages), @bus)
         @flow.around(job) { @consumer.consume } unless job.wait || job.messages.empty?
@@ -140,7 +160,7 @@ module Pelton
       # The verdict, and the result it is about if a step decided; nil: a step failed.
       def decide(job, error, critical)
         return Verdict.stop if critical
-        return Verdict.later(job.wait) if job.wait && !error
+        return Verdict.later(job.wait || 0) if (job.wait || job.paused) && !error
 
         left = error ? @coordinator.unfinished(job) : job.messages
         result = Result.new(error, left, attempt)

@@ -63,7 +63,7 @@ module Pelton
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
       WORDS = %i[decode retries backoff retry_in dead_letters on_failure batch manual_offsets filter expire_after delay
-                 throttle from active].freeze
+                 throttle from active every].freeze
 
       # What was said: {retries: 5}
       attr_reader :settings
@@ -141,6 +141,10 @@ module Pelton
       # which tells of it and reads nothing. The same for all topics of a group.
       #: (Symbol) -> void
       def from(place) = set(:from, place)
+
+      # The consumer's `tick` is called every so many seconds.
+      #: (Numeric) -> void
+      def every(seconds) = set(:every, seconds)
 
       # false: as if it were not here.
       #: (bool) -> void

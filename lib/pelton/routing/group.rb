@@ -7,8 +7,8 @@ module Pelton
   class Routing
     # The topics of one consumer group: one subscription, one listener.
     class Group
-      # topics: {"orders" => Topic}, patterns under their source. kafka: options of librdkafka for its subscription.
-      attr_reader :name, :topics, :kafka
+      # topics: {"orders" => Topic}, patterns under their source.
+      attr_reader :name, :topics
 
       #: (String, Array[Topic], ?Hash[String, untyped]) -> void
       def initialize(name, topics, kafka = {})
@@ -33,6 +33,10 @@ module Pelton
       # Names and patterns, as librdkafka takes them.
       #: () -> Array[String]
       def subscription = @topics.each_value.map(&:to_s)
+
+      # Options of librdkafka for its subscription.
+      #: () -> Hash[String, untyped]
+      def kafka = @topics.each_value.any?(&:reached_end?) ? { "enable.partition.eof" => true, **@kafka } : @kafka
 
       # The largest batch that any of its topics wants; smaller ones are cut by their coordinators.
       #: () -> Integer

@@ -74,12 +74,17 @@ module Pelton
       #: () -> Class
       def consumer_class
         found = @consumer.is_a?(String) ? look_up : @consumer
-        consumer = found.is_a?(Class) && found <= Consumer
-        return found if consumer && found.instance_method(:consume).owner != Consumer
-
-        reason = consumer ? "has no method consume" : "is not a subclass of Pelton::Consumer"
-        raise ConfigError.new("topic #{@name}, to", found, reason)
+        reason =
+          if !found.is_a?(Class) || !(found <= Consumer) then "is not a subclass of Pelton::Consumer"
+          elsif !own?(found, :consume) then "has no method consume"
+          elsif every && !own?(found, :tick) then "has no method tick, which `every` calls"
+          end
+        reason ? raise(ConfigError.new("topic #{@name}, to", found, reason)) : found
       end
+
+      # Does the consumer want to hear of the end of a partition?
+      #: () -> bool
+      def reached_end? = own?(consumer_class, :reached_end)
 
       #: () -> Backoff
       def back_off = Backoff.new(backoff.begin, backoff.end)
@@ -87,6 +92,8 @@ module Pelton
       def inspect = "#<#{self.class} #{@pattern ? @pattern.inspect : @name} to #{@consumer}>"
 
       private
+
+      def own?(consumer, method) = consumer.instance_method(method).owner != Consumer
 
       def look_up
         Object.const_get(@consumer)

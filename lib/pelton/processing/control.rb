@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+
+module Pelton
+  module Processing
+    # What holds the jobs of a partition besides its messages, or asks for some: the user's pause, ticks, the end of the
+    # partition. Not thread-safe, its coordinator's lock guards it.
+    class Control
+      # Was the end of the partition reached, and nothing came since?
+      attr_accessor :at_end
+
+      # every: seconds between two ticks; nil: none.
+      #: (Numeric?) -> void
+      def initialize(every)
+        @every = every
+        # Monotonic seconds.
+        @tick_at = every && (Clock.now + every)
+        # When the pause ends; Float::INFINITY: with `resume`; nil: there is none.
+        @paused_until = nil
+        @at_end = false
+      end
+
+      # Until then, nil: until `resume`.
+      #: (Float?) -> void
+      def pause(deadline) = @paused_until = deadline || Float::INFINITY
+
+      #: () -> void
+      def resume = @paused_until = nil
+
+      #: () -> bool
+      def paused? = !@paused_until.nil?
+
+      # The time is `now`. Returns whether a tick is due.
+      #: (Float) -> bool
+      def wake(now)
+        resume if paused? && @paused_until <= now
+        return false unless @tick_at && @tick_at <= now
+
+        @tick_at = now + @every
+        true
+      end
+
+      # When `wake` has something to do; nil: never.
+      #: () -> Float?
+      def wake_at = [*@tick_at, *@paused_until].min.then { |time| time unless time == Float::INFINITY }
+    end
+  end
+end
