@@ -120,6 +120,28 @@ module Pelton
     end
   end
 
+  # Kafka ended a transaction that had run longer than transaction.timeout.ms. To the client it looks as if another
+  # producer had taken over; which of the two it was, only our own clock tells. The next transaction has a new client.
+  #   TransactionTimeout.new(KafkaError.new(-144, :_FENCED, "…", true), 61.2, 60.0)
+  class TransactionTimeout < KafkaError
+    # How long it ran, and how long it might have run.
+    attr_reader :seconds, :limit
+
+    #: (KafkaError, Numeric, Numeric) -> void
+    def initialize(error, seconds, limit)
+      @seconds = seconds
+      @limit = limit
+      super(error.code, error.name, error.reason, error.fatal?, error.retriable?, error.abortable?)
+    end
+
+    #: () -> bool
+    def fenced? = false
+
+    private
+
+    def details = "; the transaction ran #{@seconds.round(1)} s, longer than transaction.timeout.ms (#{@limit} s)"
+  end
+
   # One message was not delivered, for good.
   #   DeliveryError.new(-192, :_MSG_TIMED_OUT, "Local: Message timed out", false, false, "orders", 3)
   class DeliveryError < KafkaError

@@ -188,9 +188,8 @@ module Pelton
       [:reload_idempotent, :flag, false, "replace the client also of a producer that is idempotent only: what was in " \
                                          "its queue fails, and order and uniqueness end at that point"],
       [:reload_fenced, :flag, false, "replace the client also when another producer with the same transactional.id " \
-                                     "has taken over: the two may fence each other in turn. " \
-                                     "Right where no other process can have the id: a transaction that outlives " \
-                                     "transaction.timeout.ms looks fenced, too"],
+                                     "has taken over: the two may fence each other in turn. (After a transaction " \
+                                     "that ran longer than transaction.timeout.ms it is replaced either way.)"],
       [:after_fork, nil, :rebuild, "what a forked child's first use of a producer does that its parent used: " \
                                    "`:rebuild` opens the child's own client and leaves the parent's alone, `:error` " \
                                    "raises ForkError", { choices: %i[rebuild error] }],

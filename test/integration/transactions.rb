@@ -141,7 +141,10 @@ Scenario.run do
     end
   end
   wanted << "k2"
-  check(error.fenced?, "a commit that comes too late: #{error.message}")
+  check(error.is_a?(Pelton::TransactionTimeout), "a commit that comes too late: #{error.message}")
+  equal([false, 1.0], [events(slow, "producer.fatal").last[:final], error.limit], "a transaction that took too long")
+  slow.producer.produce_sync(topic: name, payload: "k3", partition: 0)
+  wanted << "k3"
   equal(wanted, see.call, "after a transaction that took too long")
 
   # --- aborts soon after a commit (librdkafka issue 4849) ----------------------------------------------------------

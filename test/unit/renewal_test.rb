@@ -64,6 +64,32 @@ class RenewalTest < Minitest::Test
     assert_equal 1, @native.producers.size
   end
 
+  def test_a_transaction_that_outlived_its_time_is_not_fenced
+    @config.kafka = { "transactional.id" => "t", "transaction.timeout.ms" => "10" }
+    raised = assert_raises(Pelton::TransactionTimeout) do
+      producer.transaction do
+        began = Pelton::Clock.now
+        eventually { Pelton::Clock.now - began > 0.02 }
+        fake.fatal_error = error(-144, fatal: true)
+        producer.produce_async(**row)
+      end
+    end
+    assert_equal [-144, true, false, 0.01], [raised.code, raised.fatal?, raised.fenced?, raised.limit]
+    assert_match(/the transaction ran \d+\.\d s, longer than transaction.timeout.ms \(0.01 s\)/, raised.message)
+    assert_equal 2, producer.transaction { 2 }
+    fatal = @events.find { |event| event.name == "producer.fatal" }
+    assert_equal [Pelton::TransactionTimeout, false], [fatal[:error].class, fatal[:final]]
+  end
+
+  def test_one_that_is_fenced_within_its_time_is
+    producer.transaction { 1 }
+    raised = assert_raises(Pelton::KafkaError) do
+      producer.transaction { raise fake.fatal_error = error(-144, fatal: true) }
+    end
+    assert_predicate raised, :fenced?
+    assert_equal true, @events.find { |event| event.name == "producer.fatal" }[:final]
+  end
+
   def test_fenced_is_replaced_where_that_is_wanted
     @config.reload_fenced = true
     @native.prepare = failing(:begin, error(-144, fatal: true))

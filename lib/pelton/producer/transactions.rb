@@ -35,12 +35,18 @@ module Pelton
       # What the options of a transactional producer need besides: a message must fail before its transaction does.
       #: (Hash[String, String]) -> Hash[String, Integer]
       def self.defaults(options, message_timeout)
-        transaction_timeout = Integer(options.fetch("transaction.timeout.ms", 60_000), exception: false)
-        { "message.timeout.ms" => [message_timeout, transaction_timeout || message_timeout].min }
+        { "message.timeout.ms" => [message_timeout, (limit(options) * 1000).to_i].min }
       end
 
-      #: (Producer, Config, Notifications, Renewal) -> void
-      def initialize(producer, config, bus, renewal)
+      # Seconds that Kafka lets a transaction run.
+      #: (Hash[String, String]) -> Float
+      def self.limit(options)
+        (Integer(options["transaction.timeout.ms"] || 60_000, exception: false) || 60_000) / 1000.0
+      end
+
+      # limit: seconds that Kafka lets a transaction run.
+      #: (Producer, Config, Notifications, Renewal, Numeric) -> void
+      def initialize(producer, config, bus, renewal, limit)
         @producer = producer
         @name = producer.name
         @timeout = config.transaction_timeout
@@ -48,6 +54,7 @@ module Pelton
         @ack_wait = config.abort_ack_wait
         @bus = bus
         @renewal = renewal
+        @limit = limit
         @lock = Mutex.new
         # The owner is gone / nobody wakes it: the pause between attempts.
         @free = ConditionVariable.new
@@ -56,8 +63,9 @@ module Pelton
         @owner = nil
         @thread = nil
         @closing = false
-        # Of the owner: its transaction and the native client that this began with.
+        # Of the owner: its transaction, when that began, and the native client that it began with.
         @transaction = nil
+        @began = nil
         @client = nil
       end
 
@@ -139,7 +147,7 @@ module Pelton
       def leave
         @lock.synchronize do
           @transaction&.finish
-          @owner = @thread = @transaction = @client = nil
+          @owner = @thread = @transaction = @began = @client = nil
           # All, for one that closes may be among them.
           @free.broadcast
         end
@@ -155,6 +163,7 @@ module Pelton
         outcome.started = Clock.now
         @transaction = Transaction.new(@producer)
         start
+        @began = Clock.now
         value = whole(&block)
         commit
         outcome.committed = true
@@ -170,9 +179,17 @@ module Pelton
 
       # Of a message that was given up with its transaction: why that was.
       def reason_of(error)
-        (@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error
+        late((@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error)
       rescue ClosedError
         error
+      end
+
+      # An error as it is, or what our own clock says of it.
+      def late(error)
+        return error unless @began && error.is_a?(KafkaError) && error.fenced?
+
+        seconds = Clock.now - @began
+        seconds > @limit ? TransactionTimeout.new(error, seconds, @limit) : error
       end
 
       # A message outside of a block: its own verdict says more than the transaction's.
@@ -261,6 +278,7 @@ module Pelton
 
       # The client is no more what this transaction began with.
       def replace(error)
+        error = late(error)
         client = @client
         @client = nil
         @renewal.failed(client, error)
