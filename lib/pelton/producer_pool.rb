@@ -53,7 +53,8 @@ module Pelton
     end
 
     # Lends a producer to the block. A block within the block of the same thread (or fiber) gets the same one. Raises
-    # PoolTimeout when none is given back in time, ClosedError.
+    # PoolTimeout when none is given back in time, ClosedError. One that another process has fenced fails its borrowers
+    # until `reload` (or config.reload_fenced), as a producer does by itself.
     #: () { (Producer) -> untyped } -> untyped
     def with
       loan = mine

@@ -221,10 +221,12 @@ class NativeProducerTest < Minitest::Test
     taken = seconds do
       error = assert_raises(Pelton::DeliveryError) { writer.produce(topic, "x" * 5000, nil, 0, nil, nil, 30) }
       assert_equal [:MSG_SIZE_TOO_LARGE, topic, 0], [error.name, error.topic, error.partition]
-      assert_match(/5000 bytes.*queue\.buffering\.max\.kbytes = 1/, error.message)
+      assert_equal 10, error.code
+      assert_match(/larger than the producer's whole queue \(queue\.buffering\.max\.kbytes\)/, error.message)
       rows = ["1", "x" * 5000, "3"].map { |payload| { topic: topic, payload: payload, partition: 0 } }
       delivery = writer.produce_many(rows, 30)
-      assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 10) }
+      of_many = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 10) }
+      assert_equal [10, error.reason], [of_many.code, of_many.reason]
       assert_equal [nil, :MSG_SIZE_TOO_LARGE, nil], delivery.reports.map { |report| report.last&.name }
     end
     assert_operator taken, :<, 10

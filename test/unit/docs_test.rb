@@ -38,4 +38,30 @@ class DocsTest < Minitest::Test
     code.scan(/producer\.(\w+)/).flatten.uniq.each { |name| assert Pelton::Producer.method_defined?(name), name }
     code.scan(/config\.(\w+)/).flatten.uniq.each { |name| assert Pelton::Config.method_defined?(name), name }
   end
+
+  # "Producer.live" for Rust's, "Coordinator" for Ruby's. (Test doubles are nobody's business.)
+  def test_every_lock_has_its_place_in_the_order
+    page = read("docs/concurrency.md")
+    assert_empty (rust_locks + ruby_locks).reject { |lock| page.include?("`#{lock}") }, "docs/concurrency.md lacks"
+  end
+
+  RUST_LOCK = /^\ *(?:pub(?:\(\w+\))?\ )?struct\ (\w+) # whose
+             | ^\ +(?:pub\ )?(\w+):\ .*\b(?:Mutex|RwLock)<
+             | ^static\ (\w+):\ Mutex</x
+
+  def rust_locks
+    Dir.glob("ext/*/src/**/*.rs", base: ROOT).flat_map do |path|
+      rows = read(path).scan(RUST_LOCK)
+      rows.each_with_object([]) do |(struct, field, static), found|
+        @struct = struct if struct
+        found << (static || "#{@struct}.#{field}") if static || field
+      end
+    end
+  end
+
+  def ruby_locks
+    files = Dir.glob("lib/**/*.rb", base: ROOT).grep_v(%r{/testing/})
+    files.select! { |path| read(path).include?("= Mutex.new\n") }
+    files.map { |path| File.basename(path, ".rb").split("_").map(&:capitalize).join }
+  end
 end

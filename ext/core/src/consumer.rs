@@ -11,7 +11,7 @@ use crate::partition::{Batch, Limits, Partition, Taken};
 pub use crate::places::TopicPartition;
 use crate::places::{bad_topic, names, offsets};
 use crate::poller::{Poller, Polling, Source};
-use crate::rd::{Client, ClientKind, Conf, Event, Fetched, PartitionList, Queue, Token, generation};
+use crate::rd::{Client, ClientKind, Conf, Event, Fetched, PartitionList, Queue, Token, codes, generation};
 use crate::wait::{self, Outcome, Parker, Waiters};
 use crate::{config, events, lock};
 pub use positions::Committed;
@@ -24,10 +24,6 @@ use std::time::{Duration, Instant};
 const MAIN_QUEUE: u32 = 0;
 const GROUP_QUEUE: u32 = 1;
 const FIRST_PARTITION: u32 = 2;
-const ASSIGN_PARTITIONS: i32 = -175;
-const REVOKE_PARTITIONS: i32 = -174;
-const PARTITION_EOF: i32 = -191;
-const NO_OFFSET: i32 = -168;
 /// How long a close lets a join that is under way come to its end.
 const JOIN_GRACE: Duration = Duration::from_secs(1);
 
@@ -295,8 +291,8 @@ impl Consumer {
                 self.report(result, None);
             }
             // The owner is gone.
-            REVOKE_PARTITIONS if self.closing.started() => self.report(self.let_go(client, &list), None),
-            REVOKE_PARTITIONS => {
+            codes::REVOKE_PARTITIONS if self.closing.started() => self.report(self.let_go(client, &list), None),
+            codes::REVOKE_PARTITIONS => {
                 let partitions = names(&list);
                 self.shut_partitions(Some(&partitions));
                 if self.closing.started() {
@@ -377,7 +373,7 @@ impl Consumer {
                     let partition = event.partition().map(|(topic, number)| (topic.into(), number));
                     self.mailbox.push(Happening::Error { error: KafkaError::of(&event), partition });
                 }
-                sys::RD_KAFKA_EVENT_OFFSET_COMMIT if !matches!(event.error(), 0 | NO_OFFSET) => {
+                sys::RD_KAFKA_EVENT_OFFSET_COMMIT if !matches!(event.error(), 0 | codes::NO_OFFSET) => {
                     let error = KafkaError::with_reason(event.error(), event.error_text());
                     self.mailbox.push(Happening::Error { error, partition: None });
                 }
@@ -398,7 +394,7 @@ impl Consumer {
         let hand_on = |taken| {
             self.mailbox.push(match taken {
                 Taken::Batch(batch) => Happening::Batch(batch),
-                Taken::Notice(PARTITION_EOF, _, offset) => {
+                Taken::Notice(codes::PARTITION_EOF, _, offset) => {
                     let (topic, partition) = place();
                     Happening::EndOfPartition { topic, partition, offset }
                 }
@@ -447,8 +443,8 @@ impl Source for Consumer {
 
 /// What the design needs of librdkafka, whatever the user's options.
 fn prepare(conf: &mut Conf) -> Result<(), Error> {
-    conf.set("enable.auto.offset.store", "false").map_err(|reason| Error::from((-186, reason)))?;
-    conf.set("log.queue", "true").map_err(|reason| Error::from((-186, reason)))?;
+    conf.set("enable.auto.offset.store", "false").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
+    conf.set("log.queue", "true").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
     conf.set_events(sys::RD_KAFKA_EVENT_REBALANCE | sys::RD_KAFKA_EVENT_OFFSET_COMMIT | events::COMMON);
     Ok(())
 }

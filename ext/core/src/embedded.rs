@@ -1,7 +1,7 @@
 //! A Kafka cluster inside the process (librdkafka's mock): for tests, examples and demos.
 
 use crate::error::{Error, check};
-use crate::rd::{Client, ClientKind, Conf, MockCluster};
+use crate::rd::{Client, ClientKind, Conf, MockCluster, codes};
 
 pub struct EmbeddedCluster {
     cluster: MockCluster,
@@ -15,8 +15,8 @@ impl EmbeddedCluster {
         let mut conf = Conf::new();
         // It has no brokers of its own, as it would say on stderr.
         let _ = conf.set("log_level", "0");
-        let host = Client::new(ClientKind::Producer, conf).map_err(|reason| Error::from((-199, reason)))?;
-        let cluster = MockCluster::new(host, brokers).ok_or_else(|| Error::code(-199))?;
+        let host = Client::new(ClientKind::Producer, conf).map_err(|reason| Error::from((codes::FAIL, reason)))?;
+        let cluster = MockCluster::new(host, brokers).ok_or_else(|| Error::code(codes::FAIL))?;
         // Groups of tests and demos are small: nobody is worth the default wait of 3 s.
         cluster.group_delay(0);
         Ok(Self { cluster })

@@ -1,6 +1,6 @@
 //! What can go wrong, in one place: the glue turns each variant into one Ruby class.
 
-use crate::rd;
+use crate::rd::{self, codes};
 use std::fmt;
 
 /// A code of Kafka or librdkafka with what we know of it.
@@ -22,6 +22,10 @@ pub struct KafkaError {
 
 impl KafkaError {
     pub fn new(code: i32) -> Self {
+        if code == codes::LARGER_THAN_QUEUE {
+            let reason = "the payload is larger than the producer's whole queue (queue.buffering.max.kbytes)".into();
+            return Self { code, ..Self::with_reason(codes::MSG_SIZE_TOO_LARGE, reason) };
+        }
         Self {
             code,
             name: rd::error_name(code),
@@ -30,6 +34,11 @@ impl KafkaError {
             abortable: false,
             retry: None,
         }
+    }
+
+    /// The code as users see it.
+    pub fn number(&self) -> i32 {
+        if self.code == codes::LARGER_THAN_QUEUE { codes::MSG_SIZE_TOO_LARGE } else { self.code }
     }
 
     /// What an ERROR event says.
@@ -48,19 +57,25 @@ impl KafkaError {
     /// Whether the same call may succeed later without a change: Kafka's transient codes (the protocol's error table,
     /// column "retriable") and librdkafka's transport and timeout codes.
     pub fn retriable(&self) -> bool {
-        const TRANSIENT: &[i32] = &[
-            2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 51, 56, 70, 71, 72, 74, 75, 76, 84, 89, 95, 100,
-            103, // Kafka
-            -195, -193, -187, -185, -184, -180,
-            -168, // _TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _TIMED_OUT _QUEUE_FULL …
-        ];
-        !self.fatal && !self.abortable && self.retry.unwrap_or_else(|| TRANSIENT.contains(&self.code))
+        const TRANSIENT: &[i32] =
+            &[2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 51, 56, 70, 71, 72, 74, 75, 76, 84, 89, 95, 100, 103];
+        let ours = matches!(
+            self.code,
+            codes::TRANSPORT
+                | codes::RESOLVE
+                | codes::ALL_BROKERS_DOWN
+                | codes::TIMED_OUT
+                | codes::QUEUE_FULL
+                | codes::WAIT_COORD
+                | codes::NO_OFFSET
+        );
+        !self.fatal && !self.abortable && self.retry.unwrap_or_else(|| ours || TRANSIENT.contains(&self.code))
     }
 }
 
 impl fmt::Display for KafkaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, {})", self.reason, self.name, self.code)
+        write!(f, "{} ({}, {})", self.reason, self.name, self.number())
     }
 }
 

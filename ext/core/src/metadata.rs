@@ -2,7 +2,7 @@
 
 use crate::config;
 use crate::error::Error;
-use crate::rd::{Client, ClientKind, Topic};
+use crate::rd::{Client, ClientKind, Topic, codes};
 
 #[derive(Debug)]
 pub struct Metadata {
@@ -24,7 +24,7 @@ pub fn fetch<'a>(
     let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;
     let topic = match topic {
         None => None,
-        Some(name) => Some(Topic::new(&client, name).ok_or_else(|| Error::code(-188))?),
+        Some(name) => Some(Topic::new(&client, name).ok_or_else(|| Error::code(codes::UNKNOWN_TOPIC))?),
     };
     let (brokers, topics) = client.metadata(topic.as_ref(), millis).map_err(Error::code)?;
     Ok(Metadata { brokers, topics })

@@ -11,7 +11,7 @@
 use crate::error::Error;
 use crate::events::{self, Feed, Kind};
 use crate::lock;
-use crate::rd::{PerProcess, Token, Wakeup, generation};
+use crate::rd::{PerProcess, Token, Wakeup, codes, generation};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,8 +24,6 @@ pub const DEFAULT_MAX_TIME: Duration = Duration::from_millis(100);
 const SAFETY_ROUND: Duration = Duration::from_secs(1);
 /// Between the rounds of a poller whose pipe is broken: the first pause, doubled up to the safety round.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-pub(crate) const CRIT_SYS_RESOURCE: i32 = -194;
-pub(crate) const FAIL: i32 = -196;
 
 /// A client, as the poller sees it.
 pub trait Source: Send + Sync {
@@ -98,7 +96,8 @@ impl Poller {
             let reason = "a thread's name has no NUL byte".into();
             return Err(Error::Config { key: "poller".into(), value: name.into(), reason });
         }
-        let no_pipe = |error: io::Error| Error::from((CRIT_SYS_RESOURCE, format!("no pipe for the poller: {error}")));
+        let no_pipe =
+            |error: io::Error| Error::from((codes::CRIT_SYS_RESOURCE, format!("no pipe for the poller: {error}")));
         Ok(Arc::new(Self {
             name: name.into(),
             wakeup: Wakeup::new().map_err(no_pipe)?,
@@ -170,7 +169,7 @@ impl Poller {
             let started = std::thread::Builder::new().name(self.name.clone()).spawn(move || poller.run());
             if let Err(error) = started {
                 state.clients.remove(&id);
-                return Err(Error::from((CRIT_SYS_RESOURCE, format!("no thread for the poller: {error}"))));
+                return Err(Error::from((codes::CRIT_SYS_RESOURCE, format!("no thread for the poller: {error}"))));
             }
             self.note_running(&mut state, true);
         }
@@ -269,7 +268,7 @@ impl Poller {
     }
 
     fn tell_failure(&self, client: &str, reason: String) {
-        events::emit(&self.events, client, Kind::Error { code: FAIL, reason, fatal: false });
+        events::emit(&self.events, client, Kind::Error { code: codes::FAIL, reason, fatal: false });
     }
 
     fn note(&self, ready: &mut VecDeque<(u32, Vec<u32>)>, token: Token) {

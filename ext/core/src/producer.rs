@@ -7,8 +7,8 @@ use crate::events::{self, Kind, Teller};
 use crate::idle::Idle;
 use crate::linger::Linger;
 use crate::lock;
-use crate::poller::{CRIT_SYS_RESOURCE, FAIL, Poller, Polling, Source};
-use crate::rd::{self, Client, Headers, Queue, Report, Token, Topic, generation};
+use crate::poller::{Poller, Polling, Source};
+use crate::rd::{self, Client, Headers, Queue, Report, Token, Topic, codes, generation};
 use crate::room::Room;
 use crate::wait::{self, Outcome, Parker, Waiters};
 use rdkafka_sys as sys;
@@ -25,19 +25,12 @@ use transactions::Transactions;
 pub use transactions::{Ticket, group_metadata};
 
 const MAIN_QUEUE: u32 = 0;
-const QUEUE_FULL: i32 = -184;
-const UNKNOWN_TOPIC: i32 = -188;
-/// Kafka's MESSAGE_TOO_LARGE.
-const TOO_LARGE: i32 = 10;
-const ALL_BROKERS_DOWN: i32 = -187;
-/// "See rd_kafka_fatal_error()".
-const FATAL: i32 = -150;
 /// How long an unclosed producer that was garbage collected goes on sending.
 const ABANDONED_FLUSH: Duration = Duration::from_secs(30);
 /// How long a topic that is not there is asked for again: the question may have made it (auto.create.topics.enable).
 const CREATION: Duration = Duration::from_secs(1);
-const NOT_THERE: [i32; 3] = [3, 5, UNKNOWN_TOPIC]; // the broker's UNKNOWN_TOPIC_OR_PART and LEADER_NOT_AVAILABLE, ours
-const NO_ANSWER: [i32; 2] = [-185, -195]; // timed out, no broker
+const NOT_THERE: [i32; 3] = [codes::UNKNOWN_TOPIC_OR_PART, codes::LEADER_NOT_AVAILABLE, codes::UNKNOWN_TOPIC];
+const NO_ANSWER: [i32; 2] = [codes::TIMED_OUT, codes::TRANSPORT];
 /// Purged messages are reported at once; this only bounds the unthinkable.
 const PURGE_WAIT: Duration = Duration::from_secs(5);
 
@@ -197,7 +190,7 @@ impl Producer {
             match self.send(live, &known.handle, &message, headers.take(), &delivery, 0) {
                 Ok(()) => Ok(delivery),
                 Err(error) => {
-                    self.refuse(&delivery, 0, UNKNOWN_TOPIC);
+                    self.refuse(&delivery, 0, codes::UNKNOWN_TOPIC);
                     Err(error)
                 }
             }
@@ -258,9 +251,12 @@ impl Producer {
             self.sent.fetch_sub(1, Ordering::SeqCst);
             self.progress.wake_all();
             match code {
-                QUEUE_FULL if payload.is_some_and(|payload| payload.len() > live.room) => too_large(payload, live.room),
-                QUEUE_FULL => Error::QueueFull,
-                FATAL => Error::Kafka(fatal(&live.client)),
+                // No wait would make room for it.
+                codes::QUEUE_FULL if payload.is_some_and(|payload| payload.len() > live.room) => {
+                    Error::code(codes::LARGER_THAN_QUEUE)
+                }
+                codes::QUEUE_FULL => Error::QueueFull,
+                codes::FATAL => Error::Kafka(fatal(&live.client)),
                 _ => Error::code(code),
             }
         })
@@ -277,7 +273,7 @@ impl Producer {
             let code = match answer.map(|(_, topics)| topics.into_iter().next()) {
                 Ok(Some((_, Ok(count)))) if count > 0 => return Ok(count as i32),
                 Ok(Some((_, Err(code)))) => code,
-                Ok(_) => UNKNOWN_TOPIC,
+                Ok(_) => codes::UNKNOWN_TOPIC,
                 Err(code) if NO_ANSWER.contains(&code) => return Err(Error::TimedOut),
                 Err(code) => return Err(Error::code(code)),
             };
@@ -393,17 +389,9 @@ fn unsent(code: i32) -> Report {
     Report { partition: -1, offset: -1001, error: code }
 }
 
-/// No wait would make room for it.
-fn too_large(payload: Option<&[u8]>, room: usize) -> Error {
-    let (size, room) = (payload.map_or(0, <[u8]>::len), room / 1024);
-    let reason =
-        format!("a payload of {size} bytes is larger than the whole queue: queue.buffering.max.kbytes = {room}");
-    Error::from((TOO_LARGE, reason))
-}
-
 /// The error that ended the client.
 fn fatal(client: &Client) -> KafkaError {
-    let (code, reason) = client.fatal_error().unwrap_or((FATAL, String::new()));
+    let (code, reason) = client.fatal_error().unwrap_or((codes::FATAL, String::new()));
     KafkaError { fatal: true, ..KafkaError::with_reason(code, reason) }
 }
 
@@ -449,7 +437,11 @@ impl Source for Producer {
                 }
                 if panics {
                     let reason = "a panic while a report was looked at".into();
-                    events::emit(self.poller.events(), &self.name, Kind::Error { code: FAIL, reason, fatal: false });
+                    events::emit(
+                        self.poller.events(),
+                        &self.name,
+                        Kind::Error { code: codes::FAIL, reason, fatal: false },
+                    );
                 }
                 // The room that the messages took is free only now: who is woken must find it.
                 drop(event);
@@ -462,7 +454,7 @@ impl Source for Producer {
                     let error = KafkaError::of(&event);
                     let mut last = lock(&self.last_error);
                     // Follows the error that says why: a refused password, an unknown certificate, …
-                    if error.code != ALL_BROKERS_DOWN || last.is_none() {
+                    if error.code != codes::ALL_BROKERS_DOWN || last.is_none() {
                         *last = Some(error);
                     }
                 }

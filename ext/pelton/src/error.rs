@@ -5,9 +5,8 @@ use magnus::value::ReprValue;
 use magnus::{Error, ExceptionClass, IntoValue, Module, Ruby, Symbol, Value};
 use pelton_core::delivery::Outcomes;
 use pelton_core::error::{Error as CoreError, KafkaError};
+use pelton_core::rd::codes;
 use std::time::Duration;
-
-const TIMED_OUT: i32 = -185;
 
 /// Makes `Pelton::<name>` with these arguments.
 fn make<A: magnus::ArgList>(ruby: &Ruby, name: &str, arguments: A) -> Result<Value, Error> {
@@ -43,7 +42,7 @@ pub fn ruby(ruby: &Ruby, what: &str, error: CoreError) -> Error {
 }
 
 fn facts(ruby: &Ruby, error: &KafkaError) -> (i32, Symbol, String, bool, bool) {
-    (error.code, ruby.to_symbol(&error.name), error.reason.clone(), error.fatal, error.retriable())
+    (error.number(), ruby.to_symbol(&error.name), error.reason.clone(), error.fatal, error.retriable())
 }
 
 /// A `Pelton::KafkaError`, not raised.
@@ -54,7 +53,7 @@ pub fn kafka_error(ruby: &Ruby, error: &KafkaError) -> Result<Value, Error> {
 
 /// A call to Kafka that had no answer in time.
 pub fn timed_out(ruby: &Ruby, what: &str) -> Error {
-    self::ruby(ruby, what, CoreError::code(TIMED_OUT))
+    self::ruby(ruby, what, CoreError::code(codes::TIMED_OUT))
 }
 
 /// The `Pelton::DeliveryError` of a message that failed, nil of one that did not.

@@ -105,7 +105,7 @@ fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
         Kind::DeliveryFailed { code, topic, partition, delivery, position } => {
             begin("delivery_failed")?;
             let error = KafkaError::new(code);
-            row.push(code)?;
+            row.push(error.number())?;
             row.push(ruby.to_symbol(error.name))?;
             row.push(error.reason)?;
             row.push(topic)?;

@@ -10,14 +10,12 @@ use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, functio
 use pelton_core::delivery::Outcomes;
 use pelton_core::error::Error as CoreError;
 use pelton_core::producer::{Producer, is_topic_name};
-use pelton_core::rd::{Client, Partitioner};
+use pelton_core::rd::{Client, Partitioner, codes};
 use pelton_core::wait;
 use std::sync::Arc;
 use std::time::Instant;
 
 pub static CLASS: Shared<Arc<Producer>> = Shared::new(c"Pelton::Native::Producer");
-
-const QUEUE_FULL: i32 = -184;
 
 impl Behind for Arc<Producer> {
     fn collected(self) {
@@ -175,7 +173,7 @@ fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) ->
         // Ruby runs: the rows may be others afterwards.
         batch.forget();
         if let Err(error) = DELIVERY.wrap(delivery.clone()).and_then(|made| ruby.yield_value::<_, Value>(made)) {
-            (0..delivery.len()).for_each(|index| producer.refuse(&delivery, index, QUEUE_FULL));
+            (0..delivery.len()).for_each(|index| producer.refuse(&delivery, index, codes::QUEUE_FULL));
             return Err(error);
         }
     }
@@ -185,7 +183,7 @@ fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) ->
             continue;
         }
         // What was not sent is marked, so that nobody waits for it in vain.
-        (index..delivery.len()).for_each(|position| producer.refuse(&delivery, position, QUEUE_FULL));
+        (index..delivery.len()).for_each(|position| producer.refuse(&delivery, position, codes::QUEUE_FULL));
         sent?;
         let topic = delivery.topic(index).to_string();
         return Err(error::queue_full(ruby, &topic, timeout, Some(DELIVERY.wrap(delivery)?)));

@@ -9,11 +9,9 @@ use magnus::{Error, RArray, RHash, Ruby, Value};
 use pelton_core::delivery::Delivery;
 use pelton_core::error::Error as CoreError;
 use pelton_core::producer::{Outgoing, Producer};
+use pelton_core::rd::codes;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-
-const INVALID_MESSAGE: i32 = -186;
-const DESTROYED: i32 = -197;
 
 /// One message's arguments, as Ruby gave them.
 #[derive(Clone, Copy)]
@@ -143,7 +141,7 @@ impl Rows {
                 given.lend(ruby, |message| match *message.topic == **delivery.topic(index) {
                     true => producer.enqueue(message, delivery, index),
                     // It was another one when the delivery was made.
-                    false => Err(CoreError::code(INVALID_MESSAGE)),
+                    false => Err(CoreError::code(codes::INVALID_ARG)),
                 })
             });
             let code = match sent {
@@ -157,8 +155,8 @@ impl Rows {
                     continue;
                 }
                 Ok(Err(CoreError::Kafka(error))) => error.code,
-                Ok(Err(CoreError::Closed)) => DESTROYED,
-                Ok(Err(_)) | Err(_) => INVALID_MESSAGE,
+                Ok(Err(CoreError::Closed)) => codes::DESTROY,
+                Ok(Err(_)) | Err(_) => codes::INVALID_ARG,
             };
             producer.give_up(delivery, index, code);
             return Ok(true);

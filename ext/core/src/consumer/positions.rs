@@ -1,19 +1,15 @@
 //! Where a consumer is in its partitions: marks, commits, pauses, seeks, and what Kafka says of offsets.
 
-use super::{Consumer, Happening, NO_OFFSET};
+use super::{Consumer, Happening};
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
 use crate::partition::Partition;
 use crate::places::{TopicPartition, names, offsets, plain};
-use crate::rd::{Entry, PartitionList};
+use crate::rd::{Entry, PartitionList, codes};
 use crate::wait::Parker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const ERRONEOUS_STATE: i32 = -172;
-const PREV_IN_PROGRESS: i32 = -177;
-const TIMED_OUT: i32 = -185;
-const UNKNOWN_PARTITION: i32 = -190;
 /// No call takes longer.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -48,7 +44,7 @@ impl Consumer {
         match client.store_offsets(&list) {
             0 => Ok(list.entries().first().is_some_and(|entry| entry.error == 0)),
             // Not assigned; never was.
-            ERRONEOUS_STATE | UNKNOWN_PARTITION => Ok(false),
+            codes::STATE | codes::UNKNOWN_PARTITION => Ok(false),
             code => Err(Error::code(code)),
         }
     }
@@ -57,7 +53,7 @@ impl Consumer {
     /// no error.
     pub fn commit(&self) -> Result<(), Error> {
         match self.client()?.commit(None, false) {
-            NO_OFFSET => Ok(()),
+            codes::NO_OFFSET => Ok(()),
             code => check(code),
         }
     }
@@ -91,7 +87,7 @@ impl Consumer {
         place.hold();
         let result = self.seek_started(&place, offset, timeout);
         // One that is late comes still.
-        if result.is_ok() || has_code(&result, &[TIMED_OUT]) {
+        if result.is_ok() || has_code(&result, &[codes::TIMED_OUT]) {
             place.begin(offset);
             self.mailbox.retain(|happening| match happening {
                 Happening::Batch(batch) => !batch.is_stale(),
@@ -113,7 +109,7 @@ impl Consumer {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let result = client.seek(&list, millis(left.max(PAUSE))).map_err(Error::from).and_then(|()| checked(&list));
-            if !has_code(&result, &[ERRONEOUS_STATE, PREV_IN_PROGRESS]) || left.is_zero() || !place.is_open() {
+            if !has_code(&result, &[codes::STATE, codes::PREV_IN_PROGRESS]) || left.is_zero() || !place.is_open() {
                 return result.map(drop);
             }
             self.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || !place.is_open());
@@ -156,8 +152,7 @@ impl Consumer {
         let guard = lock(&self.live);
         let live = guard.as_ref().ok_or(Error::Closed)?;
         let found = live.partitions.values().find(|one| one.is(topic, partition));
-        let missing =
-            || Error::from((ERRONEOUS_STATE, format!("{topic}/{partition} is not assigned to this consumer")));
+        let missing = || Error::from((codes::STATE, format!("{topic}/{partition} is not assigned to this consumer")));
         found.cloned().ok_or_else(missing)
     }
 
@@ -175,8 +170,8 @@ fn checked(list: &PartitionList) -> Result<Vec<Entry>, Error> {
     }
 }
 
-fn has_code<T>(result: &Result<T, Error>, codes: &[i32]) -> bool {
-    matches!(result, Err(Error::Kafka(error)) if codes.contains(&error.code))
+fn has_code<T>(result: &Result<T, Error>, wanted: &[i32]) -> bool {
+    matches!(result, Err(Error::Kafka(error)) if wanted.contains(&error.code))
 }
 
 fn told_of(topic: &str, partition: i32, code: i32) -> Error {

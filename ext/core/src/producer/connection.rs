@@ -7,7 +7,7 @@ use crate::config;
 use crate::error::Error;
 use crate::events::{self, Kind};
 use crate::lock;
-use crate::rd::{Client, ClientKind, Queue, Token};
+use crate::rd::{Client, ClientKind, Queue, Token, codes};
 use rdkafka_sys as sys;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ pub(super) type Settings = Vec<(String, String)>;
 /// A new client, and whether it lingers.
 pub(super) fn open(settings: &Settings) -> Result<(Live, bool), Error> {
     let mut conf = config::build(settings.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
-    conf.set("log.queue", "true").map_err(|reason| Error::from((-186, reason)))?;
+    conf.set("log.queue", "true").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
     conf.set_events(sys::RD_KAFKA_EVENT_DR | events::COMMON);
     let lingers = conf.get("linger.ms").is_none_or(|millis| millis.parse() != Ok(0.0));
     let room = conf.get("queue.buffering.max.kbytes").and_then(|kilobytes| kilobytes.parse::<usize>().ok());

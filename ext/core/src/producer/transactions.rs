@@ -8,7 +8,7 @@ use super::Producer;
 use crate::consumer::Consumer;
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
-use crate::rd::{Client, GroupMetadata, PartitionList, Refusal};
+use crate::rd::{Client, GroupMetadata, PartitionList, Refusal, codes};
 use crate::wait::{self, Outcome, Parker, Waiters};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,10 +19,6 @@ const SLICE: Duration = Duration::from_secs(1);
 /// Shorter native calls would give up before librdkafka's main thread had its turn, and the next call would be given
 /// their answer.
 const SHORTEST: Duration = Duration::from_millis(500);
-const PURGED: [i32; 2] = [-151, -152];
-const TIMED_OUT: i32 = -185;
-const ASSIGNMENT_LOST: i32 = -142;
-const UNKNOWN_GROUP: i32 = -179;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
@@ -80,7 +76,7 @@ impl Transactions {
         if code > 0 {
             self.refused.store(true, Ordering::SeqCst);
         }
-        self.is_open() && PURGED.contains(&code)
+        self.is_open() && matches!(code, codes::PURGE_QUEUE | codes::PURGE_INFLIGHT)
     }
 
     /// A broker refused a message for good. The broker's sequence numbers then have a gap, of which librdkafka learns with
@@ -101,7 +97,7 @@ impl Transactions {
         loop {
             let free = || self.is_old(ticket) || !self.calling.load(Ordering::SeqCst);
             if self.turns.wait(&Parker::new(), deadline, free) != Outcome::Ready {
-                return Err(Error::code(TIMED_OUT));
+                return Err(Error::code(codes::TIMED_OUT));
             }
             if self.is_old(ticket) {
                 return Err(Error::Interrupted);
@@ -284,7 +280,7 @@ impl Producer {
 pub fn group_metadata(consumer: &Consumer) -> Result<GroupMetadata, Error> {
     let client = consumer.client()?;
     if client.assignment_lost() {
-        return Err(Error::code(ASSIGNMENT_LOST));
+        return Err(Error::code(codes::ASSIGNMENT_LOST));
     }
-    client.group_metadata().ok_or_else(|| Error::code(UNKNOWN_GROUP))
+    client.group_metadata().ok_or_else(|| Error::code(codes::UNKNOWN_GROUP))
 }

@@ -1,8 +1,9 @@
 //! What producing threads wait for: room in the queue, and that nothing is pending.
 
-use super::{CRIT_SYS_RESOURCE, Producer};
+use super::Producer;
 use crate::error::Error;
 use crate::linger::{Linger, Wait};
+use crate::rd::codes;
 use crate::wait::{Outcome, Parker, Wake};
 use std::io;
 use std::sync::Arc;
@@ -63,5 +64,5 @@ impl Producer {
 }
 
 fn no_thread(error: io::Error) -> Error {
-    Error::from((CRIT_SYS_RESOURCE, format!("no thread to flush: {error}")))
+    Error::from((codes::CRIT_SYS_RESOURCE, format!("no thread to flush: {error}")))
 }

@@ -1,6 +1,6 @@
 //! `rd_kafka_t`: one producer or consumer. Everything that blocks says so.
 
-use super::{Conf, Headers, PartitionList, Queue, Reported, Topic, ffi, generation, opaque, sys, text};
+use super::{Conf, Headers, PartitionList, Queue, Reported, Topic, codes, ffi, generation, opaque, sys, text};
 use std::ffi::{CString, c_char, c_void};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -115,7 +115,7 @@ impl Client {
         owner: &Arc<T>,
         position: u32,
     ) -> Result<(), i32> {
-        let word = opaque::pack(owner, position).ok_or(-186)?;
+        let word = opaque::pack(owner, position).ok_or(codes::INVALID_ARG)?;
         let (payload, payload_len) = parts(payload);
         let (key, key_len) = parts(key);
         // SAFETY: live topic; librdkafka copies the payload (F_COPY) and the key.
@@ -152,7 +152,7 @@ impl Client {
         position: u32,
     ) -> Result<(), i32> {
         use sys::rd_kafka_vtype_t::*;
-        let word = opaque::pack(owner, position).ok_or(-186)?;
+        let word = opaque::pack(owner, position).ok_or(codes::INVALID_ARG)?;
         let mem = |part: Option<&[u8]>| {
             let (ptr, size) = parts(part);
             sys::rd_kafka_vu_s__bindgen_ty_1 {
@@ -255,7 +255,7 @@ impl Client {
 
     /// The lowest and the next offset of a partition; `Err` is the code. Blocks up to `millis`.
     pub fn watermarks(&self, topic: &str, partition: i32, millis: i32) -> Result<(i64, i64), i32> {
-        let topic = CString::new(topic).map_err(|_| -186)?;
+        let topic = CString::new(topic).map_err(|_| codes::INVALID_ARG)?;
         let (mut low, mut high) = (0, 0);
         // SAFETY: live client and string, places for both numbers.
         let code = unsafe {
@@ -308,7 +308,7 @@ impl Client {
         principal: &str,
         extensions: &[(String, String)],
     ) -> Result<(), (i32, String)> {
-        let nul = |_| (-186, "contains a NUL byte".to_string());
+        let nul = |_| (codes::INVALID_ARG, "contains a NUL byte".to_string());
         let token = CString::new(token).map_err(nul)?;
         let principal = CString::new(principal).map_err(nul)?;
         let words = extensions.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]);

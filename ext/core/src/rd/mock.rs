@@ -1,11 +1,9 @@
 //! `rd_kafka_mock_cluster_t`: brokers inside this process, for tests and demos. Its limits (native.md): 5 MB or 100,000
 //! messages a partition, the oldest dropped silently; no admin requests; nothing on disk.
 
-use super::{client::Client, ffi, sys, text};
+use super::{client::Client, codes::INVALID_ARG, ffi, sys, text};
 use std::ffi::CString;
 use std::sync::Arc;
-
-const INVALID_ARG: i32 = -186;
 
 pub struct MockCluster {
     raw: *mut sys::rd_kafka_mock_cluster_t,

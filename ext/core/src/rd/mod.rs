@@ -2,6 +2,7 @@
 //! so that the floors above it can forbid `unsafe` altogether.
 
 mod client;
+pub mod codes;
 mod conf;
 mod event;
 mod ffi;

@@ -24,6 +24,9 @@ pub trait Reported: Send + Sync + 'static {
     fn report(&self, position: u32, report: Report, tell: bool) -> bool;
 }
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("an address and a position share one word: Pelton needs a 64-bit machine");
+
 const POSITION_BITS: u32 = 19;
 /// Messages that one owner may have on their way.
 pub const MAX_POSITIONS: usize = 1 << POSITION_BITS;

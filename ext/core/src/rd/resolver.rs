@@ -5,6 +5,10 @@
 
 use super::{PerProcess, ffi};
 use crate::lock;
+#[cfg(not(target_vendor = "apple"))]
+use libc::__errno_location as own_errno;
+#[cfg(target_vendor = "apple")]
+use libc::__error as own_errno;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -111,7 +115,7 @@ pub(super) unsafe extern "C" fn resolve(
     // SAFETY: the caller's place for the result; this thread's errno, which EAI_SYSTEM refers to.
     unsafe {
         *result = found;
-        *libc::__errno_location() = errno;
+        *own_errno() = errno;
     }
     code
 }

@@ -1,0 +1,59 @@
+//! Error codes by name: Kafka's (positive) and librdkafka's own (negative). Those that the core decides by; all others
+//! pass through as numbers.
+
+pub const UNKNOWN_TOPIC_OR_PART: i32 = 3;
+pub const LEADER_NOT_AVAILABLE: i32 = 5;
+pub const MSG_SIZE_TOO_LARGE: i32 = 10;
+
+pub const DESTROY: i32 = -197;
+pub const FAIL: i32 = -196;
+pub const TRANSPORT: i32 = -195;
+pub const CRIT_SYS_RESOURCE: i32 = -194;
+pub const RESOLVE: i32 = -193;
+pub const PARTITION_EOF: i32 = -191;
+pub const UNKNOWN_PARTITION: i32 = -190;
+pub const UNKNOWN_TOPIC: i32 = -188;
+pub const ALL_BROKERS_DOWN: i32 = -187;
+pub const INVALID_ARG: i32 = -186;
+pub const TIMED_OUT: i32 = -185;
+pub const QUEUE_FULL: i32 = -184;
+pub const WAIT_COORD: i32 = -180;
+pub const UNKNOWN_GROUP: i32 = -179;
+pub const PREV_IN_PROGRESS: i32 = -177;
+pub const ASSIGN_PARTITIONS: i32 = -175;
+pub const REVOKE_PARTITIONS: i32 = -174;
+pub const STATE: i32 = -172;
+pub const NO_OFFSET: i32 = -168;
+pub const PURGE_QUEUE: i32 = -152;
+pub const PURGE_INFLIGHT: i32 = -151;
+/// "See rd_kafka_fatal_error()".
+pub const FATAL: i32 = -150;
+pub const ASSIGNMENT_LOST: i32 = -142;
+
+/// Ours, where no more than a number is kept of a message: MSG_SIZE_TOO_LARGE for the producer's own queue. Users see the
+/// latter (`KafkaError::number`).
+pub const LARGER_THAN_QUEUE: i32 = i32::MIN;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rd::error_name;
+
+    #[test]
+    fn they_are_librdkafkas() {
+        macro_rules! own {
+            ($($name:ident)*) => { [$((concat!("_", stringify!($name)), $name)),*] };
+        }
+        let own = own![DESTROY FAIL TRANSPORT CRIT_SYS_RESOURCE RESOLVE PARTITION_EOF UNKNOWN_PARTITION UNKNOWN_TOPIC
+            ALL_BROKERS_DOWN INVALID_ARG TIMED_OUT QUEUE_FULL WAIT_COORD UNKNOWN_GROUP PREV_IN_PROGRESS ASSIGN_PARTITIONS
+            REVOKE_PARTITIONS STATE NO_OFFSET PURGE_QUEUE PURGE_INFLIGHT FATAL ASSIGNMENT_LOST];
+        let kafkas = [
+            ("UNKNOWN_TOPIC_OR_PART", UNKNOWN_TOPIC_OR_PART),
+            ("LEADER_NOT_AVAILABLE", LEADER_NOT_AVAILABLE),
+            ("MSG_SIZE_TOO_LARGE", MSG_SIZE_TOO_LARGE),
+        ];
+        for (name, code) in own.into_iter().chain(kafkas) {
+            assert_eq!(name, error_name(code));
+        }
+    }
+}
