@@ -222,7 +222,7 @@ module Pelton
       native = renewed?(options) ? Renewal.new(@name, @config, @bus, &opener) : opener.call
       @poller.add(@name, @bus, @buffer)
       @owner = Process.pid
-      transactional ? Transactions.new(self, @config, @bus, native, Transactions.limit(options)) : native
+      transactional ? Transactions.new(self, @config, @bus, native, Transaction.limit(options)) : native
     end
 
     def poller(source) = @config.polling.poller || Poller.shared(source)

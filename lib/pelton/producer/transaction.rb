@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "forwardable"
+require_relative "../clock"
 require_relative "../errors"
 
 module Pelton
@@ -20,12 +21,33 @@ module Pelton
       def_delegators :@producer, :produce_async, :produce_sync, :produce_many_async, :produce_many_sync,
                      :tombstone_async, :tombstone_sync, :tombstone_many_async, :tombstone_many_sync
 
-      #: (Producer) -> void
-      def initialize(producer)
+      # Seconds that Kafka lets one run.
+      #: (Hash[String, String]) -> Float
+      def self.limit(options)
+        (Integer(options["transaction.timeout.ms"] || 60_000, exception: false) || 60_000) / 1000.0
+      end
+
+      #: (Producer, Numeric) -> void
+      def initialize(producer, limit)
         @producer = producer
+        @limit = limit
         # To be sent with the commit: {subscription => {[topic, partition] => next offset}}
         @marks = {}.compare_by_identity
         @over = false
+        @began = nil
+      end
+
+      # From now on Kafka may count its time.
+      #: () -> void
+      def begun = @began = Clock.now
+
+      # An error as it is, or what our own clock says of it.
+      #: (Exception) -> Exception
+      def explain(error)
+        return error unless @began && error.is_a?(KafkaError) && error.fenced?
+
+        seconds = Clock.now - @began
+        seconds > @limit ? TransactionTimeout.new(error, seconds, @limit) : error
       end
 
       # Nothing can be marked any more: returns what was.

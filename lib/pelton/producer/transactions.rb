@@ -35,13 +35,7 @@ module Pelton
       # What the options of a transactional producer need besides: a message must fail before its transaction does.
       #: (Hash[String, String]) -> Hash[String, Integer]
       def self.defaults(options, message_timeout)
-        { "message.timeout.ms" => [message_timeout, (limit(options) * 1000).to_i].min }
-      end
-
-      # Seconds that Kafka lets a transaction run.
-      #: (Hash[String, String]) -> Float
-      def self.limit(options)
-        (Integer(options["transaction.timeout.ms"] || 60_000, exception: false) || 60_000) / 1000.0
+        { "message.timeout.ms" => [message_timeout, (Transaction.limit(options) * 1000).to_i].min }
       end
 
       # limit: seconds that Kafka lets a transaction run.
@@ -63,9 +57,8 @@ module Pelton
         @owner = nil
         @thread = nil
         @closing = false
-        # Of the owner: its transaction, when that began, and the native client that it began with.
+        # Of the owner: its transaction and the native client that this began with.
         @transaction = nil
-        @began = nil
         @client = nil
       end
 
@@ -147,7 +140,7 @@ module Pelton
       def leave
         @lock.synchronize do
           @transaction&.finish
-          @owner = @thread = @transaction = @began = @client = nil
+          @owner = @thread = @transaction = @client = nil
           # All, for one that closes may be among them.
           @free.broadcast
         end
@@ -161,9 +154,9 @@ module Pelton
 
       def once(outcome, &block)
         outcome.started = Clock.now
-        @transaction = Transaction.new(@producer)
+        @transaction = Transaction.new(@producer, @limit)
         start
-        @began = Clock.now
+        @transaction.begun
         value = whole(&block)
         commit
         outcome.committed = true
@@ -179,17 +172,10 @@ module Pelton
 
       # Of a message that was given up with its transaction: why that was.
       def reason_of(error)
-        late((@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error)
+        error = (@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error
+        @transaction&.explain(error) || error
       rescue ClosedError
         error
-      end
-
-      # An error as it is, or what our own clock says of it.
-      def late(error)
-        return error unless @began && error.is_a?(KafkaError) && error.fenced?
-
-        seconds = Clock.now - @began
-        seconds > @limit ? TransactionTimeout.new(error, seconds, @limit) : error
       end
 
       # A message outside of a block: its own verdict says more than the transaction's.
@@ -278,7 +264,7 @@ module Pelton
 
       # The client is no more what this transaction began with.
       def replace(error)
-        error = late(error)
+        error = @transaction.explain(error)
         client = @client
         @client = nil
         @renewal.failed(client, error)
