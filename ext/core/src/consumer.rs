@@ -277,7 +277,7 @@ impl Consumer {
         let list = event.partitions().unwrap_or_default();
         match event.error() {
             _ if self.leaving.load(Ordering::SeqCst) => self.report(check(client.assign(None)), None),
-            ASSIGN_PARTITIONS => {
+            codes::ASSIGN_PARTITIONS => {
                 let made = self.make_partitions(client, &list);
                 let result = if client.rebalance_protocol() == "COOPERATIVE" {
                     client.incremental_assign(&list).map_err(Error::from)

@@ -172,8 +172,8 @@ module Pelton
 
       # Of a message that was given up with its transaction: why that was.
       def reason_of(error)
-        error = (@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error
-        @transaction&.explain(error) || error
+        reason = (@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error
+        @transaction ? @transaction.explain(reason) : reason
       rescue ClosedError
         error
       end
@@ -264,10 +264,9 @@ module Pelton
 
       # The client is no more what this transaction began with.
       def replace(error)
-        error = @transaction.explain(error)
         client = @client
         @client = nil
-        @renewal.failed(client, error)
+        @renewal.failed(client, @transaction.explain(error))
       end
 
       # Runs one step within its time, again when that may help.
