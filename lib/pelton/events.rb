@@ -32,8 +32,9 @@ module Pelton
       ["message.skipped", %i[group topic partition offset attempts error],
        "a message failed too often, and its topic says `then: :skip`"],
       ["messages.dropped", %i[group topic partition offset count reason],
-       "the topic's routes kept `count` messages from consume, in a job that began with `offset`; reason: " \
-       "`:filtered`, `:expired`, or in a retry topic `:of_another_group`. They count as done"],
+       "the topic's routes kept `count` messages from consume, in a job (`:where`: in a batch) that began with " \
+       "`offset`; reason: `:where`, `:filtered`, `:expired`, or in a retry topic " \
+       "`:of_another_group`. They count as done"],
       ["message.postponed", %i[group topic partition offset attempts error to due_in],
        "a copy of a message that failed waits in the retry topic `to` for `due_in` seconds"],
       ["message.dead_lettered", %i[group topic partition offset attempts error to],

@@ -48,12 +48,18 @@ module Pelton
     def from(offset, limit)
       return self if size <= limit && (empty? || offset <= first_offset)
 
-      Batch::Part.new(topic, partition, slice(offset, limit).freeze)
+      part = slice(offset, limit)
+      last = part.empty? || part.last.equal?(messages.last) ? last_offset : part.last.offset
+      Batch::Part.new(topic, partition, part.freeze, last)
     end
 
     # The messages up to this offset: itself if that is all of them.
     #: (Integer) -> Messages
-    def upto(offset) = empty? || last_offset <= offset ? self : only(messages.take_while { |one| one.offset <= offset })
+    def upto(offset)
+      return self if empty? || last_offset <= offset
+
+      Batch::Part.new(topic, partition, messages.take_while { |one| one.offset <= offset }.freeze, offset)
+    end
 
     # The same partition's, these alone: itself if that is all of them.
     #: (Array[Message]) -> Messages
@@ -68,10 +74,8 @@ module Pelton
     private
 
     def slice(offset, limit)
-      return [] if empty? || offset > last_offset
-      return messages.first(limit) if offset <= first_offset
-
-      messages[messages.bsearch_index { |message| message.offset >= offset }, limit]
+      first = messages.bsearch_index { |message| message.offset >= offset }
+      first ? messages[first, limit] : []
     end
   end
 end

@@ -170,7 +170,7 @@ module Pelton
       subscriptions = []
       @groups.each do |group|
         subscriptions << Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
-                                                   bus: @bus, native: @native, kafka: group.kafka)
+                                                   where: group.where, bus: @bus, native: @native, kafka: group.kafka)
         @listeners << Processing::Listener.new(group, @config, subscription: subscriptions.last, jobs: @jobs, bus: @bus,
                                                                watch: @watch, ticks: @listeners.empty?,
                                                                producer: @producer, on_failure: method(:failed))

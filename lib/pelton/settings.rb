@@ -30,6 +30,7 @@ module Pelton
       flag: ["true or false", ->(v) { [true, false].include?(v) }, ->(v) { v }],
       rate: ["a count > 0 and seconds > 0, as `throttle 100, every: 60`",
              ->(v) { TYPES.values_at(:count, :time).zip(v).all? { |(_, test), part| test.call(part) } }, ->(v) { v }],
+      condition: ["a condition of Pelton::Routing::Condition", ->(v) { v.is_a?(Array) }, ->(v) { v }],
       filters: ["an object with `call(message)`, a class of such, or a block",
                 ->(v) { v.all? { |one| one.respond_to?(:call) || (one.is_a?(Class) && one.method_defined?(:call)) } },
                 ->(v) { v.dup.freeze }],
@@ -230,6 +231,9 @@ module Pelton
        { choices: %i[beginning end error] }],
       [:active, :flag, true, "false: as if the topic were not declared"],
       [:every, :time, nil, "between two calls of the consumer's `tick`; unset: none", SECONDS],
+      [:where, :condition, nil, "`where(\"type\").in(\"order.created\", \"order.paid\")`: consume gets the messages " \
+                                "for which all conditions hold; the others count as done. Asked by native threads, " \
+                                "before a message becomes a Ruby object; on fields it implies `decode :json`"],
       [:filters, :filters, [], "`filter { |message| … }`, as often as you like: consume gets the messages for which " \
                                "all return something true (asked again at each attempt); the others count as done. " \
                                "One that raises keeps its message. A class has an instance per partition"],

@@ -30,10 +30,13 @@ module Pelton
 
     attr_reader :name, :group_id
 
-    # batch: at most so many messages at once; decode: topics whose payloads are decoded as they arrive.
-    #: (Config, group_id: String, ?batch: Integer, ?decode: Hash[String, Symbol], ?bus: Notifications,
-    #:  ?native: Module?, ?kafka: Hash[String, untyped]) -> void
-    def initialize(config, group_id:, batch: config.batch, decode: {}, bus: Notifications.new, native: nil, kafka: {})
+    # batch: at most so many messages at once; decode: topics whose payloads are decoded as they arrive; where:
+    # topics of which some messages come only, with the condition (a tree as in Routing::Condition).
+    #: (Config, group_id: String, ?batch: Integer, ?decode: Hash[String, Symbol],
+    #:  ?where: Hash[String, Array[untyped]], ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped])
+    #:  -> void
+    def initialize(config, group_id:, batch: config.batch, decode: {}, where: {}, bus: Notifications.new, native: nil,
+                   kafka: {})
       unless group_id.is_a?(String) && !group_id.empty?
         raise ConfigError.new(:group_id, group_id, "expected a String that is not empty")
       end
@@ -44,7 +47,7 @@ module Pelton
       @poller = config.polling.poller || Poller.shared(native)
       native ||= Native
       native.decoding_threads = config.decoding_threads if config.decoding_threads
-      options = { batch: batch, bytes: config.batch_bytes, decode: decode,
+      options = { batch: batch, bytes: config.batch_bytes, decode: decode, where: where,
                   prefetch: config.prefetch, prefetch_bytes: config.prefetch_bytes,
                   **@poller.polling(config.polling.max_time) }
       kafka_options = config.kafka_with(DEFAULTS, { **kafka, "group.id" => group_id }, bus: bus)

@@ -32,6 +32,7 @@ module Fakes
     def payload = @raw_payload && ::Pelton::Json.parse(@raw_payload, @topic, @partition, @offset)
     def size = @raw_payload ? @raw_payload.bytesize : 0
     def tombstone? = @raw_payload.nil?
+    def undecided? = true
   end
 
   # A batch that counts its releases.
@@ -54,6 +55,7 @@ module Fakes
     def last_offset = @messages.last.offset
     def bytes = @messages.sum(&:size)
     def stale? = @stale.call
+    def dropped = 0
 
     def release
       @releases += 1

@@ -210,7 +210,7 @@ class ClientsTest < Minitest::Test
                    "auto.offset.reset" => "latest", "fetch.queue.backoff.ms" => "10",
                    "queued.max.messages.kbytes" => "16384" }, fake.config)
     assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: { "a" => :json },
-                   max_time: 100 }, fake.options.except(:poller))
+                   where: {}, max_time: 100 }, fake.options.except(:poller))
     assert_equal "pelton.poll", fake.options[:poller].name
     subscription.subscribe(["a"])
     assert_equal ["a"], fake.topics

@@ -5,20 +5,23 @@
 //! A chunk is the unit of decoding (one native task) and of memory: it goes when its batch was released and no message
 //! object of it lives. When only a few are kept by the user, just their bytes are (`keep_the_living`).
 
-use crate::decode::{Node, PADDING, Reject, Root, Task, Tree};
+mod packer;
+
+use crate::decode::{Node, Reject, Root, Task, Tree};
 use crate::error::Error;
-use crate::rd::{Fetched, FetchedMessage, generation};
+use crate::filter::{Document, Filter};
+use crate::rd::generation;
 use crate::spare::Spare;
+use crate::view::NULL;
+pub use crate::view::View;
+pub use packer::Packer;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
 
 /// A chunk is closed at this size; a larger message has one of its own.
 pub const CHUNK_BYTES: usize = 32 * 1024;
 pub const CHUNK_MESSAGES: usize = 128;
-
-/// Length of what is not there (a null payload or key), other than empty.
-const NULL: u32 = u32::MAX;
 
 /// How payloads are decoded ahead of being asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +47,17 @@ pub struct Record {
     pub word: AtomicUsize,
 }
 
-fn length(part: Option<&[u8]>) -> u32 {
-    part.map_or(NULL, |bytes| bytes.len() as u32)
-}
-
 impl Record {
+    fn view<'a>(&self, bytes: &'a [u8]) -> View<'a> {
+        let (payload, rest) = bytes.split_at(self.payload_len());
+        let (key, headers) = rest.split_at(self.key_len());
+        View {
+            payload: (self.payload != NULL).then_some(payload),
+            key: (self.key != NULL).then_some(key),
+            headers: &headers[..self.headers as usize],
+        }
+    }
+
     fn payload_len(&self) -> usize {
         if self.payload == NULL { 0 } else { self.payload as usize }
     }
@@ -136,6 +145,10 @@ pub struct Chunk {
     pub topic: Arc<str>,
     pub partition: i32,
     records: Box<[Record]>,
+    format: Format,
+    filter: Option<Arc<Filter>>,
+    /// What the filter says of each message, once it was asked; `None`: Ruby decides.
+    answers: OnceLock<Box<[Option<bool>]>>,
     /// Replaced as a whole and not locked while somebody reads: whoever builds Ruby objects of it may have to stop for
     /// another Ractor's garbage collection, which would never come if that Ractor waited here for the lock.
     store: RwLock<Arc<Store>>,
@@ -145,144 +158,6 @@ pub struct Chunk {
     released: AtomicBool,
     bytes: usize,
     made_in: u64,
-}
-
-/// One message's bytes, lent for the time of a call.
-pub struct View<'a> {
-    pub payload: Option<&'a [u8]>,
-    pub key: Option<&'a [u8]>,
-    headers: &'a [u8],
-}
-
-impl<'a> View<'a> {
-    fn new(record: &Record, bytes: &'a [u8]) -> Self {
-        let (payload, rest) = bytes.split_at(record.payload_len());
-        let (key, headers) = rest.split_at(record.key_len());
-        Self {
-            payload: (record.payload != NULL).then_some(payload),
-            key: (record.key != NULL).then_some(key),
-            headers: &headers[..record.headers as usize],
-        }
-    }
-
-    /// Name and value of each header, in order; a null value is `None`.
-    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
-        let mut rest = self.headers;
-        std::iter::from_fn(move || {
-            let name = take(&mut rest)??;
-            let value = take(&mut rest)?;
-            Some((name, value))
-        })
-    }
-}
-
-/// A length and that many bytes, as `put` wrote them; the outer `None` is the end.
-#[allow(clippy::option_option)] // the end, null and bytes are three things
-fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
-    let (length, tail) = rest.split_first_chunk::<4>()?;
-    let length = u32::from_ne_bytes(*length);
-    let (part, tail) = tail.split_at(if length == NULL { 0 } else { length as usize });
-    *rest = tail;
-    Some((length != NULL).then_some(part))
-}
-
-fn put(bytes: &mut Vec<u8>, part: Option<&[u8]>) {
-    bytes.extend_from_slice(&length(part).to_ne_bytes());
-    bytes.extend_from_slice(part.unwrap_or_default());
-}
-
-/// Collects messages into chunks.
-pub struct Packer {
-    topic: Arc<str>,
-    partition: i32,
-    format: Format,
-    bytes: Vec<u8>,
-    records: Vec<Record>,
-    chunks: Vec<Arc<Chunk>>,
-    /// What of the present slice is still to come: the next chunk's size is made to fit.
-    messages_left: usize,
-    bytes_left: usize,
-}
-
-fn size_of(message: FetchedMessage<'_>) -> usize {
-    message.payload().map_or(0, <[u8]>::len) + message.key().map_or(0, <[u8]>::len)
-}
-
-impl Packer {
-    pub fn new(topic: Arc<str>, partition: i32, format: Format) -> Self {
-        let (bytes, records, chunks) = (Vec::new(), Vec::new(), Vec::new());
-        Self { topic, partition, format, bytes, records, chunks, messages_left: 0, bytes_left: 0 }
-    }
-
-    /// Adds the messages among these (the others are errors); returns how many, and the bytes of their payloads and keys.
-    pub fn add_all(&mut self, fetched: &Fetched) -> (usize, usize) {
-        let messages = || fetched.iter().filter(|message| message.error() == 0);
-        let (count, bytes) = messages().fold((0, 0), |(count, bytes), message| (count + 1, bytes + size_of(message)));
-        (self.messages_left, self.bytes_left) = (count, bytes);
-        messages().for_each(|message| self.add(message));
-        (count, bytes)
-    }
-
-    fn add(&mut self, message: FetchedMessage<'_>) {
-        let (payload, key, size) = (message.payload(), message.key(), size_of(message));
-        if !self.records.is_empty() && (self.bytes.len() + size > CHUNK_BYTES || self.records.len() == CHUNK_MESSAGES) {
-            self.seal();
-        }
-        if self.records.is_empty() {
-            self.bytes = Buffer::with_capacity(self.bytes_left.min(CHUNK_BYTES).max(size) + PADDING);
-            self.records = Vec::with_capacity(self.messages_left.min(CHUNK_MESSAGES));
-        }
-        self.messages_left -= 1;
-        self.bytes_left -= size;
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(payload.unwrap_or_default());
-        self.bytes.extend_from_slice(key.unwrap_or_default());
-        message.headers(|name, value| {
-            put(&mut self.bytes, Some(name));
-            put(&mut self.bytes, value);
-        });
-        self.records.push(Record {
-            offset: message.offset(),
-            timestamp: message.timestamp(),
-            leader_epoch: message.leader_epoch(),
-            start: start as u32,
-            payload: length(payload),
-            key: length(key),
-            headers: (self.bytes.len() - start - size) as u32,
-            living: AtomicBool::new(false),
-            word: AtomicUsize::new(0),
-        });
-    }
-
-    fn seal(&mut self) {
-        if self.records.is_empty() {
-            return;
-        }
-        let size = self.bytes.len();
-        self.bytes.resize(size + PADDING, 0);
-        let bytes = Buffer(std::mem::take(&mut self.bytes));
-        let records = std::mem::take(&mut self.records).into_boxed_slice();
-        let ahead = self.format == Format::Json && records.iter().any(|record| record.payload != NULL);
-        self.chunks.push(Arc::new(Chunk {
-            topic: Arc::clone(&self.topic),
-            partition: self.partition,
-            records,
-            store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),
-            decoding: AtomicU8::new(if ahead { WAITING } else { NEVER }),
-            living: AtomicUsize::new(0),
-            released: AtomicBool::new(false),
-            bytes: size,
-            made_in: generation(),
-        }));
-    }
-
-    /// The chunks, and those of them that wait for `run` as decoding tasks.
-    pub fn finish(mut self) -> (Vec<Arc<Chunk>>, Vec<Arc<dyn Task>>) {
-        self.seal();
-        let waiting = self.chunks.iter().filter(|chunk| chunk.decoding.load(Ordering::Relaxed) == WAITING);
-        let tasks = waiting.map(|chunk| Arc::clone(chunk) as Arc<dyn Task>).collect();
-        (self.chunks, tasks)
-    }
 }
 
 thread_local! {
@@ -320,9 +195,9 @@ impl Chunk {
         match &*self.store() {
             Store::Whole { bytes, .. } => {
                 let start = record.start as usize;
-                Some(call(View::new(record, &bytes[start..start + record.size()])))
+                Some(call(record.view(&bytes[start..start + record.size()])))
             }
-            Store::Kept(kept) => find(kept, index).map(|bytes| call(View::new(record, bytes))),
+            Store::Kept(kept) => find(kept, index).map(|bytes| call(record.view(bytes))),
         }
     }
 
@@ -348,27 +223,73 @@ impl Chunk {
         }
     }
 
-    /// Takes a chunk that waits to be decoded through it; does nothing in any other state.
+    /// Takes a chunk that waits to be decoded (and filtered) through it; does nothing in any other state.
     pub fn decode(&self) {
         let claim = self.decoding.compare_exchange(WAITING, RUNNING, Ordering::AcqRel, Ordering::Relaxed);
         if claim.is_err() {
             return;
         }
         if let Store::Whole { bytes, .. } = &*self.store() {
-            let mut tree = TREES.take().unwrap_or_default();
-            let mut roots = Vec::with_capacity(self.records.len());
-            for record in &self.records {
-                let (start, length) = (record.start as usize, record.payload_len());
-                let wanted = record.payload != NULL;
-                roots.push(if wanted { tree.parse_json(bytes, start, start + length).ok() } else { None });
-            }
-            let whole = Store::Whole { bytes: Arc::clone(bytes), decoded: Some(Decoded { tree, roots }) };
-            let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
-            if matches!(**store, Store::Whole { .. }) {
-                *store = Arc::new(whole);
-            }
+            let decoded = self.parse_all(bytes);
+            let store = if self.admitted().next().is_none() {
+                Store::Kept(Vec::new())
+            } else {
+                let decoded = (self.format == Format::Json).then_some(decoded);
+                Store::Whole { bytes: Arc::clone(bytes), decoded }
+            };
+            self.exchange(store);
         }
         self.decoding.store(DONE, Ordering::SeqCst);
+    }
+
+    /// A tree of all documents but of those that the filter, asked of each as soon as it is parsed, refuses.
+    fn parse_all(&self, bytes: &[u8]) -> Decoded {
+        let mut tree = TREES.take().unwrap_or_default();
+        let mut roots = Vec::with_capacity(self.records.len());
+        let mut answers = Vec::with_capacity(self.records.len());
+        for record in &self.records {
+            let (start, before) = (record.start as usize, tree.end());
+            let wanted = self.format == Format::Json && record.payload != NULL;
+            let end = start + record.payload_len();
+            let mut root = if wanted { tree.parse_json(bytes, start, end).ok() } else { None };
+            if let Some(filter) = &self.filter {
+                let document = match root {
+                    _ if record.payload == NULL => Document::Absent,
+                    Some(root) => Document::Root(tree.node(bytes, root)),
+                    None => Document::Undecided,
+                };
+                let view = record.view(&bytes[start..start + record.size()]);
+                let answer = filter.passes(document, &view);
+                if answer == Some(false) {
+                    tree.cut(before);
+                    root = None;
+                }
+                answers.push(answer);
+            }
+            roots.push(root);
+        }
+        if self.filter.is_some() {
+            let _ = self.answers.set(answers.into_boxed_slice());
+        }
+        Decoded { tree, roots }
+    }
+
+    fn exchange(&self, new: Store) {
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        if matches!(**store, Store::Whole { .. }) {
+            *store = Arc::new(new);
+        }
+    }
+
+    /// Indices of the messages that its owner gets: all that the filter does not refuse.
+    pub fn admitted(&self) -> impl Iterator<Item = usize> {
+        let answers = self.answers.get();
+        (0..self.records.len()).filter(move |index| answers.is_none_or(|answers| answers[*index] != Some(false)))
+    }
+
+    /// Whether there is a filter that has not decided for this message: Ruby has to.
+    pub fn is_undecided(&self, index: usize) -> bool {
+        self.filter.is_some() && self.answers.get().is_none_or(|answers| answers[index].is_none())
     }
 
     /// A message object of the owner's stands for the record from now on; false if one does already.

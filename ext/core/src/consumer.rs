@@ -6,6 +6,7 @@ mod positions;
 use crate::chunk::Format;
 use crate::closing::{CALLS_WAIT, Closing};
 use crate::error::{Error, KafkaError, check};
+use crate::filter::Filter;
 use crate::mailbox::Mailbox;
 use crate::partition::{Batch, Limits, Partition, Taken};
 pub use crate::places::TopicPartition;
@@ -55,6 +56,8 @@ pub struct Options {
     pub limits: Limits,
     /// How payloads are decoded ahead, by topic; `*` is any other one.
     pub formats: HashMap<String, Format>,
+    /// Which messages the owner gets (`None`: all of them), in the same way.
+    pub filters: HashMap<String, Option<Arc<Filter>>>,
 }
 
 struct Live {
@@ -330,11 +333,13 @@ impl Consumer {
             let topic: Arc<str> = entry.topic.as_str().into();
             let formats = &self.options.formats;
             let format = formats.get(&entry.topic).or_else(|| formats.get("*")).copied().unwrap_or(Format::Bytes);
+            let filters = &self.options.filters;
+            let filter = filters.get(&entry.topic).or_else(|| filters.get("*")).cloned().flatten();
             let index = live.last_index;
             live.last_index += 1;
             let (limits, token) = (self.options.limits, Token { client: self.id, queue: index });
             let (number, offset) = (entry.partition, entry.offset);
-            let made = Partition::new(client, topic, number, offset, format, limits, &self.poller, token);
+            let made = Partition::new(client, topic, number, offset, format, filter, limits, &self.poller, token);
             if let Some(partition) = made {
                 live.partitions.insert(index, Arc::clone(&partition));
                 all.push(partition);

@@ -22,6 +22,8 @@ pub mod error;
 #[forbid(unsafe_code)]
 pub mod events;
 #[forbid(unsafe_code)]
+pub mod filter;
+#[forbid(unsafe_code)]
 mod idle;
 #[forbid(unsafe_code)]
 pub mod linger;
@@ -41,6 +43,8 @@ pub mod producer;
 mod room;
 #[forbid(unsafe_code)]
 mod spare;
+#[forbid(unsafe_code)]
+mod view;
 #[forbid(unsafe_code)]
 pub mod wait;
 

@@ -4,11 +4,15 @@
 //! What is read belongs to an epoch: a seek, and the end of the assignment, begin another, and batches of the last are
 //! stale.
 
+mod sieve;
+
 use crate::chunk::{Chunk, Format, Packer};
-use crate::decode::Pool;
+use crate::decode::{Pool, Task};
+use crate::filter::Filter;
 use crate::lock;
 use crate::poller::Poller;
 use crate::rd::{Client, Fetched, Queue, Token, generation};
+use sieve::Sieve;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -41,8 +45,13 @@ impl Credit {
         *out = (out.0 - 1, out.1 - bytes);
         // Who had no credit is not being read: it has to be looked at again.
         if was_spent && !self.spent(*out) {
-            self.poller.wake(self.token);
+            self.look();
         }
+    }
+
+    /// Has the partition looked at again.
+    fn look(&self) {
+        self.poller.wake(self.token);
     }
 }
 
@@ -128,6 +137,10 @@ pub struct Partition {
     credit: Arc<Credit>,
     cursor: Arc<Cursor>,
     format: Format,
+    /// Which messages the owner gets.
+    filter: Option<Arc<Filter>>,
+    /// Used where there is a filter.
+    sieve: Sieve,
     limits: Limits,
     /// Held while messages are taken and handed on.
     reading: Mutex<Reading>,
@@ -145,6 +158,7 @@ impl Partition {
         number: i32,
         position: i64,
         format: Format,
+        filter: Option<Arc<Filter>>,
         limits: Limits,
         poller: &Arc<Poller>,
         token: Token,
@@ -159,6 +173,8 @@ impl Partition {
             credit: Arc::new(credit),
             cursor: Cursor::new(position),
             format,
+            filter,
+            sieve: Sieve::default(),
             limits,
             reading: Mutex::default(),
             notices: Mutex::default(),
@@ -184,6 +200,7 @@ impl Partition {
         lock(&self.reading).open = false;
         self.queue.unsignal();
         self.cursor.begin(UNKNOWN);
+        self.sieve.clear();
     }
 
     /// Nothing is read until `let_go`, which has to follow.
@@ -200,6 +217,7 @@ impl Partition {
     pub fn begin(&self, position: i64) {
         lock(&self.notices).clear();
         self.cursor.begin(position);
+        self.sieve.clear();
     }
 
     /// The next message that the owner gets; `None`: not known before one came.
@@ -209,14 +227,14 @@ impl Partition {
 
     /// Signals may have come while it was not read.
     fn look(&self) {
-        self.credit.poller.wake(self.credit.token);
+        self.credit.look();
     }
 
     /// Takes a batch of what is there, without waiting, and hands it on; false when there is nothing to be taken now. Its
-    /// decoding has begun then.
+    /// decoding has begun then, and its filter has been asked.
     pub fn read(&self, fetched: &mut Fetched, hand_on: impl FnOnce(Taken)) -> bool {
         let reading = lock(&self.reading);
-        if !reading.open || reading.holds > 0 || self.credit.is_spent() {
+        if !reading.open || reading.holds > 0 {
             return false;
         }
         self.take(fetched).map(hand_on).is_some()
@@ -227,10 +245,31 @@ impl Partition {
     }
 
     fn take(&self, fetched: &mut Fetched) -> Option<Taken> {
-        if let Some(notice) = self.notice() {
-            return Some(notice);
+        loop {
+            if let Some(batch) = self.sieve.pop() {
+                return Some(Taken::Batch(batch));
+            }
+            if self.credit.is_spent() {
+                return None;
+            }
+            // Notices are of what comes behind the batches before them.
+            let notice = if self.sieve.is_empty() { self.notice() } else { None };
+            if notice.is_some() {
+                return notice;
+            }
+            let Some((batch, tasks)) = self.read_batch(fetched) else { break };
+            if self.filter.is_none() {
+                Pool::global().submit_many(tasks);
+                return Some(Taken::Batch(batch));
+            }
+            Pool::global().submit_many(self.sieve.push(batch, &self.credit));
         }
-        let mut packer = Packer::new(Arc::clone(&self.topic), self.number, self.format);
+        if self.sieve.is_empty() { self.notice() } else { None }
+    }
+
+    /// The next batch, and what is to be run for its decoding.
+    fn read_batch(&self, fetched: &mut Fetched) -> Option<(Batch, Vec<Arc<dyn Task>>)> {
+        let mut packer = Packer::new(Arc::clone(&self.topic), self.number, self.format, self.filter.clone());
         let (mut count, mut bytes) = (0, 0);
         while count < self.limits.messages && bytes < self.limits.bytes {
             let wanted = SLICE.min(self.limits.messages - count);
@@ -251,17 +290,17 @@ impl Partition {
             }
         }
         if count == 0 {
-            return self.notice();
+            return None;
         }
         let (chunks, tasks) = packer.finish();
-        Pool::global().submit_many(tasks);
         let bytes = chunks.iter().map(|chunk| chunk.bytes()).sum();
         let next = chunks.last().and_then(|chunk| chunk.records().last()).map_or(UNKNOWN, |record| record.offset + 1);
         self.credit.take(bytes);
-        Some(Taken::Batch(Batch {
+        let batch = Batch {
             topic: Arc::clone(&self.topic),
             partition: self.number,
             len: count,
+            dropped: 0,
             bytes,
             cursor: Arc::clone(&self.cursor),
             epoch: self.cursor.epoch(),
@@ -269,7 +308,8 @@ impl Partition {
             chunks: Mutex::new(chunks),
             credit: Mutex::new(Some(Arc::clone(&self.credit))),
             made_in: generation(),
-        }))
+        };
+        Some((batch, tasks))
     }
 }
 
@@ -278,6 +318,7 @@ pub struct Batch {
     pub topic: Arc<str>,
     pub partition: i32,
     len: usize,
+    dropped: usize,
     bytes: usize,
     cursor: Arc<Cursor>,
     epoch: u64,
@@ -292,6 +333,7 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Messages that the filter let pass (or could not judge).
     pub fn len(&self) -> usize {
         self.len
     }
@@ -300,7 +342,19 @@ impl Batch {
         self.len == 0
     }
 
-    /// Bytes of payloads, keys and headers.
+    /// Messages that it refused.
+    pub fn dropped(&self) -> usize {
+        self.dropped
+    }
+
+    /// To be called when all have been judged.
+    fn sift(&mut self) {
+        let read = self.len;
+        self.len = self.chunks().iter().map(|chunk| chunk.admitted().count()).sum();
+        self.dropped = read - self.len;
+    }
+
+    /// Bytes of payloads, keys and headers, refused ones included.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -28,6 +28,7 @@ fn whole_batch(size: usize, count: usize, format: Format) -> Option<(Batch, Arc<
     let options = Options {
         limits: Limits { messages: count, bytes: 1 << 30, prefetch: 1, ..Limits::default() },
         formats: [("memory".into(), format)].into(),
+        ..Options::default()
     };
     let consumer = consumer(&servers, "g", options, &[("max.partition.fetch.bytes", "10000000")]);
     consumer.assign(&[("memory", 0, -2)]).expect("assigned");

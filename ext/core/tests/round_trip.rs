@@ -36,7 +36,7 @@ fn every_message_comes_back_in_order_decoded_and_is_committed() {
     produce_all(&producer, "orders", 3, &payloads);
 
     let formats = [("orders".to_string(), Format::Json)].into();
-    let one = consumer(&servers, "g", Options { limits: Limits::default(), formats }, &[]);
+    let one = consumer(&servers, "g", Options { formats, ..Options::default() }, &[]);
     one.subscribe(["orders"]).expect("subscribed");
     let mut next_id = [0, 1, 2];
     consume(&one, 3_000, |batch| {

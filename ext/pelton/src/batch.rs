@@ -48,6 +48,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("topic", method!(topic, 0))?;
     class.define_method("partition", method!(partition, 0))?;
     class.define_method("size", method!(size, 0))?;
+    class.define_method("dropped", method!(dropped, 0))?;
     class.define_method("bytes", method!(bytes, 0))?;
     class.define_method("first_offset", method!(first_offset, 0))?;
     class.define_method("last_offset", method!(last_offset, 0))?;
@@ -79,6 +80,10 @@ fn partition(ruby: &Ruby, this: Value) -> Result<i32, Error> {
 
 fn size(ruby: &Ruby, this: Value) -> Result<usize, Error> {
     Ok(CLASS.get(ruby, &this)?.batch.len())
+}
+
+fn dropped(ruby: &Ruby, this: Value) -> Result<usize, Error> {
+    Ok(CLASS.get(ruby, &this)?.batch.dropped())
 }
 
 fn bytes(ruby: &Ruby, this: Value) -> Result<usize, Error> {

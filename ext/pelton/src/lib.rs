@@ -11,6 +11,8 @@ mod delivery;
 mod embedded_cluster;
 #[forbid(unsafe_code)]
 mod error;
+#[forbid(unsafe_code)]
+mod filter;
 mod gvl;
 #[forbid(unsafe_code)]
 mod message;

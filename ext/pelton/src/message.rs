@@ -31,7 +31,8 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("raw_payload", method!(raw_payload, 0))?;
     class.define_method("headers", method!(headers, 0))?;
     class.define_method("payload", method!(payload, 0))?;
-    class.define_method("dig", method!(dig, -1))
+    class.define_method("dig", method!(dig, -1))?;
+    class.define_method("undecided?", method!(is_undecided, 0))
 }
 
 fn topic(ruby: &Ruby, this: Value) -> Result<Value, Error> {
@@ -91,6 +92,12 @@ fn copy(
             }
         });
     })
+}
+
+/// Whether the topic has a `where` that the native side could not answer for this message.
+fn is_undecided(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    let place = place(ruby, this)?;
+    Ok(place.chunk().is_undecided(place.index))
 }
 
 fn key(ruby: &Ruby, this: Value) -> Result<Value, Error> {

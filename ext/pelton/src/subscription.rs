@@ -1,7 +1,7 @@
 //! Pelton::Native::Subscription
 
 use crate::value::typed::{Behind, Shared};
-use crate::{batch, convert, error, gvl, oauth, poller, value};
+use crate::{batch, convert, error, filter, gvl, oauth, poller, value};
 use magnus::r_hash::ForEach;
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
@@ -68,8 +68,8 @@ fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Val
     CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?)
 }
 
-/// `{batch: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: {"topic" => :json}, poller: …,
-/// max_time: 100}`
+/// `{batch: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: {"topic" => :json}, where: {"topic" =>
+/// condition}, poller: …, max_time: 100}`
 fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> {
     let mut options = Options::default();
     let polling = poller::read_polling(ruby, given, |name, setting| {
@@ -93,6 +93,14 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> 
                         (_, true) => options.formats.insert(topic, Format::Bytes),
                         _ => return Err(refuse(FORMATS)),
                     };
+                    Ok(ForEach::Continue)
+                })?;
+            }
+            "where" => {
+                let filters = RHash::from_value(setting).ok_or_else(|| refuse("allowed: {\"topic\" => condition}"))?;
+                filters.foreach(|topic: String, condition: Value| {
+                    let filter = if condition.is_nil() { None } else { Some(Arc::new(filter::read(ruby, condition)?)) };
+                    options.filters.insert(topic, filter);
                     Ok(ForEach::Continue)
                 })?;
             }

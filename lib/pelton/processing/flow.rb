@@ -12,6 +12,7 @@ require_relative "steps/on_failure"
 require_relative "steps/own_failures"
 require_relative "steps/retry"
 require_relative "steps/throttle"
+require_relative "steps/where"
 
 module Pelton
   module Processing
@@ -25,7 +26,8 @@ module Pelton
     #   settle(result) -> Verdict?     after consume: decide, or nil for the next step
     # All of them on a worker's thread, at every attempt anew; jobs of one partition may run side by side.
     class Flow
-      STEPS = [Steps::OwnFailures, Steps::Expire, Steps::Filter, Steps::Delay, Steps::Throttle, Steps::Instrument,
+      STEPS = [Steps::Where, Steps::OwnFailures, Steps::Expire, Steps::Filter, Steps::Delay, Steps::Throttle,
+               Steps::Instrument, Steps::Mark, Steps::OnFailure, Steps::Retry, Steps::GiveUp].freeze
                Steps::Mark, Steps::OnFailure, Steps::Retry, Steps::GiveUp].freeze
 
       # A job's beginning: what consume gets of all that is done when the job is, and how many were dropped for which

@@ -160,6 +160,12 @@ module Pelton
         return @leftovers << batch if @stop_at
 
         assign(batch.topic, batch.partition).receive(batch)
+        tell_dropped(batch) if batch.dropped.positive?
+      end
+
+      def tell_dropped(batch)
+        @bus.publish("messages.dropped", group: @group.name, topic: batch.topic, partition: batch.partition,
+                                         offset: batch.first_offset, count: batch.dropped, reason: :where)
       end
 
       # The partition's coordinator, a new one if need be.

@@ -3,6 +3,7 @@
 require_relative "../errors"
 require_relative "../settings"
 require_relative "topic"
+require_relative "where"
 
 module Pelton
   class Routing
@@ -62,16 +63,27 @@ module Pelton
 
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
-      WORDS = %i[decode retries backoff retry_in dead_letters on_failure batch manual_offsets filter expire_after delay
-                 throttle from active every].freeze
-
-      # What was said: {retries: 5}
-      attr_reader :settings
+      WORDS = %i[decode retries backoff retry_in dead_letters on_failure batch manual_offsets where filter expire_after
+                 delay throttle from active every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
       def initialize(place, defaults = {})
         @place = place
         @settings = defaults.dup
+        # Conditions of `where`, and those of which nothing was said yet.
+        @conditions = []
+      end
+
+      # What was said: {retries: 5}
+      #: () -> Hash[Symbol, untyped]
+      def settings
+        return @settings if @conditions.empty?
+
+        unsaid = @conditions.find { |one| one.is_a?(Where) }
+        raise ConfigError.new(place(unsaid.inspect), nil, "is what? eq, in, gt, matches, exists …") if unsaid
+
+        tree = [:all, *@settings[:where]&.drop(1), *@conditions.map(&:tree)].freeze
+        { **(Condition.fields?(tree) ? { decode: :json } : {}), **@settings, where: tree }
       end
 
       # Payloads are decoded by native threads as soon as they arrive.
@@ -123,6 +135,13 @@ module Pelton
       # Nothing is marked but by mark_as_consumed.
       #: (?bool) -> void
       def manual_offsets(manual = true) = set(:manual_offsets, manual)
+
+      # Consume gets the messages for which this holds; the others count as done and never become Ruby objects, since
+      # native threads ask it. As often as you like: all must hold. Not of a field: `where.key`, `where.header("x")`.
+      #   where("type").in("order.created", "order.paid")
+      #   where("total").gteq(100).or(where("customer", "vip").eq(true))
+      #: (*(String | Integer)) -> Where
+      def where(*path) = Where.new(@place, @conditions, path)
 
       # Consume gets the messages for which this returns something true, on a worker's thread; the others count as done.
       #   filter { |message| message.dig("type") == "order.paid" }

@@ -16,7 +16,7 @@ module Pelton
         @topics = topics.to_h { |topic| [topic.name, topic] }.freeze
         @patterns = topics.select(&:pattern).freeze
         @kafka = { **kafka, **reset(kafka) }.freeze
-        check_decode
+        check_patterns
         freeze
       end
 
@@ -45,11 +45,11 @@ module Pelton
       # How payloads are decoded as they arrive: {"orders" => :json, "logs" => nil, "*" => :json}, the last one for what
       # patterns match.
       #: () -> Hash[String, Symbol?]
-      def decode
-        return @topics.transform_values(&:decode).compact if @patterns.empty?
+      def decode = native(:decode)
 
-        { **(@topics.values - @patterns).to_h { |topic| [topic.name, topic.decode] }, "*" => @patterns.first.decode }
-      end
+      # Which messages consume gets, in the same way: {"orders" => condition}
+      #: () -> Hash[String, Array[untyped]?]
+      def where = native(:where)
 
       def inspect = "#<#{self.class} #{@name}: #{@topics.keys.join(", ")}>"
 
@@ -73,12 +73,21 @@ module Pelton
       RESETS = { beginning: "earliest", end: "latest", error: "error" }.freeze
       private_constant :RESET, :RESETS
 
-      # The native side, which decodes, knows names and "all others".
-      def check_decode
-        formats = @patterns.to_h { |pattern| [pattern.name, pattern.decode] }
-        return if formats.values.uniq.size < 2
+      # A setting of each topic that the native side carries out, which knows names and "all others".
+      def native(setting)
+        return @topics.transform_values(&setting).compact if @patterns.empty?
 
-        raise ConfigError.new("group #{@name}: decode", formats, "has to be the same for all patterns of a group")
+        named = (@topics.values - @patterns).to_h { |topic| [topic.name, topic.public_send(setting)] }
+        { **named, "*" => @patterns.first.public_send(setting) }
+      end
+
+      def check_patterns
+        %i[decode where].each do |setting|
+          values = @patterns.to_h { |pattern| [pattern.name, pattern.public_send(setting)] }
+          next if values.values.uniq.size < 2
+
+          raise ConfigError.new("group #{@name}: #{setting}", values, "has to be the same for all patterns of a group")
+        end
       end
     end
   end

@@ -45,6 +45,10 @@ module Pelton
       #: () -> untyped
       def payload = @raw_payload && Json.parse(@raw_payload, @topic, @partition, @offset)
 
+      # No native side has judged it.
+      #: () -> bool
+      def undecided? = true
+
       #: () -> bool
       def tombstone? = @raw_payload.nil?
 

@@ -28,6 +28,10 @@ pub struct Tree {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Root(u32);
 
+/// Where a tree ends: words and bytes of text.
+#[derive(Clone, Copy)]
+pub struct TreeEnd(usize, usize);
+
 impl Tree {
     pub fn new() -> Tree {
         Tree::default()
@@ -37,6 +41,17 @@ impl Tree {
     pub fn clear(&mut self) {
         self.tape.clear();
         self.text.clear();
+    }
+
+    /// For `cut`.
+    pub fn end(&self) -> TreeEnd {
+        TreeEnd(self.tape.len(), self.text.len())
+    }
+
+    /// Forgets the documents that were parsed since `end` was asked.
+    pub fn cut(&mut self, end: TreeEnd) {
+        self.tape.truncate(end.0);
+        self.text.truncate(end.1);
     }
 
     /// Bytes allocated, used or not.
@@ -60,7 +75,7 @@ impl Tree {
         let document = bytes.get(start..end).ok_or(Reject)?;
         let first = document.iter().find(|byte| !json::is_blank(**byte)).ok_or(Reject)?;
         // A document adds at most one word and one byte of text per byte, and offsets have 32 bits.
-        let before = (self.tape.len(), self.text.len());
+        let before = self.end();
         if document.len() > word::MAX_LENGTH || before.0.max(before.1) > u32::MAX as usize - 2 * word::MAX_LENGTH {
             return Err(Reject);
         }
@@ -81,8 +96,7 @@ impl Tree {
             }
         };
         if root.is_err() {
-            self.tape.truncate(before.0);
-            self.text.truncate(before.1);
+            self.cut(before);
         }
         root
     }

@@ -85,15 +85,15 @@ pub fn define(class: RClass) {
     KIND.define(class);
 }
 
-/// A frozen Array of new objects for all messages of these chunks.
+/// A frozen Array of new objects for the messages of these chunks, but for those that a filter refused.
 pub fn wrap_all(chunks: &[Arc<Chunk>]) -> Result<RArray, Error> {
-    let count: usize = chunks.iter().map(|chunk| chunk.records().len()).sum();
+    let count: usize = chunks.iter().map(|chunk| chunk.admitted().count()).sum();
     let array = protect(|| {
         // SAFETY: a new Array; what is pushed is live. May raise for want of memory, which `protect` catches.
         unsafe {
             let array = rb_sys::rb_ary_new_capa(count as _);
             for chunk in chunks {
-                for index in 0..chunk.records().len() {
+                for index in chunk.admitted() {
                     rb_sys::rb_ary_push(array, wrap(chunk, index));
                 }
             }

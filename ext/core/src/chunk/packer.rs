@@ -1,0 +1,108 @@
+//! From librdkafka's memory into chunks.
+
+use super::{Buffer, CHUNK_BYTES, CHUNK_MESSAGES, Chunk, Format, NEVER, Record, Store, WAITING};
+use crate::decode::{PADDING, Task};
+use crate::filter::Filter;
+use crate::rd::{Fetched, FetchedMessage, generation};
+use crate::view::{NULL, length, put};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, RwLock};
+
+/// Collects messages into chunks.
+pub struct Packer {
+    topic: Arc<str>,
+    partition: i32,
+    format: Format,
+    filter: Option<Arc<Filter>>,
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+    chunks: Vec<Arc<Chunk>>,
+    /// What of the present slice is still to come: the next chunk's size is made to fit.
+    messages_left: usize,
+    bytes_left: usize,
+}
+
+fn size_of(message: FetchedMessage<'_>) -> usize {
+    message.payload().map_or(0, <[u8]>::len) + message.key().map_or(0, <[u8]>::len)
+}
+
+impl Packer {
+    pub fn new(topic: Arc<str>, partition: i32, format: Format, filter: Option<Arc<Filter>>) -> Self {
+        let (bytes, records, chunks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { topic, partition, format, filter, bytes, records, chunks, messages_left: 0, bytes_left: 0 }
+    }
+
+    /// Adds the messages among these (the others are errors); returns how many, and the bytes of their payloads and keys.
+    pub fn add_all(&mut self, fetched: &Fetched) -> (usize, usize) {
+        let messages = || fetched.iter().filter(|message| message.error() == 0);
+        let (count, bytes) = messages().fold((0, 0), |(count, bytes), message| (count + 1, bytes + size_of(message)));
+        (self.messages_left, self.bytes_left) = (count, bytes);
+        messages().for_each(|message| self.add(message));
+        (count, bytes)
+    }
+
+    fn add(&mut self, message: FetchedMessage<'_>) {
+        let (payload, key, size) = (message.payload(), message.key(), size_of(message));
+        if !self.records.is_empty() && (self.bytes.len() + size > CHUNK_BYTES || self.records.len() == CHUNK_MESSAGES) {
+            self.seal();
+        }
+        if self.records.is_empty() {
+            self.bytes = Buffer::with_capacity(self.bytes_left.min(CHUNK_BYTES).max(size) + PADDING);
+            self.records = Vec::with_capacity(self.messages_left.min(CHUNK_MESSAGES));
+        }
+        self.messages_left -= 1;
+        self.bytes_left -= size;
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(payload.unwrap_or_default());
+        self.bytes.extend_from_slice(key.unwrap_or_default());
+        message.headers(|name, value| {
+            put(&mut self.bytes, Some(name));
+            put(&mut self.bytes, value);
+        });
+        self.records.push(Record {
+            offset: message.offset(),
+            timestamp: message.timestamp(),
+            leader_epoch: message.leader_epoch(),
+            start: start as u32,
+            payload: length(payload),
+            key: length(key),
+            headers: (self.bytes.len() - start - size) as u32,
+            living: AtomicBool::new(false),
+            word: AtomicUsize::new(0),
+        });
+    }
+
+    fn seal(&mut self) {
+        if self.records.is_empty() {
+            return;
+        }
+        let size = self.bytes.len();
+        self.bytes.resize(size + PADDING, 0);
+        let bytes = Buffer(std::mem::take(&mut self.bytes));
+        let records = std::mem::take(&mut self.records).into_boxed_slice();
+        let decodes = self.format == Format::Json && records.iter().any(|record| record.payload != NULL);
+        let ahead = decodes || self.filter.is_some();
+        self.chunks.push(Arc::new(Chunk {
+            topic: Arc::clone(&self.topic),
+            partition: self.partition,
+            records,
+            format: self.format,
+            filter: self.filter.clone(),
+            answers: OnceLock::new(),
+            store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),
+            decoding: AtomicU8::new(if ahead { WAITING } else { NEVER }),
+            living: AtomicUsize::new(0),
+            released: AtomicBool::new(false),
+            bytes: size,
+            made_in: generation(),
+        }));
+    }
+
+    /// The chunks, and those of them that wait for `run` as decoding tasks.
+    pub fn finish(mut self) -> (Vec<Arc<Chunk>>, Vec<Arc<dyn Task>>) {
+        self.seal();
+        let waiting = self.chunks.iter().filter(|chunk| chunk.decoding.load(Ordering::Relaxed) == WAITING);
+        let tasks = waiting.map(|chunk| Arc::clone(chunk) as Arc<dyn Task>).collect();
+        (self.chunks, tasks)
+    }
+}

@@ -1,0 +1,251 @@
+//! Filters of routing (`where`), asked on the decoding threads: which messages shall Ruby know of at all?
+//!
+//! An answer is yes, no or "not decided" (`None`): the document is not the native decoder's to decide, or a pattern means
+//! something that only Ruby's Regexp knows. Whoever has such a message asks the same filter of Ruby's
+//! (lib/pelton/routing/condition.rb), which this one must never contradict.
+
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+use crate::decode::{Kind, Node, Reject};
+use crate::view::View;
+pub use pattern::Pattern;
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+pub enum Filter {
+    All(Vec<Filter>),
+    Any(Vec<Filter>),
+    Not(Box<Filter>),
+    Test(Subject, Check),
+}
+
+/// What of a message is looked at.
+pub enum Subject {
+    Field(Vec<Step>),
+    Key,
+    /// By name; of several values one is enough.
+    Header(Vec<u8>),
+}
+
+/// Into a document: an object's name or an array's position (negative: from the end).
+pub enum Step {
+    Name(Vec<u8>),
+    At(i64),
+}
+
+pub enum Check {
+    /// It is there, be it null.
+    Exists,
+    OneOf(Literals),
+    /// Compared with the literal it is this, or that.
+    Ordered(Ordering, Option<Ordering>, Literal),
+    StartsWith(Vec<u8>),
+    Matches(Pattern),
+}
+
+#[derive(Clone, PartialEq)]
+pub enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// Finite.
+    Float(f64),
+    Text(Vec<u8>),
+}
+
+/// Texts by hash, for there may be many.
+#[derive(Default)]
+pub struct Literals {
+    texts: HashSet<Vec<u8>>,
+    others: Vec<Literal>,
+}
+
+impl FromIterator<Literal> for Literals {
+    fn from_iter<T: IntoIterator<Item = Literal>>(all: T) -> Self {
+        let mut literals = Self::default();
+        for literal in all {
+            match literal {
+                Literal::Text(text) => drop(literals.texts.insert(text)),
+                other => literals.others.push(other),
+            }
+        }
+        literals
+    }
+}
+
+/// A message's payload, as far as it was decoded.
+#[derive(Clone, Copy)]
+pub enum Document<'a> {
+    /// A tombstone has no fields.
+    Absent,
+    Undecided,
+    Root(Node<'a>),
+}
+
+impl<'a> From<Result<Node<'a>, Reject>> for Document<'a> {
+    fn from(parsed: Result<Node<'a>, Reject>) -> Self {
+        parsed.map_or(Self::Undecided, Self::Root)
+    }
+}
+
+/// What a check is about.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    Missing,
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(&'a [u8]),
+    /// An array or an object.
+    Container,
+}
+
+impl<'a> Given<'a> {
+    fn text(bytes: Option<&'a [u8]>) -> Self {
+        bytes.map_or(Self::Null, Self::Text)
+    }
+}
+
+impl<'a> From<Node<'a>> for Given<'a> {
+    fn from(node: Node<'a>) -> Self {
+        match node.kind() {
+            Kind::Null => Self::Null,
+            Kind::True => Self::Bool(true),
+            Kind::False => Self::Bool(false),
+            Kind::Int(value) => Self::Int(value),
+            Kind::Float(value) => Self::Float(value),
+            Kind::Str(text) => Self::Text(text.bytes),
+            Kind::Array(_) | Kind::Object(_) => Self::Container,
+        }
+    }
+}
+
+impl Filter {
+    /// Whether fields of the payload are looked at.
+    pub fn wants_document(&self) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::wants_document),
+            Self::Not(part) => part.wants_document(),
+            Self::Test(subject, _) => matches!(subject, Subject::Field(_)),
+        }
+    }
+
+    /// `None`: Ruby decides.
+    pub fn passes(&self, document: Document<'_>, message: &View<'_>) -> Option<bool> {
+        match self {
+            Self::All(parts) => decided(parts, false, document, message),
+            Self::Any(parts) => decided(parts, true, document, message),
+            Self::Not(part) => part.passes(document, message).map(|passes| !passes),
+            Self::Test(subject, check) => subject.is(check, document, message),
+        }
+    }
+}
+
+/// `ending` as soon as one part says so, and none of them may be undecided for the other.
+fn decided(parts: &[Filter], ending: bool, document: Document<'_>, message: &View<'_>) -> Option<bool> {
+    let mut sure = true;
+    for part in parts {
+        match part.passes(document, message) {
+            Some(answer) if answer == ending => return Some(ending),
+            Some(_) => {}
+            None => sure = false,
+        }
+    }
+    sure.then_some(!ending)
+}
+
+impl Subject {
+    fn is(&self, check: &Check, document: Document<'_>, message: &View<'_>) -> Option<bool> {
+        match self {
+            Self::Field(path) => match document {
+                Document::Absent => check.holds(Given::Missing),
+                Document::Undecided => None,
+                Document::Root(root) => check.holds(walk(root, path).map_or(Given::Missing, Given::from)),
+            },
+            Self::Key => check.holds(message.key.map_or(Given::Missing, Given::Text)),
+            Self::Header(wanted) => {
+                let mut sure = true;
+                let mut values = message.headers().filter(|(name, _)| name == wanted).peekable();
+                if values.peek().is_none() {
+                    return check.holds(Given::Missing);
+                }
+                for (_, value) in values {
+                    match check.holds(Given::text(value)) {
+                        Some(true) => return Some(true),
+                        Some(false) => {}
+                        None => sure = false,
+                    }
+                }
+                sure.then_some(false)
+            }
+        }
+    }
+}
+
+fn walk<'a>(root: Node<'a>, path: &[Step]) -> Option<Node<'a>> {
+    path.iter().try_fold(root, |node, step| match step {
+        Step::Name(name) => node.get(name),
+        Step::At(position) => node.at(*position),
+    })
+}
+
+impl Check {
+    fn holds(&self, given: Given<'_>) -> Option<bool> {
+        match (self, given) {
+            (Self::Exists, given) => Some(!matches!(given, Given::Missing)),
+            (Self::OneOf(literals), given) => Some(literals.include(given)),
+            (Self::Ordered(this, that, literal), given) => {
+                Some(literal.compare(given).is_some_and(|order| order == *this || Some(order) == *that))
+            }
+            (Self::StartsWith(prefix), Given::Text(text)) => Some(text.starts_with(prefix)),
+            (Self::Matches(pattern), Given::Text(text)) => pattern.matches(text),
+            (Self::StartsWith(_) | Self::Matches(_), _) => Some(false),
+        }
+    }
+}
+
+impl Literals {
+    /// What is missing is as null.
+    fn include(&self, given: Given<'_>) -> bool {
+        match given {
+            Given::Text(text) => self.texts.contains(text),
+            Given::Missing | Given::Null => self.others.contains(&Literal::Null),
+            Given::Bool(value) => self.others.contains(&Literal::Bool(value)),
+            other => self.others.iter().any(|literal| literal.compare(other) == Some(Ordering::Equal)),
+        }
+    }
+}
+
+impl Literal {
+    /// How the given value compares with this one; `None` where they do not: only numbers with numbers and texts (by
+    /// their bytes, as Ruby does) with texts.
+    fn compare(&self, given: Given<'_>) -> Option<Ordering> {
+        match (given, self) {
+            (Given::Int(given), Self::Int(own)) => Some(given.cmp(own)),
+            (Given::Int(given), Self::Float(own)) => compare(given, *own),
+            (Given::Float(given), Self::Int(own)) => compare(*own, given).map(Ordering::reverse),
+            (Given::Float(given), Self::Float(own)) => given.partial_cmp(own),
+            (Given::Text(given), Self::Text(own)) => Some(given.cmp(own)),
+            _ => None,
+        }
+    }
+}
+
+/// Exactly, as Ruby does: an integer beyond 2^53 is not rounded first.
+fn compare(integer: i64, float: f64) -> Option<Ordering> {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if float.is_nan() {
+        return None;
+    }
+    if float >= LIMIT {
+        return Some(Ordering::Less);
+    }
+    if float < -LIMIT {
+        return Some(Ordering::Greater);
+    }
+    let fraction = 0.0.partial_cmp(&float.fract())?;
+    Some(integer.cmp(&(float.trunc() as i64)).then(fraction))
+}

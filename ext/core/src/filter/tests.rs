@@ -1,0 +1,135 @@
+//! Answers to the letter; that Ruby gives the same ones, test/native/where_test.rb asks.
+
+use super::{Check, Document, Filter, Literal, Pattern, Step, Subject, compare};
+use crate::decode::Tree;
+use crate::view::View;
+use std::cmp::Ordering::{Equal, Greater, Less};
+
+fn field(name: &str, check: Check) -> Filter {
+    Filter::Test(Subject::Field(vec![Step::Name(name.into())]), check)
+}
+
+fn eq(name: &str, literal: Literal) -> Filter {
+    field(name, Check::OneOf([literal].into_iter().collect()))
+}
+
+/// What the filter says of a JSON document; `None`: of one that the native side cannot read.
+fn ask(filter: &Filter, document: Option<&str>) -> Option<bool> {
+    let view = View { payload: None, key: Some(b"k"), headers: &[] };
+    let Some(document) = document else { return filter.passes(Document::Undecided, &view) };
+    let mut tree = Tree::new();
+    let root = tree.parse_json(document.as_bytes(), 0, document.len()).unwrap();
+    filter.passes(Document::Root(tree.node(document.as_bytes(), root)), &view)
+}
+
+#[test]
+fn integers_and_floats_compare_exactly() {
+    let odd = (1_i64 << 53) + 1;
+    for (integer, float, order) in [
+        (1, 1.0, Some(Equal)),
+        (0, -0.0, Some(Equal)),
+        (odd, odd as f64, Some(Greater)),
+        (-odd, -odd as f64, Some(Less)),
+        (i64::MAX, i64::MAX as f64, Some(Less)),
+        (i64::MIN, i64::MIN as f64, Some(Equal)),
+        (i64::MIN, -1e300, Some(Greater)),
+        (7, 7.5, Some(Less)),
+        (-7, -7.5, Some(Greater)),
+        (0, f64::INFINITY, Some(Less)),
+        (0, f64::NAN, None),
+    ] {
+        assert_eq!(compare(integer, float), order, "{integer} and {float}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_as_null_but_for_exists() {
+    for (document, null, exists) in [("{}", true, false), (r#"{"a":null}"#, true, true), (r#"{"a":0}"#, false, true)] {
+        assert_eq!(ask(&eq("a", Literal::Null), Some(document)), Some(null), "{document}");
+        assert_eq!(ask(&field("a", Check::Exists), Some(document)), Some(exists), "{document}");
+    }
+    assert_eq!(ask(&eq("a", Literal::Null), Some("[1]")), Some(true));
+}
+
+/// An undecided part matters only where the others leave it open.
+#[test]
+fn what_cannot_be_read_is_undecided() {
+    let open = || eq("a", Literal::Int(1));
+    let key = |text: &str| {
+        let literals = [Literal::Text(text.into())].into_iter().collect();
+        Filter::Test(Subject::Key, Check::OneOf(literals))
+    };
+    assert_eq!(ask(&open(), None), None);
+    assert_eq!(ask(&Filter::Not(Box::new(open())), None), None);
+    assert_eq!(ask(&Filter::All(vec![open(), key("k")]), None), None);
+    assert_eq!(ask(&Filter::All(vec![open(), key("x")]), None), Some(false));
+    assert_eq!(ask(&Filter::Any(vec![open(), key("k")]), None), Some(true));
+    assert_eq!(ask(&Filter::Any(vec![open(), key("x")]), None), None);
+}
+
+#[test]
+fn patterns_that_are_ruby_s() {
+    for source in [
+        "(?<=a)b",
+        "(?=a)",
+        "(?!a)",
+        "(?>a)",
+        "(a)\\1",
+        "a++",
+        "a{2}?",
+        "a{2}+",
+        "a{,3}",
+        "a{",
+        "\\p{L}",
+        "\\x41",
+        "\\u0041",
+        "\\R",
+        "\\X",
+        "\\G",
+        "\\K",
+        "\\B",
+        "[[:alpha:]]",
+        "[a&&b]",
+        "[a-]",
+        "[]a]",
+        "(?i:a)",
+        "(?#x)",
+        "[\\p{L}]",
+        "\\101",
+        "^*",
+        "(",
+        ")",
+        "a**",
+        "(?<n>a)\\k<n>",
+        "[\\D]",
+    ] {
+        assert!(Pattern::new(source, false, false, false).is_foreign(), "{source}");
+    }
+    assert!(Pattern::new("a b", false, false, true).is_foreign());
+    assert!(Pattern::new("ß", true, false, false).is_foreign());
+    assert!(Pattern::new("(?-mix:a)", true, false, false).is_foreign());
+}
+
+#[test]
+fn patterns_that_are_decided_here() {
+    let check = |source: &str, text: &str| {
+        let pattern = Pattern::new(source, false, false, false);
+        assert!(!pattern.is_foreign(), "{source}");
+        pattern.matches(text.as_bytes())
+    };
+    assert_eq!(check(r"\Aorder\.(created|paid)\z", "order.paid"), Some(true));
+    assert_eq!(check(r"\Aorder\.(created|paid)\z", "orderXpaid"), Some(false));
+    assert_eq!(check(r"\A[a-z\d_.-\/]+@(?:\w+\.)+[A-Z]{2,6}\z", "a"), Some(false));
+    assert_eq!(check(r"ü.\d{3}", "xüé123"), Some(true));
+    assert_eq!(check(r"\w", "é"), Some(false));
+    assert_eq!(check(r"(?-mix:a)|<b>", "<b>"), Some(true));
+    // The two may differ: not decided.
+    assert_eq!(check(r"^a$", "a"), Some(true));
+    assert_eq!(check(r"^a$", "a\n"), None);
+    assert_eq!(check(r"\ba", "é"), None);
+    assert_eq!(Pattern::new("ERROR", true, false, false).matches(b"an error"), Some(true));
+    assert_eq!(Pattern::new("ERROR", true, false, false).matches("é error".as_bytes()), None);
+    assert_eq!(Pattern::new("a", false, false, false).matches(b"a\xff"), Some(false));
+    assert_eq!(Pattern::new("a.b", false, true, false).matches(b"a\nb"), Some(true));
+    assert_eq!(Pattern::new("a.b", false, false, false).matches(b"a\nb"), Some(false));
+}

@@ -1,0 +1,72 @@
+//! Batches of a partition whose filter is being asked, in their order. They come out when all messages before them have
+//! been judged: on the event thread, which the last of a batch's tasks has look here.
+
+use super::{Batch, Credit};
+use crate::chunk::Chunk;
+use crate::decode::Task;
+use crate::lock;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+#[derive(Default)]
+pub(super) struct Sieve {
+    waiting: Mutex<VecDeque<(Batch, Arc<Gate>)>>,
+}
+
+/// A batch's tasks that have not ended.
+pub(super) struct Gate {
+    left: AtomicUsize,
+    credit: Arc<Credit>,
+}
+
+/// One of them. It has ended when it is dropped: also after a panic, which leaves its messages to Ruby.
+struct Sifting {
+    chunk: Arc<Chunk>,
+    gate: Arc<Gate>,
+}
+
+impl Task for Sifting {
+    fn run(&self) {
+        self.chunk.decode();
+    }
+}
+
+impl Drop for Sifting {
+    fn drop(&mut self) {
+        if self.gate.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.gate.credit.look();
+        }
+    }
+}
+
+impl Sieve {
+    /// Adds a batch; these tasks, to be run, let it out.
+    pub fn push(&self, batch: Batch, credit: &Arc<Credit>) -> Vec<Arc<dyn Task>> {
+        let chunks = batch.chunks();
+        let gate = Arc::new(Gate { left: AtomicUsize::new(chunks.len()), credit: Arc::clone(credit) });
+        let task = |chunk| Arc::new(Sifting { chunk, gate: Arc::clone(&gate) }) as Arc<dyn Task>;
+        let tasks = chunks.into_iter().map(task).collect();
+        lock(&self.waiting).push_back((batch, gate));
+        tasks
+    }
+
+    /// The first batch, if its messages have been judged.
+    pub fn pop(&self) -> Option<Batch> {
+        let mut waiting = lock(&self.waiting);
+        let open = waiting.front().is_some_and(|(_, gate)| gate.left.load(Ordering::Acquire) == 0);
+        let (mut batch, _) = if open { waiting.pop_front() } else { None }?;
+        batch.sift();
+        Some(batch)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        lock(&self.waiting).is_empty()
+    }
+
+    /// Gives all of them up.
+    pub fn clear(&self) {
+        let waiting = std::mem::take(&mut *lock(&self.waiting));
+        drop(waiting);
+    }
+}

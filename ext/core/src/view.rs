@@ -1,0 +1,42 @@
+//! One message's bytes, and how its headers lie in them.
+
+/// Length of what is not there (a null payload or key), other than empty.
+pub(crate) const NULL: u32 = u32::MAX;
+
+pub(crate) fn length(part: Option<&[u8]>) -> u32 {
+    part.map_or(NULL, |bytes| bytes.len() as u32)
+}
+
+/// One message's bytes, lent for the time of a call.
+pub struct View<'a> {
+    pub payload: Option<&'a [u8]>,
+    pub key: Option<&'a [u8]>,
+    pub(crate) headers: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    /// Name and value of each header, in order; a null value is `None`.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
+        let mut rest = self.headers;
+        std::iter::from_fn(move || {
+            let name = take(&mut rest)??;
+            let value = take(&mut rest)?;
+            Some((name, value))
+        })
+    }
+}
+
+/// A length and that many bytes, as `put` wrote them; the outer `None` is the end.
+#[allow(clippy::option_option)] // the end, null and bytes are three things
+fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let (length, tail) = rest.split_first_chunk::<4>()?;
+    let length = u32::from_ne_bytes(*length);
+    let (part, tail) = tail.split_at(if length == NULL { 0 } else { length as usize });
+    *rest = tail;
+    Some((length != NULL).then_some(part))
+}
+
+pub(crate) fn put(bytes: &mut Vec<u8>, part: Option<&[u8]>) {
+    bytes.extend_from_slice(&length(part).to_ne_bytes());
+    bytes.extend_from_slice(part.unwrap_or_default());
+}

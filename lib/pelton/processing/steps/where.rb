@@ -1,0 +1,29 @@
+# frozen_string_literal: true
+
+require_relative "../../routing/condition"
+
+module Pelton
+  module Processing
+    module Steps
+      # Asks the topic's `where` of the messages for which the native side did not decide; those that it refused are not
+      # here any more.
+      class Where
+        def self.for(topic, _bus) = topic.where && new(topic.where)
+
+        #: (Array[untyped]) -> void
+        def initialize(tree)
+          @tree = tree
+        end
+
+        def reason = :where
+
+        #: (Messages) -> Messages
+        def admit(messages) = messages.only(messages.select { |message| admit?(message) })
+
+        private
+
+        def admit?(message) = !message.undecided? || Routing::Condition.admits?(@tree, message)
+      end
+    end
+  end
+end

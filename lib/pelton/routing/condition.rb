@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+
+module Pelton
+  class Routing
+    # Conditions of `where` as frozen trees of plain values, and the answer that Ruby gives. The native side
+    # (ext/core/src/filter.rs) has the same trees and gives the same answers, before Ruby knows of a message; Ruby is
+    # asked where that did not decide: a payload that only JSON.parse reads, a pattern that only Regexp knows.
+    #   [:all, tree, …]  [:any, tree, …]  [:not, tree]  [:is, subject, check, value]
+    #   subject  [:field, step, …]  [:key]  [:header, name]
+    #   check    :exists (nil), :in (a list), :gt :gteq :lt :lteq, :starts_with, :matches
+    module Condition
+      # What is not there, other than a null that is. A check takes it for nil; only `exists` tells the two apart.
+      MISSING = Object.new.freeze
+      private_constant :MISSING
+
+      module_function
+
+      # Whether consume gets the message: not when the condition is surely false. One whose payload cannot be decoded
+      # gets there unless something else keeps it out, so that reading it raises its DecodeError.
+      #: (Array[untyped], Message) -> bool
+      def admits?(tree, message) = answer(tree, message) != false
+
+      #: (Array[untyped]) -> bool
+      def fields?(tree)
+        kind, *parts = tree
+        kind == :is ? parts.first.first == :field : parts.any? { |part| fields?(part) }
+      end
+
+      # true, false or nil: the payload that it is about cannot be decoded.
+      #: (Array[untyped], Message) -> bool?
+      def answer(tree, message)
+        kind, *parts = tree
+        case kind
+        when :all then decided(parts, false, message)
+        when :any then decided(parts, true, message)
+        when :not then (found = answer(parts.first, message)).nil? ? nil : !found
+        else given(parts.first, message).any? { |value| holds?(*parts.drop(1), value) }
+        end
+      rescue DecodeError
+        nil
+      end
+
+      # `ending` as soon as one part says so, and none of them may be undecided for the other.
+      def decided(parts, ending, message)
+        answers = parts.map { |part| answer(part, message) }
+        return ending if answers.include?(ending)
+
+        answers.include?(nil) ? nil : !ending
+      end
+
+      # What the subject is in this message: one value, or those of a header that has several.
+      def given(subject, message)
+        kind, *path = subject
+        case kind
+        when :field then [path.inject(message.payload) { |value, step| step_into(value, step) }]
+        when :key then [message.key.nil? ? MISSING : message.key]
+        else message.headers.key?(path.first) ? many(message.headers[path.first]) : [MISSING]
+        end
+      end
+
+      def many(values) = values.is_a?(Array) ? values : [values]
+
+      def step_into(value, step)
+        case value
+        when Hash then step.is_a?(String) ? value.fetch(step, MISSING) : MISSING
+        when Array then step.is_a?(Integer) ? value.fetch(step, MISSING) : MISSING
+        else MISSING
+        end
+      end
+
+      def holds?(check, wanted, value)
+        return !value.equal?(MISSING) if check == :exists
+
+        value = nil if value.equal?(MISSING)
+        case check
+        when :in then wanted.include?(value)
+        when :starts_with then value.is_a?(String) && value.b.start_with?(wanted.b)
+        when :matches then value.is_a?(String) && text?(value) && wanted.match?(value)
+        else comparable?(value, wanted) && ordered?(check, value <=> wanted)
+        end
+      end
+
+      def text?(value) = value.valid_encoding? && [Encoding::UTF_8, Encoding::US_ASCII].include?(value.encoding)
+
+      def comparable?(value, wanted)
+        wanted.is_a?(String) ? value.is_a?(String) : value.is_a?(Numeric)
+      end
+
+      def ordered?(check, order)
+        case check
+        when :gt then order == 1
+        when :gteq then [0, 1].include?(order)
+        when :lt then order == -1
+        else [-1, 0].include?(order)
+        end
+      end
+      private_class_method :decided, :given, :many, :step_into, :holds?, :text?, :comparable?, :ordered?
+    end
+  end
+end

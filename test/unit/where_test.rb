@@ -1,0 +1,107 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+require "support/coordinator_kit"
+
+# The words of `where`, what they make, and what Ruby answers; test/native/where_test.rb holds that against the native
+# side.
+class WhereTest < Minitest::Test
+  include Pelton::Processing
+
+  Condition = Pelton::Routing::Condition
+
+  def words(&block)
+    words = Pelton::Routing::TopicWords.new("orders")
+    words.instance_exec(&block)
+    words.settings
+  end
+
+  def tree(&block) = words(&block)[:where]
+  def given(payload, **rest) = Fakes::Message.new("orders", 0, 0, payload, **rest)
+  def admits?(payload, **rest, &block) = Condition.admits?(tree(&block), given(payload, **rest))
+
+  def refused(pattern, &block)
+    error = assert_raises(Pelton::ConfigError) { words(&block) }
+    assert_match pattern, error.message
+  end
+
+  def test_trees_are_plain_and_frozen
+    made = words { where("type").in("a", 1) | !where.key.gt("b") }
+    expected = [:all, [:any, [:is, [:field, "type"], :in, ["a", 1]], [:not, [:is, [:key], :gt, "b"]]]]
+    assert_equal({ decode: :json, where: expected }, made)
+    assert Ractor.shareable?(made[:where])
+    assert_equal({ where: [:all, [:is, [:header, "x"], :exists, nil]] }, words { where.header("x").exists })
+  end
+
+  def test_several_lines_must_all_hold
+    made = tree do
+      where("a").gt(1)
+      where("a").lt(5).and(where("b").eq(true))
+      both = where("c")
+      both.gteq(1)
+      both.lteq(2)
+    end
+    assert_equal %i[is all is is], made.drop(1).map(&:first)
+  end
+
+  def test_what_cannot_be_meant_is_refused_by_name
+    refused(/\Atopic orders: where\("a", "b"\): is what\? eq,/) { where("a", "b") }
+    refused(/\Atopic orders: where: of what\?/) { where.eq(1) }
+    refused(/\Atopic orders: where = :a: expected names \(String\)/) { where(:a).eq(1) }
+    refused(/where\("a"\) = :x: expected a String \(UTF-8\), an Integer of 64 bits/) { where("a").eq(:x) }
+    refused(/where\("a"\) = 9223372036854775808: expected/) { where("a").in(1, 2**63) }
+    refused(/where\("a"\) = NaN: expected/) { where("a").eq(Float::NAN) }
+    refused(/where\("a"\) = true: expected a number or a String/) { where("a").gt(true) }
+    refused(/where\.key = 1: expected a String \(UTF-8\) or nil/) { where.key.eq(1) }
+    refused(/where\.key = 1: expected a String/) { where.key.gt(1) }
+    refused(/where = :x: expected a header's name/) { where.header(:x) }
+    refused(/where\("a"\) = "a": expected a Regexp for UTF-8/) { where("a").matches("a") }
+    refused(%r{where\("a"\) = /a/n: expected a Regexp for UTF-8}) { where("a").matches(/a/n) }
+    refused(/where\("a"\) = "\\xFF": expected valid UTF-8/) { where("a").eq("\xff") }
+    refused(/where\("a"\): in needs a value/) { where("a").in }
+    refused(/where\("a"\): a field, the key or a header: one of them/) { where("a").key }
+    refused(/where = 7: expected a condition on both sides/) { where("a").eq(1) | 7 }
+  end
+
+  def test_values
+    { '{"a":1.0}' => true, '{"a":"1"}' => false, '{"a":null}' => false, "[1]" => false, "{}" => false, nil => false,
+      '{"a":18446744073709551616}' => false, '{"a":[1]}' => false }.each do |payload, expected|
+      assert_equal expected, admits?(payload) { where("a").eq(1) }, payload.inspect
+      assert_equal !expected, admits?(payload) { where("a").not_eq(1) }, payload.inspect
+    end
+    assert admits?('{"a":[{"b":"x"}]}') { where("a", -1, "b").eq("x") }
+    assert admits?("{}", key: "pl-7") { where.key.starts_with("pl-") }
+    refute admits?("{}", key: "\xff".b) { where.key.matches(/./) }
+    assert admits?("{}", headers: { "h" => %w[a b] }) { where.header("h").eq("b") }
+    refute(admits?("{}") { where.header("h").exists })
+  end
+
+  def test_what_cannot_be_decoded_passes_unless_something_else_keeps_it_out
+    assert admits?("{") { where("a").eq(1) }
+    assert admits?("{") { !where("a").eq(1) }
+    assert admits?("{", key: "k") { where("a").eq(1) & where.key.eq("k") }
+    refute admits?("{", key: "x") { where("a").eq(1) & where.key.eq("k") }
+    refute admits?("{", key: "x") { !(where("a").eq(1) | where.key.eq("x")) }
+  end
+
+  def test_the_step_asks_only_where_the_native_side_did_not_decide
+    decided = Class.new(Fakes::Message) { def undecided? = false }
+    batch = Fakes::Batch.new([decided.new("orders", 0, 0, '{"a":2}'), given('{"a":2}'), given('{"a":1}'), given("{")])
+    step = Steps::Where.new(tree { where("a").eq(1) })
+    assert_equal ['{"a":2}', '{"a":1}', "{"], step.admit(batch).raw_payloads
+    assert_equal :where, step.reason
+  end
+
+  def test_words_of_a_group
+    routing = Pelton::Routing.new.draw do
+      topic("orders", to: CoordinatorKit::Consumer) { where("a").eq(1) }
+      topic "all", to: CoordinatorKit::Consumer
+    end
+    config = Pelton::Config.new
+    config.group_id = "g"
+    group = routing.groups(config).first
+    assert_equal({ "orders" => [:all, [:is, [:field, "a"], :in, [1]]] }, group.where)
+    assert_equal({ "orders" => :json }, group.decode)
+  end
+end
