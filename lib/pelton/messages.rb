@@ -48,6 +48,8 @@ module Pelton
     def from(offset, limit)
       return self if size <= limit && (empty? || offset <= first_offset)
 
+      return Batch::Part.new(topic, partition, [].freeze) if empty? || offset > last_offset
+
       part = slice(offset, limit)
       last = part.empty? || part.last.equal?(messages.last) ? last_offset : part.last.offset
       Batch::Part.new(topic, partition, part.freeze, last)

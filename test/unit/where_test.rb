@@ -12,7 +12,7 @@ class WhereTest < Minitest::Test
   Condition = Pelton::Routing::Condition
 
   def words(&block)
-    words = Pelton::Routing::TopicWords.new("orders")
+    words = Pelton::Routing::TopicWords.new("topic orders")
     words.instance_exec(&block)
     words.settings
   end
@@ -91,6 +91,33 @@ class WhereTest < Minitest::Test
     step = Steps::Where.new(tree { where("a").eq(1) })
     assert_equal ['{"a":2}', '{"a":1}', "{"], step.admit(batch).raw_payloads
     assert_equal :where, step.reason
+  end
+
+  def test_defaults_hold_besides
+    routing = Pelton::Routing.new.draw do
+      defaults { where("a").eq(1) }
+      topic("orders", to: CoordinatorKit::Consumer) { where.key.eq("k") }
+      topic "all", to: CoordinatorKit::Consumer
+    end
+    config = Pelton::Config.new
+    config.group_id = "g"
+    one = [:is, [:field, "a"], :in, [1]]
+    assert_equal([[:all, one, [:is, [:key], :in, ["k"]]], [:all, one]],
+                 routing.groups(config).first.where.values)
+  end
+
+  # What a where dropped around the messages of a part is done with it.
+  def test_parts_of_a_batch_of_which_some_were_dropped
+    list = [3, 5, 8].map { |offset| Fakes::Message.new("orders", 0, offset, "x") }
+    batch = Pelton::Batch::Part.new("orders", 0, list, 9)
+    part = ->(made) { [made.map(&:offset), made.last_offset] }
+    assert_equal [[3, 5], 5], part.(batch.from(0, 2))
+    assert_equal [[5, 8], 9], part.(batch.from(4, 2))
+    assert_equal [[], 9], part.(batch.from(9, 2))
+    assert_equal [[], nil], part.(batch.from(10, 2))
+    assert_equal [[3], 4], part.(batch.upto(4))
+    assert_equal [[], 2], part.(batch.upto(2))
+    assert_same batch, batch.upto(9)
   end
 
   def test_words_of_a_group

@@ -28,7 +28,6 @@ module Pelton
     class Flow
       STEPS = [Steps::Where, Steps::OwnFailures, Steps::Expire, Steps::Filter, Steps::Delay, Steps::Throttle,
                Steps::Instrument, Steps::Mark, Steps::OnFailure, Steps::Retry, Steps::GiveUp].freeze
-               Steps::Mark, Steps::OnFailure, Steps::Retry, Steps::GiveUp].freeze
 
       # A job's beginning: what consume gets of all that is done when the job is, and how many were dropped for which
       # reason; or how long nothing of it may begin.
