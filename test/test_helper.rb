@@ -37,14 +37,14 @@ module PeltonTest
 
   # Waits until the block is true and returns what it gave; fails after `timeout` seconds. The only place in the tests
   # that looks again and again: where something can be waited for, wait for that.
-  #: (?Numeric, ?String) { () -> untyped } -> untyped
+  #: (?Numeric, ?(String | ^() -> String)) { () -> untyped } -> untyped
   def eventually(timeout = 5, what = "the condition")
     deadline = now + timeout
     loop do
       value = yield
       return value if value
 
-      flunk "#{what} was not true within #{timeout} s" if now > deadline
+      flunk "#{what.is_a?(Proc) ? what.call : what} was not true within #{timeout} s" if now > deadline
       IO.select(nil, nil, nil, 0.005)
     end
   end

@@ -1,0 +1,139 @@
+# frozen_string_literal: true
+
+require "pelton"
+require_relative "footprint"
+
+# Members of a group that come and go, again and again: afterwards everything is as it was. One app stays and is looked
+# at; a visitor starts and stops, two rebalances each time. Every consumer has a background thread.
+class Soak
+  class Consumer < Pelton::Consumer
+    LOCK = Mutex.new
+    # How often each ended, by number.
+    ENDS = [] # rubocop:disable Style/MutableConstant
+    # {[topic, payload] => true}
+    SEEN = {} # rubocop:disable Style/MutableConstant
+
+    def assigned
+      LOCK.synchronize do
+        @number = ENDS.size
+        ENDS << 0
+      end
+      background("idle", &:wait)
+    end
+
+    def consume = LOCK.synchronize { messages.each { |message| SEEN[[topic, message.raw_payload]] = true } }
+    def revoked = ended
+    def shutdown = ended
+
+    private
+
+    def ended = LOCK.synchronize { ENDS[@number] += 1 }
+  end
+
+  # Consumers of the one that comes and goes.
+  class Visitor < Consumer; end
+
+  PARTITIONS = 4
+
+  # kafka: for all members. create: makes a topic. eventually: waits for a block (timeout, what).
+  def initialize(kafka, group:, create:, eventually:)
+    @create = create
+    @eventually = eventually
+    @prefix = group
+    @topics = []
+    @sent = 0
+    @errors = []
+    add_topic
+    @stay = app(kafka, group, Consumer)
+    @visitor = app(kafka, group, Visitor)
+    @stay.start
+  end
+
+  # So many rebalances, and so many topics more among them.
+  def rebalance(times, more_topics: 0)
+    (times / 2).times do |round|
+      add_topic if round < more_topics
+      @visitor.start
+      await("both at work") { partitions(@visitor).positive? && partitions(@stay).positive? && shared? }
+      produce
+      raise "the visitor was stopped by force: #{@visitor.server.losses}" unless @visitor.stop
+
+      await("one alone") { shared? }
+    end
+  end
+
+  # What is held when all is calm, and everything is as it must be.
+  def footprint
+    await(-> { wrong || "calm" }) { wrong.nil? }
+    Footprint.new
+  end
+
+  def close
+    await("all messages, #{@sent} were sent") { Consumer::LOCK.synchronize { Consumer::SEEN.size } == @sent }
+    [@visitor, @stay].sum { |app| app.close(timeout: 20) }
+  end
+
+  private
+
+  # The first thing that is not as it must be.
+  def wrong
+    ends = Consumer::LOCK.synchronize { Consumer::ENDS.tally }
+    alive = ends.delete(0).to_i
+    return "#{alive} consumers have no end yet, of #{all} partitions" unless alive == all
+    return "consumers ended more than once: #{ends}" unless ends.keys - [1] == []
+
+    GC.start
+    kept = ObjectSpace.each_object(Consumer).count
+    return "#{kept} consumers are kept, #{all} live" if kept > all + 8 # what stacks may still look like
+
+    leftover || unrest || ("errors: #{@errors.map(&:message)}" if @errors.any?)
+  end
+
+  def await(what, &block) = @eventually.call(60, what, &block)
+  def all = @topics.size * PARTITIONS
+  def partitions(app) = app.assignments.each_value.sum(&:size)
+  def shared? = [@stay, @visitor].sum { |app| partitions(app) } == all
+
+  def add_topic
+    @topics << "#{@prefix}-#{@topics.size}"
+    @create.call(@topics.last, PARTITIONS)
+  end
+
+  def app(kafka, group, consumer)
+    topics = /\A#{@prefix}-/
+    app = Pelton::App.new
+    app.configure do |config|
+      config.kafka = kafka
+      config.group_id = group
+    end
+    app.routes { topic topics, to: consumer }
+    app.subscribe("error.occurred") { |event| @errors << event[:error] unless passing?(event[:error]) }
+    app.subscribe("thread.outlived") { |event| @errors << IOError.new(event.payload.inspect) }
+    app
+  end
+
+  # A commit, or a fetch of what is new, in the middle of a rebalance.
+  PASSING = %i[REBALANCE_IN_PROGRESS ILLEGAL_GENERATION UNKNOWN_TOPIC_OR_PART].freeze
+
+  def passing?(error) = error.is_a?(Pelton::KafkaError) && PASSING.include?(error.name)
+
+  def produce
+    rows = @topics.map { |topic| { topic: topic, payload: @sent.to_s } }
+    @stay.producer.produce_many_sync(rows, timeout: 30)
+    @sent += rows.size
+  end
+
+  def unrest
+    watch = @stay.watch
+    watch.inspect unless watch[:threads]["pelton.background"] == all && watch[:jobs] == { running: 0, waiting: 0 } &&
+                         watch[:outlived].zero? && watch[:consumers].values.map(&:size) == [@topics.size]
+  end
+
+  # Maps of the one that stays.
+  def leftover
+    listener = @stay.server.instance_variable_get(:@listeners).first
+    sizes = { coordinators: all, leaving: 0, timers: 1 }
+    found = sizes.to_h { |name, _| [name, listener.instance_variable_get(:"@#{name}").size] }
+    "maps of the listener: #{found}, expected #{sizes}" unless found == sizes
+  end
+end
