@@ -172,7 +172,7 @@ module Pelton
         subscriptions << Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
                                                    where: group.where, bus: @bus, native: @native, kafka: group.kafka)
         @listeners << Processing::Listener.new(group, @config, subscription: subscriptions.last, jobs: @jobs, bus: @bus,
-                                                               watch: @watch, ticks: @listeners.empty?,
+                                                               watch: @watch, looks: @listeners.empty?,
                                                                producer: @producer, on_failure: method(:failed))
       end
     rescue StandardError

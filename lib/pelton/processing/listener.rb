@@ -23,15 +23,15 @@ module Pelton
       attr_reader :phases
 
       # on_failure: called with an error after which the server has to stop. producer: the app's, when asked for.
-      # ticks: is it this listener's timer that lets the watch look?
+      # looks: is it this listener's timer that lets the watch look?
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
-      #:  ?ticks: bool, ?producer: ^() -> Producer, ?on_failure: ^(Exception) -> void) -> void
-      def initialize(group, config, subscription:, jobs:, bus:, watch:, ticks: false, producer: nil, on_failure: nil)
+      #:  ?looks: bool, ?producer: ^() -> Producer, ?on_failure: ^(Exception) -> void) -> void
+      def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, producer: nil, on_failure: nil)
         @group = group
         @revocation_timeout = config.revocation_timeout
         @background_timeout = config.background_timeout
         @watch = watch
-        @ticks = ticks
+        @looks = looks
         @subscription = subscription
         @jobs = jobs
         @bus = bus
@@ -114,7 +114,7 @@ module Pelton
       private
 
       def run
-        @timers[:watch] = Clock.now + @watch.tick if @ticks
+        @timers[:watch] = Clock.now + @watch.tick if @looks
         @subscription.subscribe(@group.subscription)
         until over?
           event = @subscription.poll(wait)
