@@ -12,10 +12,9 @@ class SoakTest < Minitest::Test
   def test_forty_rebalances
     cluster = Pelton::EmbeddedCluster.new
     create = ->(name, partitions) { cluster.create_topic(name, partitions) }
-    soak = Soak.new({ "bootstrap.servers" => cluster.bootstrap_servers, **KAFKA }, group: "soak", create: create,
-                                                                                   eventually: lambda { |timeout, what, &block|
-                                                                                                 eventually(timeout, what, &block)
-                                                                                               })
+    kafka = { "bootstrap.servers" => cluster.bootstrap_servers, **KAFKA }
+    soak = Soak.new(kafka, group: "soak", create: create,
+                           eventually: ->(timeout, what, &block) { eventually(timeout, what, &block) })
     soak.rebalance(6, more_topics: 2)
     before = soak.footprint
     soak.rebalance(40)

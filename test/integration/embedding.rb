@@ -46,7 +46,8 @@ Scenario.run do
 
   # --- the same app, started and stopped 50 times, beside another one ---
 
-  beside = app(group: unique("beside"), kafka: quiet) { topic name, to: Class.new(Pelton::Consumer) { def consume; end } }
+  ignorant = consumer { nil }
+  beside = app(group: unique("beside"), kafka: quiet) { topic name, to: ignorant }
   beside.start
   group = unique("again")
   again = app(group: group, kafka: quiet) { topic name, to: reader }
