@@ -13,9 +13,19 @@ module Pelton
   # after the back-off, from the first message that is not marked: with the same message objects, whose `payload` is as
   # the failed attempt left it (see Message), so change copies of it.
   class Consumer
+    # Does this class process messages one by one?
+    #: () -> bool
+    def self.process? = instance_method(:process).owner != Consumer
+
     # Work on `messages`. Whatever it raises is contained and leads to a retry.
     #: () -> void
     def consume = raise(NotImplementedError, "#{self.class}#consume is missing")
+
+    # The other shape, instead of consume: work on one message. When it returns, this message is done; when it raises,
+    # this one is tried again, and `attempt` is its own. A stop or a revocation waits for one message only.
+    #   def process(message) = Order.create!(message.payload)
+    #: (Message) -> void
+    def process(_message) = raise(NotImplementedError, "#{self.class}#process is missing")
 
     # Called once, before the first consume: open what this partition needs. An error is reported, nothing more.
     #: () -> void

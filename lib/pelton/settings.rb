@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
+require_relative "message"
 
 module Pelton
   # The settings as tables: validation, defaults, "did you mean" and docs/configuration.md come from here.
@@ -34,6 +35,8 @@ module Pelton
       filters: ["an object with `call(message)`, a class of such, or a block",
                 ->(v) { v.all? { |one| one.respond_to?(:call) || (one.is_a?(Class) && one.method_defined?(:call)) } },
                 ->(v) { v.dup.freeze }],
+      reader: [":key, another reader of Message, or an object with the method call",
+               ->(v) { v.respond_to?(:call) || (v.is_a?(Symbol) && (v == :key || Settings.reader?(v))) }, ->(v) { v }],
       callable: ["an object with the method call", ->(v) { v.respond_to?(:call) }, ->(v) { v }],
       kafka: ["a Hash of librdkafka's option names to String, Symbol, Numeric, true or false",
               ->(v) { v.respond_to?(:to_hash) }, ->(v) { KafkaOptions.of(v) }],
@@ -152,6 +155,12 @@ module Pelton
       end
     end
 
+    # Has a message this method, without arguments?
+    #: (Symbol) -> bool
+    def self.reader?(name)
+      Message.public_method_defined?(name, false) && Message.instance_method(name).arity.zero?
+    end
+
     SECONDS = { unit: "s" }.freeze
     private_constant :SECONDS
 
@@ -234,6 +243,11 @@ module Pelton
       [:where, :condition, nil, "`where(\"type\").in(\"order.created\", \"order.paid\")`: consume gets the messages " \
                                 "for which all conditions hold; the others count as done. Asked by native threads, " \
                                 "before a message becomes a Ruby object; on fields it implies `decode :json`"],
+      [:concurrency, :count, 1, "jobs of a partition at the same time, each with a consumer instance of its " \
+                                "own; with more than one the order is per key: " \
+                                "`concurrency 8, by: ->(message) { … }`"],
+      [:by, :reader, :key, "a message's key for that: a reader of Message, or a callable (on the group's thread, so " \
+                           "it must not wait); messages for which it is nil have no order"],
       [:filters, :filters, [], "`filter { |message| … }`, as often as you like: consume gets the messages for which " \
                                "all return something true (asked again at each attempt); the others count as done. " \
                                "One that raises keeps its message. A class has an instance per partition"],

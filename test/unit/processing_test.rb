@@ -16,7 +16,7 @@ class ProcessingTest < Minitest::Test
   # What the backlog gives next, as if the share before had come back.
   def give(backlog)
     @share&.then { |share| backlog.put_back(share) }
-    @share = backlog.next
+    @share = backlog.next(:slot)
     @share&.messages
   end
 
@@ -30,10 +30,10 @@ class ProcessingTest < Minitest::Test
     backlog.add(first)
     backlog.add(second)
     assert_same first, give(backlog)
-    assert_nil backlog.next, "one share at a time"
+    assert_nil backlog.next(:slot), "one share at a time"
     assert_equal 1, backlog.attempt(@share)
     finish(backlog)
-    assert_equal [[3, 7], 0, 0], [backlog.done, first.releases, backlog.attempt(@share)]
+    assert_equal [[3, 7], 0], [backlog.done, first.releases]
     assert_same second, give(backlog)
     assert_equal 1, first.releases
     finish(backlog)
@@ -56,10 +56,11 @@ class ProcessingTest < Minitest::Test
     all = batch(0, 1, 5, 6)
     backlog.add(all)
     give(backlog)
-    assert_same all, backlog.unfinished(@share, @share.messages)
+    assert_equal 0, backlog.position(@share)
     backlog.mark(all[1])
-    assert_equal [5, 6], offsets(backlog.unfinished(@share, @share.messages))
+    assert_equal 2, backlog.position(@share)
     assert_equal 1, backlog.attempt(@share)
+    backlog.again(@share, nil)
     assert_equal [5, 6], offsets(give(backlog))
     assert_equal 2, backlog.attempt(@share)
     backlog.mark(all[0])
@@ -86,10 +87,12 @@ class ProcessingTest < Minitest::Test
     backlog = Backlog.new(10)
     all = batch(4, 5, 6)
     backlog.add(all)
-    2.times { give(backlog) }
+    give(backlog)
+    backlog.again(@share, nil)
     backlog.put_back(@share)
+    @share = nil
     backlog.mark(all[0])
-    assert_equal 0, backlog.attempt(@share)
+    assert_equal 0, backlog.attempt(nil)
     assert_equal [5, 6], offsets(give(backlog))
     assert_equal 1, backlog.attempt(@share)
   end
@@ -127,7 +130,6 @@ class ProcessingTest < Minitest::Test
     backlog = Backlog.new(10)
     backlog.add(untouched)
     assert_same untouched, give(backlog)
-    assert_same untouched, backlog.unfinished(@share, @share.messages)
     finish(backlog)
     assert_nil give(backlog)
     assert_empty untouched.from(3, 10)
@@ -167,7 +169,8 @@ class ProcessingTest < Minitest::Test
 
   def test_failure_behind_the_last_message_has_nothing_to_run_again
     none = batch(1).from(2, 1)
-    assert_equal Verdict.done(mark: false), flow.settle(Result.new(RuntimeError.new, none, 1))
+    assert_equal Verdict.done(mark: true), flow.settle(Result.new(RuntimeError.new, none, 1))
+    assert_equal Verdict.done(mark: false), flow(manual: true).settle(Result.new(RuntimeError.new, none, 1))
   end
 
   def test_retries_for_ever

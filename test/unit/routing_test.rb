@@ -304,4 +304,43 @@ class RoutingTest < Minitest::Test
       assert_includes error, text
     end
   end
+
+  def test_concurrency
+    routing.draw do
+      topic("a", to: Orders) { concurrency 8 }
+      topic("b", to: Orders) { concurrency 2, by: ->(message) { message.dig("customer") } }
+      topic("c", to: Orders) { concurrency 2, by: :timestamp }
+      topic("d", to: Orders)
+    end
+    topics = groups.first.topics
+    assert_equal [8, :key, true], [topics["a"].concurrency, topics["a"].by, topics["a"].keyed?]
+    assert_respond_to topics["b"].by, :call
+    assert_equal :timestamp, topics["c"].by
+    refute_predicate topics["d"], :keyed?
+    [:partition_key, :inspect!, "key", nil, :dig].each do |by|
+      error = config_error { Pelton::Routing.new.draw { topic("a", to: Orders) { concurrency 2, by: by } } }
+      assert_match(/topic a: by.*expected :key, another reader of Message, or an object with the method call/, error)
+    end
+    error = config_error { Pelton::Routing.new.draw { topic("a", to: Orders) { concurrency 0 } } }
+    assert_includes error, "topic a: concurrency = 0: expected an Integer >= 1"
+  end
+
+  class Single < Pelton::Consumer
+    def process(message); end
+  end
+
+  class Both < Orders
+    def process(message); end
+  end
+
+  def test_two_shapes_of_consumers
+    routing.draw { topic "a", to: Single }
+    assert_predicate groups.first.topics["a"].consumer_class, :process?
+    refute_predicate Orders, :process?
+    { Both => "has both consume and process", Class.new(Pelton::Consumer) => "has no method consume or process" }
+      .each do |klass, text|
+      other = Pelton::Routing.new.draw { topic "a", to: klass }
+      assert_includes config_error { other.groups(config) }, text
+    end
+  end
 end

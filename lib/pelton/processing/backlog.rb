@@ -4,7 +4,7 @@ module Pelton
   module Processing
     # What came of one partition and how far it is done, in strict order: batches, the position in the first of them,
     # how often the message there was tried. One share of it is out at a time. Pure bookkeeping: not thread-safe, its
-    # coordinator's lock guards it.
+    # coordinator's lock guards it. KeyedBacklog has the same methods, for order per key.
     class Backlog
       # What a job is given.
       Share = Struct.new(:messages)
@@ -27,18 +27,23 @@ module Pelton
         @attempt = 0
         # Up to this offset messages run one by one.
         @alone_until = nil
-        # The share that is out.
+        # The share that is out, and whether it is to be tried again.
         @share = nil
+        @failed = false
         @done = nil
         @wake_at = nil
       end
 
+      # What is to be added, made without the coordinator's lock.
+      #: (Batch) -> Batch
+      def prepare(batch) = batch
+
       #: (Batch) -> void
       def add(batch) = @pending << batch
 
-      # What a job gets next, or nil. What is finished is let go.
-      #: () -> Share?
-      def next
+      # What the next job, of this slot, gets, or nil. What is finished is let go.
+      #: (Slot) -> Share?
+      def next(_slot)
         return if @share || @wake_at
 
         while (batch = @pending.first)
@@ -58,9 +63,9 @@ module Pelton
       #: (Share) -> Integer
       def attempt(_share) = @attempt
 
-      # What is left of these messages of a share.
-      #: (Share, Messages) -> Messages
-      def unfinished(_share, messages) = @position ? messages.from(@position, messages.size) : messages
+      # The offset from which on a share's messages are not finished; nil: all are.
+      #: (Share) -> Integer?
+      def position(_share) = @position
 
       # Did a failure hit several that have no order among them? Then nobody knows which one failed.
       #: (Share) -> bool
@@ -77,38 +82,44 @@ module Pelton
         @attempt = @share ? 1 : 0
       end
 
-      # A share's messages are finished up to this offset; mark: and done.
-      #: (Share, Integer, Integer, mark: bool) -> void
-      def finish(_share, offset, leader_epoch, mark:)
+      # A share's messages are finished up to this offset; mark: and done. seen: those of them that a consumer saw.
+      #: (Share, Integer, Integer, mark: bool, ?seen: Enumerable[Message]) -> void
+      def finish(_share, offset, leader_epoch, mark:, seen: [])
         done_before(offset + 1, leader_epoch) if mark
-        @position = [@position || 0, offset + 1].max
-        @attempt = 0
+        @position = [@position, offset + 1].max
+        @attempt = 1
       end
 
       # The unfinished messages of a share wait to be tried again, until `time`; those up to `alone_until` then come one
       # by one.
       #: (Share, Float?, ?alone_until: Integer?) -> void
       def again(_share, time, alone_until: nil)
+        @failed = true
         @alone_until = alone_until if alone_until
         @wake_at = time
       end
 
-      # Nothing of a share was begun: it waits until `time`, and that was no try.
+      # Nothing more of a share may begin until `time`.
       #: (Share, Float) -> void
-      def later(_share, time)
-        @attempt -= 1
-        @wake_at = time
-      end
+      def later(_share, time) = @wake_at = time
 
-      # A share is back; what is left of it may be given again.
+      # A share is back; what is left of it may be given again. If it did not fail, its first message was not begun.
       #: (Share) -> void
-      def put_back(_share) = @share = nil
+      def put_back(_share)
+        @attempt -= 1 unless @failed
+        @share = nil
+        @failed = false
+      end
 
       # The time is `now`: whoever waited until then may be given again.
       #: (Float) -> void
       def wake(now)
         @wake_at = nil if @wake_at && @wake_at <= now
       end
+
+      # Something that has to be told, once.
+      #: () -> Error?
+      def complaint = nil
 
       # Gives batches back, but the one that a job reads.
       #: () -> void

@@ -6,6 +6,9 @@ require_relative "../errors"
 require_relative "backlog"
 require_relative "control"
 require_relative "job"
+require_relative "keyed_backlog"
+require_relative "keys"
+require_relative "progress"
 require_relative "slot"
 require_relative "verdict"
 
@@ -29,7 +32,6 @@ module Pelton
         @topic = topic
         @topic_name = topic.name
         @partition = partition
-        @flow = flow
         @subscription = subscription
         @jobs = jobs
         @bus = bus
@@ -38,18 +40,17 @@ module Pelton
         @facts = { group: group, topic: topic.name, partition: partition }.freeze
         # Everything below is guarded by @lock.
         @lock = Mutex.new
-        @backlog = Backlog.new(topic.batch)
+        @backlog = topic.keyed? ? keyed_backlog : Backlog.new(topic.batch)
         @control = Control.new(topic.every)
-        @slots = [Slot.new(self, topic, flow, bus, background_timeout)].freeze
+        @slots = Array.new(topic.concurrency) { Slot.new(self, topic, flow, bus, background_timeout) }.freeze
         @held = held
-        # The largest offset that was marked: the next to be read after a restart.
-        @marked = nil
+        @progress = Progress.new(subscription, @facts) { |error, facts| owner.failed(error, facts) }
+        # What the owner was told last of when to wake us.
+        @timer = nil
         # Gave up after a failure: nothing runs any more.
         @stopped = false
         # :revoked or :shutdown, once the end has begun.
         @ending = nil
-        # The partition is not ours any more.
-        @gone = false
         @ended = false
       end
 
@@ -70,11 +71,13 @@ module Pelton
 
       #: (Batch) -> void
       def receive(batch)
+        prepared = @backlog.prepare(batch)
         @lock.synchronize do
           next batch.release if @ending
 
           @control.at_end = false
-          @backlog.add(batch)
+          @backlog.add(prepared)
+          store
           schedule
         end
       end
@@ -97,6 +100,7 @@ module Pelton
           @backlog.wake(now)
           due = @control.wake(now)
           @slots.each { |slot| slot.wake(now, tick: due) }
+          @timer = nil
           set_timer
           schedule
         end
@@ -118,20 +122,12 @@ module Pelton
 
       # The partition is another's from now on: nothing can be marked.
       #: () -> void
-      def abandon = @lock.synchronize { @gone = true }
+      def abandon = @lock.synchronize { @progress.abandon }
 
       # What is left undone if the process ends now, a String each. For the report of a forced stop.
       #: () -> Array[String]
       def losses
-        @lock.synchronize do
-          jobs = @slots.filter_map(&:job).reject { |job| job.kind == :assigned }
-          jobs.map do |job|
-            since = job.slot.since
-            time = since ? format("runs for %.1f s", Clock.now - since) : "waits for a worker"
-            rest = ", #{left(job).size} of #{job.messages.size} messages not finished" if job.share
-            "#{@topic_name}/#{@partition}: #{job.kind} #{time}#{rest}"
-          end
-        end
+        @lock.synchronize { @slots.filter_map { |slot| slot.loss { |job| left(job).size } } }
       end
 
       # The hooks (:revoked or :shutdown) that born consumers still have to get, or that have not returned.
@@ -148,6 +144,23 @@ module Pelton
       #: (Job) -> Messages
       def unfinished(job) = @lock.synchronize { left(job) }
 
+      # Of a job that is processed message by message: `done` is finished. Returns the next one; nil: there is none, or
+      # the rest is not for us. Stored every now and then, and when the job has ended.
+      #: (Job, ?Message?) -> Message?
+      def step(job, done = nil)
+        @lock.synchronize do
+          if done
+            @backlog.finish(job.share, done.offset, done.leader_epoch, mark: !@topic.manual_offsets, seen: [done])
+            store if @progress.due?
+          end
+          next_of(job)
+        end
+      end
+
+      # Did the failure of a job hit messages of several keys? Then nobody knows which one failed.
+      #: (Job) -> bool
+      def mixed?(job) = @lock.synchronize { @backlog.mixed?(job.share) }
+
       #: () -> bool
       def ending? = !@ending.nil?
 
@@ -160,6 +173,7 @@ module Pelton
           apply(verdict, job) if verdict
           take_back(job.slot)
           not_born(job) unless job.last? || job.slot.alive?
+          set_timer
           @backlog.release if @ending
           schedule
         end
@@ -175,10 +189,10 @@ module Pelton
 
       # The partition is another's.
       #: () -> bool
-      def gone? = @gone
+      def gone? = @progress.gone?
 
       #: () -> bool
-      def revoked? = @gone || @ending == :revoked
+      def revoked? = gone? || @ending == :revoked
 
       #: () -> Producer
       def producer = @owner.producer
@@ -190,10 +204,10 @@ module Pelton
         end
 
         @lock.synchronize do
-          next false if @gone
+          next false if gone?
 
           @backlog.mark(message)
-          store
+          @progress.store(@backlog.done, ask: @topic.keyed?)
         end
       end
 
@@ -207,35 +221,51 @@ module Pelton
 
       private
 
-      def left(job) = @backlog.unfinished(job.share, job.messages)
+      def keyed_backlog
+        KeyedBacklog.new(@topic.batch, slots: @topic.concurrency, keys: Keys.new(@topic.by, @facts, @bus))
+      end
+
+      def next_of(job)
+        position = @backlog.position(job.share)
+        message = position && job.messages.messages.bsearch { |one| one.offset >= position }
+        return message unless message && (@ending || @stopped || gone? || @control.paused?)
+
+        job.halted = true
+        nil
+      end
+
+      def left(job)
+        position = @backlog.position(job.share)
+        position ? job.messages.from(position, job.messages.size) : job.messages.only([])
+      end
 
       # The consumer could not be made: that is tried again.
       def not_born(job)
         job.slot.wait_until(Clock.now + @topic.back_off.delay(job.attempt))
-        set_timer
       end
 
       # The rest of a failed job is not run again by us once the end has begun: who gets the partition next does it.
       def apply(verdict, job)
         case verdict.kind
-        when :done then @backlog.finish(job.share, job.done.last_offset, job.done.leader_epoch, mark: verdict.mark)
+        when :done then done(verdict, job) unless job.halted
         when :stop then @stopped = true
         when :again, :forward then again(verdict, job) unless @ending
-        when :later then later(verdict, job) unless @ending
+        when :later then @backlog.later(job.share, Clock.now + verdict.delay) unless @ending
         when :skip then skip(job) if verdict.to || !@ending
         end
         store
+        complaint = @backlog.complaint
+        @owner.failed(complaint, @facts) if complaint
+      end
+
+      def done(verdict, job)
+        last = job.done
+        @backlog.finish(job.share, last.last_offset, last.leader_epoch, mark: verdict.mark, seen: job.messages)
       end
 
       def again(verdict, job)
         time = Clock.now + verdict.delay if verdict.delay.positive?
         @backlog.again(job.share, time, alone_until: verdict.alone ? job.messages.last_offset : nil)
-        set_timer
-      end
-
-      def later(verdict, job)
-        @backlog.later(job.share, Clock.now + verdict.delay)
-        set_timer
       end
 
       # Where the user marks, it is for the user's next mark to pass the skipped message.
@@ -248,8 +278,11 @@ module Pelton
 
       # The owner keeps one time for us, the last that it is told.
       def set_timer
-        time = [@backlog.wake_at, @control.wake_at, *@slots.map(&:wake_at)].compact.min
-        @owner.retry_at(self, time) if time
+        time = [@backlog.wake_at, @control.wake_at, *@slots.filter_map(&:wake_at)].compact.min
+        return if time.nil? || time == @timer
+
+        @timer = time
+        @owner.retry_at(self, time)
       end
 
       # The slot has no job any more; what is left of its share may be given again.
@@ -270,7 +303,7 @@ module Pelton
       def employ(slot)
         if !slot.alive? then push(slot, :assigned, attempt: slot.birth)
         elsif slot.tick_due? then push(slot, :tick)
-        elsif !@control.paused? && (share = @backlog.next)
+        elsif !@control.paused? && (share = @backlog.next(slot))
           push(slot, :consume, share, attempt: @backlog.attempt(share))
         elsif @control.at_end && @backlog.empty?
           @control.at_end = false
@@ -289,24 +322,13 @@ module Pelton
         @jobs.push(slot.job)
       end
 
-      # Stores how far the partition is done; never back. false: not ours.
-      def store
-        return false if @gone
-
-        offset, leader_epoch = @backlog.done
-        return true if offset.nil? || (@marked && offset <= @marked)
-        return false unless @subscription.mark(@topic_name, @partition, offset, leader_epoch)
-
-        @marked = offset
-        true
-      rescue KafkaError, ClosedError => e
-        @owner.failed(e, @facts)
-        false
-      end
+      # false: the partition is another's.
+      def store = @progress.store(@backlog.done)
 
       # Nothing can be marked any more: the next coordinator of this partition may be at work already.
       def finish
-        @ended = @gone = true
+        @ended = true
+        @progress.abandon
         @backlog.release
         @owner.ended(self)
       end

@@ -11,7 +11,8 @@ module Pelton
     #   share     the part of the backlog that they are
     #   paused    did consume ask for a pause?
     #   start     what the flow said when it was about to begin (Flow::Start); nil before
-    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :start, :paused) do
+    #   halted    was it broken off between two messages?
+    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :start, :paused, :halted) do
       # On a worker's thread.
       def call = slot.perform(self)
 

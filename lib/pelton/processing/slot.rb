@@ -22,9 +22,6 @@ module Pelton
       attr_reader :coordinator
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
-      # Since when a worker has it (monotonic seconds), or nil.
-      attr_reader :since
-
       def_delegators :@coordinator, :topic_name, :partition, :producer, :revoked?, :mark, :mark!, :paused?
 
       # The threads of its consumer.
@@ -40,6 +37,7 @@ module Pelton
         @scope = Background::Scope.new(place, coordinator.facts, bus: bus, timeout: background_timeout)
         @forwarding = Forwarding.new(topic, coordinator.facts, bus) { producer }
         @none = Batch::Part.new(topic.name, coordinator.partition, [].freeze)
+        # Since when a worker has the job (monotonic seconds), and which thread; or nil.
         @job = @since = @thread = nil
         # Waits a tick for the job to end?
         @tick = false
@@ -83,6 +81,10 @@ module Pelton
       #: () -> bool
       def free? = @job.nil? && @wake_at.nil?
 
+      # Does its consumer take messages one by one?
+      #: () -> bool
+      def process? = @consumer.class.process?
+
       # Is there a consumer that waits for its end?
       #: () -> bool
       def alive? = !@consumer.nil?
@@ -103,6 +105,16 @@ module Pelton
 
       #: () -> bool
       def tick_due? = @tick
+
+      # What is left undone if the process ends now. The block counts the messages of a job that are not finished.
+      #: () { (Job) -> Integer } -> String?
+      def loss
+        return if @job.nil? || @job.kind == :assigned
+
+        time = @since ? format("runs for %.1f s", Clock.now - @since) : "waits for a worker"
+        rest = ", #{yield @job} of #{@job.messages.size} messages not finished" if @job.share
+        "#{topic_name}/#{partition}: #{@job.kind} #{time}#{rest}"
+      end
 
       # The job is over.
       #: () -> void
@@ -143,7 +155,14 @@ module Pelton
         return @consumer.public_send(job.kind) unless job.kind == :consume
 
         job.begin(@flow.start(job.messages), @bus)
-        @flow.around(job) { @consumer.consume } unless job.wait || job.messages.empty?
+        @flow.around(job) { consume(job) } unless job.wait || job.messages.empty?
+      end
+
+      def consume(job)
+        return @consumer.consume unless process?
+
+        message = nil
+        @consumer.process(message) while (message = @coordinator.step(job, message))
       end
 
       # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
@@ -162,11 +181,19 @@ module Pelton
         return Verdict.stop if critical
         return Verdict.later(job.wait || 0) if (job.wait || job.paused) && !error
 
-        left = error ? @coordinator.unfinished(job) : job.messages
+        left = error ? failed(job) : job.messages
         result = Result.new(error, left, attempt)
+        return [Verdict.again(0), result] if error && @coordinator.mixed?(job) # to find out which one it is
+
         [@flow.settle(result), result]
       rescue StandardError => e
         @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
+      end
+
+      # What may have failed: of messages that are processed one by one it is the first.
+      def failed(job)
+        left = @coordinator.unfinished(job)
+        process? ? left.only(left.first(1)) : left
       end
 
       def report(job, error)

@@ -63,8 +63,8 @@ module Pelton
 
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
-      WORDS = %i[decode retries backoff retry_in dead_letters on_failure batch manual_offsets where filter expire_after
-                 delay throttle from active every].freeze
+      WORDS = %i[decode retries backoff retry_in dead_letters on_failure batch manual_offsets concurrency where filter
+                 expire_after delay throttle from active every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
       def initialize(place, defaults = {})
@@ -142,6 +142,15 @@ module Pelton
       #   where("total").gteq(100).or(where("customer", "vip").eq(true))
       #: (*(String | Integer)) -> Where
       def where(*path) = Where.new(@place, @conditions, path)
+
+      # So many jobs of a partition at the same time, each with a consumer instance of its own; the order is per key
+      # then: what `by` (a callable, or a reader of Message) returns. Messages for which that is nil have no order.
+      #   concurrency 8, by: ->(message) { message.dig("customer") }
+      #: (Integer, ?by: (Symbol | ^(Message) -> untyped)) -> void
+      def concurrency(count, by: :key)
+        set(:concurrency, count)
+        set(:by, by)
+      end
 
       # Consume gets the messages for which this returns something true, on a worker's thread; the others count as done.
       #   filter { |message| message.dig("type") == "order.paid" }

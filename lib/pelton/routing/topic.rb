@@ -55,6 +55,10 @@ module Pelton
         seconds && [retry_name(seconds), seconds]
       end
 
+      # Order per key instead of per partition?
+      #: () -> bool
+      def keyed? = concurrency > 1
+
       # nil: at most `batch` is config.batch.
       #: (Config) -> Topic
       def with_defaults(config) = batch ? self : Topic.new(@given, @consumer, { **@settings, batch: config.batch })
@@ -76,7 +80,8 @@ module Pelton
         found = @consumer.is_a?(String) ? look_up : @consumer
         reason =
           if !found.is_a?(Class) || !(found <= Consumer) then "is not a subclass of Pelton::Consumer"
-          elsif !own?(found, :consume) then "has no method consume"
+          elsif own?(found, :consume) && own?(found, :process) then "has both consume and process, but one is called"
+          elsif !own?(found, :consume) && !own?(found, :process) then "has no method consume or process"
           elsif every && !own?(found, :tick) then "has no method tick, which `every` calls"
           end
         reason ? raise(ConfigError.new("topic #{@name}, to", found, reason)) : found

@@ -13,10 +13,8 @@ module Pelton
 
         #: (Result) -> Verdict?
         def settle(result)
-          return @verdict unless result.error
-
-          # Failed, but behind its last message: there is nothing to run again.
-          Verdict.done(mark: false) if result.messages.empty?
+          # A failure behind the last message leaves nothing to run again.
+          @verdict if result.error.nil? || result.messages.empty?
         end
       end
     end

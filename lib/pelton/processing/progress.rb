@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../errors"
+
+module Pelton
+  module Processing
+    # How far a partition is stored, and whether that is ours to do. Its coordinator's lock guards it.
+    class Progress
+      # While messages are processed one by one (seconds).
+      STORE_EVERY = 1.0
+
+      # facts: of the partition, for an error, with which the block is called.
+      #: (Subscription, Hash[Symbol, untyped]) { (Error, Hash[Symbol, untyped]) -> void } -> void
+      def initialize(subscription, facts, &on_error)
+        @subscription = subscription
+        @facts = facts
+        @on_error = on_error
+        # What was stored last: the offset to be read first after a restart, and its leader epoch.
+        @stored = nil
+        # From when on it is worth to store in the middle of a job (monotonic seconds).
+        @due_at = 0.0
+        # The partition is not ours any more.
+        @gone = false
+      end
+
+      #: () -> bool
+      def gone? = @gone
+
+      # Nothing is stored from now on.
+      #: () -> void
+      def abandon = @gone = true
+
+      #: () -> bool
+      def due? = @due_at <= Clock.now
+
+      # Stores [offset, leader epoch], never back; nil: nothing is done yet. false: not ours. ask: even if there is
+      # nothing new to store, ask whether it is.
+      #: ([Integer, Integer]?, ?ask: bool) -> bool
+      def store(done, ask: false)
+        return false if @gone
+
+        done = @stored if @stored && (done.nil? || done.first < @stored.first)
+        return true if done.nil? || (done == @stored && !ask)
+        return false unless mark(*done)
+
+        @stored = done
+        @due_at = Clock.now + STORE_EVERY
+        true
+      rescue KafkaError, ClosedError => e
+        @on_error.call(e, @facts)
+        false
+      end
+
+      private
+
+      def mark(offset, leader_epoch)
+        @subscription.mark(@facts[:topic], @facts[:partition], offset, leader_epoch)
+      end
+    end
+  end
+end

@@ -1,0 +1,294 @@
+# frozen_string_literal: true
+
+require "support/coordinator_kit"
+
+# One partition with everything around it, in one thread: a log, lives of its coordinator one after the other, and jobs
+# that are fibers, so that they are in the middle of something when something else happens. A seed decides what happens
+# when. It checks all the time what must always hold, and keeps what did not in `problems`.
+class SmallWorld
+  WORKERS = 3
+  CREDIT = 3
+  KEYS = ["a", "b", "c", "d", nil].freeze
+
+  # Ours where a test wants another time.
+  class Watch
+    attr_accessor :now
+
+    def initialize = @now = 0.0
+  end
+
+  class Taker < Pelton::Consumer
+    class << self
+      attr_accessor :world
+    end
+
+    %i[assigned revoked shutdown].each { |name| define_method(name) { world.hook(self, name) } }
+
+    private
+
+    def world = self.class.superclass.world
+  end
+
+  class BatchTaker < Taker
+    def consume
+      messages.each { |message| world.work(self, message) }
+      world.all_done(self, messages.to_a)
+    end
+  end
+
+  class SingleTaker < Taker
+    def process(message)
+      world.work(self, message)
+      world.all_done(self, [message])
+    end
+  end
+
+  # The listener's role, and the subscription's.
+  class Surroundings
+    attr_accessor :owned
+    attr_reader :time, :complaints, :position
+
+    def initialize(world, position)
+      @world = world
+      @position = position
+      @owned = true
+      @complaints = []
+    end
+
+    def retry_at(_, time) = @time = time
+    def ended(_ = nil) = @ended = true
+    def over? = @ended
+    def failed(error, _) = @complaints << error
+    def critical(error) = @complaints << error
+    def producer = nil
+    def commit = true
+
+    def woken = @time = nil
+
+    def mark(_, _, offset, _)
+      return false unless @owned
+
+      @world.marked(offset)
+      @position = offset
+      true
+    end
+  end
+
+  attr_reader :problems, :position, :skipped, :failures, :log, :jobs_run
+
+  # features: of :keyed, :process, :manual, :skip, :filter, :throttle, :wild
+  def initialize(features, seed, size: 40)
+    @features = features
+    @random = Random.new(seed)
+    @problems = []
+    offset = 0
+    @log = Array.new(size) do
+      offset += 1 + (chance(20) ? @random.rand(3) : 0) # compaction and markers leave gaps
+      Fakes::Message.new("orders", 0, offset, "x", key: KEYS.sample(random: @random))
+    end
+    @position = 0
+    # {offset => true}: worked on to the end, skipped or filtered at least once.
+    @done = {}
+    @skipped = []
+    @failures = Hash.new(0)
+    @busy = {}
+    @hooks = Hash.new { |all, one| all[one] = [] }.compare_by_identity
+    @jobs_run = 0
+  end
+
+  # Lives one after the other, cut short at any time; the last one has the time to finish.
+  def run
+    @random.rand(3).times { life(@random.rand(150)) }
+    life(nil)
+    self
+  end
+
+  def end_offset = @log.last.offset + 1
+  def chance(percent) = @random.rand(100) < percent
+  def feature?(name) = @features.include?(name)
+
+  # --- what consumers do -----------------------------------------------------------------------------------------
+
+  def hook(consumer, name)
+    @hooks[consumer] << name
+    Fiber.yield if chance(30)
+  end
+
+  def work(consumer, message)
+    begin_with(consumer, message)
+    Fiber.yield if chance(50)
+    if chance(8)
+      @failures[message.offset] += 1
+      raise "on purpose"
+    end
+    @done[message.offset] = true
+    consumer.mark_as_consumed(message) if chance(20)
+  ensure
+    @busy.delete(order_of(message))
+  end
+
+  def all_done(consumer, messages)
+    consumer.mark_as_consumed(messages.last) if feature?(:manual) && (@last_life || chance(50))
+    return unless chance(3)
+
+    messages.each { |message| @failures[message.offset] += 1 }
+    raise "on purpose, too late"
+  end
+
+  # Everything before this offset must be done.
+  def marked(offset)
+    open = @log.take_while { |one| one.offset < offset }.reject { |one| @done[one.offset] || !kept?(one) }
+    @problems << "mark #{offset} passes #{open.map(&:offset)}" if open.any?
+  end
+
+  def kept?(message) = !feature?(:filter) || message.offset % 5 != 0
+
+  private
+
+  def begin_with(consumer, message)
+    order = order_of(message)
+    @problems << "#{order} runs twice at once" if order && @busy[order]
+    @busy[order] = true if order
+    @problems << "works after its end" if @hooks[consumer].intersect?(%i[revoked shutdown])
+    @problems << "works before its begin" unless @hooks[consumer].first == :assigned
+    before = @log.reverse_each.find do |one|
+      one.offset < message.offset && order && order_of(one) == order && kept?(one)
+    end
+    return if before.nil? || @done[before.offset]
+
+    @problems << "#{message.offset} (#{order}) is begun before #{before.offset}"
+  end
+
+  # Messages with the same one have an order; nil: none.
+  def order_of(message) = feature?(:keyed) ? message.key : :all
+
+  # --- a life ----------------------------------------------------------------------------------------------------
+
+  def life(steps)
+    @last_life = steps.nil?
+    open_up
+    happen while steps ? (steps -= 1) >= 0 : unfinished?
+    close_down(steps ? %i[revoked shutdown].sample(random: @random) : :shutdown)
+  end
+
+  def open_up
+    Taker.world = self
+    @ownership = Surroundings.new(self, @position)
+    @jobs = Pelton::Processing::JobsQueue.new
+    @fibers = []
+    @batches = []
+    @rest = @log.select { |message| message.offset >= @position }
+    @watch = Watch.new
+    @steps = 0
+    bus = Pelton::Notifications.new
+    bus.subscribe("message.skipped") { |event| skip(event[:offset]) }
+    topic = Pelton::Routing::Topic.new("orders", feature?(:process) ? SingleTaker : BatchTaker, settings)
+    @coordinator = Pelton::Processing::Coordinator.new(
+      topic, 0, group: "g", flow: flow(topic, bus), subscription: @ownership, jobs: @jobs, bus: bus, owner: @ownership
+    ).start
+  end
+
+  def settings
+    by = lambda do |message|
+      raise NotImplementedError, "no key" if feature?(:wild) && message.offset % 13 == 0
+
+      message.key
+    end
+    { batch: 5, backoff: [0..0, 0.1..0.5].sample(random: @random), manual_offsets: feature?(:manual),
+      filters: feature?(:filter) ? [method(:kept?)] : [], retries: feature?(:skip) ? 2 : nil,
+      then: feature?(:skip) ? :skip : :stop, concurrency: feature?(:keyed) ? 4 : 1, by: by }
+  end
+
+  def flow(topic, bus)
+    steps = Pelton::Processing::Flow::STEPS.filter_map { |step| step.for(topic, bus) }
+    steps.insert(1, Pelton::Processing::Steps::Throttle.new(3, 1.0, clock: @watch)) if feature?(:throttle)
+    Pelton::Processing::Flow.new(steps)
+  end
+
+  def skip(offset)
+    @skipped << offset
+    @done[offset] = true
+  end
+
+  def unfinished?
+    raise "stalled at #{@ownership.position} of #{end_offset}" if (@steps += 1) > 20_000
+
+    rest = @log.select { |message| message.offset >= @ownership.position }
+    # By hand nothing marks what no consumer saw, or what was skipped, behind the last mark.
+    return rest.any? if feature?(:keyed) || !feature?(:manual)
+
+    rest.any? { |message| kept?(message) && !@skipped.include?(message.offset) }
+  end
+
+  # One of the things that can happen now.
+  def happen
+    case @random.rand(10)
+    when 0 then deliver
+    when 1 then wake
+    when 2..4 then start
+    else resume(@fibers.sample(random: @random))
+    end
+  end
+
+  def deliver
+    out = @batches.count { |batch| batch.releases.zero? }
+    return if @rest.empty? || out >= CREDIT
+
+    batch = Fakes::Batch.new(@rest.shift(1 + @random.rand(8)))
+    @batches << batch
+    @coordinator.receive(batch)
+  end
+
+  def wake
+    return unless @ownership.time
+
+    @ownership.woken
+    @watch.now += 1
+    @coordinator.wake_up(Float::INFINITY)
+  end
+
+  def start
+    return if @fibers.size >= WORKERS || @jobs.size.zero?
+
+    job = @jobs.pop
+    @jobs_run += 1
+    fiber = Fiber.new do
+      Thread.handle_interrupt(Object => :never) { job.call }
+      @jobs.finished(job)
+    end
+    @fibers << fiber
+    resume(fiber)
+  end
+
+  def resume(fiber)
+    return unless fiber
+
+    fiber.resume
+    @fibers.delete(fiber) unless fiber.alive?
+  end
+
+  def close_down(reason)
+    lost = chance(20)
+    @coordinator.abandon if lost
+    @coordinator.end(reason)
+    until @ownership.over?
+      chance(10) && deliver
+      raise "no end: #{@coordinator.inspect}" if (@steps += 1) > 40_000
+
+      @fibers.empty? || chance(20) ? start : resume(@fibers.sample(random: @random))
+    end
+    @problems << "jobs are left" unless @fibers.empty? && @jobs.size.zero?
+    @position = @ownership.position
+    check_end(reason)
+  end
+
+  def check_end(reason)
+    @hooks.each_value do |hooks|
+      @problems << "hooks #{hooks}" unless hooks == [:assigned, reason]
+    end
+    @hooks.clear
+    wrong = @batches.map(&:releases).reject { |times| times == 1 }
+    @problems << "batches released #{wrong} times" if wrong.any?
+    @problems.concat(@ownership.complaints.map(&:inspect))
+  end
+end

@@ -1,0 +1,275 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+
+# A coordinator whose topic has `concurrency`: what runs beside what, what waits for what, what is marked. Jobs are
+# fibers, so that several are under way.
+class KeyedTest < Minitest::Test
+  include CoordinatorKit
+
+  def setup
+    super
+    @under_way = {}
+    # Each job waits before it works; what it does then.
+    @deed = ->(_) {}
+    script do |consumer|
+      offsets = consumer.messages.map(&:offset)
+      Fiber.yield offsets
+      @deed.call(consumer)
+    end
+  end
+
+  # keys: "aab" is three messages; "-" is none.
+  def keyed(keys, from: 0, **settings)
+    coordinator(concurrency: 3, **settings)
+    3.times { work } if @log.empty?
+    messages = keys.chars.each_with_index.map do |key, index|
+      Fakes::Message.new("orders", 0, from + index, "x", key: key == "-" ? nil : key)
+    end
+    coordinator.receive(one = Fakes::Batch.new(messages))
+    one
+  end
+
+  # Starts all jobs that are there: [[offsets], …].
+  def start
+    Array.new(@jobs.size) do
+      fiber = Fiber.new { work && nil }
+      offsets = fiber.resume
+      @under_way[offsets] = fiber
+      offsets
+    end
+  end
+
+  def finish(*offsets) = @under_way.delete(offsets).resume
+  def marked = @ownership.marks.map(&:first)
+
+  def test_each_slot_has_a_consumer_of_its_own_from_the_beginning_to_the_end
+    instances = Hash.new { |all, one| all[one] = [] }.compare_by_identity
+    %i[assigned revoked].each { |name| Consumer.hooks[name] = ->(one) { instances[one] << name } }
+    keyed("abc")
+    @deed = ->(consumer) { instances[consumer] << :consume }
+    start.each { |offsets| finish(*offsets) }
+    coordinator.end(:revoked)
+    work until idle?
+    assert_equal [%i[assigned consume revoked]] * 3, instances.values
+    assert_equal 1, @owner.named(:ended).size
+  end
+
+  def test_keys_run_beside_each_other_and_each_in_order
+    keyed("aba", batch: 1)
+    assert_equal [[0], [1]], start
+    finish(0)
+    assert_equal [[2]], start
+    assert_equal [1], marked
+    finish(2)
+    assert_equal [1], marked, "1 is not finished"
+    finish(1)
+    assert_equal [1, 3], marked
+  end
+
+  def test_no_barrier_between_batches
+    slow = keyed("ab", batch: 1)
+    start
+    finish(1)
+    later = keyed("bcb", from: 2, batch: 1)
+    assert_equal [[2], [3]], start
+    finish(2)
+    finish(3)
+    assert_equal [[4]], start
+    finish(4)
+    assert_empty marked, "the slow one is first"
+    assert_equal [0, 1], [slow.releases, later.releases]
+    finish(0)
+    assert_equal [5], marked
+    assert_equal 1, slow.releases
+  end
+
+  def test_messages_are_split_among_the_slots
+    keyed("abcdef")
+    assert_equal [[0, 1], [2, 3], [4]], start
+    finish(0, 1)
+    assert_equal [[5]], start
+  end
+
+  def test_a_key_comes_as_one_job
+    keyed("aabaa")
+    assert_equal [[0, 1, 3, 4], [2]], start
+  end
+
+  def test_messages_without_a_key_have_no_order
+    keyed("---", batch: 1)
+    assert_equal [[0], [1], [2]], start
+  end
+
+  def test_a_failure_stops_its_own_key_only
+    keyed("aba", batch: 1)
+    start
+    @deed = ->(_) { raise "failed" }
+    finish(0)
+    @deed = ->(_) {}
+    finish(1)
+    keyed("ab", from: 3, batch: 1)
+    assert_equal [[4]], start
+    finish(4)
+    assert_empty marked
+    wake
+    attempts = []
+    @deed = ->(consumer) { attempts << consumer.attempt }
+    3.times { start.each { |offsets| finish(*offsets) } }
+    assert_equal [[0], [2], [3]], @log.last(3)
+    assert_equal [2, 1, 1], attempts
+    assert_equal 5, marked.last
+  end
+
+  def test_nobody_knows_which_of_several_keys_failed_so_each_is_tried_by_itself
+    keyed("abcdef", retries: 1, then: :skip, backoff: 1..1)
+    start
+    finish(2, 3)
+    @deed = ->(_) { raise "failed" }
+    finish(0, 1)
+    assert_empty @owner.named(:retry_at), "the innocent do not wait"
+    @deed = ->(consumer) { raise "failed" if consumer.messages.first.offset == 1 }
+    4.times { start.each { |offsets| finish(*offsets) } }
+    assert_equal 1, @owner.named(:retry_at).size
+    finish(4) if @under_way.key?([4])
+    assert_equal [1], marked
+    wake
+    4.times { start.each { |offsets| finish(*offsets) } }
+    assert_equal [[1, 2]], (named("message.skipped").map { |event| event.payload.values_at(:offset, :attempts) })
+    assert_equal 6, marked.last
+  end
+
+  def test_stop_ends_what_has_not_begun
+    keyed("abab", batch: 1, retries: 0)
+    start
+    @deed = ->(_) { raise "failed" }
+    finish(0)
+    assert_equal 1, named("partition.stopped").size
+    @deed = ->(_) {}
+    finish(1)
+    assert_predicate self, :idle?
+    assert_empty marked
+  end
+
+  def test_marks_in_a_job_reach_back_in_it_and_move_along_the_unbroken_run
+    keyed("aabb", manual_offsets: true)
+    assert_equal [[0, 1], [2, 3]], start
+    @deed = ->(consumer) { assert consumer.mark_as_consumed(consumer.messages.last) }
+    finish(2, 3)
+    assert_empty marked
+    finish(0, 1)
+    assert_equal [4], marked
+    assert_empty named("error.occurred")
+  end
+
+  def test_what_was_not_marked_by_hand_is_marked_with_a_later_one_of_the_same_consumer
+    kept = []
+    @deed = ->(consumer) { kept << [consumer, consumer.messages.to_a] }
+    all = keyed("aaa", manual_offsets: true, batch: 1)
+    3.times { start.each { |offsets| finish(*offsets) } }
+    assert_empty marked
+    assert_equal 1, all.releases, "what is processed holds nothing back"
+    assert kept.last.first.mark_as_consumed(kept.last.last.last)
+    assert_equal [3], marked
+  end
+
+  def test_the_answer_of_a_mark_is_about_ownership
+    answers = []
+    @deed = lambda do |consumer|
+      @ownership.owned = false
+      answers << consumer.mark_as_consumed(consumer.messages.first)
+      @ownership.owned = true
+      answers << consumer.mark_as_consumed(consumer.messages.first)
+      coordinator.abandon
+      answers << consumer.mark_as_consumed(consumer.messages.first)
+    end
+    keyed("a")
+    start
+    finish(0)
+    assert_equal [false, true, false], answers
+  end
+
+  def test_a_mark_that_moves_nothing_is_about_ownership_too
+    answers = []
+    keyed("abc", batch: 1)
+    start
+    finish(0)
+    @deed = lambda do |consumer|
+      answers << consumer.mark_as_consumed(consumer.messages.first)
+      @ownership.owned = false
+      answers << consumer.mark_as_consumed(consumer.messages.first)
+    end
+    finish(2)
+    assert_equal [true, false], answers
+    assert_equal [1], marked.uniq
+  end
+
+  def test_a_by_that_fails_makes_its_batch_wait_for_all_and_all_for_it
+    by = ->(message) { message.offset == 3 ? raise(NotImplementedError, "no key") : message.key }
+    keyed("ab", by: by)
+    start
+    keyed("ab", from: 2, by: by)
+    keyed("ab", from: 4, by: by)
+    assert_predicate self, :idle?
+    finish(0)
+    assert_predicate self, :idle?
+    finish(1)
+    assert_equal [[2, 3]], start
+    assert_predicate self, :idle?
+    finish(2, 3)
+    assert_equal [[4], [5]], start
+    told = named("error.occurred").first
+    assert_equal ["routing.by", 3, NotImplementedError], [told[:source], told[:offset], told[:error].class]
+  end
+
+  def test_keys_that_are_no_keys
+    odd = Class.new { def hash = "text" }
+    [->(_) { BasicObject.new }, ->(_) { odd.new }, ->(_) { exit }, ->(_) { throw :nowhere }].each do |by|
+      @coordinator = nil
+      @log.clear
+      keyed("ab", by: by)
+      assert_equal [[0, 1]], start
+      finish(0, 1)
+    end
+    assert_equal [2] * 4, marked
+  end
+
+  def test_nothing_of_an_endless_failure_is_piled_up
+    keyed("ab", batch: 1, backoff: 0..0)
+    start
+    finish(1)
+    @deed = ->(_) { raise "failed" }
+    finish(0)
+    @deed = ->(consumer) { raise "failed" if consumer.messages.first.key == "a" }
+    300.times do |round|
+      keyed("b", from: 2 + round, batch: 1, backoff: 0..0)
+      start.each { |offsets| finish(*offsets) }
+    end
+    backlog = coordinator.instance_variable_get(:@backlog)
+    assert_operator backlog.instance_variable_get(:@lots).size, :<=, 2
+    assert_operator backlog.instance_variable_get(:@lanes).size, :<=, 2
+    assert_empty marked
+  end
+
+  def test_marks_that_never_come_are_not_waited_for
+    backlog = Pelton::Processing::KeyedBacklog
+    limit = backlog::UNMARKED
+    backlog.send(:remove_const, :UNMARKED)
+    backlog.const_set(:UNMARKED, 10)
+    seen = []
+    @deed = ->(consumer) { seen << [consumer, consumer.messages.last] }
+    20.times do |round|
+      keyed("a", from: round, manual_offsets: true)
+      start.each { |offsets| finish(*offsets) }
+    end
+    errors = @owner.named(:failed)
+    assert_equal 1, errors.size
+    assert_match(/10 messages were processed and not marked/, errors.first[1].message)
+    assert seen.last.first.mark_as_consumed(seen.last.last), "it is still ours"
+    assert_empty marked
+  ensure
+    backlog.send(:remove_const, :UNMARKED)
+    backlog.const_set(:UNMARKED, limit)
+  end
+end
