@@ -22,6 +22,7 @@ module Pelton
       attr_reader :coordinator
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
+
       def_delegators :@coordinator, :topic_name, :partition, :producer, :revoked?, :mark, :mark!, :paused?
 
       # The threads of its consumer.
