@@ -42,6 +42,10 @@ module Pelton
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil) = app.close(timeout: timeout)
 
+    #: (*(String | Hash[String, untyped]), **untyped) ?{ (Message) -> void }
+    #:  -> (Iterator | Enumerator[Message, Iterator])
+    def each(...) = app.each(...)
+
     #: (?size: Integer, ?timeout: Numeric, ?kafka: Hash[String, untyped])
     #:   ?{ (Integer) -> Hash[String, untyped] } -> ProducerPool
     def producer_pool(size: 5, timeout: 5, kafka: {}, &options)

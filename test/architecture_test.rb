@@ -14,7 +14,8 @@ class ArchitectureTest < Minitest::Test
     "R1" => %w[version native errors settings config events event_dispatch event_delay notifications threads clock
                background background/* watch backoff section status json secrets labels topic_partition message
                messages batch delivery fork oauth fibers origin],
-    "R2" => %w[producer producer/* producer_pool poller subscription admin admin/* embedded_cluster],
+    "R2" => %w[producer producer/* producer_pool poller subscription iterator iterator/* admin admin/*
+               embedded_cluster],
     "R3" => %w[consumer routing routing/* listener coordinator jobs_queue worker flow steps/* parallel parallel/*
                processing processing/* processing/steps/*],
     "R4" => %w[app server shutdown supervisor signals embedding liveness cli cli/*],

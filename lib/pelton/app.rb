@@ -2,6 +2,7 @@
 
 require_relative "clock"
 require_relative "config"
+require_relative "iterator"
 require_relative "notifications"
 require_relative "producer"
 require_relative "producer_pool"
@@ -73,6 +74,23 @@ module Pelton
         @pools << pool
         pool
       end
+    end
+
+    # Reads messages in a script: the block gets each of what is there, then this returns; with `follow: true` it goes
+    # on with new ones until `break`. Without a block: an Enumerator.
+    #   app.each("orders", from: -100) { |message| puts message.payload }        # the last 100 of each partition
+    #   app.each("orders", from: Time.now - 3600, decode: :json).lazy.select { … }.first(5)
+    #   app.each({ "orders" => { 0 => 42 }, "payments" => [0, 1] }, follow: true) { … }
+    #   app.each("orders", group: "import") { … } # goes on where the last run ended; marks what the block is done with
+    # from: an offset, -n for the last n, a Time, :beginning (the default) or :end. In the calling thread; ends at once
+    # on `break`, Interrupt and Thread#kill, and leaves nothing open. Raises ConfigError for a topic or partition that
+    # does not exist, KafkaError.
+    #: (*(String | Hash[String, untyped]), ?from: (Integer | Time | Symbol), ?follow: bool, ?group: String?,
+    #:  ?decode: Symbol?, ?kafka: Hash[String, untyped], ?timeout: Numeric?) ?{ (Message) -> void }
+    #:  -> (Iterator | Enumerator[Message, Iterator])
+    def each(*topics, **options, &block)
+      named, options = options.partition { |key, _| key.is_a?(String) }.map(&:to_h) # each("orders" => -100)
+      Iterator.new(@config.freeze, [*topics, named], **options, bus: @notifications, native: @native).each(&block)
     end
 
     # Another one, for tests (see Pelton::Testing.buffer); nil: the app makes its own again.

@@ -144,6 +144,10 @@ module Pelton
     #: () -> bool
     def lost? = @native.lost?
 
+    # How many partitions a topic has. Asks Kafka; does not create the topic.
+    #: (String, ?Numeric?) -> Integer
+    def partition_count(topic, timeout = @commit_timeout) = @native.partition_count(topic, timeout)
+
     # The offset of the oldest message of a partition and the one that the next message will have. Asks Kafka.
     #: (String, Integer, ?Numeric?) -> [Integer, Integer]
     def watermarks(topic, partition, timeout = @commit_timeout) = @native.watermarks(topic, partition, timeout)

@@ -47,6 +47,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("seek", method!(seek, -1))?;
     class.define_method("position", method!(position, 2))?;
     class.define_method("lost?", method!(is_lost, 0))?;
+    class.define_method("partition_count", method!(partition_count, 2))?;
     class.define_method("watermarks", method!(watermarks, 3))?;
     class.define_method("offsets_for_times", method!(offsets_for_times, 2))?;
     class.define_method("assignment", method!(assignment, 0))?;
@@ -307,6 +308,13 @@ fn position(ruby: &Ruby, this: Value, topic: Value, partition: Value) -> Result<
 fn is_lost(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     let consumer = CLASS.get(ruby, &this)?;
     consumer.is_lost().map_err(|error| error::ruby(ruby, &named(&consumer), error))
+}
+
+fn partition_count(ruby: &Ruby, this: Value, topic: Value, timeout: Value) -> Result<i32, Error> {
+    let (topic, timeout) = (convert::topic(ruby, &topic)?.to_owned(), convert::timeout(timeout)?);
+    call(ruby, this, timeout, "partition_count", move |consumer| {
+        consumer.partition_count(&topic, timeout.unwrap_or(CALL))
+    })
 }
 
 /// `[lowest, next]`

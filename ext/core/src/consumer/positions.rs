@@ -4,8 +4,8 @@ use super::{Consumer, Happening};
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
 use crate::partition::Partition;
-use crate::places::{TopicPartition, names, offsets, plain};
-use crate::rd::{Entry, PartitionList, codes};
+use crate::places::{TopicPartition, bad_topic, names, offsets, plain};
+use crate::rd::{Entry, PartitionList, Topic, codes};
 use crate::wait::Parker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -133,6 +133,18 @@ impl Consumer {
     pub fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
         let found = self.client()?.watermarks(topic, partition, millis(timeout));
         found.map_err(|code| told_of(topic, partition, code))
+    }
+
+    /// How many partitions a topic has, as Kafka says; it is not created by that. Blocks up to `timeout`.
+    pub fn partition_count(&self, topic: &str, timeout: Duration) -> Result<i32, Error> {
+        let client = self.client()?;
+        let handle = Topic::new(&client, topic).ok_or_else(|| bad_topic(topic))?;
+        let (_, topics) = client.metadata(Some(&handle), millis(timeout)).map_err(Error::code)?;
+        match topics.into_iter().next() {
+            Some((_, Ok(count))) if count > 0 => Ok(count as i32),
+            Some((_, Err(code))) => Err(Error::code(code)),
+            _ => Err(Error::code(codes::UNKNOWN_TOPIC_OR_PART)),
+        }
     }
 
     /// The first offset whose message is not older than that time (milliseconds since 1970) in each partition; `None`:

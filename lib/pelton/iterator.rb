@@ -1,0 +1,114 @@
+# frozen_string_literal: true
+
+require_relative "clock"
+require_relative "errors"
+require_relative "message"
+require_relative "notifications"
+require_relative "subscription"
+require_relative "iterator/places"
+
+module Pelton
+  # The messages of some topics, for scripts: read without a server, without workers, without a group's coordination. See
+  # App#each, which makes one. Each `each` opens a client of its own and closes it at its end, however that comes: by
+  # `break`, an exception, Interrupt or Thread#kill.
+  class Iterator
+    include Enumerable
+
+    # How long the end may take: to commit (with a group) and to close the connections.
+    CLOSE = 10
+    # Of who reads without a group, and may not have one: "Group authorization failed".
+    NOT_NEEDED = 30
+    private_constant :CLOSE, :NOT_NEEDED
+
+    # topics, from: see Places. follow: go on with new messages. group: begin where this group has committed (else at
+    # `from`), and mark what the block returned from. decode: of all topics. timeout: of questions to Kafka, in seconds.
+    #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?, ?decode: Symbol?,
+    #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?bus: Notifications, ?native: Module?) -> void
+    def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, kafka: {}, timeout: nil,
+                   bus: Notifications.new, native: nil)
+      @config = config
+      @places = Places.new(topics, from)
+      @follow = follow
+      @group = group
+      @timeout = Clock.check(timeout) || config.commit_timeout
+      @options = { decode: @places.topics.to_h { |topic| [topic, decode] }.compact, bus: bus, native: native,
+                   kafka: { **kafka, "enable.partition.eof" => !follow } }
+      @bus = bus
+    end
+
+    # In each partition in the order of offsets. Without a block: an Enumerator.
+    #: () { (Message) -> void } -> self
+    def each(&block)
+      return enum_for(:each) unless block
+
+      subscription = Subscription.new(@config, group_id: @group || "#{@config.client_id}.each", **@options)
+      begin
+        ends = begin_at(@places.spans(subscription, timeout: @timeout, committed: !@group.nil?), subscription)
+        take(subscription, ends, &block) until ends.empty?
+        commit(subscription) if @group
+      ensure
+        subscription.close(CLOSE)
+      end
+      self
+    end
+
+    def inspect = "#<#{self.class} #{@places.topics.join(", ")}>"
+
+    private
+
+    # {["orders", 0] => the offset at which it ends}, of those that have not ended.
+    def begin_at(spans, subscription)
+      spans.reject! { |_, span| span.begin >= span.end } unless @follow
+      subscription.assign(spans.map { |place, span| [*place, span.begin] }) unless spans.empty?
+      spans.transform_values { |span| @follow ? Float::INFINITY : span.end }
+    end
+
+    def take(subscription, ends, &block)
+      kind, *facts = subscription.poll
+      case kind
+      when :batch then batch(facts.first, subscription, ends, &block)
+      when :eof then reached(facts.first(2), facts.last, subscription, ends)
+      when :error then failed(*facts)
+      when :closed then raise ClosedError, subscription.inspect
+      end
+    end
+
+    def batch(batch, subscription, ends)
+      last = ends[batch.topic_partition]
+      batch.each do |message|
+        break unless last && message.offset < last
+
+        yield message
+        mark(message, subscription) if @group
+      end
+      batch.release
+      reached(batch.topic_partition, batch.last_offset + 1, subscription, ends)
+    end
+
+    def reached(place, offset, subscription, ends)
+      return unless ends.key?(place) && offset >= ends[place]
+
+      ends.delete(place)
+      subscription.pause([place])
+    end
+
+    def mark(message, subscription)
+      subscription.mark(message.topic, message.partition, message.offset + 1, message.leader_epoch)
+    end
+
+    # Kafka refuses the commits of who is no member of a group that has members.
+    def commit(subscription)
+      return if subscription.commit(@timeout)
+
+      raise ConfigError.new(:group, @group, "has members now (a server, say): nothing can be committed beside them")
+    end
+
+    # What librdkafka repeats by itself is told as an event.
+    def failed(error, topic, partition)
+      harmless = error.retriable? || (!@group && error.code == NOT_NEEDED)
+      raise error unless harmless && !error.fatal?
+
+      @bus.publish("error.occurred", topic: topic, partition: partition, error: error, source: "kafka")
+    end
+  end
+end

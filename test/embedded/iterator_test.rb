@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+
+# Messages for scripts.
+class EmbeddedIteratorTest < Minitest::Test
+  include EmbeddedApp
+
+  # A topic with so many messages in each partition.
+  def filled(counts)
+    name = topic(counts.size)
+    counts.each_with_index { |count, partition| produce(app, name, Array.new(count, &:to_s), partition: partition) }
+    name
+  end
+
+  def open_clients = Pelton::Poller.shared.clients
+
+  # [[partition, offset], …] in the order of partitions.
+  def places(messages) = messages.map { |message| [message.partition, message.offset] }.sort
+
+  def test_what_is_there_and_no_more
+    name = filled([250, 0, 3])
+    seen = []
+    result = app.each(name) do |message|
+      seen << message
+      produce(@apps.first, name, ["new"], partition: 2) if seen.size == 1 # after it began
+    end
+    assert_kind_of Pelton::Iterator, result
+    assert_equal [0].product((0..249).to_a) + [2].product([0, 1, 2]), places(seen)
+    seen.group_by(&:partition).each_value { |list| assert_equal list.map(&:offset).sort, list.map(&:offset) }
+    assert_equal "0", seen.first.payload.to_s
+  end
+
+  def test_where_to_begin
+    name = filled([10, 20])
+    assert_equal [[0, 8], [0, 9], [1, 18], [1, 19]], places(app.each(name, from: -2))
+    assert_equal [[1, 17], [1, 18], [1, 19]], places(app.each({ name => { 1 => 17 } }))
+    assert_equal [[0, 9], [1, 19]], places(app.each(name => { 0 => 9, 1 => -1 }))
+    assert_equal [[1, 19]], places(app.each({ name => [1] }, from: 19))
+    assert_empty app.each(name, from: :end).to_a
+    assert_empty app.each(name, from: Time.now).to_a # the mock cluster knows no times: all are older
+    assert_equal 30, app.each(name).count
+  end
+
+  def test_break_and_exceptions_close_at_once
+    name = filled([500])
+    mine = app
+    before = open_clients
+    assert_equal 3, mine.each(name) { |message| break message.offset if message.offset == 3 }
+    assert_raises(IOError) { mine.each(name) { |message| raise IOError if message.offset == 1 } }
+    assert_equal [0, 1], mine.each(name).lazy.map(&:offset).select(&:itself).first(2)
+    assert_equal before, open_clients, "a client is left"
+    assert_equal 7, app.each(name, from: 7).next.offset
+  end
+
+  def test_follow_goes_on_with_new_messages
+    name = filled([2])
+    mine = app
+    seen = []
+    mine.each(name, follow: true, from: -1) do |message|
+      seen << message.offset
+      break if seen.size == 4
+
+      produce(mine, name, ["more"]) # the next one
+    end
+    assert_equal [1, 2, 3, 4], seen
+  end
+
+  def test_kill_ends_it
+    name = filled([1])
+    mine = app
+    before = open_clients
+    begun = Thread::Queue.new
+    thread = Pelton::Threads.start("test") { mine.each(name, follow: true) { |message| begun << message } }
+    begun.pop
+    eventually { thread.stop? }
+    thread.kill
+    assert thread.join(20)
+    assert_equal before, open_clients
+  end
+
+  def test_a_group_goes_on_where_it_ended
+    name = filled([6, 4])
+    mine = app
+    seen = []
+    mine.each(name, group: "import", from: -3) { |message| seen << [message.partition, message.offset] }
+    assert_equal [[0, 3], [0, 4], [0, 5], [1, 1], [1, 2], [1, 3]], seen.sort
+    assert_empty mine.each(name, group: "import").to_a
+    produce(mine, name, %w[6 7 8])
+    assert_equal 7, mine.each(name, group: "import") { |message| break message.offset if message.offset == 7 }
+    assert_equal [[0, 7], [0, 8]], places(mine.each(name, group: "import")), "what it broke at was not done"
+  end
+
+  def test_decoding
+    name = topic
+    produce(app, name, ['{"id":1}', "{"])
+    first, second = app.each(name, decode: :json).to_a
+    assert_equal 1, first.payload["id"]
+    assert_raises(Pelton::DecodeError) { second.payload }
+  end
+
+  def test_what_does_not_exist
+    name = filled([1])
+    error = assert_raises(Pelton::ConfigError) { app.each("nowhere") { flunk } }
+    assert_match(/topic = "nowhere": does not exist/, error.message)
+    error = assert_raises(Pelton::ConfigError) { app.each({ name => [1] }) { flunk } }
+    assert_match(/topic #{name}, partition = 1: there are 0 to 0/, error.message)
+  end
+
+  def test_two_at_once
+    name = filled([20])
+    mine = app
+    assert_equal (0...20).map { |offset| [offset, offset] },
+                 mine.each(name).zip(mine.each(name)).map { |pair| pair.map(&:offset) }
+  end
+end
