@@ -81,7 +81,7 @@ module Pelton
     #   app.each("orders", from: -100) { |message| puts message.payload }        # the last 100 of each partition
     #   app.each("orders", from: Time.now - 3600, decode: :json).lazy.select { … }.first(5)
     #   app.each({ "orders" => { 0 => 42 }, "payments" => [0, 1] }, follow: true) { … }
-    #   app.each("orders", group: "import") { … } # goes on where the last run ended; marks what the block is done with
+    #   app.each("orders", group: "import") { … } # goes on where the last run ended; marks what is done
     # from: an offset, -n for the last n, a Time, :beginning (the default) or :end. In the calling thread; ends at once
     # on `break`, Interrupt and Thread#kill, and leaves nothing open. Raises ConfigError for a topic or partition that
     # does not exist, KafkaError.
