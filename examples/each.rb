@@ -2,8 +2,8 @@
 
 require "pelton"
 
-# Messages in a script, without a server or a group: the last of each partition, a few, all, a tail. Runs on the embedded
-# cluster; on a broker of yours only `bootstrap.servers` is another.
+# Messages in a script, without a server or a group: the last of each partition, a few, all, a tail. Runs on the
+# embedded cluster; on a broker of yours only `bootstrap.servers` is another.
 Pelton::EmbeddedCluster.start(topics: { "orders" => 3 }) do |cluster|
   Pelton.configure { |config| config.kafka = { "bootstrap.servers" => cluster.bootstrap_servers } }
   orders = Array.new(30) { |id| { topic: "orders", key: id.to_s, payload: %({"id":#{id},"total":#{id * 1.5}}) } }
