@@ -9,7 +9,7 @@ require_relative "iterator/places"
 
 module Pelton
   # The messages of some topics, for scripts: read without a server, without workers, without a group's coordination.
-  # See App#each, which makes one. Each `each` opens a client of its own and closes it at its end, however that comes: by
+  # See App#each, which makes one. Each `each` opens a client of its own and closes it at its end, however it comes: by
   # `break`, an exception, Interrupt or Thread#kill.
   class Iterator
     include Enumerable
