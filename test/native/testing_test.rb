@@ -231,11 +231,11 @@ class TestingTest < Minitest::Test
         seconds { producer.produce_sync(topic: "orders", payload: "2", partition: 0, timeout: 10) }
       end
       assert_operator took, :>, 0.25
+      assert_equal [[0, "2"], [1, "1"]],
+                   (cluster.messages("orders", 2).map { |message| [message.partition, message.raw_payload] })
       cluster.down do
         assert_raises(Pelton::WaitTimeout) { producer.produce_sync(topic: "orders", payload: "3", timeout: 0.3) }
       end
-      assert_equal [[0, "2"], [1, "1"]],
-                   (cluster.messages("orders", 2).map { |message| [message.partition, message.raw_payload] })
       assert_match(/of 99 messages of orders not finished after 1 s/,
                    assert_raises(Pelton::WaitTimeout) { cluster.messages("orders", 99, timeout: 1) }.message)
       assert_raises(Pelton::ConfigError) { cluster.fail_next(:prodcue, 7) }
