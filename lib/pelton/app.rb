@@ -8,6 +8,7 @@ require_relative "producer"
 require_relative "producer_pool"
 require_relative "routing"
 require_relative "server"
+require_relative "threads"
 
 module Pelton
   # One application of Pelton in this process: its configuration, its routes, its producer, its server. The methods of
@@ -171,19 +172,24 @@ module Pelton
       [nil, :stopped].include?(@server&.status) ? { **Watch.measure, **none } : @server.watch
     end
 
-    # Stops, and closes the producers. Returns how many messages could not be delivered.
+    # Stops, and closes the producers. Returns how many messages could not be delivered. In a trap it waits for 10 s at
+    # most, then it goes on without it (0).
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil)
       Clock.check(timeout)
-      stop(timeout: timeout)
-      deadline = Clock.deadline(timeout || @config.flush_timeout)
-      pools = @lock.synchronize { @pools + @closed_pools.keys.reject(&:closed?) }
-      [*pools, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
+      Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || 0
     end
 
     def inspect = "#<#{self.class} #{@config.client_id}#{" server #{@server.status}" if @server}>"
 
     private
+
+    def shut(timeout)
+      stop(timeout: timeout)
+      deadline = Clock.deadline(timeout || @config.flush_timeout)
+      pools = @lock.synchronize { @pools + @closed_pools.keys.reject(&:closed?) }
+      [*pools, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
+    end
 
     def flush(seconds)
       return 0 unless @producer

@@ -46,7 +46,9 @@ module Pelton
     BACK_OFF = Backoff.new(1, 30)
     # Seconds after which a failure counts as the first.
     CALM = 60
-    private_constant :BACK_OFF, :CALM
+    # Its thread's name begins so.
+    THREAD = "pelton.background["
+    private_constant :BACK_OFF, :CALM, :THREAD
 
     # Raises ConfigError for what cannot be started.
     #: (untyped, Proc?) -> void
@@ -54,6 +56,10 @@ module Pelton
       raise ConfigError.new("background", name, "expected a String, its name") unless name.is_a?(String) && !name.empty?
       raise ConfigError.new("background", name, "a block is missing") unless block
     end
+
+    # Does a background thread ask?
+    #: () -> bool
+    def self.here? = Thread.current.name.to_s.start_with?(THREAD)
 
     attr_reader :name, :thread
     # Where its block is: "app.rb:12"; nil where Ruby does not know.
@@ -70,7 +76,7 @@ module Pelton
       @restart = restart
       @block = block
       @stop = Stop.new
-      @thread = Threads.start("pelton.background[#{[name, *label].join(" ")}]", report: method(:report)) { run }
+      @thread = Threads.start("#{THREAD}#{[name, *label].join(" ")}]", report: method(:report)) { run }
     end
 
     # Asks it to end and waits for that, so many seconds (nil: as long as it takes; 0: not at all). Has it ended?

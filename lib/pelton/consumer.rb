@@ -110,7 +110,8 @@ module Pelton
     # thread.outlived says where it is.
     #   def assigned = background("flush") { |stop| flush until stop.wait(10) }
     # `stop.wait(seconds)` waits and wakes at once when it should end; `stop.stop?` only looks. Returns a handle:
-    # `stop(timeout)` ends it sooner, `alive?`. Raises ConfigError where one of this name runs already.
+    # `stop(timeout)` ends it sooner, `alive?`. Raises ConfigError where one of this name runs already, ClosedError once
+    # the end has begun.
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
     def background(name, restart: false, &block) = @pelton.scope.start(name, restart: restart, &block)
 

@@ -49,6 +49,8 @@ module Pelton
       # Told by `start` whether there is something to wait for orders for.
       @boot = Thread::Queue.new
       @thread = nil
+      # Who runs `start`, as long as it does.
+      @starter = nil
       @status = :created
       @losses = []
       @failure = nil
@@ -65,26 +67,15 @@ module Pelton
     def start
       raise ShutdownError, "a server starts once, this one is #{status}" unless status == :created
 
-      @status = :starting
-      @thread = Threads.start("pelton.server", report: ->(error) { crashed(error) }) { obey if @boot.pop }
       facts = { groups: @groups.map(&:name), concurrency: @config.concurrency }
-      @bus.publish("app.starting", **facts)
-      open_listeners
-      @workers = Array.new(@config.concurrency) do |index|
-        Processing::Worker.new("pelton.worker##{index + 1}", @jobs, @bus).start
-      end
-      @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
-      @listeners.each(&:start)
-      @status = :running
-      Server.stop_at_exit(self)
-      @boot << true
+      boot(facts)
       @bus.publish("app.running", **facts)
       self
     end
 
     # Stops and waits for the end. true: everything was finished; false: by force, see `losses`. From any thread, as
-    # often as one likes; from a consumer, a listener of events or a trap it only asks to stop (nil), for the end waits
-    # for them.
+    # often as one likes; from a consumer, a background thread, a listener of events or a trap it only asks to stop
+    # (nil), for the end waits for them.
     #: (?timeout: Numeric?, ?reason: String) -> bool?
     def stop(timeout: nil, reason: "stop")
       Clock.check(timeout)
@@ -130,8 +121,8 @@ module Pelton
     # The partitions of this process, by topic: {"orders" => [0, 3]}. group: of this group alone. From any thread.
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil)
-      listeners = @listeners.select { |one| group.nil? || one.group.name == group } if running?
-      places = [*listeners].flat_map(&:assignment).uniq.sort
+      listeners = @listeners.select { |one| group.nil? || one.group.name == group }
+      places = status == :stopped ? [] : listeners.flat_map(&:assignment).uniq.sort
       places.group_by(&:first).transform_values { |list| list.map(&:last) }
     end
 
@@ -166,22 +157,47 @@ module Pelton
 
     private
 
+    def boot(facts)
+      @status = :starting
+      @starter = Thread.current
+      @thread = Threads.start("pelton.server", report: ->(error) { crashed(error) }) { obey if @boot.pop }
+      @bus.publish("app.starting", **facts)
+      open_listeners
+      @workers = Array.new(@config.concurrency) do |index|
+        Processing::Worker.new("pelton.worker##{index + 1}", @jobs, @bus).start
+      end
+      @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
+      @listeners.each(&:start)
+      @status = :running
+      Server.stop_at_exit(self)
+      @boot << true
+    rescue Exception # rubocop:disable Lint/RescueException -- an interrupt of whoever starts it
+      cancel
+      raise
+    ensure
+      @starter = nil
+    end
+
+    # It could not start.
+    def cancel
+      @status = :stopped
+      @boot << false
+      @listeners.each { |listener| listener.thread ? listener.stop(Clock.now) : listener.discard }
+      @jobs.close
+      @scope.close(Shutdown::FORCE)
+      threads = [@thread, *@listeners.map(&:thread), *@workers.map(&:thread)].compact
+      Threads.join(threads, Shutdown::FORCE + Processing::Listener::CLOSE_AT_LEAST)
+      Server.ended(self)
+    end
+
     def open_listeners
-      subscriptions = []
       @groups.each do |group|
-        subscriptions << Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
-                                                   where: group.where, bus: @bus, native: @native, kafka: group.kafka)
-        @listeners << Processing::Listener.new(group, @config, subscription: subscriptions.last, jobs: @jobs, bus: @bus,
+        subscription = Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
+                                                 where: group.where, bus: @bus, native: @native, kafka: group.kafka)
+        @listeners << Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus,
                                                                watch: @watch, looks: @listeners.empty?,
                                                                producer: @producer, on_failure: method(:failed))
       end
-    rescue StandardError
-      subscriptions.each { |subscription| subscription.close(Shutdown::FORCE) }
-      @scope.close(Shutdown::FORCE)
-      @status = :stopped
-      @boot << false
-      @thread.join
-      raise
     end
 
     # From a listener or a worker: something after which we cannot go on.
@@ -247,8 +263,8 @@ module Pelton
     end
 
     def own_thread?
-      threads = [@thread, *@listeners.map(&:thread), *@workers.map(&:thread)]
-      threads.include?(Thread.current)
+      threads = [@thread, @starter, *@listeners.map(&:thread), *@workers.map(&:thread)]
+      threads.include?(Thread.current) || Background.here?
     end
   end
 end

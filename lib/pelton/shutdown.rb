@@ -124,8 +124,10 @@ module Pelton
       @watch.close
     end
 
+    # By force it has its share, else all the time that is left.
     def flush
-      @undelivered = timed(:flush) { @flush.call([Clock.left(@started + @timeout), @flush_share].max) }
+      seconds = @forced ? @flush_share : [Clock.left(@started + @timeout), @flush_share].max
+      @undelivered = timed(:flush) { @flush.call(seconds) }
       return unless @undelivered.positive?
 
       @forced ||= "producer not flushed in time"

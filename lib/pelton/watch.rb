@@ -28,8 +28,8 @@ module Pelton
     class << self
       private
 
-      # "pelton.worker#3" → "pelton.worker", "rdk:broker1" → "rdk:broker"
-      def kind(name) = name.to_s[/\A[^\[#]*[^\[#\d]/] || name.to_s
+      # "pelton.worker#3" → "pelton.worker", "pelton.listener[audit]" → "pelton.listener", "rdk:broker1" → "rdk:broker"
+      def kind(name) = name.to_s[/\A[^\[#]*/].sub(/(?<=[a-z])-?\d+\z/, "")
 
       def tasks
         children("task")&.filter_map do |id|

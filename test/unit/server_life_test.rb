@@ -100,6 +100,43 @@ class ServerLifeTest < Minitest::Test
     assert_predicate subscription, :closed?
   end
 
+  def test_stop_by_who_starts_it
+    app.routes { topic "orders", to: Consumer }
+    app.subscribe("app.starting") { @log << [:asked, app.stop] }
+    start
+    assert_equal [:asked, nil], @log.pop
+    assert app.server.wait(10)
+  end
+
+  def test_stop_by_a_background_thread_does_not_wait_for_itself
+    app.background("suicide") { @log << [:asked, app.stop] }
+    start
+    assert_equal [:asked, nil], @log.pop
+    assert app.server.wait(10)
+    assert_empty Array.new(@events.size) { @events.pop.name }.grep(/outlived/)
+  end
+
+  # Ctrl-C: while the second group opens, and when all threads run.
+  def test_an_interrupt_of_the_start_leaves_nothing_behind
+    app.background("prices", &:wait)
+    app.routes do
+      group("one") { topic "orders", to: Consumer }
+      group("two") { topic "orders", to: Consumer }
+    end
+    opening = @native.to_module.tap { |native| app.instance_variable_set(:@native, native) }::Subscription
+    opens = 0
+    opening.define_singleton_method(:new) { |*rest| (opens += 1) == 2 ? raise(Interrupt) : super(*rest) }
+    assert_raises(Interrupt) { app.start }
+    assert_equal [true], @native.subscriptions.map(&:closed?)
+    assert_equal :stopped, app.server.status
+    last = TracePoint.new(:call) { |call| raise Interrupt if call.method_id == :stop_at_exit }
+    last.enable { assert_raises(Interrupt) { app.start } }
+    assert_equal [true] * 3, @native.subscriptions.map(&:closed?)
+    assert app.stop
+    app.start
+    assert app.stop
+  end
+
   def test_stop_in_a_trap_only_asks
     start
     answers = []

@@ -70,6 +70,10 @@ module Pelton
       #: (Float) -> void
       def stop(deadline) = notify(:stop, deadline)
 
+      # Instead of a start.
+      #: () -> void
+      def discard = @subscription.close(CLOSE_AT_LEAST)
+
       # Did it end with nothing left undone?
       #: () -> bool
       def graceful? = @graceful
@@ -252,7 +256,7 @@ module Pelton
           @timers.delete(what)
           case what
           when :stop then @over = true
-          when :watch then watch
+          when :watch then contained { watch }
           when Revocation then contained { give_back(what) }
           else what.wake_up
           end
