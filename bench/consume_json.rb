@@ -10,9 +10,9 @@ FOUND = Orders.rare_of(COUNT)
 DIFFERENT = 10_000 # documents, sent several times
 
 # Messages/s; the block finds the rare payloads of a batch.
-def filter(topic, decode: nil)
+def filter(topic, **options)
   found = []
-  speed = Cluster.consume(topic, COUNT, decode: decode) { |batch| found.concat(yield(batch.messages)) }
+  speed = Cluster.consume(topic, COUNT, **options) { |batch| found.concat(yield(batch.messages)) }
   raise "#{found.size} documents found, not #{FOUND}" unless found.size == FOUND
 
   speed
@@ -34,6 +34,10 @@ Bench.measure("consume_json") do |bench|
     filter(topic, decode: :json) do |messages|
       messages.select { |message| Orders.rare?(message.dig("shipping", "method")) }.map(&:payload)
     end
+  end
+  rare = [:is, [:field, "shipping", "method"], :in, ["drone"]].freeze
+  bench.case("where, then payload", "msg/s", vs: "JSON.parse each") do
+    filter(topic, decode: :json, where: rare) { |messages| messages.map(&:payload) }
   end
   bench.case("decoded ahead, payload of all", "msg/s", vs: "JSON.parse each") do
     filter(topic, decode: :json) do |messages|

@@ -79,11 +79,12 @@ module Cluster
 
   # Consumes so many messages in a new group; the block gets each batch. Returns messages/s, from the first batch on.
   # release: false leaves the batches to the block; `settings` are the config's.
-  #: (String, Integer, ?decode: Symbol?, ?release: bool, ?options: Hash[String, untyped], **untyped)
-  #:   { (Pelton::Batch) -> void } -> Float
-  def consume(topic, count, decode: nil, release: true, options: CONSUME, **settings)
+  #: (String, Integer, ?decode: Symbol?, ?where: Array[untyped]?, ?release: bool, ?options: Hash[String, untyped],
+  #:  **untyped) { (Pelton::Batch) -> void } -> Float
+  def consume(topic, count, decode: nil, where: nil, release: true, options: CONSUME, **settings)
     subscription = Pelton::Subscription.new(config(**settings), group_id: "bench-#{SecureRandom.hex(4)}",
-                                                                decode: { topic => decode }.compact, kafka: options)
+                                                                decode: { topic => decode }.compact,
+                                                                where: { topic => where }.compact, kafka: options)
     subscription.subscribe([topic])
     seen = 0
     started = nil
@@ -94,7 +95,7 @@ module Cluster
 
       started ||= Bench.now
       yield batch
-      seen += batch.size
+      seen += batch.size + batch.dropped
       batch.release if release
     end
     seen / (Bench.now - started)

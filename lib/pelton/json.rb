@@ -10,9 +10,10 @@ module Pelton
     module_function
 
     # Raises DecodeError; its cause is the parser's error.
-    #: (String, ?String?, ?Integer?, ?Integer?) -> untyped
-    def parse(raw, topic = nil, partition = nil, offset = nil)
-      ::JSON.parse(raw.encoding == Encoding::UTF_8 ? raw : raw.dup.force_encoding(Encoding::UTF_8))
+    #: (String, ?String?, ?Integer?, ?Integer?, ?Hash[Symbol, bool]?) -> untyped
+    def parse(raw, topic = nil, partition = nil, offset = nil, options = nil)
+      text = raw.encoding == Encoding::UTF_8 ? raw : raw.dup.force_encoding(Encoding::UTF_8)
+      options ? ::JSON.parse(text, options) : ::JSON.parse(text)
     rescue ::JSON::JSONError, EncodingError, ArgumentError, TypeError => e
       raise DecodeError.new(topic, partition, offset, e.message)
     end

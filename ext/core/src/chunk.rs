@@ -23,12 +23,36 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
 pub const CHUNK_BYTES: usize = 32 * 1024;
 pub const CHUNK_MESSAGES: usize = 128;
 
-/// How payloads are decoded ahead of being asked for.
+/// What a topic's payloads are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// As they are.
-    Bytes,
-    Json,
+    /// JSON, decoded when it is asked for.
+    Lazy,
+    /// JSON, decoded ahead.
+    Json(Shape),
+    /// Bytes, or characters: UTF-8.
+    Raw { text: bool },
+}
+
+/// What decoded values are made to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shape {
+    /// Keys are Symbols.
+    pub symbols: bool,
+    /// All is frozen.
+    pub frozen: bool,
+}
+
+impl Format {
+    pub const JSON: Self = Self::Json(Shape { symbols: false, frozen: false });
+
+    fn is_ahead(self) -> bool {
+        matches!(self, Self::Json(_))
+    }
+
+    pub fn shape(self) -> Shape {
+        if let Self::Json(shape) = self { shape } else { Shape::default() }
+    }
 }
 
 /// One message: what it says of itself, and where its bytes are: payload, key, headers, one behind the other.
@@ -145,7 +169,7 @@ pub struct Chunk {
     pub topic: Arc<str>,
     pub partition: i32,
     records: Box<[Record]>,
-    format: Format,
+    pub format: Format,
     filter: Option<Arc<Filter>>,
     /// What the filter says of each message, once it was asked; `None`: Ruby decides.
     answers: OnceLock<Box<[Option<bool>]>>,
@@ -234,7 +258,7 @@ impl Chunk {
             let store = if self.admitted().next().is_none() {
                 Store::Kept(Vec::new())
             } else {
-                let decoded = (self.format == Format::Json).then_some(decoded);
+                let decoded = self.format.is_ahead().then_some(decoded);
                 Store::Whole { bytes: Arc::clone(bytes), decoded }
             };
             self.exchange(store);
@@ -249,7 +273,7 @@ impl Chunk {
         let mut answers = Vec::with_capacity(self.records.len());
         for record in &self.records {
             let (start, before) = (record.start as usize, tree.end());
-            let wanted = self.format == Format::Json && record.payload != NULL;
+            let wanted = self.format.is_ahead() && record.payload != NULL;
             let end = start + record.payload_len();
             let mut root = if wanted { tree.parse_json(bytes, start, end).ok() } else { None };
             if let Some(filter) = &self.filter {

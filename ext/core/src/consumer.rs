@@ -332,7 +332,7 @@ impl Consumer {
         for entry in list.entries() {
             let topic: Arc<str> = entry.topic.as_str().into();
             let formats = &self.options.formats;
-            let format = formats.get(&entry.topic).or_else(|| formats.get("*")).copied().unwrap_or(Format::Bytes);
+            let format = formats.get(&entry.topic).or_else(|| formats.get("*")).copied().unwrap_or(Format::Lazy);
             let filters = &self.options.filters;
             let filter = filters.get(&entry.topic).or_else(|| filters.get("*")).cloned().flatten();
             let index = live.last_index;

@@ -55,21 +55,21 @@ fn number(chunk: &Chunk, index: usize) -> Option<i64> {
 
 #[test]
 fn chunks_are_bounded_in_bytes_and_messages() {
-    let (small, consumer) = batch(1, 1_000, Format::Bytes);
+    let (small, consumer) = batch(1, 1_000, Format::Lazy);
     assert!(small.chunks().iter().all(|chunk| chunk.records().len() <= CHUNK_MESSAGES));
     close_consumer(&consumer);
-    let (large, consumer) = batch(10_000, 100, Format::Bytes);
+    let (large, consumer) = batch(10_000, 100, Format::Lazy);
     assert!(large.chunks().iter().all(|chunk| chunk.bytes() <= CHUNK_BYTES));
     assert_eq!(100, large.chunks().iter().map(|chunk| chunk.records().len()).sum::<usize>());
     close_consumer(&consumer);
-    let (huge, consumer) = batch(200_000, 3, Format::Bytes);
+    let (huge, consumer) = batch(200_000, 3, Format::Lazy);
     assert_eq!(vec![1, 1, 1], huge.chunks().iter().map(|chunk| chunk.records().len()).collect::<Vec<_>>());
     close_consumer(&consumer);
 }
 
 #[test]
 fn what_a_message_object_stands_for_outlives_batch_and_client() {
-    let (batch, consumer) = batch(400, 128, Format::Json);
+    let (batch, consumer) = batch(400, 128, Format::JSON);
     let chunks = batch.chunks();
     let chunk = Arc::clone(&chunks[0]);
     for index in 0..chunk.records().len() {
@@ -95,7 +95,7 @@ fn what_a_message_object_stands_for_outlives_batch_and_client() {
 
 #[test]
 fn a_released_batch_keeps_nothing_that_nobody_asked_for() {
-    let (batch, consumer) = batch(400, 64, Format::Json);
+    let (batch, consumer) = batch(400, 64, Format::JSON);
     let chunks = batch.chunks();
     batch.release();
     assert!(chunks.iter().all(|chunk| chunk.view(0, |_| ()).is_none()));
@@ -104,7 +104,7 @@ fn a_released_batch_keeps_nothing_that_nobody_asked_for() {
 
 #[test]
 fn readers_and_decoding_threads_may_meet() {
-    let (batch, consumer) = batch(2_000, 1_000, Format::Json);
+    let (batch, consumer) = batch(2_000, 1_000, Format::JSON);
     let chunks = Arc::new(batch.chunks());
     let readers: Vec<_> = (0..4)
         .map(|_| {

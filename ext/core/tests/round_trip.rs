@@ -35,7 +35,7 @@ fn every_message_comes_back_in_order_decoded_and_is_committed() {
     let payloads: Vec<Vec<u8>> = (0..3_000).map(|n| format!(r#"{{"id":{n},"tags":["a","b"]}}"#).into_bytes()).collect();
     produce_all(&producer, "orders", 3, &payloads);
 
-    let formats = [("orders".to_string(), Format::Json)].into();
+    let formats = [("orders".to_string(), Format::JSON)].into();
     let one = consumer(&servers, "g", Options { formats, ..Options::default() }, &[]);
     one.subscribe(["orders"]).expect("subscribed");
     let mut next_id = [0, 1, 2];

@@ -110,6 +110,11 @@ pub fn bad_option(ruby: &Ruby, key: &str, value: Value, reason: &str) -> Error {
     raise(ruby, "ConfigError", (key, value, reason))
 }
 
+/// A payload that is not what its topic's format says.
+pub fn undecodable(ruby: &Ruby, topic: &str, partition: i32, offset: i64, reason: &str) -> Error {
+    raise(ruby, "DecodeError", (topic, partition, offset, reason))
+}
+
 /// For `Pelton::Error` itself.
 pub fn plain(ruby: &Ruby, message: &str) -> Error {
     raise(ruby, "Error", (message,))

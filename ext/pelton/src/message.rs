@@ -4,8 +4,8 @@ use crate::error;
 use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding, json};
 use magnus::value::{Lazy, ReprValue};
-use magnus::{Error, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Value, method};
-use pelton_core::chunk::View;
+use magnus::{Error, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
+use pelton_core::chunk::{Format, Shape, View};
 use pelton_core::decode::{Kind, Node, Reject};
 use std::iter::once;
 
@@ -139,12 +139,25 @@ fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
         return Ok(ruby.qnil().as_value());
     }
     ours(ruby, &place)?;
-    let built = match place.chunk().json(place.index, json::build) {
-        Ok(built) => built?,
-        Err(Reject) => ask_ruby(ruby, &place)?,
+    let built = match place.chunk().format {
+        Format::Raw { text } => as_it_is(ruby, &place, text)?,
+        format => match place.chunk().json(place.index, |node| json::build(node, format.shape())) {
+            Ok(built) => built?,
+            Err(Reject) => ask_ruby(ruby, &place)?,
+        },
     };
     objects::keep_payload(this, &place, built);
     Ok(built)
+}
+
+/// The payload as a String; `text`: of UTF-8, or an error.
+fn as_it_is(ruby: &Ruby, place: &Place, text: bool) -> Result<Value, Error> {
+    let valid = |view: View<'_>| view.payload.is_none_or(|bytes| std::str::from_utf8(bytes).is_ok());
+    if text && !view(ruby, place, valid)? {
+        let (chunk, record) = (place.chunk(), place.record());
+        return Err(error::undecodable(ruby, &chunk.topic, chunk.partition, record.offset, "it is no UTF-8"));
+    }
+    copy(ruby, place, if text { Encoding::Text } else { Encoding::Binary }, |view| view.payload)
 }
 
 /// The native decoder does not decide: Ruby's own gives its value or its error.
@@ -152,7 +165,13 @@ fn ask_ruby(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
     let raw = copy(ruby, place, Encoding::Binary, |view| view.payload)?;
     let json: Value = value::pelton(ruby)?.const_get("Json")?;
     let (chunk, record) = (place.chunk(), place.record());
-    json.funcall("parse", (raw, value::interned(&chunk.topic)?, chunk.partition, record.offset))
+    let shape = chunk.format.shape();
+    let options = (shape != Shape::default()).then(|| ruby.hash_new());
+    if let Some(options) = options {
+        options.aset(ruby.to_symbol("symbolize_names"), shape.symbols)?;
+        options.aset(ruby.to_symbol("freeze"), shape.frozen)?;
+    }
+    json.funcall("parse", (raw, value::interned(&chunk.topic)?, chunk.partition, record.offset, options))
 }
 
 /// What walking the tree came to.
@@ -175,7 +194,11 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
         return Ok(ruby.qnil().as_value());
     }
     ours(ruby, &place)?;
-    match place.chunk().json(place.index, |root| walk(root, path)) {
+    if matches!(place.chunk().format, Format::Raw { .. }) {
+        return dig_in(ruby, payload(ruby, this)?, path);
+    }
+    let shape = place.chunk().format.shape();
+    match place.chunk().json(place.index, |root| walk(root, path, shape)) {
         Err(Reject) => dig_in(ruby, payload(ruby, this)?, path),
         Ok(dug) => match dug? {
             Dug::Missing => Ok(ruby.qnil().as_value()),
@@ -185,23 +208,34 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
     }
 }
 
-fn walk(root: Node<'_>, path: &[Value]) -> Result<Dug, Error> {
+/// Whether a step is a plain key of the objects that this shape has.
+fn is_name(step: Value, shape: Shape) -> bool {
+    let is_symbol = Symbol::from_value(step).is_some();
+    shape.symbols == is_symbol && name(step).is_ok_and(value::is_utf8_key)
+}
+
+/// A Symbol's String, or the step itself.
+fn name(step: Value) -> Result<Value, Error> {
+    if Symbol::from_value(step).is_some() { step.funcall("name", ()) } else { Ok(step) }
+}
+
+fn walk(root: Node<'_>, path: &[Value], shape: Shape) -> Result<Dug, Error> {
     let mut node = root;
     for (index, step) in path.iter().enumerate() {
         let next = match node.kind() {
             Kind::Null => return Ok(Dug::Missing),
-            Kind::Object(_) if value::is_utf8_key(*step) => value::bytes(step).and_then(|key| node.get(key)),
+            Kind::Object(_) if is_name(*step, shape) => value::bytes(&name(*step)?).and_then(|key| node.get(key)),
             Kind::Array(_) if magnus::value::Fixnum::from_value(*step).is_some() => {
                 magnus::value::Fixnum::from_value(*step).and_then(|position| node.at(position.to_i64()))
             }
-            _ => return Ok(Dug::Rest(json::build(node)?, index)),
+            _ => return Ok(Dug::Rest(json::build(node, shape)?, index)),
         };
         match next {
             None => return Ok(Dug::Missing),
             Some(child) => node = child,
         }
     }
-    json::build(node).map(Dug::Found)
+    json::build(node, shape).map(Dug::Found)
 }
 
 /// Ruby's own `dig`, which also answers for what has none ("Integer does not have #dig method").

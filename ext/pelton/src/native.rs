@@ -4,6 +4,7 @@ use crate::value::json;
 use crate::{convert, error, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
+use pelton_core::chunk::Shape;
 use pelton_core::config;
 use pelton_core::decode::{Pool, Reject, Tree};
 use pelton_core::error::KafkaError;
@@ -90,7 +91,7 @@ fn parse_json(ruby: &Ruby, document: Value) -> Result<Value, Error> {
     };
     let mut tree = Tree::new();
     match tree.parse_json(&bytes, 0, bytes.len()) {
-        Ok(root) => json::build(tree.node(&bytes, root)),
+        Ok(root) => json::build(tree.node(&bytes, root), Shape::default()),
         Err(Reject) => value::pelton(ruby)?.const_get::<_, Value>("Json")?.funcall("parse", (document,)),
     }
 }

@@ -64,7 +64,7 @@ module Pelton
 
       def step_into(value, step)
         case value
-        when Hash then step.is_a?(String) ? value.fetch(step, MISSING) : MISSING
+        when Hash then step.is_a?(String) ? value.fetch(step) { value.fetch(step.to_sym, MISSING) } : MISSING
         when Array then step.is_a?(Integer) ? value.fetch(step, MISSING) : MISSING
         else MISSING
         end

@@ -83,12 +83,19 @@ module Pelton
         raise ConfigError.new(place(unsaid.inspect), nil, "is what? eq, in, gt, matches, exists …") if unsaid
 
         tree = [:all, *@settings[:where]&.drop(1), *@conditions.map(&:tree)].freeze
-        { **(Condition.fields?(tree) ? { decode: :json } : {}), **@settings, where: tree }
+        return { **@settings, where: tree } unless Condition.fields?(tree)
+
+        format = @settings[:decode]
+        raise ConfigError.new(place("decode"), format, "has no fields for `where`") if %i[bytes utf8].include?(format)
+
+        { decode: :json, **@settings, where: tree }
       end
 
-      # Payloads are decoded by native threads as soon as they arrive.
-      #: (Symbol) -> void
-      def decode(format) = set(:decode, format)
+      # What payloads are: :json, decoded by native threads as soon as they arrive, into what JSON.parse gives with the
+      # same options; :bytes or :utf8, a String. Without this word they are JSON, decoded when they are read.
+      #   decode :json, symbolize_names: true, freeze: true
+      #: (Symbol, **bool) -> void
+      def decode(format, **options) = set(:decode, options.empty? ? format : { format: format, **options })
 
       # A failed message runs again so often; then the partition stops, or with `then: :skip` the message is skipped.
       # Without this word it runs again until it succeeds.

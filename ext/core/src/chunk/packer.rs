@@ -80,7 +80,7 @@ impl Packer {
         self.bytes.resize(size + PADDING, 0);
         let bytes = Buffer(std::mem::take(&mut self.bytes));
         let records = std::mem::take(&mut self.records).into_boxed_slice();
-        let decodes = self.format == Format::Json && records.iter().any(|record| record.payload != NULL);
+        let decodes = self.format.is_ahead() && records.iter().any(|record| record.payload != NULL);
         let ahead = decodes || self.filter.is_some();
         self.chunks.push(Arc::new(Chunk {
             topic: Arc::clone(&self.topic),

@@ -4,6 +4,7 @@
 use super::cooked;
 use magnus::rb_sys::protect;
 use magnus::{Error, Ruby, Value};
+use pelton_core::chunk::Shape;
 use pelton_core::decode::{Kind, Node, Text};
 use rb_sys::{VALUE, rb_data_type_t};
 use std::cell::{Cell, UnsafeCell};
@@ -24,6 +25,8 @@ struct Workshop {
     stack: UnsafeCell<Vec<VALUE>>,
     /// 0: empty.
     keys: [Cell<VALUE>; CACHED_KEYS],
+    /// The Symbols of those, as far as they were asked for.
+    symbols: [Cell<VALUE>; CACHED_KEYS],
 }
 
 struct Type(rb_data_type_t);
@@ -58,7 +61,7 @@ extern "C" fn mark(data: *mut c_void) {
         for index in 0..length {
             rb_sys::rb_gc_mark(*start.add(index));
         }
-        for key in workshop.keys.iter().map(Cell::get).filter(|key| *key != 0) {
+        for key in workshop.keys.iter().chain(&workshop.symbols).map(Cell::get).filter(|key| *key != 0) {
             rb_sys::rb_gc_mark(key);
         }
     }
@@ -82,6 +85,10 @@ pub fn set_up(_: &Ruby) -> Result<(), Error> {
     Ok(())
 }
 
+fn empty() -> [Cell<VALUE>; CACHED_KEYS] {
+    [const { Cell::new(0) }; CACHED_KEYS]
+}
+
 /// This Ractor's workshop. May raise for want of memory.
 fn workshop() -> *const Workshop {
     let key = WORKSHOP.get().expect("set up at Init").0;
@@ -92,15 +99,15 @@ fn workshop() -> *const Workshop {
             return rb_sys::RTYPEDDATA_GET_DATA(object).cast_const().cast();
         }
         let stack = UnsafeCell::new(Vec::with_capacity(256));
-        let workshop = Box::into_raw(Box::new(Workshop { stack, keys: [const { Cell::new(0) }; CACHED_KEYS] }));
+        let workshop = Box::into_raw(Box::new(Workshop { stack, keys: empty(), symbols: empty() }));
         object = rb_sys::rb_data_typed_object_wrap(0, workshop.cast(), &TYPE.0);
         rb_sys::rb_ractor_local_storage_value_set(key, object);
         workshop
     }
 }
 
-/// The Ruby object of a tree's node: just what JSON.parse gives for it.
-pub fn build(node: Node<'_>) -> Result<Value, Error> {
+/// The Ruby object of a tree's node: just what JSON.parse gives for it, with the same options.
+pub fn build(node: Node<'_>, shape: Shape) -> Result<Value, Error> {
     protect(|| {
         let workshop = workshop();
         // SAFETY: the workshop is this Ractor's own and nothing of what follows runs Ruby code that could build too;
@@ -111,7 +118,7 @@ pub fn build(node: Node<'_>) -> Result<Value, Error> {
             if (*stack).capacity() > KEPT_STACK {
                 *stack = Vec::new();
             }
-            object(workshop, node)
+            object(workshop, node, shape)
         }
     })
     .map(cooked)
@@ -119,7 +126,7 @@ pub fn build(node: Node<'_>) -> Result<Value, Error> {
 
 /// # Safety
 /// Ruby's lock is held and `workshop` is this Ractor's. Containers nest 100 deep at most (the decoder's limit).
-unsafe fn object(workshop: *const Workshop, node: Node<'_>) -> VALUE {
+unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VALUE {
     // SAFETY: `stack` is only touched between calls of Ruby. What was made and is not yet in a container lies on it.
     unsafe {
         let stack = (*workshop).stack.get();
@@ -129,24 +136,24 @@ unsafe fn object(workshop: *const Workshop, node: Node<'_>) -> VALUE {
             Kind::False => rb_sys::Qfalse.into(),
             Kind::Int(number) => rb_sys::LONG2NUM(number),
             Kind::Float(number) => rb_sys::DBL2NUM(number),
-            Kind::Str(text) => string(text),
+            Kind::Str(text) => finished(string(text), shape),
             Kind::Array(items) => {
                 let bottom = (*stack).len();
                 for item in items {
-                    let value = object(workshop, item);
+                    let value = object(workshop, item, shape);
                     (*stack).push(value);
                 }
                 let count = (*stack).len() - bottom;
                 let array = rb_sys::rb_ary_new_from_values(count as c_long, (*stack).as_ptr().add(bottom));
                 (*stack).truncate(bottom);
-                array
+                finished(array, shape)
             }
             Kind::Object(fields) => {
                 let bottom = (*stack).len();
                 for (name, value) in fields {
-                    let name = key(workshop, name);
+                    let name = if shape.symbols { symbol(workshop, name) } else { key(workshop, name) };
                     (*stack).push(name);
-                    let value = object(workshop, value);
+                    let value = object(workshop, value, shape);
                     (*stack).push(value);
                 }
                 let count = (*stack).len() - bottom;
@@ -155,10 +162,20 @@ unsafe fn object(workshop: *const Workshop, node: Node<'_>) -> VALUE {
                     rb_sys::rb_hash_bulk_insert(count as c_long, (*stack).as_ptr().add(bottom), hash);
                 }
                 (*stack).truncate(bottom);
-                hash
+                finished(hash, shape)
             }
         }
     }
+}
+
+/// # Safety
+/// A new object, and Ruby's lock is held.
+unsafe fn finished(object: VALUE, shape: Shape) -> VALUE {
+    if shape.frozen {
+        // SAFETY: the caller's promise.
+        unsafe { rb_sys::RB_OBJ_FREEZE(object) };
+    }
+    object
 }
 
 /// # Safety
@@ -207,7 +224,26 @@ unsafe fn key(workshop: *const Workshop, text: Text<'_>) -> VALUE {
         }
         let key = intern(bytes);
         slot.set(key);
+        (&(*workshop).symbols)[hash(bytes) % CACHED_KEYS].set(0);
         key
+    }
+}
+
+/// # Safety
+/// Ruby's lock is held and `workshop` is this Ractor's.
+unsafe fn symbol(workshop: *const Workshop, text: Text<'_>) -> VALUE {
+    // SAFETY: what is cached is live (marked); the symbol is of the key that `key` has just left in the same slot.
+    unsafe {
+        let key = key(workshop, text);
+        let index = hash(text.bytes) % CACHED_KEYS;
+        if (&(*workshop).keys)[index].get() != key {
+            return rb_sys::rb_str_intern(key);
+        }
+        let slot = &(&(*workshop).symbols)[index];
+        if slot.get() == 0 {
+            slot.set(rb_sys::rb_str_intern(key));
+        }
+        slot.get()
     }
 }
 
