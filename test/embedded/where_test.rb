@@ -112,6 +112,27 @@ class EmbeddedWhereTest < Minitest::Test
     assert_equal [1, 2, 3], all.select { |offset,| offset == 13 }.map(&:last).uniq
   end
 
+  def test_by_key
+    name = topic
+    reader = collector
+    app = app(batch: 10, prefetch: 2) do
+      topic name, to: reader do
+        where("type").eq("paid") & where("n").gteq(200)
+        concurrency 3
+      end
+    end
+    rows = orders(400).each_with_index.map do |payload, number|
+      { topic: name, payload: payload, key: "k#{number % 7}", partition: 0 }
+    end
+    app.producer.produce_many_sync(rows, timeout: 20)
+    app.start
+    assert_equal (203..393).step(10).to_a, take(20).map { |_, offset,| offset }.sort
+    eventually(20, "the drops") { dropped == 380 }
+    assert app.stop
+    assert_equal 400, marked(app, name)
+    assert_empty errors
+  end
+
   # The batches that wait for their answer go with the partition, and the next owner gets every message that passes.
   def test_rebalance_in_the_middle
     name = topic(2)

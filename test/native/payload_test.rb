@@ -31,10 +31,12 @@ class NativePayloadTest < Minitest::Test
     [{}, { freeze: true }].each do |more|
       message, = read(DOCUMENTS, { format: :json, symbolize_names: true, **more })
       plain = JSON.parse(DOCUMENTS.first, symbolize_names: true, **more)
-      paths = [%i[a], [:a, :b, 0], [:a, :b, -1], [:"", :x], [:é, 0], ["a"], ["é"], [:none], [:a, "b"], [nil], [:a, :b, :c],
-               ["é".encode("ISO-8859-1").to_sym]]
+      paths = [%i[a], [:a, :b, 0], [:a, :b, -1], [:"", :x], [:é, 0], ["a"], ["é"], [:none], [:a, "b"], [nil],
+               %i[a b c], ["é".encode("ISO-8859-1").to_sym]]
       2.times do
-        paths.each { |path| assert_equal [outcome { plain.dig(*path) }], [outcome { message.dig(*path) }], path.inspect }
+        paths.each do |path|
+          assert_equal [outcome { plain.dig(*path) }], [outcome { message.dig(*path) }], path.inspect
+        end
         message.payload
       end
       assert_equal frozen(plain.dig(:a, :b)), frozen(message.dig(:a, :b))

@@ -23,6 +23,7 @@ module Pelton
         @open = @items.to_h { |item| [item.offset, item] }
         # How many are not finished.
         @left = @items.size
+        release if @left.zero? # a `where` left nothing of it
       end
 
       # Hands its messages over, each with the number of its lane.
