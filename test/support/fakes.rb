@@ -103,12 +103,15 @@ module Fakes
     attr_reader :marks, :config, :options, :topics, :commits, :revocations, :credits
     # Raised by commit.
     attr_accessor :commit_error
+    # Nobody answers to the leaving of the group.
+    attr_writer :unanswered
 
     def initialize(name, config, options, kafka = Kafka.new)
       @name = name
       @config = config
       @options = options
       @kafka = kafka
+      @unanswered = false
       @group = config["group.id"]
       @lock = Mutex.new
       @changed = ConditionVariable.new
@@ -222,7 +225,7 @@ module Fakes
         @closed = true
         @changed.broadcast
       end
-      true
+      !@unanswered
     end
 
     # --- for tests ---

@@ -196,6 +196,25 @@ class ServerTest < Minitest::Test
     assert_equal ["7 produced messages not delivered"], app.server.losses
   end
 
+  def test_a_stop_that_kafka_does_not_confirm_loses_the_last_commit
+    produce(1)
+    server = start
+    subscription.assign_now(["orders", 0])
+    @log.pop
+    subscription.unanswered = true
+    assert_equal false, app.stop
+    assert_equal :forced, server.status
+    assert_equal ["group g: Kafka did not confirm the last commit in time"], server.losses
+  end
+
+  # Say, while it waited for others to join: a broker reads no other request of a connection meanwhile.
+  def test_a_stop_that_kafka_does_not_confirm_loses_nothing_where_there_was_no_partition
+    server = start
+    subscription.unanswered = true
+    assert_equal true, app.stop
+    assert_equal [:stopped, []], [server.status, server.losses]
+  end
+
   def test_consumers_have_the_apps_producer
     produce(1)
     start

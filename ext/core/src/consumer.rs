@@ -247,7 +247,11 @@ impl Consumer {
             }
         }
         drop(live);
-        Client::end(client, CALLS_WAIT);
+        match left {
+            true => Client::end(client, CALLS_WAIT),
+            // The time is over, and librdkafka's own end would wait for the answer that did not come.
+            false => Client::end_aside(client),
+        }
         self.mailbox.push(Happening::Closed);
         usize::from(!left)
     }

@@ -57,6 +57,8 @@ module Pelton
         @graceful = false
         # Did Kafka confirm the last commit and the leaving of the group?
         @confirmed = true
+        # Had it no partition when the stop came? Then there is nothing to commit.
+        @idle = false
       end
 
       #: () -> self
@@ -241,6 +243,7 @@ module Pelton
       # Asked again it may end sooner, not later.
       def stopping(deadline)
         @stopping_since ||= Clock.now
+        @idle = coordinators.empty? unless @stop_at
         @stop_at = @timers[:stop] = [@stop_at, deadline].compact.min
         @coordinators.each_value { |coordinator| coordinator.end(:shutdown) }
       end
@@ -277,7 +280,7 @@ module Pelton
         ended = Clock.now
         @phases[:jobs] = ended - (@stopping_since || ended)
         seconds = @stop_at && [Clock.left(@stop_at), CLOSE_AT_LEAST].max
-        @confirmed = @subscription.close(seconds || CLOSE_AT_LEAST)
+        @confirmed = @subscription.close(seconds || CLOSE_AT_LEAST) || @idle
         @phases[:leave] = Clock.now - ended
         @graceful &&= @confirmed
         rest.each(&:abandon)

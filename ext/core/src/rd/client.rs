@@ -82,6 +82,12 @@ impl Client {
         drop(receiver.recv_timeout(patience));
     }
 
+    /// The same on a thread of its own, for which nobody waits.
+    pub fn end_aside(client: Arc<Self>) {
+        let (sender, _) = channel();
+        let _ = client.heir.set(sender); // to nobody: see `drop`
+    }
+
     /// librdkafka's name of the client: `"rdkafka#producer-1"`.
     pub fn name(&self) -> String {
         // SAFETY: a live client, which owns the string.

@@ -1,0 +1,146 @@
+# frozen_string_literal: true
+
+# once: this is about Kafka, whatever the Ruby
+# time limit: 120
+require "support/scenario"
+require "tmpdir"
+
+# `pelton server` is told to stop at the worst moments: in the middle of its boot, of a rebalance, of a group that cannot go
+# on, and beside a broker that is away. It ends in time, with an exit code and a word on what was left undone.
+
+# PELTON_STOP says at what it gets a SIGTERM (or several); PELTON_MODE "forever": its consumer does not come to an end.
+APP = <<~RUBY
+  require "json"
+  require "pelton"
+
+  AT = ENV["PELTON_STOP"].to_s.split(",")
+  def stop_at(moment)
+    count = AT.count(moment)
+    AT.delete(moment) # there are several partitions
+    count.times { Process.kill(:TERM, Process.pid) }
+  end
+
+  class StoppedConsumer < Pelton::Consumer
+    def assigned = stop_at("hook")
+
+    def consume
+      puts "job \#{messages.first_offset}"
+      Thread::Queue.new.pop if ENV["PELTON_MODE"] == "forever"
+      messages.each { |message| puts "did \#{partition}/\#{message.offset}" }
+    end
+
+    def shutdown = puts("shutdown of \#{partition}")
+  end
+
+  $stdout.sync = true
+  stop_at("load")
+  Pelton.configure do |config|
+    config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"], "partition.assignment.strategy" => "range",
+                     "heartbeat.interval.ms" => 300, "reconnect.backoff.max.ms" => 250 }
+    config.group_id = ENV["PELTON_GROUP"]
+    config.batch = 5
+    config.shutdown_timeout = 4
+    config.flush_timeout = 1
+  end
+  %w[app.starting app.running partition.assigned partition.revoked].each do |name|
+    Pelton.subscribe(name) { stop_at(name) }
+  end
+  Pelton.routes { topic ENV["PELTON_IN"], to: StoppedConsumer }
+  stop_at("loaded")
+RUBY
+
+# A server on @in, and what it must end with.
+module Stopped
+  def serve(stop: nil, mode: nil)
+    environment = { "PELTON_STOP" => stop, "PELTON_MODE" => mode, "PELTON_GROUP" => @group, "PELTON_IN" => @in }
+    pelton("server", "-r", @file, env: environment)
+  end
+
+  def said(server, text) = eventually(20, "#{text}\n#{server.output}") { server.output.match?(text) }
+
+  # In its deadline of 4 s, with something for what may come after that, and for a loaded machine.
+  def ended(server, code, what)
+    took = seconds { equal(code, exit_code(server, 30), "exit code: #{what}\n#{server.output}") }
+    check(took < 15, "#{what}: it took #{took} s")
+    check(code.zero? == !server.output.include?("left undone:"), "#{what}: #{server.output}")
+  end
+
+  # What a server did is what it committed.
+  def committed_what_was_done(server, what)
+    did = server.output.scan(%r{^did (\d)/(\d+)}).map { |row| row.map(&:to_i) }.group_by(&:first)
+    ends = Array.new(2) { |partition| did[partition] && (did[partition].map(&:last).max + 1) }
+    equal(ends, committed(@group, @in, 2), "#{what}: committed\n#{server.output}")
+  end
+end
+
+Scenario.run do
+  extend Stopped
+
+  folder = Dir.mktmpdir("pelton-stop")
+  at_exit { FileUtils.rm_rf(folder) }
+  File.write(@file = File.join(folder, "app.rb"), APP)
+  broker = TestBroker.start
+  self.bootstrap = broker.bootstrap
+  @in = topic(partitions: 2)
+  rows = Array.new(2000) { |number| { topic: @in, partition: number % 2, payload: "x" } }
+  writer = app
+  writer.producer.produce_many_sync(rows)
+  writer.close
+
+  # --- during boot ---------------------------------------------------------------------------------------------------
+  %w[load loaded app.starting app.running partition.assigned hook].map do |moment|
+    @group = unique("group")
+    [moment, @group, serve(stop: moment)]
+  end.each do |moment, group, server|
+    @group = group
+    ended(server, 0, "a stop at #{moment}")
+    check(server.output.include?("stopping (SIGTERM)"), "#{moment}: #{server.output}")
+    committed_what_was_done(server, moment)
+  end
+  server = serve(stop: "load,load")
+  equal(2, exit_code(server), "exit code of a second signal before it runs\n#{server.output}")
+
+  # --- during a rebalance --------------------------------------------------------------------------------------------
+  @group = unique("group")
+  server = serve(stop: "partition.revoked")
+  said(server, /^job/)
+  other = serve
+  ended(server, 0, "a stop while partitions are taken")
+  said(other, /assigned.*\n(.*\n)*.*assigned/)
+  other.kill(:TERM)
+  ended(other, 0, "the one that took them")
+
+  # The first one does not give its partitions back, so the second one's join is not answered.
+  @group = unique("group")
+  server = serve(mode: "forever")
+  said(server, /^job/)
+  other = serve
+  said(other, /running/)
+  said(server, /revoked/)
+  other.kill(:TERM)
+  ended(other, 0, "a stop while the group is being joined")
+  server.kill(:TERM)
+  ended(server, 2, "a stop in a rebalance that waits for a job")
+  check(server.output.match?(%r{left undone: #{@in}/\d: consume runs for [\d.]+ s, 5 of 5 messages not finished}),
+        server.output)
+
+  # --- with the broker away ------------------------------------------------------------------------------------------
+  { STOP: "that does not answer", KILL: "that is dead" }.each do |signal, which|
+    @group = unique("group")
+    server = serve
+    said(server, /^did/)
+    broker.kill(signal)
+    server.kill(:TERM)
+    ended(server, 2, "a stop beside a broker #{which}")
+    check(server.output.include?("left undone: group #{@group}: Kafka did not confirm the last commit in time"),
+          server.output)
+    equal(2, server.output.scan(/^shutdown of/).size, "shutdown of each consumer")
+    server = serve
+    said(server, /running/)
+    server.kill(:TERM)
+    ended(server, 0, "a stop of a server that found a broker #{which}")
+    broker.kill(:CONT) if signal == :STOP
+  end
+ensure
+  broker&.stop
+end
