@@ -2,6 +2,7 @@
 //! memory. What happens comes to the owner through one mailbox.
 
 mod positions;
+mod rejoining;
 
 use crate::chunk::Format;
 use crate::closing::{CALLS_WAIT, Closing};
@@ -165,9 +166,9 @@ impl Consumer {
     /// Joins the group for these topics (`^…` is a pattern), instead of those before.
     pub fn subscribe<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
         let list = PartitionList::plain(topics.into_iter().map(|topic| (topic, -1))).map_err(bad_topic)?;
-        check(self.client()?.subscribe(&list))?;
-        self.joining.store(true, Ordering::SeqCst);
-        Ok(())
+        let client = self.client()?;
+        self.joining.store(true, Ordering::SeqCst); // before it: the assignment may come at once
+        check(client.subscribe(&list)).inspect_err(|_| self.joining.store(false, Ordering::SeqCst))
     }
 
     /// Reads these partitions without a group's assignment; offset −1001 is "as committed, else auto.offset.reset", −2
@@ -381,6 +382,9 @@ impl Consumer {
                 sys::RD_KAFKA_EVENT_ERROR => {
                     let partition = event.partition().map(|(topic, number)| (topic.into(), number));
                     self.mailbox.push(Happening::Error { error: KafkaError::of(&event), partition });
+                    if rejoining::is_due(&event) {
+                        self.report(self.join_anew(client), None);
+                    }
                 }
                 sys::RD_KAFKA_EVENT_OFFSET_COMMIT if !matches!(event.error(), 0 | codes::NO_OFFSET) => {
                     let error = KafkaError::with_reason(event.error(), event.error_text());

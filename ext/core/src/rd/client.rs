@@ -207,6 +207,20 @@ impl Client {
         unsafe { ffi::rd_kafka_subscribe(self.raw, topics.raw()) }
     }
 
+    /// Leaves the group, once the partitions are given back.
+    pub fn unsubscribe(&self) -> i32 {
+        // SAFETY: a live client.
+        unsafe { ffi::rd_kafka_unsubscribe(self.raw) }
+    }
+
+    /// The topics that are subscribed to.
+    pub fn subscription(&self) -> Option<PartitionList> {
+        let mut list = std::ptr::null_mut();
+        // SAFETY: a live client; the list becomes ours.
+        unsafe { ffi::rd_kafka_subscription(self.raw, &mut list) };
+        PartitionList::own(list)
+    }
+
     /// Replaces the assignment; `None` gives everything up.
     pub fn assign(&self, partitions: Option<&PartitionList>) -> i32 {
         // SAFETY: live client and list (copied).

@@ -3,7 +3,11 @@
 
 pub const UNKNOWN_TOPIC_OR_PART: i32 = 3;
 pub const LEADER_NOT_AVAILABLE: i32 = 5;
+pub const REQUEST_TIMED_OUT: i32 = 7;
 pub const MSG_SIZE_TOO_LARGE: i32 = 10;
+pub const COORDINATOR_LOAD_IN_PROGRESS: i32 = 14;
+pub const COORDINATOR_NOT_AVAILABLE: i32 = 15;
+pub const NOT_COORDINATOR: i32 = 16;
 
 pub const DESTROY: i32 = -197;
 pub const FAIL: i32 = -196;
@@ -50,7 +54,11 @@ mod tests {
         let kafkas = [
             ("UNKNOWN_TOPIC_OR_PART", UNKNOWN_TOPIC_OR_PART),
             ("LEADER_NOT_AVAILABLE", LEADER_NOT_AVAILABLE),
+            ("REQUEST_TIMED_OUT", REQUEST_TIMED_OUT),
             ("MSG_SIZE_TOO_LARGE", MSG_SIZE_TOO_LARGE),
+            ("COORDINATOR_LOAD_IN_PROGRESS", COORDINATOR_LOAD_IN_PROGRESS),
+            ("COORDINATOR_NOT_AVAILABLE", COORDINATOR_NOT_AVAILABLE),
+            ("NOT_COORDINATOR", NOT_COORDINATOR),
         ];
         for (name, code) in own.into_iter().chain(kafkas) {
             assert_eq!(name, error_name(code));

@@ -57,6 +57,8 @@ unsafe extern "C" {
     pub(super) fn rd_kafka_oauthbearer_set_token_failure(client: Client, reason: *const c_char) -> c_int;
 
     pub(super) fn rd_kafka_subscribe(client: Client, topics: ConstList) -> c_int;
+    pub(super) fn rd_kafka_unsubscribe(client: Client) -> c_int;
+    pub(super) fn rd_kafka_subscription(client: Client, topics: *mut List) -> c_int;
     pub(super) fn rd_kafka_assign(client: Client, partitions: ConstList) -> c_int;
     pub(super) fn rd_kafka_assignment(client: Client, partitions: *mut List) -> c_int;
     pub(super) fn rd_kafka_offsets_store(client: Client, offsets: List) -> c_int;

@@ -1,0 +1,36 @@
+//! Committed offsets that could not be fetched. librdkafka asks again after most errors, but not when the coordinator moved
+//! since the join, or a time-out used its attempts up: then it keeps the partitions and never reads them (the end of
+//! `rd_kafka_assignment_apply_offsets`). So the group is joined anew.
+
+use super::Consumer;
+use crate::error::{Error, check};
+use crate::rd::{Client, Event, codes};
+use std::sync::atomic::Ordering;
+
+/// How librdkafka begins to tell of it.
+const TOLD: &str = "Failed to fetch committed offset";
+/// Errors after which asking again helps.
+const PASSING: [i32; 6] = [
+    codes::REQUEST_TIMED_OUT,
+    codes::COORDINATOR_LOAD_IN_PROGRESS,
+    codes::COORDINATOR_NOT_AVAILABLE,
+    codes::NOT_COORDINATOR,
+    codes::TIMED_OUT,
+    codes::TRANSPORT,
+];
+
+pub(super) fn is_due(error: &Event) -> bool {
+    PASSING.contains(&error.error()) && error.error_text().starts_with(TOLD)
+}
+
+impl Consumer {
+    /// Gives the partitions back, and subscribes again when that is done. Several errors may tell of one failure.
+    pub(super) fn join_anew(&self, client: &Client) -> Result<(), Error> {
+        let Some(topics) = client.subscription() else { return Ok(()) };
+        if topics.entries().is_empty() || self.closing.started() || self.joining.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        check(client.unsubscribe())?;
+        check(client.subscribe(&topics))
+    }
+}

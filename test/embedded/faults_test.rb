@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "pelton/testing"
+require "support/embedded_app"
+require "support/ledger"
+require "tempfile"
+
+# What Kafka may answer, or not answer, in mid-stream: nothing is lost, nothing out of order per key. Twins of scenarios
+# on a real broker: broker_away, broker_killed, stop_anytime.
+class FaultsTest < Minitest::Test
+  include EmbeddedApp
+
+  PARTITIONS = 2
+  KEYS = 6
+  # Short waits of librdkafka's between its attempts.
+  QUICK = { "reconnect.backoff.ms" => 20, "reconnect.backoff.max.ms" => 100, "retry.backoff.ms" => 20,
+            "retry.backoff.max.ms" => 100, "auto.commit.interval.ms" => 50, "enable.idempotence" => true,
+            "fetch.wait.max.ms" => 20, "fetch.error.backoff.ms" => 20 }.freeze
+
+  def setup
+    super
+    @cluster.close
+    @cluster = Pelton::Testing::Cluster.new
+    @done = 0
+  end
+
+  # A server and a producer at work; the block does harm. After it everything has to be processed, and the stop to be in
+  # order. Returns the ledger's report.
+  def streaming(kafka = {})
+    name = topic(PARTITIONS)
+    file = Tempfile.new("ledger")
+    ledger = Ledger.new(file.path)
+    server = serve(name, ledger, kafka)
+    sent = Hash.new(0)
+    over = false
+    writer = Thread.new do
+      until over
+        send_some(server.producer, name, sent)
+        eventually(30, "the consumer") { over || sent.each_value.sum < @done + 100 }
+      end
+    end
+    more
+    yield
+    more
+    over = true
+    writer.value
+    report = nil
+    eventually(30, -> { "the rest of #{report}" }) do
+      report = ledger.report(sent)
+      report.processed - report.duplicates == report.sent
+    end
+    assert_equal true, server.stop
+    assert_empty ledger.report(sent).problems.first(5)
+    report
+  ensure
+    over = true
+    writer&.join
+    file&.close!
+  end
+
+  def serve(name, ledger, kafka)
+    test = self
+    reader = consumer do
+      messages.each do |message|
+        ledger.processed(object_id.to_s, message.key, Integer(message.raw_payload))
+        test.done
+      end
+    end
+    app(kafka: { **QUICK, **kafka }) { topic(name, to: reader) }.tap(&:start)
+  end
+
+  def done = @done += 1
+
+  # One message of each key.
+  def send_some(producer, name, sent)
+    rows = Array.new(KEYS) do |index|
+      key = "k#{index}"
+      { topic: name, partition: index % PARTITIONS, key: key, payload: ((sent[key] += 1) - 1).to_s }
+    end
+    producer.produce_many_sync(rows, timeout: 30)
+  end
+
+  # Waits until some more was processed.
+  def more
+    before = @done
+    eventually(30, "more messages") { @done > before + (KEYS * 5) }
+  end
+
+  def test_a_broker_that_goes_and_comes_back
+    streaming do
+      2.times do
+        @cluster.down { eventually(10, "a word of it") { errors.any? } }
+        @happened.clear
+        more
+      end
+    end
+  end
+
+  def test_a_slow_broker
+    assert_equal 0, streaming { @cluster.slow(0.2) { more } }.duplicates
+  end
+
+  # Errors that a broker answers when all is not well: {request => names}
+  { fetch: %i[NOT_LEADER_FOR_PARTITION UNKNOWN_TOPIC_OR_PART KAFKA_STORAGE_ERROR],
+    heartbeat: %i[REBALANCE_IN_PROGRESS ILLEGAL_GENERATION UNKNOWN_MEMBER_ID NOT_COORDINATOR],
+    offset_commit: %i[COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR ILLEGAL_GENERATION REBALANCE_IN_PROGRESS],
+    metadata: %i[LEADER_NOT_AVAILABLE] }.each do |request, names|
+    names.each do |name|
+      define_method("test_#{request}_is_answered_with_#{name}_in_mid_stream") do
+        streaming do
+          @cluster.fail_next(request, name, times: 2)
+          since = now
+          eventually { now - since > 0.5 } # five heartbeats, ten commits
+        end
+      end
+    end
+  end
+
+  # The same for what is asked at the start or the end only.
+  { find_coordinator: %i[COORDINATOR_NOT_AVAILABLE], join_group: %i[NOT_COORDINATOR],
+    offset_fetch: %i[COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR], list_offsets: %i[NOT_LEADER_FOR_PARTITION],
+    leave_group: %i[UNKNOWN_MEMBER_ID NOT_COORDINATOR] }.each do |request, names|
+    names.each do |name|
+      define_method("test_#{request}_is_answered_with_#{name}") do
+        @cluster.fail_next(request, name)
+        assert_equal 0, streaming { next }.duplicates
+      end
+    end
+  end
+
+  # librdkafka keeps such partitions and never reads them, so the group is joined anew.
+  def test_partitions_whose_offsets_could_not_be_fetched_are_read_all_the_same
+    %w[range cooperative-sticky].each do |strategy|
+      @cluster.fail_next(:offset_fetch, :NOT_COORDINATOR)
+      streaming("partition.assignment.strategy" => strategy) { next }
+      told = happened("partition.revoked").size
+      assert_equal PARTITIONS, told, "#{strategy}: both were given back"
+      @happened.clear
+    end
+  end
+end
