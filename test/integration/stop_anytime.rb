@@ -5,8 +5,8 @@
 require "support/scenario"
 require "tmpdir"
 
-# `pelton server` is told to stop at the worst moments: in the middle of its boot, of a rebalance, of a group that cannot
-# go on, and beside a broker that is away. It ends in time, with an exit code and a word on what was left undone.
+# `pelton server` is told to stop at the worst moments: in the middle of its boot, of a rebalance, of a group that can
+# not go on, and beside a broker that is away. It ends in time, with an exit code and a word on what was left undone.
 
 # PELTON_STOP says at what it gets a SIGTERM (or several); PELTON_MODE "forever": its consumer does not come to an end.
 APP = <<~RUBY
