@@ -85,9 +85,10 @@ module Pelton
     # after the pause, and that is no retry. So mark what is done. Survives errors and the back-off, which is waited for
     # too; ends with the partition. Nothing is fetched again, the group goes on, a bounded part is kept in memory.
     # From any thread; false: the partition ends. Raises ConfigError.
+    # at: goes on there, see `seek`.
     #   messages.each { |message| api.up? ? work(message) : break(pause(60)) }
-    #: (?Numeric?) -> bool
-    def pause(seconds = nil) = @pelton.pause(seconds)
+    #: (?Numeric?, ?at: (Integer | Message | Time | Symbol)?) -> bool
+    def pause(seconds = nil, at: nil) = @pelton.pause(seconds) && (at.nil? || seek(at))
 
     # Ends a pause, if there is one. From any thread.
     #: () -> void
@@ -95,6 +96,16 @@ module Pelton
 
     #: () -> bool
     def paused? = @pelton.paused?
+
+    # Goes on elsewhere in this partition: at an offset or message, at a Time (the first message that is not older; the
+    # end, where there is none), at the :beginning or the :end. The running method goes on; when it ends, nothing of
+    # what came before is marked or tried again, and no message from there comes any more. The new place is committed,
+    # also one further back, so that it counts after a restart, too (not where the topic marks by hand).
+    # Waits for Kafka, up to config.commit_timeout. From any thread; false: the partition ends. Raises KafkaError:
+    # nothing has changed then, unless it is _TIMED_OUT; InvalidMessageError.
+    #   seek(Time.now - 3600)
+    #: (Integer | Message | Time | Symbol) -> bool
+    def seek(place) = @pelton.seek(place)
 
     # For what need not be tried again: a copy of the message goes to the topic's `dead_letters`, with the reason (an
     # exception or text) in its headers. Returns when Kafka has it; then it is for you to mark the message or to return.

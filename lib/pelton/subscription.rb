@@ -101,6 +101,13 @@ module Pelton
       e.nothing_to_commit?
     end
 
+    # Marks this offset as the next to be read and commits it, be it before what is committed, which marks alone never
+    # do. false: the partition is not ours any more. Raises KafkaError.
+    #: (String, Integer, Integer, ?Numeric) -> bool
+    def commit_offset(topic, partition, offset, timeout = @commit_timeout)
+      mark(topic, partition, offset) && @native.commit_offset(topic, partition, offset, timeout)
+    end
+
     # Sends offsets in a transaction of a native producer, in this group's name: {[topic, partition] => next offset}.
     # For Producer#mark_as_consumed. Raises KafkaError.
     #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
@@ -129,11 +136,14 @@ module Pelton
     # Moves the position of an assigned partition to an offset, to a Time (the first message that is not older; where
     # all are older: the end), to the :beginning or to the :end, as Kafka says they are now. What was read before comes
     # to poll no more once this has returned; batches that are out are stale then. An offset that does not exist (any
-    # more) leads to where auto.offset.reset says. Raises KafkaError; nothing has moved then, unless it is _TIMED_OUT.
+    # more) leads to where auto.offset.reset says. Returns the offset. Raises KafkaError; nothing has moved then, unless
+    # it is _TIMED_OUT.
     #   subscription.seek("orders", 0, Time.now - 3600)
-    #: (String, Integer, Integer | Time | Symbol, ?Numeric?) -> void
+    #: (String, Integer, Integer | Time | Symbol, ?Numeric?) -> Integer
     def seek(topic, partition, to, timeout = @commit_timeout)
-      @native.seek(topic, partition, offset_of(topic, partition, to, timeout), timeout)
+      offset = offset_of(topic, partition, to, timeout)
+      @native.seek(topic, partition, offset, timeout)
+      offset
     end
 
     # The offset of the next message that poll brings of an assigned partition; nil: not known before one came.

@@ -131,6 +131,18 @@ module SubscriptionContract
     assert_equal true, second.mark(topic, 0, 4, -1)
   end
 
+  def test_an_offset_before_the_committed_one_is_committed_if_asked_for
+    topic = fill(5)
+    first = assigned(topic)
+    event(first, :batch).last.release
+    first.mark(topic, 0, 4, -1)
+    first.commit(20)
+    assert_equal true, first.mark(topic, 0, 2, -1)
+    assert_equal true, first.commit_offset(topic, 0, 2, 20)
+    assert_equal true, first.close(10)
+    assert_equal [[2, nil]], committed(assigned(topic), topic)
+  end
+
   def test_close_commits_what_is_marked
     topic = fill(5)
     first = assigned(topic)

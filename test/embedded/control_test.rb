@@ -163,4 +163,67 @@ class EmbeddedControlTest < Minitest::Test
     assert app.stop
     assert_equal 3, marked(app, name)
   end
+
+  # Seeks once, at that offset; then only collects.
+  def seeker(at, place)
+    seen = @seen
+    sought = false
+    consumer do
+      messages.each do |message|
+        next seen << message.offset unless message.offset == at && !sought
+
+        sought = true
+        break seen << [:sought, seek(place)]
+      end
+    end
+  end
+
+  def test_seek_back_is_committed_and_what_was_prefetched_does_not_come
+    name = topic
+    reader = seeker(30, 3)
+    app = app(batch: 5) { topic(name, to: reader) }
+    app.start
+    40.times { |number| produce(app, name, [number.to_s]) }
+    assert_equal [*0..29], take(30)
+    assert_equal [[:sought, true], *3..39], take(38)
+    assert app.stop
+    assert_equal 40, marked(app, name)
+    assert_empty errors
+  end
+
+  def test_a_rewind_survives_a_restart
+    name = topic
+    reader = consumer { seek(2) if messages.last.offset == 9 }
+    app = app(group: "rewind", batch: 1) { topic(name, to: reader) }
+    produce(app, name, Array.new(10, &:to_s))
+    app.start
+    eventually(20, "the rewind to be committed") { marked(app, name) == 2 }
+    assert app.stop(timeout: 10)
+    assert_operator marked(app, name), :<=, 9
+    assert_empty errors
+  end
+
+  # H51, H52.
+  def test_seek_by_time_and_to_the_ends
+    name = topic
+    base = ((now - 1000) * 1000).round
+    seen = @seen
+    places = [Time.at((base + 5000) / 1000r), Time.now + 3600, :beginning, :end]
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:assigned) { pause }
+      define_method(:tick) { (place = places.shift) ? seen << [:to, seek(place)] : resume }
+      define_method(:consume) { messages.each { |message| seen << message.offset } }
+    end
+    app = app(concurrency: 1) { topic(name, to: reader) { every 0.1 } }
+    10.times do |number|
+      app.producer.produce_sync(topic: name, partition: 0, payload: "x", timestamp: base + (number * 1000))
+    end
+    app.start
+    assert_equal [[:to, true]] * 4, take(4)
+    produce(app, name, %w[last])
+    assert_equal [10], take(1)
+    assert app.stop
+    assert_equal 11, marked(app, name)
+    assert_empty errors
+  end
 end

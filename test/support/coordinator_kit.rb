@@ -16,13 +16,27 @@ module CoordinatorKit
 
   # The subscription's role.
   class Ownership
-    attr_reader :marks, :commits
-    attr_accessor :owned, :error
+    attr_reader :marks, :commits, :seeks, :committed
+    # epoch: which seek it is; on_seek: what happens in the middle of one, else it just takes place.
+    attr_accessor :owned, :error, :epoch, :on_seek
 
     def initialize
       @marks = []
       @commits = 0
+      @seeks = []
+      @committed = []
+      @epoch = 0
       @owned = true
+    end
+
+    def seek(_topic, _partition, place)
+      @seeks << place
+      @on_seek ? @on_seek.call : @epoch += 1
+      place.is_a?(Integer) ? place : 40
+    end
+
+    def commit_offset(_topic, _partition, offset)
+      @committed << offset if mark(nil, nil, offset, -1)
     end
 
     def mark(_topic, _partition, offset, epoch)

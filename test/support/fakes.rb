@@ -194,6 +194,11 @@ module Fakes
       true
     end
 
+    def commit_offset(topic, partition, offset, _timeout)
+      @kafka.commit(@group, [topic, partition], offset)
+      true
+    end
+
     def assignment = @lock.synchronize { @owned.keys }
 
     def seek(topic, partition, offset, _timeout)

@@ -41,6 +41,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("revoked", method!(revoked, 1))?;
     class.define_method("mark", method!(mark, -1))?;
     class.define_method("commit", method!(commit, 1))?;
+    class.define_method("commit_offset", method!(commit_offset, 4))?;
     class.define_method("committed", method!(committed, 2))?;
     class.define_method("committed_with_metadata", method!(committed_with_metadata, 2))?;
     class.define_method("pause", method!(pause, 1))?;
@@ -242,6 +243,19 @@ fn call<T: Send + 'static>(
         None => Err(error::timed_out(ruby, what)),
         Some(result) => result.map_err(|error| error::ruby(ruby, &name, error)),
     }
+}
+
+fn commit_offset(
+    ruby: &Ruby,
+    this: Value,
+    topic: Value,
+    partition: i32,
+    offset: i64,
+    timeout: Value,
+) -> Result<bool, Error> {
+    let topic = convert::topic(ruby, &topic)?.to_owned();
+    let work = move |consumer: &Consumer| consumer.commit_offset(&topic, partition, offset);
+    call(ruby, this, convert::timeout(timeout)?, "commit", work).map(|()| true)
 }
 
 fn commit(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {

@@ -40,11 +40,15 @@ module Pelton
         @facts = { group: group, topic: topic.name, partition: partition }.freeze
         # Everything below is guarded by @lock.
         @lock = Mutex.new
-        @backlog = topic.keyed? ? keyed_backlog : Backlog.new(topic.batch)
+        @backlog = backlog
         @control = Control.new(topic.every)
         @slots = Array.new(topic.concurrency) { Slot.new(self, topic, flow, bus, background_timeout) }.freeze
         @held = held
         @progress = Progress.new(subscription, @facts) { |error, facts| owner.failed(error, facts) }
+        # One seek after the other; taken before @lock.
+        @seeks = Mutex.new
+        # Batches that came while one is under way; nil: none is.
+        @aside = nil
         # What the owner was told last of when to wake us.
         @timer = nil
         # Gave up after a failure: nothing runs any more.
@@ -62,24 +66,11 @@ module Pelton
 
       # The last coordinator of this partition has ended.
       #: () -> void
-      def unhold
-        @lock.synchronize do
-          @held = false
-          schedule
-        end
-      end
+      def unhold = control { @held = false }
 
       #: (Batch) -> void
       def receive(batch)
-        prepared = @backlog.prepare(batch)
-        @lock.synchronize do
-          next batch.release if @ending
-
-          @control.at_end = false
-          @backlog.add(prepared)
-          store
-          schedule
-        end
+        add(batch) unless @lock.synchronize { @aside&.push(batch) }
       end
 
       # Changes what holds the partition or asks for jobs, if the block does. false: the partition ends.
@@ -96,13 +87,11 @@ module Pelton
       # The time of a retry or tick, or of a pause's end, has come.
       #: (?Float) -> void
       def wake_up(now = Clock.now)
-        @lock.synchronize do
+        control do |control|
           @backlog.wake(now)
-          due = @control.wake(now)
-          @slots.each { |slot| slot.wake(now, tick: due) }
+          tick = control.wake(now)
+          @slots.each { |slot| slot.wake(now, tick: tick) }
           @timer = nil
-          set_timer
-          schedule
         end
       end
 
@@ -149,7 +138,7 @@ module Pelton
       #: (Job, ?Message?) -> Message?
       def step(job, done = nil)
         @lock.synchronize do
-          if done
+          if done && !job.paused && !sought?(job)
             @backlog.finish(job.share, done.offset, done.leader_epoch, mark: !@topic.manual_offsets, seen: [done])
             store if @progress.due?
           end
@@ -157,9 +146,13 @@ module Pelton
         end
       end
 
+      # Was its partition sought while it ran? Then nothing of it counts.
+      #: (Job) -> bool
+      def sought?(job) = !job.backlog.nil? && !job.backlog.equal?(@backlog)
+
       # Did the failure of a job hit messages of several keys? Then nobody knows which one failed.
       #: (Job) -> bool
-      def mixed?(job) = @lock.synchronize { @backlog.mixed?(job.share) }
+      def mixed?(job) = @lock.synchronize { job.backlog.mixed?(job.share) }
 
       #: () -> bool
       def ending? = !@ending.nil?
@@ -170,7 +163,7 @@ module Pelton
       def carry_out(verdict, job, critical: nil)
         @lock.synchronize do
           verdict ||= Verdict.again(@topic.back_off.delay(job.attempt)) if job.share
-          apply(verdict, job) if verdict
+          apply(verdict, job) if verdict && !sought?(job)
           take_back(job.slot)
           not_born(job) unless job.last? || job.slot.alive?
           set_timer
@@ -185,7 +178,7 @@ module Pelton
 
       # 0: no job with messages runs.
       #: (Job?) -> Integer
-      def attempt(job) = job&.share ? @backlog.attempt(job.share) : 0
+      def attempt(job) = job&.share ? job.backlog.attempt(job.share) : 0
 
       # The partition is another's.
       #: () -> bool
@@ -199,12 +192,9 @@ module Pelton
 
       #: (Message) -> bool
       def mark(message)
-        unless message.topic == @topic_name && message.partition == @partition
-          raise InvalidMessageError.new(:message, message, "a message of #{@topic_name}/#{@partition}")
-        end
-
         @lock.synchronize do
           next false if gone?
+          next true if departing? # it is of the place that was left
 
           @backlog.mark(message)
           @progress.store(@backlog.done, ask: @topic.keyed?)
@@ -217,25 +207,58 @@ module Pelton
       #: (Message) -> bool
       def mark!(message) = mark(message) && @subscription.commit
 
+      # See Consumer#seek.
+      #: (Integer | Time | Symbol) -> bool
+      def seek(place)
+        @seeks.synchronize do
+          next false if @lock.synchronize { @ending || (@aside = []).nil? }
+
+          begin
+            depart(@subscription.seek(@topic_name, @partition, place))
+          rescue KafkaError => e
+            depart(nil) if e.name == :_TIMED_OUT # it may still come
+            raise unless revoked?
+
+            false
+          ensure
+            Thread.handle_interrupt(Object => :never) { take_in }
+          end
+        end
+      end
+
       def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@ending || "owned"}>"
 
       private
+
+      def add(batch)
+        prepared = @backlog.prepare(batch)
+        @lock.synchronize do
+          next batch.release if @ending || batch.stale?
+
+          @control.at_end = false
+          @backlog.add(prepared)
+          store
+          schedule
+        end
+      end
+
+      def backlog = @topic.keyed? ? keyed_backlog : Backlog.new(@topic.batch)
 
       def keyed_backlog
         KeyedBacklog.new(@topic.batch, slots: @topic.concurrency, keys: Keys.new(@topic.by, @facts, @bus))
       end
 
       def next_of(job)
-        position = @backlog.position(job.share)
+        position = job.backlog.position(job.share)
         message = position && job.messages.messages.bsearch { |one| one.offset >= position }
-        return message unless message && (@ending || @stopped || gone? || @control.paused?)
+        return message unless message && (@ending || @stopped || gone? || @control.paused? || sought?(job))
 
         job.halted = true
         nil
       end
 
       def left(job)
-        position = @backlog.position(job.share)
+        position = job.backlog.position(job.share)
         position ? job.messages.from(position, job.messages.size) : job.messages.only([])
       end
 
@@ -287,9 +310,43 @@ module Pelton
 
       # The slot has no job any more; what is left of its share may be given again.
       def take_back(slot)
-        @backlog.put_back(slot.job.share) if slot.job.share
+        job = slot.job
         slot.clear
+        return unless job.share
+
+        job.backlog.put_back(job.share)
+        job.backlog.release if sought?(job)
       end
+
+      # What was there before a seek is let go; jobs that run have what they have. offset: nil, if it is not known.
+      def depart(offset)
+        @lock.synchronize do
+          old = @backlog
+          @backlog = backlog
+          @slots.each { |slot| take_back(slot) if slot.job&.share && @jobs.delete(slot.job) }
+          old.release
+          @control.at_end = false
+          @progress.forget
+        end
+        return false unless offset
+        return true if @topic.manual_offsets
+
+        @subscription.commit_offset(@topic_name, @partition, offset)
+      rescue KafkaError, ClosedError => e
+        @owner.failed(e, @facts)
+        true
+      end
+
+      # What came during a seek.
+      def take_in
+        while (batch = @lock.synchronize { @aside.shift || (@aside = nil) })
+          add(batch)
+        end
+        control
+      end
+
+      # Does a job still run that began before a seek?
+      def departing? = @slots.any? { |slot| slot.job && sought?(slot.job) }
 
       # Starts the next jobs, if there are any and nothing forbids it. Under @lock, as all down to `finish`.
       def schedule
@@ -303,13 +360,15 @@ module Pelton
       def employ(slot)
         if !slot.alive? then push(slot, :assigned, attempt: slot.birth)
         elsif slot.tick_due? then push(slot, :tick)
-        elsif !@control.paused? && (share = @backlog.next(slot))
+        elsif !held_back? && (share = @backlog.next(slot))
           push(slot, :consume, share, attempt: @backlog.attempt(share))
         elsif @control.at_end && @backlog.empty?
           @control.at_end = false
           push(slot, :reached_end)
         end
       end
+
+      def held_back? = @control.paused? || @aside || departing?
 
       # Each consumer that was born is told of the end, once.
       def finish_slots
@@ -318,7 +377,7 @@ module Pelton
       end
 
       def push(slot, kind, share = nil, attempt: nil)
-        slot.job = Job.new(slot, kind, @facts, share&.messages, attempt, share)
+        slot.job = Job.new(slot, kind, @facts, share&.messages, attempt, share, (@backlog if share))
         @jobs.push(slot.job)
       end
 

@@ -9,10 +9,11 @@ module Pelton
     #   messages  what consume is given; nil for the others
     #   attempt   which try it is of the first of them
     #   share     the part of the backlog that they are
+    #   backlog   of which; another one than the coordinator's after a seek
     #   paused    did consume ask for a pause?
     #   start     what the flow said when it was about to begin (Flow::Start); nil before
     #   halted    was it broken off between two messages?
-    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :start, :paused, :halted) do
+    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :paused, :halted) do
       # On a worker's thread.
       def call = slot.perform(self)
 

@@ -31,6 +31,10 @@ module Pelton
       #: () -> void
       def abandon = @gone = true
 
+      # The partition goes on elsewhere, maybe further back.
+      #: () -> void
+      def forget = @stored = nil
+
       #: () -> bool
       def due? = @due_at <= Clock.now
 

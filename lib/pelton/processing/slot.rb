@@ -23,7 +23,7 @@ module Pelton
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
 
-      def_delegators :@coordinator, :topic_name, :partition, :producer, :revoked?, :mark, :mark!, :paused?
+      def_delegators :@coordinator, :topic_name, :partition, :producer, :revoked?, :paused?
 
       # The threads of its consumer.
       attr_reader :scope
@@ -69,6 +69,20 @@ module Pelton
 
       #: () -> void
       def resume = @coordinator.control(&:resume)
+
+      # See Consumer#seek.
+      #: (Integer | Message | Time | Symbol) -> bool
+      def seek(place)
+        return @coordinator.seek(place) unless place.respond_to?(:offset)
+
+        @coordinator.seek(checked(place).offset)
+      end
+
+      #: (Message) -> bool
+      def mark(message) = @coordinator.mark(checked(message))
+
+      #: (Message) -> bool
+      def mark!(message) = @coordinator.mark!(checked(message))
 
       # See Consumer#dispatch_to_dead_letters.
       #: (Message, (Exception | String)?) -> bool
@@ -147,6 +161,12 @@ module Pelton
 
       private
 
+      def checked(message)
+        return message if message.topic == topic_name && message.partition == partition
+
+        raise InvalidMessageError.new(:message, message, "a message of #{topic_name}/#{partition}")
+      end
+
       # Tries in the topics before, where this is a retry topic (whose jobs have one message).
       def before = (@topic.stage && @job&.messages&.first&.origin&.attempts) || 0
 
@@ -169,7 +189,7 @@ module Pelton
       # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
       def settle(job, error)
         critical = error && CRITICAL.any? { |kind| error.is_a?(kind) }
-        verdict, result = decide(job, error, critical) if job.kind == :consume
+        verdict, result = decide(job, error, critical) if job.kind == :consume && !@coordinator.sought?(job)
         report(job, error) if error
         verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@coordinator.ending?
         tell(verdict, result) if result&.error

@@ -58,6 +58,13 @@ impl Consumer {
         }
     }
 
+    /// Commits this offset, be it before what is committed: by itself librdkafka commits only what is behind that. Blocks
+    /// for the answer.
+    pub fn commit_offset(&self, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
+        let list = offsets([(topic, partition, offset, -1)])?;
+        check(self.client()?.commit(Some(&list), false))
+    }
+
     /// What the group committed of each partition. Blocks up to `timeout`.
     pub fn committed(&self, partitions: &[(&str, i32)], timeout: Duration) -> Result<Vec<Option<Committed>>, Error> {
         let client = self.client()?;

@@ -1,0 +1,267 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+
+# A consumer that moves its partition elsewhere: what was there before counts for nothing, whatever is under way.
+class SeekTest < Minitest::Test
+  include CoordinatorKit
+
+  # A batch that a later seek makes stale.
+  def batch(*offsets)
+    epoch = @ownership.epoch
+    Fakes::Batch.new(offsets.map { |offset| Fakes::Message.new("orders", 0, offset, "x") },
+                     stale: -> { @ownership.epoch != epoch })
+  end
+
+  # Another place is sought in the first consume, then the block runs in it.
+  def seeking(to, &block)
+    script do |one|
+      next if @sought
+
+      @sought = true
+      assert one.seek(to)
+      block&.call(one)
+    end
+  end
+
+  def test_back_to_an_offset
+    coordinator.receive(first = batch(5, 6))
+    coordinator.receive(second = batch(7))
+    seeking(2)
+    2.times { work }
+    assert_equal [[2, -1]], @ownership.marks, "the batch is not marked, the new place is"
+    assert_equal [2], @ownership.committed
+    assert_equal [1, 1], [first.releases, second.releases]
+    assert_predicate self, :idle?
+    coordinator.receive(third = batch(2, 3))
+    work until idle?
+    assert_equal [:assigned, [5, 6], [2, 3]], @log
+    assert_equal [4, 7], @ownership.marks.last
+    assert_equal [1], [first, second, third].map(&:releases).uniq
+  end
+
+  def test_the_running_method_goes_on_and_its_marks_count_for_nothing
+    coordinator.receive(batch(5, 6))
+    seeking(0) do |one|
+      one.messages.each { |message| assert one.mark_as_consumed(message) }
+      coordinator.receive(batch(0))
+      assert_predicate self, :idle?, "one job at a time"
+    end
+    work until idle?
+    assert_equal [[0, -1], [1, 7]], @ownership.marks
+    assert_equal [:assigned, [5, 6], [0]], @log
+  end
+
+  def test_the_users_wish_wins_over_the_retry
+    coordinator(retries: 0, then: :skip).receive(batch(5))
+    seeking(8) { raise "failed" }
+    2.times { work }
+    assert_predicate self, :idle?
+    assert_empty named("message.skipped") + named("consumer.retrying")
+    assert_equal ["failed"], (named("error.occurred").map { |event| event[:error].message })
+    coordinator.receive(batch(8))
+    work
+    assert_equal [[8, -1], [9, 7]], @ownership.marks
+  end
+
+  def test_what_was_read_before_is_dropped_and_what_comes_meanwhile_waits
+    coordinator
+    work
+    consumer = nil
+    script { |one| consumer = one }
+    coordinator.receive(batch(0))
+    work
+    script { nil }
+    old = batch(1)
+    fresh = nil
+    @ownership.on_seek = lambda do
+      coordinator.receive(old) # it was in the listener's hand
+      @ownership.epoch += 1
+      coordinator.receive(fresh = batch(40))
+      assert_predicate self, :idle?
+    end
+    assert consumer.seek(40)
+    assert_equal 1, old.releases
+    work until idle?
+    assert_equal [:assigned, [0], [40]], @log
+    coordinator.receive(stale = old)
+    assert_predicate self, :idle?
+    assert_equal [2, 1], [stale.releases, fresh.releases]
+  end
+
+  # H51: nothing is lost by a seek that fails.
+  def test_a_seek_that_fails_changes_nothing
+    coordinator.receive(first = batch(0, 1))
+    coordinator.receive(batch(2))
+    @ownership.on_seek = -> { raise Pelton::KafkaError.new(-195, :_TRANSPORT, "away") }
+    script { |one| assert_raises(Pelton::KafkaError) { one.seek(9) } if one.messages.first.offset.zero? }
+    work until idle?
+    assert_equal [:assigned, [0, 1], [2]], @log
+    assert_equal [[2, 7], [3, 7]], @ownership.marks
+    assert_equal 1, first.releases
+  end
+
+  # librdkafka may still do it.
+  def test_a_seek_that_is_late
+    coordinator.receive(first = batch(0))
+    @ownership.on_seek = lambda do
+      @ownership.epoch += 1
+      raise Pelton::KafkaError.new(-185, :_TIMED_OUT, "late")
+    end
+    script { |one| assert_raises(Pelton::KafkaError) { one.seek(9) } if one.messages.first.offset.zero? }
+    2.times { work }
+    assert_empty @ownership.marks
+    assert_equal 1, first.releases
+    coordinator.receive(batch(9))
+    work
+    assert_equal [[10, 7]], @ownership.marks
+  end
+
+  def test_marks_by_hand_are_the_only_ones
+    coordinator(manual_offsets: true).receive(batch(5))
+    seeking(2)
+    2.times { work }
+    assert_empty @ownership.marks + @ownership.committed
+    coordinator.receive(batch(2))
+    script { |one| one.mark_as_consumed(one.messages.first) }
+    work
+    assert_equal [[3, 7]], @ownership.marks
+  end
+
+  def test_words_for_places_and_messages
+    coordinator.receive(batch(5, 6))
+    time = Time.now
+    script do |one|
+      [:beginning, :end, time, one.messages.last].each { |place| one.seek(place) }
+      assert_raises(Pelton::InvalidMessageError) { one.seek(Fakes::Message.new("other", 0, 1, "x")) }
+    end
+    2.times { work }
+    assert_equal [:beginning, :end, time, 6], @ownership.seeks
+  end
+
+  def test_pause_at_a_message
+    coordinator.receive(batch(5, 6))
+    seeking(0) { |one| assert one.pause(30, at: one.messages.last) }
+    2.times { work }
+    assert_equal [0, 6], @ownership.seeks
+    coordinator.receive(batch(6))
+    assert_predicate self, :idle?
+    coordinator.wake_up(Pelton::Clock.now + 31)
+    work
+    assert_equal [7, 7], @ownership.marks.last
+  end
+
+  def test_no_seek_at_the_end_of_the_partition
+    coordinator.receive(one = batch(0))
+    answers = []
+    script do |consumer|
+      coordinator.end(:revoked)
+      answers << consumer.seek(9)
+    end
+    Consumer.hooks[:revoked] = ->(consumer) { answers << consumer.seek(9) }
+    work until idle?
+    assert_equal [[false, false], [:assigned, [0], :revoked], []], [answers, @log, @ownership.seeks]
+    assert_equal [[1, 7]], @ownership.marks
+    assert_equal 1, one.releases
+  end
+
+  def test_revoked_in_the_middle_of_a_seek
+    coordinator.receive(first = batch(0))
+    late = nil
+    @ownership.on_seek = lambda do
+      coordinator.receive(late = batch(1))
+      coordinator.end(:revoked)
+      coordinator.abandon
+      raise Pelton::KafkaError.new(-172, :_STATE, "not assigned")
+    end
+    answer = nil
+    script { |one| answer = one.seek(9) }
+    work until idle?
+    assert_equal [false, [:assigned, [0], :revoked]], [answer, @log]
+    assert_equal [1, 1], [first.releases, late.releases]
+    assert_equal 1, @owner.named(:ended).size
+  end
+
+  def test_a_job_that_waits_for_a_worker_is_taken_back
+    coordinator
+    work
+    consumer = nil
+    Consumer.hooks[:tick] = ->(one) { consumer = one }
+    @coordinator = nil
+    coordinator(every: 1)
+    work
+    coordinator.wake_up(Pelton::Clock.now + 2)
+    work
+    coordinator.receive(one = batch(0))
+    refute_predicate self, :idle?
+    assert consumer.seek(7)
+    assert_predicate self, :idle?
+    assert_equal 1, one.releases
+    coordinator.receive(batch(7))
+    work
+    assert_equal [7], @log.last
+  end
+
+  # --- per key, and message by message ---
+
+  def test_with_several_jobs_the_last_of_them_ends_first
+    coordinator(concurrency: 2, by: ->(message) { message.offset % 2 })
+    2.times { work }
+    coordinator.receive(batch(4, 5))
+    other = Pelton::Processing::JobsQueue.instance_method(:pop).bind_call(@jobs) # a worker has it
+    seeking(0)
+    work
+    coordinator.receive(batch(0, 1))
+    assert_predicate self, :idle?, "a job of before still runs"
+    Thread.handle_interrupt(Object => :never) { other.call }
+    work until idle?
+    assert_equal [[0, -1], [2, 7]], [@ownership.marks.first, @ownership.marks.last]
+    assert_equal [[0], [1]], @log.last(2).sort
+  end
+
+  # One that is given message by message.
+  class One < Pelton::Consumer
+    def process(message) = CoordinatorKit::Consumer.script.call(self, message)
+  end
+
+  def one_by_one
+    topic = Pelton::Routing::Topic.new("orders", One, { batch: 100 })
+    @coordinator = Pelton::Processing::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+                bus: @bus, owner: @owner
+    ).start
+    work
+  end
+
+  def test_a_seek_breaks_off_between_two_messages
+    one_by_one
+    script do |one, message|
+      @log << message.offset
+      one.seek(0) if @log == [5]
+    end
+    coordinator.receive(batch(5, 6, 7))
+    work
+    assert_equal [5], @log
+    coordinator.receive(batch(0, 1))
+    work until idle?
+    assert_equal [5, 0, 1], @log
+    assert_equal [2, 7], @ownership.marks.last
+  end
+
+  def test_a_pause_breaks_off_and_its_message_comes_again
+    one_by_one
+    script do |one, message|
+      @log << message.offset
+      one.pause(30) if @log == [5, 6]
+    end
+    coordinator.receive(batch(5, 6, 7))
+    work
+    assert_equal [[5, 6], [[6, 7]]], [@log, @ownership.marks]
+    assert_predicate self, :idle?
+    coordinator.wake_up(Pelton::Clock.now + 31)
+    work until idle?
+    assert_equal [5, 6, 6, 7], @log
+    assert_equal [8, 7], @ownership.marks.last
+  end
+end
