@@ -76,6 +76,7 @@ module Pelton
       ["watch.measured", %i[threads native_threads descriptors consumers jobs outlived],
        "what the process holds (see App#watch), every config.watch_interval while a server runs, if somebody " \
        "subscribed"],
+      ["workers.scaled", %i[from to], "the number of worker threads was changed (Server#concurrency=)"],
       ["worker.replaced", %i[worker], "a worker thread was killed; another one took its place"],
       ["app.starting", %i[groups concurrency], "the server starts"],
       ["app.running", %i[groups concurrency], "all threads run, the groups are being joined"],

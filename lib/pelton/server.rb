@@ -7,7 +7,7 @@ require_relative "subscription"
 require_relative "threads"
 require_relative "processing/jobs_queue"
 require_relative "processing/listener"
-require_relative "processing/worker"
+require_relative "processing/workers"
 require_relative "shutdown"
 require_relative "watch"
 
@@ -42,7 +42,7 @@ module Pelton
       @backgrounds = backgrounds
       @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
       @listeners = []
-      @workers = []
+      @workers = Processing::Workers.new(@jobs, bus)
       # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:quiet, reason], [:resume],
       # [:idle], [:drained, true or why not]. A push is all that a trap has to do.
       @inbox = Thread::Queue.new
@@ -85,6 +85,21 @@ module Pelton
       return if own_thread? || Threads.trap?
 
       wait
+    end
+
+    # How many worker threads there are to be.
+    #: () -> Integer
+    def concurrency = @workers.size
+
+    # Changes that number while the server runs: more begin at once, fewer end as soon as they have no job. From any
+    # thread, also from a consumer; raises ConfigError, and ShutdownError when it does not run.
+    #   Pelton.server.concurrency = 20
+    #: (Integer) -> void
+    def concurrency=(count)
+      Settings::APP.fetch(:concurrency).check(count)
+      raise ShutdownError, "the server is #{status}" unless running?
+
+      @bus.publish("workers.scaled", from: @workers.scale(count), to: count)
     end
 
     # No new job is begun; those that run are finished, partitions stay ours and are polled, rebalances go on. Returns
@@ -163,9 +178,7 @@ module Pelton
       @thread = Threads.start("pelton.server", report: ->(error) { crashed(error) }) { obey if @boot.pop }
       @bus.publish("app.starting", **facts)
       open_listeners
-      @workers = Array.new(@config.concurrency) do |index|
-        Processing::Worker.new("pelton.worker##{index + 1}", @jobs, @bus).start
-      end
+      @workers.scale(@config.concurrency)
       @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
       @listeners.each(&:start)
       @status = :running

@@ -3,7 +3,7 @@
 require_relative "../test_helper"
 require "support/fakes"
 
-# The parts of R3 one by one: backlog, steps, flow, jobs queue, worker.
+# The parts of R3 one by one: backlog, steps, flow.
 class ProcessingTest < Minitest::Test
   include Pelton::Processing
 
@@ -227,118 +227,5 @@ class ProcessingTest < Minitest::Test
     assert_equal [[nil, 2, 3, "orders"], [NotImplementedError, 2, 3, "orders"]],
                  (events.map { |event| [event[:error]&.class, event[:messages], event[:attempt], event[:topic]] })
     assert_operator events.first[:seconds], :>=, 0
-  end
-
-  # --- jobs queue ---
-
-  def job(kind) = Job.new(nil, kind)
-
-  def test_jobs_queue_order
-    queue = JobsQueue.new
-    consume, again = Array.new(2) { job(:consume) }
-    shutdown = job(:shutdown)
-    [consume, again, shutdown].each { |one| assert queue.push(one) }
-    assert_equal 3, queue.size
-    assert queue.delete(again)
-    refute queue.delete(again)
-    assert_same shutdown, queue.pop
-    assert_same consume, queue.pop
-    queue.close
-    assert_nil queue.pop
-    refute queue.push(consume)
-    assert_predicate queue, :closed?
-  end
-
-  def test_jobs_queue_wakes_who_waits
-    queue = JobsQueue.new
-    popped = Thread::Queue.new
-    threads = Array.new(3) { Pelton::Threads.start("test") { popped << queue.pop } }
-    one = job(:consume)
-    queue.push(one)
-    assert_same one, popped.pop
-    queue.close
-    assert_equal [nil, nil], [popped.pop, popped.pop]
-    Pelton::Threads.join(threads)
-  end
-
-  def test_a_held_jobs_queue_runs_the_short_jobs_only
-    queue = JobsQueue.new
-    idle = 0
-    first, second = Array.new(2) { job(:consume) }
-    revoked = job(:revoked)
-    queue.push(first)
-    assert_same first, queue.pop
-    queue.hold { idle += 1 }
-    [second, revoked].each { |one| queue.push(one) }
-    assert_same revoked, queue.pop
-    queue.finished(revoked)
-    assert_equal 0, idle, "the first still runs"
-    queue.finished(first)
-    assert_equal 1, idle
-    assert_equal 1, queue.size
-    queue.unhold
-    assert_same second, queue.pop
-    queue.finished(second)
-    assert_equal 1, idle
-    queue.hold { idle += 1 }
-    assert_equal 2, idle, "nothing runs: at once"
-    queue.push(job(:consume))
-    queue.close
-    assert_nil queue.pop, "what is held stays"
-  end
-
-  # --- worker ---
-
-  Task = Struct.new(:kind, :block) do
-    def call = block.call
-  end
-
-  def test_a_killed_worker_is_replaced
-    replaced = Thread::Queue.new
-    bus.subscribe("worker.replaced") { |event| replaced << event[:worker] }
-    queue = JobsQueue.new
-    worker = Worker.new("pelton.worker#1", queue, bus).start
-    first = worker.thread
-    queue.push(Task.new(:consume, -> { Thread.handle_interrupt(Object => :immediate) { Thread.current.kill } }))
-    assert_equal "pelton.worker#1", replaced.pop
-    done = Thread::Queue.new
-    queue.push(Task.new(:consume, -> { done << Thread.current }))
-    second = done.pop
-    refute_same first, second
-    assert_same second, worker.thread
-    queue.close
-    second.join
-    assert_empty replaced
-  end
-
-  def test_a_worker_that_waits_is_killed_and_replaced
-    replaced = Thread::Queue.new
-    bus.subscribe("worker.replaced") { |event| replaced << event[:worker] }
-    queue = JobsQueue.new
-    worker = Worker.new("w", queue, bus).start
-    eventually { worker.thread.status == "sleep" }
-    worker.thread.kill
-    replaced.pop
-    worker.kill
-    worker.thread.join
-    assert_empty replaced
-  end
-
-  def test_a_job_that_was_begun_is_not_interrupted_outside_of_user_code
-    queue = JobsQueue.new
-    worker = Worker.new("w", queue, bus).start
-    begun = Thread::Queue.new
-    go = Thread::Queue.new
-    ended = Thread::Queue.new
-    queue.push(Task.new(:consume, lambda {
-      begun << 1
-      go.pop
-      ended << 1
-    }))
-    begun.pop
-    worker.kill
-    go << 1
-    assert_equal 1, ended.pop
-    worker.thread.join
   end
 end

@@ -222,4 +222,22 @@ class ServerTest < Minitest::Test
     subscription.assign_now(["orders", 0])
     assert_same app.producer, @log.pop
   end
+
+  def test_the_number_of_workers_changes_while_it_runs
+    server = start(concurrency: 1)
+    subscription.assign_now(["orders", 0], ["orders", 1])
+    block_jobs
+    produce(1, 0)
+    produce(1, 1)
+    @begun.pop
+    server.concurrency = 2
+    assert_equal [1, 2], event("workers.scaled").payload.values_at(:from, :to)
+    @begun.pop # both run at once now
+    server.concurrency = 1
+    assert_equal 1, server.concurrency
+    [0, -1, 1.5, nil].each { |bad| assert_raises(Pelton::ConfigError) { server.concurrency = bad } }
+    2.times { @gate << 1 }
+    assert server.stop
+    assert_raises(Pelton::ShutdownError) { server.concurrency = 3 }
+  end
 end

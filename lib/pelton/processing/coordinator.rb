@@ -378,7 +378,7 @@ module Pelton
 
       def push(slot, kind, share = nil, attempt: nil)
         slot.job = Job.new(slot, kind, @facts, share&.messages, attempt, share, (@backlog if share))
-        @jobs.push(slot.job)
+        @jobs.push(slot.job, @topic)
       end
 
       # false: the partition is another's.

@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
+require_relative "turns"
+
 module Pelton
   module Processing
-    # Jobs of all partitions on their way to the workers: first come first served, but the short ones that a rebalance
-    # or a stop waits for (assigned, revoked, shutdown) go first. At most one job per partition is in it. While it is
-    # held, the other ones (consume, tick, reached_end) stay in it and the short ones run.
+    # Jobs of all partitions on their way to the workers: a fair share for each topic (see Turns), but the short ones
+    # that a rebalance or a stop waits for (assigned, revoked, shutdown) go first. At most one job per slot is in it.
+    # While it is held, the other ones (consume, tick, reached_end) stay in it and the short ones run.
     class JobsQueue
       URGENT = %i[assigned revoked shutdown].freeze
       private_constant :URGENT
@@ -14,33 +16,35 @@ module Pelton
         @changed = ConditionVariable.new
         # Jobs waiting for a worker; guarded by @lock.
         @urgent = []
-        @ordinary = []
+        @ordinary = Turns.new
+        # So many workers are to end when they ask for a job.
+        @retiring = 0
         @closed = false
         @held = false
-        # Consume jobs that workers have, and what is called once there is none of them in a held queue.
-        @consuming = 0
+        # Called once when no worker has one of the others while it is held.
         @on_idle = nil
       end
 
-      # false: the queue is closed, the job will not run.
-      #: (Job) -> bool
-      def push(job)
+      # topic: whose share it is. false: the queue is closed, the job will not run.
+      #: (Job, ?untyped) -> bool
+      def push(job, topic = nil)
         @lock.synchronize do
           return false if @closed
 
-          (urgent?(job) ? @urgent : @ordinary) << job
+          urgent?(job) ? @urgent << job : @ordinary.push(job, topic)
           @changed.signal
           true
         end
       end
 
-      # Waits for a job; nil: the queue is closed and empty.
+      # Waits for a job; nil: the queue is closed and empty, or there is a worker too many.
       #: () -> Job?
       def pop
         @lock.synchronize do
           loop do
+            break retired if @retiring.positive?
+
             job = @urgent.shift || (@ordinary.shift unless @held)
-            @consuming += 1 if job && !urgent?(job)
             return job if job || @closed
 
             @changed.wait(@lock)
@@ -52,10 +56,23 @@ module Pelton
       #: (Job) -> void
       def finished(job)
         @lock.synchronize do
-          @consuming -= 1 unless urgent?(job)
+          @ordinary.finished(job) unless urgent?(job)
           tell_idle
         end
       end
+
+      # So many of those who ask get nil instead of a job.
+      #: (Integer) -> void
+      def retire(count)
+        @lock.synchronize do
+          @retiring += count
+          @changed.broadcast
+        end
+      end
+
+      # So many of those that were to end, but did not yet, stay; returns how many these are.
+      #: (Integer) -> Integer
+      def stay(count) = @lock.synchronize { [count, @retiring].min.tap { |some| @retiring -= some } }
 
       # No consume job is begun any more. on_idle: called once when none runs, in whatever thread; it must not wait.
       #: () ?{ () -> void } -> void
@@ -81,10 +98,8 @@ module Pelton
       #: (Job) -> bool
       def delete(job)
         @lock.synchronize do
-          [@urgent, @ordinary].any? do |lane|
-            index = lane.index { |other| other.equal?(job) }
-            lane.delete_at(index) if index
-          end
+          index = @urgent.index { |other| other.equal?(job) }
+          index ? !@urgent.delete_at(index).nil? : @ordinary.delete(job)
         end
       end
 
@@ -104,14 +119,19 @@ module Pelton
 
       # Calls of consume: {running: 3, waiting: 17}
       #: () -> Hash[Symbol, Integer]
-      def counts = @lock.synchronize { { running: @consuming, waiting: @ordinary.size } }
+      def counts = @lock.synchronize { { running: @ordinary.running, waiting: @ordinary.size } }
 
       private
+
+      def retired
+        @retiring -= 1
+        nil
+      end
 
       def urgent?(job) = URGENT.include?(job.kind)
 
       def tell_idle
-        return unless @on_idle && @consuming.zero?
+        return unless @on_idle && @ordinary.running.zero?
 
         @on_idle.call
         @on_idle = nil

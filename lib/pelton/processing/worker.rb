@@ -16,7 +16,7 @@ module Pelton
         @bus = bus
         # The thread that runs now; set by `start`, from the server's thread or the dying predecessor.
         @thread = nil
-        # Set by `kill`: no replacement any more.
+        # Nobody takes its place any more: it was killed by `kill`, or got no job.
         @ended = false
       end
 
@@ -25,6 +25,10 @@ module Pelton
         @thread = Threads.start(@name, report: method(:report)) { work }
         self
       end
+
+      # Did it end, with no thread to take its place?
+      #: () -> bool
+      def over? = @ended && !@thread.alive?
 
       # Ends the thread, whatever it does. For a forced stop.
       #: () -> void

@@ -1,0 +1,195 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+
+# Order per key, and messages one by one, through real clients.
+class EmbeddedKeyedTest < Minitest::Test
+  include EmbeddedApp
+
+  # keys: "aab" is three messages; "-" is none.
+  def produce_keys(app, name, keys)
+    rows = keys.chars.map { |key| { topic: name, payload: "x", key: key == "-" ? nil : key, partition: 0 } }
+    app.producer.produce_many_sync(rows, timeout: 20)
+  end
+
+  # Works on each message; those with this key wait for the gate.
+  def slow_key(slow, gate)
+    seen = @seen
+    consumer do
+      messages.each do |message|
+        gate.pop if message.key == slow
+        seen << [message.key, message.offset]
+      end
+    end
+  end
+
+  # The next offset of a group, from what another member of it gets.
+  def first_offset(group, name)
+    again = collector
+    reader = app(group: group) { topic(name, to: again) }
+    produce_keys(reader, name, "z")
+    reader.start
+    _, offset, = take(1).first
+    assert reader.stop
+    offset
+  end
+
+  def test_a_slow_key_holds_back_itself_alone_and_the_commit
+    name = topic
+    gate = Thread::Queue.new
+    reader = slow_key("a", gate)
+    app = app(group: "slow", concurrency: 4, batch: 5) { topic(name, to: reader) { concurrency 4 } }
+    app.start
+    produce_keys(app, name, "ab")
+    20.times { |round| produce_keys(app, name, "bcd"[round % 3] * 5) }
+    others = take(101)
+    assert_equal %w[b c d], others.map(&:first).uniq.sort
+    others.group_by(&:first).each_value { |list| assert_equal list.map(&:last).sort, list.map(&:last) }
+    gate << 1
+    assert_equal [["a", 0]], take(1)
+    assert app.stop
+    assert_empty errors
+    assert_equal 102, first_offset("slow", name)
+  end
+
+  def test_what_is_finished_behind_a_slow_key_is_not_committed
+    name = topic
+    gate = Thread::Queue.new
+    reader = slow_key("a", gate)
+    app = app(group: "crash", concurrency: 3, shutdown_timeout: 1, flush_timeout: 0) do
+      topic(name, to: reader) { concurrency 3 }
+    end
+    app.start
+    produce_keys(app, name, "bcabc")
+    take(4)
+    refute app.stop, "the slow one does not end"
+    assert_equal 2, first_offset("crash", name)
+  end
+
+  def test_a_failure_stops_its_own_key_only
+    name = topic
+    seen = @seen
+    down = true
+    reader = consumer do
+      messages.each do |message|
+        raise IOError, "on purpose" if message.key == "a" && down
+
+        seen << [message.key, message.offset]
+        mark_as_consumed(message)
+      end
+    end
+    app = app(concurrency: 3) { topic(name, to: reader) { concurrency(3) && backoff(0.05..0.05) } }
+    app.start
+    produce_keys(app, name, "abcabc")
+    produce_keys(app, name, "abcabc")
+    assert_equal %w[b c], take(8).map(&:first).uniq.sort
+    eventually(20, "some retries") { happened("consumer.retrying").size > 3 }
+    down = false
+    assert_equal [["a", 0], ["a", 3], ["a", 6], ["a", 9]], take(4)
+    assert app.stop
+  end
+
+  def test_every_slot_has_a_life
+    name = topic
+    lives = Thread::Queue.new
+    hooks = %i[assigned revoked shutdown]
+    reader = consumer { nil }
+    hooks.each { |hook| reader.define_method(hook) { lives << [object_id, hook] } }
+    app = app(concurrency: 2) { topic(name, to: reader) { concurrency 4 } }
+    app.start
+    produce_keys(app, name, "abcd")
+    eventually(20, "four births") { lives.size == 4 }
+    assert app.stop
+    all = Array.new(lives.size) { lives.pop }.group_by(&:first).values.map { |life| life.map(&:last) }
+    assert_equal [%i[assigned shutdown]] * 4, all
+  end
+
+  def test_messages_one_by_one
+    name = topic
+    seen = @seen
+    failed = 0
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        seen << [message.offset, attempt]
+        raise IOError, "on purpose" if message.offset == 2 && (failed += 1) < 3
+      end
+    end
+    app = app(group: "single") { topic(name, to: reader) { backoff 0..0.05 } }
+    app.start
+    produce_keys(app, name, "-----")
+    assert_equal [[0, 1], [1, 1], [2, 1], [2, 2], [2, 3], [3, 1], [4, 1]], take(7)
+    assert app.stop
+    assert_equal 5, first_offset("single", name)
+  end
+
+  def test_a_stop_waits_for_one_message_only
+    name = topic
+    gate = Thread::Queue.new
+    seen = @seen
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        seen << message.offset
+        gate.pop
+      end
+    end
+    app = app(group: "stop") { topic(name, to: reader) }
+    app.start
+    produce_keys(app, name, "-" * 50)
+    take(1)
+    stopping = Pelton::Threads.start("test.stop") { app.stop }
+    eventually(20, "the stop to begin") { happened("app.stopping").any? }
+    # The order to end may still be on its way to the partition.
+    coordinator = app.server.instance_variable_get(:@listeners).first.coordinators.first
+    eventually(20, "the partition to end") { coordinator.ending? }
+    gate << 1
+    stopping.join
+    assert_equal 0, @seen.size, "no second message was begun"
+    assert_equal 1, first_offset("stop", name)
+  end
+
+  # Members come and go while keys are worked on.
+  def test_a_rebalance_in_the_middle
+    name = topic(2)
+    seen = @seen
+    reader = consumer do
+      messages.each do |message|
+        IO.select(nil, nil, nil, 0.002) # the work
+        seen << [message.partition, message.key, message.offset]
+      end
+    end
+    routes = proc { topic(name, to: reader) { concurrency 3 } }
+    first = app(group: "both", concurrency: 3, batch: 10, &routes)
+    first.start
+    keys = Array.new(150) { |number| "abcdefg"[number % 7] }.join
+    2.times do |partition|
+      rows = keys.chars.map { |key| { topic: name, payload: "x", key: key, partition: partition } }
+      first.producer.produce_many_sync(rows, timeout: 20)
+    end
+    rows = take(50)
+    second = app(group: "both", concurrency: 3, batch: 10, &routes)
+    second.start
+    eventually(30, "a rebalance") { happened("partition.revoked").any? }
+    rows += take(1) until complete?(rows)
+    assert first.stop
+    assert second.stop
+    assert_empty out_of_order(rows)
+    refused = errors.reject { |error| error.is_a?(Pelton::KafkaError) && error.name == :REBALANCE_IN_PROGRESS }
+    assert_empty refused, "the embedded cluster refuses commits during a rebalance, which is told"
+  end
+
+  private
+
+  def complete?(rows) = rows.uniq.size == 300
+
+  # Per key: what comes is the next one, or a repetition of what was there.
+  def out_of_order(rows)
+    rows.group_by { |partition, key, _| [partition, key] }.flat_map do |_, list|
+      expected = list.map(&:last).uniq.sort
+      list.each_with_object([[], []]) do |row, (done, wrong)|
+        wrong << row unless done.include?(row.last) || row.last == expected[done.size]
+        done << row.last unless done.include?(row.last)
+      end.last
+    end
+  end
+end

@@ -1,0 +1,185 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+
+# The jobs queue and who works on it.
+class WorkersTest < Minitest::Test
+  include Pelton::Processing
+
+  def bus = @bus ||= Pelton::Notifications.new
+
+  # --- jobs queue ---
+
+  def job(kind) = Job.new(nil, kind, nil, nil, @jobs = @jobs.to_i + 1)
+
+  def test_jobs_queue_order
+    queue = JobsQueue.new
+    consume, again = Array.new(2) { job(:consume) }
+    shutdown = job(:shutdown)
+    [consume, again, shutdown].each { |one| assert queue.push(one) }
+    assert_equal 3, queue.size
+    assert queue.delete(again)
+    refute queue.delete(again)
+    assert_same shutdown, queue.pop
+    assert_same consume, queue.pop
+    queue.close
+    assert_nil queue.pop
+    refute queue.push(consume)
+    assert_predicate queue, :closed?
+  end
+
+  def test_jobs_queue_wakes_who_waits
+    queue = JobsQueue.new
+    popped = Thread::Queue.new
+    threads = Array.new(3) { Pelton::Threads.start("test") { popped << queue.pop } }
+    one = job(:consume)
+    queue.push(one)
+    assert_same one, popped.pop
+    queue.close
+    assert_equal [nil, nil], [popped.pop, popped.pop]
+    Pelton::Threads.join(threads)
+  end
+
+  def test_a_held_jobs_queue_runs_the_short_jobs_only
+    queue = JobsQueue.new
+    idle = 0
+    first, second = Array.new(2) { job(:consume) }
+    revoked = job(:revoked)
+    queue.push(first)
+    assert_same first, queue.pop
+    queue.hold { idle += 1 }
+    [second, revoked].each { |one| queue.push(one) }
+    assert_same revoked, queue.pop
+    queue.finished(revoked)
+    assert_equal 0, idle, "the first still runs"
+    queue.finished(first)
+    assert_equal 1, idle
+    assert_equal 1, queue.size
+    queue.unhold
+    assert_same second, queue.pop
+    queue.finished(second)
+    assert_equal 1, idle
+    queue.hold { idle += 1 }
+    assert_equal 2, idle, "nothing runs: at once"
+    queue.push(job(:consume))
+    queue.close
+    assert_nil queue.pop, "what is held stays"
+  end
+
+  def test_a_topic_takes_no_more_than_its_share
+    queue = JobsQueue.new
+    busy = "busy"
+    8.times { queue.push(job(:consume), busy) }
+    slow = Array.new(3) { queue.pop }
+    ones = Array.new(2) { job(:consume).tap { |one| queue.push(one, "other") } }
+    last = job(:consume).tap { |one| queue.push(one, "third") }
+    assert_equal [ones.first, last, ones.last], (Array.new(3) { queue.pop })
+    slow.each { |one| queue.finished(one) }
+    refute_includes [*ones, last], queue.pop, "nobody else waits"
+    assert_equal 4, queue.size
+    assert_equal({ running: 4, waiting: 4 }, queue.counts)
+  end
+
+  def test_topics_take_turns
+    queue = JobsQueue.new
+    jobs = %w[a b c].to_h { |name| [name, Array.new(3) { job(:consume) }] }
+    jobs.each { |name, list| list.each { |one| queue.push(one, name) } }
+    order = Array.new(9) do
+      one = queue.pop
+      queue.finished(one)
+      jobs.find { |_, list| list.any? { |other| other.equal?(one) } }.first
+    end
+    assert_equal %w[a b c] * 3, order
+  end
+
+  def test_a_job_is_taken_back_from_its_topic
+    queue = JobsQueue.new
+    queue.push(one = job(:consume), "a")
+    queue.push(two = job(:consume), "a")
+    assert queue.delete(one)
+    refute queue.delete(one)
+    assert_same two, queue.pop
+    refute queue.delete(two)
+    queue.close
+    assert_nil queue.pop
+  end
+
+  # --- worker ---
+
+  def test_workers_come_at_once_and_go_when_they_are_free
+    queue = JobsQueue.new
+    workers = Workers.new(queue, bus)
+    assert_equal 0, workers.scale(3)
+    gate = Thread::Queue.new
+    begun = Thread::Queue.new
+    3.times { queue.push(Task.new(:consume, -> { (begun << 1) && gate.pop })) }
+    3.times { begun.pop }
+    assert_equal 3, workers.scale(1)
+    assert_equal 3, workers.count(&:itself)
+    assert_equal 1, workers.scale(2), "one of those that were to end stays"
+    3.times { gate << 1 }
+    eventually { workers.count { |one| one.thread.alive? } == 2 }
+    workers.scale(4)
+    assert_equal %w[pelton.worker#1 pelton.worker#2 pelton.worker#3 pelton.worker#4], workers.map(&:name).sort
+    4.times { queue.push(Task.new(:consume, -> { (begun << 1) && gate.pop })) }
+    4.times { begun.pop }
+    4.times { gate << 1 }
+  ensure
+    queue.close
+    Pelton::Threads.join(workers.map(&:thread))
+  end
+
+  Task = Struct.new(:kind, :block) do
+    def call = block.call
+  end
+
+  def test_a_killed_worker_is_replaced
+    replaced = Thread::Queue.new
+    bus.subscribe("worker.replaced") { |event| replaced << event[:worker] }
+    queue = JobsQueue.new
+    worker = Worker.new("pelton.worker#1", queue, bus).start
+    first = worker.thread
+    queue.push(Task.new(:consume, -> { Thread.handle_interrupt(Object => :immediate) { Thread.current.kill } }))
+    assert_equal "pelton.worker#1", replaced.pop
+    done = Thread::Queue.new
+    queue.push(Task.new(:consume, -> { done << Thread.current }))
+    second = done.pop
+    refute_same first, second
+    assert_same second, worker.thread
+    queue.close
+    second.join
+    assert_empty replaced
+  end
+
+  def test_a_worker_that_waits_is_killed_and_replaced
+    replaced = Thread::Queue.new
+    bus.subscribe("worker.replaced") { |event| replaced << event[:worker] }
+    queue = JobsQueue.new
+    worker = Worker.new("w", queue, bus).start
+    eventually { worker.thread.status == "sleep" }
+    worker.thread.kill
+    replaced.pop
+    worker.kill
+    worker.thread.join
+    assert_empty replaced
+  end
+
+  def test_a_job_that_was_begun_is_not_interrupted_outside_of_user_code
+    queue = JobsQueue.new
+    worker = Worker.new("w", queue, bus).start
+    begun = Thread::Queue.new
+    go = Thread::Queue.new
+    ended = Thread::Queue.new
+    queue.push(Task.new(:consume, lambda {
+      begun << 1
+      go.pop
+      ended << 1
+    }))
+    begun.pop
+    worker.kill
+    go << 1
+    assert_equal 1, ended.pop
+    worker.thread.join
+  end
+end
