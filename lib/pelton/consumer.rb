@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Pelton
-  # What a user writes: one object per partition that this process owns. It is born when the partition comes, `consume`
-  # is called for each batch, on any worker thread but never twice at once; it ends with exactly one of `revoked` (Kafka
-  # took the partition) and `shutdown` (the server stops).
+  # What a user writes: one object per partition that this process owns (or as many as the topic's `concurrency` says).
+  # It is born when the partition comes, `consume` is called for each batch, on any worker thread but never twice at
+  # once; it ends with exactly one of `revoked` (Kafka took the partition) and `shutdown` (the server stops).
   #   class OrdersConsumer < Pelton::Consumer
   #     def consume
   #       messages.each { |message| Order.create!(message.payload) }
@@ -70,8 +70,9 @@ module Pelton
     def revoked? = @pelton.revoked?
 
     # Everything up to this message is done: after a restart, a rebalance or a retry the next one is first. Stored now,
-    # committed within auto.commit.interval.ms and at every stop or rebalance. true: it is ours and stored (also when
-    # a later message is marked already); false: the partition is another's, who will get the message again.
+    # committed within auto.commit.interval.ms and at every stop or rebalance. With `concurrency`: everything that this
+    # object was given up to it, and stored is the unbroken run of all that is done. true: it is ours and stored (also
+    # when a later message is marked already); false: the partition is another's, who will get the message again.
     # From any thread.
     #: (Message) -> bool
     def mark_as_consumed(message) = @pelton.mark(message)

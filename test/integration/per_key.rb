@@ -34,7 +34,8 @@ Scenario.run do
     file = "#{Scenario::ROOT}/test/support/keyed_member.rb"
     pelton("server", "-r", file, env: { "PELTON_MEMBER" => JSON.generate(settings) })
   end
-  lines = -> { File.foreach(trail).filter_map { |line| JSON.parse(line) if line.end_with?("\n") } }
+  # Read at once: what foreach takes for the end of a file may be the middle of a line that is being written.
+  lines = -> { File.read(trail).lines.filter_map { |line| JSON.parse(line) if line.end_with?("\n") } }
   done = -> { lines.call.select { |line| line[2] == "done" } }
   by = ->(child) { done.call.count { |line| line.first == child.pid } }
 

@@ -7,15 +7,17 @@ require "support/fakes"
 # killed workers, revocations, returns and a stop at any time. What has to hold always:
 #
 # - nothing is lost: what was not processed to its end is never marked, and a second server finishes the rest
-# - per partition messages come in order: a message is never begun before all earlier ones are finished (or skipped)
+# - per partition (or per key, where that is the order) messages come in order: a message is never begun before all
+#   earlier ones are finished (or skipped)
 # - a mark never passes an unfinished message
 # - each consumer that was born ends with exactly one of revoked and shutdown, and consume never runs after it
-# - consume never runs twice at once for a partition, also over a rebalance
+# - consume never runs twice at once for a partition (or key), also over a rebalance
 # - every batch is released exactly once
 class InvariantsTest < Minitest::Test
   SEEDS = Integer(ENV.fetch("SEEDS", "40"))
   PLACES = [["orders", 0], ["orders", 1], ["payments", 0]].freeze
   EACH = 80
+  KEYS = 5
 
   # Something that never comes, to be waited for.
   class Never
@@ -31,8 +33,9 @@ class InvariantsTest < Minitest::Test
   class Witness
     attr_reader :problems, :done, :lives, :skipped
 
-    def initialize(random, marking)
+    def initialize(random, marking, keyed)
       @random = random
+      @keyed = keyed
       @marking = marking
       @lock = Mutex.new
       @problems = []
@@ -51,9 +54,14 @@ class InvariantsTest < Minitest::Test
     def hook(consumer, name) = @lock.synchronize { @lives[consumer.id] << name }
     def skip(event) = @lock.synchronize { @skipped[[event[:topic], event[:partition]]][event[:offset]] = true }
 
-    def enter(place, consumer)
+    # What has an order among itself: a partition, or a key of it. (KEYS keys come in turns.)
+    def order(place, offset) = @keyed ? [*place, offset % KEYS] : place
+    def keyed? = @keyed
+
+    def enter(place, offset, consumer)
       @lock.synchronize do
-        @problems << "#{place} runs twice at once" if (@busy[place] += 1) > 1
+        order = order(place, offset)
+        @problems << "#{order} runs twice at once" if (@busy[order] += 1) > 1
         @problems << "#{place} consumes after its end" if @lives[consumer.id].intersect?(%i[revoked shutdown])
       end
     end
@@ -61,12 +69,12 @@ class InvariantsTest < Minitest::Test
     # A moment in which others run: so jobs are still there when their partition is revoked.
     def pause = @never.pop_within(chance(50) ? 0.001 : 0.006)
 
-    def leave(place) = @lock.synchronize { @busy[place] -= 1 }
+    def leave(place, offset) = @lock.synchronize { @busy[order(place, offset)] -= 1 }
 
     def begin_message(place, offset)
       @lock.synchronize do
-        before = offset - 1
-        next if offset.zero? || @done[place][before] || @skipped[place][before]
+        before = offset - (@keyed ? KEYS : 1)
+        next if before.negative? || @done[place][before] || @skipped[place][before]
 
         @problems << "#{place}: #{offset} begun before #{before} was finished"
       end
@@ -104,22 +112,25 @@ class InvariantsTest < Minitest::Test
     end
 
     def consume
-      place = messages.topic_partition
-      witness.enter(place, self)
-      messages.each do |message|
-        witness.begin_message(place, message.offset)
-        trouble(message)
-        witness.finish(place, message.offset)
-        mark_as_consumed(message) if witness.chance({ each: 100, some: 40 }.fetch(witness.marking, 0))
-      end
+      messages.each { |message| work(message) }
       # By hand: what stays unmarked is marked with a later one, or comes again after a rebalance.
       last = messages.last
-      mark_as_consumed(last) if witness.marking == :manual && (last.offset == EACH - 1 || witness.chance(70))
-    ensure
-      witness.leave(place)
+      surely = witness.keyed? || last.offset == EACH - 1
+      mark_as_consumed(last) if witness.marking == :manual && (surely || witness.chance(70))
     end
 
     private
+
+    def work(message)
+      place = message.topic_partition
+      witness.enter(place, message.offset, self)
+      witness.begin_message(place, message.offset)
+      trouble(message)
+      witness.finish(place, message.offset)
+      mark_as_consumed(message) if witness.chance({ each: 100, some: 40 }.fetch(witness.marking, 0))
+    ensure
+      witness.leave(place, message.offset)
+    end
 
     def witness = self.class.witness
 
@@ -145,14 +156,15 @@ class InvariantsTest < Minitest::Test
 
   def schedule(seed)
     random = Random.new(seed)
-    @witness = RandomConsumer.witness = Witness.new(Random.new(seed + 1000), %i[none some each manual][seed % 4])
+    marking = %i[none some each manual][seed % 4]
+    @witness = RandomConsumer.witness = Witness.new(Random.new(seed + 1000), marking, seed % 3 == 2)
     kafka = Fakes::Kafka.new
     poison = {}
     EACH.times do |index|
       PLACES.each do |place|
         bad = seed % 8 < 3 && random.rand(30).zero?
         (poison[place] ||= []) << index if bad
-        kafka.append(*place, bad ? "poison" : "{}")
+        kafka.append(*place, bad ? "poison" : "{}", key: (index % KEYS).to_s)
       end
     end
     skipping = poison.any?
@@ -200,12 +212,15 @@ class InvariantsTest < Minitest::Test
       config.shutdown_timeout = 20
     end
     manual = @witness.marking == :manual
+    slots = @witness.keyed? ? random.rand(2..4) : 1
     app.routes do
       topic "orders", to: RandomConsumer do
+        concurrency slots
         manual_offsets manual
         skipping ? retries(30, backoff: 0..0.001, then: :skip) : backoff(0..0.002)
       end
       topic "payments", to: RandomConsumer do
+        concurrency slots
         batch 3
         manual_offsets manual
         skipping ? retries(30, backoff: 0..0, then: :skip) : backoff(0..0)

@@ -190,7 +190,7 @@ module Pelton
       def settle(job, error)
         critical = error && CRITICAL.any? { |kind| error.is_a?(kind) }
         verdict, result = decide(job, error, critical) if job.kind == :consume && !@coordinator.sought?(job)
-        report(job, error) if error
+        report(job, error, result) if error
         verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@coordinator.ending?
         tell(verdict, result) if result&.error
       ensure
@@ -217,8 +217,9 @@ module Pelton
         process? ? left.only(left.first(1)) : left
       end
 
-      def report(job, error)
-        more = job.kind == :consume ? { attempt: attempt, offset: job.messages.first_offset } : {}
+      def report(job, error, result)
+        place = result && process? ? result.messages : job.messages
+        more = job.kind == :consume ? { attempt: attempt, offset: place.first_offset } : {}
         @bus.publish("error.occurred", **job.facts, **more, error: error, source: "consumer.#{job.kind}")
       end
 
