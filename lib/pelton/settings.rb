@@ -213,7 +213,9 @@ module Pelton
       [:idle_disconnect_timeout, :long, nil, "a producer without a message for so long closes its connections until " \
                                              "the next one (not a transactional one); unset: never", SECONDS],
       [:commit_timeout, :seconds, 30, "how long mark_as_consumed! waits for the commit", SECONDS],
-      [:decoding_threads, :count, nil, "native threads of the process that decode payloads; unset: cores less one"]
+      [:decoding_threads, :count, nil, "native threads of the process that decode payloads; unset: cores less one"],
+      [:decoding_memory, :number, nil, "what the payloads of the process that were decoded ahead may take; beyond " \
+                                       "that they are decoded when they are read; unset: 256 MB", { unit: "bytes" }]
     ])
 
     POLLING = Table.new("config.polling", [

@@ -46,7 +46,7 @@ module Pelton
       @name = EventDispatch.client_name("#{config.client_id}.subscription")
       @poller = config.polling.poller || Poller.shared(native)
       native ||= Native
-      native.decoding_threads = config.decoding_threads if config.decoding_threads
+      limit_decoding(native, config)
       options = { batch: batch, bytes: config.batch_bytes, decode: decode, where: where,
                   prefetch: config.prefetch, prefetch_bytes: config.prefetch_bytes,
                   **@poller.polling(config.polling.max_time) }
@@ -197,6 +197,12 @@ module Pelton
       when 0.. then place
       else raise InvalidMessageError.new(:offset, place, "an Integer >= 0, a Time, :beginning or :end")
       end
+    end
+
+    # Of the process: unset leaves what another app said.
+    def limit_decoding(native, config)
+      native.decoding_threads = config.decoding_threads if config.decoding_threads
+      native.decoding_memory = config.decoding_memory if config.decoding_memory
     end
 
     def shut(timeout)

@@ -334,7 +334,7 @@ module Fakes
   # Stands for Pelton::Native. Each instance is a world of its own.
   class Native
     attr_reader :kafka, :events, :pollers, :token_requests, :producers, :subscriptions, :clusters
-    attr_accessor :decoding_threads
+    attr_accessor :decoding_threads, :decoding_memory
 
     def initialize(kafka = Kafka.new)
       @kafka = kafka
@@ -371,6 +371,7 @@ module Fakes
       Module.new do
         %i[Poller Producer Subscription EmbeddedCluster].each { |name| const_set(name, native.const(name)) }
         define_singleton_method(:decoding_threads=) { |count| native.decoding_threads = count }
+        define_singleton_method(:decoding_memory=) { |bytes| native.decoding_memory = bytes }
         define_singleton_method(:parse_json) { |document| ::Pelton::Json.parse(document) }
         define_singleton_method(:next_token_requests) { |timeout| native.next_token_requests(timeout) }
       end

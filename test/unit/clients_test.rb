@@ -204,6 +204,7 @@ class ClientsTest < Minitest::Test
   def test_subscription_adds_our_defaults
     @config.kafka = { "auto.offset.reset" => "latest" }
     @config.decoding_threads = 3
+    @config.decoding_memory = 4096
     subscription = Pelton::Subscription.new(@config, group_id: "g", batch: 9, decode: { "a" => :json }, native: @module)
     fake = @native.subscriptions.first
     assert_equal({ "client.id" => "pelton", "group.id" => "g", "enable.auto.offset.store" => "false",
@@ -216,7 +217,7 @@ class ClientsTest < Minitest::Test
     assert_equal ["a"], fake.topics
     subscription.wake
     assert_nil subscription.poll(nil)
-    assert_equal 3, @native.decoding_threads
+    assert_equal [3, 4096], [@native.decoding_threads, @native.decoding_memory]
   ensure
     assert subscription.close(1)
     assert_predicate fake, :closed?

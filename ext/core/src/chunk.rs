@@ -7,6 +7,7 @@
 
 mod packer;
 
+use crate::budget::{self, Room};
 use crate::decode::{Node, Reject, Root, Task, Tree};
 use crate::error::Error;
 use crate::filter::{Document, Filter};
@@ -145,6 +146,16 @@ impl Drop for Buffer {
 struct Decoded {
     tree: Tree,
     roots: Vec<Option<Root>>,
+    /// In the budget.
+    room: Option<Room>,
+}
+
+impl Decoded {
+    /// With its room, if there is any.
+    fn kept(mut self) -> Option<Self> {
+        self.room = Some(Room::take(self.tree.memory())?);
+        Some(self)
+    }
 }
 
 static TREES: Spare<Tree> = Spare::new(64);
@@ -254,20 +265,20 @@ impl Chunk {
             return;
         }
         if let Store::Whole { bytes, .. } = &*self.store() {
-            let decoded = self.parse_all(bytes);
-            let store = if self.admitted().next().is_none() {
-                Store::Kept(Vec::new())
-            } else {
-                let decoded = self.format.is_ahead().then_some(decoded);
-                Store::Whole { bytes: Arc::clone(bytes), decoded }
-            };
-            self.exchange(store);
+            // A guess, to begin with: a tree is about as large as its documents.
+            let keeps = self.format.is_ahead() && budget::has_room(bytes.len());
+            let decoded = (keeps || self.filter.is_some()).then(|| self.parse_all(bytes, keeps));
+            let decoded = decoded.filter(|_| keeps).and_then(Decoded::kept);
+            let nothing = self.admitted().next().is_none();
+            let bytes = Arc::clone(bytes);
+            self.exchange(if nothing { Store::Kept(Vec::new()) } else { Store::Whole { bytes, decoded } });
         }
         self.decoding.store(DONE, Ordering::SeqCst);
     }
 
-    /// A tree of all documents but of those that the filter, asked of each as soon as it is parsed, refuses.
-    fn parse_all(&self, bytes: &[u8]) -> Decoded {
+    /// A tree of all documents but of those that the filter, asked of each as soon as it is parsed, refuses; of none where
+    /// it is not kept.
+    fn parse_all(&self, bytes: &[u8], keeps: bool) -> Decoded {
         let mut tree = TREES.take().unwrap_or_default();
         let mut roots = Vec::with_capacity(self.records.len());
         let mut answers = Vec::with_capacity(self.records.len());
@@ -284,7 +295,7 @@ impl Chunk {
                 };
                 let view = record.view(&bytes[start..start + record.size()]);
                 let answer = filter.passes(document, &view);
-                if answer == Some(false) {
+                if answer == Some(false) || !keeps {
                     tree.cut(before);
                     root = None;
                 }
@@ -295,7 +306,7 @@ impl Chunk {
         if self.filter.is_some() {
             let _ = self.answers.set(answers.into_boxed_slice());
         }
-        Decoded { tree, roots }
+        Decoded { tree, roots, room: None }
     }
 
     fn exchange(&self, new: Store) {

@@ -4,6 +4,7 @@ use crate::value::json;
 use crate::{convert, error, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
+use pelton_core::budget;
 use pelton_core::chunk::Shape;
 use pelton_core::config;
 use pelton_core::decode::{Pool, Reject, Tree};
@@ -22,6 +23,8 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("librdkafka_version", function!(librdkafka_version, 0))?;
     native.define_singleton_method("threads", function!(threads, 0))?;
     native.define_singleton_method("decoding_threads=", function!(set_decoding_threads, 1))?;
+    native.define_singleton_method("decoding_memory=", function!(set_decoding_memory, 1))?;
+    native.define_singleton_method("decoding_memory", function!(budget::taken, 0))?;
     native.define_singleton_method("next_token_requests", function!(next_token_requests, 1))?;
     native.define_singleton_method("next_fibers", function!(next_fibers, 1))?;
     native.define_singleton_method("time_wakes=", function!(wait::time_wakes, 1))?;
@@ -57,6 +60,10 @@ fn threads(ruby: &Ruby) -> Result<RHash, Error> {
 
 fn set_decoding_threads(count: Option<usize>) {
     Pool::configure(count.unwrap_or(0));
+}
+
+fn set_decoding_memory(bytes: Option<usize>) {
+    budget::configure(bytes.unwrap_or(budget::DEFAULT));
 }
 
 fn native(ruby: &Ruby) -> Value {

@@ -1,0 +1,54 @@
+//! What the trees of this process may take that were decoded ahead and are not freed yet. What finds no room is decoded
+//! when somebody asks.
+
+use crate::rd::{PerProcess, generation};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub const DEFAULT: usize = 256 << 20;
+
+static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT);
+/// A forked child has no part in its parent's.
+static TAKEN: PerProcess<AtomicUsize> = PerProcess::new();
+
+/// Sets the limit, in bytes; what is taken already stays.
+pub fn configure(bytes: usize) {
+    LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// Bytes taken.
+pub fn taken() -> usize {
+    counter().load(Ordering::Relaxed)
+}
+
+fn counter() -> &'static AtomicUsize {
+    TAKEN.get_or_init(AtomicUsize::default)
+}
+
+/// Whether so many bytes would find room now.
+pub fn has_room(bytes: usize) -> bool {
+    taken().saturating_add(bytes) <= LIMIT.load(Ordering::Relaxed)
+}
+
+/// Bytes that are taken as long as this lives.
+pub struct Room {
+    bytes: usize,
+    made_in: u64,
+}
+
+impl Room {
+    /// `None`: there is not so much.
+    pub fn take(bytes: usize) -> Option<Self> {
+        let limit = LIMIT.load(Ordering::Relaxed);
+        let fits = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= limit);
+        let taken = counter().fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken.ok().map(|_| Self { bytes, made_in: generation() })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.made_in == generation() {
+            counter().fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+}
