@@ -1,0 +1,145 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+
+# Consumers that define `process`: one message at a time.
+class SingleTest < Minitest::Test
+  include CoordinatorKit
+
+  class Single < Pelton::Consumer
+    class << self
+      attr_accessor :deed, :log
+    end
+
+    def process(message)
+      self.class.log << [message.offset, attempt]
+      self.class.deed&.call(self, message)
+    end
+  end
+
+  def setup
+    super
+    Single.log = @log
+    Single.deed = nil
+  end
+
+  def coordinator(**settings)
+    @coordinator ||= begin
+      topic = Pelton::Routing::Topic.new("orders", Single, { batch: 100, backoff: 1..1 }.merge(settings))
+      Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus),
+                                                    subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner)
+                                     .start.tap { topic.concurrency.times { work } }
+    end
+  end
+
+  def deed(&block) = Single.deed = block
+  def marked = @ownership.marks.map(&:first)
+
+  def test_each_message_is_done_on_its_own
+    failures = 0
+    deed { |_, message| raise NotImplementedError, "failed" if message.offset == 1 && (failures += 1) < 3 }
+    coordinator.receive(all = batch(0, 1, 2))
+    work
+    assert_equal [1], marked
+    2.times { wake && work }
+    assert_equal [[0, 1], [1, 1], [1, 2], [1, 3], [2, 1]], @log
+    assert_equal [1, 3], marked
+    assert_equal 1, all.releases
+    assert_equal [[1, 1], [1, 2]], named("error.occurred").map { |event| event.payload.values_at(:offset, :attempt) }
+  end
+
+  def test_retries_are_counted_for_the_message_that_fails
+    deed { |_, message| raise "poison" if message.offset == 1 }
+    coordinator(retries: 1, then: :skip, backoff: 0..0).receive(batch(0, 1, 2))
+    work until idle?
+    assert_equal [[0, 1], [1, 1], [1, 2], [2, 1]], @log
+    assert_equal [[1, 2]], (named("message.skipped").map { |event| event.payload.values_at(:offset, :attempts) })
+    assert_equal 3, marked.last
+  end
+
+  def test_it_is_stored_when_the_job_ends_and_meanwhile_now_and_then
+    progress = coordinator.instance_variable_get(:@progress)
+    stored = []
+    deed do |_, message|
+      stored << marked.last
+      progress.instance_variable_set(:@due_at, message.offset == 2 ? 0.0 : Float::INFINITY)
+    end
+    coordinator.receive(batch(0, 1, 2, 3, 4))
+    work
+    assert_equal [nil, nil, nil, 3, 3], stored
+    assert_equal [3, 5], marked
+  end
+
+  def test_the_end_comes_between_two_messages
+    deed { |_, message| coordinator.end(:revoked) if message.offset == 1 }
+    coordinator.receive(all = batch(0, 1, 2))
+    work until idle?
+    assert_equal [[0, 1], [1, 1]], @log
+    assert_equal 2, marked.last
+    assert_equal 1, all.releases
+    assert_equal 1, @owner.named(:ended).size
+  end
+
+  def test_by_hand
+    deed { |consumer, message| consumer.mark_as_consumed(message) if message.offset == 1 }
+    coordinator(manual_offsets: true).receive(batch(0, 1, 2))
+    work
+    assert_equal [[0, 1], [1, 1], [2, 1]], @log
+    assert_equal [2], marked
+  end
+
+  def test_by_hand_a_failure_runs_from_its_message_all_the_same
+    failures = 0
+    deed { |_, message| raise "failed" if message.offset == 1 && (failures += 1) == 1 }
+    coordinator(manual_offsets: true).receive(batch(0, 1, 2))
+    work
+    wake
+    work
+    assert_equal [[0, 1], [1, 1], [1, 2], [2, 1]], @log
+    assert_empty marked
+  end
+
+  def test_what_is_marked_ahead_is_not_processed
+    deed { |consumer, message| consumer.mark_as_consumed(consumer.messages[1]) if message.offset.zero? }
+    coordinator.receive(batch(0, 1, 2))
+    work
+    assert_equal [[0, 1], [2, 1]], @log
+    assert_equal 3, marked.last
+  end
+
+  def test_a_message_that_the_flow_drops_is_done_with_the_one_before_it
+    keep = ->(message) { message.offset.odd? }
+    coordinator(filters: [keep]).receive(batch(0, 1, 2, 3, 4))
+    work
+    assert_equal [[1, 1], [3, 1]], @log
+    assert_equal [2, 5], marked
+  end
+
+  def test_the_counts_begin_anew_with_the_partition
+    deed { raise "failed" }
+    2.times do
+      @coordinator = nil
+      coordinator(retries: 1, concurrency: 2).receive(batch(0))
+      work
+      wake
+      coordinator.end(:revoked)
+      work until idle?
+    end
+    assert_equal [[0, 1]] * 2, @log.grep(Array)
+    assert_empty named("partition.stopped"), "never one too early"
+  end
+
+  # A tracer that wraps Messages#each changes nothing for us.
+  def test_nothing_of_ours_depends_on_each
+    [1, 2].each do |concurrency|
+      @coordinator = nil
+      @ownership.marks.clear
+      all = batch(0, 1)
+      all.define_singleton_method(:each) { raise "a tracer's" }
+      coordinator(concurrency: concurrency).receive(all)
+      work until idle?
+      assert_equal 2, marked.last
+    end
+  end
+end
