@@ -76,7 +76,7 @@ class SmallWorld
 
   attr_reader :problems, :position, :skipped, :failures, :log, :jobs_run
 
-  # features: of :keyed, :process, :manual, :skip, :filter, :throttle, :wild
+  # features: of :keyed, :process, :manual, :skip, :filter, :throttle, :pause, :wild
   def initialize(features, seed, size: 40)
     @features = features
     @random = Random.new(seed)
@@ -116,6 +116,7 @@ class SmallWorld
 
   def work(consumer, message)
     begin_with(consumer, message)
+    consumer.pause(chance(50) ? 60 : nil) if feature?(:pause) && chance(4)
     Fiber.yield if chance(50)
     if chance(8)
       @failures[message.offset] += 1
@@ -240,6 +241,7 @@ class SmallWorld
   end
 
   def wake
+    @coordinator.control(&:resume) if chance(30)
     return unless @ownership.time
 
     @ownership.woken

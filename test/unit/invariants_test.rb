@@ -111,15 +111,13 @@ class InvariantsTest < Minitest::Test
       throw :nowhere if witness.chance(10)
     end
 
-    def consume
-      messages.each { |message| work(message) }
-      # By hand: what stays unmarked is marked with a later one, or comes again after a rebalance.
-      last = messages.last
+    private
+
+    # By hand: what stays unmarked is marked with a later one, or comes again after a rebalance.
+    def worked(last)
       surely = witness.keyed? || last.offset == EACH - 1
       mark_as_consumed(last) if witness.marking == :manual && (surely || witness.chance(70))
     end
-
-    private
 
     def work(message)
       place = message.topic_partition
@@ -132,7 +130,7 @@ class InvariantsTest < Minitest::Test
       witness.leave(place, message.offset)
     end
 
-    def witness = self.class.witness
+    def witness = RandomConsumer.witness
 
     def trouble(message)
       raise Pelton::DecodeError.new("orders", 0, message.offset, "poison") if message.raw_payload == "poison"
@@ -148,6 +146,20 @@ class InvariantsTest < Minitest::Test
     end
   end
 
+  class BatchConsumer < RandomConsumer
+    def consume
+      messages.each { |message| work(message) }
+      worked(messages.last)
+    end
+  end
+
+  class SingleConsumer < RandomConsumer
+    def process(message)
+      work(message)
+      worked(message)
+    end
+  end
+
   SEEDS.times do |seed|
     define_method("test_schedule_#{seed}") { schedule(seed) }
   end
@@ -156,6 +168,7 @@ class InvariantsTest < Minitest::Test
 
   def schedule(seed)
     random = Random.new(seed)
+    @consumer = seed % 5 == 2 ? SingleConsumer : BatchConsumer
     marking = %i[none some each manual][seed % 4]
     @witness = RandomConsumer.witness = Witness.new(Random.new(seed + 1000), marking, seed % 3 == 2)
     kafka = Fakes::Kafka.new
@@ -212,14 +225,15 @@ class InvariantsTest < Minitest::Test
       config.shutdown_timeout = 20
     end
     manual = @witness.marking == :manual
+    consumer = @consumer
     slots = @witness.keyed? ? random.rand(2..4) : 1
     app.routes do
-      topic "orders", to: RandomConsumer do
+      topic "orders", to: consumer do
         concurrency slots
         manual_offsets manual
         skipping ? retries(30, backoff: 0..0.001, then: :skip) : backoff(0..0.002)
       end
-      topic "payments", to: RandomConsumer do
+      topic "payments", to: consumer do
         concurrency slots
         batch 3
         manual_offsets manual
