@@ -60,11 +60,12 @@ module Pelton
     NO_OFFSET = -168
     # librdkafka's fenced, invalid producer epoch, producer fenced.
     FENCED = [-144, 47, 90].freeze
+    MEMBER_FENCED = 82
     # Cluster or transactional id not authorized, invalid transaction timeout, feature or version not supported.
     HOPELESS = [31, 50, 53, -165, 35].freeze
     # librdkafka's purged from the queue, purged in flight.
     PURGED = [-152, -151].freeze
-    private_constant :NOT_OURS, :NO_OFFSET, :FENCED, :HOPELESS, :PURGED
+    private_constant :NOT_OURS, :NO_OFFSET, :FENCED, :MEMBER_FENCED, :HOPELESS, :PURGED
 
     attr_reader :code, :name, :reason
 
@@ -94,6 +95,10 @@ module Pelton
     # Another producer with the same transactional.id has taken over.
     #: () -> bool
     def fenced? = FENCED.include?(@code)
+
+    # Another client has our place: a producer with the same transactional.id, a member with the same group.instance.id.
+    #: () -> bool
+    def taken_over? = fenced? || @code == MEMBER_FENCED
 
     # A new client would fail as this one did.
     #: () -> bool

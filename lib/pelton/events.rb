@@ -80,6 +80,8 @@ module Pelton
       ["worker.replaced", %i[worker], "a worker thread was killed; another one took its place"],
       ["app.starting", %i[groups concurrency], "the server starts"],
       ["app.running", %i[groups concurrency], "all threads run, the groups are being joined"],
+      ["group.restarting", %i[group error seconds],
+       "a group's client failed for good, and begins anew after `seconds` (config.group_restart)"],
       ["app.quieting", %i[reason], "the server begins no new job, and keeps its partitions"],
       ["app.quiet", %i[], "the last job that ran has ended"],
       ["app.resumed", %i[], "the end of quiet"],

@@ -8,6 +8,7 @@ require_relative "threads"
 require_relative "processing/jobs_queue"
 require_relative "processing/listener"
 require_relative "processing/workers"
+require_relative "restarts"
 require_relative "shutdown"
 require_relative "watch"
 
@@ -42,6 +43,7 @@ module Pelton
       @backgrounds = backgrounds
       @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
       @listeners = []
+      @restarts = Restarts.new(config, @listeners, bus: bus) { |failed| listener(failed.group, failed.looks) }
       @workers = Processing::Workers.new(@jobs, bus)
       # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:quiet, reason], [:resume],
       # [:idle], [:drained, true or why not]. A push is all that a trap has to do.
@@ -204,17 +206,20 @@ module Pelton
     end
 
     def open_listeners
-      @groups.each do |group|
-        subscription = Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
-                                                 where: group.where, bus: @bus, native: @native, kafka: group.kafka)
-        @listeners << Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus,
-                                                               watch: @watch, looks: @listeners.empty?,
-                                                               producer: @producer, on_failure: method(:failed))
-      end
+      @groups.each { |group| @listeners << listener(group, @listeners.empty?) }
     end
 
-    # From a listener or a worker: something after which we cannot go on.
-    def failed(error)
+    def listener(group, looks)
+      subscription = Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
+                                               where: group.where, bus: @bus, native: @native, kafka: group.kafka)
+      Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, watch: @watch,
+                                               looks: looks, producer: @producer, on_failure: method(:failed))
+    end
+
+    # From a listener or a worker: something after which we, or this listener, cannot go on.
+    def failed(error, listener = nil)
+      return if listener && @restarts.take(listener, error)
+
       @failure ||= error
       @inbox << [:stop, "#{error.class}: #{error.message}", nil]
     end
@@ -261,9 +266,11 @@ module Pelton
 
     def shut_down(reason, timeout)
       @status = :stopping
+      @restarts.stop
       shutdown = Shutdown.new(@config, timeout, listeners: @listeners, workers: @workers, jobs: @jobs, bus: @bus,
                                                 scope: @scope, watch: @watch, flush: @flush, inbox: @inbox)
       graceful = shutdown.call(reason)
+      @restarts.join(Shutdown::FORCE)
       @losses = shutdown.losses
       @status = graceful ? :stopped : :forced
       shutdown.tell

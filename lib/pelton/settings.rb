@@ -187,6 +187,9 @@ module Pelton
        { unit: "bytes" }],
       [:revocation_timeout, :seconds, 30, "how long a job may run on when Kafka takes its partition back", SECONDS],
       [:shutdown_timeout, :seconds, 60, "how long a stop may take; then it ends by force", SECONDS],
+      [:group_restart, :seconds, nil, "a group whose client failed for good begins anew after so long, while the " \
+                                      "others go on (not if another member has its place); unset: the server stops, " \
+                                      "for a supervisor to start it again", SECONDS],
       [:background_timeout, :seconds, 5, "how long a background thread may run on after its consumer or app has " \
                                          "ended; then thread.outlived names it", SECONDS],
       [:watch_interval, :seconds, 30, "between two events watch.measured", SECONDS],

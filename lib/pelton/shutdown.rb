@@ -36,7 +36,7 @@ module Pelton
       @flush = flush
       @inbox = inbox
       @started = Clock.now
-      # Seconds, in the order of happening: {"billing: jobs" => 1.2, "billing: leave" => 0.1, "workers" => 0.0, …}
+      # Seconds, in the order of happening, beside those of the groups: {workers: 0.0, background: 0.1, flush: 0.3}
       @phases = {}
       @losses = []
       # Why it is by force; nil: it is not.

@@ -135,6 +135,19 @@ class EmbeddedServerLifeTest < Minitest::Test
     assert_equal %w[b], take(1).map(&:last), "the first was committed"
   end
 
+  # Its client is closed under its feet.
+  def test_a_group_that_failed_begins_anew
+    name = topic
+    app = started(name, group_restart: 0.1)
+    produce(app, name, %w[a])
+    take(1)
+    app.server.instance_variable_get(:@listeners).first.instance_variable_get(:@subscription).close(10)
+    eventually(20, "the restart") { happened("group.restarting").any? }
+    produce(app, name, %w[b])
+    assert_equal %w[b], take(1).map(&:last)
+    assert app.stop
+  end
+
   # --- the end of the process ---
 
   FORGETFUL = <<~RUBY

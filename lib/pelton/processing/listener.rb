@@ -18,14 +18,15 @@ module Pelton
       # How long closing the subscription may take when the time is up already.
       CLOSE_AT_LEAST = 2.0
 
-      attr_reader :thread, :group
+      attr_reader :thread, :group, :looks
       # Seconds that the parts of the stop took: {jobs: 1.2, leave: 0.1}; `leave` is the last commit with it.
       attr_reader :phases
 
-      # on_failure: called with an error after which the server has to stop. producer: the app's, when asked for.
+      # on_failure: called with an error after which the server has to stop, and with self if it is we who failed.
+      # producer: the app's, when asked for.
       # looks: is it this listener's timer that lets the watch look?
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
-      #:  ?looks: bool, ?producer: ^() -> Producer, ?on_failure: ^(Exception) -> void) -> void
+      #:  ?looks: bool, ?producer: ^() -> Producer, ?on_failure: ^(Exception, ?Listener) -> void) -> void
       def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, producer: nil, on_failure: nil)
         @group = group
         @revocation_timeout = config.revocation_timeout
@@ -207,13 +208,13 @@ module Pelton
       def error(error, topic = nil, partition = nil)
         place = { group: @group.name, topic: topic, partition: partition }
         @bus.publish("error.occurred", **place, error: error, source: "kafka")
-        @on_failure&.call(error) if error.fatal?
+        @on_failure&.call(error, self) if error.fatal?
       end
 
       # Somebody else closed the subscription.
       def closed
         @over = true
-        @on_failure&.call(ClosedError.new("subscription of group #{@group.name}")) unless @stop_at
+        @on_failure&.call(ClosedError.new("subscription of group #{@group.name}"), self) unless @stop_at
       end
 
       # --- notices -------------------------------------------------------------------------------------------------
@@ -290,7 +291,7 @@ module Pelton
       # The client is of no use any more.
       def crashed(error)
         @bus.publish("error.occurred", error: error, source: "listener", group: @group.name)
-        @on_failure&.call(error)
+        @on_failure&.call(error, self)
       end
     end
   end

@@ -19,6 +19,10 @@ module Pelton
         info "running: groups #{event[:groups].join(", ")}, #{event[:concurrency]} workers"
       end
 
+      def on_group_restarting(event)
+        write 3, "#{event[:group]} failed, and begins anew in #{event[:seconds]} s: #{text(event[:error])}"
+      end
+
       def on_app_quieting(event) = info("quieting (#{event[:reason]}): no new jobs")
       def on_app_quiet(_event) = info("quiet: no job runs")
       def on_app_resumed(_event) = info("resumed")

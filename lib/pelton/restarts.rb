@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require_relative "background"
+require_relative "clock"
+require_relative "errors"
+require_relative "threads"
+
+module Pelton
+  # Begins a group anew whose listener failed for good, while the others go on: if config.group_restart says so, and no
+  # other member has taken its place (the two would take it from each other in turn).
+  class Restarts
+    SHORTEST = 0.1
+    private_constant :SHORTEST
+
+    # listeners: the server's; the failed one is replaced in it. The block opens another one for it, unstarted.
+    #: (Config, Array[Processing::Listener], bus: Notifications)
+    #:   { (Processing::Listener) -> Processing::Listener } -> void
+    def initialize(config, listeners, bus:, &open)
+      @delay = config.group_restart
+      @grace = config.revocation_timeout
+      @listeners = listeners
+      @bus = bus
+      @open = open
+      @stop = Background::Stop.new
+      @lock = Mutex.new
+      # {failed listener => the thread that replaces it}; under @lock, as every replacement.
+      @threads = {}.compare_by_identity
+    end
+
+    # false: not our business, the server has to stop. From the failed listener's thread, perhaps repeatedly.
+    #: (Processing::Listener, Exception) -> bool
+    def take(listener, error)
+      return false if @delay.nil? || @stop.stop? || (error.is_a?(KafkaError) && error.taken_over?)
+
+      name = listener.group.name
+      first = @lock.synchronize do
+        next if @threads.key?(listener)
+
+        @threads[listener] = Threads.start("pelton.restart[#{name}]", report: ->(e) { report(e, name) }) do
+          restart(listener)
+        end
+      end
+      @bus.publish("group.restarting", group: name, error: error, seconds: @delay) if first
+      true
+    end
+
+    # Nothing is replaced any more.
+    #: () -> void
+    def stop
+      @stop.ask
+      @lock.synchronize { nil } # a replacement that runs is finished
+    end
+
+    # After the end of the listeners.
+    #: (Numeric) -> void
+    def join(seconds) = Threads.join(@lock.synchronize { @threads.values }, seconds)
+
+    private
+
+    def restart(listener)
+      listener.stop(Clock.now + @grace)
+      Threads.join([listener.thread])
+      until @stop.wait([@delay, SHORTEST].max)
+        begin
+          return replace(listener)
+        rescue StandardError => e
+          report(e, listener.group.name)
+        end
+      end
+    end
+
+    def replace(listener)
+      @lock.synchronize do
+        next if @stop.stop?
+
+        fresh = @open.call(listener)
+        @listeners[@listeners.index(listener)] = fresh
+        @threads.delete(listener)
+        fresh.start
+      end
+    end
+
+    def report(error, group) = @bus.publish("error.occurred", error: error, source: "restart", group: group)
+  end
+end

@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/server_kit"
+
+# Groups that begin anew after a failure.
+class RestartsTest < Minitest::Test
+  include ServerKit
+
+  def fatal(code = -150, name = :_FATAL) = Pelton::KafkaError.new(code, name, "on purpose", true)
+
+  def two_groups(**settings)
+    app(**settings).routes do
+      group("one") { topic "orders", to: Consumer }
+      group("two") { topic "payments", to: Consumer }
+    end
+    start
+  end
+
+  def groups = @native.subscriptions.map { |one| one.config["group.id"] }
+
+  def test_a_failed_group_stops_the_server
+    server = two_groups
+    @native.subscriptions.first.push(:error, error = fatal, nil, nil)
+    server.wait(10)
+    assert_same error, server.failure
+    assert_equal %w[one two], groups
+  end
+
+  def test_a_failed_group_begins_anew_and_the_other_goes_on
+    server = two_groups(group_restart: 0.01)
+    first, other = @native.subscriptions
+    first.assign_now(["orders", 0])
+    other.assign_now(["payments", 0])
+    produce(1)
+    assert_equal [0], @log.pop
+    2.times { first.push(:error, fatal, nil, nil) }
+    assert_equal ["one", 0.01], event("group.restarting").payload.values_at(:group, :seconds)
+    assert_equal :shutdown, @log.pop, "its consumers end"
+    eventually { groups == %w[one two one] }
+    assert_predicate first, :closed?
+    subscription.assign_now(["orders", 0])
+    produce(1)
+    assert_equal [1], @log.pop, "what was marked is not read again"
+    @native.kafka.append("payments", 0, "{}")
+    other.produced
+    assert_equal [0], @log.pop
+    assert_predicate server, :running?
+    assert_equal({ "orders" => [0], "payments" => [0] }, app.assignments)
+    assert app.stop
+    refute_includes Array.new(@events.size) { @events.pop.name }, "group.restarting", "told once"
+  end
+
+  def test_a_listener_that_crashed_begins_anew
+    two_groups(group_restart: 0.01)
+    @native.subscriptions.first.define_singleton_method(:poll) { |_| raise NoMethodError, "a bug" }
+    @native.subscriptions.first.wake
+    event("group.restarting")
+    eventually { groups.size == 3 }
+    assert app.stop
+  end
+
+  def test_what_cannot_be_opened_is_tried_again
+    app(group_restart: 0.01).routes { topic "orders", to: Consumer }
+    native = @native.to_module
+    app.instance_variable_set(:@native, native)
+    opens = 0
+    native::Subscription.define_singleton_method(:new) do |*rest|
+      (opens += 1).between?(2, 3) ? raise(Pelton::ConfigError.new("x", 1, "no such file")) : super(*rest)
+    end
+    start
+    subscription.push(:error, fatal, nil, nil)
+    sources = Array.new(3) { event("error.occurred")[:source] }
+    assert_equal %w[kafka restart restart], sources
+    eventually { groups.size == 2 }
+    assert app.stop
+  end
+
+  def test_who_was_taken_over_does_not_come_back
+    server = two_groups(group_restart: 0.01)
+    @native.subscriptions.first.push(:error, fatal(82, :FENCED_INSTANCE_ID), nil, nil)
+    server.wait(10)
+    assert_kind_of Pelton::KafkaError, server.failure
+    assert_equal %w[one two], groups
+  end
+
+  def test_a_stop_while_a_restart_waits
+    server = two_groups(group_restart: 3600)
+    @native.subscriptions.first.push(:error, fatal, nil, nil)
+    event("group.restarting")
+    refute_nil app.stop
+    refute_predicate server, :running?
+    assert_equal %w[one two], groups
+  end
+end
