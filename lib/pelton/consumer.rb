@@ -102,8 +102,9 @@ module Pelton
     # end, where there is none), at the :beginning or the :end. The running method goes on; when it ends, nothing of
     # what came before is marked or tried again, and no message from there comes any more. The new place is committed,
     # also one further back, so that it counts after a restart, too (not where the topic marks by hand).
-    # Waits for Kafka, up to config.commit_timeout. From any thread; false: the partition ends. Raises KafkaError:
-    # nothing has changed then, unless it is _TIMED_OUT; InvalidMessageError.
+    # Waits for Kafka, up to config.commit_timeout. From any thread; false: the partition ends (what consume did
+    # not mark is then for who gets it next). Raises KafkaError: nothing has changed then, unless it is _TIMED_OUT;
+    # InvalidMessageError.
     #   seek(Time.now - 3600)
     #: (Integer | Message | Time | Symbol) -> bool
     def seek(place) = @pelton.seek(place)

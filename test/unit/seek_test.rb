@@ -162,7 +162,7 @@ class SeekTest < Minitest::Test
     Consumer.hooks[:revoked] = ->(consumer) { answers << consumer.seek(9) }
     work until idle?
     assert_equal [[false, false], [:assigned, [0], :revoked], []], [answers, @log, @ownership.seeks]
-    assert_equal [[1, 7]], @ownership.marks
+    assert_empty @ownership.marks, "consume may have left its rest"
     assert_equal 1, one.releases
   end
 

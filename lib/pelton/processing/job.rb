@@ -10,7 +10,7 @@ module Pelton
     #   attempt   which try it is of the first of them
     #   share     the part of the backlog that they are
     #   backlog   of which; another one than the coordinator's after a seek
-    #   paused    did consume ask for a pause?
+    #   paused    did consume leave the rest for later, by a pause or by a seek that came too late?
     #   start     what the flow said when it was about to begin (Flow::Start); nil before
     #   halted    was it broken off between two messages?
     Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :paused, :halted) do

@@ -63,19 +63,18 @@ module Pelton
       #: (Numeric?) -> bool
       def pause(seconds)
         deadline = Clock.deadline(seconds)
-        @job.paused = true if @thread == Thread.current && @job&.share
+        leave_rest
         @coordinator.control { |control| control.pause(deadline) }
       end
 
       #: () -> void
       def resume = @coordinator.control(&:resume)
 
-      # See Consumer#seek.
+      # See Consumer#seek. Where the end of the partition came first, consume has left its rest all the same.
       #: (Integer | Message | Time | Symbol) -> bool
       def seek(place)
-        return @coordinator.seek(place) unless place.respond_to?(:offset)
-
-        @coordinator.seek(checked(place).offset)
+        place = checked(place).offset if place.respond_to?(:offset)
+        @coordinator.seek(place).tap { |sought| leave_rest unless sought }
       end
 
       #: (Message) -> bool
@@ -160,6 +159,11 @@ module Pelton
       def inspect = "#<#{self.class} of #{topic_name}/#{partition}#{" runs #{@job.kind}" if @job}>"
 
       private
+
+      # Consume itself asked for something that leaves what it did not mark for later.
+      def leave_rest
+        @job.paused = true if @thread == Thread.current && @job&.share
+      end
 
       def checked(message)
         return message if message.topic == topic_name && message.partition == partition
