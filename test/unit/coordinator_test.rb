@@ -35,6 +35,20 @@ class CoordinatorTest < Minitest::Test
     assert_equal [:assigned, [0], [1]], @log
   end
 
+  def test_messages_that_nobody_reads_are_never_made
+    topic = Pelton::Routing::Topic.new("orders", Class.new(Pelton::Consumer) { def consume = nil }, { batch: 100 })
+    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", subscription: @ownership, jobs: @jobs,
+                                                                 flow: Pelton::Processing::Flow.for(topic, @bus),
+                                                                 bus: @bus, owner: @owner).start
+    untouched = batch(0, 1, 2)
+    untouched.define_singleton_method(:messages) { raise "message objects" }
+    untouched.define_singleton_method(:leader_epoch) { 7 }
+    coordinator.receive(untouched)
+    2.times { work }
+    assert_empty named("error.occurred")
+    assert_equal [[3, 7]], @ownership.marks
+  end
+
   def test_failure_waits_and_runs_the_rest_again
     coordinator.receive(all = batch(0, 1, 2))
     work
