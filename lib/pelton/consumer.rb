@@ -128,7 +128,20 @@ module Pelton
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
     def background(name, restart: false, &block) = @pelton.scope.start(name, restart: restart, &block)
 
-    # The app's producer.
+    # Runs the block in a transaction and commits it: what it produces, and what it marks with mark_as_consumed, count
+    # together or not at all (exactly once, for readers with read_committed). Returns the block's value.
+    #   transaction do |tx|
+    #     messages.each { |message| tx.produce_async(topic: "paid", payload: work(message)) }
+    #     mark_as_consumed(messages.last)
+    #   end
+    # The producer: given (a pool lends one), else the partition's own where its topic says `transactional "id"`, else
+    # the app's. Inside, `producer` is that one. An exception aborts, and messages come again from the first that is not
+    # marked; AbortTransaction aborts silently. A consume that marked in a transaction marks nothing else by its return.
+    # Raises AssignmentLost when marks are not ours to commit any more, and what Producer#transaction raises.
+    #: (?(Producer | ProducerPool)?) { (Producer::Transaction) -> untyped } -> untyped
+    def transaction(producer = nil, &block) = @pelton.transaction(producer, &block)
+
+    # The app's producer; where the topic is `transactional`, the partition's own.
     #: () -> Producer
     def producer = @pelton.producer
 

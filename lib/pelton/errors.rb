@@ -225,6 +225,7 @@ module Pelton
       other_fiber: "another fiber of this thread is in a transaction, which cannot end while this one waits for it",
       borrowed: "it cannot be closed by who has borrowed of it",
       unknown: "Kafka did not confirm the commit in time: the transaction may be committed or aborted",
+      committed: "the last transaction was committed after all: what it marked is done, the rest runs again",
       not_transactional: "it has no transactional.id (an option of librdkafka)"
     }.freeze
     private_constant :REASONS
@@ -235,6 +236,20 @@ module Pelton
     def initialize(what, reason)
       @reason = reason
       super("#{what}: #{REASONS.fetch(reason)}")
+    end
+  end
+
+  # The partition was taken while a transaction marked its messages: the transaction was aborted, and who has the
+  # partition now gets the messages again.
+  #   AssignmentLost.new("orders", 3)
+  class AssignmentLost < Error
+    attr_reader :topic, :partition
+
+    #: (String, Integer) -> void
+    def initialize(topic, partition)
+      @topic = topic
+      @partition = partition
+      super("#{topic}/#{partition} is another member's: the transaction is aborted, its messages are that one's")
     end
   end
 

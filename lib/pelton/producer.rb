@@ -99,6 +99,10 @@ module Pelton
     #: () { (Transaction) -> untyped } -> untyped
     def transaction(&block) = transactions.run(&block)
 
+    # Has it a transactional.id?
+    #: () -> bool
+    def transactional? = (@native ? @native.is_a?(Transactions) : options_for_kafka.key?("transactional.id"))
+
     # Consumed up to here, if the transaction that runs is committed: see Transaction#mark_as_consumed.
     #: (Message | Batch | Array[Message] | Hash[[String, Integer], Integer], Subscription) -> void
     def mark_as_consumed(what, subscription) = transactions.mark(what, subscription)

@@ -3,6 +3,7 @@
 require_relative "background/scope"
 require_relative "clock"
 require_relative "errors"
+require_relative "producer"
 require_relative "subscription"
 require_relative "threads"
 require_relative "processing/jobs_queue"
@@ -205,6 +206,12 @@ module Pelton
       Server.ended(self)
     end
 
+    # Opens producers where the group's consumers are, whatever cluster that is.
+    def opener(group)
+      place = group.kafka.select { |name, _| name.to_s.match?(/\A(bootstrap\.servers|(security|sasl|ssl)\.)/) }
+      ->(id) { Producer.new(@config, bus: @bus, native: @native, kafka: { **place, "transactional.id" => id }) }
+    end
+
     def open_listeners
       @groups.each { |group| @listeners << listener(group, @listeners.empty?) }
     end
@@ -213,7 +220,8 @@ module Pelton
       subscription = Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
                                                where: group.where, bus: @bus, native: @native, kafka: group.kafka)
       Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, watch: @watch,
-                                               looks: looks, producer: @producer, on_failure: method(:failed))
+                                               looks: looks, producer: @producer, open_producer: opener(group),
+                                               on_failure: method(:failed))
     end
 
     # From a listener or a worker: something after which we, or this listener, cannot go on.

@@ -8,6 +8,8 @@ class EmbeddedFailureTest < Minitest::Test
   include EmbeddedApp
 
   INVALID_RECORD = 87
+  TXN_OFFSET_COMMIT = 28
+  ILLEGAL_GENERATION = 22
 
   # A consumer that takes [offset, raw payload, key, headers without ours, timestamp, origin] of what it reads.
   def reader
@@ -110,5 +112,65 @@ class EmbeddedFailureTest < Minitest::Test
     app(group: "letters") { topic(dead, to: letters) }.start
     letter = take(1).first
     assert_equal [name, 3, "bad"], [letter.last.topic, letter.last.attempts, letter[1]]
+  end
+
+  def committed(group, topic)
+    options = { "bootstrap.servers" => @cluster.bootstrap_servers, "group.id" => group }
+    reader = Pelton::Native::Subscription.new("committed", options, {})
+    reader.committed([[topic, 0]], 15).first
+  ensure
+    reader&.close(5)
+  end
+
+  # The group was refused in its transaction's name, as after a rebalance: the messages come again.
+  def test_a_transaction_in_consume
+    name = topic
+    out = topic
+    seen = @seen
+    copying = consumer do
+      transaction do |tx|
+        seen << messages.map(&:offset)
+        messages.each { |one| tx.produce_async(topic: out, payload: one.raw_payload) }
+        mark_as_consumed(messages.last)
+      end
+    end
+    app = app(group: "once") do
+      topic(name, to: copying) do
+        transactional "copy"
+        backoff 0..0.01
+      end
+    end
+    produce(app, name, %w[0 1 2])
+    @cluster.push_errors(TXN_OFFSET_COMMIT, [ILLEGAL_GENERATION])
+    app.start
+    assert_equal [[0, 1, 2], [0, 1, 2]], take(2)
+    eventually(20, "the commit") { happened("transaction.committed").size == 2 } # the first one: of the assignment
+    assert_equal [Pelton::AssignmentLost], errors.map(&:class)
+    assert app.stop
+    assert_equal 1, happened("transaction.aborted").size
+    assert_nil committed("once", name), "only in transactions, whose offsets the mock does not keep"
+    assert_equal 2, happened("producer.opened").size, "the app's and the partition's"
+    assert_equal [0], happened("producer.closed").map { |event| event[:undelivered] }
+  end
+
+  def test_dead_letters_of_an_aborted_transaction
+    name = topic
+    dead = topic
+    failing = poisoned
+    app = app(group: "once", kafka: { "transactional.id" => "app" }) do
+      topic(name, to: failing) do
+        dead_letters dead, retries: 0
+        backoff 0..0.01
+      end
+    end
+    app.producer.produce_many_sync(%w[fine bad fine].map { |key| { topic: name, key: key, payload: key } }, timeout: 20)
+    @cluster.push_errors(TXN_OFFSET_COMMIT, [ILLEGAL_GENERATION])
+    app.start
+    eventually(20, "the dead letter") { happened("message.dead_lettered").size == 1 }
+    assert app.stop
+    assert_equal 3, committed("once", name)
+    forward = happened("error.occurred").select { |event| event[:source] == "forward" }
+    assert_equal [Pelton::AssignmentLost], forward.map { |event| event[:error].class }
+    assert_equal [1], happened("message.dead_lettered").map { |event| event[:offset] }
   end
 end

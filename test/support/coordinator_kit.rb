@@ -7,21 +7,31 @@ module CoordinatorKit
   # The listener's role.
   class Owner
     attr_reader :calls
-    attr_accessor :producer
+    # opened: [[transactional.id, producer], …], made by `opener`.
+    attr_accessor :producer, :opener, :opened
 
-    def initialize = @calls = []
+    def initialize
+      @calls = []
+      @opened = []
+    end
+
+    def open_producer(id) = @opener.call(id).tap { |producer| @opened << [id, producer] }
+
     %i[retry_at ended critical failed].each { |name| define_method(name) { |*facts| @calls << [name, *facts] } }
     def named(name) = @calls.select { |call| call.first == name }
   end
 
   # The subscription's role.
   class Ownership
-    attr_reader :marks, :commits, :seeks, :committed
-    # epoch: which seek it is; on_seek: what happens in the middle of one, else it just takes place.
-    attr_accessor :owned, :error, :epoch, :on_seek
+    # sent: offsets of transactions.
+    attr_reader :marks, :commits, :sent, :seeks
+    # epoch: which seek it is; on_seek: what happens in the middle of one, else it just takes place. told: the committed
+    # offset. on_send: called when offsets are sent.
+    attr_accessor :owned, :error, :epoch, :on_seek, :told, :on_send
 
     def initialize
       @marks = []
+      @sent = []
       @commits = 0
       @seeks = []
       @committed = []
@@ -45,6 +55,14 @@ module CoordinatorKit
       @marks << [offset, epoch] if @owned
       @owned
     end
+
+    def send_offsets(client, offsets, timeout)
+      @on_send&.call
+      @sent << offsets
+      client.send_offsets(offsets.map { |place, offset| [*place, offset] }, self, timeout)
+    end
+
+    def committed(places = nil) = places ? [@told] : @committed
 
     def commit
       raise @error if @error

@@ -12,7 +12,9 @@ module ExactlyOnce
 
   # The job's process. Started again and again.
   class Job
-    def initialize(**settings)
+    # program: in test/support.
+    def initialize(program: "exactly_once_job", **settings)
+      @program = program
       @settings = JSON.generate(settings)
       @output = +""
     end
@@ -23,7 +25,7 @@ module ExactlyOnce
       @log = Tempfile.new("pelton-job")
       @stage = "started"
       command = [RbConfig.ruby, "-w", "-I#{root}/lib", "-I#{root}/test", "-r#{root}/test/support/guard",
-                 "#{root}/test/support/exactly_once_job.rb"]
+                 "#{root}/test/support/#{@program}.rb"]
       @pid = Process.spawn({ "PELTON_JOB" => @settings }, *command, 3 => writer, out: @log.path, err: [:child, :out])
       writer.close
     end

@@ -21,7 +21,7 @@ module Pelton
     # Life of each slot: the job :assigned (its consumer is born) → :consume, one at a time → :revoked or :shutdown →
     # over; with the last one the coordinator has ended.
     class Coordinator
-      attr_reader :topic_name, :partition, :facts
+      attr_reader :topic_name, :partition, :facts, :subscription, :owner
 
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
       # runs a job, so this one waits for `unhold`.
@@ -187,9 +187,6 @@ module Pelton
       #: () -> bool
       def revoked? = gone? || @ending == :revoked
 
-      #: () -> Producer
-      def producer = @owner.producer
-
       #: (Message) -> bool
       def mark(message)
         @lock.synchronize do
@@ -225,6 +222,9 @@ module Pelton
           end
         end
       end
+
+      #: () { (Progress) -> untyped } -> untyped
+      def progress = @lock.synchronize { yield @progress }
 
       def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@ending || "owned"}>"
 

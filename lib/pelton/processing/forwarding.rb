@@ -10,12 +10,12 @@ module Pelton
     # Sends copies of a partition's failed messages to other topics, on the worker's thread, and waits until Kafka has
     # them. Has no state.
     class Forwarding
-      #: (Routing::Topic, Hash[Symbol, untyped], Notifications) { () -> Producer } -> void
-      def initialize(topic, facts, bus, &producer)
+      #: (Routing::Topic, Hash[Symbol, untyped], Notifications, ExactlyOnce) -> void
+      def initialize(topic, facts, bus, exactly_once)
         @topic = topic
         @facts = facts
         @bus = bus
-        @producer = producer
+        @exactly_once = exactly_once
       end
 
       # Carries a verdict :forward out; a kill ends that at once. Returns what is to be done with the message here: it
@@ -23,7 +23,7 @@ module Pelton
       #: (Verdict, Result) -> Verdict
       def forward(verdict, result)
         failure = Failure.new(result.error, result.messages.first, result.attempt)
-        Thread.handle_interrupt(Object => :immediate) { deliver(failure, verdict.to, verdict.due_in) }
+        Thread.handle_interrupt(Object => :immediate) { move(failure, verdict) }
         verdict.sent
       rescue Exception => e # rubocop:disable Lint/RescueException -- whatever happens, the message is still there
         @bus.publish("error.occurred", **@facts, error: e, source: "forward", offset: failure.offset)
@@ -34,7 +34,7 @@ module Pelton
       #: (Message, (Exception | String)?, Integer) -> true
       def dispatch(message, reason, attempt)
         to = @topic.dead_letters or raise ConfigError.new("topic #{@topic.name}: dead_letters", nil, "is not set")
-        deliver(Failure.new(reason, message, attempt), to)
+        copy(Failure.new(reason, message, attempt), to).deliver(@exactly_once.producer)
         @bus.publish("message.dead_lettered", **@facts, offset: message.offset, attempts: attempt, to: to,
                                                         error: reason)
         true
@@ -42,9 +42,21 @@ module Pelton
 
       private
 
-      def deliver(failure, to, due_in = nil)
+      # With a transactional producer the copy and the offset behind the message are in one transaction.
+      def move(failure, verdict)
+        copy = copy(failure, verdict.to, verdict.due_in)
+        producer = @exactly_once.producer
+        return copy.deliver(producer) if @topic.manual_offsets || @topic.keyed? || !producer.transactional?
+
+        @exactly_once.run(advance: false) do
+          copy.deliver(producer)
+          @exactly_once.mark(failure.message)
+        end
+      end
+
+      def copy(failure, to, due_in = nil)
         first = failure.message.origin if @topic.stage
-        Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in).deliver(@producer.call)
+        Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in)
       end
     end
   end

@@ -23,11 +23,13 @@ module Pelton
       attr_reader :phases
 
       # on_failure: called with an error after which the server has to stop, and with self if it is we who failed.
-      # producer: the app's, when asked for.
+      # producer: the app's, when asked for. open_producer: a new one for this transactional.id.
       # looks: is it this listener's timer that lets the watch look?
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
-      #:  ?looks: bool, ?producer: ^() -> Producer, ?on_failure: ^(Exception, ?Listener) -> void) -> void
-      def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, producer: nil, on_failure: nil)
+      #:  ?looks: bool, ?producer: ^() -> Producer, ?open_producer: ^(String) -> Producer,
+      #:  ?on_failure: ^(Exception, ?Listener) -> void) -> void
+      def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, producer: nil, open_producer: nil,
+                     on_failure: nil)
         @group = group
         @revocation_timeout = config.revocation_timeout
         @background_timeout = config.background_timeout
@@ -37,6 +39,7 @@ module Pelton
         @jobs = jobs
         @bus = bus
         @producer = producer
+        @open_producer = open_producer
         @on_failure = on_failure
         # From any thread: [:ended, coordinator], [:stop, deadline] … A push is followed by a wake.
         @notices = Thread::Queue.new
@@ -115,6 +118,7 @@ module Pelton
       def failed(error, facts) = notify(:failed, error, facts)
       def critical(error) = @on_failure&.call(error)
       def producer = @producer&.call
+      def open_producer(id) = @open_producer.call(id)
 
       def inspect = "#<#{self.class} #{@group.name}>"
 

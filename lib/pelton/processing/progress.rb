@@ -18,6 +18,8 @@ module Pelton
         @on_error = on_error
         # What was stored last: the offset to be read first after a restart, and its leader epoch.
         @stored = nil
+        # How often anything was.
+        @stores = 0
         # From when on it is worth to store in the middle of a job (monotonic seconds).
         @due_at = 0.0
         # The partition is not ours any more.
@@ -26,6 +28,12 @@ module Pelton
 
       #: () -> bool
       def gone? = @gone
+
+      attr_reader :stores
+
+      # A transaction committed this offset. From here on it counts as stored.
+      #: (Integer, Integer) -> void
+      def committed(offset, leader_epoch) = (@stored = [offset, leader_epoch] unless @stored && @stored.first > offset)
 
       # Nothing is stored from now on.
       #: () -> void
@@ -44,11 +52,12 @@ module Pelton
       def store(done, ask: false)
         return false if @gone
 
-        done = @stored if @stored && (done.nil? || done.first < @stored.first)
+        done = @stored if @stored && (done.nil? || done.first <= @stored.first)
         return true if done.nil? || (done == @stored && !ask)
         return false unless mark(*done)
 
         @stored = done
+        @stores += 1
         @due_at = Clock.now + STORE_EVERY
         true
       rescue KafkaError, ClosedError => e

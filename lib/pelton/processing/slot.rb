@@ -5,6 +5,7 @@ require_relative "../background/scope"
 require_relative "../batch"
 require_relative "../clock"
 require_relative "../errors"
+require_relative "exactly_once"
 require_relative "forwarding"
 require_relative "verdict"
 
@@ -23,7 +24,8 @@ module Pelton
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
 
-      def_delegators :@coordinator, :topic_name, :partition, :producer, :revoked?, :paused?
+      def_delegators :@coordinator, :topic_name, :partition, :revoked?, :paused?
+      def_delegators :@exactly_once, :producer
 
       # The threads of its consumer.
       attr_reader :scope
@@ -36,7 +38,8 @@ module Pelton
         @bus = bus
         place = "#{topic.name}/#{coordinator.partition}"
         @scope = Background::Scope.new(place, coordinator.facts, bus: bus, timeout: background_timeout)
-        @forwarding = Forwarding.new(topic, coordinator.facts, bus) { producer }
+        @exactly_once = ExactlyOnce.new(coordinator, topic)
+        @forwarding = Forwarding.new(topic, coordinator.facts, bus, @exactly_once)
         @none = Batch::Part.new(topic.name, coordinator.partition, [].freeze)
         # Since when a worker has the job (monotonic seconds), and which thread; or nil.
         @job = @since = @thread = nil
@@ -78,10 +81,15 @@ module Pelton
       end
 
       #: (Message) -> bool
-      def mark(message) = @coordinator.mark(checked(message))
+      def mark(message) = (@exactly_once.inside? ? @exactly_once : @coordinator).mark(checked(message))
 
+      # In a transaction it is the commit that is waited for.
       #: (Message) -> bool
-      def mark!(message) = @coordinator.mark!(checked(message))
+      def mark!(message) = @exactly_once.inside? ? mark(message) : @coordinator.mark!(checked(message))
+
+      # See Consumer#transaction.
+      #: ((Producer | ProducerPool)?) { (Producer::Transaction) -> untyped } -> untyped
+      def transaction(producer, &block) = @exactly_once.run(producer, &block)
 
       # See Consumer#dispatch_to_dead_letters.
       #: (Message, (Exception | String)?) -> bool
@@ -176,9 +184,11 @@ module Pelton
 
       def call_consumer(job)
         @consumer ||= @topic.consumer_class.new.attach(self)
-        return @scope.close { @consumer.public_send(job.kind) } if job.last?
+        return finish(job) if job.last?
+        return [@consumer.assigned, @exactly_once.open] if job.kind == :assigned
         return @consumer.public_send(job.kind) unless job.kind == :consume
 
+        @exactly_once.reset
         job.begin(@flow.start(job.messages), @bus)
         @flow.around(job) { consume(job) } unless job.wait || job.messages.empty?
       end
@@ -188,6 +198,12 @@ module Pelton
 
         message = nil
         @consumer.process(message) while (message = @coordinator.step(job, message))
+      end
+
+      def finish(job)
+        @scope.close { @consumer.public_send(job.kind) }
+      ensure
+        @exactly_once.close
       end
 
       # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
@@ -210,7 +226,7 @@ module Pelton
         result = Result.new(error, left, attempt)
         return [Verdict.again(0), result] if error && @coordinator.mixed?(job) # to find out which one it is
 
-        [@flow.settle(result), result]
+        [unmixed(@flow.settle(result)), result]
       rescue StandardError => e
         @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
       end
@@ -220,6 +236,9 @@ module Pelton
         left = @coordinator.unfinished(job)
         process? ? left.only(left.first(1)) : left
       end
+
+      # Where a transaction marked, nothing is marked besides.
+      def unmixed(verdict) = verdict.kind == :done && @exactly_once.used? ? Verdict.done(mark: false) : verdict
 
       def report(job, error, result)
         place = result && process? ? result.messages : job.messages

@@ -63,8 +63,8 @@ module Pelton
 
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
-      WORDS = %i[decode retries backoff retry_in dead_letters on_failure batch manual_offsets concurrency where filter
-                 expire_after delay throttle from active every].freeze
+      WORDS = %i[decode retries backoff retry_in dead_letters on_failure transactional batch manual_offsets concurrency
+                 where filter expire_after delay throttle from active every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
       def initialize(place, defaults = {})
@@ -134,6 +134,10 @@ module Pelton
       #   on_failure ->(failure) { failure.error.is_a?(Invalid) ? :dead_letter : :retry }
       #: (?^(Processing::Failure) -> (Symbol | [Symbol, String])) ?{ (Processing::Failure) -> untyped } -> void
       def on_failure(callable = nil, &block) = set(:on_failure, callable || block)
+
+      # The beginning of the transactional ids of its partitions' producers: see Consumer#transaction.
+      #: (String) -> void
+      def transactional(id) = set(:transactional, id)
 
       # So many messages at once, at most.
       #: (Integer) -> void

@@ -42,7 +42,7 @@ module Pelton
       # own, and each once, for then it goes on.
       #: (String) -> Array[Topic]
       def stages(group)
-        settings = @settings.merge(batch: 1, retries: 0, delay: nil)
+        settings = @settings.merge(batch: 1, retries: 0, delay: nil, concurrency: 1, every: nil)
         Array(retry_in).each_with_index.map do |seconds, index|
           Topic.new(retry_name(seconds), @consumer, settings, stage: Stage.new(@name, index, group))
         end
@@ -118,18 +118,21 @@ module Pelton
       end
 
       def check
-        if dead_letters && self.then == :skip
-          raise ConfigError.new("topic #{@name}: then", :skip, "the last retry leads to dead_letters already")
-        end
-        if pattern && dead_letters && match?(dead_letters)
-          raise ConfigError.new("topic #{@name}: dead_letters", dead_letters, "is matched by the pattern itself")
-        end
-        if pattern && retry_in
-          raise ConfigError.new("topic #{@name}: retry_in", retry_in, "is for topics that are routed by their name")
-        end
+        refuse(:then, "the last retry leads to dead_letters already") if dead_letters && self.then == :skip
+        refuse(:dead_letters, "is matched by the pattern itself") if pattern && dead_letters && match?(dead_letters)
+        refuse(:retry_in, "is for topics that are routed by their name") if pattern && retry_in
+        refuse(:transactional, "needs the order of a partition, which concurrency gives up") if transactional && keyed?
+        check_consumer
+      end
+
+      def check_consumer
         return if @consumer.is_a?(Class) || (@consumer.is_a?(String) && !@consumer.empty?)
 
         raise ConfigError.new("topic #{@name}, to", @consumer, "expected a consumer class or its name")
+      end
+
+      def refuse(setting, reason)
+        raise ConfigError.new("topic #{@name}: #{setting}", @settings.fetch(setting), reason)
       end
     end
   end

@@ -1,0 +1,180 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../producer_pool"
+
+module Pelton
+  module Processing
+    # The transactions of a slot: what its consumer produces and marks in one counts together, or not at all. Until the
+    # commit neither the position in the backlog nor what is marked moves. Used by the running job, on its thread; what
+    # another thread marks meanwhile is no part of it.
+    class ExactlyOnce
+      # A transaction that runs: whose it is, and the message with the largest offset that it marked.
+      Open = Struct.new(:fiber, :producer, :tx, :message)
+      # How long the end of a slot waits for its producer's.
+      CLOSE = 5
+      private_constant :Open, :CLOSE
+
+      #: (Coordinator, Routing::Topic) -> void
+      def initialize(coordinator, topic)
+        @coordinator = coordinator
+        @topic = topic
+        @subscription = coordinator.subscription
+        @place = [topic.name, coordinator.partition].freeze
+        # The slot's own producer, where the topic is `transactional`.
+        @producer = nil
+        @open = nil
+        # How many of the partition's stores are surely committed.
+        @confirmed = 0
+        # Did the running job mark in a transaction?
+        @used = false
+        # The last message of a transaction of which nobody knows whether it was committed.
+        @doubt = nil
+      end
+
+      # That of the transaction that runs, else the slot's own or the app's.
+      #: () -> Producer
+      def producer
+        return @open.producer if inside?
+
+        @topic.transactional ? @producer ||= open_own : @coordinator.owner.producer
+      end
+
+      # With a new slot: Kafka ends what the partition's last owner left open, whose offsets would be waited for.
+      #: () -> void
+      def open
+        producer.transaction { nil } if @topic.transactional
+      end
+
+      # With the slot's end.
+      #: () -> void
+      def close
+        @producer&.close(timeout: CLOSE)
+        @producer = nil
+      end
+
+      # A job begins.
+      #: () -> void
+      def reset = @used = false
+
+      # Then everything else of the job is the consumer's to mark.
+      #: () -> bool
+      def used? = @used
+
+      #: () -> bool
+      def inside? = !@open.nil? && @open.fiber.equal?(Fiber.current)
+
+      # See Consumer#transaction. advance: the position moves with the commit.
+      #: ((Producer | ProducerPool)?, ?advance: bool) { (Producer::Transaction) -> untyped } -> untyped
+      def run(given = nil, advance: true, &block)
+        return block.call(@open.tx) if inside?
+
+        source = given || producer
+        return once(source, advance, &block) unless source.is_a?(ProducerPool)
+
+        source.with { |producer| once(producer, advance, &block) }
+      end
+
+      # true: it counts if the transaction is committed.
+      #: (Message) -> bool
+      def mark(message)
+        return false if @coordinator.gone?
+
+        if @topic.keyed?
+          raise ConfigError.new("topic #{@topic.name}: concurrency", @topic.concurrency,
+                                "marks in a transaction need the order of the partition")
+        end
+
+        @open.tx.mark_as_consumed(message, self)
+        @open.message = [@open.message, message].compact.max_by(&:offset)
+        @used = true
+      end
+
+      # For the producer's transaction, as a subscription, when it is committed. Offsets that were sent while the
+      # partition is ours count, whatever happens before the commit's end: whoever gets it next waits for that.
+      #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
+      def send_offsets(client, offsets, timeout)
+        commit_marks
+        @subscription.send_offsets(client, offsets, timeout)
+        ours!(true)
+      rescue KafkaError => e
+        e.assignment_lost? ? ours!(false) : raise
+      end
+
+      private
+
+      def open_own
+        id = [@topic.transactional, *@coordinator.facts.values_at(:group, :topic, :partition)].join(".")
+        @coordinator.owner.open_producer(id)
+      end
+
+      # An automatic commit of what is stored, behind a transaction's, would take that one back.
+      def commit_marks
+        stores = @coordinator.progress(&:stores)
+        ours!(stores == @confirmed || @subscription.commit)
+        @confirmed = stores
+      end
+
+      def ours!(confirmed)
+        raise AssignmentLost.new(*@place) if @coordinator.gone? || !confirmed
+      end
+
+      def once(producer, advance, &block)
+        resolve(producer, advance) if @doubt
+        open = Open.new(Fiber.current, producer)
+        finished = false
+        begin
+          value = producer.transaction do |tx|
+            value = within(open, tx, &block)
+            finished = true
+            value
+          end
+        rescue KafkaError, TransactionError => e
+          discard(producer) if e.is_a?(KafkaError) && e.fatal?
+          raise unless finished && open.message && unknown?(e) && committed?(producer, open.message)
+        end
+        passed(open.message, advance) if finished && open.message
+        value
+      end
+
+      def within(open, transaction)
+        open.tx = transaction
+        @open = open
+        yield transaction
+      ensure
+        @open = nil
+      end
+
+      def passed(message, advance)
+        @coordinator.progress { |progress| progress.committed(message.offset + 1, message.leader_epoch) }
+        @coordinator.mark(message) if advance
+      end
+
+      # Nobody else has the id, but a new owner of the partition; so the next one may take over.
+      def discard(producer)
+        close if producer.equal?(@producer)
+      end
+
+      def unknown?(error) = error.is_a?(TransactionError) && error.reason == :unknown
+
+      # Whether a transaction of which nobody knows was committed: a new client with its id ends it, and then Kafka
+      # knows. As long as it cannot be asked, nothing new is begun.
+      def committed?(producer, message)
+        @doubt = message
+        producer.transaction { nil }
+        offset = @subscription.committed([@place]).first
+        @doubt = nil
+        !offset.nil? && offset > message.offset
+      end
+
+      # The job that runs was given its messages before.
+      def resolve(producer, advance)
+        message = @doubt
+        return unless committed?(producer, message)
+
+        passed(message, advance)
+        raise TransactionError.new(@place.join("/"), :committed)
+      end
+    end
+  end
+end

@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+# Consume, transform, produce with the framework: the process that test/integration/exactly_once_consumer.rb kills.
+# PELTON_JOB is JSON; each step is a letter in the pipe of descriptor 3.
+
+require "json"
+require "pelton"
+
+JOB = JSON.parse(ENV.fetch("PELTON_JOB"), symbolize_names: true)
+STEPS = IO.new(3, "w").tap { |pipe| pipe.sync = true }
+
+class CopyingConsumer < Pelton::Consumer
+  def assigned = STEPS.write("a")
+
+  def consume
+    transaction { |tx| copy(tx) }
+    STEPS.write("c")
+  end
+
+  private
+
+  def copy(transaction)
+    STEPS.write("b")
+    messages.each_with_index do |message, index|
+      raise KeyError, "poison" if message.raw_payload.end_with?(JOB[:poison])
+
+      delivery = transaction.produce_async(topic: JOB[:output], partition: partition, payload: message.raw_payload)
+      next unless index == 10
+
+      delivery.wait(timeout: 10)
+      STEPS.write("h") # so far it is written
+    end
+    STEPS.write("p")
+    mark_as_consumed(messages.last)
+    STEPS.write("m")
+  end
+end
+
+# A static member: it comes back as the same, without waiting for the session of the dead.
+Pelton.configure do |config|
+  config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }
+  config.group_id = JOB[:group]
+  config.batch = 20
+end
+Pelton.routes do
+  group JOB[:group], kafka: { "group.instance.id" => "job", "session.timeout.ms" => 10_000 } do
+    topic JOB[:input], to: CopyingConsumer do
+      transactional JOB[:id]
+      dead_letters JOB[:dead], retries: 0
+      backoff 0..0.01
+    end
+  end
+end
+Pelton.subscribe(Pelton::Reporters::Log.new($stderr)) if ENV["PELTON_LOG"]
+
+server = Pelton.start
+trap(:TERM) { server.signal("TERM") }
+exit(server.wait && Pelton.close.zero? ? 0 : 1)

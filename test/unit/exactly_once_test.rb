@@ -1,0 +1,267 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+require "pelton/testing/buffered_producer"
+
+# Transactions in consume: what they produce and mark counts together, and nothing is marked besides.
+class ExactlyOnceTest < Minitest::Test
+  include CoordinatorKit
+
+  def setup
+    super
+    @owner.producer = @producer = transactional("app")
+    @owner.opener = ->(id) { transactional(id) }
+  end
+
+  def teardown
+    [@producer, *@owner.opened.map(&:last)].each { |one| one.close(timeout: 0) }
+    super
+  end
+
+  def transactional(id)
+    Pelton::Testing::BufferedProducer.new(bus: @bus, kafka: { "transactional.id" => id })
+  end
+
+  def consume(*offsets, **settings, &block)
+    script(&block)
+    coordinator(**settings).receive(batch(*offsets))
+    work until idle?
+  end
+
+  def marked = @ownership.marks.map(&:first)
+  def sent = @ownership.sent.map { |offsets| offsets.fetch(["orders", 0]) }
+  def out(producer = @producer) = producer.messages("out").map(&:raw_payload)
+  def errors = named("error.occurred").map { |event| event[:error] }
+
+  def test_what_it_marks_is_sent_with_it_and_nothing_is_marked_besides
+    value = nil
+    consume(0, 1, 2) do |one|
+      value = one.transaction do |tx|
+        one.messages.each { |message| tx.produce_async(topic: "out", payload: message.offset.to_s) }
+        assert one.mark_as_consumed(one.messages.first)
+        assert one.mark_as_consumed!(one.messages.last)
+        :value
+      end
+    end
+    assert_equal [:value, %w[0 1 2], [3], [], 0], [value, out, sent, marked, @ownership.commits]
+    assert_equal [:assigned, [0, 1, 2]], @log
+    script { nil }
+    coordinator.receive(batch(3))
+    work
+    assert_equal [4], marked, "without a transaction as ever"
+  end
+
+  def test_inside_producer_is_the_transactions
+    other = transactional("other")
+    consume(0) do |one|
+      one.transaction(other) do
+        assert_same other, one.producer
+        one.producer.produce_async(topic: "out", payload: "x")
+        one.transaction { one.mark_as_consumed(one.messages.first) } # joins
+        assert_empty out(other)
+      end
+      assert_same @producer, one.producer
+    end
+    assert_empty errors
+    assert_equal [["x"], [1]], [out(other), sent]
+  ensure
+    other.close
+  end
+
+  def test_an_exception_aborts_and_the_position_stays
+    tries = 0
+    consume(0, 1, retries: nil, backoff: 0..0) do |one|
+      tries += 1
+      one.transaction do |tx|
+        tx.produce_async(topic: "out", payload: tries.to_s)
+        one.mark_as_consumed(one.messages.last)
+        raise IOError, "bad" if tries == 1
+      end
+    end
+    assert_equal [:assigned, [0, 1], [0, 1]], @log
+    assert_equal [["2"], [2], []], [out, sent, marked]
+  end
+
+  def test_a_failure_behind_a_transaction_runs_the_rest_only
+    tries = 0
+    consume(0, 1, 2, backoff: 0..0) do |one|
+      tries += 1
+      one.transaction { one.mark_as_consumed(one.messages.first) }
+      raise IOError if tries == 1
+    end
+    assert_equal [:assigned, [0, 1, 2], [1, 2]], @log
+    assert_equal [[1, 2], []], [sent, marked]
+  end
+
+  def test_a_silent_abort_marks_nothing
+    consume(0, 1) do |one|
+      one.transaction do |tx|
+        tx.produce_async(topic: "out", payload: "x")
+        one.mark_as_consumed(one.messages.last)
+        raise Pelton::AbortTransaction
+      end
+    end
+    assert_equal [[], [], [], []], [out, sent, marked, errors]
+  end
+
+  def test_without_marks_it_is_the_return_that_marks
+    consume(0, 1) { |one| one.transaction { |tx| tx.produce_async(topic: "out", payload: "x") } }
+    assert_equal [["x"], [], [2]], [out, sent, marked]
+  end
+
+  def test_what_is_stored_is_committed_before
+    consume(0) { nil }
+    @ownership.on_send = -> { assert_equal 1, @ownership.commits }
+    coordinator.receive(batch(1))
+    coordinator.receive(batch(2))
+    script { |one| one.transaction { one.mark_as_consumed(one.messages.last) } }
+    work until idle?
+    assert_equal [[1], [2, 3], 1, []], [marked, sent, @ownership.commits, errors]
+  end
+
+  def test_a_partition_that_is_lost
+    [[-> { coordinator.abandon }, -> {}], [-> {}, -> { coordinator.abandon }],
+     [-> {}, -> { raise Pelton::KafkaError.new(22, :ILLEGAL_GENERATION) }]].each do |in_block, in_commit|
+      anew
+      @ownership.on_send = in_commit
+      consume(0, backoff: 1..1) do |one|
+        one.transaction do |tx|
+          tx.produce_async(topic: "out", payload: "x")
+          one.mark_as_consumed(one.messages.last)
+          in_block.call
+        end
+      end
+      assert_equal [[Pelton::AssignmentLost], [], []], [errors.map(&:class), out, marked]
+      assert_match %r{\Aorders/0 is another member's}, errors.first.message
+    end
+  end
+
+  def test_what_is_not_ours_cannot_be_marked_and_producing_alone_is_fine
+    results = []
+    consume(0) do |one|
+      coordinator.abandon
+      one.transaction do |tx|
+        tx.produce_async(topic: "out", payload: "x")
+        results << one.mark_as_consumed(one.messages.last)
+      end
+    end
+    assert_equal [[false], ["x"], []], [results, out, errors]
+  end
+
+  def test_a_message_of_another_partition
+    consume(0, backoff: 1..1) do |one|
+      one.transaction { one.mark_as_consumed(Fakes::Message.new("orders", 1, 0, "x")) }
+    end
+    assert_equal [Pelton::InvalidMessageError], errors.map(&:class)
+  end
+
+  def test_a_producer_without_transactions
+    @owner.producer = plain = Pelton::Testing::BufferedProducer.new
+    consume(0, backoff: 1..1) { |one| one.transaction { one.mark_as_consumed(one.messages.last) } }
+    assert_equal [:not_transactional], errors.map(&:reason)
+  ensure
+    plain.close
+  end
+
+  def test_a_partition_has_a_producer_of_its_own
+    coordinator(transactional: "shop").receive(batch(0))
+    work
+    id, own = @owner.opened.first
+    assert_equal "shop.g.orders.0", id
+    assert_equal 1, named("transaction.committed").size, "what the last owner left open is ended"
+    script do |one|
+      assert_same own, one.producer
+      one.transaction { |tx| tx.produce_async(topic: "out", payload: "x") && one.mark_as_consumed(one.messages.last) }
+    end
+    work
+    assert_equal [["x"], [1], []], [out(own), sent, errors]
+    coordinator.end(:revoked)
+    work
+    assert_predicate own, :closed?
+    assert_equal 1, @owner.opened.size
+  end
+
+  def test_a_fatal_error_of_its_own_producer_has_another_one_opened
+    coordinator(transactional: "shop", backoff: 0..0).receive(batch(0))
+    work
+    failing = 1
+    script do |one|
+      one.transaction do
+        one.mark_as_consumed(one.messages.last)
+        raise Pelton::KafkaError.new(-144, :_FENCED, "fenced", true) if (failing -= 1).zero?
+      end
+    end
+    2.times { work }
+    assert_equal [2, [1]], [@owner.opened.size, sent]
+    assert_predicate @owner.opened.first.last, :closed?
+  end
+
+  # --- a commit without an answer ---
+
+  def unknown(told)
+    @ownership.told = told
+    original = @producer.method(:transaction)
+    left = 1
+    @producer.define_singleton_method(:transaction) do |&block|
+      value = original.call(&block)
+      raise Pelton::TransactionError.new("it", :unknown) if value == :unknown && (left -= 1).zero?
+
+      value
+    end
+    consume(0, 1, backoff: 0..0) do |one|
+      one.transaction do
+        one.mark_as_consumed(one.messages.last)
+        :unknown
+      end
+    end
+  end
+
+  def test_that_was_carried_out
+    unknown(2)
+    assert_equal [:assigned, [0, 1]], @log
+    assert_empty errors
+  end
+
+  def test_that_was_not
+    unknown(nil)
+    assert_equal [:assigned, [0, 1], [0, 1]], @log
+    assert_equal [:unknown], errors.map(&:reason)
+  end
+
+  def test_that_nobody_can_tell_of_begins_nothing_new
+    @ownership.told = 2
+    asked = 0
+    @ownership.define_singleton_method(:committed) do |places|
+      (asked += 1) == 1 ? raise(Pelton::WaitTimeout, "committed offsets") : super(places)
+    end
+    unknown(2)
+    assert_equal [:assigned, [0, 1], [0, 1]], @log
+    assert_equal [Pelton::WaitTimeout, Pelton::TransactionError], errors.map(&:class)
+    assert_match(/committed after all/, errors.last.message)
+  end
+
+  # --- dead letters ---
+
+  def test_the_copy_and_the_offset_are_in_one_transaction
+    consume(0, 1, retries: 0, dead_letters: "out", backoff: 0..0) { raise IOError, "bad" }
+    assert_equal [[1, 2], [], 2], [sent, marked, out.size]
+    assert_equal 2, named("message.dead_lettered").size
+    assert_equal 1, named("error.occurred").last[:attempt]
+  end
+
+  def test_an_aborted_copy_does_not_move_the_position
+    times = 0
+    @ownership.on_send = -> { raise Pelton::KafkaError.new(16, :NOT_COORDINATOR) if (times += 1) == 1 }
+    consume(0, retries: 0, dead_letters: "out", backoff: 0..0) { raise IOError, "bad" }
+    assert_equal [:assigned, [0], [0]], @log
+    assert_equal [[1], 1], [sent, out.size]
+    assert_equal ["forward"], named("error.occurred").map { |event| event[:source] }.grep(/forward/)
+  end
+
+  def anew
+    @producer.close
+    @coordinator = nil
+    setup
+  end
+end
