@@ -117,7 +117,7 @@ class EmbeddedWhereTest < Minitest::Test
     reader = collector
     app = app(batch: 10, prefetch: 2) do
       topic name, to: reader do
-        where("type").eq("paid") & where("n").gteq(200)
+        where("type").eq("paid").and(where("n").gteq(200))
         concurrency 3
       end
     end

@@ -118,6 +118,14 @@ class NativeWhereTest < Minitest::Test
     end
   end
 
+  def test_every_other_topic
+    named, other = Array.new(2) { topic_of_all(['{"a":1}', '{"a":2}']) }
+    tree = tree_of { where("a").eq(2) }
+    options = { decode: { "*" => :json }, where: { "*" => tree, named => nil } }
+    assert_equal [1, 2], messages(named, 2, options: options).map { |message| message.payload["a"] }
+    assert_equal([2], messages(other, 1, options: options).map { |message| message.payload["a"] })
+  end
+
   def test_under_gc_stress
     topic = topic_of_all(Array.new(40) { |i| "{\"i\":#{i},\"s\":\"é#{i}\"}" })
     tree = tree_of { where("i").gteq(30) & where("s").matches(/\Aé3\d\z/) }

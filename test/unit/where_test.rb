@@ -120,6 +120,20 @@ class WhereTest < Minitest::Test
     assert_same batch, batch.upto(9)
   end
 
+  def test_patterns_have_one_where
+    routing = Pelton::Routing.new.draw do
+      topic(/^a/, to: CoordinatorKit::Consumer) { where("a").eq(1) }
+      topic(/^b/, to: CoordinatorKit::Consumer) { where("a").eq(1) }
+      topic "c", to: CoordinatorKit::Consumer
+    end
+    config = Pelton::Config.new
+    config.group_id = "g"
+    assert_equal({ "c" => nil, "*" => [:all, [:is, [:field, "a"], :in, [1]]] }, routing.groups(config).first.where)
+    routing.draw { topic(/^d/, to: CoordinatorKit::Consumer) { where("a").eq(2) } }
+    error = assert_raises(Pelton::ConfigError) { routing.groups(config) }
+    assert_match(/group g: where .*same for all patterns/, error.message)
+  end
+
   def test_words_of_a_group
     routing = Pelton::Routing.new.draw do
       topic("orders", to: CoordinatorKit::Consumer) { where("a").eq(1) }

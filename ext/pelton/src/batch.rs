@@ -63,8 +63,10 @@ pub fn wrap(batch: Batch) -> Result<Value, Error> {
     let first_offset = chunks.first().and_then(|chunk| chunk.records().first()).map_or(-1, |record| record.offset);
     let last = chunks.last().and_then(|chunk| chunk.records().last());
     let (last_offset, leader_epoch) = last.map_or((-1, -1), |record| (record.offset, record.leader_epoch));
+    // What a filter refused whole is freed already.
+    let held = chunks.iter().filter(|chunk| chunk.admitted().next().is_some());
+    let bytes: usize = held.map(|chunk| chunk.bytes()).sum();
     drop(chunks);
-    let bytes = batch.bytes();
     let told = AtomicUsize::new(bytes);
     value::adjust_memory(bytes as isize);
     CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, told, made_in: generation() })
