@@ -68,7 +68,7 @@ module Bench
 
   # The cases of one bench file and what they gave.
   class Measure
-    TIMES = %w[s ms µs].freeze # smaller is faster
+    TIMES = %w[s ms µs ns].freeze # smaller is faster
 
     def initialize(bench)
       @bench = bench

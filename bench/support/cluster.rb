@@ -37,24 +37,28 @@ module Cluster
   end
 
   # As many messages of this size as wanted, or as the embedded cluster can keep of them.
-  #: (Integer, Integer) -> Integer
-  def fitting(count, size)
+  #: (Integer, Integer, ?Integer) -> Integer
+  def fitting(count, size, partitions = PARTITIONS)
     return count if kind == "kafka"
 
-    [count, PARTITIONS * [EMBEDDED_BYTES / (size + 40), EMBEDDED_MESSAGES].min].min
+    [count, partitions * [EMBEDDED_BYTES / (size + 40), EMBEDDED_MESSAGES].min].min
   end
 
   # A new topic with so many messages, evenly over its partitions; the block gives the payload of each.
-  #: (Integer) { (Integer) -> String } -> String
-  def filled(count, &payload) = topic.tap { |name| fill(name, count, &payload) }
+  #: (Integer, ?Integer) { (Integer) -> String } -> String
+  def filled(count, partitions = PARTITIONS, &payload)
+    topic(partitions).tap { |name| fill(name, count, 0...partitions, &payload) }
+  end
 
-  #: (String, Integer) { (Integer) -> String } -> void
-  def fill(name, count)
+  # The same, of a topic that is there; key: of each message.
+  #: (String, Integer, ?Range[Integer], ?key: ^(Integer) -> String) { (Integer) -> String } -> void
+  def fill(name, count, partitions = 0...PARTITIONS, key: nil)
+    partitions = partitions.to_a
     producer = producer()
     open = []
     (0...count).each_slice(1000) do |slice|
       open << producer.produce_many_async(slice.map do |index|
-        { topic: name, payload: yield(index), partition: index % PARTITIONS }
+        { topic: name, payload: yield(index), partition: partitions[index % partitions.size], key: key&.call(index) }
       end)
       open.shift.wait(timeout: 60) if open.size > 20
     end
