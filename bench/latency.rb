@@ -51,9 +51,9 @@ class Source
 end
 
 # µs from produce to consume of each message, in the order of coming.
-def latencies(&)
+def latencies(&send)
   topic = Cluster.topic(Served::PARTITIONS)
-  source = Source.new(topic, &)
+  source = Source.new(topic, &send)
   times = []
   lock = Mutex.new
   tally = Served::Tally.new(RATE * SECONDS)
