@@ -33,6 +33,7 @@ module FakeFeed
 
     def bytes = size * 1024
     def leader_epoch = 7
+    def stale? = false
     def messages = raise("a message of an untouched batch was asked for")
     def release = @feed.released(@partition)
   end
