@@ -34,6 +34,7 @@ module FakeFeed
     def bytes = size * 1024
     def leader_epoch = 7
     def stale? = false
+    def dropped = 0
     def messages = raise("a message of an untouched batch was asked for")
     def release = @feed.released(@partition)
   end
