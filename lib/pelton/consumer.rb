@@ -73,13 +73,18 @@ module Pelton
     # committed within auto.commit.interval.ms and at every stop or rebalance. With `concurrency`: everything that this
     # object was given up to it, and stored is the unbroken run of all that is done. true: it is ours and stored (also
     # when a later message is marked already); false: the partition is another's, who will get the message again.
-    # From any thread.
-    #: (Message) -> bool
-    def mark_as_consumed(message) = @pelton.mark(message)
+    # metadata: a word of yours that is committed with the offset from now on; see offset_metadata. From any thread.
+    #: (Message, ?metadata: String?) -> bool
+    def mark_as_consumed(message, metadata: nil) = @pelton.mark(message, metadata)
 
     # The same, and waits until the broker has the commit (config.commit_timeout). Raises KafkaError when it failed.
-    #: (Message) -> bool
-    def mark_as_consumed!(message) = @pelton.mark!(message)
+    #: (Message, ?metadata: String?) -> bool
+    def mark_as_consumed!(message, metadata: nil) = @pelton.mark!(message, metadata)
+
+    # The word that was committed with this partition's offset when the partition came here, by whoever had it; nil:
+    # none. Asks Kafka the first time (config.commit_timeout), so ask in `assigned`. Raises KafkaError.
+    #: () -> String?
+    def offset_metadata = @pelton.offset_metadata
 
     # No consume of this partition is begun for so many seconds (nil: until `resume`); the one that runs goes on. If it
     # is consume itself that asks, it says that the rest is for later: what is not marked when it returns comes again

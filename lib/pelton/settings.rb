@@ -28,6 +28,12 @@ module Pelton
                    [0, *v].each_cons(2).all? { |one, next_one| one < next_one }
                },
                ->(v) { v.dup.freeze }],
+      partitions: ["an Array or Range of Integers >= 0, as 0..3",
+                   lambda { |v|
+                     list = v.is_a?(Range) && [v.begin, v.end].all?(Integer) ? v.to_a : v
+                     list.is_a?(Array) && list.any? && list.all? { |one| one.is_a?(Integer) && !one.negative? }
+                   },
+                   ->(v) { v.to_a.uniq.freeze }],
       flag: ["true or false", ->(v) { [true, false].include?(v) }, ->(v) { v }],
       rate: ["a count > 0 and seconds > 0, as `throttle 100, every: 60`",
              ->(v) { TYPES.values_at(:count, :time).zip(v).all? { |(_, test), part| test.call(part) } }, ->(v) { v }],
@@ -253,6 +259,10 @@ module Pelton
                         "`:beginning`, `:end`, or `:error`, which tells of it and reads nothing; the same for all " \
                         "topics of a group. Unset: auto.offset.reset, which is the beginning",
        { choices: %i[beginning end error] }],
+      [:partitions, :partitions, nil, "`partitions 0..3`: these are read whoever else is in the group, without its " \
+                                      "coordination: no rebalance, no time limit of a session; offsets are committed " \
+                                      "in the group's name. For all topics of a group or for none, and for one " \
+                                      "process each; unset: Kafka shares them out among the group's members"],
       [:active, :flag, true, "false: as if the topic were not declared"],
       [:every, :time, nil, "between two calls of the consumer's `tick`; unset: none", SECONDS],
       [:where, :condition, nil, "`where(\"type\").in(\"order.created\", \"order.paid\")`: consume gets the messages " \

@@ -18,9 +18,5 @@ GroupScenario.run do
   owned_by_all(first, third)
   working(first)
   working(third)
-  ends = end_producing
-  leave(first)
-  leave(third)
-  equal([], trail.problems(ends, killed: [second.pid]), "what went wrong")
-  nothing_lost(duplicates: true)
+  end_group(first, third, killed: [second.pid], duplicates: true)
 end

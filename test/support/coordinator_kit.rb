@@ -24,15 +24,17 @@ module CoordinatorKit
   # The subscription's role.
   class Ownership
     # sent: offsets of transactions.
-    attr_reader :marks, :commits, :sent, :seeks
+    attr_reader :marks, :commits, :sent, :seeks, :words
     # epoch: which seek it is; on_seek: what happens in the middle of one, else it just takes place. told: the committed
-    # offset. on_send: called when offsets are sent.
-    attr_accessor :owned, :error, :epoch, :on_seek, :told, :on_send
+    # offset. on_send: called when offsets are sent. word: what was committed with an offset before; asked: how often it
+    # was asked for.
+    attr_accessor :owned, :error, :epoch, :on_seek, :told, :on_send, :word, :asked
 
     def initialize
       @marks = []
       @sent = []
-      @commits = 0
+      @words = []
+      @commits = @asked = 0
       @seeks = []
       @committed = []
       @epoch = 0
@@ -49,9 +51,15 @@ module CoordinatorKit
       @committed << offset if mark(nil, nil, offset, -1)
     end
 
-    def mark(_topic, _partition, offset, epoch)
+    def committed_with_metadata(_places)
+      @asked += 1
+      [@word && [7, @word]]
+    end
+
+    def mark(_topic, _partition, offset, epoch, word = nil)
       raise @error if @error
 
+      @words << word
       @marks << [offset, epoch] if @owned
       @owned
     end

@@ -141,6 +141,16 @@ module Fakes
 
     def subscribe(topics) = @topics = topics
 
+    # [[topic, partition, offset], …]; −1001: as committed. There is no event of it.
+    def assign(places)
+      @lock.synchronize do
+        places.each do |*place, offset|
+          @owned[place] = @positions[place] = offset == -1001 ? @kafka.position(@group, place) : offset
+        end
+        @changed.broadcast
+      end
+    end
+
     def poll(timeout)
       deadline = timeout && (::Pelton::Clock.now + timeout)
       @lock.synchronize do
@@ -214,6 +224,7 @@ module Fakes
     def lost? = false
     def pause(places) = steer(places) { |place| @paused << place }
     def resume(places) = steer(places) { |place| @paused.delete(place) }
+    def partition_count(topic, _timeout) = @kafka.logs.keys.select { |name, _| name == topic }.map(&:last).max.to_i + 1
     def watermarks(topic, partition, _timeout) = [0, @kafka.size([topic, partition])]
 
     def offsets_for_times(times, _timeout)

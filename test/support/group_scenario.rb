@@ -29,8 +29,38 @@ class GroupScenario < Scenario
 
   attr_reader :trail
 
-  def member
-    settings = { bootstrap: bootstrap, group: @group, topic: @topic, folder: @folder, kafka: @kafka, **@more }
+  # The whole of a scenario with these options. revoked: how many of the first member's partitions a second one's
+  # joining takes, or interrupts.
+  def members_come_and_go(kafka, revoked:)
+    begin_group(kafka)
+    first = member
+    second = member
+    owned_by_all(first, second)
+    equal(revoked, revocations(first), "partitions that the first member gave up when the second came")
+    third = member
+    owned_by_all(first, second, third)
+    leave(first)
+    owned_by_all(second, third)
+    working(third)
+    fourth = member
+    owned_by_all(second, third, fourth)
+    [fourth, second].each { |one| leave(one) }
+    owned_by_all(third)
+    end_group(third)
+  end
+
+  # Nothing is produced any more, these members end, and everything was done as it should be.
+  def end_group(*children, killed: [], duplicates: false)
+    ends = end_producing
+    children.each { |child| leave(child) }
+    equal([], trail.problems(ends, killed: killed), "what went wrong")
+    nothing_lost(duplicates: duplicates)
+  end
+
+  # kafka: options of this member alone.
+  def member(kafka = {})
+    kafka = { **@kafka, **kafka }
+    settings = { bootstrap: bootstrap, group: @group, topic: @topic, folder: @folder, kafka: kafka, **@more }
     environment = { "PELTON_MEMBER" => JSON.generate(settings) }
     child = pelton("server", "-r", "#{ROOT}/test/support/member.rb", env: environment)
     working(child)

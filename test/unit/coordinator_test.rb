@@ -24,6 +24,30 @@ class CoordinatorTest < Minitest::Test
     assert_predicate self, :idle?
   end
 
+  def test_a_word_is_stored_with_the_offset_until_there_is_another
+    @ownership.word = "before"
+    coordinator.receive(batch(0, 1, 2))
+    work
+    words = []
+    script do |consumer|
+      words << consumer.offset_metadata << consumer.offset_metadata
+      consumer.mark_as_consumed(consumer.messages[0], metadata: "one")
+      second = consumer.messages[1]
+      [5, :word, "x" * 4097].each do |bad|
+        error = assert_raises(Pelton::InvalidMessageError) { consumer.mark_as_consumed(second, metadata: bad) }
+        assert_match(/metadata: .*a String of up to 4096 bytes/, error.message)
+      end
+      consumer.mark_as_consumed(second)
+    end
+    work
+    coordinator.receive(batch(3))
+    script { |consumer| consumer.mark_as_consumed!(consumer.messages[0], metadata: "two") }
+    work
+    assert_equal [%w[before before], 1], [words, @ownership.asked]
+    assert_equal %w[one one one two], @ownership.words
+    assert_equal [[1, 7], [2, 7], [3, 7], [4, 7]], @ownership.marks
+  end
+
   def test_one_job_at_a_time_in_order
     coordinator.receive(batch(0))
     coordinator.receive(batch(1))

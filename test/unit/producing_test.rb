@@ -44,6 +44,33 @@ class ProducingTest < Minitest::Test
     assert_empty sent
   end
 
+  # --- piping ---
+
+  def consumed(payload, **more) = Fakes::Message.new("in", 3, 7, payload, **more)
+
+  def test_a_message_is_piped_as_it_is
+    headers = { "a" => %w[1 2], "b" => nil }
+    message = consumed("\xff{", key: "k", headers: headers)
+    @producer.pipe_async(message, to: "out")
+    @producer.pipe_sync(consumed(nil, key: "k"), to: "out", partition: 2, timestamp: 5, headers: { "c" => "3" })
+    @producer.pipe_sync(message, to: "out", key: "other", headers: { "b" => "2" })
+    @producer.pipe_many_async([message, consumed("2")], to: "many")
+    assert_equal 4, @producer.pipe_many_sync([message], to: "many", timeout: 4).waited
+    assert_equal [["out", "\xff{", "k", nil, nil, headers], ["out", nil, "k", 2, 5, { "c" => "3" }],
+                  ["out", "\xff{", "other", nil, nil, { "a" => %w[1 2], "b" => "2" }],
+                  ["many", "\xff{", "k", nil, nil, headers], ["many", "2", nil, nil, nil, {}],
+                  ["many", "\xff{", "k", nil, nil, headers]], sent
+    error = assert_raises(Pelton::InvalidMessageError) { @producer.pipe_async({ payload: "x" }, to: "out") }
+    assert_match(/a Pelton::Message to pipe/, error.message)
+    assert_raises(ArgumentError) { @producer.pipe_async(message, to: "out", tpoic: "x") }
+  end
+
+  def test_what_is_piped_goes_through_the_middleware
+    @producer.middleware.append(->(one) { { **one, headers: { **one[:headers], "trace" => "1" } } })
+    @producer.pipe_sync(consumed("x", key: "k", headers: { "a" => "b" }), to: "out")
+    assert_equal [["out", "x", "k", nil, nil, { "a" => "b", "trace" => "1" }]], sent
+  end
+
   # --- middleware ---
 
   def test_middleware_sees_each_message_once_in_order

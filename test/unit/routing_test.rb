@@ -46,6 +46,38 @@ class RoutingTest < Minitest::Test
     assert_predicate orders, :frozen?
   end
 
+  def test_partitions_of_ones_own
+    routing.draw do
+      group("mine") do
+        topic("orders", to: Orders) { partitions 0..2 }
+        topic("payments", to: Orders) { partitions [3, 1, 3] }
+      end
+      topic "else", to: Orders
+    end
+    mine, app = groups
+    places = [["orders", 0], ["orders", 1], ["orders", 2], ["payments", 3], ["payments", 1]]
+    assert_equal places.map { |place| [*place, :committed] }, mine.assignment
+    assert_nil app.assignment
+  end
+
+  def test_bad_partitions
+    [[], 3, "0", [-1], [0.5], 0.., (..3), 3..1, [nil]].each do |bad|
+      message = config_error { routing.draw { topic("orders", to: Orders) { partitions bad } } }
+      assert_match(/topic orders: partitions = .*an Array or Range of Integers/, message)
+    end
+    draw = ->(&words) { Pelton::Routing.new.draw(&words).groups(config) }
+    assert_match(/partitions = \[0\]: are for topics that are routed by their name/,
+                 config_error { draw.call { topic(/orders/, to: Orders) { partitions [0] } } })
+    assert_match(/and retry_in do not go together/,
+                 config_error { draw.call { topic("orders", to: Orders) { partitions([0]) && retry_in(10) } } })
+    assert_match(/group app: partitions = "payments": has none/, config_error do
+      draw.call do
+        topic("orders", to: Orders) { partitions [0] }
+        topic "payments", to: Orders
+      end
+    end)
+  end
+
   def test_what_controls_consuming
     positive = ->(message) { message.offset.positive? }
     routing.draw do

@@ -187,12 +187,13 @@ module Pelton
       #: () -> bool
       def revoked? = gone? || @ending == :revoked
 
-      #: (Message) -> bool
-      def mark(message)
+      #: (Message, ?String?) -> bool
+      def mark(message, metadata = nil)
         @lock.synchronize do
           next false if gone?
           next true if departing? # it is of the place that was left
 
+          @progress.metadata = metadata if metadata
           @backlog.mark(message)
           @progress.store(@backlog.done, ask: @topic.keyed?)
         end
@@ -201,8 +202,11 @@ module Pelton
       #: () -> bool
       def paused? = @control.paused?
 
-      #: (Message) -> bool
-      def mark!(message) = mark(message) && @subscription.commit
+      #: (Message, ?String?) -> bool
+      def mark!(message, metadata = nil) = mark(message, metadata) && @subscription.commit
+
+      #: () -> String?
+      def offset_metadata = @progress.committed_metadata
 
       # See Consumer#seek.
       #: (Integer | Time | Symbol) -> bool

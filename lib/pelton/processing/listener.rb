@@ -17,6 +17,9 @@ module Pelton
 
       # How long closing the subscription may take when the time is up already.
       CLOSE_AT_LEAST = 2.0
+      # How long a question at the start may take.
+      CHECK = 5
+      private_constant :CHECK
 
       attr_reader :thread, :group, :looks
       # Seconds that the parts of the stop took: {jobs: 1.2, leave: 0.1}; `leave` is the last commit with it.
@@ -126,7 +129,7 @@ module Pelton
 
       def run
         @timers[:watch] = Clock.now + @watch.tick if @looks
-        @subscription.subscribe(@group.subscription)
+        begin_reading
         until over?
           event = @subscription.poll(wait)
           contained { handle(*event) } if event
@@ -136,6 +139,17 @@ module Pelton
         @graceful = losses.empty? && @leaving.empty? && @coordinators.empty?
       ensure
         finish
+      end
+
+      def begin_reading
+        places = @group.assignment
+        return @subscription.subscribe(@group.subscription) unless places
+
+        @subscription.assign(places)
+        places.each { |topic, partition| assign(topic, partition) }
+        @group.topics.each_key do |topic|
+          contained { @group.check_partition_count(topic, @subscription.partition_count(topic, CHECK)) }
+        end
       end
 
       def over? = @over || (@stop_at && @coordinators.empty? && @leaving.empty?)

@@ -9,6 +9,9 @@ module Pelton
     class Progress
       # While messages are processed one by one (seconds).
       STORE_EVERY = 1.0
+      # What a broker takes beside an offset (offset.metadata.max.bytes): it would refuse all commits with more.
+      METADATA = 4096
+      private_constant :METADATA
 
       # facts: of the partition, for an error, with which the block is called.
       #: (Subscription, Hash[Symbol, untyped]) { (Error, Hash[Symbol, untyped]) -> void } -> void
@@ -20,6 +23,10 @@ module Pelton
         @stored = nil
         # How often anything was.
         @stores = 0
+        # The user's word that is stored with it.
+        @metadata = nil
+        # The word that was committed when we were first asked: [word]. Not guarded: it is asked of Kafka.
+        @committed = nil
         # From when on it is worth to store in the middle of a job (monotonic seconds).
         @due_at = 0.0
         # The partition is not ours any more.
@@ -65,10 +72,27 @@ module Pelton
         false
       end
 
+      # A word of the user's, stored with the offset from now on. Raises InvalidMessageError.
+      #: (String) -> void
+      def metadata=(metadata)
+        unless metadata.is_a?(String) && metadata.bytesize <= METADATA
+          raise InvalidMessageError.new(:metadata, metadata, "a String of up to #{METADATA} bytes or nil")
+        end
+
+        @metadata = metadata.dup.freeze
+      end
+
+      # See Consumer#offset_metadata. Waits for Kafka.
+      #: () -> String?
+      def committed_metadata
+        @committed ||= [@subscription.committed_with_metadata([@facts.values_at(:topic, :partition)]).first&.last]
+        @committed.first
+      end
+
       private
 
       def mark(offset, leader_epoch)
-        @subscription.mark(@facts[:topic], @facts[:partition], offset, leader_epoch)
+        @subscription.mark(@facts[:topic], @facts[:partition], offset, leader_epoch, *@metadata)
       end
     end
   end

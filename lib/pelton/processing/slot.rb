@@ -24,7 +24,7 @@ module Pelton
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
 
-      def_delegators :@coordinator, :topic_name, :partition, :revoked?, :paused?
+      def_delegators :@coordinator, :topic_name, :partition, :revoked?, :paused?, :offset_metadata
       def_delegators :@exactly_once, :producer
 
       # The threads of its consumer.
@@ -80,12 +80,19 @@ module Pelton
         @coordinator.seek(place).tap { |sought| leave_rest unless sought }
       end
 
-      #: (Message) -> bool
-      def mark(message) = (@exactly_once.inside? ? @exactly_once : @coordinator).mark(checked(message))
+      #: (Message, ?String?) -> bool
+      def mark(message, metadata = nil)
+        return @coordinator.mark(checked(message), metadata) unless @exactly_once.inside?
+        raise InvalidMessageError.new(:metadata, metadata, "none in a transaction") if metadata
+
+        @exactly_once.mark(checked(message))
+      end
 
       # In a transaction it is the commit that is waited for.
-      #: (Message) -> bool
-      def mark!(message) = @exactly_once.inside? ? mark(message) : @coordinator.mark!(checked(message))
+      #: (Message, ?String?) -> bool
+      def mark!(message, metadata = nil)
+        @exactly_once.inside? ? mark(message, metadata) : @coordinator.mark!(checked(message), metadata)
+      end
 
       # See Consumer#transaction.
       #: ((Producer | ProducerPool)?) { (Producer::Transaction) -> untyped } -> untyped

@@ -4,6 +4,7 @@ require_relative "../clock"
 require_relative "../errors"
 require_relative "../labels"
 require_relative "middleware"
+require_relative "piping"
 
 module Pelton
   class Producer
@@ -11,6 +12,8 @@ module Pelton
     # (it, or nil), `after_fork`, @source (the producer whose client that is), @chain (the middleware), @partitioner (a
     # variant's own), @queue_timeout and @delivery_timeout.
     module Producing
+      include Piping
+
       KEYS = %i[topic payload key partition timestamp headers partition_key label].freeze
       EXPECTED = "a Hash of topic:, payload: and, if wanted, #{KEYS.drop(2).map { |key| "#{key}:" }.join(", ")}".freeze
       private_constant :KEYS, :EXPECTED

@@ -19,7 +19,8 @@ module Pelton
 
       # As the producer's methods: what this fiber produces is in the transaction either way.
       def_delegators :@producer, :produce_async, :produce_sync, :produce_many_async, :produce_many_sync,
-                     :tombstone_async, :tombstone_sync, :tombstone_many_async, :tombstone_many_sync
+                     :tombstone_async, :tombstone_sync, :tombstone_many_async, :tombstone_many_sync,
+                     :pipe_async, :pipe_sync, :pipe_many_async, :pipe_many_sync
 
       # Seconds that Kafka lets one run.
       #: (Hash[String, String]) -> Float

@@ -64,7 +64,7 @@ module Pelton
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
       WORDS = %i[decode retries backoff retry_in dead_letters on_failure transactional batch manual_offsets concurrency
-                 where filter expire_after delay throttle from active every].freeze
+                 where filter expire_after delay throttle from partitions active every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
       def initialize(place, defaults = {})
@@ -180,6 +180,11 @@ module Pelton
       # which tells of it and reads nothing. The same for all topics of a group.
       #: (Symbol) -> void
       def from(place) = set(:from, place)
+
+      # Reads these partitions whoever else is in the group: Kafka coordinates nothing.
+      #   partitions 0..3
+      #: (Array[Integer] | Range[Integer]) -> void
+      def partitions(list) = set(:partitions, list)
 
       # The consumer's `tick` is called every so many seconds.
       #: (Numeric) -> void

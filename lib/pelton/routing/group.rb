@@ -17,6 +17,7 @@ module Pelton
         @patterns = topics.select(&:pattern).freeze
         @kafka = { **kafka, **reset(kafka) }.freeze
         check_patterns
+        check_partitions
         freeze
       end
 
@@ -33,6 +34,23 @@ module Pelton
       # Names and patterns, as librdkafka takes them.
       #: () -> Array[String]
       def subscription = @topics.each_value.map(&:to_s)
+
+      # [["orders", 0, :committed], …] where its topics name their partitions; nil: Kafka assigns them.
+      #: () -> Array[[String, Integer, Symbol]]?
+      def assignment
+        return if @topics.each_value.none?(&:partitions)
+
+        @topics.each_value.flat_map { |topic| topic.partitions.map { |number| [topic.name, number, :committed] } }
+      end
+
+      # Raises ConfigError for partitions that are not there: librdkafka waits for them in silence.
+      #: (String, Integer) -> void
+      def check_partition_count(topic, count)
+        missing = topic(topic).partitions.select { |partition| partition >= count }
+        return if missing.empty?
+
+        raise ConfigError.new("topic #{topic}: partitions", missing, "there are 0 to #{count - 1}, so nothing comes")
+      end
 
       # Options of librdkafka for its subscription.
       #: () -> Hash[String, untyped]
@@ -54,6 +72,15 @@ module Pelton
       def inspect = "#<#{self.class} #{@name}: #{@topics.keys.join(", ")}>"
 
       private
+
+      # One client is given partitions or chooses them.
+      def check_partitions
+        without = @topics.each_value.reject(&:partitions)
+        return if without.empty? || without.size == @topics.size
+
+        raise ConfigError.new("group #{@name}: partitions", without.first.name,
+                              "has none, but another topic has: in a group all name them, or none (use one more group)")
+      end
 
       # librdkafka knows one auto.offset.reset for all topics of a client.
       def reset(kafka)

@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+
+# A word beside an offset, and messages that go on as they are.
+class OffsetMetadataTest < Minitest::Test
+  include EmbeddedApp
+
+  def reading(name, seen, &work)
+    klass = Class.new(Pelton::Consumer) do
+      define_method(:assigned) { seen << [partition, offset_metadata] }
+      define_method(:consume) { instance_exec(&work) }
+    end
+    app(group: "words") { topic(name, to: klass) }
+  end
+
+  def test_the_next_owner_reads_what_the_last_one_wrote
+    name = topic
+    produce(app, name, %w[0 1 2 3])
+    seen = Thread::Queue.new
+    done = Thread::Queue.new
+    first = reading(name, seen) do
+      mark_as_consumed(messages.first, metadata: "half of \#{id}") if messages.first.offset.zero?
+      done << messages.last.offset
+    end
+    first.start
+    eventually(20) { done.size.positive? }
+    assert_equal true, first.stop
+    produce(first, name, %w[4])
+    second = reading(name, seen) { mark_as_consumed!(messages.last, metadata: "all") && (done << offset_metadata) }
+    second.start
+    eventually(30) { done.size.positive? && seen.size == 2 }
+    assert_equal [[0, nil], [0, "half of \#{id}"]], take(2, seen), "later marks keep it"
+    second.stop
+    assert_equal [[[5, "all"]]], [committed(second, name)]
+    assert_empty errors
+  end
+
+  def test_pipe
+    from = topic
+    to = topic
+    sender = app
+    rows = [{ topic: from, partition: 0, payload: "\xFF{", key: "k", headers: { "a" => %w[1 2], "b" => nil } },
+            { topic: from, partition: 0, payload: nil, key: "gone" }]
+    sender.producer.produce_many_sync(rows)
+    seen = @seen
+    pipe = consumer { producer.pipe_many_sync(messages, to: to) && (seen << messages.size) }
+    app { topic(from, to: pipe) }.start
+    eventually(20) { @seen.size.positive? }
+    first, second = app.each(to).first(2)
+    assert_equal ["\xFF{".b, "k", { "a" => %w[1 2], "b" => nil }], [first.raw_payload.b, first.key, first.headers]
+    assert_equal [true, "gone", {}], [second.tombstone?, second.key, second.headers]
+  end
+
+  private
+
+  def committed(app, name)
+    subscription = Pelton::Subscription.new(app.config, group_id: "words")
+    subscription.committed_with_metadata([[name, 0]])
+  ensure
+    subscription&.close(10)
+  end
+end

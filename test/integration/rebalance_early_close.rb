@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+
+# once: this is about Kafka, whatever the Ruby
+
+# A member that is closed before it has any partition ends in order; one whose pattern matches nothing takes no
+# processor time (librdkafka issue 5324).
+
+Scenario.run do
+  name = topic(partitions: 3)
+  nothing = Class.new(Pelton::Consumer) { def consume = nil }
+  protocols = [{ "partition.assignment.strategy" => "range" },
+               { "partition.assignment.strategy" => "cooperative-sticky" }, { "group.protocol" => "consumer" }]
+  protocols.each do |kafka|
+    group = unique("group")
+    stay = app(group: group, kafka: kafka) { topic(name, to: nothing) }
+    stay.start
+    eventually(30, "the partitions") { events(stay, "partition.assigned").size == 3 }
+    [0, 0.05].each do |pause|
+      short = app(group: group, kafka: kafka) { topic(name, to: nothing) }
+      short.start
+      work(pause)
+      equal(true, short.stop(timeout: 30), "the stop of a member #{pause} s old")
+      equal([], events(short, "error.occurred").map { |event| event[:error] }, "errors")
+    end
+    owned = -> { events(stay, "partition.assigned").size - events(stay, "partition.revoked").size }
+    eventually(30, "all partitions again") { owned.call == 3 }
+    equal(true, stay.stop, "stop")
+  end
+
+  [{}, { "group.protocol" => "consumer" }].each do |kafka|
+    idle = app(group: unique("idle"), kafka: kafka) { topic(/no-topic-is-named-so/, to: nothing) }
+    idle.start
+    work(1)
+    before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    work(3)
+    used = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - before
+    check(used < 0.5, "#{used} s of processor time in 3 s of nothing")
+    equal(true, idle.stop, "stop")
+  end
+end
