@@ -122,9 +122,13 @@ module Pelton
         refuse(:dead_letters, "is matched by the pattern itself") if pattern && dead_letters && match?(dead_letters)
         refuse(:retry_in, "is for topics that are routed by their name") if pattern && retry_in
         refuse(:transactional, "needs the order of a partition, which concurrency gives up") if transactional && keyed?
-        refuse(:partitions, "are for topics that are routed by their name") if pattern && partitions
-        refuse(:partitions, "and retry_in do not go together") if retry_in && partitions
+        check_partitions if partitions
         check_consumer
+      end
+
+      def check_partitions
+        refuse(:partitions, "are for topics that are routed by their name") if pattern
+        refuse(:partitions, "and retry_in do not go together") if retry_in
       end
 
       def check_consumer

@@ -107,16 +107,17 @@ impl Consumer {
     }
 
     /// librdkafka refuses to seek in a partition that is not being fetched yet (it asks for the committed offset first)
-    /// and tells nobody when that begins.
+    /// and tells nobody when that begins; and a pause or resume of its own meanwhile outdates a seek.
     fn seek_started(&self, place: &Partition, offset: i64, timeout: Duration) -> Result<(), Error> {
         const PAUSE: Duration = Duration::from_millis(5);
         let client = self.client()?;
         let list = offsets([(&*place.topic, place.number, offset, -1)])?;
         let deadline = Instant::now() + timeout.min(LONG);
+        let passing = [codes::STATE, codes::PREV_IN_PROGRESS, codes::OUTDATED];
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let result = client.seek(&list, millis(left.max(PAUSE))).map_err(Error::from).and_then(|()| checked(&list));
-            if !has_code(&result, &[codes::STATE, codes::PREV_IN_PROGRESS]) || left.is_zero() || !place.is_open() {
+            if !has_code(&result, &passing) || left.is_zero() || !place.is_open() {
                 return result.map(drop);
             }
             self.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || !place.is_open());
