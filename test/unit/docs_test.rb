@@ -6,6 +6,7 @@ require "pelton"
 # Documentation is tested: generated pages are fresh, links lead somewhere, what the README names exists.
 class DocsTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
+  GUIDES = %w[README.md docs/producing.md docs/consuming.md].freeze
   PAGES = Dir.glob(["*.md", "docs/**/*.md", "bench/*.md"], base: ROOT)
 
   def read(page) = File.read(File.join(ROOT, page))
@@ -25,7 +26,7 @@ class DocsTest < Minitest::Test
 
   # Paths in `code` of the pages for developers.
   def test_named_files_exist
-    %w[README.md docs/producing.md docs/consuming.md CONTRIBUTING.md PROJECT_RULES.md docs/internals.md docs/concurrency.md].each do |page|
+    [*GUIDES, *%w[CONTRIBUTING.md PROJECT_RULES.md docs/internals.md docs/concurrency.md]].each do |page|
       read(page).scan(%r{`((?:lib|ext|test|bin|bench|docs|examples)/[\w./-]+)`}).flatten.each do |path|
         assert Dir.glob(path, base: ROOT).any?, "#{page}: #{path} is not there"
       end
@@ -33,8 +34,7 @@ class DocsTest < Minitest::Test
   end
 
   def test_the_methods_that_the_guides_name_exist
-    pages = %w[README.md docs/producing.md docs/consuming.md]
-    code = pages.map { |page| read(page).scan(/```ruby\n(.*?)```/m) }.join
+    code = GUIDES.map { |page| read(page).scan(/```ruby\n(.*?)```/m) }.join
     code.scan(/Pelton\.(\w+)/).flatten.uniq.each { |name| assert_respond_to Pelton, name }
     code.scan(/producer\.(\w+)/).flatten.uniq.each { |name| assert Pelton::Producer.method_defined?(name), name }
     code.scan(/config\.(\w+)/).flatten.uniq.each { |name| assert Pelton::Config.method_defined?(name), name }
