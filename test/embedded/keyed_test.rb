@@ -90,6 +90,33 @@ class EmbeddedKeyedTest < Minitest::Test
     assert app.stop
   end
 
+  def test_a_poison_message_goes_to_the_dead_letters_alone
+    name = topic
+    dead = topic
+    seen = @seen
+    reader = consumer do
+      messages.each do |message|
+        raise IOError, "on purpose" if message.offset == 2
+
+        seen << [message.key, message.offset]
+        mark_as_consumed(message)
+      end
+    end
+    app = app(group: "poison", concurrency: 3) do
+      topic(name, to: reader) { concurrency(3) && dead_letters(dead, retries: 2) && backoff(0.2..0.2) }
+    end
+    produce_keys(app, name, "ababca")
+    app.start
+    rows = take(5)
+    assert_equal [["a", 0], ["a", 5]], rows.select { |key, _| key == "a" }, "the rest of its key, in order"
+    assert_equal [1, 3, 4], rows.map(&:last) - [0, 5]
+    assert_equal ["a", 5], rows.last, "the others do not wait for it"
+    assert app.stop
+    copies = app.each(dead).to_a
+    assert_equal [["a", 2, 3]], (copies.map { |copy| [copy.key, copy.origin.offset, copy.origin.attempts] })
+    assert_equal 6, first_offset("poison", name)
+  end
+
   def test_what_a_where_drops_is_done
     name = topic
     reader = collector

@@ -9,12 +9,15 @@ class SmallWorld
   WORKERS = 3
   CREDIT = 3
   KEYS = ["a", "b", "c", "d", nil].freeze
+  SEVENTH = ->(offset) { (offset % 7).zero? }
+  OLD = 1_000 # milliseconds since 1970
 
   # Ours where a test wants another time.
   class Watch
     attr_accessor :now
 
     def initialize = @now = 0.0
+    def wall = @now
   end
 
   class Taker < Pelton::Consumer
@@ -23,6 +26,7 @@ class SmallWorld
     end
 
     %i[assigned revoked shutdown].each { |name| define_method(name) { world.hook(self, name) } }
+    %i[tick reached_end].each { |name| define_method(name) { world.call(self, name) } }
 
     private
 
@@ -60,8 +64,19 @@ class SmallWorld
     def over? = @ended
     def failed(error, _) = @complaints << error
     def critical(error) = @complaints << error
-    def producer = nil
+    def producer = self
+    def transactional? = false
+    def partition_count(_) = 1
+    def produce_copy(**copy) = @world.copied(copy[:headers]["pelton.offset"].to_i)
     def commit = true
+
+    # What was given before is stale from the middle of it on.
+    def seek(_, _, offset)
+      @world.sought(offset)
+      offset
+    end
+
+    def commit_offset(_, _, offset) = @owned && (@position = offset) && true
 
     def woken = @time = nil
 
@@ -76,7 +91,8 @@ class SmallWorld
 
   attr_reader :problems, :position, :skipped, :failures, :log, :jobs_run
 
-  # features: of :keyed, :process, :manual, :skip, :filter, :throttle, :pause, :wild
+  # features: of :keyed, :process, :manual, :skip, :filter, :where, :expire_after, :delay, :throttle, :dead_letters,
+  # :on_failure, :pause, :tick, :reached_end, :seek, :wild
   def initialize(features, seed, size: 40)
     @features = features
     @random = Random.new(seed)
@@ -84,7 +100,8 @@ class SmallWorld
     offset = 0
     @log = Array.new(size) do
       offset += 1 + (chance(20) ? @random.rand(3) : 0) # compaction and markers leave gaps
-      Fakes::Message.new("orders", 0, offset, "x", key: KEYS.sample(random: @random))
+      Fakes::Message.new("orders", 0, offset, "x", key: KEYS.sample(random: @random), headers: { "n" => offset.to_s },
+                                                   timestamp_ms: offset % 6 == 0 ? OLD : nil)
     end
     @position = 0
     # {offset => true}: worked on to the end, skipped or filtered at least once.
@@ -94,7 +111,12 @@ class SmallWorld
     @busy = {}
     @hooks = Hash.new { |all, one| all[one] = [] }.compare_by_identity
     @jobs_run = 0
+    # Offsets of copies in the dead letters; how often each kind of call came.
+    @copies = []
+    @calls = Hash.new(0)
   end
+
+  attr_reader :copies, :calls
 
   # Lives one after the other, cut short at any time; the last one has the time to finish.
   def run
@@ -114,6 +136,18 @@ class SmallWorld
     Fiber.yield if chance(30)
   end
 
+  # A call that is about no message.
+  def call(consumer, name)
+    @calls[name] += 1
+    alive(consumer)
+    @problems << "#{name} beside another call" if @inside[consumer]
+    @inside[consumer] = true
+    Fiber.yield if chance(50)
+    raise "on purpose" if chance(20)
+  ensure
+    @inside.delete(consumer)
+  end
+
   def work(consumer, message)
     begin_with(consumer, message)
     consumer.pause(chance(50) ? 60 : nil) if feature?(:pause) && chance(4)
@@ -124,7 +158,9 @@ class SmallWorld
     end
     @done[message.offset] = true
     consumer.mark_as_consumed(message) if chance(20)
+    rewind(consumer) if feature?(:seek) && chance(2)
   ensure
+    @inside.delete(consumer)
     @busy.delete(order_of(message))
   end
 
@@ -142,16 +178,40 @@ class SmallWorld
     @problems << "mark #{offset} passes #{open.map(&:offset)}" if open.any?
   end
 
-  def kept?(message) = !feature?(:filter) || message.offset % 5 != 0
+  def kept?(message)
+    !((feature?(:filter) && message.offset % 5 == 0) || (feature?(:where) && message.offset % 7 == 0) ||
+      (feature?(:expire_after) && message.timestamp_ms))
+  end
+
+  # In the middle of a seek to what is not done yet, or before: all of that comes again.
+  def sought(offset)
+    @calls[:seek] += 1
+    deliver if chance(30)
+    @epoch += 1
+    @rest = @log.select { |message| message.offset >= offset }
+    deliver if chance(30)
+  end
+
+  def copied(offset)
+    @problems << "#{offset} goes to the dead letters without a failure" unless @failures[offset].positive?
+    order = order_of(at(offset))
+    later = @copies.select { |one| one > offset && order && order_of(at(one)) == order }
+    # One that succeeded and was not marked may come later.
+    @problems << "copy of #{offset} behind those of #{later}" if later.any? && !@done[offset]
+    @copies << offset
+  end
 
   private
 
   def begin_with(consumer, message)
     order = order_of(message)
     @problems << "#{order} runs twice at once" if order && @busy[order]
+    @problems << "#{message.offset} beside another call" if @inside[consumer]
+    @inside[consumer] = true
     @busy[order] = true if order
-    @problems << "works after its end" if @hooks[consumer].intersect?(%i[revoked shutdown])
-    @problems << "works before its begin" unless @hooks[consumer].first == :assigned
+    alive(consumer)
+    @problems << "#{message.offset} is not for consumers" unless kept?(message)
+    @problems << "#{message.offset} is early" if feature?(:delay) && due(message) > @watch.now
     before = @log.reverse_each.find do |one|
       one.offset < message.offset && order && order_of(one) == order && kept?(one)
     end
@@ -159,6 +219,17 @@ class SmallWorld
 
     @problems << "#{message.offset} (#{order}) is begun before #{before.offset}"
   end
+
+  def at(offset) = @log.find { |message| message.offset == offset }
+
+  def alive(consumer)
+    @problems << "works after its end" if @hooks[consumer].intersect?(%i[revoked shutdown])
+    @problems << "works before its begin" unless @hooks[consumer].first == :assigned
+  end
+
+  def rewind(consumer) = consumer.seek(@random.rand(0..@ownership.position))
+
+  def due(message) = message.offset / 4.0
 
   # Messages with the same one have an order; nil: none.
   def order_of(message) = feature?(:keyed) ? message.key : :all
@@ -168,8 +239,17 @@ class SmallWorld
   def life(steps)
     @last_life = steps.nil?
     open_up
-    happen while steps ? (steps -= 1) >= 0 : unfinished?
+    steps ? steps.times { happen } : finish
     close_down(steps ? %i[revoked shutdown].sample(random: @random) : :shutdown)
+  end
+
+  # All that is left; and what comes behind it, the end of the partition for one, may bring something back.
+  def finish
+    loop do
+      happen while unfinished?
+      20.times { happen }
+      break unless unfinished?
+    end
   end
 
   def open_up
@@ -179,10 +259,13 @@ class SmallWorld
     @fibers = []
     @batches = []
     @rest = @log.select { |message| message.offset >= @position }
+    @epoch = 0
+    # {consumer => true} while one of its methods runs.
+    @inside = {}.compare_by_identity
     @watch = Watch.new
     @steps = 0
     bus = Pelton::Notifications.new
-    bus.subscribe("message.skipped") { |event| skip(event[:offset]) }
+    %w[message.skipped message.dead_lettered].each { |name| bus.subscribe(name) { |event| skip(event[:offset]) } }
     topic = Pelton::Routing::Topic.new("orders", feature?(:process) ? SingleTaker : BatchTaker, settings)
     @coordinator = Pelton::Processing::Coordinator.new(
       topic, 0, group: "g", flow: flow(topic, bus), subscription: @ownership, jobs: @jobs, bus: bus, owner: @ownership
@@ -196,13 +279,25 @@ class SmallWorld
       message.key
     end
     { batch: 5, backoff: [0..0, 0.1..0.5].sample(random: @random), manual_offsets: feature?(:manual),
-      filters: feature?(:filter) ? [method(:kept?)] : [], retries: feature?(:skip) ? 2 : nil,
-      then: feature?(:skip) ? :skip : :stop, concurrency: feature?(:keyed) ? 4 : 1, by: by }
+      filters: feature?(:filter) ? [method(:kept?)] : [], where: (where if feature?(:where)),
+      expire_after: (3600 if feature?(:expire_after)), every: (0.01 if feature?(:tick)),
+      concurrency: feature?(:keyed) ? 4 : 1, by: by, **failing }
+  end
+
+  def where = [:not, [:is, [:header, "n"], :in, @log.map(&:offset).grep(SEVENTH).map(&:to_s)]]
+
+  def failing
+    answers = [:retry, :skip, :nonsense, feature?(:dead_letters) ? :dead_letter : [:dead_letter, "others"]]
+    { retries: (@random.rand(3) if feature?(:skip) || feature?(:dead_letters)),
+      then: feature?(:skip) && !feature?(:dead_letters) ? :skip : :stop, # not both
+      dead_letters: ("dead" if feature?(:dead_letters)),
+      on_failure: (->(_) { answers.sample(random: @random) } if feature?(:on_failure)) }
   end
 
   def flow(topic, bus)
     steps = Pelton::Processing::Flow::STEPS.filter_map { |step| step.for(topic, bus) }
-    steps.insert(1, Pelton::Processing::Steps::Throttle.new(3, 1.0, clock: @watch)) if feature?(:throttle)
+    steps << Pelton::Processing::Steps::Delay.new(clock: @watch) { |message| due(message) } if feature?(:delay)
+    steps << Pelton::Processing::Steps::Throttle.new(3, 1.0, clock: @watch) if feature?(:throttle)
     Pelton::Processing::Flow.new(steps)
   end
 
@@ -225,7 +320,7 @@ class SmallWorld
   def happen
     case @random.rand(10)
     when 0 then deliver
-    when 1 then wake
+    when 1 then @rest.empty? && chance(50) && feature?(:reached_end) ? at_end : wake
     when 2..4 then start
     else resume(@fibers.sample(random: @random))
     end
@@ -235,10 +330,13 @@ class SmallWorld
     out = @batches.count { |batch| batch.releases.zero? }
     return if @rest.empty? || out >= CREDIT
 
-    batch = Fakes::Batch.new(@rest.shift(1 + @random.rand(8)))
+    epoch = @epoch
+    batch = Fakes::Batch.new(@rest.shift(1 + @random.rand(8)), stale: -> { @epoch != epoch })
     @batches << batch
     @coordinator.receive(batch)
   end
+
+  def at_end = @coordinator.control { |control| control.at_end = true }
 
   def wake
     @coordinator.control(&:resume) if chance(30)

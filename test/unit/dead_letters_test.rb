@@ -183,6 +183,23 @@ class DeadLettersTest < Minitest::Test
     end
   end
 
+  def test_with_order_per_key_only_the_poison_message_goes_and_the_other_keys_do_not_wait
+    messages = %w[a b a c b a].each_with_index.map { |key, offset| one(offset, key: key) }
+    script { |consumer| raise IOError, "bad" if consumer.messages.any? { |one| one.offset == 2 } }
+    coordinator(dead_letters: "dead", retries: 1, backoff: 1..1, concurrency: 3).receive(Fakes::Batch.new(messages))
+    work_all
+    keys = messages.map(&:key)
+    assert_equal [1, 3, 4], @log.grep(Array).flatten.reject { |offset| keys[offset] == "a" }.sort, "while a waits"
+    assert_empty dead
+    assert_operator marked.last.to_i, :<=, 2
+    5.times { wake && work_all }
+    assert_equal([2], dead.map { |copy| Pelton::Origin.of(copy).offset })
+    assert_equal 2, Pelton::Origin.of(dead.first).attempts
+    assert_equal [5], @log.last, "its key goes on behind it"
+    assert_equal([[2, "dead"]], named("message.dead_lettered").map { |event| [event[:offset], event[:to]] })
+    assert_equal 6, marked.last
+  end
+
   # --- by hand ---
 
   def test_dispatch_by_hand

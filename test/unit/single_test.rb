@@ -49,6 +49,27 @@ class SingleTest < Minitest::Test
     assert_equal [[1, 1], [1, 2]], named("error.occurred").map { |event| event.payload.values_at(:offset, :attempt) }
   end
 
+  # The next one was never begun, and went in its place.
+  def test_a_message_that_marks_itself_and_fails_is_not_mistaken_for_the_next_one
+    deed do |consumer, message|
+      next unless message.offset == 1
+
+      consumer.mark_as_consumed(message)
+      raise "behind the mark"
+    end
+    skip = ->(_) { :skip }
+    [{ retries: 0, then: :skip }, { on_failure: skip }, { on_failure: skip, concurrency: 2 }].each do |words|
+      @coordinator = nil
+      @log.clear
+      coordinator(**words).receive(batch(0, 1, 2))
+      work until idle?
+      assert_equal [[0, 1], [1, 1], [2, 1]], @log
+      assert_equal 3, marked.last
+    end
+    assert_empty named("message.skipped")
+    assert_equal [1, 1, 1], (named("error.occurred").map { |event| event[:offset] })
+  end
+
   def test_retries_are_counted_for_the_message_that_fails
     deed { |_, message| raise "poison" if message.offset == 1 }
     coordinator(retries: 1, then: :skip, backoff: 0..0).receive(batch(0, 1, 2))

@@ -13,7 +13,8 @@ module Pelton
     #   paused    did consume leave the rest for later, by a pause or by a seek that came too late?
     #   start     what the flow said when it was about to begin (Flow::Start); nil before
     #   halted    was it broken off between two messages?
-    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :paused, :halted) do
+    #   current   of those that are processed one by one, the last that was begun
+    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :paused, :halted, :current) do
       # On a worker's thread.
       def call = slot.perform(self)
 

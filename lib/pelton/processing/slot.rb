@@ -203,8 +203,7 @@ module Pelton
       def consume(job)
         return @consumer.consume unless process?
 
-        message = nil
-        @consumer.process(message) while (message = @coordinator.step(job, message))
+        @consumer.process(job.current) while (job.current = @coordinator.step(job, job.current))
       end
 
       def finish(job)
@@ -232,6 +231,7 @@ module Pelton
         left = error ? failed(job) : job.messages
         result = Result.new(error, left, attempt)
         return [Verdict.again(0), result] if error && @coordinator.mixed?(job) # to find out which one it is
+        return [break_off(job), result] if error && failed_behind?(left, job.current)
 
         [unmixed(@flow.settle(result)), result]
       rescue StandardError => e
@@ -244,12 +244,21 @@ module Pelton
         process? ? left.only(left.first(1)) : left
       end
 
+      # Did it fail behind its message, which it had marked? The next one was not begun: it is not what failed.
+      def failed_behind?(left, message) = !message.nil? && !left.empty? && left.first.offset > message.offset
+
+      # What is left is for another job, at once.
+      def break_off(job)
+        job.halted = true
+        Verdict.done(mark: false)
+      end
+
       # Where a transaction marked, nothing is marked besides.
       def unmixed(verdict) = verdict.kind == :done && @exactly_once.used? ? Verdict.done(mark: false) : verdict
 
       def report(job, error, result)
         place = result && process? ? result.messages : job.messages
-        more = job.kind == :consume ? { attempt: attempt, offset: place.first_offset } : {}
+        more = job.kind == :consume ? { attempt: attempt, offset: job.current&.offset || place.first_offset } : {}
         @bus.publish("error.occurred", **job.facts, **more, error: error, source: "consumer.#{job.kind}")
       end
 
