@@ -13,6 +13,7 @@ module Pelton
       text: ["a String that is not empty", ->(v) { v.is_a?(String) && !v.empty? }, ->(v) { v.dup.freeze }],
       count: ["an Integer >= 1", ->(v) { v.is_a?(Integer) && v.positive? }, ->(v) { v }],
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
+      memory: ["an Integer of bytes, 0 to 2**62", ->(v) { v.is_a?(Integer) && v.between?(0, 2**62) }, ->(v) { v }],
       seconds: ["a number of seconds >= 0",
                 ->(v) { v.is_a?(Numeric) && v.real? && v >= 0 && v.to_f.finite? }, ->(v) { v }],
       time: ["a number of seconds > 0",
@@ -223,7 +224,7 @@ module Pelton
                                              "the next one (not a transactional one); unset: never", SECONDS],
       [:commit_timeout, :seconds, 30, "how long mark_as_consumed! waits for the commit", SECONDS],
       [:decoding_threads, :count, nil, "native threads of the process that decode payloads; unset: cores less one"],
-      [:decoding_memory, :number, nil, "what the payloads of the process that were decoded ahead may take; beyond " \
+      [:decoding_memory, :memory, nil, "what the payloads of the process that were decoded ahead may take; beyond " \
                                        "that they are decoded when they are read; unset: 256 MB", { unit: "bytes" }]
     ])
 

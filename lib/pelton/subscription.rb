@@ -167,9 +167,7 @@ module Pelton
     #: (Array[[String, Integer, Time]], ?Numeric?) -> Array[Integer?]
     def offsets_for_times(times, timeout = @commit_timeout)
       rows = times.map do |topic, partition, time|
-        raise InvalidMessageError.new(:time, time, "a Time") unless time.is_a?(Time)
-
-        [topic, partition, (time.to_r * 1000).ceil]
+        [topic, partition, milliseconds(time)]
       end
       @native.offsets_for_times(rows, timeout)
     end
@@ -197,6 +195,12 @@ module Pelton
       when 0.. then place
       else raise InvalidMessageError.new(:offset, place, "an Integer >= 0, a Time, :beginning or :end")
       end
+    end
+
+    # Since 1970: negative numbers are commands to Kafka, and no message is older.
+    def milliseconds(time)
+      found = [(time.to_r * 1000).ceil, 0].max if time.is_a?(Time)
+      found && found.bit_length < 64 ? found : raise(InvalidMessageError.new(:time, time, "a Time of 64 bits (ms)"))
     end
 
     # Of the process: unset leaves what another app said.

@@ -20,7 +20,7 @@ class ConfigTest < Minitest::Test
 
   def test_values_are_checked_when_they_are_set
     { concurrency: 0, batch: "100", client_id: "a b", kafka: "x", shutdown_timeout: -1, group_id: "",
-      queue_timeout: Float::INFINITY, prefetch: 1.5 }.each do |name, value|
+      queue_timeout: Float::INFINITY, prefetch: 1.5, decoding_memory: 2**70 }.each do |name, value|
       error = assert_raises(Pelton::ConfigError, name) { config.public_send(:"#{name}=", value) }
       assert_equal name.to_s, error.key
       assert_includes error.message, "expected"

@@ -48,6 +48,18 @@ class CoordinatorTest < Minitest::Test
     assert_equal [[1, 7], [2, 7], [3, 7], [4, 7]], @ownership.marks
   end
 
+  def test_a_new_word_for_an_offset_that_is_stored_already_is_stored
+    coordinator.receive(batch(0))
+    work
+    script do |consumer|
+      message = consumer.messages.first
+      consumer.mark_as_consumed(message)
+      %w[one one two].each { |word| consumer.mark_as_consumed(message, metadata: word) }
+    end
+    work
+    assert_equal [nil, "one", "two"], @ownership.words
+  end
+
   def test_one_job_at_a_time_in_order
     coordinator.receive(batch(0))
     coordinator.receive(batch(1))

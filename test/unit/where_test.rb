@@ -64,6 +64,37 @@ class WhereTest < Minitest::Test
     refused(/where = 7: expected a condition on both sides/) { where("a").eq(1) | 7 }
   end
 
+  def test_defaults_with_a_field_and_a_topic_that_is_not_decoded_are_refused_as_nothing_would_come
+    %i[bytes utf8].each do |format|
+      error = assert_raises(Pelton::ConfigError) do
+        Pelton::Routing.new.draw do
+          defaults { where("a").eq(1) }
+          topic("orders", to: CoordinatorKit::Consumer) { decode format }
+        end
+      end
+      assert_equal "topic orders: decode = #{format.inspect}: has no fields for `where`", error.message
+    end
+  end
+
+  def test_what_only_the_start_refused
+    refused(/\Atopic orders: where = 4611686018427387904: expected names/) { where("a", 2**62).exists }
+    assert tree { where("a", (2**62) - 1, -(2**62)).exists }
+  end
+
+  def test_equal_to_a_list_is_not_one_of_it
+    refused(/where\("tags"\) = \["a", "b"\]: expected a String/) { where("tags").eq(%w[a b]) }
+    refused(/where\("tags"\) = \["a"\]: expected a String/) { where("tags").not_eq(%w[a]) }
+  end
+
+  def test_a_chain_of_conditions_is_one_list
+    any = tree { Array.new(4000) { |number| where("a").eq(number) }.reduce(:|) }
+    assert_equal [:any, 4000], [any.last.first, any.last.size - 1]
+    assert Condition.admits?(any, given('{"a":3999}'))
+    refute Condition.admits?(any, given('{"a":4000}'))
+    not_not = tree { !!where("a").eq(1) }
+    assert_equal [:not, [:not, [:is, [:field, "a"], :in, [1]]]], not_not.last
+  end
+
   def test_values
     { '{"a":1.0}' => true, '{"a":"1"}' => false, '{"a":null}' => false, "[1]" => false, "{}" => false, nil => false,
       '{"a":18446744073709551616}' => false, '{"a":[1]}' => false }.each do |payload, expected|

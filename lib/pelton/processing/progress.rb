@@ -23,8 +23,9 @@ module Pelton
         @stored = nil
         # How often anything was.
         @stores = 0
-        # The user's word that is stored with it.
+        # The user's word that is stored with it, and whether it is still to be.
         @metadata = nil
+        @unsaid = false
         # The word that was committed when we were first asked: [word]. Not guarded: it is asked of Kafka.
         @committed = nil
         # From when on it is worth to store in the middle of a job (monotonic seconds).
@@ -60,9 +61,10 @@ module Pelton
         return false if @gone
 
         done = @stored if @stored && (done.nil? || done.first <= @stored.first)
-        return true if done.nil? || (done == @stored && !ask)
+        return true if done.nil? || (done == @stored && !ask && !@unsaid)
         return false unless mark(*done)
 
+        @unsaid = false
         @stored = done
         @stores += 1
         @due_at = Clock.now + STORE_EVERY
@@ -79,6 +81,7 @@ module Pelton
           raise InvalidMessageError.new(:metadata, metadata, "a String of up to #{METADATA} bytes or nil")
         end
 
+        @unsaid ||= metadata != @metadata
         @metadata = metadata.dup.freeze
       end
 

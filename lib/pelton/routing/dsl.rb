@@ -83,12 +83,7 @@ module Pelton
         raise ConfigError.new(place(unsaid.inspect), nil, "is what? eq, in, gt, matches, exists …") if unsaid
 
         tree = [:all, *@settings[:where]&.drop(1), *@conditions.map(&:tree)].freeze
-        return { **@settings, where: tree } unless Condition.fields?(tree)
-
-        format = @settings[:decode]
-        raise ConfigError.new(place("decode"), format, "has no fields for `where`") if %i[bytes utf8].include?(format)
-
-        { decode: :json, **@settings, where: tree }
+        { **(Condition.fields?(tree) ? { decode: :json } : {}), **@settings, where: tree }
       end
 
       # What payloads are: :json, decoded by native threads as soon as they arrive, into what JSON.parse gives with the

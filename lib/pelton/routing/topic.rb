@@ -4,6 +4,7 @@ require_relative "../errors"
 require_relative "../settings"
 require_relative "../backoff"
 require_relative "../consumer"
+require_relative "condition"
 require_relative "pattern"
 
 module Pelton
@@ -122,8 +123,13 @@ module Pelton
         refuse(:dead_letters, "is matched by the pattern itself") if pattern && dead_letters && match?(dead_letters)
         refuse(:retry_in, "is for topics that are routed by their name") if pattern && retry_in
         refuse(:transactional, "needs the order of a partition, which concurrency gives up") if transactional && keyed?
+        check_where if where
         check_partitions if partitions
         check_consumer
+      end
+
+      def check_where
+        refuse(:decode, "has no fields for `where`") if %i[bytes utf8].include?(decode) && Condition.fields?(where)
       end
 
       def check_partitions

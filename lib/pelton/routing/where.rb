@@ -11,6 +11,7 @@ module Pelton
     #   where("type").in("order.created", "order.paid")
     #   where("customer", "address", 0, "country").eq("PL").or(where.key.starts_with("pl-"))
     class Where
+      POSITION_BITS = 63
       LITERALS = "a String (UTF-8), an Integer of 64 bits, a finite Float, true, false or nil"
 
       # A condition in the list of its topic. Several of a topic must all hold; `&`, `|` and `!` make one of two (or of
@@ -50,8 +51,13 @@ module Pelton
           end
           parts = [self, *others]
           parts.each { |part| @list.delete_if { |one| one.equal?(part) } }
-          Clause.new(@list, [kind, *parts.map(&:tree)])
+          Clause.new(@list, [kind, *parts.flat_map { |part| part.parts(kind) }])
         end
+
+        protected
+
+        # One list for a chain of the same word, however long.
+        def parts(kind) = kind != :not && @tree.first == kind ? @tree.drop(1) : [@tree]
       end
 
       # place: for errors, "topic orders". list: its conditions. path: field names and positions, from the outermost in.
@@ -59,9 +65,9 @@ module Pelton
       def initialize(place, list, path)
         @place = place
         path.each do |step|
-          next if step.is_a?(Integer) || step.is_a?(String)
+          next if step.is_a?(String) || (step.is_a?(Integer) && step.bit_length < POSITION_BITS)
 
-          raise refusal(step, "expected names (String) and positions (Integer) of fields")
+          raise refusal(step, "expected names (String) and positions (Integer of #{POSITION_BITS} bits) of fields")
         end
         @list = list
         # [:field, step, …], [:key], [:header, name], or nil: not said yet.
@@ -83,7 +89,7 @@ module Pelton
       end
 
       #: (untyped) -> Clause
-      def eq(value) = self.in(value)
+      def eq(value) = clause(:in, [literal(value)].freeze)
       #: (untyped) -> Clause
       def not_eq(value) = !eq(value)
 
