@@ -7,10 +7,12 @@ $LOAD_PATH.unshift(*%w[lib test/support bench/support].map { |folder| File.expan
 require "optparse"
 require "pelton"
 require "orders"
+require "securerandom"
 
 # Runs the demo on some cluster.
 class Demo
-  TOPIC = "orders"
+  # Of its own, as the group: somebody's cluster may have orders already.
+  TOPIC = "pelton-demo-#{SecureRandom.hex(4)}".freeze
   PARTITIONS = 4
   POISON = '{"id":"o-poison","type":"order.paid","total":' # cut off: no JSON
   # Different events; they are sent again and again.
@@ -36,7 +38,10 @@ class Demo
 
   # Returns whether every message was seen.
   def run(kafka)
-    Pelton.configure { |config| config.kafka = kafka }
+    Pelton.configure do |config|
+      config.kafka = kafka
+      config.group_id = TOPIC
+    end
     watch
     @started = now
     Pelton.start
@@ -75,7 +80,7 @@ class Demo
       payloads[BATCH / 2] = POISON if number == @count / 2 / BATCH
       partition = number % PARTITIONS
       bytes = payloads.sum(&:bytesize)
-      wait_for_room(partition, bytes)
+      wait_for_room(partition, payloads.size, bytes)
       Pelton.producer.produce_many_async(payloads.map { |payload| message(payload, partition) })
       number += 1
     end
@@ -86,12 +91,12 @@ class Demo
 
   def message(payload, partition) = { topic: TOPIC, partition: partition, payload: payload }
 
-  def wait_for_room(partition, bytes)
+  def wait_for_room(partition, count, bytes)
     @lock.synchronize do
       while @window && @out[partition][1] + bytes - @in[partition][1] > @window
         @progress.wait(@lock, 30) || raise("no progress for 30 s")
       end
-      @out[partition][0] += BATCH
+      @out[partition][0] += count
       @out[partition][1] += bytes
     end
   end
@@ -147,7 +152,7 @@ class Demo
     $stdout.print($stdout.tty? ? "\r#{line}" : "#{line}\n")
   end
 
-  def complete? = total == @count && @offsets.all? { |offsets| offsets.keys.max.to_i + 1 == offsets.size }
+  def complete? = total == @count && @offsets.all? { |offsets| (offsets.keys.max || -1) + 1 == offsets.size }
 
   def report(threads, memory)
     built = OrdersConsumer::BOOKS.each_value.sum(&:size)
@@ -182,6 +187,7 @@ OptionParser.new do |options|
   options.on("--bootstrap SERVERS") { |servers| bootstrap = servers }
 end.parse!
 
+ENV["TOPIC"] = Demo::TOPIC
 require_relative "orders"
 orders = Orders.new(bytes: 1_000)
 made = Array.new([Demo::VARIETY, count].min) { orders.next } unless input
@@ -193,12 +199,12 @@ seen =
     require "broker"
     broker = TestBroker.start if kafka
     servers = bootstrap || broker.bootstrap
-    KafkaWire.open(*servers.split(",").first.split(":")) do |wire|
-      wire.create_topics({ Demo::TOPIC => Demo::PARTITIONS }, {})
-    end
+    wire = ->(&call) { KafkaWire.open(*servers.split(",").first.split(":"), &call) }
     begin
+      wire.call { |admin| admin.create_topics({ Demo::TOPIC => Demo::PARTITIONS }, {}) }
       Demo.new(events, count, window: nil).run("bootstrap.servers" => servers)
     ensure
+      wire.call { |admin| admin.delete_topic(Demo::TOPIC) } unless broker
       broker&.stop
     end
   else

@@ -25,7 +25,7 @@ Pelton.configure do |config|
 end
 
 Pelton.routes do
-  topic "orders", to: OrdersConsumer do
+  topic ENV.fetch("TOPIC", "orders"), to: OrdersConsumer do
     decode :json
     retries 2, backoff: 0.01..0.1, then: :skip # a payload that is no JSON fails each time: it is skipped and told
   end

@@ -51,7 +51,10 @@ class EmbeddedIteratorTest < Minitest::Test
     assert_raises(IOError) { mine.each(name) { |message| raise IOError if message.offset == 1 } }
     assert_equal [0, 1], mine.each(name).lazy.map(&:offset).select(&:itself).first(2)
     assert_equal before, open_clients, "a client is left"
-    assert_equal 7, app.each(name, from: 7).next.offset
+    last = mine.each(name, from: 499) # an Enumerator that is left half way would be closed when it is collected
+    assert_equal 499, last.next.offset
+    assert_raises(StopIteration) { last.next }
+    assert_equal before, open_clients, "an Enumerator's client is left"
   end
 
   def test_follow_goes_on_with_new_messages
@@ -111,7 +114,8 @@ class EmbeddedIteratorTest < Minitest::Test
   def test_two_at_once
     name = filled([20])
     mine = app
-    assert_equal (0...20).map { |offset| [offset, offset] },
-                 mine.each(name).zip(mine.each(name)).map { |pair| pair.map(&:offset) }
+    one, other = Array.new(2) { mine.each(name) }
+    assert_equal (0...20).map { |offset| [offset, offset] }, Array.new(20) { [one.next.offset, other.next.offset] }
+    [one, other].each { |each| assert_raises(StopIteration) { each.next } } # closed, therefore
   end
 end
