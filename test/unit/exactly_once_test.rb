@@ -2,6 +2,7 @@
 
 require_relative "../test_helper"
 require "support/coordinator_kit"
+require "timeout"
 require "pelton/testing/buffered_producer"
 
 # Transactions in consume: what they produce and mark counts together, and nothing is marked besides.
@@ -94,6 +95,46 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal [[1, 2], []], [sent, marked]
   end
 
+  def test_a_silent_abort_lost_its_messages_with_the_next_batch
+    tries = 0
+    consume(0, 1, backoff: 0..0) do |one|
+      tries += 1
+      one.transaction do
+        one.mark_as_consumed(one.messages.last)
+        raise Pelton::AbortTransaction if tries == 1
+      end
+    end
+    coordinator.receive(batch(2))
+    work until idle?
+    assert_equal [:assigned, [0, 1], [0, 1], [2]], @log
+    assert_equal [[2, 3], [], []], [sent, marked, errors]
+  end
+
+  # Takes messages one by one; the first transaction is aborted.
+  class OneByOne < Pelton::Consumer
+    def self.seen = @seen ||= []
+
+    def process(message)
+      seen = self.class.seen << message.offset
+      transaction do
+        mark_as_consumed(message)
+        raise Pelton::AbortTransaction if seen.size == 1
+      end
+    end
+  end
+
+  def test_a_silent_abort_in_process_marked_its_message
+    OneByOne.seen.clear
+    topic = Pelton::Routing::Topic.new("orders", OneByOne, { batch: 100, backoff: 0..0 })
+    @coordinator = Pelton::Processing::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+                bus: @bus, owner: @owner
+    ).start
+    coordinator.receive(batch(0, 1))
+    work until idle?
+    assert_equal [[0, 0, 1], [1, 2], [], []], [OneByOne.seen, sent, marked, errors]
+  end
+
   def test_a_silent_abort_marks_nothing
     consume(0, 1) do |one|
       one.transaction do |tx|
@@ -137,16 +178,27 @@ class ExactlyOnceTest < Minitest::Test
     end
   end
 
-  def test_what_is_not_ours_cannot_be_marked_and_producing_alone_is_fine
-    results = []
+  def test_a_loss_before_the_mark_committed_the_output
+    rescued = ->(&mark) { assert_raises(Pelton::AssignmentLost, &mark) }
+    [->(&mark) { mark.call }, rescued].each do |marking|
+      anew
+      consume(0, backoff: 1..1) do |one|
+        one.transaction do |tx|
+          tx.produce_async(topic: "out", payload: "x")
+          coordinator.abandon
+          marking.call { one.mark_as_consumed(one.messages.last) }
+        end
+      end
+      assert_equal [[Pelton::AssignmentLost], [], []], [errors.map(&:class), out, sent]
+    end
+  end
+
+  def test_producing_alone_is_fine_when_the_partition_is_lost
     consume(0) do |one|
       coordinator.abandon
-      one.transaction do |tx|
-        tx.produce_async(topic: "out", payload: "x")
-        results << one.mark_as_consumed(one.messages.last)
-      end
+      one.transaction { |tx| tx.produce_async(topic: "out", payload: "x") }
     end
-    assert_equal [[false], ["x"], []], [results, out, errors]
+    assert_equal [["x"], []], [out, errors]
   end
 
   def test_a_message_of_another_partition
@@ -241,7 +293,40 @@ class ExactlyOnceTest < Minitest::Test
     assert_match(/committed after all/, errors.last.message)
   end
 
+  def test_an_interrupt_in_a_commit_that_was_carried_out_doubled_the_output
+    @ownership.told = 2
+    original = @producer.method(:transaction)
+    left = 1
+    @producer.define_singleton_method(:transaction) do |&block|
+      value = original.call(&block)
+      raise Timeout::Error, "execution expired" if value == :slow && (left -= 1).zero?
+
+      value
+    end
+    consume(0, 1, backoff: 0..0) do |one|
+      one.transaction do |tx|
+        one.messages.each { |message| tx.produce_async(topic: "out", payload: message.offset.to_s) }
+        one.mark_as_consumed(one.messages.last)
+        :slow
+      end
+    end
+    assert_equal [Timeout::Error, Pelton::TransactionError], errors.map(&:class)
+    assert_equal [%w[0 1], []], [out, marked]
+    coordinator.receive(batch(2))
+    work until idle?
+    assert_equal [[:assigned, [0, 1], [0, 1], [2]], [2, 3]], [@log, sent]
+  end
+
   # --- dead letters ---
+
+  def test_a_dead_letter_of_a_lost_partition_was_sent_all_the_same
+    consume(0, retries: 0, dead_letters: "out", backoff: 1..1) do
+      coordinator.abandon
+      raise IOError, "bad"
+    end
+    assert_equal [[], []], [out, sent]
+    assert_equal Pelton::AssignmentLost, errors.last.class
+  end
 
   def test_the_copy_and_the_offset_are_in_one_transaction
     consume(0, 1, retries: 0, dead_letters: "out", backoff: 0..0) { raise IOError, "bad" }

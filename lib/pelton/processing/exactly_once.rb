@@ -9,8 +9,9 @@ module Pelton
     # commit neither the position in the backlog nor what is marked moves. Used by the running job, on its thread; what
     # another thread marks meanwhile is no part of it.
     class ExactlyOnce
-      # A transaction that runs: whose it is, and the message with the largest offset that it marked.
-      Open = Struct.new(:fiber, :producer, :tx, :message)
+      # A transaction that runs: whose it is, the message with the largest offset that it marked, whether its block came
+      # to its end, and with which value.
+      Open = Struct.new(:fiber, :producer, :tx, :message, :finished, :value)
       # How long the end of a slot waits for its producer's.
       CLOSE = 5
       private_constant :Open, :CLOSE
@@ -28,6 +29,8 @@ module Pelton
         @confirmed = 0
         # Did the running job mark in a transaction?
         @used = false
+        # The last message that it marked in one that is not known to be committed.
+        @aborted = nil
         # The last message of a transaction of which nobody knows whether it was committed.
         @doubt = nil
       end
@@ -55,11 +58,18 @@ module Pelton
 
       # A job begins.
       #: () -> void
-      def reset = @used = false
+      def reset
+        @used = false
+        @aborted = nil
+      end
 
       # Then everything else of the job is the consumer's to mark.
       #: () -> bool
       def used? = @used
+
+      # Was what the job marked undone? Then the messages come again, also if consume made no error of it.
+      #: () -> bool
+      def aborted? = !@aborted.nil?
 
       #: () -> bool
       def inside? = !@open.nil? && @open.fiber.equal?(Fiber.current)
@@ -75,11 +85,9 @@ module Pelton
         source.with { |producer| once(producer, advance, &block) }
       end
 
-      # true: it counts if the transaction is committed.
+      # true: it counts if the transaction is committed, which it cannot be any more if the partition is gone.
       #: (Message) -> bool
       def mark(message)
-        return false if @coordinator.gone?
-
         if @topic.keyed?
           raise ConfigError.new("topic #{@topic.name}: concurrency", @topic.concurrency,
                                 "marks in a transaction need the order of the partition")
@@ -88,6 +96,8 @@ module Pelton
         @open.tx.mark_as_consumed(message, self)
         @open.message = [@open.message, message].compact.max_by(&:offset)
         @used = true
+        ours!(true)
+        true
       end
 
       # For the producer's transaction, as a subscription, when it is committed. Offsets that were sent while the
@@ -122,30 +132,38 @@ module Pelton
       def once(producer, advance, &block)
         resolve(producer, advance) if @doubt
         open = Open.new(Fiber.current, producer)
-        finished = false
+        committed = nil # nobody knows, if it is interrupted
         begin
-          value = producer.transaction do |tx|
-            value = within(open, tx, &block)
-            finished = true
-            value
-          end
-        rescue KafkaError, TransactionError => e
+          producer.transaction { |tx| within(open, tx, &block) }
+          committed = open.finished
+        rescue Error => e
           discard(producer) if e.is_a?(KafkaError) && e.fatal?
-          raise unless finished && open.message && unknown?(e) && committed?(producer, open.message)
+          committed = open.finished && open.message && unknown?(e) && committed?(producer, open.message)
+          raise unless committed
+        ensure
+          settle(open, committed, advance) if open.message
         end
-        passed(open.message, advance) if finished && open.message
-        value
+        open.value
       end
 
       def within(open, transaction)
         open.tx = transaction
         @open = open
-        yield transaction
+        open.value = yield transaction
+        open.finished = true
+        open.value
       ensure
         @open = nil
       end
 
+      def settle(open, committed, advance)
+        @doubt = open.message if open.finished && (committed || committed.nil?) # passed may be interrupted, too
+        committed ? passed(open.message, advance) : @aborted = open.message
+        @doubt = nil if committed
+      end
+
       def passed(message, advance)
+        @aborted = nil if @aborted && @aborted.offset <= message.offset
         @coordinator.progress { |progress| progress.committed(message.offset + 1, message.leader_epoch) }
         @coordinator.mark(message) if advance
       end

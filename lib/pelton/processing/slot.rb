@@ -203,7 +203,9 @@ module Pelton
       def consume(job)
         return @consumer.consume unless process?
 
-        @consumer.process(job.current) while (job.current = @coordinator.step(job, job.current))
+        while !@exactly_once.aborted? && (job.current = @coordinator.step(job, job.current))
+          @consumer.process(job.current)
+        end
       end
 
       def finish(job)
@@ -233,7 +235,7 @@ module Pelton
         return [Verdict.again(0), result] if error && @coordinator.mixed?(job) # to find out which one it is
         return [break_off(job), result] if error && failed_behind?(left, job.current)
 
-        [unmixed(@flow.settle(result)), result]
+        [unmixed(@flow.settle(result), job), result]
       rescue StandardError => e
         @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
       end
@@ -253,8 +255,12 @@ module Pelton
         Verdict.done(mark: false)
       end
 
-      # Where a transaction marked, nothing is marked besides.
-      def unmixed(verdict) = verdict.kind == :done && @exactly_once.used? ? Verdict.done(mark: false) : verdict
+      # Where a transaction marked, nothing is marked besides; what was aborted is not done.
+      def unmixed(verdict, job)
+        return verdict unless verdict.kind == :done && @exactly_once.used?
+
+        @exactly_once.aborted? ? Verdict.again(@topic.back_off.delay(job.attempt)) : Verdict.done(mark: false)
+      end
 
       def report(job, error, result)
         place = result && process? ? result.messages : job.messages
