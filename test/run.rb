@@ -17,6 +17,8 @@ class TestRun
   SKIPPED = 77
   PROGRAM_SECONDS = 60
   FOLDER_SECONDS = 900
+  # Programs at a time: they mostly wait for a broker.
+  SIDE_BY_SIDE = 2
 
   MINITEST = %w[architecture unit contract native embedded assumptions].freeze
   PROGRAMS = { "examples" => "examples/**/*.rb", "integration" => "test/integration/**/*.rb" }.freeze
@@ -27,6 +29,7 @@ class TestRun
     @passed = @failed = @skipped = 0
     @failures = [] # e.g. ["integration: test/integration/produce.rb: exit code 1"]
     @broker = nil
+    @lock = Mutex.new
     @files, names = arguments.partition { |argument| argument.end_with?(".rb") }
     @without = names.include?("--without") ? names.slice!(names.index("--without"), 2).last.split(",") : []
     @parts = names.empty? && @files.empty? ? PARTS : names
@@ -101,7 +104,12 @@ class TestRun
   def programs(part, files)
     return puts("no files") if files.empty?
 
-    files.each { |file| program(part, file) }
+    broker_env(files)
+    waiting = Thread::Queue.new(files).close
+    lanes = Array.new(SIDE_BY_SIDE) do
+      Thread.new { while (file = waiting.pop) do program(part, file) end }
+    end
+    lanes.each(&:join)
   end
 
   def program(part, file)
@@ -111,6 +119,10 @@ class TestRun
     expected = head[/^# exit code: (\d+)/, 1].to_i
     limit = (head[/^# time limit: (\d+)/, 1] || PROGRAM_SECONDS).to_i
     result = Program.run(*ruby, File.join(ROOT, file), env: part == "examples" ? {} : broker_env([file]), limit: limit)
+    @lock.synchronize { judge(part, file, result, expected) }
+  end
+
+  def judge(part, file, result, expected)
     if result.ok?(expected) then report("passed", file, result, [1, 0, 0])
     elsif result.ok?(SKIPPED) then report("skipped", file, result, [0, 0, 1])
     else
