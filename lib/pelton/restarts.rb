@@ -76,7 +76,7 @@ module Pelton
         fresh = @open.call(listener)
         @listeners[@listeners.index(listener)] = fresh
         @threads.delete(listener)
-        fresh.start
+        fresh.succeed(listener).start
       end
     end
 

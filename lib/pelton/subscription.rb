@@ -37,10 +37,7 @@ module Pelton
     #:  -> void
     def initialize(config, group_id:, batch: config.batch, decode: {}, where: {}, bus: Notifications.new, native: nil,
                    kafka: {})
-      unless group_id.is_a?(String) && !group_id.empty?
-        raise ConfigError.new(:group_id, group_id, "expected a String that is not empty")
-      end
-
+      check(group_id, decode)
       @group_id = group_id
       @commit_timeout = config.commit_timeout
       @name = EventDispatch.client_name("#{config.client_id}.subscription")
@@ -66,7 +63,7 @@ module Pelton
     # was read before comes to poll any more.
     #: (Array[[String, Integer, Integer | Symbol]]) -> void
     def assign(partitions)
-      @native.assign(partitions.map { |topic, partition, place| [topic, partition, PLACES.fetch(place, place)] })
+      @native.assign(partitions.map { |topic, partition, place| [topic, partition, number_of(place)] })
     end
 
     # The next event, or nil after `timeout` seconds or a wake. Waits without the GVL; nil waits forever.
@@ -185,6 +182,21 @@ module Pelton
     def inspect = "#<#{self.class} #{@name} group #{@group_id}>"
 
     private
+
+    def check(group_id, decode)
+      unless group_id.is_a?(String) && !group_id.empty?
+        raise ConfigError.new(:group_id, group_id, "expected a String that is not empty")
+      end
+
+      decode.each_value { |format| Settings::TOPIC.fetch(:decode).check(format) } if decode.is_a?(Hash)
+    end
+
+    def number_of(place)
+      offset = PLACES.fetch(place, place)
+      return offset unless offset.is_a?(Integer) && offset.negative? && !PLACES.value?(offset)
+
+      raise InvalidMessageError.new(:offset, place, "an Integer >= 0, :beginning, :end or :committed")
+    end
 
     def offset_of(topic, partition, place, timeout)
       case place

@@ -239,6 +239,21 @@ class ClientsTest < Minitest::Test
 
   # --- events ---
 
+  def test_a_subscription_names_what_is_no_format_and_no_place
+    [{ "format" => :json }, { format: :json, foo: 1 }, { format: :bytes, freeze: true }, :xml].each do |format|
+      error = assert_raises(Pelton::ConfigError, format.inspect) do
+        Pelton::Subscription.new(@config, group_id: "g", decode: { "orders" => format }, native: @module)
+      end
+      assert_match(/\Adecode = .*expected `:json`/, error.message)
+    end
+    subscription = Pelton::Subscription.new(@config, group_id: "g", decode: { "*" => nil }, native: @module)
+    error = assert_raises(Pelton::InvalidMessageError) { subscription.assign([["orders", 0, -5000]]) }
+    assert_match(/-5000/, error.message)
+    subscription.assign([["orders", 0, :committed]])
+  ensure
+    subscription&.close(1)
+  end
+
   def test_a_time_before_1970_is_no_command_to_kafka
     subscription = Pelton::Subscription.new(@config, group_id: "g", native: @module)
     asked = []

@@ -51,6 +51,34 @@ class RestartsTest < Minitest::Test
     refute_includes Array.new(@events.size) { @events.pop.name }, "group.restarting", "told once"
   end
 
+  def test_a_job_that_outlives_the_restart_holds_its_partition
+    gate = Thread::Queue.new
+    log = @log
+    consumer = Class.new(Pelton::Consumer) do
+      define_method(:consume) do
+        log << [partition, messages.first.offset]
+        gate.pop if messages.first.offset.zero? && partition.zero?
+      end
+    end
+    app(group_restart: 0.01, revocation_timeout: 0, concurrency: 3).routes { topic "orders", to: consumer }
+    start
+    old = subscription
+    old.assign_now(["orders", 0])
+    produce(1)
+    assert_equal [0, 0], @log.pop
+    old.push(:error, fatal, nil, nil)
+    eventually { groups.size == 2 }
+    subscription.assign_now(["orders", 0], ["orders", 1])
+    @native.kafka.append("orders", 1, "{}")
+    subscription.produced
+    assert_equal [1, 0], @log.pop, "the others go on"
+    assert_empty @log
+    gate << :go
+    gate << :go
+    assert_equal [0, 0], @log.pop, "again: it could not be marked any more"
+    assert app.stop
+  end
+
   def test_a_listener_that_crashed_begins_anew
     two_groups(group_restart: 0.01)
     @native.subscriptions.first.define_singleton_method(:poll) { |_| raise NoMethodError, "a bug" }

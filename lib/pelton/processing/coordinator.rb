@@ -109,6 +109,9 @@ module Pelton
         end
       end
 
+      #: () -> bool
+      def ended? = @lock.synchronize { @ended }
+
       # The partition is another's from now on: nothing can be marked.
       #: () -> void
       def abandon = @lock.synchronize { @progress.abandon }

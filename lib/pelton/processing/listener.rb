@@ -55,6 +55,8 @@ module Pelton
         @timers = {}.compare_by_identity
         # Batches that came after the stop: kept so that their credits bring no more.
         @leftovers = []
+        # The listener in our place, after our end.
+        @heir = nil
         # Set by a stop: when it began, and the time at which it ends by force.
         @stopping_since = nil
         @stop_at = nil
@@ -78,6 +80,15 @@ module Pelton
       # From any thread; returns at once.
       #: (Float) -> void
       def stop(deadline) = notify(:stop, deadline)
+
+      # Takes the place of one that is over, before the start: partitions of which a job still runs there wait for it.
+      #: (Listener) -> self
+      def succeed(other)
+        other.heir = self
+        # Who ends from here on tells us.
+        other.coordinators.each { |one| @leaving[one] = [one.topic_name, one.partition] unless one.ended? }
+        self
+      end
 
       # Instead of a start.
       #: () -> void
@@ -117,13 +128,22 @@ module Pelton
       # --- what coordinators tell, from workers' threads -----------------------------------------------------------
 
       def retry_at(coordinator, time) = notify(:timer, coordinator, time)
-      def ended(coordinator) = notify(:ended, coordinator)
+
+      def ended(coordinator)
+        notify(:ended, coordinator)
+        @heir&.ended(coordinator)
+      end
+
       def failed(error, facts) = notify(:failed, error, facts)
       def critical(error) = @on_failure&.call(error)
       def producer = @producer&.call
       def open_producer(id) = @open_producer.call(id)
 
       def inspect = "#<#{self.class} #{@group.name}>"
+
+      protected
+
+      attr_writer :heir
 
       private
 
