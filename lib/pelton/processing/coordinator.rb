@@ -21,7 +21,7 @@ module Pelton
     # Life of each slot: the job :assigned (its consumer is born) → :consume, one at a time → :revoked or :shutdown →
     # over; with the last one the coordinator has ended.
     class Coordinator
-      attr_reader :topic_name, :partition, :facts, :subscription, :owner
+      attr_reader :topic_name, :partition, :facts, :subscription, :owner, :ended
 
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
       # runs a job, so this one waits for `unhold`.
@@ -108,9 +108,6 @@ module Pelton
           schedule
         end
       end
-
-      #: () -> bool
-      def ended? = @lock.synchronize { @ended }
 
       # The partition is another's from now on: nothing can be marked.
       #: () -> void

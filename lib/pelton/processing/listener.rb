@@ -86,7 +86,7 @@ module Pelton
       def succeed(other)
         other.heir = self
         # Who ends from here on tells us.
-        other.coordinators.each { |one| @leaving[one] = [one.topic_name, one.partition] unless one.ended? }
+        other.coordinators.each { |one| @leaving[one] = [one.topic_name, one.partition] unless one.ended }
         self
       end
 
