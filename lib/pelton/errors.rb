@@ -223,6 +223,8 @@ module Pelton
       close: "it cannot be closed in its own transaction",
       over: "the transaction is over (or not begun yet): nothing can be added to it",
       other_fiber: "another fiber of this thread is in a transaction, which cannot end while this one waits for it",
+      mark_beside: "another fiber of this thread is in a transaction: mark in its own fiber, or behind it",
+      sought: "it was sought while a transaction marked its messages, which is aborted: seek behind a transaction",
       borrowed: "it cannot be closed by who has borrowed of it",
       unknown: "Kafka did not confirm the commit in time: the transaction may be committed or aborted",
       committed: "the last transaction was committed after all: what it marked is done, the rest runs again",

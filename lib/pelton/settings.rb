@@ -253,7 +253,7 @@ module Pelton
                                     "(what the other words say), `:dead_letter`, `[:dead_letter, \"topic\"]`, " \
                                     "`:skip` or `:stop`; failure: error, message, attempt, topic, partition, offset"],
       [:transactional, :text, nil, "for `transaction` in consume: each partition has a producer of its own, with the " \
-                                   "transactional.id `<this>.<group>.<topic>.<partition>`"],
+                                   "transactional.id `<this>/<group>/<topic>/<partition>`"],
       [:batch, :count, nil, "messages that consume gets at once, at most; unset: config.batch", { unit: "messages" }],
       [:manual_offsets, :flag, false, "nothing is marked but by mark_as_consumed"],
       [:from, nil, nil, "where a group begins that has committed nothing (or nothing that still exists): " \

@@ -230,6 +230,16 @@ module Pelton
       #: () { (Progress) -> untyped } -> untyped
       def progress = @lock.synchronize { yield @progress }
 
+      # Runs the block while no seek begins. true is given to it: the job that runs is of the place that was left.
+      #: () { (bool) -> untyped } -> untyped
+      def unsought = @seeks.synchronize { yield @lock.synchronize { departing? } }
+
+      # A transaction committed up to this message.
+      #: (Message) -> void
+      def committed(message)
+        @lock.synchronize { @progress.committed(message.offset + 1, message.leader_epoch) unless departing? }
+      end
+
       def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@ending || "owned"}>"
 
       private

@@ -11,7 +11,7 @@ module Pelton
     class ExactlyOnce
       # A transaction that runs: whose it is, the message with the largest offset that it marked, whether its block came
       # to its end, and with which value.
-      Open = Struct.new(:fiber, :producer, :tx, :message, :finished, :value)
+      Open = Struct.new(:thread, :producer, :tx, :message, :finished, :value)
       # How long the end of a slot waits for its producer's.
       CLOSE = 5
       private_constant :Open, :CLOSE
@@ -24,7 +24,8 @@ module Pelton
         @place = [topic.name, coordinator.partition].freeze
         # The slot's own producer, where the topic is `transactional`.
         @producer = nil
-        @open = nil
+        # Those that run: {fiber => Open}
+        @open = {}.compare_by_identity
         # How many of the partition's stores are surely committed.
         @confirmed = 0
         # Did the running job mark in a transaction?
@@ -38,7 +39,7 @@ module Pelton
       # That of the transaction that runs, else the slot's own or the app's.
       #: () -> Producer
       def producer
-        return @open.producer if inside?
+        return mine.producer if inside?
 
         @topic.transactional ? @producer ||= open_own : @coordinator.owner.producer
       end
@@ -47,6 +48,9 @@ module Pelton
       #: () -> void
       def open
         producer.transaction { nil } if @topic.transactional
+        opened = true
+      ensure
+        close unless opened
       end
 
       # With the slot's end.
@@ -61,6 +65,8 @@ module Pelton
       def reset
         @used = false
         @aborted = nil
+        # Of fibers that were dropped in theirs. (A copy: other threads may add their own.)
+        @open.to_a.each { |fiber, open| @open.delete(fiber) if open.thread.equal?(Thread.current) }
       end
 
       # Then everything else of the job is the consumer's to mark.
@@ -72,12 +78,21 @@ module Pelton
       def aborted? = !@aborted.nil?
 
       #: () -> bool
-      def inside? = !@open.nil? && @open.fiber.equal?(Fiber.current)
+      def inside? = !mine.nil?
+
+      # Raises TransactionError for a mark beside the transaction of another fiber of this thread, to which it would not
+      # belong.
+      #: () -> void
+      def beside!
+        return unless @open.values.any? { |open| open.thread.equal?(Thread.current) }
+
+        raise TransactionError.new(@place.join("/"), :mark_beside)
+      end
 
       # See Consumer#transaction. advance: the position moves with the commit.
       #: ((Producer | ProducerPool)?, ?advance: bool) { (Producer::Transaction) -> untyped } -> untyped
       def run(given = nil, advance: true, &block)
-        return block.call(@open.tx) if inside?
+        return block.call(mine.tx) if inside?
 
         source = given || producer
         return once(source, advance, &block) unless source.is_a?(ProducerPool)
@@ -93,8 +108,8 @@ module Pelton
                                 "marks in a transaction need the order of the partition")
         end
 
-        @open.tx.mark_as_consumed(message, self)
-        @open.message = [@open.message, message].compact.max_by(&:offset)
+        mine.tx.mark_as_consumed(message, self)
+        mine.message = [mine.message, message].compact.max_by(&:offset)
         @used = true
         ours!(true)
         true
@@ -104,8 +119,12 @@ module Pelton
       # partition is ours count, whatever happens before the commit's end: whoever gets it next waits for that.
       #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
       def send_offsets(client, offsets, timeout)
-        commit_marks
-        @subscription.send_offsets(client, offsets, timeout)
+        @coordinator.unsought do |sought|
+          raise TransactionError.new(@place.join("/"), :sought) if sought
+
+          commit_marks
+          @subscription.send_offsets(client, offsets, timeout)
+        end
         ours!(true)
       rescue KafkaError => e
         e.assignment_lost? ? ours!(false) : raise
@@ -113,8 +132,12 @@ module Pelton
 
       private
 
+      def mine = @open[Fiber.current]
+
       def open_own
-        id = [@topic.transactional, *@coordinator.facts.values_at(:group, :topic, :partition)].join(".")
+        group, *place = @coordinator.facts.values_at(:group, :topic, :partition)
+        # No topic has a slash: two partitions never have the same id.
+        id = [@topic.transactional, group.gsub(%r{[/%]}, "/" => "%2F", "%" => "%25"), *place].join("/")
         @coordinator.owner.open_producer(id)
       end
 
@@ -131,7 +154,7 @@ module Pelton
 
       def once(producer, advance, &block)
         resolve(producer, advance) if @doubt
-        open = Open.new(Fiber.current, producer)
+        open = Open.new(Thread.current, producer)
         committed = nil # nobody knows, if it is interrupted
         begin
           producer.transaction { |tx| within(open, tx, &block) }
@@ -148,12 +171,12 @@ module Pelton
 
       def within(open, transaction)
         open.tx = transaction
-        @open = open
+        @open[Fiber.current] = open
         open.value = yield transaction
         open.finished = true
         open.value
       ensure
-        @open = nil
+        @open.delete(Fiber.current)
       end
 
       def settle(open, committed, advance)
@@ -164,7 +187,7 @@ module Pelton
 
       def passed(message, advance)
         @aborted = nil if @aborted && @aborted.offset <= message.offset
-        @coordinator.progress { |progress| progress.committed(message.offset + 1, message.leader_epoch) }
+        @coordinator.committed(message)
         @coordinator.mark(message) if advance
       end
 

@@ -82,7 +82,10 @@ module Pelton
 
       #: (Message, ?String?) -> bool
       def mark(message, metadata = nil)
-        return @coordinator.mark(checked(message), metadata) unless @exactly_once.inside?
+        unless @exactly_once.inside?
+          @exactly_once.beside!
+          return @coordinator.mark(checked(message), metadata)
+        end
         raise InvalidMessageError.new(:metadata, metadata, "none in a transaction") if metadata
 
         @exactly_once.mark(checked(message))
@@ -91,7 +94,10 @@ module Pelton
       # In a transaction it is the commit that is waited for.
       #: (Message, ?String?) -> bool
       def mark!(message, metadata = nil)
-        @exactly_once.inside? ? mark(message, metadata) : @coordinator.mark!(checked(message), metadata)
+        return mark(message, metadata) if @exactly_once.inside?
+
+        @exactly_once.beside!
+        @coordinator.mark!(checked(message), metadata)
       end
 
       # See Consumer#transaction.
@@ -190,9 +196,8 @@ module Pelton
       def before = (@topic.stage && @job&.messages&.first&.origin&.attempts) || 0
 
       def call_consumer(job)
-        @consumer ||= @topic.consumer_class.new.attach(self)
+        @consumer ||= @topic.consumer_class.new.attach(self).tap { @exactly_once.open }
         return finish(job) if job.last?
-        return [@consumer.assigned, @exactly_once.open] if job.kind == :assigned
         return @consumer.public_send(job.kind) unless job.kind == :consume
 
         @exactly_once.reset
