@@ -1,39 +1,12 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "support/coordinator_kit"
+require "support/transactional_kit"
 require "timeout"
-require "pelton/testing/buffered_producer"
 
 # Transactions in consume: what they produce and mark counts together, and nothing is marked besides.
 class ExactlyOnceTest < Minitest::Test
-  include CoordinatorKit
-
-  def setup
-    super
-    @owner.producer = @producer = transactional("app")
-    @owner.opener = ->(id) { transactional(id) }
-  end
-
-  def teardown
-    [@producer, *@owner.opened.map(&:last)].each { |one| one.close(timeout: 0) }
-    super
-  end
-
-  def transactional(id)
-    Pelton::Testing::BufferedProducer.new(bus: @bus, kafka: { "transactional.id" => id })
-  end
-
-  def consume(*offsets, **settings, &block)
-    script(&block)
-    coordinator(**settings).receive(batch(*offsets))
-    work until idle?
-  end
-
-  def marked = @ownership.marks.map(&:first)
-  def sent = @ownership.sent.map { |offsets| offsets.fetch(["orders", 0]) }
-  def out(producer = @producer) = producer.messages("out").map(&:raw_payload)
-  def errors = named("error.occurred").map { |event| event[:error] }
+  include TransactionalKit
 
   def test_what_it_marks_is_sent_with_it_and_nothing_is_marked_besides
     value = nil
@@ -247,77 +220,6 @@ class ExactlyOnceTest < Minitest::Test
     2.times { work }
     assert_equal [2, [1]], [@owner.opened.size, sent]
     assert_predicate @owner.opened.first.last, :closed?
-  end
-
-  def test_ids_of_different_partitions_were_the_same
-    ids = [%w[a b.c], %w[a.b c], %w[a/b c], %w[a%2Fb c]].map do |group, name|
-      topic = Pelton::Routing::Topic.new(name, Consumer, { batch: 100, backoff: 0..0, transactional: "shop" })
-      Pelton::Processing::Coordinator.new(
-        topic, 0, group: group, flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership,
-                  jobs: @jobs, bus: @bus, owner: @owner
-      ).start
-      work
-      @owner.opened.last.first
-    end
-    assert_equal %w[shop/a/b.c/0 shop/a.b/c/0 shop/a%2Fb/c/0 shop/a%252Fb/c/0], ids
-  end
-
-  def test_an_assigned_that_raises_left_the_last_owners_transaction_open
-    Consumer.hooks = { assigned: ->(_) { raise IOError } }
-    coordinator(transactional: "shop")
-    work
-    assert_equal 1, named("transaction.committed").size
-  end
-
-  def test_an_open_that_fails_is_tried_again
-    failing = 1
-    @owner.opener = lambda do |id|
-      raise Pelton::KafkaError.new(-195, :_TRANSPORT) if (failing -= 1).zero?
-
-      transactional(id)
-    end
-    coordinator(transactional: "shop")
-    work
-    assert_empty @log
-    wake
-    work
-    assert_equal [[:assigned], 1], [@log, named("transaction.committed").size]
-  end
-
-  def test_a_mark_in_another_fiber_of_the_block_was_outside_of_it
-    consume(0, backoff: 1..1) do |one|
-      one.transaction { Fiber.new { one.mark_as_consumed(one.messages.last) }.resume }
-    end
-    assert_equal [[:mark_beside], [], []], [errors.map(&:reason), sent, marked]
-  end
-
-  def test_another_threads_transaction_took_the_jobs_marks
-    other = transactional("other")
-    consume(0, backoff: 1..1) do |one|
-      one.transaction do
-        Thread.new { one.transaction(other) { nil } }.join
-        one.mark_as_consumed(one.messages.last)
-        raise IOError
-      end
-    end
-    assert_equal [[IOError], [], []], [errors.map(&:class), sent, marked]
-  ensure
-    other.close
-  end
-
-  def test_a_seek_was_undone_by_the_transaction_in_which_it_came
-    consume(50, 51) do |one|
-      one.transaction do |tx|
-        tx.produce_async(topic: "out", payload: "x")
-        Thread.new { one.seek(0) }.join
-        one.mark_as_consumed(one.messages.last)
-      end
-    end
-    assert_equal [[:sought], [], []], [errors.map(&:reason), sent, out]
-    script { nil }
-    coordinator.receive(batch(0, 1))
-    work
-    assert_equal [0, 2], marked
   end
 
   # --- a commit without an answer ---

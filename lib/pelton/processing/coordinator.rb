@@ -21,7 +21,7 @@ module Pelton
     # Life of each slot: the job :assigned (its consumer is born) → :consume, one at a time → :revoked or :shutdown →
     # over; with the last one the coordinator has ended.
     class Coordinator
-      attr_reader :topic_name, :partition, :facts, :subscription, :owner, :ended
+      attr_reader :topic_name, :partition, :facts, :subscription, :owner, :ended, :seeks
 
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
       # runs a job, so this one waits for `unhold`.
@@ -45,7 +45,7 @@ module Pelton
         @slots = Array.new(topic.concurrency) { Slot.new(self, topic, flow, bus, background_timeout) }.freeze
         @held = held
         @progress = Progress.new(subscription, @facts) { |error, facts| owner.failed(error, facts) }
-        # One seek after the other; taken before @lock.
+        # One seek after the other, none while a transaction sends its offsets; taken before @lock.
         @seeks = Mutex.new
         # Batches that came while one is under way; nil: none is.
         @aside = nil
@@ -227,18 +227,8 @@ module Pelton
         end
       end
 
-      #: () { (Progress) -> untyped } -> untyped
-      def progress = @lock.synchronize { yield @progress }
-
-      # Runs the block while no seek begins. true is given to it: the job that runs is of the place that was left.
-      #: () { (bool) -> untyped } -> untyped
-      def unsought = @seeks.synchronize { yield @lock.synchronize { departing? } }
-
-      # A transaction committed up to this message.
-      #: (Message) -> void
-      def committed(message)
-        @lock.synchronize { @progress.committed(message.offset + 1, message.leader_epoch) unless departing? }
-      end
+      #: () { (Progress, bool sought) -> untyped } -> untyped
+      def progress = @lock.synchronize { yield @progress, departing? }
 
       def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@ending || "owned"}>"
 

@@ -119,9 +119,7 @@ module Pelton
       # partition is ours count, whatever happens before the commit's end: whoever gets it next waits for that.
       #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
       def send_offsets(client, offsets, timeout)
-        @coordinator.unsought do |sought|
-          raise TransactionError.new(@place.join("/"), :sought) if sought
-
+        @coordinator.seeks.synchronize do
           commit_marks
           @subscription.send_offsets(client, offsets, timeout)
         end
@@ -143,7 +141,9 @@ module Pelton
 
       # An automatic commit of what is stored, behind a transaction's, would take that one back.
       def commit_marks
-        stores = @coordinator.progress(&:stores)
+        stores, sought = @coordinator.progress { |progress, sought| [progress.stores, sought] }
+        raise TransactionError.new(@place.join("/"), :sought) if sought
+
         ours!(stores == @confirmed || @subscription.commit)
         @confirmed = stores
       end
@@ -187,7 +187,9 @@ module Pelton
 
       def passed(message, advance)
         @aborted = nil if @aborted && @aborted.offset <= message.offset
-        @coordinator.committed(message)
+        @coordinator.progress do |progress, sought|
+          progress.committed(message.offset + 1, message.leader_epoch) unless sought
+        end
         @coordinator.mark(message) if advance
       end
 
