@@ -37,7 +37,9 @@ class EmbeddedServerLifeTest < Minitest::Test
   # Another member comes: the quiet one gives a partition away, and what it did not begin is the other's.
   def test_a_rebalance_while_quiet
     name = topic(2)
-    first = started(name, group: "shared")
+    # With a short session the mock may take both for lost, for ever, when the second joins.
+    kafka = { "session.timeout.ms" => 3000 }
+    first = started(name, group: "shared", kafka: kafka)
     produce(first, name, %w[x])
     take(1)
     first.quiet
@@ -46,7 +48,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     produce(first, name, %w[b], partition: 1)
     other = Thread::Queue.new
     reader = consumer { messages.each { |message| other << [message.partition, message.raw_payload] } }
-    second = started(name, reader, group: "shared")
+    second = started(name, reader, group: "shared", kafka: kafka)
     eventually(20, "a partition each") { [first, second].all? { |app| app.assignments.fetch(name, []).size == 1 } }
     moved = second.assignments[name].first
     expected = [moved, moved.zero? ? "a" : "b"]
