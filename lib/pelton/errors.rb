@@ -311,6 +311,12 @@ module Pelton
     def initialize(what = "job") = super("the worker thread was killed while it ran #{what}")
   end
 
+  # A group's own thread was killed: by Thread.exit or Thread#kill in a `by` or in a subscriber, which run on it.
+  class ListenerKilled < Error
+    #: (?String?) -> void
+    def initialize(group = nil) = super("the thread of group #{group} was killed (by Thread.exit?)")
+  end
+
   # Something was asked of a server that is stopping or has stopped.
   class ShutdownError < Error
     #: (?String) -> void

@@ -93,7 +93,7 @@ module Pelton
 
     # Threads that were told of and still live.
     #: () -> Integer
-    def outlived = @lock.synchronize { @outlived.select!(&:alive?) || @outlived }.size
+    def outlived = @lock.synchronize { @outlived.count(&:alive?) }
 
     private
 
@@ -103,6 +103,7 @@ module Pelton
         @strays.select! { |thread, _| thread.alive? }
         found = @strays.select { |_, (facts, ended)| now >= ended + grace && (which.nil? || which.call(facts)) }
         found.each_key { |thread| @strays.delete(thread) }
+        @outlived.select!(&:alive?)
         @outlived.concat(found.keys)
         found
       end

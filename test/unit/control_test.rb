@@ -264,4 +264,86 @@ class ControlTest < Minitest::Test
     assert_predicate self, :idle?
     assert_equal :reached_end, @log.last
   end
+
+  def test_a_message_that_failed_is_not_refused_at_its_retry
+    seen = []
+    refusing = ->(message) { !seen.include?(message.offset) }
+    coordinator(retries: 1, backoff: 0..0, then: :skip, filters: [refusing]).receive(batch(0, 1))
+    work
+    script do |consumer|
+      seen.concat(consumer.messages.map(&:offset))
+      raise "poison"
+    end
+    work until idle?
+    assert_equal [[0, 2], [1, 2]], named("message.skipped").map { |event| event.payload.values_at(:offset, :attempts) }
+    assert_empty dropped
+    assert_equal [[1, 7], [2, 7]], @ownership.marks
+  end
+
+  def test_what_is_dropped_is_told_once_though_its_neighbours_are_retried
+    coordinator(backoff: 0..0, **keeping(1, 3)).receive(batch(0, 1, 2, 3))
+    work
+    failures = [IOError, IOError]
+    script { failures.shift&.then { |error| raise error } }
+    work until idle?
+    assert_equal [:assigned, [1, 3], [1, 3], [1, 3]], @log
+    assert_equal [[:filtered, 2, 0]], dropped
+  end
+
+  def test_a_filter_whose_new_raises_loses_nothing
+    broken = Class.new { def self.new = raise(IOError, "no list") }
+    coordinator(filters: [broken]).receive(batch(0, 1))
+    work until idle?
+    assert_equal [:assigned, [0, 1]], @log
+    assert_equal ["filter"] * 2, named("error.occurred").map { |event| event[:source] }
+  end
+
+  # Processes message by message; its class has the script.
+  class OneByOne < Pelton::Consumer
+    class << self
+      attr_accessor :script, :log
+    end
+
+    def process(message)
+      self.class.log << message.offset
+      self.class.script&.call(self)
+    end
+  end
+
+  def one_by_one(**settings)
+    OneByOne.log = @log
+    topic = Pelton::Routing::Topic.new("orders", OneByOne, { batch: 100, backoff: 0..0 }.merge(settings))
+    flow = Pelton::Processing::Flow.for(topic, @bus)
+    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                 jobs: @jobs, bus: @bus, owner: @owner).start
+  end
+
+  def test_a_pause_that_is_over_before_process_returns_is_no_endless_loop
+    pauses = 1
+    OneByOne.script = lambda do |consumer|
+      next unless (pauses -= 1) >= 0
+
+      consumer.pause(5)
+      consumer.resume
+    end
+    one_by_one.receive(batch(0, 1, 2))
+    2.times { work }
+    assert_equal [0], @log
+    wake
+    work until idle?
+    assert_equal [0, 0, 1, 2], @log
+    assert_equal [3, 7], @ownership.marks.last
+  end
+
+  def test_an_error_before_the_first_message_blames_no_healthy_one
+    OneByOne.script = nil
+    one_by_one(filters: [->(message) { message.offset != 2 || Thread.exit }], retries: 1, then: :skip)
+    coordinator.receive(batch(0, 1, 2, 3))
+    20.times do
+      Pelton::Threads.start("test") { work }.join unless idle?
+      wake
+    end
+    assert_equal [0, 1, 3], @log
+    assert_equal [2], named("message.skipped").map { |event| event[:offset] }
+  end
 end

@@ -254,8 +254,8 @@ module Pelton
 
       def next_of(job)
         position = job.backlog.position(job.share)
-        message = position && job.messages.messages.bsearch { |one| one.offset >= position }
-        return message unless message && (@ending || @stopped || gone? || @control.paused? || sought?(job))
+        found = position && job.messages.messages.bsearch { |one| one.offset >= position }
+        return found unless found && (@ending || @stopped || gone? || @control.paused? || job.paused || sought?(job))
 
         job.halted = true
         nil

@@ -24,7 +24,9 @@ module Pelton
     #                   or seconds     or none of them, for so long
     #   around(job) { user's code }    surround consume
     #   settle(result) -> Verdict?     after consume: decide, or nil for the next step
-    # All of them on a worker's thread, at every attempt anew; jobs of one partition may run side by side.
+    # All of them on a worker's thread, at every attempt anew; jobs of one partition may run side by side. Only `admit`
+    # is asked no more of a message that consume was given, so that one that failed is retried or dead-lettered,
+    # whatever its attempt did to it.
     class Flow
       STEPS = [Steps::Where, Steps::OwnFailures, Steps::Expire, Steps::Filter, Steps::Delay, Steps::Throttle,
                Steps::Instrument, Steps::Mark, Steps::OnFailure, Steps::Retry, Steps::GiveUp].freeze
@@ -45,6 +47,8 @@ module Pelton
         @ready = steps.select { |step| step.respond_to?(:ready) }.freeze
         @around = steps.select { |step| step.respond_to?(:around) }.freeze
         @settle = steps.select { |step| step.respond_to?(:settle) }.freeze
+        # {message that comes again => was it admitted?}; by identity.
+        @judged = ObjectSpace::WeakMap.new
         freeze
       end
 
@@ -53,12 +57,26 @@ module Pelton
       def start(messages)
         return Start.new(messages, messages) if @admit.empty? && @ready.empty?
 
-        stages = @admit.inject([messages]) { |all, step| [*all, step.admit(all.last)] }
+        stages = @admit.inject([not_refused(messages)]) { |all, step| [*all, admit(step, all.last)] }
         left = stages.last
         first = ready(left)
-        if !first.is_a?(Numeric) then begin_with(first, stages, (first.last_offset if first.size < left.size))
+        if !first.is_a?(Numeric) then begin_with(first, messages, stages, (first.last_offset if first.size < left.size))
         elsif left.first_offset == messages.first_offset then Start.new(nil, nil, nil, first.clamp(WAIT))
-        else begin_with(left.upto(-1), stages, left.first_offset - 1) # what is done with need not wait
+        else begin_with(left.upto(-1), messages, stages, left.first_offset - 1) # what is done with need not wait
+        end
+      end
+
+      # A job that began comes again: what was dropped then stays so, untold. given: consume was given the others, so
+      # they are refused no more.
+      #: (Start?, given: bool) -> void
+      def remember(start, given:)
+        return if @admit.empty? || start&.messages.nil?
+
+        admitted = start.messages.to_h { |message| [message.offset, true] }
+        start.done.each do |message|
+          if !admitted[message.offset] then @judged[message] = false
+          elsif given then @judged[message] = true
+          end
         end
       end
 
@@ -81,6 +99,21 @@ module Pelton
 
       private
 
+      def not_refused(messages)
+        return messages if @judged.size.zero?
+
+        messages.only(messages.reject { |message| @judged[message] == false })
+      end
+
+      def admit(step, messages)
+        return step.admit(messages) if @judged.size.zero?
+
+        again, others = messages.to_a.partition { |message| @judged[message] }
+        return step.admit(messages) if again.empty?
+
+        messages.only([*again, *step.admit(messages.only(others))].sort_by(&:offset))
+      end
+
       def ready(messages)
         return messages if messages.empty?
 
@@ -88,10 +121,10 @@ module Pelton
       end
 
       # stages: the messages before and after each step that admits; what is behind `last` is left for a later job.
-      def begin_with(messages, stages, last)
-        stages = stages.map { |stage| stage.upto(last) } if last
+      def begin_with(messages, all, stages, last)
+        all, *stages = [all, *stages].map { |stage| stage.upto(last) } if last
         dropped = @admit.each_with_index.to_h { |step, at| [step.reason, stages[at].size - stages[at + 1].size] }
-        Start.new(messages, stages.first, dropped.select { |_, count| count.positive? }, nil)
+        Start.new(messages, all, dropped.select { |_, count| count.positive? }, nil)
       end
     end
   end

@@ -21,14 +21,12 @@ module Pelton
       # Does its consumer end with it?
       def last? = kind == :revoked || kind == :shutdown
 
-      # Consume sees what the flow leaves of the messages. What it drops is told once, whatever the attempt's end.
+      # Consume sees what the flow leaves of the messages. What it drops is told.
       def begin(start, bus)
         self.start = start
         return unless start.messages
 
         self.messages = start.messages
-        return unless attempt == 1
-
         start.dropped&.each do |reason, count|
           bus.publish("messages.dropped", **facts, offset: done.first_offset, count: count, reason: reason)
         end
@@ -36,6 +34,12 @@ module Pelton
 
       # All messages that are done when this job is: also those that consume did not see.
       def done = start&.done || messages
+
+      # Was consume's part of it found?
+      def begun? = !start&.messages.nil?
+
+      # Did consume leave some of it?
+      def left? = paused || halted
 
       # Seconds until it may begin, or nil.
       def wait = start&.wait

@@ -157,8 +157,13 @@ module Pelton
           fire
         end
         @graceful = losses.empty? && @leaving.empty? && @coordinators.empty?
+        returned = true
+      rescue Exception # rubocop:disable Lint/RescueException -- told by the thread's report
+        returned = true
+        raise
       ensure
         finish
+        crashed(ListenerKilled.new(@group.name)) unless returned || @stop_at
       end
 
       def begin_reading

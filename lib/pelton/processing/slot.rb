@@ -222,12 +222,18 @@ module Pelton
       # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
       def settle(job, error)
         critical = error && CRITICAL.any? { |kind| error.is_a?(kind) }
+        remember(job, error)
         verdict, result = decide(job, error, critical) if job.kind == :consume && !@coordinator.sought?(job)
         report(job, error, result) if error
         verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@coordinator.ending?
         tell(verdict, result) if result&.error
       ensure
         @coordinator.carry_out(verdict, job, critical: critical && error)
+      end
+
+      # It comes again, at least in part.
+      def remember(job, error)
+        @flow.remember(job.start, given: !error.nil? || !process?) if error || job.left?
       end
 
       # The verdict, and the result it is about if a step decided; nil: a step failed.
@@ -245,10 +251,10 @@ module Pelton
         @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
       end
 
-      # What may have failed: of messages that are processed one by one it is the first.
+      # What may have failed: of messages that are processed one by one it is the first, once these have begun.
       def failed(job)
         left = @coordinator.unfinished(job)
-        process? ? left.only(left.first(1)) : left
+        process? && job.begun? ? left.only(left.first(1)) : left
       end
 
       # Did it fail behind its message, which it had marked? The next one was not begun: it is not what failed.

@@ -22,7 +22,10 @@ module Pelton
 
       #: () -> self
       def start
-        @thread = Threads.start(@name, report: method(:report)) { work }
+        # The new thread begins with what we defer: one killed before its first step is replaced, too.
+        Thread.handle_interrupt(Object => :never) do
+          @thread = Threads.start(@name, report: method(:report)) { work }
+        end
         self
       end
 

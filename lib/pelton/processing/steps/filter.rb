@@ -10,9 +10,12 @@ module Pelton
 
         #: (Array[untyped], Notifications) -> void
         def initialize(filters, bus)
-          # A class of filters has an instance per partition.
-          @filters = filters.map { |filter| filter.respond_to?(:call) ? filter : filter.new }
+          @given = filters
           @bus = bus
+          # Callable ones: a class of filters has an instance per partition. Made on a worker's thread: one whose `new`
+          # raises is told of as any failure of a filter, and tried again. Guarded by @lock.
+          @filters = nil
+          @lock = Mutex.new
         end
 
         def reason = :filtered
@@ -23,11 +26,17 @@ module Pelton
         private
 
         def keep?(message)
-          @filters.all? { |filter| filter.call(message) }
-        rescue StandardError => e
+          filters.all? { |filter| filter.call(message) }
+        rescue StandardError, ScriptError, SystemStackError => e
           @bus.publish("error.occurred", topic: message.topic, partition: message.partition, offset: message.offset,
                                          error: e, source: "filter")
           true
+        end
+
+        def filters
+          @filters || @lock.synchronize do
+            @filters ||= @given.map { |filter| filter.respond_to?(:call) ? filter : filter.new }
+          end
         end
       end
     end
