@@ -73,6 +73,14 @@ class ArchitectureTest < Minitest::Test
     end)
   end
 
+  # Two scenarios run at a time on one broker.
+  def test_a_scenario_hurts_only_a_broker_of_its_own
+    assert_none(self.class.glob("test/integration/**/*.rb").reject do |path|
+      text = File.read(File.join(ROOT, path))
+      !text.match?(/broker\w*\.(kill|restart|stop)\b/) || text.include?("TestBroker.start")
+    end)
+  end
+
   def test_required_files_exist
     assert_none(LIBRARY.flat_map do |path, file|
       absent = file.requires.reject { |other| File.exist?(File.join(ROOT, other)) }

@@ -7,7 +7,9 @@ require "support/sockets"
 # back with the next use; under fire from many threads nothing is lost or doubled; idle producers do it by themselves.
 
 Scenario.run do
-  port = bootstrap[/:(\d+)\z/, 1].to_i
+  broker = TestBroker.start
+  self.bootstrap = broker.bootstrap
+  port = broker.port
   name = topic(partitions: 4)
   send_one = ->(producer, text) { producer.produce_sync(topic: name, payload: text, partition: 0, timeout: 20) }
   mine = app
@@ -26,7 +28,6 @@ Scenario.run do
   equal(2, events(mine, "producer.reconnected").size, "reconnects")
 
   # The broker may be another one by then.
-  broker = TestBroker.find(port)
   broker.restart
   send_one.(producer, "after a restart")
 
@@ -75,4 +76,6 @@ Scenario.run do
   equal([0, :closed, 0], [producer.close, producer.state, Sockets.to(port)], "the end")
   raises(Pelton::ClosedError) { send_one.(producer, "too late") }
   equal([], events(mine, "message.delivery_failed"), "failures")
+ensure
+  broker&.stop
 end
