@@ -11,23 +11,27 @@ require_relative "support/broker"
 #   # exit code: 3
 #   # time limit: 120
 #   # once: this is about Kafka, whatever the Ruby      (left out by --without once)
+#
+# Lint and Rust keep all cores busy and run alone; all others are one queue for two processes at a time.
 class TestRun
   ROOT = Guard::ROOT
   RUBY = RbConfig.ruby
   SKIPPED = 77
   PROGRAM_SECONDS = 60
+  FIRST_FAILURE = /^ +1\) |^failures:$/ # minitest's, cargo's
   FOLDER_SECONDS = 900
-  # Programs at a time: they mostly wait for a broker.
+  # Processes at a time: they mostly wait for a broker, real or embedded.
   SIDE_BY_SIDE = 2
 
   MINITEST = %w[architecture unit contract native embedded assumptions].freeze
   PROGRAMS = { "examples" => "examples/**/*.rb", "integration" => "test/integration/**/*.rb" }.freeze
-  PARTS = ["lint", "rust", *MINITEST, *PROGRAMS.keys].freeze
+  ALONE = %w[lint rust].freeze
+  PARTS = [*ALONE, *MINITEST, *PROGRAMS.keys].freeze
   ONCE = "once"
 
   def initialize(arguments)
     @passed = @failed = @skipped = 0
-    @failures = [] # e.g. ["integration: test/integration/produce.rb: exit code 1"]
+    @failures = [] # e.g. ["failed: integration: test/integration/produce.rb: exit code 1", ["    its first lines", …]]
     @broker = nil
     @lock = Mutex.new
     @files, names = arguments.partition { |argument| argument.end_with?(".rb") }
@@ -38,8 +42,9 @@ class TestRun
   end
 
   def call
-    (@parts - @without).each { |part| timed(part) { run(part) } }
-    timed("files") { run_files } if @files.any?
+    parts = @parts - @without
+    (parts & ALONE).each { |part| part == "lint" ? lint : rust }
+    side_by_side((parts - ALONE).flat_map { |part| jobs(part, files_of(part)) } + jobs_of_files)
     summary
     @failed.zero? && (@passed + @skipped).positive?
   ensure
@@ -48,28 +53,44 @@ class TestRun
 
   private
 
-  def run(part)
-    case part
-    when "lint" then %w[rubocop rustfmt clippy].each { |linter| lint(linter) }
-    when "rust" then rust
-    when *MINITEST then minitest(part, test_files(part))
-    else programs(part, Dir.glob(PROGRAMS.fetch(part), base: ROOT).sort)
+  # What a part has to run, a lambda a process.
+  def jobs(part, files)
+    return [-> { minitest(part, files) }] unless PROGRAMS.key?(part)
+
+    @broker ||= TestBroker.start if part == "integration"
+    files.map { |file| -> { program(part, file) } }
+  end
+
+  def jobs_of_files
+    files = @files.map { |file| File.expand_path(file).delete_prefix("#{ROOT}/") }
+    files.group_by { |file| part_of(file) }.flat_map { |part, group| jobs(part, group) }
+  end
+
+  def part_of(file)
+    PROGRAMS.each { |part, pattern| return part if File.fnmatch?(pattern, file, File::FNM_PATHNAME) }
+    "files"
+  end
+
+  def files_of(part)
+    return ["test/architecture_test.rb"] if part == "architecture"
+
+    Dir.glob(PROGRAMS.fetch(part, "test/#{part}/**/*_test.rb"), base: ROOT).sort
+  end
+
+  def side_by_side(jobs)
+    waiting = Thread::Queue.new(jobs).close
+    lanes = Array.new(SIDE_BY_SIDE) do
+      Thread.new { while (job = waiting.pop) do job.call end }
     end
+    lanes.each(&:join)
   end
 
-  def run_files
-    programs, tests = @files.map { |file| File.expand_path(file).delete_prefix("#{ROOT}/") }
-                            .partition { |file| program?(file) }
-    minitest("files", tests)
-    programs("files", programs)
-  end
+  def lint = %w[rubocop rustfmt clippy].each { |linter| lint_with(linter) }
 
-  def program?(file) = PROGRAMS.each_value.any? { |pattern| File.fnmatch?(pattern, file, File::FNM_PATHNAME) }
-
-  def lint(linter)
+  def lint_with(linter)
     result = Program.run(File.join(ROOT, "bin/lint"), linter, limit: 1200, echo: true)
     count(result.ok? ? [1, 0, 0] : [0, 1, 0])
-    fail_with("lint: #{linter}") unless result.ok?
+    fail_with("lint: #{linter}", result.output.lines.last(10)) unless result.ok?
   end
 
   def rust
@@ -80,13 +101,14 @@ class TestRun
   end
 
   def minitest(part, files)
-    return puts("no files") if files.empty?
-
     load_all = "ARGV.each { |file| require File.expand_path(file) }"
-    result = Program.run(*ruby, "-e", load_all, *files, env: broker_env(files), limit: FOLDER_SECONDS, echo: true)
+    result = Program.run(*ruby, "-e", load_all, *files, limit: FOLDER_SECONDS)
     row = result.output[/^\d+ runs, \d+ assertions, \d+ failures, \d+ errors, \d+ skips/].to_s.scan(/\d+/).map(&:to_i)
     runs, _, failures, errors, skips = row
-    settle(part, result, row.empty? ? [] : [runs - failures - errors - skips, failures + errors, skips])
+    @lock.synchronize do
+      puts "=== #{part}", result.output, "=== #{part}: #{result.seconds.round(1)} s", ""
+      settle(part, result, row.empty? ? [] : [runs - failures - errors - skips, failures + errors, skips])
+    end
   end
 
   # A process that failed without a failed test (a crash, a warning, a time-out) is a failure of its own.
@@ -94,22 +116,11 @@ class TestRun
     counts = [0, 0, 0] if counts.empty?
     if result.ok? ? counts.sum.zero? : counts[1].zero?
       counts = [counts[0], 1, counts[2]]
-      fail_with("#{part}: #{result.ok? ? "no test ran" : "ended with #{reason(result)}"}")
+      fail_with("#{part}: #{result.ok? ? "no test ran" : "ended with #{reason(result)}"}", result.output.lines.last(10))
     elsif counts[1].positive?
-      fail_with("#{part}: #{counts[1]} failed")
+      fail_with("#{part}: #{counts[1]} failed", result.output.lines.drop_while { |line| !line.match?(FIRST_FAILURE) })
     end
     count(counts)
-  end
-
-  def programs(part, files)
-    return puts("no files") if files.empty?
-
-    broker_env(files)
-    waiting = Thread::Queue.new(files).close
-    lanes = Array.new(SIDE_BY_SIDE) do
-      Thread.new { while (file = waiting.pop) do program(part, file) end }
-    end
-    lanes.each(&:join)
   end
 
   def program(part, file)
@@ -118,7 +129,7 @@ class TestRun
 
     expected = head[/^# exit code: (\d+)/, 1].to_i
     limit = (head[/^# time limit: (\d+)/, 1] || PROGRAM_SECONDS).to_i
-    result = Program.run(*ruby, File.join(ROOT, file), env: part == "examples" ? {} : broker_env([file]), limit: limit)
+    result = Program.run(*ruby, File.join(ROOT, file), env: broker_env(part), limit: limit)
     @lock.synchronize { judge(part, file, result, expected) }
   end
 
@@ -128,7 +139,7 @@ class TestRun
     else
       report("FAILED (#{reason(result)})", file, result, [0, 1, 0])
       puts result.output.gsub(/^(?=.)/, "    ")
-      fail_with("#{part}: #{file}: #{reason(result)}")
+      fail_with("#{part}: #{file}: #{reason(result)}", result.output.lines)
     end
   end
 
@@ -141,16 +152,7 @@ class TestRun
   def ruby = [RUBY, "-w", "-I#{ROOT}/lib", "-I#{ROOT}/test", "-r#{ROOT}/test/support/guard"]
 
   # One real broker serves all integration scenarios; who wants to hurt one starts another (test/support/broker.rb).
-  def broker_env(files)
-    return {} if files.none? { |file| file.start_with?("test/integration") }
-
-    @broker ||= TestBroker.start
-    { "PELTON_BOOTSTRAP" => @broker.bootstrap }
-  end
-
-  def test_files(part)
-    Dir.glob(part == "architecture" ? "test/architecture_test.rb" : "test/#{part}/**/*_test.rb", base: ROOT).sort
-  end
+  def broker_env(part) = part == "integration" ? { "PELTON_BOOTSTRAP" => @broker.bootstrap } : {}
 
   def reason(result) = result.late ? "a time-out" : "exit code #{result.code}"
 
@@ -160,18 +162,13 @@ class TestRun
     @skipped += skipped
   end
 
-  def fail_with(what) = @failures << what
-
-  def timed(part)
-    puts "=== #{part}"
-    started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    yield
-    seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - started
-    puts format("=== %<part>s: %<seconds>.1f s", part: part, seconds: seconds), ""
+  # Where only the end of the output is kept, it shows why.
+  def fail_with(what, lines)
+    @failures << "failed: #{what}" << lines.first(10).map { |line| "    #{line.chomp[0, 200]}" }
   end
 
   def summary
-    puts "Ruby #{RUBY_VERSION} (#{RUBY})", *@failures.map { |failure| "failed: #{failure}" }
+    puts "Ruby #{RUBY_VERSION} (#{RUBY})", *@failures
     puts "nothing ran" if (@passed + @failed + @skipped).zero?
     puts "#{@passed} passed, #{@failed} failed, #{@skipped} skipped"
   end
