@@ -6,7 +6,7 @@ require "pelton"
 # Documentation is tested: generated pages are fresh, links lead somewhere, what the README names exists.
 class DocsTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
-  GUIDES = %w[README.md docs/producing.md docs/consuming.md].freeze
+  GUIDES = %w[README.md docs/producing.md docs/consuming.md docs/decoding.md].freeze
   PAGES = Dir.glob(["*.md", "docs/**/*.md", "bench/*.md"], base: ROOT)
 
   def read(page) = File.read(File.join(ROOT, page))
