@@ -3,7 +3,8 @@
 # Loaded before anything else into every process that test/run.rb starts (ruby -r):
 #
 # - Ruby's warnings about this project's files make the process fail at its end,
-# - on SIGPWR (sent by the runner before it kills a process that takes too long) each thread's stack is printed.
+# - on SIGPWR (sent by the runner before it kills a process that takes too long) each thread's stack is printed,
+# - Ctrl-C works, even if the runner was started in a shell's background, which ignores it.
 module Guard
   ROOT = File.expand_path("../..", __dir__)
   SIGNAL = "PWR" # one that neither Ruby nor Pelton uses
@@ -38,6 +39,7 @@ module Guard
 end
 
 trap(Guard::SIGNAL) { Guard.dump_stacks }
+trap("INT", "DEFAULT")
 
 # Registered first, so it runs last: after the tests.
 at_exit do
