@@ -65,6 +65,7 @@ module Pelton
       raise ConfigError.new("routes", nil, "are empty: declare topics with Pelton.routes { topic … }") if empty?
 
       all = named(config)
+      groups = groups&.map { |name| Settings.utf8(name) || name }
       check_names("group", groups, all.keys)
       check_names("topic", topics, all.each_value.flat_map(&:keys).uniq)
       all.select! { |name, _| groups.include?(name) } if groups

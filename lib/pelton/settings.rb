@@ -9,8 +9,9 @@ module Pelton
     # type => [what is allowed, check, conversion]
     TYPES = {
       name: ["a String of 1 to 249 of a-z A-Z 0-9 . _ -",
-             ->(v) { v.is_a?(String) && v.match?(/\A[\w.-]{1,249}\z/) }, ->(v) { v.dup.freeze }],
-      text: ["a String that is not empty", ->(v) { v.is_a?(String) && !v.empty? }, ->(v) { v.dup.freeze }],
+             ->(v) { Settings.utf8(v)&.match?(/\A[\w.-]{1,249}\z/) }, ->(v) { Settings.utf8(v) }],
+      text: ["a String (UTF-8) that is not empty", ->(v) { Settings.utf8(v)&.match?(/./m) },
+             ->(v) { Settings.utf8(v) }],
       count: ["an Integer >= 1", ->(v) { v.is_a?(Integer) && v.positive? }, ->(v) { v }],
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
       memory: ["an Integer of bytes, 0 to 2**62", ->(v) { v.is_a?(Integer) && v.between?(0, 2**62) }, ->(v) { v }],
@@ -167,6 +168,18 @@ module Pelton
         end
         ["## #{title}", "", "| Name | Default | Meaning |", "|---|---|---|", *rows, ""].join("\n")
       end
+    end
+
+    # A name as Kafka has it, and as it comes back from there; nil: it is no text. Bytes without an encoding are UTF-8.
+    #: (untyped) -> String?
+    def self.utf8(value)
+      return unless value.is_a?(String)
+
+      bytes = [Encoding::BINARY, Encoding::US_ASCII].include?(value.encoding)
+      text = bytes ? value.dup.force_encoding(Encoding::UTF_8) : value.encode(Encoding::UTF_8)
+      text.freeze if text.valid_encoding?
+    rescue EncodingError
+      nil
     end
 
     # Has a message this method, without arguments?

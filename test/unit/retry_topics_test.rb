@@ -118,6 +118,24 @@ class RetryTopicsTest < Minitest::Test
     assert_equal [:of_another_group], named("messages.dropped").map { |event| event[:reason] }.uniq
   end
 
+  # Headers come back as UTF-8, whatever the group's name was tagged with: its own messages were dropped.
+  def test_a_group_s_name_in_another_encoding_finds_its_own_messages_again
+    ["gr\u00fcn".b, "gr\u00fcn".encode("UTF-16LE"), "gr\u00fcn".encode("ISO-8859-1")].each_with_index do |name, number|
+      routing = Pelton::Routing.new
+      routing.draw { group(name) { topic("orders", to: Consumer) { retry_in 10 } } }
+      config = Pelton::Config.new
+      config.group_id = name
+      group, = routing.groups(config, groups: ["gr\u00fcn".b])
+      assert_equal ["gr\u00fcn"] * 2, [config.group_id, group.name]
+      script { nil }
+      @log.clear
+      consume(group.topic("orders.retry.10"),
+              Fakes::Message.new("orders.retry.10", 0, number, "x", headers: headers("gr\u00fcn")))
+      assert_equal [:assigned, [number]], @log
+    end
+    assert_empty named("messages.dropped")
+  end
+
   def test_a_message_without_an_origin_or_with_a_broken_one_is_due_at_once
     script { nil }
     consume(stages[0], Fakes::Message.new("orders.retry.10", 0, 0, "x"),

@@ -331,7 +331,9 @@ class RoutingTest < Minitest::Test
       "topic a: retry_in = [10, 10]: expected" => -> { retry_in 10, 10 },
       "topic ^a: retry_in = [1]: is for topics that are routed by their name" => [/^a/, -> { retry_in 1 }],
       "topic a: transactional = \"t\": needs the order of a partition" => -> { [transactional("t"), concurrency(2)] },
-      "topic a: transactional = \"\": expected a String that is not empty" => -> { transactional "" },
+      "topic a: transactional = \"\": expected a String (UTF-8) that is not empty" => -> { transactional "" },
+      "topic a: transactional = \"\\xFF\": expected a String (UTF-8)" => -> { transactional "\xff" },
+      "topic a: dead_letters = \"\\xFF\": expected a String of 1 to 249" => -> { dead_letters "\xff" },
       "topic a: retry_in = [0]: expected" => -> { retry_in 0 },
       "topic a: retry_in = [\"10\"]: expected" => -> { retry_in "10" },
       "topic a: on_failure = :skip: expected an object with the method call" => -> { on_failure :skip } }

@@ -23,11 +23,12 @@ module Pelton
       #   group("billing") { topic "orders", to: OrdersConsumer }
       #: (String, ?kafka: Hash[String | Symbol, untyped]) { () -> void } -> void
       def group(name, kafka: {}, &block)
-        raise ConfigError.new("group", name, "expected a name") unless name.is_a?(String) && !name.empty?
+        expected, test, convert = Settings::TYPES.fetch(:text)
+        raise ConfigError.new("group", name, "expected #{expected}") unless test.call(name)
         raise ConfigError.new("group", name, "is inside of group #{@group}") if @group
         raise ConfigError.new("group", name, "a block with its topics is missing") unless block
 
-        name = name.dup.freeze
+        name = convert.call(name)
         @routing.add_options(name, kafka)
         Dsl.new(@routing, name, @defaults).instance_exec(&block)
       end
