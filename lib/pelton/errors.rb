@@ -278,9 +278,14 @@ module Pelton
       @topic = topic
       @partition = partition
       @offset = offset
+      @reason = reason && reason.to_s[0, 200].scrub("?").freeze
       place = topic ? "#{topic}/#{partition} offset #{offset}" : "document"
-      super("#{place}: payload cannot be decoded#{": #{reason.to_s[0, 200].scrub("?")}" if reason}")
+      super("#{place}: payload cannot be decoded#{": #{@reason}" if reason}")
     end
+
+    # The same for the next read: nothing is decoded anew. Without the cause, whose text may be the whole document.
+    #: () -> DecodeError
+    def again = self.class.new(topic, partition, offset, @reason)
   end
 
   # An argument of produce that Kafka cannot take. Nothing was sent: of a batch, no message was.

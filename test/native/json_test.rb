@@ -124,6 +124,34 @@ class NativeJsonTest < Minitest::Test
     assert_nil round_trip([nil]).first.dig("a")
   end
 
+  # They were decoded anew at each read. The comment makes Ruby's own parser do it, which can be counted.
+  def test_false_null_numbers_and_errors_are_kept_too
+    documents = ["false", "null", "7", "1.5", "true", "18446744073709551616", '"x"'].map { |one| "/* c */ #{one}" }
+    good = read(documents, ahead: true)
+    bad = read(["[1", "nul", "\xff"], ahead: true)
+    parsed = counting_parses do
+      2.times do
+        documents.zip(good) { |document, message| assert_same_value JSON.parse(document), message.payload }
+        assert_nil good[1].dig("a")
+        assert_raises(TypeError) { good.first.dig("a") }
+        bad.each { |message| [-> { message.payload }, -> { message.dig(0) }].each { |read| assert_undecodable(read) } }
+        GC.start
+        GC.compact if GC.respond_to?(:compact)
+      end
+    end
+    assert_equal good.size + bad.size, parsed
+  end
+
+  def test_a_kept_error_is_raised_where_it_is_read
+    message = read(["[1"], ahead: false).first
+    first = assert_raises(Pelton::DecodeError) { message.payload }
+    second = assert_raises(Pelton::DecodeError) { message.payload }
+    refute_same first, second
+    assert_equal [first.message, first.topic, 0, 0], [second.message, second.topic, second.partition, second.offset]
+    lines = [first, second].map { |error| error.backtrace.grep(/#{__FILE__}/).first[/:(\d+):/, 1].to_i }
+    assert_equal 1, lines.last - lines.first, "each has a backtrace of its own"
+  end
+
   def test_dig_builds_nothing_else
     # The Strings of a path are made before; what is dug out is a small number.
     message = read(["{\"big\":[#{(['"x"'] * 5000).join(",")}],\"a\":{\"b\":7}}"], ahead: true).first
@@ -145,6 +173,16 @@ class NativeJsonTest < Minitest::Test
   end
 
   private
+
+  def assert_undecodable(read)
+    2.times { assert_match(/payload cannot be decoded: ./, assert_raises(Pelton::DecodeError, &read).message) }
+  end
+
+  def counting_parses(&block)
+    count = 0
+    TracePoint.new(:call) { |call| count += 1 if call.method_id == :parse && call.self == Pelton::Json }.enable(&block)
+    count
+  end
 
   # The last of several values of one key counts; newer versions warn of that unless told.
   def parse(document)

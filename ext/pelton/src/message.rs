@@ -4,7 +4,7 @@ use crate::error;
 use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding, json};
 use magnus::value::{Lazy, ReprValue};
-use magnus::{Error, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
+use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
 use pelton_core::chunk::{Format, Shape, View};
 use pelton_core::decode::{Kind, Node, Reject};
 use std::iter::once;
@@ -132,22 +132,45 @@ fn headers(ruby: &Ruby, this: Value) -> Result<RHash, Error> {
 
 fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     let place = place(ruby, this)?;
-    if let Some(kept) = objects::kept_payload(&place) {
+    if let Some(kept) = kept(&place)? {
         return Ok(kept);
     }
     if place.record().payload_size().is_none() {
         return Ok(ruby.qnil().as_value());
     }
     ours(ruby, &place)?;
-    let built = match place.chunk().format {
-        Format::Raw { text } => as_it_is(ruby, &place, text)?,
-        format => match place.chunk().json(place.index, |node| json::build(node, format.shape())) {
-            Ok(built) => built?,
-            Err(Reject) => ask_ruby(ruby, &place)?,
-        },
-    };
+    let built = decode(ruby, &place).inspect_err(|error| keep_error(this, &place, error))?;
     objects::keep_payload(this, &place, built);
     Ok(built)
+}
+
+fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
+    match place.chunk().format {
+        Format::Raw { text } => as_it_is(ruby, place, text),
+        format => match place.chunk().json(place.index, |node| json::build(node, format.shape())) {
+            Ok(built) => built,
+            Err(Reject) => ask_ruby(ruby, place),
+        },
+    }
+}
+
+/// The payload that was built before, or again the error.
+fn kept(place: &Place) -> Result<Option<Value>, Error> {
+    let kept = objects::kept_payload(place);
+    match kept.and_then(Exception::from_value) {
+        Some(error) => Err(error.funcall::<_, _, Exception>("again", ()).map_or_else(|error| error, Error::from)),
+        None => Ok(kept),
+    }
+}
+
+/// Keeps a DecodeError for the next read; others (no memory, an interrupt) say nothing of the payload.
+fn keep_error(this: Value, place: &Place, error: &Error) {
+    if let Some(error) = error.value()
+        && error.respond_to("again", false).is_ok_and(|answer| answer)
+        && let Ok(again) = error.funcall("again", ())
+    {
+        objects::keep_payload(this, place, again);
+    }
 }
 
 /// The payload as a String; `text`: of UTF-8, or an error.
@@ -187,7 +210,7 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
         return Err(Error::new(ruby.exception_arg_error(), "wrong number of arguments (given 0, expected 1+)"));
     }
     let place = place(ruby, this)?;
-    if let Some(kept) = objects::kept_payload(&place) {
+    if let Some(kept) = kept(&place)? {
         return dig_in(ruby, kept, path);
     }
     if place.record().payload_size().is_none() {

@@ -1,7 +1,8 @@
 //! Message objects: no native memory of their own. The data pointer packs a chunk's address (48 bits, aligned to 8, counted)
 //! and the message's index in it.
 //!
-//! A message keeps its built payload in `Record::word`, an object of the main Ractor's; no other Ractor looks at it.
+//! A message keeps its built payload in `Record::word`, or the error in its place: a value of the main Ractor's; no other
+//! Ractor looks at it.
 
 use super::typed::{FREE_IMMEDIATELY, FROZEN_SHAREABLE, Kind, WB_PROTECTED, wrong_type};
 use super::{cooked, in_main_ractor};
@@ -19,6 +20,8 @@ const ADDRESS_BITS: u32 = 48;
 const _: () = assert!(CHUNK_MESSAGES <= 1 << (64 - ADDRESS_BITS) && size_of::<usize>() == 8);
 /// `RUBY_FL_SHAREABLE`: other Ractors may have the object although it keeps a payload that they may not have.
 const SHAREABLE: VALUE = 1 << 8;
+/// `false` in a record's word, for its own word is 0, which says that nothing is kept: one that no Ruby object has.
+const FALSE: usize = rb_sys::Qundef as usize;
 
 static KIND: Kind = Kind::new(
     c"Pelton::Message",
@@ -64,20 +67,18 @@ extern "C" fn size(_: *const c_void) -> rb_sys::size_t {
 
 extern "C" fn mark(data: *mut c_void) {
     // SAFETY: Ruby marks objects that it has not freed.
-    let payload = unsafe { record(data) }.word.load(Ordering::Acquire);
-    if payload != 0 {
+    if let Some(payload) = kept_object(unsafe { record(data) }) {
         // SAFETY: a live object, kept so by this very call; `compact` follows it when it moves.
-        unsafe { rb_sys::rb_gc_mark_movable(payload as VALUE) };
+        unsafe { rb_sys::rb_gc_mark_movable(payload) };
     }
 }
 
 extern "C" fn compact(data: *mut c_void) {
     // SAFETY: as in `mark`.
-    let word = &unsafe { record(data) }.word;
-    let payload = word.load(Ordering::Acquire);
-    if payload != 0 {
+    let record = unsafe { record(data) };
+    if let Some(payload) = kept_object(record) {
         // SAFETY: asked while compacting, of an object that was marked.
-        word.store(unsafe { rb_sys::rb_gc_location(payload as VALUE) } as usize, Ordering::Release);
+        record.word.store(unsafe { rb_sys::rb_gc_location(payload) } as usize, Ordering::Release);
     }
 }
 
@@ -137,18 +138,32 @@ pub fn place(ruby: &Ruby, object: Value) -> Result<Place, Error> {
     Ok(Place { chunk: ManuallyDrop::new(unsafe { Arc::from_raw(chunk) }), index })
 }
 
-/// The payload that was kept.
+/// What was kept.
 pub fn kept_payload(place: &Place) -> Option<Value> {
-    let word = place.record().word.load(Ordering::Acquire);
-    (word != 0 && in_main_ractor()).then(|| cooked(word as VALUE))
+    match place.record().word.load(Ordering::Acquire) {
+        0 => None,
+        _ if !in_main_ractor() => None,
+        FALSE => Some(cooked(rb_sys::Qfalse as VALUE)),
+        word => Some(cooked(word as VALUE)),
+    }
 }
 
-/// Keeps a payload as long as the message lives. Immediate values (numbers, true …) are not worth it.
+/// Keeps a payload (or why there is none) as long as the message lives.
 pub fn keep_payload(object: Value, place: &Place, payload: Value) {
-    if rb_sys::SPECIAL_CONST_P(payload.as_raw()) || !in_main_ractor() {
+    if !in_main_ractor() {
         return;
     }
-    place.record().word.store(payload.as_raw() as usize, Ordering::Release);
-    // SAFETY: two live objects: tells a generational collector of the new reference.
-    unsafe { rb_sys::rb_gc_writebarrier(object.as_raw(), payload.as_raw()) };
+    let raw = payload.as_raw();
+    let word = if raw == rb_sys::Qfalse as VALUE { FALSE } else { raw as usize };
+    place.record().word.store(word, Ordering::Release);
+    if !rb_sys::SPECIAL_CONST_P(raw) {
+        // SAFETY: two live objects: tells a generational collector of the new reference.
+        unsafe { rb_sys::rb_gc_writebarrier(object.as_raw(), raw) };
+    }
+}
+
+/// The object in a record's word, where it is one that is collected.
+fn kept_object(record: &Record) -> Option<VALUE> {
+    let word = record.word.load(Ordering::Acquire) as VALUE;
+    (!rb_sys::SPECIAL_CONST_P(word)).then_some(word)
 }
