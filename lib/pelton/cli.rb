@@ -4,12 +4,15 @@ require "optparse"
 require_relative "version"
 require_relative "errors"
 require_relative "signals"
+require_relative "cli/doctor"
 
 module Pelton
-  # The command `pelton`. Exit codes: 0 everything finished; 1 it could not start, or failed; 2 ended by force.
+  # The command `pelton`. Exit codes: 0 everything finished; 1 it could not start, or failed; 2 ended by force. `doctor`
+  # fails where it found an error, with --strict also where it found a warning.
   class CLI
     COMMANDS = {
       "server" => "consume until TERM, INT or QUIT (TSTP: begin nothing new, CONT: go on)",
+      "doctor" => "show what the app would run with and why, and what of it is known to hurt",
       "version" => "print versions"
     }.freeze
     ENDING = %w[TERM INT QUIT].freeze
@@ -24,8 +27,10 @@ module Pelton
       @err = err
       # Once it runs.
       @server = nil
-      # What the command line says: {require: ["./app.rb"], groups: nil, topics: nil, concurrency: nil, log: true}
+      # What the command line says: {require: ["./app.rb"], groups: nil, topics: nil, concurrency: nil, log: true, …}
       @options = { require: [], log: true }
+      # Of doctor: {offline: true, timeout: 10}
+      @doctor = {}
     end
 
     # Runs the command and returns its exit code.
@@ -34,6 +39,7 @@ module Pelton
       parser.permute!(@arguments)
       case command = @arguments.shift
       when "server" then server
+      when "doctor" then doctor
       when "version" then version
       when nil then usage(0)
       else fail_with("unknown command #{command}, known are #{COMMANDS.keys.join(", ")}")
@@ -47,18 +53,38 @@ module Pelton
     def parser
       @parser ||= OptionParser.new do |o|
         o.banner = "Usage: pelton COMMAND [options]\n\n" \
-                   "#{COMMANDS.map { |name, text| "    #{name.ljust(32)} #{text}" }.join("\n")}\n\nOptions of server:"
+                   "#{COMMANDS.map { |name, text| "    #{name.ljust(32)} #{text}" }.join("\n")}\n\n" \
+                   "Options of server and doctor:"
         o.on("-r", "--require FILE", "load this file first; repeatable") { |v| @options[:require] << v }
         o.on("-g", "--group NAME", "only this group; repeatable") { |v| (@options[:groups] ||= []) << v }
         o.on("-t", "--topic NAME", "only this topic; repeatable") { |v| (@options[:topics] ||= []) << v }
         o.on("-c", "--concurrency N", Integer, "worker threads (config.concurrency)") { |v| @options[:concurrency] = v }
+        o.separator("\nOptions of server:")
         o.on("--[no-]log", "write a log to stdout (default: yes)") { |v| @options[:log] = v }
+        doctor_options(o)
       end
+    end
+
+    def doctor_options(parser)
+      parser.separator("\nOptions of doctor:")
+      parser.on("--offline", "ask no broker") { @doctor[:offline] = true }
+      parser.on("--timeout SECONDS", Float, "for the brokers' answers (default: 10)") { |v| @doctor[:timeout] = v }
+      parser.on("--json", "the same as JSON") { @options[:json] = true }
+      parser.on("--strict", "exit with 1 also for a warning") { @options[:strict] = true }
     end
 
     def version
       @out.puts "pelton #{VERSION} (librdkafka #{Native.librdkafka_version}, ruby #{RUBY_VERSION})"
       0
+    end
+
+    def doctor
+      load_app
+      report = Doctor.new(@app, **@options.slice(:groups, :topics), **@doctor).examine
+      @out.puts @options[:json] ? report.to_json : report.to_s
+      report.healthy?(strict: @options[:strict]) ? 0 : 1
+    rescue StandardError, ScriptError => e
+      cannot("look", e)
     end
 
     def server
@@ -80,17 +106,25 @@ module Pelton
 
     # The running server, or nil: then the reason is on stderr.
     def boot
-      @options[:require].each { |file| require File.expand_path(file) }
-      @app.config.concurrency = @options[:concurrency] if @options[:concurrency]
+      load_app
       if @options[:log] && @log
         @out.sync = true
         @app.subscribe(@log.call(@out))
       end
       @app.start(groups: @options[:groups], topics: @options[:topics])
     rescue StandardError, ScriptError => e
-      place = e.is_a?(Error) ? nil : e.backtrace&.first
-      fail_with("cannot start: #{e.message}#{" (#{e.class}, #{place})" if place}")
+      cannot("start", e)
       nil
+    end
+
+    def load_app
+      @options[:require].each { |file| require File.expand_path(file) }
+      @app.config.concurrency = @options[:concurrency] if @options[:concurrency]
+    end
+
+    def cannot(verb, error)
+      place = error.is_a?(Error) ? nil : error.backtrace&.first
+      fail_with("cannot #{verb}: #{error.message}#{" (#{error.class}, #{place})" if place}")
     end
 
     def status(server)

@@ -50,6 +50,15 @@ class NativeWhereTest < Minitest::Test
     end
   end
 
+  def test_patterns_that_ruby_decides
+    native, ruby = [/paid/, /\Ao\d+$/, /É/, /a/i, /a(?=b)/, /(a)\1/, /a/x, /\p{Alpha}/].partition do |pattern|
+      Pelton::Native.knows_pattern?(pattern)
+    end
+    assert_equal [/paid/, /\Ao\d+$/, /É/, /a/i], native
+    assert_equal [/a(?=b)/, /(a)\1/, /a/x, /\p{Alpha}/], ruby
+    assert_raises(NoMethodError) { Pelton::Native.knows_pattern?(7) }
+  end
+
   def test_keys_and_headers
     rows = [["{}", "a", nil], ["{}", nil, { "x" => "1" }], ["x", "ab", { "x" => nil }],
             [nil, "\xff", { "x" => %w[2 1] }]]

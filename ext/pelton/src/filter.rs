@@ -59,15 +59,18 @@ fn check(ruby: &Ruby, name: &str, given: Value) -> Result<Check, Error> {
         "lt" => ordered(Ordering::Less, None),
         "lteq" => ordered(Ordering::Less, Some(Ordering::Equal)),
         "starts_with" => Ok(Check::StartsWith(text(ruby, given)?)),
-        "matches" => {
-            let options: u32 = given.funcall("options", ())?;
-            let [ignore_case, extended, multiline] = OPTIONS.map(|option| options & option != 0);
-            let source = given.funcall::<_, _, Value>("source", ())?;
-            let source = utf8(&source).ok_or_else(|| refuse(ruby, given))?;
-            Ok(Check::Matches(Pattern::new(source, ignore_case, multiline, extended)))
-        }
+        "matches" => Ok(Check::Matches(pattern(ruby, given)?)),
         _ => Err(refuse(ruby, given)),
     }
+}
+
+/// Of a Regexp.
+pub fn pattern(ruby: &Ruby, given: Value) -> Result<Pattern, Error> {
+    let options: u32 = given.funcall("options", ())?;
+    let [ignore_case, extended, multiline] = OPTIONS.map(|option| options & option != 0);
+    let source = given.funcall::<_, _, Value>("source", ())?;
+    let source = utf8(&source).ok_or_else(|| refuse(ruby, given))?;
+    Ok(Pattern::new(source, ignore_case, multiline, extended))
 }
 
 fn literal(ruby: &Ruby, given: Value) -> Result<Literal, Error> {

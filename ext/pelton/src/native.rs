@@ -1,7 +1,7 @@
 //! Pelton::Native: module functions.
 
 use crate::value::json;
-use crate::{convert, error, gvl, value};
+use crate::{convert, error, filter, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
 use pelton_core::budget;
@@ -32,7 +32,13 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("parse_json", function!(parse_json, 1))?;
     native.define_singleton_method("error", function!(error_of, 1))?;
     native.define_singleton_method("check_options", function!(check_options, 1))?;
+    native.define_singleton_method("knows_pattern?", function!(knows_pattern, 1))?;
     native.define_singleton_method("metadata", function!(metadata, 3))
+}
+
+/// Whether a `where` with this Regexp is answered without Ruby (but for some texts).
+fn knows_pattern(ruby: &Ruby, regexp: Value) -> Result<bool, Error> {
+    filter::pattern(ruby, regexp).map(|pattern| !pattern.is_foreign())
 }
 
 /// What a code means, as a Pelton::KafkaError.

@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "../errors"
+require_relative "doctor/brokers"
+require_relative "doctor/machine"
+require_relative "doctor/report"
+require_relative "doctor/timeouts"
+require_relative "doctor/topics"
+
+module Pelton
+  class CLI
+    # `pelton doctor`: what an app would run with, why, and what of that is known to hurt. It looks and changes nothing;
+    # it tells plain values, without secrets.
+    #   Doctor.new(app).examine.findings # => [{ level: :warning, about: "ffi", text: "1.16.3 is loaded: …" }]
+    class Doctor
+      # How long Kafka may take to answer, in all.
+      TIMEOUT = 10
+
+      # groups, topics: only these. offline: no broker is asked. native: a stand-in, for tests.
+      #: (App, ?groups: Array[String]?, ?topics: Array[String]?, ?offline: bool, ?timeout: Numeric, ?native: Module?)
+      #:  -> void
+      def initialize(app, groups: nil, topics: nil, offline: false, timeout: TIMEOUT, native: nil)
+        @app = app
+        @chosen = { groups: groups, topics: topics }
+        @offline = offline
+        @timeout = timeout
+        @native = native || Native
+      end
+
+      # Waits for brokers, `timeout` seconds at most. Raises nothing for what it finds: that is in the report.
+      #: () -> Report
+      def examine
+        report = Report.new
+        groups = groups(report)
+        config = @app.config
+        Machine.new(config, @native).examine(report)
+        Timeouts.new(config, groups, @native).examine(report)
+        clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)
+        Topics.new(config, groups, clusters, @native).examine(report)
+        report
+      end
+
+      private
+
+      # None where the routes are empty or wrong.
+      def groups(report)
+        return [].tap { report.note("routes", "are empty: give the app's file by -r") } if @app.routes.empty?
+
+        @app.routes.groups(@app.config, **@chosen)
+      rescue ConfigError => e
+        report.error("routes", e.message)
+        []
+      end
+    end
+  end
+end

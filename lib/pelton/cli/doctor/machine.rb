@@ -1,0 +1,156 @@
+# frozen_string_literal: true
+
+require "etc"
+require "rbconfig"
+require_relative "../../version"
+
+module Pelton
+  class CLI
+    class Doctor
+      # The machine and its Ruby: versions, cores, memory, limits, garbage collection.
+      class Machine
+        # Before it, objects made for a C struct could be collected while in use (FFI's structs had no write barrier):
+        # a String where a Hash was, once in millions, in any library that uses FFI.
+        SAFE_FFI = "1.17.0"
+        # Descriptors of a client, measured with one broker.
+        A_CLIENT = 10
+        # A batch's megabyte counts as allocated, so a smaller limit collects garbage every few batches.
+        SMALL_MALLOC_LIMIT = 8 << 20
+        MALLOC_LIMITS = %w[RUBY_GC_MALLOC_LIMIT RUBY_GC_MALLOC_LIMIT_MAX
+                           RUBY_GC_OLDMALLOC_LIMIT RUBY_GC_OLDMALLOC_LIMIT_MAX].freeze
+
+        # The cores that this process may use: fewer than the machine has where a container's quota says so.
+        #: () -> Integer
+        def self.cores
+          quota, period = File.read("/sys/fs/cgroup/cpu.max").split.map(&:to_f)
+          quota&.positive? ? [Etc.nprocessors, [(quota / period).to_i, 1].max].min : Etc.nprocessors
+        rescue SystemCallError
+          Etc.nprocessors # no cgroups of version 2
+        end
+
+        # Bytes that it may use; nil where the system does not say.
+        #: () -> Integer?
+        def self.memory
+          total = File.read("/proc/meminfo")[/^MemTotal:\s+(\d+) kB/, 1].to_i * 1024
+          limit = File.read("/sys/fs/cgroup/memory.max").to_i if File.readable?("/sys/fs/cgroup/memory.max")
+          limit&.positive? ? [total, limit].min : total
+        rescue SystemCallError
+          nil
+        end
+
+        #: (Config, Module, ?environment: Hash[String, String], ?descriptors: [Integer, Integer]) -> void
+        def initialize(config, native, environment: ENV, descriptors: Process.getrlimit(:NOFILE))
+          @config = config
+          @native = native
+          @environment = environment
+          @descriptors = descriptors
+          @cores = self.class.cores
+          @memory = self.class.memory
+        end
+
+        #: (Report) -> void
+        def examine(report)
+          report.tell("versions", versions)
+          report.tell("machine", machine)
+          report.tell("decoding", decoding)
+          check_ruby(report)
+          check_collector(report)
+          check_sizes(report)
+        end
+
+        private
+
+        def versions
+          abi = RbConfig::CONFIG.values_at("MAJOR", "MINOR").join(".")
+          { "pelton" => VERSION, "librdkafka" => @native.librdkafka_version,
+            "native library" => "lib/pelton/#{abi}/pelton.#{RbConfig::CONFIG["DLEXT"]} (ABI #{abi})",
+            "ruby" => RUBY_DESCRIPTION, "yjit" => yjit, "ffi" => ffi&.to_s || "not loaded" }
+        end
+
+        def machine
+          system = Etc.uname.values_at(:sysname, :release, :machine).join(" ")
+          soft, hard = @descriptors
+          { "system" => system, "cores" => @cores, "memory" => @memory && megabytes(@memory),
+            "descriptors" => "#{count(soft)}, at most #{count(hard)}",
+            "garbage collection" => @environment.select { |name, _| name.start_with?("RUBY_GC_") }
+                                                .map { |pair| pair.join("=") } }
+        end
+
+        def decoding
+          { "native threads" => threads, "memory" => megabytes(@config.decoding_memory || DECODING_MEMORY),
+            "workers" => @config.concurrency }
+        end
+
+        # What the native side takes where nothing is said (ext/core/src/budget.rs).
+        DECODING_MEMORY = 256 << 20
+        private_constant :DECODING_MEMORY
+
+        def threads = @config.decoding_threads || [@cores - 1, 1].max
+
+        def check_ruby(report)
+          if ffi && ffi < Gem::Version.new(SAFE_FFI)
+            report.warning("ffi", "#{ffi} is loaded: below #{SAFE_FFI} garbage collection may take objects that its " \
+                                  "structs hold, which looks like wrong classes in anybody's code: upgrade it")
+          end
+          report.note("yjit", "is there but off: ruby --yjit, or RUBY_YJIT_ENABLE=1") if yjit == false
+        end
+
+        def check_collector(report)
+          report.warning("GC.stress", "collects garbage at every allocation: for tests only") if GC.stress
+          report.warning("GC.disable", "memory grows without end") if collector_off?
+          if GC.respond_to?(:auto_compact) && GC.auto_compact
+            report.warning("GC.auto_compact", "moves all objects at every major collection: for tests only")
+          end
+          MALLOC_LIMITS.each do |name|
+            bytes = @environment[name].to_s[/\A\d+/]&.to_i
+            next unless bytes&.between?(1, SMALL_MALLOC_LIMIT - 1)
+
+            report.warning(name, "#{bytes} bytes: a batch counts with its payloads (1 MB), so garbage is collected " \
+                                 "every few batches: leave it at Ruby's default, or at 16 MB")
+          end
+        end
+
+        def collector_off? = GC.enable.tap { |was_off| GC.disable if was_off }
+
+        def check_sizes(report)
+          if @config.concurrency > @cores
+            report.note("concurrency", "#{@config.concurrency} workers, #{cores_text}: right for jobs that wait; of " \
+                                       "jobs that compute, one runs at a time in a Ruby process, and delays the others")
+          end
+          if threads > @cores
+            report.warning("decoding_threads", "#{threads} threads, #{cores_text}: those beyond only take turns")
+          end
+          if @cores == 1
+            report.note("cores", "one: what native threads decode takes time from Ruby's threads; filters still pay")
+          end
+          check_memory(report)
+          soft = @descriptors.first
+          return if soft >= 1024
+
+          report.warning("descriptors", "#{soft} allowed (ulimit -n); a client takes #{A_CLIENT} with one broker and " \
+                                        "three with each further one: allow 1024 and more")
+        end
+
+        def check_memory(report)
+          budget = @config.decoding_memory || DECODING_MEMORY
+          return if @memory.nil? || budget <= @memory / 2
+
+          report.warning("decoding_memory", "payloads decoded ahead may take #{megabytes(budget)}: more than half of " \
+                                            "the #{megabytes(@memory)} that this process may use")
+        end
+
+        # nil: this Ruby has none.
+        def yjit = defined?(RubyVM::YJIT) ? RubyVM::YJIT.enabled? : nil
+
+        def ffi
+          version = Gem.loaded_specs["ffi"]&.version || (Gem::Version.new(FFI::VERSION) if defined?(FFI::VERSION))
+          version || nil
+        end
+
+        def cores_text = "#{@cores} core#{"s" if @cores > 1}"
+        def count(limit) = limit == Process::RLIM_INFINITY ? "no limit" : limit
+        def megabytes(bytes) = "#{(bytes / 1_048_576.0).round} MB"
+      end
+    end
+  end
+end

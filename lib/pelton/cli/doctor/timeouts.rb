@@ -1,0 +1,105 @@
+# frozen_string_literal: true
+
+require_relative "../../errors"
+require_relative "../../producer"
+require_relative "../../subscription"
+
+module Pelton
+  class CLI
+    class Doctor
+      # Options that librdkafka refuses, and times of which one makes another one useless.
+      class Timeouts
+        # librdkafka's defaults, ms.
+        SESSION = 45_000
+        HEARTBEAT = 3_000
+        POLL = 300_000
+        FETCH_WAIT = 500
+        SOCKET = 60_000
+
+        #: (Config, Array[Routing::Group], Module) -> void
+        def initialize(config, groups, native)
+          @config = config
+          @groups = groups
+          @native = native
+        end
+
+        #: (Report) -> void
+        def examine(report)
+          with_options(report, "producer", Producer::DEFAULTS) { |options| check_producer(report, options) }
+          @groups.each do |group|
+            own = { **group.kafka, "group.id" => group.name }
+            with_options(report, "group #{group.name}", Subscription::DEFAULTS, own) do |options|
+              check_group(report, "group #{group.name}", options)
+            end
+          end
+        end
+
+        private
+
+        # Yields what the client would be given, unless librdkafka refuses that already.
+        def with_options(report, about, defaults, own = {})
+          options = @config.kafka_with(defaults, own)
+          @native.check_options(options)
+          yield options
+        rescue ConfigError => e
+          report.error(about, e.message)
+        end
+
+        def check_producer(report, options)
+          message = number(options, "message.timeout.ms", options["delivery.timeout.ms"] || 300_000)
+          return if message.positive? && @config.delivery_timeout * 1000 >= message
+
+          report.warning("delivery_timeout", "#{@config.delivery_timeout} s is shorter than message.timeout.ms " \
+                                             "(#{seconds(message)}): produce_sync may give up on what is still sent")
+        end
+
+        def check_group(report, about, options)
+          check_membership(report, about, options) unless options["group.protocol"]&.casecmp?("consumer")
+          poll = number(options, "max.poll.interval.ms", POLL)
+          if @config.revocation_timeout * 1000 >= poll
+            report.warning(about, "revocation_timeout (#{@config.revocation_timeout} s) is not shorter than " \
+                                  "max.poll.interval.ms (#{seconds(poll)}): Kafka gives the partitions to another " \
+                                  "member while a job still runs")
+          end
+          check_fetching(report, about, options)
+          return unless number(options, "auto.commit.interval.ms", 5_000).zero?
+
+          report.warning(about, "auto.commit.interval.ms = 0: what is marked is committed at a stop or rebalance " \
+                                "only, so after a crash all of it comes again")
+        end
+
+        # The consumer protocol (KIP-848) has these times at the broker.
+        def check_membership(report, about, options)
+          session = number(options, "session.timeout.ms", SESSION)
+          heartbeat = number(options, "heartbeat.interval.ms", HEARTBEAT)
+          poll = number(options, "max.poll.interval.ms", POLL)
+          if session > poll
+            report.error(about, "session.timeout.ms (#{seconds(session)}) is longer than max.poll.interval.ms " \
+                                "(#{seconds(poll)}): librdkafka refuses that")
+          end
+          return if heartbeat * 3 <= session
+
+          report.warning(about, "heartbeat.interval.ms (#{seconds(heartbeat)}) is more than a third of " \
+                                "session.timeout.ms (#{seconds(session)}): one lost heartbeat may cost the partitions")
+        end
+
+        def check_fetching(report, about, options)
+          wait = number(options, "fetch.wait.max.ms", FETCH_WAIT)
+          socket = number(options, "socket.timeout.ms", SOCKET)
+          if wait + 1000 > socket
+            report.warning(about, "fetch.wait.max.ms (#{seconds(wait)}) leaves less than a second of " \
+                                  "socket.timeout.ms (#{seconds(socket)}): connections end that only wait")
+          end
+          backoff = number(options, "fetch.queue.backoff.ms", 10)
+          return if backoff < 100
+
+          report.warning(about, "fetch.queue.backoff.ms = #{backoff}: each time that its queue was full, a consumer " \
+                                "may wait so long; Pelton's default is 10")
+        end
+
+        def number(options, name, default) = Integer(options[name] || default)
+        def seconds(milliseconds) = "#{(milliseconds / 1000.0).round(3).to_s.delete_suffix(".0")} s"
+      end
+    end
+  end
+end

@@ -1,0 +1,136 @@
+# frozen_string_literal: true
+
+require_relative "../../subscription"
+require_relative "machine"
+
+module Pelton
+  class CLI
+    class Doctor
+      # What each routed topic would use, and why; whether it is there, and what its partitions may take in memory.
+      class Topics
+        #: (Config, Array[Routing::Group], Hash[String?, Hash[String, Integer]], Module) -> void
+        def initialize(config, groups, clusters, native)
+          @config = config
+          @groups = groups
+          # {"billing" => { "orders" => 4 partitions }} of the groups whose cluster answered
+          @clusters = clusters
+          @native = native
+        end
+
+        #: (Report) -> void
+        def examine(report)
+          @groups.each do |group|
+            all = group.topics.each_value
+            report.tell("group #{group.name}", all.to_h { |topic| [label(topic), facts(group, topic)] })
+            all.each do |topic|
+              check_decoding(report, topic) unless topic.stage
+              check_existence(report, group, topic)
+            end
+          end
+          check_memory(report)
+          check_workers(report)
+        end
+
+        private
+
+        def facts(group, topic)
+          { "partitions" => (count(group, topic) if @clusters.key?(group.name)), "decoded" => decoded(topic),
+            "where" => topic.where && where(topic), "filters" => ("#{topic.filters.size} in Ruby" if filters?(topic)),
+            "order" => topic.keyed? ? "per key, #{topic.concurrency} jobs of a partition at once" : "per partition",
+            "memory" => "up to #{a_partition(group) >> 20} MB a partition, before it is decoded" }.compact
+        end
+
+        # Where, and why there.
+        def decoded(topic)
+          format = topic.decode
+          return "not at all: decode :#{format}" if %i[bytes utf8].include?(format)
+          return "native threads, as it arrives: decode :#{format}" if format
+
+          "by the worker that reads a payload (JSON): no `decode`"
+        end
+
+        def where(topic)
+          own = ruby_patterns(topic.where)
+          own.empty? ? "native threads" : "native threads; #{own.map(&:inspect).join(", ")} by Ruby"
+        end
+
+        def check_decoding(report, topic)
+          about = "topic #{label(topic)}"
+          if topic.decode.nil?
+            report.note(about, "decode :json has native threads parse payloads as they arrive; decode :bytes says " \
+                               "that you parse them yourself")
+          end
+          if filters?(topic) && topic.where.nil?
+            report.note(about, "`filter` is asked by the worker, message by message: what can be said by `where` is " \
+                               "asked by native threads, and what it refuses never becomes an object")
+          end
+          (topic.where ? ruby_patterns(topic.where) : []).each do |pattern|
+            report.note(about, "where: #{pattern.inspect} has parts that only Ruby's Regexp knows, so Ruby is asked " \
+                               "for each message that the rest lets pass")
+          end
+        end
+
+        # The topic itself, its retry topics (routed as topics of their own) and its dead letters.
+        def check_existence(report, group, topic)
+          known = @clusters[group.name] or return
+          found = partitions(group, topic)
+          report.warning("topic #{label(topic)}", topic.pattern ? "matches none" : "is not there") if found.empty?
+          if topic.dead_letters && !topic.stage && !known.key?(topic.dead_letters)
+            report.warning("topic #{topic.dead_letters}", "is not there, for the dead letters of #{label(topic)}")
+          end
+          found.each { |name, count| group.check_partition_count(name, count) if topic.partitions }
+        rescue ConfigError => e
+          report.error("topic #{topic.name}", e.message)
+        end
+
+        # {"orders" => 4}, of a pattern all that match; nil: not known.
+        def partitions(group, topic)
+          known = @clusters[group.name] or return
+          topic.pattern ? known.select { |name, _| topic.match?(name) } : known.slice(topic.name)
+        end
+
+        # Bytes that one partition may hold: fetched by librdkafka, and in Ruby's hands.
+        def a_partition(group)
+          kilobytes = @config.kafka_with(Subscription::DEFAULTS, group.kafka)["queued.max.messages.kbytes"]
+          (Integer(kilobytes) * 1024) + [@config.prefetch_bytes, @config.batch_bytes].max
+        end
+
+        # If this process were the only one.
+        def check_memory(report)
+          memory = Machine.memory or return
+          total = @groups.sum do |group|
+            group.topics.each_value.sum { |topic| count(group, topic) } * a_partition(group)
+          end
+          return if total <= memory / 2
+
+          report.warning("memory", "all partitions together may hold #{total >> 20} MB of the #{memory >> 20} MB: " \
+                                   "lower queued.max.messages.kbytes or prefetch_bytes, or have more processes")
+        end
+
+        def check_workers(report)
+          return if @groups.empty? || @groups.any? { |group| !@clusters.key?(group.name) }
+
+          jobs = @groups.sum do |group|
+            group.topics.each_value.sum { |topic| count(group, topic) * topic.concurrency }
+          end
+          return if jobs >= @config.concurrency
+
+          report.note("concurrency", "#{@config.concurrency} workers, but at most #{jobs} jobs at once: a partition " \
+                                     "has one at a time, or as many as its topic's `concurrency` says")
+        end
+
+        def count(group, topic) = partitions(group, topic).to_h.sum { |_, count| count }
+        def label(topic) = topic.pattern ? topic.pattern.inspect : topic.name
+        def filters?(topic) = !topic.filters.empty?
+
+        # The patterns of a condition that the native side leaves to Ruby.
+        def ruby_patterns(tree)
+          kind, *parts = tree
+          return parts.flat_map { |part| ruby_patterns(part) } unless kind == :is
+
+          parts[1] == :matches && !@native.knows_pattern?(parts[2]) ? [parts[2]] : []
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,74 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+require "open3"
+require "rbconfig"
+require "socket"
+require "tempfile"
+
+# `pelton doctor` as it is shipped: a process of its own, real librdkafka, the embedded cluster.
+class EmbeddedDoctorTest < Minitest::Test
+  include EmbeddedApp
+
+  ROOT = File.expand_path("../..", __dir__)
+
+  # [exit code, stdout, stderr]
+  def doctor(*arguments, servers: @cluster.bootstrap_servers)
+    app = Tempfile.new(["app", ".rb"])
+    app.write(<<~RUBY)
+      class Orders < Pelton::Consumer
+        def consume = nil
+      end
+
+      Pelton.configure do |config|
+        config.group_id = "billing"
+        config.kafka = { "bootstrap.servers" => #{servers.dump}, "sasl.password" => "geheim",
+                         "security.protocol" => "plaintext" }
+      end
+      Pelton.routes { topic("orders", to: Orders) { where("type").matches(/a(?=b)|c/) } }
+    RUBY
+    app.close
+    command = [RbConfig.ruby, "-w", "-I#{ROOT}/lib", "#{ROOT}/exe/pelton", "doctor", "-r", app.path]
+    out, err, status = Open3.capture3(*command, *arguments)
+    [status.exitstatus, out, err]
+  ensure
+    app&.unlink
+  end
+
+  def test_an_app_that_is_well
+    @cluster.create_topic("orders", 3)
+    code, out, err = doctor
+    assert_equal [0, ""], [code, err]
+    assert_match(/orders\n +partitions +3$/, out)
+    assert_match(/reached$/, out)
+    assert_match(%r{where +native threads; /a\(\?=b\)\|c/ by Ruby}, out)
+    refute_includes out, "geheim"
+  end
+
+  def test_json_and_strict
+    code, out, err = doctor("--json", "--strict")
+    assert_equal [1, ""], [code, err]
+    report = JSON.parse(out)
+    assert_equal Pelton::Native.librdkafka_version, report["versions"]["librdkafka"]
+    assert_equal 0, report["group billing"]["orders"]["partitions"]
+    assert_includes report["findings"], { "level" => "warning", "about" => "topic orders", "text" => "is not there" }
+  end
+
+  def test_a_broker_that_is_none
+    TCPServer.open("127.0.0.1", 0) do |deaf|
+      servers = "127.0.0.1:#{deaf.addr[1]}"
+      code, out, = doctor("--timeout", "1", servers: servers)
+      assert_equal 1, code
+      assert_match(/error +brokers #{servers}: an address can be reached, but Kafka does not answer/, out)
+      assert_equal 0, doctor("--offline", servers: servers).first
+    end
+  end
+
+  def test_what_cannot_be_looked_at
+    code, out, err = doctor("-c", "0")
+    assert_equal [1, ""], [code, out]
+    assert_match(/pelton: cannot look: concurrency = 0/, err)
+    assert_match(/timeout = -1/, doctor("--timeout", "-1").last)
+  end
+end
