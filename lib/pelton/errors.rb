@@ -288,6 +288,33 @@ module Pelton
     def again = self.class.new(topic, partition, offset, @reason)
   end
 
+  # What failed in a worker Ractor, whose exceptions stay there: its class by name, its message and its backtrace.
+  #   WorkError.new("JSON::ParserError", "unexpected end of input", ["app.rb:12:in 'call'"])
+  class WorkError < Error
+    attr_reader :error_class
+
+    # What crosses over of an exception, whatever its own methods do.
+    #: (Exception) -> [String, String, Array[String]]
+    def self.facts(error)
+      [error.class.to_s, String.new(error.message), error.backtrace.to_a]
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      [error.class.to_s, "its message cannot be read (#{e.class})", []]
+    end
+
+    #: (String, ?String, ?Array[String]) -> void
+    def initialize(error_class, message = "", backtrace = [])
+      @error_class = error_class
+      super("#{error_class}: #{message}")
+      set_backtrace(backtrace)
+    end
+  end
+
+  # What was not finished of a future when it was cancelled.
+  class CancelledError < Error
+    #: (?String) -> void
+    def initialize(message = "cancelled before it was finished") = super
+  end
+
   # An argument of produce that Kafka cannot take. Nothing was sent: of a batch, no message was.
   #   InvalidMessageError.new(:partition, -3, "an Integer >= 0 or nil")
   class InvalidMessageError < Error

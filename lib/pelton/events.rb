@@ -77,7 +77,9 @@ module Pelton
        "what the process holds (see App#watch), every config.watch_interval while a server runs, if somebody " \
        "subscribed"],
       ["workers.scaled", %i[from to], "the number of worker threads was changed (Server#concurrency=)"],
-      ["worker.replaced", %i[worker], "a worker thread was killed; another one took its place"],
+      ["worker.replaced", %i[worker],
+       "a worker thread was killed, or a worker of a decoding pool (`pelton.parallel…`) died or did not come back in " \
+       "time; another one took its place"],
       ["app.starting", %i[groups concurrency], "the server starts"],
       ["app.running", %i[groups concurrency], "all threads run, the groups are being joined"],
       ["group.restarting", %i[group error seconds],

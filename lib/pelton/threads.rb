@@ -37,6 +37,10 @@ module Pelton
       end
     end
 
+    # Starts a thread inside of a Ractor, which may not see what is registered here; it ends with its Ractor.
+    #: () { () -> void } -> Thread
+    def start_in_ractor(&block) = Thread.new(&block).tap { |thread| thread.report_on_exception = false }
+
     # Runs a block that takes locks. A trap may take none: there it runs on a thread of its own, and the trap waits for
     # what it returns or raises, `timeout` seconds at most and never more than 10; nil when it goes on after that.
     #: (String, ?timeout: Numeric?) { () -> untyped } -> untyped

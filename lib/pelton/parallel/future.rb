@@ -1,0 +1,175 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../errors"
+
+module Pelton
+  module Parallel
+    # What `dispatch` of an engine gives: for each input, in their order, a value or an error. Any thread or fiber may
+    # ask, as often as it likes; who asks for a value that is not there waits, until the deadline of the dispatch.
+    #   future = engine.dispatch(messages, decoder, timeout: 30)
+    #   future.each { |value, error| … }   # the first ones while the last are still in work
+    class Future
+      include Enumerable
+
+      #: () -> Integer
+      attr_reader :size
+
+      #: (Integer, Numeric?) -> void
+      def initialize(size, timeout)
+        @size = size
+        @timeout = timeout
+        @deadline = Clock.deadline(timeout)
+      end
+
+      # [value, error] (one of them nil) of each input, as they come.
+      #: () { ([untyped, Exception?]) -> void } -> self
+      def each
+        return enum_for(:each) { @size } unless block_given?
+
+        @size.times { |index| yield outcome(index) }
+        self
+      end
+
+      # The value at this index; raises its error.
+      #: (Integer) -> untyped
+      def [](index)
+        value, error = outcome(index)
+        error ? raise(error) : value
+      end
+
+      # All values; raises the first error.
+      #: () -> Array[untyped]
+      def values = Array.new(@size) { |index| self[index] }
+
+      # Past its time, whether it was finished or not.
+      #: () -> bool
+      def late? = !@deadline.nil? && Clock.now >= @deadline
+
+      def inspect = "#<#{self.class} #{@size} inputs#{", done" if done?}>"
+
+      private
+
+      def too_late = WaitTimeout.new("work of #{@size} inputs", nil, @timeout)
+    end
+
+    # Nothing is done before it is asked for, by who asks: what engines without workers give, and all others for less
+    # than is worth a dispatch.
+    class Lazy < Future
+      #: (Array[untyped], untyped, ?timeout: Numeric?) -> void
+      def initialize(inputs, job, timeout: nil)
+        super(inputs.size, timeout)
+        @inputs = inputs
+        @job = job
+        # {index => [value, error]}
+        @outcomes = {}
+        # For what was not asked for; nil: not cancelled.
+        @cancel = nil
+      end
+
+      #: () -> bool
+      def done? = @outcomes.size == @size || !@cancel.nil?
+
+      # What was not asked for until now has an error.
+      #: () -> void
+      def cancel = @cancel ||= CancelledError.new
+
+      private
+
+      def outcome(index)
+        raise IndexError, "no input #{index} of #{@size}" unless index.between?(0, @size - 1)
+
+        @outcomes[index] ||= work(@inputs[index])
+      end
+
+      def work(input)
+        return [nil, @cancel] if @cancel
+        return [nil, too_late] if late?
+
+        [@job.call(input), nil]
+      rescue StandardError, ScriptError, SystemStackError => e
+        [nil, e]
+      end
+    end
+
+    # Filled by a pool, part by part.
+    class Pending < Future
+      NOT_YET = Object.new.freeze
+      private_constant :NOT_YET
+
+      # on_late: called once when somebody waited in vain, on that thread.
+      #: (Integer, timeout: Numeric?, ?on_late: ^() -> void?) -> void
+      def initialize(size, timeout:, on_late: nil)
+        super(size, timeout)
+        @on_late = on_late
+        @pid = Process.pid
+        @lock = Mutex.new
+        @changed = ConditionVariable.new
+        # Guarded by @lock: values in the order of the inputs, {index => error}, how many are not there yet.
+        @values = Array.new(size, NOT_YET)
+        @errors = {}
+        @left = size
+      end
+
+      #: () -> bool
+      def done? = @left.zero?
+
+      # What is not there yet has an error, and what no worker began is not begun.
+      #: () -> void
+      def cancel = give_up(CancelledError.new)
+
+      # The pool's: the outcomes of the inputs from this index on. What was given up before stays so.
+      #: (Integer, Array[untyped], Hash[Integer, Exception]) -> void
+      def fulfil(from, values, errors)
+        @lock.synchronize do
+          next if @left.zero?
+
+          @values[from, values.size] = values
+          errors.each { |index, error| @errors[from + index] = error }
+          @left -= values.size
+          @changed.broadcast
+        end
+      end
+
+      # All that is not there yet has this error. false: everything is there.
+      #: (Exception) -> bool
+      def give_up(error = too_late)
+        @lock.synchronize do
+          next false if @left.zero?
+
+          @values.each_with_index do |value, index|
+            next unless NOT_YET.equal?(value)
+
+            @values[index] = nil
+            @errors[index] = error
+          end
+          @left = 0
+          @changed.broadcast
+          true
+        end
+      end
+
+      private
+
+      def outcome(index)
+        raise IndexError, "no input #{index} of #{@size}" unless index.between?(0, @size - 1)
+
+        @on_late&.call unless wait(index) || !give_up
+        @lock.synchronize { [@values[index], @errors[index]] }
+      end
+
+      # false: in vain.
+      def wait(index)
+        @lock.synchronize do
+          while NOT_YET.equal?(@values[index])
+            raise ForkError.new("work of a pool", @pid) if @pid != Process.pid
+            return false if late?
+
+            @changed.wait(@lock, Clock.left(@deadline))
+          end
+          true
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../errors"
+require_relative "dispatcher"
+require_relative "future"
+
+module Pelton
+  module Parallel
+    # The engines with workers: threads or Ractors that live as long as the pool. They start with the first dispatch
+    # (or `start`), and anew in a forked child. Everything from any thread.
+    class Pool
+      # What is dispatched is cut into so many parts for each worker, at most.
+      PARTS = 4
+
+      # kind: ThreadWorker or RactorWorker. min: less than that is not worth it, and is done by who asks for it. part: so
+      # many inputs go to a worker at once, at least. bus: is told of workers that died, or did not come back in
+      # time.
+      #: (Class, size: Integer, ?min: Integer, ?part: Integer, ?name: String, ?bus: Notifications?) -> void
+      def initialize(kind, size:, min: 50, part: 100, name: "pelton.parallel", bus: nil)
+        @kind = kind
+        @size = size
+        @min = min
+        @part = part
+        @name = name
+        @bus = bus
+        @lock = Mutex.new
+        # Guarded by @lock.
+        @dispatcher = nil
+        @closed = false
+      end
+
+      # Has workers do it; never waits. inputs and job must be fit for them (Ractors: shareable). A worker that dies is
+      # replaced, and each input that it was at is tried once more, alone.
+      #: (Array[untyped], untyped, ?timeout: Numeric?) -> Future
+      def dispatch(inputs, job, timeout: nil)
+        return Lazy.new(inputs, job, timeout: timeout) if inputs.size < @min || inputs.empty?
+
+        dispatcher = running
+        future = Pending.new(inputs.size, timeout: timeout, on_late: dispatcher.method(:late))
+        future.give_up(closed) unless dispatcher.push(parts(future, inputs, job))
+        future
+      end
+
+      # The workers, at once.
+      #: () -> self
+      def start = tap { running }
+
+      # What workers have is finished, the rest is not begun; after `timeout` seconds they are killed (false).
+      #: (?timeout: Numeric?) -> bool
+      def close(timeout: 10)
+        Clock.check(timeout)
+        dispatcher = @lock.synchronize do
+          @closed = true
+          @dispatcher
+        end
+        dispatcher&.alive? ? dispatcher.close(timeout) : true
+      end
+
+      def inspect = "#<#{self.class} #{@name} of #{@size} #{@kind.name[/\w+\z/]}s>"
+
+      private
+
+      def running
+        current = @dispatcher
+        return current if current&.alive? && !@closed
+
+        @lock.synchronize do
+          raise closed if @closed
+
+          # A thread of the parent's is not alive in its child.
+          next @dispatcher if @dispatcher&.alive?
+
+          @dispatcher = Dispatcher.new(@kind, size: @size, name: @name, bus: @bus)
+        end
+      end
+
+      def parts(future, inputs, job)
+        count = (inputs.size / @part).clamp(1, PARTS * @size)
+        size = (inputs.size / count.to_f).ceil
+        inputs.each_slice(size).with_index.map { |part, index| Part.new(future, index * size, part.freeze, job) }
+      end
+
+      def closed = ClosedError.new("pool #{@name}")
+    end
+  end
+end

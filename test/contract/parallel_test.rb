@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/parallel_contract"
+
+# The engines that every Ruby has.
+class InlineEngineTest < Minitest::Test
+  include ParallelContract
+  include DecoderContract
+
+  def engine = Pelton::Parallel.engine(:inline)
+end
+
+class NativeEngineTest < Minitest::Test
+  include ParallelContract
+
+  def engine = Pelton::Parallel.engine(:native)
+end
+
+class ThreadEngineTest < Minitest::Test
+  include ParallelContract
+  include DecoderContract
+  include PoolContract
+
+  def engine = Pelton::Parallel.engine(:thread, size: 2, bus: @bus)
+end

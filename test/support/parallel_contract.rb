@@ -1,0 +1,344 @@
+# frozen_string_literal: true
+
+require "json"
+require "pelton/parallel"
+require "pelton/notifications"
+require "support/native_kit"
+
+# What every engine promises. `engine` gives one; the inputs are messages of an embedded cluster.
+module ParallelContract
+  include NativeKit
+
+  # Parses JSON; some payloads make it misbehave. Frozen, so it may go to a Ractor.
+  class Decoder
+    # gate: the descriptor of a pipe from which {"gate":…} waits for a byte.
+    def initialize(gate = nil)
+      @gate = gate
+      freeze
+    end
+
+    def call(message)
+      case value = JSON.parse(message.raw_payload, freeze: true)
+      when Hash then act(value)
+      else value
+      end
+    end
+
+    def act(value)
+      if value["gate"] then IO.for_fd(@gate, autoclose: false).read(1)
+      elsif value["die"] then Thread.current.kill
+      elsif value["hang"] then loop { nil }
+      elsif value["exit"] then exit
+      elsif value["throw"] then throw :nowhere
+      elsif value["deep"] then act(value)
+      elsif value["odd"] then raise Odd
+      end
+      value
+    end
+  end
+
+  # An exception that cannot even tell its message.
+  class Odd < StandardError
+    def message = raise("no")
+  end
+
+  def setup
+    super
+    @engine = engine
+  end
+
+  def teardown
+    assert @engine.close(timeout: 20), "the engine did not end in time"
+    super
+  end
+
+  def decoder = Decoder.new
+
+  # A message for each of these objects: {"i":0}, …
+  def inputs(objects) = inputs_of(objects.map { |object| JSON.generate(object) })
+
+  def inputs_of(payloads)
+    messages(topic_of_all(payloads), payloads.size, options: { decode: { "*" => :json } }).freeze
+  end
+
+  def numbers(count) = Array.new(count) { |index| { "i" => index } }
+
+  def test_values_come_in_order
+    future = @engine.dispatch(inputs(numbers(450)), decoder, timeout: 30)
+    assert_equal 450, future.size
+    assert_equal numbers(450), future.values
+    assert_equal({ "i" => 449 }, future[449])
+    assert_equal [{ "i" => 0 }, nil], future.first
+    assert_predicate future, :done?
+    assert_equal numbers(450), future.map(&:first), "asked again"
+    assert_raises(IndexError) { future[450] }
+    assert_raises(IndexError) { future[-1] }
+  end
+
+  def test_one_bad_payload_harms_no_other
+    payloads = Array.new(300) { |index| index == 150 ? "{" : %({"i":#{index}}) }
+    future = @engine.dispatch(inputs_of(payloads), decoder, timeout: 30)
+    errors = future.each_with_index.filter_map { |(_, error), index| [index, error] if error }
+    assert_equal [150], errors.map(&:first)
+    error = assert_raises(StandardError) { future[150] }
+    assert_match(/unexpected|expected/, error.message)
+    assert_raises(error.class) { future.values }
+    assert_equal({ "i" => 151 }, future[151])
+    assert_equal numbers(60), @engine.dispatch(inputs(numbers(60)), decoder, timeout: 30).values, "and goes on"
+  end
+
+  def test_nothing_to_do
+    future = @engine.dispatch([].freeze, decoder, timeout: 5)
+    assert_equal [[], true, 0], [future.values, future.done?, future.each.size]
+  end
+
+  def test_times
+    list = inputs(numbers(100))
+    future = @engine.dispatch(list, decoder, timeout: 0)
+    outcomes = future.to_a
+    assert_equal 100, outcomes.size
+    outcomes.each_with_index do |(value, error), index|
+      error ? assert_kind_of(Pelton::WaitTimeout, error) : assert_equal({ "i" => index }, value)
+    end
+    assert_predicate future, :late?
+    assert_equal numbers(100), @engine.dispatch(list, decoder, timeout: nil).values
+    assert_raises(Pelton::ConfigError) { @engine.dispatch(list, decoder, timeout: -1) }
+  end
+
+  def test_a_cancelled_future_is_over_for_all_who_wait
+    future = @engine.dispatch(inputs(numbers(100)), decoder, timeout: 30)
+    2.times { future.cancel }
+    assert_predicate future, :done?
+    future.each_with_index do |(value, error), index|
+      error ? assert_kind_of(Pelton::CancelledError, error) : assert_equal({ "i" => index }, value)
+    end
+  end
+
+  def test_many_callers
+    lists = Array.new(4) { |row| inputs(Array.new(120) { |index| { "i" => (row * 1000) + index } }) }
+    found = Thread::Queue.new
+    Array.new(8) do |number|
+      Thread.new do
+        5.times { found << (@engine.dispatch(lists[number % 4], decoder, timeout: 30).map { |value, _| value["i"] }) }
+      end
+    end.each(&:join)
+    rows = Array.new(found.size) { found.pop }.tally
+    assert_equal(4, rows.size)
+    assert_equal [10], rows.values.uniq
+    assert(rows.keys.all? { |row| row == Array.new(120) { |index| row[0] + index } })
+  end
+
+  def test_closed_twice
+    assert @engine.close(timeout: 5)
+    assert @engine.close(timeout: 5)
+    assert_raises(Pelton::ConfigError) { Pelton::Parallel.engine(:thread, size: 1).close(timeout: "5") }
+  end
+end
+
+# What every engine promises that asks a decoder of the user's.
+module DecoderContract
+  def setup
+    super
+    @reader, @writer = IO.pipe
+  end
+
+  def teardown
+    @writer.close # whoever still waits at the gate goes on
+    super
+    @reader.close
+  end
+
+  def gated = ParallelContract::Decoder.new(@reader.fileno)
+  def open_gate = @writer.write("1")
+
+  # 300 messages, the last of which waits at the gate.
+  def last_at_the_gate = inputs([*numbers(299), { "gate" => 1 }])
+
+  def test_the_first_values_are_there_while_the_last_are_in_work
+    future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
+    seen = []
+    future.each do |value, error|
+      raise error if error
+
+      seen << value
+      open_gate if seen.size == 99 # of at least 100 a part
+    end
+    assert_equal [*numbers(299), { "gate" => 1 }], seen
+  end
+
+  def test_what_is_raised
+    payloads = [*numbers(60), { "odd" => 1 }, { "deep" => 1 }, { "throw" => 1 }]
+    future = @engine.dispatch(inputs(payloads), decoder, timeout: 30)
+    assert_equal numbers(60), future.first(60).map(&:first)
+    errors = future.to_a.last(3).map(&:last)
+    classes = errors.map { |error| error.is_a?(Pelton::WorkError) ? error.error_class : error.class.name }
+    assert_equal %w[ParallelContract::Odd SystemStackError UncaughtThrowError], classes
+  end
+end
+
+# What the pools promise besides: engines with workers of their own.
+module PoolContract
+  def setup
+    bus = Pelton::Notifications.new
+    @told = Thread::Queue.new
+    %w[worker.replaced error.occurred].each { |name| bus.subscribe(name) { |event| @told << [name, event] } }
+    @bus = bus
+    super
+  end
+
+  def test_nothing_waits_for_a_dispatch
+    futures = Array.new(5) { @engine.dispatch(last_at_the_gate, gated, timeout: 60) } # more than there are workers
+    refute(futures.any?(&:done?))
+    5.times { open_gate }
+    futures.each { |future| assert_equal({ "gate" => 1 }, future[299]) }
+  end
+
+  def test_less_than_is_worth_it_is_not_dispatched
+    future = @engine.dispatch(inputs([*numbers(49)]), decoder, timeout: 60)
+    assert_kind_of Pelton::Parallel::Lazy, future
+    assert_equal numbers(49), future.values
+  end
+
+  def test_who_waits_has_an_error_in_time_and_the_worker_is_replaced
+    payloads = inputs([{ "hang" => 1 }, *numbers(99)])
+    future = @engine.dispatch(payloads, decoder, timeout: 0.3)
+    error = assert_raises(Pelton::WaitTimeout) { future[0] }
+    assert_match(/work of 100 inputs not finished after 0.3 s/, error.message)
+    assert_raises(Pelton::WaitTimeout) { future[99] }
+    assert_equal "worker.replaced", @told.pop.first
+    4.times { assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values }
+  end
+
+  def test_a_cancel_while_it_runs
+    future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
+    waiter = Thread.new { future[299] rescue $! } # rubocop:disable Style/RescueModifier
+    assert_equal({ "i" => 0 }, future[0])
+    future.cancel
+    assert_kind_of Pelton::CancelledError, waiter.value
+    assert_equal({ "i" => 0 }, future[0], "what was there is there")
+    open_gate
+    assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+  end
+
+  def test_a_cancelled_dispatch_is_not_begun
+    busy = Array.new(4) { @engine.dispatch(last_at_the_gate, gated, timeout: 60) }
+    future = @engine.dispatch(inputs([*numbers(99), { "die" => 1 }]), decoder, timeout: 60)
+    future.cancel
+    4.times { open_gate }
+    busy.each(&:values)
+    assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+    assert @told.empty?, "a worker began it"
+  end
+
+  def test_a_worker_that_dies_is_replaced_and_costs_one_message
+    payloads = [*numbers(150), { "die" => 1 }, *numbers(149)]
+    future = @engine.dispatch(inputs(payloads), decoder, timeout: 60)
+    assert_equal numbers(149), future.to_a.last(149).map(&:first)
+    assert_equal numbers(150), future.first(150).map(&:first)
+    error = assert_raises(Pelton::WorkerKilled) { future[150] }
+    assert_match(/killed while it ran a job of pelton.parallel#\d+/, error.message)
+    assert_equal %w[worker.replaced worker.replaced], Array.new(2) { @told.pop.first }
+    assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+  end
+
+  def test_exit_ends_neither_worker_nor_process
+    future = @engine.dispatch(inputs([*numbers(60), { "exit" => 1 }]), decoder, timeout: 60)
+    _, error = future.to_a.last
+    assert_includes [error.class.name, (error.error_class if error.is_a?(Pelton::WorkError))], "SystemExit"
+    assert_predicate @told, :empty?
+  end
+
+  def test_a_killed_waiter_harms_nobody
+    future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
+    waiters = Array.new(4) { Thread.new { future.values } }
+    eventually(20) { waiters.all? { |waiter| waiter.status == "sleep" } }
+    waiters.first(3).each(&:kill).each(&:join)
+    open_gate
+    assert_equal 300, waiters.last.value.size
+    assert_equal 300, future.values.size
+  end
+
+  def test_a_close_finishes_what_runs_and_begins_nothing
+    future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
+    assert_equal({ "i" => 199 }, future[199]) # so a worker has the last part
+    closing = Thread.new { @engine.close(timeout: 60) }
+    eventually(20) { refused? }
+    open_gate
+    assert closing.value
+    assert_equal 300, future.values.size
+  end
+
+  def test_a_close_in_time_whatever_runs
+    future = @engine.dispatch(inputs([*numbers(250), { "hang" => 1 }, *numbers(49)]), decoder, timeout: 60)
+    assert_equal({ "i" => 199 }, future[199]) # so a worker has the last part
+    refute @engine.close(timeout: 0.2)
+    assert_kind_of Pelton::ClosedError, future.to_a.last.last
+  end
+
+  def test_a_killed_dispatcher_is_replaced
+    future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
+    assert_equal({ "i" => 0 }, future[0])
+    dispatcher = Pelton::Threads.list.find { |thread| thread.name == "pelton.parallel" }
+    dispatcher.kill.join
+    assert_raises(Pelton::ClosedError) { future[299] }
+    assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+  end
+
+  def test_a_forked_child_has_workers_of_its_own
+    list = inputs_of(Array.new(100) { |index| %({"i":#{index}}) })
+    texts = list.map(&:raw_payload).map(&:freeze).freeze
+    pending = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
+    assert_equal 100, @engine.dispatch(list, decoder, timeout: 60).values.size
+    output = in_child(limit: 60) do
+      mine = @engine.dispatch(texts, ParallelTexts, timeout: 30).values
+      theirs = begin
+        pending[299]
+      rescue Pelton::ForkError
+        :refused
+      end
+      @engine.close(timeout: 10) && mine == numbers(100) && theirs == :refused
+    end
+    assert_equal "true\n", output
+    open_gate
+    assert_equal 300, pending.values.size
+  end
+
+  def test_nothing_is_left_of_many_pools
+    list = inputs(numbers(60))
+    before = Thread.list.size
+    1000.times do |round|
+      pool = engine
+      future = pool.dispatch(list, decoder, timeout: 60) if (round % 2).zero?
+      assert_equal 60, future.values.size if (round % 4).zero?
+      assert pool.close(timeout: 60)
+    end
+    assert_equal before, Thread.list.size
+    assert_equal 1, Ractor.count, "Ractors"
+  end
+
+  def test_while_garbage_is_collected_all_the_time
+    list = inputs([*numbers(60), { "odd" => 1 }])
+    GC.stress = true
+    future = @engine.dispatch(list, decoder, timeout: 120)
+    outcomes = future.to_a
+    GC.stress = false
+    assert_equal numbers(60), outcomes.first(60).map(&:first)
+    assert outcomes.last.last
+  ensure
+    GC.stress = false
+  end
+
+  private
+
+  def refused?
+    @engine.dispatch(inputs(numbers(50)), decoder, timeout: 60)
+    false
+  rescue Pelton::ClosedError
+    true
+  end
+end
+
+# A job that is a module.
+module ParallelTexts
+  def self.call(text) = JSON.parse(text)
+end
