@@ -13,9 +13,8 @@ module Pelton
       # What is dispatched is cut into so many parts for each worker, at most.
       PARTS = 4
 
-      # kind: ThreadWorker or RactorWorker. min: less than that is not worth it, and is done by who asks for it. part: so
-      # many inputs go to a worker at once, at least. bus: is told of workers that died, or did not come back in
-      # time.
+      # kind: ThreadWorker or RactorWorker. min: less than that is not worth it, and is done by who asks for it.
+      # part: so many inputs go to a worker at once, at least. bus: is told of workers that were replaced.
       #: (Class, size: Integer, ?min: Integer, ?part: Integer, ?name: String, ?bus: Notifications?) -> void
       def initialize(kind, size:, min: 50, part: 100, name: "pelton.parallel", bus: nil)
         @kind = kind
