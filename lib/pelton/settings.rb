@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
+require_relative "formats"
 require_relative "message"
 
 module Pelton
@@ -39,13 +40,7 @@ module Pelton
       flag: ["true or false", ->(v) { [true, false].include?(v) }, ->(v) { v }],
       rate: ["a count > 0 and seconds > 0, as `throttle 100, every: 60`",
              ->(v) { TYPES.values_at(:count, :time).zip(v).all? { |(_, test), part| test.call(part) } }, ->(v) { v }],
-      format: ["`:json` (with `symbolize_names: true` or false, `freeze: true` or false), `:bytes` or `:utf8`",
-               lambda { |v|
-                 rest = v.is_a?(Hash) ? v.except(:format) : {}
-                 %i[json bytes utf8].include?(v) ||
-                   (v.is_a?(Hash) && v[:format] == :json && (rest.keys - %i[symbolize_names freeze]).empty? &&
-                    rest.each_value.all? { |one| [true, false].include?(one) })
-               }, ->(v) { v.is_a?(Hash) ? v.dup.freeze : v }],
+      format: [Formats::ALLOWED, Formats.method(:valid?), Formats.method(:frozen)],
       condition: ["a condition of Pelton::Routing::Condition", ->(v) { v.is_a?(Array) }, ->(v) { v }],
       filters: ["an object with `call(message)`, a class of such, or a block",
                 ->(v) { v.all? { |one| one.respond_to?(:call) || (one.is_a?(Class) && one.method_defined?(:call)) } },
@@ -250,8 +245,9 @@ module Pelton
 
     TOPIC = Table.new("topic … do (routing)", [
       [:decode, :format, nil, "`:json`: native threads decode payloads as they arrive, into what `JSON.parse` " \
-                              "gives, also with `symbolize_names: true` and `freeze: true`; `:bytes`, `:utf8`: " \
-                              "payloads are Strings; unset: JSON, decoded when it is read"],
+                              "gives, also with `symbolize_names: true` and `freeze: true`; `:msgpack`: into what " \
+                              "`MessagePack.unpack` gives, also with `symbolize_keys: true` and `freeze: true`; " \
+                              "`:bytes`, `:utf8`: payloads are Strings; unset: JSON, decoded when it is read"],
       [:retries, :number, nil, "how often a failed message runs again; unset: until it succeeds, or 3 times where " \
                                "there are `dead_letters`, 0 times where there is `retry_in`"],
       [:backoff, :span, 1..30, "wait before a retry: the first, doubled up to the last, less up to a fifth", SECONDS],

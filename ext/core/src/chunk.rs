@@ -8,9 +8,10 @@
 mod packer;
 
 use crate::budget::{self, Room};
-use crate::decode::{Node, Reject, Root, Task, Tree};
+use crate::decode::{Node, Refusal, Root, Task, Tree};
 use crate::error::Error;
 use crate::filter::{Document, Filter};
+use crate::format::Format;
 use crate::rd::generation;
 use crate::spare::Spare;
 use crate::view::NULL;
@@ -23,38 +24,6 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
 /// A chunk is closed at this size; a larger message has one of its own.
 pub const CHUNK_BYTES: usize = 32 * 1024;
 pub const CHUNK_MESSAGES: usize = 128;
-
-/// What a topic's payloads are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// JSON, decoded when it is asked for.
-    Lazy,
-    /// JSON, decoded ahead.
-    Json(Shape),
-    /// Bytes, or characters: UTF-8.
-    Raw { text: bool },
-}
-
-/// What decoded values are made to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Shape {
-    /// Keys are Symbols.
-    pub symbols: bool,
-    /// All is frozen.
-    pub frozen: bool,
-}
-
-impl Format {
-    pub const JSON: Self = Self::Json(Shape { symbols: false, frozen: false });
-
-    fn is_ahead(self) -> bool {
-        matches!(self, Self::Json(_))
-    }
-
-    pub fn shape(self) -> Shape {
-        if let Self::Json(shape) = self { shape } else { Shape::default() }
-    }
-}
 
 /// One message: what it says of itself, and where its bytes are: payload, key, headers, one behind the other.
 pub struct Record {
@@ -180,7 +149,7 @@ pub struct Chunk {
     pub topic: Arc<str>,
     pub partition: i32,
     records: Box<[Record]>,
-    pub format: Format,
+    pub format: Arc<Format>,
     filter: Option<Arc<Filter>>,
     /// What the filter says of each message, once it was asked; `None`: Ruby decides.
     answers: OnceLock<Box<[Option<bool>]>>,
@@ -236,25 +205,28 @@ impl Chunk {
         }
     }
 
-    /// Lends one message's decoded JSON; `Err` where the native decoder does not decide (or the payload is null or gone).
-    /// A chunk that still waits for its turn is decoded here and now; one that another thread is at is not waited for:
-    /// the single document is parsed instead.
-    pub fn json<R>(&self, index: usize, call: impl FnOnce(Node<'_>) -> R) -> Result<R, Reject> {
+    /// Lends one message's decoded payload; a null payload is undecided. A chunk that still waits for its turn is decoded
+    /// here and now; one that another thread is at is not waited for: the single document is decoded instead, as is one
+    /// that was refused ahead.
+    pub fn decoded<R>(&self, index: usize, call: impl FnOnce(Node<'_>) -> R) -> Result<R, Refusal> {
         let record = &self.records[index];
         if record.payload == NULL {
-            return Err(Reject);
+            return Err(Refusal::Undecided);
         }
         self.decode();
         match &*self.store() {
-            Store::Whole { bytes, decoded: Some(decoded) } => {
-                let root = decoded.roots[index].ok_or(Reject)?;
-                Ok(call(decoded.tree.node(bytes, root)))
-            }
-            Store::Whole { bytes, decoded: None } => {
+            Store::Whole { bytes, decoded } => {
+                let found = decoded.as_ref().and_then(|decoded| Some((decoded, decoded.roots[index]?)));
+                if let Some((decoded, root)) = found {
+                    return Ok(call(decoded.tree.node(bytes, root)));
+                }
                 let start = record.start as usize;
-                parse_alone(bytes, start, start + record.payload_len(), call)
+                decode_alone(&self.format, bytes, start, start + record.payload_len(), call)
             }
-            Store::Kept(kept) => parse_alone(find(kept, index).ok_or(Reject)?, 0, record.payload_len(), call),
+            Store::Kept(kept) => {
+                let bytes = find(kept, index).ok_or(Refusal::Undecided)?;
+                decode_alone(&self.format, bytes, 0, record.payload_len(), call)
+            }
         }
     }
 
@@ -266,7 +238,7 @@ impl Chunk {
         }
         if let Store::Whole { bytes, .. } = &*self.store() {
             // A guess, to begin with: a tree is about as large as its documents.
-            let keeps = self.format.is_ahead() && budget::has_room(bytes.len());
+            let keeps = self.format.ahead && budget::has_room(bytes.len());
             let decoded = (keeps || self.filter.is_some()).then(|| self.parse_all(bytes, keeps));
             let decoded = decoded.filter(|_| keeps).and_then(Decoded::kept);
             let nothing = self.admitted().next().is_none();
@@ -284,9 +256,9 @@ impl Chunk {
         let mut answers = Vec::with_capacity(self.records.len());
         for record in &self.records {
             let (start, before) = (record.start as usize, tree.end());
-            let wanted = self.format.is_ahead() && record.payload != NULL;
+            let wanted = self.format.ahead && record.payload != NULL;
             let end = start + record.payload_len();
-            let mut root = if wanted { tree.parse_json(bytes, start, end).ok() } else { None };
+            let mut root = if wanted { self.format.decode(&mut tree, bytes, start, end).ok() } else { None };
             if let Some(filter) = &self.filter {
                 let document = match root {
                     _ if record.payload == NULL => Document::Absent,
@@ -383,16 +355,22 @@ fn find(kept: &[(usize, Box<[u8]>)], index: usize) -> Option<&[u8]> {
     kept.binary_search_by_key(&index, |(kept, _)| *kept).ok().map(|found| &*kept[found].1)
 }
 
-fn parse_alone<R>(bytes: &[u8], start: usize, end: usize, call: impl FnOnce(Node<'_>) -> R) -> Result<R, Reject> {
-    SCRATCH.with_borrow_mut(|tree| {
-        tree.clear();
-        let root = tree.parse_json(bytes, start, end)?;
-        let result = call(tree.node(bytes, root));
-        if tree.memory() > SPARE_TREE_BYTES {
-            *tree = Tree::new();
-        }
-        Ok(result)
-    })
+fn decode_alone<R>(
+    format: &Format,
+    bytes: &[u8],
+    start: usize,
+    end: usize,
+    call: impl FnOnce(Node<'_>) -> R,
+) -> Result<R, Refusal> {
+    // Taken out of its place: the call may come here again.
+    let mut tree = SCRATCH.take();
+    tree.clear();
+    let root = format.decode(&mut tree, bytes, start, end);
+    let result = root.map(|root| call(tree.node(bytes, root)));
+    if tree.memory() <= SPARE_TREE_BYTES {
+        SCRATCH.set(tree);
+    }
+    result
 }
 
 impl Task for Chunk {

@@ -4,10 +4,10 @@
 mod positions;
 mod rejoining;
 
-use crate::chunk::Format;
 use crate::closing::{CALLS_WAIT, Closing};
 use crate::error::{Error, KafkaError, check};
 use crate::filter::Filter;
+use crate::format::Format;
 use crate::mailbox::Mailbox;
 use crate::partition::{Batch, Limits, Partition, Taken};
 pub use crate::places::TopicPartition;
@@ -56,7 +56,7 @@ pub enum Happening {
 pub struct Options {
     pub limits: Limits,
     /// How payloads are decoded ahead, by topic; `*` is any other one.
-    pub formats: HashMap<String, Format>,
+    pub formats: HashMap<String, Arc<Format>>,
     /// Which messages the owner gets (`None`: all of them), in the same way.
     pub filters: HashMap<String, Option<Arc<Filter>>>,
 }
@@ -337,7 +337,8 @@ impl Consumer {
         for entry in list.entries() {
             let topic: Arc<str> = entry.topic.as_str().into();
             let formats = &self.options.formats;
-            let format = formats.get(&entry.topic).or_else(|| formats.get("*")).copied().unwrap_or(Format::Lazy);
+            let format = formats.get(&entry.topic).or_else(|| formats.get("*")).cloned();
+            let format = format.unwrap_or_else(|| Format::LAZY.into());
             let filters = &self.options.filters;
             let filter = filters.get(&entry.topic).or_else(|| filters.get("*")).cloned().flatten();
             let index = live.last_index;

@@ -8,7 +8,7 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-use crate::decode::{Kind, Node, Reject};
+use crate::decode::{Kind, Node};
 use crate::view::View;
 pub use pattern::Pattern;
 use std::cmp::Ordering;
@@ -84,12 +84,6 @@ pub enum Document<'a> {
     Root(Node<'a>),
 }
 
-impl<'a> From<Result<Node<'a>, Reject>> for Document<'a> {
-    fn from(parsed: Result<Node<'a>, Reject>) -> Self {
-        parsed.map_or(Self::Undecided, Self::Root)
-    }
-}
-
 /// What a check is about.
 #[derive(Clone, Copy)]
 enum Given<'a> {
@@ -97,10 +91,16 @@ enum Given<'a> {
     Null,
     Bool(bool),
     Int(i64),
+    /// Above `i64::MAX`.
+    Unsigned(u64),
     Float(f64),
     Text(&'a [u8]),
+    /// No text, but a String in Ruby.
+    Bytes(&'a [u8]),
     /// An array or an object.
     Container,
+    /// What the application makes of it.
+    Extension,
 }
 
 impl<'a> Given<'a> {
@@ -116,9 +116,12 @@ impl<'a> From<Node<'a>> for Given<'a> {
             Kind::True => Self::Bool(true),
             Kind::False => Self::Bool(false),
             Kind::Int(value) => Self::Int(value),
+            Kind::Unsigned(value) => Self::Unsigned(value),
             Kind::Float(value) => Self::Float(value),
             Kind::Str(text) => Self::Text(text.bytes),
+            Kind::Bytes(bytes) => Self::Bytes(bytes),
             Kind::Array(_) | Kind::Object(_) => Self::Container,
+            Kind::Extension(..) => Self::Extension,
         }
     }
 }
@@ -196,11 +199,12 @@ impl Check {
     fn holds(&self, given: Given<'_>) -> Option<bool> {
         match (self, given) {
             (Self::Exists, given) => Some(!matches!(given, Given::Missing)),
+            (_, Given::Extension) => None,
             (Self::OneOf(literals), given) => Some(literals.include(given)),
             (Self::Ordered(this, that, literal), given) => {
                 Some(literal.compare(given).is_some_and(|order| order == *this || Some(order) == *that))
             }
-            (Self::StartsWith(prefix), Given::Text(text)) => Some(text.starts_with(prefix)),
+            (Self::StartsWith(prefix), Given::Text(text) | Given::Bytes(text)) => Some(text.starts_with(prefix)),
             (Self::Matches(pattern), Given::Text(text)) => pattern.matches(text),
             (Self::StartsWith(_) | Self::Matches(_), _) => Some(false),
         }
@@ -212,6 +216,7 @@ impl Literals {
     fn include(&self, given: Given<'_>) -> bool {
         match given {
             Given::Text(text) => self.texts.contains(text),
+            Given::Bytes(bytes) => bytes.is_ascii() && self.texts.contains(bytes),
             Given::Missing | Given::Null => self.others.contains(&Literal::Null),
             Given::Bool(value) => self.others.contains(&Literal::Bool(value)),
             other => self.others.iter().any(|literal| literal.compare(other) == Some(Ordering::Equal)),
@@ -225,18 +230,25 @@ impl Literal {
     fn compare(&self, given: Given<'_>) -> Option<Ordering> {
         match (given, self) {
             (Given::Int(given), Self::Int(own)) => Some(given.cmp(own)),
-            (Given::Int(given), Self::Float(own)) => compare(given, *own),
-            (Given::Float(given), Self::Int(own)) => compare(*own, given).map(Ordering::reverse),
+            (Given::Int(given), Self::Float(own)) => compare(given.into(), *own),
+            (Given::Unsigned(given), Self::Float(own)) => compare(given.into(), *own),
+            (Given::Unsigned(_), Self::Int(_)) => Some(Ordering::Greater),
+            (Given::Float(given), Self::Int(own)) => compare((*own).into(), given).map(Ordering::reverse),
             (Given::Float(given), Self::Float(own)) => given.partial_cmp(own),
             (Given::Text(given), Self::Text(own)) => Some(given.cmp(own)),
+            // Ruby's order of equal bytes that are not equal: binary comes before UTF-8.
+            (Given::Bytes(given), Self::Text(own)) => {
+                Some(given.cmp(own).then(if given.is_ascii() { Ordering::Equal } else { Ordering::Less }))
+            }
             _ => None,
         }
     }
 }
 
 /// Exactly, as Ruby does: an integer beyond 2^53 is not rounded first.
-fn compare(integer: i64, float: f64) -> Option<Ordering> {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+fn compare(integer: i128, float: f64) -> Option<Ordering> {
+    // Beyond 64 bits, signed or not.
+    const LIMIT: f64 = 18_446_744_073_709_551_616.0;
     if float.is_nan() {
         return None;
     }
@@ -247,5 +259,5 @@ fn compare(integer: i64, float: f64) -> Option<Ordering> {
         return Some(Ordering::Greater);
     }
     let fraction = 0.0.partial_cmp(&float.fract())?;
-    Some(integer.cmp(&(float.trunc() as i64)).then(fraction))
+    Some(integer.cmp(&(float.trunc() as i128)).then(fraction))
 }

@@ -6,9 +6,10 @@
 
 mod sieve;
 
-use crate::chunk::{Chunk, Format, Packer};
+use crate::chunk::{Chunk, Packer};
 use crate::decode::{Pool, Task};
 use crate::filter::Filter;
+use crate::format::Format;
 use crate::lock;
 use crate::poller::Poller;
 use crate::rd::{Client, Fetched, Queue, Token, generation};
@@ -136,7 +137,7 @@ pub struct Partition {
     queue: Queue,
     credit: Arc<Credit>,
     cursor: Arc<Cursor>,
-    format: Format,
+    format: Arc<Format>,
     /// Which messages the owner gets.
     filter: Option<Arc<Filter>>,
     /// Used where there is a filter.
@@ -157,7 +158,7 @@ impl Partition {
         topic: Arc<str>,
         number: i32,
         position: i64,
-        format: Format,
+        format: Arc<Format>,
         filter: Option<Arc<Filter>>,
         limits: Limits,
         poller: &Arc<Poller>,
@@ -269,7 +270,8 @@ impl Partition {
 
     /// The next batch, and what is to be run for its decoding.
     fn read_batch(&self, fetched: &mut Fetched) -> Option<(Batch, Vec<Arc<dyn Task>>)> {
-        let mut packer = Packer::new(Arc::clone(&self.topic), self.number, self.format, self.filter.clone());
+        let mut packer =
+            Packer::new(Arc::clone(&self.topic), self.number, Arc::clone(&self.format), self.filter.clone());
         let (mut count, mut bytes) = (0, 0);
         while count < self.limits.messages && bytes < self.limits.bytes {
             let wanted = SLICE.min(self.limits.messages - count);

@@ -57,7 +57,7 @@ fn assert_equal(node: Node, value: &Value) {
         (Kind::Object(fields), Value::Object(object)) => {
             assert!(fields.len() >= object.len());
             for (key, _) in fields {
-                assert!(object.contains_key(std::str::from_utf8(key.bytes).unwrap()));
+                assert!(object.contains_key(std::str::from_utf8(key.text().unwrap().bytes).unwrap()));
             }
             for (key, value) in object {
                 assert_equal(node.get(key.as_bytes()).unwrap(), value);

@@ -19,11 +19,13 @@ fn show(node: Node) -> String {
         Kind::Array(items) => format!("[{}]", items.map(show).collect::<Vec<_>>().join(",")),
         Kind::Object(fields) => {
             let pairs = fields.map(|(key, value)| {
+                let key = key.text().expect("a name");
                 assert_eq!(key.ascii, key.bytes.is_ascii());
                 format!("{:?}:{}", std::str::from_utf8(key.bytes).unwrap(), show(value))
             });
             format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
         }
+        Kind::Unsigned(_) | Kind::Bytes(_) | Kind::Extension(..) => panic!("not of JSON"),
     }
 }
 

@@ -2,20 +2,22 @@
 
 mod support;
 
-use pelton_core::chunk::{CHUNK_BYTES, CHUNK_MESSAGES, Chunk, Format};
+use pelton_core::chunk::{CHUNK_BYTES, CHUNK_MESSAGES, Chunk};
 use pelton_core::consumer::{Consumer, Happening, Options};
 use pelton_core::decode::Kind;
+use pelton_core::format::Format;
 use pelton_core::partition::{Batch, Limits};
 use std::sync::Arc;
 use support::*;
 
 /// One batch of `count` messages `{"n":0,"pad":"xxx…"}`.
-fn batch(size: usize, count: usize, format: Format) -> (Batch, Arc<Consumer>) {
+fn batch(size: usize, count: usize, format: impl Into<Arc<Format>>) -> (Batch, Arc<Consumer>) {
     // On a busy machine they may come in two.
-    (0..10).find_map(|_| whole_batch(size, count, format)).expect("one batch")
+    let format = format.into();
+    (0..10).find_map(|_| whole_batch(size, count, &format)).expect("one batch")
 }
 
-fn whole_batch(size: usize, count: usize, format: Format) -> Option<(Batch, Arc<Consumer>)> {
+fn whole_batch(size: usize, count: usize, format: &Arc<Format>) -> Option<(Batch, Arc<Consumer>)> {
     let cluster = cluster("memory", 1);
     let servers = cluster.bootstrap_servers();
     // One message set in the log is one fetch, hence one batch.
@@ -27,7 +29,7 @@ fn whole_batch(size: usize, count: usize, format: Format) -> Option<(Batch, Arc<
     close_producer(&producer);
     let options = Options {
         limits: Limits { messages: count, bytes: 1 << 30, prefetch: 1, ..Limits::default() },
-        formats: [("memory".into(), format)].into(),
+        formats: [("memory".into(), Arc::clone(format))].into(),
         ..Options::default()
     };
     let consumer = consumer(&servers, "g", options, &[("max.partition.fetch.bytes", "10000000")]);
@@ -46,7 +48,7 @@ fn whole_batch(size: usize, count: usize, format: Format) -> Option<(Batch, Arc<
 }
 
 fn number(chunk: &Chunk, index: usize) -> Option<i64> {
-    let number = chunk.json(index, |node| match node.get(b"n").expect("there").kind() {
+    let number = chunk.decoded(index, |node| match node.get(b"n").expect("there").kind() {
         Kind::Int(number) => number,
         _ => panic!("no number"),
     });
@@ -55,14 +57,14 @@ fn number(chunk: &Chunk, index: usize) -> Option<i64> {
 
 #[test]
 fn chunks_are_bounded_in_bytes_and_messages() {
-    let (small, consumer) = batch(1, 1_000, Format::Lazy);
+    let (small, consumer) = batch(1, 1_000, Format::LAZY);
     assert!(small.chunks().iter().all(|chunk| chunk.records().len() <= CHUNK_MESSAGES));
     close_consumer(&consumer);
-    let (large, consumer) = batch(10_000, 100, Format::Lazy);
+    let (large, consumer) = batch(10_000, 100, Format::LAZY);
     assert!(large.chunks().iter().all(|chunk| chunk.bytes() <= CHUNK_BYTES));
     assert_eq!(100, large.chunks().iter().map(|chunk| chunk.records().len()).sum::<usize>());
     close_consumer(&consumer);
-    let (huge, consumer) = batch(200_000, 3, Format::Lazy);
+    let (huge, consumer) = batch(200_000, 3, Format::LAZY);
     assert_eq!(vec![1, 1, 1], huge.chunks().iter().map(|chunk| chunk.records().len()).collect::<Vec<_>>());
     close_consumer(&consumer);
 }

@@ -2,10 +2,10 @@
 
 mod support;
 
-use pelton_core::chunk::Format;
 use pelton_core::consumer::{Happening, Options};
 use pelton_core::decode::Kind;
 use pelton_core::error::Error;
+use pelton_core::format::Format;
 use pelton_core::partition::{Batch, Limits};
 use pelton_core::producer::Outgoing;
 use pelton_core::rd::Headers;
@@ -35,7 +35,7 @@ fn every_message_comes_back_in_order_decoded_and_is_committed() {
     let payloads: Vec<Vec<u8>> = (0..3_000).map(|n| format!(r#"{{"id":{n},"tags":["a","b"]}}"#).into_bytes()).collect();
     produce_all(&producer, "orders", 3, &payloads);
 
-    let formats = [("orders".to_string(), Format::JSON)].into();
+    let formats = [("orders".to_string(), Format::JSON.into())].into();
     let one = consumer(&servers, "g", Options { formats, ..Options::default() }, &[]);
     one.subscribe(["orders"]).expect("subscribed");
     let mut next_id = [0, 1, 2];
@@ -44,7 +44,7 @@ fn every_message_comes_back_in_order_decoded_and_is_committed() {
         assert!(batch.len() <= 100);
         for chunk in batch.chunks() {
             for (index, record) in chunk.records().iter().enumerate() {
-                let id = chunk.json(index, |node| match node.get(b"id").map(|id| id.kind()) {
+                let id = chunk.decoded(index, |node| match node.get(b"id").map(|id| id.kind()) {
                     Some(Kind::Int(id)) => id,
                     _ => panic!("no id"),
                 });

@@ -111,7 +111,8 @@ pub fn bad_option(ruby: &Ruby, key: &str, value: Value, reason: &str) -> Error {
 }
 
 /// A payload that is not what its topic's format says.
-pub fn undecodable(ruby: &Ruby, topic: &str, partition: i32, offset: i64, reason: &str) -> Error {
+pub fn undecodable(ruby: &Ruby, place: Option<(&str, i32, i64)>, reason: &str) -> Error {
+    let (topic, partition, offset) = place.map_or((None, None, None), |(a, b, c)| (Some(a), Some(b), Some(c)));
     raise(ruby, "DecodeError", (topic, partition, offset, reason))
 }
 

@@ -13,6 +13,8 @@ mod embedded_cluster;
 mod error;
 #[forbid(unsafe_code)]
 mod filter;
+#[forbid(unsafe_code)]
+mod format;
 mod gvl;
 #[forbid(unsafe_code)]
 mod message;

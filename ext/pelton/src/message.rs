@@ -1,12 +1,14 @@
 //! Pelton::Message
 
 use crate::error;
+use crate::value::build::build;
 use crate::value::message::{self as objects, Place, place};
-use crate::value::{self, Encoding, json};
+use crate::value::{self, Encoding};
 use magnus::value::{Lazy, ReprValue};
 use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
-use pelton_core::chunk::{Format, Shape, View};
-use pelton_core::decode::{Kind, Node, Reject};
+use pelton_core::chunk::View;
+use pelton_core::decode::{Kind, Node, Refusal};
+use pelton_core::format::{Encoding as Payloads, Shape};
 use std::iter::once;
 
 /// The headers of every message without any.
@@ -145,11 +147,14 @@ fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
 }
 
 fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
-    match place.chunk().format {
-        Format::Raw { text } => as_it_is(ruby, place, text),
-        format => match place.chunk().json(place.index, |node| json::build(node, format.shape())) {
+    let format = &place.chunk().format;
+    match &format.encoding {
+        Payloads::Bytes => copy(ruby, place, Encoding::Binary, |view| view.payload),
+        Payloads::Text => as_text(ruby, place),
+        _ => match place.chunk().decoded(place.index, |node| build(node, format.shape)) {
             Ok(built) => built,
-            Err(Reject) => ask_ruby(ruby, place),
+            Err(Refusal::Undecided) => ask_ruby(ruby, place),
+            Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
         },
     }
 }
@@ -173,14 +178,18 @@ fn keep_error(this: Value, place: &Place, error: &Error) {
     }
 }
 
-/// The payload as a String; `text`: of UTF-8, or an error.
-fn as_it_is(ruby: &Ruby, place: &Place, text: bool) -> Result<Value, Error> {
+/// The payload as a String of UTF-8, or an error.
+fn as_text(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
     let valid = |view: View<'_>| view.payload.is_none_or(|bytes| std::str::from_utf8(bytes).is_ok());
-    if text && !view(ruby, place, valid)? {
-        let (chunk, record) = (place.chunk(), place.record());
-        return Err(error::undecodable(ruby, &chunk.topic, chunk.partition, record.offset, "it is no UTF-8"));
+    if !view(ruby, place, valid)? {
+        return Err(undecodable(ruby, place, "it is no UTF-8"));
     }
-    copy(ruby, place, if text { Encoding::Text } else { Encoding::Binary }, |view| view.payload)
+    copy(ruby, place, Encoding::Text, |view| view.payload)
+}
+
+fn undecodable(ruby: &Ruby, place: &Place, reason: &str) -> Error {
+    let chunk = place.chunk();
+    error::undecodable(ruby, Some((&chunk.topic, chunk.partition, place.record().offset)), reason)
 }
 
 /// The native decoder does not decide: Ruby's own gives its value or its error.
@@ -188,7 +197,7 @@ fn ask_ruby(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
     let raw = copy(ruby, place, Encoding::Binary, |view| view.payload)?;
     let json: Value = value::pelton(ruby)?.const_get("Json")?;
     let (chunk, record) = (place.chunk(), place.record());
-    let shape = chunk.format.shape();
+    let shape = chunk.format.shape;
     let options = (shape != Shape::default()).then(|| ruby.hash_new());
     if let Some(options) = options {
         options.aset(ruby.to_symbol("symbolize_names"), shape.symbols)?;
@@ -217,12 +226,12 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
         return Ok(ruby.qnil().as_value());
     }
     ours(ruby, &place)?;
-    if matches!(place.chunk().format, Format::Raw { .. }) {
+    if !place.chunk().format.has_fields() {
         return dig_in(ruby, payload(ruby, this)?, path);
     }
-    let shape = place.chunk().format.shape();
-    match place.chunk().json(place.index, |root| walk(root, path, shape)) {
-        Err(Reject) => dig_in(ruby, payload(ruby, this)?, path),
+    let shape = place.chunk().format.shape;
+    match place.chunk().decoded(place.index, |root| walk(root, path, shape)) {
+        Err(_) => dig_in(ruby, payload(ruby, this)?, path),
         Ok(dug) => match dug? {
             Dug::Missing => Ok(ruby.qnil().as_value()),
             Dug::Found(found) => Ok(found),
@@ -251,14 +260,14 @@ fn walk(root: Node<'_>, path: &[Value], shape: Shape) -> Result<Dug, Error> {
             Kind::Array(_) if magnus::value::Fixnum::from_value(*step).is_some() => {
                 magnus::value::Fixnum::from_value(*step).and_then(|position| node.at(position.to_i64()))
             }
-            _ => return Ok(Dug::Rest(json::build(node, shape)?, index)),
+            _ => return Ok(Dug::Rest(build(node, shape)?, index)),
         };
         match next {
             None => return Ok(Dug::Missing),
             Some(child) => node = child,
         }
     }
-    json::build(node, shape).map(Dug::Found)
+    build(node, shape).map(Dug::Found)
 }
 
 /// Ruby's own `dig`, which also answers for what has none ("Integer does not have #dig method").

@@ -1,15 +1,15 @@
 //! Pelton::Native: module functions.
 
-use crate::value::json;
-use crate::{convert, error, filter, gvl, value};
+use crate::value::build::build;
+use crate::{convert, error, filter, format, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
 use pelton_core::budget;
-use pelton_core::chunk::Shape;
 use pelton_core::config;
 use pelton_core::decode::{Pool, Reject, Tree};
 use pelton_core::error::KafkaError;
 use pelton_core::events;
+use pelton_core::format::Shape;
 use pelton_core::metadata::{self, Metadata};
 use pelton_core::poller::Poller;
 use pelton_core::rd;
@@ -30,6 +30,7 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("time_wakes=", function!(wait::time_wakes, 1))?;
     native.define_singleton_method("since_wake", function!(since_wake, 0))?;
     native.define_singleton_method("parse_json", function!(parse_json, 1))?;
+    native.define_singleton_method("decode", function!(decode, 2))?;
     native.define_singleton_method("error", function!(error_of, 1))?;
     native.define_singleton_method("check_options", function!(check_options, 1))?;
     native.define_singleton_method("knows_pattern?", function!(knows_pattern, 1))?;
@@ -104,8 +105,20 @@ fn parse_json(ruby: &Ruby, document: Value) -> Result<Value, Error> {
     };
     let mut tree = Tree::new();
     match tree.parse_json(&bytes, 0, bytes.len()) {
-        Ok(root) => json::build(tree.node(&bytes, root), Shape::default()),
+        Ok(root) => build(tree.node(&bytes, root), Shape::default()),
         Err(Reject) => value::pelton(ruby)?.const_get::<_, Value>("Json")?.funcall("parse", (document,)),
+    }
+}
+
+/// The same of any format (as a topic's setting `decode`), which leaves nothing to Ruby; else DecodeError.
+fn decode(ruby: &Ruby, format: Value, document: Value) -> Result<Value, Error> {
+    let wrong = || Error::new(ruby.exception_arg_error(), "wanted: a format and a String");
+    let format = format::read(ruby, format)?.ok_or_else(wrong)?;
+    let bytes = value::bytes(&document).map(<[u8]>::to_vec).ok_or_else(wrong)?;
+    let mut tree = Tree::new();
+    match format.decode(&mut tree, &bytes, 0, bytes.len()) {
+        Ok(root) => build(tree.node(&bytes, root), format.shape),
+        Err(refusal) => Err(error::undecodable(ruby, None, &format!("{refusal:?}"))),
     }
 }
 

@@ -1,12 +1,11 @@
 //! Pelton::Native::Subscription
 
 use crate::value::typed::{Behind, Shared};
-use crate::{batch, convert, error, filter, gvl, oauth, poller, value};
+use crate::{batch, convert, error, filter, format, gvl, oauth, poller, value};
 use magnus::r_hash::ForEach;
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
-use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function, method};
-use pelton_core::chunk::{Format, Shape};
+use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function, method};
 use pelton_core::consumer::{Committed, Consumer, Happening, Options, TopicPartition};
 use pelton_core::error::Error as CoreError;
 use pelton_core::poller::Polling;
@@ -19,8 +18,6 @@ pub static CLASS: Shared<Arc<Consumer>> = Shared::new(c"Pelton::Native::Subscrip
 
 /// What one that was garbage collected unclosed may take to leave its group.
 const ABANDONED: Duration = Duration::from_secs(10);
-const FORMATS: &str = "allowed: {\"topic\" => :json (or a Hash with its options), :bytes or :utf8}, nil for JSON \
-                       when it is asked for, \"*\" for other topics";
 /// Limit of a call that is not given one.
 const CALL: Duration = Duration::from_secs(60);
 
@@ -87,9 +84,10 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> 
             "prefetch" => options.limits.prefetch = count()?,
             "prefetch_bytes" => options.limits.prefetch_bytes = count()?,
             "decode" => {
-                let formats = RHash::from_value(setting).ok_or_else(|| refuse(FORMATS))?;
+                let formats = RHash::from_value(setting).ok_or_else(|| refuse(format::ALLOWED))?;
                 formats.foreach(|topic: String, format: Value| {
-                    options.formats.insert(topic, read_format(ruby, format)?.ok_or_else(|| refuse(FORMATS))?);
+                    let format = format::read(ruby, format)?.ok_or_else(|| refuse(format::ALLOWED))?;
+                    options.formats.insert(topic, Arc::new(format));
                     Ok(ForEach::Continue)
                 })?;
             }
@@ -106,24 +104,6 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> 
         Ok(())
     })?;
     Ok((options, polling))
-}
-
-/// `:json`, `:bytes`, `:utf8`, nil, or `{format: :json, symbolize_names: true, freeze: true}`; `None` for anything else.
-fn read_format(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
-    let mut shape = Shape::default();
-    let mut format = given;
-    if let Some(options) = RHash::from_value(given) {
-        format = options.lookup(ruby.to_symbol("format"))?;
-        shape.symbols = options.lookup::<_, Option<bool>>(ruby.to_symbol("symbolize_names"))?.unwrap_or(false);
-        shape.frozen = options.lookup::<_, Option<bool>>(ruby.to_symbol("freeze"))?.unwrap_or(false);
-    }
-    let Some(format) = Symbol::from_value(format) else { return Ok(format.is_nil().then_some(Format::Lazy)) };
-    Ok(match &*format.name()? {
-        "json" => Some(Format::Json(shape)),
-        "bytes" => Some(Format::Raw { text: false }),
-        "utf8" => Some(Format::Raw { text: true }),
-        _ => None,
-    })
 }
 
 fn subscribe(ruby: &Ruby, this: Value, topics: RArray) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Ruby values at their lowest: the room for what magnus has no (or no fast) safe face for. Everything here needs the Ruby
 //! lock, and says when it may raise.
 
-pub mod json;
+pub mod build;
 pub mod message;
 pub mod typed;
 
@@ -191,7 +191,7 @@ fn notice_the_end(ruby: &Ruby) -> Result<(), Error> {
 /// Once, at Init.
 pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     mark_main_ractor();
-    json::set_up(ruby)?;
+    build::set_up(ruby)?;
     notice_the_end(ruby)?;
     // SAFETY: no preconditions but the promise itself: all of the extension's state is shared with native threads
     // anyway, and Ruby objects are kept per Ractor or per object.

@@ -129,7 +129,8 @@ module Pelton
       end
 
       def check_where
-        refuse(:decode, "has no fields for `where`") if %i[bytes utf8].include?(decode) && Condition.fields?(where)
+        strings = Formats::STRINGS.include?(Formats.name(decode))
+        refuse(:decode, "has no fields for `where`") if strings && Condition.fields?(where)
       end
 
       def check_partitions

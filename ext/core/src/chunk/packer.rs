@@ -1,8 +1,9 @@
 //! From librdkafka's memory into chunks.
 
-use super::{Buffer, CHUNK_BYTES, CHUNK_MESSAGES, Chunk, Format, NEVER, Record, Store, WAITING};
+use super::{Buffer, CHUNK_BYTES, CHUNK_MESSAGES, Chunk, NEVER, Record, Store, WAITING};
 use crate::decode::{PADDING, Task};
 use crate::filter::Filter;
+use crate::format::Format;
 use crate::rd::{Fetched, FetchedMessage, generation};
 use crate::view::{NULL, length, put};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -12,7 +13,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 pub struct Packer {
     topic: Arc<str>,
     partition: i32,
-    format: Format,
+    format: Arc<Format>,
     filter: Option<Arc<Filter>>,
     bytes: Vec<u8>,
     records: Vec<Record>,
@@ -27,7 +28,7 @@ fn size_of(message: FetchedMessage<'_>) -> usize {
 }
 
 impl Packer {
-    pub fn new(topic: Arc<str>, partition: i32, format: Format, filter: Option<Arc<Filter>>) -> Self {
+    pub fn new(topic: Arc<str>, partition: i32, format: Arc<Format>, filter: Option<Arc<Filter>>) -> Self {
         let (bytes, records, chunks) = (Vec::new(), Vec::new(), Vec::new());
         Self { topic, partition, format, filter, bytes, records, chunks, messages_left: 0, bytes_left: 0 }
     }
@@ -80,13 +81,13 @@ impl Packer {
         self.bytes.resize(size + PADDING, 0);
         let bytes = Buffer(std::mem::take(&mut self.bytes));
         let records = std::mem::take(&mut self.records).into_boxed_slice();
-        let decodes = self.format.is_ahead() && records.iter().any(|record| record.payload != NULL);
+        let decodes = self.format.ahead && records.iter().any(|record| record.payload != NULL);
         let ahead = decodes || self.filter.is_some();
         self.chunks.push(Arc::new(Chunk {
             topic: Arc::clone(&self.topic),
             partition: self.partition,
             records,
-            format: self.format,
+            format: Arc::clone(&self.format),
             filter: self.filter.clone(),
             answers: OnceLock::new(),
             store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),

@@ -1,11 +1,16 @@
 //! Decoding off the Ruby lock: documents to a flat [`Tree`] by native threads of the [`Pool`].
 //!
-//! The native side accepts only what every Ruby `JSON.parse` (json 2.6.1 … 2.18) turns into the same value. Whatever
+//! A format is a function from a document's bytes into a tree ([`Tree::parse_json`], [`Tree::parse_msgpack`]) and a line in
+//! `format.rs`. What it cannot read is a [`Refusal`].
+//!
+//! Of JSON the native side accepts only what every Ruby `JSON.parse` (json 2.6.1 … 2.18) turns into the same value. Whatever
 //! is doubtful, malformed included, is a [`Reject`]: the caller then asks `JSON.parse`, which gives Ruby's exact value
 //! or Ruby's exact error. So a wrong answer is a bug here, an unneeded `Reject` is only slower.
 
 #[forbid(unsafe_code)]
 mod json;
+#[forbid(unsafe_code)]
+mod msgpack;
 #[forbid(unsafe_code)]
 mod node;
 #[forbid(unsafe_code)]
@@ -22,14 +27,38 @@ mod tests;
 mod tree;
 #[forbid(unsafe_code)]
 mod word;
+#[forbid(unsafe_code)]
+mod writer;
 
 pub use node::{Fields, Items, Kind, Node, Text};
 pub use pool::{Pool, Task};
+use std::borrow::Cow;
 pub use tree::{Root, Tree};
 
 /// "The native side does not decide": the caller asks `JSON.parse`. Says nothing about whether the document is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reject;
+
+/// Why there is no tree of a document.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// Ruby decides: it may have a value, or an error.
+    Undecided,
+    /// It is not what its format says, and why: "it ends too early".
+    Malformed(Cow<'static, str>),
+}
+
+impl Refusal {
+    const fn malformed(reason: &'static str) -> Self {
+        Self::Malformed(Cow::Borrowed(reason))
+    }
+}
+
+impl From<Reject> for Refusal {
+    fn from(_: Reject) -> Self {
+        Self::Undecided
+    }
+}
 
 /// Readable bytes [`Tree::parse_json`] wants after the end of a document (their values do not matter).
 /// Without them the document is copied first.

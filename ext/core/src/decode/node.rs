@@ -18,19 +18,26 @@ pub enum Kind<'a> {
     True,
     False,
     Int(i64),
-    /// Always finite.
+    /// Above `i64::MAX`.
+    Unsigned(u64),
+    /// JSON's are finite.
     Float(f64),
     Str(Text<'a>),
+    Bytes(&'a [u8]),
     Array(Items<'a>),
     Object(Fields<'a>),
+    /// MessagePack's extension types.
+    Extension(i8, &'a [u8]),
 }
 
-/// Bytes of a string or of an object's key: valid UTF-8, escapes resolved.
+/// Bytes of a string: UTF-8, escapes resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Text<'a> {
     pub bytes: &'a [u8],
     /// No byte is above 0x7f.
     pub ascii: bool,
+    /// It is indeed UTF-8: JSON's always are.
+    pub valid: bool,
 }
 
 impl<'a> Node<'a> {
@@ -41,17 +48,29 @@ impl<'a> Node<'a> {
             word::FALSE => Kind::False,
             word::TRUE => Kind::True,
             word::INT => Kind::Int(word::int(self.word)),
-            word::WIDE => Kind::Int(self.stored() as i64),
-            word::FLOAT => Kind::Float(f64::from_bits(self.stored())),
+            word::WIDE => self.wide(),
+            word::FLOAT => Kind::Float(f64::from_bits(self.stored(0))),
             word::ARRAY => Kind::Array(Items { node: self, words: self.children().iter() }),
             word::OBJECT => Kind::Object(Fields { node: self, pairs: self.children().chunks_exact(2) }),
-            tag if tag >= word::STRING => Kind::Str(self.text()),
-            _ => Kind::Null,
+            word::NULL => Kind::Null,
+            _ => self.text().map_or_else(|| Kind::Bytes(self.span()), Kind::Str),
         }
     }
 
-    /// The value of `key` (as unescaped bytes) if this is an object that has it. Of duplicate keys the last counts, as
-    /// in `JSON.parse`.
+    /// The characters, if this is a string.
+    #[inline]
+    pub fn text(self) -> Option<Text<'a>> {
+        let tag = word::tag(self.word);
+        let text = |valid| Text { bytes: self.span(), ascii: tag & word::WIDE_TEXT == 0, valid };
+        match tag & !word::OWNED {
+            tag if tag & !word::WIDE_TEXT == word::STRING => Some(text(true)),
+            word::BROKEN => Some(text(false)),
+            _ => None,
+        }
+    }
+
+    /// The value of `key` (as unescaped bytes) if this is an object that has it: bytes that are no text are a name if they
+    /// are ASCII, as in Ruby. Of duplicate keys the last counts.
     #[inline]
     pub fn get(self, key: &[u8]) -> Option<Node<'a>> {
         if word::tag(self.word) != word::OBJECT {
@@ -59,7 +78,7 @@ impl<'a> Node<'a> {
         }
         for pair in self.children().rchunks_exact(2) {
             let name = self.with(pair[0]);
-            if word::length(name.word) == key.len() && name.text().bytes == key {
+            if word::length(name.word) == key.len() && name.is_named(key) {
                 return Some(self.with(pair[1]));
             }
         }
@@ -91,10 +110,25 @@ impl<'a> Node<'a> {
         Node { word, ..self }
     }
 
-    /// The 64 bits that did not fit the word.
     #[inline]
-    fn stored(self) -> u64 {
-        self.tree.tape.get(word::offset(self.word)).copied().unwrap_or(0)
+    fn is_named(self, key: &[u8]) -> bool {
+        let tag = word::tag(self.word);
+        tag >= word::STRING && self.span() == key && (tag & !word::OWNED != word::BYTES || key.is_ascii())
+    }
+
+    /// Only for WIDE words.
+    fn wide(self) -> Kind<'a> {
+        match word::length(self.word) {
+            word::SIGNED => Kind::Int(self.stored(0) as i64),
+            word::UNSIGNED => Kind::Unsigned(self.stored(0)),
+            _ => Kind::Extension(self.stored(0) as i8, self.with(self.stored(1)).span()),
+        }
+    }
+
+    /// Word number `index` of what did not fit this one.
+    #[inline]
+    fn stored(self, index: usize) -> u64 {
+        self.tree.tape.get(word::offset(self.word) + index).copied().unwrap_or(0)
     }
 
     /// Words of the elements or of the keys and values, in document order.
@@ -106,14 +140,13 @@ impl<'a> Node<'a> {
         self.tree.tape.get(first..end).unwrap_or_default()
     }
 
-    /// Only for string words.
+    /// Only for words of STRING and above.
     #[inline]
-    fn text(self) -> Text<'a> {
-        let tag = word::tag(self.word);
-        let source: &'a [u8] = if tag & word::OWNED == 0 { self.bytes } else { &self.tree.text };
+    fn span(self) -> &'a [u8] {
+        let source: &'a [u8] = if word::tag(self.word) & word::OWNED == 0 { self.bytes } else { &self.tree.text };
         let first = word::offset(self.word);
         let end = first.saturating_add(word::length(self.word));
-        Text { bytes: source.get(first..end).unwrap_or_default(), ascii: tag & word::WIDE_TEXT == 0 }
+        source.get(first..end).unwrap_or_default()
     }
 }
 
@@ -140,7 +173,8 @@ impl<'a> Iterator for Items<'a> {
 
 impl ExactSizeIterator for Items<'_> {}
 
-/// Keys and values of an object in document order; duplicate keys come each time they were written.
+/// Keys and values of an object in document order; duplicate keys come each time they were written. JSON's keys are
+/// strings.
 #[derive(Clone)]
 pub struct Fields<'a> {
     node: Node<'a>,
@@ -148,11 +182,11 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = (Text<'a>, Node<'a>);
+    type Item = (Node<'a>, Node<'a>);
 
     #[inline]
-    fn next(&mut self) -> Option<(Text<'a>, Node<'a>)> {
-        self.pairs.next().map(|pair| (self.node.with(pair[0]).text(), self.node.with(pair[1])))
+    fn next(&mut self) -> Option<(Node<'a>, Node<'a>)> {
+        self.pairs.next().map(|pair| (self.node.with(pair[0]), self.node.with(pair[1])))
     }
 
     #[inline]

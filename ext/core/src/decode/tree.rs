@@ -1,9 +1,11 @@
 //! The flat tree: every value is one word (see `word.rs`), the children of a container lie side by side.
 
-use super::json;
 use super::node::Node;
 use super::simd::{self, Source};
-use super::{PADDING, Reject, word};
+use super::writer::Writer;
+use super::{PADDING, Refusal, Reject, word};
+use super::{json, msgpack};
+use std::ops::Range;
 
 /// Chunk buffers above this many bytes are rejected.
 const MAX_BYTES: usize = 1 << 31;
@@ -19,7 +21,7 @@ pub struct Tree {
     /// Strings that had escapes, resolved.
     pub(super) text: Vec<u8>,
     /// Values of containers still open while parsing; its contents do not outlive a parse.
-    stack: Vec<u64>,
+    pub(super) stack: Vec<u64>,
     /// Padded copy of a document that has no padding of its own.
     scratch: Vec<u8>,
 }
@@ -29,7 +31,7 @@ pub struct Tree {
 pub struct Root(u32);
 
 /// Where a tree ends: words and bytes of text.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeEnd(usize, usize);
 
 impl Tree {
@@ -74,9 +76,8 @@ impl Tree {
         }
         let document = bytes.get(start..end).ok_or(Reject)?;
         let first = document.iter().find(|byte| !json::is_blank(**byte)).ok_or(Reject)?;
-        // A document adds at most one word and one byte of text per byte, and offsets have 32 bits.
         let before = self.end();
-        if document.len() > word::MAX_LENGTH || before.0.max(before.1) > u32::MAX as usize - 2 * word::MAX_LENGTH {
+        if !self.has_room(document.len()) {
             return Err(Reject);
         }
         let container = matches!(first, b'{' | b'[');
@@ -101,7 +102,54 @@ impl Tree {
         root
     }
 
-    /// The value of a document parsed from `bytes`. With other bytes than those of `parse_json` the strings are wrong
+    /// Reads the MessagePack value `bytes[start..end]` and appends it; `bytes` as for `parse_json`.
+    ///
+    /// # Errors
+    /// [`Refusal::Malformed`], also for what is too large. The tree is then as it was before the call.
+    pub fn parse_msgpack(&mut self, bytes: &[u8], start: usize, end: usize) -> Result<Root, Refusal> {
+        self.write(bytes, start..end, |writer, range| msgpack::read(writer, bytes, range))
+    }
+
+    /// Appends the document `bytes[range]` by way of a writer.
+    pub(super) fn write(
+        &mut self,
+        bytes: &[u8],
+        range: Range<usize>,
+        read: impl FnOnce(&mut Writer, Range<usize>) -> Result<(), Refusal>,
+    ) -> Result<Root, Refusal> {
+        if bytes.len() > MAX_BYTES || bytes.get(range.clone()).is_none() || !self.has_room(range.len()) {
+            return Err(Refusal::malformed("it is too large"));
+        }
+        let before = self.end();
+        let mut writer = Writer::new(self, bytes);
+        let word = read(&mut writer, range).and_then(|()| writer.root());
+        self.give_back();
+        let index = u32::try_from(self.tape.len()).map_err(|_| Refusal::malformed("it is too large"));
+        match word.and_then(|word| Ok((word, index?))) {
+            Ok((word, index)) => {
+                self.tape.push(word);
+                Ok(Root(index))
+            }
+            Err(refusal) => {
+                self.cut(before);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// A document adds at most one word and one byte of text per byte, and offsets have 32 bits.
+    fn has_room(&self, length: usize) -> bool {
+        let most = self.tape.len().max(self.text.len());
+        length <= word::MAX_LENGTH && most <= u32::MAX as usize - 2 * word::MAX_LENGTH
+    }
+
+    fn give_back(&mut self) {
+        if self.stack.len() > MAX_KEPT / size_of::<u64>() {
+            self.stack = Vec::new();
+        }
+    }
+
+    /// The value of a document parsed from `bytes`. With other bytes than those it was parsed from the strings are wrong
     /// or empty, nothing worse.
     #[inline]
     pub fn node<'a>(&'a self, bytes: &'a [u8], root: Root) -> Node<'a> {
@@ -118,9 +166,7 @@ impl Tree {
         }
         let Tree { tape, text, stack, .. } = self;
         let root = simd::run(&mut json::Document { source, length, base, stack, tape, text });
-        if self.stack.len() > MAX_KEPT / size_of::<u64>() {
-            self.stack = Vec::new();
-        }
+        self.give_back();
         let index = u32::try_from(self.tape.len()).map_err(|_| Reject)?;
         self.tape.push(root.ok_or(Reject)?);
         Ok(Root(index))

@@ -3,10 +3,13 @@
 //! ```text
 //! NULL FALSE TRUE   nothing else
 //! INT               the value, 60 bits, signed
-//! WIDE FLOAT        offset = index in the tape of the 64 bits (i64, f64)
+//! FLOAT             offset = index in the tape of its 64 bits
+//! WIDE              offset = index in the tape of what does not fit a word, length = what that is: SIGNED and UNSIGNED are
+//!                   64 bits, an EXTENSION is its type and a BYTES word
 //! ARRAY OBJECT      offset = index in the tape of the first child, length = elements / pairs;
 //!                   children are contiguous, a pair is key word + value word
 //! STRING + flags    offset and length in bytes, in the chunk or (OWNED) in the tree's text
+//! BYTES BROKEN      the same, not flagged WIDE_TEXT: bytes that are no text, text that is no UTF-8
 //! ```
 
 pub(super) const NULL: u64 = 0;
@@ -17,12 +20,21 @@ pub(super) const WIDE: u64 = 4;
 pub(super) const FLOAT: u64 = 5;
 pub(super) const ARRAY: u64 = 6;
 pub(super) const OBJECT: u64 = 7;
-/// Plus any of the two flags below: tags 8 to 11.
+/// Plus any of the two flags below: tags 8 to 11. Above it all are bytes.
 pub(super) const STRING: u64 = 8;
 /// String flag: a byte above 0x7f occurs.
 pub(super) const WIDE_TEXT: u64 = 1;
 /// String flag: the bytes are in the tree's text (they had escapes), not in the chunk.
 pub(super) const OWNED: u64 = 2;
+/// Maybe OWNED: tags 12 and 14.
+pub(super) const BYTES: u64 = 12;
+/// Maybe OWNED: tags 13 and 15.
+pub(super) const BROKEN: u64 = 13;
+
+/// What a WIDE word is, in its length.
+pub(super) const SIGNED: usize = 0;
+pub(super) const UNSIGNED: usize = 1;
+pub(super) const EXTENSION: usize = 2;
 
 /// Biggest length a word can tell, and so the longest document: no string and no container of it is longer.
 pub(super) const MAX_LENGTH: usize = (1 << 28) - 1;

@@ -38,7 +38,7 @@ fn integers_and_floats_compare_exactly() {
         (0, f64::INFINITY, Some(Less)),
         (0, f64::NAN, None),
     ] {
-        assert_eq!(compare(integer, float), order, "{integer} and {float}");
+        assert_eq!(compare(integer.into(), float), order, "{integer} and {float}");
     }
 }
 

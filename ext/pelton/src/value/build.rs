@@ -2,13 +2,13 @@
 //! marked, and arrays and hashes are made of its top in one call each. Keys come from a cache of interned Strings.
 
 use super::cooked;
-use magnus::rb_sys::protect;
-use magnus::{Error, Ruby, Value};
-use pelton_core::chunk::Shape;
+use magnus::rb_sys::{AsRawValue, protect};
+use magnus::{Error, RModule, Ruby, Value};
 use pelton_core::decode::{Kind, Node, Text};
+use pelton_core::format::Shape;
 use rb_sys::{VALUE, rb_data_type_t};
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::{c_long, c_void};
+use std::ffi::{c_char, c_long, c_void};
 use std::sync::OnceLock;
 
 /// Keys cached: direct-mapped by a hash of their bytes.
@@ -29,6 +29,13 @@ struct Workshop {
     symbols: [Cell<VALUE>; CACHED_KEYS],
 }
 
+/// MessagePack's own extension type.
+const TIMESTAMP: i8 = -1;
+/// What `rb_time_timespec_new` takes for "the local one".
+const LOCAL_ZONE: i32 = i32::MAX;
+/// Pelton::ExtensionValue.
+static EXTENSION: OnceLock<VALUE> = OnceLock::new();
+
 struct Type(rb_data_type_t);
 // SAFETY: pointers to static strings and functions.
 unsafe impl Sync for Type {}
@@ -36,7 +43,7 @@ unsafe impl Sync for Type {}
 static TYPE: Type = {
     // SAFETY: plain data for which zero means "none".
     let mut raw: rb_data_type_t = unsafe { std::mem::zeroed() };
-    raw.wrap_struct_name = c"Pelton's JSON workshop".as_ptr();
+    raw.wrap_struct_name = c"Pelton's workshop".as_ptr();
     raw.function.dmark = Some(mark);
     raw.function.dfree = Some(free);
     raw.function.dsize = Some(size);
@@ -79,9 +86,17 @@ extern "C" fn size(data: *const c_void) -> rb_sys::size_t {
 }
 
 /// Once, at Init.
-pub fn set_up(_: &Ruby) -> Result<(), Error> {
+pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     // SAFETY: no preconditions.
     WORKSHOP.get_or_init(|| Key(unsafe { rb_sys::rb_ractor_local_storage_value_newkey() }));
+    let pelton: RModule = ruby.define_module("Pelton")?;
+    let class = protect(|| {
+        let (name, end) = (c"ExtensionValue".as_ptr(), std::ptr::null::<c_char>());
+        // SAFETY: names that live for ever, ended by a null pointer; what it may raise, `protect` catches.
+        unsafe { rb_sys::rb_struct_define_under(pelton.as_raw(), name, c"type".as_ptr(), c"payload".as_ptr(), end) }
+    })?;
+    super::keep_for_ever(cooked(class));
+    let _ = EXTENSION.set(class);
     Ok(())
 }
 
@@ -106,7 +121,7 @@ fn workshop() -> *const Workshop {
     }
 }
 
-/// The Ruby object of a tree's node: just what JSON.parse gives for it, with the same options.
+/// The Ruby object of a tree's node: just what Ruby's own parser of that format gives for it, with the same options.
 pub fn build(node: Node<'_>, shape: Shape) -> Result<Value, Error> {
     protect(|| {
         let workshop = workshop();
@@ -125,7 +140,7 @@ pub fn build(node: Node<'_>, shape: Shape) -> Result<Value, Error> {
 }
 
 /// # Safety
-/// Ruby's lock is held and `workshop` is this Ractor's. Containers nest 100 deep at most (the decoder's limit).
+/// Ruby's lock is held and `workshop` is this Ractor's. Containers nest 128 deep at most (the decoders' limit).
 unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VALUE {
     // SAFETY: `stack` is only touched between calls of Ruby. What was made and is not yet in a container lies on it.
     unsafe {
@@ -135,8 +150,11 @@ unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VAL
             Kind::True => rb_sys::Qtrue.into(),
             Kind::False => rb_sys::Qfalse.into(),
             Kind::Int(number) => rb_sys::LONG2NUM(number),
+            Kind::Unsigned(number) => rb_sys::rb_ull2inum(number),
             Kind::Float(number) => rb_sys::DBL2NUM(number),
             Kind::Str(text) => finished(string(text), shape),
+            Kind::Bytes(bytes) => finished(binary(bytes), shape),
+            Kind::Extension(kind, bytes) => extension(kind, bytes),
             Kind::Array(items) => {
                 let bottom = (*stack).len();
                 for item in items {
@@ -151,7 +169,7 @@ unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VAL
             Kind::Object(fields) => {
                 let bottom = (*stack).len();
                 for (name, value) in fields {
-                    let name = if shape.symbols { symbol(workshop, name) } else { key(workshop, name) };
+                    let name = name_of(workshop, name, shape);
                     (*stack).push(name);
                     let value = object(workshop, value, shape);
                     (*stack).push(value);
@@ -171,10 +189,15 @@ unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VAL
 /// # Safety
 /// A new object, and Ruby's lock is held.
 unsafe fn finished(object: VALUE, shape: Shape) -> VALUE {
-    if shape.frozen {
-        // SAFETY: the caller's promise.
-        unsafe { rb_sys::RB_OBJ_FREEZE(object) };
-    }
+    // SAFETY: the caller's promise.
+    if shape.frozen { unsafe { frozen(object) } } else { object }
+}
+
+/// # Safety
+/// As of `finished`.
+unsafe fn frozen(object: VALUE) -> VALUE {
+    // SAFETY: the caller's promise.
+    unsafe { rb_sys::RB_OBJ_FREEZE(object) };
     object
 }
 
@@ -196,12 +219,82 @@ unsafe fn new_hash(pairs: usize) -> VALUE {
 /// # Safety
 /// Ruby's lock is held.
 unsafe fn string(text: Text<'_>) -> VALUE {
-    let range = if text.ascii { super::CODERANGE_7BIT } else { super::CODERANGE_VALID };
-    // SAFETY: a live slice, which Ruby copies; a new object's flags word is the first. The decoder vouches for UTF-8.
+    let range = match text {
+        Text { ascii: true, .. } => super::CODERANGE_7BIT,
+        Text { valid: true, .. } => super::CODERANGE_VALID,
+        _ => 0,
+    };
+    // SAFETY: a live slice, which Ruby copies; a new object's flags word is the first. The decoder vouches for the range.
     unsafe {
         let string = rb_sys::rb_utf8_str_new(text.bytes.as_ptr().cast(), text.bytes.len() as c_long);
         (*(string as *mut rb_sys::RBasic)).flags |= range;
         string
+    }
+}
+
+/// # Safety
+/// Ruby's lock is held.
+unsafe fn binary(bytes: &[u8]) -> VALUE {
+    // SAFETY: a live slice, which Ruby copies.
+    unsafe { rb_sys::rb_str_new(bytes.as_ptr().cast(), bytes.len() as c_long) }
+}
+
+/// A value of an application's own type; type -1 is a time of day (the decoder has seen to the length).
+///
+/// # Safety
+/// Ruby's lock is held.
+unsafe fn extension(kind: i8, bytes: &[u8]) -> VALUE {
+    // SAFETY: the class is a Struct of two members, kept for ever.
+    unsafe {
+        if kind == TIMESTAMP {
+            return time(bytes);
+        }
+        let class = *EXTENSION.get().expect("set up at Init");
+        let data = frozen(binary(bytes));
+        frozen(rb_sys::rb_struct_new(class, rb_sys::LONG2FIX(kind.into()), data))
+    }
+}
+
+/// MessagePack's timestamp of 32, 64 or 96 bits, as Ruby's msgpack reads it: a Time of the local zone.
+///
+/// # Safety
+/// Ruby's lock is held.
+unsafe fn time(bytes: &[u8]) -> VALUE {
+    let (seconds, nanos) = match *bytes {
+        [a, b, c, d] => (u32::from_be_bytes([a, b, c, d]).into(), 0),
+        [a, b, c, d, e, f, g, h] => {
+            let both = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+            ((both & 0x3_ffff_ffff) as i64, (both >> 34) as u32)
+        }
+        _ => {
+            let (nanos, seconds) = bytes.split_at(4);
+            let number = |part: &[u8]| part.iter().fold(0u64, |all, byte| all << 8 | u64::from(*byte));
+            (number(seconds) as i64, number(nanos) as u32)
+        }
+    };
+    let (carry, nanos) = (i64::from(nanos) / 1_000_000_000, i64::from(nanos) % 1_000_000_000);
+    let time = rb_sys::timespec { tv_sec: seconds.saturating_add(carry), tv_nsec: nanos };
+    // SAFETY: a live structure that Ruby copies; nanoseconds are in range.
+    unsafe { rb_sys::rb_time_timespec_new(&raw const time, LOCAL_ZONE) }
+}
+
+/// A key of a Hash. Bytes, too, become Symbols, as in Ruby's msgpack.
+///
+/// # Safety
+/// As of `object`.
+unsafe fn name_of(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VALUE {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match node.text() {
+            Some(text) if shape.symbols => symbol(workshop, text),
+            Some(text) => key(workshop, text),
+            None => match node.kind() {
+                Kind::Bytes(bytes) if shape.symbols => rb_sys::rb_str_intern(binary(bytes)),
+                // As Hash#[]= does.
+                Kind::Bytes(bytes) => frozen(binary(bytes)),
+                _ => object(workshop, node, shape),
+            },
+        }
     }
 }
 

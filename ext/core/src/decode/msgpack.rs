@@ -1,0 +1,166 @@
+//! MessagePack: <https://github.com/msgpack/msgpack/blob/master/spec.md>. Accepts what Ruby's `MessagePack.unpack` accepts
+//! and extension types of any number.
+//!
+//! Nothing is allocated by a length that was read: a container takes room as its elements come, which have a byte each.
+
+use super::Refusal;
+use super::writer::Writer;
+use std::ops::Range;
+
+/// Containers open at a time, as in Ruby's msgpack; an empty one is never open.
+const MAX_DEPTH: usize = 128;
+/// The extension type that is MessagePack's own.
+const TIMESTAMP: i8 = -1;
+
+/// A container that is open.
+#[derive(Clone, Copy, Default)]
+struct Frame {
+    /// Where it begins: `Writer::open`.
+    first: usize,
+    /// Values (of an object: keys and values) that it still wants.
+    left: u64,
+    object: bool,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+/// Writes the document `bytes[start..end]`.
+pub(super) fn read(writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Refusal> {
+    let mut reader = Reader { bytes, at: range.start, end: range.end };
+    let mut frames = [Frame::default(); MAX_DEPTH];
+    let mut depth = 0;
+    loop {
+        if let Some((left, object)) = reader.value(writer)? {
+            let frame = frames.get_mut(depth).ok_or(Refusal::malformed("it is nested too deeply"))?;
+            *frame = Frame { first: writer.open(), left, object };
+            depth += 1;
+            continue;
+        }
+        // A value is whole, and maybe with it containers around it.
+        while let Some(frame) = frames.get_mut(..depth).and_then(<[Frame]>::last_mut) {
+            frame.left -= 1;
+            if frame.left > 0 {
+                break;
+            }
+            if frame.object {
+                writer.object(frame.first)?
+            } else {
+                writer.array(frame.first)?
+            }
+            depth -= 1;
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    match reader.end - reader.at {
+        0 => Ok(()),
+        extra => Err(Refusal::Malformed(format!("{extra} extra bytes after the value").into())),
+    }
+}
+
+impl Reader<'_> {
+    /// Writes the value that begins here; of a container that has something in it, says how many values follow and
+    /// whether they are keys and values.
+    #[inline]
+    fn value(&mut self, writer: &mut Writer) -> Result<Option<(u64, bool)>, Refusal> {
+        let [first] = self.take()?;
+        match first {
+            0x00..=0x7f => writer.int(first.into())?,
+            0x80..=0x8f => return self.open(writer, u64::from(first & 0x0f), true),
+            0x90..=0x9f => return self.open(writer, u64::from(first & 0x0f), false),
+            0xa0..=0xbf => writer.text(self.skip(u64::from(first & 0x1f))?)?,
+            0xc0 => writer.null()?,
+            0xc1 => return Err(Refusal::malformed("invalid byte 0xc1")),
+            0xc2 | 0xc3 => writer.bool(first == 0xc3)?,
+            0xc4..=0xc6 => {
+                let length = self.length(first - 0xc4)?;
+                writer.bytes(self.skip(length)?)?;
+            }
+            0xc7..=0xc9 => {
+                let length = self.length(first - 0xc7)?;
+                self.extension(writer, length)?;
+            }
+            0xca => writer.float(f32::from_be_bytes(self.take()?).into())?,
+            0xcb => writer.float(f64::from_be_bytes(self.take()?))?,
+            0xcc..=0xce => {
+                let value = self.length(first - 0xcc)?;
+                writer.unsigned(value)?;
+            }
+            0xcf => writer.unsigned(u64::from_be_bytes(self.take()?))?,
+            0xd0 => writer.int(i8::from_be_bytes(self.take()?).into())?,
+            0xd1 => writer.int(i16::from_be_bytes(self.take()?).into())?,
+            0xd2 => writer.int(i32::from_be_bytes(self.take()?).into())?,
+            0xd3 => writer.int(i64::from_be_bytes(self.take()?))?,
+            0xd4..=0xd8 => self.extension(writer, 1 << (first - 0xd4))?,
+            0xd9..=0xdb => {
+                let length = self.length(first - 0xd9)?;
+                writer.text(self.skip(length)?)?;
+            }
+            0xdc | 0xdd => {
+                let count = self.length(first - 0xdc + 1)?;
+                return self.open(writer, count, false);
+            }
+            0xde | 0xdf => {
+                let count = self.length(first - 0xde + 1)?;
+                return self.open(writer, count, true);
+            }
+            0xe0..=0xff => writer.int((first as i8).into())?,
+        }
+        Ok(None)
+    }
+
+    fn open(&mut self, writer: &mut Writer, count: u64, object: bool) -> Result<Option<(u64, bool)>, Refusal> {
+        if count > 0 {
+            return Ok(Some((if object { count * 2 } else { count }, object)));
+        }
+        let first = writer.open();
+        if object {
+            writer.object(first)?
+        } else {
+            writer.array(first)?
+        }
+        Ok(None)
+    }
+
+    fn extension(&mut self, writer: &mut Writer, length: u64) -> Result<(), Refusal> {
+        let [kind] = self.take()?;
+        if kind as i8 == TIMESTAMP && !matches!(length, 4 | 8 | 12) {
+            return Err(Refusal::malformed("a timestamp has 4, 8 or 12 bytes"));
+        }
+        writer.extension(kind as i8, self.skip(length)?)
+    }
+
+    /// An unsigned number of 1, 2 or 4 bytes: `size` is 0, 1 or 2.
+    #[inline]
+    fn length(&mut self, size: u8) -> Result<u64, Refusal> {
+        Ok(match size {
+            0 => u8::from_be_bytes(self.take()?).into(),
+            1 => u16::from_be_bytes(self.take()?).into(),
+            _ => u32::from_be_bytes(self.take()?).into(),
+        })
+    }
+
+    #[inline]
+    fn take<const SIZE: usize>(&mut self) -> Result<[u8; SIZE], Refusal> {
+        let range = self.skip(SIZE as u64)?;
+        self.bytes.get(range).and_then(<[u8]>::first_chunk).copied().ok_or(CUT_OFF)
+    }
+
+    /// Where the next `length` bytes are.
+    #[inline]
+    fn skip(&mut self, length: u64) -> Result<Range<usize>, Refusal> {
+        if length > (self.end - self.at) as u64 {
+            return Err(CUT_OFF);
+        }
+        let start = self.at;
+        self.at += length as usize;
+        Ok(start..self.at)
+    }
+}
+
+const CUT_OFF: Refusal = Refusal::malformed("it ends too early");

@@ -1,0 +1,149 @@
+//! Writes a document into a tree, value by value in the order of the document: for all formats but JSON, whose parser
+//! does the same by hand.
+
+use super::Refusal;
+use super::tree::Tree;
+use super::word;
+use std::ops::Range;
+
+/// Words that a document may have while it is written: as many as a container can tell.
+const MOST_WORDS: usize = word::MAX_LENGTH;
+
+pub(super) struct Writer<'a> {
+    tree: &'a mut Tree,
+    /// The chunk.
+    bytes: &'a [u8],
+    /// Words on the tree's stack: values of containers that are still open, or the document's.
+    top: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(tree: &'a mut Tree, bytes: &'a [u8]) -> Self {
+        Self { tree, bytes, top: 0 }
+    }
+
+    #[inline]
+    pub(super) fn null(&mut self) -> Result<(), Refusal> {
+        self.push(word::plain(word::NULL))
+    }
+
+    #[inline]
+    pub(super) fn bool(&mut self, value: bool) -> Result<(), Refusal> {
+        self.push(word::plain(if value { word::TRUE } else { word::FALSE }))
+    }
+
+    #[inline]
+    pub(super) fn int(&mut self, value: i64) -> Result<(), Refusal> {
+        match word::small_int(value) {
+            Some(word) => self.push(word),
+            None => self.stored(word::WIDE, word::SIGNED, &[value as u64]),
+        }
+    }
+
+    #[inline]
+    pub(super) fn unsigned(&mut self, value: u64) -> Result<(), Refusal> {
+        match i64::try_from(value) {
+            Ok(value) => self.int(value),
+            Err(_) => self.stored(word::WIDE, word::UNSIGNED, &[value]),
+        }
+    }
+
+    #[inline]
+    pub(super) fn float(&mut self, value: f64) -> Result<(), Refusal> {
+        self.stored(word::FLOAT, 0, &[value.to_bits()])
+    }
+
+    /// Characters: those of the chunk in `range`, UTF-8 or not.
+    #[inline]
+    pub(super) fn text(&mut self, range: Range<usize>) -> Result<(), Refusal> {
+        let text = self.bytes.get(range.clone()).unwrap_or_default();
+        let tag = if text.is_ascii() {
+            word::STRING
+        } else if simdutf8::basic::from_utf8(text).is_ok() {
+            word::STRING | word::WIDE_TEXT
+        } else {
+            word::BROKEN
+        };
+        self.push(word::sized(tag, text.len(), range.start))
+    }
+
+    /// The bytes of the chunk in `range`.
+    #[inline]
+    pub(super) fn bytes(&mut self, range: Range<usize>) -> Result<(), Refusal> {
+        self.push(word::sized(word::BYTES, range.len(), range.start))
+    }
+
+    /// A value of an application's own type: the bytes of the chunk in `range`.
+    #[inline]
+    pub(super) fn extension(&mut self, kind: i8, range: Range<usize>) -> Result<(), Refusal> {
+        let data = word::sized(word::BYTES, range.len(), range.start);
+        self.stored(word::WIDE, word::EXTENSION, &[kind as u64, data])
+    }
+
+    /// Where a container begins; what is written now is inside of it, until `array` or `object`.
+    #[inline]
+    pub(super) fn open(&self) -> usize {
+        self.top
+    }
+
+    /// An array of all that was written since `open`.
+    #[inline]
+    pub(super) fn array(&mut self, first: usize) -> Result<(), Refusal> {
+        let (start, count) = self.close(first);
+        self.push(word::sized(word::ARRAY, count, start))
+    }
+
+    /// An object of all that was written since `open`: keys (of any kind) and values in turn.
+    #[inline]
+    pub(super) fn object(&mut self, first: usize) -> Result<(), Refusal> {
+        let (start, count) = self.close(first);
+        self.push(word::sized(word::OBJECT, count / 2, start))
+    }
+
+    /// The word of the document: the one value that is left.
+    pub(super) fn root(self) -> Result<u64, Refusal> {
+        let root = self.tree.stack.first().filter(|_| self.top == 1);
+        root.copied().ok_or(Refusal::malformed("it is not one value"))
+    }
+
+    /// The children move to the tape.
+    #[inline]
+    fn close(&mut self, first: usize) -> (usize, usize) {
+        let Tree { stack, tape, .. } = &mut *self.tree;
+        let children = stack.get(first..self.top).unwrap_or_default();
+        let start = tape.len();
+        tape.extend_from_slice(children);
+        self.top -= children.len();
+        (start, children.len())
+    }
+
+    /// A value that does not fit its word.
+    #[inline]
+    fn stored(&mut self, tag: u64, kind: usize, words: &[u64]) -> Result<(), Refusal> {
+        let start = self.tree.tape.len();
+        self.tree.tape.extend_from_slice(words);
+        self.push(word::sized(tag, kind, start))
+    }
+
+    #[inline]
+    fn push(&mut self, word: u64) -> Result<(), Refusal> {
+        if self.top == self.tree.stack.len() {
+            self.grow()?;
+        }
+        if let Some(place) = self.tree.stack.get_mut(self.top) {
+            *place = word;
+            self.top += 1;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Result<(), Refusal> {
+        let Tree { stack, tape, .. } = &mut *self.tree;
+        if self.top + tape.len() > MOST_WORDS {
+            return Err(Refusal::malformed("it has too many values"));
+        }
+        stack.resize((self.top * 2).max(1024), 0);
+        Ok(())
+    }
+}

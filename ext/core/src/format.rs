@@ -1,0 +1,63 @@
+//! What the payloads of a topic are, and what becomes of them.
+
+use crate::decode::{Refusal, Root, Tree};
+use std::any::Any;
+use std::sync::Arc;
+
+/// One for each topic (or "all others") of a subscription; its chunks share it.
+pub struct Format {
+    pub encoding: Encoding,
+    /// Decoded by native threads as soon as they arrive; else when somebody asks.
+    pub ahead: bool,
+    pub shape: Shape,
+    /// What the other side needs to make objects of them. May be dropped by any thread.
+    pub extra: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Json,
+    MessagePack,
+    /// Not decoded: a payload is a String of bytes.
+    Bytes,
+    /// The same, of characters: UTF-8.
+    Text,
+}
+
+/// What decoded values are made to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shape {
+    /// Keys are Symbols.
+    pub symbols: bool,
+    /// All is frozen.
+    pub frozen: bool,
+}
+
+impl Format {
+    /// JSON, decoded when it is asked for: what a topic has that says nothing.
+    pub const LAZY: Self =
+        Self { encoding: Encoding::Json, ahead: false, shape: Shape { symbols: false, frozen: false }, extra: None };
+
+    /// JSON, decoded ahead.
+    pub const JSON: Self = Self::ahead(Encoding::Json, Shape { symbols: false, frozen: false });
+
+    /// Decoded ahead, if there is anything to decode.
+    pub const fn ahead(encoding: Encoding, shape: Shape) -> Self {
+        let ahead = !matches!(encoding, Encoding::Bytes | Encoding::Text);
+        Self { encoding, ahead, shape, extra: None }
+    }
+
+    /// Whether there are trees of such payloads.
+    pub fn has_fields(&self) -> bool {
+        !matches!(self.encoding, Encoding::Bytes | Encoding::Text)
+    }
+
+    /// Appends the document `bytes[start..end]` to the tree. `bytes` is the whole chunk, as [`Tree::node`] wants it.
+    pub fn decode(&self, tree: &mut Tree, bytes: &[u8], start: usize, end: usize) -> Result<Root, Refusal> {
+        match &self.encoding {
+            Encoding::Json => Ok(tree.parse_json(bytes, start, end)?),
+            Encoding::MessagePack => tree.parse_msgpack(bytes, start, end),
+            Encoding::Bytes | Encoding::Text => Err(Refusal::Undecided),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+module Pelton
+  # What payloads can be, as the word `decode` takes it: a name, or a Hash with `format` and that format's options. The
+  # native side (ext/core/src/format.rs) decodes them.
+  module Formats
+    FLAG = ->(value) { [true, false].include?(value) }
+    private_constant :FLAG
+
+    # The options of each, with what they may be.
+    OPTIONS = {
+      json: { symbolize_names: FLAG, freeze: FLAG },
+      msgpack: { symbolize_keys: FLAG, freeze: FLAG },
+      bytes: {},
+      utf8: {}
+    }.freeze
+    # Those without fields for `where` and `dig`.
+    STRINGS = %i[bytes utf8].freeze
+
+    ALLOWED = "`:json` (with `symbolize_names: true` or false, `freeze: true` or false), " \
+              "`:msgpack` (with `symbolize_keys` and `freeze`), `:bytes` or `:utf8`"
+
+    module_function
+
+    #: (untyped) -> bool
+    def valid?(given)
+      options = given.is_a?(Hash) ? given.except(:format) : {}
+      allowed = OPTIONS[name(given)]
+      !allowed.nil? && options.all? { |option, value| allowed[option]&.call(value) }
+    end
+
+    # :json of {format: :json, freeze: true}
+    #: (untyped) -> Symbol?
+    def name(given) = given.is_a?(Hash) ? given[:format] : given
+
+    # Frozen, for native threads share it.
+    #: (Symbol | Hash[Symbol, untyped]) -> (Symbol | Hash[Symbol, untyped])
+    def frozen(given) = given.is_a?(Hash) ? given.dup.freeze : given
+  end
+end

@@ -1,0 +1,186 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/native_kit"
+begin
+  require "msgpack"
+rescue LoadError
+  nil # not of every Ruby: what needs it says so
+end
+
+# What the extension makes of MessagePack is what the gem makes of it.
+class NativeMsgpackTest < Minitest::Test
+  include NativeKit
+
+  EXTENSION = Pelton::ExtensionValue
+  # Each kind in each of its sizes.
+  DOCUMENTS = {
+    "c0" => nil, "c2" => false, "c3" => true, "00" => 0, "7f" => 127, "e0" => -32, "ff" => -1,
+    "ccff" => 255, "cdffff" => 65_535, "ceffffffff" => 4_294_967_295,
+    "cf7fffffffffffffff" => (2**63) - 1, "cf8000000000000000" => 2**63, "cfffffffffffffffff" => (2**64) - 1,
+    "d080" => -128, "d18000" => -32_768, "d280000000" => -(2**31), "d38000000000000000" => -(2**63),
+    "ca3f9d70a4" => 1.2300000190734863, "cb3ff0000000000000" => 1.0, "cb7ff0000000000000" => Float::INFINITY,
+    "a0" => "", "a2c3a9" => "é", "d90161" => "a", "da000161" => "a", "db0000000161" => "a", "a2fffe" => "\xff\xfe",
+    "c400" => "".b, "c402c3a9" => "é".b, "c5000161" => "a".b, "c60000000161" => "a".b,
+    "90" => [], "9201a161" => [1, "a"], "dc000101" => [1], "dd0000000101" => [1],
+    "80" => {}, "81a16101" => { "a" => 1 }, "de0001c0c0" => { nil => nil }, "df00000001910190" => { [1] => [] },
+    "8201010102" => { 1 => 2 }, "82a16101c4016102" => { "a" => 2 }, "81c401ff01" => { "\xff".b => 1 },
+    "81cb7ff000000000000090" => { Float::INFINITY => [] }, "81818001c3" => { { {} => 1 } => true },
+    "d40105" => EXTENSION.new(1, "\5".b), "d580aabb" => EXTENSION.new(-128, "\xaa\xbb".b),
+    "c70007" => EXTENSION.new(7, "".b), "c800010705" => EXTENSION.new(7, "\5".b),
+    "c9000000010705" => EXTENSION.new(7, "\5".b), "d87f#{"00" * 16}" => EXTENSION.new(127, "\0".b * 16),
+    "d6ff00000001" => Time.at(1), "d7ff0000000400000001" => Time.at(1, 1, :nanosecond),
+    "d7ff#{"ff" * 8}" => Time.at(0x3ffffffff, 0x3fffffff, :nanosecond),
+    "c70cff00000005#{"ff" * 7}fd" => Time.at(-3, 5, :nanosecond)
+  }.freeze
+
+  MALFORMED = ["", "c1", "0102", "a361", "c4", "c402ff", "92", "9201", "81", "8101", "de0001", "ddffffffff",
+               "dfffffffff", "dbffffffff00", "c6ffffffff", "c9ffffffff01", "d401", "cf00", "d4ff00", "c703ff000000",
+               "91c1",
+               "#{"91" * 129}c0", "c0#{"c0" * 100}"].freeze
+
+  def test_every_kind
+    DOCUMENTS.each do |hex, value|
+      made = decode(bytes(hex))
+      assert_equal describe(value), describe(made), hex
+    end
+    assert_predicate decode(bytes("ca7fc00000")), :nan?
+  end
+
+  def test_what_is_malformed_is_an_error_and_takes_no_memory
+    MALFORMED.each do |hex|
+      error = assert_raises(Pelton::DecodeError, hex) { decode(bytes(hex)) }
+      assert_match(/too early|extra bytes|invalid byte|nested|timestamp/, error.message)
+    end
+  end
+
+  def test_depth
+    [[128, "c0"], [128, "90"]].each { |depth, inner| decode(bytes(("91" * depth) + inner)) }
+    assert_raises(Pelton::DecodeError) { decode(bytes("#{"91" * 129}c0")) }
+    assert_raises(Pelton::DecodeError) { decode(bytes("#{"81c0" * 129}c0")) }
+  end
+
+  def test_symbols_and_frozen_values
+    document = bytes("82a16191a162c40163c4017a")
+    made = decode(document, symbolize_keys: true, freeze: true)
+    assert_equal({ a: ["b"], c: "z" }, made)
+    assert [made, made[:a], made[:a][0], made[:c]].all?(&:frozen?)
+    refute_predicate decode(document), :frozen?
+    assert decode(document).keys.all?(&:frozen?)
+    assert Ractor.shareable?(decode(bytes("92d40105d6ff00000001"), freeze: true)[0])
+    assert_raises(EncodingError) { decode(bytes("81a1ff01"), symbolize_keys: true) }
+  end
+
+  # Thousands of documents and of what mutations make of them, each option: the same value, or an error here as there.
+  def test_the_gem_says_the_same
+    skip "no gem msgpack for this Ruby" unless defined?(::MessagePack)
+    random = Random.new(Integer(ENV.fetch("SEED", "20251122")))
+    checked = Hash.new(0)
+    6_000.times do
+      document = generate(random, 0)
+      document = mutate(document, random) if random.rand(2).zero?
+      # The gem makes room for as many elements as it is told of.
+      next if document.match?(/[\xdd\xdf](?!\0\0)/n)
+
+      options = { symbolize_keys: random.rand(4).zero?, freeze: random.rand(4).zero? }
+      checked[compare(document, options)] += 1
+    end
+    assert_operator checked[:value], :>, 2_000
+    assert_operator checked[:error], :>, 500
+  end
+
+  private
+
+  def bytes(hex) = [hex].pack("H*")
+  def decode(document, **options) = Pelton::Native.decode({ format: :msgpack, **options }, document)
+
+  def compare(document, options)
+    expected = outcome { gem.load(document, allow_unknown_ext: true, **options) }
+    found = outcome { decode(document, **options) }
+    assert_equal expected.first, found.first, "#{document.unpack1("H*")} #{options}: #{expected} and #{found}"
+    return expected.first if expected.first == :error
+
+    assert_equal describe(expected.last), describe(found.last), "#{document.unpack1("H*")} #{options}"
+    assert_equal [frozen(expected.last)], [frozen(found.last)], "#{document.unpack1("H*")} #{options}"
+    :value
+  end
+
+  def outcome
+    [:value, yield]
+  rescue StandardError => e
+    [:error, e]
+  end
+
+  # With timestamps, and unknown types as values.
+  def gem
+    @gem ||= MessagePack::Factory.new.tap do |factory|
+      factory.register_type(-1, Time, packer: MessagePack::Time::Packer, unpacker: MessagePack::Time::Unpacker)
+    end
+  end
+
+  # All that can be told of a value, comparable: NaN, classes, encodings.
+  def describe(value)
+    case value
+    when Hash then [:hash, value.map { |key, one| [describe(key), describe(one)] }]
+    when Array then [:array, value.map { |one| describe(one) }]
+    when String then [value.encoding, value.valid_encoding?, value.b]
+    when Float then [:float, value.nan? ? "NaN" : [value].pack("G")]
+    when Time then [:time, value.to_r, value.utc_offset]
+    when Symbol then [:symbol, value.encoding, value.name.b]
+    when Struct then [:extension, value.type, value.payload]
+    else [value.class, value]
+    end
+  end
+
+  def frozen(value)
+    case value
+    when Hash then [value.frozen?, value.map { |key, one| [frozen(key), frozen(one)] }]
+    when Array then [value.frozen?, value.map { |one| frozen(one) }]
+    when String then value.frozen?
+    end
+  end
+
+  SCALARS = [nil, true, false, 0, 1, 127, 128, 255, 256, 65_535, 65_536, 2**32, (2**63) - 1, 2**63, (2**64) - 1, -1,
+             -32, -33, -128, -129, -32_769, -(2**31) - 1, -(2**63), 0.0, -0.0, 1.5, Float::NAN, -Float::INFINITY].freeze
+
+  def generate(random, depth)
+    case random.rand(depth > 5 ? 6 : 9)
+    when 0, 1 then SCALARS.sample(random: random).to_msgpack
+    when 2, 3 then text(random).to_msgpack
+    when 4 then text(random).b.to_msgpack
+    when 5 then extension(random)
+    when 6 then ("\x91".b * random.rand(1..3)) + generate(random, depth + 1)
+    when 7 then container([0x90, 0xdc, 0xdd], random) { generate(random, depth + 1) }
+    else container([0x80, 0xde, 0xdf], random) { key(random, depth) + generate(random, depth + 1) }
+    end
+  end
+
+  def key(random, depth) = random.rand(3).zero? ? generate(random, depth + 1) : text(random).to_msgpack
+
+  def text(random)
+    some = ["", "a", "id", "naïve", "日本", "\xff", "a\xc3", "x" * random.rand(300), "key#{random.rand(5)}"]
+    some.sample(random: random)
+  end
+
+  def extension(random)
+    size = [0, 1, 2, 4, 8, 12, 16, 17, 300].sample(random: random)
+    MessagePack::ExtensionValue.new([-128, -2, -1, 0, 1, 127].sample(random: random), random.bytes(size)).to_msgpack
+  end
+
+  def container((short, middle, long), random, &inner)
+    size = random.rand(5).zero? ? random.rand(20) : random.rand(4)
+    heads = [[short | size].pack("C"), [middle, size].pack("CS>"), [long, size].pack("CL>")]
+    heads[size > 15 ? 1 : random.rand(3)] + Array.new(size, &inner).join
+  end
+
+  def mutate(document, random)
+    document = document.dup
+    case random.rand(3)
+    when 0 then document[0, random.rand(document.bytesize + 1)]
+    when 1 then document << random.bytes(random.rand(3))
+    else
+      document.setbyte(random.rand(document.bytesize), random.rand(256)) unless document.empty?
+      document
+    end
+  end
+end
