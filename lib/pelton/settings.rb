@@ -214,7 +214,7 @@ module Pelton
       [:queue_timeout, :seconds, 10, "how long produce waits for room in a full queue: QueueFullError", SECONDS],
       [:transaction_timeout, :seconds, 70, "how long a step of a transaction (begin, offsets, commit) may take",
        SECONDS],
-      [:abort_ack_wait, :seconds, 1,
+      [:abort_ack_wait, :seconds, 5,
        "how long an abort waits for the first report when none came yet; 0: an abort soon after the first message " \
        "may end in a fatal error (librdkafka issue 4849), and the client is replaced", SECONDS],
       [:reload_attempts, :number, 10, "how often a producer's client is replaced after a fatal error, without a " \

@@ -251,7 +251,7 @@ impl Producer {
         let client = self.client()?;
         self.transactions.abort(&client, ticket, deadline, || {
             let seen = self.transactions.begun_at.load(Ordering::SeqCst);
-            let limit = wait::deadline(Some(patience));
+            let limit = wait::deadline(Some(patience)).into_iter().chain(deadline).min();
             self.progress.wait(&Parker::new(), limit, || self.pending() == 0 || self.reports() != seen);
         })
     }
