@@ -17,7 +17,7 @@ class ArchitectureTest < Minitest::Test
     "R2" => %w[producer producer/* producer_pool poller subscription iterator iterator/* admin admin/*
                embedded_cluster],
     "R3" => %w[consumer routing routing/* listener coordinator jobs_queue worker flow steps/* parallel parallel/*
-               processing processing/* processing/steps/*],
+               ractor_pool processing processing/* processing/steps/*],
     "R4" => %w[app server restarts shutdown supervisor signals embedding liveness cli cli/* cli/doctor/*],
     "face" => %w[../pelton face],
     "R5" => %w[reporters reporters/* testing testing/* web web/* rails rails/* active_job active_job/*]

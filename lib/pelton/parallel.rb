@@ -25,14 +25,19 @@ module Pelton
     def check(engine, job, place = "parallel")
       return unless engine == :ractor
 
-      unless RactorWorker.available?
-        raise ConfigError.new(place, engine, "needs Ruby >= 4.0, this is #{RUBY_VERSION} (:thread works on every Ruby)")
-      end
-
+      check_ruby(place, engine)
       hindrance = RactorWorker.unfit(job)
       return unless hindrance
 
-      raise ConfigError.new(place, engine, "#{job.class} cannot be shared with Ractors because of #{hindrance}")
+      raise ConfigError.new(place, job.class, "cannot be shared with Ractors because of #{hindrance}")
+    end
+
+    # Raises ConfigError where there are no Ractors as we need them.
+    #: (String, ?untyped) -> void
+    def check_ruby(place, value = nil)
+      return if RactorWorker.available?
+
+      raise ConfigError.new(place, value, "needs Ruby >= 4.0, this is #{RUBY_VERSION}")
     end
 
     # A new one of them: inline, native, thread or ractor.

@@ -2,34 +2,74 @@
 
 require_relative "../test_helper"
 require "support/parallel_contract"
+require "support/ractor_process"
 
-# The Ractor engine, by the same contract. A process that once had a Ractor is another one for ever, so the suite runs
-# in one of its own, which is this file again.
+# The Ractor engine, by the contract of all engines.
 class RactorEngineTest < Minitest::Test
-  if !Pelton::Parallel::RactorWorker.available?
-    def test_it_says_which_ruby_it_needs
-      error = assert_raises(Pelton::ConfigError) { Pelton::Parallel.check(:ractor, ParallelTexts) }
-      assert_match(/needs Ruby >= 4\.0, this is #{RUBY_VERSION}/, error.message)
-    end
-  elsif !ENV["PELTON_RACTORS"]
-    include ForkedChild
+  include RactorProcess
 
-    def test_the_contract
-      folders = %w[lib test].map { |folder| "-I#{File.expand_path("../../#{folder}", __dir__)}" }
-      reader, writer = IO.pipe
-      pid = Process.spawn({ "PELTON_RACTORS" => "1" }, RbConfig.ruby, "-w", *folders, __FILE__, %i[out err] => writer)
-      writer.close
-      output = Thread.new { reader.read }
-      assert_predicate end_of(pid, 300), :success?, -> { output.value }
-      refute_match(/experimental/, output.value)
-    ensure
-      reader&.close
-    end
-  else
+  if NEEDED
+    def test_in_a_process_of_its_own = assert_passes_alone(__FILE__)
+  elsif HERE
     include ParallelContract
     include DecoderContract
     include PoolContract
 
     def engine = Pelton::Parallel.engine(:ractor, size: 2, bus: @bus)
+
+    def test_what_goes_in_and_out_is_not_copied
+      list = inputs(numbers(60))
+      values = @engine.dispatch(list, Itself, timeout: 30).values
+      list.zip(values) { |message, value| assert_same message, value }
+      built = @engine.dispatch(list, Payload, timeout: 30).values
+      assert_equal numbers(60), built, "the tree that was decoded natively"
+      assert(built.all? { |value| Ractor.shareable?(value) })
+    end
+
+    def test_what_cannot_be_shared_is_an_error_of_its_own
+      future = @engine.dispatch(inputs([*numbers(60), { "proc" => 1 }]), Unshareable, timeout: 30)
+      assert_equal numbers(60), future.first(60).map(&:first)
+      assert_predicate future[0], :frozen?
+      error = assert_raises(Pelton::WorkError) { future[60] }
+      assert_match(/\ARactor::/, error.error_class)
+      assert_predicate @told, :empty?
+    end
+
+    def test_an_error_tells_where_it_comes_from
+      error = assert_raises(Pelton::WorkError) { @engine.dispatch(inputs_of(["{"] * 50), decoder, timeout: 30).values }
+      assert_equal "JSON::ParserError", error.error_class
+      assert(error.backtrace.any? { |line| line.include?("parallel_contract.rb") })
+    end
+
+    def test_the_switch_of_warnings_is_left_as_it_was
+      [true, false].each do |on|
+        Warning[:experimental] = on
+        pool = engine.start
+        assert_equal on, Warning[:experimental]
+        assert pool.close
+      end
+    ensure
+      Warning[:experimental] = true
+    end
+  else
+    def test_it_says_which_ruby_it_needs
+      error = assert_raises(Pelton::ConfigError) { Pelton::Parallel.check(:ractor, ParallelTexts, "topic orders") }
+      assert_equal "topic orders = :ractor: needs Ruby >= 4.0, this is #{RUBY_VERSION}", error.message
+    end
+  end
+
+  module Itself
+    def self.call(message) = message
+  end
+
+  module Payload
+    def self.call(message) = message.payload
+  end
+
+  module Unshareable
+    def self.call(message)
+      value = JSON.parse(message.raw_payload)
+      value["proc"] ? proc { value } : value
+    end
   end
 end
