@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "erb"
-require "pelton/ractor_pool"
+require "pelton"
 
 unless Pelton::Parallel::RactorWorker.available?
   puts "templates.rb needs Ractors as Ruby 4.0 has them; this is Ruby #{RUBY_VERSION}"

@@ -4,6 +4,7 @@ require_relative "pelton/version"
 require_relative "pelton/app"
 require_relative "pelton/embedded_cluster"
 require_relative "pelton/native"
+require_relative "pelton/ractor_pool"
 
 # Kafka for Ruby at native speed. These methods are the default app's; see Pelton::App.
 #   Pelton.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:9092" } }
