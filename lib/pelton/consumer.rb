@@ -17,6 +17,10 @@ module Pelton
     #: () -> bool
     def self.process? = instance_method(:process).owner != Consumer
 
+    # Has this class an `around` of its own?
+    #: () -> bool
+    def self.around? = instance_method(:around).owner != Consumer
+
     # Work on `messages`. Whatever it raises is contained and leads to a retry.
     #: () -> void
     def consume = raise(NotImplementedError, "#{self.class}#consume is missing")
@@ -49,6 +53,15 @@ module Pelton
     # for librdkafka has to look for the end then. Nothing is marked by it; an error is reported, nothing more.
     #: () -> void
     def reached_end; end
+
+    # Surrounds each of the calls above, on the same thread; action: :assigned, :consume, :process (each message),
+    # :tick, :reached_end, :revoked or :shutdown. For what each needs before and after: a connection, a trace.
+    #   def around(action) = Tracer.span("orders.#{action}") { yield }
+    # It has to yield; it may do so again to try once more. Raising, also after the yield, is a failure of the call; so
+    # is what it rescued and did not raise again, and a return without a yield (AroundError): nothing counts as done
+    # that was not.
+    #: (Symbol) { () -> void } -> void
+    def around(_action) = yield
 
     # The messages of this call of consume; empty in the other methods.
     #: () -> Messages

@@ -315,6 +315,14 @@ module Pelton
     def initialize(message = "cancelled before it was finished") = super
   end
 
+  # A consumer's `around` returned, but what it surrounds did not: nothing counts as done.
+  class AroundError < Error
+    #: (?Class?, ?Symbol?) -> void
+    def initialize(consumer = nil, action = nil)
+      super("#{consumer}#around has to yield, and to let #{action} end")
+    end
+  end
+
   # An argument of produce that Kafka cannot take. Nothing was sent: of a batch, no message was.
   #   InvalidMessageError.new(:partition, -3, "an Integer >= 0 or nil")
   class InvalidMessageError < Error

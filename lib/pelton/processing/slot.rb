@@ -47,6 +47,8 @@ module Pelton
         @tick = false
         # The user's object, used by the running job only; nil before :assigned made it, and after its end.
         @consumer = nil
+        # Has its class an `around`?
+        @around = false
         # How often :assigned tried to make it.
         @births = 0
         # When it is tried again.
@@ -196,25 +198,47 @@ module Pelton
       def before = (@topic.stage && @job&.messages&.first&.origin&.attempts) || 0
 
       def call_consumer(job)
-        @consumer ||= @topic.consumer_class.new.attach(self).tap { @exactly_once.open }
+        @consumer ||= give_birth
         return finish(job) if job.last?
-        return @consumer.public_send(job.kind) unless job.kind == :consume
+        return call(job.kind) { @consumer.public_send(job.kind) } unless job.kind == :consume
 
         @exactly_once.reset
         job.begin(@flow.start(job.messages), @bus)
         @flow.around(job) { consume(job) } unless job.wait || job.messages.empty?
       end
 
+      def give_birth
+        consumer = @topic.consumer_class.new.attach(self)
+        @around = consumer.class.around?
+        @exactly_once.open
+        consumer
+      end
+
       def consume(job)
-        return @consumer.consume unless process?
+        return call(:consume) { @consumer.consume } unless process?
 
         while !@exactly_once.aborted? && (job.current = @coordinator.step(job, job.current))
-          @consumer.process(job.current)
+          call(:process) { @consumer.process(job.current) }
         end
       end
 
+      # One of the consumer's methods, inside of its `around`.
+      def call(action, &method) = @around ? surround(action, &method) : yield
+
+      # Whatever `around` makes of it: what failed has failed, what did not run is not done.
+      def surround(action)
+        error = AroundError.new(@consumer.class, action)
+        @consumer.around(action) do
+          yield.tap { error = nil }
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          error = e
+          raise
+        end
+        raise error if error
+      end
+
       def finish(job)
-        @scope.close { @consumer.public_send(job.kind) }
+        @scope.close { call(job.kind) { @consumer.public_send(job.kind) } }
       ensure
         @exactly_once.close
       end

@@ -1,0 +1,162 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+
+# A consumer's `around`: what it surrounds, and that nothing it does loses a message or a worker.
+class AroundTest < Minitest::Test
+  include CoordinatorKit
+
+  # How the class under test surrounds: ->(action, call) { … }
+  module Around
+    class << self
+      attr_accessor :way
+    end
+
+    def around(action, &call)
+      log << [action, :begin]
+      Around.way.call(action, call).tap { log << [action, :end] }
+    end
+  end
+
+  class Surrounded < Consumer
+    include Around
+
+    # Where the kit's class has what a test says.
+    class << self
+      def script = superclass.script
+      def hooks = superclass.hooks
+      def log = superclass.log
+    end
+  end
+
+  class Single < Pelton::Consumer
+    include Around
+
+    def process(message) = log << [message.offset, attempt]
+    def log = Surrounded.log
+  end
+
+  def setup
+    super
+    way { |_, call| call.call }
+  end
+
+  def way(&block) = Around.way = block
+
+  def coordinator(consumer = Surrounded, **settings)
+    @coordinator ||= begin
+      topic = Pelton::Routing::Topic.new("orders", consumer, { batch: 100, backoff: 0..0 }.merge(settings))
+      Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus),
+                                                    subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner)
+                                     .start
+    end
+  end
+
+  def marked = @ownership.marks.map(&:first)
+  def errors = named("error.occurred").map { |event| event[:error] }
+  def surrounded(action, *inside) = [[action, :begin], *inside, [action, :end]]
+
+  def test_every_call_is_surrounded
+    coordinator(every: 5).receive(batch(0, 1))
+    work
+    wake
+    work until idle?
+    coordinator.control { |control| control.at_end = true }
+    work
+    coordinator.end(:revoked)
+    work
+    assert_equal [*surrounded(:assigned, :assigned), *surrounded(:consume, [0, 1]), *surrounded(:tick, :tick),
+                  *surrounded(:reached_end, :reached_end), *surrounded(:revoked, :revoked)], @log
+    assert_equal [2], marked
+    assert_empty errors
+  end
+
+  def test_the_end_of_a_server_is_surrounded
+    coordinator
+    work
+    coordinator.end(:shutdown)
+    work
+    assert_equal surrounded(:shutdown, :shutdown), @log.last(3)
+  end
+
+  def test_each_message_is_surrounded
+    coordinator(Single).receive(batch(0, 1))
+    work until idle?
+    assert_equal [*surrounded(:assigned), *surrounded(:process, [0, 1]), *surrounded(:process, [1, 1])], @log
+    assert_equal 2, marked.last
+  end
+
+  def test_without_a_yield_nothing_is_done
+    calls = 0
+    way { |action, call| call.call unless action == :consume && (calls += 1) < 3 }
+    coordinator.receive(batch(0, 1))
+    work until idle? || calls > 5
+    assert_equal [2], marked
+    assert_equal [Pelton::AroundError] * 2, errors.map(&:class)
+    assert_includes errors.first.message, "AroundTest::Surrounded#around has to yield, and to let consume end"
+  end
+
+  def test_what_it_rescues_has_failed_all_the_same
+    failures = 0
+    script { raise "no database" if (failures += 1) < 3 }
+    way do |_, call|
+      call.call
+    rescue RuntimeError
+      nil
+    end
+    coordinator.receive(batch(0))
+    work until idle?
+    assert_equal ["no database"] * 2, errors.map(&:message)
+    assert_equal [[1], 3], [marked, failures]
+  end
+
+  def test_a_throw_that_it_catches_is_no_end
+    throws = 0
+    script { throw :out if (throws += 1) < 2 }
+    way { |_, call| catch(:out) { call.call } }
+    coordinator.receive(batch(0))
+    work until idle?
+    assert_equal [[Pelton::AroundError], [1]], [errors.map(&:class), marked]
+  end
+
+  def test_it_may_yield_again
+    failures = 0
+    script { raise "once" if (failures += 1) == 1 }
+    way do |_, call|
+      call.call
+    rescue RuntimeError
+      call.call
+    end
+    coordinator.receive(batch(0))
+    work until idle?
+    assert_equal [[], [1], 2], [errors, marked, failures]
+  end
+
+  def test_what_it_raises_after_the_call_is_a_failure_of_the_call
+    count = 0
+    way { |action, call| call.call.tap { raise "too late" if action == :consume && (count += 1) == 1 } }
+    coordinator.receive(batch(0))
+    work until idle?
+    assert_equal [["too late"], [1]], [errors.map(&:message), marked]
+  end
+
+  def test_an_end_that_fails_in_it_ends_all_the_same
+    way { |action, call| action == :revoked ? raise("at the end") : call.call }
+    coordinator
+    work
+    coordinator.end(:revoked)
+    work
+    assert_equal [["at the end"], ["consumer.revoked"]],
+                 [errors.map(&:message), named("error.occurred").map { |event| event[:source] }]
+    assert_equal [[:ended, coordinator]], @owner.named(:ended)
+  end
+
+  def test_an_exit_in_it_stops_the_server
+    way { |action, call| action == :consume ? exit : call.call }
+    coordinator.receive(batch(0))
+    work until idle?
+    assert_equal [SystemExit], @owner.named(:critical).map { |_, error| error.class }
+    assert_empty marked
+  end
+end
