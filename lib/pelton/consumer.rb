@@ -78,6 +78,15 @@ module Pelton
     #: () -> bool
     def retrying? = attempt > 1
 
+    # How old the first of `messages` was when this call began: seconds since its timestamp (below 0: clocks differ).
+    # nil: it has no timestamp, or no consume runs. Of all that Kafka has: see `lags` of App#watch.
+    #: () -> Float?
+    def consumption_lag = @pelton.consumption_lag
+
+    # How long it had been in this process then: seconds in which it waited for a worker, for its time or for a retry.
+    #: () -> Float?
+    def processing_lag = @pelton.processing_lag
+
     # Kafka takes or took the partition: a long consume should come to its end.
     #: () -> bool
     def revoked? = @pelton.revoked?

@@ -161,7 +161,7 @@ module Pelton
     def statistics(bus, client, json)
       return unless bus.wanted?("statistics.emitted")
 
-      bus.publish("statistics.emitted", client: client, statistics: (@module || Native).parse_json(json))
+      bus.publish("statistics.emitted", client: client, statistics: (@module || Native).parse_statistics(json))
     end
 
     def unclosed(bus, client, undelivered)

@@ -20,8 +20,9 @@ module Pelton
        "the other keys are there as far as they are known"],
       ["kafka.log", %i[client level facility message], "librdkafka wrote a log line (level as in syslog, 0–7)"],
       ["statistics.emitted", %i[client statistics],
-       "librdkafka's statistics of a client, parsed: every 5 s, if somebody subscribed before the first client " \
-       "opened (later: ConfigError), or as statistics.interval.ms in config.kafka says"],
+       "librdkafka's statistics of a client, parsed (of a consumer's partitions those that are assigned to it): " \
+       "every 5 s, if somebody subscribed before the first client opened (later: ConfigError), or as " \
+       "statistics.interval.ms in config.kafka says"],
       ["events.delayed", %i[poller seconds count],
        "the events' thread of a poller was late by more than a second (a slow subscriber, or threads that leave it " \
        "no time): the longest delay and the number of late events since it was told last, at most once a second; " \
@@ -64,8 +65,10 @@ module Pelton
       ["partition.stopped", %i[group topic partition offset attempts error],
        "a message failed too often and its topic says `then: :stop`: " \
        "nothing after it is read until a restart or rebalance"],
-      ["consumer.consumed", %i[group topic partition messages attempt seconds error],
-       "consume returned or raised; messages: how many it was given"],
+      ["consumer.consumed", %i[group topic partition messages attempt consumption_lag processing_lag seconds error],
+       "consume returned or raised; messages: how many it was given; consumption_lag, processing_lag: how many " \
+       "seconds before it began the first of them was produced (by its timestamp; nil: it has none), and came to " \
+       "this process"],
       ["consumer.retrying", %i[group topic partition offset attempt delay error],
        "consume failed and runs again from `offset` after `delay` seconds"],
       ["thread.outlived", %i[group topic partition name started_at at seconds],
@@ -73,7 +76,7 @@ module Pelton
        "end: a background thread after config.background_timeout, another one after 5 s. started_at: the line of its " \
        "block, at: where it is now, seconds: since the end. Told once; a pool's thread is named too, if it was a " \
        "consumer that first used the pool"],
-      ["watch.measured", %i[threads native_threads descriptors consumers jobs outlived],
+      ["watch.measured", %i[threads native_threads descriptors consumers consumer_threads lags jobs outlived],
        "what the process holds (see App#watch), every config.watch_interval while a server runs, if somebody " \
        "subscribed"],
       ["workers.scaled", %i[from to], "the number of worker threads was changed (Server#concurrency=)"],

@@ -4,17 +4,19 @@ require_relative "origin"
 
 module Pelton
   # One message, read-only, in native memory. The native extension adds topic, partition, offset, timestamp_ms,
-  # leader_epoch, key, raw_payload, headers, payload, dig, size and tombstone?.
+  # received_ms, leader_epoch, key, raw_payload, headers, payload, dig, size and tombstone?.
   #
   # `payload` is built once and kept: a retry sees what a failed attempt changed in it. Change a copy (`payload.dup`, as
   # deep as the change), or parse `raw_payload`, which stays as Kafka sent it.
   class Message
     # When it was produced (or appended, as the topic's message.timestamp.type says); nil: the message has no timestamp.
     #: () -> Time?
-    def timestamp
-      milliseconds = timestamp_ms
-      Time.at(milliseconds / 1000, milliseconds % 1000, :millisecond) if milliseconds && milliseconds >= 0
-    end
+    def timestamp = time(timestamp_ms)
+    alias created_at timestamp
+
+    # When this process had it from Kafka, decoded or not.
+    #: () -> Time?
+    def received_at = time(received_ms)
 
     #: () -> [String, Integer]
     def topic_partition = [topic, partition]
@@ -26,5 +28,11 @@ module Pelton
     # Where it is from and how large it is; never its payload, which may be private.
     def inspect = "#<#{self.class} #{topic}/#{partition} offset #{offset}, #{size} bytes>"
     alias to_s inspect
+
+    private
+
+    def time(milliseconds)
+      Time.at(milliseconds / 1000, milliseconds % 1000, :millisecond) if milliseconds && milliseconds >= 0
+    end
   end
 end

@@ -43,6 +43,13 @@ module Pelton
     #: () -> Integer
     def leader_epoch = last&.leader_epoch || -1
 
+    # Of the first message, in milliseconds since 1970: when it was produced, and when it came to this process; -1:
+    # unknown. (A native batch answers without building messages.)
+    #: () -> Integer
+    def timestamp_ms = first&.timestamp_ms || -1
+    #: () -> Integer
+    def received_ms = first&.received_ms || -1
+
     # The messages from this offset on, `limit` at most: itself if that is all of them.
     #: (Integer, Integer) -> Messages
     def from(offset, limit)

@@ -147,11 +147,10 @@ module Pelton
     # What the process holds: see App#watch.
     #: () -> Hash[Symbol, untyped]
     def watch
-      consumers = @listeners.to_h do |listener|
-        topics = listener.coordinators.group_by(&:topic_name)
-        [listener.group.name, topics.transform_values { |list| list.map(&:partition).tally }]
-      end
-      { **Watch.measure, consumers: consumers, jobs: @jobs.counts, outlived: @watch.outlived }
+      threads = ->(one) { one.slots.sum { |slot| slot.scope.size } }
+      { **Watch.measure, consumers: per_partition { 1 }, consumer_threads: per_partition(&threads),
+                         lags: @listeners.to_h { |one| [one.group.name, one.lags] }, jobs: @jobs.counts,
+                         outlived: @watch.outlived }
     end
 
     # See App#background; ends when the consumers have.
@@ -174,6 +173,16 @@ module Pelton
     def self.ended(server) = LOCK.synchronize { RUNNING.delete(server) }
 
     private
+
+    # {group => {topic => {partition => the sum of what the block says of its coordinators}}}: there are two where one
+    # waits for the other's end.
+    def per_partition(&block)
+      @listeners.to_h do |listener|
+        topics = listener.coordinators.group_by(&:topic_name)
+        topics.transform_values! { |list| list.group_by(&:partition).transform_values { |same| same.sum(&block) } }
+        [listener.group.name, topics]
+      end
+    end
 
     def boot(facts)
       @status = :starting

@@ -147,6 +147,12 @@ module Pelton
     #: (String, Integer) -> Integer?
     def position(topic, partition) = @native.position(topic, partition)
 
+    # Of each partition that is read: [[topic, partition, position, end], …], the end being the offset that its next
+    # message will have, as the last fetch told (where statistics are on, Kafka is asked every 10 s, too). nil: not
+    # known yet. Does not wait.
+    #: () -> Array[[String, Integer, Integer?, Integer?]]
+    def ends = @native.ends
+
     # Whether all partitions are another's already (the session has expired, say): nothing can be marked.
     #: () -> bool
     def lost? = @native.lost?

@@ -101,6 +101,29 @@ module SubscriptionContract
     before.release
   end
 
+  def test_the_ends_of_partitions
+    topic = fill(3)
+    subscription = assigned(topic)
+    batch = event(subscription, :batch).last
+    eventually { subscription.ends == [[topic, 0, batch.last_offset + 1, 3]] }
+    batch.release
+    subscription.close(10)
+    assert_raises(Pelton::ClosedError) { subscription.ends }
+  end
+
+  def test_a_batch_knows_its_first_message_s_times
+    before = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
+    batch = event(assigned(fill(3)), :batch).last
+    times = [batch.timestamp_ms, batch.received_ms]
+    batch.release
+    assert_equal times, [batch.timestamp_ms, batch.received_ms], "also after its release"
+    return if batch.is_a?(Fakes::Batch)
+
+    now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
+    assert_equal times.minmax, times
+    times.each { |time| assert_includes (before - 1000)..now, time }
+  end
+
   def test_a_paused_partition_brings_nothing
     topic = fill(40)
     subscription = assigned(topic)

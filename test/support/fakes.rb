@@ -15,9 +15,10 @@ module Fakes
 
   # A message of the fake log.
   class Message < Fakes::Pelton::Message
-    attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms, :leader_epoch
+    attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms, :received_ms, :leader_epoch
 
-    def initialize(topic, partition, offset, raw_payload, key: nil, headers: {}, timestamp_ms: 1_700_000_000_123)
+    def initialize(topic, partition, offset, raw_payload, key: nil, headers: {}, timestamp_ms: 1_700_000_000_123,
+                   received_ms: 1_700_000_001_123)
       super()
       @topic = topic
       @partition = partition
@@ -26,6 +27,7 @@ module Fakes
       @key = key
       @headers = headers
       @timestamp_ms = timestamp_ms
+      @received_ms = received_ms
       @leader_epoch = 7
     end
 
@@ -53,6 +55,7 @@ module Fakes
     def size = @messages.size
     def first_offset = @messages.first.offset
     def last_offset = @messages.last.offset
+    %i[timestamp_ms received_ms].each { |name| define_method(name) { @messages.first.public_send(name) } }
     def bytes = @messages.sum(&:size)
     def stale? = @stale.call
     def dropped = 0
@@ -222,6 +225,10 @@ module Fakes
 
     def position(topic, partition) = @lock.synchronize { @positions[assigned(topic, partition)] }
     def lost? = false
+    def ends
+      @closed and raise ::Pelton::ClosedError, @name
+      @positions.to_a.map { |place, offset| [*place, offset, @kafka.size(place)] }
+    end
     def pause(places) = steer(places) { |place| @paused << place }
     def resume(places) = steer(places) { |place| @paused.delete(place) }
     def partition_count(topic, _timeout) = @kafka.logs.keys.select { |name, _| name == topic }.map(&:last).max.to_i + 1
@@ -383,7 +390,7 @@ module Fakes
         %i[Poller Producer Subscription EmbeddedCluster].each { |name| const_set(name, native.const(name)) }
         define_singleton_method(:decoding_threads=) { |count| native.decoding_threads = count }
         define_singleton_method(:decoding_memory=) { |bytes| native.decoding_memory = bytes }
-        define_singleton_method(:parse_json) { |document| ::Pelton::Json.parse(document) }
+        define_singleton_method(:parse_statistics) { |document| ::Pelton::Json.parse(document) }
         define_singleton_method(:next_token_requests) { |timeout| native.next_token_requests(timeout) }
       end
     end

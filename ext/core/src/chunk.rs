@@ -150,6 +150,8 @@ pub struct Chunk {
     pub partition: i32,
     records: Box<[Record]>,
     pub format: Arc<Format>,
+    /// When it was taken from librdkafka, in milliseconds since 1970.
+    pub received: i64,
     filter: Option<Arc<Filter>>,
     /// What the filter says of each message, once it was asked; `None`: Ruby decides.
     answers: OnceLock<Box<[Option<bool>]>>,

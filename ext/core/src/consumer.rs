@@ -16,7 +16,7 @@ use crate::poller::{Poller, Polling, Source};
 use crate::rd::{Client, ClientKind, Conf, Event, Fetched, PartitionList, Queue, Token, codes, generation};
 use crate::wait::{self, Outcome, Parker, Waiters};
 use crate::{config, events, lock};
-pub use positions::Committed;
+pub use positions::{Committed, End};
 use rdkafka_sys as sys;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -18,6 +18,9 @@ struct Held {
     first_offset: i64,
     last_offset: i64,
     leader_epoch: i32,
+    /// Of the first message that the filter let pass; −1: unknown.
+    timestamp: i64,
+    received: i64,
     /// Bytes that the garbage collector was told of.
     told: AtomicUsize,
     made_in: u64,
@@ -41,10 +44,6 @@ impl Drop for Held {
 pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     let class = pelton.define_class("Batch", ruby.class_object())?;
     CLASS.define(class);
-    // The Ruby part has one that builds messages; ours stands in for it.
-    if class.funcall("method_defined?", ("leader_epoch", false))? {
-        class.funcall::<_, _, Value>("remove_method", ("leader_epoch",))?;
-    }
     class.define_method("topic", method!(topic, 0))?;
     class.define_method("partition", method!(partition, 0))?;
     class.define_method("size", method!(size, 0))?;
@@ -53,6 +52,8 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("first_offset", method!(first_offset, 0))?;
     class.define_method("last_offset", method!(last_offset, 0))?;
     class.define_method("leader_epoch", method!(leader_epoch, 0))?;
+    class.define_method("timestamp_ms", method!(timestamp, 0))?;
+    class.define_method("received_ms", method!(received, 0))?;
     class.define_method("stale?", method!(is_stale, 0))?;
     class.define_method("messages", method!(messages, 0))?;
     class.define_method("release", method!(release, 0))
@@ -63,13 +64,17 @@ pub fn wrap(batch: Batch) -> Result<Value, Error> {
     let first_offset = chunks.first().and_then(|chunk| chunk.records().first()).map_or(-1, |record| record.offset);
     let last = chunks.last().and_then(|chunk| chunk.records().last());
     let (last_offset, leader_epoch) = last.map_or((-1, -1), |record| (record.offset, record.leader_epoch));
+    let mut admitted = chunks.iter().filter_map(|chunk| Some((chunk, chunk.admitted().next()?)));
+    let first = admitted.next().map(|(chunk, index)| (chunk.records()[index].timestamp, chunk.received));
+    let (timestamp, received) = first.unwrap_or((-1, -1));
     // What a filter refused whole is freed already.
     let held = chunks.iter().filter(|chunk| chunk.admitted().next().is_some());
     let bytes: usize = held.map(|chunk| chunk.bytes()).sum();
     drop(chunks);
     let told = AtomicUsize::new(bytes);
     value::adjust_memory(bytes as isize);
-    CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, told, made_in: generation() })
+    let made_in = generation();
+    CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, timestamp, received, told, made_in })
 }
 
 fn topic(ruby: &Ruby, this: Value) -> Result<Value, Error> {
@@ -102,6 +107,14 @@ fn last_offset(ruby: &Ruby, this: Value) -> Result<i64, Error> {
 
 fn leader_epoch(ruby: &Ruby, this: Value) -> Result<i32, Error> {
     Ok(CLASS.get(ruby, &this)?.leader_epoch)
+}
+
+fn timestamp(ruby: &Ruby, this: Value) -> Result<i64, Error> {
+    Ok(CLASS.get(ruby, &this)?.timestamp)
+}
+
+fn received(ruby: &Ruby, this: Value) -> Result<i64, Error> {
+    Ok(CLASS.get(ruby, &this)?.received)
 }
 
 fn is_stale(ruby: &Ruby, this: Value) -> Result<bool, Error> {

@@ -29,6 +29,7 @@ mod producer;
 #[forbid(unsafe_code)]
 mod rows;
 #[forbid(unsafe_code)]
+mod statistics;
 mod subscription;
 #[forbid(unsafe_code)]
 mod transaction;

@@ -26,6 +26,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("partition", method!(partition, 0))?;
     class.define_method("offset", method!(offset, 0))?;
     class.define_method("timestamp_ms", method!(timestamp, 0))?;
+    class.define_method("received_ms", method!(received, 0))?;
     class.define_method("leader_epoch", method!(leader_epoch, 0))?;
     class.define_method("size", method!(size, 0))?;
     class.define_method("tombstone?", method!(is_tombstone, 0))?;
@@ -51,6 +52,10 @@ fn offset(ruby: &Ruby, this: Value) -> Result<i64, Error> {
 
 fn timestamp(ruby: &Ruby, this: Value) -> Result<i64, Error> {
     Ok(place(ruby, this)?.record().timestamp)
+}
+
+fn received(ruby: &Ruby, this: Value) -> Result<i64, Error> {
+    Ok(place(ruby, this)?.chunk().received)
 }
 
 fn leader_epoch(ruby: &Ruby, this: Value) -> Result<i32, Error> {

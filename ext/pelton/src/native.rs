@@ -1,12 +1,12 @@
 //! Pelton::Native: module functions.
 
 use crate::value::build::build;
-use crate::{convert, error, filter, format, gvl, value};
+use crate::{convert, error, filter, format, gvl, statistics, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
 use pelton_core::budget;
 use pelton_core::config;
-use pelton_core::decode::{Pool, Reject, Tree};
+use pelton_core::decode::{Node, Pool, Reject, Tree};
 use pelton_core::error::KafkaError;
 use pelton_core::events;
 use pelton_core::format::Shape;
@@ -31,6 +31,7 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("since_wake", function!(since_wake, 0))?;
     native.define_singleton_method("parse_json", function!(parse_json, 1))?;
     native.define_singleton_method("decode", function!(decode, 2))?;
+    native.define_singleton_method("parse_statistics", function!(parse_statistics, 1))?;
     native.define_singleton_method("error", function!(error_of, 1))?;
     native.define_singleton_method("check_options", function!(check_options, 1))?;
     native.define_singleton_method("knows_pattern?", function!(knows_pattern, 1))?;
@@ -100,12 +101,21 @@ fn since_wake() -> Option<f64> {
 
 /// A document's value by the native decoder; what that does not decide, by Ruby's own.
 fn parse_json(ruby: &Ruby, document: Value) -> Result<Value, Error> {
+    parse(ruby, document, |root| build(root, Shape::default()))
+}
+
+/// The same for a client's statistics: of a consumer's partitions those that are assigned to it.
+fn parse_statistics(ruby: &Ruby, document: Value) -> Result<Value, Error> {
+    parse(ruby, document, |root| statistics::build(ruby, root))
+}
+
+fn parse(ruby: &Ruby, document: Value, make: impl FnOnce(Node<'_>) -> Result<Value, Error>) -> Result<Value, Error> {
     let Some(bytes) = value::bytes(&document).map(<[u8]>::to_vec) else {
         return Err(Error::new(ruby.exception_type_error(), "a document is a String"));
     };
     let mut tree = Tree::new();
     match tree.parse_json(&bytes, 0, bytes.len()) {
-        Ok(root) => build(tree.node(&bytes, root), Shape::default()),
+        Ok(root) => make(tree.node(&bytes, root)),
         Err(Reject) => value::pelton(ruby)?.const_get::<_, Value>("Json")?.funcall("parse", (document,)),
     }
 }

@@ -6,7 +6,7 @@ use magnus::r_hash::ForEach;
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function, method};
-use pelton_core::consumer::{Committed, Consumer, Happening, Options, TopicPartition};
+use pelton_core::consumer::{Committed, Consumer, End, Happening, Options, TopicPartition};
 use pelton_core::error::Error as CoreError;
 use pelton_core::poller::Polling;
 use pelton_core::rd::Client;
@@ -45,6 +45,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("resume", method!(resume, 1))?;
     class.define_method("seek", method!(seek, -1))?;
     class.define_method("position", method!(position, 2))?;
+    class.define_method("ends", method!(ends, 0))?;
     class.define_method("lost?", method!(is_lost, 0))?;
     class.define_method("partition_count", method!(partition_count, 2))?;
     class.define_method("watermarks", method!(watermarks, 3))?;
@@ -310,6 +311,17 @@ fn position(ruby: &Ruby, this: Value, topic: Value, partition: Value) -> Result<
     let partition = convert::number(ruby, "partition", partition)?;
     let position = consumer.position(convert::topic(ruby, &topic)?, partition);
     position.map_err(|error| error::ruby(ruby, &named(&consumer), error))
+}
+
+/// [[topic, partition, position or nil, end or nil], …]
+fn ends(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    let ends = consumer.ends().map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
+    let rows = ruby.ary_new_capa(ends.len());
+    for End { place: (topic, partition), position, end } in ends {
+        rows.push((value::interned(&topic)?, partition, position, end))?;
+    }
+    Ok(rows)
 }
 
 fn is_lost(ruby: &Ruby, this: Value) -> Result<bool, Error> {

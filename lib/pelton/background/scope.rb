@@ -72,6 +72,13 @@ module Pelton
         Threads.join(list.map(&:thread), seconds)
       end
 
+      # How many threads it has that live: background threads, and those that its code started.
+      #: () -> Integer
+      def size
+        ours = Threads.list # workers are in the group while they run the owner's code
+        (@lock.synchronize { alive.map(&:thread) } | (@group.list - ours)).size
+      end
+
       # What outlives the owner, which has ended: {thread => facts for thread.outlived}, once. Background threads have
       # had their time, `seconds`.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]

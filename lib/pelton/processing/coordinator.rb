@@ -21,7 +21,7 @@ module Pelton
     # Life of each slot: the job :assigned (its consumer is born) → :consume, one at a time → :revoked or :shutdown →
     # over; with the last one the coordinator has ended.
     class Coordinator
-      attr_reader :topic_name, :partition, :facts, :subscription, :owner, :ended, :seeks
+      attr_reader :topic_name, :partition, :facts, :slots, :subscription, :owner, :ended, :seeks
 
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
       # runs a job, so this one waits for `unhold`.
@@ -115,9 +115,7 @@ module Pelton
 
       # What is left undone if the process ends now, a String each. For the report of a forced stop.
       #: () -> Array[String]
-      def losses
-        @lock.synchronize { @slots.filter_map { |slot| slot.loss { |job| left(job).size } } }
-      end
+      def losses = @lock.synchronize { @slots.filter_map { |slot| slot.loss { |job| left(job).size } } }
 
       # The hooks (:revoked or :shutdown) that born consumers still have to get, or that have not returned.
       #: () -> Array[Symbol]
@@ -240,6 +238,7 @@ module Pelton
           next batch.release if @ending || batch.stale?
 
           @control.at_end = false
+          @progress.begin(batch.first_offset)
           @backlog.add(prepared)
           store
           schedule
@@ -330,7 +329,7 @@ module Pelton
           @slots.each { |slot| take_back(slot) if slot.job&.share && @jobs.delete(slot.job) }
           old.release
           @control.at_end = false
-          @progress.forget
+          @progress.forget(offset)
         end
         return false unless offset
         return true if @topic.manual_offsets

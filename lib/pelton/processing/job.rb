@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
+
 module Pelton
   module Processing
     # One call into a consumer, on its way from the coordinator to a worker.
@@ -13,8 +15,10 @@ module Pelton
     #   paused    did consume leave the rest for later, by a pause or by a seek that came too late?
     #   start     what the flow said when it was about to begin (Flow::Start); nil before
     #   halted    was it broken off between two messages?
+    #   begun_at  when it began (seconds since 1970)
     #   current   of those that are processed one by one, the last that was begun
-    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :paused, :halted, :current) do
+    Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :begun_at, :paused, :halted,
+                     :current) do
       # On a worker's thread.
       def call = slot.perform(self)
 
@@ -26,11 +30,18 @@ module Pelton
         self.start = start
         return unless start.messages
 
+        self.begun_at = Clock.wall
         self.messages = start.messages
         start.dropped&.each do |reason, count|
           bus.publish("messages.dropped", **facts, offset: done.first_offset, count: count, reason: reason)
         end
       end
+
+      # See Consumer#consumption_lag.
+      def consumption_lag = seconds_since(messages&.timestamp_ms)
+
+      # See Consumer#processing_lag.
+      def processing_lag = seconds_since(messages&.received_ms)
 
       # All messages that are done when this job is: also those that consume did not see.
       def done = start&.done || messages
@@ -43,6 +54,12 @@ module Pelton
 
       # Seconds until it may begin, or nil.
       def wait = start&.wait
+
+      private
+
+      def seconds_since(milliseconds)
+        begun_at - (milliseconds / 1000.0) if begun_at && milliseconds && milliseconds >= 0
+      end
     end
   end
 end

@@ -125,6 +125,20 @@ module Pelton
       #: () -> Array[Coordinator]
       def coordinators = [*@coordinators.values, *@leaving.keys]
 
+      # {"orders" => {0 => 12}}: messages of each of our partitions that are not done, as far as it is known. From any
+      # thread.
+      #: () -> Hash[String, Hash[Integer, Integer]]
+      def lags
+        @subscription.ends.each_with_object({}) do |(topic, partition, position, finish), lags|
+          coordinator = @coordinators[[topic, partition]]
+          next unless coordinator && finish
+
+          (lags[topic] ||= {})[partition] = coordinator.progress { |progress, _| progress.lag(position, finish) }
+        end
+      rescue ClosedError
+        {}
+      end
+
       # --- what coordinators tell, from workers' threads -----------------------------------------------------------
 
       def retry_at(coordinator, time) = notify(:timer, coordinator, time)

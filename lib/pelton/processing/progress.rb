@@ -21,6 +21,8 @@ module Pelton
         @on_error = on_error
         # What was stored last: the offset to be read first after a restart, and its leader epoch.
         @stored = nil
+        # Where it began: the offset of the first message that came.
+        @began = nil
         # How often anything was.
         @stores = 0
         # The user's word that is stored with it, and whether it is still to be.
@@ -39,6 +41,15 @@ module Pelton
 
       attr_reader :stores
 
+      # How many messages are not done, if the next one of the partition will have the offset `finish`. position: of
+      # what comes to us next.
+      #: (Integer?, Integer) -> Integer
+      def lag(position, finish) = [finish - (@stored&.first || @began || position || finish), 0].max
+
+      # The first batch begins at this offset.
+      #: (Integer) -> void
+      def begin(offset) = (@began = offset if @began.nil?)
+
       # A transaction committed this offset. From here on it counts as stored.
       #: (Integer, Integer) -> void
       def committed(offset, leader_epoch) = (@stored = [offset, leader_epoch] unless @stored && @stored.first > offset)
@@ -47,9 +58,12 @@ module Pelton
       #: () -> void
       def abandon = @gone = true
 
-      # The partition goes on elsewhere, maybe further back.
-      #: () -> void
-      def forget = @stored = nil
+      # The partition goes on elsewhere, maybe further back. nil: it is not known where.
+      #: (Integer?) -> void
+      def forget(offset)
+        @stored = nil
+        @began = offset
+      end
 
       #: () -> bool
       def due? = @due_at <= Clock.now

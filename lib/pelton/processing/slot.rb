@@ -64,6 +64,12 @@ module Pelton
       #: () -> Integer
       def attempt = @coordinator.attempt(@job) + before
 
+      #: () -> Float?
+      def consumption_lag = @job&.consumption_lag
+
+      #: () -> Float?
+      def processing_lag = @job&.processing_lag
+
       # See Consumer#pause. Where consume itself asks for it, what it leaves unmarked is for later.
       #: (Numeric?) -> bool
       def pause(seconds)

@@ -8,6 +8,7 @@ use crate::rd::{Fetched, FetchedMessage, generation};
 use crate::view::{NULL, length, put};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
+use std::time::UNIX_EPOCH;
 
 /// Collects messages into chunks.
 pub struct Packer {
@@ -88,6 +89,7 @@ impl Packer {
             partition: self.partition,
             records,
             format: Arc::clone(&self.format),
+            received: UNIX_EPOCH.elapsed().map_or(-1, |time| time.as_millis() as i64),
             filter: self.filter.clone(),
             answers: OnceLock::new(),
             store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),

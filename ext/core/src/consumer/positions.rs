@@ -21,6 +21,15 @@ pub struct Committed {
     pub metadata: Vec<u8>,
 }
 
+/// Of a partition that is read.
+pub struct End {
+    pub place: TopicPartition,
+    /// As `Consumer::position`.
+    pub position: Option<i64>,
+    /// The offset that its next message will have, as the last fetch told; `None`: there was none.
+    pub end: Option<i64>,
+}
+
 impl Consumer {
     /// Stores `offset` (the next to be read) for the next commit, with a word of the owner's. False when the partition is
     /// not ours any more.
@@ -129,6 +138,18 @@ impl Consumer {
     pub fn position(&self, topic: &str, partition: i32) -> Result<Option<i64>, Error> {
         self.check_origin()?;
         Ok(self.assigned(topic, partition)?.position())
+    }
+
+    /// Where each partition that is read is, and where it ends. Does not wait.
+    pub fn ends(&self) -> Result<Vec<End>, Error> {
+        let client = self.client()?;
+        let open: Vec<_> = lock(&self.live).iter().flat_map(|live| live.partitions.values().cloned()).collect();
+        let end = |one: Arc<Partition>| End {
+            place: (Arc::clone(&one.topic), one.number),
+            position: one.position(),
+            end: client.known_end(&one.topic, one.number),
+        };
+        Ok(open.into_iter().filter(|one| one.is_open()).map(end).collect())
     }
 
     /// Whether the assignment is another's already: nothing can be marked.

@@ -284,6 +284,16 @@ impl Client {
         if code == NO_ERROR { Ok((low, high)) } else { Err(code) }
     }
 
+    /// The offset that the next message will have, as the last fetch told; `None`: there was none. Does not wait.
+    pub fn known_end(&self, topic: &str, partition: i32) -> Option<i64> {
+        let topic = CString::new(topic).ok()?;
+        let (mut low, mut high) = (-1, -1);
+        // SAFETY: live client and string, places for both numbers.
+        let code =
+            unsafe { ffi::rd_kafka_get_watermark_offsets(self.raw, topic.as_ptr(), partition, &mut low, &mut high) };
+        (code == NO_ERROR && high >= 0).then_some(high)
+    }
+
     /// Replaces the times (in place of offsets) by offsets, −1 for a time after the last message. Blocks up to `millis`.
     pub fn offsets_for_times(&self, times: &PartitionList, millis: i32) -> i32 {
         // SAFETY: live client and list.

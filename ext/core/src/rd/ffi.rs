@@ -64,6 +64,13 @@ unsafe extern "C" {
     pub(super) fn rd_kafka_offsets_store(client: Client, offsets: List) -> c_int;
     pub(super) fn rd_kafka_commit(client: Client, offsets: ConstList, asynchronous: c_int) -> c_int;
     pub(super) fn rd_kafka_committed(client: Client, partitions: List, millis: c_int) -> c_int;
+    pub(super) fn rd_kafka_get_watermark_offsets(
+        client: Client,
+        topic: *const c_char,
+        partition: i32,
+        low: *mut i64,
+        high: *mut i64,
+    ) -> c_int;
     pub(super) fn rd_kafka_query_watermark_offsets(
         client: Client,
         topic: *const c_char,

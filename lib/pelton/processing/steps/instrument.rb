@@ -27,6 +27,7 @@ module Pelton
             raise
           ensure
             @bus.publish(EVENT, **job.facts, messages: job.messages.size, attempt: job.attempt,
+                                             consumption_lag: job.consumption_lag, processing_lag: job.processing_lag,
                                              seconds: Clock.now - started, error: error)
           end
         end

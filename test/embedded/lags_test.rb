@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+
+# Lags of real clients: of a call of consume, of a partition, in statistics. (On a real broker: integration/lags.rb.)
+class EmbeddedLagsTest < Minitest::Test
+  include EmbeddedApp
+
+  def test_lags_of_a_call_and_of_a_partition
+    name = topic(2)
+    gate = Thread::Queue.new
+    seen = @seen
+    reader = consumer do
+      gate.pop if messages.first.offset.positive?
+      first = messages.first
+      seen << [consumption_lag, processing_lag, first.created_at, first.received_at]
+    end
+    app = app { topic(name, to: reader) { batch 1 } }
+    before = Time.at(0, Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond), :millisecond)
+    produce(app, name, %w[0 1 2])
+    app.start
+    consumption, processing, created, received = take(1).first
+    assert_operator consumption, :>=, processing
+    assert_operator processing, :>=, 0
+    assert_equal [before, created, received], [before, created, received].sort
+    lags = -> { app.watch[:lags].fetch(app.config.group_id, {})[name] }
+    eventually(20, -> { "lags: #{lags.call}" }) { lags.call == { 0 => 2, 1 => 0 } }
+    produce(app, name, %w[3])
+    eventually(20, -> { "lags: #{lags.call}" }) { lags.call == { 0 => 3, 1 => 0 } }
+    3.times { gate << true }
+    eventually(20, -> { "lags: #{lags.call}" }) { lags.call == { 0 => 0, 1 => 0 } }
+    assert app.stop
+    told = happened("consumer.consumed")
+    assert_equal 4, told.size
+    told.each { |event| assert_operator event[:consumption_lag], :>=, event[:processing_lag] }
+    assert_empty errors
+  ensure
+    gate.close
+  end
+
+  def test_statistics_tell_of_assigned_partitions_only
+    name = topic(4)
+    statistics = Thread::Queue.new
+    members = Array.new(2) do |number|
+      one = app(group: "shared", kafka: { "statistics.interval.ms" => 100 }) do
+        topic name, to: Class.new(Pelton::Consumer) { def consume = nil }
+      end
+      one.subscribe("statistics.emitted") do |event|
+        statistics << [number, event[:statistics]] if event[:client].include?("subscription")
+      end
+      one.tap(&:start)
+    end
+    share = ->(found) { found.dig("topics", name, "partitions")&.keys&.map(&:to_i)&.sort }
+    eventually(30, "both have two") { members.map { |one| one.assignments[name]&.size } == [2, 2] }
+    agreed = {}
+    eventually(30, -> { agreed.inspect }) do
+      number, found = statistics.pop
+      agreed[number] = share.call(found)
+      agreed == members.each_index.to_h { |one| [one, members[one].assignments[name]] }
+    end
+  end
+end
