@@ -225,10 +225,7 @@ module Fakes
 
     def position(topic, partition) = @lock.synchronize { @positions[assigned(topic, partition)] }
     def lost? = false
-    def ends
-      @closed and raise ::Pelton::ClosedError, @name
-      @positions.to_a.map { |place, offset| [*place, offset, @kafka.size(place)] }
-    end
+    def ends = read.to_a.map { |place, offset| [*place, offset, @kafka.size(place)] }
     def pause(places) = steer(places) { |place| @paused << place }
     def resume(places) = steer(places) { |place| @paused.delete(place) }
     def partition_count(topic, _timeout) = @kafka.logs.keys.select { |name, _| name == topic }.map(&:last).max.to_i + 1
@@ -287,6 +284,8 @@ module Fakes
     def out = @lock.synchronize { @credits.values.sum }
 
     private
+
+    def read = @closed ? raise(::Pelton::ClosedError, @name) : @positions
 
     def assigned(*place)
       return place if @positions.key?(place)
