@@ -24,6 +24,8 @@ module Pelton
     def routes(&block) = app.routes(&block)
     #: () -> Producer
     def producer = app.producer
+    #: () -> Admin
+    def admin = app.admin
     #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
     def subscribe(subject, &block) = app.subscribe(subject, &block)
     #: (?groups: Array[String]?, ?topics: Array[String]?) -> Server

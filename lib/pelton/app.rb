@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "admin"
 require_relative "clock"
 require_relative "config"
 require_relative "iterator"
@@ -25,7 +26,8 @@ module Pelton
       @notifications = Notifications.new
       @routing = Routing.new
       @lock = Mutex.new
-      # Both made on demand, under @lock.
+      # All made on demand, under @lock.
+      @admin = nil
       @producer = nil
       @server = nil
       # Those that may be open, and (as long as somebody else has them) those that were closed but may be opened again;
@@ -59,6 +61,14 @@ module Pelton
     def producer
       @producer || @lock.synchronize do
         @producer ||= Producer.new(@config.freeze, bus: @notifications, native: @native)
+      end
+    end
+
+    # Asks Kafka for changes of topics, groups and more; connects when it is used. Freezes the configuration.
+    #: () -> Admin
+    def admin
+      @admin || @lock.synchronize do
+        @admin ||= Admin.new(@config.freeze, bus: @notifications, native: @native)
       end
     end
 
@@ -191,6 +201,7 @@ module Pelton
       stop(timeout: timeout)
       deadline = Clock.deadline(timeout || @config.flush_timeout)
       pools = @lock.synchronize { @pools + @closed_pools.keys.reject(&:closed?) }
+      @admin&.close(timeout: Clock.left(deadline))
       [*pools, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
     end
 

@@ -141,14 +141,22 @@ module Pelton
       when :log then log(bus, client, *facts)
       when :statistics then statistics(bus, client, facts.first)
       when :error then bus.publish("error.occurred", error: kafka_error(*facts), source: "kafka", client: client)
-      when :delivery_failed then delivery_failed(bus, client, *facts)
+      else of_producer(bus, client, kind, *facts)
+      end
+    rescue StandardError => e
+      bus.publish("error.occurred", error: e, source: "events", client: client)
+    end
+
+    def of_producer(bus, client, kind, *facts)
+      case kind
+      when :delivery_failed then bus.publish("message.delivery_failed", **refusal(client, *facts))
+      when :purged then bus.publish("message.purged", **refusal(client, *facts))
+      when :acknowledged then acknowledged(bus, client, *facts)
       when :queue_full then bus.publish("producer.queue_full", client: client, waits: facts[0], seconds: facts[1])
       when :disconnected then bus.publish("producer.disconnected", client: client, idle: facts.first)
       when :reconnected then bus.publish("producer.reconnected", client: client)
       when :unclosed then unclosed(bus, client, facts.first)
       end
-    rescue StandardError => e
-      bus.publish("error.occurred", error: e, source: "events", client: client)
     end
 
     # config.kafka is for clients of both kinds: that a producer ignores a consumer's option is as it should be.
@@ -174,11 +182,15 @@ module Pelton
     def kafka_error(code, name, reason, fatal) = KafkaError.new(code, name, reason, fatal, false)
 
     # place: of its label, see Labels.
-    def delivery_failed(bus, client, code, name, reason, topic, partition, *place) # rubocop:disable Metrics/ParameterLists
+    def refusal(client, code, name, reason, topic, partition, *place)
       label = Labels.of(*place)
       error = DeliveryError.new(code, name, reason, false, false, topic, partition).with_label(label)
-      bus.publish("message.delivery_failed", client: client, error: error, topic: topic, partition: partition,
-                                             label: label)
+      { client: client, error: error, topic: topic, partition: partition, label: label }
+    end
+
+    def acknowledged(bus, client, topic, partition, offset, *place)
+      bus.publish("message.acknowledged", client: client, topic: topic, partition: partition,
+                                          offset: (offset unless offset.negative?), label: Labels.of(*place))
     end
   end
 end

@@ -30,6 +30,12 @@ module Pelton
       ["message.delivery_failed", %i[client error topic partition label],
        "a produced message was given up, and nobody waits for it: who does gets the DeliveryError; label: what " \
        "produce was given, or nil"],
+      ["message.acknowledged", %i[client topic partition offset label],
+       "a produced message is in Kafka (offset: nil with acks 0), whoever waits for it; told of producers that open " \
+       "after somebody subscribed (to subscribe later: ConfigError)"],
+      ["message.purged", %i[client error topic partition label],
+       "a produced message was taken back before Kafka had it, or before that was known: by a close whose time was " \
+       "over, or by an abort; told as message.acknowledged is"],
       ["message.skipped", %i[group topic partition offset attempts error],
        "a message failed too often, and its topic says `then: :skip`"],
       ["messages.dropped", %i[group topic partition offset count reason],

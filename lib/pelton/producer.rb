@@ -33,6 +33,10 @@ module Pelton
     # that Java's client would choose.
     DEFAULTS = { "message.timeout.ms" => 150_000, "partitioner" => "murmur2_random" }.freeze
 
+    REPORTS = %w[message.acknowledged message.purged].freeze
+    NO_REPORTS = "a producer opened that does not tell of it; subscribe before the first producer opens"
+    private_constant :REPORTS, :NO_REPORTS
+
     # Its name in events: "pelton.producer#1"
     attr_reader :name
 
@@ -235,6 +239,7 @@ module Pelton
       polling = @poller.polling(@config.polling.max_time)
       native = Oauth.of(source).open(@name, @config.oauth, @bus) { source::Producer.new(@name, options, polling) }
       native.disconnect_idle(@config.idle_disconnect_timeout)
+      native.tell_reports if REPORTS.map { |event| @bus.decide(event, NO_REPORTS) }.any?
       native
     end
 

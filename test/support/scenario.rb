@@ -249,7 +249,7 @@ class Scenario
 
   def record(app)
     @events[app] = []
-    Pelton::Events::TABLE.each_key do |name|
+    (Pelton::Events::TABLE.keys - ["message.acknowledged"]).each do |name| # of thousands of messages
       app.subscribe(name) { |event| @lock.synchronize { @events[app] << event } }
     end
   end

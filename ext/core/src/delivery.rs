@@ -12,7 +12,7 @@ use crate::error::{Error, KafkaError};
 use crate::events::{Kind, Teller};
 use crate::linger::{Linger, Wait};
 use crate::lock;
-use crate::rd::{MAX_POSITIONS, Report, Reported, generation, hold};
+use crate::rd::{MAX_POSITIONS, Report, Reported, codes, generation, hold};
 use crate::wait::{Outcome, Parker, Waiters, Wake};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -124,9 +124,26 @@ impl Slab {
         }
         let code = cell.error.load(Ordering::Acquire);
         let (topic, partition) = (self.topic(position).to_string(), cell.partition.load(Ordering::Relaxed));
-        let (delivery, position) =
-            if self.open.is_some() { (self.id(WHOLE), position) } else { (self.id(position), 0) };
+        let (delivery, position) = self.handle(position);
         self.teller.emit(Kind::DeliveryFailed { code, topic, partition, delivery, position });
+    }
+
+    /// The id of the handle that has this message, and which of its messages that is.
+    fn handle(&self, position: u32) -> (u64, u32) {
+        if self.open.is_some() { (self.id(WHOLE), position) } else { (self.id(position), 0) }
+    }
+
+    /// Tells of a report as such, whoever waits.
+    fn tell_report(&self, position: u32, Report { partition, offset, error: code }: Report) {
+        let topic = Arc::clone(self.topic(position));
+        let (delivery, position) = self.handle(position);
+        match code {
+            0 => self.teller.emit(Kind::Acknowledged { topic, partition, offset, delivery, position }),
+            codes::PURGE_QUEUE | codes::PURGE_INFLIGHT => {
+                self.teller.emit(Kind::Purged { code, topic, partition, delivery, position });
+            }
+            _ => {}
+        }
     }
 }
 
@@ -135,6 +152,9 @@ impl Reported for Slab {
         let cell = &self.cells[position as usize];
         cell.partition.store(report.partition, Ordering::Relaxed);
         cell.offset.store(report.offset, Ordering::Relaxed);
+        if self.teller.tells_reports() {
+            self.tell_report(position, report);
+        }
         if report.error != 0 {
             cell.error.store(report.error, Ordering::Release);
             self.failed.fetch_add(1, Ordering::SeqCst);

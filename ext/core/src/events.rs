@@ -5,6 +5,7 @@ use crate::error::KafkaError;
 use crate::mailbox::Mailbox;
 use crate::rd::{Event, PerProcess};
 use rdkafka_sys as sys;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -40,6 +41,24 @@ pub enum Kind {
         topic: String,
         partition: i32,
         /// `Delivery::id` of its handle, and which of the handle's messages it is.
+        delivery: u64,
+        position: u32,
+    },
+    /// A message that was delivered, if the producer tells of reports.
+    Acknowledged {
+        topic: Arc<str>,
+        partition: i32,
+        offset: i64,
+        /// As in `DeliveryFailed`.
+        delivery: u64,
+        position: u32,
+    },
+    /// A message that was taken back before Kafka had it, if the producer tells of reports.
+    Purged {
+        code: i32,
+        topic: Arc<str>,
+        partition: i32,
+        /// As in `DeliveryFailed`.
         delivery: u64,
         position: u32,
     },
@@ -88,11 +107,21 @@ pub fn emit(feed: &Feed, client: &str, kind: Kind) {
 pub(crate) struct Teller {
     feed: Weak<Feed>,
     client: String,
+    /// Whether each message's report is told, not only failures.
+    reports: AtomicBool,
 }
 
 impl Teller {
     pub fn new(feed: &Arc<Feed>, client: &str) -> Arc<Self> {
-        Arc::new(Self { feed: Arc::downgrade(feed), client: client.into() })
+        Arc::new(Self { feed: Arc::downgrade(feed), client: client.into(), reports: AtomicBool::new(false) })
+    }
+
+    pub fn tell_reports(&self) {
+        self.reports.store(true, Ordering::Relaxed);
+    }
+
+    pub fn tells_reports(&self) -> bool {
+        self.reports.load(Ordering::Relaxed)
     }
 
     pub fn emit(&self, kind: Kind) {

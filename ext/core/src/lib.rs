@@ -6,6 +6,8 @@ pub mod decode;
 pub mod rd;
 
 #[forbid(unsafe_code)]
+pub mod admin;
+#[forbid(unsafe_code)]
 pub mod budget;
 #[forbid(unsafe_code)]
 pub mod chunk;

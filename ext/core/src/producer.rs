@@ -302,6 +302,11 @@ impl Producer {
         lock(&self.last_error).clone()
     }
 
+    /// From now on each message that is delivered or purged is told as an event, too.
+    pub fn tell_reports(&self) {
+        self.teller.tell_reports();
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }

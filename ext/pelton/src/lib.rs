@@ -2,6 +2,8 @@
 //! needs `unsafe`. lib/pelton/native.rb loads it after the Ruby parts of the classes it fills.
 
 #[forbid(unsafe_code)]
+mod admin;
+#[forbid(unsafe_code)]
 mod batch;
 #[forbid(unsafe_code)]
 mod convert;
@@ -49,5 +51,6 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     poller::define(ruby, native)?;
     producer::define(ruby, native)?;
     subscription::define(ruby, native)?;
+    admin::define(ruby, native)?;
     embedded_cluster::define(ruby, native)
 }

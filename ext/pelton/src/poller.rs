@@ -1,7 +1,7 @@
 //! Pelton::Native::Poller
 
 use crate::value::typed::{Behind, Shared};
-use crate::{convert, error, gvl};
+use crate::{convert, error, gvl, value};
 use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function, method, r_hash::ForEach};
 use pelton_core::error::KafkaError;
 use pelton_core::events::{ClientEvent, Kind};
@@ -104,12 +104,21 @@ fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
         }
         Kind::DeliveryFailed { code, topic, partition, delivery, position } => {
             begin("delivery_failed")?;
-            let error = KafkaError::new(code);
-            row.push(error.number())?;
-            row.push(ruby.to_symbol(error.name))?;
-            row.push(error.reason)?;
-            row.push(topic)?;
-            row.push(error::partition(ruby, partition))?;
+            failed(ruby, row, code, &topic, partition)?;
+            row.push(delivery)?;
+            row.push(position)?;
+        }
+        Kind::Purged { code, topic, partition, delivery, position } => {
+            begin("purged")?;
+            failed(ruby, row, code, &topic, partition)?;
+            row.push(delivery)?;
+            row.push(position)?;
+        }
+        Kind::Acknowledged { topic, partition, offset, delivery, position } => {
+            begin("acknowledged")?;
+            row.push(value::interned(&topic)?)?;
+            row.push(partition)?;
+            row.push(offset)?;
             row.push(delivery)?;
             row.push(position)?;
         }
@@ -130,6 +139,15 @@ fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
     }
     row.push(event.at.elapsed().as_secs_f64())?;
     Ok(row)
+}
+
+fn failed(ruby: &Ruby, row: RArray, code: i32, topic: &str, partition: i32) -> Result<(), Error> {
+    let error = KafkaError::new(code);
+    row.push(error.number())?;
+    row.push(ruby.to_symbol(error.name))?;
+    row.push(error.reason)?;
+    row.push(value::interned(topic)?)?;
+    row.push(error::partition(ruby, partition))
 }
 
 /// `{poller: Native::Poller, max_time: 100}` (milliseconds), both optional; `rest` gets what is neither.

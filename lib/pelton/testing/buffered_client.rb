@@ -37,7 +37,11 @@ module Pelton
         @poller = polling[:poller]
         @closed = false
         @connected = true
+        @tells_reports = false
       end
+
+      # For its poller, as failures.
+      def tell_reports = @tells_reports = true
 
       def produce(topic, payload, key, partition, timestamp, headers, queue_timeout)
         message = { topic: topic, payload: payload, key: key, partition: partition, timestamp: timestamp,
@@ -169,10 +173,19 @@ module Pelton
 
       def new_delivery(topics)
         Delivery.new(topics) do |delivery, position, error|
-          next unless @poller.respond_to?(:push)
+          tell(:delivery_failed, *facts(error), delivery.id, position)
+        end
+      end
 
-          @poller.push([:delivery_failed, @name, error.code, error.name, error.reason, error.topic, error.partition,
-                        delivery.id, position, 0.0])
+      def facts(error) = [error.code, error.name, error.reason, error.topic, error.partition]
+
+      def tell(kind, *facts)
+        @poller.push([kind, @name, *facts, 0.0]) if @poller.respond_to?(:push)
+      end
+
+      def tell_report(topic, partition, offset, error, *place)
+        if error.nil? then tell(:acknowledged, topic, partition, offset, *place)
+        elsif error.purged? then tell(:purged, *facts(error), *place)
         end
       end
 
@@ -180,7 +193,9 @@ module Pelton
         topic, key, partition = message.values_at(:topic, :key, :partition)
         partition = chosen(topic, key) if partition.nil? || partition.negative?
         @log.append(message, partition) do |offset, error|
-          delivery.report(index, partition, offset, error && failure(error, topic, partition))
+          error &&= failure(error, topic, partition)
+          tell_report(topic, partition, offset, error, delivery.id, index) if @tells_reports
+          delivery.report(index, partition, offset, error)
         end
       end
 

@@ -415,7 +415,7 @@ fn vu(vtype: sys::rd_kafka_vtype_t, u: sys::rd_kafka_vu_s__bindgen_ty_1) -> sys:
     sys::rd_kafka_vu_s { vtype, u }
 }
 
-fn take_error(error: *mut sys::rd_kafka_error_t) -> (i32, String) {
+pub(super) fn take_error(error: *mut sys::rd_kafka_error_t) -> (i32, String) {
     // SAFETY: a live error object, ours to destroy.
     unsafe {
         let found = (ffi::rd_kafka_error_code(error), text(sys::rd_kafka_error_string(error)));

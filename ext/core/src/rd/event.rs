@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub struct Event {
-    raw: *mut sys::rd_kafka_event_t,
+    pub(super) raw: *mut sys::rd_kafka_event_t,
 }
 
 impl Event {

@@ -117,4 +117,56 @@ unsafe extern "C" {
     pub(super) fn rd_kafka_mock_broker_set_down(cluster: Cluster, broker: i32) -> c_int;
     pub(super) fn rd_kafka_mock_broker_set_up(cluster: Cluster, broker: i32) -> c_int;
     pub(super) fn rd_kafka_mock_broker_set_rtt(cluster: Cluster, broker: i32, millis: c_int) -> c_int;
+
+    pub(super) fn rd_kafka_NewTopic_set_config(
+        topic: *mut sys::rd_kafka_NewTopic_t,
+        name: *const c_char,
+        value: *const c_char,
+    ) -> c_int;
+    pub(super) fn rd_kafka_AdminOptions_set_request_timeout(
+        options: *mut sys::rd_kafka_AdminOptions_t,
+        millis: c_int,
+        reason: *mut c_char,
+        reason_size: usize,
+    ) -> c_int;
+    pub(super) fn rd_kafka_topic_result_error(topic: *const sys::rd_kafka_topic_result_t) -> c_int;
+    pub(super) fn rd_kafka_ConfigResource_error(resource: *const sys::rd_kafka_ConfigResource_t) -> c_int;
+    // Enums of what a broker says are an open set, too.
+    pub(super) fn rd_kafka_ConfigEntry_source(entry: *const sys::rd_kafka_ConfigEntry_t) -> c_int;
+    pub(super) fn rd_kafka_ConfigSource_name(source: c_int) -> *const c_char;
+    pub(super) fn rd_kafka_ConsumerGroupListing_state(group: *const sys::rd_kafka_ConsumerGroupListing_t) -> c_int;
+    pub(super) fn rd_kafka_ConsumerGroupDescription_state(
+        group: *const sys::rd_kafka_ConsumerGroupDescription_t,
+    ) -> c_int;
+    pub(super) fn rd_kafka_consumer_group_state_name(state: c_int) -> *const c_char;
+    pub(super) fn rd_kafka_AclBinding_new(
+        resource: c_int,
+        name: *const c_char,
+        pattern: c_int,
+        principal: *const c_char,
+        host: *const c_char,
+        operation: c_int,
+        permission: c_int,
+        reason: *mut c_char,
+        reason_size: usize,
+    ) -> *mut sys::rd_kafka_AclBinding_t;
+    pub(super) fn rd_kafka_AclBindingFilter_new(
+        resource: c_int,
+        name: *const c_char,
+        pattern: c_int,
+        principal: *const c_char,
+        host: *const c_char,
+        operation: c_int,
+        permission: c_int,
+        reason: *mut c_char,
+        reason_size: usize,
+    ) -> *mut sys::rd_kafka_AclBinding_t;
+    pub(super) fn rd_kafka_AclBinding_restype(acl: *const sys::rd_kafka_AclBinding_t) -> c_int;
+    pub(super) fn rd_kafka_AclBinding_resource_pattern_type(acl: *const sys::rd_kafka_AclBinding_t) -> c_int;
+    pub(super) fn rd_kafka_AclBinding_operation(acl: *const sys::rd_kafka_AclBinding_t) -> c_int;
+    pub(super) fn rd_kafka_AclBinding_permission_type(acl: *const sys::rd_kafka_AclBinding_t) -> c_int;
+    pub(super) fn rd_kafka_ResourceType_name(resource: c_int) -> *const c_char;
+    pub(super) fn rd_kafka_ResourcePatternType_name(pattern: c_int) -> *const c_char;
+    pub(super) fn rd_kafka_AclOperation_name(operation: c_int) -> *const c_char;
+    pub(super) fn rd_kafka_AclPermissionType_name(permission: c_int) -> *const c_char;
 }

@@ -1,6 +1,7 @@
 //! Owned handles over librdkafka. The only room of the core where `unsafe` is allowed: everything here has a safe face,
 //! so that the floors above it can forbid `unsafe` altogether.
 
+mod admin;
 mod client;
 pub mod codes;
 mod conf;
@@ -19,6 +20,7 @@ mod tpl;
 mod transaction;
 mod wakeup;
 
+pub use admin::{Acl, Answer, NewTopic, Places, Request, Resource};
 pub use client::{Client, ClientKind, library_version};
 pub use conf::{Conf, Property};
 pub use event::Event;

@@ -1,0 +1,386 @@
+//! What an administrator asks (`rd_kafka_CreateTopics` and its kin). Plain values go in, plain values come out
+//! (`answers.rs`), and no call blocks: the answer is an event of the queue that is given.
+
+mod answers;
+
+use super::{Client, PartitionList, Queue, codes, ffi, sys, text};
+use std::ffi::{CString, c_char, c_int, c_void};
+
+/// A value of an answer; a list is mostly a row whose columns `answers.rs` tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    None,
+    Flag(bool),
+    Number(i64),
+    Text(String),
+    List(Vec<Answer>),
+    /// Code and sentence of what failed for one row.
+    Error(i32, String),
+}
+
+/// Topic, partition, and an offset where one is needed.
+pub type Places = Vec<(String, i32, i64)>;
+
+pub struct NewTopic {
+    pub name: String,
+    pub partitions: i32,
+    /// −1: as the broker does by default.
+    pub replicas: i32,
+    pub config: Vec<(String, String)>,
+}
+
+/// Whose configuration.
+pub enum Resource {
+    Topic(String),
+    Broker(i32),
+}
+
+/// An access rule, or a filter of rules; numbers are Kafka's own.
+pub struct Acl {
+    pub resource: i32,
+    pub name: Option<String>,
+    pub pattern: i32,
+    pub principal: Option<String>,
+    pub host: Option<String>,
+    pub operation: i32,
+    pub permission: i32,
+}
+
+pub enum Request {
+    CreateTopic(NewTopic),
+    DeleteTopic(String),
+    /// Name, partitions in all.
+    CreatePartitions(String, usize),
+    DescribeTopics(Vec<String>),
+    DescribeCluster,
+    DescribeConfig(Resource),
+    /// Option and its value; `None`: as if it had never been set.
+    AlterConfig(Resource, Vec<(String, Option<String>)>),
+    ListGroups,
+    DescribeGroups(Vec<String>),
+    DeleteGroup(String),
+    /// What the group committed.
+    GroupOffsets(String),
+    AlterGroupOffsets(String, Places),
+    DeleteGroupOffsets(String, Places),
+    /// −1 the end, −2 the beginning, −3 the newest timestamp, else a timestamp; true: up to open transactions only.
+    ListOffsets(Places, bool),
+    /// All before these offsets; −1: all.
+    DeleteRecords(Places),
+    CreateAcl(Acl),
+    DescribeAcls(Acl),
+    DeleteAcls(Acl),
+}
+
+type Refused = (i32, String);
+
+fn refuse(reason: &str) -> Refused {
+    (codes::INVALID_ARG, reason.into())
+}
+
+fn string(given: &str) -> Result<CString, Refused> {
+    CString::new(given).map_err(|_| refuse("contains a NUL byte"))
+}
+
+fn strings(given: &[String]) -> Result<Vec<CString>, Refused> {
+    given.iter().map(|one| string(one)).collect()
+}
+
+fn list(places: &Places) -> Result<PartitionList, Refused> {
+    PartitionList::with_offsets(places.iter().map(|(topic, number, offset)| (topic.as_str(), *number, *offset, -1)))
+        .map_err(|_| refuse("a topic contains a NUL byte"))
+}
+
+/// An object of librdkafka's that lives while a request is written.
+struct Owned<T> {
+    raw: *mut T,
+    destroy: unsafe extern "C" fn(*mut T),
+}
+
+impl<T> Owned<T> {
+    fn new(raw: *mut T, destroy: unsafe extern "C" fn(*mut T), reason: &[c_char]) -> Result<Self, Refused> {
+        if raw.is_null() { Err(refuse(&text(reason.as_ptr()))) } else { Ok(Self { raw, destroy }) }
+    }
+
+    /// As an array of one.
+    fn array(&mut self) -> *mut *mut T {
+        &mut self.raw
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        // SAFETY: not null, made by the function that belongs to `destroy`, destroyed once.
+        unsafe { (self.destroy)(self.raw) };
+    }
+}
+
+fn new_topic(topic: &NewTopic) -> Result<Owned<sys::rd_kafka_NewTopic_t>, Refused> {
+    let (name, mut reason) = (string(&topic.name)?, [0 as c_char; 512]);
+    // SAFETY: a live string; a buffer with its length.
+    let raw = unsafe {
+        let (partitions, replicas) = (topic.partitions, topic.replicas);
+        sys::rd_kafka_NewTopic_new(name.as_ptr(), partitions, replicas, reason.as_mut_ptr(), reason.len())
+    };
+    let owned = Owned::new(raw, sys::rd_kafka_NewTopic_destroy, &reason)?;
+    for (key, value) in &topic.config {
+        let (key, value) = (string(key)?, string(value)?);
+        // SAFETY: a live object and strings (copied).
+        let code = unsafe { ffi::rd_kafka_NewTopic_set_config(owned.raw, key.as_ptr(), value.as_ptr()) };
+        if code != 0 {
+            return Err((code, "a topic's option that cannot be".into()));
+        }
+    }
+    Ok(owned)
+}
+
+fn new_partitions(topic: &str, count: usize) -> Result<Owned<sys::rd_kafka_NewPartitions_t>, Refused> {
+    let (name, mut reason) = (string(topic)?, [0 as c_char; 512]);
+    // SAFETY: a live string; a buffer with its length.
+    let raw = unsafe { sys::rd_kafka_NewPartitions_new(name.as_ptr(), count, reason.as_mut_ptr(), reason.len()) };
+    Owned::new(raw, sys::rd_kafka_NewPartitions_destroy, &reason)
+}
+
+fn config_of(resource: &Resource) -> Result<Owned<sys::rd_kafka_ConfigResource_t>, Refused> {
+    let (kind, name) = match resource {
+        Resource::Topic(name) => (sys::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC, string(name)?),
+        Resource::Broker(id) => (sys::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_BROKER, string(&id.to_string())?),
+    };
+    // SAFETY: a live string (copied).
+    let raw = unsafe { sys::rd_kafka_ConfigResource_new(kind, name.as_ptr()) };
+    Owned::new(raw, sys::rd_kafka_ConfigResource_destroy, &[0])
+}
+
+fn altered(
+    resource: &Resource,
+    changes: &[(String, Option<String>)],
+) -> Result<Owned<sys::rd_kafka_ConfigResource_t>, Refused> {
+    use sys::rd_kafka_AlterConfigOpType_t::{RD_KAFKA_ALTER_CONFIG_OP_TYPE_DELETE as DELETE, *};
+    let owned = config_of(resource)?;
+    for (key, value) in changes {
+        let key = string(key)?;
+        let value = value.as_deref().map(string).transpose()?;
+        let (change, value) = match &value {
+            Some(value) => (RD_KAFKA_ALTER_CONFIG_OP_TYPE_SET, value.as_ptr()),
+            None => (DELETE, std::ptr::null()),
+        };
+        // SAFETY: a live object and strings (copied).
+        let error =
+            unsafe { sys::rd_kafka_ConfigResource_add_incremental_config(owned.raw, key.as_ptr(), change, value) };
+        if !error.is_null() {
+            return Err(super::client::take_error(error));
+        }
+    }
+    Ok(owned)
+}
+
+/// A rule (`filter` false) or a filter of rules.
+fn acl(acl: &Acl, filter: bool) -> Result<Owned<sys::rd_kafka_AclBinding_t>, Refused> {
+    let [name, principal, host] = [&acl.name, &acl.principal, &acl.host].map(|part| part.as_deref().map(string));
+    let (name, principal, host) = (name.transpose()?, principal.transpose()?, host.transpose()?);
+    let [name, principal, host] =
+        [&name, &principal, &host].map(|part| part.as_ref().map_or(std::ptr::null(), |part| part.as_ptr()));
+    let mut reason = [0 as c_char; 512];
+    let make = if filter { ffi::rd_kafka_AclBindingFilter_new } else { ffi::rd_kafka_AclBinding_new };
+    // SAFETY: live strings or none (copied); numbers that librdkafka checks; a buffer with its length.
+    let raw = unsafe {
+        let (operation, permission) = (acl.operation, acl.permission);
+        make(acl.resource, name, acl.pattern, principal, host, operation, permission, reason.as_mut_ptr(), reason.len())
+    };
+    Owned::new(raw, sys::rd_kafka_AclBinding_destroy, &reason)
+}
+
+impl Request {
+    fn operation(&self) -> sys::rd_kafka_admin_op_t {
+        use sys::rd_kafka_admin_op_t::*;
+        match self {
+            Self::CreateTopic(_) => RD_KAFKA_ADMIN_OP_CREATETOPICS,
+            Self::DeleteTopic(_) => RD_KAFKA_ADMIN_OP_DELETETOPICS,
+            Self::CreatePartitions(..) => RD_KAFKA_ADMIN_OP_CREATEPARTITIONS,
+            Self::DescribeTopics(_) => RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
+            Self::DescribeCluster => RD_KAFKA_ADMIN_OP_DESCRIBECLUSTER,
+            Self::DescribeConfig(_) => RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS,
+            Self::AlterConfig(..) => RD_KAFKA_ADMIN_OP_INCREMENTALALTERCONFIGS,
+            Self::ListGroups => RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPS,
+            Self::DescribeGroups(_) => RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
+            Self::DeleteGroup(_) => RD_KAFKA_ADMIN_OP_DELETEGROUPS,
+            Self::GroupOffsets(_) => RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
+            Self::AlterGroupOffsets(..) => RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS,
+            Self::DeleteGroupOffsets(..) => RD_KAFKA_ADMIN_OP_DELETECONSUMERGROUPOFFSETS,
+            Self::ListOffsets(..) => RD_KAFKA_ADMIN_OP_LISTOFFSETS,
+            Self::DeleteRecords(_) => RD_KAFKA_ADMIN_OP_DELETERECORDS,
+            Self::CreateAcl(_) => RD_KAFKA_ADMIN_OP_CREATEACLS,
+            Self::DescribeAcls(_) => RD_KAFKA_ADMIN_OP_DESCRIBEACLS,
+            Self::DeleteAcls(_) => RD_KAFKA_ADMIN_OP_DELETEACLS,
+        }
+    }
+
+    fn options(&self, client: &Client, id: usize, millis: i32) -> Result<Owned<sys::rd_kafka_AdminOptions_t>, Refused> {
+        const LONGEST: i32 = 3_600_000; // librdkafka's own
+        let mut reason = [0 as c_char; 512];
+        // SAFETY: a live client; the number is of a kind that librdkafka knows.
+        let raw = unsafe { sys::rd_kafka_AdminOptions_new(client.raw(), self.operation()) };
+        let owned = Owned::new(raw, sys::rd_kafka_AdminOptions_destroy, &reason)?;
+        // SAFETY: a live object; a buffer with its length. The opaque is a number, never followed.
+        unsafe {
+            let (millis, size) = (millis.clamp(1, LONGEST), reason.len());
+            ffi::rd_kafka_AdminOptions_set_request_timeout(owned.raw, millis, reason.as_mut_ptr(), size);
+            sys::rd_kafka_AdminOptions_set_opaque(owned.raw, id as *mut c_void);
+        }
+        if let Self::ListOffsets(_, true) = self {
+            use sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED as COMMITTED;
+            // SAFETY: a live object; the error, if any, is ours.
+            let error = unsafe { sys::rd_kafka_AdminOptions_set_isolation_level(owned.raw, COMMITTED) };
+            if !error.is_null() {
+                return Err(super::client::take_error(error));
+            }
+        }
+        Ok(owned)
+    }
+}
+
+/// librdkafka's objects of groups are all made of a group and a list.
+macro_rules! of_group {
+    ($group:expr, $list:expr, $new:ident, $destroy:ident) => {{
+        let group = string($group)?;
+        // SAFETY: a live string and list (copied); null is "all partitions".
+        let raw = unsafe { sys::$new(group.as_ptr(), $list) };
+        Owned::new(raw, sys::$destroy, &[0])?
+    }};
+}
+
+impl Client {
+    /// Asks; the answer comes through `answers` with this id (`Event::answer`), at the latest after about `millis`.
+    /// `Err`: nothing was asked.
+    pub fn ask(&self, request: &Request, id: usize, millis: i32, answers: &Queue) -> Result<(), (i32, String)> {
+        let owned = request.options(self, id, millis)?;
+        let (client, options, queue) = (self.raw(), owned.raw.cast_const(), answers.raw());
+        let pointers = |strings: &[CString]| strings.iter().map(|one| one.as_ptr()).collect::<Vec<_>>();
+        // SAFETY (for each call below): live client, options and queue; arrays with their lengths, of live objects that
+        // are copied by the call.
+        match request {
+            Request::CreateTopic(topic) => {
+                let mut topic = new_topic(topic)?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_CreateTopics(client, topic.array(), 1, options, queue) }
+            }
+            Request::DeleteTopic(name) => {
+                let name = string(name)?;
+                // SAFETY: a live string (copied).
+                let raw = unsafe { sys::rd_kafka_DeleteTopic_new(name.as_ptr()) };
+                let mut topic = Owned::new(raw, sys::rd_kafka_DeleteTopic_destroy, &[0])?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_DeleteTopics(client, topic.array(), 1, options, queue) }
+            }
+            Request::CreatePartitions(topic, count) => {
+                let mut partitions = new_partitions(topic, *count)?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_CreatePartitions(client, partitions.array(), 1, options, queue) }
+            }
+            Request::DescribeTopics(names) => {
+                let names = strings(names)?;
+                let mut names = pointers(&names);
+                // SAFETY: live strings (copied).
+                let raw = unsafe { sys::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len()) };
+                let topics = Owned::new(raw, sys::rd_kafka_TopicCollection_destroy, &[0])?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_DescribeTopics(client, topics.raw, options, queue) }
+            }
+            // SAFETY: see above.
+            Request::DescribeCluster => unsafe { sys::rd_kafka_DescribeCluster(client, options, queue) },
+            Request::DescribeConfig(resource) => {
+                let mut resource = config_of(resource)?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_DescribeConfigs(client, resource.array(), 1, options, queue) }
+            }
+            Request::AlterConfig(resource, changes) => {
+                let mut resource = altered(resource, changes)?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_IncrementalAlterConfigs(client, resource.array(), 1, options, queue) }
+            }
+            // SAFETY: see above.
+            Request::ListGroups => unsafe { sys::rd_kafka_ListConsumerGroups(client, options, queue) },
+            Request::DescribeGroups(names) => {
+                let names = strings(names)?;
+                let mut names = pointers(&names);
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_DescribeConsumerGroups(client, names.as_mut_ptr(), names.len(), options, queue) }
+            }
+            Request::DeleteGroup(name) => {
+                let name = string(name)?;
+                // SAFETY: a live string (copied).
+                let raw = unsafe { sys::rd_kafka_DeleteGroup_new(name.as_ptr()) };
+                let mut group = Owned::new(raw, sys::rd_kafka_DeleteGroup_destroy, &[0])?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_DeleteGroups(client, group.array(), 1, options, queue) }
+            }
+            Request::GroupOffsets(group) => {
+                let mut group = of_group!(
+                    group,
+                    std::ptr::null(),
+                    rd_kafka_ListConsumerGroupOffsets_new,
+                    rd_kafka_ListConsumerGroupOffsets_destroy
+                );
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_ListConsumerGroupOffsets(client, group.array(), 1, options, queue) }
+            }
+            Request::AlterGroupOffsets(group, places) => {
+                let places = list(places)?;
+                let mut group = of_group!(
+                    group,
+                    places.raw(),
+                    rd_kafka_AlterConsumerGroupOffsets_new,
+                    rd_kafka_AlterConsumerGroupOffsets_destroy
+                );
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_AlterConsumerGroupOffsets(client, group.array(), 1, options, queue) }
+            }
+            Request::DeleteGroupOffsets(group, places) => {
+                let places = list(places)?;
+                let mut group = of_group!(
+                    group,
+                    places.raw(),
+                    rd_kafka_DeleteConsumerGroupOffsets_new,
+                    rd_kafka_DeleteConsumerGroupOffsets_destroy
+                );
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_DeleteConsumerGroupOffsets(client, group.array(), 1, options, queue) }
+            }
+            Request::ListOffsets(places, _) => {
+                let places = list(places)?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_ListOffsets(client, places.raw(), options, queue) }
+            }
+            Request::DeleteRecords(places) => {
+                let places = list(places)?;
+                // SAFETY: a live list (copied).
+                let raw = unsafe { sys::rd_kafka_DeleteRecords_new(places.raw()) };
+                let mut records = Owned::new(raw, sys::rd_kafka_DeleteRecords_destroy, &[0])?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_DeleteRecords(client, records.array(), 1, options, queue) }
+            }
+            Request::CreateAcl(rule) => {
+                let mut rule = acl(rule, false)?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_CreateAcls(client, rule.array(), 1, options, queue) }
+            }
+            Request::DescribeAcls(filter) => {
+                let filter = acl(filter, true)?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_DescribeAcls(client, filter.raw, options, queue) }
+            }
+            Request::DeleteAcls(filter) => {
+                let mut filter = acl(filter, true)?;
+                // SAFETY: see above.
+                unsafe { sys::rd_kafka_DeleteAcls(client, filter.array(), 1, options, queue) }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of `Acl`'s numbers, as librdkafka spells them; the bindings would make enums of the numbers.
+fn name_of(name: unsafe extern "C" fn(c_int) -> *const c_char, number: i32) -> Answer {
+    // SAFETY: takes any number, gives a static string.
+    Answer::Text(text(unsafe { name(number) }))
+}

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+module Pelton
+  class Admin
+    # partitions: Partition each, by number.
+    Topic = Struct.new(:name, :internal, :partitions, keyword_init: true)
+    # leader (nil: none at present), replicas, in_sync: ids of brokers.
+    Partition = Struct.new(:number, :leader, :replicas, :in_sync, keyword_init: true)
+    # controller: the id of a broker; nil: none is known.
+    Cluster = Struct.new(:id, :controller, :brokers, keyword_init: true)
+    # rack: nil where none is set.
+    Broker = Struct.new(:id, :host, :port, :rack, keyword_init: true)
+    # source: :default_config, :dynamic_topic_config, :static_broker_config …; value: nil where it is secret.
+    Option = Struct.new(:name, :value, :source, :read_only, :secret, keyword_init: true)
+    # state: :stable, :empty, :dead (also: never was) …; coordinator: the id of a broker.
+    # who: its members, Member each.
+    Group = Struct.new(:id, :state, :assignor, :coordinator, :who, keyword_init: true)
+    # partitions: [["orders", 0], …]; instance_id: nil without static membership.
+    Member = Struct.new(:id, :client_id, :instance_id, :host, :partitions, keyword_init: true)
+    # resource: :topic, :group, :cluster (of name "kafka-cluster"), :transactional_id; pattern: :literal, :prefixed.
+    Acl = Struct.new(:resource, :name, :pattern, :principal, :host, :operation, :permission, keyword_init: true)
+
+    # From native rows (ext/core/src/rd/admin/answers.rs tells their columns) to frozen values. Raises a row's error.
+    module Answers
+      module_function
+
+      # Row of an answer of one row: [name, error, rest…] → rest
+      def only(rows, error: 1)
+        row = rows.fetch(0)
+        raise row[error] if row[error]
+
+        row
+      end
+
+      def topics(rows)
+        rows.to_h do |name, error, internal, partitions|
+          raise error if error
+
+          list = partitions.map do |number, leader, replicas, in_sync|
+            Partition.new(number: number, leader: leader, replicas: replicas, in_sync: in_sync).freeze
+          end
+          [name, Topic.new(name: name, internal: internal, partitions: list.sort_by(&:number).freeze).freeze]
+        end
+      end
+
+      def cluster(row)
+        id, controller, nodes = row
+        brokers = nodes.map do |number, host, port, rack|
+          Broker.new(id: number, host: host, port: port, rack: rack).freeze
+        end
+        Cluster.new(id: id, controller: controller, brokers: brokers.sort_by(&:id).freeze).freeze
+      end
+
+      def options(rows)
+        only(rows)[2].to_h do |name, value, source, read_only, secret|
+          [name, Option.new(name: name, value: value, source: word(source), read_only: read_only,
+                            secret: secret).freeze]
+        end
+      end
+
+      def groups(rows)
+        listed, errors = rows
+        raise errors.first unless errors.empty?
+
+        listed.to_h.transform_values { |state| word(state) }
+      end
+
+      def group(rows)
+        id, _, state, assignor, coordinator, members = only(rows)
+        members = members.map do |member, client, instance, host, places|
+          Member.new(id: member, client_id: client, instance_id: instance, host: host,
+                     partitions: places.map { |place| place.first(2) }).freeze
+        end
+        Group.new(id: id, state: word(state), assignor: assignor, coordinator: coordinator,
+                  who: members.freeze).freeze
+      end
+
+      # [[topic, partition, offset, …, error], …] → {[topic, partition] => offset}; nil where there is none.
+      def offsets(rows)
+        rows.to_h do |topic, partition, offset, *, error|
+          raise error if error
+
+          [[topic, partition], (offset unless offset.negative?)]
+        end
+      end
+
+      def acls(rows)
+        rows.map do |*columns, error|
+          raise error if error
+
+          rule = Acl.new(Acl.members.zip(columns).to_h)
+          %i[resource pattern operation permission].each { |name| rule[name] = word(rule[name]) }
+          rule.resource = :cluster if rule.resource == :broker
+          rule.freeze
+        end
+      end
+
+      # "PreparingRebalance", "DEFAULT_CONFIG" → :preparing_rebalance, :default_config
+      def word(text) = text.gsub(/([a-z])([A-Z])/, '\1_\2').downcase.to_sym
+    end
+    private_constant :Answers
+  end
+end

@@ -1,0 +1,121 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/native_kit"
+require "pelton/testing"
+
+# message.acknowledged and message.purged: a callback of each message, the same on the native client (and the embedded
+# cluster) and on the buffered one. `made(bus)` opens a producer; in the block of `held`, Kafka does not answer.
+module ReportsContract
+  def setup
+    super
+    @bus = Pelton::Notifications.new
+    # [event, thread's name]
+    @told = Thread::Queue.new
+    %w[message.acknowledged message.purged message.delivery_failed].each do |name|
+      @bus.subscribe(name) { |event| @told << [event, Thread.current.name] }
+    end
+  end
+
+  def take(count) = Array.new(count) { eventually(20) { @told.size.positive? } && @told.pop }
+
+  # [[label, partition, offset], …] in the order of offsets
+  def acknowledged(count)
+    events = take(count).map(&:first)
+    assert_equal ["message.acknowledged"], events.map(&:name).uniq
+    events.map { |event| [event[:label], event[:partition], event[:offset]] }.sort_by(&:last)
+  end
+
+  def test_every_message_is_told_of_whoever_waits_with_its_label
+    producer = made(@bus)
+    producer.produce_sync(topic: topic, payload: "a", partition: 0, label: :first)
+    producer.produce_async(topic: topic, payload: "b", partition: 0)
+    producer.flush(timeout: 10)
+    rows = %i[third fourth].map { |label| { topic: topic, payload: "c", partition: 0, label: label } }
+    producer.produce_many_async(rows)
+    producer.produce_many_sync([{ topic: topic, payload: "d", partition: 0 }] * 2)
+    assert_equal [[:first, 0, 0], [nil, 0, 1], [:third, 0, 2], [:fourth, 0, 3], [nil, 0, 4], [nil, 0, 5]],
+                 acknowledged(6)
+    assert_empty @told
+  end
+
+  def test_a_callback_that_raises_harms_nobody_and_is_reported
+    errors = Thread::Queue.new
+    @bus.subscribe("message.acknowledged") { |event| raise "no" if event[:offset].zero? }
+    @bus.subscribe("error.occurred") { |event| errors << event.payload }
+    producer = made(@bus)
+    2.times { |offset| assert_equal offset, producer.produce_sync(topic: topic, payload: "x", partition: 0).offset }
+    assert_equal [0, 1], acknowledged(2).map(&:last)
+    eventually(20) { errors.size.positive? }
+    failed = errors.pop
+    assert_equal ["no", "subscriber of message.acknowledged"], [failed[:error].message, failed[:source]]
+    assert_empty errors
+  end
+
+  # The event's thread is the poller's own; nothing of it runs in the producing thread.
+  def test_callbacks_run_on_the_named_thread_of_the_poller
+    made(@bus).produce_sync(topic: topic, payload: "x", partition: 0)
+    assert_match(/\Apelton\.events/, take(1).first.last)
+  end
+
+  def test_what_a_close_takes_back_is_told_of_also_to_who_waits
+    producer = made(@bus)
+    producer.partition_count(topic)
+    refusal = nil
+    held do
+      delivery = producer.produce_async(topic: topic, payload: "x", partition: 0, label: :lost)
+      waiting = Pelton::Threads.start("test") { assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 20) } }
+      eventually(20) { waiting.stop? }
+      assert_equal 1, producer.close(timeout: 0)
+      refusal = waiting.value
+    end
+    event, = take(1).first
+    assert_equal ["message.purged", :lost, topic], [event.name, event[:label], event[:topic]]
+    assert_equal [refusal.name, true], [event[:error].name, event[:error].purged?]
+  end
+
+  def test_a_refused_message_is_neither
+    producer = made(@bus)
+    assert_raises(Pelton::DeliveryError) { producer.produce_sync(topic: topic, payload: "x", partition: 9) }
+    producer.produce_sync(topic: topic, payload: "x", partition: 0)
+    assert_equal [[nil, 0, 0]], acknowledged(1)
+  end
+
+  def test_who_comes_too_late_is_told_so
+    bus = Pelton::Notifications.new
+    made(bus).produce_sync(topic: topic, payload: "x", partition: 0)
+    error = assert_raises(Pelton::ConfigError) { bus.subscribe("message.acknowledged") { flunk } }
+    assert_match(/before the first producer opens/, error.message)
+  end
+end
+
+class NativeReportsTest < Minitest::Test
+  include NativeKit
+  include ReportsContract
+
+  def topic = @topic ||= new_topic
+
+  def made(bus)
+    config = Pelton::Config.new
+    config.kafka = { **server, "linger.ms" => 1, "log_level" => 0 }
+    @made = Pelton::Producer.new(config.freeze, bus: bus)
+  end
+
+  def held
+    NativeKit.cluster.round_trip_time(1, 2000)
+    yield
+  ensure
+    NativeKit.cluster.round_trip_time(1, 0)
+  end
+
+  def teardown = @made&.close(timeout: 5)
+end
+
+class BufferedReportsTest < Minitest::Test
+  include ReportsContract
+
+  def topic = "orders"
+  def made(bus) = @made = Pelton::Testing::BufferedProducer.new(bus: bus, topics: { "orders" => 1 })
+  def held(&block) = @made.hold(&block)
+  def teardown = @made&.close
+end

@@ -1,0 +1,165 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fake_poller"
+require "pelton/app"
+
+# What is asked, what is made of the answers, and arguments that cannot be; on a native side that notes and answers.
+class AdminQuestionsTest < Minitest::Test
+  # Native::Admin: answers with what the test put there.
+  class Native
+    attr_reader :asked, :closes
+
+    def initialize(answers)
+      @answers = answers
+      @asked = []
+      @closes = 0
+    end
+
+    def request(kind, argument, timeout)
+      @asked << [kind, argument, timeout]
+      answer = @answers.fetch(kind)
+      answer.is_a?(Exception) ? raise(answer) : answer
+    end
+
+    def topics(_timeout) = @answers.fetch(:names)
+    def close(_timeout) = (@closes += 1) && true
+  end
+
+  FAILED = Pelton::KafkaError.new(36, :TOPIC_ALREADY_EXISTS, "Topic 'a' already exists.")
+
+  def setup
+    @answers = {}
+    native = @native = Native.new(@answers)
+    made = @made = []
+    @module = Module.new
+    @module.const_set(:Poller, Class.new { define_singleton_method(:shared) { Fakes::Poller.new("pelton.poll") } })
+    @module.const_set(:Admin, Class.new do
+      define_singleton_method(:new) { |name, options, _| (made << [name, options]) && native }
+    end)
+    @admin = Pelton::Admin.new(Pelton::Config.new, native: @module, kafka: { "debug" => "admin" })
+  end
+
+  def teardown = @admin.close
+
+  def asked = @native.asked.last.first(2)
+
+  def test_it_opens_with_the_first_call_and_closes_once
+    assert_empty @made
+    @answers[:cluster] = ["id", 1, [[2, "b", 9092, nil], [1, "a", 9092, "r"]]]
+    cluster = @admin.cluster(timeout: 3)
+    assert_equal [[@admin.name, { "client.id" => "pelton", "debug" => "admin" }]], @made
+    assert_equal [:cluster, nil, 3], @native.asked.last
+    assert_equal ["id", 1, [1, 2]], [cluster.id, cluster.controller, cluster.brokers.map(&:id)]
+    assert_equal true, @admin.close
+    assert_raises(Pelton::ClosedError) { @admin.cluster }
+    assert_predicate @admin, :closed?
+  end
+
+  def test_topics
+    @answers.merge!(create_topic: [["a", nil]], delete_topic: [["a", nil]], create_partitions: [["a", nil]],
+                    names: %w[a b], topics: [["a", nil, false, [[1, nil, [1], []], [0, 1, [1, 2], [1]]]]])
+    assert_nil @admin.create_topic("a", partitions: 3, config: { "retention.ms" => 5, compact: true })
+    assert_equal [:create_topic, ["a", 3, -1, [["retention.ms", "5"], ["compact", "true"]]]], asked
+    assert_nil @admin.create_partitions("a", 4)
+    assert_equal [:create_partitions, ["a", 4]], asked
+    found = @admin.topics.fetch("a")
+    assert_equal [:topics, %w[a b]], asked
+    assert_equal [[0, 1, [1, 2], [1]], [1, nil, [1], []]], found.partitions.map(&:to_a)
+    assert_predicate found, :frozen?
+    assert_nil @admin.delete_topic("a")
+    @answers[:create_topic] = [["a", FAILED]]
+    assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.create_topic("a") }
+    @answers[:topics] = [["a", FAILED, false, []]]
+    assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.topics("a") }
+  end
+
+  def test_settings
+    @answers.merge!(alter_config: [["a", nil, []]], config: [["a", nil, [["x", "1", "DEFAULT_CONFIG", false, true]]]])
+    assert_nil @admin.alter_config({ "x" => 1, "y" => nil }, topic: "a")
+    assert_equal [:alter_config, ["a", [%w[x 1], ["y", nil]]]], asked
+    option = @admin.config(broker: 1).fetch("x")
+    assert_equal [:config, 1], asked
+    assert_equal ["1", :default_config, false, true], [option.value, option.source, option.read_only, option.secret]
+  end
+
+  def test_groups
+    members = [["m-1", "c", nil, "/h", [["a", 0, -1001, "", nil]]]]
+    @answers.merge!(groups: [[%w[g PreparingRebalance]], []], delete_group: [["g", nil, []]],
+                    describe_groups: [["g", nil, "Stable", "range", 1, members]])
+    assert_equal({ "g" => :preparing_rebalance }, @admin.groups)
+    group = @admin.group("g")
+    assert_equal [:stable, [["a", 0]]], [group.state, group.who.first.partitions]
+    assert_nil @admin.delete_group("g")
+    @answers[:groups] = [[], [FAILED]]
+    assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.groups }
+  end
+
+  def test_offsets_of_groups_and_what_is_left_to_them
+    @answers.merge!(group_offsets: [["g", nil, [["a", 0, 5, "", nil], ["a", 1, -1001, "", nil], ["a", 2, 9, "", nil]]]],
+                    alter_group_offsets: [["g", nil, [["a", 0, 3, "", nil]]]],
+                    offsets: [["a", 0, 7, -1, nil], ["a", 2, 8, -1, nil]])
+    assert_equal({ ["a", 0] => 5, ["a", 1] => nil, ["a", 2] => 9 }, @admin.group_offsets("g"))
+    assert_equal({ ["a", 0] => 2, ["a", 2] => 0 }, @admin.lag("g"))
+    assert_equal [:offsets, [[["a", 0, -1], ["a", 2, -1]], true]], asked
+    assert_nil @admin.alter_group_offsets("g", { ["a", 0] => 3 })
+    assert_equal [:alter_group_offsets, ["g", [["a", 0, 3]]]], asked
+    @answers[:alter_group_offsets] = [["g", nil, [["a", 0, 3, "", FAILED]]]]
+    assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.alter_group_offsets("g", { ["a", 0] => 3 }) }
+  end
+
+  def test_places
+    @answers.merge!(offsets: [["a", 0, -1, -1, nil]], delete_records: [["a", 0, 4, "", nil]])
+    assert_equal({ ["a", 0] => nil }, @admin.offsets({ ["a", 0] => Time.at(1, 500, :millisecond) }, committed: false))
+    assert_equal [:offsets, [[["a", 0, 1500]], false]], asked
+    assert_equal({ ["a", 0] => 4 }, @admin.delete_records({ ["a", 0] => :end }))
+    assert_equal [:delete_records, [["a", 0, -1]]], asked
+  end
+
+  def test_access_rules
+    row = ["BROKER", "kafka-cluster", "LITERAL", "User:a", "*", "ALTER_CONFIGS", "ALLOW", nil]
+    @answers.merge!(create_acl: [nil], acls: [row], delete_acls: [[nil, [row]]])
+    assert_nil @admin.create_acl(principal: "User:a", operation: :read, topic: "t", pattern: :prefixed)
+    assert_equal [:create_acl, [2, "t", 4, "User:a", "*", 3, 3]], asked
+    rule = @admin.acls(cluster: true, operation: :alter_configs).first
+    assert_equal [:acls, [4, "kafka-cluster", 3, nil, nil, 11, 1]], asked
+    assert_equal %i[cluster literal alter_configs allow], [rule.resource, rule.pattern, rule.operation, rule.permission]
+    assert_equal [rule], @admin.delete_acls
+    assert_equal [:delete_acls, [1, nil, 1, nil, nil, 1, 1]], asked
+    @answers[:create_acl] = [FAILED]
+    assert_same FAILED, (assert_raises(Pelton::KafkaError) do
+      @admin.create_acl(principal: "User:a", operation: :read, group: "g")
+    end)
+  end
+
+  BAD = {
+    ->(admin) { admin.create_topic("a b") } => /topic = "a b"/,
+    ->(admin) { admin.create_topic(nil) } => /topic/,
+    ->(admin) { admin.create_topic("a", partitions: 0) } => /partitions = 0/,
+    ->(admin) { admin.create_partitions("a", 2**31) } => /partitions = 2147483648/,
+    ->(admin) { admin.create_topic("a", replicas: 0) } => /replicas = 0/,
+    ->(admin) { admin.create_topic("a", config: { "x" => nil }) } => /config/,
+    ->(admin) { admin.alter_config({ "x" => [] }, topic: "a") } => /config/,
+    ->(admin) { admin.alter_config({}) } => /expected topic: or broker:/,
+    ->(admin) { admin.config(broker: -1) } => /broker = -1/,
+    ->(admin) { admin.group("") } => /group = ""/,
+    ->(admin) { admin.offsets({ ["a", 0] => :middle }) } => /offset = :middle: expected :beginning/,
+    ->(admin) { admin.offsets({ "a" => :end }) } => /partition = "a"/,
+    ->(admin) { admin.offsets([["a", 0]]) } => /offsets = /,
+    ->(admin) { admin.alter_group_offsets("g", { ["a", 0] => -1 }) } => /offset = -1: expected an Integer >= 0/,
+    ->(admin) { admin.delete_records({ ["a", 0] => 2**64 }) } => /offset = /,
+    ->(admin) { admin.create_acl(principal: "", operation: :read, topic: "a") } => /principal/,
+    ->(admin) { admin.create_acl(principal: "User:a", operation: :any, topic: "a") } => /operation = :any/,
+    ->(admin) { admin.create_acl(principal: "User:a", operation: :read) } => /acl = \{\}: expected one of topic:/,
+    ->(admin) { admin.acls(table: "a") } => /acl = :table/,
+    ->(admin) { admin.cluster(timeout: -1) } => /timeout = -1/
+  }.freeze
+
+  def test_what_cannot_be_is_refused_before_anything_is_asked
+    BAD.each do |call, pattern|
+      error = assert_raises(Pelton::ConfigError) { call.call(@admin) }
+      assert_match pattern, error.message
+    end
+    assert_empty @native.asked
+  end
+end
