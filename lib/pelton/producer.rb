@@ -239,7 +239,8 @@ module Pelton
       polling = @poller.polling(@config.polling.max_time)
       native = Oauth.of(source).open(@name, @config.oauth, @bus) { source::Producer.new(@name, options, polling) }
       native.disconnect_idle(@config.idle_disconnect_timeout)
-      native.tell_reports if REPORTS.map { |event| @bus.decide(event, NO_REPORTS) }.any?
+      reports = REPORTS.map { |event| @bus.decide(event, NO_REPORTS) }
+      native.tell_reports(*reports) if reports.any?
       native
     end
 

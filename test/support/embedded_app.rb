@@ -38,7 +38,8 @@ module EmbeddedApp
       settings.each { |name, value| config.set(name, value) }
     end
     app.routes(&routes) if routes
-    Pelton::Events::TABLE.each_key { |name| app.subscribe(name) { |event| @events << [name, event.payload] } }
+    heard = Pelton::Events::TABLE.keys - ["message.acknowledged"] # of each message of a flood
+    heard.each { |name| app.subscribe(name) { |event| @events << [name, event.payload] } }
     @apps << app
     app
   end

@@ -61,7 +61,7 @@ class EdgesTest < Minitest::Test
   # What happens to producers is told, but for what happens all the time.
   def test_log_tells_of_producers
     told = Pelton::Reporters::Log.instance_methods.grep(/\Aon_/).map(&:to_s)
-    silent = %w[transaction.committed]
+    silent = %w[transaction.committed message.acknowledged message.purged]
     names = Pelton::Events::TABLE.keys.grep(/\A(producer|transaction|message)\./) - silent
     assert_empty names.map { |name| Pelton::Events.method_name(name).to_s } - told
     # It would switch them on for every client.

@@ -12,7 +12,7 @@ use crate::error::{Error, KafkaError};
 use crate::events::{Kind, Teller};
 use crate::linger::{Linger, Wait};
 use crate::lock;
-use crate::rd::{MAX_POSITIONS, Report, Reported, codes, generation, hold};
+use crate::rd::{MAX_POSITIONS, Report, Reported, generation, hold};
 use crate::wait::{Outcome, Parker, Waiters, Wake};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -133,17 +133,14 @@ impl Slab {
         if self.open.is_some() { (self.id(WHOLE), position) } else { (self.id(position), 0) }
     }
 
-    /// Tells of a report as such, whoever waits.
+    /// Tells that a message was delivered or purged, whoever waits.
     fn tell_report(&self, position: u32, Report { partition, offset, error: code }: Report) {
         let topic = Arc::clone(self.topic(position));
         let (delivery, position) = self.handle(position);
-        match code {
-            0 => self.teller.emit(Kind::Acknowledged { topic, partition, offset, delivery, position }),
-            codes::PURGE_QUEUE | codes::PURGE_INFLIGHT => {
-                self.teller.emit(Kind::Purged { code, topic, partition, delivery, position });
-            }
-            _ => {}
-        }
+        self.teller.emit(match code {
+            0 => Kind::Acknowledged { topic, partition, offset, delivery, position },
+            _ => Kind::Purged { code, topic, partition, delivery, position },
+        });
     }
 }
 
@@ -152,7 +149,7 @@ impl Reported for Slab {
         let cell = &self.cells[position as usize];
         cell.partition.store(report.partition, Ordering::Relaxed);
         cell.offset.store(report.offset, Ordering::Relaxed);
-        if self.teller.tells_reports() {
+        if self.teller.tells_report(report.error) {
             self.tell_report(position, report);
         }
         if report.error != 0 {

@@ -3,7 +3,7 @@
 
 use crate::error::KafkaError;
 use crate::mailbox::Mailbox;
-use crate::rd::{Event, PerProcess};
+use crate::rd::{Event, PerProcess, codes};
 use rdkafka_sys as sys;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -107,21 +107,33 @@ pub fn emit(feed: &Feed, client: &str, kind: Kind) {
 pub(crate) struct Teller {
     feed: Weak<Feed>,
     client: String,
-    /// Whether each message's report is told, not only failures.
-    reports: AtomicBool,
+    /// Whether each message that was delivered, or purged, is told, not only failures that nobody waits for.
+    acknowledged: AtomicBool,
+    purged: AtomicBool,
 }
 
 impl Teller {
     pub fn new(feed: &Arc<Feed>, client: &str) -> Arc<Self> {
-        Arc::new(Self { feed: Arc::downgrade(feed), client: client.into(), reports: AtomicBool::new(false) })
+        Arc::new(Self {
+            feed: Arc::downgrade(feed),
+            client: client.into(),
+            acknowledged: AtomicBool::default(),
+            purged: AtomicBool::default(),
+        })
     }
 
-    pub fn tell_reports(&self) {
-        self.reports.store(true, Ordering::Relaxed);
+    pub fn tell_reports(&self, acknowledged: bool, purged: bool) {
+        self.acknowledged.store(acknowledged, Ordering::Relaxed);
+        self.purged.store(purged, Ordering::Relaxed);
     }
 
-    pub fn tells_reports(&self) -> bool {
-        self.reports.load(Ordering::Relaxed)
+    /// Whether a report with this code is told.
+    pub fn tells_report(&self, code: i32) -> bool {
+        match code {
+            0 => self.acknowledged.load(Ordering::Relaxed),
+            codes::PURGE_QUEUE | codes::PURGE_INFLIGHT => self.purged.load(Ordering::Relaxed),
+            _ => false,
+        }
     }
 
     pub fn emit(&self, kind: Kind) {

@@ -302,9 +302,9 @@ impl Producer {
         lock(&self.last_error).clone()
     }
 
-    /// From now on each message that is delivered or purged is told as an event, too.
-    pub fn tell_reports(&self) {
-        self.teller.tell_reports();
+    /// Whether each message that is delivered, or purged, is told as an event from now on.
+    pub fn tell_reports(&self, acknowledged: bool, purged: bool) {
+        self.teller.tell_reports(acknowledged, purged);
     }
 
     pub fn name(&self) -> &str {

@@ -40,7 +40,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("set_oauth_failure", method!(oauth::set_failure::<Producer>, 1))?;
     class.define_method("disconnect", method!(disconnect, 1))?;
     class.define_method("disconnect_idle", method!(disconnect_idle, 1))?;
-    class.define_method("tell_reports", method!(tell_reports, 0))?;
+    class.define_method("tell_reports", method!(tell_reports, 2))?;
     class.define_method("connected?", method!(is_connected, 0))?;
     class.define_method("close", method!(close, 1))?;
     class.define_method("closed?", method!(is_closed, 0))?;
@@ -237,8 +237,8 @@ fn disconnect(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     done.unwrap_or(Ok(false)).map_err(|error| error::ruby(ruby, &what, error))
 }
 
-fn tell_reports(ruby: &Ruby, this: Value) -> Result<(), Error> {
-    CLASS.get(ruby, &this)?.tell_reports();
+fn tell_reports(ruby: &Ruby, this: Value, acknowledged: bool, purged: bool) -> Result<(), Error> {
+    CLASS.get(ruby, &this)?.tell_reports(acknowledged, purged);
     Ok(())
 }
 

@@ -37,11 +37,11 @@ module Pelton
         @poller = polling[:poller]
         @closed = false
         @connected = true
-        @tells_reports = false
+        @told_reports = [false, false]
       end
 
       # For its poller, as failures.
-      def tell_reports = @tells_reports = true
+      def tell_reports(acknowledged, purged) = @told_reports = [acknowledged, purged]
 
       def produce(topic, payload, key, partition, timestamp, headers, queue_timeout)
         message = { topic: topic, payload: payload, key: key, partition: partition, timestamp: timestamp,
@@ -184,8 +184,9 @@ module Pelton
       end
 
       def tell_report(topic, partition, offset, error, *place)
-        if error.nil? then tell(:acknowledged, topic, partition, offset, *place)
-        elsif error.purged? then tell(:purged, *facts(error), *place)
+        acknowledged, purged = @told_reports
+        if error.nil? then tell(:acknowledged, topic, partition, offset, *place) if acknowledged
+        elsif error.purged? then tell(:purged, *facts(error), *place) if purged
         end
       end
 
@@ -194,7 +195,7 @@ module Pelton
         partition = chosen(topic, key) if partition.nil? || partition.negative?
         @log.append(message, partition) do |offset, error|
           error &&= failure(error, topic, partition)
-          tell_report(topic, partition, offset, error, delivery.id, index) if @tells_reports
+          tell_report(topic, partition, offset, error, delivery.id, index)
           delivery.report(index, partition, offset, error)
         end
       end
