@@ -57,8 +57,8 @@ module Pelton
       change(:create_partitions, [Questions::TOPIC.check(topic), Questions.count(count)], timeout)
     end
 
-    # These topics, or all of them: {"orders" => #<struct Pelton::Admin::Topic …>}.
-    #: (*String, ?timeout: Numeric?) -> Hash[String, Topic]
+    # These topics, or all of them: {"orders" => #<struct Pelton::Admin::TopicDescription …>}.
+    #: (*String, ?timeout: Numeric?) -> Hash[String, TopicDescription]
     def topics(*names, timeout: TIMEOUT)
       names.each { |name| Questions::TOPIC.check(name) }
       deadline = Clock.deadline(timeout)
@@ -66,7 +66,7 @@ module Pelton
       names.empty? ? {} : Answers.topics(ask(:topics, names, Clock.left(deadline)))
     end
 
-    #: (?timeout: Numeric?) -> Cluster
+    #: (?timeout: Numeric?) -> ClusterDescription
     def cluster(timeout: TIMEOUT) = Answers.cluster(ask(:cluster, nil, timeout))
 
     # The settings of a topic or of a broker: {"retention.ms" => #<struct Pelton::Admin::Option …>}.
@@ -88,7 +88,7 @@ module Pelton
     def groups(timeout: TIMEOUT) = Answers.groups(ask(:groups, nil, timeout))
 
     # One that is not there is :dead.
-    #: (String, ?timeout: Numeric?) -> Group
+    #: (String, ?timeout: Numeric?) -> GroupDescription
     def group(id, timeout: TIMEOUT) = Answers.group(ask(:describe_groups, [Questions::GROUP.check(id)], timeout))
 
     # Only where nobody is a member.

@@ -3,18 +3,18 @@
 module Pelton
   class Admin
     # partitions: Partition each, by number.
-    Topic = Struct.new(:name, :internal, :partitions, keyword_init: true)
+    TopicDescription = Struct.new(:name, :internal, :partitions, keyword_init: true)
     # leader (nil: none at present), replicas, in_sync: ids of brokers.
     Partition = Struct.new(:number, :leader, :replicas, :in_sync, keyword_init: true)
     # controller: the id of a broker; nil: none is known.
-    Cluster = Struct.new(:id, :controller, :brokers, keyword_init: true)
+    ClusterDescription = Struct.new(:id, :controller, :brokers, keyword_init: true)
     # rack: nil where none is set.
     Broker = Struct.new(:id, :host, :port, :rack, keyword_init: true)
     # source: :default_config, :dynamic_topic_config, :static_broker_config …; value: nil where it is secret.
     Option = Struct.new(:name, :value, :source, :read_only, :secret, keyword_init: true)
     # state: :stable, :empty, :dead (also: never was) …; coordinator: the id of a broker.
     # who: its members, Member each.
-    Group = Struct.new(:id, :state, :assignor, :coordinator, :who, keyword_init: true)
+    GroupDescription = Struct.new(:id, :state, :assignor, :coordinator, :who, keyword_init: true)
     # partitions: [["orders", 0], …]; instance_id: nil without static membership.
     Member = Struct.new(:id, :client_id, :instance_id, :host, :partitions, keyword_init: true)
     # resource: :topic, :group, :cluster (of name "kafka-cluster"), :transactional_id; pattern: :literal, :prefixed.
@@ -39,7 +39,7 @@ module Pelton
           list = partitions.map do |number, leader, replicas, in_sync|
             Partition.new(number: number, leader: leader, replicas: replicas, in_sync: in_sync).freeze
           end
-          [name, Topic.new(name: name, internal: internal, partitions: list.sort_by(&:number).freeze).freeze]
+          [name, TopicDescription.new(name: name, internal: internal, partitions: list.sort_by(&:number).freeze).freeze]
         end
       end
 
@@ -48,7 +48,7 @@ module Pelton
         brokers = nodes.map do |number, host, port, rack|
           Broker.new(id: number, host: host, port: port, rack: rack).freeze
         end
-        Cluster.new(id: id, controller: controller, brokers: brokers.sort_by(&:id).freeze).freeze
+        ClusterDescription.new(id: id, controller: controller, brokers: brokers.sort_by(&:id).freeze).freeze
       end
 
       def options(rows)
@@ -71,7 +71,7 @@ module Pelton
           Member.new(id: member, client_id: client, instance_id: instance, host: host,
                      partitions: places.map { |place| place.first(2) }).freeze
         end
-        Group.new(id: id, state: word(state), assignor: assignor, coordinator: coordinator,
+        GroupDescription.new(id: id, state: word(state), assignor: assignor, coordinator: coordinator,
                   who: members.freeze).freeze
       end
 
