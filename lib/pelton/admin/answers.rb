@@ -72,7 +72,7 @@ module Pelton
                      partitions: places.map { |place| place.first(2) }).freeze
         end
         GroupDescription.new(id: id, state: word(state), assignor: assignor, coordinator: coordinator,
-                  who: members.freeze).freeze
+                             who: members.freeze).freeze
       end
 
       # [[topic, partition, offset, …, error], …] → {[topic, partition] => offset}; nil where there is none.
