@@ -95,7 +95,8 @@ module Pelton
     # committed within auto.commit.interval.ms and at every stop or rebalance. With `concurrency`: everything that this
     # object was given up to it, and stored is the unbroken run of all that is done. true: it is ours and stored (also
     # when a later message is marked already); false: the partition is another's, who will get the message again.
-    # metadata: a word of yours that is committed with the offset from now on; see offset_metadata. From any thread.
+    # metadata: a word of yours that is committed with the offset from now on (a new one for an offset that is committed
+    # already: with the next offset, or with `!` at once); see offset_metadata. From any thread.
     #: (Message, ?metadata: String?) -> bool
     def mark_as_consumed(message, metadata: nil) = @pelton.mark(message, metadata)
 
@@ -131,7 +132,8 @@ module Pelton
     # also one further back, so that it counts after a restart, too (not where the topic marks by hand).
     # Waits for Kafka, up to config.commit_timeout. From any thread; false: the partition ends (what consume did
     # not mark is then for who gets it next). Raises KafkaError: nothing has changed then, unless it is _TIMED_OUT;
-    # InvalidMessageError.
+    # InvalidMessageError. After _TIMED_OUT, or an interrupt (Timeout, Thread#kill), it may still take place: then it
+    # counts from the first message that comes from there on, and the place is not committed.
     #   seek(Time.now - 3600)
     #: (Integer | Message | Time | Symbol) -> bool
     def seek(place) = @pelton.seek(place)

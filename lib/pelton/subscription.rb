@@ -90,19 +90,14 @@ module Pelton
 
     # Commits what is marked and waits for it. false: partitions of it are another's by now. Raises KafkaError.
     #: (?Numeric) -> bool
-    def commit(timeout = @commit_timeout)
-      @native.commit(timeout)
-    rescue KafkaError => e
-      raise unless e.assignment_lost? || e.nothing_to_commit?
+    def commit(timeout = @commit_timeout) = confirmed { @native.commit(timeout) }
 
-      e.nothing_to_commit?
-    end
-
-    # Marks this offset as the next to be read and commits it, be it before what is committed, which marks alone never
-    # do. false: the partition is not ours any more. Raises KafkaError.
-    #: (String, Integer, Integer, ?Numeric) -> bool
-    def commit_offset(topic, partition, offset, timeout = @commit_timeout)
-      mark(topic, partition, offset) && @native.commit_offset(topic, partition, offset, timeout)
+    # Commits this offset of a partition, with a word of yours, and waits for it. Marks alone never commit one that is
+    # not behind what is committed; but what is marked and behind this one is committed next. false: the partition is
+    # another's by now. Raises KafkaError.
+    #: (String, Integer, Integer, ?Integer, ?String?, ?Numeric) -> bool
+    def commit_offset(topic, partition, offset, leader_epoch = -1, metadata = nil, timeout = @commit_timeout)
+      confirmed { @native.commit_offset(topic, partition, offset, leader_epoch, metadata, timeout) }
     end
 
     # Sends offsets in a transaction of a native producer, in this group's name: {[topic, partition] => next offset}.
@@ -188,6 +183,14 @@ module Pelton
     def inspect = "#<#{self.class} #{@name} group #{@group_id}>"
 
     private
+
+    def confirmed
+      yield
+    rescue KafkaError => e
+      raise unless e.assignment_lost? || e.nothing_to_commit?
+
+      e.nothing_to_commit?
+    end
 
     def check(group_id, decode)
       unless group_id.is_a?(String) && !group_id.empty?

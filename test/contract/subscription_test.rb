@@ -161,9 +161,13 @@ module SubscriptionContract
     first.mark(topic, 0, 4, -1)
     first.commit(20)
     assert_equal true, first.mark(topic, 0, 2, -1)
-    assert_equal true, first.commit_offset(topic, 0, 2, 20)
+    assert_equal true, first.commit_offset(topic, 0, 2, -1, nil, 20)
+    assert_equal [[2, nil]], committed(first, topic)
+    assert_equal true, first.mark(topic, 0, 2, -1, "a word for the same offset")
+    assert_equal true, first.commit_offset(topic, 0, 2, -1, "a word for the same offset", 20)
+    assert_equal [[2, "a word for the same offset"]], committed(first, topic)
     assert_equal true, first.close(10)
-    assert_equal [[2, nil]], committed(assigned(topic), topic)
+    assert_equal [[2, "a word for the same offset"]], committed(assigned(topic), topic)
   end
 
   def test_close_commits_what_is_marked

@@ -37,6 +37,27 @@ class OffsetMetadataTest < Minitest::Test
     assert_empty errors
   end
 
+  def test_a_new_word_for_a_committed_offset_and_a_word_that_outlives_a_seek
+    name = topic
+    produce(app, name, %w[0 1 2])
+    done = Thread::Queue.new
+    reading(name, Thread::Queue.new) do
+      next if messages.first.offset.zero? && !done.empty? # it is here again
+
+      %w[one two].each do |word|
+        mark_as_consumed!(messages.first, metadata: word)
+        done << word
+      end
+      seek(0)
+      done << :sought
+    end.start
+    assert_equal ["one", "two", :sought], take(3, done)
+    reader = @apps.last
+    eventually(20) { committed(reader, name).first&.last == "two" }
+    reader.stop
+    assert_empty errors
+  end
+
   def test_pipe
     from = topic
     to = topic

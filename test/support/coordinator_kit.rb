@@ -47,8 +47,11 @@ module CoordinatorKit
       place.is_a?(Integer) ? place : 40
     end
 
-    def commit_offset(_topic, _partition, offset)
-      @committed << offset if mark(nil, nil, offset, -1)
+    def commit_offset(_topic, _partition, offset, _epoch, word)
+      raise @error if @error
+
+      @committed << [offset, *word]
+      @owned
     end
 
     def committed_with_metadata(_places)
@@ -70,6 +73,7 @@ module CoordinatorKit
       client.send_offsets(offsets.map { |place, offset| [*place, offset] }, self, timeout)
     end
 
+    # Without places: [[offset, word], …], as they were committed by themselves; an offset without a word is [offset].
     def committed(places = nil) = places ? [@told] : @committed
 
     def commit
@@ -129,7 +133,13 @@ module CoordinatorKit
     end
   end
 
-  def batch(*offsets) = Fakes::Batch.new(offsets.map { |offset| Fakes::Message.new("orders", 0, offset, "x") })
+  # Stale after a later seek.
+  def batch(*offsets)
+    epoch = @ownership.epoch
+    Fakes::Batch.new(offsets.map { |offset| Fakes::Message.new("orders", 0, offset, "x") },
+                     stale: -> { @ownership.epoch != epoch })
+  end
+
   def script(&block) = Consumer.script = block
   def named(name) = @events.select { |event| event.name == name }
 

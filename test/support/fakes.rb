@@ -207,8 +207,8 @@ module Fakes
       true
     end
 
-    def commit_offset(topic, partition, offset, _timeout)
-      @kafka.commit(@group, [topic, partition], offset)
+    def commit_offset(topic, partition, offset, _leader_epoch, metadata, _timeout)
+      @kafka.commit(@group, [topic, partition], offset, metadata)
       true
     end
 

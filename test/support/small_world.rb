@@ -76,7 +76,7 @@ class SmallWorld
       offset
     end
 
-    def commit_offset(_, _, offset) = @owned && (@position = offset) && true
+    def commit_offset(_, _, offset, *) = @owned && (@position = offset) && true
 
     def woken = @time = nil
 

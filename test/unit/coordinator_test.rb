@@ -58,6 +58,10 @@ class CoordinatorTest < Minitest::Test
     end
     work
     assert_equal [nil, "one", "two"], @ownership.words
+    coordinator.receive(batch(1))
+    script { |consumer| assert consumer.mark_as_consumed!(consumer.messages.first, metadata: "three") }
+    work
+    assert_equal [[2, "three"]], @ownership.committed, "librdkafka leaves out what is not behind it"
   end
 
   def test_one_job_at_a_time_in_order

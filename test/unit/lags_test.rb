@@ -71,7 +71,7 @@ class LagsTest < Minitest::Test
   def test_a_partition_s_lag_after_a_seek
     coordinator.receive(batch(4, 5))
     2.times { work }
-    coordinator.seek(2)
+    coordinator.seeks.to(2)
     assert_equal 8, lag(2, 10)
   end
 

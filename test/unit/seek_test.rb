@@ -2,17 +2,11 @@
 
 require_relative "../test_helper"
 require "support/coordinator_kit"
+require "timeout"
 
 # A consumer that moves its partition elsewhere: what was there before counts for nothing, whatever is under way.
 class SeekTest < Minitest::Test
   include CoordinatorKit
-
-  # A batch that a later seek makes stale.
-  def batch(*offsets)
-    epoch = @ownership.epoch
-    Fakes::Batch.new(offsets.map { |offset| Fakes::Message.new("orders", 0, offset, "x") },
-                     stale: -> { @ownership.epoch != epoch })
-  end
 
   # Another place is sought in the first consume, then the block runs in it.
   def seeking(to, &block)
@@ -31,7 +25,7 @@ class SeekTest < Minitest::Test
     seeking(2)
     2.times { work }
     assert_equal [[2, -1]], @ownership.marks, "the batch is not marked, the new place is"
-    assert_equal [2], @ownership.committed
+    assert_equal [[2]], @ownership.committed
     assert_equal [1, 1], [first.releases, second.releases]
     assert_predicate self, :idle?
     coordinator.receive(third = batch(2, 3))
@@ -65,7 +59,7 @@ class SeekTest < Minitest::Test
     assert_equal [[8, -1], [9, 7]], @ownership.marks
   end
 
-  def test_what_was_read_before_is_dropped_and_what_comes_meanwhile_waits
+  def test_what_was_read_before_is_dropped_and_what_comes_before_its_end_counts
     coordinator
     work
     consumer = nil
@@ -79,12 +73,14 @@ class SeekTest < Minitest::Test
       coordinator.receive(old) # it was in the listener's hand
       @ownership.epoch += 1
       coordinator.receive(fresh = batch(40))
-      assert_predicate self, :idle?
+      assert_equal 1, old.releases
+      work
     end
     assert consumer.seek(40)
-    assert_equal 1, old.releases
-    work until idle?
+    assert_predicate self, :idle?
     assert_equal [:assigned, [0], [40]], @log
+    assert_equal [[1, 7], [41, 7]], @ownership.marks, "it is not taken back"
+    assert_equal [[40]], @ownership.committed, "librdkafka goes on from there"
     coordinator.receive(stale = old)
     assert_predicate self, :idle?
     assert_equal [2, 1], [stale.releases, fresh.releases]
@@ -116,6 +112,48 @@ class SeekTest < Minitest::Test
     coordinator.receive(batch(9))
     work
     assert_equal [[10, 7]], @ownership.marks
+  end
+
+  # Natively it goes on: nobody waits for it any more, so nobody tells.
+  def test_an_interrupted_seek_took_place_unnoticed
+    coordinator.receive(first = batch(50, 51))
+    coordinator.receive(second = batch(52))
+    @ownership.on_seek = -> { Timeout.timeout(0.001) { Thread::Queue.new.pop } }
+    script { |one| assert_raises(Timeout::Error) { one.seek(9) } if one.messages.first.offset == 50 }
+    2.times { work }
+    assert_equal [[52, 7]], @ownership.marks, "it may not take place at all"
+    other = Pelton::Processing::JobsQueue.instance_method(:pop).bind_call(@jobs) # a worker has it
+    @ownership.epoch += 1
+    coordinator.receive(third = batch(9))
+    assert_predicate self, :idle?, "a job of before still runs"
+    Thread.handle_interrupt(Object => :never) { other.call }
+    work until idle?
+    assert_equal [:assigned, [50, 51], [52], [9]], @log
+    assert_equal [[52, 7], [10, 7]], @ownership.marks
+    assert_equal [1], [first, second, third].map(&:releases).uniq
+  end
+
+  def test_a_late_seek_that_fails_in_the_end_lost_what_was_read
+    coordinator.receive(batch(50))
+    coordinator.receive(batch(51))
+    @ownership.on_seek = -> { raise Pelton::KafkaError.new(-185, :_TIMED_OUT, "late") }
+    script { |one| assert_raises(Pelton::KafkaError) { one.seek(9) } if one.messages.first.offset == 50 }
+    work until idle?
+    coordinator.receive(batch(52))
+    work until idle?
+    assert_equal [:assigned, [50], [51], [52]], @log
+    assert_equal 53, @ownership.marks.last.first
+  end
+
+  def test_a_seek_forgot_the_word_of_the_last_mark
+    coordinator.receive(batch(5, 6))
+    script do |one|
+      one.mark_as_consumed(one.messages.first, metadata: "word")
+      assert one.seek(2)
+    end
+    2.times { work }
+    assert_equal [[6, "word"], [2, "word"]], @ownership.marks.map(&:first).zip(@ownership.words)
+    assert_equal [[2, "word"]], @ownership.committed
   end
 
   def test_marks_by_hand_are_the_only_ones

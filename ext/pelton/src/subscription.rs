@@ -38,7 +38,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("revoked", method!(revoked, 1))?;
     class.define_method("mark", method!(mark, -1))?;
     class.define_method("commit", method!(commit, 1))?;
-    class.define_method("commit_offset", method!(commit_offset, 4))?;
+    class.define_method("commit_offset", method!(commit_offset, -1))?;
     class.define_method("committed", method!(committed, 2))?;
     class.define_method("committed_with_metadata", method!(committed_with_metadata, 2))?;
     class.define_method("pause", method!(pause, 1))?;
@@ -226,16 +226,14 @@ fn call<T: Send + 'static>(
     }
 }
 
-fn commit_offset(
-    ruby: &Ruby,
-    this: Value,
-    topic: Value,
-    partition: i32,
-    offset: i64,
-    timeout: Value,
-) -> Result<bool, Error> {
+/// commit_offset(topic, partition, offset, leader_epoch, metadata, timeout)
+fn commit_offset(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<bool, Error> {
+    let given = scan_args::<(Value, i32, i64, i32, Value, Value), (), (), (), (), ()>(arguments)?;
+    let (topic, partition, offset, leader_epoch, metadata, timeout) = given.required;
     let topic = convert::topic(ruby, &topic)?.to_owned();
-    let work = move |consumer: &Consumer| consumer.commit_offset(&topic, partition, offset);
+    let metadata = convert::metadata(ruby, &metadata)?.map(<[u8]>::to_vec);
+    let work =
+        move |consumer: &Consumer| consumer.commit_offset(&topic, partition, offset, leader_epoch, metadata.as_deref());
     call(ruby, this, convert::timeout(timeout)?, "commit", work).map(|()| true)
 }
 

@@ -8,7 +8,9 @@ require_relative "control"
 require_relative "job"
 require_relative "keyed_backlog"
 require_relative "keys"
+require_relative "lock"
 require_relative "progress"
+require_relative "seeks"
 require_relative "slot"
 require_relative "verdict"
 
@@ -39,16 +41,15 @@ module Pelton
         # What events say of us.
         @facts = { group: group, topic: topic.name, partition: partition }.freeze
         # Everything below is guarded by @lock.
-        @lock = Mutex.new
+        @lock = Lock.new
         @backlog = backlog
         @control = Control.new(topic.every)
         @slots = Array.new(topic.concurrency) { Slot.new(self, topic, flow, bus, background_timeout) }.freeze
         @held = held
         @progress = Progress.new(subscription, @facts) { |error, facts| owner.failed(error, facts) }
-        # One seek after the other, none while a transaction sends its offsets; taken before @lock.
-        @seeks = Mutex.new
-        # Batches that came while one is under way; nil: none is.
-        @aside = nil
+        @seeks = Seeks.new(self, topic)
+        # The batch that came last, maybe released. If it is stale, the partition was sought.
+        @last = nil
         # What the owner was told last of when to wake us.
         @timer = nil
         # Gave up after a failure: nothing runs any more.
@@ -68,9 +69,21 @@ module Pelton
       #: () -> void
       def unhold = control { @held = false }
 
+      # The first one from another place tells of a seek, if nobody waited for its end.
       #: (Batch) -> void
       def receive(batch)
-        add(batch) unless @lock.synchronize { @aside&.push(batch) }
+        prepared = @backlog.prepare(batch)
+        @lock.synchronize do
+          next batch.release if @ending || batch.stale?
+
+          depart if @last&.stale?
+          @last = batch
+          @control.at_end = false
+          @progress.begin(batch.first_offset)
+          @backlog.add(prepared)
+          store
+          schedule
+        end
       end
 
       # Changes what holds the partition or asks for jobs, if the block does. false: the partition ends.
@@ -200,28 +213,25 @@ module Pelton
       #: () -> bool
       def paused? = @control.paused?
 
+      # A new word for an offset that is committed already is nothing that librdkafka would commit by itself.
       #: (Message, ?String?) -> bool
-      def mark!(message, metadata = nil) = mark(message, metadata) && @subscription.commit
+      def mark!(message, metadata = nil)
+        return false unless mark(message, metadata)
+
+        stored = metadata && @lock.synchronize { @progress.stored }
+        stored ? @subscription.commit_offset(@topic_name, @partition, *stored, metadata) : @subscription.commit
+      end
 
       #: () -> String?
       def offset_metadata = @progress.committed_metadata
 
-      # See Consumer#seek.
-      #: (Integer | Time | Symbol) -> bool
-      def seek(place)
-        @seeks.synchronize do
-          next false if @lock.synchronize { @ending || (@aside = []).nil? }
-
-          begin
-            depart(@subscription.seek(@topic_name, @partition, place))
-          rescue KafkaError => e
-            depart(nil) if e.name == :_TIMED_OUT # it may still come
-            raise unless revoked?
-
-            false
-          ensure
-            Thread.handle_interrupt(Object => :never) { take_in }
-          end
+      # Natively the partition was sought. Yields what is stored.
+      #: () ?{ (Progress) -> untyped } -> untyped
+      def leave
+        @lock.synchronize do
+          depart unless @last && !@last.stale? # a batch from there was first
+          schedule
+          yield @progress if block_given?
         end
       end
 
@@ -231,19 +241,6 @@ module Pelton
       def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@ending || "owned"}>"
 
       private
-
-      def add(batch)
-        prepared = @backlog.prepare(batch)
-        @lock.synchronize do
-          next batch.release if @ending || batch.stale?
-
-          @control.at_end = false
-          @progress.begin(batch.first_offset)
-          @backlog.add(prepared)
-          store
-          schedule
-        end
-      end
 
       def backlog = @topic.keyed? ? keyed_backlog : Backlog.new(@topic.batch)
 
@@ -321,31 +318,14 @@ module Pelton
         job.backlog.release if sought?(job)
       end
 
-      # What was there before a seek is let go; jobs that run have what they have. offset: nil, if it is not known.
-      def depart(offset)
-        @lock.synchronize do
-          old = @backlog
-          @backlog = backlog
-          @slots.each { |slot| take_back(slot) if slot.job&.share && @jobs.delete(slot.job) }
-          old.release
-          @control.at_end = false
-          @progress.forget(offset)
-        end
-        return false unless offset
-        return true if @topic.manual_offsets
-
-        @subscription.commit_offset(@topic_name, @partition, offset)
-      rescue KafkaError, ClosedError => e
-        @owner.failed(e, @facts)
-        true
-      end
-
-      # What came during a seek.
-      def take_in
-        while (batch = @lock.synchronize { @aside.shift || (@aside = nil) })
-          add(batch)
-        end
-        control
+      # What was there before a seek is let go; jobs that run have what they have.
+      def depart
+        old = @backlog
+        @backlog = backlog
+        @slots.each { |slot| take_back(slot) if slot.job&.share && @jobs.delete(slot.job) }
+        old.release
+        @control.at_end = false
+        @progress.forget
       end
 
       # Does a job still run that began before a seek?
@@ -371,7 +351,7 @@ module Pelton
         end
       end
 
-      def held_back? = @control.paused? || @aside || departing?
+      def held_back? = @control.paused? || departing?
 
       # Each consumer that was born is told of the end, once.
       def finish_slots

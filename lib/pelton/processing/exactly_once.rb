@@ -119,7 +119,7 @@ module Pelton
       # partition is ours count, whatever happens before the commit's end: whoever gets it next waits for that.
       #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
       def send_offsets(client, offsets, timeout)
-        @coordinator.seeks.synchronize do
+        @coordinator.seeks.exclude do
           commit_marks
           @subscription.send_offsets(client, offsets, timeout)
         end

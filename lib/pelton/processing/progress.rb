@@ -19,13 +19,12 @@ module Pelton
         @subscription = subscription
         @facts = facts
         @on_error = on_error
-        # What was stored last: the offset to be read first after a restart, and its leader epoch.
         @stored = nil
         # Where it began: the offset of the first message that came.
         @began = nil
         # How often anything was.
         @stores = 0
-        # The user's word that is stored with it, and whether it is still to be.
+        # The user's word, and whether it is still to be stored.
         @metadata = nil
         @unsaid = false
         # The word that was committed when we were first asked: [word]. Not guarded: it is asked of Kafka.
@@ -40,6 +39,10 @@ module Pelton
       def gone? = @gone
 
       attr_reader :stores
+      # What was stored last: the offset to be read first after a restart, and its leader epoch; nil: nothing yet.
+      attr_reader :stored
+      # The user's word that is stored with the offset.
+      attr_reader :metadata
 
       # How many messages are not done, if the next one of the partition will have the offset `finish`. position: of
       # what comes to us next.
@@ -58,11 +61,20 @@ module Pelton
       #: () -> void
       def abandon = @gone = true
 
-      # The partition goes on elsewhere, maybe further back. nil: it is not known where.
-      #: (Integer?) -> void
-      def forget(offset)
-        @stored = nil
-        @began = offset
+      # The partition goes on elsewhere, maybe further back.
+      #: () -> void
+      def forget = @stored = @began = nil
+
+      # There; stores that, unless something from there is stored already. false: not ours. Raises KafkaError.
+      #: (Integer, store: bool) -> bool
+      def go_on_at(offset, store:)
+        return false if @gone
+
+        self.begin(offset)
+        return true if @stored || !store
+
+        @stores += 1
+        mark(offset, -1)
       end
 
       #: () -> bool

@@ -85,7 +85,7 @@ module Pelton
       #: (Integer | Message | Time | Symbol) -> bool
       def seek(place)
         place = checked(place).offset if place.respond_to?(:offset)
-        @coordinator.seek(place).tap { |sought| leave_rest unless sought }
+        @coordinator.seeks.to(place).tap { |sought| leave_rest unless sought }
       end
 
       #: (Message, ?String?) -> bool

@@ -67,10 +67,20 @@ impl Consumer {
         }
     }
 
-    /// Commits this offset, be it before what is committed: by itself librdkafka commits only what is behind that. Blocks
-    /// for the answer.
-    pub fn commit_offset(&self, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
-        let list = offsets([(topic, partition, offset, -1)])?;
+    /// Commits this offset with a word of the owner's, be it before what is committed or the same: by itself librdkafka
+    /// commits only what is behind that, whatever word was marked. Blocks for the answer.
+    pub fn commit_offset(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        leader_epoch: i32,
+        metadata: Option<&[u8]>,
+    ) -> Result<(), Error> {
+        let mut list = offsets([(topic, partition, offset, leader_epoch)])?;
+        if let Some(metadata) = metadata {
+            list.set_metadata(0, metadata);
+        }
         check(self.client()?.commit(Some(&list), false))
     }
 

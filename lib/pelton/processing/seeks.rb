@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+
+module Pelton
+  module Processing
+    # Moves a partition elsewhere, as its consumers ask: one seek after the other, none while a transaction sends its
+    # offsets. The native position moves first. If the caller is interrupted or out of time, it may move all the same;
+    # so nothing is begun here that would have to be ended: the coordinator leaves the old place with the first batch
+    # from the new one, if not before.
+    class Seeks
+      #: (Coordinator, Routing::Topic) -> void
+      def initialize(coordinator, topic)
+        @coordinator = coordinator
+        @subscription = coordinator.subscription
+        @place = [topic.name, coordinator.partition].freeze
+        # Is the new place committed by us?
+        @commits = !topic.manual_offsets
+        # Taken before the coordinator's. Its waits are long, so they may be interrupted.
+        @turn = Mutex.new
+      end
+
+      # Without a seek meanwhile.
+      #: () { () -> untyped } -> untyped
+      def exclude(&block) = @turn.synchronize(&block)
+
+      # See Consumer#seek.
+      #: (Integer | Time | Symbol) -> bool
+      def to(place)
+        exclude { !@coordinator.ending? && arrive(@subscription.seek(*@place, place)) }
+      rescue KafkaError => e
+        @coordinator.leave if e.name == :_TIMED_OUT # it may have begun
+        raise unless @coordinator.revoked?
+
+        false
+      end
+
+      private
+
+      # By itself librdkafka commits only what is behind the committed offset.
+      def arrive(offset)
+        ours, word = @coordinator.leave { |progress| [progress.go_on_at(offset, store: @commits), progress.metadata] }
+        ours && (!@commits || @subscription.commit_offset(*@place, offset, -1, word))
+      rescue KafkaError, ClosedError => e
+        @coordinator.owner.failed(e, @coordinator.facts)
+        true
+      end
+    end
+  end
+end
