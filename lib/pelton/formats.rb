@@ -33,6 +33,15 @@ module Pelton
     #: (untyped) -> Symbol?
     def name(given) = given.is_a?(Hash) ? given[:format] : given
 
+    # With the objects that make payloads, as the native side takes them: {"orders" => {format: :json, deserializer: …}}
+    #: (Hash[String, untyped], Hash[String, untyped]) -> Hash[String, untyped]
+    def with(formats, deserializers)
+      deserializers.compact.each_with_object(formats.dup) do |(topic, deserializer), all|
+        given = all[topic]
+        all[topic] = { **(given.is_a?(Hash) ? given : { format: given }), deserializer: deserializer }
+      end
+    end
+
     # Frozen, for native threads share it.
     #: (Symbol | Hash[Symbol, untyped]) -> (Symbol | Hash[Symbol, untyped])
     def frozen(given) = given.is_a?(Hash) ? given.dup.freeze : given

@@ -4,10 +4,11 @@ require_relative "origin"
 
 module Pelton
   # One message, read-only, in native memory. The native extension adds topic, partition, offset, timestamp_ms,
-  # received_ms, leader_epoch, key, raw_payload, headers, payload, dig, size and tombstone?.
+  # received_ms, leader_epoch, key, raw_payload, headers, payload, decoded, dig, size and tombstone?.
   #
   # `payload` is built once and kept: a retry sees what a failed attempt changed in it. Change a copy (`payload.dup`, as
-  # deep as the change), or parse `raw_payload`, which stays as Kafka sent it.
+  # deep as the change), or parse `raw_payload`, which stays as Kafka sent it. Where the topic has a `deserializer`,
+  # payload is what that made, decoded what `decode` alone makes of the payload (each time anew); dig looks into that.
   class Message
     # When it was produced (or appended, as the topic's message.timestamp.type says); nil: the message has no timestamp.
     #: () -> Time?

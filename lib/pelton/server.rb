@@ -227,7 +227,8 @@ module Pelton
 
     def listener(group, looks)
       subscription = Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
-                                               where: group.where, bus: @bus, native: @native, kafka: group.kafka)
+                                               deserializers: group.deserializers, where: group.where, bus: @bus,
+                                               native: @native, kafka: group.kafka)
       Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, watch: @watch,
                                                looks: looks, producer: @producer, open_producer: opener(group),
                                                on_failure: method(:failed))

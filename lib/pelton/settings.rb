@@ -248,6 +248,8 @@ module Pelton
                               "gives, also with `symbolize_names: true` and `freeze: true`; `:msgpack`: into what " \
                               "`MessagePack.unpack` gives, also with `symbolize_keys: true` and `freeze: true`; " \
                               "`:bytes`, `:utf8`: payloads are Strings; unset: JSON, decoded when it is read"],
+      [:deserializer, :callable, nil, "any object with `call(message)`: what it returns is the message's payload, " \
+                                      "once read; `message.decoded` is what `decode` makes; unset: so is payload"],
       [:retries, :number, nil, "how often a failed message runs again; unset: until it succeeds, or 3 times where " \
                                "there are `dead_letters`, 0 times where there is `retry_in`"],
       [:backoff, :span, 1..30, "wait before a retry: the first, doubled up to the last, less up to a fifth", SECONDS],

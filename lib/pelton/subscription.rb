@@ -3,6 +3,7 @@
 require_relative "errors"
 require_relative "config"
 require_relative "event_dispatch"
+require_relative "formats"
 require_relative "notifications"
 require_relative "oauth"
 require_relative "poller"
@@ -30,13 +31,14 @@ module Pelton
 
     attr_reader :name, :group_id
 
-    # batch: at most so many messages at once; decode: topics whose payloads are decoded as they arrive; where:
-    # topics of which some messages come only, with the condition (a tree as in Routing::Condition).
+    # batch: at most so many messages at once; decode: topics whose payloads are decoded as they arrive; deserializers:
+    # topics whose payloads are made by such an object; where: topics of which some messages come only, with the
+    # condition (a tree as in Routing::Condition).
     #: (Config, group_id: String, ?batch: Integer, ?decode: Hash[String, Symbol],
-    #:  ?where: Hash[String, Array[untyped]], ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped])
-    #:  -> void
-    def initialize(config, group_id:, batch: config.batch, decode: {}, where: {}, bus: Notifications.new, native: nil,
-                   kafka: {})
+    #:  ?deserializers: Hash[String, untyped], ?where: Hash[String, Array[untyped]], ?bus: Notifications,
+    #:  ?native: Module?, ?kafka: Hash[String, untyped]) -> void
+    def initialize(config, group_id:, batch: config.batch, decode: {}, deserializers: {}, where: {},
+                   bus: Notifications.new, native: nil, kafka: {})
       check(group_id, decode)
       @group_id = group_id
       @commit_timeout = config.commit_timeout
@@ -44,7 +46,7 @@ module Pelton
       @poller = config.polling.poller || Poller.shared(native)
       native ||= Native
       limit_decoding(native, config)
-      options = { batch: batch, bytes: config.batch_bytes, decode: decode, where: where,
+      options = { batch: batch, bytes: config.batch_bytes, decode: Formats.with(decode, deserializers), where: where,
                   prefetch: config.prefetch, prefetch_bytes: config.prefetch_bytes,
                   **@poller.polling(config.polling.max_time) }
       kafka_options = config.kafka_with(DEFAULTS, { **kafka, "group.id" => group_id }, bus: bus)

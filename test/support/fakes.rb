@@ -32,6 +32,7 @@ module Fakes
     end
 
     def payload = @raw_payload && ::Pelton::Json.parse(@raw_payload, @topic, @partition, @offset)
+    def decoded = payload
     def size = @raw_payload ? @raw_payload.bytesize : 0
     def tombstone? = @raw_payload.nil?
     def undecided? = true

@@ -1,9 +1,9 @@
 //! Pelton::Message
 
-use crate::error;
 use crate::value::build::build;
 use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding};
+use crate::{error, format};
 use magnus::value::{Lazy, ReprValue};
 use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
 use pelton_core::chunk::View;
@@ -34,6 +34,8 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("raw_payload", method!(raw_payload, 0))?;
     class.define_method("headers", method!(headers, 0))?;
     class.define_method("payload", method!(payload, 0))?;
+    class.define_method("decoded", method!(decoded, 0))?;
+    class.define_method("keep", method!(keep, 1))?;
     class.define_method("dig", method!(dig, -1))?;
     class.define_method("undecided?", method!(is_undecided, 0))
 }
@@ -146,9 +148,38 @@ fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
         return Ok(ruby.qnil().as_value());
     }
     ours(ruby, &place)?;
+    if let Some(deserializer) = deserializer(&place) {
+        let deserializing: Value = value::pelton(ruby)?.const_get("Deserializing")?;
+        return deserializing.funcall("payload", (deserializer, this));
+    }
     let built = decode(ruby, &place).inspect_err(|error| keep_error(this, &place, error))?;
     objects::keep_payload(this, &place, built);
     Ok(built)
+}
+
+/// The topic's deserializer, which is the main Ractor's.
+fn deserializer(place: &Place) -> Option<Value> {
+    format::deserializer(&place.chunk().format).filter(|_| value::in_main_ractor())
+}
+
+/// What the topic's `decode` alone makes of the payload: built anew where a deserializer has the payload.
+fn decoded(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    let place = place(ruby, this)?;
+    if place.record().payload_size().is_none() || deserializer(&place).is_none() {
+        return payload(ruby, this);
+    }
+    ours(ruby, &place)?;
+    decode(ruby, &place)
+}
+
+/// Keeps a payload that was made elsewhere, if there is none yet; returns the one that is kept.
+fn keep(ruby: &Ruby, this: Value, made: Value) -> Result<Value, Error> {
+    let place = place(ruby, this)?;
+    if let Some(kept) = kept(&place)? {
+        return Ok(kept);
+    }
+    objects::keep_payload(this, &place, made);
+    Ok(made)
 }
 
 fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
@@ -167,7 +198,9 @@ fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
 /// The payload that was built before, or again the error.
 fn kept(place: &Place) -> Result<Option<Value>, Error> {
     let kept = objects::kept_payload(place);
-    match kept.and_then(Exception::from_value) {
+    let error = kept.and_then(Exception::from_value);
+    // Another exception is what a deserializer made.
+    match error.filter(|error| error.respond_to("again", false).unwrap_or(false)) {
         Some(error) => Err(error.funcall::<_, _, Exception>("again", ()).map_or_else(|error| error, Error::from)),
         None => Ok(kept),
     }
@@ -224,7 +257,9 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
         return Err(Error::new(ruby.exception_arg_error(), "wrong number of arguments (given 0, expected 1+)"));
     }
     let place = place(ruby, this)?;
-    if let Some(kept) = kept(&place)? {
+    // What a deserializer made is not looked at.
+    let kept = if deserializer(&place).is_none() { kept(&place)? } else { None };
+    if let Some(kept) = kept {
         return dig_in(ruby, kept, path);
     }
     if place.record().payload_size().is_none() {
@@ -232,11 +267,11 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
     }
     ours(ruby, &place)?;
     if !place.chunk().format.has_fields() {
-        return dig_in(ruby, payload(ruby, this)?, path);
+        return dig_in(ruby, decoded(ruby, this)?, path);
     }
     let shape = place.chunk().format.shape;
     match place.chunk().decoded(place.index, |root| walk(root, path, shape)) {
-        Err(_) => dig_in(ruby, payload(ruby, this)?, path),
+        Err(_) => dig_in(ruby, decoded(ruby, this)?, path),
         Ok(dug) => match dug? {
             Dug::Missing => Ok(ruby.qnil().as_value()),
             Dug::Found(found) => Ok(found),

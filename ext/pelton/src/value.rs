@@ -2,6 +2,7 @@
 //! lock, and says when it may raise.
 
 pub mod build;
+pub mod kept;
 pub mod message;
 pub mod typed;
 
@@ -192,6 +193,7 @@ fn notice_the_end(ruby: &Ruby) -> Result<(), Error> {
 pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     mark_main_ractor();
     build::set_up(ruby)?;
+    kept::set_up()?;
     notice_the_end(ruby)?;
     // SAFETY: no preconditions but the promise itself: all of the extension's state is shared with native threads
     // anyway, and Ruby objects are kept per Ractor or per object.

@@ -54,7 +54,7 @@ module Pelton
       def given(subject, message)
         kind, *path = subject
         case kind
-        when :field then [path.inject(message.payload) { |value, step| step_into(value, step) }]
+        when :field then [path.inject(message.decoded) { |value, step| step_into(value, step) }]
         when :key then [message.key.nil? ? MISSING : message.key]
         else message.headers.key?(path.first) ? many(message.headers[path.first]) : [MISSING]
         end

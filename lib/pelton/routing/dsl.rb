@@ -64,8 +64,9 @@ module Pelton
 
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
-      WORDS = %i[decode retries backoff retry_in dead_letters on_failure transactional batch manual_offsets concurrency
-                 where filter expire_after delay throttle from partitions active every].freeze
+      WORDS = %i[decode deserializer retries backoff retry_in dead_letters on_failure transactional batch
+                 manual_offsets concurrency where filter expire_after delay throttle from partitions active
+                 every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
       def initialize(place, defaults = {})
@@ -92,6 +93,13 @@ module Pelton
       #   decode :json, symbolize_names: true, freeze: true
       #: (Symbol, **bool) -> void
       def decode(format, **options) = set(:decode, options.empty? ? format : { format: format, **options })
+
+      # What makes payloads of messages: any object with `call(message)`, asked when a payload is read, once a message
+      # (not for tombstones). It may read `raw_payload`, or `decoded`: what `decode` makes. What it raises is the cause
+      # of a DecodeError. Workers ask it at the same time: it has to be thread-safe.
+      #   deserializer OrderDecoder.new
+      #: (^(Message) -> untyped) -> void
+      def deserializer(object) = set(:deserializer, object)
 
       # A failed message runs again so often; then the partition stops, or with `then: :skip` the message is skipped.
       # Without this word it runs again until it succeeds.

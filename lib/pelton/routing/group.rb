@@ -65,6 +65,10 @@ module Pelton
       #: () -> Hash[String, Symbol?]
       def decode = native(:decode)
 
+      # Objects that make payloads, in the same way: {"orders" => Decoder.new}
+      #: () -> Hash[String, ^(Message) -> untyped]
+      def deserializers = native(:deserializer)
+
       # Which messages consume gets, in the same way: {"orders" => condition}
       #: () -> Hash[String, Array[untyped]?]
       def where = native(:where)
@@ -109,7 +113,7 @@ module Pelton
       end
 
       def check_patterns
-        %i[decode where].each do |setting|
+        %i[decode deserializer where].each do |setting|
           values = @patterns.to_h { |pattern| [pattern.name, pattern.public_send(setting)] }
           next if values.values.uniq.size < 2
 

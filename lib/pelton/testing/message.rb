@@ -45,6 +45,10 @@ module Pelton
       #: () -> untyped
       def payload = @raw_payload && Json.parse(@raw_payload, @topic, @partition, @offset)
 
+      # The same: no topic has told of a deserializer.
+      #: () -> untyped
+      def decoded = payload
+
       # No native side has judged it.
       #: () -> bool
       def undecided? = true

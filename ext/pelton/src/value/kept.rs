@@ -1,0 +1,89 @@
+//! Ruby objects that native memory refers to: alive, and in their place, as long as a [`Kept`] of them is. Whoever drops
+//! one may be any native thread, also within the garbage collector: nothing here blocks.
+
+use super::cooked;
+use super::typed::FREE_IMMEDIATELY;
+use magnus::rb_sys::{AsRawValue, protect};
+use magnus::{Error, Value};
+use rb_sys::{VALUE, rb_data_type_t};
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A place for one object, then all others. Places are used again and never freed.
+struct Place {
+    /// 0: free.
+    object: AtomicUsize,
+    next: OnceLock<Box<Place>>,
+}
+
+impl Place {
+    const fn new() -> Self {
+        Self { object: AtomicUsize::new(0), next: OnceLock::new() }
+    }
+}
+
+static FIRST: Place = Place::new();
+
+fn places() -> impl Iterator<Item = &'static Place> {
+    std::iter::successors(Some(&FIRST), |place| place.next.get().map(|next| &**next))
+}
+
+pub struct Kept(&'static Place);
+
+impl Kept {
+    /// With Ruby's lock.
+    pub fn new(object: Value) -> Self {
+        let raw = object.as_raw() as usize;
+        let mut place = &FIRST;
+        while place.object.compare_exchange(0, raw, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            place = place.next.get_or_init(|| Box::new(Place::new()));
+        }
+        Self(place)
+    }
+
+    /// With Ruby's lock.
+    pub fn get(&self) -> Value {
+        cooked(self.0.object.load(Ordering::Acquire) as VALUE)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.object.store(0, Ordering::Release);
+    }
+}
+
+struct Type(rb_data_type_t);
+// SAFETY: pointers to static strings and functions.
+unsafe impl Sync for Type {}
+
+static TYPE: Type = {
+    // SAFETY: plain data for which zero means "none".
+    let mut raw: rb_data_type_t = unsafe { std::mem::zeroed() };
+    raw.wrap_struct_name = c"Pelton's kept objects".as_ptr();
+    raw.function.dmark = Some(mark);
+    raw.flags = FREE_IMMEDIATELY;
+    Type(raw)
+};
+
+extern "C" fn mark(_: *mut c_void) {
+    for place in places() {
+        let object = place.object.load(Ordering::Acquire);
+        if object != 0 {
+            // SAFETY: alive until now, for each collection marks it.
+            unsafe { rb_sys::rb_gc_mark(object as VALUE) };
+        }
+    }
+}
+
+/// Once, at Init.
+pub fn set_up() -> Result<(), Error> {
+    let marker = protect(|| {
+        // SAFETY: the type lives for ever; without a free function the data is never looked at. Not write-barrier
+        // protected, so that each collection marks it.
+        unsafe { rb_sys::rb_data_typed_object_wrap(0, std::ptr::dangling_mut::<c_void>(), &TYPE.0) }
+    })?;
+    super::keep_for_ever(cooked(marker));
+    Ok(())
+}
