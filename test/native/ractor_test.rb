@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/native_kit"
+require "objspace"
 
 # Messages may be read in other Ractors; each builds payloads of its own.
 class NativeRactorTest < Minitest::Test
@@ -16,6 +17,25 @@ class NativeRactorTest < Minitest::Test
     assert Ractor.shareable?(message.headers)
     delivery = producer.produce(new_topic, "x", nil, -1, nil, nil, 1)
     assert Ractor.shareable?(delivery)
+  end
+
+  # A flag, set where everything inside has it: another Ractor then gets it without a walk through all of it. (To ask
+  # Ruby whether it is shareable would set it.)
+  def test_what_is_built_frozen_is_marked_shareable_as_it_is_built
+    json = '{"a":[1,"x",1.5,null,{"é":["y",1e300]},[],{}]}'
+    built = payload_of(json, format: :json, freeze: true)
+    parts = [built, built["a"], built["a"][1], built["a"][4], *built["a"].last(2)]
+    assert_equal [RUBY_VERSION >= "4.0"], parts.map { |part| marked?(part) }.uniq
+    assert Ractor.shareable?(built)
+    refute marked?(payload_of(json, format: :json))
+  end
+
+  def test_what_holds_something_that_is_not_frozen_is_not_marked_shareable
+    built = payload_of("\x91\xd6\xff\x00\x00\x00\x01".b, format: :msgpack, freeze: true)
+    assert_equal [Time.at(1)], built
+    assert_predicate built, :frozen?
+    refute marked?(built)
+    refute Ractor.shareable?(built)
   end
 
   def test_another_ractor_reads_messages
@@ -60,6 +80,9 @@ class NativeRactorTest < Minitest::Test
   end
 
   private
+
+  def payload_of(bytes, **decode) = round_trip(bytes, options: { decode: { "*" => decode } }).first.payload
+  def marked?(object) = ObjectSpace.dump(object).include?('"shareable":true')
 
   # Ractors are experimental and may not be mixed with a test process: a process of their own.
   def assert_says(word, code)

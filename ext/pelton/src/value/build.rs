@@ -2,11 +2,12 @@
 //! marked, and arrays and hashes are made of its top in one call each. Keys come from a cache of interned Strings.
 
 use super::cooked;
+use super::message::SHAREABLE;
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Error, RModule, Ruby, Value};
 use pelton_core::decode::{Kind, Node, Text};
 use pelton_core::format::Shape;
-use rb_sys::{VALUE, rb_data_type_t};
+use rb_sys::{VALUE, rb_data_type_t, ruby_value_type};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_char, c_long, c_void};
 use std::sync::OnceLock;
@@ -17,6 +18,10 @@ const CACHED_KEYS: usize = 2048;
 const CACHED_KEY_BYTES: usize = 64;
 /// A larger stack (one huge document) is given back.
 const KEPT_STACK: usize = 1 << 16;
+
+/// Whether what is built frozen is marked shareable, so that another Ractor gets it without a walk through all of it. From
+/// the Ruby on whose Ractors Pelton uses.
+const MARKS_SHAREABLE: bool = cfg!(ruby_gte_4_0);
 
 /// What a Ractor builds with; lives in a Ruby object that marks it. Ruby's allocations may run the mark function at any
 /// time, therefore cells, and no Rust reference to the contents is held across a call of Ruby.
@@ -163,8 +168,9 @@ unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VAL
                 }
                 let count = (*stack).len() - bottom;
                 let array = rb_sys::rb_ary_new_from_values(count as c_long, (*stack).as_ptr().add(bottom));
+                finish_container(array, &*stack, bottom, shape);
                 (*stack).truncate(bottom);
-                finished(array, shape)
+                array
             }
             Kind::Object(fields) => {
                 let bottom = (*stack).len();
@@ -179,8 +185,9 @@ unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VAL
                 if count > 0 {
                     rb_sys::rb_hash_bulk_insert(count as c_long, (*stack).as_ptr().add(bottom), hash);
                 }
+                finish_container(hash, &*stack, bottom, shape);
                 (*stack).truncate(bottom);
-                finished(hash, shape)
+                hash
             }
         }
     }
@@ -193,12 +200,48 @@ unsafe fn finished(object: VALUE, shape: Shape) -> VALUE {
     if shape.frozen { unsafe { frozen(object) } } else { object }
 }
 
+/// For an object that refers to nothing that may change.
+///
 /// # Safety
 /// As of `finished`.
 unsafe fn frozen(object: VALUE) -> VALUE {
-    // SAFETY: the caller's promise.
-    unsafe { rb_sys::RB_OBJ_FREEZE(object) };
+    // SAFETY: the caller's promise; a new object's flags word is the first.
+    unsafe {
+        rb_sys::RB_OBJ_FREEZE(object);
+        if MARKS_SHAREABLE {
+            (*(object as *mut rb_sys::RBasic)).flags |= SHAREABLE;
+        }
+    }
     object
+}
+
+/// An Array or Hash of what lies on the stack from `bottom` on. Shareable only where all of that is.
+///
+/// # Safety
+/// As of `finished`.
+unsafe fn finish_container(object: VALUE, stack: &[VALUE], bottom: usize, shape: Shape) {
+    // SAFETY: the caller's promise; what lies on the stack is alive.
+    unsafe {
+        if !shape.frozen {
+            return;
+        }
+        if stack[bottom..].iter().all(|value| is_shareable(*value)) {
+            frozen(object);
+        } else {
+            rb_sys::RB_OBJ_FREEZE(object);
+        }
+    }
+}
+
+/// # Safety
+/// A live VALUE.
+unsafe fn is_shareable(value: VALUE) -> bool {
+    // SAFETY: the caller's promise; a special constant has no flags word.
+    unsafe {
+        rb_sys::SPECIAL_CONST_P(value)
+            || (*(value as *const rb_sys::RBasic)).flags & SHAREABLE != 0
+            || matches!(rb_sys::RB_BUILTIN_TYPE(value), ruby_value_type::RUBY_T_FLOAT | ruby_value_type::RUBY_T_BIGNUM)
+    }
 }
 
 /// # Safety

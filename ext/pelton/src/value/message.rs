@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering;
 
 const ADDRESS_BITS: u32 = 48;
 const _: () = assert!(CHUNK_MESSAGES <= 1 << (64 - ADDRESS_BITS) && size_of::<usize>() == 8);
-/// `RUBY_FL_SHAREABLE`: other Ractors may have the object although it keeps a payload that they may not have.
-const SHAREABLE: VALUE = 1 << 8;
+/// `RUBY_FL_SHAREABLE`: other Ractors may have the object (a message although it keeps a payload that they may not have).
+pub(super) const SHAREABLE: VALUE = 1 << 8;
 /// `false` in a record's word, for its own word is 0, which says that nothing is kept: one that no Ruby object has.
 const FALSE: usize = rb_sys::Qundef as usize;
 
