@@ -3,6 +3,7 @@
 require "json"
 require "rbconfig"
 require "pelton"
+require_relative "support/chart"
 require_relative "support/cluster"
 
 # What the bench files stand on. bin/bench runs each of them in a process of its own, with a broker.
@@ -14,7 +15,14 @@ require_relative "support/cluster"
 module Bench
   RUNS = Integer(ENV["BENCH_RUNS"] || 3)
 
+  # A look whether the benches run at all: a fiftieth of the work.
+  QUICK = ENV.key?("BENCH_QUICK")
+
   module_function
+
+  # So many, or a few of them for a quick look.
+  #: (Integer) -> Integer
+  def some(count) = QUICK ? [count / 50, 1].max : count
 
   # Runs the cases that the block names, one after the other, RUNS times round; then prints the medians.
   def measure(name)
@@ -75,7 +83,12 @@ module Bench
       @cases = []
       @values = {} # {["1 producer", "msg/s"] => [a value of each round, …]}
       @peers = {} # {the same key => the case that it is compared to}
+      @charts = [] # [["messages a second", "msg/s", //], …]
     end
+
+    # Draws the values of this unit when the results are saved: all of them, or those whose names match.
+    #: (String, String, ?Regexp) -> void
+    def chart(title, unit, names = //) = @charts << [title, unit, names]
 
     # A case; the block measures once and returns the value. vs: the peer or limit, a case of the same unit.
     #: (String, String, ?vs: String?) { () -> Numeric } -> void
@@ -125,15 +138,32 @@ module Bench
         cells = [name, text(Bench.median(values)), unit, span(values), speed(name, unit)]
         "| #{cells.join(" | ")} |"
       end
-      File.write(File.join(folder, "#{@bench}-ruby#{RUBY_VERSION[/\A\d+\.\d+/]}.md"), <<~TEXT)
+      page = "#{@bench}-ruby#{RUBY_VERSION[/\A\d+\.\d+/]}"
+      File.write(File.join(folder, "#{page}.md"), <<~TEXT)
         # #{@bench}
 
         #{ENV["BENCH_ABOUT"]}; #{Time.now.utc.strftime("%Y-%m-%d %H:%M UTC")}; median, least and most of #{RUNS} rounds
+        #{draw(folder, page)}
 
         | case | median | unit | min … max | speed |
         |---|---:|---|---:|---|
         #{rows.join("\n")}
       TEXT
+    end
+
+    # Links to the charts that it writes.
+    def draw(folder, page)
+      @charts.each_with_index.map do |(title, unit, names), index|
+        bars = @values.filter_map do |(name, its_unit), values|
+          next unless its_unit == unit && names.match?(name)
+
+          median = Bench.median(values)
+          Chart::Bar.new(name, median, *values.minmax, "#{text(median)} #{unit}")
+        end
+        file = "#{page}#{"-#{index + 1}" if @charts.size > 1}.svg"
+        File.write(File.join(folder, file), Chart.new("#{title} (Ruby #{RUBY_VERSION})", bars).to_svg)
+        "\n![#{title}](#{file})\n"
+      end.join
     end
 
     def print_table

@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+require "json"
+
+# A topic of which librdkafka has all messages in memory when the time begins: what is timed is what becomes of them,
+# not the network. Each measurement is a process of its own, so that one's native threads and heap are no other's.
+#
+#   found = Prefetched.new(topic, 10_000, decode: :json).measure { |feed| feed.each { |batch| batch.release } }
+#   found.seconds / found.messages
+class Prefetched
+  PARTITIONS = Cluster.kind == "kafka" || Bench::QUICK ? 2 : 16
+  BATCH = Bench::QUICK ? 10 : 100
+  # Everything that there is is fetched, and then waits.
+  FETCH = { "queued.max.messages.kbytes" => 2_000_000, "queued.min.messages" => 10_000_000,
+            "statistics.interval.ms" => 50, "enable.auto.commit" => true }.freeze
+  # So long nothing comes when the batches that may be out are out.
+  CALM = 0.3
+
+  # options: as of Cluster.consume; threads: native ones that decode.
+  def initialize(topic, count, decode: nil, where: nil, threads: nil, partitions: PARTITIONS, **settings)
+    @topic = topic
+    @count = count
+    @partitions = partitions
+    @given = { decode: { topic => decode }.compact, where: { topic => where }.compact }
+    @settings = { prefetch: 1, batch: BATCH, decoding_threads: threads, **settings }.compact
+  end
+
+  # cpu: seconds of all threads. value: the block's. early: what `early` gave for the messages that were out and maybe
+  # decoded when the time began, which the feed leaves out: for who checks the value.
+  Found = Struct.new(:messages, :seconds, :cpu, :objects, :value, :early)
+
+  # The block takes all messages of the feed, releases their batches, and returns something that is fit for JSON.
+  #: (?early: ^(Pelton::Message) -> untyped) { (Prefetched) -> untyped } -> Found
+  def measure(early: ->(_message) {}, &block)
+    Found.new(*Bench.forked { open { timed(early, &block) } })
+  end
+
+  # Batches, until all messages were there. work: called between looks for a batch, until it returns something false,
+  # which may be later than the last batch.
+  #: (?^() -> untyped) { (Pelton::Batch) -> void } -> void
+  def each(work = nil)
+    @early.each(&:release)
+    while @left.positive? || work
+      work = nil unless work&.call
+      next unless @left.positive? && (kind, batch = @subscription.poll(work ? 0 : 60))
+      raise "poll gave #{kind.inspect} #{batch.inspect}, #{@left} messages missing" unless kind == :batch
+
+      @left -= batch.size + batch.dropped
+      yield batch
+    end
+  end
+
+  private
+
+  def open
+    bus = Pelton::Notifications.new
+    fetched = Thread::Queue.new
+    bus.subscribe("statistics.emitted") { |event| fetched << true if all?(event[:statistics]) }
+    @subscription = Pelton::Subscription.new(Cluster.config(**@settings), group_id: "bench-#{SecureRandom.hex(4)}",
+                                                                          bus: bus, kafka: FETCH, **@given)
+    @subscription.assign((0...@partitions).map { |number| [@topic, number, :beginning] })
+    fetched.pop
+    @early = []
+    while (kind, batch = @subscription.poll(CALM))
+      @early << batch if kind == :batch
+    end
+    @left = @count - @early.sum { |one| one.size + one.dropped }
+    yield
+  ensure
+    @subscription&.close(30)
+  end
+
+  def all?(statistics)
+    partitions = statistics.dig("topics", @topic, "partitions").to_h.except("-1")
+    partitions.sum { |_, facts| [facts["next_offset"], 0].max } >= @count
+  end
+
+  # In the order of Found.
+  def timed(early)
+    early = @early.flat_map { |batch| batch.messages.map(&early) }
+    messages = @left
+    value = nil
+    GC.start
+    objects = GC.stat(:total_allocated_objects)
+    cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    seconds = Bench.seconds { value = yield self }
+    cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - cpu
+    [messages, seconds, cpu, GC.stat(:total_allocated_objects) - objects, value, early]
+  end
+end
