@@ -19,14 +19,14 @@ DOCUMENTS = Orders.new(bytes: SIZE).then { |orders| Array.new(BATCH) { orders.ne
 VALUES = DOCUMENTS.map { |document| JSON.parse(document) }
 
 # Callers take batches until there are none; [messages/s, ms of each batch].
-def run(callers)
+def run(callers, &work)
   left = Thread::Queue.new
   [BATCHES, callers].max.times { left << true }
   left.close
   times = Thread::Queue.new
   took = Bench.seconds do
     threads = Array.new(callers) do
-      Thread.new { times << (Bench.seconds { yield } * 1000) while left.pop }
+      Thread.new { times << (Bench.seconds(&work) * 1000) while left.pop }
     end
     threads.each(&:join)
   end

@@ -9,9 +9,9 @@ BATCH = Array.new(100, "{}").freeze
 JOB = ->(input) { input }
 
 # ns of one call of the block, without the loop around it.
-def nanoseconds
+def nanoseconds(&call)
   empty = Bench.seconds { TIMES.times { nil } }
-  (Bench.seconds { TIMES.times { yield } } - empty) * 1e9 / TIMES
+  (Bench.seconds { TIMES.times(&call) } - empty) * 1e9 / TIMES
 end
 
 Bench.measure("unused") do |bench|

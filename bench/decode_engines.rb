@@ -1,0 +1,139 @@
+# How many JSON messages a second are parsed and validated inline, by threads, by native threads, by Ractors, per size?
+# frozen_string_literal: true
+
+require_relative "support"
+require_relative "support/orders"
+require_relative "support/prefetched"
+require "pelton/parallel"
+
+# Size of a message => how many of them, how many in a batch; a shuffled mix of all of them.
+SIZES = { "0.5 KB" => [500, 40_000, 500], "5 KB" => [5_100, 10_000, 500], "19 KB" => [18_800, 3_000, 250],
+          "78 KB" => [78_000, 1_200, 100] }.freeze
+MIX = "mixed sizes"
+MIXED = [3_000, 250].freeze
+PARTITIONS = 2
+WORKERS = [1, 2, 4, 8].freeze
+# Batches that are in work while the next one is taken.
+AHEAD = 2
+FROZEN = { format: :json, freeze: true }.freeze
+
+# The work: parsing, and a look at what an order needs to have.
+module Validated
+  class << self
+    def call(message) = check(JSON.parse(message.raw_payload))
+
+    def check(order)
+      customer, lines = order.values_at("customer", "lines")
+      valid = order["id"].size == 36 && order["total"].positive? && customer["email"].include?("@") &&
+              lines.all? { |line| line["quantity"].positive? && line["sku"].start_with?("SKU-") }
+      valid ? order : raise("an order that is none")
+    end
+  end
+end
+
+# The same for Ractors, whose results have to be frozen.
+module Frozen
+  def self.call(message) = Validated.check(JSON.parse(message.raw_payload, freeze: true))
+end
+
+# The same of what native threads have parsed.
+module Checked
+  def self.call(message) = Validated.check(message.payload)
+end
+
+# How the work is done: [engine of Pelton::Parallel, its workers, job, decode, native threads]
+ENGINES = {
+  "inline" => [:inline, nil, Validated, :bytes, 1],
+  **[2, 8].to_h { |count| ["threads, #{count}", [:thread, count, Validated, :bytes, 1]] },
+  **[1, 2].to_h { |count| ["native threads, #{count}", [:inline, nil, Checked, :json, count]] },
+  **WORKERS.to_h { |count| ["Ractors, #{count}", [:ractor, count, Frozen, :bytes, 1]] },
+  **WORKERS.to_h { |count| ["Ractors, #{count}, natively parsed", [:ractor, count, Checked, FROZEN, 1]] }
+}.freeze
+
+# Takes batches, has an engine work on some of them while it takes more, and sums up what comes back.
+def consume(feed, engine, job)
+  sum = 0
+  open = []
+  finish = lambda do
+    batch, future = open.shift
+    sum += future.values.sum(&LOOK)
+    batch.release
+  end
+  feed.each do |batch|
+    open << [batch, engine.dispatch(batch.messages, job, timeout: 60)]
+    finish.call if open.size > AHEAD
+  end
+  finish.call until open.empty?
+  sum
+end
+
+LOOK = ->(order) { order["timestamp"] + order["lines"].size }
+FEED = { batch_bytes: 1 << 30, prefetch: AHEAD, prefetch_bytes: 1 << 30, partitions: PARTITIONS }.freeze
+
+# The sum of all messages has to be what is expected.
+def run(topic, count, batch, kind, expected)
+  name, workers, job, decode, threads = ENGINES.fetch(kind)
+  feed = Prefetched.new(topic, count, decode: decode, threads: threads, batch: batch, **FEED)
+  found = feed.measure(early: ->(message) { LOOK.call(JSON.parse(message.raw_payload)) }) do
+    engine = engine(name, workers)
+    consume(feed, engine, job).tap { engine.close }
+  end
+  found.value + found.early.sum == expected ? found : raise("#{kind} gives something else")
+end
+
+def engine(name, workers)
+  Warning[:experimental] = false
+  workers ? Pelton::Parallel.engine(name, size: workers).start : Pelton::Parallel.engine(name)
+end
+
+# Work without messages.
+module Parsed
+  def self.call(document) = JSON.parse(document, freeze: true)
+end
+
+# KB of memory that a worker takes that has done something.
+def memory(kind, workers)
+  documents = Array.new(400) { |number| JSON.generate(id: number, text: "x" * 400).freeze }.freeze
+  Bench.forked do
+    Warning[:experimental] = false
+    before = Bench.resident
+    pool = Pelton::Parallel.engine(kind, size: workers, min: 1, part: 10)
+    3.times { pool.dispatch(documents, Parsed).values }
+    ((Bench.resident - before) * 1024 / workers).tap { pool.close }
+  end
+end
+
+def topics
+  documents = SIZES.transform_values do |size, count,|
+    orders = Orders.new(bytes: size)
+    Array.new([Bench.some(count), 500].min) { orders.next } # sent several times
+  end
+  found = SIZES.to_h { |name, (_, count, batch)| [name, [documents.fetch(name), Bench.some(count), batch]] }
+  mixed = documents.values.map { |all| all.first(50) }.flatten.shuffle(random: Random.new(1))
+  found[MIX] = [mixed, Bench.some(MIXED.first), MIXED.last]
+  found
+end
+
+Bench.measure("decode_engines") do |bench|
+  ractors = Pelton::Parallel::RactorWorker.available?
+  topics.each do |size, (documents, count, batch)|
+    batch = [batch, count / 10].min
+    bench.chart("messages of #{size} parsed and validated a second", "msg/s", /\A#{size}/)
+    look = documents.map { |document| LOOK.call(JSON.parse(document)) }
+    expected = (0...count).sum { |index| look[index % look.size] }
+    topic = Cluster.filled(count, PARTITIONS) { |index| documents[index % documents.size] }
+    ENGINES.each_key do |kind|
+      next if kind.start_with?("Ractors") && !ractors
+
+      name = "#{size}, #{kind}"
+      bench.case(name, "msg/s", vs: kind == "inline" ? nil : "#{size}, inline") do
+        found = run(topic, count, batch, kind, expected)
+        bench.note("#{name}, CPU a message", "µs", found.cpu * 1e6 / found.messages)
+        bench.note("#{name}, a message", "objects", found.objects.fdiv(found.messages))
+        found.messages / found.seconds
+      end
+    end
+  end
+  bench.case("memory of each of 8 threads", "KB") { memory(:thread, 8) }
+  bench.case("memory of each of 8 Ractors", "KB") { memory(:ractor, 8) } if ractors
+end
