@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../formats"
 require_relative "../../subscription"
 require_relative "machine"
 
@@ -42,11 +43,11 @@ module Pelton
 
         # Where, and why there.
         def decoded(topic)
-          format = topic.decode
-          return "not at all: decode :#{format}" if %i[bytes utf8].include?(format)
-          return "native threads, as it arrives: decode :#{format}" if format
+          return "by the worker that reads a payload (JSON): no `decode`" unless topic.decode
 
-          "by the worker that reads a payload (JSON): no `decode`"
+          format = Formats.name(topic.decode)
+          how = Formats::STRINGS.include?(format) ? "not at all" : "native threads, as it arrives"
+          "#{how}: decode :#{format}"
         end
 
         def where(topic)
