@@ -90,7 +90,7 @@ Bench.measure("boundary") do |bench|
         end
       end
     end
-    bench.case("native, built of what was parsed before, #{many}", "doc/s", vs: "no Ractor: JSON.parse") do
+    bench.case("native, parsed before, #{many}", "doc/s", vs: "no Ractor: JSON.parse") do
       Bench.forked do
         Warning[:experimental] = false
         crossing(decoded(topic), Ways::BUILD, workers)
