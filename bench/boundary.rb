@@ -82,7 +82,7 @@ Bench.measure("boundary") do |bench|
   WORKERS.each do |workers|
     many = workers == 1 ? "1 worker" : "#{workers} workers"
     { "deep copy" => Ways::COPY, "make_shareable" => Ways::MAKE_SHAREABLE,
-      "JSON.parse(freeze: true)" => Ways::FREEZE, "native, parsed and built frozen" => Ways::NATIVE }.each do |name, way|
+      "JSON.parse(freeze: true)" => Ways::FREEZE, "native, parsed and built" => Ways::NATIVE }.each do |name, way|
       bench.case("#{name}, #{many}", "doc/s", vs: "no Ractor: JSON.parse") do
         Bench.forked do
           Warning[:experimental] = false
