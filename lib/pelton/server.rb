@@ -3,6 +3,7 @@
 require_relative "background/scope"
 require_relative "clock"
 require_relative "errors"
+require_relative "parallel/engines"
 require_relative "producer"
 require_relative "subscription"
 require_relative "threads"
@@ -40,6 +41,7 @@ module Pelton
       @flush = flush || ->(_seconds) { 0 }
       @native = native
       @jobs = Processing::JobsQueue.new
+      @engines = Parallel::Engines.new(config, bus)
       @watch = Watch.new(bus, config.watch_interval) { watch }
       @backgrounds = backgrounds
       @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
@@ -210,6 +212,7 @@ module Pelton
       @listeners.each { |listener| listener.thread ? listener.stop(Clock.now) : listener.discard }
       @jobs.close
       @scope.close(Shutdown::FORCE)
+      @engines.close(timeout: Shutdown::FORCE)
       threads = [@thread, *@listeners.map(&:thread), *@workers.map(&:thread)].compact
       Threads.join(threads, Shutdown::FORCE + Processing::Listener::CLOSE_AT_LEAST)
       Server.ended(self)
@@ -286,7 +289,8 @@ module Pelton
       @status = :stopping
       @restarts.stop
       shutdown = Shutdown.new(@config, timeout, listeners: @listeners, workers: @workers, jobs: @jobs, bus: @bus,
-                                                scope: @scope, watch: @watch, flush: @flush, inbox: @inbox)
+                                                scope: @scope, watch: @watch, flush: @flush, inbox: @inbox,
+                                                engines: @engines)
       graceful = shutdown.call(reason)
       @restarts.join(Shutdown::FORCE)
       @losses = shutdown.losses

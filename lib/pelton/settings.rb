@@ -233,7 +233,12 @@ module Pelton
       [:commit_timeout, :seconds, 30, "how long mark_as_consumed! waits for the commit", SECONDS],
       [:decoding_threads, :count, nil, "native threads of the process that decode payloads; unset: cores less one"],
       [:decoding_memory, :memory, nil, "what the payloads of the process that were decoded ahead may take; beyond " \
-                                       "that they are decoded when they are read; unset: 256 MB", { unit: "bytes" }]
+                                       "that they are decoded when they are read; unset: 256 MB", { unit: "bytes" }],
+      [:parallel_workers, :count, nil, "workers of each pool for topics with `parallel`; unset: one for each core"],
+      [:parallel_min, :count, 50, "batches with fewer messages are not given to workers; with large payloads (18 KB " \
+                                  "and more) fewer are worth it: 25", { unit: "messages" }],
+      [:parallel_timeout, :time, 30, "a payload that workers did not make by then is made where it is read, and the " \
+                                     "worker is replaced", SECONDS]
     ])
 
     POLLING = Table.new("config.polling", [

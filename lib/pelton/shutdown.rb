@@ -21,14 +21,15 @@ module Pelton
 
     # inbox: the server's, for a second signal.
     #: (Config, Numeric?, listeners: Array[Processing::Listener], workers: Array[Processing::Worker],
-    #:  jobs: Processing::JobsQueue, scope: Background::Scope, watch: Watch, bus: Notifications,
+    #:  jobs: Processing::JobsQueue, engines: Parallel::Engines, scope: Background::Scope, watch: Watch, bus: Notifications,
     #:  flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
-    def initialize(config, timeout, listeners:, workers:, jobs:, scope:, watch:, bus:, flush:, inbox:)
+    def initialize(config, timeout, listeners:, workers:, jobs:, engines:, scope:, watch:, bus:, flush:, inbox:)
       @timeout = timeout || config.shutdown_timeout
       @flush_share = [config.flush_timeout, @timeout / 2.0].min
       @listeners = listeners
       @workers = workers
       @jobs = jobs
+      @engines = engines
       @bus = bus
       @scope = scope
       @watch = watch
@@ -50,6 +51,7 @@ module Pelton
       @bus.publish("app.stopping", reason: reason, timeout: @timeout, flush: @flush_share, waits_for: unfinished)
       @forced = drain(@started + @timeout - @flush_share)
       force if @forced
+      timed(:parallel) { @engines.close(timeout: FORCE) } unless @engines.none?
       end_backgrounds
       flush
       @forced.nil?

@@ -27,20 +27,24 @@ module Pelton
       def each
         return enum_for(:each) { @size } unless block_given?
 
-        @size.times { |index| yield outcome(index) }
+        @size.times { |index| yield at(index) }
         self
       end
 
       # The value at this index; raises its error.
       #: (Integer) -> untyped
       def [](index)
-        value, error = outcome(index)
+        value, error = at(index)
         error ? raise(error) : value
       end
 
       # All values; raises the first error.
       #: () -> Array[untyped]
       def values = Array.new(@size) { |index| self[index] }
+
+      # Is it done by somebody else, whether it is asked for or not?
+      #: () -> bool
+      def ahead? = false
 
       # Past its time, whether it was finished or not.
       #: () -> bool
@@ -49,6 +53,10 @@ module Pelton
       def inspect = "#<#{self.class} #{@size} inputs#{", done" if done?}>"
 
       private
+
+      def check(index)
+        raise IndexError, "no input #{index} of #{@size}" unless index.between?(0, @size - 1)
+      end
 
       def too_late = WaitTimeout.new("work of #{@size} inputs", nil, @timeout)
     end
@@ -74,13 +82,13 @@ module Pelton
       #: () -> void
       def cancel = @cancel ||= CancelledError.new
 
-      private
-
-      def outcome(index)
-        raise IndexError, "no input #{index} of #{@size}" unless index.between?(0, @size - 1)
-
+      #: (Integer) -> [untyped, Exception?]
+      def at(index)
+        check(index)
         @outcomes[index] ||= work(@inputs[index])
       end
+
+      private
 
       def work(input)
         return [nil, @cancel] if @cancel
@@ -97,11 +105,13 @@ module Pelton
       NOT_YET = Object.new.freeze
       private_constant :NOT_YET
 
-      # on_late: called once when somebody waited in vain, on that thread.
-      #: (Integer, timeout: Numeric?, ?on_late: ^() -> void?) -> void
-      def initialize(size, timeout:, on_late: nil)
+      # on_late: called once when somebody waited in vain, on that thread. on_done: called once when all is there, or
+      # was given up, on the thread that did the last of it.
+      #: (Integer, timeout: Numeric?, ?on_late: ^() -> void?, ?on_done: ^(Future) -> void?) -> void
+      def initialize(size, timeout:, on_late: nil, on_done: nil)
         super(size, timeout)
         @on_late = on_late
+        @on_done = on_done
         @pid = Process.pid
         @lock = Mutex.new
         @changed = ConditionVariable.new
@@ -113,6 +123,8 @@ module Pelton
 
       #: () -> bool
       def done? = @left.zero?
+      #: () -> bool
+      def ahead? = true
 
       # What is not there yet has an error, and what no worker began is not begun.
       #: () -> void
@@ -121,22 +133,17 @@ module Pelton
       # The pool's: the outcomes of the inputs from this index on. What was given up before stays so.
       #: (Integer, Array[untyped], Hash[Integer, Exception]) -> void
       def fulfil(from, values, errors)
-        @lock.synchronize do
-          next if @left.zero?
-
+        change do
           @values[from, values.size] = values
           errors.each { |index, error| @errors[from + index] = error }
           @left -= values.size
-          @changed.broadcast
         end
       end
 
       # All that is not there yet has this error. false: everything is there.
-      #: (Exception) -> bool
+      #: (?Exception) -> bool
       def give_up(error = too_late)
-        @lock.synchronize do
-          next false if @left.zero?
-
+        change do
           @values.each_with_index do |value, index|
             next unless NOT_YET.equal?(value)
 
@@ -144,18 +151,32 @@ module Pelton
             @errors[index] = error
           end
           @left = 0
-          @changed.broadcast
-          true
         end
+      end
+
+      # [value, error] of one input.
+      #: (Integer) -> [untyped, Exception?]
+      def at(index)
+        check(index)
+        @on_late&.call unless wait(index) || !give_up
+        @lock.synchronize { [@values[index], @errors[index]] }
       end
 
       private
 
-      def outcome(index)
-        raise IndexError, "no input #{index} of #{@size}" unless index.between?(0, @size - 1)
+      # Is everything there then, by this change? It is told, even if the thread is being killed.
+      def change(&block)
+        Thread.handle_interrupt(Object => :never) do
+          last = @lock.synchronize { @left.positive? && filled?(&block) }
+          @on_done&.call(self) if last
+          last
+        end
+      end
 
-        @on_late&.call unless wait(index) || !give_up
-        @lock.synchronize { [@values[index], @errors[index]] }
+      def filled?
+        yield
+        @changed.broadcast
+        @left.zero?
       end
 
       # false: in vain.

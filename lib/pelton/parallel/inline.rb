@@ -6,6 +6,10 @@ module Pelton
   module Parallel
     # The engine without workers: whoever asks for a value has the job make it.
     class Inline
+      # Is it worth a dispatch? Never: nothing is done ahead.
+      #: (Integer) -> bool
+      def worth?(_count) = false
+
       #: (Array[untyped], ^(untyped) -> untyped, ?timeout: Numeric?) -> Future
       def dispatch(inputs, job, timeout: nil) = Lazy.new(inputs, job, timeout: timeout)
 

@@ -29,14 +29,19 @@ module Pelton
         @closed = false
       end
 
+      # Is it worth a dispatch?
+      #: (Integer) -> bool
+      def worth?(count) = count >= @min && count.positive?
+
       # Has workers do it; never waits. inputs and job must be fit for them (Ractors: shareable). A worker that dies is
-      # replaced, and each input that it was at is tried once more, alone.
-      #: (Array[untyped], untyped, ?timeout: Numeric?) -> Future
-      def dispatch(inputs, job, timeout: nil)
-        return Lazy.new(inputs, job, timeout: timeout) if inputs.size < @min || inputs.empty?
+      # replaced, and each input that it was at is tried once more, alone. on_done: called when there is nothing left to
+      # wait for, on any thread; it must not wait.
+      #: (Array[untyped], untyped, ?timeout: Numeric?) ?{ (Future) -> void } -> Future
+      def dispatch(inputs, job, timeout: nil, &on_done)
+        return Lazy.new(inputs, job, timeout: timeout) unless worth?(inputs.size)
 
         dispatcher = running
-        future = Pending.new(inputs.size, timeout: timeout, on_late: dispatcher.method(:late))
+        future = Pending.new(inputs.size, timeout: timeout, on_late: dispatcher.method(:late), on_done: on_done)
         future.give_up(closed) unless dispatcher.push(parts(future, inputs, job))
         future
       end

@@ -2,6 +2,7 @@
 
 require_relative "../clock"
 require_relative "../errors"
+require_relative "../parallel/decoding"
 require_relative "../threads"
 require_relative "coordinator"
 require_relative "flow"
@@ -27,17 +28,19 @@ module Pelton
 
       # on_failure: called with an error after which the server has to stop, and with self if it is we who failed.
       # producer: the app's, when asked for. open_producer: a new one for this transactional.id.
-      # looks: is it this listener's timer that lets the watch look?
+      # looks: is it this listener's timer that lets the watch look? deserializers: the subscription's, of which a
+      # Parallel::Decoding is told of batches.
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
-      #:  ?looks: bool, ?producer: ^() -> Producer, ?open_producer: ^(String) -> Producer,
+      #:  ?looks: bool, ?deserializers: Hash[String, untyped], ?producer: ^() -> Producer, ?open_producer: ^(String) -> Producer,
       #:  ?on_failure: ^(Exception, ?Listener) -> void) -> void
-      def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, producer: nil, open_producer: nil,
-                     on_failure: nil)
+      def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, deserializers: {},
+                     producer: nil, open_producer: nil, on_failure: nil)
         @group = group
         @revocation_timeout = config.revocation_timeout
         @background_timeout = config.background_timeout
         @watch = watch
         @looks = looks
+        @deserializers = deserializers
         @subscription = subscription
         @jobs = jobs
         @bus = bus
@@ -223,8 +226,17 @@ module Pelton
       def receive(batch)
         return @leftovers << batch if @stop_at
 
+        decoding(batch.topic)&.dispatch(batch)
         assign(batch.topic, batch.partition).receive(batch)
         tell_dropped(batch) if batch.dropped.positive?
+      end
+
+      # What works ahead for a topic, if anything does.
+      def decoding(topic)
+        return if @deserializers.empty?
+
+        found = @deserializers.fetch(topic) { @deserializers["*"] }
+        found if found.is_a?(Parallel::Decoding)
       end
 
       def tell_dropped(batch)
@@ -249,6 +261,7 @@ module Pelton
       def revoke(token, partitions, lost)
         ending = partitions.filter_map { |place| @coordinators.delete(place)&.tap { |one| @leaving[one] = place } }
         partitions.each do |topic, partition|
+          decoding(topic)&.cancel(topic, partition)
           @bus.publish("partition.revoked", group: @group.name, topic: topic, partition: partition, lost: lost)
         end
         revocation = Revocation.new(token, ending.dup)
@@ -303,7 +316,10 @@ module Pelton
         @stopping_since ||= Clock.now
         @idle = coordinators.empty? unless @stop_at
         @stop_at = @timers[:stop] = [@stop_at, deadline].compact.min
-        @coordinators.each_value { |coordinator| coordinator.end(:shutdown) }
+        @coordinators.each_value do |coordinator|
+          decoding(coordinator.topic_name)&.cancel(coordinator.topic_name, coordinator.partition)
+          coordinator.end(:shutdown)
+        end
       end
 
       # --- timers --------------------------------------------------------------------------------------------------

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+require "etc"
+require_relative "../parallel"
+require_relative "auto"
+require_relative "decoding"
+
+module Pelton
+  module Parallel
+    # The engines of one server: a pool of each kind that its topics want, shared by them.
+    class Engines
+      #: (Config, Notifications) -> void
+      def initialize(config, bus)
+        @config = config
+        @bus = bus
+        # {ractor: pool} and the measuring ones; filled while the server boots.
+        @pools = {}
+        @autos = []
+      end
+
+      # The group's deserializers by topic, as a subscription takes them; those with a `parallel` are Decodings. Their
+      # pools are started.
+      #: (Routing::Group) -> Hash[String, untyped]
+      def deserializers(group)
+        ways = group.parallel
+        group.deserializers.to_h do |topic, deserializer|
+          way = ways.fetch(topic, :inline)
+          [topic, deserializer.nil? || way == :inline ? deserializer : decoding(topic, deserializer, way)]
+        end
+      end
+
+      # false: some workers had to be killed.
+      #: (?timeout: Numeric?) -> bool
+      def close(timeout: 10)
+        deadline = Clock.deadline(timeout)
+        [*@autos, *@pools.each_value].map { |engine| engine.close(timeout: Clock.left(deadline)) }.all?
+      end
+
+      # Is there nothing to close?
+      #: () -> bool
+      def none? = @pools.empty?
+
+      private
+
+      def decoding(topic, deserializer, way)
+        engine = way == :auto ? auto(topic, deserializer) : pool(way)
+        Decoding.new(deserializer, engine, topic: topic, bus: @bus, timeout: @config.parallel_timeout)
+      end
+
+      def auto(topic, deserializer)
+        ways = [:thread, *(:ractor if RactorWorker.available? && RactorWorker.unfit(deserializer).nil?)]
+        engine = Auto.new(ways.to_h { |way| [way, pool(way)] }) do |name, seconds, messages|
+          @bus.publish("parallel.chosen", topic: topic, engine: name, seconds: seconds, messages: messages)
+        end
+        @autos << engine
+        engine
+      end
+
+      def pool(way)
+        @pools[way] ||= Parallel.engine(way, size: @config.parallel_workers || Etc.nprocessors,
+                                             min: @config.parallel_min, name: "pelton.parallel[#{way}]", bus: @bus)
+                                .start
+      end
+    end
+  end
+end
