@@ -16,19 +16,23 @@ module Pelton
     # kept, for a retry may succeed. Where the deserializer itself asks for the payload, it gets what `decode` makes.
     #: (^(Message) -> untyped, Message) -> untyped
     def payload(deserializer, message)
-      outer = Thread.current[CURRENT]
-      return message.decoded if message.equal?(outer)
+      return message.decoded if message.equal?(Thread.current[CURRENT])
 
-      begin
-        Thread.current[CURRENT] = message
-        message.keep(deserializer.call(message))
-      ensure
-        Thread.current[CURRENT] = outer
-      end
+      message.keep(call(deserializer, message))
     rescue DecodeError
       raise
     rescue StandardError => e
       raise DecodeError.new(message.topic, message.partition, message.offset, "#{e.class}: #{e.message}")
+    end
+
+    # The deserializer alone, in any thread or Ractor: nothing is kept, errors are its own.
+    #: (^(Message) -> untyped, Message) -> untyped
+    def call(deserializer, message)
+      outer = Thread.current[CURRENT]
+      Thread.current[CURRENT] = message
+      deserializer.call(message)
+    ensure
+      Thread.current[CURRENT] = outer
     end
   end
 end

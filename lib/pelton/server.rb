@@ -229,12 +229,13 @@ module Pelton
     end
 
     def listener(group, looks)
+      deserializers = @engines.deserializers(group)
       subscription = Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
-                                               deserializers: group.deserializers, where: group.where, bus: @bus,
+                                               deserializers: deserializers, where: group.where, bus: @bus,
                                                native: @native, kafka: group.kafka)
       Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, watch: @watch,
-                                               looks: looks, producer: @producer, open_producer: opener(group),
-                                               on_failure: method(:failed))
+                                               looks: looks, deserializers: deserializers, producer: @producer,
+                                               open_producer: opener(group), on_failure: method(:failed))
     end
 
     # From a listener or a worker: something after which we, or this listener, cannot go on.

@@ -255,6 +255,11 @@ module Pelton
                               "`:bytes`, `:utf8`: payloads are Strings; unset: JSON, decoded when it is read"],
       [:deserializer, :callable, nil, "any object with `call(message)`: what it returns is the message's payload, " \
                                       "once read; `message.decoded` is what `decode` makes; unset: so is payload"],
+      [:parallel, nil, :inline, "`deserializer MyDecoder.new, parallel: :ractor`: where payloads are made: " \
+                                "`:inline`, where they are read; ahead, from the arrival of a batch on, by a pool of " \
+                                "`:thread` or `:ractor` workers (Ruby 4.0 and later; payloads are frozen then); " \
+                                "`:auto` measures what is fastest here, and again every 5 minutes",
+       { choices: %i[inline thread ractor auto] }],
       [:retries, :number, nil, "how often a failed message runs again; unset: until it succeeds, or 3 times where " \
                                "there are `dead_letters`, 0 times where there is `retry_in`"],
       [:backoff, :span, 1..30, "wait before a retry: the first, doubled up to the last, less up to a fifth", SECONDS],

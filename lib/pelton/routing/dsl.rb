@@ -98,8 +98,14 @@ module Pelton
       # (not for tombstones). It may read `raw_payload`, or `decoded`: what `decode` makes. What it raises is the cause
       # of a DecodeError. Workers ask it at the same time: it has to be thread-safe.
       #   deserializer OrderDecoder.new
-      #: (^(Message) -> untyped) -> void
-      def deserializer(object) = set(:deserializer, object)
+      # parallel: :ractor (Ruby 4.0; it is frozen then), :thread, or :auto, which measures: workers make the payloads of
+      # a batch from the moment it arrives.
+      #   deserializer OrderDecoder.new, parallel: :ractor
+      #: (^(Message) -> untyped, ?parallel: Symbol) -> void
+      def deserializer(object, parallel: :inline)
+        set(:deserializer, object)
+        set(:parallel, parallel)
+      end
 
       # A failed message runs again so often; then the partition stops, or with `then: :skip` the message is skipped.
       # Without this word it runs again until it succeeds.

@@ -69,6 +69,10 @@ module Pelton
       #: () -> Hash[String, ^(Message) -> untyped]
       def deserializers = native(:deserializer)
 
+      # Where those objects work, in the same way: {"orders" => :ractor}
+      #: () -> Hash[String, Symbol]
+      def parallel = native(:parallel)
+
       # Which messages consume gets, in the same way: {"orders" => condition}
       #: () -> Hash[String, Array[untyped]?]
       def where = native(:where)
@@ -113,7 +117,7 @@ module Pelton
       end
 
       def check_patterns
-        %i[decode deserializer where].each do |setting|
+        %i[decode deserializer parallel where].each do |setting|
           values = @patterns.to_h { |pattern| [pattern.name, pattern.public_send(setting)] }
           next if values.values.uniq.size < 2
 

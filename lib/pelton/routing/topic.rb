@@ -4,6 +4,7 @@ require_relative "../errors"
 require_relative "../settings"
 require_relative "../backoff"
 require_relative "../consumer"
+require_relative "../parallel"
 require_relative "condition"
 require_relative "pattern"
 
@@ -123,6 +124,7 @@ module Pelton
         refuse(:dead_letters, "is matched by the pattern itself") if pattern && dead_letters && match?(dead_letters)
         refuse(:retry_in, "is for topics that are routed by their name") if pattern && retry_in
         refuse(:transactional, "needs the order of a partition, which concurrency gives up") if transactional && keyed?
+        Parallel.check(parallel, deserializer, "topic #{@name}: deserializer")
         check_where if where
         check_partitions if partitions
         check_consumer
