@@ -66,6 +66,8 @@ module ExactlyOnce
 
     def output = File.read(@log.path).scrub
 
+    # What it did last, as far as `advance` read.
+    attr_reader :stage
     # As the scenario's other children.
     attr_reader :pid
 

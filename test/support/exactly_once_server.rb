@@ -31,19 +31,21 @@ class CopyingConsumer < Pelton::Consumer
       STEPS.write("h") # so far it is written
     end
     STEPS.write("p")
+    IO.select(nil, nil, nil, JOB[:work]) if JOB[:work] # seconds
     mark_as_consumed(messages.last)
     STEPS.write("m")
   end
 end
 
-# A static member: it comes back as the same, without waiting for the session of the dead.
+# As a rule a static member: it comes back as the same, without waiting for the session of the dead.
+KAFKA = JOB.fetch(:kafka, { "group.instance.id" => "job", "session.timeout.ms" => 10_000 })
 Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }
   config.group_id = JOB[:group]
   config.batch = 20
 end
 Pelton.routes do
-  group JOB[:group], kafka: { "group.instance.id" => "job", "session.timeout.ms" => 10_000 } do
+  group JOB[:group], kafka: KAFKA do
     topic JOB[:input], to: CopyingConsumer do
       transactional JOB[:id]
       dead_letters JOB[:dead], retries: 0

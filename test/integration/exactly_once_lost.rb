@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+# once: this is about Kafka, whatever the Ruby
+# time limit: 120
+
+require "support/scenario"
+require "support/exactly_once"
+
+# Partitions are lost in the middle of their transactions, before and after these marked, and the member that they are
+# lost to does the same messages: the transactions are aborted with AssignmentLost, and read_committed sees each message
+# once. So it is with a process that was frozen (SIGSTOP) in its transactions for longer than its session. The members'
+# transactional ids differ, so no fencing helps.
+
+PARTITIONS = 4
+MESSAGES = 80
+EACH = MESSAGES / PARTITIONS
+
+Scenario.run do
+  quick = { "session.timeout.ms" => 2000, "heartbeat.interval.ms" => 300, "transaction.timeout.ms" => 30_000,
+            "partition.assignment.strategy" => "cooperative-sticky" }
+
+  # --- taken by a rebalance that does not wait ------------------------------------------------------------------------
+  input = topic(partitions: PARTITIONS, name: unique("input"))
+  output = topic(partitions: PARTITIONS, name: unique("output"))
+  group = unique("group")
+  ExactlyOnce.fill(app.producer, input, PARTITIONS, MESSAGES)
+  entered = Thread::Queue.new
+  gate = Thread::Queue.new
+  ends = Thread::Queue.new
+  copying = lambda do |held|
+    consumer do
+      transaction do |tx|
+        messages.each { |one| tx.produce_async(topic: output, partition: partition, payload: one.raw_payload) }
+        mark_as_consumed(messages.last) if partition.even?
+        if held && !gate.closed?
+          entered << partition
+          gate.pop
+        end
+        mark_as_consumed(messages.last)
+      end
+    rescue Pelton::Error => e
+      ends << [partition, e.class]
+      raise
+    end
+  end
+  serve = lambda do |held|
+    reader = copying.(held)
+    id = unique("id")
+    app(group: group, batch: MESSAGES, kafka: quick, revocation_timeout: 0.5) do
+      topic(input, to: reader) { transactional id }
+    end.tap(&:start)
+  end
+  # All are held, so whichever go to the other one are lost in their transactions.
+  first = serve.(true)
+  equal([*0...PARTITIONS], take(entered, PARTITIONS).sort, "partitions in a transaction")
+  second = serve.(false)
+  lost = nil
+  eventually(40, "partitions of the second one") { (lost = second.assignments[input]) && lost.size == PARTITIONS / 2 }
+  check(lost.map(&:even?).uniq.size == 2, "lost ones before and after their marks: #{lost}")
+  eventually(40, "its work") { committed(group, input, PARTITIONS).values_at(*lost) == [EACH] * lost.size }
+  gate.close
+  equal(lost.map { |place| [place, Pelton::AssignmentLost] }, take(ends, lost.size).sort_by(&:first), "how they ended")
+  eventually(40, "the rest") { committed(group, input, PARTITIONS) == [EACH] * PARTITIONS }
+  [first, second].each { |one| equal(true, one.stop, "stop") }
+  equal([], ends.size.times.map { ends.pop }, "other ends")
+  wanted = ExactlyOnce.wanted(PARTITIONS, MESSAGES)
+  equal(wanted, ExactlyOnce.read(bootstrap, output, PARTITIONS), "what read_committed sees")
+  all = ExactlyOnce.read(bootstrap, output, PARTITIONS, "read_uncommitted")
+  equal(MESSAGES + (EACH * lost.size), all.each_value.sum(&:size), "what was written, once more for the lost ones")
+
+  # --- frozen ---------------------------------------------------------------------------------------------------------
+  output = topic(partitions: PARTITIONS, name: unique("output"))
+  group = unique("group")
+  settings = { program: "exactly_once_server", bootstrap: bootstrap, group: group, input: input, output: output,
+               dead: output, poison: "none", kafka: quick }
+  frozen, other = [4, nil].map { |work| ExactlyOnce::Job.new(**settings, id: unique("id"), work: work) }
+  @children.push(frozen, other) # destroyed with the others
+  frozen.start
+  frozen.advance(PARTITIONS, 60) # assigned
+  frozen.advance(1, 60) until frozen.stage == "produced"
+  Process.kill(:STOP, frozen.pid)
+  other.start
+  eventually(60, "the other one to do all of it\n#{other.output}") do
+    other.drain
+    committed(group, input, PARTITIONS) == [EACH] * PARTITIONS
+  end
+  Process.kill(:CONT, frozen.pid)
+  [frozen, other].each(&:stop)
+  equal(wanted, ExactlyOnce.read(bootstrap, output, PARTITIONS), "what read_committed sees beside a frozen one")
+  all = ExactlyOnce.read(bootstrap, output, PARTITIONS, "read_uncommitted")
+  check(all.each_value.sum(&:size) > MESSAGES, "the frozen one had written something")
+  equal([EACH] * PARTITIONS, committed(group, input, PARTITIONS), "committed")
+end
