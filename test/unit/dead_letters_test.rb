@@ -75,6 +75,43 @@ class DeadLettersTest < Minitest::Test
     assert_equal([[0, "dead", IOError], [2, "dead", IOError]], told.map { |e| [e[:offset], e[:to], e[:error].class] })
   end
 
+  # Who is to blame is the first message that is not marked when consume raises; only a job of its own proves it.
+  def test_the_neighbour_of_a_marked_message_went_to_the_dead_letters_unread
+    tries = Hash.new(0)
+    script do |consumer|
+      consumer.messages.each do |message|
+        tries[message.offset] += 1
+        consumer.mark_as_consumed(message)
+        raise IOError, "behind its mark" if message.offset.zero?
+      end
+    end
+    coordinator(dead_letters: "dead", retries: 0, backoff: 0..0).receive(batch(0, 1))
+    work
+    work_all
+    assert_equal [:assigned, [0, 1], [1]], @log
+    assert_equal({ 0 => 1, 1 => 1 }, tries)
+    assert_empty named("message.dead_lettered")
+    assert_equal 2, @ownership.marks.last.first
+  end
+
+  def test_the_first_that_is_not_marked_is_tried_as_often_as_the_topic_says
+    attempts = []
+    script do |consumer|
+      consumer.messages.each do |message|
+        attempts << [message.offset, consumer.attempt]
+        raise IOError, "poison" if message.offset == 1
+
+        consumer.mark_as_consumed(message)
+      end
+    end
+    coordinator(dead_letters: "dead", retries: 2, backoff: 0..0).receive(batch(0, 1, 2))
+    work
+    work_all
+    assert_equal [[0, 1], [1, 1], [1, 2], [1, 3], [2, 1]], attempts
+    assert_equal [[1, 3]], (named("message.dead_lettered").map { |event| event.payload.values_at(:offset, :attempts) })
+    assert_equal 3, @ownership.marks.last.first
+  end
+
   def test_a_partition_goes_to_one_partition
     [0, 1, 3].each do |partition|
       topic = Pelton::Routing::Topic.new("orders", Consumer, { dead_letters: "dead", retries: 0, batch: 9 })
@@ -241,6 +278,18 @@ class DeadLettersTest < Minitest::Test
     failing(1, messages: [one(0), one(1)], on_failure: block || ->(_) { answer }, retries: nil,
                dead_letters: nil, **settings)
     3.times { work }
+  end
+
+  def test_the_callable_is_not_asked_about_a_neighbour_of_a_marked_message
+    asked = []
+    script do |consumer|
+      consumer.mark_as_consumed(consumer.messages.first)
+      raise IOError if consumer.messages.first.offset.zero?
+    end
+    coordinator(on_failure: ->(failure) { asked << failure.offset }, backoff: 0..0).receive(batch(0, 1))
+    work
+    work_all
+    assert_equal [[], [:assigned, [0, 1], [1]]], [asked, @log]
   end
 
   def test_the_callable_is_asked_about_one_message

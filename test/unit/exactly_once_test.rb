@@ -108,6 +108,64 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal [[0, 0, 1], [1, 2], [], []], [OneByOne.seen, sent, marked, errors]
   end
 
+  # Aborts each transaction with this word.
+  class Aborting < Pelton::Consumer
+    def process(message)
+      CoordinatorKit::Consumer.log << [message.offset, attempt]
+      transaction do
+        mark_as_consumed(message)
+        raise Pelton::AbortTransaction, "no stock" if message.offset == 1
+      end
+    end
+  end
+
+  def test_silent_aborts_in_process_ran_for_ever
+    topic = Pelton::Routing::Topic.new("orders", Aborting, { batch: 100, backoff: 1..1, retries: 2,
+                                                             dead_letters: "dead" })
+    @coordinator = Pelton::Processing::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+                bus: @bus, owner: @owner
+    ).start
+    coordinator.receive(batch(0, 1, 2))
+    3.times do
+      work until idle?
+      wake
+    end
+    work until idle?
+    assert_equal [[0, 1], [1, 1], [1, 2], [1, 3], [2, 1]], @log
+    assert_equal [1, 2, 3], sent
+    assert_equal ["no stock"] * 2, (named("consumer.retrying").map { |event| event[:error].message })
+    assert_equal [[1, 3]], (named("message.dead_lettered").map { |event| event.payload.values_at(:offset, :attempts) })
+    reason = @producer.messages("dead").first.headers.values_at("pelton.error", "pelton.error_message")
+    assert_equal ["Pelton::AbortTransaction", "no stock"], reason
+    assert_empty errors, "it is silent"
+  end
+
+  def test_silent_aborts_of_a_batch_end_in_what_the_topic_says
+    consume(0, 1, retries: 1, then: :skip, backoff: 0..0) do |one|
+      one.transaction do
+        one.mark_as_consumed(one.messages.last)
+        raise Pelton::AbortTransaction if one.messages.first.offset.zero?
+      end
+    end
+    assert_equal [:assigned, [0, 1], [0], [1]], @log
+    assert_equal [[0, 2]], (named("message.skipped").map { |event| event.payload.values_at(:offset, :attempts) })
+    assert_equal [[2], [1]], [sent, marked]
+  end
+
+  # One that was rescued is one, too.
+  def test_an_abort_that_consume_rescues_is_a_failure_that_says_why
+    consume(0, retries: 0, then: :skip) do |one|
+      one.transaction do
+        one.mark_as_consumed(one.messages.last)
+        raise IOError, "disk"
+      end
+    rescue IOError
+      nil
+    end
+    assert_equal ["disk"], (named("message.skipped").map { |event| event[:error].message })
+  end
+
   def test_a_silent_abort_marks_nothing
     consume(0, 1) do |one|
       one.transaction do |tx|

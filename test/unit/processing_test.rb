@@ -159,7 +159,7 @@ class ProcessingTest < Minitest::Test
   end
 
   def flow(**options) = Flow.for(topic(**options), bus)
-  def failed(*offsets, attempt: 1) = Result.new(RuntimeError.new, batch(*offsets), attempt)
+  def failed(*offsets, attempt: 1) = Result.new(RuntimeError.new, batch(*offsets), attempt, offsets.one?)
 
   def test_success_is_marked
     result = Result.new(nil, batch(1, 2), 1)

@@ -30,9 +30,10 @@ module Pelton
         @confirmed = 0
         # Did the running job mark in a transaction?
         @used = false
-        # The last message that it marked in one that is not known to be committed.
-        @aborted = nil
-        # The last message of a transaction of which nobody knows whether it was committed.
+        # The last message that it marked in one that is not known to be committed, and what undid that.
+        @aborted = @reason = nil
+        # The last message of a transaction of which nobody knows whether it was committed: of each one that is about to
+        # be, so that an interrupt may come at any line.
         @doubt = nil
       end
 
@@ -64,7 +65,7 @@ module Pelton
       #: () -> void
       def reset
         @used = false
-        @aborted = nil
+        @aborted = @reason = nil
         # Of fibers that were dropped in theirs. (A copy: other threads may add their own.)
         @open.to_a.each { |fiber, open| @open.delete(fiber) if open.thread.equal?(Thread.current) }
       end
@@ -73,9 +74,9 @@ module Pelton
       #: () -> bool
       def used? = @used
 
-      # Was what the job marked undone? Then the messages come again, also if consume made no error of it.
-      #: () -> bool
-      def aborted? = !@aborted.nil?
+      # Why what the job marked is undone, or may be; nil: it is not. It failed then, also if consume raised nothing.
+      #: () -> Exception?
+      def undone = @aborted || @doubt ? @reason || AbortTransaction.new : nil
 
       #: () -> bool
       def inside? = !mine.nil?
@@ -160,6 +161,7 @@ module Pelton
           producer.transaction { |tx| within(open, tx, &block) }
           committed = open.finished
         rescue Error => e
+          @reason = e
           discard(producer) if e.is_a?(KafkaError) && e.fatal?
           committed = open.finished && open.message && unknown?(e) && committed?(producer, open.message)
           raise unless committed
@@ -173,16 +175,19 @@ module Pelton
         open.tx = transaction
         @open[Fiber.current] = open
         open.value = yield transaction
+        @doubt = open.message
         open.finished = true
         open.value
+      rescue Exception => e # rubocop:disable Lint/RescueException -- whatever aborts it
+        @reason = e
+        raise
       ensure
         @open.delete(Fiber.current)
       end
 
       def settle(open, committed, advance)
-        @doubt = open.message if open.finished && (committed || committed.nil?) # passed may be interrupted, too
         committed ? passed(open.message, advance) : @aborted = open.message
-        @doubt = nil if committed
+        @doubt = nil unless committed.nil?
       end
 
       def passed(message, advance)

@@ -223,7 +223,7 @@ module Pelton
       def consume(job)
         return call(:consume) { @consumer.consume } unless process?
 
-        while !@exactly_once.aborted? && (job.current = @coordinator.step(job, job.current))
+        while !@exactly_once.undone && (job.current = @coordinator.step(job, job.current))
           call(:process) { @consumer.process(job.current) }
         end
       end
@@ -251,15 +251,19 @@ module Pelton
 
       # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
       def settle(job, error)
-        critical = error && CRITICAL.any? { |kind| error.is_a?(kind) }
-        remember(job, error)
-        verdict, result = decide(job, error, critical) if job.kind == :consume && !@coordinator.sought?(job)
+        critical = CRITICAL.any? { |kind| error.is_a?(kind) }
+        failure = error || undone(job)
+        remember(job, failure)
+        verdict, result = decide(job, failure, critical) if job.kind == :consume && !@coordinator.sought?(job)
         report(job, error, result) if error
         verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@coordinator.ending?
         tell(verdict, result) if result&.error
       ensure
         @coordinator.carry_out(verdict, job, critical: critical && error)
       end
+
+      # What makes a failure of a job that raised nothing. (One that paused leaves its rest for later anyway.)
+      def undone(job) = (@exactly_once.undone if job.kind == :consume && !job.paused)
 
       # It comes again, at least in part.
       def remember(job, error)
@@ -271,14 +275,18 @@ module Pelton
         return Verdict.stop if critical
         return Verdict.later(job.wait || 0) if (job.wait || job.paused) && !error
 
-        left = error ? failed(job) : job.messages
-        result = Result.new(error, left, attempt)
+        result = result_of(job, error)
         return [Verdict.again(0), result] if error && @coordinator.mixed?(job) # to find out which one it is
-        return [break_off(job), result] if error && failed_behind?(left, job.current)
+        return [break_off(job), result] if error && failed_behind?(result.messages, job.current)
 
-        [unmixed(@flow.settle(result), job), result]
+        [unmixed(@flow.settle(result)), result]
       rescue StandardError => e
         @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
+      end
+
+      def result_of(job, error)
+        left = error ? failed(job) : job.messages
+        Result.new(error, left, attempt, left.size == 1 && (process? || job.messages.size == 1))
       end
 
       # What may have failed: of messages that are processed one by one it is the first, once these have begun.
@@ -296,11 +304,9 @@ module Pelton
         Verdict.done(mark: false)
       end
 
-      # Where a transaction marked, nothing is marked besides; what was aborted is not done.
-      def unmixed(verdict, job)
-        return verdict unless verdict.kind == :done && @exactly_once.used?
-
-        @exactly_once.aborted? ? Verdict.again(@topic.back_off.delay(job.attempt)) : Verdict.done(mark: false)
+      # Where a transaction marked, nothing is marked besides.
+      def unmixed(verdict)
+        verdict.kind == :done && @exactly_once.used? ? Verdict.done(mark: false) : verdict
       end
 
       def report(job, error, result)

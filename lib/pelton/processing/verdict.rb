@@ -45,9 +45,11 @@ module Pelton
       end
     end
 
-    # What a step is given to decide on: the error of a failed job or nil; after a failure the messages that are not
-    # finished (none: everything was marked before it failed), else all of the job; which attempt it was (the first is
-    # 1).
-    Result = Struct.new(:error, :messages, :attempt)
+    # What a step is given to decide on.
+    #   error     of a failed job, or what undid its marks; nil: it succeeded
+    #   messages  after a failure those that are not finished (none: everything was marked before it failed), else all
+    #   attempt   which one it was (the first is 1)
+    #   alone     is it sure that the first of them failed, for consume had no other?
+    Result = Struct.new(:error, :messages, :attempt, :alone)
   end
 end

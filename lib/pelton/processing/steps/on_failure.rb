@@ -24,7 +24,7 @@ module Pelton
         #: (Result) -> Verdict?
         def settle(result)
           return unless result.error
-          return Verdict.again(@backoff.delay(result.attempt), alone: true) if result.messages.size > 1
+          return Verdict.again(@backoff.delay(result.attempt), alone: true) unless result.alone
 
           failure = Failure.new(result.error, result.messages.first, result.attempt)
           verdict(ask(failure), failure)

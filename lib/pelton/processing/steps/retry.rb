@@ -7,7 +7,7 @@ module Pelton
     module Steps
       # After a failure: the unfinished messages again, after a back-off. Where retries are limited, they count for one
       # message: the rest of a failed batch runs one by one, so that no healthy neighbour is given up for another's
-      # sake.
+      # sake; nor, where consume had marked all but one, the one that is left.
       class Retry
         def self.for(topic, _bus) = new(topic.retries, topic.back_off)
 
@@ -21,7 +21,7 @@ module Pelton
         def settle(result)
           return unless result.error
           return Verdict.again(@backoff.delay(result.attempt)) unless @retries
-          return Verdict.again(@backoff.delay(result.attempt), alone: true) if result.messages.size > 1
+          return Verdict.again(@backoff.delay(result.attempt), alone: true) unless result.alone
 
           Verdict.again(@backoff.delay(result.attempt)) if result.attempt <= @retries
         end
