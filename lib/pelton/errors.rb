@@ -357,6 +357,21 @@ module Pelton
     def initialize(group = nil) = super("the thread of group #{group} was killed (by Thread.exit?)")
   end
 
+  # A group was left before Kafka confirmed what was marked: the partitions' next owners process it again.
+  #   NotCommitted.new("billing", [["orders", 0, 42, nil]])
+  class NotCommitted < Error
+    # offsets: what is missing, [[topic, partition, next offset, KafkaError, or nil: no answer], …].
+    attr_reader :group, :offsets
+
+    #: (?String?, ?Array[[String, Integer, Integer, KafkaError?]]) -> void
+    def initialize(group = nil, offsets = [])
+      @group = group
+      @offsets = offsets
+      list = offsets.map { |topic, number, at, error| "#{topic}/#{number} at #{at} (#{error&.name || "no answer"})" }
+      super("group #{group}: Kafka did not confirm the last commit, what it marked comes again: #{list.join(", ")}")
+    end
+  end
+
   # Something was asked of a server that is stopping or has stopped.
   class ShutdownError < Error
     #: (?String) -> void

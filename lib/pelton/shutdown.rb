@@ -92,7 +92,9 @@ module Pelton
     def ended_by(deadline)
       @listeners.each { |listener| listener.stop(deadline) }
       left = Threads.join(listening, Clock.left(deadline) + Processing::Listener::CLOSE_AT_LEAST + FORCE)
-      return "not finished in time" unless left.empty? && @listeners.all?(&:graceful?)
+      return "not finished in time" if left.any?
+      return "not committed" if @listeners.any?(&:unconfirmed)
+      return "not finished in time" unless @listeners.all?(&:graceful?)
 
       timed(:workers) do
         @jobs.close
@@ -115,7 +117,7 @@ module Pelton
         last.each(&:kill)
         Threads.join(last.map(&:thread), FORCE)
       end
-      @losses += @listeners.flat_map(&:unended)
+      @losses += @listeners.flat_map(&:unended) + @listeners.filter_map(&:unconfirmed).map(&:message)
     end
 
     # Within the time that is left beside the flush; those that need longer are told of.

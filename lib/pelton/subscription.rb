@@ -172,10 +172,16 @@ module Pelton
       @native.offsets_for_times(rows, timeout)
     end
 
+    # What is marked and Kafka did not confirm yet: [["orders", 0, 42, nil], …], the offset being the next to be read;
+    # after a close, what the partitions' next owners process again. In place of the nil: why the commit was refused.
+    #: () -> Array[[String, Integer, Integer, KafkaError?]]
+    def unconfirmed = @native.unconfirmed
+
     #: () -> Array[[String, Integer]]
     def assignment = @native.assignment
 
-    # Stops reading, commits what is marked, leaves the group. false: not finished within `timeout` seconds. From any
+    # Stops reading, commits what is marked (again and again, as long as a rebalance or the coordinator's move is in the
+    # way), leaves the group. false: not finished within `timeout` seconds, or something is `unconfirmed`. From any
     # thread, subscriber or trap, as often as you like.
     #: (?Numeric?) -> bool
     def close(timeout = nil)

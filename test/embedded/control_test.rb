@@ -10,14 +10,6 @@ class EmbeddedControlTest < Minitest::Test
   def now = Process.clock_gettime(Process::CLOCK_REALTIME)
   def marked(app, name, partition = 0) = committed(app.config.group_id, [[name, partition]]).first
 
-  def committed(group, places)
-    options = { "bootstrap.servers" => @cluster.bootstrap_servers, "group.id" => group }
-    reader = Pelton::Native::Subscription.new("reader", options, {})
-    reader.committed(places, 15)
-  ensure
-    reader&.close(10)
-  end
-
   def test_filtered_messages_count_as_done
     name = topic
     reader = collector

@@ -50,7 +50,7 @@ class FaultsTest < Minitest::Test
       report = ledger.report(sent)
       report.processed - report.duplicates == report.sent
     end
-    assert_equal true, server.stop
+    assert_equal true, server.stop, -> { server.server.losses.join(", ") }
     assert_empty ledger.report(sent).problems.first(5)
     report
   ensure
@@ -108,8 +108,10 @@ class FaultsTest < Minitest::Test
     metadata: %i[LEADER_NOT_AVAILABLE] }.each do |request, names|
     names.each do |name|
       define_method("test_#{request}_is_answered_with_#{name}_in_mid_stream") do
+        # A member that is told twice that it is unknown is so: the mock takes no commit of it.
+        times = name == :UNKNOWN_MEMBER_ID ? 1 : 2
         streaming do
-          @cluster.fail_next(request, name, times: 2)
+          @cluster.fail_next(request, name, times: times)
           since = now
           eventually { now - since > 0.5 } # five heartbeats, ten commits
         end

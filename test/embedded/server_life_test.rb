@@ -38,7 +38,7 @@ class EmbeddedServerLifeTest < Minitest::Test
   def test_a_rebalance_while_quiet
     name = topic(2)
     # With a short session the mock may take both for lost, for ever, when the second joins.
-    kafka = { "session.timeout.ms" => 3000 }
+    kafka = { "session.timeout.ms" => 3000, "auto.commit.interval.ms" => 50 }
     first = started(name, group: "shared", kafka: kafka)
     produce(first, name, %w[x])
     take(1)
@@ -56,6 +56,8 @@ class EmbeddedServerLifeTest < Minitest::Test
     first.resume
     kept = moved.zero? ? "b" : "a"
     eventually(20, "what it kept") { take(1).first.last == kept } # the mock may refuse the commit of "x"
+    # The mock takes no commit while the group sees that one has left.
+    eventually(20, "the commits") { committed("shared", [[name, 0], [name, 1]]) == [2, 1] }
     assert first.stop
     assert second.stop
     # The mock's answers to a commit in a rebalance.

@@ -3,8 +3,10 @@
 require "support/scenario"
 
 # once: this is about Kafka, whatever the Ruby
+# time limit: 120
 
-# A member that is closed before it has any partition ends in order; one whose pattern matches nothing takes no
+# A member that is closed before it has any partition ends in order, and nobody waits for the end of its session; one
+# whose pattern matches nothing takes no
 # processor time (librdkafka issue 5324).
 
 Scenario.run do
@@ -27,6 +29,25 @@ Scenario.run do
     owned = -> { events(stay, "partition.assigned").size - events(stay, "partition.revoked").size }
     eventually(30, "all partitions again") { owned.call == 3 }
     equal(true, stay.stop, "stop")
+  end
+
+  # One that has none leaves for good: with a ghost in the group the next join lasts as long as a session, 45 s.
+  single = topic
+  told = { "debug" => "cgrp" }
+  protocols.each do |kafka|
+    group = unique("group")
+    owner, spare, heir = Array.new(3) { app(group: group, kafka: { **kafka, **told }) { topic(single, to: nothing) } }
+    owner.start
+    eventually(30, "its partition") { owner.assignments.any? }
+    spare.start
+    eventually(30, "the spare member") do
+      events(spare, "kafka.log").any? { |event| event[:message].match?(/-> steady|received target assignment/) }
+    end
+    equal(true, spare.stop, "the stop of who has no partition")
+    equal(true, owner.stop, "the stop of who has one")
+    heir.start
+    eventually(25, "the partition of a group that all others left: #{kafka}") { heir.assignments.any? }
+    equal(true, heir.stop, "stop")
   end
 
   [{}, { "group.protocol" => "consumer" }].each do |kafka|

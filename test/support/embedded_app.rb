@@ -65,6 +65,15 @@ module EmbeddedApp
     end
   end
 
+  # Offsets that a group committed, in the order of [[topic, partition], …]; nil: none.
+  def committed(group, places)
+    options = { "bootstrap.servers" => @cluster.bootstrap_servers, "group.id" => group }
+    reader = Pelton::Native::Subscription.new("committed", options, {})
+    reader.committed(places, 15)
+  ensure
+    reader&.close(5)
+  end
+
   # Everything that happened so far: payloads by event name.
   def happened(name)
     (@happened ||= []).concat(Array.new(@events.size) { @events.pop })

@@ -69,6 +69,7 @@ module FakeFeed
     def commit(*) = true
     def revoked(_token) = nil
     def assignment = []
+    def unconfirmed = []
     def close(_timeout) = @closed = true
 
     def poll(timeout)

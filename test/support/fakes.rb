@@ -249,6 +249,13 @@ module Fakes
       !@unanswered
     end
 
+    # What was marked last of each partition, if Kafka does not answer.
+    def unconfirmed
+      return [] unless @unanswered
+
+      @marks.group_by(&:first).map { |place, marks| [*place, marks.last[1], nil] }
+    end
+
     # --- for tests ---
 
     def push(*event)

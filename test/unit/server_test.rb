@@ -204,7 +204,10 @@ class ServerTest < Minitest::Test
     subscription.unanswered = true
     assert_equal false, app.stop
     assert_equal :forced, server.status
-    assert_equal ["group g: Kafka did not confirm the last commit in time"], server.losses
+    assert_equal ["group g: Kafka did not confirm the last commit, what it marked comes again: " \
+                  "orders/0 at 1 (no answer)"], server.losses
+    assert_equal [["orders", 0, 1, nil]], event("error.occurred")[:error].offsets
+    assert_equal "not committed", event("app.forced")[:reason]
   end
 
   # Say, while it waited for others to join: a broker reads no other request of a connection meanwhile.

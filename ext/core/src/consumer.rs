@@ -1,6 +1,7 @@
 //! A consumer: one librdkafka client whose partitions are read one by one on the event thread, into batches in native
 //! memory. What happens comes to the owner through one mailbox.
 
+mod leaving;
 mod positions;
 mod rejoining;
 
@@ -13,9 +14,11 @@ use crate::partition::{Batch, Limits, Partition, Taken};
 pub use crate::places::TopicPartition;
 use crate::places::{bad_topic, names, offsets};
 use crate::poller::{Poller, Polling, Source};
-use crate::rd::{Client, ClientKind, Conf, Event, Fetched, PartitionList, Queue, Token, codes, generation};
-use crate::wait::{self, Outcome, Parker, Waiters};
+use crate::rd::{Client, ClientKind, Commit, Conf, Event, Fetched, PartitionList, Queue, Token, codes, generation};
+use crate::wait::Waiters;
 use crate::{config, events, lock};
+use leaving::Marks;
+pub use leaving::Unconfirmed;
 pub use positions::{Committed, End};
 use rdkafka_sys as sys;
 use std::collections::HashMap;
@@ -26,8 +29,6 @@ use std::time::{Duration, Instant};
 const MAIN_QUEUE: u32 = 0;
 const GROUP_QUEUE: u32 = 1;
 const FIRST_PARTITION: u32 = 2;
-/// How long a close lets a join that is under way come to its end.
-const JOIN_GRACE: Duration = Duration::from_secs(1);
 
 /// What a consumer tells its owner.
 pub enum Happening {
@@ -61,6 +62,14 @@ pub struct Options {
     pub filters: HashMap<String, Option<Arc<Filter>>>,
 }
 
+/// What of librdkafka's options decides how the group is left.
+struct Membership {
+    /// What is stored is committed without being asked for.
+    commits: bool,
+    /// It may be cooperative, and is neither static nor of the protocol `consumer`: see `step_down`.
+    steps_down: bool,
+}
+
 struct Live {
     client: Arc<Client>,
     main: Arc<Queue>,
@@ -76,6 +85,9 @@ pub struct Consumer {
     poller: Arc<Poller>,
     id: u32,
     options: Options,
+    member: Membership,
+    /// What is marked and not confirmed.
+    marks: Marks,
     mailbox: Mailbox<Happening>,
     /// Emptied when closed. Never held while librdkafka is called for long.
     live: Mutex<Option<Live>>,
@@ -85,6 +97,8 @@ pub struct Consumer {
     closing: Arc<Closing>,
     /// librdkafka was told to leave the group: it takes every assignment for an unassignment.
     leaving: AtomicBool,
+    /// It unsubscribes before it leaves: revocations are answered at once.
+    stepping_down: AtomicBool,
     /// The group is being joined: between a subscription or the end of an assignment and the next.
     joining: AtomicBool,
     made_in: u64,
@@ -101,12 +115,18 @@ impl Consumer {
     ) -> Result<Arc<Self>, Error> {
         let Polling { poller, max_time } = polling.into();
         let mut options = options;
-        let settings = settings.into_iter().inspect(|(name, value)| {
-            if *name == "enable.partition.eof" {
-                options.limits.ends = matches!(*value, "true" | "t" | "1");
-            }
+        let mut member = Membership { commits: true, steps_down: true };
+        let mut cooperative = false;
+        let settings = settings.into_iter().inspect(|(name, value)| match *name {
+            "enable.partition.eof" => options.limits.ends = matches!(*value, "true" | "t" | "1"),
+            "enable.auto.commit" => member.commits = matches!(*value, "true" | "t" | "1"),
+            "partition.assignment.strategy" => cooperative = value.contains("cooperative"),
+            "group.instance.id" => member.steps_down = false,
+            "group.protocol" => member.steps_down &= *value != "consumer",
+            _ => {}
         });
         let mut conf = config::build(settings)?;
+        member.steps_down &= cooperative;
         prepare(&mut conf)?;
         let client = Client::new(ClientKind::Consumer, conf).map_err(config::refused)?;
         let main = Arc::new(Queue::main(&client));
@@ -124,12 +144,15 @@ impl Consumer {
                 poller: Arc::clone(&poller),
                 id,
                 options,
+                member,
+                marks: Marks::default(),
                 mailbox: Mailbox::default(),
                 live: Mutex::new(Some(live)),
                 last_token: AtomicU64::new(0),
                 progress: Waiters::default(),
                 closing: Arc::default(),
                 leaving: AtomicBool::new(false),
+                stepping_down: AtomicBool::new(false),
                 joining: AtomicBool::new(false),
                 made_in: generation(),
             })
@@ -179,6 +202,7 @@ impl Consumer {
         self.shut_partitions(None);
         let made = self.make_partitions(&client, &list);
         check(client.assign(Some(&list)))?;
+        self.marks.clear();
         // Not before: what is there is of the assignment that just ended.
         made.iter().for_each(|partition| partition.open());
         Ok(())
@@ -211,6 +235,7 @@ impl Consumer {
             return check(client.assign(None));
         }
         self.joining.store(true, Ordering::SeqCst);
+        self.marks.forget(list);
         if client.rebalance_protocol() == "COOPERATIVE" {
             return client.incremental_unassign(list).map_err(Error::from);
         }
@@ -242,6 +267,7 @@ impl Consumer {
         self.poller.unregister(self.id);
         let live = lock(&self.live).take();
         if let Some(live) = &live {
+            self.serve_events(&client, &live.main, Instant::now() + CALLS_WAIT); // what the last commit came to, too
             live.main.unsignal();
             if let Some(group) = &live.group {
                 group.unsignal();
@@ -254,29 +280,7 @@ impl Consumer {
             false => Client::end_aside(client),
         }
         self.mailbox.push(Happening::Closed);
-        usize::from(!left)
-    }
-
-    /// Gives the assignment back, which commits what is marked, and leaves the group. False: not confirmed in time.
-    fn leave(&self, client: &Arc<Client>, group: &Arc<Queue>, timeout: Duration) -> bool {
-        let deadline = wait::deadline(Some(timeout));
-        let parker = Parker::new();
-        // Leaving in the middle of a join may crash librdkafka 2.12.1: a late SyncGroup answer finds no coordinator
-        // (`rd_kafka_cgrp_handle_LeaveGroup`). Joins are short where a broker answers.
-        let short = wait::deadline(Some(timeout.min(JOIN_GRACE)));
-        self.progress.wait(&parker, short, || !self.joining.load(Ordering::SeqCst));
-        if client.close_consumer(group).is_err() {
-            return false;
-        }
-        self.leaving.store(true, Ordering::SeqCst);
-        // Revocations that wait for an answer would wait for ever.
-        let tokens: Vec<u64> = lock(&self.live).iter().flat_map(|live| live.revoking.keys().copied()).collect();
-        for token in tokens {
-            let _ = self.revoked(token);
-        }
-        self.poller.wake(Token { client: self.id, queue: GROUP_QUEUE });
-        // The event thread answers what comes meanwhile and looks here after each event.
-        self.progress.wait(&parker, deadline, || client.consumer_closed()) == Outcome::Ready
+        usize::from(!left || self.member.commits && !self.marks.is_empty())
     }
 
     // ---- on the event thread
@@ -295,26 +299,24 @@ impl Consumer {
                 self.joining.store(false, Ordering::SeqCst);
                 let place = |made: &Arc<Partition>| (Arc::clone(&made.topic), made.number);
                 self.mailbox.push(Happening::Assigned(made.iter().map(place).collect()));
-                made.iter().for_each(|partition| partition.open());
+                if !self.closing.started() {
+                    made.iter().for_each(|partition| partition.open());
+                }
                 self.report(result, None);
             }
-            // The owner is gone.
-            codes::REVOKE_PARTITIONS if self.closing.started() => self.report(self.let_go(client, &list), None),
             codes::REVOKE_PARTITIONS => {
                 let partitions = names(&list);
                 self.shut_partitions(Some(&partitions));
-                if self.closing.started() {
-                    // Whoever closes is told by the end of it.
-                    return self.report(self.let_go(client, &list), None);
-                }
                 let lost = client.assignment_lost();
                 let token = self.last_token.fetch_add(1, Ordering::Relaxed) + 1;
                 if let Some(live) = lock(&self.live).as_mut() {
                     live.revoking.insert(token, list);
                 }
-                self.mailbox.push(Happening::Revoked { token, partitions, lost });
-                // A close that began meanwhile has not seen this token.
-                if self.leaving.load(Ordering::SeqCst) {
+                if !self.closing.started() {
+                    self.mailbox.push(Happening::Revoked { token, partitions, lost });
+                }
+                // A close does it, once its last commit is over; one that is over has not seen this token.
+                if self.leaving.load(Ordering::SeqCst) || self.stepping_down.load(Ordering::SeqCst) {
                     self.report(self.revoked(token), None);
                 }
             }
@@ -387,9 +389,12 @@ impl Consumer {
                         self.report(self.join_anew(client), None);
                     }
                 }
-                sys::RD_KAFKA_EVENT_OFFSET_COMMIT if !matches!(event.error(), 0 | codes::NO_OFFSET) => {
-                    let error = KafkaError::with_reason(event.error(), event.error_text());
-                    self.mailbox.push(Happening::Error { error, partition: None });
+                sys::RD_KAFKA_EVENT_OFFSET_COMMIT => {
+                    self.marks.heard(&Commit::of(&event), false);
+                    if !matches!(event.error(), 0 | codes::NO_OFFSET) {
+                        let error = KafkaError::with_reason(event.error(), event.error_text());
+                        self.mailbox.push(Happening::Error { error, partition: None });
+                    }
                 }
                 _ => events::emit_common(self.poller.events(), &self.name, &event),
             }

@@ -7,7 +7,7 @@ use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function, method};
 use pelton_core::consumer::{Committed, Consumer, End, Happening, Options, TopicPartition};
-use pelton_core::error::Error as CoreError;
+use pelton_core::error::{Error as CoreError, KafkaError};
 use pelton_core::poller::Polling;
 use pelton_core::rd::Client;
 use pelton_core::wait;
@@ -53,6 +53,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("assignment", method!(assignment, 0))?;
     class.define_method("set_oauth_token", method!(oauth::set_token::<Consumer>, 4))?;
     class.define_method("set_oauth_failure", method!(oauth::set_failure::<Consumer>, 1))?;
+    class.define_method("unconfirmed", method!(unconfirmed, 0))?;
     class.define_method("close", method!(close, 1))?;
     class.define_method("closed?", method!(is_closed, 0))
 }
@@ -356,6 +357,21 @@ fn offsets_for_times(ruby: &Ruby, this: Value, times: RArray, timeout: Value) ->
 fn assignment(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
     let partitions = call(ruby, this, Some(CALL), "assignment", Consumer::assignment)?;
     list(ruby, &partitions)
+}
+
+/// `[[topic, partition, offset, KafkaError or nil], …]`
+fn unconfirmed(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    let rows = ruby.ary_new();
+    for row in consumer.unconfirmed().map_err(|error| error::ruby(ruby, &named(&consumer), error))? {
+        let error = match row.code {
+            0 => ruby.qnil().as_value(),
+            code => error::kafka_error(ruby, &KafkaError::new(code))?,
+        };
+        let place = (value::interned(&row.topic)?, row.partition, row.offset, error);
+        rows.push(place.into_value_with(ruby))?;
+    }
+    Ok(rows)
 }
 
 fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {

@@ -67,10 +67,6 @@ module Pelton
         @over = false
         # Read by the server when the thread has ended.
         @graceful = false
-        # Did Kafka confirm the last commit and the leaving of the group?
-        @confirmed = true
-        # Had it no partition when the stop came? Then there is nothing to commit.
-        @idle = false
       end
 
       #: () -> self
@@ -103,9 +99,13 @@ module Pelton
 
       # What is left undone, a String each.
       #: () -> Array[String]
-      def losses
-        lost = coordinators.flat_map(&:losses)
-        @confirmed ? lost : [*lost, "group #{@group.name}: Kafka did not confirm the last commit in time"]
+      def losses = coordinators.flat_map(&:losses)
+
+      # What is marked, and not committed: nil if nothing. Asked when it is over, or has to be.
+      #: () -> NotCommitted?
+      def unconfirmed
+        offsets = @subscription.unconfirmed
+        NotCommitted.new(@group.name, offsets) if offsets.any?
       end
 
       # What consumers did not get: "orders/0: shutdown was not finished". Asked when all is over.
@@ -314,7 +314,6 @@ module Pelton
       # Asked again it may end sooner, not later.
       def stopping(deadline)
         @stopping_since ||= Clock.now
-        @idle = coordinators.empty? unless @stop_at
         @stop_at = @timers[:stop] = [@stop_at, deadline].compact.min
         @coordinators.each_value do |coordinator|
           decoding(coordinator.topic_name)&.cancel(coordinator.topic_name, coordinator.partition)
@@ -354,11 +353,17 @@ module Pelton
         ended = Clock.now
         @phases[:jobs] = ended - (@stopping_since || ended)
         seconds = @stop_at && [Clock.left(@stop_at), CLOSE_AT_LEAST].max
-        @confirmed = @subscription.close(seconds || CLOSE_AT_LEAST) || @idle
+        @subscription.close(seconds || CLOSE_AT_LEAST)
         @phases[:leave] = Clock.now - ended
-        @graceful &&= @confirmed
+        tell_unconfirmed
         rest.each(&:abandon)
         @leftovers.each(&:release)
+      end
+
+      def tell_unconfirmed
+        error = unconfirmed or return
+        @graceful = false
+        @bus.publish("error.occurred", error: error, source: "commit", group: @group.name)
       end
 
       # The client is of no use any more.

@@ -51,7 +51,11 @@ impl Consumer {
             list.set_metadata(0, metadata);
         }
         match client.store_offsets(&list) {
-            0 => Ok(list.entries().first().is_some_and(|entry| entry.error == 0)),
+            0 if list.entries().first().is_some_and(|entry| entry.error == 0) => {
+                self.marks.note(topic, partition, offset);
+                Ok(true)
+            }
+            0 => Ok(false),
             // Not assigned; never was.
             codes::STATE | codes::UNKNOWN_PARTITION => Ok(false),
             code => Err(Error::code(code)),
@@ -61,7 +65,7 @@ impl Consumer {
     /// Commits what is marked and waits for the answer (a round trip; librdkafka's own time limits). Nothing marked is
     /// no error.
     pub fn commit(&self) -> Result<(), Error> {
-        match self.client()?.commit(None, false) {
+        match self.ask_to_commit(&self.client()?, None, None).ok_or(Error::Closed)?.code {
             codes::NO_OFFSET => Ok(()),
             code => check(code),
         }
@@ -81,7 +85,7 @@ impl Consumer {
         if let Some(metadata) = metadata {
             list.set_metadata(0, metadata);
         }
-        check(self.client()?.commit(Some(&list), false))
+        check(self.ask_to_commit(&self.client()?, Some(&list), None).ok_or(Error::Closed)?.code)
     }
 
     /// What the group committed of each partition. Blocks up to `timeout`.

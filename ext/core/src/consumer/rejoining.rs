@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 /// How librdkafka begins to tell of it.
 const TOLD: &str = "Failed to fetch committed offset";
 /// Errors after which asking again helps.
-const PASSING: [i32; 6] = [
+pub(super) const PASSING: [i32; 6] = [
     codes::REQUEST_TIMED_OUT,
     codes::COORDINATOR_LOAD_IN_PROGRESS,
     codes::COORDINATOR_NOT_AVAILABLE,

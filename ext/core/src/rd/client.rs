@@ -261,12 +261,6 @@ impl Client {
         unsafe { ffi::rd_kafka_offsets_store(self.raw, offsets.raw()) }
     }
 
-    /// Commits the stored offsets (`None`) or those given. Blocks for a round trip.
-    pub fn commit(&self, offsets: Option<&PartitionList>, asynchronous: bool) -> i32 {
-        // SAFETY: live client and list.
-        unsafe { ffi::rd_kafka_commit(self.raw, constant(offsets), i32::from(asynchronous)) }
-    }
-
     /// Fills in the committed offsets. Blocks up to `millis`.
     pub fn committed(&self, partitions: &PartitionList, millis: i32) -> i32 {
         // SAFETY: live client and list.

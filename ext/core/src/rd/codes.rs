@@ -8,6 +8,9 @@ pub const MSG_SIZE_TOO_LARGE: i32 = 10;
 pub const COORDINATOR_LOAD_IN_PROGRESS: i32 = 14;
 pub const COORDINATOR_NOT_AVAILABLE: i32 = 15;
 pub const NOT_COORDINATOR: i32 = 16;
+pub const ILLEGAL_GENERATION: i32 = 22;
+pub const REBALANCE_IN_PROGRESS: i32 = 27;
+pub const STALE_MEMBER_EPOCH: i32 = 113;
 
 pub const DESTROY: i32 = -197;
 pub const FAIL: i32 = -196;
@@ -60,6 +63,9 @@ mod tests {
             ("COORDINATOR_LOAD_IN_PROGRESS", COORDINATOR_LOAD_IN_PROGRESS),
             ("COORDINATOR_NOT_AVAILABLE", COORDINATOR_NOT_AVAILABLE),
             ("NOT_COORDINATOR", NOT_COORDINATOR),
+            ("ILLEGAL_GENERATION", ILLEGAL_GENERATION),
+            ("REBALANCE_IN_PROGRESS", REBALANCE_IN_PROGRESS),
+            ("STALE_MEMBER_EPOCH", STALE_MEMBER_EPOCH),
         ];
         for (name, code) in own.into_iter().chain(kafkas) {
             assert_eq!(name, error_name(code));

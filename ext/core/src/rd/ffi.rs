@@ -62,7 +62,13 @@ unsafe extern "C" {
     pub(super) fn rd_kafka_assign(client: Client, partitions: ConstList) -> c_int;
     pub(super) fn rd_kafka_assignment(client: Client, partitions: *mut List) -> c_int;
     pub(super) fn rd_kafka_offsets_store(client: Client, offsets: List) -> c_int;
-    pub(super) fn rd_kafka_commit(client: Client, offsets: ConstList, asynchronous: c_int) -> c_int;
+    pub(super) fn rd_kafka_commit_queue(
+        client: Client,
+        offsets: ConstList,
+        queue: *mut sys::rd_kafka_queue_t,
+        callback: Option<unsafe extern "C" fn(Client, c_int, List, *mut c_void)>,
+        opaque: *mut c_void,
+    ) -> c_int;
     pub(super) fn rd_kafka_committed(client: Client, partitions: List, millis: c_int) -> c_int;
     pub(super) fn rd_kafka_get_watermark_offsets(
         client: Client,

@@ -4,6 +4,7 @@
 mod admin;
 mod client;
 pub mod codes;
+mod commit;
 mod conf;
 mod event;
 mod ffi;
@@ -22,6 +23,7 @@ mod wakeup;
 
 pub use admin::{Acl, Answer, NewTopic, Places, Request, Resource};
 pub use client::{Client, ClientKind, library_version};
+pub use commit::Commit;
 pub use conf::{Conf, Property};
 pub use event::Event;
 pub use headers::Headers;

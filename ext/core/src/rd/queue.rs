@@ -11,6 +11,12 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// One for answers that nobody else shall get.
+    pub fn new(client: &Arc<Client>) -> Self {
+        // SAFETY: a live client.
+        Self::own(unsafe { sys::rd_kafka_queue_new(client.raw()) }, client).expect("a queue")
+    }
+
     /// Delivery reports, errors, statistics, logs.
     pub fn main(client: &Arc<Client>) -> Self {
         // SAFETY: a live client always has a main queue.
@@ -64,8 +70,7 @@ impl Queue {
         Event::own(unsafe { sys::rd_kafka_queue_poll(self.raw, 0) })
     }
 
-    /// Blocks up to `millis` for one event. For programs and benches of their own: everything in the core that waits is
-    /// driven by the poller.
+    /// Blocks up to `millis` for one event: for native threads that wait for nothing else (the poller drives the others).
     pub fn poll_wait(&self, millis: i32) -> Option<Event> {
         // SAFETY: as `poll`.
         Event::own(unsafe { sys::rd_kafka_queue_poll(self.raw, millis) })

@@ -1,0 +1,210 @@
+//! How a consumer leaves its group: what is marked is committed first, and again until Kafka confirmed it.
+//!
+//! librdkafka commits once, while it gives the assignment back. In the middle of a cooperative rebalance that commit
+//! waits behind JoinGroup (a broker reads nothing more of a connection until it answered that) and is refused then, for
+//! it is of the generation before: the next owners would repeat all since the last commit.
+
+use super::{Consumer, rejoining};
+use crate::error::Error;
+use crate::lock;
+use crate::rd::{Client, Commit, Entry, PartitionList, Queue, Token, codes};
+use crate::wait::{self, Outcome, Parker};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A commit in the middle of a rebalance: of the generation before, or before the new one is shared out. Or the coordinator
+/// is not known at the moment.
+const PASSING: [i32; 4] =
+    [codes::ILLEGAL_GENERATION, codes::REBALANCE_IN_PROGRESS, codes::STALE_MEMBER_EPOCH, codes::WAIT_COORD];
+/// How long a close lets a join that is under way come to its end.
+const JOIN_GRACE: Duration = Duration::from_secs(1);
+/// Between two attempts, or looks at what librdkafka tells nobody.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What was marked of a partition, and Kafka did not confirm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unconfirmed {
+    pub topic: String,
+    pub partition: i32,
+    /// The next to be read.
+    pub offset: i64,
+    /// Why its commit was refused; 0: it was not answered.
+    pub code: i32,
+}
+
+/// By partition: the offset, and the code of its last commit.
+type OfTopic = BTreeMap<i32, (i64, i32)>;
+
+/// What was marked of the partitions that are ours, until a commit of it is confirmed.
+#[derive(Default)]
+pub(super) struct Marks(Mutex<HashMap<String, OfTopic>>);
+
+impl Marks {
+    pub fn note(&self, topic: &str, partition: i32, offset: i64) {
+        let mut marks = lock(&self.0);
+        match marks.get_mut(topic) {
+            Some(of_topic) => drop(of_topic.insert(partition, (offset, 0))),
+            None => drop(marks.insert(topic.into(), OfTopic::from([(partition, (offset, 0))]))),
+        }
+    }
+
+    /// What a commit came to. `all`: it was of everything that is stored, so what it left out had been committed before.
+    pub fn heard(&self, answer: &Commit, all: bool) {
+        let mut marks = lock(&self.0);
+        if all && answer.code == codes::NO_OFFSET {
+            return marks.clear();
+        }
+        // As a whole, say because the assignment is lost.
+        if all && answer.rows.is_empty() {
+            marks.values_mut().flat_map(OfTopic::values_mut).for_each(|(_, code)| *code = answer.code);
+        }
+        for row in &answer.rows {
+            let Some(of_topic) = marks.get_mut(&row.topic) else { continue };
+            let Some((offset, code)) = of_topic.get_mut(&row.partition) else { continue };
+            *code = row.error;
+            if row.error == 0 && (row.offset == *offset || all && row.offset < 0) {
+                of_topic.remove(&row.partition);
+            }
+        }
+    }
+
+    /// These partitions are not ours any more.
+    pub fn forget(&self, partitions: &PartitionList) {
+        let mut marks = lock(&self.0);
+        for Entry { topic, partition, .. } in partitions.entries() {
+            if let Some(of_topic) = marks.get_mut(&topic) {
+                of_topic.remove(&partition);
+            }
+        }
+    }
+
+    pub fn clear(&self) {
+        lock(&self.0).clear();
+    }
+
+    pub fn is_empty(&self) -> bool {
+        lock(&self.0).values().all(OfTopic::is_empty)
+    }
+
+    fn unconfirmed(&self) -> Vec<Unconfirmed> {
+        let mut rows = Vec::new();
+        for (topic, of_topic) in lock(&self.0).iter() {
+            let row = |(&partition, &(offset, code))| Unconfirmed { topic: topic.clone(), partition, offset, code };
+            rows.extend(of_topic.iter().map(row));
+        }
+        rows
+    }
+}
+
+impl Consumer {
+    /// What is marked of the partitions that are ours and Kafka did not confirm (yet): after the close, what their next
+    /// owners will process again.
+    pub fn unconfirmed(&self) -> Result<Vec<Unconfirmed>, Error> {
+        self.check_origin()?;
+        Ok(self.marks.unconfirmed())
+    }
+
+    /// Commits what is stored (`None`) or these offsets, and waits for the answer. `None`: not before the deadline, or
+    /// there will be none.
+    pub(super) fn ask_to_commit(
+        &self,
+        client: &Arc<Client>,
+        offsets: Option<&PartitionList>,
+        deadline: Option<Instant>,
+    ) -> Option<Commit> {
+        const LOOK: Duration = Duration::from_millis(500);
+        let queue = Queue::new(client);
+        let code = client.commit_through(&queue, offsets);
+        if code != 0 {
+            return Some(Commit { code, rows: Vec::new() });
+        }
+        loop {
+            let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if let Some(event) = queue.poll_wait(left.min(LOOK).as_millis() as i32) {
+                let answer = Commit::of(&event);
+                self.marks.heard(&answer, offsets.is_none());
+                return Some(answer);
+            }
+            if left.is_zero() || client.consumer_closed() {
+                return None;
+            }
+        }
+    }
+
+    /// Commits what is marked, gives the assignment back, and leaves the group. False: not confirmed in time.
+    pub(super) fn leave(&self, client: &Arc<Client>, group: &Arc<Queue>, timeout: Duration) -> bool {
+        let deadline = wait::deadline(Some(timeout));
+        let parker = Parker::new();
+        if self.member.commits {
+            self.commit_last(client, deadline, &parker);
+        }
+        // Leaving in the middle of a join may crash librdkafka 2.12.1: a late SyncGroup answer finds no coordinator
+        // (`rd_kafka_cgrp_handle_LeaveGroup`); and a member that was not given its id yet cannot say that it leaves. Joins
+        // are short where a broker answers.
+        self.progress.wait(&parker, soon(JOIN_GRACE, deadline), || !self.joining.load(Ordering::SeqCst));
+        self.step_down(client, deadline, &parker);
+        if client.close_consumer(group).is_err() {
+            return false;
+        }
+        self.leaving.store(true, Ordering::SeqCst);
+        self.answer_revocations();
+        self.poller.wake(Token { client: self.id, queue: super::GROUP_QUEUE });
+        // The event thread answers what comes meanwhile and looks here after each event.
+        self.progress.wait(&parker, deadline, || client.consumer_closed()) == Outcome::Ready
+    }
+
+    /// Again and again, until the deadline, as long as a rebalance or the coordinator's move is in the way. Revocations
+    /// that come meanwhile wait.
+    fn commit_last(&self, client: &Arc<Client>, deadline: Option<Instant>, parker: &Arc<Parker>) {
+        let passes = |code: i32| PASSING.contains(&code) || rejoining::PASSING.contains(&code);
+        while !self.marks.is_empty() {
+            let Some(answer) = self.ask_to_commit(client, None, deadline) else { return };
+            if !passes(answer.code) && !answer.rows.iter().any(|row| passes(row.error)) || is_over(deadline) {
+                return;
+            }
+            self.rest(parker, deadline);
+        }
+    }
+
+    /// A dynamic member of a classic cooperative group that has no partition is terminated by librdkafka without a word to
+    /// the broker (`rd_kafka_cgrp_revoke_all_rejoin`, "terminating"), for which the group then waits for a session's time.
+    /// When such a member unsubscribes it does leave, after a join that is under way, and forgets its id.
+    fn step_down(&self, client: &Arc<Client>, deadline: Option<Instant>, parker: &Arc<Parker>) {
+        let has_none = || client.assignment().is_none_or(|list| list.entries().is_empty());
+        if !self.member.steps_down || !has_none() {
+            return;
+        }
+        self.stepping_down.store(true, Ordering::SeqCst);
+        self.answer_revocations();
+        if client.unsubscribe() != 0 {
+            return;
+        }
+        while !client.member_id().is_empty() && !is_over(deadline) {
+            self.rest(parker, deadline);
+        }
+    }
+
+    fn rest(&self, parker: &Arc<Parker>, deadline: Option<Instant>) {
+        self.progress.wait(parker, soon(PAUSE, deadline), || false);
+    }
+
+    /// Those that wait for an owner would wait for ever.
+    fn answer_revocations(&self) {
+        let tokens: Vec<u64> = lock(&self.live).iter().flat_map(|live| live.revoking.keys().copied()).collect();
+        for token in tokens {
+            let _ = self.revoked(token);
+        }
+    }
+}
+
+/// In that time, but not after the deadline.
+fn soon(time: Duration, deadline: Option<Instant>) -> Option<Instant> {
+    let then = Instant::now() + time;
+    Some(deadline.map_or(then, |deadline| deadline.min(then)))
+}
+
+fn is_over(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}

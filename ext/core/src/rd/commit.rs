@@ -1,0 +1,39 @@
+//! Commits whose answer tells of each partition, and what a group calls its member.
+
+use super::{Client, Entry, Event, PartitionList, Queue, ffi, sys, text};
+
+/// What became of a commit.
+pub struct Commit {
+    /// 0, or the code of the whole, or of one partition.
+    pub code: i32,
+    /// One for each partition that was to be committed; an offset < 0: there was nothing new.
+    pub rows: Vec<Entry>,
+}
+
+impl Commit {
+    /// Of an OFFSET_COMMIT event.
+    pub fn of(event: &Event) -> Self {
+        Self { code: event.error(), rows: event.partitions().map(|list| list.entries()).unwrap_or_default() }
+    }
+}
+
+impl Client {
+    /// Commits the stored offsets (`None`) or those given. Does not wait: the answer comes through `queue`, as an
+    /// OFFSET_COMMIT event.
+    pub fn commit_through(&self, queue: &Queue, offsets: Option<&PartitionList>) -> i32 {
+        let offsets = offsets.map_or(std::ptr::null(), |list| list.raw().cast_const());
+        // SAFETY: live client, list (copied) and queue (which is counted); no callback.
+        unsafe { ffi::rd_kafka_commit_queue(self.raw(), offsets, queue.raw(), None, std::ptr::null_mut()) }
+    }
+
+    /// What the group calls this member; empty: it has not joined, or has left.
+    pub fn member_id(&self) -> String {
+        // SAFETY: a live client; the string (or null) is ours to free.
+        unsafe {
+            let raw = sys::rd_kafka_memberid(self.raw());
+            let found = text(raw);
+            sys::rd_kafka_mem_free(self.raw(), raw.cast());
+            found
+        }
+    }
+}

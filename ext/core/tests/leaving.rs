@@ -1,0 +1,153 @@
+//! The last commit of a consumer that leaves its group.
+
+mod support;
+
+use pelton_core::consumer::{Consumer, Happening, Options, Unconfirmed};
+use pelton_core::rd::codes;
+use pelton_core::wait::{self, Outcome, Parker};
+use std::sync::Arc;
+use std::time::Duration;
+use support::*;
+
+const OFFSET_COMMIT: i16 = 8;
+const UNKNOWN_MEMBER_ID: i32 = 25;
+/// No commit but those that are asked for.
+const SELDOM: [(&str, &str); 2] = [("auto.commit.interval.ms", "600000"), ("session.timeout.ms", "6000")];
+
+/// A member of the group `g` with all of the topic's two partitions, of which it has marked 5 and 7.
+fn marked(servers: &str, topic: &str, more: &[(&str, &str)]) -> Arc<Consumer> {
+    let member = consumer(servers, "g", Options::default(), &[&SELDOM[..], more].concat());
+    member.subscribe([topic]).expect("subscribed");
+    while !matches!(next(&member), Happening::Assigned(partitions) if partitions.len() == 2) {}
+    for (partition, offset) in [(0, 5), (1, 7)] {
+        assert_eq!(Ok(true), member.mark(topic, partition, offset, -1, None));
+    }
+    member
+}
+
+/// The answer of the close: what Kafka did not confirm.
+fn close(member: &Arc<Consumer>, timeout: Duration) -> (usize, Vec<Unconfirmed>) {
+    member.close(timeout).expect("ours");
+    assert_eq!(Outcome::Ready, member.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS * 2))));
+    (member.closing().lost(), member.unconfirmed().expect("ours"))
+}
+
+fn committed(servers: &str, topic: &str) -> Vec<Option<i64>> {
+    let reader = consumer(servers, "g", Options::default(), &[]);
+    let found = reader.committed(&[(topic, 0), (topic, 1)], SECONDS).expect("an answer");
+    close_consumer(&reader);
+    found.into_iter().map(|found| found.map(|found| found.offset)).collect()
+}
+
+fn unconfirmed(topic: &str, code: i32) -> Vec<Unconfirmed> {
+    let row = |(partition, offset)| Unconfirmed { topic: topic.into(), partition, offset, code };
+    [(0, 5), (1, 7)].map(row).into()
+}
+
+const BOTH: [Option<i64>; 2] = [Some(5), Some(7)];
+
+#[test]
+fn the_last_commit_is_repeated_while_a_rebalance_is_in_its_way() {
+    for (protocol, code) in [
+        ("range", codes::REBALANCE_IN_PROGRESS),
+        ("cooperative-sticky", codes::REBALANCE_IN_PROGRESS),
+        ("range", codes::COORDINATOR_LOAD_IN_PROGRESS),
+    ] {
+        let cluster = cluster("t", 2);
+        let servers = cluster.bootstrap_servers();
+        let member = marked(&servers, "t", &[("partition.assignment.strategy", protocol)]);
+        assert_eq!(unconfirmed("t", 0), member.unconfirmed().expect("ours"));
+        cluster.push_errors(OFFSET_COMMIT, &[code; 6]);
+        assert_eq!((0, vec![]), close(&member, SECONDS), "{protocol} {code}");
+        assert_eq!(BOTH[..], committed(&servers, "t"), "{protocol} {code}");
+    }
+}
+
+#[test]
+fn what_is_refused_for_good_is_named_and_the_group_is_left_all_the_same() {
+    let cluster = cluster("t", 2);
+    let servers = cluster.bootstrap_servers();
+    let member = marked(&servers, "t", &[]);
+    // The second is librdkafka's own attempt, while it gives the assignment back.
+    cluster.push_errors(OFFSET_COMMIT, &[UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER_ID]);
+    assert_eq!((1, unconfirmed("t", UNKNOWN_MEMBER_ID)), close(&member, SECONDS));
+    assert_eq!(vec![None, None], committed(&servers, "t"));
+}
+
+#[test]
+fn a_close_without_a_broker_ends_in_time_and_names_what_is_not_committed() {
+    let cluster = cluster("t", 2);
+    let member = marked(&cluster.bootstrap_servers(), "t", &[]);
+    cluster.broker_down(-1).expect("down");
+    let (lost, rows) = close(&member, Duration::from_secs(1));
+    assert_eq!((1, 2), (lost, rows.len()));
+}
+
+#[test]
+fn what_is_confirmed_is_not_committed_again_and_needs_no_broker() {
+    let cluster = cluster("t", 2);
+    let servers = cluster.bootstrap_servers();
+    let member = marked(&servers, "t", &[]);
+    member.commit().expect("committed");
+    assert_eq!(Vec::<Unconfirmed>::new(), member.unconfirmed().expect("ours"));
+    // The same once more, and a place before it: only a commit that is asked for goes back.
+    for offset in [5, 3] {
+        assert_eq!(Ok(true), member.mark("t", 0, offset, -1, None));
+    }
+    member.commit_offset("t", 0, 3, -1, None).expect("committed");
+    assert_eq!(Vec::<Unconfirmed>::new(), member.unconfirmed().expect("ours"));
+    cluster.broker_down(-1).expect("down");
+    assert_eq!(Vec::<Unconfirmed>::new(), close(&member, Duration::from_secs(1)).1);
+}
+
+#[test]
+fn an_automatic_commit_confirms() {
+    let cluster = cluster("t", 2);
+    let often = [("auto.commit.interval.ms", "20")];
+    let member = marked(&cluster.bootstrap_servers(), "t", &often);
+    let deadline = wait::deadline(Some(SECONDS));
+    let confirmed = || member.unconfirmed().expect("ours").is_empty();
+    while !confirmed() {
+        assert!(deadline > wait::deadline(Some(Duration::ZERO)), "not in time");
+        member.mailbox().wait(&Parker::new(), wait::deadline(Some(Duration::from_millis(20))));
+    }
+    assert_eq!((0, vec![]), close(&member, SECONDS));
+}
+
+/// librdkafka alone would end it without a word, and the group would wait for it for a session's time.
+#[test]
+fn a_cooperative_member_without_a_partition_says_that_it_leaves() {
+    let cluster = cluster("t", 2);
+    let servers = cluster.bootstrap_servers();
+    let cooperative = [("partition.assignment.strategy", "cooperative-sticky"), ("session.timeout.ms", "6000")];
+    let join = || {
+        let member = consumer(&servers, "g", Options::default(), &cooperative);
+        member.subscribe(["t"]).expect("subscribed");
+        member
+    };
+    let (one, two, idle) = (join(), join(), join());
+    let members = [&one, &two, &idle];
+    let mut owned = [0, 0, 0];
+    let deadline = wait::deadline(Some(SECONDS * 2));
+    while owned.iter().sum::<usize>() != 2 || owned.contains(&2) {
+        assert!(deadline > wait::deadline(Some(Duration::ZERO)), "not shared in time: {owned:?}");
+        for (member, owned) in members.iter().zip(&mut owned) {
+            member.mailbox().wait(&Parker::new(), wait::deadline(Some(Duration::from_millis(20))));
+            match member.pop() {
+                Some(Happening::Assigned(partitions)) => *owned += partitions.len(),
+                Some(Happening::Revoked { token, partitions, .. }) => {
+                    *owned -= partitions.len();
+                    member.revoked(token).expect("answered");
+                }
+                _ => {}
+            }
+        }
+    }
+    let without = owned.iter().position(|count| *count == 0).expect("one has none");
+    let name = |member: &Consumer| member.with_client(|client| client.member_id()).expect("a client");
+    assert!(!name(members[without]).is_empty());
+    assert_eq!((0, vec![]), close(members[without], SECONDS));
+    for (index, member) in members.iter().enumerate().filter(|(index, _)| *index != without) {
+        assert_eq!((0, vec![]), close(member, SECONDS), "member {index}");
+    }
+}
