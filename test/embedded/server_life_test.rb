@@ -38,7 +38,7 @@ class EmbeddedServerLifeTest < Minitest::Test
   def test_a_rebalance_while_quiet
     name = topic(2)
     # With a short session the mock may take both for lost, for ever, when the second joins.
-    kafka = { "session.timeout.ms" => 3000, "auto.commit.interval.ms" => 50 }
+    kafka = { "session.timeout.ms" => 3000, **OFTEN }
     first = started(name, group: "shared", kafka: kafka)
     produce(first, name, %w[x])
     take(1)
@@ -56,8 +56,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     first.resume
     kept = moved.zero? ? "b" : "a"
     eventually(20, "what it kept") { take(1).first.last == kept } # the mock may refuse the commit of "x"
-    # The mock takes no commit while the group sees that one has left.
-    eventually(20, "the commits") { committed("shared", [[name, 0], [name, 1]]) == [2, 1] }
+    await_commits("shared", name, 2, 1)
     assert first.stop
     assert second.stop
     # The mock's answers to a commit in a rebalance.
@@ -193,7 +192,7 @@ class EmbeddedServerLifeTest < Minitest::Test
 
   def test_a_forked_child_of_a_running_app
     name = topic
-    app = started(name)
+    app = started(name, group: "forked", kafka: OFTEN)
     produce(app, name, %w[a])
     take(1)
     told = in_child(limit: 60) do
@@ -208,6 +207,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     assert_equal "child true\n", told
     assert_predicate app.server, :running?
     eventually(20, "the child's message") { take(1).first.last == "b" } # the mock may refuse the commit of "a"
+    await_commits("forked", name, 2)
     assert app.stop
   end
 

@@ -137,7 +137,9 @@ class EmbeddedWhereTest < Minitest::Test
   def test_rebalance_in_the_middle
     name = topic(2)
     reader = collector
-    apps = Array.new(2) { app(group: "shared", batch: 5) { topic(name, to: reader) { where("type").eq("paid") } } }
+    apps = Array.new(2) do
+      app(group: "shared", batch: 5, kafka: OFTEN) { topic(name, to: reader) { where("type").eq("paid") } }
+    end
     2.times { |partition| produce(apps.first, name, orders(500), partition: partition) }
     apps.first.start
     first = take(5)
@@ -150,6 +152,7 @@ class EmbeddedWhereTest < Minitest::Test
       (wanted - got).empty?
     end
     assert_empty got - wanted
+    await_commits("shared", name, 600, 600)
     apps.each { |one| assert one.stop }
   end
 end

@@ -29,6 +29,8 @@ module EmbeddedApp
   # The embedded cluster waits with a rebalance for a second less than a session; but all of it where that is a second
   # or less, and then may forget who waits to join.
   SESSION = { "session.timeout.ms" => 1100, "heartbeat.interval.ms" => 100 }.freeze
+  # What is marked is committed soon, also without a stop.
+  OFTEN = { "auto.commit.interval.ms" => 50 }.freeze
 
   def app(group: "group-#{@apps.size}", kafka: {}, **settings, &routes)
     app = Pelton::App.new
@@ -63,6 +65,13 @@ module EmbeddedApp
       eventually(timeout, "thing #{index + 1} of #{count}") { queue.size.positive? }
       queue.pop
     end
+  end
+
+  # Waits until a group has committed these offsets, in the order of the partitions. To be called before one of several
+  # members leaves: the mock takes no commit of those that stay until they have joined again.
+  def await_commits(group, topic, *offsets)
+    places = offsets.each_index.map { |partition| [topic, partition] }
+    eventually(20, -> { "the commits, #{committed(group, places)} so far" }) { committed(group, places) == offsets }
   end
 
   # Offsets that a group committed, in the order of [[topic, partition], …]; nil: none.
