@@ -250,20 +250,11 @@ module Fakes
     end
 
     # What was marked last of each partition, if Kafka does not answer.
-    def unconfirmed
-      return [] unless @unanswered
-
-      @marks.group_by(&:first).map { |place, marks| [*place, marks.last[1], nil] }
-    end
+    def unconfirmed = @unanswered ? @marks.to_h { |place, at,| [place, at] }.map { |place, at| [*place, at, nil] } : []
 
     # --- for tests ---
 
-    def push(*event)
-      @lock.synchronize do
-        @events << event
-        @changed.broadcast
-      end
-    end
+    def push(*event) = @lock.synchronize { @events.push(event) && @changed.broadcast }
 
     def assign_now(*places)
       @lock.synchronize do
