@@ -19,10 +19,16 @@ module Pelton
       return message.decoded if message.equal?(Thread.current[CURRENT])
 
       message.keep(call(deserializer, message))
-    rescue DecodeError
-      raise
     rescue StandardError => e
-      raise DecodeError.new(message.topic, message.partition, message.offset, "#{e.class}: #{e.message}")
+      failed(message.topic, message.partition, message.offset, e)
+    end
+
+    # Raises this error as the cause of a DecodeError.
+    #: (String, Integer, Integer, StandardError) -> bot
+    def failed(topic, partition, offset, error)
+      raise error if error.is_a?(DecodeError)
+
+      raise DecodeError.new(topic, partition, offset, "#{error.class}: #{error.message}"), cause: error
     end
 
     # The deserializer alone, in any thread or Ractor: nothing is kept, errors are its own.

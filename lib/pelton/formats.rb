@@ -5,12 +5,18 @@ module Pelton
   # native side (ext/core/src/format.rs) decodes them.
   module Formats
     FLAG = ->(value) { [true, false].include?(value) }
-    private_constant :FLAG
+    # {1 => ->(bytes) { … }}
+    EXTENSIONS = lambda do |value|
+      value.is_a?(Hash) && value.all? do |type, decoder|
+        type.is_a?(Integer) && type.between?(-128, 127) && decoder.respond_to?(:call)
+      end
+    end
+    private_constant :FLAG, :EXTENSIONS
 
     # The options of each, with what they may be.
     OPTIONS = {
       json: { symbolize_names: FLAG, freeze: FLAG },
-      msgpack: { symbolize_keys: FLAG, freeze: FLAG },
+      msgpack: { symbolize_keys: FLAG, freeze: FLAG, ext: EXTENSIONS },
       bytes: {},
       utf8: {}
     }.freeze
@@ -18,7 +24,7 @@ module Pelton
     STRINGS = %i[bytes utf8].freeze
 
     ALLOWED = "`:json` (with `symbolize_names: true` or false, `freeze: true` or false), " \
-              "`:msgpack` (with `symbolize_keys` and `freeze`), `:bytes` or `:utf8`"
+              "`:msgpack` (with `symbolize_keys`, `freeze` and `ext: {1 => ->(bytes) { … }}`), `:bytes` or `:utf8`"
 
     module_function
 
@@ -44,6 +50,10 @@ module Pelton
 
     # Frozen, for native threads share it.
     #: (Symbol | Hash[Symbol, untyped]) -> (Symbol | Hash[Symbol, untyped])
-    def frozen(given) = given.is_a?(Hash) ? given.dup.freeze : given
+    def frozen(given)
+      return given unless given.is_a?(Hash)
+
+      given.transform_values { |value| value.is_a?(Hash) ? value.dup.freeze : value }.freeze
+    end
   end
 end

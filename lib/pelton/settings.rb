@@ -251,7 +251,8 @@ module Pelton
     TOPIC = Table.new("topic … do (routing)", [
       [:decode, :format, nil, "`:json`: native threads decode payloads as they arrive, into what `JSON.parse` " \
                               "gives, also with `symbolize_names: true` and `freeze: true`; `:msgpack`: into what " \
-                              "`MessagePack.unpack` gives, also with `symbolize_keys: true` and `freeze: true`; " \
+                              "`MessagePack.unpack` gives, also with `symbolize_keys: true`, `freeze: true` and " \
+                              "`ext: {1 => ->(bytes) { … }}`, which decode values of extension types; " \
                               "`:bytes`, `:utf8`: payloads are Strings; unset: JSON, decoded when it is read"],
       [:deserializer, :callable, nil, "any object with `call(message)`: what it returns is the message's payload, " \
                                       "once read; `message.decoded` is what `decode` makes; unset: so is payload"],

@@ -115,12 +115,6 @@ class NativeDeserializerTest < Minitest::Test
     assert_equal built, list.map(&:payload)
   end
 
-  def test_another_ractor_is_given_what_decode_makes
-    message, = read(['{"a":[1]}'], Decoder.new { raise "asked" }, :json)
-    there = Ractor.new(message) { |it| [it.payload, it.decoded, it.dig("a", 0)] }
-    assert_equal [{ "a" => [1] }, { "a" => [1] }, 1], there.respond_to?(:value) ? there.value : there.take
-  end
-
   def test_kept_by_hand
     message, = read([["1"]], decoder = Decoder.new { 2 })
     assert_equal 3, message.keep(3)

@@ -71,6 +71,86 @@ class NativeMsgpackTest < Minitest::Test
     assert_raises(EncodingError) { decode(bytes("81a1ff01"), symbolize_keys: true) }
   end
 
+  def test_extension_types_are_decoded_by_the_application
+    ext = { 1 => ->(bytes) { bytes.unpack1("L>") }, -1 => ->(bytes) { [:time, bytes] } }
+    document = bytes("93d60100000007d6ff00000001d40205")
+    assert_equal [7, [:time, "\0\0\0\1".b], EXTENSION.new(2, "\5".b)], decode(document, ext: ext)
+    assert_equal({ 7 => nil }, decode(bytes("81d60100000007c0"), ext: ext))
+    assert_equal({ "é" => 1 }, decode(bytes("81d4010501"), ext: { 1 => ->(_) { "é" } }))
+    assert_predicate decode(bytes("d40205")), :frozen?
+  end
+
+  # Whatever they do: a build of their own, a raise, another fiber, another thread, a key of their own kind.
+  def test_what_extensions_decoders_may_do
+    inner = { 2 => ->(_) { { "deep" => [1] } } }
+    ext = { 1 => ->(data) { [data, decode(bytes("92a161d40205"), ext: inner)] } }
+    assert_equal ["x", ["\5".b, ["a", { "deep" => [1] }]], "y"], decode(bytes("93a178d40105a179"), ext: ext)
+
+    raising = { 1 => ->(_) { raise IndexError, "no" } }
+    3.times { assert_raises(IndexError) { decode(bytes("93a178d40105a179"), ext: raising) } }
+    assert_equal 5, catch(:out) { decode(bytes("92a178d40105"), ext: { 1 => ->(bytes) { throw :out, bytes.ord } }) }
+
+    fiber = Fiber.new { decode(bytes("93a178d40105a179"), ext: { 1 => ->(_) { Fiber.yield(:away) } }) }
+    assert_equal :away, fiber.resume
+    assert_equal %w[a b], decode(bytes("92a161a162"))
+    assert_equal ["x", :back, "y"], fiber.resume(:back)
+
+    switching = { 1 => ->(bytes) { 3.times { Thread.pass } && bytes.ord } }
+    document = bytes("9aa178#{"d40105a17a" * 4}a179")
+    expected = decode(document, ext: switching)
+    found = Array.new(4) { Thread.new { Array.new(50) { decode(document, ext: switching) }.uniq } }.map(&:value)
+    assert_equal [["x", *([5, "z"] * 4), "y"]], [expected]
+    assert_equal [[expected]] * 4, found
+  end
+
+  Key = Struct.new(:number) do
+    def hash
+      GC.start
+      Pelton::Native.decode(:msgpack, "\x93\x01\x02\x03".b)
+      number.hash
+    end
+  end
+
+  def test_keys_with_code_of_their_own
+    document = bytes("83d40101a161d40102a162a163a164")
+    made = decode(document, ext: { 1 => ->(bytes) { Key.new(bytes.ord) } })
+    assert_equal [Key.new(1), Key.new(2), "c"], made.keys
+    assert_equal %w[a b d], made.values
+  end
+
+  def test_under_stress_and_compaction
+    document = bytes("86a16192c0d40105c401620181a163d6ff00000001a16ecfffffffffffffffff90a2fffed40205" \
+                     "a16dcb3ff8000000000000")
+    ext = { 1 => ->(bytes) { ["made of", bytes] } }
+    expected = decode(document, ext: ext, freeze: true)
+    begin
+      GC.stress = true
+      made = Array.new(3) { decode(document, ext: ext, freeze: true) }
+    ensure
+      GC.stress = false
+    end
+    GC.compact if GC.respond_to?(:compact)
+    assert_equal [describe(expected)] * 3, made.map { |one| describe(one) }
+  end
+
+  def test_messages
+    format = { format: :msgpack, ext: { 1 => ->(bytes) { Integer(bytes) } } }
+    documents = ["82a16192d4013705a1620a", "82a16192d4017805a1620a", "81a161", nil, "c0", "92a161c0"]
+    list = round_trip(*documents.map { |hex| hex && bytes(hex) }, options: { decode: { "*" => format } })
+    2.times { assert_equal({ "a" => [7, 5], "b" => 10 }, list[0].payload) }
+    assert_equal [7, 5, 10, nil], [list[0].dig("a", 0), list[0].dig("a", -1), list[0].dig("b"), list[0].dig("c")]
+    assert_equal [5, 10], [list[1].dig("a", 1), list[1].dig("b")]
+    [-> { list[1].payload }, -> { list[1].dig("a", 0) }, -> { list[1].dig("a") }].each do |read|
+      error = assert_raises(Pelton::DecodeError, &read)
+      assert_match(/offset 1: payload cannot be decoded: ArgumentError: invalid value for Integer/, error.message)
+      assert_instance_of ArgumentError, error.cause
+    end
+    2.times { assert_match(/it ends too early/, assert_raises(Pelton::DecodeError) { list[2].payload }.message) }
+    assert_raises(Pelton::DecodeError) { list[2].dig("a") }
+    assert_equal [nil, nil, ["a", nil], "a"], [list[3].payload, list[4].payload, list[5].payload, list[5].dig(0)]
+    assert_raises(TypeError) { list[5].dig("a") }
+  end
+
   # Thousands of documents and of what mutations make of them, each option: the same value, or an error here as there.
   def test_the_gem_says_the_same
     skip "no gem msgpack for this Ruby" unless defined?(::MessagePack)

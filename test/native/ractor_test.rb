@@ -79,6 +79,32 @@ class NativeRactorTest < Minitest::Test
     RUBY
   end
 
+  def test_another_ractor_is_given_what_decode_makes_not_what_the_deserializer_does
+    assert_says "ok", <<~RUBY
+      message, = read_as({ format: :json, deserializer: ->(_) { raise "asked" } }, '{"a":[1]}')
+      found = result(Ractor.new(message) { |it| [it.payload, it.decoded, it.dig("a", 0)] })
+      say found == [{ "a" => [1] }, { "a" => [1] }, 1] ? "ok" : found.inspect
+    RUBY
+  end
+
+  # A Proc is shareable only if its self is.
+  def test_decoders_of_extensions_go_along_if_they_are_shareable
+    assert_says "ok", <<~RUBY
+      document = ["91d40105"].pack("H*")
+      shareable = Ractor.make_shareable({ 1 => Ractor.current.instance_eval { ->(bytes) { bytes.ord } } })
+      found = [shareable, { 1 => ->(bytes) { bytes.ord } }].map do |ext|
+        message, = read_as({ format: :msgpack, ext: ext }, document)
+        there = Ractor.new(message) do |it|
+          it.payload
+        rescue Pelton::DecodeError => e
+          e.message[/Ractor.make_shareable/]
+        end
+        [message.payload, result(there)]
+      end
+      say found == [[[5], [5]], [[5], "Ractor.make_shareable"]] ? "ok" : found.inspect
+    RUBY
+  end
+
   private
 
   def payload_of(bytes, **decode) = round_trip(bytes, options: { decode: { "*" => decode } }).first.payload
@@ -99,6 +125,15 @@ class NativeRactorTest < Minitest::Test
         batches = []
         batches << reader.poll(5)[1] until batches.sum(&:size) == count
         Ractor.make_shareable(batches.flat_map(&:messages))
+      end
+      def read_as(format, *documents)
+        topic = "u\#{@topics = @topics.to_i + 1}"
+        CLUSTER.create_topic(topic, 1)
+        producer.produce_many(documents.map { |one| { topic: topic, payload: one } }, 5).wait(timeout: 10)
+        options = { **SERVER, "group.id" => "g", "auto.offset.reset" => "earliest" }
+        @reader = N::Subscription.new("reader", options, { decode: { "*" => format } })
+        @reader.assign([[topic, 0, 0]])
+        @reader.poll(10)[1].messages
       end
       #{code}
     RUBY

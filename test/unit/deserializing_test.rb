@@ -43,9 +43,12 @@ class DeserializingTest < Minitest::Test
 
   def test_the_options_of_formats
     good = [:json, :msgpack, { format: :msgpack, symbolize_keys: true, freeze: false },
-            { format: :json, symbolize_names: true }, { format: :utf8 }]
+            { format: :json, symbolize_names: true }, { format: :utf8 },
+            { format: :msgpack, ext: { -128 => :itself.to_proc, 127 => method(:puts) } }]
     bad = [:xml, nil, "json", {}, { format: :json, symbolize_keys: true }, { format: :msgpack, symbolize_names: true },
-           { format: :msgpack, freeze: 1 }, { format: :bytes, freeze: true }]
+           { format: :msgpack, freeze: 1 }, { format: :bytes, freeze: true }, { format: :msgpack, ext: 1 },
+           { format: :msgpack, ext: { 128 => :itself.to_proc } }, { format: :msgpack, ext: { 1 => :a } },
+           { format: :msgpack, ext: { "1" => :itself.to_proc } }, { format: :json, ext: {} }]
     assert_equal [good, bad], (good + bad).partition { |given| Pelton::Formats.valid?(given) }
   end
 

@@ -1,8 +1,10 @@
-//! What a topic's payloads are, from its settings `decode` and `deserializer`.
+//! What a topic's payloads are, from its settings `decode` and `deserializer`, and what Ruby objects become of them.
 
+use crate::value::build::Making;
 use crate::value::kept::Kept;
+use crate::{error, value};
 use magnus::value::ReprValue;
-use magnus::{Error, RHash, Ruby, Symbol, Value};
+use magnus::{Error, Module, RHash, Ruby, Symbol, Value};
 use pelton_core::format::{Encoding, Format, Shape};
 use std::sync::Arc;
 
@@ -14,16 +16,41 @@ pub const ALLOWED: &str = "allowed: {\"topic\" => :json or :msgpack (or a Hash w
 struct Extra {
     /// Makes a payload of a message.
     deserializer: Option<Kept>,
+    /// A Hash from MessagePack's extension types to what decodes them.
+    extensions: Option<Kept>,
+    /// Other Ractors may call those.
+    shareable: bool,
+}
+
+fn extra(format: &Format) -> Option<&Extra> {
+    format.extra.as_ref()?.downcast_ref()
 }
 
 /// The topic's deserializer.
 pub fn deserializer(format: &Format) -> Option<Value> {
-    let extra = format.extra.as_ref()?.downcast_ref::<Extra>()?;
-    extra.deserializer.as_ref().map(Kept::get)
+    extra(format)?.deserializer.as_ref().map(Kept::get)
+}
+
+/// Whether building calls the user's code.
+pub fn has_extensions(format: &Format) -> bool {
+    extra(format).is_some_and(|extra| extra.extensions.is_some())
+}
+
+/// Fails in a Ractor that must not call the decoders of extension types.
+pub fn making(ruby: &Ruby, format: &Format) -> Result<Making, Error> {
+    let extensions = extra(format).and_then(|extra| Some((extra.extensions.as_ref()?.get(), extra.shareable)));
+    if extensions.is_some_and(|(_, shareable)| !shareable && !value::in_main_ractor()) {
+        return Err(error::undecodable(
+            ruby,
+            None,
+            "`ext` is the main Ractor's: Ractor.make_shareable(it) to share it",
+        ));
+    }
+    Ok(Making { shape: format.shape, extensions: extensions.map(|(decoders, _)| decoders) })
 }
 
 /// `:json`, `:msgpack`, `:bytes`, `:utf8`, nil, or `{format: :json, symbolize_names: true, freeze: true, deserializer:
-/// object}`; `None` for anything else.
+/// object}`, `{format: :msgpack, ext: {1 => decoder}}`; `None` for anything else.
 pub fn read(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
     let mut shape = Shape::default();
     let mut format = given;
@@ -33,7 +60,13 @@ pub fn read(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
         format = options.lookup(ruby.to_symbol("format"))?;
         shape.symbols = flag("symbolize_names")?.or(flag("symbolize_keys")?).unwrap_or(false);
         shape.frozen = flag("freeze")?.unwrap_or(false);
-        extra.deserializer = options.lookup::<_, Option<Value>>(ruby.to_symbol("deserializer"))?.map(Kept::new);
+        let object = |name| options.lookup::<_, Option<Value>>(ruby.to_symbol(name));
+        extra.deserializer = object("deserializer")?.map(Kept::new);
+        if let Some(decoders) = object("ext")?.and_then(RHash::from_value) {
+            let ractor: Value = ruby.class_object().const_get("Ractor")?;
+            extra.shareable = ractor.funcall("shareable?", (decoders,))?;
+            extra.extensions = Some(Kept::new(decoders.as_value()));
+        }
     }
     let format = match Symbol::from_value(format) {
         None if format.is_nil() => Format::LAZY,

@@ -1,6 +1,6 @@
 //! Pelton::Message
 
-use crate::value::build::build;
+use crate::value::build::{Making, build};
 use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding};
 use crate::{error, format};
@@ -187,8 +187,8 @@ fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
     match &format.encoding {
         Payloads::Bytes => copy(ruby, place, Encoding::Binary, |view| view.payload),
         Payloads::Text => as_text(ruby, place),
-        _ => match place.chunk().decoded(place.index, |node| build(node, format.shape)) {
-            Ok(built) => built,
+        _ => match place.chunk().decoded(place.index, |node| build(node, format::making(ruby, format)?)) {
+            Ok(built) => built.map_err(|error| explained(ruby, place, error)),
             Err(Refusal::Undecided) => ask_ruby(ruby, place),
             Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
         },
@@ -206,14 +206,29 @@ fn kept(place: &Place) -> Result<Option<Value>, Error> {
     }
 }
 
-/// Keeps a DecodeError for the next read; others (no memory, an interrupt) say nothing of the payload.
+/// Keeps a DecodeError for the next read; others (no memory, an interrupt) say nothing of the payload, and decoders of
+/// extensions may succeed the next time.
 fn keep_error(this: Value, place: &Place, error: &Error) {
     if let Some(error) = error.value()
+        && !format::has_extensions(&place.chunk().format)
         && error.respond_to("again", false).is_ok_and(|answer| answer)
         && let Ok(again) = error.funcall("again", ())
     {
         objects::keep_payload(this, place, again);
     }
+}
+
+/// What a decoder of extensions raised (or Ruby, of a Symbol that is no UTF-8) as the cause of a DecodeError.
+fn explained(ruby: &Ruby, place: &Place, error: Error) -> Error {
+    let Some(cause) = error.value().filter(|cause| cause.is_kind_of(ruby.exception_standard_error())) else {
+        return error;
+    };
+    let (chunk, offset) = (place.chunk(), place.record().offset);
+    let ask = || {
+        let deserializing: Value = value::pelton(ruby)?.const_get("Deserializing")?;
+        deserializing.funcall::<_, _, Value>("failed", (value::interned(&chunk.topic)?, chunk.partition, offset, cause))
+    };
+    ask().err().unwrap_or(error)
 }
 
 /// The payload as a String of UTF-8, or an error.
@@ -269,10 +284,10 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
     if !place.chunk().format.has_fields() {
         return dig_in(ruby, decoded(ruby, this)?, path);
     }
-    let shape = place.chunk().format.shape;
-    match place.chunk().decoded(place.index, |root| walk(root, path, shape)) {
+    let making = format::making(ruby, &place.chunk().format)?;
+    match place.chunk().decoded(place.index, |root| walk(root, path, making)) {
         Err(_) => dig_in(ruby, decoded(ruby, this)?, path),
-        Ok(dug) => match dug? {
+        Ok(dug) => match dug.map_err(|error| explained(ruby, &place, error))? {
             Dug::Missing => Ok(ruby.qnil().as_value()),
             Dug::Found(found) => Ok(found),
             Dug::Rest(object, step) => dig_in(ruby, object, &path[step..]),
@@ -291,23 +306,25 @@ fn name(step: Value) -> Result<Value, Error> {
     if Symbol::from_value(step).is_some() { step.funcall("name", ()) } else { Ok(step) }
 }
 
-fn walk(root: Node<'_>, path: &[Value], shape: Shape) -> Result<Dug, Error> {
+fn walk(root: Node<'_>, path: &[Value], making: Making) -> Result<Dug, Error> {
     let mut node = root;
     for (index, step) in path.iter().enumerate() {
         let next = match node.kind() {
             Kind::Null => return Ok(Dug::Missing),
-            Kind::Object(_) if is_name(*step, shape) => value::bytes(&name(*step)?).and_then(|key| node.get(key)),
+            Kind::Object(_) if is_name(*step, making.shape) => {
+                value::bytes(&name(*step)?).and_then(|key| node.get(key))
+            }
             Kind::Array(_) if magnus::value::Fixnum::from_value(*step).is_some() => {
                 magnus::value::Fixnum::from_value(*step).and_then(|position| node.at(position.to_i64()))
             }
-            _ => return Ok(Dug::Rest(build(node, shape)?, index)),
+            _ => return Ok(Dug::Rest(build(node, making)?, index)),
         };
         match next {
             None => return Ok(Dug::Missing),
             Some(child) => node = child,
         }
     }
-    build(node, shape).map(Dug::Found)
+    build(node, making).map(Dug::Found)
 }
 
 /// Ruby's own `dig`, which also answers for what has none ("Integer does not have #dig method").

@@ -1,6 +1,6 @@
 //! Pelton::Native: module functions.
 
-use crate::value::build::build;
+use crate::value::build::{Making, build};
 use crate::{convert, error, filter, format, gvl, statistics, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
@@ -9,7 +9,6 @@ use pelton_core::config;
 use pelton_core::decode::{Node, Pool, Reject, Tree};
 use pelton_core::error::KafkaError;
 use pelton_core::events;
-use pelton_core::format::Shape;
 use pelton_core::metadata::{self, Metadata};
 use pelton_core::poller::Poller;
 use pelton_core::rd;
@@ -101,7 +100,7 @@ fn since_wake() -> Option<f64> {
 
 /// A document's value by the native decoder; what that does not decide, by Ruby's own.
 fn parse_json(ruby: &Ruby, document: Value) -> Result<Value, Error> {
-    parse(ruby, document, |root| build(root, Shape::default()))
+    parse(ruby, document, |root| build(root, Making::default()))
 }
 
 /// The same for a client's statistics: of a consumer's partitions those that are assigned to it.
@@ -127,7 +126,7 @@ fn decode(ruby: &Ruby, format: Value, document: Value) -> Result<Value, Error> {
     let bytes = value::bytes(&document).map(<[u8]>::to_vec).ok_or_else(wrong)?;
     let mut tree = Tree::new();
     match format.decode(&mut tree, &bytes, 0, bytes.len()) {
-        Ok(root) => build(tree.node(&bytes, root), format.shape),
+        Ok(root) => build(tree.node(&bytes, root), format::making(ruby, &format)?),
         Err(refusal) => Err(error::undecodable(ruby, None, &format!("{refusal:?}"))),
     }
 }

@@ -4,7 +4,6 @@
 use crate::value::{self, build};
 use magnus::{Error, IntoValue, RHash, Ruby, Value};
 use pelton_core::decode::{Kind, Node, Text};
-use pelton_core::format::Shape;
 use std::collections::HashSet;
 
 pub fn build(ruby: &Ruby, root: Node<'_>) -> Result<Value, Error> {
@@ -58,7 +57,7 @@ fn pairs<'a>(node: Option<Node<'a>>) -> impl Iterator<Item = (Text<'a>, Node<'a>
 }
 
 fn plain(node: Node<'_>) -> Result<Value, Error> {
-    build::build(node, Shape::default())
+    build::build(node, build::Making::default())
 }
 
 /// A Hash of what `make` makes of each field.

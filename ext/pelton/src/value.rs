@@ -4,6 +4,7 @@
 pub mod build;
 pub mod kept;
 pub mod message;
+mod stack;
 pub mod typed;
 
 use magnus::rb_sys::{AsRawValue, FromRawValue, protect};

@@ -1,14 +1,14 @@
 //! From a decoded tree to Ruby objects, with as few calls as Ruby allows: values are pushed on a native stack, which is
 //! marked, and arrays and hashes are made of its top in one call each. Keys come from a cache of interned Strings.
 
-use super::cooked;
 use super::message::SHAREABLE;
+use super::{cooked, stack};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Error, RModule, Ruby, Value};
 use pelton_core::decode::{Kind, Node, Text};
 use pelton_core::format::Shape;
 use rb_sys::{VALUE, rb_data_type_t, ruby_value_type};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ffi::{c_char, c_long, c_void};
 use std::sync::OnceLock;
 
@@ -16,18 +16,15 @@ use std::sync::OnceLock;
 const CACHED_KEYS: usize = 2048;
 /// Longer keys are rarely keys that come again.
 const CACHED_KEY_BYTES: usize = 64;
-/// A larger stack (one huge document) is given back.
-const KEPT_STACK: usize = 1 << 16;
-
 /// Whether what is built frozen is marked shareable, so that another Ractor gets it without a walk through all of it. From
 /// the Ruby on whose Ractors Pelton uses.
 const MARKS_SHAREABLE: bool = cfg!(ruby_gte_4_0);
 
 /// What a Ractor builds with; lives in a Ruby object that marks it. Ruby's allocations may run the mark function at any
-/// time, therefore cells, and no Rust reference to the contents is held across a call of Ruby.
+/// time, therefore cells.
 struct Workshop {
-    /// Values not yet in a container.
-    stack: UnsafeCell<Vec<VALUE>>,
+    /// A stack that no build uses; 0: none.
+    stack: Cell<VALUE>,
     /// 0: empty.
     keys: [Cell<VALUE>; CACHED_KEYS],
     /// The Symbols of those, as far as they were asked for.
@@ -65,16 +62,12 @@ unsafe impl Sync for Key {}
 static WORKSHOP: OnceLock<Key> = OnceLock::new();
 
 extern "C" fn mark(data: *mut c_void) {
-    // SAFETY: our workshop. The stack is only read, while no Rust code of this Ractor runs; keys and values are pinned.
+    // SAFETY: our workshop; what is in it is live, and pinned.
     unsafe {
         let workshop = &*data.cast::<Workshop>();
-        let stack = workshop.stack.get();
-        let (start, length) = ((*stack).as_ptr(), (*stack).len());
-        for index in 0..length {
-            rb_sys::rb_gc_mark(*start.add(index));
-        }
-        for key in workshop.keys.iter().chain(&workshop.symbols).map(Cell::get).filter(|key| *key != 0) {
-            rb_sys::rb_gc_mark(key);
+        let all = workshop.keys.iter().chain(&workshop.symbols).chain([&workshop.stack]);
+        for object in all.map(Cell::get).filter(|object| *object != 0) {
+            rb_sys::rb_gc_mark(object);
         }
     }
 }
@@ -84,10 +77,8 @@ extern "C" fn free(data: *mut c_void) {
     drop(unsafe { Box::from_raw(data.cast::<Workshop>()) });
 }
 
-extern "C" fn size(data: *const c_void) -> rb_sys::size_t {
-    // SAFETY: our workshop, read only.
-    let capacity = unsafe { (*(*data.cast::<Workshop>()).stack.get()).capacity() };
-    (size_of::<Workshop>() + capacity * size_of::<VALUE>()) as rb_sys::size_t
+extern "C" fn size(_: *const c_void) -> rb_sys::size_t {
+    size_of::<Workshop>() as rb_sys::size_t
 }
 
 /// Once, at Init.
@@ -118,38 +109,52 @@ fn workshop() -> *const Workshop {
         if rb_sys::rb_ractor_local_storage_value_lookup(key, &raw mut object) {
             return rb_sys::RTYPEDDATA_GET_DATA(object).cast_const().cast();
         }
-        let stack = UnsafeCell::new(Vec::with_capacity(256));
-        let workshop = Box::into_raw(Box::new(Workshop { stack, keys: empty(), symbols: empty() }));
+        let workshop = Box::into_raw(Box::new(Workshop { stack: Cell::new(0), keys: empty(), symbols: empty() }));
         object = rb_sys::rb_data_typed_object_wrap(0, workshop.cast(), &TYPE.0);
         rb_sys::rb_ractor_local_storage_value_set(key, object);
         workshop
     }
 }
 
+/// What becomes of the values.
+#[derive(Clone, Copy, Default)]
+pub struct Making {
+    pub shape: Shape,
+    /// A Hash from extension types to what decodes them (objects with `call(bytes)`).
+    pub extensions: Option<Value>,
+}
+
+/// One build.
+struct Hand {
+    workshop: *const Workshop,
+    /// Values not yet in a container.
+    stack: *mut Vec<VALUE>,
+    making: Making,
+}
+
 /// The Ruby object of a tree's node: just what Ruby's own parser of that format gives for it, with the same options.
-pub fn build(node: Node<'_>, shape: Shape) -> Result<Value, Error> {
+/// Raises what decoders of extensions raise.
+pub fn build(node: Node<'_>, making: Making) -> Result<Value, Error> {
     protect(|| {
         let workshop = workshop();
-        // SAFETY: the workshop is this Ractor's own and nothing of what follows runs Ruby code that could build too;
-        // what a build that raised left on the stack is dropped here.
+        // SAFETY: the workshop is this Ractor's own, the stack this build's; a build that raised leaves its stack to the
+        // garbage collector. `object` is needed behind the build, so it is on the machine's stack and alive.
         unsafe {
-            let stack = (*workshop).stack.get();
-            (*stack).clear();
-            if (*stack).capacity() > KEPT_STACK {
-                *stack = Vec::new();
-            }
-            object(workshop, node, shape)
+            let object = stack::take(&(*workshop).stack);
+            let made = self::object(&Hand { workshop, stack: stack::of(object), making }, node);
+            stack::give(&(*workshop).stack, object);
+            made
         }
     })
     .map(cooked)
 }
 
 /// # Safety
-/// Ruby's lock is held and `workshop` is this Ractor's. Containers nest 128 deep at most (the decoders' limit).
-unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VALUE {
+/// Ruby's lock is held and the hand is of this very build. Containers nest 128 deep at most (the decoders' limit).
+unsafe fn object(hand: &Hand, node: Node<'_>) -> VALUE {
     // SAFETY: `stack` is only touched between calls of Ruby. What was made and is not yet in a container lies on it.
     unsafe {
-        let stack = (*workshop).stack.get();
+        let (stack, shape) = (hand.stack, hand.making.shape);
         match node.kind() {
             Kind::Null => rb_sys::Qnil.into(),
             Kind::True => rb_sys::Qtrue.into(),
@@ -159,11 +164,11 @@ unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VAL
             Kind::Float(number) => rb_sys::DBL2NUM(number),
             Kind::Str(text) => finished(string(text), shape),
             Kind::Bytes(bytes) => finished(binary(bytes), shape),
-            Kind::Extension(kind, bytes) => extension(kind, bytes),
+            Kind::Extension(kind, bytes) => extension(hand.making, kind, bytes),
             Kind::Array(items) => {
                 let bottom = (*stack).len();
                 for item in items {
-                    let value = object(workshop, item, shape);
+                    let value = object(hand, item);
                     (*stack).push(value);
                 }
                 let count = (*stack).len() - bottom;
@@ -175,9 +180,9 @@ unsafe fn object(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VAL
             Kind::Object(fields) => {
                 let bottom = (*stack).len();
                 for (name, value) in fields {
-                    let name = name_of(workshop, name, shape);
+                    let name = name_of(hand, name);
                     (*stack).push(name);
-                    let value = object(workshop, value, shape);
+                    let value = object(hand, value);
                     (*stack).push(value);
                 }
                 let count = (*stack).len() - bottom;
@@ -285,16 +290,24 @@ unsafe fn binary(bytes: &[u8]) -> VALUE {
 /// A value of an application's own type; type -1 is a time of day (the decoder has seen to the length).
 ///
 /// # Safety
-/// Ruby's lock is held.
-unsafe fn extension(kind: i8, bytes: &[u8]) -> VALUE {
-    // SAFETY: the class is a Struct of two members, kept for ever.
+/// Ruby's lock is held. Calls Ruby code.
+unsafe fn extension(making: Making, kind: i8, bytes: &[u8]) -> VALUE {
+    // SAFETY: live objects; the class is a Struct of two members, kept for ever.
     unsafe {
+        let number = rb_sys::LONG2FIX(kind.into());
+        if let Some(decoders) = making.extensions {
+            let decoder = rb_sys::rb_hash_lookup(decoders.as_raw(), number);
+            if decoder != rb_sys::Qnil as VALUE {
+                let bytes = binary(bytes);
+                return rb_sys::rb_funcallv(decoder, rb_sys::rb_intern(c"call".as_ptr()), 1, &raw const bytes);
+            }
+        }
         if kind == TIMESTAMP {
             return time(bytes);
         }
         let class = *EXTENSION.get().expect("set up at Init");
         let data = frozen(binary(bytes));
-        frozen(rb_sys::rb_struct_new(class, rb_sys::LONG2FIX(kind.into()), data))
+        frozen(rb_sys::rb_struct_new(class, number, data))
     }
 }
 
@@ -325,9 +338,10 @@ unsafe fn time(bytes: &[u8]) -> VALUE {
 ///
 /// # Safety
 /// As of `object`.
-unsafe fn name_of(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VALUE {
+unsafe fn name_of(hand: &Hand, node: Node<'_>) -> VALUE {
     // SAFETY: the caller's promise.
     unsafe {
+        let (workshop, shape) = (hand.workshop, hand.making.shape);
         match node.text() {
             Some(text) if shape.symbols => symbol(workshop, text),
             Some(text) => key(workshop, text),
@@ -335,7 +349,7 @@ unsafe fn name_of(workshop: *const Workshop, node: Node<'_>, shape: Shape) -> VA
                 Kind::Bytes(bytes) if shape.symbols => rb_sys::rb_str_intern(binary(bytes)),
                 // As Hash#[]= does.
                 Kind::Bytes(bytes) => frozen(binary(bytes)),
-                _ => object(workshop, node, shape),
+                _ => object(hand, node),
             },
         }
     }
