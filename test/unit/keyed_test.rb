@@ -206,7 +206,8 @@ class KeyedTest < Minitest::Test
   end
 
   def test_a_by_that_fails_makes_its_batch_wait_for_all_and_all_for_it
-    by = ->(message) { message.offset == 3 ? raise(NotImplementedError, "no key") : message.key }
+    asked = Hash.new(0)
+    by = ->(one) { one.offset == 3 && (asked[3] += 1) == 1 ? raise(NotImplementedError, "no key") : one.key }
     keyed("ab", by: by)
     start
     keyed("ab", from: 2, by: by)
@@ -215,24 +216,50 @@ class KeyedTest < Minitest::Test
     finish(0)
     assert_predicate self, :idle?
     finish(1)
-    assert_equal [[2, 3]], start
-    assert_predicate self, :idle?
-    finish(2, 3)
+    [2, 3].each do |offset|
+      assert_equal [[offset]], start
+      assert_predicate self, :idle?
+      finish(offset)
+    end
     assert_equal [[4], [5]], start
-    told = named("error.occurred").first
-    assert_equal ["routing.by", 3, NotImplementedError], [told[:source], told[:offset], told[:error].class]
+    assert_empty named("error.occurred"), "it did not fail again"
+  end
+
+  def test_a_by_that_fails_is_a_message_that_fails
+    by = ->(message) { message.offset == 1 ? raise(NotImplementedError, "no key") : message.key }
+    keyed("abc", by: by, retries: 2, then: :skip, backoff: 1..1)
+    assert_equal [[0]], start
+    finish(0)
+    3.times do
+      assert_equal [nil], start, "consume is not called"
+      wake
+    end
+    assert_equal [[2]], start
+    finish(2)
+    assert_equal [0, 2], @log.grep(Array).flatten
+    assert_equal [[1, 3, "no key"]], (named("message.skipped").map do |event|
+      [event[:offset], event[:attempts], event[:error].message]
+    end)
+    assert_equal [[1, "consumer.consume"]] * 3,
+                 (named("error.occurred").map { |event| event.payload.values_at(:offset, :source) })
+    assert_equal 3, marked.last
   end
 
   def test_keys_that_are_no_keys
     odd = Class.new { def hash = "text" }
-    [->(_) { BasicObject.new }, ->(_) { odd.new }, ->(_) { exit }, ->(_) { throw :nowhere }].each do |by|
+    [->(_) { BasicObject.new }, ->(_) { odd.new }, ->(_) { throw :nowhere }].each do |by|
       @coordinator = nil
       @log.clear
-      keyed("ab", by: by)
-      assert_equal [[0, 1]], start
-      finish(0, 1)
+      keyed("ab", by: by, retries: 0, then: :skip)
+      2.times { assert_equal [nil], start }
+      assert_empty @log.grep(Array)
     end
-    assert_equal [2] * 4, marked
+    assert_equal [2] * 3, marked.each_slice(2).map(&:last)
+    @coordinator = nil
+    @log.clear
+    keyed("ab", by: ->(_) { exit })
+    start
+    assert_kind_of SystemExit, @owner.named(:critical).first.last
   end
 
   def test_nothing_of_an_endless_failure_is_piled_up

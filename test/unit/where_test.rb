@@ -95,6 +95,20 @@ class WhereTest < Minitest::Test
     assert_equal [:not, [:not, [:is, [:field, "a"], :in, [1]]]], not_not.last
   end
 
+  def test_conditions_in_each_other_overflowed_the_stack
+    error = assert_raises(Pelton::ConfigError) do
+      tree do
+        (1..10_000).inject(where("a").eq(0)) do |all, n|
+          n.even? ? all.or(where("a").eq(n)) : all.and(where("a").eq(n))
+        end
+      end
+    end
+    assert_match(/where = 101: more than 100 levels of conditions/, error.message)
+    assert_raises(Pelton::ConfigError) { tree { (1..10_000).inject(where("a").eq(0)) { |all, _| all.not } } }
+    deep = (1..49).inject("where('a').eq(0)") { |all, n| "#{all}.or(where('a').eq(#{n})).and(where('b').eq(#{n}))" }
+    assert_equal :all, tree { instance_eval(deep) }.first
+  end
+
   def test_values
     { '{"a":1.0}' => true, '{"a":"1"}' => false, '{"a":null}' => false, "[1]" => false, "{}" => false, nil => false,
       '{"a":18446744073709551616}' => false, '{"a":[1]}' => false }.each do |payload, expected|

@@ -67,6 +67,10 @@ module Pelton
       #: (Share) -> Integer?
       def position(_share) = @position
 
+      # Nothing depends on keys.
+      #: (Share) -> void
+      def check_key(_share) = nil
+
       # Did a failure hit several that have no order among them? Then nobody knows which one failed.
       #: (Share) -> bool
       def mixed?(_share) = false

@@ -165,6 +165,10 @@ module Pelton
       #: (Job) -> bool
       def mixed?(job) = @lock.synchronize { job.backlog.mixed?(job.share) }
 
+      # Asks `by` again, where it failed: what it raises is the failure of the job. On a worker, without the lock.
+      #: (Job) -> void
+      def check_key(job) = job.backlog.check_key(job.share)
+
       #: () -> bool
       def ending? = !@ending.nil?
 
@@ -245,7 +249,7 @@ module Pelton
       def backlog = @topic.keyed? ? keyed_backlog : Backlog.new(@topic.batch)
 
       def keyed_backlog
-        KeyedBacklog.new(@topic.batch, slots: @topic.concurrency, keys: Keys.new(@topic.by, @facts, @bus))
+        KeyedBacklog.new(@topic.batch, slots: @topic.concurrency, keys: Keys.new(@topic.by))
       end
 
       def next_of(job)

@@ -93,6 +93,12 @@ module Pelton
       #: (Share) -> Integer?
       def position(share) = share.items.first&.offset
 
+      # Without the lock: asks the user's `by` for a message for which it may have failed.
+      #: (Share) -> void
+      def check_key(share)
+        @keys.number(share.messages.first) if share.lanes.first.id == :whole
+      end
+
       #: (Share) -> bool
       def mixed?(share) = share.items.any? { |item| !item.lane.equal?(share.items.first.lane) }
 
@@ -183,7 +189,7 @@ module Pelton
 
       # --- lanes ---------------------------------------------------------------------------------------------------
 
-      # A batch without keys is a lane by itself, and alone.
+      # A batch for which `by` failed is a lane by itself, and alone.
       def blocked? = @waiting.first.ids ? @lanes.key?(:whole) : !@lanes.empty?
 
       def spread
@@ -194,6 +200,7 @@ module Pelton
           # Messages without a key have no order among each other.
           id = whole ? :whole : (number || item)
           lane = @lanes[id] ||= Lane.new(id).tap { |one| @ready << one }
+          lane.alone_until = item.offset if whole # a job has one message, whose key is asked for again
           item.lane = lane
           lane.items << item
         end

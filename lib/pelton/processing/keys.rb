@@ -4,33 +4,28 @@ require_relative "../errors"
 
 module Pelton
   module Processing
-    # Asks the `by` of a topic for the key of each message: on the listener's thread, once a message.
+    # Asks the `by` of a topic for the key of each message: on the listener's thread, once a message; where it failed,
+    # again on a worker's.
     class Keys
-      #: (Symbol | ^(Message) -> untyped, Hash[Symbol, untyped], Notifications) -> void
-      def initialize(by, facts, bus)
+      #: (Symbol | ^(Message) -> untyped) -> void
+      def initialize(by)
         @by = by.respond_to?(:call) ? by : by.to_proc
-        @facts = facts
-        @bus = bus
       end
 
       # Per message a number that is the same for equal keys (in a rare case also for others), or nil: no key. The
       # keys themselves are not kept, and not compared later: that would be user code under a lock.
-      # nil: it failed for a message, which is told. Whatever was raised, no message may be lost.
+      # nil: it failed for a message. Whatever was raised, no message may be lost: the job that has it asks again.
       #: (Batch) -> Array[Integer?]?
       def of(batch)
-        message = nil
-        batch.messages.map do |one|
-          message = one
-          number(@by.call(one))
-        end
-      rescue Exception => e # rubocop:disable Lint/RescueException
-        @bus.publish("error.occurred", **@facts, error: e, source: "routing.by", offset: message.offset)
+        batch.messages.map { |message| number(message) }
+      rescue Exception # rubocop:disable Lint/RescueException
         nil
       end
 
-      private
-
-      def number(key)
+      # Of one message. Raises whatever `by` does.
+      #: (Message) -> Integer?
+      def number(message)
+        key = @by.call(message)
         return if key.nil?
 
         hash = key.hash

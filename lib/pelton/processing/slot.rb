@@ -221,6 +221,7 @@ module Pelton
       end
 
       def consume(job)
+        @coordinator.check_key(job)
         return call(:consume) { @consumer.consume } unless process?
 
         while !@exactly_once.undone && (job.current = @coordinator.step(job, job.current))

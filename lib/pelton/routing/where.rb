@@ -17,12 +17,20 @@ module Pelton
       # A condition in the list of its topic. Several of a topic must all hold; `&`, `|` and `!` make one of two (or of
       # one), which takes their place. (Ruby's own `||` would not see the second.)
       class Clause
+        # Of conditions in each other. A chain of one word is one level; each level costs the asking threads some stack.
+        LEVELS = 100
+        private_constant :LEVELS
+
         # A frozen tree (see Condition).
         attr_reader :tree
 
-        def initialize(list, tree)
+        #: (Array[untyped], Array[untyped], ?Integer) -> void
+        def initialize(list, tree, levels = 1)
+          raise ConfigError.new("where", levels, "more than #{LEVELS} levels of conditions") if levels > LEVELS
+
           @list = list
           @tree = tree.freeze
+          @levels = levels
           list << self
           freeze
         end
@@ -51,13 +59,16 @@ module Pelton
           end
           parts = [self, *others]
           parts.each { |part| @list.delete_if { |one| one.equal?(part) } }
-          Clause.new(@list, [kind, *parts.flat_map { |part| part.parts(kind) }])
+          levels = 1 + parts.map { |part| part.levels(kind) }.max
+          Clause.new(@list, [kind, *parts.flat_map { |part| part.parts(kind) }], levels)
         end
 
         protected
 
         # One list for a chain of the same word, however long.
-        def parts(kind) = kind != :not && @tree.first == kind ? @tree.drop(1) : [@tree]
+        def parts(kind) = chain?(kind) ? @tree.drop(1) : [@tree]
+        def levels(kind) = chain?(kind) ? @levels - 1 : @levels
+        def chain?(kind) = kind != :not && @tree.first == kind
       end
 
       # place: for errors, "topic orders". list: its conditions. path: field names and positions, from the outermost in.
