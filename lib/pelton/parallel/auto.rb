@@ -11,14 +11,14 @@ module Pelton
     class Auto
       # Seconds between two measurements.
       AGAIN = 300
-      # Batches of each trial, as many as a partition may bring before the first is consumed, and trials of each engine;
-      # the shortest counts.
-      BATCHES = 8
+      # A trial's batches: several, for workers work side by side; no more than a partition may bring before the first
+      # is consumed, nor than what takes so many seconds inline.
+      BATCHES = (2..8)
+      BUDGET = 0.5
+      # Of each engine; the shortest counts.
       TRIALS = 3
       # What another engine must be faster by to be worth its threads.
       GAIN = 0.9
-      # How long a trial may take.
-      LIMIT = 10.0
 
       # engines: {thread: pool, ractor: pool}. chosen: called with name, seconds by name (nil: it had errors that inline
       # has not) and the number of messages of a measurement.
@@ -76,22 +76,29 @@ module Pelton
       def choose(inputs, job)
         times = @engines.transform_values { Float::INFINITY }
         failed = nil
+        batches = fitting(inputs, job)
         TRIALS.times do
           @engines.each do |name, engine|
-            seconds, errors = trial(engine, inputs, job)
+            seconds, errors = trial(engine, inputs, job, batches)
             failed = errors if name == :inline
             times[name] = [times[name], errors > failed ? Float::INFINITY : seconds].min
           end
         end
         best = times.min_by(&:last).first
         @name = best == :inline || times[best] < times[:inline] * GAIN ? best : :inline
-        @chosen&.call(@name, times.transform_values { |time| time if time.finite? }, inputs.size * BATCHES)
+        @chosen&.call(@name, times.transform_values { |time| time if time.finite? }, inputs.size * batches)
       end
 
-      # Seconds, and how many errors there were.
-      def trial(engine, inputs, job)
+      def fitting(inputs, job)
+        few = inputs.first(10)
+        seconds, = trial(@engines.fetch(:inline), few, job, 1)
+        (BUDGET * few.size / (seconds * inputs.size)).clamp(BATCHES).to_i
+      end
+
+      # Seconds, and how many errors there were. Without a time limit: what takes long is no worker's fault.
+      def trial(engine, inputs, job, batches)
         started = Clock.now
-        futures = Array.new(BATCHES) { engine.dispatch(inputs, job, timeout: LIMIT) }
+        futures = Array.new(batches) { engine.dispatch(inputs, job) }
         errors = futures.sum { |future| future.count { |_, error| error } }
         [Clock.now - started, errors]
       end

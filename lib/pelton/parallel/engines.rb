@@ -47,8 +47,9 @@ module Pelton
         Decoding.new(deserializer, engine, topic: topic, bus: @bus, timeout: @config.parallel_timeout)
       end
 
+      # Nothing is frozen for a trial.
       def auto(topic, deserializer)
-        ways = [:thread, *(:ractor if RactorWorker.available? && RactorWorker.unfit(deserializer).nil?)]
+        ways = [:thread, *(:ractor if RactorWorker.available? && RactorWorker.refusal(deserializer).nil?)]
         engine = Auto.new(ways.to_h { |way| [way, pool(way)] }) do |name, seconds, messages|
           @bus.publish("parallel.chosen", topic: topic, engine: name, seconds: seconds, messages: messages)
         end
