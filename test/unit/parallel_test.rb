@@ -1,0 +1,273 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/parallel/auto"
+require "pelton/parallel/decoding"
+require "pelton/parallel/engines"
+require "pelton/config"
+require "pelton/notifications"
+require "pelton/routing"
+
+# What stands around the engines (their own promises are in test/contract).
+class ParallelTest < Minitest::Test
+  Parallel = Pelton::Parallel
+
+  # A message as far as a Decoding knows one.
+  Text = Struct.new(:raw_payload, :kept) do
+    def tombstone? = raw_payload.nil?
+    def keep(value) = self.kept = [value]
+    def decoded = "decoded"
+    alias_method :eql?, :equal?
+    def hash = object_id
+  end
+
+  Messages = Struct.new(:messages) do
+    def size = messages.size
+    def topic_partition = ["orders", 0]
+  end
+
+  # An engine of which the test says when it is done, and with what.
+  class ByHand
+    attr_reader :futures, :inputs
+
+    def initialize(min = 1)
+      @min = min
+      @futures = []
+      @inputs = []
+    end
+
+    def worth?(count) = count >= @min
+
+    def dispatch(inputs, _job, timeout: nil, &on_done)
+      @inputs << inputs
+      @futures << Parallel::Pending.new(inputs.size, timeout: timeout, on_done: on_done)
+      @futures.last
+    end
+  end
+
+  def bus
+    @told = Thread::Queue.new
+    Pelton::Notifications.new.tap do |bus|
+      bus.subscribe("error.occurred") { |event| @told << event }
+    end
+  end
+
+  def decoding(engine, timeout: 20, &deserializer)
+    deserializer ||= ->(message) { "inline #{message.raw_payload}" }
+    Parallel::Decoding.new(deserializer, engine, topic: "orders", bus: bus, timeout: timeout)
+  end
+
+  def texts(*payloads) = Messages.new(payloads.map { |payload| Text.new(payload) })
+
+  def test_what_workers_made_is_kept_and_forgotten
+    engine = ByHand.new
+    one = decoding(engine)
+    batch = texts("a", nil, "b")
+    one.dispatch(batch)
+    assert_equal %w[a b], engine.inputs.first.map(&:raw_payload), "no tombstone"
+    reading = Thread.new { one.call(batch.messages[2]) }
+    eventually { reading.status == "sleep" }
+    engine.futures.first.fulfil(0, %w[A], {})
+    assert_equal "A", one.call(batch.messages[0]), "while the rest is in work"
+    assert_nil batch.messages[0].kept
+    engine.futures.first.fulfil(1, %w[B], {})
+    assert_equal "B", reading.value
+    assert_equal [["A"], nil, ["B"]], batch.messages.map(&:kept)
+    assert_equal "inline a", one.call(batch.messages[0]), "it is the message that remembers"
+    assert_empty one.instance_variable_get(:@pending)
+    assert_empty one.instance_variable_get(:@futures)
+  end
+
+  def test_what_they_did_not_make_is_made_where_it_is_read
+    engine = ByHand.new
+    one = decoding(engine)
+    batch = texts("a", "b")
+    one.dispatch(batch)
+    engine.futures.first.fulfil(0, [nil, "B"], { 0 => ArgumentError.new("in a worker") })
+    assert_equal ["inline a", nil, ["B"]], [one.call(batch.messages[0]), *batch.messages.map(&:kept)]
+    one.dispatch(late = texts("c"))
+    waiting = Thread.new { one.call(late.messages[0]) }
+    eventually { waiting.status == "sleep" }
+    one.cancel("orders", 1)
+    refute_predicate engine.futures.last, :done?
+    one.cancel("orders", 0)
+    assert_equal "inline c", waiting.value
+    assert_nil late.messages[0].kept
+    assert_predicate @told, :empty?
+  end
+
+  def test_no_time
+    engine = ByHand.new
+    one = decoding(engine, timeout: 0.01)
+    one.dispatch(batch = texts("a"))
+    assert_equal "inline a", one.call(batch.messages[0])
+    assert_empty one.instance_variable_get(:@pending)
+  end
+
+  def test_small_batches_make_no_objects
+    one = decoding(ByHand.new(2))
+    one.dispatch(Messages.new(Object.new.tap { |list| def list.size = 1 })) # it has no each
+  end
+
+  def test_an_engine_that_fails_loses_nothing
+    engine = ByHand.new
+    def engine.dispatch(*, **) = raise(Pelton::ClosedError, "pool")
+    one = decoding(engine)
+    one.dispatch(batch = texts("a"))
+    assert_equal "inline a", one.call(batch.messages[0])
+    assert_equal "parallel", @told.pop[:source]
+  end
+
+  def test_an_engine_that_is_faster_than_its_own_dispatch
+    engine = ByHand.new
+    def engine.dispatch(inputs, ...) = super.tap { |future| future.fulfil(0, inputs.map { "made" }, {}) }
+    one = decoding(engine)
+    one.dispatch(batch = texts("a"))
+    assert_equal ["made"], batch.messages[0].kept
+    assert_empty one.instance_variable_get(:@pending)
+  end
+
+  def test_a_deserializer_that_is_none_for_ractors_is_told_of_once
+    engine = ByHand.new
+    one = decoding(engine)
+    2.times do
+      one.dispatch(texts("a", "b"))
+      error = Pelton::WorkError.new("Ractor::IsolationError", "no")
+      engine.futures.last.fulfil(0, [nil, nil], { 0 => error, 1 => error })
+    end
+    assert_equal ["deserializer", "orders"], @told.pop.payload.values_at(:source, :topic)
+    assert_predicate @told, :empty?
+  end
+
+  # A deserializer that asks for the payload of its own message would wait for itself.
+  def test_in_a_worker_too_the_payload_is_the_decoded_one
+    message = Text.new("a")
+    ask = ->(one) { Pelton::Deserializing.payload(->(_) { flunk }, one) }
+    assert_equal "decoded", Parallel::Decoding::Job.new(ask).call(message)
+    assert_nil message.kept
+  end
+
+  def chosen(engines, inputs = %w[a b], job = ->(one) { one }, **options)
+    said = Thread::Queue.new
+    auto = Parallel::Auto.new(engines, **options) { |*facts| said << facts }
+    assert auto.worth?(inputs.size)
+    assert_equal inputs, auto.dispatch(inputs, job).values
+    result = said.pop
+    assert_equal result.first, auto.name
+    yield auto if block_given?
+    result
+  ensure
+    assert auto.close
+  end
+
+  def test_auto_takes_the_fastest
+    inline = ->(one) { 2000.times { one.hash } && one }
+    name, seconds, messages = chosen({ thread: Quick.new }, Array.new(50, "a"), inline)
+    assert_equal :thread, name
+    assert_operator seconds[:thread], :<, seconds[:inline]
+    assert_includes (100..400), messages
+  end
+
+  # Gives what it was given, at once.
+  class Quick
+    def worth?(_) = true
+    def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(one) { one })
+  end
+
+  # Does the work three times.
+  class Clumsy
+    def worth?(_) = true
+    def dispatch(inputs, job, **) = Parallel::Lazy.new(inputs, ->(one) { 3.times.map { job.call(one) }.last })
+  end
+
+  # Fails fast.
+  class Failing
+    def worth?(_) = true
+    def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(_) { raise "no" })
+  end
+
+  def test_auto_stays_inline_where_nothing_is_faster
+    inline = ->(one) { 500.times { one.hash } && one }
+    assert_equal(:inline, chosen({ thread: Clumsy.new }, Array.new(50, "a"), inline) do |auto|
+      refute auto.worth?(50), "inline dispatches nothing"
+    end.first)
+  end
+
+  def test_auto_does_not_take_errors_for_speed
+    inline = ->(one) { 500.times { one.hash } && one }
+    name, seconds, = chosen({ ractor: Failing.new }, Array.new(50, "a"), inline)
+    assert_equal [:inline, nil], [name, seconds[:ractor]]
+    bad = ->(one) { 500.times { one.hash } && raise("all are bad") }
+    said = Thread::Queue.new
+    auto = Parallel::Auto.new({ thread: Failing.new }) { |engine, *| said << engine }
+    auto.dispatch(%w[a b], bad).to_a
+    assert_equal :thread, said.pop, "where inline fails as often"
+  ensure
+    auto&.close
+  end
+
+  def test_auto_measures_again
+    said = Thread::Queue.new
+    auto = Parallel::Auto.new({ thread: Quick.new }, again: 0) { |name, *| said << name }
+    2.times do
+      auto.dispatch(%w[a b], ->(one) { 2000.times { one.hash } && one }).values
+      assert_equal :thread, said.pop
+      eventually { Pelton::Threads.list.none? { |thread| thread.name == "pelton.parallel[auto]" } }
+    end
+  ensure
+    assert auto.close
+    auto.dispatch(%w[a], ->(one) { one }) # measures no more
+    assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.parallel[auto]" })
+  end
+
+  class Orders < Pelton::Consumer
+    def consume = nil
+  end
+
+  def group(way, object = ->(_) {}, kept: false)
+    routing = Pelton::Routing.new
+    routing.draw do
+      topic("orders", to: Orders) { deserializer object, parallel: way }
+      topic("plain", to: Orders) { deserializer object }
+      topic("none", to: Orders)
+      topic(/^some/, to: Orders) { deserializer object, parallel: way } if kept
+    end
+    config = Pelton::Config.new
+    config.group_id = "g"
+    [routing.groups(config).first, config]
+  end
+
+  def test_only_topics_that_want_it_have_it
+    group, config = group(:thread, object = ->(_) {}, kept: true)
+    engines = Parallel::Engines.new(config, bus)
+    assert_predicate engines, :none?
+    found = engines.deserializers(group)
+    assert_equal [object, nil], found.values_at("plain", "none")
+    assert_equal [Parallel::Decoding] * 2, found.values_at("orders", "*").map(&:class)
+    assert_equal 1, Pelton::Threads.list.count { |thread| thread.name == "pelton.parallel[thread]" }, "one pool"
+  ensure
+    assert engines.close
+  end
+
+  def test_inline_costs_nothing
+    group, config = group(:inline)
+    engines = Parallel::Engines.new(config, bus)
+    assert_equal [Proc], engines.deserializers(group).values.map(&:class).uniq
+    assert_predicate engines, :none?
+    assert engines.close
+  end
+
+  def test_words_that_are_refused
+    error = assert_raises(Pelton::ConfigError) { group(:fast) }
+    assert_equal "topic orders: parallel = :fast: expected :inline or :thread or :ractor or :auto", error.message
+    error = assert_raises(Pelton::ConfigError) { group(:ractor, Unfit.new) }
+    hindrance = Parallel::RactorWorker.available? ? "@cache, a Hash that is not frozen" : "needs Ruby >= 4.0"
+    assert_match(/\Atopic orders: deserializer .*#{Regexp.escape(hindrance)}/, error.message)
+  end
+
+  # Remembers something.
+  class Unfit
+    def initialize = @cache = {}
+    def call(message) = @cache[message] ||= 1
+  end
+end
