@@ -6,13 +6,13 @@ require_relative "support/orders"
 require_relative "support/served"
 
 SIZES = { "1 KB" => 1024, "5 KB" => 5120 }.freeze
-COUNT = 90_000
+COUNT = Bench.some(90_000)
 # Untouched ones of 1 KB: 90,000 would be gone in a tenth of a second.
-MANY = 450_000
+MANY = Bench.some(450_000)
 DIFFERENT = 10_000 # documents, sent several times
-# Messages with 1 ms of I/O each, of so many keys.
-SLOW = 20_000
+# Messages with 1 ms of I/O each, of so many keys; without keys fewer of them tell as much.
 KEYS = 1000
+WITHOUT = Bench.some(20_000)
 
 def documents(size, topic_count)
   orders = Orders.new(bytes: size - 60)
@@ -51,11 +51,15 @@ Bench.measure("framework") do |bench|
     end
   end
 
-  slow = Cluster.topic(Served::PARTITIONS)
-  Cluster.fill(slow, SLOW, 0...Served::PARTITIONS, key: ->(index) { "key-#{index % KEYS}" }) { "x" * 1024 }
   io = ->(messages) { messages.each { sleep 0.001 } }
-  bench.case("1 ms of I/O a message, 5 workers", "msg/s") { Served.speed(slow, SLOW, &io) }
-  bench.case("1 ms of I/O a message, per key 8, 40 workers", "msg/s", vs: "1 ms of I/O a message, 5 workers") do
-    Served.speed(slow, SLOW, concurrency: 40, words: -> { concurrency 8, by: :key }, &io)
+  SIZES.each do |name, size|
+    count = Cluster.fitting(COUNT, size, Served::PARTITIONS)
+    slow = Cluster.topic(Served::PARTITIONS)
+    Cluster.fill(slow, count, 0...Served::PARTITIONS, key: ->(index) { "key-#{index % KEYS}" }) { "x" * size }
+    without = "#{name}, 1 ms of I/O a message, 5 workers"
+    bench.case(without, "msg/s") { Served.speed(slow, [WITHOUT, count].min, &io) }
+    bench.case("#{name}, 1 ms of I/O a message, per key 8, 40 workers", "msg/s", vs: without) do
+      Served.speed(slow, count, concurrency: 40, words: -> { concurrency 8, by: :key }, &io)
+    end
   end
 end

@@ -20,18 +20,22 @@ PROTOCOLS = {
 class Pulse
   def initialize
     @lock = Mutex.new
+    @changed = ConditionVariable.new
     @times = Array.new(Served::PARTITIONS) { [] }
   end
 
   def beat(partition)
-    @lock.synchronize { @times[partition] << Bench.now }
+    @lock.synchronize do
+      @times[partition] << Bench.now
+      @changed.signal
+    end
   end
 
   # ms, [longest, shortest], from `start` until every partition had messages after `settled`.
   def pauses(start, settled)
     beaten = ->(times) { times.last && times.last > settled }
-    sleep 0.01 until @lock.synchronize { @times.all?(&beaten) }
     longest = @lock.synchronize do
+      @changed.wait(@lock) until @times.all?(&beaten)
       @times.map do |times|
         times = [start, *times.select { |time| time > start }]
         times.each_cons(2).map { |before, after| after - before }.max
