@@ -10,24 +10,33 @@ SECONDS = Integer(ENV["BENCH_SECONDS"] || 10)
 FETCH = Cluster.kind == "embedded" ? { "fetch.wait.max.ms" => 5 } : {}
 SHARES = { "p50" => 0.5, "p99" => 0.99, "p99.9" => 0.999 }.freeze
 
+# s that a new topic, and a broker's JVM, take to become even: told apart.
+FIRST = 2
+
 # A process of its own that produces, from the first byte on that it is sent: each message with the time at which it was
 # due or, if the producer waited for that time, the time after the wait. (The clock is the machine's.)
 class Source
   def initialize(topic, &send)
     Cluster.bootstrap # the child knows it then
     reader, @word = IO.pipe
+    @waits, writer = IO.pipe
     @pid = fork do
       @word.close
       producer = Pelton::Producer.new(Cluster.config)
       producer.produce_sync(topic: topic, payload: "0", partition: 0) # connected
       reader.read(1)
-      work(producer, topic, &send)
+      writer.puts(work(producer, topic, &send))
+      writer.close
       exit!(producer.close(timeout: 10))
     end
-    reader.close
+    [reader, writer].each(&:close)
   end
 
   def start = @word.write("1")
+
+  # µs that each message kept the producer waiting, when all are sent.
+  #: () -> Array[Float]
+  def waits = @waits.each_line.map(&:to_f)
 
   def stop
     @word.close
@@ -38,19 +47,27 @@ class Source
 
   def work(producer, topic)
     start = Bench.now
-    (RATE * SECONDS).times do |number|
+    Array.new(RATE * SECONDS) do |number|
       due = start + number.fdiv(RATE)
       now = Bench.now
       if now < due
         sleep(due - now)
         due = Bench.now
       end
-      yield producer, { topic: topic, payload: due.to_s, partition: number % Served::PARTITIONS }
+      message = { topic: topic, payload: due.to_s, partition: number % Served::PARTITIONS }
+      Bench.seconds { yield producer, message } * 1e6
     end
   end
 end
 
-# µs from produce to consume of each message, in the order of coming.
+# µs of those that were sent after the first seconds, of [time of sending, µs].
+def later(times)
+  first = times.map(&:first).min
+  times.filter_map { |time, taken| taken if time - first > FIRST }
+end
+
+# [µs from produce to consume of each message, in the order of coming; the same after the first seconds; µs that the
+# producer waited for each].
 def latencies(&send)
   topic = Cluster.topic(Served::PARTITIONS)
   source = Source.new(topic, &send)
@@ -59,15 +76,15 @@ def latencies(&send)
   tally = Served::Tally.new(RATE * SECONDS)
   served = Served.new(topic, kafka: FETCH) do
     now = Bench.now
-    sent = messages.map { |message| message.raw_payload.to_f }.select(&:positive?)
-    lock.synchronize { times.concat(sent.map { |time| (now - time) * 1e6 }) }
+    sent = messages.filter_map { |message| (time = message.raw_payload.to_f).positive? && [time, (now - time) * 1e6] }
+    lock.synchronize { times.concat(sent) }
     tally.add(sent.size)
   end
   served.run(assigned: Served::PARTITIONS) do
     source.start
     tally.speed
   end
-  times
+  [times.map(&:last), later(times), source.waits]
 ensure
   source&.stop
 end
@@ -76,8 +93,12 @@ Bench.measure("latency") do |bench|
   { "produce_sync" => ->(producer, message) { producer.produce_sync(**message) },
     "produce_async, linger 5 ms" => ->(producer, message) { producer.produce_async(**message) } }.each do |name, send|
     bench.case("#{name}, p50", "µs") do
-      times = latencies(&send)
+      times, later, waits = latencies(&send)
       SHARES.drop(1).each { |label, share| bench.note("#{name}, #{label}", "µs", Bench.percentile(times, share)) }
+      { "after #{FIRST} s" => later, "the producer's own wait" => waits }.each do |part, values|
+        bench.note("#{name}, #{part}, p99", "µs", Bench.percentile(values, 0.99))
+        bench.note("#{name}, #{part}, p99.9", "µs", Bench.percentile(values, 0.999))
+      end
       Bench.median(times)
     end
   end

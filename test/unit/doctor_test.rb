@@ -94,6 +94,40 @@ class DoctorTest < Minitest::Test
     refute_found "topic ahead", report
   end
 
+  # Makes payloads.
+  class Decoder
+    def call(message) = message.raw_payload
+  end
+
+  def test_deserializers
+    route("inline") { deserializer Decoder.new }
+    route("threads") { deserializer Decoder.new, parallel: :thread }
+    route("small") do
+      deserializer Decoder.new, parallel: :auto
+      batch 10
+    end
+    report = examine
+    topics = report.facts["group billing"]
+    assert_equal "DoctorTest::Decoder, by the worker that reads them", topics["inline"]["payloads"]
+    assert_equal "DoctorTest::Decoder, ahead, by a pool of threads", topics["threads"]["payloads"]
+    assert_equal "not at all: no `decode`", topics["inline"]["decoded"]
+    refute_found "topic inline", report
+    assert_found :note, "topic threads", /that waits/, report
+    assert_found :warning, "topic small", /its batches of 10 never have the 50 messages/, report
+    ractors = Pelton::Parallel::RactorWorker.available?
+    assert_found :note, "topic small", ractors ? /measure concurrency 1/ : /no Ractors below Ruby 4.0/, report
+    assert_equal ractors, report.facts["decoding"]["engines"].include?("Ractors")
+  end
+
+  def test_ractors
+    route("ractors") { deserializer Decoder.new, parallel: :ractor }
+    assert_match(/by a pool of Ractors/, examine.facts["group billing"]["ractors"]["payloads"])
+  rescue Pelton::ConfigError => e
+    raise if Pelton::Parallel::RactorWorker.available?
+
+    assert_match(/needs Ruby >= 4.0/, e.message)
+  end
+
   def test_times_that_contradict_each_other
     route("orders")
     kafka "session.timeout.ms" => 8000, "fetch.queue.backoff.ms" => 1000, "auto.commit.interval.ms" => 0,
@@ -156,9 +190,11 @@ class DoctorTest < Minitest::Test
     @app.configure do |config|
       config.concurrency = cores + 1
       config.decoding_threads = cores + 1
+      config.parallel_workers = cores + 1
     end
     assert_found :note, "concurrency", /#{cores + 1} workers/, machine
     assert_found :warning, "decoding_threads", /#{cores + 1} threads/, machine
+    assert_found :warning, "parallel_workers", /#{cores + 1} workers/, machine
   end
 
   def test_an_ffi_that_loses_objects

@@ -2,6 +2,7 @@
 
 require "etc"
 require "rbconfig"
+require_relative "../../parallel"
 require_relative "../../version"
 
 module Pelton
@@ -77,7 +78,9 @@ module Pelton
         end
 
         def decoding
-          { "native threads" => threads, "memory" => megabytes(@config.decoding_memory || DECODING_MEMORY),
+          { "native threads" => threads,
+            "memory" => megabytes(@config.decoding_memory || DECODING_MEMORY),
+            "engines" => ["inline", "native threads", "threads", *("Ractors" if ractors?)],
             "workers" => @config.concurrency }
         end
 
@@ -85,6 +88,7 @@ module Pelton
         DECODING_MEMORY = 256 << 20
         private_constant :DECODING_MEMORY
 
+        def ractors? = Parallel::RactorWorker.available?
         def threads = @config.decoding_threads || [@cores - 1, 1].max
 
         def check_ruby(report)
@@ -119,6 +123,10 @@ module Pelton
           end
           if threads > @cores
             report.warning("decoding_threads", "#{threads} threads, #{cores_text}: those beyond only take turns")
+          end
+          if @config.parallel_workers.to_i > @cores
+            report.warning("parallel_workers", "#{@config.parallel_workers} workers, #{cores_text}: those beyond " \
+                                               "only take turns")
           end
           if @cores == 1
             report.note("cores", "one: what native threads decode takes time from Ruby's threads; filters still pay")

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../formats"
+require_relative "../../parallel"
 require_relative "../../subscription"
 require_relative "machine"
 
@@ -36,6 +37,7 @@ module Pelton
 
         def facts(group, topic)
           { "partitions" => (count(group, topic) if @clusters.key?(group.name)), "decoded" => decoded(topic),
+            "payloads" => topic.deserializer && payloads(topic),
             "where" => topic.where && where(topic), "filters" => ("#{topic.filters.size} in Ruby" if filters?(topic)),
             "order" => topic.keyed? ? "per key, #{topic.concurrency} jobs of a partition at once" : "per partition",
             "memory" => "up to #{a_partition(group) >> 20} MB a partition, before it is decoded" }.compact
@@ -43,11 +45,19 @@ module Pelton
 
         # Where, and why there.
         def decoded(topic)
+          return "not at all: no `decode`" if topic.decode.nil? && topic.deserializer
           return "by the worker that reads a payload (JSON): no `decode`" unless topic.decode
 
           format = Formats.name(topic.decode)
           how = Formats::STRINGS.include?(format) ? "not at all" : "native threads, as it arrives"
           "#{how}: decode :#{format}"
+        end
+
+        # How those of a deserializer are made: in other words of Settings::TOPIC.
+        def payloads(topic)
+          how = { inline: "by the worker that reads them", thread: "ahead, by a pool of threads",
+                  ractor: "ahead, by a pool of Ractors", auto: "by what is measured to be fastest" }
+          "#{topic.deserializer.class}, #{how.fetch(topic.parallel)}"
         end
 
         def where(topic)
@@ -57,7 +67,8 @@ module Pelton
 
         def check_decoding(report, topic)
           about = "topic #{label(topic)}"
-          if topic.decode.nil?
+          check_parallel(report, about, topic) if topic.deserializer
+          if topic.decode.nil? && topic.deserializer.nil?
             report.note(about, "decode :json has native threads parse payloads as they arrive; decode :bytes says " \
                                "that you parse them yourself")
           end
@@ -68,6 +79,24 @@ module Pelton
           (topic.where ? ruby_patterns(topic.where) : []).each do |pattern|
             report.note(about, "where: #{pattern.inspect} has parts that only Ruby's Regexp knows, so Ruby is asked " \
                                "for each message that the rest lets pass")
+          end
+        end
+
+        def check_parallel(report, about, topic)
+          return if topic.parallel == :inline
+
+          if topic.batch < @config.parallel_min
+            report.warning(about, "its batches of #{topic.batch} never have the #{@config.parallel_min} messages " \
+                                  "(parallel_min) that workers are given, so `parallel` does nothing")
+          end
+          if topic.parallel == :thread
+            report.note(about,
+                        "parallel: :thread helps a deserializer that waits; those that compute run one at a time")
+          elsif !Parallel::RactorWorker.available?
+            report.note(about, "parallel: :auto has no Ractors below Ruby 4.0")
+          elsif @config.concurrency > 1
+            report.note(about, "beside Ractors each worker that computes takes time from them: measure concurrency 1 " \
+                               "(now #{@config.concurrency})")
           end
         end
 
