@@ -390,3 +390,5 @@ module Pelton
     end
   end
 end
+
+require_relative "errors/schemas"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "avro"
+
 module Pelton
   # What payloads can be, as the word `decode` takes it: a name, or a Hash with `format` and that format's options. The
   # native side (ext/core/src/format.rs) decodes them.
@@ -11,12 +13,15 @@ module Pelton
         type.is_a?(Integer) && type.between?(-128, 127) && decoder.respond_to?(:call)
       end
     end
-    private_constant :FLAG, :EXTENSIONS
+    ANY = ->(_value) { true }
+    private_constant :FLAG, :EXTENSIONS, :ANY
 
     # The options of each, with what they may be.
     OPTIONS = {
       json: { symbolize_names: FLAG, freeze: FLAG },
       msgpack: { symbolize_keys: FLAG, freeze: FLAG, ext: EXTENSIONS },
+      # Avro::Decoder checks them, and says more.
+      avro: %i[registry schema writer framing decoder symbolize_names freeze].to_h { |option| [option, ANY] },
       bytes: {},
       utf8: {}
     }.freeze
@@ -24,7 +29,8 @@ module Pelton
     STRINGS = %i[bytes utf8].freeze
 
     ALLOWED = "`:json` (with `symbolize_names: true` or false, `freeze: true` or false), " \
-              "`:msgpack` (with `symbolize_keys`, `freeze` and `ext: {1 => ->(bytes) { … }}`), `:bytes` or `:utf8`"
+              "`:msgpack` (with `symbolize_keys`, `freeze` and `ext: {1 => ->(bytes) { … }}`), " \
+              "`:avro` (with `registry: Pelton::Registry.new(…)` or `schema:`), `:bytes` or `:utf8`"
 
     module_function
 
@@ -48,12 +54,19 @@ module Pelton
       end
     end
 
-    # Frozen, for native threads share it.
+    # Frozen, for native threads share it. Of Avro with its decoder.
     #: (Symbol | Hash[Symbol, untyped]) -> (Symbol | Hash[Symbol, untyped])
     def frozen(given)
+      return avro(given.is_a?(Hash) ? given.except(:format) : {}) if name(given) == :avro
       return given unless given.is_a?(Hash)
 
       given.transform_values { |value| value.is_a?(Hash) ? value.dup.freeze : value }.freeze
     end
+
+    def avro(options)
+      decoder = options[:decoder] || Avro::Decoder.new(**options)
+      { format: :avro, decoder: decoder, **options.slice(:symbolize_names, :freeze) }.freeze
+    end
+    private_class_method :avro
   end
 end

@@ -253,6 +253,8 @@ module Pelton
                               "gives, also with `symbolize_names: true` and `freeze: true`; `:msgpack`: into what " \
                               "`MessagePack.unpack` gives, also with `symbolize_keys: true`, `freeze: true` and " \
                               "`ext: {1 => ->(bytes) { … }}`, which decode values of extension types; " \
+                              "`:avro`: with `registry:`, `schema:`, `writer:`, `framing:`, `symbolize_names:` and " \
+                              "`freeze:` as `Pelton::Avro::Decoder.new` has them; " \
                               "`:bytes`, `:utf8`: payloads are Strings; unset: JSON, decoded when it is read"],
       [:deserializer, :callable, nil, "any object with `call(message)`: what it returns is the message's payload, " \
                                       "once read; `message.decoded` is what `decode` makes; unset: so is payload"],

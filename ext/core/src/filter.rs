@@ -99,7 +99,7 @@ enum Given<'a> {
     Bytes(&'a [u8]),
     /// An array or an object.
     Container,
-    /// What the application makes of it.
+    /// What Ruby, or the application, makes of it.
     Extension,
 }
 
@@ -121,7 +121,7 @@ impl<'a> From<Node<'a>> for Given<'a> {
             Kind::Str(text) => Self::Text(text.bytes),
             Kind::Bytes(bytes) => Self::Bytes(bytes),
             Kind::Array(_) | Kind::Object(_) => Self::Container,
-            Kind::Extension(..) => Self::Extension,
+            Kind::Extension(..) | Kind::Decimal(..) | Kind::Date(_) | Kind::Time(..) => Self::Extension,
         }
     }
 }

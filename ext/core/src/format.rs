@@ -1,6 +1,6 @@
 //! What the payloads of a topic are, and what becomes of them.
 
-use crate::decode::{Refusal, Root, Tree};
+use crate::decode::{Refusal, Root, Tree, avro};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ pub struct Format {
     pub extra: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Json,
     MessagePack,
+    Avro(Arc<avro::Topic>),
     /// Not decoded: a payload is a String of bytes.
     Bytes,
     /// The same, of characters: UTF-8.
@@ -57,6 +57,7 @@ impl Format {
         match &self.encoding {
             Encoding::Json => Ok(tree.parse_json(bytes, start, end)?),
             Encoding::MessagePack => tree.parse_msgpack(bytes, start, end),
+            Encoding::Avro(topic) => topic.decode(tree, bytes, start, end),
             Encoding::Bytes | Encoding::Text => Err(Refusal::Undecided),
         }
     }

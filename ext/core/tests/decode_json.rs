@@ -25,7 +25,12 @@ fn show(node: Node) -> String {
             });
             format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
         }
-        Kind::Unsigned(_) | Kind::Bytes(_) | Kind::Extension(..) => panic!("not of JSON"),
+        Kind::Unsigned(_)
+        | Kind::Bytes(_)
+        | Kind::Extension(..)
+        | Kind::Decimal(..)
+        | Kind::Date(_)
+        | Kind::Time(..) => panic!("not of JSON"),
     }
 }
 

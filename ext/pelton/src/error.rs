@@ -116,6 +116,11 @@ pub fn undecodable(ruby: &Ruby, place: Option<(&str, i32, i64)>, reason: &str) -
     raise(ruby, "DecodeError", (topic, partition, offset, reason))
 }
 
+/// A value that does not fit the schema it is to be written with.
+pub fn unfit(ruby: &Ruby, schema: Option<&str>, reason: &str) -> Error {
+    raise(ruby, "EncodeError", (schema, reason))
+}
+
 /// For `Pelton::Error` itself.
 pub fn plain(ruby: &Ruby, message: &str) -> Error {
     raise(ruby, "Error", (message,))

@@ -2,7 +2,7 @@
 
 use crate::value::build::Making;
 use crate::value::kept::Kept;
-use crate::{error, value};
+use crate::{avro_topic, error, value};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RHash, Ruby, Symbol, Value};
 use pelton_core::format::{Encoding, Format, Shape};
@@ -20,6 +20,8 @@ struct Extra {
     extensions: Option<Kept>,
     /// Other Ractors may call those.
     shareable: bool,
+    /// Of Avro: a Pelton::Avro::Decoder, which looks schemas up.
+    decoder: Option<Kept>,
 }
 
 fn extra(format: &Format) -> Option<&Extra> {
@@ -29,6 +31,11 @@ fn extra(format: &Format) -> Option<&Extra> {
 /// The topic's deserializer.
 pub fn deserializer(format: &Format) -> Option<Value> {
     extra(format)?.deserializer.as_ref().map(Kept::get)
+}
+
+/// What looks schemas of Avro up.
+pub fn decoder(format: &Format) -> Option<Value> {
+    extra(format)?.decoder.as_ref().map(Kept::get)
 }
 
 /// Whether building calls the user's code.
@@ -50,7 +57,7 @@ pub fn making(ruby: &Ruby, format: &Format) -> Result<Making, Error> {
 }
 
 /// `:json`, `:msgpack`, `:bytes`, `:utf8`, nil, or `{format: :json, symbolize_names: true, freeze: true, deserializer:
-/// object}`, `{format: :msgpack, ext: {1 => decoder}}`; `None` for anything else.
+/// object}`, `{format: :msgpack, ext: {1 => decoder}}`, `{format: :avro, decoder: …}`; `None` for anything else.
 pub fn read(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
     let mut shape = Shape::default();
     let mut format = given;
@@ -62,6 +69,7 @@ pub fn read(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
         shape.frozen = flag("freeze")?.unwrap_or(false);
         let object = |name| options.lookup::<_, Option<Value>>(ruby.to_symbol(name));
         extra.deserializer = object("deserializer")?.map(Kept::new);
+        extra.decoder = object("decoder")?.map(Kept::new);
         if let Some(decoders) = object("ext")?.and_then(RHash::from_value) {
             let ractor: Value = ruby.class_object().const_get("Ractor")?;
             extra.shareable = ractor.funcall("shareable?", (decoders,))?;
@@ -75,6 +83,10 @@ pub fn read(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
             let encoding = match &*name.name()? {
                 "json" => Encoding::Json,
                 "msgpack" => Encoding::MessagePack,
+                "avro" => match &extra.decoder {
+                    Some(decoder) => Encoding::Avro(avro_topic::of(ruby, decoder.get().funcall("native", ())?)?),
+                    None => return Ok(None),
+                },
                 "bytes" => Encoding::Bytes,
                 "utf8" => Encoding::Text,
                 _ => return Ok(None),

@@ -4,9 +4,15 @@
 #[forbid(unsafe_code)]
 mod admin;
 #[forbid(unsafe_code)]
+mod avro_schema;
+#[forbid(unsafe_code)]
+mod avro_topic;
+#[forbid(unsafe_code)]
 mod batch;
 #[forbid(unsafe_code)]
 mod convert;
+#[forbid(unsafe_code)]
+mod datum;
 #[forbid(unsafe_code)]
 mod delivery;
 #[forbid(unsafe_code)]
@@ -48,6 +54,8 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     batch::define(ruby, pelton)?;
     let native = pelton.define_module("Native")?;
     native::define(ruby, native)?;
+    avro_schema::define(ruby, native)?;
+    avro_topic::define(ruby, native)?;
     poller::define(ruby, native)?;
     producer::define(ruby, native)?;
     subscription::define(ruby, native)?;

@@ -3,10 +3,11 @@
 use crate::value::build::{Making, build};
 use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding};
-use crate::{error, format};
+use crate::{avro_topic, error, format};
 use magnus::value::{Lazy, ReprValue};
 use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
 use pelton_core::chunk::View;
+use pelton_core::decode::avro::SchemaId;
 use pelton_core::decode::{Kind, Node, Refusal};
 use pelton_core::format::{Encoding as Payloads, Shape};
 use std::iter::once;
@@ -191,7 +192,19 @@ fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
             Ok(built) => built.map_err(|error| explained(ruby, place, error)),
             Err(Refusal::Undecided) => ask_ruby(ruby, place),
             Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
+            Err(Refusal::Unknown(schema)) => look_up(ruby, place, schema),
         },
+    }
+}
+
+/// Ruby has the topic learn the schema; then it can be read.
+fn look_up(ruby: &Ruby, place: &Place, schema: SchemaId) -> Result<Value, Error> {
+    let (chunk, record) = (place.chunk(), place.record());
+    avro_topic::look_up(ruby, &chunk.format, schema, (&chunk.topic, chunk.partition, record.offset))?;
+    match chunk.decoded(place.index, |node| build(node, format::making(ruby, &chunk.format)?)) {
+        Ok(built) => built,
+        Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
+        Err(_) => Err(undecodable(ruby, place, "its schema was not learnt")),
     }
 }
 

@@ -72,6 +72,12 @@ pub fn element(array: RArray, index: usize) -> Value {
 /// Milliseconds since 1970 of a Time, rounded down; `None` where that is too far away, and for anything else. May make
 /// Ruby objects (of a Time finer than a nanosecond).
 pub fn time_millis(value: Value) -> Option<i64> {
+    let (seconds, nanos) = time(value)?;
+    seconds.checked_mul(1000)?.checked_add(i64::from(nanos) / 1_000_000)
+}
+
+/// The same as seconds, and nanoseconds of the next one.
+pub fn time(value: Value) -> Option<(i64, u32)> {
     let (mut seconds, mut nanos) = (0, 0);
     let read = || {
         // SAFETY: a live Time; what it raises (a year without end, an uninitialised Time), `protect` catches.
@@ -84,7 +90,7 @@ pub fn time_millis(value: Value) -> Option<i64> {
     if !is_time || protect(read).is_err() {
         return None;
     }
-    seconds.checked_mul(1000)?.checked_add(nanos / 1_000_000)
+    Some((seconds, nanos as u32))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

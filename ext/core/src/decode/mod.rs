@@ -8,7 +8,11 @@
 //! or Ruby's exact error. So a wrong answer is a bug here, an unneeded `Reject` is only slower.
 
 #[forbid(unsafe_code)]
+pub mod avro;
+#[forbid(unsafe_code)]
 mod json;
+#[forbid(unsafe_code)]
+mod json_value;
 #[forbid(unsafe_code)]
 mod msgpack;
 #[forbid(unsafe_code)]
@@ -30,7 +34,7 @@ mod word;
 #[forbid(unsafe_code)]
 mod writer;
 
-pub use node::{Fields, Items, Kind, Node, Text};
+pub use node::{Fields, Items, Kind, Node, Text, Unit};
 pub use pool::{Pool, Task};
 use std::borrow::Cow;
 pub use tree::{Root, Tree};
@@ -46,6 +50,8 @@ pub enum Refusal {
     Undecided,
     /// It is not what its format says, and why: "it ends too early".
     Malformed(Cow<'static, str>),
+    /// Its schema has to be looked up first.
+    Unknown(avro::SchemaId),
 }
 
 impl Refusal {

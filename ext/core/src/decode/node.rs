@@ -28,6 +28,29 @@ pub enum Kind<'a> {
     Object(Fields<'a>),
     /// MessagePack's extension types.
     Extension(i8, &'a [u8]),
+    /// Two's complement, the highest byte first, and how many of its digits are behind the point.
+    Decimal(&'a [u8], u32),
+    /// Days since 1970.
+    Date(i32),
+    /// Since 1970.
+    Time(i64, Unit),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    Millis,
+    Micros,
+    Nanos,
+}
+
+impl Unit {
+    pub const fn per_second(self) -> i64 {
+        match self {
+            Self::Millis => 1000,
+            Self::Micros => 1_000_000,
+            Self::Nanos => 1_000_000_000,
+        }
+    }
 }
 
 /// Bytes of a string: UTF-8, escapes resolved.
@@ -121,7 +144,12 @@ impl<'a> Node<'a> {
         match word::length(self.word) {
             word::SIGNED => Kind::Int(self.stored(0) as i64),
             word::UNSIGNED => Kind::Unsigned(self.stored(0)),
-            _ => Kind::Extension(self.stored(0) as i8, self.with(self.stored(1)).span()),
+            word::EXTENSION => Kind::Extension(self.stored(0) as i8, self.with(self.stored(1)).span()),
+            word::DECIMAL => Kind::Decimal(self.with(self.stored(1)).span(), self.stored(0) as u32),
+            word::DATE => Kind::Date(self.stored(0) as i32),
+            word::MILLIS => Kind::Time(self.stored(0) as i64, Unit::Millis),
+            word::MICROS => Kind::Time(self.stored(0) as i64, Unit::Micros),
+            _ => Kind::Time(self.stored(0) as i64, Unit::Nanos),
         }
     }
 

@@ -5,7 +5,8 @@
 //! INT               the value, 60 bits, signed
 //! FLOAT             offset = index in the tape of its 64 bits
 //! WIDE              offset = index in the tape of what does not fit a word, length = what that is: SIGNED and UNSIGNED are
-//!                   64 bits, an EXTENSION is its type and a BYTES word
+//!                   64 bits, an EXTENSION is its type and a BYTES word, a DECIMAL its scale and a BYTES word, a DATE
+//!                   its days since 1970, MILLIS, MICROS and NANOS are a time since 1970
 //! ARRAY OBJECT      offset = index in the tape of the first child, length = elements / pairs;
 //!                   children are contiguous, a pair is key word + value word
 //! STRING + flags    offset and length in bytes, in the chunk or (OWNED) in the tree's text
@@ -35,6 +36,12 @@ pub(super) const BROKEN: u64 = 13;
 pub(super) const SIGNED: usize = 0;
 pub(super) const UNSIGNED: usize = 1;
 pub(super) const EXTENSION: usize = 2;
+pub(super) const DECIMAL: usize = 3;
+pub(super) const DATE: usize = 4;
+/// Units since 1970, one kind for each unit.
+pub(super) const MILLIS: usize = 5;
+pub(super) const MICROS: usize = 6;
+pub(super) const NANOS: usize = 7;
 
 /// Biggest length a word can tell, and so the longest document: no string and no container of it is longer.
 pub(super) const MAX_LENGTH: usize = (1 << 28) - 1;

@@ -117,9 +117,22 @@ impl<'a> Writer<'a> {
         (start, children.len())
     }
 
+    /// Adds to the tree's text, for OWNED words; says where it begins there.
+    pub(super) fn append(&mut self, text: &[u8]) -> usize {
+        let start = self.tree.text.len();
+        self.tree.text.extend_from_slice(text);
+        start
+    }
+
+    /// A value that is this word.
+    #[inline]
+    pub(super) fn word(&mut self, word: u64) -> Result<(), Refusal> {
+        self.push(word)
+    }
+
     /// A value that does not fit its word.
     #[inline]
-    fn stored(&mut self, tag: u64, kind: usize, words: &[u64]) -> Result<(), Refusal> {
+    pub(super) fn stored(&mut self, tag: u64, kind: usize, words: &[u64]) -> Result<(), Refusal> {
         let start = self.tree.tape.len();
         self.tree.tape.extend_from_slice(words);
         self.push(word::sized(tag, kind, start))

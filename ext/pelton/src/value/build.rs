@@ -5,7 +5,8 @@ use super::message::SHAREABLE;
 use super::{cooked, stack};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Error, RModule, Ruby, Value};
-use pelton_core::decode::{Kind, Node, Text};
+use pelton_core::decode::avro::decimal;
+use pelton_core::decode::{Kind, Node, Text, Unit};
 use pelton_core::format::Shape;
 use rb_sys::{VALUE, rb_data_type_t, ruby_value_type};
 use std::cell::Cell;
@@ -35,6 +36,8 @@ struct Workshop {
 const TIMESTAMP: i8 = -1;
 /// What `rb_time_timespec_new` takes for "the local one".
 const LOCAL_ZONE: i32 = i32::MAX;
+/// 1 January 1970 as Date#jd counts.
+const JULIAN_1970: i64 = 2_440_588;
 /// Pelton::ExtensionValue.
 static EXTENSION: OnceLock<VALUE> = OnceLock::new();
 
@@ -165,6 +168,9 @@ unsafe fn object(hand: &Hand, node: Node<'_>) -> VALUE {
             Kind::Str(text) => finished(string(text), shape),
             Kind::Bytes(bytes) => finished(binary(bytes), shape),
             Kind::Extension(kind, bytes) => extension(hand.making, kind, bytes),
+            Kind::Decimal(bytes, scale) => big_decimal(bytes, scale),
+            Kind::Date(days) => finished(date(days), shape),
+            Kind::Time(value, unit) => finished(utc(value, unit), shape),
             Kind::Array(items) => {
                 let bottom = (*stack).len();
                 for item in items {
@@ -332,6 +338,41 @@ unsafe fn time(bytes: &[u8]) -> VALUE {
     let time = rb_sys::timespec { tv_sec: seconds.saturating_add(carry), tv_nsec: nanos };
     // SAFETY: a live structure that Ruby copies; nanoseconds are in range.
     unsafe { rb_sys::rb_time_timespec_new(&raw const time, LOCAL_ZONE) }
+}
+
+/// # Safety
+/// Ruby's lock is held, which the call may lend to others.
+unsafe fn big_decimal(bytes: &[u8], scale: u32) -> VALUE {
+    let number = format!("{}e-{scale}", decimal::digits(bytes));
+    // SAFETY: Ruby copies the text, so nothing is left to be dropped when it raises; lib/pelton/avro.rb is loaded where
+    // there are such values.
+    unsafe {
+        let text = rb_sys::rb_str_new(number.as_ptr().cast(), number.len() as c_long);
+        drop(number);
+        let avro = rb_sys::rb_path2class(c"Pelton::Avro".as_ptr());
+        rb_sys::rb_funcallv(avro, rb_sys::rb_intern(c"decimal".as_ptr()), 1, &raw const text)
+    }
+}
+
+/// # Safety
+/// As of `big_decimal`; "date" is loaded.
+unsafe fn date(days: i32) -> VALUE {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let class = rb_sys::rb_const_get(rb_sys::rb_cObject, rb_sys::rb_intern(c"Date".as_ptr()));
+        let day = rb_sys::LONG2NUM(JULIAN_1970 + i64::from(days));
+        rb_sys::rb_funcallv(class, rb_sys::rb_intern(c"jd".as_ptr()), 1, &raw const day)
+    }
+}
+
+/// # Safety
+/// Ruby's lock is held.
+unsafe fn utc(value: i64, unit: Unit) -> VALUE {
+    let per_second = unit.per_second();
+    let nanos = value.rem_euclid(per_second) * (1_000_000_000 / per_second);
+    let time = rb_sys::timespec { tv_sec: value.div_euclid(per_second), tv_nsec: nanos };
+    // SAFETY: a live structure that Ruby copies; nanoseconds are in range.
+    unsafe { rb_sys::rb_time_timespec_new(&raw const time, LOCAL_ZONE - 1) }
 }
 
 /// A key of a Hash. Bytes, too, become Symbols, as in Ruby's msgpack.

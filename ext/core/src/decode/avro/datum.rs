@@ -1,0 +1,52 @@
+//! A value on its way into a document.
+
+/// What somebody wants to be written; its type says how.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Datum {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    /// Valid UTF-8.
+    Text(String),
+    Bytes(Vec<u8>),
+    Array(Vec<Datum>),
+    Map(Vec<(String, Datum)>),
+    /// Since 1970; nanoseconds of the second, 0 to 999,999,999.
+    Time {
+        seconds: i64,
+        nanos: u32,
+    },
+    /// Days since 1970.
+    Date(i64),
+    /// Two's complement, the highest byte first, as short as it can be; its digits behind the point, if negative zeros before it.
+    Decimal {
+        unscaled: Vec<u8>,
+        scale: i64,
+    },
+    /// What no type takes: how it is shown.
+    Other(String),
+}
+
+impl Datum {
+    /// For errors: short, and without what may be private.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::Null => "nil".to_owned(),
+            Self::Bool(value) => value.to_string(),
+            Self::Int(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Text(text) => {
+                let start: String = text.chars().take(40).collect();
+                format!("{start:?}{}", if start.len() < text.len() { "…" } else { "" })
+            }
+            Self::Bytes(bytes) => format!("a binary String of {} bytes", bytes.len()),
+            Self::Array(items) => format!("an Array of {}", items.len()),
+            Self::Map(pairs) => format!("a Hash of {}", pairs.len()),
+            Self::Time { .. } => "a Time".to_owned(),
+            Self::Date(_) => "a Date".to_owned(),
+            Self::Decimal { scale, .. } => format!("a decimal with {scale} digits behind the point"),
+            Self::Other(what) => what.clone(),
+        }
+    }
+}

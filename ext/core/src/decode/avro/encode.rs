@@ -1,0 +1,287 @@
+//! Values to documents, checked against their schema.
+
+use super::MAX_DEPTH;
+use super::datum::Datum;
+use super::decimal;
+use super::logical::Logical;
+use super::plan::DURATION;
+use super::schema::{Id, Record, Schema, Type};
+use crate::decode::node::Unit;
+use std::fmt;
+
+/// A value does not fit its schema.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// To the value: `["items", "[2]", "price"]`, innermost first.
+    path: Vec<String>,
+    why: String,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.path.iter().rev().enumerate() {
+            let dot = if index == 0 || step.starts_with('[') { "" } else { "." };
+            write!(to, "{dot}{step}")?;
+        }
+        write!(to, "{}{}", if self.path.is_empty() { "" } else { ": " }, self.why)
+    }
+}
+
+impl Unfit {
+    fn within(mut self, step: impl Into<String>) -> Self {
+        self.path.push(step.into());
+        self
+    }
+}
+
+fn unfit<T>(why: impl Into<String>) -> Result<T, Unfit> {
+    Err(Unfit { path: Vec::new(), why: why.into() })
+}
+
+/// Appends the document; after an error there may be a part of it.
+///
+/// # Errors
+/// What does not fit, and where.
+pub fn encode(schema: &Schema, value: &Datum, to: &mut Vec<u8>) -> Result<(), Unfit> {
+    schema.put(schema.root, value, to, 0)
+}
+
+impl Schema {
+    fn put(&self, of: Id, value: &Datum, to: &mut Vec<u8>, depth: usize) -> Result<(), Unfit> {
+        if depth > MAX_DEPTH {
+            return unfit(format!("it nests deeper than {MAX_DEPTH}"));
+        }
+        if let Some(logical) = self.logical(of)
+            && let Some(done) = self.put_logical(of, logical, value, to)
+        {
+            return done;
+        }
+        match (self.at(of), value) {
+            (Type::Null, Datum::Null) => {}
+            (Type::Boolean, Datum::Bool(value)) => to.push(u8::from(*value)),
+            (Type::Int, Datum::Int(value)) => match i32::try_from(*value) {
+                Ok(value) => put_long(to, value.into()),
+                Err(_) => return unfit(format!("{value} has more than 32 bits")),
+            },
+            (Type::Long, Datum::Int(value)) => put_long(to, *value),
+            (Type::Float, Datum::Int(value)) => to.extend_from_slice(&(*value as f32).to_le_bytes()),
+            (Type::Float, Datum::Float(value)) => to.extend_from_slice(&(*value as f32).to_le_bytes()),
+            (Type::Double, Datum::Int(value)) => to.extend_from_slice(&(*value as f64).to_le_bytes()),
+            (Type::Double, Datum::Float(value)) => to.extend_from_slice(&value.to_le_bytes()),
+            (Type::String, Datum::Text(text)) => put_sized(to, text.as_bytes()),
+            (Type::Bytes, Datum::Text(text)) => put_sized(to, text.as_bytes()),
+            (Type::Bytes, Datum::Bytes(bytes)) => put_sized(to, bytes),
+            (Type::Fixed(fixed), Datum::Text(text)) if text.len() == fixed.size => to.extend(text.as_bytes()),
+            (Type::Fixed(fixed), Datum::Bytes(bytes)) if bytes.len() == fixed.size => to.extend(bytes),
+            (Type::Enum(kind), Datum::Text(text)) => match kind.symbols.iter().position(|symbol| **symbol == **text) {
+                Some(place) => put_long(to, place as i64),
+                None => return unfit(format!("{} is no symbol of {}", value.shown(), self.shown(of))),
+            },
+            (Type::Array(items), Datum::Array(list)) => {
+                put_count(to, list.len());
+                for (index, item) in list.iter().enumerate() {
+                    self.put(*items, item, to, depth + 1).map_err(|unfit| unfit.within(format!("[{index}]")))?;
+                }
+                to.push(0);
+            }
+            (Type::Map(values), Datum::Map(pairs)) => {
+                put_count(to, pairs.len());
+                for (key, value) in pairs {
+                    put_sized(to, key.as_bytes());
+                    self.put(*values, value, to, depth + 1).map_err(|unfit| unfit.within(format!("[{key:?}]")))?;
+                }
+                to.push(0);
+            }
+            (Type::Record(record), Datum::Map(pairs)) => return self.put_record(record, pairs, to, depth),
+            (Type::Union(branches), value) => return self.put_union(of, branches, value, to, depth),
+            _ => return unfit(format!("{} is no {}", value.shown(), self.wanted(of))),
+        }
+        Ok(())
+    }
+
+    fn put_record(
+        &self,
+        record: &Record,
+        pairs: &[(String, Datum)],
+        to: &mut Vec<u8>,
+        depth: usize,
+    ) -> Result<(), Unfit> {
+        for field in &record.fields {
+            let given = pairs.iter().find(|(name, _)| **name == *field.name).map(|(_, value)| value);
+            let done = match (given, &field.default) {
+                (Some(value), _) => self.put(field.of, value, to, depth + 1),
+                (None, Some(default)) => match self.default_bytes(field.of, default) {
+                    Some(bytes) => {
+                        to.extend(bytes);
+                        Ok(())
+                    }
+                    None => unfit("is missing, and its default is of another type"),
+                },
+                (None, None) if self.takes_null(field.of) => self.put(field.of, &Datum::Null, to, depth + 1),
+                (None, None) => unfit("is missing"),
+            };
+            done.map_err(|unfit| unfit.within(&*field.name))?;
+        }
+        match pairs.iter().find(|(name, _)| record.fields.iter().all(|field| *field.name != **name)) {
+            None => Ok(()),
+            Some((name, _)) => unfit(format!("{} has no such field", record.name.full())).map_err(|it| it.within(name)),
+        }
+    }
+
+    fn takes_null(&self, of: Id) -> bool {
+        match self.at(of) {
+            Type::Null => true,
+            Type::Union(branches) => branches.iter().any(|branch| matches!(self.at(*branch), Type::Null)),
+            _ => false,
+        }
+    }
+
+    /// The first branch that takes it all. Where only one could, its own error tells more than "none fits".
+    fn put_union(&self, of: Id, branches: &[Id], value: &Datum, to: &mut Vec<u8>, depth: usize) -> Result<(), Unfit> {
+        let before = to.len();
+        let mut errors = Vec::new();
+        for (index, branch) in branches.iter().enumerate().filter(|(_, branch)| self.could_take(**branch, value)) {
+            put_long(to, index as i64);
+            match self.put(*branch, value, to, depth + 1) {
+                Ok(()) => return Ok(()),
+                Err(error) => errors.push(error),
+            }
+            to.truncate(before);
+        }
+        match (errors.pop(), errors.is_empty()) {
+            (Some(error), true) => Err(error),
+            _ => unfit(format!("{} is no {}", value.shown(), self.wanted(of))),
+        }
+    }
+
+    /// Whether it is of that kind, at the surface.
+    fn could_take(&self, of: Id, value: &Datum) -> bool {
+        match (self.at(of), value) {
+            (Type::Null, Datum::Null)
+            | (Type::Boolean, Datum::Bool(_))
+            | (Type::Int | Type::Long | Type::Float | Type::Double, Datum::Int(_))
+            | (Type::Float | Type::Double, Datum::Float(_))
+            | (Type::String | Type::Bytes | Type::Fixed(_) | Type::Enum(_), Datum::Text(_))
+            | (Type::Bytes | Type::Fixed(_), Datum::Bytes(_))
+            | (Type::Array(_), Datum::Array(_))
+            | (Type::Map(_) | Type::Record(_), Datum::Map(_)) => true,
+            _ => matches!(
+                (self.logical(of), value),
+                (Some(Logical::Date), Datum::Date(_))
+                    | (Some(Logical::Timestamp(_) | Logical::LocalTimestamp(_)), Datum::Time { .. })
+                    | (Some(Logical::Decimal { .. } | Logical::BigDecimal), Datum::Decimal { .. } | Datum::Int(_))
+                    | (Some(Logical::Duration), Datum::Map(_))
+            ),
+        }
+    }
+
+    /// For errors: what would fit.
+    fn wanted(&self, of: Id) -> String {
+        match (self.at(of), self.logical(of)) {
+            (Type::Union(branches), _) => {
+                branches.iter().map(|branch| self.wanted(*branch)).collect::<Vec<_>>().join(" or ")
+            }
+            (Type::Fixed(fixed), None) => format!("{} of {} bytes", self.shown(of), fixed.size),
+            (_, None) => self.shown(of),
+            (_, Some(logical)) => match logical {
+                Logical::Decimal { precision, scale } => {
+                    format!("decimal of {precision} digits, {scale} behind the point")
+                }
+                Logical::BigDecimal => "big-decimal".to_owned(),
+                Logical::Uuid => "uuid".to_owned(),
+                Logical::Date => "date".to_owned(),
+                Logical::TimeMillis | Logical::TimeMicros => format!("{} (a time of day)", self.shown(of)),
+                Logical::Timestamp(_) | Logical::LocalTimestamp(_) => "timestamp".to_owned(),
+                Logical::Duration => "duration (months, days, millis)".to_owned(),
+            },
+        }
+    }
+
+    /// `None`: as the underlying type says.
+    fn put_logical(&self, of: Id, logical: Logical, value: &Datum, to: &mut Vec<u8>) -> Option<Result<(), Unfit>> {
+        let refuse = || Some(unfit(format!("{} is no {}", value.shown(), self.wanted(of))));
+        match (logical, value) {
+            (Logical::Date, Datum::Date(days)) => match i32::try_from(*days) {
+                Ok(days) => put_long(to, days.into()),
+                Err(_) => return refuse(),
+            },
+            (Logical::Timestamp(unit) | Logical::LocalTimestamp(unit), Datum::Time { seconds, nanos }) => {
+                match ticks(unit, *seconds, *nanos) {
+                    Some(ticks) => put_long(to, ticks),
+                    None => return Some(unfit("the Time is too far away")),
+                }
+            }
+            (Logical::Uuid, Datum::Text(text)) => match (uuid(text), self.at(of)) {
+                (None, _) => return refuse(),
+                (Some(bytes), Type::Fixed(_)) => to.extend(bytes),
+                (Some(_), _) => put_sized(to, text.as_bytes()),
+            },
+            (Logical::Decimal { precision, scale }, given) => {
+                let Some(unscaled) = decimal::unscaled(given, precision, scale) else { return refuse() };
+                match self.at(of) {
+                    Type::Fixed(fixed) => to.extend(decimal::padded(&unscaled, fixed.size)?),
+                    _ => put_sized(to, &unscaled),
+                }
+            }
+            (Logical::BigDecimal, given) => {
+                let Some((unscaled, scale)) = decimal::parts(given) else { return refuse() };
+                let mut inside = Vec::new();
+                put_sized(&mut inside, &unscaled);
+                put_long(&mut inside, scale.into());
+                put_sized(to, &inside);
+            }
+            (Logical::Duration, Datum::Map(pairs)) => {
+                let number = |name: &str| match pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value) {
+                    Some(Datum::Int(value)) => u32::try_from(*value).ok(),
+                    _ => None,
+                };
+                let parts: Option<Vec<u32>> = DURATION.iter().map(|name| number(name)).collect();
+                match parts.filter(|_| pairs.len() == DURATION.len()) {
+                    Some(parts) => to.extend(parts.iter().flat_map(|part| part.to_le_bytes())),
+                    None => return refuse(),
+                }
+            }
+            _ => return None,
+        }
+        Some(Ok(()))
+    }
+}
+
+/// Units since 1970, rounded down.
+fn ticks(unit: Unit, seconds: i64, nanos: u32) -> Option<i64> {
+    let per_second = unit.per_second();
+    seconds.checked_mul(per_second)?.checked_add(i64::from(nanos) / (1_000_000_000 / per_second))
+}
+
+/// The bytes of "8-4-4-4-12" digits.
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    let dashes =
+        text.len() == 36 && text.bytes().enumerate().all(|(at, byte)| (byte == b'-') == [8, 13, 18, 23].contains(&at));
+    let mut digits = text.chars().filter(|digit| *digit != '-').map(|digit| digit.to_digit(16));
+    for byte in &mut bytes {
+        *byte = (digits.next()?? << 4 | digits.next()??) as u8;
+    }
+    dashes.then_some(bytes)
+}
+
+fn put_count(to: &mut Vec<u8>, count: usize) {
+    if count > 0 {
+        put_long(to, count as i64);
+    }
+}
+
+/// Zigzag, seven bits a byte.
+pub(super) fn put_long(to: &mut Vec<u8>, value: i64) {
+    let mut rest = (value << 1 ^ value >> 63) as u64;
+    while rest > 0x7f {
+        to.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    to.push(rest as u8);
+}
+
+pub(super) fn put_sized(to: &mut Vec<u8>, bytes: &[u8]) {
+    put_long(to, bytes.len() as i64);
+    to.extend_from_slice(bytes);
+}

@@ -1,0 +1,296 @@
+//! How documents of one writer's schema are read as another schema wants them: made once per pair, a list of steps that
+//! name each other by their places.
+
+use super::MAX_DEPTH;
+use super::logical::Logical;
+use super::matching;
+use super::schema::{Enum, Field, Id, Record, Schema, Type};
+use crate::decode::node::Unit;
+use crate::decode::word;
+use std::collections::HashMap;
+
+/// A place among the steps.
+pub(super) type Step = usize;
+
+pub struct Plan {
+    pub(super) steps: Vec<Read>,
+    pub(super) root: Step,
+    /// What documents do not hold: names of fields, symbols, defaults. Copied into the tree before a document, whose words
+    /// then refer to it.
+    pub(super) blob: Vec<u8>,
+}
+
+/// What is to be read, and what to be made of it.
+pub(super) enum Read {
+    Null,
+    Boolean,
+    /// `wide`: long, else int.
+    Integer {
+        wide: bool,
+        number: Number,
+    },
+    Float,
+    Double,
+    /// With its length before it.
+    Bytes(Bytes),
+    Fixed(usize, Bytes),
+    /// Words of the symbols (see [`shifted`]); `Err`: the reader has no such symbol.
+    Enum(Vec<Result<u64, Box<str>>>),
+    Array(Step),
+    Map(Step),
+    Record(Vec<Part>),
+    Union(Vec<Step>),
+    /// The reader does not want what comes here.
+    Unreadable(Box<str>),
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Number {
+    Plain,
+    /// To the reader's float, or double.
+    Float,
+    Double,
+    Date,
+    Time(Unit),
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Bytes {
+    Plain,
+    Text,
+    Decimal {
+        precision: u32,
+        scale: u32,
+    },
+    BigDecimal,
+    /// 16 bytes, shown as text.
+    Uuid,
+    Duration,
+}
+
+pub(super) enum Part {
+    Field {
+        key: u64,
+        step: Step,
+    },
+    /// The reader has no such field.
+    Skip(Step),
+    /// The writer has no such field: it is read from the blob.
+    Default {
+        key: u64,
+        step: Step,
+        start: usize,
+        end: usize,
+    },
+}
+
+/// Keys of a duration.
+pub(super) const DURATION: [&str; 3] = ["months", "days", "millis"];
+
+impl Plan {
+    /// Always succeeds: what the reader cannot read fails in the documents that have it.
+    pub fn new(writer: &Schema, reader: &Schema) -> Self {
+        let (steps, blob, texts) = (Vec::new(), Vec::new(), HashMap::new());
+        let mut draft =
+            Draft { writer, reader, steps, blob, texts, reads: HashMap::new(), skips: HashMap::new(), depth: 0 };
+        for name in DURATION {
+            draft.text(name);
+        }
+        let root = draft.read(writer.root, reader.root);
+        Self { steps: draft.steps, root, blob: draft.blob }
+    }
+}
+
+/// The word of a text in the blob, as if the blob were all of the tree's text.
+fn blob_word(text: &str, offset: usize) -> u64 {
+    let wide = if text.is_ascii() { 0 } else { word::WIDE_TEXT };
+    word::sized(word::STRING | word::OWNED | wide, text.len(), offset)
+}
+
+/// The word of a text in the blob whose first byte is at `base` of the tree's text.
+#[inline(always)]
+pub(super) fn shifted(word: u64, base: usize) -> u64 {
+    word + base as u64
+}
+
+struct Draft<'a> {
+    writer: &'a Schema,
+    reader: &'a Schema,
+    steps: Vec<Read>,
+    blob: Vec<u8>,
+    texts: HashMap<String, u64>,
+    /// (writer's type, reader's type): its step.
+    reads: HashMap<(Id, Id), Step>,
+    /// How the reader's defaults and the writer's unwanted fields are read: (is it the reader's?, type).
+    skips: HashMap<(bool, Id), Step>,
+    depth: usize,
+}
+
+/// Steps are planned by recursion. Types that contain each other can nest deeper than any one of them does, though not
+/// the documents.
+const MOST_NESTED: usize = 4 * MAX_DEPTH;
+
+impl Draft<'_> {
+    fn text(&mut self, text: &str) -> u64 {
+        if let Some(word) = self.texts.get(text) {
+            return *word;
+        }
+        let word = blob_word(text, self.blob.len());
+        self.blob.extend_from_slice(text.as_bytes());
+        self.texts.insert(text.to_owned(), word);
+        word
+    }
+
+    fn read(&mut self, wrote: Id, wanted: Id) -> Step {
+        if let Some(step) = self.reads.get(&(wrote, wanted)) {
+            return *step;
+        }
+        // Reserved: it may contain itself.
+        let step = self.reserve();
+        self.reads.insert((wrote, wanted), step);
+        self.steps[step] = self.nested(|this| this.made(wrote, wanted));
+        step
+    }
+
+    fn nested(&mut self, made: impl FnOnce(&mut Self) -> Read) -> Read {
+        self.depth += 1;
+        let nests = self.depth <= MOST_NESTED;
+        let read = if nests { made(self) } else { Read::Unreadable("its types nest too deeply".into()) };
+        self.depth -= 1;
+        read
+    }
+
+    fn reserve(&mut self) -> Step {
+        self.steps.push(Read::Null);
+        self.steps.len() - 1
+    }
+
+    fn made(&mut self, wrote: Id, wanted: Id) -> Read {
+        let (writer, reader) = (self.writer, self.reader);
+        if let Type::Union(branches) = writer.at(wrote) {
+            return Read::Union(branches.iter().map(|branch| self.read(*branch, wanted)).collect());
+        }
+        if let Type::Union(branches) = reader.at(wanted) {
+            return match matching::branch(writer, wrote, reader, branches) {
+                Some(branch) => self.made(wrote, branch),
+                None => unreadable(writer, wrote, reader, wanted),
+            };
+        }
+        if !matching::matches(writer, wrote, reader, wanted) {
+            return unreadable(writer, wrote, reader, wanted);
+        }
+        let logical = reader.logical(wanted);
+        match (writer.at(wrote), reader.at(wanted)) {
+            (Type::Array(items), Type::Array(wanted)) => Read::Array(self.read(*items, *wanted)),
+            (Type::Map(values), Type::Map(wanted)) => Read::Map(self.read(*values, *wanted)),
+            (Type::Record(record), Type::Record(wanted)) => self.record(record, wanted),
+            (Type::Enum(kind), Type::Enum(wanted)) => self.symbols(kind, wanted),
+            (wrote, wanted) => leaf(wrote, wanted, logical),
+        }
+    }
+
+    fn record(&mut self, wrote: &Record, wanted: &Record) -> Read {
+        let mut found = vec![false; wanted.fields.len()];
+        let mut parts = Vec::with_capacity(wrote.fields.len());
+        for field in &wrote.fields {
+            let named = wanted.fields.iter().position(|own| own.name == field.name);
+            let place = named.or_else(|| wanted.fields.iter().position(|own| own.aliases.contains(&field.name)));
+            parts.push(match place {
+                Some(place) if !found[place] => {
+                    found[place] = true;
+                    let own = &wanted.fields[place];
+                    Part::Field { key: self.text(&own.name), step: self.read(field.of, own.of) }
+                }
+                _ => Part::Skip(self.same(false, field.of)),
+            });
+        }
+        for (own, _) in wanted.fields.iter().zip(found).filter(|(_, found)| !found) {
+            let bytes = own.default.as_ref().map(|default| self.reader.default_bytes(own.of, default));
+            let Some(Some(bytes)) = bytes else {
+                let why = if bytes.is_none() { "has no default" } else { "has a default of another type" };
+                let name = wanted.name.full();
+                return Read::Unreadable(format!("{name}.{} is not in what was written and {why}", own.name).into());
+            };
+            let start = self.blob.len();
+            self.blob.extend(bytes);
+            let end = self.blob.len();
+            parts.push(Part::Default { key: self.text(&own.name), step: self.same(true, own.of), start, end });
+        }
+        Read::Record(parts)
+    }
+
+    fn symbols(&mut self, wrote: &Enum, wanted: &Enum) -> Read {
+        let mut symbol = |symbol: &str| {
+            let known = wanted.symbols.iter().find(|own| ***own == *symbol);
+            let chosen = known.or_else(|| wanted.default.map(|place| &wanted.symbols[place]));
+            chosen.map(|chosen| self.text(chosen)).ok_or_else(|| {
+                format!("enum {} of the reader has no symbol {symbol} and no default", wanted.name.full()).into()
+            })
+        };
+        Read::Enum(wrote.symbols.iter().map(|own| symbol(own)).collect())
+    }
+
+    /// Reading a type as it was written.
+    fn same(&mut self, readers: bool, of: Id) -> Step {
+        if let Some(step) = self.skips.get(&(readers, of)) {
+            return *step;
+        }
+        let step = self.reserve();
+        self.skips.insert((readers, of), step);
+        self.steps[step] = self.nested(|this| this.made_same(readers, of));
+        step
+    }
+
+    fn made_same(&mut self, readers: bool, of: Id) -> Read {
+        let schema = if readers { self.reader } else { self.writer };
+        match schema.at(of) {
+            Type::Array(items) => Read::Array(self.same(readers, *items)),
+            Type::Map(values) => Read::Map(self.same(readers, *values)),
+            Type::Union(branches) => Read::Union(branches.iter().map(|branch| self.same(readers, *branch)).collect()),
+            Type::Enum(kind) => self.symbols(kind, kind),
+            Type::Record(record) => {
+                let part =
+                    |field: &Field| Part::Field { key: self.text(&field.name), step: self.same(readers, field.of) };
+                Read::Record(record.fields.iter().map(part).collect())
+            }
+            kind => leaf(kind, kind, schema.logical(of)),
+        }
+    }
+}
+
+/// Types that match and have no types inside.
+fn leaf(wrote: &Type, wanted: &Type, logical: Option<Logical>) -> Read {
+    let number = match logical {
+        Some(Logical::Date) => Number::Date,
+        Some(Logical::Timestamp(unit) | Logical::LocalTimestamp(unit)) => Number::Time(unit),
+        _ => Number::Plain,
+    };
+    let bytes = match logical {
+        Some(Logical::Decimal { precision, scale }) => Bytes::Decimal { precision, scale },
+        Some(Logical::BigDecimal) => Bytes::BigDecimal,
+        Some(Logical::Uuid) if matches!(wanted, Type::Fixed(_)) => Bytes::Uuid,
+        Some(Logical::Duration) => Bytes::Duration,
+        _ if matches!(wanted, Type::String) => Bytes::Text,
+        _ => Bytes::Plain,
+    };
+    match (wrote, wanted) {
+        (Type::Boolean, _) => Read::Boolean,
+        (Type::Int, Type::Float) | (Type::Long, Type::Float) => {
+            Read::Integer { wide: matches!(wrote, Type::Long), number: Number::Float }
+        }
+        (Type::Int, Type::Double) | (Type::Long, Type::Double) => {
+            Read::Integer { wide: matches!(wrote, Type::Long), number: Number::Double }
+        }
+        (Type::Int, _) => Read::Integer { wide: false, number },
+        (Type::Long, _) => Read::Integer { wide: true, number },
+        (Type::Float, _) => Read::Float,
+        (Type::Double, _) => Read::Double,
+        (Type::Bytes | Type::String, _) => Read::Bytes(bytes),
+        (Type::Fixed(fixed), _) => Read::Fixed(fixed.size, bytes),
+        _ => Read::Null,
+    }
+}
+
+fn unreadable(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> Read {
+    Read::Unreadable(format!("{} was written, {} is wanted", writer.shown(wrote), reader.shown(wanted)).into())
+}

@@ -1,0 +1,338 @@
+//! Reads a document by a plan into the tree. Nothing is allocated by a length that was read: containers take room as their
+//! items come.
+
+use super::MAX_DEPTH;
+use super::plan::{Bytes, DURATION, Number, Part, Plan, Read, Step, shifted};
+use crate::decode::Refusal;
+use crate::decode::node::Unit;
+use crate::decode::word;
+use crate::decode::writer::Writer;
+use std::ops::Range;
+
+/// Items of a document that take no bytes in it (nulls, empty records), at most: their number is all there is of them.
+const MOST_EMPTY: usize = 1 << 16;
+
+/// A decimal has no more bytes than its precision needs, and these: some writers pad.
+const SPARE_BYTES: usize = 64;
+
+const ENDS: Refusal = Refusal::malformed("it ends too early");
+
+/// Writes the document `bytes[range]`, of which nothing may be left.
+pub(super) fn read(plan: &Plan, writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Refusal> {
+    let blob = writer.append(&plan.blob);
+    let mut reader = Reader { plan, bytes, at: range.start, end: range.end, blob, owned: None, depth: 0, empty: 0 };
+    reader.value(writer, plan.root)?;
+    match reader.end - reader.at {
+        0 => Ok(()),
+        rest => Err(Refusal::Malformed(format!("{rest} bytes are left behind its end").into())),
+    }
+}
+
+struct Reader<'a> {
+    plan: &'a Plan,
+    /// The chunk, or the plan's blob.
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+    /// Where the blob begins in the tree's text.
+    blob: usize,
+    /// Of `bytes` that are not the chunk: where they begin in the tree's text.
+    owned: Option<usize>,
+    depth: usize,
+    /// Items without bytes so far.
+    empty: usize,
+}
+
+impl Reader<'_> {
+    fn value(&mut self, to: &mut Writer, step: Step) -> Result<(), Refusal> {
+        match &self.plan.steps[step] {
+            Read::Null => to.null(),
+            Read::Boolean => match self.byte()? {
+                value @ (0 | 1) => to.bool(value == 1),
+                other => malformed(format!("{other} is no boolean")),
+            },
+            Read::Integer { wide, number } => {
+                let value = if *wide { self.long()? } else { self.int()?.into() };
+                match number {
+                    Number::Plain => to.int(value),
+                    Number::Float => to.float((value as f32).into()),
+                    Number::Double => to.float(value as f64),
+                    Number::Date => to.stored(word::WIDE, word::DATE, &[value as u64]),
+                    Number::Time(unit) => to.stored(word::WIDE, kind(*unit), &[value as u64]),
+                }
+            }
+            Read::Float => to.float(f32::from_le_bytes(self.take()?).into()),
+            Read::Double => to.float(f64::from_le_bytes(self.take()?)),
+            Read::Bytes(bytes) => {
+                let range = self.sized()?;
+                self.bytes(to, *bytes, range)
+            }
+            Read::Fixed(size, bytes) => {
+                let range = self.skip(*size)?;
+                self.bytes(to, *bytes, range)
+            }
+            Read::Enum(symbols) => match symbols.get(self.index()?) {
+                Some(Ok(word)) => to.word(shifted(*word, self.blob)),
+                Some(Err(why)) => malformed(why.clone()),
+                None => Err(Refusal::malformed("an enum has no such symbol")),
+            },
+            Read::Union(branches) => match branches.get(self.index()?) {
+                Some(branch) => self.value(to, *branch),
+                None => Err(Refusal::malformed("a union has no such branch")),
+            },
+            Read::Array(items) => self.nested(|this| {
+                let first = to.open();
+                this.blocks(|this| this.value(to, *items))?;
+                to.array(first)
+            }),
+            Read::Map(values) => self.nested(|this| {
+                let first = to.open();
+                this.blocks(|this| {
+                    let key = this.sized()?;
+                    this.text(to, key)?;
+                    this.value(to, *values)
+                })?;
+                to.object(first)
+            }),
+            Read::Record(parts) => self.nested(|this| {
+                let first = to.open();
+                parts.iter().try_for_each(|part| this.part(to, part))?;
+                to.object(first)
+            }),
+            Read::Unreadable(why) => malformed(why.clone()),
+        }
+    }
+
+    fn part(&mut self, to: &mut Writer, part: &Part) -> Result<(), Refusal> {
+        match part {
+            Part::Field { key, step } => {
+                to.word(shifted(*key, self.blob))?;
+                self.value(to, *step)
+            }
+            Part::Skip(step) => self.pass(*step),
+            Part::Default { key, step, start, end } => {
+                to.word(shifted(*key, self.blob))?;
+                let bytes = &self.plan.blob;
+                let (plan, blob, depth, empty) = (self.plan, self.blob, self.depth, self.empty);
+                let owned = Some(blob);
+                Reader { plan, bytes, at: *start, end: *end, blob, owned, depth, empty }.value(to, *step)
+            }
+        }
+    }
+
+    /// Reads over a value.
+    fn pass(&mut self, step: Step) -> Result<(), Refusal> {
+        match &self.plan.steps[step] {
+            Read::Null | Read::Unreadable(_) => Ok(()),
+            Read::Boolean => self.skip(1).map(drop),
+            Read::Integer { .. } | Read::Enum(_) => self.long().map(drop),
+            Read::Float => self.skip(4).map(drop),
+            Read::Double => self.skip(8).map(drop),
+            Read::Bytes(_) => self.sized().map(drop),
+            Read::Fixed(size, _) => self.skip(*size).map(drop),
+            Read::Union(branches) => match branches.get(self.index()?) {
+                Some(branch) => self.pass(*branch),
+                None => Err(Refusal::malformed("a union has no such branch")),
+            },
+            Read::Array(items) => self.nested(|this| this.blocks(|this| this.pass(*items))),
+            Read::Map(values) => self.nested(|this| {
+                this.blocks(|this| {
+                    this.sized()?;
+                    this.pass(*values)
+                })
+            }),
+            Read::Record(parts) => self.nested(|this| {
+                parts.iter().try_for_each(|part| match part {
+                    Part::Field { step, .. } | Part::Skip(step) => this.pass(*step),
+                    Part::Default { .. } => Ok(()),
+                })
+            }),
+        }
+    }
+
+    fn nested(&mut self, inside: impl FnOnce(&mut Self) -> Result<(), Refusal>) -> Result<(), Refusal> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Refusal::malformed("it nests deeper than 100"));
+        }
+        inside(self)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Items in blocks: a number of them, negative where their bytes are counted too; 0 ends.
+    fn blocks(&mut self, mut item: impl FnMut(&mut Self) -> Result<(), Refusal>) -> Result<(), Refusal> {
+        loop {
+            let count = self.long()?;
+            if count == 0 {
+                return Ok(());
+            }
+            if count < 0 {
+                self.long()?;
+            }
+            for _ in 0..count.unsigned_abs() {
+                let before = self.at;
+                item(self)?;
+                if self.at == before {
+                    self.empty += 1;
+                    if self.empty > MOST_EMPTY {
+                        return Err(Refusal::malformed("it has too many items without bytes"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn bytes(&mut self, to: &mut Writer, made: Bytes, range: Range<usize>) -> Result<(), Refusal> {
+        match made {
+            Bytes::Plain => {
+                let word = self.spanned(word::BYTES, &range);
+                to.word(word)
+            }
+            Bytes::Text => self.text(to, range),
+            Bytes::Decimal { precision, scale } => {
+                if range.len() > precision as usize / 2 + SPARE_BYTES {
+                    return malformed(format!("a decimal of precision {precision} has {} bytes", range.len()));
+                }
+                self.decimal(to, range, scale)
+            }
+            Bytes::BigDecimal => {
+                // Inside of the bytes: bytes, and an int.
+                let (at, end) = (self.at, self.end);
+                (self.at, self.end) = (range.start, range.end);
+                let unscaled = self.sized()?;
+                let scale = self.int()?;
+                (self.at, self.end) = (at, end);
+                match u32::try_from(scale) {
+                    Ok(scale) if unscaled.len() <= 16 * SPARE_BYTES => self.decimal(to, unscaled, scale),
+                    _ => malformed(format!("a big-decimal has {} bytes and the scale {scale}", unscaled.len())),
+                }
+            }
+            Bytes::Uuid => {
+                let text = uuid(&self.bytes[range]);
+                let start = to.append(text.as_bytes());
+                to.word(word::sized(word::STRING | word::OWNED, text.len(), start))
+            }
+            Bytes::Duration => {
+                let first = to.open();
+                let mut key = 0;
+                for (name, number) in DURATION.iter().zip(self.bytes[range].chunks_exact(4)) {
+                    to.word(word::sized(word::STRING | word::OWNED, name.len(), self.blob + key))?;
+                    key += name.len();
+                    to.int(number.iter().rev().fold(0, |value, byte| value << 8 | i64::from(*byte)))?;
+                }
+                to.object(first)
+            }
+        }
+    }
+
+    fn decimal(&mut self, to: &mut Writer, range: Range<usize>, scale: u32) -> Result<(), Refusal> {
+        let unscaled = self.spanned(word::BYTES, &range);
+        to.stored(word::WIDE, word::DECIMAL, &[scale.into(), unscaled])
+    }
+
+    #[inline]
+    fn text(&mut self, to: &mut Writer, range: Range<usize>) -> Result<(), Refusal> {
+        match self.owned {
+            None => to.text(range),
+            Some(_) => {
+                let wide = if self.bytes[range.clone()].is_ascii() { 0 } else { word::WIDE_TEXT };
+                to.word(self.spanned(word::STRING | wide, &range))
+            }
+        }
+    }
+
+    /// The word for these of the bytes.
+    fn spanned(&self, tag: u64, range: &Range<usize>) -> u64 {
+        match self.owned {
+            None => word::sized(tag, range.len(), range.start),
+            Some(base) => word::sized(tag | word::OWNED, range.len(), base + range.start),
+        }
+    }
+
+    #[inline]
+    fn byte(&mut self) -> Result<u8, Refusal> {
+        let byte = *self.bytes.get(self.at..self.end).and_then(<[u8]>::first).ok_or(ENDS)?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    /// Zigzag, seven bits a byte.
+    #[inline]
+    fn long(&mut self) -> Result<i64, Refusal> {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = self.byte()?;
+            if shift == 63 && byte > 1 {
+                return Err(Refusal::malformed("a number has more than 64 bits"));
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
+            }
+            shift += 7;
+        }
+    }
+
+    #[inline]
+    fn int(&mut self) -> Result<i32, Refusal> {
+        let value = self.long()?;
+        i32::try_from(value).map_err(|_| Refusal::malformed("an int has more than 32 bits"))
+    }
+
+    /// Of a symbol or a branch; one too large is none.
+    #[inline]
+    fn index(&mut self) -> Result<usize, Refusal> {
+        Ok(usize::try_from(self.long()?).unwrap_or(usize::MAX))
+    }
+
+    /// What follows a length.
+    #[inline]
+    fn sized(&mut self) -> Result<Range<usize>, Refusal> {
+        let length = self.long()?;
+        match usize::try_from(length) {
+            Ok(length) => self.skip(length),
+            Err(_) => malformed(format!("{length} is no length")),
+        }
+    }
+
+    #[inline]
+    fn skip(&mut self, length: usize) -> Result<Range<usize>, Refusal> {
+        if length > self.end - self.at {
+            return Err(ENDS);
+        }
+        self.at += length;
+        Ok(self.at - length..self.at)
+    }
+
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Refusal> {
+        let range = self.skip(N)?;
+        self.bytes.get(range).and_then(<[u8]>::first_chunk).copied().ok_or(ENDS)
+    }
+}
+
+fn malformed<T>(why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::Malformed(why.into().into()))
+}
+
+/// 16 bytes as "8-4-4-4-12" digits.
+fn uuid(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(36);
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).unwrap_or('0')));
+    }
+    text
+}
+
+/// A time's kind of WIDE word.
+fn kind(unit: Unit) -> usize {
+    match unit {
+        Unit::Millis => word::MILLIS,
+        Unit::Micros => word::MICROS,
+        Unit::Nanos => word::NANOS,
+    }
+}

@@ -1,0 +1,364 @@
+//! A schema read from its JSON: types in one list, which name each other by their places in it, so a type may contain itself.
+
+use super::MAX_DEPTH;
+use super::logical::Logical;
+use super::names::{Name, is_word};
+use crate::decode::json_value::Json;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+/// Where a type is in its schema.
+pub(super) type Id = usize;
+
+pub struct Schema {
+    types: Vec<Typed>,
+    pub(super) root: Id,
+}
+
+pub(super) struct Typed {
+    pub(super) kind: Type,
+    pub(super) logical: Option<Logical>,
+    /// Types inside of types inside of it …, but for those around it.
+    height: usize,
+}
+
+pub(super) enum Type {
+    Null,
+    Boolean,
+    Int,
+    Long,
+    Float,
+    Double,
+    Bytes,
+    String,
+    Array(Id),
+    Map(Id),
+    Union(Vec<Id>),
+    Record(Record),
+    Enum(Enum),
+    Fixed(Fixed),
+}
+
+pub(super) struct Record {
+    pub(super) name: Name,
+    pub(super) aliases: Vec<Name>,
+    pub(super) fields: Vec<Field>,
+}
+
+pub(super) struct Field {
+    pub(super) name: Box<str>,
+    pub(super) aliases: Vec<Box<str>>,
+    pub(super) of: Id,
+    pub(super) default: Option<Json>,
+}
+
+pub(super) struct Enum {
+    pub(super) name: Name,
+    pub(super) aliases: Vec<Name>,
+    pub(super) symbols: Vec<Box<str>>,
+    /// A symbol's place.
+    pub(super) default: Option<usize>,
+}
+
+pub(super) struct Fixed {
+    pub(super) name: Name,
+    pub(super) aliases: Vec<Name>,
+    pub(super) size: usize,
+}
+
+/// Why a text is no schema.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Invalid(pub String);
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+impl Type {
+    /// Its word in a schema.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "boolean",
+            Self::Int => "int",
+            Self::Long => "long",
+            Self::Float => "float",
+            Self::Double => "double",
+            Self::Bytes => "bytes",
+            Self::String => "string",
+            Self::Array(_) => "array",
+            Self::Map(_) => "map",
+            Self::Union(_) => "union",
+            Self::Record(_) => "record",
+            Self::Enum(_) => "enum",
+            Self::Fixed(_) => "fixed",
+        }
+    }
+
+    fn primitive(word: &str) -> Option<Self> {
+        Some(match word {
+            "null" => Self::Null,
+            "boolean" => Self::Boolean,
+            "int" => Self::Int,
+            "long" => Self::Long,
+            "float" => Self::Float,
+            "double" => Self::Double,
+            "bytes" => Self::Bytes,
+            "string" => Self::String,
+            _ => return None,
+        })
+    }
+
+    /// Its name and aliases, where it has any.
+    pub(super) fn names(&self) -> Option<(&Name, &[Name])> {
+        match self {
+            Self::Record(Record { name, aliases, .. })
+            | Self::Enum(Enum { name, aliases, .. })
+            | Self::Fixed(Fixed { name, aliases, .. }) => Some((name, aliases)),
+            _ => None,
+        }
+    }
+}
+
+impl Schema {
+    /// `references`: texts of schemas whose names this one uses, each after those that it uses itself.
+    ///
+    /// # Errors
+    /// What is wrong with which of them.
+    pub fn parse(text: &str, references: &[impl AsRef<str>]) -> Result<Self, Invalid> {
+        let mut draft = Draft { types: Vec::new(), names: HashMap::new(), depth: 0 };
+        for reference in references {
+            draft.document(reference.as_ref())?;
+        }
+        let root = draft.document(text)?;
+        Ok(Self { types: draft.types, root })
+    }
+
+    pub(super) fn at(&self, id: Id) -> &Type {
+        &self.types[id].kind
+    }
+
+    pub(super) fn logical(&self, id: Id) -> Option<Logical> {
+        self.types[id].logical
+    }
+
+    /// The whole name of a record, an enum or a fixed.
+    pub fn name(&self) -> Option<&str> {
+        self.at(self.root).names().map(|(name, _)| name.full())
+    }
+
+    /// For errors: "record shop.Order", "int".
+    pub(super) fn shown(&self, id: Id) -> String {
+        let kind = self.at(id);
+        match kind.names() {
+            Some((name, _)) => format!("{} {}", kind.word(), name.full()),
+            None => kind.word().to_owned(),
+        }
+    }
+}
+
+/// A schema while it is read.
+struct Draft {
+    types: Vec<Typed>,
+    names: HashMap<String, Id>,
+    depth: usize,
+}
+
+fn invalid<T>(reason: impl Into<String>) -> Result<T, Invalid> {
+    Err(Invalid(reason.into()))
+}
+
+impl Draft {
+    fn document(&mut self, text: &str) -> Result<Id, Invalid> {
+        let json = Json::parse(text.as_bytes());
+        // A name alone may come without quotes, as registries give primitive types.
+        let json = json.or_else(|| Type::primitive(text.trim()).map(|_| Json::Text(text.trim().into())));
+        self.read(&json.ok_or_else(|| Invalid("it is no JSON".to_owned()))?, "")
+    }
+
+    fn add(&mut self, kind: Type, logical: Option<Logical>) -> Result<Id, Invalid> {
+        let height = self.height(&kind)?;
+        self.types.push(Typed { kind, logical, height });
+        Ok(self.types.len() - 1)
+    }
+
+    /// References make types nest deeper than their texts do.
+    fn height(&self, kind: &Type) -> Result<usize, Invalid> {
+        let of = |id: &Id| self.types[*id].height;
+        let inside = match kind {
+            Type::Array(items) => of(items),
+            Type::Map(values) => of(values),
+            Type::Union(branches) => branches.iter().map(of).max().unwrap_or(0),
+            Type::Record(record) => record.fields.iter().map(|field| of(&field.of)).max().unwrap_or(0),
+            _ => 0,
+        };
+        if inside < MAX_DEPTH { Ok(inside + 1) } else { invalid(format!("types nest deeper than {MAX_DEPTH}")) }
+    }
+
+    fn read(&mut self, json: &Json, space: &str) -> Result<Id, Invalid> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return invalid(format!("types nest deeper than {MAX_DEPTH}"));
+        }
+        let id = match json {
+            Json::Text(word) => self.named(word, space),
+            Json::Array(branches) => self.union(branches, space),
+            Json::Object(_) => self.object(json, space),
+            other => invalid(format!("{other} is no type")),
+        };
+        self.depth -= 1;
+        id
+    }
+
+    /// A primitive type, or one that was defined before.
+    fn named(&mut self, word: &str, space: &str) -> Result<Id, Invalid> {
+        if let Some(kind) = Type::primitive(word) {
+            return self.add(kind, None);
+        }
+        let name = Name::new(word, space).ok_or_else(|| Invalid(format!("{word:?} is no name of a type")))?;
+        let found = self.names.get(name.full()).or_else(|| self.names.get(word));
+        found.copied().ok_or_else(|| Invalid(format!("the type {:?} is not defined", name.full())))
+    }
+
+    fn union(&mut self, branches: &[Json], space: &str) -> Result<Id, Invalid> {
+        let mut ids = Vec::with_capacity(branches.len());
+        let mut seen = HashSet::new();
+        for branch in branches {
+            let id = self.read(branch, space)?;
+            let kind = &self.types[id].kind;
+            let what = kind.names().map_or(kind.word(), |(name, _)| name.full()).to_owned();
+            if matches!(kind, Type::Union(_)) {
+                return invalid("a union is directly inside of a union");
+            }
+            if !seen.insert(what.clone()) {
+                return invalid(format!("a union has {what} twice"));
+            }
+            ids.push(id);
+        }
+        self.add(Type::Union(ids), None)
+    }
+
+    fn object(&mut self, json: &Json, space: &str) -> Result<Id, Invalid> {
+        let of = json.get("type").ok_or_else(|| Invalid(format!("{json} has no \"type\"")))?;
+        let Json::Text(word) = of else { return self.read(of, space) };
+        let kind = match &**word {
+            "record" | "error" => return self.record(json, space),
+            "enum" => self.enumeration(json, space)?,
+            "fixed" => self.fixed(json, space)?,
+            "array" => Type::Array(self.part(json, "items", space)?),
+            "map" => Type::Map(self.part(json, "values", space)?),
+            word => match Type::primitive(word) {
+                Some(kind) => kind,
+                None => return self.named(word, space),
+            },
+        };
+        let logical = Logical::read(json, &kind);
+        let name = kind.names().map(|(name, _)| name.clone());
+        let id = self.add(kind, logical)?;
+        name.map_or(Ok(()), |name| self.define(&name, id))?;
+        Ok(id)
+    }
+
+    fn part(&mut self, json: &Json, name: &str, space: &str) -> Result<Id, Invalid> {
+        match json.get(name) {
+            Some(part) => self.read(part, space),
+            None => invalid(format!("{json} has no {name:?}")),
+        }
+    }
+
+    fn define(&mut self, name: &Name, id: Id) -> Result<(), Invalid> {
+        match self.names.insert(name.full().to_owned(), id) {
+            None => Ok(()),
+            Some(_) => invalid(format!("the type {:?} is defined twice", name.full())),
+        }
+    }
+
+    /// Name and aliases of a named type.
+    fn names(json: &Json, space: &str) -> Result<(Name, Vec<Name>), Invalid> {
+        let Some(given) = json.get("name").and_then(Json::text) else {
+            return invalid(format!("{json} has no \"name\""));
+        };
+        let space = json.get("namespace").and_then(Json::text).unwrap_or(space);
+        let new = |name: &str, space: &str| {
+            let valid = Name::new(name, space).filter(|name| Type::primitive(name.full()).is_none());
+            valid.ok_or_else(|| Invalid(format!("{name:?} (namespace {space:?}) is no name of a type")))
+        };
+        let name = new(given, space)?;
+        let aliases = texts(json, "aliases")?;
+        let aliases = aliases.iter().map(|alias| new(alias, name.space())).collect::<Result<_, _>>()?;
+        Ok((name, aliases))
+    }
+
+    fn record(&mut self, json: &Json, space: &str) -> Result<Id, Invalid> {
+        let (name, aliases) = Self::names(json, space)?;
+        let space = name.space().to_owned();
+        // Known before its fields, which may contain it.
+        let record = Record { name: name.clone(), aliases, fields: Vec::new() };
+        let id = self.add(Type::Record(record), None)?;
+        self.define(&name, id)?;
+        let Some(Json::Array(list)) = json.get("fields") else {
+            return invalid(format!("record {} has no \"fields\"", name.full()));
+        };
+        let mut fields: Vec<Field> = Vec::with_capacity(list.len());
+        for field in list {
+            let field = self.field(field, &space).map_err(|Invalid(why)| Invalid(format!("{}: {why}", name.full())))?;
+            if fields.iter().any(|other| other.name == field.name) {
+                return invalid(format!("{}: the field {:?} is there twice", name.full(), field.name));
+            }
+            fields.push(field);
+        }
+        if let Type::Record(record) = &mut self.types[id].kind {
+            record.fields = fields;
+        }
+        self.types[id].height = self.height(&self.types[id].kind)?;
+        Ok(id)
+    }
+
+    fn field(&mut self, json: &Json, space: &str) -> Result<Field, Invalid> {
+        let name = json.get("name").and_then(Json::text).filter(|name| is_word(name));
+        let name = name.ok_or_else(|| Invalid(format!("{json} has no valid \"name\"")))?;
+        let of = match json.get("type") {
+            // A logical type beside the field's name is no type's (and common): the type stands alone.
+            Some(of) => self.read(of, space).map_err(|Invalid(why)| Invalid(format!("{name}: {why}")))?,
+            None => return invalid(format!("{name} has no \"type\"")),
+        };
+        let aliases = texts(json, "aliases")?.into_iter().map(Box::from).collect();
+        Ok(Field { name: name.into(), aliases, of, default: json.get("default").cloned() })
+    }
+
+    fn enumeration(&mut self, json: &Json, space: &str) -> Result<Type, Invalid> {
+        let (name, aliases) = Self::names(json, space)?;
+        let symbols = texts(json, "symbols")?;
+        if let Some(wrong) = symbols.iter().find(|symbol| !is_word(symbol)) {
+            return invalid(format!("enum {}: {wrong:?} is no symbol", name.full()));
+        }
+        let default = match json.get("default") {
+            None => None,
+            Some(wanted) => {
+                let place = symbols.iter().position(|symbol| wanted.text() == Some(symbol));
+                Some(place.ok_or_else(|| Invalid(format!("enum {}: {wanted} is none of its symbols", name.full())))?)
+            }
+        };
+        let symbols = symbols.into_iter().map(Box::from).collect();
+        Ok(Type::Enum(Enum { name, aliases, symbols, default }))
+    }
+
+    fn fixed(&mut self, json: &Json, space: &str) -> Result<Type, Invalid> {
+        let (name, aliases) = Self::names(json, space)?;
+        let size = json.get("size").and_then(Json::integer).and_then(|size| usize::try_from(size).ok());
+        let size = size.ok_or_else(|| Invalid(format!("fixed {} has no \"size\" of 0 or more", name.full())))?;
+        Ok(Type::Fixed(Fixed { name, aliases, size }))
+    }
+}
+
+/// A list of texts, empty where there is none.
+fn texts<'a>(json: &'a Json, name: &str) -> Result<Vec<&'a str>, Invalid> {
+    let list = match json.get(name) {
+        None => return Ok(Vec::new()),
+        Some(Json::Array(list)) => list.iter().map(Json::text).collect(),
+        Some(_) => None,
+    };
+    list.ok_or_else(|| Invalid(format!("{name:?} is no list of names")))
+}

@@ -1,0 +1,316 @@
+//! Avro against what Apache's own Java made of the same schemas and bytes (test/vectors/avro), and against bytes that
+//! somebody broke.
+
+use pelton_core::decode::avro::{Datum, Framing, Schema, SchemaId, Topic, encode};
+use pelton_core::decode::{Kind, Node, Refusal, Tree};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const VECTORS: &str = include_str!("../../../test/vectors/avro/vectors.jsonl");
+
+fn vectors() -> impl Iterator<Item = Value> {
+    VECTORS.lines().map(|line| serde_json::from_str(line).expect("a line is JSON"))
+}
+
+fn schema(text: &Value) -> Schema {
+    let text = text.as_str().expect("a schema is text");
+    Schema::parse(text, &[] as &[&str]).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn topic(vector: &Value) -> Topic {
+    let reader = vector.get("reader").map(|reader| Arc::new(schema(reader)));
+    let topic = Topic::new(Framing::None, reader);
+    topic.learn(SchemaId::Own, &schema(&vector["writer"]));
+    topic
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex")).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// As the vectors write values.
+fn shown(node: Node<'_>) -> Value {
+    match node.kind() {
+        Kind::Null => Value::Null,
+        Kind::True => json!(true),
+        Kind::False => json!(false),
+        Kind::Int(value) => json!(value),
+        Kind::Float(value) => json!({ "$double": format!("{:016x}", value.to_bits()) }),
+        // Java puts U+FFFD for what is no UTF-8; Ruby keeps the bytes.
+        Kind::Str(text) => json!(String::from_utf8_lossy(text.bytes)),
+        Kind::Bytes(bytes) => json!({ "$bytes": hex(bytes) }),
+        Kind::Array(items) => items.map(shown).collect(),
+        Kind::Object(fields) => {
+            let pair = |(key, value): (Node<'_>, Node<'_>)| {
+                (String::from_utf8(key.text().expect("a text").bytes.to_vec()).expect("UTF-8"), shown(value))
+            };
+            Value::Object(fields.map(pair).collect())
+        }
+        Kind::Decimal(bytes, scale) => json!({ "$decimal": decimal(bytes, scale) }),
+        Kind::Date(days) => json!({ "$days": days }),
+        Kind::Time(value, unit) => {
+            let unit = unit.per_second();
+            json!({ "$time": [value.div_euclid(unit), value.rem_euclid(unit) * (1_000_000_000 / unit)] })
+        }
+        Kind::Unsigned(_) | Kind::Extension(..) => unreachable!("Avro has none"),
+    }
+}
+
+/// Up to 16 bytes are enough here.
+fn decimal(bytes: &[u8], scale: u32) -> String {
+    let negative = bytes.first().is_some_and(|first| *first >= 0x80);
+    let start = if negative { -1i128 } else { 0 };
+    let number = bytes.iter().fold(start, |number, byte| number << 8 | i128::from(*byte));
+    let digits = format!("{:0width$}", number.unsigned_abs(), width = scale as usize + 1);
+    let (whole, rest) = digits.split_at(digits.len() - scale as usize);
+    format!("{}{whole}{}{rest}", if negative { "-" } else { "" }, if scale > 0 { "." } else { "" })
+}
+
+/// Java's day as days since 1970 (its years may have five digits).
+fn days(date: &str) -> i64 {
+    let (negative, date) = date.strip_prefix('-').map_or((false, date), |rest| (true, rest));
+    let parts: Vec<i64> = date.trim_start_matches('+').split('-').map(|part| part.parse().expect("a number")).collect();
+    let (mut year, month, day) = (if negative { -parts[0] } else { parts[0] }, parts[1], parts[2]);
+    year -= i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let year_of_era = year - era * 400;
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+fn wanted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(wanted).collect(),
+        Value::Object(fields) => match fields.get("$date") {
+            Some(date) => json!({ "$days": days(date.as_str().expect("a date")) }),
+            None => Value::Object(fields.iter().map(|(key, value)| (key.clone(), wanted(value))).collect()),
+        },
+        other => other.clone(),
+    }
+}
+
+fn datum(node: Node<'_>) -> Datum {
+    match node.kind() {
+        Kind::Null => Datum::Null,
+        Kind::True => Datum::Bool(true),
+        Kind::False => Datum::Bool(false),
+        Kind::Int(value) => Datum::Int(value),
+        Kind::Float(value) => Datum::Float(value),
+        Kind::Str(text) => Datum::Text(String::from_utf8(text.bytes.to_vec()).expect("UTF-8")),
+        Kind::Bytes(bytes) => Datum::Bytes(bytes.to_vec()),
+        Kind::Array(items) => Datum::Array(items.map(datum).collect()),
+        Kind::Object(fields) => Datum::Map(
+            fields
+                .map(|(key, value)| {
+                    let Datum::Text(key) = datum(key) else { unreachable!("a name") };
+                    (key, datum(value))
+                })
+                .collect(),
+        ),
+        Kind::Decimal(bytes, scale) => Datum::Decimal { unscaled: bytes.to_vec(), scale: scale.into() },
+        Kind::Date(days) => Datum::Date(days.into()),
+        Kind::Time(value, unit) => {
+            let unit = unit.per_second();
+            let nanos = (value.rem_euclid(unit) * (1_000_000_000 / unit)) as u32;
+            Datum::Time { seconds: value.div_euclid(unit), nanos }
+        }
+        Kind::Unsigned(_) | Kind::Extension(..) => unreachable!("Avro has none"),
+    }
+}
+
+#[test]
+fn schemas_have_javas_canonical_forms_and_fingerprints() {
+    for vector in vectors() {
+        let schema = schema(&vector["writer"]);
+        assert_eq!(vector["canonical"].as_str(), Some(&*schema.canonical()));
+        assert_eq!(vector["fingerprint"].as_str(), Some(&*schema.fingerprint().to_string()), "{}", vector["writer"]);
+    }
+}
+
+#[test]
+fn documents_mean_what_java_reads() {
+    let mut count = 0;
+    for vector in vectors() {
+        let (topic, mut tree) = (topic(&vector), Tree::new());
+        for document in vector["documents"].as_array().expect("a list") {
+            let bytes = bytes(document["bytes"].as_str().expect("hex"));
+            let read = topic.decode(&mut tree, &bytes, 0, bytes.len());
+            match (read, document.get("value")) {
+                (Ok(root), Some(value)) => {
+                    assert_eq!(shown(tree.node(&bytes, root)), wanted(value), "{} {document}", vector["writer"]);
+                }
+                (Err(Refusal::Malformed(_)), None) => {}
+                (other, _) => panic!("{} => {}: {other:?} of {document}", vector["writer"], vector["reader"]),
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 500, "{count} documents");
+}
+
+#[test]
+fn values_become_javas_bytes() {
+    for vector in vectors().filter(|vector| vector.get("reader").is_none()) {
+        let (topic, schema) = (topic(&vector), schema(&vector["writer"]));
+        for document in vector["documents"].as_array().expect("a list") {
+            let bytes = bytes(document["bytes"].as_str().expect("hex"));
+            let mut tree = Tree::new();
+            let root = topic.decode(&mut tree, &bytes, 0, bytes.len()).expect("it was read before");
+            let mut again = Vec::new();
+            encode(&schema, &datum(tree.node(&bytes, root)), &mut again).expect("what was read can be written");
+            assert_eq!(hex(&again), hex(&bytes), "{}", vector["writer"]);
+        }
+    }
+}
+
+/// Walks all of it, as a builder does.
+fn size(node: Node<'_>) -> usize {
+    1 + match node.kind() {
+        Kind::Array(items) => items.map(size).sum(),
+        Kind::Object(fields) => fields.map(|(key, value)| size(key) + size(value)).sum(),
+        _ => 0,
+    }
+}
+
+#[test]
+fn broken_documents_are_refused_or_read_but_never_more() {
+    let mut state = 0x2026_1122u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below.max(1) as u64) as usize
+    };
+    let mut refused = 0;
+    for vector in vectors() {
+        let (topic, mut tree) = (topic(&vector), Tree::new());
+        for document in vector["documents"].as_array().expect("a list") {
+            let whole = bytes(document["bytes"].as_str().expect("hex"));
+            for cut in 0..whole.len() {
+                let end = tree.end();
+                refused += usize::from(topic.decode(&mut tree, &whole, 0, cut).is_err());
+                tree.cut(end);
+            }
+            for _ in 0..200 {
+                let mut broken = whole.clone();
+                for _ in 0..=random(3) {
+                    let at = random(broken.len());
+                    match (random(4), broken.is_empty()) {
+                        (0, false) => broken[at] = random(256) as u8,
+                        (1, false) => broken[at] ^= 1 << random(8),
+                        (2, false) => drop(broken.remove(at)),
+                        _ => broken.insert(at, [0xff, 0x7f, 0x80, 0x01][random(4)]),
+                    }
+                }
+                tree.clear();
+                match topic.decode(&mut tree, &broken, 0, broken.len()) {
+                    Ok(root) => assert!(size(tree.node(&broken, root)) <= 2 * (1 << 16) + 64 * broken.len().max(1)),
+                    Err(_) => refused += 1,
+                }
+                assert!(tree.memory() < 8 << 20, "{} bytes of memory for {broken:02x?}", tree.memory());
+            }
+        }
+    }
+    assert!(refused > 1000, "{refused} refused");
+}
+
+fn plain(writer: &str) -> Topic {
+    let topic = Topic::new(Framing::None, None);
+    topic.learn(SchemaId::Own, &Schema::parse(writer, &[] as &[&str]).expect("a schema"));
+    topic
+}
+
+fn refusal(topic: &Topic, document: &[u8]) -> String {
+    match topic.decode(&mut Tree::new(), document, 0, document.len()) {
+        Err(Refusal::Malformed(why)) => why.into_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn lengths_that_lie_take_no_memory() {
+    // 2^62 nulls, empty records, bytes, items.
+    let huge = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01];
+    let nulls = plain(r#"{"type":"array","items":"null"}"#);
+    assert_eq!(refusal(&nulls, &huge), "it has too many items without bytes");
+    let empty = plain(r#"{"type":"array","items":{"type":"record","name":"E","fields":[]}}"#);
+    assert_eq!(refusal(&empty, &huge), "it has too many items without bytes");
+    assert_eq!(refusal(&plain(r#""bytes""#), &huge), "it ends too early");
+    assert_eq!(refusal(&plain(r#"{"type":"array","items":"int"}"#), &huge), "it ends too early");
+    assert_eq!(refusal(&plain(r#""string""#), &[0x01]), "-1 is no length");
+    assert_eq!(refusal(&plain(r#""long""#), &[0xff; 10]), "a number has more than 64 bits");
+    assert_eq!(refusal(&plain(r#""int""#), &[0x80, 0x80, 0x80, 0x80, 0x10]), "an int has more than 32 bits");
+    assert_eq!(refusal(&plain(r#""int""#), &[0x02, 0x00]), "1 bytes are left behind its end");
+    assert_eq!(refusal(&plain(r#"["null","int"]"#), &[0x04]), "a union has no such branch");
+    assert_eq!(refusal(&plain(r#""boolean""#), &[2]), "2 is no boolean");
+    // A skipped field is not read for ever either.
+    let reader = Schema::parse(r#"{"type":"record","name":"R","fields":[]}"#, &[] as &[&str]).expect("a schema");
+    let writer = r#"{"type":"record","name":"R","fields":[{"name":"a","type":{"type":"array","items":"null"}}]}"#;
+    let skipping = Topic::new(Framing::None, Some(Arc::new(reader)));
+    skipping.learn(SchemaId::Own, &Schema::parse(writer, &[] as &[&str]).expect("a schema"));
+    assert_eq!(refusal(&skipping, &huge), "it has too many items without bytes");
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let list = plain(r#"{"type":"record","name":"L","fields":[{"name":"next","type":["null","L"]}]}"#);
+    let of = |depth: usize| [vec![2; depth - 1], vec![0]].concat();
+    assert!(list.decode(&mut Tree::new(), &of(100), 0, 100).is_ok());
+    assert_eq!(refusal(&list, &of(101)), "it nests deeper than 100");
+    assert_eq!(refusal(&list, &vec![2; 1 << 20]), "it nests deeper than 100");
+    let text = format!("{}\"int\"{}", r#"{"type":"array","items":"#.repeat(120), "}".repeat(120));
+    assert!(Schema::parse(&text, &[] as &[&str]).is_err());
+    // Each text is flat; their references are not.
+    let chain: Vec<String> = (0..5000)
+        .map(|number| {
+            let of = if number == 0 { "int".to_owned() } else { format!("R{}", number - 1) };
+            format!(r#"{{"type":"record","name":"R{number}","fields":[{{"name":"f","type":"{of}"}}]}}"#)
+        })
+        .collect();
+    let error = Schema::parse("\"R4999\"", &chain).err().map(|error| error.to_string());
+    assert_eq!(error.as_deref(), Some("types nest deeper than 100"));
+}
+
+#[test]
+fn framing_names_the_schema() {
+    let schema = Schema::parse("\"int\"", &[] as &[&str]).expect("a schema");
+    let confluent = Topic::new(Framing::Registry, None);
+    let read = |topic: &Topic, bytes: &[u8]| topic.decode(&mut Tree::new(), bytes, 0, bytes.len());
+    assert_eq!(read(&confluent, &[0, 0, 0, 1, 2, 0x54]).err(), Some(Refusal::Unknown(SchemaId::Number(258))));
+    confluent.learn(SchemaId::Number(258), &schema);
+    let mut tree = Tree::new();
+    // In the middle of a chunk, as all but the first are.
+    let chunk = [9, 9, 0, 0, 0, 1, 2, 0x54, 9];
+    let root = confluent.decode(&mut tree, &chunk, 2, 8).expect("known by now");
+    assert!(matches!(tree.node(&chunk, root).kind(), Kind::Int(42)));
+    assert_eq!(refusal(&confluent, &[0, 0, 0, 1]), "it does not begin with 0 and the number of a schema");
+    assert_eq!(refusal(&confluent, b"{\"a\":1}"), "it does not begin with 0 and the number of a schema");
+
+    // The specification's fingerprint of "int".
+    assert_eq!(schema.fingerprint(), 0x7275_d51a_3f39_5c8f);
+    let single = Topic::new(Framing::SingleObject, None);
+    let object = [0xc3, 0x01, 0x8f, 0x5c, 0x39, 0x3f, 0x1a, 0xd5, 0x75, 0x72, 0x54];
+    assert_eq!(read(&single, &object).err(), Some(Refusal::Unknown(SchemaId::Fingerprint(schema.fingerprint()))));
+    single.learn(SchemaId::Fingerprint(schema.fingerprint()), &schema);
+    assert!(read(&single, &object).is_ok());
+    assert_eq!(refusal(&single, &[0xc3, 0x01, 1, 2]), "it ends within its schema's fingerprint");
+}
+
+#[test]
+fn documents_of_one_tree_keep_their_own_texts() {
+    let topic = plain(
+        r#"{"type":"record","name":"R","fields":[{"name":"n","type":"string"},{"name":"s","type":{"type":"enum","name":"E","symbols":["ONE","TWO"]}}]}"#,
+    );
+    let chunk = [4, b'a', b'b', 0, 2, b'c', 2, 6, 0xe2, 0x82, 0xac, 0];
+    let mut tree = Tree::new();
+    let roots: Vec<_> = [(0, 4), (4, 7), (7, 12)]
+        .into_iter()
+        .map(|(start, end)| topic.decode(&mut tree, &chunk, start, end).expect("it is whole"))
+        .collect();
+    let read: Vec<Value> = roots.into_iter().map(|root| shown(tree.node(&chunk, root))).collect();
+    assert_eq!(read, [json!({"n":"ab","s":"ONE"}), json!({"n":"c","s":"TWO"}), json!({"n":"€","s":"ONE"})]);
+}

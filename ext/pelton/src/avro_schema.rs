@@ -1,0 +1,58 @@
+//! Pelton::Native::AvroSchema
+
+use crate::value::typed::{Behind, Shared};
+use crate::{convert, datum, error, value};
+use magnus::value::ReprValue;
+use magnus::{Error, Module, Object, RArray, RModule, Ruby, Value, function, method};
+use pelton_core::decode::avro::{Schema, encode};
+use std::sync::Arc;
+
+static CLASS: Shared<Arc<Schema>> = Shared::new(c"Pelton::Native::AvroSchema");
+
+impl Behind for Arc<Schema> {
+    fn collected(self) {}
+}
+
+pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
+    let class = native.define_class("AvroSchema", ruby.class_object())?;
+    CLASS.define(class);
+    class.define_singleton_method("new", function!(new, 2))?;
+    class.define_method("name", method!(name, 0))?;
+    class.define_method("canonical", method!(canonical, 0))?;
+    class.define_method("fingerprint", method!(fingerprint, 0))?;
+    class.define_method("encode", method!(encoded, 1))
+}
+
+/// The schema behind an object of this class.
+pub fn of(ruby: &Ruby, object: Value) -> Result<Arc<Schema>, Error> {
+    Ok(Arc::clone(&*CLASS.get(ruby, &object)?))
+}
+
+fn new(ruby: &Ruby, text: String, references: RArray) -> Result<Value, Error> {
+    let references = convert::strings(ruby, "references", references)?;
+    let schema = Schema::parse(&text, &references);
+    let nil = ruby.qnil().as_value();
+    CLASS.wrap(Arc::new(schema.map_err(|why| error::bad_option(ruby, "schema", nil, &why.to_string()))?))
+}
+
+fn name(ruby: &Ruby, this: Value) -> Result<Option<String>, Error> {
+    Ok(CLASS.get(ruby, &this)?.name().map(str::to_owned))
+}
+
+fn canonical(ruby: &Ruby, this: Value) -> Result<String, Error> {
+    Ok(CLASS.get(ruby, &this)?.canonical())
+}
+
+fn fingerprint(ruby: &Ruby, this: Value) -> Result<u64, Error> {
+    Ok(CLASS.get(ruby, &this)?.fingerprint())
+}
+
+/// The document of a value.
+fn encoded(ruby: &Ruby, this: Value, given: Value) -> Result<Value, Error> {
+    let schema = of(ruby, this)?;
+    let mut bytes = Vec::new();
+    match encode(&schema, &datum::read(ruby, given)?, &mut bytes) {
+        Ok(()) => value::string(bytes.len(), value::Encoding::Binary, |string| string.copy_from_slice(&bytes)),
+        Err(unfit) => Err(error::unfit(ruby, schema.name(), &unfit.to_string())),
+    }
+}

@@ -1,0 +1,92 @@
+//! Pelton::Native::AvroTopic: what lib/pelton/avro/decoder.rb stands on.
+
+use crate::value::build::{Making, build};
+use crate::value::typed::{Behind, Shared};
+use crate::{avro_schema, error, format, value};
+use magnus::value::ReprValue;
+use magnus::{Error, Integer, IntoValue, Module, Object, RArray, RModule, Ruby, Symbol, Value, function, method};
+use pelton_core::decode::avro::{Framing, SchemaId, Topic};
+use pelton_core::decode::{Refusal, Tree};
+use pelton_core::format::{Format, Shape};
+use std::sync::Arc;
+
+static CLASS: Shared<Arc<Topic>> = Shared::new(c"Pelton::Native::AvroTopic");
+
+impl Behind for Arc<Topic> {
+    fn collected(self) {}
+}
+
+pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
+    let class = native.define_class("AvroTopic", ruby.class_object())?;
+    CLASS.define(class);
+    class.define_singleton_method("new", function!(new, 2))?;
+    class.define_method("learn", method!(learn, 2))?;
+    class.define_method("unknown", method!(unknown, 1))?;
+    class.define_method("decode", method!(decode, 2))
+}
+
+/// The topic behind an object of this class.
+pub fn of(ruby: &Ruby, object: Value) -> Result<Arc<Topic>, Error> {
+    Ok(Arc::clone(&*CLASS.get(ruby, &object)?))
+}
+
+fn new(ruby: &Ruby, framing: Symbol, reader: Value) -> Result<Value, Error> {
+    let framing = match &*framing.name()? {
+        "confluent" => Framing::Registry,
+        "single_object" => Framing::SingleObject,
+        _ => Framing::None,
+    };
+    let reader = if reader.is_nil() { None } else { Some(avro_schema::of(ruby, reader)?) };
+    CLASS.wrap(Arc::new(Topic::new(framing, reader)))
+}
+
+/// id: nil, a registry's number, or [fingerprint].
+fn learn(ruby: &Ruby, this: Value, id: Value, schema: Value) -> Result<(), Error> {
+    let id = match (RArray::from_value(id), Integer::from_value(id)) {
+        (Some(list), _) => SchemaId::Fingerprint(list.entry(0)?),
+        (_, Some(number)) => SchemaId::Number(number.to_u32()?),
+        _ => SchemaId::Own,
+    };
+    CLASS.get(ruby, &this)?.learn(id, &*avro_schema::of(ruby, schema)?);
+    Ok(())
+}
+
+fn shown(ruby: &Ruby, id: SchemaId) -> Value {
+    match id {
+        SchemaId::Own => ruby.qnil().as_value(),
+        SchemaId::Number(number) => number.into_value_with(ruby),
+        SchemaId::Fingerprint(print) => ruby.ary_new_from_values(&[print.into_value_with(ruby)]).as_value(),
+    }
+}
+
+/// The id of the payload's schema, as `learn` takes it, if that is not known yet.
+fn unknown(ruby: &Ruby, this: Value, payload: Value) -> Result<Value, Error> {
+    let id = CLASS.get(ruby, &this)?.unknown(value::bytes(&payload).unwrap_or_default());
+    Ok(id.map_or_else(|| ruby.qnil().as_value(), |id| shown(ruby, id)))
+}
+
+/// The value of a payload whose schema is known. Raises DecodeError.
+fn decode(ruby: &Ruby, this: Value, payload: Value, shape: RArray) -> Result<Value, Error> {
+    let topic = of(ruby, this)?;
+    let wrong = || Error::new(ruby.exception_type_error(), "a payload is a String");
+    let bytes = value::bytes(&payload).map(<[u8]>::to_vec).ok_or_else(wrong)?;
+    let mut tree = Tree::new();
+    match topic.decode(&mut tree, &bytes, 0, bytes.len()) {
+        Ok(root) => {
+            let shape = Shape { symbols: shape.entry(0)?, frozen: shape.entry(1)? };
+            build(tree.node(&bytes, root), Making { shape, extensions: None })
+        }
+        Err(Refusal::Malformed(why)) => Err(error::undecodable(ruby, None, &why)),
+        Err(_) => Err(error::undecodable(ruby, None, "its schema is not known")),
+    }
+}
+
+/// Has Ruby look the schema up, from which the topic then learns it. Raises what that raises.
+pub fn look_up(ruby: &Ruby, format: &Format, id: SchemaId, place: (&str, i32, i64)) -> Result<(), Error> {
+    let Some(decoder) = format::decoder(format).filter(|_| value::in_main_ractor()) else {
+        let why = "its schema is not known yet, and only the main Ractor asks for it";
+        return Err(error::undecodable(ruby, Some(place), why));
+    };
+    let (topic, partition, offset) = place;
+    decoder.funcall::<_, _, Value>("look_up", (shown(ruby, id), topic, partition, offset)).map(drop)
+}

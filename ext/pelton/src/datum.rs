@@ -1,0 +1,128 @@
+//! From Ruby values to those that an encoder writes.
+
+use crate::value;
+use magnus::encoding::EncodingCapable;
+use magnus::value::ReprValue;
+use magnus::{Error, Float, Integer, Module, RArray, RClass, RHash, RString, Ruby, Symbol, Value, r_hash::ForEach};
+use pelton_core::decode::avro::{Datum, decimal};
+
+/// Deeper ones are no values of any schema; a Hash may contain itself.
+const MAX_DEPTH: usize = 100;
+/// 1 January 1970 as Date#jd counts.
+const JULIAN_1970: i64 = 2_440_588;
+
+/// What no type takes becomes `Datum::Other`: who encodes it says where it was.
+pub fn read(ruby: &Ruby, given: Value) -> Result<Datum, Error> {
+    Reader { date: class(ruby, "Date"), time: class(ruby, "DateTime"), decimal: class(ruby, "BigDecimal") }
+        .read(given, 0)
+}
+
+/// `None`: not loaded, so there are no objects of it.
+fn class(ruby: &Ruby, name: &str) -> Option<RClass> {
+    let object = ruby.class_object();
+    let defined: bool = object.funcall("const_defined?", (ruby.to_symbol(name),)).ok()?;
+    if defined { object.const_get(name).ok() } else { None }
+}
+
+struct Reader {
+    date: Option<RClass>,
+    time: Option<RClass>,
+    decimal: Option<RClass>,
+}
+
+impl Reader {
+    fn read(&self, given: Value, depth: usize) -> Result<Datum, Error> {
+        if depth > MAX_DEPTH {
+            return Ok(Datum::Other(format!("what nests deeper than {MAX_DEPTH}")));
+        }
+        if given.is_nil() {
+            return Ok(Datum::Null);
+        }
+        if let Some(value) = bool_of(given) {
+            return Ok(Datum::Bool(value));
+        }
+        if let Some(number) = Integer::from_value(given) {
+            return number.to_i64().map(Datum::Int).or_else(|_| large(number));
+        }
+        if let Some(number) = Float::from_value(given) {
+            return Ok(Datum::Float(number.to_f64()));
+        }
+        if let Some(name) = Symbol::from_value(given) {
+            return Ok(Datum::Text(name.name()?.into_owned()));
+        }
+        if let Some(text) = RString::from_value(given) {
+            return string(text);
+        }
+        if let Some(list) = RArray::from_value(given) {
+            let items = (0..value::length(list)).map(|index| self.read(value::element(list, index), depth + 1));
+            return Ok(Datum::Array(items.collect::<Result<_, _>>()?));
+        }
+        if let Some(hash) = RHash::from_value(given) {
+            return self.pairs(hash, depth);
+        }
+        self.object(given)
+    }
+
+    fn pairs(&self, hash: RHash, depth: usize) -> Result<Datum, Error> {
+        let mut pairs = Vec::new();
+        let mut other = None;
+        hash.foreach(|key: Value, value: Value| {
+            match self.read(key, depth + 1)? {
+                Datum::Text(key) => pairs.push((key, self.read(value, depth + 1)?)),
+                _ => other = Some(key),
+            }
+            Ok(ForEach::Continue)
+        })?;
+        let wrong = |key: Value| Datum::Other(format!("a Hash with the key {}", key.inspect()));
+        Ok(other.map_or(Datum::Map(pairs), wrong))
+    }
+
+    fn object(&self, given: Value) -> Result<Datum, Error> {
+        let is = |class: Option<RClass>| class.is_some_and(|class| given.is_kind_of(class));
+        if let Some((seconds, nanos)) = value::time(given) {
+            return Ok(Datum::Time { seconds, nanos });
+        }
+        if is(self.date) && !is(self.time) {
+            return Ok(Datum::Date(given.funcall::<_, _, i64>("jd", ())? - JULIAN_1970));
+        }
+        if is(self.decimal) {
+            let (sign, digits, _, exponent): (i64, String, i64, i64) = given.funcall("split", ())?;
+            let number = format!("{}{digits}", if sign < 0 { "-" } else { "" });
+            if let Some(unscaled) = decimal::parse(&number) {
+                return Ok(Datum::Decimal { unscaled, scale: digits.len() as i64 - exponent });
+            }
+        }
+        Ok(Datum::Other(format!("a {}", given.class())))
+    }
+}
+
+fn bool_of(given: Value) -> Option<bool> {
+    let ruby = Ruby::get_with(given);
+    if given.is_kind_of(ruby.class_true_class()) {
+        return Some(true);
+    }
+    given.is_kind_of(ruby.class_false_class()).then_some(false)
+}
+
+/// Beyond 64 bits: a decimal may take it.
+fn large(number: Integer) -> Result<Datum, Error> {
+    let text: String = number.funcall("to_s", ())?;
+    let unscaled = decimal::parse(&text);
+    Ok(unscaled.map_or(Datum::Other(format!("an Integer of {} digits", text.len())), |unscaled| Datum::Decimal {
+        unscaled,
+        scale: 0,
+    }))
+}
+
+/// Text, unless it is binary and not ASCII.
+fn string(text: RString) -> Result<Datum, Error> {
+    let ruby = Ruby::get_with(text);
+    let is_binary = text.enc_get() == ruby.ascii8bit_encindex();
+    let bytes = |text: RString| value::bytes(&text.as_value()).unwrap_or_default().to_vec();
+    if is_binary && !bytes(text).is_ascii() {
+        return Ok(Datum::Bytes(bytes(text)));
+    }
+    let is_text = is_binary || text.enc_get() == ruby.utf8_encindex() || text.enc_get() == ruby.usascii_encindex();
+    let text = if is_text { text } else { text.funcall("encode", ("UTF-8",))? };
+    Ok(String::from_utf8(bytes(text)).map_or_else(|wrong| Datum::Bytes(wrong.into_bytes()), Datum::Text))
+}

@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require "date"
+require_relative "../errors"
+require_relative "../registry"
+
+module Pelton
+  module Avro
+    # The Avro of a topic: schemas that its messages were written with, read as one. Made by `decode :avro` in routes;
+    # by itself it decodes payloads from elsewhere:
+    #   decoder = Pelton::Avro::Decoder.new(registry: registry, schema: File.read("order.avsc"))
+    #   decoder.decode(payload) # => {"id" => 7, …}
+    # Payloads are decoded natively. The first message of an unknown schema has it looked up when it is read, on the
+    # thread that reads it (`payload`, `dig`); what comes after it is decoded ahead. Thread-safe.
+    class Decoder
+      FLAGS = %i[symbolize_names freeze].freeze
+      private_constant :FLAGS
+
+      # For the native side.
+      attr_reader :native
+
+      # registry: a Registry or its URL. schema: what readers want (JSON, or a Registry::Schema); nil: what was written.
+      # framing: :confluent (with a registry), :single_object or :none (without). writer: with :none, what was written,
+      # if that is not `schema`. Raises ConfigError.
+      #: (?registry: untyped, ?schema: untyped, ?writer: untyped, ?framing: Symbol?, ?symbolize_names: bool,
+      #:  ?freeze: bool) -> void
+      def initialize(registry: nil, schema: nil, writer: nil, framing: nil, **flags)
+        unknown = flags.keys - FLAGS
+        unless unknown.empty?
+          known = %i[registry schema writer framing] + FLAGS
+          raise ConfigError.unknown(unknown.first, known, what: "option of decode :avro")
+        end
+
+        @registry = registry.is_a?(String) ? Registry.new(registry) : registry
+        @framing = framing || (@registry ? :confluent : :none)
+        @reader = Registry::Schema.of(schema) if schema
+        @flags = FLAGS.map { |flag| flags.fetch(flag, false) }
+        check(writer)
+        @native = Native::AvroTopic.new(@framing, @reader&.native)
+        @native.learn(nil, Registry::Schema.of(writer || schema).native) if @framing == :none
+        freeze
+      end
+
+      # The value of a payload. Raises DecodeError; SchemaUnavailable for want of its schema.
+      #: (String) -> untyped
+      def decode(payload)
+        2.times do
+          unknown = @native.unknown(payload) or break
+          look_up(unknown)
+        end
+        @native.decode(payload, @flags)
+      end
+
+      # For the native side: learns the schema with this id, an Integer or [fingerprint], which a message names.
+      def look_up(id, topic = nil, partition = nil, offset = nil)
+        schema = id.is_a?(Integer) ? @registry.schema(id) : @registry.fingerprint(id.last)
+        @native.learn(id, schema.native)
+      rescue RegistryError => e
+        raise SchemaUnavailable.new(topic, partition, offset, e.message)
+      end
+
+      def inspect = "#<#{self.class} #{[@framing, @reader&.name, @registry&.inspect].compact.join(" ")}>"
+
+      private
+
+      def check(writer)
+        refuse(:framing, @framing, "expected one of #{FRAMINGS.join(", ")}") unless FRAMINGS.include?(@framing)
+        if @framing == :none
+          refuse(:schema, nil, "is missing: without a registry all payloads have one schema") unless @reader || writer
+        elsif writer then refuse(:writer, writer, "is for framing :none: otherwise each message names its schema")
+        elsif !@registry then refuse(:registry, nil, "is missing: who knows the schemas that messages name?")
+        end
+        refuse(:registry, @registry, "expected a Pelton::Registry or its URL") unless registry?
+        return if @flags.all? { |flag| [true, false].include?(flag) }
+
+        refuse(:symbolize_names, @flags, "expected true or false, as `freeze`")
+      end
+
+      def registry? = @registry.nil? || (@registry.respond_to?(:schema) && @registry.respond_to?(:fingerprint))
+
+      def refuse(option, value, reason) = raise(ConfigError.new("decode :avro, #{option}", value, reason))
+    end
+  end
+end

@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../registry"
+
+module Pelton
+  module Avro
+    # Payloads in Avro, for producers.
+    #   orders = Pelton::Avro::Serializer.new(registry: registry, schema: File.read("order.avsc"))
+    #   producer.produce_sync(topic: "orders", payload: orders.serialize({ "id" => 7 }, topic: "orders"))
+    # As middleware it serializes each payload of `topics` that is not a String or nil already:
+    #   producer.middleware.append(Pelton::Avro::Serializer.new(registry: registry, topics: ["orders"]))
+    #   producer.produce_sync(topic: "orders", payload: { "id" => 7 })
+    # Records are Hashes with String or Symbol keys; a field that is missing has its default, or is null where that is
+    # allowed; a key without a field is refused. Timestamps are a Time, dates a Date, decimals a BigDecimal or Integer.
+    # Thread-safe; waits for the registry when a subject's number is not known yet.
+    class Serializer
+      SUBJECTS = {
+        topic: ->(topic, _schema) { "#{topic}-value" },
+        record: ->(_topic, schema) { schema.name },
+        topic_record: ->(topic, schema) { "#{topic}-#{schema.name}" }
+      }.freeze
+      private_constant :SUBJECTS
+
+      # schema: what is written; nil: the subject's latest. subject: a name, or how it is made of topic and schema:
+      # :topic ("orders-value"), :record ("shop.Order") or :topic_record ("orders-shop.Order"). register: true registers
+      # the schema where it is not; else that is a RegistryError. framing: :confluent (with a registry), :single_object
+      # or :none. topics: of which messages, as middleware; nil: of all. Raises ConfigError.
+      #: (?registry: untyped, ?schema: untyped, ?subject: (String | Symbol), ?register: bool, ?framing: Symbol?,
+      #:  ?topics: Array[String]?) -> void
+      def initialize(registry: nil, schema: nil, subject: :topic, register: false, framing: nil, topics: nil)
+        @registry = registry.is_a?(String) ? Registry.new(registry) : registry
+        @schema = Registry::Schema.of(schema) if schema
+        @subject = subject
+        @register = register
+        @framing = framing || (@registry ? :confluent : :none)
+        @topics = topics&.dup&.freeze
+        check
+        freeze
+      end
+
+      # The payload. Raises EncodeError, which names the field that does not fit, and RegistryError.
+      #: (untyped, ?topic: String?) -> String
+      def serialize(value, topic: nil)
+        schema = @schema || @registry.latest(subject(topic, nil))
+        head(schema, topic) << schema.encode(value)
+      end
+
+      # As middleware.
+      #: (Hash[Symbol, untyped]) -> Hash[Symbol, untyped]
+      def call(message)
+        topic, payload = message.values_at(:topic, :payload)
+        return message if payload.nil? || payload.is_a?(String) || (@topics && !@topics.include?(topic))
+
+        message.merge(payload: serialize(payload, topic: topic))
+      end
+
+      def inspect = "#<#{self.class} #{@framing} #{@schema ? @schema.name : @subject}>"
+
+      private
+
+      def head(schema, topic)
+        case @framing
+        when :confluent then [0, number(schema, topic)].pack("CN")
+        when :single_object then [0xc3, 0x01, schema.fingerprint].pack("CCQ<")
+        else "".b
+        end
+      end
+
+      # The registry's number of the schema.
+      def number(schema, topic)
+        return schema.id if schema.id && @schema.nil?
+
+        subject = subject(topic, schema)
+        @register ? @registry.register(subject, schema) : @registry.id_of(subject, schema)
+      end
+
+      def subject(topic, schema)
+        return @subject if @subject.is_a?(String)
+        raise ConfigError.new(:topic, topic, "names the subject, so `serialize` needs it") if topic.nil? && topics?
+
+        SUBJECTS.fetch(@subject).call(topic, schema)
+      end
+
+      def topics? = @subject != :record
+
+      def check
+        refuse(:framing, @framing, "expected one of #{FRAMINGS.join(", ")}") unless FRAMINGS.include?(@framing)
+        refuse(:subject, @subject, "expected a name, or one of #{SUBJECTS.keys.join(", ")}") unless subject?
+        refuse(:registry, nil, "is missing") if @framing == :confluent && !@registry
+        refuse(:schema, nil, "is missing: there is no registry to ask") unless @schema || @registry
+        return if @schema || (@subject != :record && @subject != :topic_record)
+
+        refuse(:schema, nil, "is missing: its name is the subject")
+      end
+
+      def subject? = SUBJECTS.key?(@subject) || (@subject.is_a?(String) && !@subject.empty?)
+
+      def refuse(option, value, reason) = raise(ConfigError.new("Avro::Serializer, #{option}", value, reason))
+    end
+  end
+end

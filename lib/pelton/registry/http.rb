@@ -1,0 +1,234 @@
+# frozen_string_literal: true
+
+require "json"
+require "uri"
+require_relative "../backoff"
+require_relative "../clock"
+require_relative "../errors"
+require_relative "schema"
+
+module Pelton
+  class Registry
+    # The registry's protocol, request by request. net/http is loaded with the first one.
+    class Http
+      TYPE = "application/vnd.schemaregistry.v1+json"
+      # A larger answer is no schema.
+      MOST_BYTES = 16 << 20
+      # References of references: deeper ones are a mistake.
+      MOST_REFERENCES = 50
+      # Statuses that another server, or a later attempt, may not give.
+      PASSING = [408, 429, 500, 502, 503, 504].freeze
+      TLS = { ca_file: String, cert_file: String, key_file: String, key_password: String,
+              verify: [true, false].freeze }.freeze
+      private_constant :TYPE, :MOST_BYTES, :MOST_REFERENCES, :PASSING, :TLS
+
+      #: (Array[String], ?user: String?, ?password: String?, ?token: String?, ?tls: Hash[Symbol, untyped],
+      #:  ?timeout: Numeric, ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric]) -> void
+      def initialize(urls, user: nil, password: nil, token: nil, tls: {}, timeout: 10, open_timeout: 5, retries: 2,
+                     backoff: 0.2..2)
+        @places = urls.map { |url| place(url) }
+        refuse(:urls, urls, "expected one at least") if @places.empty?
+        refuse(:token, token, "or user and password, not both") if token && user
+        @login = [user, password] if user
+        @token = token
+        @tls = checked_tls(tls)
+        @timeouts = { read_timeout: time(:timeout, timeout), write_timeout: timeout,
+                      open_timeout: time(:open_timeout, open_timeout) }
+        @retries = retries.is_a?(Integer) && retries >= 0 ? retries : refuse(:retries, retries, "expected >= 0")
+        refuse(:backoff, backoff, "expected a Range of seconds") unless backoff.is_a?(Range) && backoff.end
+        @backoff = Backoff.new(backoff.begin, backoff.end)
+        # Which URL answered last: the first to be asked next time. A wrong one costs a request, so no lock.
+        @first = 0
+      end
+
+      #: (Integer) -> Schema
+      def schema(id) = read(get("schema #{id}", "/schemas/ids/#{id}"), "schema #{id}", id: id)
+
+      #: (Integer) -> Schema
+      def fingerprint(number)
+        raise RegistryError.new("fingerprint #{number.to_s(16)}", "a registry knows none, only Registry.files does",
+                                status: 404)
+      end
+
+      #: (String, Integer | String) -> Schema
+      def version(subject, number)
+        what = "subject #{subject} version #{number}"
+        read(get(what, "/subjects/#{escape(subject)}/versions/#{number}"), what)
+      end
+
+      #: (String, Schema) -> Integer
+      def id_of(subject, schema) = number("/subjects/#{escape(subject)}", subject, schema)
+
+      #: (String, Schema) -> Integer
+      def register(subject, schema) = number("/subjects/#{escape(subject)}/versions", subject, schema)
+
+      # Without what may be secret.
+      def inspect = @places.map(&:to_s).join(", ")
+
+      private
+
+      def number(path, subject, schema)
+        body = { schema: schema.text, schemaType: "AVRO" }
+        body[:references] = schema.named unless schema.named.empty?
+        what = "subject #{subject}"
+        answer = ask(what, path, JSON.generate(body))
+        answer["id"].is_a?(Integer) ? answer["id"] : raise(RegistryError.new(what, "its answer has no id"))
+      end
+
+      # answer: of the registry, {"schema" => "…", "references" => […]}
+      def read(answer, what, id: answer["id"])
+        type = answer["schemaType"] || "AVRO"
+        raise RegistryError.new(what, "is #{type}, not AVRO") unless type == "AVRO"
+        raise RegistryError.new(what, "its answer has no schema") unless answer["schema"].is_a?(String)
+
+        named = Array(answer["references"])
+        Schema.new(answer["schema"], references: texts(named, {}, 0), named: named, id: id,
+                                     subject: answer["subject"], version: answer["version"])
+      rescue ConfigError => e
+        raise RegistryError.new(what, e.message)
+      end
+
+      # Of schemas that a schema refers to, each after its own; found: {[subject, version] => text}
+      def texts(named, found, depth)
+        raise RegistryError.new("references", "nest deeper than #{MOST_REFERENCES}") if depth > MOST_REFERENCES
+
+        named.each do |reference|
+          place = reference.values_at("subject", "version")
+          next if found.key?(place)
+
+          answer = get("reference #{place.join(" version ")}", "/subjects/#{escape(place[0])}/versions/#{place[1]}")
+          texts(Array(answer["references"]), found, depth + 1)
+          found[place] = answer["schema"].to_s
+        end
+        found.values
+      end
+
+      def get(what, path) = ask(what, path)
+
+      # The answer, from whichever URL gives one.
+      def ask(what, path, body = nil)
+        error = nil
+        (0..@retries).each do |round|
+          pause(@backoff.delay(round)) if round.positive?
+          @places.size.times do |turn|
+            index = (@first + turn) % @places.size
+            answer = attempt(@places[index], what, path, body)
+            @first = index
+            return answer
+          rescue RegistryError => e
+            raise unless e.status.nil? || PASSING.include?(e.status)
+
+            error = e
+          end
+          @first = 0
+        end
+        raise error
+      end
+
+      # One request. Raises RegistryError, without a status if there was no answer.
+      def attempt(place, what, path, body)
+        require "net/http"
+        http = Net::HTTP.new(place.host, place.port)
+        http.max_retries = 0
+        @timeouts.each { |name, seconds| http.public_send(:"#{name}=", seconds) }
+        secure(http) if place.scheme == "https"
+        status, text = http.start { |open| exchange(open, request(place, path, body)) }
+        understood(what, status, text)
+      rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::SSL::SSLError, Net::ProtocolError => e
+        raise RegistryError.new(what, "#{place} does not answer: #{e.message} (#{e.class})")
+      end
+
+      def request(place, path, body)
+        kind = body ? Net::HTTP::Post : Net::HTTP::Get
+        request = kind.new("#{place.path.chomp("/")}#{path}", "Accept" => "#{TYPE}, application/json")
+        request.content_type = TYPE if body
+        request.body = body
+        user, password = @login || place.login
+        request.basic_auth(user, password.to_s) if user && !@token
+        request["Authorization"] = "Bearer #{@token}" if @token
+        request
+      end
+
+      # [status, body], of which no more is read than a schema may have.
+      def exchange(http, request)
+        text = "".b
+        deadline = Clock.deadline(@timeouts[:read_timeout])
+        response = http.request(request) do |answer|
+          answer.read_body do |part|
+            text << part
+            raise IOError, "the answer has more than #{MOST_BYTES} bytes" if text.bytesize > MOST_BYTES
+            raise Timeout::Error, "the answer does not end" if Clock.left(deadline).zero?
+          end
+        end
+        [response.code.to_i, text.force_encoding(Encoding::UTF_8)]
+      end
+
+      def understood(what, status, text)
+        answer = JSON.parse(text)
+        return answer if status == 200 && answer.is_a?(Hash)
+
+        reason, code = answer.values_at("message", "error_code") if answer.is_a?(Hash)
+        raise RegistryError.new(what, reason&.to_s&.[](0, 500) || "refused", status: status, code: code)
+      rescue JSON::ParserError
+        raise RegistryError.new(what, status == 200 ? "its answer is no JSON" : "refused", status: status)
+      end
+
+      def secure(http)
+        http.use_ssl = true
+        http.ca_file = @tls[:ca_file] if @tls[:ca_file]
+        http.verify_mode = @tls[:verify] == false ? OpenSSL::SSL::VERIFY_NONE : OpenSSL::SSL::VERIFY_PEER
+        return unless @tls[:cert_file]
+
+        http.cert = OpenSSL::X509::Certificate.new(File.read(@tls[:cert_file]))
+        http.key = OpenSSL::PKey.read(File.read(@tls[:key_file] || @tls[:cert_file]), @tls[:key_password])
+      end
+
+      # Until the next round; ends with the thread.
+      def pause(seconds)
+        lock = Mutex.new
+        deadline = Clock.deadline(seconds)
+        lock.synchronize { ConditionVariable.new.wait(lock, Clock.left(deadline)) until Clock.left(deadline).zero? }
+      end
+
+      # A URL without its secrets.
+      Place = Struct.new(:scheme, :host, :port, :path, :login) do
+        def to_s = "#{scheme}://#{host}:#{port}#{path}"
+        alias_method :inspect, :to_s
+      end
+      private_constant :Place
+
+      def place(url)
+        uri = URI.parse(url.to_s)
+        raise URI::InvalidURIError unless uri.is_a?(URI::HTTP) && uri.hostname && !uri.hostname.empty?
+
+        login = uri.userinfo&.split(":", 2)&.map { |part| URI.decode_www_form_component(part) }
+        Place.new(uri.scheme, uri.hostname, uri.port, uri.path, login).freeze
+      rescue URI::InvalidURIError
+        # Not the value: it may have a password.
+        raise ConfigError.new("registry url", nil, "expected http://host:port or https://host:port")
+      end
+
+      def checked_tls(given)
+        given.each do |name, value|
+          raise ConfigError.unknown(name, TLS.keys, what: "option of registry tls") unless TLS.key?(name)
+          next if Array(TLS[name]).any? { |allowed| allowed === value } # rubocop:disable Style/CaseEquality
+
+          refuse("tls #{name}", value, name == :verify ? "expected true or false" : "expected a String")
+        end
+        %i[ca_file cert_file key_file].each do |name|
+          refuse("tls #{name}", given[name], "cannot be read") if given[name] && !File.readable?(given[name])
+        end
+        given.dup.freeze
+      end
+
+      def time(name, value)
+        valid = value.is_a?(Numeric) && value.real? && value.positive? && value.to_f.finite?
+        valid ? value : refuse(name, value, "expected a number of seconds > 0")
+      end
+
+      def refuse(name, value, reason) = raise(ConfigError.new("registry #{name}", value, reason))
+
+      def escape(subject) = URI.encode_www_form_component(subject).gsub("+", "%20")
+    end
+  end
+end

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "../errors"
+
+module Pelton
+  class Registry
+    # An Avro schema with what its registry says of it. Frozen.
+    #   Pelton::Registry::Schema.new('{"type":"record","name":"Order","fields":[…]}')
+    class Schema
+      # text: its JSON. references: the texts of schemas whose types it names, each after those that it names itself.
+      # named: how a registry knows those: [{"name" => …, "subject" => …, "version" => …}]. id, subject, version: nil
+      # where unknown.
+      attr_reader :text, :references, :named, :id, :subject, :version
+
+      # text: JSON, or what it stands for: {"type" => "record", …}. Raises ConfigError for what is no schema.
+      #: ((String | Hash[untyped, untyped] | Array[untyped]), ?references: Array[String],
+      #:  ?named: Array[Hash[String, untyped]], ?id: Integer?, ?subject: String?, ?version: Integer?) -> void
+      def initialize(text, references: [], named: [], id: nil, subject: nil, version: nil)
+        @text = (text.is_a?(String) ? text.dup : JSON.generate(text)).freeze
+        @references = references.map { |reference| reference.dup.freeze }.freeze
+        @named = named
+        @id = id
+        @subject = subject
+        @version = version
+        @native = Native::AvroSchema.new(@text, @references)
+        freeze
+      end
+
+      # A schema of what somebody gives as one.
+      #: (untyped) -> Schema
+      def self.of(given)
+        case given
+        when Schema then given
+        when String, Hash, Array then new(given)
+        else raise ConfigError.new(:schema, given.class, "expected a schema's JSON, or a Pelton::Registry::Schema")
+        end
+      end
+
+      # The whole name of a record, an enum or a fixed; nil of others.
+      #: () -> String?
+      def name = @native.name
+
+      # The "parsing canonical form": two schemas that read the same documents in the same way have the same.
+      #: () -> String
+      def canonical = @native.canonical
+
+      # CRC-64-AVRO of that, 0 to 2**64 - 1.
+      #: () -> Integer
+      def fingerprint = @native.fingerprint
+
+      # The document of a value, without any framing. Raises EncodeError, which names the field.
+      #: (untyped) -> String
+      def encode(value) = @native.encode(value)
+
+      # For the native side.
+      attr_reader :native
+
+      def inspect = "#<#{self.class} #{name || @text[0, 40]}#{" id #{@id}" if @id}>"
+    end
+  end
+end

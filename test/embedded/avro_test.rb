@@ -1,0 +1,137 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+require "support/registry_double"
+
+# Avro through real clients, with schemas of a registry.
+class EmbeddedAvroTest < Minitest::Test
+  include EmbeddedApp
+
+  FIELDS = [{ name: "n", type: "int" }, { name: "kind", type: { type: "enum", name: "Kind", symbols: %w[NEW PAID] } },
+            { name: "at", type: { type: "long", logicalType: "timestamp-millis" } }].freeze
+  OLD = JSON.generate(type: "record", name: "shop.Order", fields: FIELDS)
+  NEW = JSON.generate(type: "record", name: "shop.Order",
+                      fields: [{ name: "n", type: "long" }, *FIELDS.drop(1),
+                               { name: "note", type: "string", default: "-" }])
+
+  def setup
+    super
+    @double = RegistryDouble.new
+  end
+
+  def teardown
+    super
+    @double.close
+  end
+
+  def registry = Pelton::Registry.new(@double.url, retries: 0, missing_ttl: 0)
+
+  def serializer(schema) = Pelton::Avro::Serializer.new(registry: registry, schema: schema, register: true)
+
+  # Of five the third is paid.
+  def order(number) = { n: number, kind: number % 5 == 2 ? "PAID" : "NEW", at: Time.at(number) }
+
+  def orders(name, schema, numbers)
+    writer = serializer(schema)
+    numbers.map { |number| writer.serialize(order(number), topic: name) }
+  end
+
+  def test_what_old_and_new_schemas_wrote_is_read_as_one_and_filtered
+    name = topic
+    seen = @seen
+    reader = consumer { messages.each { |one| seen << [one.dig("n"), one.payload] } }
+    from = registry
+    app = app(batch: 10) do
+      topic(name, to: reader) do
+        decode :avro, registry: from, schema: NEW, freeze: true
+        where("kind").eq("PAID")
+      end
+    end
+    produce(app, name, orders(name, OLD, 0...50))
+    app.start
+    produce(app, name, orders(name, NEW, 50...100).each_slice(10).flat_map(&:itself))
+    taken = take(20)
+    assert_equal (2...100).step(5).to_a, taken.map(&:first)
+    assert_equal({ "n" => 2, "kind" => "PAID", "at" => Time.at(2), "note" => "-" }, taken[0][1])
+    assert taken.all? { |_, payload| payload.frozen? }
+    assert app.stop
+    assert_empty errors
+    assert_equal 2, @double.requests.grep(/GET/).size, "each schema is asked for once"
+  end
+
+  def test_a_registry_that_comes_back
+    name = topic
+    seen = @seen
+    reader = consumer { messages.each { |one| seen << one.payload["n"] } }
+    from = registry
+    app = app do
+      topic(name, to: reader) do
+        decode :avro, registry: from
+        retries 100, backoff: 0.01..0.1
+      end
+    end
+    payloads = orders(name, OLD, 0...3)
+    @double.fail(:close, times: 1000)
+    produce(app, name, payloads)
+    app.start
+    eventually(20, "a failure") { errors.any? }
+    error = errors.first
+    assert_instance_of Pelton::SchemaUnavailable, error
+    assert_equal [name, 0, 0], [error.topic, error.partition, error.offset]
+    assert_instance_of Pelton::RegistryError, error.cause
+    @double.heal
+    assert_equal [0, 1, 2], take(3).uniq
+    assert app.stop
+  end
+
+  def test_what_is_no_avro_is_an_error_of_its_own_message
+    name = topic
+    seen = @seen
+    reader = consumer do
+      messages.each do |one|
+        seen << one.payload["n"]
+      rescue Pelton::DecodeError => e
+        seen << [e.offset, e.message]
+      end
+    end
+    from = registry
+    app = app { topic(name, to: reader) { decode :avro, registry: from } }
+    good = orders(name, OLD, 0...2)
+    produce(app, name, [good[0], "{}", "", good[1][0..-2], [0, 77].pack("CN"), good[1]])
+    app.start
+    taken = take(6)
+    assert_equal [0, 1], taken.values_at(0, 5)
+    assert_equal [1, 2, 3, 4], taken[1..4].map(&:first)
+    assert_match(/begin with 0 and the number/, taken[1][1])
+    assert_match(/ends too early/, taken[3][1])
+    assert_match(/schema 77: Schema not found/, taken[4][1])
+    assert app.stop
+  end
+
+  def test_a_producer_with_a_serializer
+    name = topic
+    seen = @seen
+    reader = consumer { messages.each { |one| seen << one.payload } }
+    app = app { topic(name, to: reader) { decode :avro, schema: OLD, symbolize_names: true } }
+    app.producer.middleware.append(Pelton::Avro::Serializer.new(schema: OLD))
+    app.start
+    app.producer.produce_sync(topic: name, payload: order(7), timeout: 20)
+    app.producer.produce_many_sync([{ topic: name, payload: order(8) }, { topic: name, payload: nil }], timeout: 20)
+    assert_equal [order(7), order(8), nil], take(3)
+    error = assert_raises(Pelton::EncodeError) { app.producer.produce_sync(topic: name, payload: { n: "x" }) }
+    assert_includes error.message, 'n: "x" is no int'
+    assert app.stop
+  end
+
+  def test_routes_are_checked
+    reader = collector
+    [{}, { registry: 7 }, { schema: "{" }, { schema: OLD, framing: :confluent }, { schema: OLD, freeze: 1 },
+     { schema: OLD, unheard: 1 }, { registry: "ftp://x" }].each do |options|
+      error = assert_raises(Pelton::ConfigError, options) do
+        Pelton::App.new.routes { topic("orders", to: reader) { decode :avro, **options } }
+      end
+      refute_empty error.message
+    end
+  end
+end

@@ -1,0 +1,249 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/native_kit"
+require "pelton"
+require "date"
+begin
+  require "bigdecimal"
+rescue LoadError
+  nil # a gem since Ruby 3.4: what needs it says so
+end
+
+# Ruby values of Avro documents, and documents of Ruby values. What the bytes mean is compared with Java's Avro in
+# ext/core/tests/avro.rs.
+class NativeAvroTest < Minitest::Test
+  include NativeKit
+
+  ORDER = {
+    "type" => "record", "name" => "shop.Order", "fields" => [
+      { "name" => "id", "type" => "long" },
+      { "name" => "kind", "type" => { "type" => "enum", "name" => "Kind", "symbols" => %w[NEW PAID] } },
+      { "name" => "at", "type" => { "type" => "long", "logicalType" => "timestamp-micros" } },
+      { "name" => "day", "type" => { "type" => "int", "logicalType" => "date" } },
+      { "name" => "note", "type" => %w[null string], "default" => nil },
+      { "name" => "raw", "type" => "bytes" },
+      { "name" => "lines", "type" => { "type" => "array", "items" => {
+        "type" => "record", "name" => "Line",
+        "fields" => [{ "name" => "sku", "type" => "string" }, { "name" => "price", "type" => "double" }]
+      } } },
+      { "name" => "tags", "type" => { "type" => "map", "values" => "string" }, "default" => {} }
+    ]
+  }.freeze
+  VALUE = {
+    "id" => 2**61, "kind" => "PAID", "at" => Time.at(1_700_000_000, 123_456, :usec).utc, "day" => Date.new(2024, 2, 29),
+    "note" => "é", "raw" => "\xff\x00".b,
+    "lines" => [{ "sku" => "a", "price" => 1.25 }, { "sku" => "b", "price" => -0.0 }], "tags" => { "x" => "y" }
+  }.freeze
+
+  def decoder(schema = ORDER, **flags) = Pelton::Avro::Decoder.new(schema: schema, **flags)
+  def encode(value, schema = ORDER) = Pelton::Registry::Schema.of(schema).encode(value)
+  def round_trip(value, schema) = decoder(schema).decode(encode(value, schema))
+
+  def test_what_was_written_is_read
+    made = decoder.decode(encode(VALUE))
+    assert_equal VALUE, made
+    assert_equal VALUE.keys, made.keys
+    assert_predicate made["at"], :utc?
+    assert_equal Encoding::BINARY, made["raw"].encoding
+    assert_equal Encoding::UTF_8, made["note"].encoding
+    refute_predicate made, :frozen?
+    refute_predicate made["note"], :frozen?
+  end
+
+  def test_symbols_as_keys_and_frozen_values
+    made = decoder(ORDER, symbolize_names: true, freeze: true).decode(encode(VALUE))
+    assert_equal({ sku: "a", price: 1.25 }, made[:lines][0])
+    assert_equal({ x: "y" }, made[:tags])
+    parts = [made, made[:lines], made[:lines][0], made[:note], made[:raw], made[:at], made[:day]]
+    assert parts.all?(&:frozen?)
+    assert_equal encode(VALUE), encode(made), "symbols are names, too"
+  end
+
+  def test_defaults_and_missing_fields
+    made = decoder.decode(encode(VALUE.except("note", "tags")))
+    assert_nil made["note"]
+    assert_equal({}, made["tags"])
+  end
+
+  LOGICAL = {
+    { "type" => "long", "logicalType" => "timestamp-millis" } => [Time.at(-1, 999_000, :usec).utc, "01"],
+    { "type" => "long", "logicalType" => "timestamp-nanos" } => [Time.at(0, 7, :nsec).utc, "0e"],
+    { "type" => "long", "logicalType" => "local-timestamp-millis" } => [Time.utc(1970, 1, 1, 0, 0, 1), "d00f"],
+    { "type" => "int", "logicalType" => "time-millis" } => [3, "06"],
+    { "type" => "int", "logicalType" => "date" } => [Date.new(1969, 12, 31), "01"],
+    { "type" => "string", "logicalType" => "uuid" } =>
+      ["123e4567-e89b-12d3-a456-426614174000", "48#{"123e4567-e89b-12d3-a456-426614174000".unpack1("H*")}"],
+    { "type" => "fixed", "name" => "U", "size" => 16, "logicalType" => "uuid" } =>
+      ["123e4567-e89b-12d3-a456-426614174000", "123e4567e89b12d3a456426614174000"],
+    { "type" => "fixed", "name" => "D", "size" => 12, "logicalType" => "duration" } =>
+      [{ "months" => 1, "days" => 2, "millis" => (2**32) - 1 }, "0100000002000000ffffffff"]
+  }.freeze
+
+  def test_logical_types
+    LOGICAL.each do |schema, (value, hex)|
+      bytes = encode(value, schema)
+      assert_equal hex, bytes.unpack1("H*"), schema if hex
+      made = decoder(schema).decode(bytes)
+      assert_equal value, made
+      assert_equal value.class, made.class
+    end
+  end
+
+  DECIMAL = { "type" => "bytes", "logicalType" => "decimal", "precision" => 12, "scale" => 3 }.freeze
+
+  def test_decimals
+    skip "no gem bigdecimal for this Ruby" unless defined?(::BigDecimal)
+    fixed = { **DECIMAL, "type" => "fixed", "name" => "M", "size" => 4, "precision" => 6, "scale" => 2 }
+    big = { "type" => "bytes", "logicalType" => "big-decimal" }
+    { DECIMAL => [["-12.5", "04cf2c"], ["0", "0200"], ["999999999.999", nil], ["-0.001", "02ff"]],
+      fixed => [["-0.01", "ffffffff"], ["9999.99", "000f423f"]],
+      { **DECIMAL, "precision" => 40, "scale" => 0 } => [["1e38", nil]],
+      big => [["1207.5", "08042f2b02"], ["-1e30", nil]] }.each do |schema, values|
+      values.each do |text, hex|
+        bytes = encode(BigDecimal(text), schema)
+        assert_equal hex, bytes.unpack1("H*"), text if hex
+        made = decoder(schema).decode(bytes)
+        assert_equal BigDecimal(text), made
+        assert_kind_of BigDecimal, made
+      end
+    end
+    error = assert_raises(Pelton::EncodeError) { encode(BigDecimal("1.2345"), DECIMAL) }
+    assert_includes error.message, "a decimal with 4 digits behind the point is no decimal of 12 digits, 3 behind"
+    assert_raises(Pelton::EncodeError) { encode(BigDecimal("NaN"), DECIMAL) }
+    assert_raises(Pelton::EncodeError) { encode(BigDecimal("1e99999999"), DECIMAL) }
+  end
+
+  def test_integers_are_decimals_and_floats_are_none
+    assert_equal "061e8480", encode(2000, DECIMAL).unpack1("H*")
+    error = assert_raises(Pelton::EncodeError) { encode(10**12, DECIMAL) }
+    assert_includes error.message, "1000000000000 is no decimal of 12 digits"
+    assert_raises(Pelton::EncodeError) { encode(1.5, DECIMAL) }
+    return if defined?(::BigDecimal)
+
+    error = assert_raises(Pelton::ConfigError) { decoder(DECIMAL).decode(encode(2, DECIMAL)) }
+    assert_includes error.message, "bigdecimal"
+  end
+
+  def test_a_time_beyond_its_unit_is_rounded_down
+    millis = { "type" => "long", "logicalType" => "timestamp-millis" }
+    assert_equal Time.at(1, 5, :millisecond), round_trip(Time.at(1, 5_999_999, :nsec), millis)
+    assert_equal Time.at(-2, 999, :millisecond), round_trip(Time.at(-2, 999_900, :usec), millis)
+    assert_equal 1500, Pelton::Avro::Decoder.new(schema: "long").decode(encode(Time.at(1.5), millis))
+  end
+
+  UNFIT = {
+    { "id" => "7" } => 'id: "7" is no long',
+    { "id" => 2**63 } => "id: a decimal with 0 digits behind the point is no long",
+    { "kind" => "LOST" } => 'kind: "LOST" is no symbol of enum shop.Kind',
+    { "day" => Time.now } => "day: a Time is no date",
+    { "note" => 3 } => "note: 3 is no null or string",
+    { "lines" => [{ "sku" => "a", "price" => 1 }, { "sku" => "a", "price" => nil }] } =>
+      "lines[1].price: nil is no double",
+    { "lines" => [{ "sku" => "a" }] } => "lines[0].price: is missing",
+    { "lines" => {} } => "lines: a Hash of 0 is no array",
+    { "tags" => { "a" => 1 } } => 'tags["a"]: 1 is no string',
+    { "tags" => { 1 => "a" } } => "tags: a Hash with the key 1 is no map",
+    { "totl" => 1 } => "totl: shop.Order has no such field",
+    { "raw" => Object.new } => "raw: a Object is no bytes"
+  }.freeze
+
+  def test_what_does_not_fit_is_named_with_its_path
+    UNFIT.each do |change, reason|
+      error = assert_raises(Pelton::EncodeError, reason) { encode(VALUE.merge(change)) }
+      assert_includes error.message, "the value is no shop.Order: #{reason}"
+      assert_equal "shop.Order", error.schema
+    end
+    endless = []
+    endless << endless
+    assert_raises(Pelton::EncodeError) { encode(endless, { "type" => "array", "items" => "int" }) }
+  end
+
+  def test_unions_take_the_branch_that_fits_wholly
+    a = { "type" => "record", "name" => "A", "fields" => [{ "name" => "x", "type" => "int" }] }
+    b = { "type" => "record", "name" => "B", "fields" => [{ "name" => "x", "type" => "string" }] }
+    union = ["null", "boolean", "int", "long", "double", "bytes", a, b]
+    [nil, true, 5, 2**40, 0.5, "\xff".b, { "x" => 1 }, { "x" => "s" }].each_with_index do |value, branch|
+      bytes = encode(value, union)
+      assert_equal branch * 2, bytes.getbyte(0), value.inspect
+      made = decoder(union).decode(bytes)
+      value.nil? ? assert_nil(made) : assert_equal(value, made)
+    end
+    error = assert_raises(Pelton::EncodeError) { encode({ "y" => 1 }, union) }
+    assert_includes error.message, "is no null or boolean or int"
+  end
+
+  MALFORMED = { "" => "too early", "0e" => "too early", "0e02ff" => "too early",
+                "0e#{"ff" * 10}" => "more than 64 bits" }.freeze
+
+  def test_what_is_no_document_is_a_decode_error
+    MALFORMED.each do |hex, reason|
+      error = assert_raises(Pelton::DecodeError) { decoder.decode([hex].pack("H*")) }
+      assert_includes error.message, reason
+    end
+    assert_raises(TypeError) { decoder.decode(nil) }
+  end
+
+  # A String that is no UTF-8 stays what it is, as with the avro gem.
+  def test_text_that_is_no_text
+    made = decoder("string").decode("\x02\xff".b)
+    assert_equal "\xff", made
+    refute_predicate made, :valid_encoding?
+  end
+
+  SCHEMAS = {
+    "{" => "no JSON", '"foo"' => 'type "foo" is not defined', "{}" => 'no "type"', "[[]]" => "inside of a union",
+    '["int","int"]' => "int twice", '{"type":"record","name":"R"}' => 'no "fields"', "7" => "7 is no type",
+    '{"type":"record","name":"a b","fields":[]}' => "no name of a type",
+    '{"type":"record","name":"R","fields":[{"name":"x","type":"Y"}]}' => 'R: x: the type "Y" is not defined',
+    '{"type":"record","name":"R","fields":[{"name":"x","type":"int"},{"name":"x","type":"int"}]}' => "there twice",
+    '{"type":"enum","name":"E","symbols":["A"],"default":"B"}' => "none of its symbols",
+    '{"type":"fixed","name":"F","size":-1}' => '"size" of 0 or more', '{"type":"array"}' => 'no "items"'
+  }.freeze
+
+  def test_what_is_no_schema_is_a_config_error
+    SCHEMAS.each do |text, reason|
+      error = assert_raises(Pelton::ConfigError, text) { Pelton::Registry::Schema.new(text) }
+      assert_includes error.message, reason
+    end
+  end
+
+  def test_schemas_refer_to_others
+    line = '{"type":"record","name":"shop.Line","fields":[{"name":"sku","type":"string"}]}'
+    order = '{"type":"record","name":"shop.Order","fields":[{"name":"line","type":"Line"}]}'
+    schema = Pelton::Registry::Schema.new(order, references: [line])
+    assert_equal "shop.Order", schema.name
+    assert_equal "\x02a", schema.encode({ "line" => { "sku" => "a" } })
+    assert_includes schema.canonical, '"name":"shop.Line"'
+  end
+
+  # Dates and decimals are calls of Ruby, in whose midst other threads build, too.
+  def test_threads_that_build_at_the_same_time
+    bytes = encode(VALUE)
+    made = Array.new(8) { Thread.new { Array.new(300) { decoder.decode(bytes) } } }.flat_map(&:value)
+    assert_equal [VALUE], made.uniq
+  end
+
+  def test_a_date_that_is_built_while_its_class_builds_too
+    bytes = encode(VALUE)
+    nested = []
+    trace = TracePoint.new(:c_call) do |call|
+      nested << decoder.decode(bytes) if call.method_id == :jd
+    end
+    made = trace.enable { decoder.decode(bytes) }
+    assert_equal [VALUE, VALUE], [made, *nested], "a trace calls itself not"
+  end
+
+  def test_under_gc_stress
+    bytes = encode(VALUE)
+    frozen = decoder(ORDER, freeze: true)
+    GC.stress = true
+    made = [decoder.decode(bytes), frozen.decode(bytes), encode(VALUE)]
+    schema = Pelton::Registry::Schema.new('{"type":"array","items":"long"}')
+    assert_raises(Pelton::EncodeError) { schema.encode([1, "x"]) }
+    GC.stress = false
+    assert_equal [VALUE, VALUE, bytes], made
+  ensure
+    GC.stress = false
+  end
+end

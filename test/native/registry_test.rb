@@ -1,0 +1,326 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "pelton"
+require "support/registry_double"
+require "support/forked_child"
+require "tmpdir"
+
+# The registry's client against a registry that answers, refuses, hangs and goes away.
+class NativeRegistryTest < Minitest::Test
+  include ForkedChild
+
+  INT = '{"type":"record","name":"shop.R","fields":[{"name":"a","type":"int"}]}'
+  LONG = '{"type":"record","name":"shop.R","fields":[{"name":"a","type":"long"}]}'
+  # No wait, one round.
+  QUICK = { retries: 0, backoff: 0..0, timeout: 20, open_timeout: 20 }.freeze
+
+  def setup
+    @doubles = []
+  end
+
+  def teardown
+    @doubles.each(&:close)
+  end
+
+  def new_double(**options) = RegistryDouble.new(**options).tap { |made| @doubles << made }
+  def client(*urls, **options) = Pelton::Registry.new(*urls, **QUICK, **options)
+
+  def test_a_schema_is_asked_for_once
+    double = new_double
+    id = double.add("r-value", INT)
+    registry = client(double.url)
+    schemas = Array.new(8) { Thread.new { registry.schema(id) } }.map(&:value)
+    assert_equal 1, schemas.uniq(&:object_id).size
+    assert_equal ["GET /schemas/ids/#{id}"], double.requests
+    assert_equal ["shop.R", id, INT], [schemas[0].name, schemas[0].id, schemas[0].text]
+  end
+
+  def test_subjects_and_versions
+    double = new_double
+    ids = [double.add("a b/c", INT), double.add("a b/c", LONG)]
+    registry = client(double.url, ttl: 0)
+    assert_equal ids[1], registry.latest("a b/c").id
+    assert_equal ids[0], registry.version("a b/c", 1).id
+    double.add("a b/c", '"string"')
+    assert_equal 3, registry.latest("a b/c").version, "a latest version is not for ever"
+    patient = client(double.url)
+    assert_equal 3, patient.latest("a b/c").version
+    double.add("a b/c", '"bytes"')
+    assert_equal 3, patient.latest("a b/c").version, "but for a while"
+  end
+
+  def test_what_is_not_there_is_not_asked_for_again
+    double = new_double
+    registry = client(double.url)
+    errors = Array.new(3) { assert_raises(Pelton::RegistryError) { registry.schema(7) } }
+    assert errors.all?(&:missing?)
+    assert_equal [404, 40_403], [errors[0].status, errors[0].code]
+    assert_equal 1, double.requests.size
+    impatient = client(double.url, missing_ttl: 0)
+    2.times { assert_raises(Pelton::RegistryError) { impatient.schema(7) } }
+    assert_equal 3, double.requests.size
+  end
+
+  def test_references
+    double = new_double
+    double.add("line", '{"type":"record","name":"shop.Line","fields":[{"name":"p","type":"shop.Price"}]}',
+               references: [{ name: "shop.Price", subject: "price", version: 1 }])
+    double.add("price", '{"type":"fixed","name":"shop.Price","size":2}')
+    id = double.add("order", '{"type":"record","name":"shop.Order","fields":[{"name":"l","type":"shop.Line"}]}',
+                    references: [{ name: "shop.Line", subject: "line", version: 1 }])
+    schema = client(double.url).schema(id)
+    assert_equal "ab", schema.encode({ l: { p: "ab" } })
+    assert_equal 2, schema.references.size
+  end
+
+  def test_references_without_end
+    double = new_double
+    id = 1 + 60
+    60.times do |number|
+      double.add("s#{number}", JSON.generate(type: "int", number: number),
+                 references: [{ name: "x", subject: "s#{number + 1}", version: 1 }])
+    end
+    double.add("top", LONG, references: [{ name: "x", subject: "s0", version: 1 }])
+    error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
+    assert_includes error.message, "nest deeper than 50"
+  end
+
+  def test_the_next_url_where_one_does_not_answer
+    gone = new_double.tap(&:close)
+    [gone, new_double.tap { |one| one.fail(503) }, new_double.tap { |one| one.fail(:close) },
+     new_double.tap { |one| one.fail(429) }].each do |first|
+      second = new_double
+      id = second.add("r", INT)
+      assert_equal id, client(first.url, second.url).schema(id).id
+    end
+  end
+
+  def test_one_that_hangs
+    first = new_double
+    first.fail(:hang)
+    second = new_double
+    id = second.add("r", INT)
+    assert_equal id, client(first.url, second.url, timeout: 0.2).schema(id).id
+    assert_equal 1, first.requests.size
+  end
+
+  def test_more_rounds
+    double = new_double
+    id = double.add("r", INT)
+    double.fail(500, times: 2)
+    assert_equal id, client(double.url, retries: 2).schema(id).id
+    assert_equal 3, double.requests.size
+  end
+
+  def test_what_no_retry_helps_is_told_at_once
+    double = new_double
+    double.fail(403)
+    error = assert_raises(Pelton::RegistryError) { client(double.url, retries: 5).schema(1) }
+    assert_equal [403, 40_300, 1], [error.status, error.code, double.requests.size]
+    assert_includes error.message, "schema 1: as asked"
+  end
+
+  def test_answers_that_are_none
+    double = new_double
+    double.fail(:garbage)
+    error = assert_raises(Pelton::RegistryError) { client(double.url).schema(1) }
+    assert_includes error.message, "no JSON"
+    id = double.add("r", '{"type":"nonsense"}')
+    error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
+    assert_includes error.message, 'the type "nonsense" is not defined'
+  end
+
+  # So that a thousand messages do not wait one after the other.
+  def test_a_failure_is_shared_for_a_moment_and_then_asked_again
+    double = new_double
+    id = double.add("r", INT)
+    double.fail(:close, times: 50)
+    registry = client(double.url)
+    3.times { assert_raises(Pelton::RegistryError) { registry.schema(id) } }
+    assert_operator double.requests.size, :<, 4
+    double.heal
+    eventually(20, "the registry is asked again") do
+      registry.schema(id).id == id
+    rescue Pelton::RegistryError
+      false
+    end
+  end
+
+  def test_who_is_killed_while_asking_leaves_the_question_to_others
+    double = new_double
+    id = double.add("r", INT)
+    double.fail(:hang)
+    registry = client(double.url, timeout: 60)
+    first = Thread.new { registry.schema(id) }
+    eventually(20, "the request") { double.requests.size == 1 }
+    second = Thread.new { registry.schema(id) }
+    eventually(20, "the second waits") { second.stop? }
+    first.kill.join
+    assert_equal id, second.value.id
+  end
+
+  def test_a_child_asks_for_itself
+    double = new_double
+    id = double.add("r", INT)
+    double.fail(:hang)
+    registry = client(double.url, timeout: 60)
+    asking = Thread.new { registry.schema(id) }
+    eventually(20, "the request") { double.requests.size == 1 }
+    assert_equal id.to_s, in_child { registry.schema(id).id }.chomp
+  ensure
+    asking&.kill&.join
+  end
+
+  def test_log_ins
+    double = new_double
+    id = double.add("r", INT)
+    double.authorization = "Basic #{["ann:se:cret"].pack("m0")}"
+    assert_equal id, client(double.url, user: "ann", password: "se:cret").schema(id).id
+    assert_equal id, client(double.url.sub("//", "//ann:se%3Acret@")).schema(id).id
+    double.authorization = "Bearer tok-3"
+    assert_equal id, client(double.url, token: "tok-3").schema(id).id
+    error = assert_raises(Pelton::RegistryError) { client(double.url, token: "tok-4").schema(id) }
+    assert_equal [401, 40_101], [error.status, error.code]
+    refute_includes error.message, "tok-4"
+  end
+
+  def test_secrets_are_nowhere
+    registry = client("http://ann:hush-1@127.0.0.1:1/sub", user: "bob", password: "hush-2")
+    error = assert_raises(Pelton::RegistryError) { registry.schema(1) }
+    config = assert_raises(Pelton::ConfigError) { Pelton::Registry.new("ann:hush-1@x") }
+    both = assert_raises(Pelton::ConfigError) { Pelton::Registry.new("http://x", user: "a", token: "hush-3") }
+    texts = [registry.inspect, registry.to_s, error.full_message, config.full_message, both.full_message,
+             Pelton::Avro::Decoder.new(registry: registry).inspect]
+    texts.each { |text| refute_match(/hush/, text) }
+    assert_includes registry.inspect, "http://127.0.0.1:1/sub"
+  end
+
+  def test_tls
+    key = OpenSSL::PKey::RSA.new(2048)
+    cert = certificate(key)
+    context = OpenSSL::SSL::SSLContext.new
+    context.key = key
+    context.cert = cert
+    double = new_double(tls: context)
+    id = double.add("r", INT)
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "ca.pem")
+      File.write(path, cert.to_pem)
+      assert_equal id, client(double.url, tls: { ca_file: path }).schema(id).id
+    end
+    assert_equal id, client(double.url, tls: { verify: false }).schema(id).id
+    error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
+    assert_match(/certificate verify failed/, error.message)
+  end
+
+  def certificate(key)
+    OpenSSL::X509::Certificate.new.tap do |cert|
+      cert.version = 2
+      cert.serial = 1
+      cert.subject = cert.issuer = OpenSSL::X509::Name.parse("/CN=127.0.0.1")
+      cert.public_key = key.public_key
+      cert.not_before = Time.now - 3600
+      cert.not_after = Time.now + 86_400
+      extensions = OpenSSL::X509::ExtensionFactory.new
+      cert.add_extension(extensions.create_extension("basicConstraints", "CA:TRUE", true))
+      cert.add_extension(extensions.create_extension("subjectAltName", "IP:127.0.0.1"))
+      cert.sign(key, OpenSSL::Digest.new("SHA256"))
+    end
+  end
+
+  WRONG = [[[], {}], [["ftp://x"], {}], [["http://"], {}], [["http://x"], { timeout: 0 }],
+           [["http://x"], { retries: -1 }], [["http://x"], { backoff: 3 }], [["http://x"], { ttl: -1 }],
+           [["http://x"], { tls: { ca: "x" } }], [["http://x"], { tls: { ca_file: "/nowhere" } }],
+           [["http://x"], { tls: { verify: 1 } }]].freeze
+
+  def test_options_are_checked
+    WRONG.each do |urls, options|
+      assert_raises(Pelton::ConfigError, [urls, options]) { Pelton::Registry.new(*urls, **options) }
+    end
+  end
+
+  def test_files
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "orders-value.7.avsc"),
+                 '{"type":"record","name":"shop.Order","fields":[{"name":"line","type":"Line"}]}')
+      File.write(File.join(folder, "line.avsc"), '{"type":"record","name":"Line","namespace":"shop","fields":[]}')
+      File.write(File.join(folder, "12.avsc"), '"long"')
+      registry = Pelton::Registry.files(folder)
+      assert_equal "shop.Order", registry.schema(7).name
+      assert_equal 7, registry.latest("orders-value").id
+      assert_equal "shop.Line", registry.latest("line").name
+      assert_equal "\x0e", registry.schema(12).encode(7)
+      print = registry.schema(12).fingerprint
+      assert_equal 12, registry.fingerprint(print).id
+      assert_predicate assert_raises(Pelton::RegistryError) { registry.schema(8) }, :missing?
+      assert_equal 7, registry.id_of("orders-value", registry.schema(7))
+      File.write(File.join(folder, "bad.avsc"), "{")
+      error = assert_raises(Pelton::RegistryError) { Pelton::Registry.files(folder).schema(7) }
+      assert_includes error.message, "bad.avsc"
+    end
+    assert_raises(Pelton::ConfigError) { Pelton::Registry.files("/nowhere") }
+  end
+
+  def test_decoding_by_the_registry
+    double = new_double
+    ids = [double.add("r", INT), double.add("r", LONG)]
+    decoder = Pelton::Avro::Decoder.new(registry: client(double.url), schema: LONG)
+    payloads = ids.map { |id| [0, id].pack("CN") << "\x0e" }
+    assert_equal [{ "a" => 7 }] * 4, (payloads * 2).map { |payload| decoder.decode(payload) }
+    assert_equal 2, double.requests.size
+    error = assert_raises(Pelton::SchemaUnavailable) { decoder.decode([0, 99].pack("CN")) }
+    assert_predicate error.cause, :missing?
+    assert_raises(Pelton::DecodeError) { decoder.decode("{}") }
+  end
+
+  def test_serializers
+    double = new_double
+    registry = client(double.url, missing_ttl: 0)
+    orders = Pelton::Avro::Serializer.new(registry: registry, schema: INT)
+    assert_predicate assert_raises(Pelton::RegistryError) { orders.serialize({ a: 1 }, topic: "o") }, :missing?
+    ready = Pelton::Avro::Serializer.new(registry: registry, schema: INT, register: true)
+    assert_equal [0, 0, 0, 0, 1, 2], ready.serialize({ a: 1 }, topic: "o").bytes
+    assert_equal [0, 0, 0, 0, 1, 2], orders.serialize({ a: 1 }, topic: "o").bytes
+    latest = Pelton::Avro::Serializer.new(registry: registry)
+    assert_equal [0, 0, 0, 0, 1, 4], latest.serialize({ a: 2 }, topic: "o").bytes
+    assert_equal Encoding::BINARY, latest.serialize({ a: 2 }, topic: "o").encoding
+    { record: "shop.R", topic_record: "o-shop.R", "mine" => "mine" }.each do |subject, name|
+      Pelton::Avro::Serializer.new(registry: registry, schema: INT, subject: subject, register: true)
+                              .serialize({ a: 1 }, topic: "o")
+      assert_includes double.requests, "POST /subjects/#{name}/versions"
+    end
+    double.registers = false
+    refused = Pelton::Avro::Serializer.new(registry: registry, schema: LONG, register: true)
+    assert_equal 409, assert_raises(Pelton::RegistryError) { refused.serialize({ a: 1 }, topic: "o") }.status
+  end
+
+  def test_a_serializer_as_middleware
+    double = new_double
+    double.add("o-value", INT)
+    serializer = Pelton::Avro::Serializer.new(registry: client(double.url), topics: ["o"])
+    assert_equal "\0\0\0\0\1\2".b, serializer.call({ topic: "o", payload: { a: 1 } })[:payload]
+    [{ topic: "o", payload: "x" }, { topic: "o", payload: nil }, { topic: "p", payload: { a: 1 } }].each do |message|
+      assert_same message, serializer.call(message)
+    end
+    assert_raises(Pelton::EncodeError) { serializer.call({ topic: "o", payload: { a: "x" } }) }
+  end
+
+  def test_single_objects
+    serializer = Pelton::Avro::Serializer.new(schema: INT, framing: :single_object)
+    payload = serializer.serialize({ a: 1 })
+    assert_equal [0xc3, 0x01], payload.bytes.first(2)
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "r.avsc"), INT)
+      decoder = Pelton::Avro::Decoder.new(registry: Pelton::Registry.files(folder), framing: :single_object)
+      assert_equal({ "a" => 1 }, decoder.decode(payload))
+    end
+  end
+
+  def test_serializers_are_checked
+    [{}, { schema: INT, framing: :confluent }, { schema: INT, framing: :other }, { schema: INT, subject: :other },
+     { registry: Pelton::Registry.new("http://x"), subject: :record }, { schema: 7 }, { schema: "{" }].each do |options|
+      assert_raises(Pelton::ConfigError, options) { Pelton::Avro::Serializer.new(**options) }
+    end
+  end
+end

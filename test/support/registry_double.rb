@@ -1,0 +1,149 @@
+# frozen_string_literal: true
+
+require "json"
+require "openssl"
+require "socket"
+
+# A schema registry on a port of this machine, as far as clients see one: subjects with versions, ids, references; a
+# fault for the next requests: a status, :hang (no answer), :close (none, and the end), :garbage, :endless.
+#   registry = RegistryDouble.new
+#   id = registry.add("orders-value", '"string"')
+#   registry.fail(503, times: 2)
+#   registry.requests # => ["GET /schemas/ids/1"]
+class RegistryDouble
+  # What every request has to bring; nil: nothing.
+  attr_accessor :authorization
+  # May others register?
+  attr_accessor :registers
+
+  def initialize(tls: nil)
+    @server = TCPServer.new("127.0.0.1", 0)
+    @port = @server.addr[1]
+    @tls = tls
+    @lock = Mutex.new
+    @subjects = Hash.new { |all, name| all[name] = [] }
+    @schemas = []
+    @faults = []
+    @requests = []
+    @open = []
+    @registers = true
+    @thread = Thread.new { serve }
+  end
+
+  def url = "#{@tls ? "https" : "http"}://127.0.0.1:#{@port}"
+  def requests = @lock.synchronize { @requests.dup }
+
+  # The id, which a schema keeps in all subjects.
+  def add(subject, schema, references: [])
+    @lock.synchronize do
+      entry = { schema: schema, references: references }
+      id = (@schemas.index(entry) || ((@schemas << entry).size - 1)) + 1
+      @subjects[subject] << id unless @subjects[subject].include?(id)
+      id
+    end
+  end
+
+  def fail(fault, times: 1) = @lock.synchronize { @faults.concat([fault] * times) }
+  def heal = @lock.synchronize { @faults.clear }
+
+  def close
+    @server.close
+    @lock.synchronize { @open.each(&:close) }
+    @thread.join(10)
+  end
+
+  private
+
+  def serve
+    loop do
+      socket = @server.accept
+      @lock.synchronize { @open << socket }
+      Thread.new { answer(socket) }
+    end
+  rescue IOError, SystemCallError
+    nil # closed
+  end
+
+  def answer(socket)
+    stream = @tls ? OpenSSL::SSL::SSLSocket.new(socket, @tls).tap { |secure| secure.sync_close = true }.accept : socket
+    line, headers = head(stream)
+    body = stream.read(headers["content-length"].to_i)
+    fault = @lock.synchronize do
+      @requests << line
+      @faults.shift
+    end
+    return if fault == :hang # the socket is closed with the registry
+
+    stream.write(reply(fault, line, headers, body))
+    stream.close
+  rescue IOError, SystemCallError, OpenSSL::SSL::SSLError
+    socket.close
+  end
+
+  def head(stream)
+    line = stream.gets.to_s.split[0, 2].join(" ")
+    headers = {}
+    while (header = stream.gets&.chomp) && !header.empty?
+      name, value = header.split(": ", 2)
+      headers[name.downcase] = value
+    end
+    [line, headers]
+  end
+
+  def reply(fault, line, headers, body)
+    case fault
+    when :close then ""
+    when :garbage then http(200, "<html>")
+    when Integer then http(fault, JSON.generate(error_code: fault * 100, message: "as asked"))
+    else http(*route(line, headers, body))
+    end
+  end
+
+  def http(status, text)
+    "HTTP/1.1 #{status} X\r\nContent-Length: #{text.bytesize}\r\nConnection: close\r\n\r\n#{text}"
+  end
+
+  def route(line, headers, body)
+    return error(401, 40_101, "Unauthorized") if authorization && headers["authorization"] != authorization
+
+    @lock.synchronize { found(line, body) }
+  end
+
+  def found(line, body)
+    case line
+    when %r{\AGET /schemas/ids/(\d+)\z} then schema($1.to_i)
+    when %r{\AGET /subjects/([^/]+)/versions/(\w+)\z} then version(unescape($1), $2)
+    when %r{\APOST /subjects/([^/]+)(/versions)?\z} then register(unescape($1), !$2.nil?, JSON.parse(body))
+    else error(404, 404, "HTTP 404 Not Found")
+    end
+  end
+
+  def unescape(text) = URI.decode_www_form_component(text)
+
+  def schema(id)
+    entry = @schemas[id - 1] if id.positive?
+    entry ? [200, JSON.generate(entry.reject { |_, value| value.empty? })] : error(404, 40_403, "Schema not found")
+  end
+
+  def version(subject, number)
+    ids = @subjects.fetch(subject) { return error(404, 40_401, "Subject not found") }
+    number = number == "latest" ? ids.size : number.to_i
+    id = ids[number - 1] or return error(404, 40_402, "Version not found")
+    [200, JSON.generate(subject: subject, version: number, id: id, **@schemas[id - 1])]
+  end
+
+  def register(subject, new, body)
+    entry = { schema: body["schema"], references: body.fetch("references", []) }
+    index = @schemas.index(entry)
+    known = index && @subjects.key?(subject) && @subjects[subject].include?(index + 1)
+    return [200, JSON.generate(id: index + 1, subject: subject)] if known
+    return error(404, 40_403, "Schema not found") unless new
+    return error(409, 409, "Schema being registered is incompatible") unless registers
+
+    index ||= (@schemas << entry).size - 1
+    @subjects[subject] << (index + 1)
+    [200, JSON.generate(id: index + 1)]
+  end
+
+  def error(status, code, message) = [status, JSON.generate(error_code: code, message: message)]
+end
