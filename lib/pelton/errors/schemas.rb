@@ -7,6 +7,10 @@ module Pelton
   class SchemaUnavailable < DecodeError
     # A message does not keep it: the next read asks once more.
     undef_method :again
+
+    # Does the registry say that there is no such schema? Else it did not answer.
+    #: () -> bool
+    def missing? = cause.is_a?(RegistryError) && cause.missing?
   end
 
   # A value does not fit the schema it is to be written with; `reason` names the field.

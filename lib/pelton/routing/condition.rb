@@ -38,6 +38,9 @@ module Pelton
         when :not then (found = answer(parts.first, message)).nil? ? nil : !found
         else given(parts.first, message).any? { |value| holds?(*parts.drop(1), value) }
         end
+      rescue SchemaUnavailable => e
+        # The next attempt may know: what is undecided now would reach a consumer that does not want it.
+        e.missing? ? nil : raise
       rescue DecodeError
         nil
       end
