@@ -15,11 +15,14 @@ class SoakTest < Minitest::Test
     kafka = { "bootstrap.servers" => cluster.bootstrap_servers, **KAFKA }
     soak = Soak.new(kafka, group: "soak", create: create,
                            eventually: ->(timeout, what, &block) { eventually(timeout, what, &block) })
-    soak.rebalance(6, more_topics: 2)
+    soak.rebalance(6, more_topics: 1)
     before = soak.footprint
-    soak.rebalance(40)
+    soak.rebalance(40, more_topics: 2)
+    threads = 2 * Soak::PARTITIONS # a background thread each
     after = nil
-    eventually(30, -> { "before: #{before}; after: #{after}" }) { (after = soak.footprint).within?(before, 4_000) }
+    eventually(30, -> { "before: #{before}; after: #{after}" }) do
+      (after = soak.footprint).within?(before, 4_000, more_threads: threads)
+    end
     assert_equal 0, soak.close
   ensure
     cluster&.close

@@ -49,10 +49,11 @@ class Footprint
     @kilobytes = (Malloc.used + (GC.stat(:heap_live_slots) * SLOT)) / 1024 if defined?(Fiddle)
   end
 
-  # Nothing of an earlier one was added to, but for the memory that the limit allows.
-  def within?(earlier, more_kilobytes)
-    ruby_threads <= earlier.ruby_threads && threads <= earlier.threads && descriptors <= earlier.descriptors &&
-      (kilobytes.nil? || kilobytes <= earlier.kilobytes + more_kilobytes)
+  # Nothing of an earlier one was added to, but for the memory that the limit allows, and threads of Ruby's that are
+  # meant to be there now.
+  def within?(earlier, more_kilobytes, more_threads: 0)
+    ruby_threads <= earlier.ruby_threads + more_threads && threads <= earlier.threads + more_threads &&
+      descriptors <= earlier.descriptors && (kilobytes.nil? || kilobytes <= earlier.kilobytes + more_kilobytes)
   end
 
   def to_s

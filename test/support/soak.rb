@@ -49,10 +49,11 @@ class Soak
     @stay.start
   end
 
-  # So many rebalances, and so many topics more among them.
+  # So many rebalances, and so many topics more, all along.
   def rebalance(times, more_topics: 0)
-    (times / 2).times do |round|
-      add_topic if round < more_topics
+    rounds = times / 2
+    rounds.times do |round|
+      add_topic if round * more_topics / rounds > (round - 1) * more_topics / rounds
       @visitor.start
       await("both at work") { partitions(@visitor).positive? && partitions(@stay).positive? && shared? }
       produce

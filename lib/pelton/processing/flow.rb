@@ -47,8 +47,9 @@ module Pelton
         @ready = steps.select { |step| step.respond_to?(:ready) }.freeze
         @around = steps.select { |step| step.respond_to?(:around) }.freeze
         @settle = steps.select { |step| step.respond_to?(:settle) }.freeze
-        # {message that comes again => was it admitted?}; by identity.
-        @judged = ObjectSpace::WeakMap.new
+        # {message that comes again => was it admitted?}; by identity. Only where somebody asks: Ruby 3.1 never frees
+        # all of a WeakMap, and each partition has a flow.
+        @judged = @admit.empty? ? {}.freeze : ObjectSpace::WeakMap.new
         freeze
       end
 
