@@ -15,7 +15,8 @@ use crate::poller::Poller;
 use crate::rd::{Client, Fetched, Queue, Token, generation};
 use sieve::Sieve;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Batches of a partition that may be out at once, and their bytes.
 pub struct Credit {
@@ -145,6 +146,10 @@ pub struct Partition {
     limits: Limits,
     /// Held while messages are taken and handed on.
     reading: Mutex<Reading>,
+    /// Held by the seek that is under way.
+    seeking: Mutex<()>,
+    /// The number of the seek that was announced last.
+    seeks: AtomicU64,
     /// Notices found among messages, kept for the next looks.
     notices: Mutex<VecDeque<(i32, String, i64)>>,
 }
@@ -178,6 +183,8 @@ impl Partition {
             sieve: Sieve::default(),
             limits,
             reading: Mutex::default(),
+            seeking: Mutex::default(),
+            seeks: AtomicU64::new(0),
             notices: Mutex::default(),
         }))
     }
@@ -202,6 +209,18 @@ impl Partition {
         self.queue.unsignal();
         self.cursor.begin(UNKNOWN);
         self.sieve.clear();
+    }
+
+    pub fn announce_seek(&self) -> u64 {
+        self.seeks.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    pub fn last_seek(&self) -> u64 {
+        self.seeks.load(Ordering::SeqCst)
+    }
+
+    pub fn turn_to_seek(&self) -> MutexGuard<'_, ()> {
+        lock(&self.seeking)
     }
 
     /// Nothing is read until `let_go`, which has to follow.

@@ -50,6 +50,11 @@ fn next_batch(consumer: &Consumer) -> Batch {
     }
 }
 
+fn seek(consumer: &Consumer, topic: &str, offset: i64) -> Result<(), Error> {
+    let seek = consumer.announce_seek(topic, 0)?;
+    consumer.seek(&seek, offset, SECONDS)
+}
+
 fn first(batch: &Batch) -> i64 {
     batch.chunks()[0].records()[0].offset
 }
@@ -70,7 +75,7 @@ fn nothing_that_was_read_before_a_seek_comes_after_it() {
         }
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let offset = (random >> 33) as i64 % (COUNT as i64 - 50);
-        reader.seek("sought", 0, offset, SECONDS).expect("sought");
+        seek(&reader, "sought", offset).expect("sought");
         assert_eq!(Ok(Some(offset)), reader.position("sought", 0));
         let batch = next_batch(&reader);
         assert_eq!(offset, first(&batch), "round {round}");
@@ -81,6 +86,21 @@ fn nothing_that_was_read_before_a_seek_comes_after_it() {
 }
 
 /// Seeks of one thread while another takes: nothing of before comes after, nothing of after is left out.
+/// Nobody waits for the older one any more; its thread comes late.
+#[test]
+fn of_two_seeks_the_one_that_was_announced_last_counts() {
+    let (_cluster, reader) = filled("order", &[]);
+    reader.subscribe(["order"]).expect("subscribed");
+    assert_eq!(0, first(&next_batch(&reader)));
+    let older = reader.announce_seek("order", 0).expect("announced");
+    let newer = reader.announce_seek("order", 0).expect("announced");
+    reader.seek(&newer, 200, SECONDS).expect("sought");
+    let Err(Error::Kafka(error)) = reader.seek(&older, 10, SECONDS) else { panic!("it was overtaken") };
+    assert_eq!("_OUTDATED", error.name);
+    assert_eq!(200, first(&next_batch(&reader)));
+    reader.close(SECONDS).expect("closed");
+}
+
 #[test]
 fn a_seek_beside_the_one_who_takes() {
     let (_cluster, reader) = filled("beside", &[]);
@@ -89,9 +109,9 @@ fn a_seek_beside_the_one_who_takes() {
     let (theirs, done) = (Arc::clone(&reader), Arc::clone(&over));
     let seeking = std::thread::spawn(move || {
         for round in 0..40 {
-            theirs.seek("beside", 0, round * 14 % 500, SECONDS).expect("sought");
+            seek(&theirs, "beside", round * 14 % 500).expect("sought");
         }
-        theirs.seek("beside", 0, 0, SECONDS).expect("sought");
+        seek(&theirs, "beside", 0).expect("sought");
         done.store(true, Ordering::SeqCst);
     });
     let mut stale = 0;
@@ -100,7 +120,7 @@ fn a_seek_beside_the_one_who_takes() {
     }
     seeking.join().expect("no panic");
     // Everything from the last seek on, once and in order: `over` was seen after it.
-    reader.seek("beside", 0, 100, SECONDS).expect("sought");
+    seek(&reader, "beside", 100).expect("sought");
     let mut expected = 100;
     while expected < COUNT as i64 {
         let batch = next_batch(&reader);
@@ -116,7 +136,7 @@ fn a_batch_that_is_out_when_its_partition_is_sought_or_assigned_anew_is_stale() 
     reader.assign(&[("stale", 0, 0)]).expect("assigned");
     let before = next_batch(&reader);
     assert!(!before.is_stale());
-    reader.seek("stale", 0, 5, SECONDS).expect("sought");
+    seek(&reader, "stale", 5).expect("sought");
     assert!(before.is_stale());
     let after = next_batch(&reader);
     assert!(!after.is_stale());
@@ -147,7 +167,7 @@ fn a_seek_right_after_the_assignment() {
     loop {
         while !matches!(taken(&reader), Happening::Assigned(_)) {}
         // librdkafka still asks for the committed offset.
-        match reader.seek("early", 0, 400, SECONDS) {
+        match seek(&reader, "early", 400) {
             // The mock's coordinator may want the group joined anew: then there is another assignment.
             Err(Error::Kafka(error)) if error.name == "_STATE" => {}
             result => break result.expect("sought"),
@@ -167,13 +187,13 @@ fn only_what_is_assigned_can_be_steered() {
         }),
         other => panic!("{other:?}"),
     };
-    refused(reader.seek("mine", 7, 0, SECONDS));
+    refused(reader.announce_seek("mine", 7).map(drop));
     refused(reader.pause(&[("mine", 0), ("mine", 7)]));
     refused(reader.resume(&[("mine", 7)]));
     refused(reader.position("mine", 7).map(|_| ()));
     assert_eq!(0, first(&next_batch(&reader)), "it was not paused");
     close_consumer(&reader);
-    assert_eq!(Err(Error::Closed), reader.seek("mine", 0, 0, SECONDS));
+    assert_eq!(Err(Error::Closed), seek(&reader, "mine", 0));
     assert_eq!(Err(Error::Closed), reader.position("mine", 0));
 }
 

@@ -301,8 +301,11 @@ fn seek(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<(), Error> {
     let ((topic, partition, offset), (timeout,)) = (given.required, given.optional);
     let timeout = timeout.map_or(Ok(None), convert::timeout)?.unwrap_or(CALL);
     let (partition, offset) = (convert::number(ruby, "partition", partition)?, convert::offset(ruby, offset)?);
-    let topic = convert::topic(ruby, &topic)?.to_owned();
-    call(ruby, this, Some(timeout), "seek", move |consumer| consumer.seek(&topic, partition, offset, timeout))
+    // Before anybody may interrupt us: of two seeks it is the later one that counts.
+    let consumer = CLASS.get(ruby, &this)?;
+    let announced = consumer.announce_seek(convert::topic(ruby, &topic)?, partition);
+    let seek = announced.map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
+    call(ruby, this, Some(timeout), "seek", move |consumer| consumer.seek(&seek, offset, timeout))
 }
 
 fn position(ruby: &Ruby, this: Value, topic: Value, partition: Value) -> Result<Option<i64>, Error> {

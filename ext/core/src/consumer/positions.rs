@@ -30,6 +30,12 @@ pub struct End {
     pub end: Option<i64>,
 }
 
+/// A seek that was announced.
+pub struct Seek {
+    place: Arc<Partition>,
+    number: u64,
+}
+
 impl Consumer {
     /// Stores `offset` (the next to be read) for the next commit, with a word of the owner's. False when the partition is
     /// not ours any more.
@@ -110,12 +116,23 @@ impl Consumer {
         check(client.resume(&plain(partitions)?))
     }
 
-    /// Moves the position of an assigned partition. Blocks up to `timeout`. What was read before and is not taken yet is
-    /// dropped; batches that are out become stale.
-    pub fn seek(&self, topic: &str, partition: i32, offset: i64, timeout: Duration) -> Result<(), Error> {
+    /// Announces a seek in an assigned partition. The last one that was announced counts, whoever comes first to `seek`
+    /// and whoever still waits for it.
+    pub fn announce_seek(&self, topic: &str, partition: i32) -> Result<Seek, Error> {
         let place = self.assigned(topic, partition)?;
+        Ok(Seek { number: place.announce_seek(), place })
+    }
+
+    /// Moves the position of a partition, after the seek that is under way there. Blocks up to `timeout`, and for that
+    /// one's. What was read before and is not taken yet is dropped; batches that are out become stale.
+    pub fn seek(&self, seek: &Seek, offset: i64, timeout: Duration) -> Result<(), Error> {
+        let Seek { place, number } = seek;
+        let _turn = place.turn_to_seek();
+        if place.last_seek() != *number {
+            return Err(Error::from((codes::OUTDATED, "another seek came after this one".to_owned())));
+        }
         place.hold();
-        let result = self.seek_started(&place, offset, timeout);
+        let result = self.seek_started(place, offset, timeout);
         // One that is late comes still.
         if result.is_ok() || has_code(&result, &[codes::TIMED_OUT]) {
             place.begin(offset);
