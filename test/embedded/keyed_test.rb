@@ -218,6 +218,26 @@ class EmbeddedKeyedTest < Minitest::Test
     assert_empty errors.map(&:name) - %i[REBALANCE_IN_PROGRESS ILLEGAL_GENERATION]
   end
 
+  def test_a_by_that_raises_sends_its_message_to_the_dead_letters
+    name = topic
+    dead = topic
+    reader = collector
+    app = app do
+      topic(name, to: reader) do
+        concurrency 2, by: ->(message) { message.payload.fetch("key") }
+        retries 1, backoff: 0..0
+        dead_letters dead
+      end
+    end
+    produce(app, name, ['{"key": 1}', "no JSON", '{"key": 2}', "{}"])
+    app.start
+    assert_equal [0, 2], take(2).map { |_, offset,| offset }.sort
+    copies = app.each(dead, follow: true).first(2)
+    assert_equal [[1, "Pelton::DecodeError"], [3, "KeyError"]],
+                 (copies.map { |copy| [copy.origin.offset, copy.origin.error] })
+    assert app.stop
+  end
+
   private
 
   def complete?(rows) = rows.uniq.size == 300
