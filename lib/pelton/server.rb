@@ -80,7 +80,7 @@ module Pelton
 
     # Stops and waits for the end. true: everything was finished; false: by force, see `losses`. From any thread, as
     # often as one likes; from a consumer, a background thread, a listener of events or a trap it only asks to stop
-    # (nil), for the end waits for them.
+    # (nil), for the end waits for them. Of several `timeout`s the one that ends first counts.
     #: (?timeout: Numeric?, ?reason: String) -> bool?
     def stop(timeout: nil, reason: "stop")
       Clock.check(timeout)

@@ -19,13 +19,13 @@ module Pelton
     # What was left undone, a String each.
     attr_reader :losses
 
-    # inbox: the server's, for a second signal.
+    # inbox: the server's, for a second signal or a stop that has less time.
     #: (Config, Numeric?, listeners: Array[Processing::Listener], workers: Array[Processing::Worker],
     #:  jobs: Processing::JobsQueue, engines: Parallel::Engines, scope: Background::Scope, watch: Watch, bus: Notifications,
     #:  flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
     def initialize(config, timeout, listeners:, workers:, jobs:, engines:, scope:, watch:, bus:, flush:, inbox:)
       @timeout = timeout || config.shutdown_timeout
-      @flush_share = [config.flush_timeout, @timeout / 2.0].min
+      @flush_timeout = config.flush_timeout
       @listeners = listeners
       @workers = workers
       @jobs = jobs
@@ -37,6 +37,9 @@ module Pelton
       @flush = flush
       @inbox = inbox
       @started = Clock.now
+      # When it is over, the flush with it.
+      @ends = nil
+      limit(@timeout)
       # Seconds, in the order of happening, beside those of the groups: {workers: 0.0, background: 0.1, flush: 0.3}
       @phases = {}
       @losses = []
@@ -49,7 +52,7 @@ module Pelton
     #: (String) -> bool
     def call(reason)
       @bus.publish("app.stopping", reason: reason, timeout: @timeout, flush: @flush_share, waits_for: unfinished)
-      @forced = drain(@started + @timeout - @flush_share)
+      @forced = drain
       force if @forced
       timed(:parallel) { @engines.close(timeout: FORCE) } unless @engines.none?
       end_backgrounds
@@ -75,18 +78,35 @@ module Pelton
 
     def unfinished = @listeners.flat_map(&:losses)
 
+    # The earliest end that anybody asked for counts: false if this is none. A part of the time is kept for the flush.
+    def limit(timeout)
+      ends = Clock.now + timeout
+      return false if @ends && @ends <= ends
+
+      @flush_share = [@flush_timeout, timeout / 2.0].min
+      @ends = ends
+    end
+
     # nil, or the reason why it was not to be.
-    def drain(deadline)
-      draining = Threads.start("pelton.shutdown", report: ->(error) { @inbox << [:drained, error.message] }) do
-        @inbox << [:drained, ended_by(deadline)]
-      end
+    def drain
+      draining = draining_until(@ends - @flush_share)
       loop do
-        kind, fact = @inbox.pop
+        kind, fact, timeout = @inbox.pop
         return fact if kind == :drained
         return "second signal (SIG#{fact})" if kind == :signal
+        next unless kind == :stop && timeout && limit(timeout)
+
+        draining.kill
+        draining = draining_until(@ends - @flush_share)
       end
     ensure
       draining&.kill
+    end
+
+    def draining_until(deadline)
+      Threads.start("pelton.shutdown", report: ->(error) { @inbox << [:drained, error.message] }) do
+        @inbox << [:drained, ended_by(deadline)]
+      end
     end
 
     def ended_by(deadline)
@@ -122,7 +142,7 @@ module Pelton
 
     # Within the time that is left beside the flush; those that need longer are told of.
     def end_backgrounds
-      left = Clock.left(@started + @timeout - @flush_share)
+      left = Clock.left(@ends - @flush_share)
       timed(:background) { @scope.close([@background_timeout, [left, FORCE].max].min) }
       [*@listeners, @scope].each { |one| @watch.bury(one.strays) }
       @watch.close
@@ -130,7 +150,7 @@ module Pelton
 
     # By force it has its share, else all the time that is left.
     def flush
-      seconds = @forced ? @flush_share : [Clock.left(@started + @timeout), @flush_share].max
+      seconds = @forced ? @flush_share : [Clock.left(@ends), @flush_share].max
       @undelivered = timed(:flush) { @flush.call(seconds) }
       return unless @undelivered.positive?
 

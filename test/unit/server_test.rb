@@ -136,6 +136,36 @@ class ServerTest < Minitest::Test
     assert_predicate subscription, :closed?
   end
 
+  # Each stop waits for the end, and the first one for as long as it likes.
+  def shortened
+    produce(1)
+    server = start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    stops = [600, 900].map { |timeout| Thread.new { server.stop(timeout: timeout) } }
+    eventually { server.status == :stopping }
+    yield server
+    stops.each { |stop| assert_same stop, stop.join(30), "a stop that goes on" }
+    assert_equal [false, false], stops.map(&:value)
+    assert_equal [:forced, "not finished in time"], [server.status, event("app.forced")[:reason]]
+  end
+
+  def test_a_second_stop_with_less_time_shortens_the_first_one
+    shortened { |server| assert_equal false, server.stop(timeout: 0.2) }
+  end
+
+  def test_a_second_stop_in_a_trap_shortens_the_first_one
+    told = Thread::Queue.new
+    shortened do |server|
+      before = Signal.trap("USR1") { told << [server.stop(timeout: 0.2)] }
+      Process.kill(:USR1, Process.pid)
+      assert_equal [nil], told.pop, "a trap does not wait"
+    ensure
+      Signal.trap("USR1", before || "DEFAULT")
+    end
+  end
+
   def test_a_second_signal_forces
     produce(1)
     server = start
