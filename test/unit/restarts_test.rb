@@ -79,6 +79,37 @@ class RestartsTest < Minitest::Test
     assert app.stop
   end
 
+  # Its job runs through both failures: the third listener waits for it all the same.
+  def test_a_group_that_fails_twice_while_the_first_one_s_job_runs
+    gate = Thread::Queue.new
+    log = @log
+    consumer = Class.new(Pelton::Consumer) do
+      define_method(:consume) do
+        log << [partition, messages.first.offset]
+        gate.pop if messages.first.offset.zero? && partition.zero?
+      end
+    end
+    app(group_restart: 0.01, revocation_timeout: 0, concurrency: 3).routes { topic "orders", to: consumer }
+    start
+    subscription.assign_now(["orders", 0])
+    produce(1)
+    assert_equal [0, 0], @log.pop
+    2.times do |number|
+      subscription.push(:error, fatal, nil, nil)
+      eventually { groups.size == number + 2 }
+      subscription.assign_now(["orders", 0], ["orders", 1])
+      @native.kafka.append("orders", 1, "{}")
+      subscription.produced
+      assert_equal [1, number], @log.pop, "the others go on"
+    end
+    assert_empty @log, "held: its first owner's job still runs"
+    gate << :go
+    gate << :go
+    assert_equal [0, 0], @log.pop, "again: it could not be marked any more"
+    assert app.stop
+    assert_empty @log, "once"
+  end
+
   def test_a_listener_that_crashed_begins_anew
     two_groups(group_restart: 0.01)
     @native.subscriptions.first.define_singleton_method(:poll) { |_| raise NoMethodError, "a bug" }

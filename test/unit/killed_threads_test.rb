@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/server_kit"
+
+# Threads that somebody's Thread.exit or Thread#kill ends: they are replaced, or missed.
+class KilledThreadsTest < Minitest::Test
+  include ServerKit
+
+  def listener = Pelton::Threads.list.find { |thread| thread.name == "pelton.listener[g]" }
+
+  def killed(server)
+    server.wait(20)
+    assert_kind_of Pelton::ListenerKilled, server.failure
+    assert_includes server.failure.message, "group g"
+    assert_predicate subscription, :closed?
+  end
+
+  def test_a_listener_that_is_killed_stops_the_server_and_its_consumers_get_their_shutdown
+    server = start
+    subscription.assign_now(["orders", 0])
+    produce(1)
+    assert_equal [0], @log.pop
+    listener.kill
+    killed(server)
+    assert_equal :shutdown, @log.pop
+    assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
+  end
+
+  def test_a_subscriber_that_ends_its_thread
+    app.subscribe("partition.assigned") { Thread.exit }
+    server = start
+    subscription.assign_now(["orders", 0])
+    killed(server)
+  end
+
+  def test_a_listener_that_is_killed_begins_anew_where_groups_do
+    start(group_restart: 0.01)
+    first = subscription
+    eventually { listener.stop? } # one killed before its first step can tell nobody
+    listener.kill
+    assert_kind_of Pelton::ListenerKilled, event("group.restarting")[:error]
+    eventually { @native.subscriptions.size == 2 }
+    assert_predicate first, :closed?
+    subscription.assign_now(["orders", 0])
+    produce(1)
+    assert_equal [0], @log.pop
+    assert app.stop
+  end
+
+  def test_a_listener_that_is_killed_while_it_stops_is_not_told_of
+    server = start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    produce(1)
+    @begun.pop
+    stop = Thread.new { server.stop(timeout: 20) }
+    eventually { server.instance_variable_get(:@listeners).first.instance_variable_get(:@stop_at) }
+    listener.kill
+    @gate.close
+    assert stop.join(30)
+    assert_nil server.failure
+  end
+
+  # --- workers ---
+
+  def worker
+    @jobs = Pelton::Processing::JobsQueue.new
+    @bus = Pelton::Notifications.new
+    @replaced = Thread::Queue.new
+    @bus.subscribe("worker.replaced") { |event| @replaced << event[:worker] }
+    Pelton::Processing::Worker.new("pelton.worker#1", @jobs, @bus)
+  end
+
+  # Runs one more job, by whatever thread there is now.
+  def works(one)
+    done = Thread::Queue.new
+    job = Object.new
+    job.define_singleton_method(:call) { done << Thread.current }
+    job.define_singleton_method(:kind) { :consume }
+    @jobs.push(job)
+    thread = done.pop
+    assert_same one.thread, thread
+  ensure
+    @jobs.close
+    assert one.thread.join(20)
+    assert_predicate one, :over?
+  end
+
+  def test_a_worker_that_is_killed_before_its_first_step_is_replaced
+    50.times do
+      one = worker.start
+      one.thread.kill
+      assert_equal "pelton.worker#1", @replaced.pop
+      works(one)
+    end
+  end
+
+  def test_a_worker_that_is_killed_while_it_waits_is_replaced
+    one = worker.start
+    eventually { one.thread.stop? }
+    one.thread.kill
+    assert_equal "pelton.worker#1", @replaced.pop
+    works(one)
+    assert_empty @replaced, "once"
+  end
+
+  # --- the watch ---
+
+  # What is over is not held, whether somebody asks for it or not.
+  def test_the_watch_lets_go_of_threads_that_ended
+    watch = Pelton::Watch.new(Pelton::Notifications.new, 30) { {} }
+    gate = Thread::Queue.new
+    threads = Array.new(3) { Thread.new { gate.pop } }
+    watch.bury(threads.to_h { |thread| [thread, { name: "stray", seconds: 0 }] })
+    assert_equal 3, watch.outlived
+    threads.pop.kill.join
+    assert_equal 2, watch.outlived
+    assert_equal 2, watch.outlived, "asked twice"
+    gate.close
+    threads.each(&:join)
+    assert_equal 0, watch.outlived
+    watch.look
+    assert_empty watch.instance_variable_get(:@outlived), "nor held"
+  end
+end
