@@ -199,7 +199,7 @@ class EmbeddedKeyedTest < Minitest::Test
       end
     end
     routes = proc { topic(name, to: reader) { concurrency 3 } }
-    first = app(group: "both", concurrency: 3, batch: 10, &routes)
+    first = app(group: "both", concurrency: 3, batch: 10, kafka: TOGETHER, &routes)
     first.start
     keys = Array.new(150) { |number| "abcdefg"[number % 7] }.join
     2.times do |partition|
@@ -207,10 +207,11 @@ class EmbeddedKeyedTest < Minitest::Test
       first.producer.produce_many_sync(rows, timeout: 20)
     end
     rows = take(50)
-    second = app(group: "both", concurrency: 3, batch: 10, &routes)
+    second = app(group: "both", concurrency: 3, batch: 10, kafka: TOGETHER, &routes)
     second.start
     eventually(30, "a rebalance") { happened("partition.revoked").any? }
     rows += take(1) until complete?(rows)
+    await_commits("both", name, 150, 150)
     assert first.stop
     assert second.stop
     assert_empty out_of_order(rows)

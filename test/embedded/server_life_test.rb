@@ -37,9 +37,7 @@ class EmbeddedServerLifeTest < Minitest::Test
   # Another member comes: the quiet one gives a partition away, and what it did not begin is the other's.
   def test_a_rebalance_while_quiet
     name = topic(2)
-    # With a short session the mock may take both for lost, for ever, when the second joins.
-    kafka = { "session.timeout.ms" => 3000, **OFTEN }
-    first = started(name, group: "shared", kafka: kafka)
+    first = started(name, group: "shared", kafka: TOGETHER)
     produce(first, name, %w[x])
     take(1)
     first.quiet
@@ -48,7 +46,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     produce(first, name, %w[b], partition: 1)
     other = Thread::Queue.new
     reader = consumer { messages.each { |message| other << [message.partition, message.raw_payload] } }
-    second = started(name, reader, group: "shared", kafka: kafka)
+    second = started(name, reader, group: "shared", kafka: TOGETHER)
     eventually(20, "a partition each") { [first, second].all? { |app| app.assignments.fetch(name, []).size == 1 } }
     moved = second.assignments[name].first
     expected = [moved, moved.zero? ? "a" : "b"]
@@ -192,7 +190,7 @@ class EmbeddedServerLifeTest < Minitest::Test
 
   def test_a_forked_child_of_a_running_app
     name = topic
-    app = started(name, group: "forked", kafka: OFTEN)
+    app = started(name, group: "forked", kafka: TOGETHER)
     produce(app, name, %w[a])
     take(1)
     told = in_child(limit: 60) do

@@ -31,6 +31,9 @@ module EmbeddedApp
   SESSION = { "session.timeout.ms" => 1100, "heartbeat.interval.ms" => 100 }.freeze
   # What is marked is committed soon, also without a stop.
   OFTEN = { "auto.commit.interval.ms" => 50 }.freeze
+  # Of members that share a group: who does not join again within a session less a second is thrown out by the embedded
+  # cluster, and begins the next rebalance, for ever on a busy machine. 2 s are enough.
+  TOGETHER = { "session.timeout.ms" => 3000, **OFTEN }.freeze
 
   def app(group: "group-#{@apps.size}", kafka: {}, **settings, &routes)
     app = Pelton::App.new
