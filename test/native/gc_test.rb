@@ -47,13 +47,14 @@ class NativeGcTest < Minitest::Test
 
   def test_events_and_metadata_under_stress
     topic = new_topic(2)
-    lonely = lonely_producer("message.timeout.ms" => "50", "statistics.interval.ms" => "20")
+    # Seldom enough for statistics to be read, one collection per object, before the next ones come.
+    lonely = lonely_producer("message.timeout.ms" => "50", "statistics.interval.ms" => "1000")
     lonely.produce("t", "x", nil, -1, nil, nil, 1)
     kinds = []
     options = server
     stressed do
-      assert_equal 2, Native.metadata(options, topic, 10)[:topics][topic]
-      eventually(15) { kinds.concat(next_events(0.1).map(&:first)).then { kinds.include?(:statistics) } }
+      assert_equal 2, Native.metadata(options, topic, 60)[:topics][topic]
+      eventually(60) { kinds.concat(next_events(0.1).map(&:first)).then { kinds.include?(:statistics) } }
     end
   end
 
