@@ -48,6 +48,7 @@ module Pelton
     # With the objects that make payloads, as the native side takes them: {"orders" => {format: :json, deserializer: …}}
     #: (Hash[String, untyped], Hash[String, untyped]) -> Hash[String, untyped]
     def with(formats, deserializers)
+      formats = formats.transform_values { |given| given && frozen(given) } if formats.is_a?(Hash)
       deserializers.compact.each_with_object(formats.dup) do |(topic, deserializer), all|
         given = all[topic]
         all[topic] = { **(given.is_a?(Hash) ? given : { format: given }), deserializer: deserializer }

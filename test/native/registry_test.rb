@@ -274,6 +274,14 @@ class NativeRegistryTest < Minitest::Test
     assert_raises(Pelton::DecodeError) { decoder.decode("{}") }
   end
 
+  # Pelton.each and subscriptions take what routes take.
+  def test_a_format_outside_of_routes
+    made = Pelton::Formats.with({ "a" => { format: :avro, schema: INT }, "b" => nil, "c" => :json }, {})
+    assert_instance_of Pelton::Avro::Decoder, made["a"][:decoder]
+    assert_equal [nil, :json], made.values_at("b", "c")
+    assert_equal made, Pelton::Formats.with(made, {})
+  end
+
   def test_serializers
     double = new_double
     registry = client(double.url, missing_ttl: 0)
