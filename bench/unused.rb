@@ -1,27 +1,41 @@
-# What does an engine for parallel work cost a batch that does not use it?
+# What do engines for parallel work cost a batch that does not use them?
 # frozen_string_literal: true
 
 require_relative "support"
 require "pelton/parallel"
+require "pelton/parallel/decoding"
+require "pelton/processing/listener"
 
 TIMES = Bench.some(2_000_000)
-BATCH = Array.new(100, "{}").freeze
+BATCH = Array.new(40, "{}").freeze
 JOB = ->(input) { input }
 
-# ns of one call of the block, without the loop around it.
-def nanoseconds(&call)
+# ns of a turn of the first loop, less one of an empty loop.
+def nanoseconds(&turns)
   empty = Bench.seconds { TIMES.times { nil } }
-  (Bench.seconds { TIMES.times(&call) } - empty) * 1e9 / TIMES
+  (Bench.seconds(&turns) - empty) * 1e9 / TIMES
+end
+
+# A listener without a client, that has these deserializers: all that it does for engines with each batch.
+def listener(deserializers)
+  Pelton::Processing::Listener.allocate.tap { |one| one.instance_variable_set(:@deserializers, deserializers) }
 end
 
 Bench.measure("unused") do |bench|
-  bench.chart("ns that a batch pays for an engine that it does not use", "ns")
+  bench.chart("ns that a batch pays for engines that it does not use", "ns")
   inline = Pelton::Parallel.engine(:inline)
-  native = Pelton::Parallel.engine(:native)
-  # Never started: the batch is too small for it.
-  pool = Pelton::Parallel.engine(:thread, size: 2, min: BATCH.size + 1)
+  # Never started: 40 messages are too few for it.
+  pool = Pelton::Parallel.engine(:thread, size: 2)
+  decoding = Pelton::Parallel::Decoding.new(JOB, pool, topic: "orders", bus: Pelton::Notifications.new, timeout: 30)
 
-  bench.case("inline, dispatched", "ns") { nanoseconds { inline.dispatch(BATCH, JOB) } }
-  bench.case("native, dispatched", "ns") { nanoseconds { native.dispatch(BATCH) } }
-  bench.case("pool, too few messages for it", "ns") { nanoseconds { pool.dispatch(BATCH, JOB) } }
+  { "no deserializer in the group" => {}, "a deserializer without parallel" => { "orders" => JOB },
+    "parallel, too few messages" => { "orders" => decoding } }.each do |name, deserializers|
+    bench.case(name, "ns") do
+      listener = listener(deserializers)
+      nanoseconds { listener.instance_exec { TIMES.times { decoding("orders")&.dispatch(BATCH) } } }
+    end
+  end
+  bench.case("the inline engine, asked for a future", "ns") do
+    nanoseconds { TIMES.times { inline.dispatch(BATCH, JOB) } }
+  end
 end
