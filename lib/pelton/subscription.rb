@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "clock"
 require_relative "errors"
 require_relative "config"
 require_relative "event_dispatch"
@@ -60,6 +61,10 @@ module Pelton
     #: (Array[String]) -> void
     def subscribe(topics) = @native.subscribe(topics)
 
+    # Leaves the group and reads nothing more, until the next subscribe. Poll brings [:revoked, token, …] for what it had.
+    #: () -> void
+    def unsubscribe = @native.unsubscribe
+
     # Reads these partitions, and no others, without a group's help: [[topic, partition, offset], …]. In place of an
     # offset: :beginning, :end, or :committed (by the group; where it has not: as auto.offset.reset says). Nothing that
     # was read before comes to poll any more.
@@ -93,6 +98,10 @@ module Pelton
     # Commits what is marked and waits for it. false: partitions of it are another's by now. Raises KafkaError.
     #: (?Numeric) -> bool
     def commit(timeout = @commit_timeout) = confirmed { @native.commit(timeout) }
+
+    # The same without waiting: what fails comes to poll as [:error, …].
+    #: () -> void
+    def commit_async = @native.commit_async
 
     # Commits this offset of a partition, with a word of yours, and waits for it. Marks alone never commit one that is
     # not behind what is committed; but what is marked and behind this one is committed next. false: the partition is
@@ -149,6 +158,20 @@ module Pelton
     # known yet. Does not wait.
     #: () -> Array[[String, Integer, Integer?, Integer?]]
     def ends = @native.ends
+
+    # How many offsets of these partitions (of those that are read) are not committed yet: {["orders", 0] => 17}; nil
+    # where the group committed nothing. Asks Kafka twice; the end is before open transactions, unless isolation.level
+    # says otherwise. See also `ends`, which asks nobody, and Admin#lag.
+    #: (?Array[[String, Integer]], ?Numeric?) -> Hash[[String, Integer], Integer?]
+    def lag(partitions = assignment, timeout = @commit_timeout)
+      return {} if partitions.empty?
+
+      deadline = Clock.deadline(timeout)
+      done = committed(partitions, timeout)
+      rows = partitions.map { |place| [*place, PLACES.fetch(:end)] }
+      ends = @native.offsets_for_times(rows, Clock.left(deadline))
+      partitions.zip(done, ends).to_h { |place, offset, finish| [place, offset && [finish - offset, 0].max] }
+    end
 
     # Whether all partitions are another's already (the session has expired, say): nothing can be marked.
     #: () -> bool

@@ -41,6 +41,50 @@ class SubscriptionTest < Minitest::Test
     subscription&.close(10)
   end
 
+  def test_the_lag_is_what_is_not_committed
+    name, subscription = reading(30)
+    assert_equal({ [name, 0] => nil }, subscription.lag, "nothing was committed")
+    subscription.commit_offset(name, 0, 12)
+    assert_equal({ [name, 0] => 18 }, subscription.lag)
+    produce(app, name, %w[30 31])
+    assert_equal({ [name, 0] => 20 }, subscription.lag([[name, 0]], 10))
+    assert_empty subscription.lag([])
+  ensure
+    subscription&.close(10)
+  end
+
+  def test_a_commit_that_nobody_waits_for
+    name, subscription = reading(3)
+    subscription.commit_async # nothing is marked: no error
+    assert_equal true, subscription.mark(name, 0, 2)
+    subscription.commit_async
+    eventually(20) { subscription.committed([[name, 0]]) == [2] }
+    @cluster.push_errors(8, [29]) # OffsetCommit: TOPIC_AUTHORIZATION_FAILED
+    subscription.mark(name, 0, 3)
+    subscription.commit_async
+    assert_equal :TOPIC_AUTHORIZATION_FAILED, happening(subscription, :error)[1].name
+  ensure
+    subscription&.close(10)
+  end
+
+  def test_who_unsubscribes_reads_on_later
+    name, subscription = reading(3)
+    assert_equal 0, batch(subscription).first_offset
+    subscription.mark(name, 0, 2)
+    subscription.unsubscribe
+    _, token, partitions, lost = happening(subscription, :revoked)
+    assert_equal [[[name, 0]], false], [partitions, lost]
+    subscription.revoked(token)
+    eventually(20) { subscription.assignment.empty? }
+    produce(app, name, %w[3])
+    assert_nil subscription.poll(0.2)
+    subscription.subscribe([name])
+    happening(subscription, :assigned)
+    assert_equal 2, batch(subscription).first_offset, "what was marked is committed as it left"
+  ensure
+    subscription&.close(10)
+  end
+
   def test_what_is_no_place_is_told
     name, subscription = reading(1)
     [-1, nil, 1.5, "0", :latest, 2**64].each do |bad|
@@ -126,5 +170,12 @@ class SubscriptionTest < Minitest::Test
     kind, batch = subscription.poll(20)
     assert_equal :batch, kind
     batch.tap(&:release)
+  end
+
+  # The next event of that kind.
+  def happening(subscription, kind)
+    found = nil
+    eventually(30, kind.to_s) { (found = subscription.poll(1))&.first == kind }
+    found
   end
 end

@@ -58,6 +58,52 @@ class NativeGcTest < Minitest::Test
     end
   end
 
+  def test_what_is_made_and_ended_under_stress
+    stressed do
+      cluster = Native::EmbeddedCluster.new(1)
+      cluster.create_topic("t", 2)
+      poller = Native::Poller.new("stressed")
+      options = { "bootstrap.servers" => cluster.bootstrap_servers, "log_level" => "0", "linger.ms" => "1" }
+      writer = Native::Producer.new("w", options, { poller: poller, max_time: 10 })
+      2.times { |number| writer.produce("t", "x", nil, number, nil, nil, 5).wait(timeout: 20) }
+      assert_equal [2, true], [writer.partition_count("t", 20), writer.flush(20)]
+      reader = Native::Subscription.new("r", { **options.except("linger.ms"), "group.id" => "g" }, { poller: poller })
+      reader.assign([["t", 0, 0], ["t", 1, 0]])
+      eventually(30, "a batch") { reader.poll(1)&.first == :batch }
+      assert_equal [0, 1], reader.watermarks("t", 0, 20)
+      assert_nil reader.seek("t", 0, 0, 20)
+      assert_equal [[["t", 0], ["t", 1]], 0], [reader.assignment.sort, reader.position("t", 0)]
+      admin = Native::Admin.new("a", options, { poller: poller })
+      assert_equal [["t", 0, 1, -1, nil]], admin.request(:offsets, [[["t", 0, -1]], true], 20)
+      assert_equal [["t"], true], [admin.topics(20), admin.close(20)]
+      assert_equal [true, 0, 0], [reader.close(20), writer.close(20), poller.clients]
+      assert_equal false, poller.next_events(0, 10).nil?
+      cluster.close
+    end
+  end
+
+  def test_transactions_and_tokens_under_stress
+    writer = producer("transactional.id" => NativeKit.name("tx"))
+    topic = new_topic
+    reader = subscription
+    reader.subscribe([topic])
+    eventually(20, "the assignment") { reader.poll(1)&.first == :assigned }
+    stressed do
+      2.times do
+        writer.begin_transaction(20)
+        writer.produce(topic, "x", nil, 0, nil, nil, 5)
+        writer.send_offsets([[topic, 0, 1]], reader, 20)
+        writer.commit_transaction(20)
+      end
+      writer.begin_transaction(20)
+      writer.produce(topic, "x", nil, 0, nil, nil, 5)
+      writer.abort_transaction(20, 0)
+      # Refused: these clients log in without one.
+      assert_raises(Pelton::KafkaError) { writer.set_oauth_token("token", 5_000_000_000_000, "me", { "a" => "b" }) }
+      assert_raises(Pelton::KafkaError) { writer.set_oauth_failure("no") }
+    end
+  end
+
   # Reading a Time finer than a nanosecond makes objects, so a compaction may move the Strings of rows read before.
   def test_rows_of_a_batch_survive_compaction_by_their_own_times
     topic = new_topic

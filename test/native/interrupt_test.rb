@@ -10,8 +10,10 @@ class NativeInterruptTest < Minitest::Test
   include NativeKit
 
   FAR = 300
-  # Generous for a busy machine; each of the waits would take FAR seconds.
+  # Generous for a busy machine; each of the waits would take FAR seconds, or NEAR.
   SOON = 2
+  # For what goes on natively when its waiter is gone, and keeps a client from its end.
+  NEAR = 4
 
   # {name => what waits}
   def waits
@@ -27,8 +29,64 @@ class NativeInterruptTest < Minitest::Test
       flush: -> { lonely.flush(FAR) }, poll: -> { quiet.poll(FAR) },
       committed: -> { reader.committed([["t", 0]], FAR) }, metadata: -> { Native.metadata(NOWHERE, nil, FAR) },
       events: -> { loop { next_events(nil) } }, fibers: -> { Native.next_fibers(nil) },
-      close: -> { lonely.close(FAR) }
+      wait_all: -> { Pelton::Delivery.wait_all([delivery, delivery], timeout: FAR) },
+      close: -> { lonely.close(FAR) },
+      **questions(reader), **slow_answers
     }
+  end
+
+  # Of clients that reach nobody.
+  def questions(reader)
+    placed = lonely_subscription
+    placed.assign([["t", 0, -1001]]) # librdkafka refuses to seek before it has heard of the committed offset
+    asker = lonely_producer
+    admin = Native::Admin.new(NativeKit.name("admin"), { **NOWHERE, "log_level" => "0" }, {})
+    @clients << admin
+    {
+      seek: -> { placed.seek("t", 0, 5, NEAR) }, watermarks: -> { reader.watermarks("t", 0, NEAR) },
+      offsets_for_times: -> { reader.offsets_for_times([["t", 0, 5]], NEAR) },
+      partition_count: -> { asker.partition_count("t", NEAR) },
+      partition_count_of_a_reader: -> { reader.partition_count("t", NEAR) },
+      disconnect: lambda do
+        # Another call holds the client.
+        Thread.new { asker.partition_count("t", NEAR) rescue nil } # rubocop:disable Style/RescueModifier
+        eventually(5) { native_calls.positive? }
+        asker.disconnect(FAR)
+      end,
+      admin: -> { admin.request(:cluster, nil, FAR) }, admin_topics: -> { admin.topics(NEAR) }
+    }
+  end
+
+  # Of a broker that takes its time.
+  def slow_answers
+    cluster = Native::EmbeddedCluster.new(1)
+    cluster.create_topic("slow", 1)
+    member = subscription("bootstrap.servers" => cluster.bootstrap_servers)
+    member.subscribe(["slow"])
+    eventually(20, "the assignment") { member.poll(1)&.first == :assigned }
+    member.mark("slow", 0, 1)
+    cluster.round_trip_time(1, NEAR * 1000)
+    @slow << cluster
+    { commit: -> { member.commit(FAR) }, leave: -> { member.close(FAR) } }
+  end
+
+  def native_calls
+    Dir.children("/proc/self/task").count { |id| File.read("/proc/self/task/#{id}/comm").chomp == "pelton.call" }
+  rescue Errno::ENOENT
+    retry
+  end
+
+  def setup
+    super
+    @slow = []
+  end
+
+  def teardown
+    @slow.each do |cluster|
+      cluster.round_trip_time(1, 0)
+      cluster.close
+    end
+    super
   end
 
   def test_a_killed_thread_ends_at_once

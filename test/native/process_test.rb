@@ -148,6 +148,17 @@ class NativeProcessTest < Minitest::Test
     assert_predicate status, :success?
   end
 
+  # H33: what a preforking server loads before it forks.
+  def test_loading_starts_nothing
+    loaded = "before = Dir.children('/proc/self/task').size, Dir.children('/proc/self/fd').size; require 'pelton'; " \
+             "p [before, [Dir.children('/proc/self/task').size, Dir.children('/proc/self/fd').size], Thread.list.size]"
+    folder = File.expand_path("../../lib", __dir__)
+    output = IO.popen([RbConfig.ruby, "-W0", "-I#{folder}", "-e", loaded], &:read)
+    before, after, threads = JSON.parse(output)
+    assert_equal before, after, "native threads, descriptors"
+    assert_equal 1, threads
+  end
+
   private
 
   def ends_well(code)

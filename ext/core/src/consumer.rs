@@ -194,6 +194,11 @@ impl Consumer {
         check(client.subscribe(&list)).inspect_err(|_| self.joining.store(false, Ordering::SeqCst))
     }
 
+    /// Leaves the group; its partitions come as a revocation. Does not wait.
+    pub fn unsubscribe(&self) -> Result<(), Error> {
+        check(self.client()?.unsubscribe())
+    }
+
     /// Reads these partitions without a group's assignment; offset −1001 is "as committed, else auto.offset.reset", −2
     /// the beginning, −1 the end.
     pub fn assign(&self, partitions: &[(&str, i32, i64)]) -> Result<(), Error> {

@@ -32,12 +32,14 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     CLASS.define(class);
     class.define_singleton_method("new", function!(new, 3))?;
     class.define_method("subscribe", method!(subscribe, 1))?;
+    class.define_method("unsubscribe", method!(unsubscribe, 0))?;
     class.define_method("assign", method!(assign, 1))?;
     class.define_method("poll", method!(poll, 1))?;
     class.define_method("wake", method!(wake, 0))?;
     class.define_method("revoked", method!(revoked, 1))?;
     class.define_method("mark", method!(mark, -1))?;
     class.define_method("commit", method!(commit, 1))?;
+    class.define_method("commit_async", method!(commit_async, 0))?;
     class.define_method("commit_offset", method!(commit_offset, -1))?;
     class.define_method("committed", method!(committed, 2))?;
     class.define_method("committed_with_metadata", method!(committed_with_metadata, 2))?;
@@ -113,6 +115,11 @@ fn subscribe(ruby: &Ruby, this: Value, topics: RArray) -> Result<(), Error> {
     let topics = convert::strings(ruby, "topics", topics)?;
     let done = consumer.subscribe(topics.iter().map(String::as_str));
     done.map_err(|error| error::ruby(ruby, &named(&consumer), error))
+}
+
+fn unsubscribe(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    consumer.unsubscribe().map_err(|error| error::ruby(ruby, &named(&consumer), error))
 }
 
 fn assign(ruby: &Ruby, this: Value, list: RArray) -> Result<(), Error> {
@@ -240,6 +247,11 @@ fn commit_offset(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<bool, 
 
 fn commit(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     call(ruby, this, convert::timeout(timeout)?, "commit", Consumer::commit).map(|()| true)
+}
+
+fn commit_async(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    let consumer = CLASS.get(ruby, &this)?;
+    consumer.commit_async().map_err(|error| error::ruby(ruby, &named(&consumer), error))
 }
 
 /// Committed offsets in the order asked for; nil where there is none.

@@ -12,12 +12,14 @@ module Pelton
     #   Checkout.new(producer).call
     #   producer.messages("orders").map(&:payload) # => [{"id" => 7}]
     # topics: {"orders" => 4}, their partitions; others then are missing. Without it every topic is there, with one.
+    # keep: false forgets messages as they come, for a process that is to send nothing (a console, a load test).
     # Variants with a client of their own (`with(acks: 1)`) write to the same log. Close it at the end of the test.
     class BufferedProducer < Producer
-      #: (?Config, ?bus: Notifications, ?topics: Hash[String, Integer]?, ?kafka: Hash[String, untyped]) -> void
-      def initialize(config = Config.new, bus: Notifications.new, topics: nil, kafka: {})
+      #: (?Config, ?bus: Notifications, ?topics: Hash[String, Integer]?, ?keep: bool, ?kafka: Hash[String, untyped])
+      #:  -> void
+      def initialize(config = Config.new, bus: Notifications.new, topics: nil, keep: true, kafka: {})
         super(config.freeze, bus: bus, native: Buffered, kafka: kafka)
-        @log = Log.new(topics)
+        @log = Log.new(topics, keep: keep)
         BufferedClient.keep(name, @log)
       end
 

@@ -14,12 +14,15 @@ module Pelton
       PARTITIONS = Settings::Setting.new(:topics, :count, 1, "")
       TIMES = Settings::Setting.new(:times, :count, 1, "")
       LIMIT = Settings::Setting.new(:queue_limit, :number, nil, "")
-      private_constant :TOPIC, :PARTITIONS, :TIMES, :LIMIT
+      KEEP = Settings::Setting.new(:keep, :flag, true, "")
+      private_constant :TOPIC, :PARTITIONS, :TIMES, :LIMIT, :KEEP
 
-      # topics: {"orders" => 4} partitions; nil: every topic is there, with one partition. Raises ConfigError.
-      #: (?Hash[String, Integer]?) -> void
-      def initialize(topics = nil)
+      # topics: {"orders" => 4} partitions; nil: every topic is there, with one partition. keep: false forgets messages as
+      # they come. Raises ConfigError.
+      #: (?Hash[String, Integer]?, ?keep: bool) -> void
+      def initialize(topics = nil, keep: true)
         @topics = checked(topics)
+        @keep = KEEP.check(keep)
         @lock = Mutex.new
         @changed = ConditionVariable.new
         # All guarded by @lock: [Message, …] that readers see; {[topic, partition] => next offset}
@@ -166,7 +169,7 @@ module Pelton
 
         offset = @offsets[[topic, partition]]
         @offsets[[topic, partition]] += 1
-        (@transaction ? @transaction.first : @messages) << Message.of(message, partition, offset)
+        (@transaction ? @transaction.first : @messages) << Message.of(message, partition, offset) if @keep
         offset
       end
     end

@@ -77,6 +77,13 @@ impl Consumer {
         }
     }
 
+    /// The same without waiting: a failure is told as an error.
+    pub fn commit_async(&self) -> Result<(), Error> {
+        let client = self.client()?;
+        let main = lock(&self.live).as_ref().map(|live| Arc::clone(&live.main)).ok_or(Error::Closed)?;
+        check(client.commit_through(&main, None))
+    }
+
     /// Commits this offset with a word of the owner's, be it before what is committed or the same: by itself librdkafka
     /// commits only what is behind that, whatever word was marked. Blocks for the answer.
     pub fn commit_offset(

@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+require "support/forked_child"
+
+# What went wrong with other producers, each under its symptom.
+class ProducerSymptomsTest < Minitest::Test
+  include EmbeddedApp
+  include ForkedChild
+
+  OUT_OF_ORDER = 45
+  PRODUCE = 0
+
+  # H10: the last flush meets an error that ends the client, whose replacement would take the locks that close holds.
+  def test_a_fatal_error_in_the_last_flush_of_a_close
+    name = topic
+    one = app(kafka: { "enable.idempotence" => true, "linger.ms" => 1000 }, reload_idempotent: true,
+              reload_backoff: 0.05)
+    one.producer.produce_sync(topic: name, payload: "x", partition: 0)
+    one.producer.produce_many_async(Array.new(20) { { topic: name, payload: "x", partition: 0 } })
+    @cluster.push_errors(PRODUCE, [OUT_OF_ORDER] * 3)
+    closing = Pelton::Threads.start("test") { one.producer.close(timeout: 10) }
+    assert closing.join(25), "the close hangs"
+    assert_kind_of Integer, closing.value
+    told = errors.find(&:fatal?)
+    assert_equal [OUT_OF_ORDER, 20], [told&.code, happened("message.delivery_failed").size]
+    assert_predicate one.producer, :closed?
+    assert_raises(Pelton::ClosedError) { one.producer.produce_async(topic: name, payload: "x") }
+  end
+
+  # H14: what is on its way when a pool closes is not purged because Kafka is slow.
+  def test_a_pool_that_closes_delivers_first
+    name = topic(3)
+    one = app
+    pool = one.producer_pool(size: 3)
+    @cluster.round_trip_time = 300
+    deliveries = Array.new(3) do |partition|
+      pool.with { |producer| producer.produce_async(topic: name, payload: "x", partition: partition) }
+    end
+    assert_equal 0, pool.close(timeout: 30)
+    assert_equal [true] * 3, deliveries.map(&:delivered?)
+    assert_empty happened("message.delivery_failed")
+  end
+
+  # H16: variants are values: one within another's block changes nothing of it.
+  def test_variants_within_variants_and_transactions
+    name = topic
+    one = app(kafka: { "transactional.id" => "nested" })
+    outer = one.producer.with(timeout: 20)
+    one.producer.transaction do
+      outer.produce_async(topic: name, payload: "1", partition: 0)
+      inner = outer.with(queue_timeout: 1)
+      inner.produce_async(topic: name, payload: "2", partition: 0)
+      assert_equal [{ timeout: 20 }, { timeout: 20, queue_timeout: 1 }], [outer.options, inner.options]
+      one.producer.transaction { inner.with(timeout: 5).produce_async(topic: name, payload: "3", partition: 0) }
+      outer.produce_async(topic: name, payload: "4", partition: 0)
+    end
+    assert_equal 1, happened("transaction.committed").size, "all of it was one transaction"
+    assert_equal %w[1 2 3 4], one.each(name).map(&:raw_payload)
+  end
+
+  # H32: a child has logs and errors of its own clients, told by a thread of its own, and nothing piles up.
+  def test_a_child_hears_its_own_logs
+    name = topic
+    one = app(kafka: { "debug" => "broker" })
+    one.producer.produce_sync(topic: name, payload: "x")
+    eventually(20) { !happened("kafka.log").empty? }
+    said = in_child(limit: 30) do
+      @events.clear
+      @happened = nil
+      one.producer.produce_sync(topic: name, payload: "y", timeout: 20)
+      eventually(20) { !happened("kafka.log").empty? }
+      one.close
+      [happened("kafka.log").map { |event| event[:client] }.uniq == [one.producer.name],
+       Thread.list.count { |thread| thread.name == "pelton.events" }]
+    end
+    assert_equal %w[true 0], said.split
+    @events.clear
+    one.producer.produce_sync(topic: name, payload: "z")
+    assert_equal [one.producer.name], happened("kafka.log").map { |event| event[:client] }.uniq
+  end
+end

@@ -1,0 +1,51 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/native_kit"
+require "support/footprint"
+require "pelton/testing"
+
+# What is tried in vain, or a great many times, leaves nothing behind.
+class NativeLeftoversTest < Minitest::Test
+  include NativeKit
+
+  # H19: a configuration that is refused, at its first option or as a whole.
+  def test_refused_options_leave_no_configuration
+    refused = lambda do |times, options|
+      times.times { assert_raises(Pelton::ConfigError) { Native::Producer.new("refused", { **NOWHERE, **options }) } }
+    end
+    tries = lambda do |factor|
+      refused.call(500 * factor, { "linger.ms" => "x" })
+      refused.call(50 * factor, { "acks" => "1", "enable.idempotence" => "true" })
+    end
+    tries.call(1)
+    before = Footprint.new
+    tries.call(6)
+    after = Footprint.new
+    # A configuration has some 6 kB; 3,000 of them are 18 MB.
+    assert after.within?(before, 3000), "before: #{before}, after: #{after}"
+  end
+
+  # H17: nothing is kept of a fiber.
+  def test_a_hundred_thousand_fibers_produce
+    made = Pelton::Testing::BufferedProducer.new(Pelton::Config.new, keep: false)
+    native = producer("queue.buffering.max.messages" => "1000000")
+    topic = new_topic
+    send = lambda do |count|
+      count.times do |number|
+        Fiber.new do
+          made.with(timeout: 5).produce_async(topic: "t", payload: "x", label: number)
+          native.produce(topic, "x", nil, 0, nil, nil, 10) if (number % 10).zero?
+        end.resume
+      end
+      assert_equal true, native.flush(60)
+      GC.start
+      GC.stat(:heap_live_slots)
+    end
+    before = send.call(10_000)
+    assert_operator send.call(100_000), :<, before + 50_000
+    assert_operator Pelton::Labels.size, :<, 2000
+  ensure
+    made&.close
+  end
+end
