@@ -179,19 +179,28 @@ end
 count = 200_000
 input = bootstrap = nil
 kafka = false
-OptionParser.new do |options|
-  options.banner = "bin/demo [--count N] [--input FILE.jsonl] [--kafka | --bootstrap HOST:PORT]"
-  options.on("--count N", Integer) { |number| count = number }
-  options.on("--input FILE") { |path| input = path }
-  options.on("--kafka") { kafka = true }
-  options.on("--bootstrap SERVERS") { |servers| bootstrap = servers }
-end.parse!
+begin
+  OptionParser.new do |options|
+    options.banner = "bin/demo [--count N] [--input FILE.jsonl] [--kafka | --bootstrap HOST:PORT]"
+    options.on("--count N", Integer) { |number| count = number }
+    options.on("--input FILE") { |path| input = path }
+    options.on("--kafka") { kafka = true }
+    options.on("--bootstrap SERVERS") { |servers| bootstrap = servers }
+  end.parse!
+  raise OptionParser::InvalidArgument, "--count #{count}: at least #{Demo::BATCH}" if count < Demo::BATCH
+rescue OptionParser::ParseError => e
+  abort "demo: #{e.message}"
+end
 
 ENV["TOPIC"] = Demo::TOPIC
 require_relative "orders"
 orders = Orders.new(bytes: 1_000)
 made = Array.new([Demo::VARIETY, count].min) { orders.next } unless input
-events = made || File.readlines(input, chomp: true).reject(&:empty?)
+begin
+  events = made || File.readlines(input, chomp: true).reject(&:empty?)
+rescue SystemCallError => e
+  abort "demo: #{e.message}"
+end
 abort "demo: #{input} holds no events" if events.empty?
 
 seen =
@@ -199,12 +208,18 @@ seen =
     require "broker"
     broker = TestBroker.start if kafka
     servers = bootstrap || broker.bootstrap
-    wire = ->(&call) { KafkaWire.open(*servers.split(",").first.split(":"), &call) }
+    app = Pelton::App.new.configure { |config| config.kafka = { "bootstrap.servers" => servers } }
     begin
-      wire.call { |admin| admin.create_topics({ Demo::TOPIC => Demo::PARTITIONS }, {}) }
-      Demo.new(events, count, window: nil).run("bootstrap.servers" => servers)
+      app.admin.create_topic(Demo::TOPIC, partitions: Demo::PARTITIONS, timeout: 10)
+      begin
+        Demo.new(events, count, window: nil).run("bootstrap.servers" => servers)
+      ensure
+        app.admin.delete_topic(Demo::TOPIC) unless broker
+      end
+    rescue Pelton::KafkaError => e
+      abort "demo: #{servers}: #{e.message}"
     ensure
-      wire.call { |admin| admin.delete_topic(Demo::TOPIC) } unless broker
+      app.close
       broker&.stop
     end
   else

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+# once: commands for developers, on the first Ruby
+
+require "json"
+require "open3"
+require "support/scenario"
+
+# bin/demo, bin/broker and bin/bench as somebody types them, wrongly too: an exit code and a line that says why.
+
+def command(*words)
+  output, status = Open3.capture2e({ "RUBY" => RbConfig.ruby }, *words, chdir: Scenario::ROOT)
+  [status.exitstatus, output]
+end
+
+def refused(pattern, *words, code: 1)
+  status, output = command(*words)
+  said = [output.match?(pattern), output.include?("\tfrom ")]
+  equal([code, true, false], [status, *said], "#{words.join(" ")}: #{output}")
+end
+
+Scenario.run do
+  port = bootstrap[/\d+\z/]
+
+  refused(/demo: invalid option: --nope/, "bin/demo", "--nope")
+  refused(/demo: .*--count 3: at least 500/, "bin/demo", "--count", "3")
+  refused(/demo: No such file/, "bin/demo", "--input", "/nope")
+  code, output = command("bin/demo", "--count", "2000", "--bootstrap", bootstrap)
+  equal([0, true], [code, output.match?(/every message seen +yes/)], "the demo on a broker: #{output}")
+  left = app.admin.topics.keys.grep(/demo/)
+  equal([], left, "topics that the demo left")
+
+  refused(%r{bin/broker start}, "bin/broker", "dance", code: 2)
+  refused(/a name is missing/, "bin/broker", "topic")
+  refused(/invalid argument: --port x/, "bin/broker", "start", "--port", "x")
+  refused(/a command is missing/, "bin/broker", "run")
+  refused(/does not serve/, "bin/broker", "status", "--port", "1", code: 3)
+  code, output = command("bin/broker", "status", "--port", port)
+  equal([0, true], [code, output.include?(bootstrap)], "status of the broker that there is: #{output}")
+  name = unique("made")
+  equal([0, ""], command("bin/broker", "topic", "--port", port, name, "3"), "topic")
+  eventually(20, "its partitions") { app.admin.topics[name]&.partitions&.size == 3 }
+
+  # Another one: its address in the environment, its end with the command's, and nothing stays behind.
+  script = 'puts ENV.fetch("PELTON_BOOTSTRAP"); exit 7'
+  code, output = command("bin/broker", "run", "--", RbConfig.ruby, "-e", script)
+  equal([7, true], [code, output.match?(/\A127\.0\.0\.1:\d+\n\z/)], "run: #{output}")
+  refused(/does not serve/, "bin/broker", "status", "--port", output[/\d+$/], code: 3)
+
+  refused(/invalid argument: nope \(there are: /, "bin/bench", "nope")
+  refused(/--runs 0: at least 1/, "bin/bench", "--runs", "0")
+  # Builds what it needs.
+  output, status = Open3.capture2({ "RUBY" => RbConfig.ruby }, *%w[bin/bench wakeup --json --embedded --runs 1],
+                                  chdir: Scenario::ROOT)
+  check(status.success?, "bin/bench: #{status}")
+  lines = output.lines.map { |line| JSON.parse(line) }
+  check(lines.size > 3, "measurements: #{output}")
+  lines.each do |line|
+    equal(%w[bench broker case ruby unit value], line.keys.sort, "its keys")
+    equal(["wakeup", "embedded", RUBY_VERSION], line.values_at("bench", "broker", "ruby"), "its values")
+    check(line["value"].positive?, line.inspect)
+  end
+end
