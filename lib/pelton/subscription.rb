@@ -61,7 +61,7 @@ module Pelton
     #: (Array[String]) -> void
     def subscribe(topics) = @native.subscribe(topics)
 
-    # Leaves the group and reads nothing more, until the next subscribe. Poll brings [:revoked, token, …] for what it had.
+    # Leaves the group and reads nothing more, until the next subscribe. poll brings [:revoked, …] for what it had.
     #: () -> void
     def unsubscribe = @native.unsubscribe
 

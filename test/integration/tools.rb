@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # once: commands for developers, on the first Ruby
+# time limit: 180
 
 require "json"
 require "open3"
@@ -49,15 +50,15 @@ Scenario.run do
 
   refused(/invalid argument: nope \(there are: /, "bin/bench", "nope")
   refused(/--runs 0: at least 1/, "bin/bench", "--runs", "0")
-  # Builds what it needs.
-  output, status = Open3.capture2({ "RUBY" => RbConfig.ruby }, *%w[bin/bench wakeup --json --embedded --runs 1],
+  # One that needs no peer to be built.
+  output, status = Open3.capture2({ "RUBY" => RbConfig.ruby }, *%w[bin/bench overhead --json --embedded --runs 1 --no-build],
                                   chdir: Scenario::ROOT)
   check(status.success?, "bin/bench: #{status}")
   lines = output.lines.map { |line| JSON.parse(line) }
   check(lines.size > 3, "measurements: #{output}")
   lines.each do |line|
     equal(%w[bench broker case ruby unit value], line.keys.sort, "its keys")
-    equal(["wakeup", "embedded", RUBY_VERSION], line.values_at("bench", "broker", "ruby"), "its values")
+    equal(["overhead", "embedded", RUBY_VERSION], line.values_at("bench", "broker", "ruby"), "its values")
     check(line["value"].positive?, line.inspect)
   end
 end

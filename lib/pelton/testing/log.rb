@@ -17,8 +17,8 @@ module Pelton
       KEEP = Settings::Setting.new(:keep, :flag, true, "")
       private_constant :TOPIC, :PARTITIONS, :TIMES, :LIMIT, :KEEP
 
-      # topics: {"orders" => 4} partitions; nil: every topic is there, with one partition. keep: false forgets messages as
-      # they come. Raises ConfigError.
+      # topics: {"orders" => 4} partitions; nil: every topic is there, with one partition. keep: false forgets messages
+      # as they come. Raises ConfigError.
       #: (?Hash[String, Integer]?, ?keep: bool) -> void
       def initialize(topics = nil, keep: true)
         @topics = checked(topics)
