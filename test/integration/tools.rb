@@ -51,8 +51,8 @@ Scenario.run do
   refused(/invalid argument: nope \(there are: /, "bin/bench", "nope")
   refused(/--runs 0: at least 1/, "bin/bench", "--runs", "0")
   # One that needs no peer to be built.
-  output, status = Open3.capture2({ "RUBY" => RbConfig.ruby }, *%w[bin/bench overhead --json --embedded --runs 1 --no-build],
-                                  chdir: Scenario::ROOT)
+  bench = %w[bin/bench overhead --json --embedded --runs 1 --no-build]
+  output, status = Open3.capture2({ "RUBY" => RbConfig.ruby }, *bench, chdir: Scenario::ROOT)
   check(status.success?, "bin/bench: #{status}")
   lines = output.lines.map { |line| JSON.parse(line) }
   check(lines.size > 3, "measurements: #{output}")
