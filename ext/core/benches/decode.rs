@@ -1,4 +1,4 @@
-//! How many MB/s does one core parse, by document size? Ours against `serde_json::Value`.
+//! How many MB/s does one core parse, by document size? Ours against `serde_json::Value`; and the same as MessagePack.
 //! And what does handing a task to the pool cost?
 //!
 //! `cargo bench --bench decode`; the best of several runs, in 10^6 bytes per second.
@@ -110,6 +110,68 @@ fn measure(case: &Case) {
     report(case, "serde_json Value", serde);
 }
 
+/// The same document as MessagePack.
+fn pack(value: &serde_json::Value, out: &mut Vec<u8>) {
+    use serde_json::Value::{Array, Bool, Null, Number, Object, String};
+    match value {
+        Null => out.push(0xc0),
+        Bool(value) => out.push(0xc2 + u8::from(*value)),
+        Number(number) => match number.as_i64() {
+            Some(value @ 0..=127) => out.push(value as u8),
+            Some(value) if i32::try_from(value).is_ok() => {
+                out.push(0xd2);
+                out.extend((value as i32).to_be_bytes());
+            }
+            Some(value) => {
+                out.push(0xd3);
+                out.extend(value.to_be_bytes());
+            }
+            None => {
+                out.push(0xcb);
+                out.extend(number.as_f64().unwrap().to_be_bytes());
+            }
+        },
+        String(text) if text.len() < 32 => {
+            out.push(0xa0 + text.len() as u8);
+            out.extend(text.as_bytes());
+        }
+        String(text) => {
+            out.push(0xda);
+            out.extend((text.len() as u16).to_be_bytes());
+            out.extend(text.as_bytes());
+        }
+        Array(items) => {
+            out.push(0xdc);
+            out.extend((items.len() as u16).to_be_bytes());
+            items.iter().for_each(|item| pack(item, out));
+        }
+        Object(fields) => {
+            out.push(0x80 + fields.len() as u8);
+            for (name, value) in fields {
+                pack(&String(name.clone()), out);
+                pack(value, out);
+            }
+        }
+    }
+}
+
+fn measure_packed(name: String, documents: &[Vec<u8>]) {
+    let packed = documents.iter().map(|document| {
+        let mut bytes = Vec::new();
+        pack(&serde_json::from_slice(document).expect("JSON"), &mut bytes);
+        bytes
+    });
+    let case = Case::new(name, packed);
+    let mut tree = Tree::new();
+    let parse = best(|| {
+        tree.clear();
+        for &(start, end) in &case.places {
+            black_box(tree.parse_msgpack(&case.chunk, start, end)).expect("a document of the bench is refused");
+        }
+    });
+    report(&case, "pelton, MessagePack", parse);
+}
+
 /// Does nothing.
 struct Nothing;
 
@@ -131,6 +193,7 @@ fn main() {
         let documents: Vec<_> =
             (0..20 + 400 / (lines + 1)).map(|seed| order(seed + 1000, lines).into_bytes()).collect();
         let length = documents[0].len();
+        measure_packed(format!("orders {size} KB as MessagePack"), &documents);
         measure(&Case::new(format!("orders {size} KB ({length} B)"), documents));
     }
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");

@@ -89,9 +89,11 @@ module Pelton
       end
 
       # What payloads are: :json, decoded by native threads as soon as they arrive, into what JSON.parse gives with the
-      # same options; :bytes or :utf8, a String. Without this word they are JSON, decoded when they are read.
+      # same options; :msgpack, in the same way, as MessagePack.unpack; :bytes or :utf8, a String. Without this word they
+      # are JSON, decoded when they are read.
       #   decode :json, symbolize_names: true, freeze: true
-      #: (Symbol, **bool) -> void
+      #   decode :msgpack, ext: { 1 => ->(bytes) { Money.load(bytes) } }
+      #: (Symbol, **untyped) -> void
       def decode(format, **options) = set(:decode, options.empty? ? format : { format: format, **options })
 
       # What makes payloads of messages: any object with `call(message)`, asked when a payload is read, once a message
