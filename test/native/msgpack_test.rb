@@ -151,6 +151,17 @@ class NativeMsgpackTest < Minitest::Test
     assert_raises(TypeError) { list[5].dig("a") }
   end
 
+  def test_dig_into_what_extensions_make
+    format = { format: :msgpack, ext: { 1 => ->(bytes) { bytes }, 2 => ->(bytes) { { "in" => [bytes] } } } }
+    documents = %w[81d4016107 82a16101d4016102 81a161d40205].map { |hex| bytes(hex) } # {ext("a") => 7} …
+    list = round_trip(*documents, options: { decode: { "*" => format } })
+    paths = [["a"], %w[a in], ["a", "in", 0], ["b"]]
+    found = list.map { |message| paths.map { |path| outcome { message.dig(*path) } } }
+    expected = list.map { |message| paths.map { |path| outcome { message.payload.dig(*path) } } }
+    assert_equal expected.flatten.inspect, found.flatten.inspect
+    assert_equal [7, 2, "\5".b], [list[0].dig("a"), list[1].dig("a"), list[2].dig("a", "in", 0)]
+  end
+
   # Thousands of documents and of what mutations make of them, each option: the same value, or an error here as there.
   def test_the_gem_says_the_same
     skip "no gem msgpack for this Ruby" unless defined?(::MessagePack)

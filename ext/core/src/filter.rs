@@ -166,7 +166,7 @@ impl Subject {
             Self::Field(path) => match document {
                 Document::Absent => check.holds(Given::Missing),
                 Document::Undecided => None,
-                Document::Root(root) => check.holds(walk(root, path).map_or(Given::Missing, Given::from)),
+                Document::Root(root) => check.holds(walk(root, path)),
             },
             Self::Key => check.holds(message.key.map_or(Given::Missing, Given::Text)),
             Self::Header(wanted) => {
@@ -188,18 +188,29 @@ impl Subject {
     }
 }
 
-fn walk<'a>(root: Node<'a>, path: &[Step]) -> Option<Node<'a>> {
-    path.iter().try_fold(root, |node, step| match step {
-        Step::Name(name) => node.get(name),
-        Step::At(position) => node.at(*position),
-    })
+fn walk<'a>(root: Node<'a>, path: &[Step]) -> Given<'a> {
+    let mut node = root;
+    for step in path {
+        if node.is_foreign() {
+            return Given::Extension;
+        }
+        let next = match step {
+            Step::Name(name) => node.get(name),
+            Step::At(position) => node.at(*position),
+        };
+        match next {
+            Some(next) => node = next,
+            None => return Given::Missing,
+        }
+    }
+    Given::from(node)
 }
 
 impl Check {
     fn holds(&self, given: Given<'_>) -> Option<bool> {
         match (self, given) {
-            (Self::Exists, given) => Some(!matches!(given, Given::Missing)),
             (_, Given::Extension) => None,
+            (Self::Exists, given) => Some(!matches!(given, Given::Missing)),
             (Self::OneOf(literals), given) => Some(literals.include(given)),
             (Self::Ordered(this, that, literal), given) => {
                 Some(literal.compare(given).is_some_and(|order| order == *this || Some(order) == *that))

@@ -324,7 +324,7 @@ fn walk(root: Node<'_>, path: &[Value], making: Making) -> Result<Dug, Error> {
     for (index, step) in path.iter().enumerate() {
         let next = match node.kind() {
             Kind::Null => return Ok(Dug::Missing),
-            Kind::Object(_) if is_name(*step, making.shape) => {
+            Kind::Object(_) if !node.is_foreign() && is_name(*step, making.shape) => {
                 value::bytes(&name(*step)?).and_then(|key| node.get(key))
             }
             Kind::Array(_) if magnus::value::Fixnum::from_value(*step).is_some() => {

@@ -93,7 +93,7 @@ impl<'a> Node<'a> {
     }
 
     /// The value of `key` (as unescaped bytes) if this is an object that has it: bytes that are no text are a name if they
-    /// are ASCII, as in Ruby. Of duplicate keys the last counts.
+    /// are ASCII, as in Ruby. Of duplicate keys the last counts. Nothing is found in what `is_foreign`.
     #[inline]
     pub fn get(self, key: &[u8]) -> Option<Node<'a>> {
         if word::tag(self.word) != word::OBJECT {
@@ -119,7 +119,7 @@ impl<'a> Node<'a> {
         children.get(usize::try_from(index).ok()?).map(|&word| self.with(word))
     }
 
-    /// Number of elements (array) or of pairs (object, duplicates included), else 0. O(1).
+    /// Number of elements (array) or of pairs (object, duplicates included), else 0 (also if foreign). O(1).
     #[inline]
     pub fn size(self) -> usize {
         match word::tag(self.word) {
@@ -149,8 +149,18 @@ impl<'a> Node<'a> {
             word::DATE => Kind::Date(self.stored(0) as i32),
             word::MILLIS => Kind::Time(self.stored(0) as i64, Unit::Millis),
             word::MICROS => Kind::Time(self.stored(0) as i64, Unit::Micros),
-            _ => Kind::Time(self.stored(0) as i64, Unit::Nanos),
+            word::NANOS => Kind::Time(self.stored(0) as i64, Unit::Nanos),
+            _ => {
+                let object = self.with(self.stored(0));
+                Kind::Object(Fields { node: object, pairs: object.children().chunks_exact(2) })
+            }
         }
+    }
+
+    /// An extension's value, or an object of which one is a key: what is inside is the application's to say.
+    #[inline]
+    pub fn is_foreign(self) -> bool {
+        word::is_foreign(self.word)
     }
 
     /// Word number `index` of what did not fit this one.

@@ -6,7 +6,8 @@
 //! FLOAT             offset = index in the tape of its 64 bits
 //! WIDE              offset = index in the tape of what does not fit a word, length = what that is: SIGNED and UNSIGNED are
 //!                   64 bits, an EXTENSION is its type and a BYTES word, a DECIMAL its scale and a BYTES word, a DATE
-//!                   its days since 1970, MILLIS, MICROS and NANOS are a time since 1970
+//!                   its days since 1970, MILLIS, MICROS and NANOS are a time since 1970, FOREIGN_KEYS are an object of
+//!                   which an EXTENSION is a key: its OBJECT word
 //! ARRAY OBJECT      offset = index in the tape of the first child, length = elements / pairs;
 //!                   children are contiguous, a pair is key word + value word
 //! STRING + flags    offset and length in bytes, in the chunk or (OWNED) in the tree's text
@@ -42,6 +43,7 @@ pub(super) const DATE: usize = 4;
 pub(super) const MILLIS: usize = 5;
 pub(super) const MICROS: usize = 6;
 pub(super) const NANOS: usize = 7;
+pub(super) const FOREIGN_KEYS: usize = 8;
 
 /// Biggest length a word can tell, and so the longest document: no string and no container of it is longer.
 pub(super) const MAX_LENGTH: usize = (1 << 28) - 1;
@@ -84,4 +86,10 @@ pub(super) const fn offset(word: u64) -> usize {
 #[inline(always)]
 pub(super) const fn int(word: u64) -> i64 {
     (word << 4) as i64 >> 4
+}
+
+/// Whether only the application knows what is inside.
+#[inline(always)]
+pub(super) const fn is_foreign(word: u64) -> bool {
+    tag(word) == WIDE && matches!(length(word), EXTENSION | FOREIGN_KEYS)
 }

@@ -97,7 +97,12 @@ impl<'a> Writer<'a> {
     #[inline]
     pub(super) fn object(&mut self, first: usize) -> Result<(), Refusal> {
         let (start, count) = self.close(first);
-        self.push(word::sized(word::OBJECT, count / 2, start))
+        let object = word::sized(word::OBJECT, count / 2, start);
+        let mut keys = self.tree.tape.get(start..).unwrap_or_default().iter().step_by(2);
+        if keys.any(|key| word::is_foreign(*key)) {
+            return self.stored(word::WIDE, word::FOREIGN_KEYS, &[object]);
+        }
+        self.push(object)
     }
 
     /// The word of the document: the one value that is left.
