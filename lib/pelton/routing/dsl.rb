@@ -88,9 +88,9 @@ module Pelton
         { **(Condition.fields?(tree) ? { decode: :json } : {}), **@settings, where: tree }
       end
 
-      # What payloads are: :json, decoded by native threads as soon as they arrive, into what JSON.parse gives with the
-      # same options; :msgpack, in the same way, as MessagePack.unpack; :bytes or :utf8, a String. Without this word they
-      # are JSON, decoded when they are read.
+      # What payloads are: :json, decoded by native threads as soon as they arrive, into what JSON.parse gives with
+      # the same options; :msgpack, in the same way, as MessagePack.unpack; :avro, by its schema; :bytes or :utf8, a
+      # String. Without this word they are JSON, decoded when they are read.
       #   decode :json, symbolize_names: true, freeze: true
       #   decode :msgpack, ext: { 1 => ->(bytes) { Money.load(bytes) } }
       #: (Symbol, **untyped) -> void
