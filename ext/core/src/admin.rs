@@ -7,7 +7,6 @@ use crate::poller::{Poller, Polling, Source};
 use crate::rd::{Answer, Client, ClientKind, Queue, Request, Token, codes, generation};
 use crate::wait::{Outcome, Parker, Waiters};
 use crate::{config, events, lock};
-use rdkafka_sys as sys;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -195,16 +194,7 @@ impl Source for Admin {
                         call.resolve(answer.map_err(|(code, reason)| self.explained(code, &reason)));
                     }
                 }
-                None => {
-                    if event.kind() == sys::RD_KAFKA_EVENT_ERROR {
-                        let error = KafkaError::of(&event);
-                        let mut last = lock(&self.last_error);
-                        if error.code != codes::ALL_BROKERS_DOWN || last.is_none() {
-                            *last = Some(error);
-                        }
-                    }
-                    events::emit_common(self.poller.events(), &self.name, &event);
-                }
+                None => events::emit_and_keep(self.poller.events(), &self.name, &event, &self.last_error),
             }
             if Instant::now() >= deadline {
                 return;

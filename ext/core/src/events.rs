@@ -2,11 +2,12 @@
 //! and no metric kept in the core.
 
 use crate::error::KafkaError;
+use crate::lock;
 use crate::mailbox::Mailbox;
 use crate::rd::{Event, PerProcess, codes};
 use rdkafka_sys as sys;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +142,19 @@ impl Teller {
             emit(&feed, &self.client, kind);
         }
     }
+}
+
+/// As `emit_common`, and keeps an error that says why: a refused password, an unknown certificate, … That all brokers are
+/// down follows from it.
+pub(crate) fn emit_and_keep(feed: &Feed, name: &str, event: &Event, last: &Mutex<Option<KafkaError>>) {
+    if event.kind() == sys::RD_KAFKA_EVENT_ERROR {
+        let error = KafkaError::of(event);
+        let mut last = lock(last);
+        if error.code != codes::ALL_BROKERS_DOWN || last.is_none() {
+            *last = Some(error);
+        }
+    }
+    emit_common(feed, name, event);
 }
 
 /// The events that every client has; others are the client's own business.

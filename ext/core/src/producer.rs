@@ -455,15 +455,7 @@ impl Source for Producer {
                 // What had no place among those in flight has one now.
                 self.send_on();
             } else {
-                if event.kind() == sys::RD_KAFKA_EVENT_ERROR {
-                    let error = KafkaError::of(&event);
-                    let mut last = lock(&self.last_error);
-                    // Follows the error that says why: a refused password, an unknown certificate, …
-                    if error.code != codes::ALL_BROKERS_DOWN || last.is_none() {
-                        *last = Some(error);
-                    }
-                }
-                events::emit_common(self.poller.events(), &self.name, &event);
+                events::emit_and_keep(self.poller.events(), &self.name, &event, &self.last_error);
             }
             if Instant::now() >= deadline {
                 return;
