@@ -19,7 +19,7 @@ class EmbeddedSharingTest < Minitest::Test
   def groups(count)
     names = Array.new(count) { topic }
     reader = collector
-    app = app() { names.each_with_index { |name, number| group("shared-#{number}") { topic name, to: reader } } }
+    app = app() { names.each { |name| group("of-#{name}") { topic name, to: reader } } }
     app.start
     names.each { |name| produce(app, name, ["x"]) }
     assert_equal [[0, 0, "x"]] * count, take(count)
@@ -36,8 +36,8 @@ class EmbeddedSharingTest < Minitest::Test
     known = /\Apelton\.(poll|decode|linger|events|listener|worker|server|call|fibers)/
     assert_empty native.keys.grep_v(known)
     assert_equal [3, 1], [three, one].map { |app| app.watch[:consumers].size }
-    assert three.stop
-    assert one.stop
+    assert three.stop, -> { three.server.losses.inspect }
+    assert one.stop, -> { one.server.losses.inspect }
   end
 
   def test_groups_that_wait_burn_nothing
