@@ -131,7 +131,7 @@ class NativeDisconnectTest < Minitest::Test
 
   def test_nothing_is_lost_under_gc_stress
     GC.stress = true
-    race(threads: 2, each: 15)
+    race(threads: 2, each: 6)
   ensure
     GC.stress = false
   end

@@ -13,7 +13,7 @@ class NativeInterruptTest < Minitest::Test
   # Generous for a busy machine; each of the waits would take FAR seconds, or NEAR.
   SOON = 2
   # For what goes on natively when its waiter is gone, and keeps a client from its end.
-  NEAR = 4
+  NEAR = 3
 
   # {name => what waits}
   def waits
