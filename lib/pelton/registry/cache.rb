@@ -7,16 +7,18 @@ module Pelton
   class Registry
     # What a registry answered, good or bad, for a time; and one request at a time for each thing.
     class Cache
-      # value or error; till: a point of time, nil for ever. While it is asked for: owner, the process that asks.
-      Entry = Struct.new(:value, :error, :till, :owner)
+      # answer: nil until there was one. lock: of who asks: Ruby gives it back however that ends (an interrupt at any
+      # line, the thread's death, a fork), so nobody waits for an answer that nobody is after.
+      Entry = Struct.new(:lock, :answer)
+      # value or error; till: a point of time, nil for ever.
+      Answer = Struct.new(:value, :error, :till)
       # Errors kept at most: broken messages may name any id.
       ERRORS = 1000
-      private_constant :Entry, :ERRORS
+      private_constant :Entry, :Answer, :ERRORS
 
       #: () -> void
       def initialize
         @lock = Mutex.new
-        @changed = ConditionVariable.new
         # {key => Entry}; under @lock.
         @entries = {}
       end
@@ -24,56 +26,35 @@ module Pelton
       # What is known of the key, or what the block returns: that is kept for `ttl` seconds (nil: for ever), a
       # RegistryError of it for what `error_ttl` says. Waits while another thread asks for the same.
       #: (untyped, Numeric?, ^(RegistryError) -> Numeric) { () -> untyped } -> untyped
-      def fetch(key, ttl, error_ttl)
-        known = claim(key)
-        return answer(known) if known
-
-        entry = nil
-        begin
-          entry = Entry.new(yield, nil, Clock.deadline(ttl))
-        rescue RegistryError => e
-          entry = Entry.new(nil, e, Clock.deadline(error_ttl.call(e)))
-        ensure
-          settle(key, entry) # nothing, if this thread was killed: another one asks
-        end
-        answer(entry)
+      def fetch(key, ttl, error_ttl, &look_up)
+        entry = @lock.synchronize { @entries[key] ||= Entry.new(Mutex.new) }
+        known = fresh(entry) || entry.lock.synchronize { fresh(entry) || ask(entry, ttl, error_ttl, look_up) }
+        # A new error each time: an exception is one thread's.
+        known.error ? raise(known.error.dup) : known.value
       end
 
       private
 
-      # What is known; nil: it is this thread's to ask.
-      def claim(key)
-        @lock.synchronize do
-          while (entry = @entries[key])
-            break if entry.owner && entry.owner != Process.pid # the parent's thread is none of ours
-            return entry if entry.owner.nil? && fresh?(entry)
-            break unless entry.owner
-
-            @changed.wait(@lock)
-          end
-          @entries[key] = Entry.new(nil, nil, nil, Process.pid)
-          nil
-        end
-      end
-
-      def settle(key, entry)
-        @lock.synchronize do
-          entry ? @entries[key] = entry : @entries.delete(key)
-          forget_errors if entry&.error
-          @changed.broadcast
-        end
+      def ask(entry, ttl, error_ttl, look_up)
+        entry.answer = Answer.new(look_up.call, nil, Clock.deadline(ttl))
+      rescue RegistryError => e
+        forget_errors
+        entry.answer = Answer.new(nil, e, Clock.deadline(error_ttl.call(e)))
       end
 
       # The oldest ones; their places in the Hash are those of their first question.
       def forget_errors
-        errors = @entries.select { |_, entry| entry.error }
-        errors.each_key.first([errors.size - ERRORS, 0].max).each { |key| @entries.delete(key) }
+        @lock.synchronize do
+          errors = @entries.select { |_, entry| entry.answer&.error }
+          errors.each_key.first([errors.size - ERRORS + 1, 0].max).each { |key| @entries.delete(key) }
+        end
       end
 
-      def fresh?(entry) = entry.till.nil? || Clock.now < entry.till
-
-      # A new error each time: an exception is one thread's.
-      def answer(entry) = entry.error ? raise(entry.error.dup) : entry.value
+      # The answer that still counts.
+      def fresh(entry)
+        known = entry.answer
+        known if known && (known.till.nil? || Clock.now < known.till)
+      end
     end
   end
 end
