@@ -131,6 +131,35 @@ class NativeRegistryTest < Minitest::Test
     assert_includes error.message, 'the type "nonsense" is not defined'
   end
 
+  def test_answers_that_are_not_even_http
+    { no_http: "wrong status line", no_gzip: "Zlib" }.each do |fault, reason|
+      broken = new_double
+      whole = new_double
+      broken.fail(fault, times: 2)
+      error = assert_raises(Pelton::RegistryError, fault) { client(broken.url).schema(1) }
+      assert_includes error.message, reason
+      assert_equal "shop.R", client(broken.url, whole.url).schema(whole.add("r", INT)).name, "the next one is asked"
+    end
+  end
+
+  def test_references_that_are_none
+    [["x"], { "a" => 1 }].each do |references|
+      double = new_double
+      id = double.add("r", INT, references: references)
+      error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
+      assert_includes error.message, "references"
+    end
+  end
+
+  def test_a_plus_in_a_password_and_a_token_of_two_lines
+    double = new_double
+    double.authorization = "Basic #{["me:a+b c"].pack("m0")}"
+    id = double.add("r", INT)
+    assert_equal id, client(double.url.sub("//", "//me:a+b%20c@")).schema(id).id
+    error = assert_raises(Pelton::ConfigError) { client(double.url, token: "hush\n") }
+    refute_includes error.message, "hush"
+  end
+
   # So that a thousand messages do not wait one after the other.
   def test_a_failure_is_shared_for_a_moment_and_then_asked_again
     double = new_double

@@ -94,6 +94,8 @@ class RegistryDouble
     case fault
     when :close then ""
     when :garbage then http(200, "<html>")
+    when :no_http then "\x15\x03\x01 none\r\n"
+    when :no_gzip then "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain"
     when Integer then http(fault, JSON.generate(error_code: fault * 100, message: "as asked"))
     else http(*route(line, headers, body))
     end

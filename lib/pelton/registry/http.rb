@@ -29,6 +29,7 @@ module Pelton
         @places = urls.map { |url| place(url) }
         refuse(:urls, urls, "expected one at least") if @places.empty?
         refuse(:token, token, "or user and password, not both") if token && user
+        refuse(:token, token, "expected one line") if token&.match?(/[\r\n]/)
         @login = [user, password] if user
         @token = token
         @tls = checked_tls(tls)
@@ -91,6 +92,7 @@ module Pelton
       # Of schemas that a schema refers to, each after its own; found: {[subject, version] => text}
       def texts(named, found, depth)
         raise RegistryError.new("references", "nest deeper than #{MOST_REFERENCES}") if depth > MOST_REFERENCES
+        raise RegistryError.new("references", "are no list of objects") unless named.all?(Hash)
 
         named.each do |reference|
           place = reference.values_at("subject", "version")
@@ -134,7 +136,8 @@ module Pelton
         secure(http) if place.scheme == "https"
         status, text = http.start { |open| exchange(open, request(place, path, body)) }
         understood(what, status, text)
-      rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::SSL::SSLError, Net::ProtocolError => e
+      rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::OpenSSLError, Zlib::Error,
+             Net::ProtocolError, Net::HTTPBadResponse, Net::HTTPHeaderSyntaxError => e
         raise RegistryError.new(what, "#{place} does not answer: #{e.message} (#{e.class})")
       end
 
@@ -201,7 +204,7 @@ module Pelton
         uri = URI.parse(url.to_s)
         raise URI::InvalidURIError unless uri.is_a?(URI::HTTP) && uri.hostname && !uri.hostname.empty?
 
-        login = uri.userinfo&.split(":", 2)&.map { |part| URI.decode_www_form_component(part) }
+        login = uri.userinfo&.split(":", 2)&.map { |part| URI.decode_www_form_component(part.gsub("+", "%2B")) }
         Place.new(uri.scheme, uri.hostname, uri.port, uri.path, login).freeze
       rescue URI::InvalidURIError
         # Not the value: it may have a password.
