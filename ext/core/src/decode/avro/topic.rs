@@ -5,33 +5,71 @@ use super::plan::Plan;
 use super::reader;
 use super::schema::Schema;
 use crate::decode::{Refusal, Root, Tree};
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 pub struct Topic {
     framing: Framing,
     /// What is wanted; `None`: what was written.
     reader: Option<Arc<Schema>>,
-    /// By the schema that was written; grows by the schemas that `learn` is told.
-    plans: RwLock<HashMap<SchemaId, Arc<Plan>>>,
+    /// By the schema that was written; grows by the schemas that `learn` is told. Not under a lock: a fork would copy it as a
+    /// decoding thread held it, and the child would wait for that for ever.
+    plans: [Place; PLACES],
+}
+
+const PLACES: usize = 64;
+
+/// Plans whose ids share a place, one behind the other.
+type Place = OnceLock<Box<Known>>;
+
+struct Known {
+    id: SchemaId,
+    plan: Plan,
+    next: Place,
 }
 
 impl Topic {
     pub fn new(framing: Framing, reader: Option<Arc<Schema>>) -> Self {
-        Self { framing, reader, plans: RwLock::default() }
+        Self { framing, reader, plans: [const { OnceLock::new() }; PLACES] }
     }
 
-    /// From now on documents with this id can be read.
+    /// From now on documents with this id can be read. The first schema of an id counts.
     pub fn learn(&self, id: SchemaId, writer: &Schema) {
-        let plan = Arc::new(Plan::new(writer, self.reader.as_deref().unwrap_or(writer)));
-        self.plans.write().unwrap_or_else(PoisonError::into_inner).insert(id, plan);
+        let mut place = self.place(id);
+        if self.plan(id).is_some() {
+            return;
+        }
+        let plan = Plan::new(writer, self.reader.as_deref().unwrap_or(writer));
+        let mut new = Box::new(Known { id, plan, next: OnceLock::new() });
+        while let Err(refused) = place.set(new) {
+            new = refused;
+            match place.get() {
+                Some(known) => place = &known.next,
+                None => return,
+            }
+        }
+    }
+
+    fn place(&self, id: SchemaId) -> &Place {
+        let number = match id {
+            SchemaId::Own => 0,
+            SchemaId::Number(number) => number.into(),
+            SchemaId::Fingerprint(print) => print,
+        };
+        &self.plans[number as usize % PLACES]
+    }
+
+    fn plan(&self, id: SchemaId) -> Option<&Plan> {
+        let mut known = self.place(id).get();
+        while let Some(one) = known.filter(|one| one.id != id) {
+            known = one.next.get();
+        }
+        known.map(|known| &known.plan)
     }
 
     /// The schema that the payload names, if `learn` has not been told of it; nothing of a payload that names none.
     pub fn unknown(&self, payload: &[u8]) -> Option<SchemaId> {
         let (id, _) = self.framing.read(payload).ok()?;
-        let known = self.plans.read().unwrap_or_else(PoisonError::into_inner).contains_key(&id);
-        (!known).then_some(id)
+        self.plan(id).is_none().then_some(id)
     }
 
     /// Appends the document `bytes[start..end]`, its framing before it, to the tree.
@@ -41,8 +79,7 @@ impl Topic {
     pub fn decode(&self, tree: &mut Tree, bytes: &[u8], start: usize, end: usize) -> Result<Root, Refusal> {
         let payload = bytes.get(start..end).ok_or(Refusal::malformed("it is too large"))?;
         let (id, framing) = self.framing.read(payload)?;
-        let plan = self.plans.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
-        let plan = plan.ok_or(Refusal::Unknown(id))?;
-        tree.write(bytes, start + framing..end, |writer, range| reader::read(&plan, writer, bytes, range))
+        let plan = self.plan(id).ok_or(Refusal::Unknown(id))?;
+        tree.write(bytes, start + framing..end, |writer, range| reader::read(plan, writer, bytes, range))
     }
 }
