@@ -176,6 +176,54 @@ class NativeAvroTest < Minitest::Test
   MALFORMED = { "" => "too early", "0e" => "too early", "0e02ff" => "too early",
                 "0e#{"ff" * 10}" => "more than 64 bits" }.freeze
 
+  def test_unions_take_the_number_that_loses_nothing
+    assert_equal((2**60) + 1, decoder(%w[double long]).decode(encode((2**60) + 1, %w[double long])))
+    assert_equal 0.1, decoder(%w[float double]).decode(encode(0.1, %w[float double]))
+    assert_equal 0.5, decoder(%w[float string]).decode(encode(0.5, %w[float string]))
+  end
+
+  # Each level had doubled the time: for ever at 40.
+  def test_a_deep_value_that_more_than_one_branch_could_take
+    branches = ["null", "int", "And", "Or"]
+    left = { "name" => "left", "type" => branches }
+    or_type = { "type" => "record", "name" => "Or", "fields" => [left, { "name" => "or", "type" => "int" }] }
+    and_type = { "type" => "record", "name" => "And",
+                 "fields" => [{ "name" => "left", "type" => ["null", "int", "And", or_type] },
+                              { "name" => "and", "type" => "int" }] }
+    schema = Pelton::Registry::Schema.of(["int", and_type, "Or"])
+    good = 40.times.inject(5) { |inside, _| { "left" => inside, "or" => 1 } }
+    assert_equal good, decoder(schema).decode(schema.encode(good))
+    bad = 40.times.inject("x") { |inside, _| { "left" => inside, "or" => 1 } }
+    assert_raises(Pelton::EncodeError) { schema.encode(bad) }
+  end
+
+  # Such a default has no end, and took one.
+  def test_defaults_that_contain_each_other
+    field = ->(type) { { "name" => "f", "type" => type, "default" => {} } }
+    second = { "type" => "record", "name" => "B", "fields" => [field.(%w[A B])] }
+    first = { "type" => "record", "name" => "A", "fields" => [field.(["A", second])] }
+    reader = decoder(first, writer: { "type" => "record", "name" => "A", "fields" => [] })
+    assert_includes assert_raises(Pelton::DecodeError) { reader.decode("") }.message, "A.f"
+  end
+
+  def test_zero_without_digits_behind_the_point
+    skip "no bigdecimal" unless defined?(BigDecimal)
+    schema = { "type" => "bytes", "logicalType" => "decimal", "precision" => 4 }
+    assert_equal [0, 0, 100], [BigDecimal("0"), BigDecimal("-0"), BigDecimal("1e2")].map { |value|
+      decoder(schema).decode(encode(value, schema)).to_i
+    }
+  end
+
+  def test_a_name_that_can_be_no_symbol_is_a_decode_error
+    map = decoder({ "type" => "map", "values" => "int" }, symbolize_names: true)
+    assert_raises(Pelton::DecodeError) { map.decode("\x02\x02\xff\x02\x00".b) }
+  end
+
+  def test_what_is_no_registry_is_not_told
+    error = assert_raises(Pelton::ConfigError) { Pelton::Avro::Decoder.new(registry: ["http://me:hush@one"]) }
+    refute_includes error.message, "hush"
+  end
+
   def test_what_is_no_document_is_a_decode_error
     MALFORMED.each do |hex, reason|
       error = assert_raises(Pelton::DecodeError) { decoder.decode([hex].pack("H*")) }

@@ -202,7 +202,7 @@ fn look_up(ruby: &Ruby, place: &Place, schema: SchemaId) -> Result<Value, Error>
     let (chunk, record) = (place.chunk(), place.record());
     avro_topic::look_up(ruby, &chunk.format, schema, (&chunk.topic, chunk.partition, record.offset))?;
     match chunk.decoded(place.index, |node| build(node, format::making(ruby, &chunk.format)?)) {
-        Ok(built) => built,
+        Ok(built) => built.map_err(|error| explained(ruby, place, error)),
         Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
         Err(_) => Err(undecodable(ruby, place, "its schema was not learnt")),
     }

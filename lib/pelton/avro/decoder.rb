@@ -49,6 +49,9 @@ module Pelton
           look_up(unknown)
         end
         @native.decode(payload, @flags)
+      rescue EncodingError => e
+        # Of a name that is to be a Symbol and is no UTF-8.
+        raise DecodeError.new(nil, nil, nil, e.message)
       end
 
       # For the native side: learns the schema with this id, an Integer or [fingerprint], which a message names.
@@ -70,7 +73,8 @@ module Pelton
         elsif writer then refuse(:writer, writer, "is for framing :none: otherwise each message names its schema")
         elsif !@registry then refuse(:registry, nil, "is missing: who knows the schemas that messages name?")
         end
-        refuse(:registry, @registry, "expected a Pelton::Registry or its URL") unless registry?
+        # Not the value: URLs have passwords.
+        refuse(:registry, @registry.class, "expected a Pelton::Registry or its URL") unless registry?
         return if @flags.all? { |flag| [true, false].include?(flag) }
 
         refuse(:symbolize_names, @flags, "expected true or false, as `freeze`")

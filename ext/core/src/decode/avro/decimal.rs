@@ -30,6 +30,8 @@ pub(super) fn parts(value: &Datum) -> Option<(Vec<u8>, i32)> {
 fn raw(value: &Datum) -> Option<(Vec<u8>, i64)> {
     match value {
         Datum::Int(value) => Some((shortened(&value.to_be_bytes()), 0)),
+        // BigDecimal says "0.0".
+        Datum::Decimal { unscaled, .. } if *unscaled == [0] => Some((vec![0], 0)),
         Datum::Decimal { unscaled, scale } => Some((unscaled.clone(), *scale)),
         _ => None,
     }

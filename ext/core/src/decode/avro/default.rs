@@ -5,18 +5,23 @@ use super::encode::{put_long, put_sized};
 use super::schema::{Id, Schema, Type};
 use crate::decode::json_value::Json;
 
+/// Values that are tried for one default, at most: types whose defaults are of each other can ask for 2 ** 100.
+const MOST_TRIED: usize = 1 << 16;
+
 impl Schema {
     /// `None`: it does not fit the type.
     pub(super) fn default_bytes(&self, of: Id, json: &Json) -> Option<Vec<u8>> {
         let mut to = Vec::new();
-        self.put_default(of, json, &mut to, 0)?;
+        let mut left = MOST_TRIED;
+        self.put_default(of, json, &mut to, 0, &mut left)?;
         Some(to)
     }
 
-    fn put_default(&self, of: Id, json: &Json, to: &mut Vec<u8>, depth: usize) -> Option<()> {
+    fn put_default(&self, of: Id, json: &Json, to: &mut Vec<u8>, depth: usize, left: &mut usize) -> Option<()> {
         if depth > MAX_DEPTH {
             return None;
         }
+        *left = left.checked_sub(1)?;
         match (self.at(of), json) {
             (Type::Null, Json::Null) => {}
             (Type::Boolean, Json::Bool(value)) => to.push(u8::from(*value)),
@@ -33,16 +38,16 @@ impl Schema {
                 put_long(to, kind.symbols.iter().position(|symbol| symbol == text)? as i64);
             }
             (Type::Array(items), Json::Array(list)) => {
-                self.put_all(list.iter(), to, |item, to| self.put_default(*items, item, to, depth + 1))?;
+                self.put_all(list.iter(), to, |item, to| self.put_default(*items, item, to, depth + 1, left))?;
             }
             (Type::Map(values), Json::Object(pairs)) => self.put_all(pairs.iter(), to, |(key, value), to| {
                 put_sized(to, key.as_bytes());
-                self.put_default(*values, value, to, depth + 1)
+                self.put_default(*values, value, to, depth + 1, left)
             })?,
             (Type::Record(record), Json::Object(_)) => {
                 for field in &record.fields {
                     let given = json.get(&field.name).or(field.default.as_ref())?;
-                    self.put_default(field.of, given, to, depth + 1)?;
+                    self.put_default(field.of, given, to, depth + 1, left)?;
                 }
             }
             // The first branch by the letter; others are common, and not ambiguous.
@@ -51,7 +56,7 @@ impl Schema {
                 return branches.iter().enumerate().find_map(|(index, branch)| {
                     to.truncate(before);
                     put_long(to, index as i64);
-                    self.put_default(*branch, json, to, depth + 1)
+                    self.put_default(*branch, json, to, depth + 1, left)
                 });
             }
             _ => return None,

@@ -7,6 +7,7 @@ use super::logical::Logical;
 use super::plan::DURATION;
 use super::schema::{Id, Record, Schema, Type};
 use crate::decode::node::Unit;
+use std::collections::HashMap;
 use std::fmt;
 
 /// A value does not fit its schema.
@@ -43,11 +44,20 @@ fn unfit<T>(why: impl Into<String>) -> Result<T, Unfit> {
 /// # Errors
 /// What does not fit, and where.
 pub fn encode(schema: &Schema, value: &Datum, to: &mut Vec<u8>) -> Result<(), Unfit> {
-    schema.put(schema.root, value, to, 0)
+    schema.put(schema.root, value, to, 0, &mut Tried::default())
+}
+
+/// What is known of branches that more than one could take. Tried again at each level, a deep value would take for ever.
+#[derive(Default)]
+struct Tried {
+    /// (branch, address of the value): whether it fits.
+    fits: HashMap<(Id, usize), bool>,
+    /// Nothing is written for good: it is only asked whether it fits.
+    dry: bool,
 }
 
 impl Schema {
-    fn put(&self, of: Id, value: &Datum, to: &mut Vec<u8>, depth: usize) -> Result<(), Unfit> {
+    fn put(&self, of: Id, value: &Datum, to: &mut Vec<u8>, depth: usize, tried: &mut Tried) -> Result<(), Unfit> {
         if depth > MAX_DEPTH {
             return unfit(format!("it nests deeper than {MAX_DEPTH}"));
         }
@@ -80,7 +90,7 @@ impl Schema {
             (Type::Array(items), Datum::Array(list)) => {
                 put_count(to, list.len());
                 for (index, item) in list.iter().enumerate() {
-                    self.put(*items, item, to, depth + 1).map_err(|unfit| unfit.within(format!("[{index}]")))?;
+                    self.put(*items, item, to, depth + 1, tried).map_err(|unfit| unfit.within(format!("[{index}]")))?;
                 }
                 to.push(0);
             }
@@ -88,12 +98,13 @@ impl Schema {
                 put_count(to, pairs.len());
                 for (key, value) in pairs {
                     put_sized(to, key.as_bytes());
-                    self.put(*values, value, to, depth + 1).map_err(|unfit| unfit.within(format!("[{key:?}]")))?;
+                    let done = self.put(*values, value, to, depth + 1, tried);
+                    done.map_err(|unfit| unfit.within(format!("[{key:?}]")))?;
                 }
                 to.push(0);
             }
-            (Type::Record(record), Datum::Map(pairs)) => return self.put_record(record, pairs, to, depth),
-            (Type::Union(branches), value) => return self.put_union(of, branches, value, to, depth),
+            (Type::Record(record), Datum::Map(pairs)) => return self.put_record(record, pairs, to, depth, tried),
+            (Type::Union(branches), value) => return self.put_union(of, branches, value, to, depth, tried),
             _ => return unfit(format!("{} is no {}", value.shown(), self.wanted(of))),
         }
         Ok(())
@@ -105,11 +116,12 @@ impl Schema {
         pairs: &[(String, Datum)],
         to: &mut Vec<u8>,
         depth: usize,
+        tried: &mut Tried,
     ) -> Result<(), Unfit> {
         for field in &record.fields {
             let given = pairs.iter().find(|(name, _)| **name == *field.name).map(|(_, value)| value);
             let done = match (given, &field.default) {
-                (Some(value), _) => self.put(field.of, value, to, depth + 1),
+                (Some(value), _) => self.put(field.of, value, to, depth + 1, tried),
                 (None, Some(default)) => match self.default_bytes(field.of, default) {
                     Some(bytes) => {
                         to.extend(bytes);
@@ -117,7 +129,7 @@ impl Schema {
                     }
                     None => unfit("is missing, and its default is of another type"),
                 },
-                (None, None) if self.takes_null(field.of) => self.put(field.of, &Datum::Null, to, depth + 1),
+                (None, None) if self.takes_null(field.of) => self.put(field.of, &Datum::Null, to, depth + 1, tried),
                 (None, None) => unfit("is missing"),
             };
             done.map_err(|unfit| unfit.within(&*field.name))?;
@@ -136,21 +148,53 @@ impl Schema {
         }
     }
 
-    /// The first branch that takes it all. Where only one could, its own error tells more than "none fits".
-    fn put_union(&self, of: Id, branches: &[Id], value: &Datum, to: &mut Vec<u8>, depth: usize) -> Result<(), Unfit> {
-        let before = to.len();
-        let mut errors = Vec::new();
-        for (index, branch) in branches.iter().enumerate().filter(|(_, branch)| self.could_take(**branch, value)) {
+    /// The first branch that takes it all, those before that lose nothing of it. Where only one could, its own error tells
+    /// more than "none fits".
+    fn put_union(
+        &self,
+        of: Id,
+        branches: &[Id],
+        value: &Datum,
+        to: &mut Vec<u8>,
+        depth: usize,
+        tried: &mut Tried,
+    ) -> Result<(), Unfit> {
+        let able = branches.iter().enumerate().filter(|(_, branch)| self.could_take(**branch, value));
+        let mut able: Vec<(usize, Id)> = able.map(|(index, branch)| (index, *branch)).collect();
+        if let [(index, branch)] = able[..] {
             put_long(to, index as i64);
-            match self.put(*branch, value, to, depth + 1) {
-                Ok(()) => return Ok(()),
-                Err(error) => errors.push(error),
-            }
-            to.truncate(before);
+            return self.put(branch, value, to, depth + 1, tried);
         }
-        match (errors.pop(), errors.is_empty()) {
-            (Some(error), true) => Err(error),
-            _ => unfit(format!("{} is no {}", value.shown(), self.wanted(of))),
+        able.sort_by_key(|(_, branch)| self.loses(*branch, value));
+        for (index, branch) in able {
+            if self.fits(branch, value, to, depth, tried) {
+                put_long(to, index as i64);
+                return if tried.dry { Ok(()) } else { self.put(branch, value, to, depth + 1, tried) };
+            }
+        }
+        unfit(format!("{} is no {}", value.shown(), self.wanted(of)))
+    }
+
+    fn fits(&self, branch: Id, value: &Datum, to: &mut Vec<u8>, depth: usize, tried: &mut Tried) -> bool {
+        let key = (branch, std::ptr::from_ref(value).addr());
+        if let Some(known) = tried.fits.get(&key) {
+            return *known;
+        }
+        let (before, outer) = (to.len(), tried.dry);
+        tried.dry = true;
+        let fits = self.put(branch, value, to, depth + 1, tried).is_ok();
+        tried.dry = outer;
+        to.truncate(before);
+        tried.fits.insert(key, fits);
+        fits
+    }
+
+    /// Whether such a number would come back as another, or as one of another kind.
+    fn loses(&self, of: Id, value: &Datum) -> bool {
+        match (self.at(of), value) {
+            (Type::Float | Type::Double, Datum::Int(_)) => true,
+            (Type::Float, Datum::Float(value)) => f64::from(*value as f32) != *value && !value.is_nan(),
+            _ => false,
         }
     }
 

@@ -123,7 +123,9 @@ impl Reader<'_> {
     /// Reads over a value.
     fn pass(&mut self, step: Step) -> Result<(), Refusal> {
         match &self.plan.steps[step] {
-            Read::Null | Read::Unreadable(_) => Ok(()),
+            Read::Null => Ok(()),
+            // Its bytes cannot be counted, so nothing behind them can be read.
+            Read::Unreadable(why) => malformed(why.clone()),
             Read::Boolean => self.skip(1).map(drop),
             Read::Integer { .. } | Read::Enum(_) => self.long().map(drop),
             Read::Float => self.skip(4).map(drop),
