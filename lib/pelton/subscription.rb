@@ -128,8 +128,9 @@ module Pelton
       @native.committed_with_metadata(partitions, timeout)
     end
 
-    # Fetches nothing more of [[topic, partition], …] until they are resumed; batches that are out stay out. Raises
-    # KafkaError (_STATE) when one of them is not assigned.
+    # Reads nothing more of [[topic, partition], …] until they are resumed, or assigned anew; batches that are out, or
+    # wait for poll, stay. (What librdkafka fetched ahead waits in its queue.) Raises KafkaError (_STATE) when one of them
+    # is not assigned.
     #: (Array[[String, Integer]]) -> void
     def pause(partitions) = @native.pause(partitions)
 

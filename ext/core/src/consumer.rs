@@ -240,11 +240,12 @@ impl Consumer {
             return check(client.assign(None));
         }
         self.joining.store(true, Ordering::SeqCst);
-        self.marks.forget(list);
-        if client.rebalance_protocol() == "COOPERATIVE" {
-            return client.incremental_unassign(list).map_err(Error::from);
-        }
-        check(client.assign(None))
+        let result = match client.rebalance_protocol().as_ref() {
+            "COOPERATIVE" => client.incremental_unassign(list).map_err(Error::from),
+            _ => check(client.assign(None)),
+        };
+        self.marks.forget(list); // after it, for nothing of them can be marked any more
+        result
     }
 
     pub fn closing(&self) -> &Arc<Closing> {

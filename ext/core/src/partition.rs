@@ -130,6 +130,8 @@ struct Reading {
     open: bool,
     /// Seeks under way.
     holds: u32,
+    /// The owner wants nothing of it at the moment.
+    paused: bool,
 }
 
 pub struct Partition {
@@ -233,6 +235,16 @@ impl Partition {
         self.look();
     }
 
+    /// What comes is left in its queue, until `resume`.
+    pub fn pause(&self) {
+        lock(&self.reading).paused = true;
+    }
+
+    pub fn resume(&self) {
+        lock(&self.reading).paused = false;
+        self.look();
+    }
+
     /// What was read up to now is stale. To be called between `hold` and `let_go`.
     pub fn begin(&self, position: i64) {
         lock(&self.notices).clear();
@@ -254,7 +266,7 @@ impl Partition {
     /// decoding has begun then, and its filter has been asked.
     pub fn read(&self, fetched: &mut Fetched, hand_on: impl FnOnce(Taken)) -> bool {
         let reading = lock(&self.reading);
-        if !reading.open || reading.holds > 0 {
+        if !reading.open || reading.holds > 0 || reading.paused {
             return false;
         }
         self.take(fetched).map(hand_on).is_some()

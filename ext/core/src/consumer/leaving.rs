@@ -42,12 +42,23 @@ type OfTopic = BTreeMap<i32, (i64, i32)>;
 pub(super) struct Marks(Mutex<HashMap<String, OfTopic>>);
 
 impl Marks {
-    pub fn note(&self, topic: &str, partition: i32, offset: i64) {
+    /// Notes this offset if `store` stored it, in one: who gives the partition up meanwhile comes before both or after.
+    pub fn note<E>(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        store: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<bool, E> {
         let mut marks = lock(&self.0);
-        match marks.get_mut(topic) {
-            Some(of_topic) => drop(of_topic.insert(partition, (offset, 0))),
-            None => drop(marks.insert(topic.into(), OfTopic::from([(partition, (offset, 0))]))),
+        let stored = store()?;
+        if stored {
+            match marks.get_mut(topic) {
+                Some(of_topic) => drop(of_topic.insert(partition, (offset, 0))),
+                None => drop(marks.insert(topic.into(), OfTopic::from([(partition, (offset, 0))]))),
+            }
         }
+        Ok(stored)
     }
 
     /// What a commit came to. `all`: it was of everything that is stored, so what it left out had been committed before.

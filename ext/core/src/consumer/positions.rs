@@ -56,16 +56,12 @@ impl Consumer {
         if let Some(metadata) = metadata {
             list.set_metadata(0, metadata);
         }
-        match client.store_offsets(&list) {
-            0 if list.entries().first().is_some_and(|entry| entry.error == 0) => {
-                self.marks.note(topic, partition, offset);
-                Ok(true)
-            }
-            0 => Ok(false),
+        self.marks.note(topic, partition, offset, || match client.store_offsets(&list) {
+            0 => Ok(list.entries().first().is_some_and(|entry| entry.error == 0)),
             // Not assigned; never was.
             codes::STATE | codes::UNKNOWN_PARTITION => Ok(false),
             code => Err(Error::code(code)),
-        }
+        })
     }
 
     /// Commits what is marked and waits for the answer (a round trip; librdkafka's own time limits). Nothing marked is
@@ -110,17 +106,14 @@ impl Consumer {
         Ok(checked(&list)?.into_iter().map(committed).collect())
     }
 
-    /// Fetches nothing more of these partitions until `resume`.
+    /// Brings nothing more of these partitions until `resume`. librdkafka is not asked: of a pause or resume that its own
+    /// fetching overtakes it drops the one that came late, and says nothing.
     pub fn pause(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
-        let client = self.client()?;
-        self.all_assigned(partitions)?;
-        check(client.pause(&plain(partitions)?))
+        self.steer(partitions, Partition::pause)
     }
 
     pub fn resume(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
-        let client = self.client()?;
-        self.all_assigned(partitions)?;
-        check(client.resume(&plain(partitions)?))
+        self.steer(partitions, Partition::resume)
     }
 
     /// Announces a seek in an assigned partition. The last one that was announced counts, whoever comes first to `seek`
@@ -235,8 +228,12 @@ impl Consumer {
         found.cloned().ok_or_else(missing)
     }
 
-    fn all_assigned(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
-        partitions.iter().try_for_each(|(topic, partition)| self.assigned(topic, *partition).map(drop))
+    /// All of them, or none: when one is not assigned.
+    fn steer(&self, partitions: &[(&str, i32)], how: impl Fn(&Partition)) -> Result<(), Error> {
+        self.client()?;
+        let found: Result<Vec<_>, _> =
+            partitions.iter().map(|(topic, partition)| self.assigned(topic, *partition)).collect();
+        found.map(|found| found.iter().for_each(|one| how(one)))
     }
 }
 

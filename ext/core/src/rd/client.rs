@@ -294,16 +294,6 @@ impl Client {
         unsafe { ffi::rd_kafka_offsets_for_times(self.raw, times.raw(), millis) }
     }
 
-    pub fn pause(&self, partitions: &PartitionList) -> i32 {
-        // SAFETY: live client and list.
-        unsafe { ffi::rd_kafka_pause_partitions(self.raw, partitions.raw()) }
-    }
-
-    pub fn resume(&self, partitions: &PartitionList) -> i32 {
-        // SAFETY: live client and list.
-        unsafe { ffi::rd_kafka_resume_partitions(self.raw, partitions.raw()) }
-    }
-
     /// Moves the positions. Blocks up to `millis`.
     pub fn seek(&self, partitions: &PartitionList, millis: i32) -> Result<(), (i32, String)> {
         // SAFETY: live client and list.

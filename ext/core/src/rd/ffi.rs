@@ -86,8 +86,6 @@ unsafe extern "C" {
         millis: c_int,
     ) -> c_int;
     pub(super) fn rd_kafka_offsets_for_times(client: Client, times: List, millis: c_int) -> c_int;
-    pub(super) fn rd_kafka_pause_partitions(client: Client, partitions: List) -> c_int;
-    pub(super) fn rd_kafka_resume_partitions(client: Client, partitions: List) -> c_int;
 
     pub(super) fn rd_kafka_header_add(
         headers: *mut sys::rd_kafka_headers_t,
