@@ -35,6 +35,8 @@ module Pelton
         # The last message of a transaction of which nobody knows whether it was committed: of each one that is about to
         # be, so that an interrupt may come at any line.
         @doubt = nil
+        # The one that the running job found, until it begins a transaction: that is not its own.
+        @found = nil
       end
 
       # That of the transaction that runs, else the slot's own or the app's.
@@ -66,6 +68,7 @@ module Pelton
       def reset
         @used = false
         @aborted = @reason = nil
+        @found = @doubt
         # Of fibers that were dropped in theirs. (A copy: other threads may add their own.)
         @open.to_a.each { |fiber, open| @open.delete(fiber) if open.thread.equal?(Thread.current) }
       end
@@ -76,7 +79,7 @@ module Pelton
 
       # Why what the job marked is undone, or may be; nil: it is not. It failed then, also if consume raised nothing.
       #: () -> Exception?
-      def undone = @aborted || @doubt ? @reason || AbortTransaction.new : nil
+      def undone = @aborted || !@doubt.equal?(@found) ? @reason || AbortTransaction.new : nil
 
       #: () -> bool
       def inside? = !mine.nil?
@@ -154,6 +157,7 @@ module Pelton
       end
 
       def once(producer, advance, &block)
+        @found = nil
         resolve(producer, advance) if @doubt
         open = Open.new(Thread.current, producer)
         committed = nil # nobody knows, if it is interrupted
