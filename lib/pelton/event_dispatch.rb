@@ -46,7 +46,7 @@ module Pelton
     # the producer is garbage collected.
     #: (String, Notifications, ?Producer::Buffer?) -> void
     def add(client, bus, buffer = nil)
-      @lock.synchronize do
+      whole do
         [@buses, @buffers, @gone].each(&:clear) unless @pid == Process.pid
         @pid = Process.pid
         @buses[client] = bus
@@ -59,21 +59,26 @@ module Pelton
     # waited for: with a limit, since a subscriber may wait for the one who closes.
     #: (String) -> void
     def remove(client)
-      thread = @lock.synchronize do
+      thread = whole do
         next unless @pid == Process.pid # the parent's client
 
         @gone << client if @buses.key?(client) && !@gone.include?(client)
-        @thread if all_gone? && @thread&.alive?
-      end
-      # A subscriber closed it: the thread looks for itself.
-      return if thread.nil? || thread == Thread.current
+        # A subscriber closed it: the thread looks for itself.
+        next unless all_gone? && @thread&.alive? && @thread != Thread.current
 
-      @poller.wake
+        @poller.wake
+        @thread
+      end
+      return unless thread
+
       deadline = Clock.now + LAST_WORDS
       thread.join(Clock.left(deadline)) if forgotten?(client, deadline)
     end
 
     private
+
+    # Not to be interrupted: that would leave a client without its thread, two threads for one wake-up, or one for none.
+    def whole(&section) = Thread.handle_interrupt(Object => :never) { @lock.synchronize(&section) }
 
     def all_gone? = @buses.size == @gone.size
 

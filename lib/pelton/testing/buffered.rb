@@ -22,19 +22,8 @@ module Pelton
         def clients = 0
         def running? = false
 
-        def push(event)
-          @lock.synchronize do
-            @events << event
-            @changed.broadcast
-          end
-        end
-
-        def wake
-          @lock.synchronize do
-            @woken = true
-            @changed.broadcast
-          end
-        end
+        def push(event) = tell { @events << event }
+        def wake = tell { @woken = true }
 
         def next_events(timeout, limit)
           deadline = Clock.deadline(timeout)
@@ -48,6 +37,18 @@ module Pelton
             end
             @woken = false
             @events.shift(limit)
+          end
+        end
+
+        private
+
+        # Whole, as natively: who is interrupted in between would let the other wait for ever.
+        def tell
+          Thread.handle_interrupt(Object => :never) do
+            @lock.synchronize do
+              yield
+              @changed.broadcast
+            end
           end
         end
 

@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/interrupting"
+require "pelton/testing/buffered_producer"
+
+# The thread that publishes what clients tell, and whoever opens and closes clients and is interrupted.
+class EventDispatchTest < Minitest::Test
+  include Interrupting
+
+  def setup
+    @poller = Pelton::Poller.new("interrupted", native: Pelton::Testing::Buffered)
+    @bus = Pelton::Notifications.new
+  end
+
+  def publishers = Pelton::Threads.list.select { |thread| thread.name == "pelton.events.interrupted" }
+  def dispatch(name) = @poller.instance_variable_get(:@dispatch).instance_variable_get(name)
+
+  def hammer
+    points = 0
+    %i[raise kill].each do |kind|
+      (1..).each do |at|
+        setup
+        trap = Trap.new(at, kind)
+        yield trap
+        trap.close
+        eventually { publishers.empty? }
+        break unless trap.sprung?
+
+        points += 1
+      end
+    end
+    assert_operator points, :>, 10
+  end
+
+  def test_an_interrupted_close_left_the_thread_of_events
+    hammer do |trap|
+      @poller.add("one", @bus)
+      a_thread { trap.surround { @poller.remove("one") } }
+      # Who was interrupted before anything happened closes again.
+      @poller.remove("one") if dispatch(:@buses).key?("one") && !dispatch(:@gone).include?("one")
+    end
+  end
+
+  def test_an_interrupted_open_began_two_threads_of_events
+    hammer do |trap|
+      a_thread { trap.surround { @poller.add("one", @bus) } }
+      @poller.add("two", @bus)
+      assert_equal 1, publishers.size
+      %w[one two].each { |name| @poller.remove(name) }
+    end
+  end
+end
