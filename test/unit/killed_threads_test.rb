@@ -27,6 +27,21 @@ class KilledThreadsTest < Minitest::Test
     assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
   end
 
+  # Kills each listener as soon as there is a thread.
+  def kill_at_birth
+    original = Pelton::Threads.method(:start)
+    Pelton::Threads.define_singleton_method(:start) do |name, **more, &block|
+      original.call(name, **more, &block).tap { |thread| thread.kill if name.start_with?("pelton.listener") }
+    end
+    yield
+  ensure
+    Pelton::Threads.define_singleton_method(:start, original)
+  end
+
+  def test_a_listener_that_is_killed_before_its_first_step_left_a_server_that_read_nothing
+    killed(kill_at_birth { start })
+  end
+
   def test_a_subscriber_that_ends_its_thread
     app.subscribe("partition.assigned") { Thread.exit }
     server = start

@@ -71,7 +71,10 @@ module Pelton
 
       #: () -> self
       def start
-        @thread = Threads.start("pelton.listener[#{@group.name}]", report: method(:crashed)) { run }
+        # The new thread begins with what we defer: one killed before its first step tells of it, too.
+        Thread.handle_interrupt(Object => :never) do
+          @thread = Threads.start("pelton.listener[#{@group.name}]", report: method(:crashed)) { run }
+        end
         self
       end
 
@@ -165,6 +168,18 @@ module Pelton
       private
 
       def run
+        Thread.handle_interrupt(Object => :immediate) { read }
+        returned = true
+      rescue Exception # rubocop:disable Lint/RescueException -- told by the thread's report
+        returned = true
+        raise
+      ensure
+        # So that the end of the process need not wait for it.
+        Thread.handle_interrupt(Object => :immediate) { finish }
+        crashed(ListenerKilled.new(@group.name)) unless returned || @stop_at
+      end
+
+      def read
         @timers[:watch] = Clock.now + @watch.tick if @looks
         begin_reading
         until over?
@@ -174,13 +189,6 @@ module Pelton
           fire
         end
         @graceful = losses.empty? && @leaving.empty? && @coordinators.empty?
-        returned = true
-      rescue Exception # rubocop:disable Lint/RescueException -- told by the thread's report
-        returned = true
-        raise
-      ensure
-        finish
-        crashed(ListenerKilled.new(@group.name)) unless returned || @stop_at
       end
 
       def begin_reading
