@@ -129,8 +129,8 @@ module Pelton
     end
 
     # Reads nothing more of [[topic, partition], …] until they are resumed, or assigned anew; batches that are out, or
-    # wait for poll, stay. (What librdkafka fetched ahead waits in its queue.) Raises KafkaError (_STATE) when one of them
-    # is not assigned.
+    # wait for poll, stay. (What librdkafka fetched ahead waits in its queue.) Raises KafkaError (_STATE) when one of
+    # them is not assigned.
     #: (Array[[String, Integer]]) -> void
     def pause(partitions) = @native.pause(partitions)
 
