@@ -293,12 +293,18 @@ module Pelton
   class WorkError < Error
     attr_reader :error_class
 
-    # What crosses over of an exception, whatever its own methods do.
+    # What crosses over of an exception, whatever its own methods do; UTF-8, for other encodings may not be joined.
     #: (Exception) -> [String, String, Array[String]]
     def self.facts(error)
-      [error.class.to_s, String.new(error.message), error.backtrace.to_a]
+      name = Module.instance_method(:to_s).bind_call(error.class)
+      [name, text(error.message), error.backtrace.to_a.map { |line| text(line) }]
     rescue Exception => e # rubocop:disable Lint/RescueException
-      [error.class.to_s, "its message cannot be read (#{e.class})", []]
+      [name.to_s, "its message cannot be read (#{e.class})", []]
+    end
+
+    private_class_method def self.text(given)
+      text = String.new(given).then { |one| one.encoding == Encoding::BINARY ? one.force_encoding("UTF-8") : one }
+      text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace).scrub
     end
 
     #: (String, ?String, ?Array[String]) -> void

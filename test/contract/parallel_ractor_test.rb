@@ -15,7 +15,7 @@ class RactorEngineTest < Minitest::Test
     include DecoderContract
     include PoolContract
 
-    def engine = Pelton::Parallel.engine(:ractor, size: 2, bus: @bus)
+    def engine(size = 2) = Pelton::Parallel.engine(:ractor, size: size, bus: @bus)
 
     def test_what_goes_in_and_out_is_not_copied
       list = inputs(numbers(60))
@@ -32,6 +32,14 @@ class RactorEngineTest < Minitest::Test
       assert_predicate future[0], :frozen?
       error = assert_raises(Pelton::WorkError) { future[60] }
       assert_match(/\ARactor::/, error.error_class)
+      assert_predicate @told, :empty?
+    end
+
+    def test_an_error_of_any_encoding_harms_no_other
+      future = @engine.dispatch(inputs([*numbers(60), { "utf16" => 1 }, { "bytes" => 1 }]), Foreign, timeout: 60)
+      assert_equal numbers(60), future.first(60).map(&:first)
+      told = future.to_a.last(2).map { |_, error| error.message }
+      assert_equal ["ArgumentError: bad ä", "ArgumentError: \u{fffd}ä"], told
       assert_predicate @told, :empty?
     end
 
@@ -64,6 +72,17 @@ class RactorEngineTest < Minitest::Test
 
   module Payload
     def self.call(message) = message.payload
+  end
+
+  # Raises errors whose messages are no UTF-8.
+  module Foreign
+    def self.call(message)
+      value = JSON.parse(message.raw_payload)
+      raise ArgumentError, "bad ä".encode("UTF-16LE") if value["utf16"]
+      raise ArgumentError, "\xFFä".b if value["bytes"]
+
+      value
+    end
   end
 
   module Unshareable
