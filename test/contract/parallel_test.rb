@@ -22,5 +22,5 @@ class ThreadEngineTest < Minitest::Test
   include DecoderContract
   include PoolContract
 
-  def engine = Pelton::Parallel.engine(:thread, size: 2, bus: @bus)
+  def engine(size = 2) = Pelton::Parallel.engine(:thread, size: size, bus: @bus)
 end

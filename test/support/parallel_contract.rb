@@ -209,6 +209,28 @@ module PoolContract
     4.times { assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values }
   end
 
+  def test_a_pool_whose_workers_all_overran_has_as_many_again
+    pool = engine(1)
+    3.times do
+      future = pool.dispatch(inputs([{ "hang" => 1 }, *numbers(99)]), decoder, timeout: 0.3)
+      assert_raises(Pelton::WaitTimeout) { future[0] }
+      assert_equal numbers(100), pool.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+    end
+  ensure
+    assert pool.close(timeout: 20)
+  end
+
+  def test_a_worker_that_hangs_is_replaced_although_nobody_waits_for_it
+    pool = engine(1)
+    future = pool.dispatch(inputs([*numbers(100), { "hang" => 1 }, *numbers(99)]), decoder, timeout: 1)
+    assert_equal({ "i" => 0 }, future[0]) # so the worker has the second part
+    future.cancel
+    eventually(20) { future.late? }
+    assert_equal numbers(100), pool.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+  ensure
+    assert pool.close(timeout: 20)
+  end
+
   def test_a_cancel_while_it_runs
     future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
     waiter = Thread.new { future[299] rescue $! } # rubocop:disable Style/RescueModifier

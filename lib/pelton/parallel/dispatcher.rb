@@ -1,12 +1,19 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
 require_relative "../errors"
 require_relative "../threads"
 
 module Pelton
   module Parallel
-    # A part of what was dispatched at once: for one worker, in one send. from: the index of its first input.
-    Part = Struct.new(:future, :from, :inputs, :job) do
+    # A part of what was dispatched at once: for one worker, in one send. from: the index of its first input; begun:
+    # when a worker was given it (monotonic seconds).
+    Part = Struct.new(:future, :from, :inputs, :job, :begun) do
+      # Is the worker at it for longer than all of the dispatch may take? A cancelled one, too, and one that nobody
+      # waits for.
+      #: () -> bool
+      def overdue? = !future.timeout.nil? && Clock.now - begun >= future.timeout
+
       # Each input by itself.
       #: () -> Array[Part]
       def singly
@@ -36,6 +43,8 @@ module Pelton
         @workers = {}
         # Those that overran their time and were killed, until they have ended.
         @lost = []
+        # How many are to be hired, as soon as they may be.
+        @vacant = size
         @ids = 0
         # It begins with what is deferred here: one killed before its first step still says that it is over.
         @thread = Thread.handle_interrupt(Object => :never) { Threads.start(name, report: method(:report)) { run } }
@@ -82,7 +91,7 @@ module Pelton
 
       def run
         Thread.handle_interrupt(Object => :immediate) do
-          @size.times { hire }
+          hire
           until @closed && @workers.empty? && @lost.empty?
             hear(*@port.receive)
             hand_out
@@ -97,20 +106,28 @@ module Pelton
         when :ready then @workers[id]&.ready(*facts)
         when :done then done(@workers[id], *facts)
         when :exited, :aborted then bury
-        when :late then lose_late
+        when :work then lose(&:overdue?)
+        when :late then lose { |part| part.future.late? }
         when :stop then @workers.each_value(&:dismiss)
         when :force then [*@workers.values, *@lost].each(&:kill)
         end
       end
 
+      # None while more than there are to be do not end.
       def hire
-        @ids += 1
-        @workers[@ids] = @kind.new("#{@name}##{@ids}", @ids, @port)
+        while @vacant.positive? && @lost.size <= @size
+          @vacant -= 1
+          @ids += 1
+          @workers[@ids] = @kind.new("#{@name}##{@ids}", @ids, @port)
+        end
       end
 
       def hand_out
+        return give_up(@lock.synchronize { @waiting.slice!(0..) }) if @workers.empty? # there is nobody to wait for
+
         @workers.each_value.select(&:free?).each do |worker|
           part = take or break
+          part.begun = Clock.now
           worker.give(part) # one that has just died, too: we hear of it soon
         end
       end
@@ -127,19 +144,23 @@ module Pelton
 
       # worker: nil, if it was given up.
       def done(worker, values, failures)
-        part = worker&.take_back
-        part&.future&.fulfil(part.from, values, worker.errors(failures))
+        return unless worker
+
+        errors = worker.errors(failures)
+        part = worker.take_back
+        part.future.fulfil(part.from, values, errors)
       end
 
       # Nobody says which one has ended.
       def bury
         @lost.select!(&:alive?)
         @workers.each_value.reject(&:alive?).each { |worker| replace(worker) }
+        hire unless @closed
       end
 
       # Those whose part should have been done by now, whoever still waits for it.
-      def lose_late
-        @workers.each_value.select { |worker| worker.part&.future&.late? }.each do |worker|
+      def lose
+        @workers.each_value.select { |worker| worker.part && yield(worker.part) }.each do |worker|
           worker.take_back.future.give_up
           @lost << worker
           worker.kill
@@ -147,15 +168,15 @@ module Pelton
         end
       end
 
-      # Another one in its place, but not for one that never began, nor when as many as there are to be do not end. What
-      # it was at is tried again, each input alone; one that was alone has an error.
+      # Another one in its place, but not for one that never began. What it was at is tried again, each input alone; one
+      # that was alone has an error.
       def replace(worker)
         @workers.delete(worker.id)
         try_again(worker.part, worker) if worker.part
         return if @closed
 
-        hire if worker.ready? && @lost.size < @size
-        give_up(@lock.synchronize { @waiting.slice!(0..) }) if @workers.empty?
+        @vacant += 1 if worker.ready?
+        hire
         @bus&.publish("worker.replaced", worker: "#{@name}##{worker.id}")
       end
 

@@ -14,6 +14,9 @@ module Pelton
 
       #: () -> Integer
       attr_reader :size
+      # Seconds from the dispatch on; nil: without a limit.
+      #: () -> Numeric?
+      attr_reader :timeout
 
       #: (Integer, Numeric?) -> void
       def initialize(size, timeout)
