@@ -109,6 +109,24 @@ class ParallelTest < Minitest::Test
     one.dispatch(Messages.new(Object.new.tap { |list| def list.size = 1 })) # it has no each
   end
 
+  def test_tombstones_do_not_make_a_small_batch_worth_it
+    engine = ByHand.new(2)
+    decoding(engine).dispatch(texts("a", nil, nil))
+    assert_empty engine.inputs
+  end
+
+  # As a deserializer does that rescues and returns: the native message then raises it where it is read again.
+  def test_a_payload_that_is_a_decode_error_ends_no_engine
+    engine = ByHand.new
+    one = decoding(engine)
+    batch = texts("a", "b")
+    batch.messages[0].define_singleton_method(:keep) { |_| raise Pelton::DecodeError.new("orders", 0, 1, "bad") }
+    one.dispatch(batch)
+    engine.futures.first.fulfil(0, %w[A B], {})
+    assert_equal ["B"], batch.messages[1].kept
+    assert_empty one.instance_variable_get(:@pending)
+  end
+
   def test_an_engine_that_fails_loses_nothing
     engine = ByHand.new
     def engine.dispatch(*, **) = raise(Pelton::ClosedError, "pool")

@@ -51,6 +51,8 @@ module Pelton
         return unless @engine.worth?(batch.size)
 
         messages = batch.messages.reject(&:tombstone?).freeze
+        return unless @engine.worth?(messages.size)
+
         future = @engine.dispatch(messages, @job, timeout: @timeout) { |done| done(done, messages) }
         return unless future.ahead?
 
@@ -76,8 +78,15 @@ module Pelton
 
       # On the thread that finished it.
       def done(future, messages)
-        future.each_with_index { |(value, error), index| error ? failed(error) : messages[index].keep(value) }
+        future.each_with_index { |(value, error), index| error ? failed(error) : keep(messages[index], value) }
+      ensure
         forget(future, messages)
+      end
+
+      def keep(message, value)
+        message.keep(value)
+      rescue DecodeError
+        nil # it has a payload already: the error that its deserializer returned, as whoever reads it again is told
       end
 
       def forget(future, messages)
