@@ -14,6 +14,7 @@ module Pelton
 
   class << self
     # The default app. Tests may put a new one here.
+    #: () -> App
     attr_accessor :app
 
     #: () { (Config) -> void } -> App

@@ -25,6 +25,7 @@ module Pelton
     private_constant :TIMEOUT
 
     # Its name in events: "pelton.admin#1"
+    #: () -> String
     attr_reader :name
 
     #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped]) -> void

@@ -17,6 +17,7 @@ module Pelton
   #   app = Pelton::App.new
   #   app.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:9092" } }
   class App
+    #: (config: Config, notifications: Notifications)
     attr_reader :config, :notifications
 
     #: (?native: Module?) -> void
@@ -97,7 +98,7 @@ module Pelton
     # on `break`, Interrupt and Thread#kill, and leaves nothing open. Raises ConfigError for a topic or partition that
     # does not exist, KafkaError.
     #: (*(String | Hash[String, untyped]), ?from: (Integer | Time | Symbol), ?follow: bool, ?group: String?,
-    #:  ?decode: Symbol?, ?kafka: Hash[String, untyped], ?timeout: Numeric?) ?{ (Message) -> void }
+    #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?kafka: Hash[String, untyped], ?timeout: Numeric?) ?{ (Message) -> void }
     #:  -> (Iterator | Enumerator[Message, Iterator])
     def each(*topics, **options, &block)
       named, options = options.partition { |key, _| key.is_a?(String) }.map(&:to_h) # each("orders" => -100)

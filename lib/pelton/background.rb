@@ -61,6 +61,7 @@ module Pelton
     #: () -> bool
     def self.here? = Thread.current.name.to_s.start_with?(THREAD)
 
+    #: (thread: Thread)
     attr_reader :name, :thread
     # Where its block is: "app.rb:12"; nil where Ruby does not know.
     attr_reader :started_at

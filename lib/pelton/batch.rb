@@ -9,6 +9,12 @@ module Pelton
   class Batch
     include Messages
 
+    #: def first_offset: () -> Integer
+    #: def last_offset: () -> Integer
+    #: def dropped: () -> Integer
+    #: def stale?: () -> bool
+    #: def release: () -> void
+
     # Some messages of a batch: what is left of it after a failure, or after a step narrowed it.
     class Part
       include Messages

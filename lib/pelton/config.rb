@@ -39,6 +39,7 @@ module Pelton
     end
 
     # A group of settings is no setting.
+    #: (untyped) -> bot
     def polling=(value)
       known = Settings::POLLING.names.map { |name| "config.polling.#{name}" }
       raise ConfigError.new(:polling, value, "is a group: set #{known.join(" and ")}")

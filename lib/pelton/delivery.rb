@@ -7,6 +7,17 @@ module Pelton
   # What became of one message, or of many that were handed over together. The native extension makes its objects and
   # has its other methods: wait(timeout:), done?, delivered?, size, topic, partition, offset, error, reports.
   class Delivery
+    #: def wait: (?timeout: Numeric?) -> self
+    #: def done?: () -> bool
+    #: def delivered?: () -> bool
+    #: def size: () -> Integer
+    #: def id: () -> Integer
+    #: def topic: () -> String?
+    #: def partition: () -> Integer?
+    #: def offset: () -> Integer?
+    #: def error: () -> DeliveryError?
+    #: def reports: () -> Array[[String, Integer?, Integer?, DeliveryError?]]
+
     # Waits until every one of these deliveries has its verdict, `timeout` seconds at most in all, and returns them.
     # Raises the first failure in their order (DeliveryError), or WaitTimeout that says how many are open.
     #   Pelton::Delivery.wait_all(orders.map { |order| producer.produce_async(topic: "orders", payload: order) })

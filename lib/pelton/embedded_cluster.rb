@@ -16,7 +16,7 @@ module Pelton
     private_constant :TOPIC, :COUNTS, :MILLISECONDS
 
     # With a block: closes the cluster after it and returns the block's value. Else returns the cluster.
-    #: (?topics: Hash[String, Integer], ?brokers: Integer, ?native: Module?) ?{ (EmbeddedCluster) -> untyped } -> untyped
+    #: (?topics: Hash[String, Integer], ?brokers: Integer, ?native: Module?) ?{ (instance) -> untyped } -> untyped
     def self.start(topics: {}, brokers: 1, native: nil)
       raise ConfigError.new(:topics, topics, "expected { \"orders\" => 4 }") unless topics.is_a?(Hash)
 

@@ -11,6 +11,7 @@ module Pelton
   # A setting, an option of librdkafka or a word of the routing that cannot be used.
   #   ConfigError.new("acks", "many", "allowed: -1 … 1000, all")
   class ConfigError < Error
+    #: (key: String)
     attr_reader :key, :value
 
     #: (String | Symbol, ?untyped, ?String?) -> void
@@ -67,6 +68,7 @@ module Pelton
     PURGED = [-152, -151].freeze
     private_constant :NOT_OURS, :NO_OFFSET, :FENCED, :MEMBER_FENCED, :HOPELESS, :PURGED
 
+    #: (reason: String)
     attr_reader :code, :name, :reason
 
     #: (Integer, Symbol, ?String?, ?bool, ?bool, ?bool) -> void
@@ -151,6 +153,7 @@ module Pelton
   #   DeliveryError.new(-192, :_MSG_TIMED_OUT, "Local: Message timed out", false, false, "orders", 3)
   class DeliveryError < KafkaError
     # label: the message's (see Producer#produce_async), where it has one.
+    #: (label: untyped)
     attr_reader :topic, :partition, :label
 
     #: (Integer, Symbol, String?, ?bool, ?bool, ?String?, ?Integer?) -> void
@@ -333,6 +336,7 @@ module Pelton
   #   InvalidMessageError.new(:partition, -3, "an Integer >= 0 or nil")
   class InvalidMessageError < Error
     # index: which message of a batch it is, from 0; nil of a single one.
+    #: (key: String)
     attr_reader :key, :value, :index
 
     #: (String | Symbol, ?untyped, ?String?, ?Integer?) -> void

@@ -7,10 +7,13 @@ module Pelton
   #   Pelton.subscribe("error.occurred") { |event| warn event[:error].message }
   module Events
     # One kind of event.
+    #: (String, Array[Symbol], String) -> void
     Kind = Struct.new(:name, :keys, :at)
 
     # What a subscriber gets. `event[:error]`, `event.name`, `event.payload`.
+    #: (String, Hash[Symbol, untyped]) -> void
     Event = Struct.new(:name, :payload) do
+      #: (Symbol) -> untyped
       def [](key) = payload.fetch(key)
     end
 

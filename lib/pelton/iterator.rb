@@ -22,7 +22,7 @@ module Pelton
 
     # topics, from: see Places. follow: go on with new messages. group: begin where this group has committed (else at
     # `from`), and mark what the block returned from. decode: of all topics. timeout: of questions to Kafka, in seconds.
-    #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?, ?decode: Symbol?,
+    #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?, ?decode: (Symbol | Hash[Symbol, untyped])?,
     #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?bus: Notifications, ?native: Module?) -> void
     def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, kafka: {}, timeout: nil,
                    bus: Notifications.new, native: nil)
@@ -37,7 +37,7 @@ module Pelton
     end
 
     # In each partition in the order of offsets. Without a block: an Enumerator.
-    #: () { (Message) -> void } -> self
+    #: () { (Message) -> void } -> self | () -> Enumerator[Message, self]
     def each(&block)
       return enum_for(:each) unless block
 

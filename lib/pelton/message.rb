@@ -10,6 +10,23 @@ module Pelton
   # deep as the change), or parse `raw_payload`, which stays as Kafka sent it. Where the topic has a `deserializer`,
   # payload is what that made, decoded what `decode` alone makes of the payload (each time anew); dig looks into that.
   class Message
+    #: def topic: () -> String
+    #: def partition: () -> Integer
+    #: def offset: () -> Integer
+    #: def timestamp_ms: () -> Integer
+    #: def received_ms: () -> Integer
+    #: def leader_epoch: () -> Integer
+    #: def size: () -> Integer
+    #: def tombstone?: () -> bool
+    #: def key: () -> String?
+    #: def raw_payload: () -> String?
+    #: def headers: () -> Hash[String, (String? | Array[String?])]
+    #: def payload: () -> untyped
+    #: def decoded: () -> untyped
+    #: def dig: (*(String | Integer)) -> untyped
+    #: def undecided?: () -> bool
+    #: def keep: (untyped) -> untyped
+
     # When it was produced (or appended, as the topic's message.timestamp.type says); nil: the message has no timestamp.
     #: () -> Time?
     def timestamp = time(timestamp_ms)

@@ -8,8 +8,16 @@ module Pelton
   module Messages
     include Enumerable
 
+    #: def messages: () -> Array[Message]
+    #: def topic: () -> String
+    #: def partition: () -> Integer
+    #: def size: () -> Integer
+    #: def first_offset: () -> Integer?
+    #: def last_offset: () -> Integer?
+    #: def bytes: () -> Integer
+
     # In the order of offsets.
-    #: () { (Message) -> void } -> self
+    #: () { (Message) -> void } -> self | () -> Enumerator[Message, self]
     def each(&block)
       return enum_for(:each) { size } unless block
 

@@ -25,3 +25,11 @@ rescue LoadError => e
   raise LoadError, "pelton: no native extension for this Ruby #{RUBY_VERSION} (ABI #{abi}): #{state}. " \
                    "Build it: RUBY=#{RbConfig.ruby} bin/setup (in a clone), or install the gem with this Ruby"
 end
+
+module Pelton
+  # A MessagePack value of an extension type that nothing decodes: a Struct, which the native extension makes.
+  class ExtensionValue # rubocop:disable Lint/EmptyClass
+    #: def type: () -> Integer
+    #: def payload: () -> String
+  end
+end

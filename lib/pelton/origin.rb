@@ -19,6 +19,8 @@ module Pelton
     AS_IT_IS = [Encoding::UTF_8, Encoding::BINARY, Encoding::US_ASCII].freeze
     private_constant :FIELDS, :NUMBERS, :ERROR_BYTES, :AS_IT_IS
 
+    #: (topic: String, partition: Integer, offset: Integer, timestamp_ms: Integer?, group: String?, attempts: Integer,
+    #:  error: String?, error_message: String?, failed_at: Integer?, due_at: Integer?)
     attr_reader(*FIELDS)
 
     # What a message's headers say; nil: it is where it was produced.

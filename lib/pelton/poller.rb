@@ -36,7 +36,7 @@ module Pelton
     attr_reader :name
 
     # Raises ConfigError for a name that is not made of a-z A-Z 0-9 . _ -
-    #: (?String?, ?native: Module?) -> void
+    #: (?String?, ?native: Module?) ?{ () -> untyped } -> void
     def initialize(name = nil, native: nil, &open)
       @name = NAME.check(name) || self.class.send(:next_name)
       @open = open || -> { (native || Native)::Poller.new(@name) }

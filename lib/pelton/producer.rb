@@ -38,6 +38,7 @@ module Pelton
     private_constant :REPORTS, :NO_REPORTS
 
     # Its name in events: "pelton.producer#1"
+    #: () -> String
     attr_reader :name
 
     # What every message goes through before it is sent.
@@ -152,6 +153,7 @@ module Pelton
     def inspect = "#<#{self.class} #{@name} #{state}>"
 
     # For Producing: raises what sending this message would raise, as far as it alone tells.
+    #: (Hash[Symbol, untyped]) -> void
     def check(message) = (@module || Native)::Producer.check(message)
 
     # For Producing: how many partitions topics have. Raises ClosedError.
@@ -167,11 +169,14 @@ module Pelton
     def partitioner = options_for_kafka.fetch("partitioner")
 
     # For variants: the native client, opened where it is not; or nil where it is not.
+    #: () -> untyped
     def client = @native || native
+    #: () -> untyped
     def opened = (@native if @owner == Process.pid)
 
     # For Producing and variants. A forked child met its parent's client: raises, or forgets that client, so that a
     # retry opens one of this process.
+    #: (ForkError) -> void
     def after_fork(error)
       raise error if @config.after_fork == :error || @native.is_a?(Transactions)
 

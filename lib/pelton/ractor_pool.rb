@@ -24,6 +24,7 @@ module Pelton
       pool&.close(timeout: 0)
     end
 
+    #: () -> Integer
     attr_reader :size
 
     # size: how many Ractors; nil: one for each core. Raises ConfigError below Ruby 4.0.

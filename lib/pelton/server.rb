@@ -25,8 +25,10 @@ module Pelton
     private_constant :RUNNING, :LOCK
 
     # Why it ended by force, e.g. ["orders/0: consume runs for 61.2 s, …"]: what was left undone
+    #: () -> Array[String]
     attr_reader :losses
     # The error that made the server stop by itself, or nil.
+    #: () -> Exception?
     attr_reader :failure
 
     # backgrounds: the app's, by name: [restart, block].

@@ -30,12 +30,13 @@ module Pelton
     PLACES = { beginning: -2, end: -1, committed: -1001 }.freeze
     private_constant :PLACES
 
+    #: (name: String)
     attr_reader :name, :group_id
 
     # batch: at most so many messages at once; decode: topics whose payloads are decoded as they arrive; deserializers:
     # topics whose payloads are made by such an object; where: topics of which some messages come only, with the
     # condition (a tree as in Routing::Condition).
-    #: (Config, group_id: String, ?batch: Integer, ?decode: Hash[String, Symbol],
+    #: (Config, group_id: String, ?batch: Integer, ?decode: Hash[String, Symbol | Hash[Symbol, untyped]],
     #:  ?deserializers: Hash[String, untyped], ?where: Hash[String, Array[untyped]], ?bus: Notifications,
     #:  ?native: Module?, ?kafka: Hash[String, untyped]) -> void
     def initialize(config, group_id:, batch: config.batch, decode: {}, deserializers: {}, where: {},

@@ -3,21 +3,30 @@
 module Pelton
   class Admin
     # partitions: Partition each, by number.
+    #: (name: String, internal: bool, partitions: Array[Partition]) -> void
     TopicDescription = Struct.new(:name, :internal, :partitions, keyword_init: true)
     # leader (nil: none at present), replicas, in_sync: ids of brokers.
+    #: (number: Integer, leader: Integer?, replicas: Array[Integer], in_sync: Array[Integer]) -> void
     Partition = Struct.new(:number, :leader, :replicas, :in_sync, keyword_init: true)
     # controller: the id of a broker; nil: none is known.
+    #: (id: String?, controller: Integer?, brokers: Array[Broker]) -> void
     ClusterDescription = Struct.new(:id, :controller, :brokers, keyword_init: true)
     # rack: nil where none is set.
+    #: (id: Integer, host: String, port: Integer, rack: String?) -> void
     Broker = Struct.new(:id, :host, :port, :rack, keyword_init: true)
     # source: :default_config, :dynamic_topic_config, :static_broker_config …; value: nil where it is secret.
+    #: (name: String, value: String?, source: Symbol, read_only: bool, secret: bool) -> void
     Option = Struct.new(:name, :value, :source, :read_only, :secret, keyword_init: true)
     # state: :stable, :empty, :dead (also: never was) …; coordinator: the id of a broker.
     # who: its members, Member each.
+    #: (id: String, state: Symbol, assignor: String, coordinator: Integer?, who: Array[Member]) -> void
     GroupDescription = Struct.new(:id, :state, :assignor, :coordinator, :who, keyword_init: true)
     # partitions: [["orders", 0], …]; instance_id: nil without static membership.
+    #: (id: String, client_id: String, instance_id: String?, host: String, partitions: Array[[String, Integer]]) -> void
     Member = Struct.new(:id, :client_id, :instance_id, :host, :partitions, keyword_init: true)
     # resource: :topic, :group, :cluster (of name "kafka-cluster"), :transactional_id; pattern: :literal, :prefixed.
+    #: (resource: Symbol, name: String, pattern: Symbol, principal: String, host: String, operation: Symbol,
+    #:  permission: Symbol) -> void
     Acl = Struct.new(:resource, :name, :pattern, :principal, :host, :operation, :permission, keyword_init: true)
 
     # From native rows (ext/core/src/rd/admin/answers.rs tells their columns) to frozen values. Raises a row's error.

@@ -17,6 +17,7 @@ module Pelton
       private_constant :FLAGS
 
       # For the native side.
+      #: () -> untyped
       attr_reader :native
 
       # registry: a Registry or its URL. schema: what readers want (JSON, or a Registry::Schema); nil: what was written.
@@ -55,6 +56,7 @@ module Pelton
       end
 
       # For the native side: learns the schema with this id, an Integer or [fingerprint], which a message names.
+      #: ((Integer | [Integer]), ?String?, ?Integer?, ?Integer?) -> void
       def look_up(id, topic = nil, partition = nil, offset = nil)
         schema = id.is_a?(Integer) ? @registry.schema(id) : @registry.fingerprint(id.last)
         @native.learn(id, schema.native)

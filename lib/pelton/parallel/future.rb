@@ -26,7 +26,7 @@ module Pelton
       end
 
       # [value, error] (one of them nil) of each input, as they come.
-      #: () { ([untyped, Exception?]) -> void } -> self
+      #: () { ([untyped, Exception?]) -> void } -> self | () -> Enumerator[[untyped, Exception?], self]
       def each
         return enum_for(:each) { @size } unless block_given?
 

@@ -6,6 +6,7 @@ module Pelton
     #   error    what consume raised
     #   message  the first message that is not finished
     #   attempt  how often it was tried by now, over all retry topics that it went through
+    #: (Exception, Message, Integer) -> void
     Failure = Struct.new(:error, :message, :attempt) do
       #: () -> String
       def topic = message.topic

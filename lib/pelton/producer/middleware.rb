@@ -11,7 +11,7 @@ module Pelton
     # Free where nothing was added. From any thread; a message on its way sees the list as it was.
     class Middleware
       # chain: shared with those who run it (`run`), so that they find it empty without a call.
-      #: (?Array[^(Hash[Symbol, untyped]) -> Hash[Symbol, untyped]]) -> void
+      #: (?Array[_Callable]) -> void
       def initialize(chain = [])
         @chain = chain
         # Guards changes of @chain.
@@ -19,11 +19,11 @@ module Pelton
       end
 
       # Adds one at the end; returns it.
-      #: (^(Hash[Symbol, untyped]) -> Hash[Symbol, untyped]) -> untyped
+      #: (^(Hash[Symbol, untyped]) -> Hash[Symbol, untyped] | _Callable) -> untyped
       def append(callable) = change(callable) { |chain| [*chain, callable] }
 
       # Adds one at the beginning; returns it.
-      #: (^(Hash[Symbol, untyped]) -> Hash[Symbol, untyped]) -> untyped
+      #: (^(Hash[Symbol, untyped]) -> Hash[Symbol, untyped] | _Callable) -> untyped
       def prepend(callable) = change(callable) { |chain| [callable, *chain] }
 
       # Takes one out again.

@@ -57,6 +57,7 @@ module Pelton
       end
 
       # For the framework: a message as it is, past the middleware, which it went through when it was produced first.
+      #: (topic: String, payload: String?, **untyped) -> Delivery
       def produce_copy(**message) = wait(hand_over([message]), nil)
 
       # Hands many messages over with one native call; each is a Hash with the keywords of produce_async. All are

@@ -11,6 +11,7 @@ module Pelton
       include Producing
 
       # What it was made with: {acks: 1}
+      #: () -> Hash[Symbol, untyped]
       attr_reader :options
 
       # source: who has the client that sends.

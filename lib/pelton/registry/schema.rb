@@ -11,6 +11,7 @@ module Pelton
       # text: its JSON. references: the texts of schemas whose types it names, each after those that it names itself.
       # named: how a registry knows those: [{"name" => …, "subject" => …, "version" => …}]. id, subject, version: nil
       # where unknown.
+      #: (text: String)
       attr_reader :text, :references, :named, :id, :subject, :version
 
       # text: JSON, or what it stands for: {"type" => "record", …}. Raises ConfigError for what is no schema.
@@ -54,6 +55,7 @@ module Pelton
       def encode(value) = @native.encode(value)
 
       # For the native side.
+      #: () -> untyped
       attr_reader :native
 
       def inspect = "#<#{self.class} #{name || @text[0, 40]}#{" id #{@id}" if @id}>"

@@ -69,6 +69,7 @@ module Pelton
                  every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
+      #: (String, ?Hash[Symbol, untyped]) -> void
       def initialize(place, defaults = {})
         @place = place
         @settings = defaults.dup
@@ -103,7 +104,7 @@ module Pelton
       # parallel: :ractor (Ruby 4.0; it is frozen then), :thread, or :auto, which measures: workers make the payloads of
       # a batch from the moment it arrives.
       #   deserializer OrderDecoder.new, parallel: :ractor
-      #: (^(Message) -> untyped, ?parallel: Symbol) -> void
+      #: ((^(Message) -> untyped | _Callable), ?parallel: Symbol) -> void
       def deserializer(object, parallel: :inline)
         set(:deserializer, object)
         set(:parallel, parallel)
@@ -144,7 +145,8 @@ module Pelton
 
       # Decides what becomes of a message that failed; it is called on a worker's thread, with a Failure.
       #   on_failure ->(failure) { failure.error.is_a?(Invalid) ? :dead_letter : :retry }
-      #: (?^(Processing::Failure) -> (Symbol | [Symbol, String])) ?{ (Processing::Failure) -> untyped } -> void
+      #: (?(^(Processing::Failure) -> (Symbol | [Symbol, String]) | _Callable)?)
+      #:   ?{ (Processing::Failure) -> (Symbol | [Symbol, String]) } -> void
       def on_failure(callable = nil, &block) = set(:on_failure, callable || block)
 
       # The beginning of the transactional ids of its partitions' producers: see Consumer#transaction.
@@ -169,7 +171,7 @@ module Pelton
       # So many jobs of a partition at the same time, each with a consumer instance of its own; the order is per key
       # then: what `by` (a callable, or a reader of Message) returns. Messages for which that is nil have no order.
       #   concurrency 8, by: ->(message) { message.dig("customer") }
-      #: (Integer, ?by: (Symbol | ^(Message) -> untyped)) -> void
+      #: (Integer, ?by: (Symbol | ^(Message) -> untyped | _Callable)) -> void
       def concurrency(count, by: :key)
         set(:concurrency, count)
         set(:by, by)

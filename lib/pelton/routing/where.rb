@@ -22,6 +22,7 @@ module Pelton
         private_constant :LEVELS
 
         # A frozen tree (see Condition).
+        #: () -> Array[untyped]
         attr_reader :tree
 
         #: (Array[untyped], Array[untyped], ?Integer) -> void
@@ -116,6 +117,7 @@ module Pelton
       #: (*untyped) -> Clause
       def not_in(*values) = !self.in(*values)
 
+      #: (Numeric | String) -> Clause
       %i[gt gteq lt lteq].each { |check| define_method(check) { |value| clause(check, ordered(value)) } }
 
       # It is a text in which the regular expression is found. Plain ones are answered natively: letters, sets, groups,

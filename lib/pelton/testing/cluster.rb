@@ -54,7 +54,7 @@ module Pelton
 
       # The first `count` messages that are in a topic, by partition and offset, read from its beginning without a
       # group. Waits for them; raises WaitTimeout after `timeout` seconds, which tells how many are there.
-      #: (String, Integer, ?timeout: Numeric) -> Array[Message]
+      #: (String, Integer, ?timeout: Numeric) -> Array[::Pelton::Message]
       def messages(topic, count, timeout: 10)
         options = { "bootstrap.servers" => bootstrap_servers }
         deadline = Clock.deadline(timeout)

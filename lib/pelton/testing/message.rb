@@ -30,6 +30,7 @@ module Pelton
       end
       private_class_method :copy, :milliseconds
 
+      #: (String, Integer, Integer, String?, String?, Hash[String, (String? | Array[String?])], Integer) -> void
       def initialize(topic, partition, offset, key, raw_payload, headers, timestamp_ms)
         @topic = topic
         @partition = partition

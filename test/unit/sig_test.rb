@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/signatures"
+require "open3"
+require "psych"
+begin
+  require "rbs" # comes with Ruby, as Debian packs it
+rescue LoadError
+  warn "no rbs here" if $VERBOSE
+end
+
+# sig/ is in step with lib/, says something of all that is public, and says what is so.
+class SigTest < Minitest::Test
+  ROOT = Signatures::ROOT
+  PAGES = %w[README.md docs/producing.md docs/consuming.md docs/decoding.md docs/configuration.md docs/events.md].freeze
+
+  def setup
+    @signatures = Signatures.new
+    @text = @signatures.text
+  end
+
+  def test_sig_is_fresh_and_every_public_method_has_a_type
+    assert_empty @signatures.missing, "a `#:` line is missing above"
+    assert_equal @text, File.read(Signatures::FILE), "run bin/sig"
+  end
+
+  def test_what_the_guides_name_is_there
+    named = PAGES.flat_map { |page| File.read(File.join(ROOT, page)).scan(/\bPelton(?:::[A-Z]\w*)+/) }.uniq
+    classes = @signatures.classes.map(&:name)
+    assert_operator named.size, :>, 15
+    assert_empty named - classes, "what PROJECT_RULES.md calls public (PUBLIC in test/support/signatures.rb) lacks"
+  end
+
+  def test_rbs_finds_nothing_wrong
+    skip "no rbs for this Ruby" unless defined?(RBS)
+    needed = Psych.load_file(File.join(ROOT, "sig/manifest.yaml")).fetch("dependencies")
+    libraries = needed.flat_map { |one| ["-r", one.fetch("name")] }
+    program = "RBS::CLI.new(stdout: $stdout, stderr: $stderr).run(ARGV)"
+    said, status = Open3.capture2e(RbConfig.ruby, "-W0", "-rrbs", "-rrbs/cli", "-e", program,
+                                   *libraries, "-I", File.join(ROOT, "sig"), "validate", "--silent")
+    assert status.success?, said.lines.first
+  end
+
+  # A type that has other arguments than its method is of an older one.
+  def test_types_have_their_methods_arguments
+    skip "no rbs for this Ruby" unless defined?(RBS)
+    assert_operator @signatures.typed.size, :>, 300
+    assert_empty(@signatures.typed.filter_map do |label, type, method|
+      found = difference(overloads(type).map { |one| RBS::Parser.parse_method_type(one) }, method)
+      "#{label} #{method.parameters.inspect} is no #{type}: #{found}" if found
+    rescue RBS::BaseError => e
+      "#{label} #{type}: #{e.message}"
+    end)
+  end
+
+  private
+
+  # "() { (Message) -> void } -> self | () -> Enumerator[Message, self]" is two.
+  def overloads(type)
+    depth = 0
+    type.each_char.slice_when do |before, after|
+      depth += { "[" => 1, "(" => 1, "{" => 1, "]" => -1, ")" => -1, "}" => -1 }.fetch(before, 0)
+      after == "|" && depth.zero?
+    end.map { |chars| chars.join.delete_prefix("| ") }
+  end
+
+  def difference(types, method)
+    given = method.parameters.group_by(&:first).transform_values { |all| all.map(&:last) }
+    written = method.source_location&.first.to_s.start_with?(ROOT)
+    return if !written || given[:rest] == [:*] || given[:unnamed] # not here; `(...)`; attr_writer
+
+    types.filter_map { |type| positions(type.type, given) || keywords(type.type, given) }.first ||
+      ("a block" if given[:block] && types.none?(&:block))
+  end
+
+  def positions(type, given)
+    return "required arguments" unless given.fetch(:req, []).size == type.required_positionals.size
+    return "optional arguments" unless given.fetch(:opt, []).size == type.optional_positionals.size
+
+    "a rest" unless given.key?(:rest) == !type.rest_positionals.nil?
+  end
+
+  def keywords(type, given)
+    required = type.required_keywords.keys
+    optional = type.optional_keywords.keys
+    return "required keywords" unless (given.fetch(:keyreq, []) - required).empty?
+    unknown = required + optional - given.values_at(:keyreq, :key).flatten
+    return "keywords of the type" unless given[:keyrest] || unknown.empty?
+
+
+    "keywords of the method" unless type.rest_keywords || (given.fetch(:key, []) - optional).empty?
+  end
+end
