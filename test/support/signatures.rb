@@ -176,7 +176,8 @@ class Signatures
 
   def place(method, name, mod)
     file, line = method.source_location
-    return [@public.keys.index(mod).zero? ? "" : "~", 0, name.to_s] unless file&.start_with?(ROOT)
+    declared = @declared.dig(mod.name, name)
+    return declared ? declared.last : ["~", 0, name.to_s] unless file&.start_with?(ROOT)
 
     [name == :initialize ? "" : file.delete_prefix(ROOT), line, name.to_s]
   end

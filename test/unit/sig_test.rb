@@ -85,9 +85,9 @@ class SigTest < Minitest::Test
     required = type.required_keywords.keys
     optional = type.optional_keywords.keys
     return "required keywords" unless (given.fetch(:keyreq, []) - required).empty?
+
     unknown = required + optional - given.values_at(:keyreq, :key).flatten
     return "keywords of the type" unless given[:keyrest] || unknown.empty?
-
 
     "keywords of the method" unless type.rest_keywords || (given.fetch(:key, []) - optional).empty?
   end
