@@ -231,11 +231,11 @@ module Pelton
       options = options_for_kafka(@bus)
       transactional = options.key?("transactional.id")
       @poller = poller(source)
-      opener = -> { open_native(source, options) }
-      native = renewed?(options) ? Renewal.new(@name, @config, @bus, &opener) : opener.call
+      opener = ->(now) { open_native(source, now) }
+      native = renewed?(options) ? Renewal.new(@name, @config, @bus, options, &opener) : opener.call(options)
       @poller.add(@name, @bus, @buffer)
       @owner = Process.pid
-      transactional ? Transactions.new(self, @config, @bus, native, Transaction.limit(options)) : native
+      transactional ? Transactions.new(self, @config, @bus, native) : native
     end
 
     def poller(source) = @config.polling.poller || Poller.shared(source)

@@ -225,6 +225,10 @@ module Pelton
       [:reload_fenced, :flag, false, "replace the client also when another producer with the same transactional.id " \
                                      "has taken over: the two may fence each other in turn. (After a transaction " \
                                      "that ran longer than transaction.timeout.ms it is replaced either way.)"],
+      [:on_reload, :callable, nil,
+       "called after a fatal error, before another client opens (not where `reload_fenced` or `reload_attempts` end " \
+       "it): `->(options, error) { { \"transactional.id\" => … } }` returns what to change of librdkafka's options, " \
+       "or nil"],
       [:after_fork, nil, :rebuild, "what a forked child's first use of a producer does that its parent used: " \
                                    "`:rebuild` opens the child's own client and leaves the parent's alone, `:error` " \
                                    "raises ForkError", { choices: %i[rebuild error] }],

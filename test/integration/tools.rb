@@ -48,6 +48,19 @@ Scenario.run do
   equal([7, true], [code, output.match?(/\A127\.0\.0\.1:\d+\n\z/)], "run: #{output}")
   refused(/does not serve/, "bin/broker", "status", "--port", output[/\d+$/], code: 3)
 
+  # One that stays until it is stopped, or this process has ended.
+  own = TestBroker.free_port.to_s
+  code, output = command("bin/broker", "start", "--port", own, "--with-pid", Process.pid.to_s)
+  equal([0, "127.0.0.1:#{own}\n"], [code, output], "start")
+  refused(/port #{own} is in use by a broker of ours/, "bin/broker", "start", "--port", own)
+  equal(0, command("bin/broker", "status", "--port", own).first, "status of one that was started")
+  equal([0, ""], command("bin/broker", "stop", "--port", own), "stop")
+  refused(/does not serve/, "bin/broker", "status", "--port", own, code: 3)
+  equal([0, ""], command("bin/broker", "stop", "--port", own), "stop of what does not run")
+  check(!File.exist?(TestBroker.folder(own)), "its data is gone")
+
+  code, output = command("bin/demo", "--kafka", "--count", "500")
+  equal([0, true], [code, output.match?(/every message seen +yes/)], "the demo with a broker of its own: #{output}")
   refused(/invalid argument: nope \(there are: /, "bin/bench", "nope")
   refused(/--runs 0: at least 1/, "bin/bench", "--runs", "0")
   # One that needs no peer to be built.

@@ -130,6 +130,25 @@ Scenario.run do
   wanted.push("i", "j", "k")
   equal(wanted, see.call, "after fencing back")
 
+  # Two that go by one id, with config.on_reload: one of them takes another id, and both go on.
+  id = unique("id")
+  evasive = transactional.call(id, { reload_fenced: true, reload_backoff: 0.1, on_reload: lambda do |options, reason|
+    reason.fenced? ? options.merge("transactional.id" => "#{options["transactional.id"]}-2") : nil
+  end })
+  evasive.producer.produce_sync(topic: name, payload: "i2", partition: 0)
+  stays = transactional.call(id)
+  stays.producer.produce_sync(topic: name, payload: "j2", partition: 0)
+  raises(Pelton::KafkaError) { evasive.producer.produce_sync(topic: name, payload: "never", partition: 0) }
+  2.times do
+    evasive.producer.produce_sync(topic: name, payload: "jk", partition: 0)
+    stays.producer.produce_sync(topic: name, payload: "jl", partition: 0)
+  end
+  equal(1, events(evasive, "producer.reloaded").size, "reloads of one that takes another id")
+  equal([], events(stays, "producer.fatal"), "fatal errors of the one that keeps it")
+  wanted.push("i2", "j2", *%w[jk jl] * 2)
+  wanted.sort! # as it is read
+  equal(wanted, see.call, "with another id")
+
   # --- a transaction that outlives transaction.timeout.ms: the coordinator gives it up ------------------------------
   slow = transactional.call(unique("id"), { reload_backoff: 0.1 }, "transaction.timeout.ms" => 1000)
   error = raises(Pelton::KafkaError) do

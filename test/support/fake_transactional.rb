@@ -128,4 +128,19 @@ module FakeTransactions
   def failing(step, *errors)
     ->(made) { made.on_step = ->(name, _) { name == step && (one = errors.shift) && raise(one) } }
   end
+
+  # From now on an idempotent producer, without transactions.
+  def idempotent(**settings)
+    @config.kafka = { "enable.idempotence" => true }
+    settings.each { |name, value| @config.set(name, value) }
+    @native.prepare = lambda do |made|
+      made.define_singleton_method(:produce) do |*arguments|
+        raise fatal_error if fatal_error
+        raise Pelton::ClosedError, "fake" if @closed
+
+        @calls << arguments
+        Fakes::Delivery.new("a", 0, 0).tap { |one| one.define_singleton_method(:delivered?) { true } }
+      end
+    end
+  end
 end

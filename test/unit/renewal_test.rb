@@ -108,20 +108,6 @@ class RenewalTest < Minitest::Test
 
   # --- idempotent producers ---
 
-  def idempotent(**settings)
-    @config.kafka = { "enable.idempotence" => true }
-    settings.each { |name, value| @config.set(name, value) }
-    @native.prepare = lambda do |made|
-      made.define_singleton_method(:produce) do |*arguments|
-        raise fatal_error if fatal_error
-        raise Pelton::ClosedError, "fake" if @closed
-
-        @calls << arguments
-        Fakes::Delivery.new("a", 0, 0).tap { |one| one.define_singleton_method(:delivered?) { true } }
-      end
-    end
-  end
-
   def test_an_idempotent_client_is_not_replaced
     idempotent
     producer.produce_async(**row)
@@ -145,5 +131,14 @@ class RenewalTest < Minitest::Test
       assert_empty errors
       assert_equal [before + 1, 40], [@native.producers.size, fake.calls.size]
     end
+  end
+
+  def test_an_idempotent_client_that_is_not_replaced_any_more_says_why_each_time
+    idempotent(reload_idempotent: true, reload_attempts: 1)
+    made_ready = @native.prepare
+    @native.prepare = ->(made) { made_ready.call(made) && made.fatal_error = error(46, fatal: true) }
+    3.times { assert_equal 46, assert_raises(Pelton::KafkaError) { producer.produce_async(**row) }.code }
+    fatal = @events.select { |event| event.name == "producer.fatal" }
+    assert_equal [false, true], (fatal.map { |event| event[:final] })
   end
 end

@@ -2,6 +2,7 @@
 
 require_relative "../clock"
 require_relative "../errors"
+require_relative "client_options"
 
 module Pelton
   class Producer
@@ -11,27 +12,36 @@ module Pelton
     class Renewal
       # Seconds for the last reports of a client that failed.
       LAST_REPORTS = 5
-      private_constant :LAST_REPORTS
+      # Seconds after which whoever waits for config.on_reload looks whether its thread is still there.
+      PATIENCE = 1
+      NEVER = { Object => :never }.freeze
+      # Where config.on_reload runs.
+      Asking = Struct.new(:fiber, :thread)
+      private_constant :LAST_REPORTS, :PATIENCE, :NEVER, :Asking
 
-      #: (String, Config, Notifications) { () -> untyped } -> void
-      def initialize(name, config, bus, &open)
+      # The block opens a native client with these options (see ClientOptions).
+      #: (String, Config, Notifications, Settings::KafkaOptions) { (Settings::KafkaOptions) -> untyped } -> void
+      def initialize(name, config, bus, options, &open)
         @name = name
         @attempts = config.reload_attempts
         @backoff = config.reload_backoff
         @fenced_too = config.reload_fenced
         @bus = bus
+        @options = ClientOptions.new(name, config, bus, options)
         @open = open
         @lock = Mutex.new
         @changed = ConditionVariable.new
         # All guarded by @lock; @client is also read without it.
         # The native client; nil while it is being replaced.
-        @client = open.call
+        @client = open.call(options)
         # The error that the next client replaces, or nil.
         @error = nil
         # Fatal errors since the last success.
         @failures = 0
         # Not before this time the next client opens.
         @next_at = nil
+        # While config.on_reload is asked for the next client's options.
+        @asking = nil
         # The fatal error after which there will be no other client.
         @final = nil
         @closed = false
@@ -43,6 +53,10 @@ module Pelton
       #: (?Float?) -> untyped
       def client(deadline = nil) = @client || renewed(deadline)
 
+      # Those of the client, or of the next one.
+      #: () -> Settings::KafkaOptions
+      def options = @options.current
+
       # The client raised a fatal error, or cannot be brought to a known state: it is closed, another one may follow.
       # Only the first to say so of a client does anything.
       #: (untyped, KafkaError) -> void
@@ -50,16 +64,20 @@ module Pelton
         first = @lock.synchronize { @client.equal?(client) && note(error) }
         return unless first
 
+        ask(error) if @asking
         if error.fatal?
           @bus.publish("producer.fatal", client: @name, error: error, attempt: @failures, final: !@final.nil?)
         end
-        client.close(error.fatal? ? LAST_REPORTS : 0)
+        @options.tell
+      ensure
+        asked if asking_here?
+        client.close(error.fatal? ? LAST_REPORTS : 0) if first
       end
 
       # The client works: failures are counted from 0 again.
       #: () -> void
       def succeeded
-        @lock.synchronize { @failures = 0 } unless @failures.zero?
+        @lock.synchronize { worked } unless @failures.zero?
       end
 
       def produce(...) = attempt { |client| client.produce(...) }
@@ -99,15 +117,48 @@ module Pelton
       # Under @lock.
       def note(error)
         @client = nil
-        @failures = 0 if @probe&.delivered?
+        worked if @probe&.delivered?
         @probe = nil
-        @failures += 1 if error.fatal?
         @error = error
-        @final = error if error.hopeless? || (error.fenced? && !@fenced_too) || @failures > @attempts
+        # That costs no attempt: it comes once for each change.
+        taken_back = error.hopeless? && @options.take_back(error)
+        @failures += 1 if error.fatal? && !taken_back
+        @final = error if last?(error) && !taken_back
+        @asking = Asking.new(Fiber.current, Thread.current) if error.fatal? && !taken_back && asks?
         @next_at = error.fatal? ? Clock.now + @backoff : Clock.now
         @changed.broadcast
         true
       end
+
+      # Under @lock, as the other ones.
+      def worked
+        @failures = 0
+        @options.proved
+      end
+
+      def last?(error) = error.hopeless? || (error.fenced? && !@fenced_too) || @failures > @attempts
+      # Nobody opens the next client before it is known what with.
+      def asks? = !@final && @options.asked?
+
+      # Others wait meanwhile, but not under the lock: it is the user's code.
+      def ask(error)
+        options = @options.ask(error)
+        @lock.synchronize { @options.become(options) }
+        asked
+      end
+
+      def asked
+        Thread.handle_interrupt(NEVER) do
+          @lock.synchronize do
+            @asking = nil
+            @changed.broadcast
+          end
+        end
+      end
+
+      def asking_here? = Fiber.current.equal?(@asking&.fiber)
+      # A fiber that is dropped with its thread runs no ensure.
+      def asking? = @asking&.thread&.alive?
 
       def renewed(deadline)
         error = attempt = nil
@@ -115,22 +166,26 @@ module Pelton
           until @client
             next unless turn?(deadline)
 
-            @client = @open.call
+            @client = @options.open(&@open)
             error = @error
             attempt = @failures
           end
           @client
         end
+        @options.tell
         @bus.publish("producer.reloaded", client: @name, error: error, attempt: attempt) if error
         client
       end
 
-      # Under @lock: may the next client open? Waits for the back-off a part of its time.
+      # Under @lock: may the next client open? Waits for on_reload or the back-off, a part of the time.
       def turn?(deadline)
         raise @final.dup if @final
         raise ClosedError, "producer #{@name}" if @closed
 
-        pause = @next_at - Clock.now
+        # In the callback there is no client.
+        raise @error.dup if asking_here?
+
+        pause = asking? ? PATIENCE : @next_at - Clock.now
         return true unless pause.positive?
 
         left = Clock.left(deadline)
@@ -142,12 +197,13 @@ module Pelton
 
       # For a producer without transactions: what a fatal error kept from being taken is given to the next client.
       def attempt
+        client = nil # of the attempt before
         client = self.client
         delivery = yield client
         @probe ||= delivery if @failures.positive?
         delivery
       rescue KafkaError => e
-        raise unless e.fatal?
+        raise unless e.fatal? && client # without one, it is why there is none
 
         failed(client, e)
         retry

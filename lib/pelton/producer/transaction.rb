@@ -28,19 +28,22 @@ module Pelton
         (Integer(options["transaction.timeout.ms"] || 60_000, exception: false) || 60_000) / 1000.0
       end
 
-      #: (Producer, Numeric) -> void
-      def initialize(producer, limit)
+      #: (Producer) -> void
+      def initialize(producer)
         @producer = producer
-        @limit = limit
         # To be sent with the commit: {subscription => {[topic, partition] => next offset}}
         @marks = {}.compare_by_identity
         @over = false
-        @began = nil
+        # When it began, and how long Kafka lets it run.
+        @began = @limit = nil
       end
 
-      # From now on Kafka may count its time.
-      #: () -> void
-      def begun = @began = Clock.now
+      # From now on Kafka may count its time, which ends after so many seconds.
+      #: (Numeric) -> void
+      def begun(limit)
+        @limit = limit
+        @began = Clock.now
+      end
 
       # An error as it is, or what our own clock says of it.
       #: (Exception) -> Exception

@@ -38,9 +38,8 @@ module Pelton
         { "message.timeout.ms" => [message_timeout, (Transaction.limit(options) * 1000).to_i].min }
       end
 
-      # limit: seconds that Kafka lets a transaction run.
-      #: (Producer, Config, Notifications, Renewal, Numeric) -> void
-      def initialize(producer, config, bus, renewal, limit)
+      #: (Producer, Config, Notifications, Renewal) -> void
+      def initialize(producer, config, bus, renewal)
         @producer = producer
         @name = producer.name
         @timeout = config.transaction_timeout
@@ -48,7 +47,6 @@ module Pelton
         @ack_wait = config.abort_ack_wait
         @bus = bus
         @renewal = renewal
-        @limit = limit
         @lock = Mutex.new
         # The owner is gone / nobody wakes it: the pause between attempts.
         @free = ConditionVariable.new
@@ -154,9 +152,9 @@ module Pelton
 
       def once(outcome, &block)
         outcome.started = Clock.now
-        @transaction = Transaction.new(@producer, @limit)
+        @transaction = Transaction.new(@producer)
         start
-        @transaction.begun
+        @transaction.begun(Transaction.limit(@renewal.options))
         value = whole(&block)
         commit
         outcome.committed = true
