@@ -64,7 +64,7 @@ module Pelton
         first = @lock.synchronize { @client.equal?(client) && note(error) }
         return unless first
 
-        ask(error) if @asking
+        ask(error) if asking_here?
         if error.fatal?
           @bus.publish("producer.fatal", client: @name, error: error, attempt: @failures, final: !@final.nil?)
         end
