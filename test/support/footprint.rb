@@ -38,6 +38,8 @@ class Footprint
   end
 
   SLOT = 40 # bytes of Ruby's smallest object
+  # From Ruby 3.3 on a thread's stack is malloc's, until the Thread is collected, which may be any time after its end.
+  STACK = RUBY_VERSION >= "3.3" ? RubyVM::DEFAULT_PARAMS[:thread_vm_stack_size] : 0
 
   attr_reader :ruby_threads, :threads, :descriptors, :kilobytes
 
@@ -46,7 +48,10 @@ class Footprint
     @ruby_threads = Thread.list.size
     @threads = Dir.children("/proc/self/task").size
     @descriptors = Dir.children("/proc/self/fd").size
-    @kilobytes = (Malloc.used + (GC.stat(:heap_live_slots) * SLOT)) / 1024 if defined?(Fiddle)
+    return unless defined?(Fiddle)
+
+    stacks = ObjectSpace.each_object(Thread).count * STACK
+    @kilobytes = (Malloc.used + (GC.stat(:heap_live_slots) * SLOT) - stacks) / 1024
   end
 
   # Nothing of an earlier one was added to, but for the memory that the limit allows, and threads of Ruby's that are
