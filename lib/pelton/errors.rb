@@ -291,39 +291,6 @@ module Pelton
     def again = self.class.new(topic, partition, offset, @reason)
   end
 
-  # What failed in a worker Ractor, whose exceptions stay there: its class by name, its message and its backtrace.
-  #   WorkError.new("JSON::ParserError", "unexpected end of input", ["app.rb:12:in 'call'"])
-  class WorkError < Error
-    attr_reader :error_class
-
-    # What crosses over of an exception, whatever its own methods do; UTF-8, for other encodings may not be joined.
-    #: (Exception) -> [String, String, Array[String]]
-    def self.facts(error)
-      name = Module.instance_method(:to_s).bind_call(error.class)
-      [name, text(error.message), error.backtrace.to_a.map { |line| text(line) }]
-    rescue Exception => e # rubocop:disable Lint/RescueException
-      [name.to_s, "its message cannot be read (#{e.class})", []]
-    end
-
-    private_class_method def self.text(given)
-      text = String.new(given).then { |one| one.encoding == Encoding::BINARY ? one.force_encoding("UTF-8") : one }
-      text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace).scrub
-    end
-
-    #: (String, ?String, ?Array[String]) -> void
-    def initialize(error_class, message = "", backtrace = [])
-      @error_class = error_class
-      super("#{error_class}: #{message}")
-      set_backtrace(backtrace)
-    end
-  end
-
-  # What was not finished of a future when it was cancelled.
-  class CancelledError < Error
-    #: (?String) -> void
-    def initialize(message = "cancelled before it was finished") = super
-  end
-
   # A consumer's `around` returned, but what it surrounds did not: nothing counts as done.
   class AroundError < Error
     #: (?Class?, ?Symbol?) -> void
@@ -402,3 +369,4 @@ module Pelton
 end
 
 require_relative "errors/schemas"
+require_relative "errors/work"
