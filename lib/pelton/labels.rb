@@ -44,11 +44,11 @@ module Pelton
     def inspect = "#<#{self.class} #{topic} #{done? ? "done" : "open"} #{@labels.inspect}>"
   end
 
-  # Which labels belong to messages on their way: for failures that are told as an event because nobody waits. Costs
-  # nothing where no label is given. What is done is forgotten when as much has been added, so the table is bounded by a
-  # few times the messages that are on their way at once.
+  # Which labels belong to messages on their way: for what is told as an event. Costs nothing where no label is given.
+  # What is done is forgotten when as much has been added, at least LIMIT, so the table is bounded by a few times the
+  # messages that are on their way at once. LIMIT is also how many events may wait to be told and keep their labels.
   module Labels
-    LIMIT = 256
+    LIMIT = 10_000
     LOCK = Mutex.new
     # {id of the delivery => [LabelledDelivery, found done before?]}, of process @pid. Guarded by LOCK.
     TABLE = {} # rubocop:disable Style/MutableConstant

@@ -39,6 +39,13 @@ module ReportsContract
     assert_empty @told
   end
 
+  def test_a_burst_keeps_its_labels
+    producer = made(@bus)
+    3_000.times { |number| producer.produce_async(topic: topic, payload: "x", partition: 0, label: number) }
+    producer.flush(timeout: 20)
+    assert_equal (0...3_000).to_a, acknowledged(3_000).map(&:first)
+  end
+
   def test_a_callback_that_raises_harms_nobody_and_is_reported
     errors = Thread::Queue.new
     @bus.subscribe("message.acknowledged") { |event| raise "no" if event[:offset].zero? }

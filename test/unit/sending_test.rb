@@ -107,12 +107,12 @@ class SendingTest < Minitest::Test
     assert_equal %w[a b], [Pelton::Labels.of(-1, 0), Pelton::Labels.of(-1, 1)]
     assert_nil Pelton::Labels.of(-2, 0)
     assert_nil Pelton::Labels.of
-    10_000.times { |number| Pelton::Labels.add(open.new(-number - 2, ["x"], true)) }
-    assert_operator Pelton::Labels.size, :<=, 1_000
+    100_000.times { |number| Pelton::Labels.add(open.new(-number - 2, ["x"], true)) }
+    assert_operator Pelton::Labels.size, :<=, 30_000
     assert_equal "a", Pelton::Labels.of(-1, 0)
   ensure
     first.done = true
-    2_000.times { |number| Pelton::Labels.add(open.new(-number - 2, ["x"], true)) }
+    50_000.times { |number| Pelton::Labels.add(open.new(-number - 2, ["x"], true)) }
     assert_nil Pelton::Labels.of(-1, 0)
   end
 
