@@ -28,14 +28,12 @@ class KilledThreadsTest < Minitest::Test
   end
 
   # Kills each listener as soon as there is a thread.
-  def kill_at_birth
+  def kill_at_birth(&block)
     original = Pelton::Threads.method(:start)
-    Pelton::Threads.define_singleton_method(:start) do |name, **more, &block|
-      original.call(name, **more, &block).tap { |thread| thread.kill if name.start_with?("pelton.listener") }
+    begin_and_kill = lambda do |name, **more, &work|
+      original.call(name, **more, &work).tap { |thread| thread.kill if name.start_with?("pelton.listener") }
     end
-    yield
-  ensure
-    Pelton::Threads.define_singleton_method(:start, original)
+    Pelton::Threads.stub(:start, begin_and_kill, &block)
   end
 
   def test_a_listener_that_is_killed_before_its_first_step_left_a_server_that_read_nothing
