@@ -51,7 +51,8 @@ class RestartsTest < Minitest::Test
     refute_includes Array.new(@events.size) { @events.pop.name }, "group.restarting", "told once"
   end
 
-  def test_a_job_that_outlives_the_restart_holds_its_partition
+  # A server whose first job of partition 0 waits at the gate that this returns.
+  def start_held
     gate = Thread::Queue.new
     log = @log
     consumer = Class.new(Pelton::Consumer) do
@@ -62,6 +63,11 @@ class RestartsTest < Minitest::Test
     end
     app(group_restart: 0.01, revocation_timeout: 0, concurrency: 3).routes { topic "orders", to: consumer }
     start
+    gate
+  end
+
+  def test_a_job_that_outlives_the_restart_holds_its_partition
+    gate = start_held
     old = subscription
     old.assign_now(["orders", 0])
     produce(1)
@@ -81,16 +87,7 @@ class RestartsTest < Minitest::Test
 
   # Its job runs through both failures: the third listener waits for it all the same.
   def test_a_group_that_fails_twice_while_the_first_one_s_job_runs
-    gate = Thread::Queue.new
-    log = @log
-    consumer = Class.new(Pelton::Consumer) do
-      define_method(:consume) do
-        log << [partition, messages.first.offset]
-        gate.pop if messages.first.offset.zero? && partition.zero?
-      end
-    end
-    app(group_restart: 0.01, revocation_timeout: 0, concurrency: 3).routes { topic "orders", to: consumer }
-    start
+    gate = start_held
     subscription.assign_now(["orders", 0])
     produce(1)
     assert_equal [0, 0], @log.pop
