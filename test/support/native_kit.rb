@@ -38,13 +38,15 @@ module NativeKit
 
   def server = { "bootstrap.servers" => NativeKit.cluster.bootstrap_servers }
 
-  def producer(options = {})
-    Native::Producer.new(NativeKit.name("producer"), { **server, "linger.ms" => "1", **options })
+  def producer(settings = {}, options = {})
+    Native::Producer.new(NativeKit.name("producer"), { **server, "linger.ms" => "1", **settings }, options)
                     .tap { |producer| @clients << producer }
   end
 
   # One that can reach nobody and does not complain.
-  def lonely_producer(options = {}) = producer({ **NOWHERE, "log_level" => "0", **options })
+  def lonely_producer(settings = {}, options = {})
+    producer({ **NOWHERE, "log_level" => "0", **settings }, options)
+  end
 
   def subscription(settings = {}, options = {})
     settings = { **server, "group.id" => NativeKit.name("group"), "auto.offset.reset" => "earliest", **settings }
