@@ -289,7 +289,7 @@ module Fakes
     def assigned(*place)
       return place if @positions.key?(place)
 
-      raise ::Pelton::KafkaError.new(-172, :_STATE, "#{place.join("/")} is not assigned to this consumer")
+      raise ::Pelton::KafkaError.new(-172, :_STATE, "#{place.join("/")} is not assigned to this subscription")
     end
 
     def steer(places, &block)

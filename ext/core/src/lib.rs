@@ -16,8 +16,6 @@ pub mod closing;
 #[forbid(unsafe_code)]
 pub mod config;
 #[forbid(unsafe_code)]
-pub mod consumer;
-#[forbid(unsafe_code)]
 pub mod delivery;
 #[forbid(unsafe_code)]
 pub mod embedded;
@@ -49,6 +47,8 @@ pub mod producer;
 mod room;
 #[forbid(unsafe_code)]
 mod spare;
+#[forbid(unsafe_code)]
+pub mod subscription;
 #[forbid(unsafe_code)]
 mod view;
 #[forbid(unsafe_code)]

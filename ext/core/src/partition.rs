@@ -1,5 +1,5 @@
-//! An assigned partition: its own queue, cut off from the consumer's, and the credit that bounds how much of it waits in
-//! batches. A partition whose reader is busy is simply not read: no pause, nothing purged and fetched again.
+//! An assigned partition: its own queue, cut off from the subscription's, and the credit that bounds how much of it
+//! waits in batches. A partition whose reader is busy is simply not read: no pause, nothing purged and fetched again.
 //!
 //! What is read belongs to an epoch: a seek, and the end of the assignment, begin another, and batches of the last are
 //! stale.

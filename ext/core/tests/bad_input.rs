@@ -2,11 +2,11 @@
 
 mod support;
 
-use pelton_core::consumer::{Happening, Options};
 use pelton_core::error::Error;
 use pelton_core::events::Kind;
 use pelton_core::poller::Poller;
 use pelton_core::producer::{Outgoing, Producer};
+use pelton_core::subscription::{Happening, Options};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,16 +126,16 @@ fn a_topic_that_does_not_exist_is_an_error_for_both_sides() {
     let cluster = cluster("here", 1);
     let servers = cluster.bootstrap_servers();
     let quick = ("topic.metadata.propagation.max.ms", "0");
-    let consumer = consumer(&servers, "g", Options::default(), &[quick, ("allow.auto.create.topics", "false")]);
-    consumer.subscribe(["here", "not.here"]).expect("asked for");
+    let subscription = subscription(&servers, "g", Options::default(), &[quick, ("allow.auto.create.topics", "false")]);
+    subscription.subscribe(["here", "not.here"]).expect("asked for");
     loop {
-        if let Happening::Error { error, .. } = next(&consumer) {
+        if let Happening::Error { error, .. } = next(&subscription) {
             assert_eq!("UNKNOWN_TOPIC_OR_PART", error.name);
             assert!(error.reason.contains("not.here"), "{error}");
             break;
         }
     }
-    close_consumer(&consumer);
+    close_subscription(&subscription);
 
     let producer = producer(&servers, &[quick]);
     let error = match producer.produce(message("here", 7, b"x")) {

@@ -1,9 +1,9 @@
-//! The last commit of a consumer that leaves its group.
+//! The last commit of a subscription that leaves its group.
 
 mod support;
 
-use pelton_core::consumer::{Consumer, Happening, Options, Unconfirmed};
 use pelton_core::rd::codes;
+use pelton_core::subscription::{Happening, Options, Subscription, Unconfirmed};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ const UNKNOWN_MEMBER_ID: i32 = 25;
 const SELDOM: [(&str, &str); 2] = [("auto.commit.interval.ms", "600000"), ("session.timeout.ms", "6000")];
 
 /// A member of the group `g` with all of the topic's two partitions, of which it has marked 5 and 7.
-fn marked(servers: &str, topic: &str, more: &[(&str, &str)]) -> Arc<Consumer> {
-    let member = consumer(servers, "g", Options::default(), &[&SELDOM[..], more].concat());
+fn marked(servers: &str, topic: &str, more: &[(&str, &str)]) -> Arc<Subscription> {
+    let member = subscription(servers, "g", Options::default(), &[&SELDOM[..], more].concat());
     member.subscribe([topic]).expect("subscribed");
     while !matches!(next(&member), Happening::Assigned(partitions) if partitions.len() == 2) {}
     for (partition, offset) in [(0, 5), (1, 7)] {
@@ -26,16 +26,16 @@ fn marked(servers: &str, topic: &str, more: &[(&str, &str)]) -> Arc<Consumer> {
 }
 
 /// The answer of the close: what Kafka did not confirm.
-fn close(member: &Arc<Consumer>, timeout: Duration) -> (usize, Vec<Unconfirmed>) {
+fn close(member: &Arc<Subscription>, timeout: Duration) -> (usize, Vec<Unconfirmed>) {
     member.close(timeout).expect("ours");
     assert_eq!(Outcome::Ready, member.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS * 2))));
     (member.closing().lost(), member.unconfirmed().expect("ours"))
 }
 
 fn committed(servers: &str, topic: &str) -> Vec<Option<i64>> {
-    let reader = consumer(servers, "g", Options::default(), &[]);
+    let reader = subscription(servers, "g", Options::default(), &[]);
     let found = reader.committed(&[(topic, 0), (topic, 1)], SECONDS).expect("an answer");
-    close_consumer(&reader);
+    close_subscription(&reader);
     found.into_iter().map(|found| found.map(|found| found.offset)).collect()
 }
 
@@ -121,7 +121,7 @@ fn a_cooperative_member_without_a_partition_says_that_it_leaves() {
     let servers = cluster.bootstrap_servers();
     let cooperative = [("partition.assignment.strategy", "cooperative-sticky"), ("session.timeout.ms", "6000")];
     let join = || {
-        let member = consumer(&servers, "g", Options::default(), &cooperative);
+        let member = subscription(&servers, "g", Options::default(), &cooperative);
         member.subscribe(["t"]).expect("subscribed");
         member
     };
@@ -144,7 +144,7 @@ fn a_cooperative_member_without_a_partition_says_that_it_leaves() {
         }
     }
     let without = owned.iter().position(|count| *count == 0).expect("one has none");
-    let name = |member: &Consumer| member.with_client(|client| client.member_id()).expect("a client");
+    let name = |member: &Subscription| member.with_client(|client| client.member_id()).expect("a client");
     assert!(!name(members[without]).is_empty());
     assert_eq!((0, vec![]), close(members[without], SECONDS));
     for (index, member) in members.iter().enumerate().filter(|(index, _)| *index != without) {

@@ -3,21 +3,21 @@
 mod support;
 
 use pelton_core::chunk::{CHUNK_BYTES, CHUNK_MESSAGES, Chunk};
-use pelton_core::consumer::{Consumer, Happening, Options};
 use pelton_core::decode::Kind;
 use pelton_core::format::Format;
 use pelton_core::partition::{Batch, Limits};
+use pelton_core::subscription::{Happening, Options, Subscription};
 use std::sync::Arc;
 use support::*;
 
 /// One batch of `count` messages `{"n":0,"pad":"xxx…"}`.
-fn batch(size: usize, count: usize, format: impl Into<Arc<Format>>) -> (Batch, Arc<Consumer>) {
+fn batch(size: usize, count: usize, format: impl Into<Arc<Format>>) -> (Batch, Arc<Subscription>) {
     // On a busy machine they may come in two.
     let format = format.into();
     (0..10).find_map(|_| whole_batch(size, count, &format)).expect("one batch")
 }
 
-fn whole_batch(size: usize, count: usize, format: &Arc<Format>) -> Option<(Batch, Arc<Consumer>)> {
+fn whole_batch(size: usize, count: usize, format: &Arc<Format>) -> Option<(Batch, Arc<Subscription>)> {
     let cluster = cluster("memory", 1);
     let servers = cluster.bootstrap_servers();
     // One message set in the log is one fetch, hence one batch.
@@ -32,13 +32,13 @@ fn whole_batch(size: usize, count: usize, format: &Arc<Format>) -> Option<(Batch
         formats: [("memory".into(), Arc::clone(format))].into(),
         ..Options::default()
     };
-    let consumer = consumer(&servers, "g", options, &[("max.partition.fetch.bytes", "10000000")]);
-    consumer.assign(&[("memory", 0, -2)]).expect("assigned");
+    let subscription = subscription(&servers, "g", options, &[("max.partition.fetch.bytes", "10000000")]);
+    subscription.assign(&[("memory", 0, -2)]).expect("assigned");
     loop {
-        match next(&consumer) {
-            Happening::Batch(batch) if batch.len() == count => return Some((batch, consumer)),
+        match next(&subscription) {
+            Happening::Batch(batch) if batch.len() == count => return Some((batch, subscription)),
             Happening::Batch(_) => {
-                close_consumer(&consumer);
+                close_subscription(&subscription);
                 return None;
             }
             Happening::Error { error, .. } => panic!("{error}"),
@@ -57,21 +57,21 @@ fn number(chunk: &Chunk, index: usize) -> Option<i64> {
 
 #[test]
 fn chunks_are_bounded_in_bytes_and_messages() {
-    let (small, consumer) = batch(1, 1_000, Format::LAZY);
+    let (small, subscription) = batch(1, 1_000, Format::LAZY);
     assert!(small.chunks().iter().all(|chunk| chunk.records().len() <= CHUNK_MESSAGES));
-    close_consumer(&consumer);
-    let (large, consumer) = batch(10_000, 100, Format::LAZY);
+    close_subscription(&subscription);
+    let (large, subscription) = batch(10_000, 100, Format::LAZY);
     assert!(large.chunks().iter().all(|chunk| chunk.bytes() <= CHUNK_BYTES));
     assert_eq!(100, large.chunks().iter().map(|chunk| chunk.records().len()).sum::<usize>());
-    close_consumer(&consumer);
-    let (huge, consumer) = batch(200_000, 3, Format::LAZY);
+    close_subscription(&subscription);
+    let (huge, subscription) = batch(200_000, 3, Format::LAZY);
     assert_eq!(vec![1, 1, 1], huge.chunks().iter().map(|chunk| chunk.records().len()).collect::<Vec<_>>());
-    close_consumer(&consumer);
+    close_subscription(&subscription);
 }
 
 #[test]
 fn what_a_message_object_stands_for_outlives_batch_and_client() {
-    let (batch, consumer) = batch(400, 128, Format::JSON);
+    let (batch, subscription) = batch(400, 128, Format::JSON);
     let chunks = batch.chunks();
     let chunk = Arc::clone(&chunks[0]);
     for index in 0..chunk.records().len() {
@@ -82,8 +82,8 @@ fn what_a_message_object_stands_for_outlives_batch_and_client() {
     batch.release();
     batch.release();
     assert!(batch.chunks().is_empty());
-    close_consumer(&consumer);
-    drop(consumer);
+    close_subscription(&subscription);
+    drop(subscription);
     // All live: all is there.
     assert_eq!(Some(5), number(&chunk, 5));
     // All but the third die: it is copied out, and the rest is gone.
@@ -97,16 +97,16 @@ fn what_a_message_object_stands_for_outlives_batch_and_client() {
 
 #[test]
 fn a_released_batch_keeps_nothing_that_nobody_asked_for() {
-    let (batch, consumer) = batch(400, 64, Format::JSON);
+    let (batch, subscription) = batch(400, 64, Format::JSON);
     let chunks = batch.chunks();
     batch.release();
     assert!(chunks.iter().all(|chunk| chunk.view(0, |_| ()).is_none()));
-    close_consumer(&consumer);
+    close_subscription(&subscription);
 }
 
 #[test]
 fn readers_and_decoding_threads_may_meet() {
-    let (batch, consumer) = batch(2_000, 1_000, Format::JSON);
+    let (batch, subscription) = batch(2_000, 1_000, Format::JSON);
     let chunks = Arc::new(batch.chunks());
     let readers: Vec<_> = (0..4)
         .map(|_| {
@@ -126,5 +126,5 @@ fn readers_and_decoding_threads_may_meet() {
     for reader in readers {
         assert_eq!(1_000, reader.join().expect("no panic"));
     }
-    close_consumer(&consumer);
+    close_subscription(&subscription);
 }

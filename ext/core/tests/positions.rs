@@ -1,11 +1,11 @@
-//! Where a consumer is: seeks that drop what was read, a second assignment, pauses at the end, words beside offsets.
+//! Where a subscription is: seeks that drop what was read, a second assignment, pauses at the end, words beside offsets.
 
 mod support;
 
-use pelton_core::consumer::{Committed, Consumer, Happening, Options};
 use pelton_core::embedded::EmbeddedCluster;
 use pelton_core::error::Error;
 use pelton_core::partition::{Batch, Limits};
+use pelton_core::subscription::{Committed, Happening, Options, Subscription};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use support::*;
 
 const COUNT: usize = 600;
 
-/// A topic of one partition with `COUNT` messages in sets of 20, and a consumer of small batches.
-fn filled(topic: &str, more: &[(&str, &str)]) -> (EmbeddedCluster, Arc<Consumer>) {
+/// A topic of one partition with `COUNT` messages in sets of 20, and a subscription of small batches.
+fn filled(topic: &str, more: &[(&str, &str)]) -> (EmbeddedCluster, Arc<Subscription>) {
     let cluster = cluster(topic, 1);
     fill(&cluster, topic, COUNT);
     let limits = Limits { messages: 7, ..Limits::default() };
     let quick = [("fetch.wait.max.ms", "10"), ("fetch.queue.backoff.ms", "1")];
     let more: Vec<_> = quick.into_iter().chain(more.iter().copied()).collect();
-    let reader = consumer(&cluster.bootstrap_servers(), "g", Options { limits, ..Options::default() }, &more);
+    let reader = subscription(&cluster.bootstrap_servers(), "g", Options { limits, ..Options::default() }, &more);
     (cluster, reader)
 }
 
@@ -31,28 +31,28 @@ fn fill(cluster: &EmbeddedCluster, topic: &str, count: usize) {
     close_producer(&writer);
 }
 
-fn taken(consumer: &Consumer) -> Happening {
+fn taken(subscription: &Subscription) -> Happening {
     let deadline = Instant::now() + SECONDS;
     loop {
-        if let Some(happening) = consumer.pop() {
+        if let Some(happening) = subscription.pop() {
             return happening;
         }
         assert!(Instant::now() < deadline, "nothing happened in time");
-        consumer.mailbox().wait(&pelton_core::wait::Parker::new(), Some(deadline));
+        subscription.mailbox().wait(&pelton_core::wait::Parker::new(), Some(deadline));
     }
 }
 
-fn next_batch(consumer: &Consumer) -> Batch {
+fn next_batch(subscription: &Subscription) -> Batch {
     loop {
-        if let Happening::Batch(batch) = taken(consumer) {
+        if let Happening::Batch(batch) = taken(subscription) {
             return batch;
         }
     }
 }
 
-fn seek(consumer: &Consumer, topic: &str, offset: i64) -> Result<(), Error> {
-    let seek = consumer.announce_seek(topic, 0)?;
-    consumer.seek(&seek, offset, SECONDS)
+fn seek(subscription: &Subscription, topic: &str, offset: i64) -> Result<(), Error> {
+    let seek = subscription.announce_seek(topic, 0)?;
+    subscription.seek(&seek, offset, SECONDS)
 }
 
 fn first(batch: &Batch) -> i64 {
@@ -82,7 +82,7 @@ fn nothing_that_was_read_before_a_seek_comes_after_it() {
         assert_eq!(Ok(Some(last(&batch) + 1)), reader.position("sought", 0));
         assert!(!batch.is_stale());
     }
-    close_consumer(&reader);
+    close_subscription(&reader);
 }
 
 /// Seeks of one thread while another takes: nothing of before comes after, nothing of after is left out.
@@ -127,7 +127,7 @@ fn a_seek_beside_the_one_who_takes() {
         assert_eq!(expected, first(&batch), "after {stale} stale batches");
         expected = last(&batch) + 1;
     }
-    close_consumer(&reader);
+    close_subscription(&reader);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_batch_that_is_out_when_its_partition_is_sought_or_assigned_anew_is_stale() 
     assert_eq!(30, first(&next_batch(&reader)));
     // Their credit counts no more, and comes back for nobody.
     drop((before, after));
-    close_consumer(&reader);
+    close_subscription(&reader);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn nothing_of_an_assignment_comes_after_the_next() {
         reader.assign(&[("again", 0, offset)]).expect("assigned");
         assert_eq!(offset, first(&next_batch(&reader)), "round {round}");
     }
-    close_consumer(&reader);
+    close_subscription(&reader);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_seek_right_after_the_assignment() {
         }
     }
     assert_eq!(400, first(&next_batch(&reader)));
-    close_consumer(&reader);
+    close_subscription(&reader);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn only_what_is_assigned_can_be_steered() {
     let (_cluster, reader) = filled("mine", &[]);
     reader.assign(&[("mine", 0, 0)]).expect("assigned");
     let refused = |result: Result<(), Error>| match result {
-        Err(Error::Kafka(error)) => assert_eq!(("_STATE", "mine/7 is not assigned to this consumer"), {
+        Err(Error::Kafka(error)) => assert_eq!(("_STATE", "mine/7 is not assigned to this subscription"), {
             (error.name.as_str(), error.reason.as_str())
         }),
         other => panic!("{other:?}"),
@@ -192,7 +192,7 @@ fn only_what_is_assigned_can_be_steered() {
     refused(reader.resume(&[("mine", 7)]));
     refused(reader.position("mine", 7).map(|_| ()));
     assert_eq!(0, first(&next_batch(&reader)), "it was not paused");
-    close_consumer(&reader);
+    close_subscription(&reader);
     assert_eq!(Err(Error::Closed), seek(&reader, "mine", 0));
     assert_eq!(Err(Error::Closed), reader.position("mine", 0));
 }
@@ -217,7 +217,7 @@ fn a_pause_at_the_end_of_a_partition_leaves_nothing_out() {
         reader.resume(&[("ends", 0)]).expect("resumed");
         assert_eq!(end, first(&next_batch(&reader)), "the message at the end was left out");
     }
-    close_consumer(&reader);
+    close_subscription(&reader);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_word_is_committed_with_an_offset() {
         let metadata = word.unwrap_or_default().as_bytes().to_vec();
         assert_eq!(vec![Some(Committed { offset, metadata })], committed());
     }
-    close_consumer(&reader);
+    close_subscription(&reader);
     drop(cluster);
 }
 
@@ -247,5 +247,5 @@ fn what_kafka_says_of_offsets() {
     let short = Duration::from_secs(5);
     assert!(matches!(reader.watermarks("told", 9, short), Err(Error::Kafka(error)) if error.reason.contains("told/9")));
     assert_eq!(Ok(false), reader.is_lost());
-    close_consumer(&reader);
+    close_subscription(&reader);
 }

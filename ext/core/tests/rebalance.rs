@@ -2,21 +2,24 @@
 
 mod support;
 
-use pelton_core::consumer::{Consumer, Happening, Options};
+use pelton_core::subscription::{Happening, Options, Subscription};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;
 
-/// Serves both consumers until `done`, answering revocations, and keeps what each owns.
-fn run(members: &mut [(Arc<Consumer>, BTreeSet<i32>)], done: impl Fn(&[(Arc<Consumer>, BTreeSet<i32>)]) -> bool) {
+/// Serves both subscriptions until `done`, answering revocations, and keeps what each owns.
+fn run(
+    members: &mut [(Arc<Subscription>, BTreeSet<i32>)],
+    done: impl Fn(&[(Arc<Subscription>, BTreeSet<i32>)]) -> bool,
+) {
     let deadline = Instant::now() + SECONDS;
     while !done(members) {
         assert!(Instant::now() < deadline, "not within {SECONDS:?}");
-        for (consumer, owned) in members.iter_mut() {
+        for (subscription, owned) in members.iter_mut() {
             let parker = pelton_core::wait::Parker::new();
-            consumer.mailbox().wait(&parker, Some(Instant::now() + Duration::from_millis(20)));
-            while let Some(happening) = consumer.mailbox().pop() {
+            subscription.mailbox().wait(&parker, Some(Instant::now() + Duration::from_millis(20)));
+            while let Some(happening) = subscription.mailbox().pop() {
                 match happening {
                     Happening::Assigned(partitions) => owned.extend(partitions.iter().map(|(_, number)| number)),
                     Happening::Revoked { token, partitions, lost } => {
@@ -24,10 +27,10 @@ fn run(members: &mut [(Arc<Consumer>, BTreeSet<i32>)], done: impl Fn(&[(Arc<Cons
                         // Still ours until we answer.
                         for (topic, number) in &partitions {
                             assert!(owned.remove(number), "{number} was not ours");
-                            assert_eq!(Ok(true), consumer.mark(topic, *number, 5, -1, None));
+                            assert_eq!(Ok(true), subscription.mark(topic, *number, 5, -1, None));
                         }
-                        consumer.revoked(token).expect("answered");
-                        consumer.revoked(token).expect("twice is harmless");
+                        subscription.revoked(token).expect("answered");
+                        subscription.revoked(token).expect("twice is harmless");
                     }
                     // The mock cluster refuses every commit during a rebalance (Kafka accepts a member's own).
                     Happening::Error { error, .. } => assert_eq!("REBALANCE_IN_PROGRESS", error.name),
@@ -43,7 +46,7 @@ fn members_share_and_give_back(strategy: &str) {
     let servers = cluster.bootstrap_servers();
     let start = || {
         let more = [("partition.assignment.strategy", strategy), ("session.timeout.ms", "6000")];
-        let member = consumer(&servers, "g", Options::default(), &more);
+        let member = subscription(&servers, "g", Options::default(), &more);
         member.subscribe(["shared"]).expect("subscribed");
         (member, BTreeSet::new())
     };
@@ -54,9 +57,9 @@ fn members_share_and_give_back(strategy: &str) {
     assert!(members[0].1.is_disjoint(&members[1].1));
 
     let (leaver, _) = members.pop().expect("two");
-    close_consumer(&leaver);
+    close_subscription(&leaver);
     run(&mut members, |members| members[0].1.len() == 4);
-    close_consumer(&members[0].0);
+    close_subscription(&members[0].0);
 }
 
 #[test]
@@ -70,18 +73,18 @@ fn cooperative_members_share_and_give_back() {
 }
 
 #[test]
-fn a_consumer_that_never_answers_a_revocation_can_be_closed() {
+fn a_subscription_that_never_answers_a_revocation_can_be_closed() {
     let cluster = cluster("silent", 2);
     let servers = cluster.bootstrap_servers();
     // The mock cluster lets a rebalance last as long as a session, whoever leaves meanwhile.
     let short = [("session.timeout.ms", "6000")];
-    let one = consumer(&servers, "g", Options::default(), &short);
+    let one = subscription(&servers, "g", Options::default(), &short);
     one.subscribe(["silent"]).expect("subscribed");
     while !matches!(next(&one), Happening::Assigned(_)) {}
-    let two = consumer(&servers, "g", Options::default(), &short);
+    let two = subscription(&servers, "g", Options::default(), &short);
     two.subscribe(["silent"]).expect("subscribed");
     while !matches!(next(&one), Happening::Revoked { .. }) {}
-    close_consumer(&one);
+    close_subscription(&one);
     while !matches!(next(&two), Happening::Assigned(partitions) if partitions.len() == 2) {}
-    close_consumer(&two);
+    close_subscription(&two);
 }

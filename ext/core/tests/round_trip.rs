@@ -2,20 +2,20 @@
 
 mod support;
 
-use pelton_core::consumer::{Happening, Options};
 use pelton_core::decode::Kind;
 use pelton_core::error::Error;
 use pelton_core::format::Format;
 use pelton_core::partition::{Batch, Limits};
 use pelton_core::producer::Outgoing;
 use pelton_core::rd::Headers;
+use pelton_core::subscription::{Happening, Options};
 use support::*;
 
 /// Takes messages until `count` came; hands each batch on.
-fn consume(consumer: &pelton_core::consumer::Consumer, count: usize, mut each: impl FnMut(Batch)) {
+fn consume(subscription: &pelton_core::subscription::Subscription, count: usize, mut each: impl FnMut(Batch)) {
     let mut seen = 0;
     while seen < count {
-        match next(consumer) {
+        match next(subscription) {
             Happening::Batch(batch) => {
                 seen += batch.len();
                 each(batch);
@@ -36,7 +36,7 @@ fn every_message_comes_back_in_order_decoded_and_is_committed() {
     produce_all(&producer, "orders", 3, &payloads);
 
     let formats = [("orders".to_string(), Format::JSON.into())].into();
-    let one = consumer(&servers, "g", Options { formats, ..Options::default() }, &[]);
+    let one = subscription(&servers, "g", Options { formats, ..Options::default() }, &[]);
     one.subscribe(["orders"]).expect("subscribed");
     let mut next_id = [0, 1, 2];
     consume(&one, 3_000, |batch| {
@@ -60,19 +60,19 @@ fn every_message_comes_back_in_order_decoded_and_is_committed() {
     let committed = one.committed(&[("orders", 0), ("orders", 1), ("orders", 2)], SECONDS);
     let committed = committed.expect("an answer").into_iter().flatten().map(|found| found.offset);
     assert_eq!(vec![1000, 1000, 1000], committed.collect::<Vec<_>>());
-    close_consumer(&one);
+    close_subscription(&one);
     assert!(matches!(one.commit(), Err(Error::Closed)));
     assert!(matches!(one.mark("orders", 0, 1, -1, None), Err(Error::Closed)));
 
     // What is committed is not delivered again.
     produce_all(&producer, "orders", 3, &[b"1".to_vec(), b"2".to_vec(), b"3".to_vec()]);
-    let two = consumer(&servers, "g", Options::default(), &[]);
+    let two = subscription(&servers, "g", Options::default(), &[]);
     // (By assignment: the mock cluster lets whoever joins after the last member left wait for a session timeout.)
     two.assign(&[("orders", 0, -1001), ("orders", 1, -1001), ("orders", 2, -1001)]).expect("assigned");
     consume(&two, 3, |batch| {
         assert!(batch.chunks().iter().all(|chunk| chunk.records().iter().all(|record| record.offset == 1000)));
     });
-    close_consumer(&two);
+    close_subscription(&two);
     assert_eq!(0, close_producer(&producer));
 }
 
@@ -98,10 +98,10 @@ fn null_and_empty_parts_binary_keys_headers_and_timestamps_survive() {
     send(Some(b"\x00\xfe"), Some(b"\x00\xff"), Some(headers), 1_700_000_000_123);
     send(Some(b"x"), None, Some(Headers::with_capacity(0)), 0);
 
-    let consumer = consumer(&servers, "g", Options::default(), &[]);
-    consumer.subscribe(["parts"]).expect("subscribed");
+    let subscription = subscription(&servers, "g", Options::default(), &[]);
+    subscription.subscribe(["parts"]).expect("subscribed");
     let mut seen = Vec::new();
-    consume(&consumer, 4, |batch| {
+    consume(&subscription, 4, |batch| {
         for chunk in batch.chunks() {
             for (index, record) in chunk.records().iter().enumerate() {
                 let own = |part: Option<&[u8]>| part.map(<[u8]>::to_vec);
@@ -125,7 +125,7 @@ fn null_and_empty_parts_binary_keys_headers_and_timestamps_survive() {
     assert_eq!(1_700_000_000_123, seen[2].1);
     assert_eq!((Some(b"x".to_vec()), None, vec![]), seen[3].0);
     assert!(seen[0].1 > 1_700_000_000_000);
-    close_consumer(&consumer);
+    close_subscription(&subscription);
     close_producer(&producer);
 }
 
@@ -137,12 +137,12 @@ fn a_reader_that_is_busy_holds_back_its_own_partition_only() {
     let payloads: Vec<Vec<u8>> = (0..2_000).map(|n: i32| n.to_string().into_bytes()).collect();
     produce_all(&producer, "busy", 2, &payloads);
     let limits = Limits { messages: 10, bytes: 1 << 20, prefetch: 2, ..Limits::default() };
-    let consumer = consumer(&servers, "g", Options { limits, ..Options::default() }, &[]);
-    consumer.subscribe(["busy"]).expect("subscribed");
+    let subscription = subscription(&servers, "g", Options { limits, ..Options::default() }, &[]);
+    subscription.subscribe(["busy"]).expect("subscribed");
     // Partition 0's batches are kept: exactly two of them come, while all of partition 1 does.
     let (mut kept, mut other) = (Vec::new(), 0);
     while other < 1_000 {
-        match next(&consumer) {
+        match next(&subscription) {
             Happening::Batch(batch) if batch.partition == 0 => kept.push(batch),
             Happening::Batch(batch) => other += batch.len(),
             _ => {}
@@ -153,12 +153,12 @@ fn a_reader_that_is_busy_holds_back_its_own_partition_only() {
     let mut rest = kept.iter().map(Batch::len).sum::<usize>();
     kept.clear();
     while rest < 1_000 {
-        if let Happening::Batch(batch) = next(&consumer) {
+        if let Happening::Batch(batch) = next(&subscription) {
             rest += batch.len();
         }
     }
     assert_eq!(1_000, rest);
-    close_consumer(&consumer);
+    close_subscription(&subscription);
     close_producer(&producer);
 }
 

@@ -6,22 +6,22 @@ use magnus::r_hash::ForEach;
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function, method};
-use pelton_core::consumer::{Committed, Consumer, End, Happening, Options, TopicPartition};
 use pelton_core::error::{Error as CoreError, KafkaError};
 use pelton_core::poller::Polling;
 use pelton_core::rd::Client;
+use pelton_core::subscription::{Committed, End, Happening, Options, Subscription, TopicPartition};
 use pelton_core::wait;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub static CLASS: Shared<Arc<Consumer>> = Shared::new(c"Pelton::Native::Subscription");
+pub static CLASS: Shared<Arc<Subscription>> = Shared::new(c"Pelton::Native::Subscription");
 
 /// What one that was garbage collected unclosed may take to leave its group.
 const ABANDONED: Duration = Duration::from_secs(10);
 /// Limit of a call that is not given one.
 const CALL: Duration = Duration::from_secs(60);
 
-impl Behind for Arc<Consumer> {
+impl Behind for Arc<Subscription> {
     fn collected(self) {
         let _ = self.close(ABANDONED);
     }
@@ -53,21 +53,21 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("watermarks", method!(watermarks, 3))?;
     class.define_method("offsets_for_times", method!(offsets_for_times, 2))?;
     class.define_method("assignment", method!(assignment, 0))?;
-    class.define_method("set_oauth_token", method!(oauth::set_token::<Consumer>, 4))?;
-    class.define_method("set_oauth_failure", method!(oauth::set_failure::<Consumer>, 1))?;
+    class.define_method("set_oauth_token", method!(oauth::set_token::<Subscription>, 4))?;
+    class.define_method("set_oauth_failure", method!(oauth::set_failure::<Subscription>, 1))?;
     class.define_method("unconfirmed", method!(unconfirmed, 0))?;
     class.define_method("close", method!(close, 1))?;
     class.define_method("closed?", method!(is_closed, 0))
 }
 
-fn named(consumer: &Consumer) -> String {
-    format!("subscription {}", consumer.name())
+fn named(subscription: &Subscription) -> String {
+    format!("subscription {}", subscription.name())
 }
 
 fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Value, Error> {
     let settings = convert::options(ruby, settings)?;
     let (options, polling) = read_options(ruby, options)?;
-    let made = Consumer::new(&name, convert::borrowed(&settings), options, polling);
+    let made = Subscription::new(&name, convert::borrowed(&settings), options, polling);
     drop(settings);
     CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?)
 }
@@ -111,29 +111,31 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> 
 }
 
 fn subscribe(ruby: &Ruby, this: Value, topics: RArray) -> Result<(), Error> {
-    let consumer = CLASS.get(ruby, &this)?;
+    let subscription = CLASS.get(ruby, &this)?;
     let topics = convert::strings(ruby, "topics", topics)?;
-    let done = consumer.subscribe(topics.iter().map(String::as_str));
-    done.map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    let done = subscription.subscribe(topics.iter().map(String::as_str));
+    done.map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 fn unsubscribe(ruby: &Ruby, this: Value) -> Result<(), Error> {
-    let consumer = CLASS.get(ruby, &this)?;
-    consumer.unsubscribe().map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    let subscription = CLASS.get(ruby, &this)?;
+    subscription.unsubscribe().map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 fn assign(ruby: &Ruby, this: Value, list: RArray) -> Result<(), Error> {
-    let consumer = CLASS.get(ruby, &this)?;
+    let subscription = CLASS.get(ruby, &this)?;
     let places = convert::places(ruby, list, true)?;
-    consumer.assign(&convert::with_offsets(&places)).map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    subscription
+        .assign(&convert::with_offsets(&places))
+        .map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {
-    let consumer = Arc::clone(&*CLASS.get(ruby, &this)?);
-    consumer.check_origin().map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
-    let mailbox = consumer.mailbox();
+    let subscription = Arc::clone(&*CLASS.get(ruby, &this)?);
+    subscription.check_origin().map_err(|error| error::ruby(ruby, &named(&subscription), error))?;
+    let mailbox = subscription.mailbox();
     gvl::wait(ruby, this, mailbox, wait::deadline(convert::timeout(timeout)?), &|| mailbox.ready())?;
-    match consumer.pop() {
+    match subscription.pop() {
         Some(happening) => event(ruby, happening),
         None => Ok(ruby.qnil().as_value()),
     }
@@ -190,30 +192,30 @@ fn list(ruby: &Ruby, partitions: &[TopicPartition]) -> Result<RArray, Error> {
 }
 
 fn wake(ruby: &Ruby, this: Value) -> Result<(), Error> {
-    let consumer = CLASS.get(ruby, &this)?;
-    if !consumer.is_foreign() {
-        consumer.mailbox().nudge();
+    let subscription = CLASS.get(ruby, &this)?;
+    if !subscription.is_foreign() {
+        subscription.mailbox().nudge();
     }
     Ok(())
 }
 
 fn revoked(ruby: &Ruby, this: Value, token: u64) -> Result<(), Error> {
-    call(ruby, this, None, "revoked", move |consumer| consumer.revoked(token))
+    call(ruby, this, None, "revoked", move |subscription| subscription.revoked(token))
 }
 
 /// mark(topic, partition, offset, leader_epoch = -1, metadata = nil)
 fn mark(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<bool, Error> {
     let given = scan_args::<(Value, Value, Value), (Option<Value>, Option<Value>), (), (), (), ()>(arguments)?;
     let ((topic, partition, offset), (leader_epoch, metadata)) = (given.required, given.optional);
-    let consumer = CLASS.get(ruby, &this)?;
+    let subscription = CLASS.get(ruby, &this)?;
     let (partition, offset) = (convert::number(ruby, "partition", partition)?, convert::offset(ruby, offset)?);
     let leader_epoch = leader_epoch.map_or(Ok(-1), |epoch| convert::leader_epoch(ruby, epoch))?;
     let metadata = metadata.unwrap_or_else(|| ruby.qnil().as_value());
     let marked = {
         let metadata = convert::metadata(ruby, &metadata)?;
-        consumer.mark(convert::topic(ruby, &topic)?, partition, offset, leader_epoch, metadata)
+        subscription.mark(convert::topic(ruby, &topic)?, partition, offset, leader_epoch, metadata)
     };
-    marked.map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    marked.map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 /// Runs a blocking call of librdkafka on a native thread and waits for it.
@@ -222,13 +224,13 @@ fn call<T: Send + 'static>(
     this: Value,
     timeout: Option<Duration>,
     what: &str,
-    work: impl FnOnce(&Consumer) -> Result<T, CoreError> + Send + 'static,
+    work: impl FnOnce(&Subscription) -> Result<T, CoreError> + Send + 'static,
 ) -> Result<T, Error> {
-    let consumer = Arc::clone(&*CLASS.get(ruby, &this)?);
-    let name = named(&consumer);
-    consumer.check_origin().map_err(|error| error::ruby(ruby, &name, error))?;
+    let subscription = Arc::clone(&*CLASS.get(ruby, &this)?);
+    let name = named(&subscription);
+    subscription.check_origin().map_err(|error| error::ruby(ruby, &name, error))?;
     let deadline: Option<Instant> = wait::deadline(timeout);
-    match gvl::background(ruby, this, deadline, move || work(&consumer))? {
+    match gvl::background(ruby, this, deadline, move || work(&subscription))? {
         None => Err(error::timed_out(ruby, what)),
         Some(result) => result.map_err(|error| error::ruby(ruby, &name, error)),
     }
@@ -240,18 +242,19 @@ fn commit_offset(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<bool, 
     let (topic, partition, offset, leader_epoch, metadata, timeout) = given.required;
     let topic = convert::topic(ruby, &topic)?.to_owned();
     let metadata = convert::metadata(ruby, &metadata)?.map(<[u8]>::to_vec);
-    let work =
-        move |consumer: &Consumer| consumer.commit_offset(&topic, partition, offset, leader_epoch, metadata.as_deref());
+    let work = move |subscription: &Subscription| {
+        subscription.commit_offset(&topic, partition, offset, leader_epoch, metadata.as_deref())
+    };
     call(ruby, this, convert::timeout(timeout)?, "commit", work).map(|()| true)
 }
 
 fn commit(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
-    call(ruby, this, convert::timeout(timeout)?, "commit", Consumer::commit).map(|()| true)
+    call(ruby, this, convert::timeout(timeout)?, "commit", Subscription::commit).map(|()| true)
 }
 
 fn commit_async(ruby: &Ruby, this: Value) -> Result<(), Error> {
-    let consumer = CLASS.get(ruby, &this)?;
-    consumer.commit_async().map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    let subscription = CLASS.get(ruby, &this)?;
+    subscription.commit_async().map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 /// Committed offsets in the order asked for; nil where there is none.
@@ -283,28 +286,28 @@ fn all_committed(
 ) -> Result<Vec<Option<Committed>>, Error> {
     let places = convert::places(ruby, partitions, false)?;
     let timeout = convert::timeout(timeout)?;
-    call(ruby, this, timeout, "committed", move |consumer| {
-        consumer.committed(&convert::plain(&places), timeout.unwrap_or(CALL))
+    call(ruby, this, timeout, "committed", move |subscription| {
+        subscription.committed(&convert::plain(&places), timeout.unwrap_or(CALL))
     })
 }
 
 fn pause(ruby: &Ruby, this: Value, partitions: RArray) -> Result<(), Error> {
-    steer(ruby, this, partitions, Consumer::pause)
+    steer(ruby, this, partitions, Subscription::pause)
 }
 
 fn resume(ruby: &Ruby, this: Value, partitions: RArray) -> Result<(), Error> {
-    steer(ruby, this, partitions, Consumer::resume)
+    steer(ruby, this, partitions, Subscription::resume)
 }
 
 fn steer(
     ruby: &Ruby,
     this: Value,
     partitions: RArray,
-    act: impl Fn(&Consumer, &[(&str, i32)]) -> Result<(), CoreError>,
+    act: impl Fn(&Subscription, &[(&str, i32)]) -> Result<(), CoreError>,
 ) -> Result<(), Error> {
-    let consumer = CLASS.get(ruby, &this)?;
+    let subscription = CLASS.get(ruby, &this)?;
     let places = convert::places(ruby, partitions, false)?;
-    act(&consumer, &convert::plain(&places)).map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    act(&subscription, &convert::plain(&places)).map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 /// seek(topic, partition, offset, timeout = 60)
@@ -314,23 +317,23 @@ fn seek(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<(), Error> {
     let timeout = timeout.map_or(Ok(None), convert::timeout)?.unwrap_or(CALL);
     let (partition, offset) = (convert::number(ruby, "partition", partition)?, convert::offset(ruby, offset)?);
     // Before anybody may interrupt us: of two seeks it is the later one that counts.
-    let consumer = CLASS.get(ruby, &this)?;
-    let announced = consumer.announce_seek(convert::topic(ruby, &topic)?, partition);
-    let seek = announced.map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
-    call(ruby, this, Some(timeout), "seek", move |consumer| consumer.seek(&seek, offset, timeout))
+    let subscription = CLASS.get(ruby, &this)?;
+    let announced = subscription.announce_seek(convert::topic(ruby, &topic)?, partition);
+    let seek = announced.map_err(|error| error::ruby(ruby, &named(&subscription), error))?;
+    call(ruby, this, Some(timeout), "seek", move |subscription| subscription.seek(&seek, offset, timeout))
 }
 
 fn position(ruby: &Ruby, this: Value, topic: Value, partition: Value) -> Result<Option<i64>, Error> {
-    let consumer = CLASS.get(ruby, &this)?;
+    let subscription = CLASS.get(ruby, &this)?;
     let partition = convert::number(ruby, "partition", partition)?;
-    let position = consumer.position(convert::topic(ruby, &topic)?, partition);
-    position.map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    let position = subscription.position(convert::topic(ruby, &topic)?, partition);
+    position.map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 /// [[topic, partition, position or nil, end or nil], …]
 fn ends(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
-    let consumer = CLASS.get(ruby, &this)?;
-    let ends = consumer.ends().map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
+    let subscription = CLASS.get(ruby, &this)?;
+    let ends = subscription.ends().map_err(|error| error::ruby(ruby, &named(&subscription), error))?;
     let rows = ruby.ary_new_capa(ends.len());
     for End { place: (topic, partition), position, end } in ends {
         rows.push((value::interned(&topic)?, partition, position, end))?;
@@ -339,14 +342,14 @@ fn ends(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
 }
 
 fn is_lost(ruby: &Ruby, this: Value) -> Result<bool, Error> {
-    let consumer = CLASS.get(ruby, &this)?;
-    consumer.is_lost().map_err(|error| error::ruby(ruby, &named(&consumer), error))
+    let subscription = CLASS.get(ruby, &this)?;
+    subscription.is_lost().map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 fn partition_count(ruby: &Ruby, this: Value, topic: Value, timeout: Value) -> Result<i32, Error> {
     let (topic, timeout) = (convert::topic(ruby, &topic)?.to_owned(), convert::timeout(timeout)?);
-    call(ruby, this, timeout, "partition_count", move |consumer| {
-        consumer.partition_count(&topic, timeout.unwrap_or(CALL))
+    call(ruby, this, timeout, "partition_count", move |subscription| {
+        subscription.partition_count(&topic, timeout.unwrap_or(CALL))
     })
 }
 
@@ -354,8 +357,8 @@ fn partition_count(ruby: &Ruby, this: Value, topic: Value, timeout: Value) -> Re
 fn watermarks(ruby: &Ruby, this: Value, topic: Value, partition: Value, timeout: Value) -> Result<(i64, i64), Error> {
     let partition = convert::number(ruby, "partition", partition)?;
     let (topic, timeout) = (convert::topic(ruby, &topic)?.to_owned(), convert::timeout(timeout)?);
-    call(ruby, this, timeout, "watermarks", move |consumer| {
-        consumer.watermarks(&topic, partition, timeout.unwrap_or(CALL))
+    call(ruby, this, timeout, "watermarks", move |subscription| {
+        subscription.watermarks(&topic, partition, timeout.unwrap_or(CALL))
     })
 }
 
@@ -363,22 +366,22 @@ fn watermarks(ruby: &Ruby, this: Value, topic: Value, partition: Value, timeout:
 fn offsets_for_times(ruby: &Ruby, this: Value, times: RArray, timeout: Value) -> Result<RArray, Error> {
     let times = convert::places(ruby, times, true)?;
     let timeout = convert::timeout(timeout)?;
-    let offsets = call(ruby, this, timeout, "offsets_for_times", move |consumer| {
-        consumer.offsets_for_times(&convert::with_offsets(&times), timeout.unwrap_or(CALL))
+    let offsets = call(ruby, this, timeout, "offsets_for_times", move |subscription| {
+        subscription.offsets_for_times(&convert::with_offsets(&times), timeout.unwrap_or(CALL))
     })?;
     Ok(ruby.ary_from_iter(offsets))
 }
 
 fn assignment(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
-    let partitions = call(ruby, this, Some(CALL), "assignment", Consumer::assignment)?;
+    let partitions = call(ruby, this, Some(CALL), "assignment", Subscription::assignment)?;
     list(ruby, &partitions)
 }
 
 /// `[[topic, partition, offset, KafkaError or nil], …]`
 fn unconfirmed(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
-    let consumer = CLASS.get(ruby, &this)?;
+    let subscription = CLASS.get(ruby, &this)?;
     let rows = ruby.ary_new();
-    for row in consumer.unconfirmed().map_err(|error| error::ruby(ruby, &named(&consumer), error))? {
+    for row in subscription.unconfirmed().map_err(|error| error::ruby(ruby, &named(&subscription), error))? {
         let error = match row.code {
             0 => ruby.qnil().as_value(),
             code => error::kafka_error(ruby, &KafkaError::new(code))?,
@@ -390,12 +393,12 @@ fn unconfirmed(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
 }
 
 fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
-    let consumer = Arc::clone(&*CLASS.get(ruby, &this)?);
+    let subscription = Arc::clone(&*CLASS.get(ruby, &this)?);
     let timeout = convert::timeout(timeout)?;
-    let deadline = convert::close_deadline(timeout, !consumer.closing().started());
-    let started = consumer.close(convert::bounded(timeout));
-    started.map_err(|error| error::ruby(ruby, &named(&consumer), error))?;
-    let closing = Arc::clone(consumer.closing());
+    let deadline = convert::close_deadline(timeout, !subscription.closing().started());
+    let started = subscription.close(convert::bounded(timeout));
+    started.map_err(|error| error::ruby(ruby, &named(&subscription), error))?;
+    let closing = Arc::clone(subscription.closing());
     // Done, and Kafka confirmed the last commit.
     Ok(gvl::wait(ruby, this, &*closing, deadline, &|| closing.done())? && closing.lost() == 0)
 }
@@ -404,7 +407,7 @@ fn is_closed(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.closing().started())
 }
 
-impl oauth::Owner for Consumer {
+impl oauth::Owner for Subscription {
     const CLASS: &Shared<Arc<Self>> = &CLASS;
 
     fn what(&self) -> String {

@@ -63,7 +63,7 @@ fn abort(ruby: &Ruby, this: Value, timeout: Value, ack_wait: Value) -> Result<bo
 
 /// send_offsets([[topic, partition, next offset], …], subscription, timeout)
 fn send_offsets(ruby: &Ruby, this: Value, offsets: RArray, subscription: Value, timeout: Value) -> Result<bool, Error> {
-    let consumer = Arc::clone(&*SUBSCRIPTION.get(ruby, &subscription)?);
+    let subscription = Arc::clone(&*SUBSCRIPTION.get(ruby, &subscription)?);
     let places = convert::places(ruby, offsets, true)?;
     call(ruby, this, timeout, "send_offsets", move |producer, ticket, deadline| {
         let rows = places.iter().map(|(topic, partition, offset)| (topic.as_str(), *partition, *offset, -1));
@@ -72,7 +72,7 @@ fn send_offsets(ruby: &Ruby, this: Value, offsets: RArray, subscription: Value, 
             value: topic.into(),
             allowed: "no NUL byte",
         })?;
-        producer.send_offsets(&list, &group_metadata(&consumer)?, ticket, deadline)
+        producer.send_offsets(&list, &group_metadata(&subscription)?, ticket, deadline)
     })
     .map(|()| true)
 }

@@ -5,10 +5,10 @@
 //! resumed, an open transaction. `begin` and `abort` first bring all of that to its end.
 
 use super::Producer;
-use crate::consumer::Consumer;
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
 use crate::rd::{Client, GroupMetadata, PartitionList, Refusal, codes};
+use crate::subscription::Subscription;
 use crate::wait::{self, Outcome, Parker, Waiters};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -123,7 +123,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Makes offsets of a consumer's group a part of the transaction. Blocks.
+    /// Makes offsets of a subscription's group a part of the transaction. Blocks.
     pub fn send_offsets(
         &self,
         client: &Client,
@@ -275,10 +275,10 @@ impl Producer {
     }
 }
 
-/// Who a consumer is in its group, for its offsets in a transaction. Blocks shortly. An error when its assignment is
+/// Who a subscription is in its group, for its offsets in a transaction. Blocks shortly. An error when its assignment is
 /// lost: what it has read is others' work now.
-pub fn group_metadata(consumer: &Consumer) -> Result<GroupMetadata, Error> {
-    let client = consumer.client()?;
+pub fn group_metadata(subscription: &Subscription) -> Result<GroupMetadata, Error> {
+    let client = subscription.client()?;
     if client.assignment_lost() {
         return Err(Error::code(codes::ASSIGNMENT_LOST));
     }

@@ -1,12 +1,12 @@
 //! What the tests on the embedded cluster share.
 #![allow(dead_code)] // each test binary uses a part
 
-use pelton_core::consumer::{Consumer, Happening, Options};
 use pelton_core::delivery::Delivery;
 use pelton_core::embedded::EmbeddedCluster;
 use pelton_core::error::Error;
 use pelton_core::poller::Poller;
 use pelton_core::producer::{Outgoing, Producer};
+use pelton_core::subscription::{Happening, Options, Subscription};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,10 +24,10 @@ pub fn producer(bootstrap: &str, more: &[(&str, &str)]) -> Arc<Producer> {
     Producer::new("test", options, Poller::global().expect("a pipe")).expect("a producer")
 }
 
-pub fn consumer(bootstrap: &str, group: &str, options: Options, more: &[(&str, &str)]) -> Arc<Consumer> {
+pub fn subscription(bootstrap: &str, group: &str, options: Options, more: &[(&str, &str)]) -> Arc<Subscription> {
     let settings = [("bootstrap.servers", bootstrap), ("group.id", group), ("auto.offset.reset", "earliest")];
     let settings = settings.into_iter().chain(more.iter().copied());
-    Consumer::new("test", settings, options, Poller::global().expect("a pipe")).expect("a consumer")
+    Subscription::new("test", settings, options, Poller::global().expect("a pipe")).expect("a subscription")
 }
 
 pub fn message<'a>(topic: &'a str, partition: i32, payload: &'a [u8]) -> Outgoing<'a> {
@@ -65,20 +65,20 @@ pub fn produce_all(producer: &Producer, topic: &str, partitions: i32, payloads: 
 }
 
 /// The next thing that happens, or a failure of the test.
-pub fn next(consumer: &Consumer) -> Happening {
+pub fn next(subscription: &Subscription) -> Happening {
     let deadline = Some(Instant::now() + SECONDS);
     loop {
-        if let Some(happening) = consumer.mailbox().pop() {
+        if let Some(happening) = subscription.mailbox().pop() {
             return happening;
         }
-        let outcome = consumer.mailbox().wait(&Parker::new(), deadline);
+        let outcome = subscription.mailbox().wait(&Parker::new(), deadline);
         assert_eq!(Outcome::Ready, outcome, "nothing happened in time");
     }
 }
 
-pub fn close_consumer(consumer: &Arc<Consumer>) {
-    consumer.close(SECONDS).expect("ours");
-    assert_eq!(Outcome::Ready, consumer.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
+pub fn close_subscription(subscription: &Arc<Subscription>) {
+    subscription.close(SECONDS).expect("ours");
+    assert_eq!(Outcome::Ready, subscription.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
 }
 
 pub fn close_producer(producer: &Arc<Producer>) -> usize {

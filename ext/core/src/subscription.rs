@@ -1,4 +1,4 @@
-//! A consumer: one librdkafka client whose partitions are read one by one on the event thread, into batches in native
+//! A subscription: one librdkafka client whose partitions are read one by one on the event thread, into batches in native
 //! memory. What happens comes to the owner through one mailbox.
 
 mod leaving;
@@ -30,7 +30,7 @@ const MAIN_QUEUE: u32 = 0;
 const GROUP_QUEUE: u32 = 1;
 const FIRST_PARTITION: u32 = 2;
 
-/// What a consumer tells its owner.
+/// What a subscription tells its owner.
 pub enum Happening {
     Batch(Batch),
     Assigned(Vec<TopicPartition>),
@@ -80,7 +80,7 @@ struct Live {
     revoking: HashMap<u64, PartitionList>,
 }
 
-pub struct Consumer {
+pub struct Subscription {
     name: String,
     poller: Arc<Poller>,
     id: u32,
@@ -104,8 +104,8 @@ pub struct Consumer {
     made_in: u64,
 }
 
-impl Consumer {
-    /// Starts a consumer; `settings` are librdkafka's, which must not switch on its own storing of offsets: a message
+impl Subscription {
+    /// Starts a subscription; `settings` are librdkafka's, which must not switch on its own storing of offsets: a message
     /// is marked by its owner, when it is done with.
     pub fn new<'a>(
         name: &str,
@@ -163,12 +163,12 @@ impl Consumer {
         &self.name
     }
 
-    /// What a forked child's calls of its parent's consumer are answered with.
+    /// What a forked child's calls of its parent's subscription are answered with.
     pub fn check_origin(&self) -> Result<(), Error> {
         if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
     }
 
-    /// Whether this is a forked child's view of its parent's consumer.
+    /// Whether this is a forked child's view of its parent's subscription.
     pub fn is_foreign(&self) -> bool {
         self.made_in != generation()
     }
@@ -256,8 +256,8 @@ impl Consumer {
     /// with `closing()`.
     pub fn close(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
         self.check_origin()?;
-        let consumer = Arc::clone(self);
-        self.closing.start(move || consumer.end(timeout));
+        let subscription = Arc::clone(self);
+        self.closing.start(move || subscription.end(timeout));
         Ok(())
     }
 
@@ -437,7 +437,7 @@ impl Consumer {
     }
 }
 
-impl Source for Consumer {
+impl Source for Subscription {
     fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
         let mut fetched = Fetched::new();
         queues.retain(|index| {

@@ -1,10 +1,10 @@
-//! How a consumer leaves its group: what is marked is committed first, and again until Kafka confirmed it.
+//! How a subscription leaves its group: what is marked is committed first, and again until Kafka confirmed it.
 //!
 //! librdkafka commits once, while it gives the assignment back. In the middle of a cooperative rebalance that commit
 //! waits behind JoinGroup (a broker reads nothing more of a connection until it answered that) and is refused then, for
 //! it is of the generation before: the next owners would repeat all since the last commit.
 
-use super::{Consumer, rejoining};
+use super::{Subscription, rejoining};
 use crate::error::Error;
 use crate::lock;
 use crate::rd::{Client, Commit, Entry, PartitionList, Queue, Token, codes};
@@ -109,7 +109,7 @@ impl Marks {
     }
 }
 
-impl Consumer {
+impl Subscription {
     /// What is marked of the partitions that are ours and Kafka did not confirm (yet): after the close, what their next
     /// owners will process again.
     pub fn unconfirmed(&self) -> Result<Vec<Unconfirmed>, Error> {

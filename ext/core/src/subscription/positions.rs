@@ -1,6 +1,6 @@
-//! Where a consumer is in its partitions: marks, commits, pauses, seeks, and what Kafka says of offsets.
+//! Where a subscription is in its partitions: marks, commits, pauses, seeks, and what Kafka says of offsets.
 
-use super::{Consumer, Happening};
+use super::{Happening, Subscription};
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
 use crate::partition::Partition;
@@ -24,7 +24,7 @@ pub struct Committed {
 /// Of a partition that is read.
 pub struct End {
     pub place: TopicPartition,
-    /// As `Consumer::position`.
+    /// As `Subscription::position`.
     pub position: Option<i64>,
     /// The offset that its next message will have, as the last fetch told; `None`: there was none.
     pub end: Option<i64>,
@@ -36,7 +36,7 @@ pub struct Seek {
     number: u64,
 }
 
-impl Consumer {
+impl Subscription {
     /// Stores `offset` (the next to be read) for the next commit, with a word of the owner's. False when the partition is
     /// not ours any more.
     pub fn mark(
@@ -224,7 +224,8 @@ impl Consumer {
         let guard = lock(&self.live);
         let live = guard.as_ref().ok_or(Error::Closed)?;
         let found = live.partitions.values().find(|one| one.is(topic, partition));
-        let missing = || Error::from((codes::STATE, format!("{topic}/{partition} is not assigned to this consumer")));
+        let missing =
+            || Error::from((codes::STATE, format!("{topic}/{partition} is not assigned to this subscription")));
         found.cloned().ok_or_else(missing)
     }
 

@@ -2,7 +2,7 @@
 //! since the join, or a time-out used its attempts up: then it keeps the partitions and never reads them (the end of
 //! `rd_kafka_assignment_apply_offsets`). So the group is joined anew.
 
-use super::Consumer;
+use super::Subscription;
 use crate::error::{Error, check};
 use crate::rd::{Client, Event, codes};
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ pub(super) fn is_due(error: &Event) -> bool {
     PASSING.contains(&error.error()) && error.error_text().starts_with(TOLD)
 }
 
-impl Consumer {
+impl Subscription {
     /// Gives the partitions back, and subscribes again when that is done. Several errors may tell of one failure.
     pub(super) fn join_anew(&self, client: &Client) -> Result<(), Error> {
         let Some(topics) = client.subscription() else { return Ok(()) };
