@@ -43,6 +43,8 @@ module Pelton
     def watch = app.watch
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil) = app.assignments(group)
+    #: (?String?) -> Hash[String, Hash[Integer, Integer]]
+    def generations(group = nil) = app.generations(group)
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil) = app.close(timeout: timeout)
 

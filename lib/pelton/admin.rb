@@ -43,8 +43,8 @@ module Pelton
       @lock = Mutex.new
     end
 
-    # replicas: nil is the broker's default. config: the topic's own settings.
-    #: (String, ?partitions: Integer, ?replicas: Integer?, ?config: Hash[String, untyped], ?timeout: Numeric?) -> void
+    # partitions, replicas: nil is the broker's default. config: the topic's own settings.
+    #: (String, ?partitions: Integer?, ?replicas: Integer?, ?config: Hash[String, untyped], ?timeout: Numeric?) -> void
     def create_topic(name, partitions: 1, replicas: nil, config: {}, timeout: TIMEOUT)
       change(:create_topic, Questions.new_topic(name, partitions, replicas, config), timeout)
     end

@@ -94,11 +94,14 @@ module Pelton
     #   app.each("orders", from: Time.now - 3600, decode: :json).lazy.select { … }.first(5)
     #   app.each({ "orders" => { 0 => 42 }, "payments" => [0, 1] }, follow: true) { … }
     #   app.each("orders", group: "import") { … } # goes on where the last run ended; marks what is done
-    # from: an offset, -n for the last n, a Time, :beginning (the default) or :end. In the calling thread; ends at once
+    # from: an offset, -n for the last n, a Time, :beginning (the default) or :end. stop_at: a partition ends before the
+    # first message for which it returns something true. reached_end: called with topic and partition whenever all that
+    # was to be read of one is read (with `follow`: all that there is). In the calling thread; ends at once
     # on `break`, Interrupt and Thread#kill, and leaves nothing open. Raises ConfigError for a topic or partition that
     # does not exist, KafkaError.
     #: (*(String | Hash[String, untyped]), ?from: (Integer | Time | Symbol), ?follow: bool, ?group: String?,
-    #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?kafka: Hash[String, untyped], ?timeout: Numeric?) ?{ (Message) -> void }
+    #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?kafka: Hash[String, untyped], ?timeout: Numeric?,
+    #:  ?stop_at: ^(Message) -> boolish, ?reached_end: ^(String, Integer) -> void) ?{ (Message) -> void }
     #:  -> (Iterator | Enumerator[Message, Iterator])
     def each(*topics, **options, &block)
       named, options = options.partition { |key, _| key.is_a?(String) }.map(&:to_h) # each("orders" => -100)
@@ -151,6 +154,12 @@ module Pelton
     # The partitions that this process consumes now: {"orders" => [0, 3]}. group: for one group alone. From any thread.
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil) = @server ? @server.assignments(group) : {}
+
+    # The generation of each of them: {"orders" => {0 => 1, 3 => 7}}. The partitions that a group is given here
+    # are numbered, so one that left and came back has a higher number than before, and whoever keeps something for it
+    # sees whether that is of this time. Name the group where several read a topic. From any thread.
+    #: (?String?) -> Hash[String, Hash[Integer, Integer]]
+    def generations(group = nil) = @server ? @server.generations(group) : {}
 
     # A thread that there is once, beside all consumers: it runs as long as the app's server does, and again with the
     # next start. At a stop it is asked to end when the consumers have ended, before the producer is flushed. See

@@ -109,6 +109,12 @@ module Pelton
     #: () -> String?
     def offset_metadata = @pelton.offset_metadata
 
+    # A word of yours that is committed with the next offset that is marked, also by a return from consume, and with
+    # those after it. From any thread; false: the partition is another's. Raises InvalidMessageError.
+    #   def consume = store_offset_metadata("#{work(messages)} of #{host}")
+    #: (String) -> bool
+    def store_offset_metadata(metadata) = @pelton.store_metadata(metadata)
+
     # No consume of this partition is begun for so many seconds (nil: until `resume`); the one that runs goes on. If it
     # is consume itself that asks, it says that the rest is for later: what is not marked when it returns comes again
     # after the pause, and that is no retry. So mark what is done. Survives errors and the back-off, which is waited for

@@ -68,9 +68,10 @@ module Pelton
       ["transaction.committed", %i[client seconds], "a transaction was committed; seconds: from its begin on"],
       ["transaction.aborted", %i[client seconds error],
        "a transaction was not committed; error: nil for AbortTransaction and Thread#kill"],
-      ["partition.assigned", %i[group topic partition], "Kafka gave a partition to this process"],
-      ["partition.revoked", %i[group topic partition lost],
-       "Kafka wants a partition back; lost: it already is another's"],
+      ["partition.assigned", %i[group topic partition generation],
+       "Kafka gave a partition to this process; generation: its number among all that this group was given here"],
+      ["partition.revoked", %i[group topic partition lost generation],
+       "Kafka wants a partition back; lost: it already is another's; generation: as when it was assigned"],
       ["partition.stopped", %i[group topic partition offset attempts error],
        "a message failed too often and its topic says `then: :stop`: " \
        "nothing after it is read until a restart or rebalance"],

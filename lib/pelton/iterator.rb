@@ -22,17 +22,21 @@ module Pelton
 
     # topics, from: see Places. follow: go on with new messages. group: begin where this group has committed (else at
     # `from`), and mark what the block returned from. decode: of all topics. timeout: of questions to Kafka, in seconds.
+    # stop_at, reached_end: see App#each.
     #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?, ?decode: (Symbol | Hash[Symbol, untyped])?,
-    #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?bus: Notifications, ?native: Module?) -> void
+    #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?stop_at: ^(Message) -> boolish,
+    #:  ?reached_end: ^(String, Integer) -> void, ?bus: Notifications, ?native: Module?) -> void
     def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, kafka: {}, timeout: nil,
-                   bus: Notifications.new, native: nil)
+                   stop_at: nil, reached_end: nil, bus: Notifications.new, native: nil)
       @config = config
       @places = Places.new(topics, from)
       @follow = follow
       @group = group
       @timeout = Clock.check(timeout) || config.commit_timeout
+      @stop_at = callable(:stop_at, stop_at)
+      @reached_end = callable(:reached_end, reached_end)
       @options = { decode: @places.topics.to_h { |topic| [topic, decode] }.compact, bus: bus, native: native,
-                   kafka: { **kafka, "enable.partition.eof" => !follow } }
+                   kafka: { **kafka, "enable.partition.eof" => !follow || !reached_end.nil? } }
       @bus = bus
     end
 
@@ -56,9 +60,18 @@ module Pelton
 
     private
 
+    def callable(name, object)
+      return object if object.nil? || object.respond_to?(:call)
+
+      raise ConfigError.new(name, object, "expected an object with the method call")
+    end
+
     # {["orders", 0] => the offset at which it ends}, of those that have not ended.
     def begin_at(spans, subscription)
-      spans.reject! { |_, span| span.begin >= span.end } unless @follow
+      unless @follow
+        nothing, spans = spans.partition { |_, span| span.begin >= span.end }.map(&:to_h)
+        nothing.each_key { |place| @reached_end&.call(*place) }
+      end
       subscription.assign(spans.map { |place, span| [*place, span.begin] }) unless spans.empty?
       spans.transform_values { |span| @follow ? Float::INFINITY : span.end }
     end
@@ -67,7 +80,7 @@ module Pelton
       kind, *facts = subscription.poll
       case kind
       when :batch then batch(facts.first, subscription, ends, &block)
-      when :eof then reached(facts.first(2), facts.last, subscription, ends)
+      when :eof then at_end(facts.first(2), facts.last, subscription, ends)
       when :error then failed(*facts)
       when :closed then raise ClosedError, subscription.inspect
       end
@@ -77,6 +90,7 @@ module Pelton
       last = ends[batch.topic_partition]
       batch.each do |message|
         break unless last && message.offset < last
+        return stop(batch, subscription, ends) if @stop_at&.call(message)
 
         yield message
         mark(message, subscription) if @group
@@ -88,6 +102,21 @@ module Pelton
     def reached(place, offset, subscription, ends)
       return unless ends.key?(place) && offset >= ends[place]
 
+      @reached_end&.call(*place)
+      leave(place, subscription, ends)
+    end
+
+    # Of one that is followed there may be many ends.
+    def at_end(place, offset, subscription, ends)
+      @follow ? ends.key?(place) && @reached_end.call(*place) : reached(place, offset, subscription, ends)
+    end
+
+    def stop(batch, subscription, ends)
+      batch.release
+      leave(batch.topic_partition, subscription, ends)
+    end
+
+    def leave(place, subscription, ends)
       ends.delete(place)
       subscription.pause([place])
     end

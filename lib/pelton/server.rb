@@ -3,6 +3,7 @@
 require_relative "background/scope"
 require_relative "clock"
 require_relative "errors"
+require_relative "missing_topics"
 require_relative "parallel/engines"
 require_relative "producer"
 require_relative "subscription"
@@ -49,7 +50,7 @@ module Pelton
       @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
       @listeners = []
       @restarts = Restarts.new(config, @listeners, bus: bus) { |failed| listener(failed.group, failed.looks) }
-      @workers = Processing::Workers.new(@jobs, bus)
+      @workers = Processing::Workers.new(@jobs, bus, priority: config.worker_priority)
       # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:quiet, reason], [:resume],
       # [:idle], [:drained, true or why not]. A push is all that a trap has to do.
       @inbox = Thread::Queue.new
@@ -143,9 +144,17 @@ module Pelton
     # The partitions of this process, by topic: {"orders" => [0, 3]}. group: of this group alone. From any thread.
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil)
-      listeners = @listeners.select { |one| group.nil? || one.group.name == group }
-      places = status == :stopped ? [] : listeners.flat_map(&:assignment).uniq.sort
+      places = assigned(group).flat_map(&:assignment).uniq.sort
       places.group_by(&:first).transform_values { |list| list.map(&:last) }
+    end
+
+    # See App#generations.
+    #: (?String?) -> Hash[String, Hash[Integer, Integer]]
+    def generations(group = nil)
+      all = assigned(group).map(&:generations).inject({}) { |one, other| one.merge(other) { |_, *both| both.max } }
+      all.sort.each_with_object({}) do |((topic, partition), number), found|
+        (found[topic] ||= {})[partition] = number
+      end
     end
 
     # What the process holds: see App#watch.
@@ -177,6 +186,11 @@ module Pelton
     def self.ended(server) = LOCK.synchronize { RUNNING.delete(server) }
 
     private
+
+    # The listeners with partitions, of one group or all.
+    def assigned(group)
+      status == :stopped ? [] : @listeners.select { |one| group.nil? || one.group.name == group }
+    end
 
     # {group => {topic => {partition => the sum of what the block says of its coordinators}}}: there are two where one
     # waits for the other's end.
@@ -222,12 +236,17 @@ module Pelton
 
     # Opens producers where the group's consumers are, whatever cluster that is.
     def opener(group)
-      place = group.kafka.select { |name, _| name.to_s.match?(/\A(bootstrap\.servers|(security|sasl|ssl)\.)/) }
-      ->(id) { Producer.new(@config, bus: @bus, native: @native, kafka: { **place, "transactional.id" => id }) }
+      lambda do |id|
+        Producer.new(@config, bus: @bus, native: @native, kafka: { **group.place, "transactional.id" => id })
+      end
     end
 
     def open_listeners
-      @groups.each { |group| @listeners << listener(group, @listeners.empty?) }
+      missing = MissingTopics.new(@config, bus: @bus, native: @native)
+      @groups.each do |group|
+        missing.create(group)
+        @listeners << listener(group, @listeners.empty?)
+      end
     end
 
     def listener(group, looks)

@@ -15,6 +15,7 @@ module Pelton
              ->(v) { Settings.utf8(v) }],
       count: ["an Integer >= 1", ->(v) { v.is_a?(Integer) && v.positive? }, ->(v) { v }],
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
+      priority: ["an Integer, -3 to 3", ->(v) { v.is_a?(Integer) && v.between?(-3, 3) }, ->(v) { v }],
       memory: ["an Integer of bytes, 0 to 2**62", ->(v) { v.is_a?(Integer) && v.between?(0, 2**62) }, ->(v) { v }],
       seconds: ["a number of seconds >= 0",
                 ->(v) { v.is_a?(Numeric) && v.real? && v >= 0 && v.to_f.finite? }, ->(v) { v }],
@@ -195,6 +196,12 @@ module Pelton
                                "before the last token expires: `->(client) { { token: \"…\", expires_at: time } }` " \
                                "(or `expires_in:` seconds; `principal:`, `extensions:`), on a thread of its own"],
       [:concurrency, :count, 5, "worker threads of the server: jobs that run at the same time"],
+      [:worker_priority, :priority, -1, "Thread#priority of the workers: one that computes lets others run after " \
+                                        "100 ms with 0, half of that with -1, twice as long with 1"],
+      [:create_topics, :flag, false,
+       "for development: a server's start makes the topics that its routes name and Kafka does not have, as the " \
+       "broker's settings say, and looks for new ones every 5 s. false: error.occurred tells of them, and they are " \
+       "looked for every 5 minutes (topic.metadata.refresh.interval.ms)"],
       [:batch, :count, 100, "messages that consume gets at once, at most", { unit: "messages" }],
       [:batch_bytes, :count, 1 << 20, "size of a batch at most (one larger message comes alone)", { unit: "bytes" }],
       [:prefetch, :count, 8, "batches per partition that are in Ruby's hands at the same time"],

@@ -26,9 +26,12 @@ module Pelton
       "queued.max.messages.kbytes" => 16_384
     }.freeze
 
+    # With config.create_topics.
+    SOON = { "topic.metadata.refresh.interval.ms" => 5_000 }.freeze
+
     # Places without a number, as librdkafka writes them.
     PLACES = { beginning: -2, end: -1, committed: -1001 }.freeze
-    private_constant :PLACES
+    private_constant :SOON, :PLACES
 
     #: (name: String)
     attr_reader :name, :group_id
@@ -51,7 +54,8 @@ module Pelton
       options = { batch: batch, bytes: config.batch_bytes, decode: Formats.with(decode, deserializers), where: where,
                   prefetch: config.prefetch, prefetch_bytes: config.prefetch_bytes,
                   **@poller.polling(config.polling.max_time) }
-      kafka_options = config.kafka_with(DEFAULTS, { **kafka, "group.id" => group_id }, bus: bus)
+      defaults = config.create_topics ? { **DEFAULTS, **SOON } : DEFAULTS
+      kafka_options = config.kafka_with(defaults, { **kafka, "group.id" => group_id }, bus: bus)
       @oauth = Oauth.of(native)
       @callback = config.oauth # held here: Oauth holds it weakly
       @native = @oauth.open(@name, @callback, bus) { native::Subscription.new(@name, kafka_options, options) }

@@ -43,6 +43,30 @@ class EmbeddedIteratorTest < Minitest::Test
     assert_equal 30, app.each(name).count
   end
 
+  def test_a_partition_may_end_sooner
+    name = filled([250, 0, 3])
+    ends = []
+    found = app.each(name, stop_at: ->(message) { message.partition.zero? && message.offset == 120 },
+                           reached_end: ->(*place) { ends << place }).to_a
+    assert_equal [0].product((0...120).to_a) + [2].product([0, 1, 2]), places(found)
+    assert_equal [[name, 1], [name, 2]], ends.sort, "those that were read to their end"
+    late = app.each(name, group: "import", stop_at: ->(message) { message.offset == 2 })
+    assert_equal [[0, 0], [0, 1], [2, 0], [2, 1]], places(late)
+    assert_equal 249, app.each(name, group: "import").count, "what it stopped at was not done"
+  end
+
+  def test_the_ends_of_who_follows
+    name = filled([2])
+    mine = app
+    seen = []
+    more = %w[2 3 4]
+    mine.each(name, follow: true, stop_at: ->(message) { message.offset == 4 }, reached_end: lambda { |*|
+      seen << :end
+      produce(mine, name, [more.shift])
+    }) { |message| seen << message.offset }
+    assert_equal [0, 1, :end, 2, :end, 3, :end], seen
+  end
+
   def test_break_and_exceptions_close_at_once
     name = filled([500])
     mine = app

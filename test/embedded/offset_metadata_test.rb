@@ -37,6 +37,16 @@ class OffsetMetadataTest < Minitest::Test
     assert_empty errors
   end
 
+  def test_a_word_that_goes_with_what_a_return_marks
+    name = topic
+    produce(app, name, %w[0 1 2])
+    reading(name, Thread::Queue.new) { store_offset_metadata("up to #{messages.last.offset}") }.start
+    reader = @apps.last
+    eventually(20) { committed(reader, name).first == [3, "up to 2"] }
+    reader.stop
+    assert_empty errors
+  end
+
   def test_a_new_word_for_a_committed_offset_and_a_word_that_outlives_a_seek
     name = topic
     produce(app, name, %w[0 1 2])

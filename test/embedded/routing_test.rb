@@ -37,6 +37,20 @@ class EmbeddedRoutingTest < Minitest::Test
     assert_empty errors
   end
 
+  # C28 of the yardstick; twin of topic_missing. (The mock makes no topics.)
+  def test_topics_that_are_not_there
+    created("orders")
+    reader = saying(:read)
+    app(kafka: SOON) { topic("missing", to: reader) }.start
+    eventually(20, "a word of it") { errors.any? }
+    assert_equal [:UNKNOWN_TOPIC_OR_PART], errors.map(&:name).uniq
+    assert_empty @apps.first.assignments
+    created("missing")
+    produce(@apps.first, "missing", %w[1])
+    assert_equal [[:read, "missing", "1"]], take(1)
+    @apps.each { |app| assert app.stop }
+  end
+
   # H73.
   def test_a_pattern_that_matches_nothing_costs_no_cpu
     created("orders")

@@ -36,7 +36,8 @@ class Signatures
   STRUCT = %i[new [] members keyword_init? inspect].freeze
   # Settings::TYPES → RBS
   SETTINGS = { name: "String", text: "String", count: "Integer", number: "Integer", memory: "Integer",
-               seconds: "Numeric", time: "Numeric", long: "Numeric", flag: "bool", callable: "untyped",
+               priority: "Integer", seconds: "Numeric", time: "Numeric", long: "Numeric", flag: "bool",
+               callable: "untyped",
                kafka: "Hash[String, untyped]", poller: "Poller", nil => "Symbol" }.freeze
   LISTENERS = Pelton::Events::TABLE.each_key.map { |name| Pelton::Events.method_name(name) }.freeze
   # What the types may name besides.

@@ -48,6 +48,21 @@ class CoordinatorTest < Minitest::Test
     assert_equal [[1, 7], [2, 7], [3, 7], [4, 7]], @ownership.marks
   end
 
+  def test_a_word_goes_with_what_a_return_marks
+    coordinator.receive(batch(0, 1))
+    work
+    script do |consumer|
+      assert consumer.store_offset_metadata("first")
+      assert_raises(Pelton::InvalidMessageError) { consumer.store_offset_metadata(5) }
+      assert_empty @ownership.marks
+    end
+    work
+    coordinator.receive(batch(2))
+    script { |consumer| coordinator.abandon || refute(consumer.store_offset_metadata("late")) }
+    work
+    assert_equal [[[2, 7]], %w[first]], [@ownership.marks, @ownership.words]
+  end
+
   def test_a_new_word_for_an_offset_that_is_stored_already_is_stored
     coordinator.receive(batch(0))
     work

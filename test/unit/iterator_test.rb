@@ -73,6 +73,11 @@ class IteratorTest < Minitest::Test
     assert_empty native.subscriptions
     assert_raises(ArgumentError) { app.each("a", form: 5) }
     [{ timeout: -1 }, { from: "x" }].each { |bad| assert_raises(Pelton::ConfigError) { app.each("a", **bad) } }
+    %i[stop_at reached_end].each do |name|
+      error = assert_raises(Pelton::ConfigError) { app.each("a", name => 5) { flunk } }
+      assert_match(/#{name} = 5: expected an object with the method call/, error.message)
+    end
+    assert_empty native.subscriptions
     assert_raises(Pelton::ConfigError) { app.each("a", group: "").first }
     assert_raises(Pelton::ConfigError) { app.each }
   end

@@ -47,6 +47,8 @@ class ServerLifeTest < Minitest::Test
     assert_includes [[], [:revoked]], Array.new(@log.size) { @log.pop }, "one that was not born has no end"
     assert_empty app.assignments
     subscription.assign_now(["orders", 0])
+    eventually { app.generations == { "orders" => { 0 => 2 } } }
+    assert_equal [{ "orders" => { 0 => 2 } }, {}], [app.generations("g"), app.generations("other")]
     server.resume
     assert_equal [0], @log.pop
   end

@@ -130,6 +130,22 @@ class WorkersTest < Minitest::Test
     Pelton::Threads.join(workers.map(&:thread))
   end
 
+  # C5 of the yardstick: how long the others wait for one that computes.
+  def test_workers_have_the_priority_they_are_given
+    queue = JobsQueue.new
+    workers = Workers.new(queue, bus, priority: -2)
+    workers.scale(2)
+    assert_equal [-2, -2], workers.map { |one| one.thread.priority }
+    assert_equal(-1, Pelton::Config.new.worker_priority)
+    [-4, 4, 1.0, nil, "1"].each do |bad|
+      error = assert_raises(Pelton::ConfigError) { Pelton::Config.new.worker_priority = bad }
+      assert_match(/worker_priority.*an Integer, -3 to 3/, error.message)
+    end
+  ensure
+    queue.close
+    Pelton::Threads.join(workers.map(&:thread))
+  end
+
   Task = Struct.new(:kind, :block) do
     def call = block.call
   end

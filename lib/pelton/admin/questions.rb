@@ -27,7 +27,7 @@ module Pelton
           raise ConfigError.new(:replicas, replicas, "expected an Integer >= 1, or nil: as the broker does by default")
         end
 
-        [TOPIC.check(name), count(partitions), replicas || -1, options(config)]
+        [TOPIC.check(name), partitions ? count(partitions) : -1, replicas || -1, options(config)]
       end
 
       def count(partitions)

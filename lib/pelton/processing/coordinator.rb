@@ -23,17 +23,18 @@ module Pelton
     # Life of each slot: the job :assigned (its consumer is born) → :consume, one at a time → :revoked or :shutdown →
     # over; with the last one the coordinator has ended.
     class Coordinator
-      attr_reader :topic_name, :partition, :facts, :slots, :subscription, :owner, :ended, :seeks
+      attr_reader :topic_name, :partition, :generation, :facts, :slots, :subscription, :owner, :ended, :seeks
 
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
-      # runs a job, so this one waits for `unhold`.
+      # runs a job, so this one waits for `unhold`. generation: see App#generations.
       #: (Routing::Topic, Integer, group: String, flow: Flow, subscription: Subscription, jobs: JobsQueue,
-      #:  bus: Notifications, owner: Listener, ?held: bool, ?background_timeout: Numeric) -> void
+      #:  bus: Notifications, owner: Listener, ?held: bool, ?generation: Integer, ?background_timeout: Numeric) -> void
       def initialize(topic, partition, group:, flow:, subscription:, jobs:, bus:, owner:, held: false,
-                     background_timeout: 5)
+                     generation: 1, background_timeout: 5)
         @topic = topic
         @topic_name = topic.name
         @partition = partition
+        @generation = generation
         @subscription = subscription
         @jobs = jobs
         @bus = bus
@@ -225,6 +226,9 @@ module Pelton
         stored = metadata && @lock.synchronize { @progress.stored }
         stored ? @subscription.commit_offset(@topic_name, @partition, *stored, metadata) : @subscription.commit
       end
+
+      #: (String) -> bool
+      def store_metadata(metadata) = @lock.synchronize { !gone? && (@progress.metadata = metadata) && true }
 
       #: () -> String?
       def offset_metadata = @progress.committed_metadata

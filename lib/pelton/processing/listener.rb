@@ -52,6 +52,8 @@ module Pelton
         # The rest belongs to the listener's thread.
         # {["orders", 0] => coordinator} of the partitions that are ours and do not end.
         @coordinators = {}
+        # How many partitions came so far: the last one's generation.
+        @generation = 0
         # {coordinator => ["orders", 0]}: revoked, but not ended.
         @leaving = {}.compare_by_identity
         # {coordinator, revocation, :watch or :stop => when (monotonic seconds)}
@@ -126,6 +128,10 @@ module Pelton
       # The partitions that are ours and do not end: [["orders", 0], …]. From any thread, as `coordinators`.
       #: () -> Array[[String, Integer]]
       def assignment = @coordinators.keys
+
+      # The same with the generation of each: {["orders", 0] => 1, …}
+      #: () -> Hash[[String, Integer], Integer]
+      def generations = @coordinators.values.to_h { |one| [[one.topic_name, one.partition], one.generation] }
 
       # Of all partitions whose consumers live.
       #: () -> Array[Coordinator]
@@ -256,21 +262,25 @@ module Pelton
       def assign(topic, partition)
         @coordinators[[topic, partition]] ||= begin
           held = @leaving.value?([topic, partition])
-          @bus.publish("partition.assigned", group: @group.name, topic: topic, partition: partition)
+          @generation += 1
+          @bus.publish("partition.assigned", group: @group.name, topic: topic, partition: partition,
+                                             generation: @generation)
           route = @group.topic(topic)
           Coordinator.new(route, partition, group: @group.name, flow: Flow.for(route, @bus), jobs: @jobs, bus: @bus,
                                             subscription: @subscription, owner: self, held: held,
-                                            background_timeout: @background_timeout).start
+                                            generation: @generation, background_timeout: @background_timeout).start
         end
       end
 
       # The partitions end: running jobs are awaited, `revoked` is called, then they are given back. Lost ones are
       # another's already: nothing to wait for.
       def revoke(token, partitions, lost)
+        numbers = generations
         ending = partitions.filter_map { |place| @coordinators.delete(place)&.tap { |one| @leaving[one] = place } }
         partitions.each do |topic, partition|
           decoding(topic)&.cancel(topic, partition)
-          @bus.publish("partition.revoked", group: @group.name, topic: topic, partition: partition, lost: lost)
+          @bus.publish("partition.revoked", group: @group.name, topic: topic, partition: partition, lost: lost,
+                                            generation: numbers[[topic, partition]])
         end
         revocation = Revocation.new(token, ending.dup)
         lost || ending.empty? ? give_back(revocation) : @timers[revocation] = Clock.now + @revocation_timeout

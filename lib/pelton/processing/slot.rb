@@ -24,7 +24,7 @@ module Pelton
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
 
-      def_delegators :@coordinator, :topic_name, :partition, :revoked?, :paused?, :offset_metadata
+      def_delegators :@coordinator, :topic_name, :partition, :revoked?, :paused?, :offset_metadata, :store_metadata
       def_delegators :@exactly_once, :producer
 
       # The threads of its consumer.

@@ -9,9 +9,10 @@ module Pelton
     class Worker
       attr_reader :name, :thread
 
-      #: (String, JobsQueue, Notifications) -> void
-      def initialize(name, jobs, bus)
+      #: (String, JobsQueue, Notifications, ?Integer) -> void
+      def initialize(name, jobs, bus, priority = 0)
         @name = name
+        @priority = priority
         @jobs = jobs
         @bus = bus
         # The thread that runs now; set by `start`, from the server's thread or the dying predecessor.
@@ -24,7 +25,7 @@ module Pelton
       def start
         # The new thread begins with what we defer: one killed before its first step is replaced, too.
         Thread.handle_interrupt(Object => :never) do
-          @thread = Threads.start(@name, report: method(:report)) { work }
+          @thread = Threads.start(@name, priority: @priority, report: method(:report)) { work }
         end
         self
       end

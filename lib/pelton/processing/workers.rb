@@ -12,10 +12,11 @@ module Pelton
       #: () -> Integer
       attr_reader :size
 
-      #: (JobsQueue, Notifications) -> void
-      def initialize(jobs, bus)
+      #: (JobsQueue, Notifications, ?priority: Integer) -> void
+      def initialize(jobs, bus, priority: 0)
         @jobs = jobs
         @bus = bus
+        @priority = priority
         @lock = Mutex.new
         @size = 0
         # Replaced as a whole, so that a trap may read it. Some may have ended, as many as `size` says will not.
@@ -45,7 +46,7 @@ module Pelton
       def start(count)
         alive = @workers.reject(&:over?)
         names = (1..).lazy.map { |number| "pelton.worker##{number}" }.reject { |name| alive.map(&:name).include?(name) }
-        @workers = [*alive, *names.first(count).map { |name| Worker.new(name, @jobs, @bus).start }].freeze
+        @workers = [*alive, *names.first(count).map { |name| Worker.new(name, @jobs, @bus, @priority).start }].freeze
       end
     end
   end

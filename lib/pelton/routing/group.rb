@@ -56,6 +56,17 @@ module Pelton
       #: () -> Hash[String, untyped]
       def kafka = @topics.each_value.any?(&:reached_end?) ? { "enable.partition.eof" => true, **@kafka } : @kafka
 
+      # Those of them that say where its cluster is, and who asks.
+      #: () -> Hash[String, untyped]
+      def place = @kafka.select { |name, _| name.to_s.match?(/\A(bootstrap\.servers|(security|sasl|ssl)\.)/) }
+
+      # All topics that it names: those it reads, and those that failed messages go to.
+      #: () -> Array[String]
+      def names
+        routes = @topics.each_value.to_a
+        [*(routes - @patterns).map(&:name), *routes.filter_map(&:dead_letters)].uniq
+      end
+
       # The largest batch that any of its topics wants; smaller ones are cut by their coordinators.
       #: () -> Integer
       def batch = @topics.each_value.map(&:batch).max

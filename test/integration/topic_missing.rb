@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# once: this is about Kafka, whatever the Ruby
+require "support/scenario"
+
+# Topics that are routed and do not exist (rows C28 and H77 of the yardstick), on a broker that makes topics for who asks
+# for them. Without `create_topics` no consumer asks: it is told of, the group's other topic goes on, and once it is there
+# it is read from its beginning. With it they are made, also those for retries and dead letters. One that is deleted
+# meanwhile is not made again by its reader, but by who produces to it.
+
+Scenario.run do
+  broker = TestBroker.start(settings: { "auto.create.topics.enable" => "true" })
+  self.bootstrap = broker.bootstrap
+  stays = topic(partitions: 1)
+  seen = Thread::Queue.new
+  reader = consumer { messages.each { |message| seen << [topic, message.raw_payload] } }
+  quick = { "topic.metadata.refresh.interval.ms" => 300 }
+  names = -> { app.admin.topics.keys }
+
+  # --- off ---------------------------------------------------------------------------------------------------------
+  late = unique("late")
+  waiting = app(group: unique("group"), kafka: quick) do
+    topic(late, to: reader)
+    topic(stays, to: reader)
+  end
+  waiting.start
+  writer = app.producer
+  writer.produce_sync(topic: stays, payload: "0")
+  equal([[stays, "0"]], take(seen, 1), "the other topic")
+  told = events(waiting, "error.occurred").map { |event| event[:error] }
+  equal([:UNKNOWN_TOPIC_OR_PART], told.map(&:name).uniq, "what is told")
+  check(told.first.message.include?(late), "it names the topic: #{told.first.message}")
+  check(!names.call.include?(late), "nobody made it")
+  topic(name: late)
+  writer.produce_sync(topic: late, payload: "1")
+  equal([[late, "1"]], take(seen, 1), "once it is there")
+  equal(true, waiting.stop, "stop")
+
+  # --- on ----------------------------------------------------------------------------------------------------------
+  wanted = unique("wanted")
+  making = app(group: group = unique("group"), kafka: quick, create_topics: true) do
+    topic(wanted, to: reader) do
+      retry_in 10
+      dead_letters "#{wanted}.dead"
+    end
+    topic(stays, to: reader)
+  end
+  making.start
+  equal(["#{wanted}.dead", "#{wanted}.retry.10", wanted].sort, names.call.grep(/^#{wanted}/).sort, "what was made")
+  writer.produce_sync(topic: wanted, payload: "2")
+  equal([[stays, "0"], [wanted, "2"]], take(seen, 2).sort, "what was made is read")
+  delete_topic(wanted)
+  eventually(20, "the end of it") { !making.assignments.key?(wanted) }
+  writer.produce_sync(topic: stays, payload: "3")
+  equal([[stays, "3"]], take(seen, 1), "the other topic goes on")
+  eventually(20, "a message in its place") do
+    writer.produce_sync(topic: wanted, payload: "4")
+  rescue Pelton::DeliveryError
+    nil # the producer still knows the old one
+  end
+  equal([wanted, "4"], take(seen, 1).first, "the new one is read")
+  equal(true, making.stop, "stop")
+  equal([1], committed(group, wanted, 1), "committed of the new one")
+ensure
+  broker&.stop
+end
