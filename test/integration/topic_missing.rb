@@ -3,10 +3,10 @@
 # once: this is about Kafka, whatever the Ruby
 require "support/scenario"
 
-# Topics that are routed and do not exist (rows C28 and H77 of the yardstick), on a broker that makes topics for who asks
-# for them. Without `create_topics` no consumer asks: it is told of, the group's other topic goes on, and once it is there
-# it is read from its beginning. With it they are made, also those for retries and dead letters. One that is deleted
-# meanwhile is not made again by its reader, but by who produces to it.
+# Topics that are routed and do not exist (rows C28 and H77 of the yardstick), on a broker that makes those that it is
+# asked for. Without `create_topics` no consumer asks: it is told of, the group's other topic goes on, and once it is
+# there it is read from its beginning. With it they are made, also those for retries and dead letters. One that is
+# deleted meanwhile is not made again by its reader, but by who produces to it.
 
 Scenario.run do
   broker = TestBroker.start(settings: { "auto.create.topics.enable" => "true" })
