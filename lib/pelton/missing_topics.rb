@@ -4,7 +4,7 @@ require_relative "admin"
 require_relative "errors"
 
 module Pelton
-  # Topics that a group's routes name and Kafka does not have: with config.create_topics the start of a server makes them.
+  # Topics that a group's routes name and Kafka does not have: with config.create_topics a server's start makes them.
   # (librdkafka's own allow.auto.create.topics makes none for who only subscribes.)
   class MissingTopics
     # How long Kafka may take for one, in seconds.
