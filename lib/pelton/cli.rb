@@ -69,6 +69,7 @@ module Pelton
       parser.separator("\nOptions of doctor:")
       parser.on("--offline", "ask no broker") { @doctor[:offline] = true }
       parser.on("--timeout SECONDS", Float, "for the brokers' answers (default: 10)") { |v| @doctor[:timeout] = v }
+      parser.on("--options", "all options of librdkafka that its clients would work with") { @doctor[:options] = true }
       parser.on("--json", "the same as JSON") { @options[:json] = true }
       parser.on("--strict", "exit with 1 also for a warning") { @options[:strict] = true }
     end

@@ -55,6 +55,20 @@ class EmbeddedDoctorTest < Minitest::Test
     assert_includes report["findings"], { "level" => "warning", "about" => "topic orders", "text" => "is not there" }
   end
 
+  def test_all_options_without_secrets
+    code, out, err = doctor("--options", "--json", "--offline")
+    assert_equal [0, ""], [code, err]
+    report = JSON.parse(out)
+    producer, group = report.values_at("options of producer", "options of group billing")
+    assert_equal %w[murmur2_random 5 [hidden]], producer.values_at("partitioner", "linger.ms", "sasl.password")
+    assert_equal %w[billing 16384 false], # the user's, ours, one that is not the user's to say
+                 group.values_at("group.id", "queued.max.messages.kbytes", "enable.auto.offset.store")
+    assert_equal @cluster.bootstrap_servers, group["bootstrap.servers"]
+    refute producer.key?("session.timeout.ms")
+    refute_includes out, "geheim"
+    refute_includes doctor("--offline").first(2).last, "linger.ms", "only where they are asked for"
+  end
+
   def test_a_broker_that_is_none
     TCPServer.open("127.0.0.1", 0) do |deaf|
       servers = "127.0.0.1:#{deaf.addr[1]}"

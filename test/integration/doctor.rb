@@ -24,11 +24,16 @@ Scenario.run do
     end
   RUBY
   file.close
-  doctor = lambda do |topic, servers = bootstrap|
-    child = pelton("doctor", "-r", file.path, "--json", env: { "TOPIC" => topic, "SERVERS" => servers })
+  doctor = lambda do |topic, servers = bootstrap, *flags|
+    child = pelton("doctor", "-r", file.path, "--json", *flags, env: { "TOPIC" => topic, "SERVERS" => servers })
     code = exit_code(child, 60)
     [code, JSON.parse(child.output)]
   end
+
+  code, report = doctor.call("any", bootstrap, "--offline", "--options")
+  options = report["options of group doctor"]
+  equal([0, bootstrap, "earliest", "45000"],
+        [code, *options.values_at("bootstrap.servers", "auto.offset.reset", "session.timeout.ms")], "options in force")
 
   name = topic(partitions: 3)
   topic(name: "#{name}.dead")

@@ -167,6 +167,26 @@ class DoctorTest < Minitest::Test
     assert_found :error, "group billing", /fetch.mni.bytes/
   end
 
+  def test_options_in_force_are_told_without_secrets
+    route("orders")
+    asked = []
+    @native.define_singleton_method(:effective_options) do |kind, options|
+      asked << [kind, options["group.id"]]
+      { "ssl.key.pem" => "geheim", "linger.ms" => "5" }
+    end
+    facts = examine(options: true).facts
+    assert_equal [[:producer, nil], [:consumer, "billing"]], asked
+    assert_equal({ "ssl.key.pem" => Pelton::Secrets::MASK, "linger.ms" => "5" }, facts["options of group billing"])
+    refute examine.facts.key?("options of producer")
+  end
+
+  def test_options_with_which_no_client_starts_are_an_error
+    @native.define_singleton_method(:effective_options) do |_kind, _options|
+      raise Pelton::ConfigError.new("kafka", "x", "no such certificate")
+    end
+    assert_found :error, "producer", /no such certificate/, examine(options: true)
+  end
+
   def machine(**options)
     report = Pelton::CLI::Doctor::Report.new
     Pelton::CLI::Doctor::Machine.new(@app.config, @native, **options).examine(report)

@@ -18,6 +18,8 @@ pub mod config;
 #[forbid(unsafe_code)]
 pub mod delivery;
 #[forbid(unsafe_code)]
+pub mod effective;
+#[forbid(unsafe_code)]
 pub mod embedded;
 #[forbid(unsafe_code)]
 pub mod error;

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 mod connection;
 mod transactions;
 mod waiting;
+pub(crate) use connection::prepare;
 use transactions::Transactions;
 pub use transactions::{Ticket, group_metadata};
 

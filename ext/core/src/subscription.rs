@@ -125,9 +125,8 @@ impl Subscription {
             "group.protocol" => member.steps_down &= *value != "consumer",
             _ => {}
         });
-        let mut conf = config::build(settings)?;
+        let conf = prepare(settings)?;
         member.steps_down &= cooperative;
-        prepare(&mut conf)?;
         let client = Client::new(ClientKind::Consumer, conf).map_err(config::refused)?;
         let main = Arc::new(Queue::main(&client));
         client.logs_to(&main);
@@ -466,10 +465,11 @@ impl Source for Subscription {
     }
 }
 
-/// What the design needs of librdkafka, whatever the user's options.
-fn prepare(conf: &mut Conf) -> Result<(), Error> {
+/// The user's options, and what the design needs of librdkafka whatever they say.
+pub(crate) fn prepare<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Conf, Error> {
+    let mut conf = config::build(settings)?;
     conf.set("enable.auto.offset.store", "false").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
     conf.set("log.queue", "true").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
     conf.set_events(sys::RD_KAFKA_EVENT_REBALANCE | sys::RD_KAFKA_EVENT_OFFSET_COMMIT | events::COMMON);
-    Ok(())
+    Ok(conf)
 }

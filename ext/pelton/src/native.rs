@@ -3,15 +3,16 @@
 use crate::value::build::{Making, build};
 use crate::{convert, error, filter, format, gvl, statistics, value};
 use magnus::value::ReprValue;
-use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function};
+use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function};
 use pelton_core::budget;
 use pelton_core::config;
 use pelton_core::decode::{Node, Pool, Reject, Tree};
+use pelton_core::effective;
 use pelton_core::error::KafkaError;
 use pelton_core::events;
 use pelton_core::metadata::{self, Metadata};
 use pelton_core::poller::Poller;
-use pelton_core::rd;
+use pelton_core::rd::{self, ClientKind};
 use pelton_core::wait;
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("parse_statistics", function!(parse_statistics, 1))?;
     native.define_singleton_method("error", function!(error_of, 1))?;
     native.define_singleton_method("check_options", function!(check_options, 1))?;
+    native.define_singleton_method("effective_options", function!(effective_options, 2))?;
     native.define_singleton_method("knows_pattern?", function!(knows_pattern, 1))?;
     native.define_singleton_method("metadata", function!(metadata, 3))
 }
@@ -52,6 +54,18 @@ fn check_options(ruby: &Ruby, options: RHash) -> Result<(), Error> {
     let options = convert::options(ruby, options)?;
     let built = config::build(convert::borrowed(&options));
     built.map(drop).map_err(|error| error::ruby(ruby, "options", error))
+}
+
+/// All options that such a client would work with, secrets included. Waits for a client that is made for it.
+fn effective_options(ruby: &Ruby, kind: Symbol, options: RHash) -> Result<RHash, Error> {
+    let options = convert::options(ruby, options)?;
+    let kind = if kind.name()? == "consumer" { ClientKind::Consumer } else { ClientKind::Producer };
+    let ask = move || effective::options(kind, convert::borrowed(&options));
+    match gvl::background(ruby, native(ruby), None, ask)? {
+        None => Err(error::timed_out(ruby, "effective_options")),
+        Some(Err(error)) => Err(error::ruby(ruby, "options", error)),
+        Some(Ok(found)) => Ok(ruby.hash_from_iter(found)),
+    }
 }
 
 fn librdkafka_version() -> String {

@@ -4,6 +4,7 @@ require "json"
 require_relative "../errors"
 require_relative "doctor/brokers"
 require_relative "doctor/machine"
+require_relative "doctor/options"
 require_relative "doctor/report"
 require_relative "doctor/timeouts"
 require_relative "doctor/topics"
@@ -17,13 +18,15 @@ module Pelton
       # How long Kafka may take to answer, in all.
       TIMEOUT = 10
 
-      # groups, topics: only these. offline: no broker is asked. native: a stand-in, for tests.
-      #: (App, ?groups: Array[String]?, ?topics: Array[String]?, ?offline: bool, ?timeout: Numeric, ?native: Module?)
-      #:  -> void
-      def initialize(app, groups: nil, topics: nil, offline: false, timeout: TIMEOUT, native: nil)
+      # groups, topics: only these. offline: no broker is asked. options: all of librdkafka's, too. native: a stand-in,
+      # for tests.
+      #: (App, ?groups: Array[String]?, ?topics: Array[String]?, ?offline: bool, ?options: bool, ?timeout: Numeric,
+      #:  ?native: Module?) -> void
+      def initialize(app, groups: nil, topics: nil, offline: false, options: false, timeout: TIMEOUT, native: nil)
         @app = app
         @chosen = { groups: groups, topics: topics }
         @offline = offline
+        @options = options
         @timeout = timeout
         @native = native || Native
       end
@@ -36,6 +39,7 @@ module Pelton
         config = @app.config
         Machine.new(config, @native).examine(report)
         Timeouts.new(config, groups, @native).examine(report)
+        Options.new(config, groups, @native).examine(report) if @options
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)
         Topics.new(config, groups, clusters, @native).examine(report)
         report

@@ -7,7 +7,7 @@ use crate::config;
 use crate::error::Error;
 use crate::events::{self, Kind};
 use crate::lock;
-use crate::rd::{Client, ClientKind, Queue, Token, codes};
+use crate::rd::{Client, ClientKind, Conf, Queue, Token, codes};
 use rdkafka_sys as sys;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,17 @@ use std::time::{Duration, Instant};
 /// librdkafka's options, to open the same client again.
 pub(super) type Settings = Vec<(String, String)>;
 
-/// A new client, and whether it lingers.
-pub(super) fn open(settings: &Settings) -> Result<(Live, bool), Error> {
-    let mut conf = config::build(settings.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
+/// The user's options, and what the design needs of librdkafka whatever they say.
+pub(crate) fn prepare<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Conf, Error> {
+    let mut conf = config::build(settings)?;
     conf.set("log.queue", "true").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
     conf.set_events(sys::RD_KAFKA_EVENT_DR | events::COMMON);
+    Ok(conf)
+}
+
+/// A new client, and whether it lingers.
+pub(super) fn open(settings: &Settings) -> Result<(Live, bool), Error> {
+    let conf = prepare(settings.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
     let lingers = conf.get("linger.ms").is_none_or(|millis| millis.parse() != Ok(0.0));
     let room = conf.get("queue.buffering.max.kbytes").and_then(|kilobytes| kilobytes.parse::<usize>().ok());
     let room = room.map_or(usize::MAX, |kilobytes| kilobytes * 1024);

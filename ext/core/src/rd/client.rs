@@ -1,6 +1,6 @@
 //! `rd_kafka_t`: one producer or consumer. Everything that blocks says so.
 
-use super::{Conf, Headers, PartitionList, Queue, Reported, Topic, codes, ffi, generation, opaque, sys, text};
+use super::{Conf, Headers, PartitionList, Queue, Reported, Topic, codes, conf, ffi, generation, opaque, sys, text};
 use std::ffi::{CString, c_char, c_void};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -92,6 +92,12 @@ impl Client {
     pub fn name(&self) -> String {
         // SAFETY: a live client, which owns the string.
         text(unsafe { sys::rd_kafka_name(self.raw) })
+    }
+
+    /// The options that it works with, librdkafka's defaults and what it derived among them; callbacks as addresses.
+    pub fn options(&self) -> Vec<(String, String)> {
+        // SAFETY: a live client, which owns its conf and changes it no more.
+        unsafe { conf::dump(sys::rd_kafka_conf(self.raw).cast_mut()) }
     }
 
     /// Sends logs (with `log.queue=true`) to that queue.

@@ -1,6 +1,6 @@
 //! `rd_kafka_conf_t`: librdkafka's option names and values pass through untouched.
 
-use super::{ffi, resolver, sys, text};
+use super::{ClientKind, ffi, resolver, sys, text};
 use std::ffi::{CString, c_char, c_int, c_void};
 
 /// A row of librdkafka's own table of options.
@@ -9,6 +9,24 @@ pub struct Property {
     pub name: String,
     /// What is allowed: `"0 .. 900000"`, `"none, gzip, snappy, lz4, zstd"`; empty where anything is.
     pub range: String,
+    /// `None`: both kinds of clients have it.
+    kind: Option<ClientKind>,
+    /// It is no callback, and nothing else that is set by a call of its own.
+    readable: bool,
+    /// `linger.ms` is another name of `queue.buffering.max.ms`.
+    other_name_of: Option<String>,
+}
+
+impl Property {
+    /// Whether that kind of client has it, as a value to be read.
+    pub fn is_of(&self, kind: ClientKind) -> bool {
+        self.readable && self.kind.is_none_or(|own| own == kind)
+    }
+
+    /// The name under which a client tells its value.
+    pub fn told_as(&self) -> &str {
+        self.other_name_of.as_ref().unwrap_or(&self.name)
+    }
 }
 
 pub struct Conf {
@@ -91,6 +109,39 @@ impl Conf {
     }
 }
 
+/// All options with their values, those of topics last; callbacks as addresses.
+///
+/// # Safety
+/// A live conf that nobody changes.
+pub(super) unsafe fn dump(conf: *mut sys::rd_kafka_conf_t) -> Vec<(String, String)> {
+    // SAFETY: as promised; the topics' conf is the other's own, or null: then a fresh one, destroyed here.
+    unsafe {
+        let mut count = 0;
+        let mut all = pairs(sys::rd_kafka_conf_dump(conf, &mut count), count);
+        let own = sys::rd_kafka_conf_get_default_topic_conf(conf);
+        let topics = if own.is_null() { sys::rd_kafka_topic_conf_new() } else { own };
+        all.extend(pairs(sys::rd_kafka_topic_conf_dump(topics, &mut count), count));
+        if own.is_null() {
+            sys::rd_kafka_topic_conf_destroy(topics);
+        }
+        all
+    }
+}
+
+/// Takes what librdkafka dumped: name, value, name, value, …
+///
+/// # Safety
+/// A fresh dump, which ends here.
+unsafe fn pairs(dumped: *mut *const c_char, count: usize) -> Vec<(String, String)> {
+    // SAFETY: an array of so many strings.
+    unsafe {
+        let strings = std::slice::from_raw_parts(dumped, count);
+        let pairs = strings.chunks_exact(2).map(|pair| (text(pair[0]), text(pair[1]))).collect();
+        sys::rd_kafka_conf_dump_free(dumped, count);
+        pairs
+    }
+}
+
 /// Ends a connection: a forked child has a descriptor of it too, and a close alone would leave the broker waiting until
 /// the child ends.
 ///
@@ -112,7 +163,16 @@ unsafe extern "C" {
 fn parse_row(row: &str) -> Option<Property> {
     let mut cells = row.split('|').map(str::trim);
     let (name, scope, range) = (cells.next()?, cells.next()?, cells.next()?);
-    matches!(scope, "*" | "C" | "P").then(|| Property { name: name.into(), range: range.into() })
+    let kind = match scope {
+        "*" => None,
+        "C" => Some(ClientKind::Consumer),
+        "P" => Some(ClientKind::Producer),
+        _ => return None,
+    };
+    let other_name_of =
+        row.split_once("Alias for `").and_then(|(_, rest)| rest.split_once('`')).map(|(name, _)| name.into());
+    let readable = !row.contains("see dedicated API");
+    Some(Property { name: name.into(), range: range.into(), kind, readable, other_name_of })
 }
 
 impl Drop for Conf {
