@@ -32,7 +32,7 @@ Scenario.run do
 
   code, report = doctor.call("any", bootstrap, "--offline", "--options")
   options = report["options of group doctor"]
-  equal([0, bootstrap, "earliest", "45000"],
+  equal([0, bootstrap, "smallest", "45000"],
         [code, *options.values_at("bootstrap.servers", "auto.offset.reset", "session.timeout.ms")], "options in force")
 
   name = topic(partitions: 3)

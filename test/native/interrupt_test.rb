@@ -40,11 +40,13 @@ class NativeInterruptTest < Minitest::Test
     placed = lonely_subscription
     placed.assign([["t", 0, -1001]]) # librdkafka refuses to seek before it has heard of the committed offset
     asker = lonely_producer
+    transactional = lonely_producer("transactional.id" => NativeKit.name("id"))
     admin = Native::Admin.new(NativeKit.name("admin"), { **NOWHERE, "log_level" => "0" }, {})
     @clients << admin
     {
       seek: -> { placed.seek("t", 0, 5, NEAR) }, watermarks: -> { reader.watermarks("t", 0, NEAR) },
       offsets_for_times: -> { reader.offsets_for_times([["t", 0, 5]], NEAR) },
+      begin: -> { transactional.begin_transaction(NEAR) },
       partition_count: -> { asker.partition_count("t", NEAR) },
       partition_count_of_a_reader: -> { reader.partition_count("t", NEAR) },
       disconnect: lambda do
@@ -183,7 +185,8 @@ class NativeInterruptTest < Minitest::Test
     @lonely ||= lonely_producer.tap { |made| made.produce("t", "x", nil, -1, nil, nil, 1) }
   end
 
-  # Yields each of the waits as a thread that sleeps in it.
+  # Yields each of the waits as a thread that sleeps in it. That it does while this thread runs on is H28: no call that
+  # may block keeps Ruby's lock. (Those of an open transaction: transaction_test.)
   def each_waiting
     waits.each do |name, wait|
       thread = Thread.new(&wait)
