@@ -19,6 +19,8 @@ class NativeJsonTest < Minitest::Test
                "{#{Array.new(50) { |i| "\"key#{i}\":#{i}" }.join(",")}}",
                "{#{Array.new(9) { |i| "\"k\":#{i}" }.join(",")}}",
                "#{"[" * 100}#{"]" * 100}", "\"#{"x" * 100_000}\"", "{\"#{"k" * 300}\":1}"].freeze
+  # Keys that differ in one byte, wherever that is.
+  KEYS = [*1..17, 30, 64, 65].flat_map { |size| Array.new(size) { |at| ("k" * size).tap { _1[at] = "x" } } }.freeze
   # What only Ruby decides: values that the native side leaves to it, and errors.
   DOUBTFUL = ["18446744073709551616", "[123456789012345678901234567890]", "1e400", "[-1e999]", "/* c */ [1]",
               "[1] // c",
@@ -30,6 +32,13 @@ class NativeJsonTest < Minitest::Test
     [true, false].each do |ahead|
       compare(DOCUMENTS, ahead: ahead) { |document, message| assert_same_value parse(document), message.payload }
     end
+  end
+
+  def test_keys_that_are_nearly_the_same_are_told_apart
+    document = "{#{KEYS.map { |key| "\"#{key}\":\"#{key}\"" }.join(",")}}"
+    2.times { assert_same_value KEYS.to_h { |key| [key, key] }, round_trip(document).first.payload }
+    names = Pelton::Native.decode({ format: :json, symbolize_names: true }, document)
+    assert_same_value(KEYS.to_h { |key| [key.to_sym, key] }, names)
   end
 
   def test_strings_are_as_json_parse_makes_them

@@ -3,6 +3,7 @@
 
 pub mod build;
 pub mod kept;
+mod keys;
 pub mod message;
 mod stack;
 pub mod typed;

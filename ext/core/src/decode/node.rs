@@ -65,7 +65,7 @@ pub struct Text<'a> {
 
 impl<'a> Node<'a> {
     /// The value, or the way into it.
-    #[inline]
+    #[inline(always)]
     pub fn kind(self) -> Kind<'a> {
         match word::tag(self.word) {
             word::FALSE => Kind::False,

@@ -1,6 +1,7 @@
 //! From a decoded tree to Ruby objects, with as few calls as Ruby allows: values are pushed on a native stack, which is
 //! marked, and arrays and hashes are made of its top in one call each. Keys come from a cache of interned Strings.
 
+use super::keys::Keys;
 use super::message::SHAREABLE;
 use super::{cooked, stack};
 use magnus::rb_sys::{AsRawValue, protect};
@@ -13,10 +14,9 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_long, c_void};
 use std::sync::OnceLock;
 
-/// Keys cached: direct-mapped by a hash of their bytes.
-const CACHED_KEYS: usize = 2048;
-/// Longer keys are rarely keys that come again.
-const CACHED_KEY_BYTES: usize = 64;
+/// The flags of a String that tell of UTF-8, whose index is 1 in every Ruby. `rb_utf8_str_new` makes three
+/// calls for them.
+const UTF_8: VALUE = 1 << rb_sys::ruby_encoding_consts::RUBY_ENCODING_SHIFT as VALUE;
 /// Whether what is built frozen is marked shareable, so that another Ractor gets it without a walk through all of it. From
 /// the Ruby on whose Ractors Pelton uses.
 const MARKS_SHAREABLE: bool = cfg!(ruby_gte_4_0);
@@ -26,10 +26,7 @@ const MARKS_SHAREABLE: bool = cfg!(ruby_gte_4_0);
 struct Workshop {
     /// A stack that no build uses; 0: none.
     stack: Cell<VALUE>,
-    /// 0: empty.
-    keys: [Cell<VALUE>; CACHED_KEYS],
-    /// The Symbols of those, as far as they were asked for.
-    symbols: [Cell<VALUE>; CACHED_KEYS],
+    keys: Keys,
 }
 
 /// MessagePack's own extension type.
@@ -68,8 +65,7 @@ extern "C" fn mark(data: *mut c_void) {
     // SAFETY: our workshop; what is in it is live, and pinned.
     unsafe {
         let workshop = &*data.cast::<Workshop>();
-        let all = workshop.keys.iter().chain(&workshop.symbols).chain([&workshop.stack]);
-        for object in all.map(Cell::get).filter(|object| *object != 0) {
+        for object in workshop.keys.objects().chain([workshop.stack.get()]).filter(|object| *object != 0) {
             rb_sys::rb_gc_mark(object);
         }
     }
@@ -81,7 +77,7 @@ extern "C" fn free(data: *mut c_void) {
 }
 
 extern "C" fn size(_: *const c_void) -> rb_sys::size_t {
-    size_of::<Workshop>() as rb_sys::size_t
+    (size_of::<Workshop>() + Keys::BYTES) as rb_sys::size_t
 }
 
 /// Once, at Init.
@@ -99,10 +95,6 @@ pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     Ok(())
 }
 
-fn empty() -> [Cell<VALUE>; CACHED_KEYS] {
-    [const { Cell::new(0) }; CACHED_KEYS]
-}
-
 /// This Ractor's workshop. May raise for want of memory.
 fn workshop() -> *const Workshop {
     let key = WORKSHOP.get().expect("set up at Init").0;
@@ -112,7 +104,7 @@ fn workshop() -> *const Workshop {
         if rb_sys::rb_ractor_local_storage_value_lookup(key, &raw mut object) {
             return rb_sys::RTYPEDDATA_GET_DATA(object).cast_const().cast();
         }
-        let workshop = Box::into_raw(Box::new(Workshop { stack: Cell::new(0), keys: empty(), symbols: empty() }));
+        let workshop = Box::into_raw(Box::new(Workshop { stack: Cell::new(0), keys: Keys::new() }));
         object = rb_sys::rb_data_typed_object_wrap(0, workshop.cast(), &TYPE.0);
         rb_sys::rb_ractor_local_storage_value_set(key, object);
         workshop
@@ -278,10 +270,11 @@ unsafe fn string(text: Text<'_>) -> VALUE {
         Text { valid: true, .. } => super::CODERANGE_VALID,
         _ => 0,
     };
-    // SAFETY: a live slice, which Ruby copies; a new object's flags word is the first. The decoder vouches for the range.
+    // SAFETY: a new object's flags word is the first, and has the encoding's index (0 in a binary String). The decoder
+    // vouches for the range.
     unsafe {
-        let string = rb_sys::rb_utf8_str_new(text.bytes.as_ptr().cast(), text.bytes.len() as c_long);
-        (*(string as *mut rb_sys::RBasic)).flags |= range;
+        let string = binary(text.bytes);
+        (*(string as *mut rb_sys::RBasic)).flags |= range | UTF_8;
         string
     }
 }
@@ -384,8 +377,8 @@ unsafe fn name_of(hand: &Hand, node: Node<'_>) -> VALUE {
     unsafe {
         let (workshop, shape) = (hand.workshop, hand.making.shape);
         match node.text() {
-            Some(text) if shape.symbols => symbol(workshop, text),
-            Some(text) => key(workshop, text),
+            Some(text) if shape.symbols => (*workshop).keys.symbol(text.bytes),
+            Some(text) => (*workshop).keys.string(text.bytes),
             None => match node.kind() {
                 Kind::Bytes(bytes) if shape.symbols => rb_sys::rb_str_intern(binary(bytes)),
                 // As Hash#[]= does.
@@ -394,65 +387,4 @@ unsafe fn name_of(hand: &Hand, node: Node<'_>) -> VALUE {
             },
         }
     }
-}
-
-/// # Safety
-/// Ruby's lock is held and `workshop` is this Ractor's.
-unsafe fn key(workshop: *const Workshop, text: Text<'_>) -> VALUE {
-    // SAFETY: cached keys are live Strings (marked), and slices of them are not kept.
-    unsafe {
-        let bytes = text.bytes;
-        if bytes.is_empty() || bytes.len() > CACHED_KEY_BYTES {
-            return intern(bytes);
-        }
-        let slot = &(&(*workshop).keys)[hash(bytes) % CACHED_KEYS];
-        let cached = slot.get();
-        if cached != 0 && rb_sys::RSTRING_LEN(cached) as usize == bytes.len() {
-            let name = std::slice::from_raw_parts(rb_sys::RSTRING_PTR(cached).cast::<u8>(), bytes.len());
-            if name == bytes {
-                return cached;
-            }
-        }
-        let key = intern(bytes);
-        slot.set(key);
-        (&(*workshop).symbols)[hash(bytes) % CACHED_KEYS].set(0);
-        key
-    }
-}
-
-/// # Safety
-/// Ruby's lock is held and `workshop` is this Ractor's.
-unsafe fn symbol(workshop: *const Workshop, text: Text<'_>) -> VALUE {
-    // SAFETY: what is cached is live (marked); the symbol is of the key that `key` has just left in the same slot.
-    unsafe {
-        let key = key(workshop, text);
-        let index = hash(text.bytes) % CACHED_KEYS;
-        if (&(*workshop).keys)[index].get() != key {
-            return rb_sys::rb_str_intern(key);
-        }
-        let slot = &(&(*workshop).symbols)[index];
-        if slot.get() == 0 {
-            slot.set(rb_sys::rb_str_intern(key));
-        }
-        slot.get()
-    }
-}
-
-/// # Safety
-/// Ruby's lock is held.
-unsafe fn intern(bytes: &[u8]) -> VALUE {
-    // SAFETY: a live slice, which Ruby copies.
-    unsafe { rb_sys::rb_enc_interned_str(bytes.as_ptr().cast(), bytes.len() as c_long, rb_sys::rb_utf8_encoding()) }
-}
-
-/// Mixes length, first and last eight bytes: names that differ only in the middle share a slot, no more.
-fn hash(bytes: &[u8]) -> usize {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    let word = |part: &[u8]| part.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
-    let (first, last) = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-        _ => (word(bytes), 0),
-    };
-    let mixed = (first ^ last.rotate_left(23) ^ bytes.len() as u64).wrapping_mul(K);
-    (mixed >> 40) as usize
 }
