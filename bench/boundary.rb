@@ -11,7 +11,7 @@ end
 
 SIZE = 65_000
 DIFFERENT = Bench::QUICK ? 20 : 60
-ROUNDS = Bench.some(200) / 4
+ROUNDS = Bench.some(25)
 PART = 10 # documents a send
 WORKERS = [1, 2].freeze
 DOCUMENTS = Orders.new(bytes: SIZE).then { |orders| Array.new(DIFFERENT) { orders.next.freeze } }.freeze
@@ -70,7 +70,7 @@ def decoded(topic)
   messages
 end
 
-Bench.measure("boundary") do |bench|
+Bench.measure("boundary", warm_up: false) do |bench|
   bench.chart("documents of 65 KB a second, parsed or built by a Ractor and used by the main one", "doc/s")
   topic = Cluster.filled(DIFFERENT, 1) { |index| DOCUMENTS[index] }
   bench.case("no Ractor: JSON.parse", "doc/s") do

@@ -7,7 +7,7 @@ SIZES = { "1 KB" => [1024, 300_000], "100 B" => [100, 600_000], "5 KB" => [5120,
 
 Bench.measure("consume") do |bench|
   SIZES.each do |name, (size, wanted)|
-    count = Cluster.fitting(wanted, size)
+    count = Cluster.fitting(Bench.some(wanted), size)
     payload = "x" * size
     topic = Cluster.filled(count) { payload }
 

@@ -5,7 +5,7 @@ require_relative "support"
 require_relative "support/orders"
 
 SIZE = 5_000
-COUNT = Cluster.fitting(80_000, SIZE)
+COUNT = Cluster.fitting(Bench.some(80_000), SIZE)
 FOUND = Orders.rare_of(COUNT)
 DIFFERENT = 10_000 # documents, sent several times
 

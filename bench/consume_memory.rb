@@ -3,7 +3,7 @@
 
 require_relative "support"
 
-COUNT = Cluster.fitting(400_000, 1024)
+COUNT = Cluster.fitting(Bench.some(400_000), 1024)
 # Between these, librdkafka's own queues of fetched messages are full; they are kept small, for they come and go.
 OPTIONS = { **Cluster::CONSUME, "queued.max.messages.kbytes" => 2048 }.freeze
 FROM = COUNT * 2 / 10

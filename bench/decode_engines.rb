@@ -5,12 +5,15 @@ require_relative "support"
 require_relative "support/orders"
 require_relative "support/prefetched"
 require "pelton/parallel"
+require "pelton/parallel/auto"
 
 # Size of a message => how many of them, how many in a batch; a shuffled mix of all of them.
-SIZES = { "0.5 KB" => [500, 40_000, 500], "5 KB" => [5_100, 10_000, 500], "19 KB" => [18_800, 3_000, 250],
-          "78 KB" => [78_000, 1_200, 100] }.freeze
+SIZES = { "0.5 KB" => [500, 20_000, 500], "5 KB" => [5_100, 5_000, 500], "19 KB" => [18_800, 1_500, 250],
+          "78 KB" => [78_000, 400, 100] }.freeze
 MIX = "mixed sizes"
-MIXED = [3_000, 250].freeze
+MIXED = [1_500, 250].freeze
+# Where all numbers of workers are tried; elsewhere two.
+THOROUGH = "5 KB"
 PARTITIONS = 2
 WORKERS = [1, 2, 4, 8].freeze
 # Batches that are in work while the next one is taken.
@@ -44,11 +47,15 @@ end
 # How the work is done: [engine of Pelton::Parallel, its workers, job, decode, native threads]
 ENGINES = {
   "inline" => [:inline, nil, Validated, :bytes, 1],
-  **[2, 8].to_h { |count| ["threads, #{count}", [:thread, count, Validated, :bytes, 1]] },
+  **WORKERS.to_h { |count| ["threads, #{count}", [:thread, count, Validated, :bytes, 1]] },
   **[1, 2].to_h { |count| ["native threads, #{count}", [:inline, nil, Checked, :json, count]] },
   **WORKERS.to_h { |count| ["Ractors, #{count}", [:ractor, count, Frozen, :bytes, 1]] },
-  **WORKERS.to_h { |count| ["Ractors, #{count}, natively parsed", [:ractor, count, Checked, FROZEN, 1]] }
+  **WORKERS.to_h { |count| ["Ractors, #{count}, natively parsed", [:ractor, count, Checked, FROZEN, 1]] },
+  "inline, frozen" => [:inline, nil, Frozen, :bytes, 1],
+  "auto" => [:auto, 2, Frozen, :bytes, 1]
 }.freeze
+ELSEWHERE = ["inline", "threads, 2", "native threads, 1", "Ractors, 2", "Ractors, 2, natively parsed",
+             "inline, frozen", "auto"].freeze
 
 # Takes batches, has an engine work on some of them while it takes more, and sums up what comes back.
 def consume(feed, engine, job)
@@ -74,16 +81,29 @@ FEED = { batch_bytes: 1 << 30, prefetch: AHEAD, prefetch_bytes: 1 << 30, partiti
 def run(topic, count, batch, kind, expected)
   name, workers, job, decode, threads = ENGINES.fetch(kind)
   feed = Prefetched.new(topic, count, decode: decode, threads: threads, batch: batch, **FEED)
-  found = feed.measure(early: ->(message) { LOOK.call(JSON.parse(message.raw_payload)) }) do
-    engine = engine(name, workers)
+  early = ->(message) { LOOK.call(JSON.parse(message.raw_payload)) }
+  ready = ->(messages) { engine(name, workers, messages.first(batch), job) }
+  found = feed.measure(early: early, ready: ready) do |_, engine|
     consume(feed, engine, job).tap { engine.close }
   end
   found.value + found.early.sum == expected ? found : raise("#{kind} gives something else")
 end
 
-def engine(name, workers)
+def pool(kind, workers) = Pelton::Parallel.engine(kind, size: workers).start
+
+# With workers that have begun; :auto has measured with these messages.
+def engine(name, workers, messages, job)
   Warning[:experimental] = false
-  workers ? Pelton::Parallel.engine(name, size: workers).start : Pelton::Parallel.engine(name)
+  return Pelton::Parallel.engine(name) unless workers
+  return pool(name, workers).tap { |pool| pool.dispatch(messages, job).values } unless name == :auto
+
+  kinds = Pelton::Parallel::RactorWorker.available? ? %i[thread ractor] : %i[thread]
+  chosen = Thread::Queue.new
+  pools = kinds.to_h { |kind| [kind, pool(kind, workers)] }
+  auto = Pelton::Parallel::Auto.new(pools) { chosen << true }
+  auto.dispatch(messages, job).values
+  chosen.pop
+  auto
 end
 
 # Work without messages.
@@ -114,19 +134,20 @@ def topics
   found
 end
 
-Bench.measure("decode_engines") do |bench|
+Bench.measure("decode_engines", warm_up: false) do |bench|
   ractors = Pelton::Parallel::RactorWorker.available?
   topics.each do |size, (documents, count, batch)|
-    batch = [batch, count / 10].min
+    batch = (count / 10).clamp(1, batch)
     bench.chart("messages of #{size} parsed and validated a second", "msg/s", /\A#{size}/)
     look = documents.map { |document| LOOK.call(JSON.parse(document)) }
     expected = (0...count).sum { |index| look[index % look.size] }
     topic = Cluster.filled(count, PARTITIONS) { |index| documents[index % documents.size] }
-    ENGINES.each_key do |kind|
+    (size == THOROUGH ? ENGINES.keys : ELSEWHERE).each do |kind|
       next if kind.start_with?("Ractors") && !ractors
 
       name = "#{size}, #{kind}"
-      bench.case(name, "msg/s", vs: kind == "inline" ? nil : "#{size}, inline") do
+      peer = "#{size}, inline#{", frozen" if kind == "auto"}" # auto may choose what it is without workers
+      bench.case(name, "msg/s", vs: kind == "inline" ? nil : peer) do
         found = run(topic, count, batch, kind, expected)
         bench.note("#{name}, CPU a message", "µs", found.cpu * 1e6 / found.messages)
         bench.note("#{name}, a message", "objects", found.objects.fdiv(found.messages))

@@ -1,15 +1,17 @@
-# How many JSON messages of 1 to 100 KB a second go through a consumer class that checks them, by each engine?
+# How many messages a second of six topics, of 1 to 100 KB, go through a consumer class by each engine? JSON, Avro.
 # frozen_string_literal: true
 
 require_relative "support"
 require_relative "support/orders"
+require_relative "support/ruby_avro"
 require_relative "support/served"
+require "pelton/avro"
 require "pelton/parallel"
 
-# KB of a topic's messages; so many in each topic, over 5 partitions.
+# KB of a topic's documents (as Avro they have half of that); so many in each topic, over 5 partitions.
 SIZES = [1, 5, 10, 25, 50, 100].freeze
 COUNT = Bench.some(2_000)
-DIFFERENT = 200 # documents, sent several times
+DIFFERENT = 100 # documents of a size, sent several times
 WORKERS = 2
 
 # What makes payloads: for the worker that reads them, and for workers ahead, whose results are frozen.
@@ -23,8 +25,14 @@ class Natively
   def call(message) = message.decoded
 end
 
+# Avro by Ruby alone.
+class AvroParser
+  def initialize = @avro = RubyAvro.new(Orders::SCHEMA)
+  def call(message) = @avro.decode(message.raw_payload)
+end
+
 # The words of a topic's block.
-ENGINES = {
+JSON_ENGINES = {
   "sequential" => -> { deserializer Parser.new },
   "threads" => -> { deserializer Parser.new, parallel: :thread },
   "native" => -> { decode :json },
@@ -32,42 +40,55 @@ ENGINES = {
   "Ractors, natively parsed" => lambda do
     decode :json, freeze: true
     deserializer Natively.new, parallel: :ractor
-  end,
-  "sequential, frozen" => -> { deserializer Parser.new(freeze: true) },
-  "auto" => -> { deserializer Parser.new(freeze: true), parallel: :auto }
+  end
+}.freeze
+AVRO_ENGINES = {
+  "sequential" => -> { deserializer AvroParser.new },
+  "native" => -> { decode :avro, schema: Orders::SCHEMA }
 }.freeze
 
-def documents(kilobytes)
+LOOK = ->(order) { order["timestamp"] + order["lines"].count { |line| line["quantity"].positive? } }
+
+# A topic's documents, and how many messages it has.
+Filling = Struct.new(:documents, :messages) do
+  def [](index) = documents[index % documents.size]
+  def sum = (0...messages).sum { |index| looks[index % looks.size] }
+  def looks = @looks ||= documents.map { |document| LOOK.call(JSON.parse(document)) }
+end
+
+FILLINGS = SIZES.map do |kilobytes|
   orders = Orders.new(bytes: (kilobytes * 1024) - 60)
-  Array.new([DIFFERENT, COUNT].min) { orders.next }
+  documents = Array.new([DIFFERENT, COUNT].min) { orders.next }
+  Filling.new(documents, Cluster.fitting(COUNT, kilobytes * 1024, Served::PARTITIONS))
+end
+EXPECTED = FILLINGS.sum(&:sum)
+
+# A topic for each; the block makes a payload of a document.
+def topics
+  FILLINGS.map { |filling| Cluster.filled(filling.messages, Served::PARTITIONS) { |index| yield filling[index] } }
 end
 
 # Messages/s; every consumer looks at the same fields, and their sum is what it has to be.
-def run(topic, count, words, expected)
-  look = ->(order) { order["timestamp"] + order["lines"].count { |line| line["quantity"].positive? } }
+def run(topics, words)
   sums = Thread::Queue.new
   options = { batch: 100, parallel_workers: WORKERS, concurrency: 1 }
-  speed = Served.speed(topic, count, words: words, **options) do |messages|
-    sums << messages.sum { |message| look.call(message.payload) }
+  speed = Served.speed(topics, FILLINGS.sum(&:messages), words: words, **options) do |messages|
+    sums << messages.sum { |message| LOOK.call(message.payload) }
   end
   found = Array.new(sums.size) { sums.pop }.sum
-  found == expected.sum(&look) ? speed : raise("the consumers saw something else")
+  found == EXPECTED ? speed : raise("the consumers saw something else")
 end
 
 Bench.measure("end_to_end_decode") do |bench|
-  engines = ENGINES
-  engines = engines.reject { |name, _| name.start_with?("Ractors") } unless Pelton::Parallel::RactorWorker.available?
-  bench.chart("JSON messages a second, through a consumer that looks at each", "msg/s")
-  SIZES.each do |kilobytes|
-    made = documents(kilobytes)
-    count = Cluster.fitting(COUNT, kilobytes * 1024, Served::PARTITIONS)
-    values = made.map { |document| JSON.parse(document) }
-    expected = Array.new(count) { |index| values[index % values.size] }
-    topic = Cluster.filled(count, Served::PARTITIONS) { |index| made[index % made.size] }
-    engines.each do |name, words|
-      # Auto may choose what its own deserializer does without workers.
-      peer = "#{kilobytes} KB, #{name == "auto" ? "sequential, frozen" : "sequential"}" unless name == "sequential"
-      bench.case("#{kilobytes} KB, #{name}", "msg/s", vs: peer) { run(topic, count, words, expected) }
+  bench.chart("messages of six topics a second, through a consumer that looks at each", "msg/s")
+  avro = Pelton::Avro::Serializer.new(schema: Orders::SCHEMA)
+  encode = Hash.new { |known, document| known[document] = avro.serialize(JSON.parse(document)) }.compare_by_identity
+  possible = JSON_ENGINES.reject { |name, _| name.start_with?("Ractors") && !Pelton::Parallel::RactorWorker.available? }
+  { "JSON" => [topics(&:itself), possible], "Avro" => [topics { |document| encode[document] }, AVRO_ENGINES] }
+    .each do |format, (filled, engines)|
+      engines.each do |name, words|
+        peer = "#{format}, sequential" unless name == "sequential"
+        bench.case("#{format}, #{name}", "msg/s", vs: peer) { run(filled, words) }
+      end
     end
-  end
 end

@@ -9,7 +9,7 @@ require "pelton/parallel"
 TEMPLATES = [35, 25, 8, 68, 60].freeze
 REPORTS = [5, 10, 20, 50].freeze
 WORKERS = 2
-ROUNDS = Bench.some(200)
+BYTES = Bench.some(20_000_000) # of pages for each figure
 A_ROW = 100 # bytes, about
 
 Row = Struct.new(:name, :amount, :price)
@@ -36,12 +36,13 @@ def rows(kilobytes)
   defined?(Ractor) ? Ractor.make_shareable(made) : made.freeze
 end
 
-# ms of a round of these inputs.
-def rounds(inputs, engine)
+# ms for all of these inputs.
+def render(inputs, engine)
   expected = inputs.map { |input| Page.call(input) }
   raise "other pages" unless engine.dispatch(inputs, Page).values == expected
 
-  Bench.seconds { ROUNDS.times { engine.dispatch(inputs, Page).values } } * 1000 / ROUNDS
+  rounds = [BYTES / expected.sum(&:bytesize), 3].max
+  Bench.seconds { rounds.times { engine.dispatch(inputs, Page).values } } * 1000 / rounds
 ensure
   engine.close
 end
@@ -51,7 +52,7 @@ def engine(kind)
   kind == :inline ? Pelton::Parallel.engine(kind) : Pelton::Parallel.engine(kind, size: WORKERS, min: 1, part: 1)
 end
 
-Bench.measure("erb") do |bench|
+Bench.measure("erb", warm_up: false) do |bench|
   bench.chart("ms to render, #{WORKERS} workers", "ms")
   kinds = { "linear" => :inline, "threads" => :thread }
   kinds["Ractors"] = :ractor if Pelton::Parallel::RactorWorker.available?
@@ -60,7 +61,7 @@ Bench.measure("erb") do |bench|
   works.each do |work, inputs|
     kinds.each do |name, kind|
       bench.case("#{work}, #{name}", "ms", vs: kind == :inline ? nil : "#{work}, linear") do
-        Bench.forked { rounds(inputs.freeze, engine(kind)) }
+        Bench.forked { render(inputs.freeze, engine(kind)) }
       end
     end
   end

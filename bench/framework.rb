@@ -12,7 +12,7 @@ MANY = Bench.some(450_000)
 DIFFERENT = 10_000 # documents, sent several times
 # Messages with 1 ms of I/O each, of so many keys; without keys fewer of them tell as much.
 KEYS = 1000
-WITHOUT = Bench.some(20_000)
+WITHOUT = Bench.some(10_000)
 
 def documents(size, topic_count)
   orders = Orders.new(bytes: size - 60)

@@ -4,9 +4,9 @@
 require_relative "support"
 require_relative "support/blocking_peer"
 
-CLIENTS = 100
-SLICE = 0.5 # seconds of computing
-PAIRS = 6 # of slices, with and without clients in turn
+CLIENTS = Bench.some(100)
+SLICE = Bench::QUICK ? 0.05 : 0.5 # seconds of computing
+PAIRS = 3 # of slices, with and without clients in turn
 PAYLOAD = "x"
 
 # Rounds of a small computation a second.

@@ -4,7 +4,7 @@
 require_relative "support"
 require_relative "../test/support/fake_feed"
 
-BATCHES = 20_000
+BATCHES = Bench.some(20_000)
 SIZE = 100 # config.batch
 
 # Counts batches; the first and the last tell the time and the objects made so far.

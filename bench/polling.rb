@@ -6,11 +6,11 @@ require_relative "support/blocking_peer"
 
 PAYLOAD = ("x" * 100).freeze
 PRODUCERS = [1, 2, 5, 10, 25].freeze
-EACH = 1_000
-IN_ALL = 50_000
+EACH = Bench.some(1_000)
+IN_ALL = Bench.some(50_000)
 BURST = 1_000
-BURSTS = 20
-CALLS = 300
+BURSTS = Bench.some(20)
+CALLS = Bench.some(300)
 
 SHARED = "shared event thread"
 DEDICATED = "a poller each"

@@ -3,9 +3,9 @@
 
 require_relative "support"
 
-COUNT = 300_000
+COUNT = Bench.some(300_000)
 PRODUCERS = 25
-CALLS = 600 # of produce_many, 1,000 messages each
+CALLS = Bench.some(600) # of produce_many, 1,000 messages each
 PAYLOAD = ("x" * 100).freeze
 
 # Opened producers, connected: their first message is delivered.

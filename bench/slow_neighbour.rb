@@ -28,7 +28,7 @@ end
 Bench.measure("slow_neighbour") do |bench|
   orders = Orders.new(bytes: SIZE - 60)
   documents = Array.new(10_000) { orders.next }
-  count = Cluster.fitting(300_000, SIZE, Served::PARTITIONS - 1)
+  count = Cluster.fitting(Bench.some(200_000), SIZE, Served::PARTITIONS - 1)
   topic = Cluster.topic(Served::PARTITIONS)
   Cluster.fill(topic, 200, 0..0) { "x" * SIZE }
   Cluster.fill(topic, count, 1...Served::PARTITIONS) { |index| documents[index % documents.size] }

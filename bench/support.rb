@@ -15,6 +15,9 @@ require_relative "support/cluster"
 module Bench
   RUNS = Integer(ENV["BENCH_RUNS"] || 3)
 
+  # Seconds for a bench: no round begins that would end later, whatever RUNS says.
+  LIMIT = Float(ENV["BENCH_LIMIT"] || Float::MAX)
+
   # A look whether the benches run at all: a fiftieth of the work.
   QUICK = ENV.key?("BENCH_QUICK")
 
@@ -25,8 +28,10 @@ module Bench
   def some(count) = QUICK ? [count / 50, 1].max : count
 
   # Runs the cases that the block names, one after the other, RUNS times round; then prints the medians.
-  def measure(name)
-    measure = Measure.new(name)
+  # warm_up: a round before that does not count; there is none where each case is a process of its own.
+  #: (String, ?warm_up: bool) { (Measure) -> void } -> void
+  def measure(name, warm_up: true)
+    measure = Measure.new(name, warm_up ? 1 : 0)
     yield measure
     measure.run
   ensure
@@ -78,8 +83,11 @@ module Bench
   class Measure
     TIMES = %w[s ms µs ns].freeze # smaller is faster
 
-    def initialize(bench)
+    # warm_up: how many rounds do not count.
+    def initialize(bench, warm_up)
       @bench = bench
+      @warm_up = warm_up
+      @began = Bench.now
       @cases = []
       @values = {} # {["1 producer", "msg/s"] => [a value of each round, …]}
       @peers = {} # {the same key => the case that it is compared to}
@@ -109,10 +117,13 @@ module Bench
     # The newest value of a case of this round.
     def last(name, unit) = @values.fetch([name, unit]).last
 
-    # Peers and ours in turn, so that a slow minute of the machine is all of theirs. The first round only warms up.
+    # Peers and ours in turn, so that a slow minute of the machine is all of theirs.
     def run
-      (RUNS + 1).times do |round|
-        @values.clear if round == 1
+      started = Bench.now
+      (@warm_up + RUNS).times do |round|
+        @values.clear if round == @warm_up
+        break if round > @warm_up && !time_for_one_more?(started, round)
+
         @cases.each do |measure|
           GC.start
           measure.call
@@ -124,6 +135,14 @@ module Bench
     end
 
     private
+
+    # After so many rounds, if it takes as long as they did on average.
+    def time_for_one_more?(started, rounds)
+      now = Bench.now
+      now - @began + ((now - started) / rounds) <= LIMIT
+    end
+
+    def rounds = @values.values.map(&:size).max.then { |count| "#{count} round#{"s" if count > 1}" }
 
     def print_json
       @values.each do |(name, unit), values|
@@ -142,7 +161,7 @@ module Bench
       File.write(File.join(folder, "#{page}.md"), <<~TEXT)
         # #{@bench}
 
-        #{ENV["BENCH_ABOUT"]}; #{Time.now.utc.strftime("%Y-%m-%d %H:%M UTC")}; median, least and most of #{RUNS} rounds
+        #{ENV["BENCH_ABOUT"]}; #{Time.now.utc.strftime("%Y-%m-%d %H:%M UTC")}; median, least and most of #{rounds}
         #{draw(folder, page)}
 
         | case | median | unit | min … max | speed |
@@ -168,7 +187,7 @@ module Bench
 
     def print_table
       width = @values.keys.map { |name, _| name.size }.max
-      puts "#{@bench.ljust(width)}  #{"median".rjust(11)} #{"unit".ljust(8)} #{"min … max".rjust(24)}  speed"
+      puts "#{@bench.ljust(width)}  #{"median".rjust(11)} #{"unit".ljust(8)} #{rounds.rjust(11)}: min … max  speed"
       @values.each do |(name, unit), values|
         median = text(Bench.median(values)).rjust(11)
         puts "#{name.ljust(width)}  #{median} #{unit.ljust(8)} #{span(values).rjust(24)}  #{speed(name, unit)}".rstrip

@@ -20,7 +20,8 @@ end
 Bench.measure("sync") do |bench|
   topic = Cluster.topic(1)
 
-  { "linger 0" => [AT_ONCE, 2000], "default settings" => [{}, 400] }.each do |name, (options, count)|
+  ways = { "linger 0" => [AT_ONCE, Bench.some(2000)], "default settings" => [{}, Bench.some(400)] }
+  ways.each do |name, (options, count)|
     bench.case("C loop, #{name}, p50", "µs") do
       Cluster.c_loop("sync", topic, count, PAYLOAD.bytesize, options: options)
     end

@@ -7,7 +7,7 @@ require_relative "support"
 PAYLOAD = ("x" * 100).freeze
 SIZES = [1, 10, 100].freeze # messages of a transaction
 POOL = 10
-SECONDS = 2.0
+SECONDS = Bench::QUICK ? 0.1 : 1.5
 
 # Transactions/s of the block, called over and over for a while; each call is one.
 def rate

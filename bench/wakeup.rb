@@ -5,9 +5,9 @@ require_relative "support"
 
 PAYLOAD = ("x" * 100).freeze
 AT_ONCE = { "acks" => "all", "linger.ms" => 0 }.freeze
-COUNT = 1000
+COUNT = Bench.some(1000)
 # Messages for waits that sleep; they would take minutes.
-SLEEPS = { 0.010 => 200, 0.100 => 20 }.freeze
+SLEEPS = { 0.010 => Bench.some(200), 0.100 => Bench.some(20) }.freeze
 
 def opened(topic)
   producer = Cluster.producer(AT_ONCE)

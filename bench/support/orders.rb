@@ -12,6 +12,25 @@ class Orders
   NAMES = ["Ada Byron", "Łukasz Woźniak", "José Núñez", "Mia \"Mimi\" Wu", "山田 花子", "Sean O'Neil"].freeze
   WORDS = %w[lamp table chair green oak steel small folding outdoor classic soft cotton linen glass round].freeze
 
+  # The same as Avro.
+  def self.fields(**types) = types.map { |name, type| { name: name, type: type } }
+  private_class_method :fields
+  NOTE = %w[null string].freeze
+  SCHEMA = JSON.generate(
+    type: :record, name: "Order", fields: fields(
+      id: :string, type: :string, version: :int, created_at: :string, timestamp: :long,
+      customer: { type: :record, name: "Customer", fields: fields(
+        id: :int, name: :string, city: :string, email: :string, score: :double, loyal: :boolean, referrer: NOTE
+      ) },
+      total: :double, currency: :string,
+      lines: { type: :array, items: { type: :record, name: "Line", fields: fields(
+        sku: :string, title: :string, quantity: :int, price: :double, tax: :double, gift: :boolean,
+        tags: { type: :array, items: :string }, note: NOTE
+      ) } },
+      shipping: { type: :record, name: "Shipping", fields: fields(method: :string, country: :string, days: :int) }
+    )
+  ).freeze
+
   # bytes: about the size of each document.
   #: (?seed: Integer, ?bytes: Integer) -> void
   def initialize(seed: 1, bytes: 5_000)

@@ -12,9 +12,9 @@ class Prefetched
   BATCH = Bench::QUICK ? 10 : 100
   # Everything that there is is fetched, and then waits.
   FETCH = { "queued.max.messages.kbytes" => 2_000_000, "queued.min.messages" => 10_000_000,
-            "statistics.interval.ms" => 50, "enable.auto.commit" => true }.freeze
+            "statistics.interval.ms" => 20, "enable.auto.commit" => true }.freeze
   # So long nothing comes when the batches that may be out are out.
-  CALM = 0.3
+  CALM = 0.1
 
   # options: as of Cluster.consume; threads: native ones that decode.
   def initialize(topic, count, decode: nil, where: nil, threads: nil, partitions: PARTITIONS, **settings)
@@ -29,10 +29,12 @@ class Prefetched
   # decoded when the time began, which the feed leaves out: for who checks the value.
   Found = Struct.new(:messages, :seconds, :cpu, :objects, :value, :early)
 
-  # The block takes all messages of the feed, releases their batches, and returns something that is fit for JSON.
-  #: (?early: ^(Pelton::Message) -> untyped) { (Prefetched) -> untyped } -> Found
-  def measure(early: ->(_message) {}, &block)
-    Found.new(*Bench.forked { open { timed(early, &block) } })
+  # The block takes all messages of the feed, releases their batches, and returns something that is fit for JSON. ready:
+  # called before the time begins, with the messages that are out; the block gets what it returns.
+  #: (?early: ^(Pelton::Message) -> untyped, ?ready: ^(Array[Pelton::Message]) -> untyped)
+  #:   { (Prefetched, untyped) -> untyped } -> Found
+  def measure(early: ->(_message) {}, ready: ->(_messages) {}, &block)
+    Found.new(*Bench.forked { open { timed(early, ready, &block) } })
   end
 
   # Batches, until all messages were there. work: called between looks for a batch, until it returns something false,
@@ -58,7 +60,8 @@ class Prefetched
     bus.subscribe("statistics.emitted") { |event| fetched << true if all?(event[:statistics]) }
     @subscription = Pelton::Subscription.new(Cluster.config(**@settings), group_id: "bench-#{SecureRandom.hex(4)}",
                                                                           bus: bus, kafka: FETCH, **@given)
-    @subscription.assign((0...@partitions).map { |number| [@topic, number, :beginning] })
+    # Not :beginning, which librdkafka would ask for before it knows the leader, and again half a second later.
+    @subscription.assign((0...@partitions).map { |number| [@topic, number, 0] })
     fetched.pop
     @early = []
     while (kind, batch = @subscription.poll(CALM))
@@ -76,14 +79,16 @@ class Prefetched
   end
 
   # In the order of Found.
-  def timed(early)
-    early = @early.flat_map { |batch| batch.messages.map(&early) }
+  def timed(early, ready)
+    out = @early.flat_map(&:messages)
+    early = out.map(&early)
+    ready = ready.call(out)
     messages = @left
     value = nil
     GC.start
     objects = GC.stat(:total_allocated_objects)
     cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
-    seconds = Bench.seconds { value = yield self }
+    seconds = Bench.seconds { value = yield self, ready }
     cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - cpu
     [messages, seconds, cpu, GC.stat(:total_allocated_objects) - objects, value, early]
   end

@@ -36,7 +36,7 @@ class Served
 
   attr_reader :app
 
-  # words: the topic's, in its block; settings: the config's. consume: the consumer class's method.
+  # topic: one or several. words: a topic's, in its block; settings: the config's. consume: the consumer class's.
   def initialize(topic, words: nil, kafka: {}, group: "bench-#{SecureRandom.hex(4)}", **settings, &consume)
     @app = Pelton::App.new
     @app.configure do |config|
@@ -45,7 +45,7 @@ class Served
       settings.each { |name, value| config.set(name, value) }
     end
     consumer = Class.new(Pelton::Consumer) { define_method(:consume, &consume) }
-    @app.routes { topic(topic, to: consumer) { instance_exec(&words) if words } }
+    @app.routes { Array(topic).each { |name| topic(name, to: consumer) { instance_exec(&words) if words } } }
     @app.subscribe("error.occurred") { |event| warn "bench: #{event[:error].inspect}" }
   end
 
