@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require "weakref"
 require "pelton/parallel"
 require "pelton/notifications"
 require "support/native_kit"
@@ -126,6 +127,20 @@ module ParallelContract
     assert_equal(4, rows.size)
     assert_equal [10], rows.values.uniq
     assert(rows.keys.all? { |row| row == Array.new(120) { |index| row[0] + index } })
+  end
+
+  def test_what_two_ask_for_at_once_is_done_once
+    ran = Thread::Queue.new
+    go = Thread::Queue.new
+    future = Pelton::Parallel::Lazy.new(%w[a b], ->(input) { ran << input && go.pop })
+    askers = Array.new(3) { Thread.new { future[0] } }
+    eventually(20) { askers.all? { |one| one.status == "sleep" } }
+    other = Thread.new { future[1] }
+    eventually(20) { ran.size == 2 } # nobody waits for who asks for another one
+    2.times { go << "made" }
+    assert_equal ["made"] * 4, [*askers, other].map(&:value)
+    assert_equal %w[a b], [ran.pop, ran.pop]
+    assert_predicate future, :done?
   end
 
   def test_closed_twice
@@ -280,6 +295,35 @@ module PoolContract
     assert_equal 300, future.values.size
   end
 
+  # Once in some rounds: an address on some stack may keep one part alive.
+  def test_workers_that_rest_keep_nothing_alive
+    eventually(20) do
+      given = Thread.new { weak_inputs }.value
+      GC.start
+      given.none?(&:weakref_alive?)
+    end
+  end
+
+  def test_a_pool_that_nobody_holds_ends_its_workers_and_begins_again
+    before = Thread.list
+    @engine.hold.hold
+    assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+    @engine.let_go
+    assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+    refute_empty Thread.list - before
+    @engine.let_go
+    eventually(20) { (Thread.list - before).empty? }
+    assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+  end
+
+  def test_a_pool_that_is_let_go_finishes_what_runs
+    future = @engine.hold.dispatch(last_at_the_gate, gated, timeout: 60)
+    assert_equal({ "i" => 199 }, future[199]) # so a worker has the last part
+    @engine.let_go
+    open_gate
+    assert_equal 300, future.values.size
+  end
+
   def test_a_close_finishes_what_runs_and_begins_nothing
     future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
     assert_equal({ "i" => 199 }, future[199]) # so a worker has the last part
@@ -351,6 +395,12 @@ module PoolContract
   end
 
   private
+
+  def weak_inputs
+    texts = Array.new(100) { |index| %({"i":#{index}}).freeze }.freeze
+    assert_equal numbers(100), @engine.dispatch(texts, ParallelTexts, timeout: 60).values
+    texts.map { |text| WeakRef.new(text) }
+  end
 
   def refused?
     @engine.dispatch(inputs(numbers(50)), decoder, timeout: 60)

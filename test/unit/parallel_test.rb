@@ -7,6 +7,7 @@ require "pelton/parallel/engines"
 require "pelton/config"
 require "pelton/notifications"
 require "pelton/routing"
+require "weakref"
 
 # What stands around the engines (their own promises are in test/contract).
 class ParallelTest < Minitest::Test
@@ -186,20 +187,26 @@ class ParallelTest < Minitest::Test
     assert_includes (100..400), messages
   end
 
+  # A pool without workers.
+  class Pool
+    def hold = self
+    def let_go = nil
+  end
+
   # Gives what it was given, at once.
-  class Quick
+  class Quick < Pool
     def worth?(_) = true
     def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(one) { one })
   end
 
   # Does the work three times.
-  class Clumsy
+  class Clumsy < Pool
     def worth?(_) = true
     def dispatch(inputs, job, **) = Parallel::Lazy.new(inputs, ->(one) { 3.times.map { job.call(one) }.last })
   end
 
   # Fails fast.
-  class Failing
+  class Failing < Pool
     def worth?(_) = true
     def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(_) { raise "no" })
   end
@@ -238,6 +245,56 @@ class ParallelTest < Minitest::Test
     assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.parallel[auto]" })
   end
 
+  # Slow for who must not be chosen, and remembers how often it is held.
+  class Held < Clumsy
+    attr_reader :held
+
+    def initialize
+      super
+      @held = []
+    end
+
+    def hold = tap { @held << 1 }
+    def let_go = @held << -1
+  end
+
+  def test_auto_holds_the_workers_that_it_chose_only
+    slow = Held.new
+    quick = Class.new(Held) { def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(one) { one }) }.new
+    said = Thread::Queue.new
+    auto = Parallel::Auto.new({ thread: slow, ractor: quick }, again: 0) { |name, *| said << name }
+    2.times do |round|
+      auto.dispatch(%w[a b], ->(one) { 2000.times { one.hash } && one }).values
+      assert_equal :ractor, said.pop
+      eventually(20) { Pelton::Threads.list.none? { |thread| thread.name == "pelton.parallel[auto]" } }
+      assert_equal [[1, -1] * (round + 1), [1]], [slow.held, quick.held]
+    end
+  ensure
+    assert auto.close
+  end
+
+  # Once in some rounds: an address on some stack may keep them alive.
+  def test_auto_keeps_nothing_that_it_measured_with
+    said = Thread::Queue.new
+    auto = Parallel::Auto.new({ thread: Quick.new }, again: 0) { |name, *| said << name }
+    eventually(20) do
+      given = Thread.new { weak_inputs(auto) }.value
+      said.pop
+      eventually(20) { Pelton::Threads.list.none? { |thread| thread.name == "pelton.parallel[auto]" } }
+      GC.start
+      given.none?(&:weakref_alive?)
+    end
+  ensure
+    assert auto.close
+  end
+
+  # Of what it was given, a hundred of them.
+  def weak_inputs(auto)
+    texts = Array.new(100) { |index| "text #{index}" }
+    auto.dispatch(texts, ->(one) { one }).values
+    texts.map { |text| WeakRef.new(text) }
+  end
+
   class Orders < Pelton::Consumer
     def consume = nil
   end
@@ -273,6 +330,78 @@ class ParallelTest < Minitest::Test
     assert_equal [Proc], engines.deserializers(group).values.map(&:class).uniq
     assert_predicate engines, :none?
     assert engines.close
+  end
+
+  def test_auto_has_no_workers_before_it_measures
+    group, config = group(:auto)
+    engines = Parallel::Engines.new(config, bus)
+    assert_equal Parallel::Decoding, engines.deserializers(group)["orders"].class
+    assert_empty(Pelton::Threads.list.select { |thread| thread.name.start_with?("pelton.parallel") })
+    refute_predicate engines, :none?
+  ensure
+    assert engines.close
+  end
+
+  # Of which the test says when they live.
+  class Puppet
+    class << self
+      attr_accessor :all
+
+      def mailbox = Parallel::ThreadWorker.mailbox
+    end
+
+    attr_reader :id, :part, :given
+
+    def initialize(_name, id, port)
+      @id = id
+      @port = port
+      @given = []
+      @ended = nil
+      self.class.all << self
+      port << [:ready, id]
+    end
+
+    def ready? = true
+    def free? = @part.nil?
+    def ready(*) = nil
+    def give(part) = @ended.nil? && (@given << (@part = part)) && true
+    def take_back = @part.tap { @part = nil }
+    def errors(failures) = failures
+    def dismiss = die
+    def kill = nil
+
+    # Its last word, after which it is found dead.
+    def die(*word) = @ended = word
+
+    # What it says comes before its end.
+    def alive?
+      return true unless @ended
+
+      @port << [:done, @id, *@ended] if @ended.any?
+      @ended = []
+      false
+    end
+  end
+
+  def test_who_dies_with_its_work_done_has_done_it
+    Puppet.all = []
+    pool = Parallel::Pool.new(Puppet, size: 2, min: 1, part: 1)
+    future = pool.dispatch(%w[a b], nil, timeout: 20)
+    eventually(20) { Puppet.all.size == 2 && Puppet.all.all?(&:part) }
+    one, other = Puppet.all
+    one.die([one.part.inputs[0].upcase], {})
+    other.die
+    port = other.instance_variable_get(:@port)
+    port << :exited # of the other: who looks, sees both
+    eventually(20) { Puppet.all.size == 4 && Puppet.all.last(2).any?(&:part) }
+    heir = Puppet.all.last(2).find(&:part)
+    port << [:done, heir.id, [heir.part.inputs[0].upcase], {}]
+    assert_equal %w[A B], future.values
+    assert_equal [0, 1, 1, 1], Puppet.all.map { |puppet| puppet.given.size }.sort, "nothing was done twice"
+  ensure
+    closing = Thread.new { pool.close(timeout: 20) }
+    eventually(20) { port << :exited && !closing.alive? }
+    assert closing.value
   end
 
   def test_words_that_are_refused

@@ -7,7 +7,8 @@ require_relative "inline"
 module Pelton
   module Parallel
     # The engine that is fastest on this machine with this payload: it measures, with messages that came, and measures
-    # again every few minutes. Until the first time, and where nothing is faster by a tenth, it is inline.
+    # again every few minutes. Until the first time, and where nothing is faster by a tenth, it is inline. Workers of the
+    # others are let go meanwhile.
     class Auto
       # Seconds between two measurements.
       AGAIN = 300
@@ -24,6 +25,7 @@ module Pelton
       # has not) and the number of messages of a measurement.
       #: (Hash[Symbol, Pool], ?again: Numeric) { (Symbol, Hash[Symbol, Float?], Integer) -> void } -> void
       def initialize(engines, again: AGAIN, &chosen)
+        @pools = engines
         @engines = { inline: Inline.new, **engines }
         @again = again
         @chosen = chosen
@@ -55,9 +57,12 @@ module Pelton
       # Ends a measurement; the engines are others'.
       #: (?timeout: Numeric?) -> bool
       def close(timeout: 10)
-        @lock.synchronize { @closed = true }
-        @thread&.kill
-        @thread.nil? || !@thread.join(timeout).nil?
+        thread = @lock.synchronize do
+          @closed = true
+          @thread
+        end
+        thread&.kill
+        thread.nil? || !thread.join(timeout).nil?
       end
 
       def inspect = "#<#{self.class} #{@name} of #{@engines.keys.join(", ")}>"
@@ -69,8 +74,17 @@ module Pelton
           next if @closed || @thread&.alive? || Clock.now < @due
 
           @due = Clock.now + @again
-          @thread = Threads.start("pelton.parallel[auto]") { choose(inputs, job) }
+          @thread = Threads.start("pelton.parallel[auto]") { holding { choose(inputs, job) } }
         end
+      end
+
+      # The chosen engine's workers are held from one measurement to the next.
+      def holding
+        @pools.except(@name).each_value(&:hold)
+        yield
+      ensure
+        @pools.except(@name).each_value(&:let_go)
+        @lock.synchronize { @thread = nil } # it keeps the messages alive
       end
 
       def choose(inputs, job)

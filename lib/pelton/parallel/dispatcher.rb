@@ -7,17 +7,17 @@ require_relative "../threads"
 module Pelton
   module Parallel
     # A part of what was dispatched at once: for one worker, in one send. from: the index of its first input; begun:
-    # when a worker was given it (monotonic seconds).
-    Part = Struct.new(:future, :from, :inputs, :job, :begun) do
+    # when a worker was given it (monotonic seconds). again: is it the second try?
+    Part = Struct.new(:future, :from, :inputs, :job, :begun, :again) do
       # Is the worker at it for longer than all of the dispatch may take? A cancelled one, too, and one that nobody
       # waits for.
       #: () -> bool
       def overdue? = !future.timeout.nil? && Clock.now - begun >= future.timeout
 
-      # Each input by itself.
+      # Each input by itself, for the second try.
       #: () -> Array[Part]
       def singly
-        inputs.each_with_index.map { |input, index| Part.new(future, from + index, [input].freeze, job) }
+        inputs.each_with_index.map { |input, index| Part.new(future, from + index, [input].freeze, job, nil, true) }
       end
     end
 
@@ -64,11 +64,17 @@ module Pelton
       #: () -> void
       def late = tell(:late)
 
-      # Nothing is begun any more; what workers have is finished, within the time. false: some had to be killed.
-      #: (Numeric?) -> bool
-      def close(timeout)
+      # Nothing is begun any more; what workers have is finished.
+      #: () -> void
+      def retire
         @lock.synchronize { @closed = true }
         tell(:stop)
+      end
+
+      # The same, within the time. false: some had to be killed.
+      #: (Numeric?) -> bool
+      def close(timeout)
+        retire
         return true if @thread.join(*timeout)
 
         tell(:force)
@@ -105,7 +111,8 @@ module Pelton
         case kind
         when :ready then @workers[id]&.ready(*facts)
         when :done then done(@workers[id], *facts)
-        when :exited, :aborted then bury
+        when :exited, :aborted then mourn
+        when :dead then bury(@workers[id])
         when :work then lose(&:overdue?)
         when :late then lose { |part| part.future.late? }
         when :stop then @workers.each_value(&:dismiss)
@@ -128,7 +135,7 @@ module Pelton
         @workers.each_value.select(&:free?).each do |worker|
           part = take or break
           part.begun = Clock.now
-          worker.give(part) # one that has just died, too: we hear of it soon
+          put_back([part]) unless worker.give(part) # one that has just died: we hear of it soon
         end
       end
 
@@ -151,12 +158,15 @@ module Pelton
         part.future.fulfil(part.from, values, errors)
       end
 
-      # Nobody says which one has ended.
-      def bury
+      # Nobody says which one has ended. What one has said that has, waits at the port: it is heard first.
+      def mourn
         @lost.select!(&:alive?)
-        @workers.each_value.reject(&:alive?).each { |worker| replace(worker) }
+        @workers.each_value.reject(&:alive?).each { |worker| @port << [:dead, worker.id].freeze }
         hire unless @closed
       end
+
+      # worker: nil, if it was buried before.
+      def bury(worker) = worker && replace(worker)
 
       # Those whose part should have been done by now, whoever still waits for it.
       def lose
@@ -169,7 +179,7 @@ module Pelton
       end
 
       # Another one in its place, but not for one that never began. What it was at is tried again, each input alone; one
-      # that was alone has an error.
+      # that was tried again has an error.
       def replace(worker)
         @workers.delete(worker.id)
         try_again(worker.part, worker) if worker.part
@@ -181,10 +191,12 @@ module Pelton
       end
 
       def try_again(part, worker)
-        return part.future.fulfil(part.from, [nil], { 0 => died(worker) }) if part.inputs.size == 1
+        return part.future.fulfil(part.from, [nil], { 0 => died(worker) }) if part.again
 
-        @lock.synchronize { @waiting.unshift(*part.singly) }
+        put_back(part.singly)
       end
+
+      def put_back(parts) = @lock.synchronize { @waiting.unshift(*parts) }
 
       def died(worker) = WorkerKilled.new("a job of #{@name}##{worker.id}")
 

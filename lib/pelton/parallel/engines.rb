@@ -19,7 +19,7 @@ module Pelton
       end
 
       # The group's deserializers by topic, as a subscription takes them; those with a `parallel` are Decodings. Their
-      # pools are started.
+      # pools are started (with :auto by a measurement, and then only what it chose stays).
       #: (Routing::Group) -> Hash[String, untyped]
       def deserializers(group)
         ways = group.parallel
@@ -43,7 +43,7 @@ module Pelton
       private
 
       def decoding(topic, deserializer, way)
-        engine = way == :auto ? auto(topic, deserializer) : pool(way)
+        engine = way == :auto ? auto(topic, deserializer) : pool(way).start.hold
         Decoding.new(deserializer, engine, topic: topic, bus: @bus, timeout: @config.parallel_timeout)
       end
 
@@ -60,7 +60,6 @@ module Pelton
       def pool(way)
         @pools[way] ||= Parallel.engine(way, size: @config.parallel_workers || Etc.nprocessors,
                                              min: @config.parallel_min, name: "pelton.parallel[#{way}]", bus: @bus)
-                                .start
       end
     end
   end

@@ -64,15 +64,18 @@ module Pelton
       def too_late = WaitTimeout.new("work of #{@size} inputs", nil, @timeout)
     end
 
-    # Nothing is done before it is asked for, by who asks: what engines without workers give, and all others for less
-    # than is worth a dispatch.
+    # Nothing is done before it is asked for, by who asks first (others wait for that): what engines without workers
+    # give, and all others for less than is worth a dispatch.
     class Lazy < Future
       #: (Array[untyped], untyped, ?timeout: Numeric?) -> void
       def initialize(inputs, job, timeout: nil)
         super(inputs.size, timeout)
         @inputs = inputs
         @job = job
-        # {index => [value, error]}
+        @lock = Mutex.new
+        # Guarded by @lock: {index => the lock of who does it}. Ruby gives it back however that one ends.
+        @doing = {}
+        # {index => [value, error]}; written with that index's lock.
         @outcomes = {}
         # For what was not asked for; nil: not cancelled.
         @cancel = nil
@@ -88,7 +91,9 @@ module Pelton
       #: (Integer) -> [untyped, Exception?]
       def at(index)
         check(index)
-        @outcomes[index] ||= work(@inputs[index])
+        @outcomes[index] || @lock.synchronize { @doing[index] ||= Mutex.new }.synchronize do
+          @outcomes[index] ||= work(@inputs[index])
+        end
       end
 
       private

@@ -24,8 +24,10 @@ module Pelton
         @name = name
         @bus = bus
         @lock = Mutex.new
-        # Guarded by @lock.
+        # Guarded by @lock: who brings parts to workers; those of before that may not have ended; who holds it.
         @dispatcher = nil
+        @retired = []
+        @holders = 0
         @closed = false
       end
 
@@ -50,15 +52,31 @@ module Pelton
       #: () -> self
       def start = tap { running }
 
+      # For who has several pools and may not need this one: its workers end when the last that holds it lets go.
+      #: () -> self
+      def hold = tap { @lock.synchronize { @holders += 1 } }
+
+      # Never waits. A dispatch that is in work is finished, as by a close; a later one starts other workers.
+      #: () -> void
+      def let_go
+        retired = @lock.synchronize do
+          next unless (@holders -= 1).zero? && @dispatcher
+
+          @retired = [*@retired.select(&:alive?), @dispatcher]
+          @dispatcher.tap { @dispatcher = nil }
+        end
+        retired&.retire
+      end
+
       # What workers have is finished, the rest is not begun; after `timeout` seconds they are killed (false).
       #: (?timeout: Numeric?) -> bool
       def close(timeout: 10)
-        Clock.check(timeout)
-        dispatcher = @lock.synchronize do
+        deadline = Clock.deadline(timeout)
+        dispatchers = @lock.synchronize do
           @closed = true
-          @dispatcher
+          [*@retired, *@dispatcher]
         end
-        dispatcher&.alive? ? dispatcher.close(timeout) : true
+        dispatchers.select(&:alive?).map { |one| one.close(Clock.left(deadline)) }.all?
       end
 
       def inspect = "#<#{self.class} #{@name} of #{@size} #{@kind.name[/\w+\z/]}s>"

@@ -40,9 +40,7 @@ module Pelton
           control = ::Ractor::Port.new
           guard = Threads.start_in_ractor { thread.kill if control.receive }
           port << [:ready, id, control].freeze
-          while (order = ::Ractor.receive)
-            port << answer(id, *order) unless order == :ping
-          end
+          nil while work(port, id, ::Ractor.receive)
         ensure
           # Ruby 4.0 keeps a Ractor for ever of which a thread still waits at a port.
           control << false
@@ -50,6 +48,12 @@ module Pelton
         end
 
         private
+
+        # A method of its own, so that nothing of it is kept alive by who waits for the next.
+        def work(port, id, order)
+          port << answer(id, *order) if order.is_a?(Array)
+          order
+        end
 
         def answer(id, inputs, job)
           values, failures = Work.run(inputs, job) { |value| ::Ractor.make_shareable(value) }
@@ -98,11 +102,9 @@ module Pelton
       #: () -> bool
       def alive? = send(:ping)
 
-      #: (Part) -> void
-      def give(part)
-        @part = part
-        send([part.inputs, part.job].freeze)
-      end
+      # false: it has ended, and has not taken it.
+      #: (Part) -> bool
+      def give(part) = send([part.inputs, part.job].freeze) && (@part = part) && true
 
       # The part that it was given: it has it no more.
       #: () -> Part?

@@ -48,10 +48,14 @@ module Pelton
       #: () -> bool
       def alive? = !@ended
 
-      #: (Part) -> void
+      # false: it has ended, and has not taken it.
+      #: (Part) -> bool
       def give(part)
+        return false if @ended
+
         @part = part
         @orders << [part.inputs, part.job]
+        true
       end
 
       # The part that it was given: it has it no more.
@@ -73,14 +77,15 @@ module Pelton
       def live
         Thread.handle_interrupt(Object => :immediate) do
           @port << [:ready, @id]
-          while (order = @orders.pop)
-            @port << [:done, @id, *Work.run(*order)]
-          end
+          nil while work(@orders.pop)
         end
       ensure
         @ended = true
         @port << :exited
       end
+
+      # A method of its own, so that nothing of it is kept alive by who waits for the next.
+      def work(order) = order && (@port << [:done, @id, *Work.run(*order)])
     end
   end
 end

@@ -11,8 +11,8 @@ module Pelton
       #: (Array[untyped], untyped) ?{ (untyped) -> untyped } -> [Array[untyped], Hash[Integer, Exception]]
       def run(inputs, job)
         failures = {}
-        values = inputs.each_with_index.map do |input, index|
-          value = job.call(input)
+        values = Array.new(inputs.size) do |index|
+          value = job.call(inputs[index])
           block_given? ? yield(value) : value
         rescue Exception => e # rubocop:disable Lint/RescueException -- one bad payload never ends its worker
           failures[index] = e
