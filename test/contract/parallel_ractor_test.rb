@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "support/parallel_contract"
+require "support/pool_contract"
 require "support/ractor_process"
 
 # The Ractor engine, by the contract of all engines.

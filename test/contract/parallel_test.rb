@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "support/parallel_contract"
+require "support/pool_contract"
 
 # The engines that every Ruby has.
 class InlineEngineTest < Minitest::Test

@@ -7,8 +7,8 @@ require_relative "inline"
 module Pelton
   module Parallel
     # The engine that is fastest on this machine with this payload: it measures, with messages that came, and measures
-    # again every few minutes. Until the first time, and where nothing is faster by a tenth, it is inline. Workers of the
-    # others are let go meanwhile.
+    # again every few minutes. Until the first time, and where nothing is faster by a tenth, it is inline. Workers of
+    # the engines that it did not choose end.
     class Auto
       # Seconds between two measurements.
       AGAIN = 300
