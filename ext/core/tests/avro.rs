@@ -236,9 +236,9 @@ fn lengths_that_lie_take_no_memory() {
     // 2^62 nulls, empty records, bytes, items.
     let huge = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01];
     let nulls = plain(r#"{"type":"array","items":"null"}"#);
-    assert_eq!(refusal(&nulls, &huge), "it has too many items without bytes");
+    assert_eq!(refusal(&nulls, &huge), "it has more than 65536 items without bytes");
     let empty = plain(r#"{"type":"array","items":{"type":"record","name":"E","fields":[]}}"#);
-    assert_eq!(refusal(&empty, &huge), "it has too many items without bytes");
+    assert_eq!(refusal(&empty, &huge), "it has more than 65536 items without bytes");
     assert_eq!(refusal(&plain(r#""bytes""#), &huge), "it ends too early");
     assert_eq!(refusal(&plain(r#"{"type":"array","items":"int"}"#), &huge), "it ends too early");
     assert_eq!(refusal(&plain(r#""string""#), &[0x01]), "-1 is no length");
@@ -252,7 +252,89 @@ fn lengths_that_lie_take_no_memory() {
     let writer = r#"{"type":"record","name":"R","fields":[{"name":"a","type":{"type":"array","items":"null"}}]}"#;
     let skipping = Topic::new(Framing::None, Some(Arc::new(reader)));
     skipping.learn(SchemaId::Own, &Schema::parse(writer, &[] as &[&str]).expect("a schema"));
-    assert_eq!(refusal(&skipping, &huge), "it has too many items without bytes");
+    assert_eq!(refusal(&skipping, &huge), "it has more than 65536 items without bytes");
+}
+
+/// Defaults of the reader's are in no byte of a document, and in each of its items.
+#[test]
+fn few_bytes_never_become_many_words() {
+    let record =
+        |fields: &str| format!(r#"{{"type":"record","name":"R","fields":[{{"name":"b","type":"boolean"}}{fields}]}}"#);
+    let list = |record: &str| {
+        let text = format!(r#"{{"type":"array","items":{record}}}"#);
+        Schema::parse(&text, &[] as &[&str]).expect("a schema")
+    };
+    let zeros = vec!["0"; 1000].join(",");
+    let default = format!(r#",{{"name":"d","type":{{"type":"array","items":"int"}},"default":[{zeros}]}}"#);
+    let uuids = r#",{"name":"u","type":{"type":"fixed","name":"U","size":16,"logicalType":"uuid"},"default":"0123456789abcdef"}"#;
+    // Zigzag counts: two bytes for 500, three for 20,000.
+    let (some, many) = (
+        [vec![0xe8, 0x07], vec![1; 500], vec![0]].concat(),
+        [vec![0xc0, 0xb8, 0x02], vec![1; 20_000], vec![0]].concat(),
+    );
+    for fields in [&default, uuids] {
+        let topic = Topic::new(Framing::None, Some(Arc::new(list(&record(fields)))));
+        topic.learn(SchemaId::Own, &list(&record("")));
+        let mut tree = Tree::new();
+        let root = topic.decode(&mut tree, &some, 0, some.len()).expect("half a million values");
+        assert_eq!(tree.node(&some, root).size(), 500);
+        let refused = topic.decode(&mut tree, &many, 0, many.len()).err();
+        let why = Refusal::Malformed("it has too many values: more than 16 a byte and 1048576".into());
+        assert_eq!(refused, (fields == default).then_some(why));
+        assert!(tree.memory() < 64 << 20, "{} bytes of memory", tree.memory());
+    }
+}
+
+#[test]
+fn decimals_are_exact_and_quick() {
+    use pelton_core::decode::avro::decimal::{digits, parse};
+    let small: Vec<String> = (-70_000i64..70_000).step_by(7).map(|number| number.to_string()).collect();
+    let edges = [
+        i64::MIN,
+        i64::MAX,
+        i64::from(u32::MAX),
+        1 << 32,
+        -(1 << 32),
+        127,
+        128,
+        -128,
+        -129,
+        0,
+        999_999_999,
+        1_000_000_000,
+    ];
+    for text in small.iter().cloned().chain(edges.iter().map(ToString::to_string)) {
+        let bytes = parse(&text).expect("a number");
+        assert_eq!(digits(&bytes), text);
+        let number: i64 = text.parse().expect("a number");
+        let fill = if number < 0 { 0xff } else { 0 };
+        let padded = [vec![fill; 8 - bytes.len()], bytes].concat();
+        assert_eq!(padded, number.to_be_bytes(), "{text}");
+    }
+    // The longest; one that was computed byte by byte and digit by digit took 10 ms.
+    for text in [format!("-{}", "9".repeat(4096)), format!("1{}", "0".repeat(4095))] {
+        let bytes = parse(&text).expect("a number");
+        assert_eq!(digits(&bytes), text);
+    }
+    assert_eq!(parse(&"1".repeat(4097)), None);
+    assert_eq!(digits(&[0xff; 3000]), "-1");
+}
+
+#[test]
+fn a_schema_nests_as_deep_as_its_types_may() {
+    let record = |inside: String, number: usize| {
+        format!(r#"{{"type":"record","name":"R{number}","fields":[{{"name":"f","type":["null",{inside}]}}]}}"#)
+    };
+    let nested = |count: usize| (0..count).fold("\"int\"".to_owned(), record);
+    let parse = |text: String| Schema::parse(&text, &[] as &[&str]);
+    assert!(parse(nested(49)).is_ok(), "unions count, too");
+    let error = parse(nested(51)).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.ends_with("types nest deeper than 100"), "{error}");
+    let lists = format!("{}\"int\"{}", r#"{"type":"array","items":"#.repeat(99), "}".repeat(99));
+    assert!(parse(lists).is_ok());
+    // A document of JSON is not read deeper than Ruby's parser does.
+    let deep = format!("{}{}", "[".repeat(101), "]".repeat(101));
+    assert!(Tree::new().parse_json(deep.as_bytes(), 0, deep.len()).is_err());
 }
 
 #[test]

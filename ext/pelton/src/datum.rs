@@ -68,7 +68,9 @@ impl Reader {
         let mut other = None;
         hash.foreach(|key: Value, value: Value| {
             match self.read(key, depth + 1)? {
-                Datum::Text(key) => pairs.push((key, self.read(value, depth + 1)?)),
+                Datum::Text(key) | Datum::Foreign { text: Some(key), .. } => {
+                    pairs.push((key, self.read(value, depth + 1)?));
+                }
                 _ => other = Some(key),
             }
             Ok(ForEach::Continue)
@@ -114,7 +116,7 @@ fn large(number: Integer) -> Result<Datum, Error> {
     }))
 }
 
-/// Text, unless it is binary and not ASCII.
+/// Text, unless it is binary and not ASCII, or broken.
 fn string(text: RString) -> Result<Datum, Error> {
     let ruby = Ruby::get_with(text);
     let is_binary = text.enc_get() == ruby.ascii8bit_encindex();
@@ -123,6 +125,11 @@ fn string(text: RString) -> Result<Datum, Error> {
         return Ok(Datum::Bytes(bytes(text)));
     }
     let is_text = is_binary || text.enc_get() == ruby.utf8_encindex() || text.enc_get() == ruby.usascii_encindex();
-    let text = if is_text { text } else { text.funcall("encode", ("UTF-8",))? };
+    if !is_text {
+        let utf8 = text.funcall::<_, _, RString>("encode", ("UTF-8",)).ok();
+        let utf8 = utf8.and_then(|text| String::from_utf8(bytes(text)).ok());
+        let encoding = text.funcall::<_, _, Value>("encoding", ())?.to_string();
+        return Ok(Datum::Foreign { text: utf8, bytes: bytes(text), encoding });
+    }
     Ok(String::from_utf8(bytes(text)).map_or_else(|wrong| Datum::Bytes(wrong.into_bytes()), Datum::Text))
 }

@@ -4,8 +4,10 @@ use crate::value::build::Making;
 use crate::value::kept::Kept;
 use crate::{avro_topic, error, value};
 use magnus::value::ReprValue;
+use magnus::r_hash::ForEach;
 use magnus::{Error, Module, RHash, Ruby, Symbol, Value};
 use pelton_core::format::{Encoding, Format, Shape};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 pub const ALLOWED: &str = "allowed: {\"topic\" => :json or :msgpack (or a Hash with options), :bytes or :utf8}, nil for \
@@ -57,42 +59,85 @@ pub fn making(ruby: &Ruby, format: &Format) -> Result<Making, Error> {
 }
 
 /// `:json`, `:msgpack`, `:bytes`, `:utf8`, nil, or `{format: :json, symbolize_names: true, freeze: true, deserializer:
-/// object}`, `{format: :msgpack, ext: {1 => decoder}}`, `{format: :avro, decoder: …}`; `None` for anything else.
+/// object}`, `{format: :msgpack, ext: {1 => decoder}}`, `{format: :avro, decoder: …}`; `None` for anything else. Fails for
+/// options that the format has not.
 pub fn read(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
-    let mut shape = Shape::default();
-    let mut format = given;
-    let mut extra = Extra::default();
-    if let Some(options) = RHash::from_value(given) {
-        let flag = |name| options.lookup::<_, Option<bool>>(ruby.to_symbol(name));
-        format = options.lookup(ruby.to_symbol("format"))?;
-        shape.symbols = flag("symbolize_names")?.or(flag("symbolize_keys")?).unwrap_or(false);
-        shape.frozen = flag("freeze")?.unwrap_or(false);
-        let object = |name| options.lookup::<_, Option<Value>>(ruby.to_symbol(name));
-        extra.deserializer = object("deserializer")?.map(Kept::new);
-        extra.decoder = object("decoder")?.map(Kept::new);
-        if let Some(decoders) = object("ext")?.and_then(RHash::from_value) {
-            let ractor: Value = ruby.class_object().const_get("Ractor")?;
-            extra.shareable = ractor.funcall("shareable?", (decoders,))?;
-            extra.extensions = Some(Kept::new(decoders.as_value()));
-        }
-    }
-    let format = match Symbol::from_value(format) {
-        None if format.is_nil() => Format::LAZY,
+    let options = RHash::from_value(given);
+    let name = match options {
+        Some(options) => options.lookup(ruby.to_symbol("format"))?,
+        None => given,
+    };
+    let name = match Symbol::from_value(name) {
+        None if name.is_nil() => None,
         None => return Ok(None),
-        Some(name) => {
-            let encoding = match &*name.name()? {
-                "json" => Encoding::Json,
-                "msgpack" => Encoding::MessagePack,
-                "avro" => match &extra.decoder {
-                    Some(decoder) => Encoding::Avro(avro_topic::of(ruby, decoder.get().funcall("native", ())?)?),
-                    None => return Ok(None),
-                },
-                "bytes" => Encoding::Bytes,
-                "utf8" => Encoding::Text,
-                _ => return Ok(None),
-            };
-            Format::ahead(encoding, shape)
-        }
+        Some(name) => Some(name.name()?.into_owned()),
+    };
+    let Some(known) = known_options(name.as_deref()) else { return Ok(None) };
+    let (shape, extra) = match options {
+        Some(options) => read_options(ruby, options, known)?,
+        None => Default::default(),
+    };
+    let format = match name.as_deref() {
+        None => Format { shape, ..Format::LAZY },
+        Some("msgpack") => Format::ahead(Encoding::MessagePack, shape),
+        Some("avro") => match &extra.decoder {
+            Some(decoder) => {
+                let topic = avro_topic::of(ruby, decoder.get().funcall("native", ())?)?;
+                Format::ahead(Encoding::Avro(topic), shape)
+            }
+            None => return Ok(None),
+        },
+        Some("bytes") => Format::ahead(Encoding::Bytes, shape),
+        Some("utf8") => Format::ahead(Encoding::Text, shape),
+        Some(_) => Format::ahead(Encoding::Json, shape),
     };
     Ok(Some(Format { extra: Some(Arc::new(extra)), ..format }))
+}
+
+/// Of a format, beside `format` and `deserializer`; `None`: there is no such format.
+fn known_options(format: Option<&str>) -> Option<&'static [&'static str]> {
+    Some(match format {
+        None | Some("json") => &["symbolize_names", "freeze"],
+        Some("msgpack") => &["symbolize_keys", "freeze", "ext"],
+        Some("avro") => &["symbolize_names", "freeze", "decoder"],
+        Some("bytes" | "utf8") => &[],
+        Some(_) => return None,
+    })
+}
+
+fn read_options(ruby: &Ruby, options: RHash, known: &[&str]) -> Result<(Shape, Extra), Error> {
+    let (mut shape, mut extra) = (Shape::default(), Extra::default());
+    options.foreach(|option: Value, value: Value| {
+        let name = Symbol::from_value(option).map(|name| name.name().map(Cow::into_owned)).transpose()?;
+        let name = name.unwrap_or_else(|| option.inspect());
+        let refuse = |allowed: &str| error::bad_option(ruby, &format!("decode, {name}"), value, allowed);
+        let flag = || match value {
+            _ if value.is_nil() || value.is_kind_of(ruby.class_false_class()) => Ok(false),
+            _ if value.is_kind_of(ruby.class_true_class()) => Ok(true),
+            _ => Err(refuse("allowed: true or false")),
+        };
+        match &*name {
+            "format" => {}
+            "deserializer" => extra.deserializer = kept(value),
+            name if !known.contains(&name) => {
+                return Err(refuse(&format!("no such option; allowed: {}", [&["deserializer"], known].concat().join(", "))));
+            }
+            "freeze" => shape.frozen = flag()?,
+            "decoder" => extra.decoder = kept(value),
+            "ext" if value.is_nil() => {}
+            "ext" => {
+                let decoders = RHash::from_value(value).ok_or_else(|| refuse("allowed: {1 => ->(bytes) { … }}"))?;
+                let ractor: Value = ruby.class_object().const_get("Ractor")?;
+                extra.shareable = ractor.funcall("shareable?", (decoders,))?;
+                extra.extensions = kept(value);
+            }
+            _ => shape.symbols = flag()?,
+        }
+        Ok(ForEach::Continue)
+    })?;
+    Ok((shape, extra))
+}
+
+fn kept(value: Value) -> Option<Kept> {
+    (!value.is_nil()).then(|| Kept::new(value))
 }

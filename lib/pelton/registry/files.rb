@@ -69,7 +69,7 @@ module Pelton
       def read(file)
         path = File.join(@folder, file)
         text = File.read(path, encoding: "UTF-8")
-        json = JSON.parse(text)
+        json = JSON.parse(text, max_nesting: false)
         subject, id = place(file.delete_suffix(".avsc"))
         Found.new(path, subject, id&.to_i, text, name(json))
       rescue JSON::ParserError

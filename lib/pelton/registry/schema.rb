@@ -18,7 +18,7 @@ module Pelton
       #: ((String | Hash[untyped, untyped] | Array[untyped]), ?references: Array[String],
       #:  ?named: Array[Hash[String, untyped]], ?id: Integer?, ?subject: String?, ?version: Integer?) -> void
       def initialize(text, references: [], named: [], id: nil, subject: nil, version: nil)
-        @text = (text.is_a?(String) ? text.dup : JSON.generate(text)).freeze
+        @text = (text.is_a?(String) ? text.dup : JSON.generate(text, max_nesting: false)).freeze
         @references = references.map { |reference| reference.dup.freeze }.freeze
         @named = named
         @id = id

@@ -45,12 +45,19 @@ module Pelton
         nil
       end
 
-      # `ending` as soon as one part says so, and none of them may be undecided for the other.
+      # `ending` as soon as one part says so, and none of them may be undecided for the other. Fields are asked last: they
+      # may want a schema from its registry.
       def decided(parts, ending, message)
-        answers = parts.map { |part| answer(part, message) }
-        return ending if answers.include?(ending)
+        undecided = false
+        parts.partition { |part| !fields?(part) }.each do |some|
+          some.each do |part|
+            found = answer(part, message)
+            return ending if found == ending
 
-        answers.include?(nil) ? nil : !ending
+            undecided ||= found.nil?
+          end
+        end
+        undecided ? nil : !ending
       end
 
       # What the subject is in this message: one value, or those of a header that has several.

@@ -7,7 +7,7 @@ use super::string::string;
 use super::word;
 
 /// Deepest nesting that every Ruby accepts.
-const MAX_DEPTH: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 
 /// What Ruby's parser skips between values.
 #[inline(always)]
@@ -21,8 +21,8 @@ pub(super) const fn stack_size(length: usize) -> usize {
     length / 2 + 2
 }
 
-/// One document to parse, and where its parts go.
-pub(super) struct Document<'a> {
+/// One document to parse, which nests `DEPTH` deep at most, and where its parts go.
+pub(super) struct Document<'a, const DEPTH: usize> {
     /// The document and its padding.
     pub(super) source: Source<'a>,
     /// Bytes of `source` that are the document.
@@ -35,7 +35,7 @@ pub(super) struct Document<'a> {
     pub(super) text: &'a mut Vec<u8>,
 }
 
-impl Kernel for Document<'_> {
+impl<const DEPTH: usize> Kernel for Document<'_, DEPTH> {
     /// The word of the document's value.
     type Output = Option<u64>;
 
@@ -44,7 +44,7 @@ impl Kernel for Document<'_> {
     #[inline(always)]
     fn run<S: Simd>(&mut self, simd: S) -> Option<u64> {
         // Copies, so that the compiler knows that nobody else changes them.
-        let mut walk = Walk { simd, source: self.source, base: self.base, depth: 0, top: 0, wide: 0 };
+        let mut walk: Walk<S, DEPTH> = Walk { simd, source: self.source, base: self.base, depth: 0, top: 0, wide: 0 };
         let at = walk.skip_blanks(0)?;
         let (word, end) = match walk.value(self.tape, self.text, at)? {
             (Value::Whole(word), at) => (word, at),
@@ -69,7 +69,7 @@ enum Value {
 }
 
 /// State of a parse.
-struct Walk<'a, S> {
+struct Walk<'a, S, const DEPTH: usize> {
     simd: S,
     source: Source<'a>,
     base: usize,
@@ -81,13 +81,18 @@ struct Walk<'a, S> {
     wide: u32,
 }
 
-impl<S: Simd> Walk<'_, S> {
+impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
     /// The word of the container whose first key or element is at `at`, and what is behind it.
     #[inline(always)]
-    fn container(&mut self, document: &mut Document, mut in_object: bool, mut at: usize) -> Option<(u64, usize)> {
+    fn container(
+        &mut self,
+        document: &mut Document<DEPTH>,
+        mut in_object: bool,
+        mut at: usize,
+    ) -> Option<(u64, usize)> {
         let Document { stack, tape, text, .. } = document;
         // By the depth inside: first child of the container around (its index on the stack) * 2 + is it an object?
-        let mut frames = [0usize; MAX_DEPTH];
+        let mut frames = [0usize; DEPTH];
         let mut first = 0;
         self.depth = 1;
         'inner: loop {
@@ -176,7 +181,7 @@ impl<S: Simd> Walk<'_, S> {
         let (word, end) = match self.source.byte(at)? {
             b'"' => self.string(text, at)?,
             open @ (b'{' | b'[') => {
-                if self.depth == MAX_DEPTH {
+                if self.depth == DEPTH {
                     return None;
                 }
                 let object = open == b'{';

@@ -14,11 +14,14 @@ pub(super) enum Json {
     Object(Vec<(Box<str>, Json)>),
 }
 
+/// Types of a schema nest 100 deep at most, and each takes up to four levels of JSON.
+const MAX_DEPTH: usize = 512;
+
 impl Json {
     /// `None` where it is no JSON that the native parser takes.
     pub(super) fn parse(document: &[u8]) -> Option<Self> {
         let mut tree = Tree::new();
-        let root = tree.parse_json(document, 0, document.len()).ok()?;
+        let root = tree.parse_nested::<MAX_DEPTH>(document, 0, document.len()).ok()?;
         Some(Self::from(tree.node(document, root)))
     }
 

@@ -72,7 +72,7 @@ fn every_kernel_parses_the_same() {
     ];
     for document in documents {
         let source = [document.as_bytes(), &[b'"'; super::PADDING]].concat();
-        let parse = |run: &dyn Fn(&mut json::Document) -> Option<u64>| {
+        let parse = |run: &dyn Fn(&mut json::Document<100>) -> Option<u64>| {
             let (mut tape, mut text) = (Vec::new(), Vec::new());
             let root = run(&mut json::Document {
                 source: Source::new(&source).unwrap(),

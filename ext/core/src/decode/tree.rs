@@ -71,6 +71,16 @@ impl Tree {
     /// [`Reject`] when Ruby must decide (see the module), when the range is not inside `bytes`, when `bytes` is above
     /// 2 GiB or the document above 256 MiB. The tree is then as it was before the call.
     pub fn parse_json(&mut self, bytes: &[u8], start: usize, end: usize) -> Result<Root, Reject> {
+        self.parse_nested::<{ json::MAX_DEPTH }>(bytes, start, end)
+    }
+
+    /// The same of what nests as deep as that.
+    pub(super) fn parse_nested<const DEPTH: usize>(
+        &mut self,
+        bytes: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Result<Root, Reject> {
         if bytes.len() > MAX_BYTES {
             return Err(Reject);
         }
@@ -82,14 +92,14 @@ impl Tree {
         }
         let container = matches!(first, b'{' | b'[');
         let root = match bytes.get(start..end + PADDING) {
-            Some(padded) if container => self.parse_padded(padded, document.len(), start),
+            Some(padded) if container => self.parse_padded::<DEPTH>(padded, document.len(), start),
             _ => {
                 // A bare number needs a byte after it that is surely no digit, hence zeros.
                 let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 scratch.extend_from_slice(document);
                 scratch.resize(document.len() + PADDING, 0);
-                let root = self.parse_padded(&scratch, document.len(), start);
+                let root = self.parse_padded::<DEPTH>(&scratch, document.len(), start);
                 if scratch.len() <= MAX_KEPT {
                     self.scratch = scratch;
                 }
@@ -121,7 +131,7 @@ impl Tree {
             return Err(Refusal::malformed("it is too large"));
         }
         let before = self.end();
-        let mut writer = Writer::new(self, bytes);
+        let mut writer = Writer::new(self, bytes, range.len());
         let word = read(&mut writer, range).and_then(|()| writer.root());
         self.give_back();
         let index = u32::try_from(self.tape.len()).map_err(|_| Refusal::malformed("it is too large"));
@@ -137,7 +147,8 @@ impl Tree {
         }
     }
 
-    /// A document adds at most one word and one byte of text per byte, and offsets have 32 bits.
+    /// Offsets have 32 bits. A document of JSON adds at most one word and one byte of text per byte; what others add, their
+    /// writer bounds.
     fn has_room(&self, length: usize) -> bool {
         let most = self.tape.len().max(self.text.len());
         length <= word::MAX_LENGTH && most <= u32::MAX as usize - 2 * word::MAX_LENGTH
@@ -158,14 +169,14 @@ impl Tree {
     }
 
     /// `padded` = document of `length` bytes + [`PADDING`]; `base` = where it lies in the chunk.
-    fn parse_padded(&mut self, padded: &[u8], length: usize, base: usize) -> Result<Root, Reject> {
+    fn parse_padded<const DEPTH: usize>(&mut self, padded: &[u8], length: usize, base: usize) -> Result<Root, Reject> {
         let source = Source::new(padded).ok_or(Reject)?;
         if self.stack.len() < json::stack_size(length) {
             // Not `resize`: fresh zeros cost nothing until they are written to.
             self.stack = vec![0; json::stack_size(length).max(1024).next_power_of_two()];
         }
         let Tree { tape, text, stack, .. } = self;
-        let root = simd::run(&mut json::Document { source, length, base, stack, tape, text });
+        let root = simd::run(&mut json::Document::<DEPTH> { source, length, base, stack, tape, text });
         self.give_back();
         let index = u32::try_from(self.tape.len()).map_err(|_| Reject)?;
         self.tape.push(root.ok_or(Reject)?);

@@ -6,8 +6,14 @@ use super::tree::Tree;
 use super::word;
 use std::ops::Range;
 
-/// Words that a document may have while it is written: as many as a container can tell.
+/// Words of a document: so many for each of its bytes, and these, at most. Defaults and items without bytes have a few bytes
+/// become many words.
+const WORDS_PER_BYTE: usize = 16;
+const SPARE_WORDS: usize = 1 << 20;
+/// And no more than a container can tell.
 const MOST_WORDS: usize = word::MAX_LENGTH;
+
+const TOO_MANY: Refusal = Refusal::malformed("it has too many values: more than 16 a byte and 1048576");
 
 pub(super) struct Writer<'a> {
     tree: &'a mut Tree,
@@ -15,11 +21,17 @@ pub(super) struct Writer<'a> {
     bytes: &'a [u8],
     /// Words on the tree's stack: values of containers that are still open, or the document's.
     top: usize,
+    /// Where its words, and its text, end at last.
+    most: usize,
+    most_text: usize,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(tree: &'a mut Tree, bytes: &'a [u8]) -> Self {
-        Self { tree, bytes, top: 0 }
+    /// For a document of `length` bytes.
+    pub(super) fn new(tree: &'a mut Tree, bytes: &'a [u8], length: usize) -> Self {
+        let most = tree.tape.len() + (length * WORDS_PER_BYTE + SPARE_WORDS).min(MOST_WORDS);
+        let most_text = tree.text.len() + 2 * word::MAX_LENGTH;
+        Self { tree, bytes, top: 0, most, most_text }
     }
 
     #[inline]
@@ -89,14 +101,14 @@ impl<'a> Writer<'a> {
     /// An array of all that was written since `open`.
     #[inline]
     pub(super) fn array(&mut self, first: usize) -> Result<(), Refusal> {
-        let (start, count) = self.close(first);
+        let (start, count) = self.close(first)?;
         self.push(word::sized(word::ARRAY, count, start))
     }
 
     /// An object of all that was written since `open`: keys (of any kind) and values in turn.
     #[inline]
     pub(super) fn object(&mut self, first: usize) -> Result<(), Refusal> {
-        let (start, count) = self.close(first);
+        let (start, count) = self.close(first)?;
         let object = word::sized(word::OBJECT, count / 2, start);
         let mut keys = self.tree.tape.get(start..).unwrap_or_default().iter().step_by(2);
         if keys.any(|key| word::is_foreign(*key)) {
@@ -113,20 +125,26 @@ impl<'a> Writer<'a> {
 
     /// The children move to the tape.
     #[inline]
-    fn close(&mut self, first: usize) -> (usize, usize) {
+    fn close(&mut self, first: usize) -> Result<(usize, usize), Refusal> {
         let Tree { stack, tape, .. } = &mut *self.tree;
         let children = stack.get(first..self.top).unwrap_or_default();
         let start = tape.len();
+        if start + children.len() > self.most {
+            return Err(TOO_MANY);
+        }
         tape.extend_from_slice(children);
         self.top -= children.len();
-        (start, children.len())
+        Ok((start, children.len()))
     }
 
     /// Adds to the tree's text, for OWNED words; says where it begins there.
-    pub(super) fn append(&mut self, text: &[u8]) -> usize {
+    pub(super) fn append(&mut self, text: &[u8]) -> Result<usize, Refusal> {
         let start = self.tree.text.len();
+        if start + text.len() > self.most_text {
+            return Err(Refusal::malformed("it has too much text"));
+        }
         self.tree.text.extend_from_slice(text);
-        start
+        Ok(start)
     }
 
     /// A value that is this word.
@@ -139,6 +157,9 @@ impl<'a> Writer<'a> {
     #[inline]
     pub(super) fn stored(&mut self, tag: u64, kind: usize, words: &[u64]) -> Result<(), Refusal> {
         let start = self.tree.tape.len();
+        if start + words.len() > self.most {
+            return Err(TOO_MANY);
+        }
         self.tree.tape.extend_from_slice(words);
         self.push(word::sized(tag, kind, start))
     }
@@ -158,8 +179,8 @@ impl<'a> Writer<'a> {
     #[cold]
     fn grow(&mut self) -> Result<(), Refusal> {
         let Tree { stack, tape, .. } = &mut *self.tree;
-        if self.top + tape.len() > MOST_WORDS {
-            return Err(Refusal::malformed("it has too many values"));
+        if self.top + tape.len() > self.most {
+            return Err(TOO_MANY);
         }
         stack.resize((self.top * 2).max(1024), 0);
         Ok(())

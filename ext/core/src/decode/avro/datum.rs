@@ -10,6 +10,12 @@ pub enum Datum {
     /// Valid UTF-8.
     Text(String),
     Bytes(Vec<u8>),
+    /// Characters in another encoding: as UTF-8 (`None`: it has none), for texts; as they are, for bytes.
+    Foreign {
+        text: Option<String>,
+        bytes: Vec<u8>,
+        encoding: String,
+    },
     Array(Vec<Datum>),
     Map(Vec<(String, Datum)>),
     /// Since 1970; nanoseconds of the second, 0 to 999,999,999.
@@ -41,6 +47,7 @@ impl Datum {
                 format!("{start:?}{}", if start.len() < text.len() { "…" } else { "" })
             }
             Self::Bytes(bytes) => format!("a binary String of {} bytes", bytes.len()),
+            Self::Foreign { encoding, bytes, .. } => format!("a String of {} bytes in {encoding}", bytes.len()),
             Self::Array(items) => format!("an Array of {}", items.len()),
             Self::Map(pairs) => format!("a Hash of {}", pairs.len()),
             Self::Time { .. } => "a Time".to_owned(),

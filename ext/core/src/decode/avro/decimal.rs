@@ -7,29 +7,28 @@ pub(super) const MOST_DIGITS: i64 = 4096;
 
 /// As a whole number of the schema's smallest unit; `None` where that is not exact, has too many digits, or is no number.
 pub(super) fn unscaled(value: &Datum, precision: u32, scale: u32) -> Option<Vec<u8>> {
-    let (mut bytes, own) = raw(value)?;
+    let (bytes, own) = raw(value)?;
     let missing = i64::from(scale) - own;
     if !(0..=MOST_DIGITS).contains(&missing) {
         return None;
     }
-    (0..missing).for_each(|_| times_ten(&mut bytes));
-    let count = digits(&bytes).trim_start_matches('-').len();
-    (count <= precision as usize || bytes == [0]).then_some(bytes)
+    let number = Whole::read(&bytes).with_zeros(missing);
+    (number.digits().trim_start_matches('-').len() <= precision as usize).then(|| number.bytes())
 }
 
 /// Unscaled bytes and scale, which is 0 or more.
 pub(super) fn parts(value: &Datum) -> Option<(Vec<u8>, i32)> {
-    let (mut bytes, scale) = raw(value)?;
+    let (bytes, scale) = raw(value)?;
     if scale < -MOST_DIGITS {
         return None;
     }
-    (scale..0).for_each(|_| times_ten(&mut bytes));
-    Some((bytes, i32::try_from(scale.max(0)).ok()?))
+    let number = Whole::read(&bytes).with_zeros((-scale).max(0));
+    Some((number.bytes(), i32::try_from(scale.max(0)).ok()?))
 }
 
 fn raw(value: &Datum) -> Option<(Vec<u8>, i64)> {
     match value {
-        Datum::Int(value) => Some((shortened(&value.to_be_bytes()), 0)),
+        Datum::Int(value) => Some((value.to_be_bytes().to_vec(), 0)),
         // BigDecimal says "0.0".
         Datum::Decimal { unscaled, .. } if *unscaled == [0] => Some((vec![0], 0)),
         Datum::Decimal { unscaled, scale } => Some((unscaled.clone(), *scale)),
@@ -44,52 +43,9 @@ pub(super) fn padded(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     Some(std::iter::repeat_n(fill, missing).chain(bytes.iter().copied()).collect())
 }
 
-fn is_negative(bytes: &[u8]) -> bool {
-    bytes.first().is_some_and(|first| *first >= 0x80)
-}
-
-/// Without bytes that only repeat the sign.
-fn shortened(mut bytes: &[u8]) -> Vec<u8> {
-    while let [first, second, ..] = bytes
-        && ((*first == 0 && *second < 0x80) || (*first == 0xff && *second >= 0x80))
-    {
-        bytes = &bytes[1..];
-    }
-    bytes.to_vec()
-}
-
-fn times_ten(bytes: &mut Vec<u8>) {
-    let fill = if is_negative(bytes) { 0xff } else { 0 };
-    bytes.insert(0, fill);
-    let mut carry = 0u16;
-    for byte in bytes.iter_mut().rev() {
-        carry += u16::from(*byte) * 10;
-        *byte = carry as u8;
-        carry >>= 8;
-    }
-    *bytes = shortened(bytes);
-}
-
-/// The number as Ruby writes it: "-1207". So many bytes take long: whoever has them from elsewhere sees to their number.
+/// The number as Ruby writes it: "-1207".
 pub fn digits(bytes: &[u8]) -> String {
-    let mut rest: Vec<u8> = if is_negative(bytes) { negated(bytes) } else { bytes.to_vec() };
-    let mut digits = Vec::new();
-    while rest.iter().any(|byte| *byte != 0) {
-        let mut remainder = 0u16;
-        for byte in &mut rest {
-            remainder = remainder << 8 | u16::from(*byte);
-            *byte = (remainder / 10) as u8;
-            remainder %= 10;
-        }
-        digits.push(char::from(b'0' + remainder as u8));
-    }
-    if digits.is_empty() {
-        digits.push('0');
-    }
-    if is_negative(bytes) {
-        digits.push('-');
-    }
-    digits.into_iter().rev().collect()
+    Whole::read(bytes).digits()
 }
 
 /// The bytes of a number as Ruby writes it; `None` for anything else, and for too many digits.
@@ -98,19 +54,108 @@ pub fn parse(text: &str) -> Option<Vec<u8>> {
     if digits.is_empty() || digits.len() > MOST_DIGITS as usize || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    let mut bytes = vec![0];
-    for digit in digits.bytes() {
-        times_ten(&mut bytes);
-        bytes.insert(0, 0);
-        let mut carry = u16::from(digit - b'0');
-        for byte in bytes.iter_mut().rev() {
-            carry += u16::from(*byte);
-            *byte = carry as u8;
-            carry >>= 8;
+    let mut number = Whole { negative, limbs: Vec::new() };
+    for part in digits.as_bytes().chunks(LIMB_DIGITS) {
+        let value = part.iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
+        number.multiply(10u32.pow(part.len() as u32), value);
+    }
+    Some(number.bytes())
+}
+
+fn is_negative(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|first| *first >= 0x80)
+}
+
+/// Decimal digits that fit a limb.
+const LIMB_DIGITS: usize = 9;
+
+/// A whole number. What is done with it costs the square of its length, in steps of 32 bits and nine digits: under a
+/// millisecond for the longest that are read (some 5,000 digits).
+struct Whole {
+    negative: bool,
+    /// Of its absolute value, the lowest first, no zeros at the end.
+    limbs: Vec<u32>,
+}
+
+impl Whole {
+    fn read(bytes: &[u8]) -> Self {
+        let negative = is_negative(bytes);
+        let absolute = if negative { negated(bytes) } else { bytes.to_vec() };
+        let limb = |part: &[u8]| part.iter().fold(0, |limb, byte| limb << 8 | u32::from(*byte));
+        let mut number = Self { negative, limbs: absolute.rchunks(4).map(limb).collect() };
+        number.trim();
+        number
+    }
+
+    /// As short as it can be.
+    fn bytes(&self) -> Vec<u8> {
+        let limbs = self.limbs.iter().rev().flat_map(|limb| limb.to_be_bytes());
+        let bytes: Vec<u8> = std::iter::once(0).chain(limbs).collect();
+        shortened(if self.negative { negated(&bytes) } else { bytes })
+    }
+
+    fn trim(&mut self) {
+        while self.limbs.last() == Some(&0) {
+            self.limbs.pop();
         }
     }
-    bytes.insert(0, 0);
-    Some(shortened(&if negative { negated(&bytes) } else { bytes }))
+
+    /// Times `factor`, plus `carry`.
+    fn multiply(&mut self, factor: u32, mut carry: u32) {
+        for limb in &mut self.limbs {
+            let product = u64::from(*limb) * u64::from(factor) + u64::from(carry);
+            *limb = product as u32;
+            carry = (product >> 32) as u32;
+        }
+        if carry > 0 {
+            self.limbs.push(carry);
+        }
+    }
+
+    /// Divided by `divisor`; says what is left over.
+    fn divide(&mut self, divisor: u32) -> u32 {
+        let mut rest = 0;
+        for limb in self.limbs.iter_mut().rev() {
+            let part = rest << 32 | u64::from(*limb);
+            *limb = (part / u64::from(divisor)) as u32;
+            rest = part % u64::from(divisor);
+        }
+        self.trim();
+        rest as u32
+    }
+
+    fn with_zeros(mut self, mut count: i64) -> Self {
+        while count > 0 {
+            let some = count.min(LIMB_DIGITS as i64);
+            self.multiply(10u32.pow(some as u32), 0);
+            count -= some;
+        }
+        self
+    }
+
+    fn digits(&self) -> String {
+        let mut rest = Self { negative: false, limbs: self.limbs.clone() };
+        let mut parts = Vec::new();
+        while !rest.limbs.is_empty() {
+            parts.push(rest.divide(10u32.pow(LIMB_DIGITS as u32)));
+        }
+        let mut digits = if self.negative { "-".to_owned() } else { String::new() };
+        digits += &parts.pop().unwrap_or(0).to_string();
+        parts.iter().rev().for_each(|part| digits += &format!("{part:09}"));
+        digits
+    }
+}
+
+/// Without bytes that only repeat the sign.
+fn shortened(mut bytes: Vec<u8>) -> Vec<u8> {
+    let mut first = 0;
+    while let [sign, next, ..] = bytes[first..]
+        && ((sign == 0 && next < 0x80) || (sign == 0xff && next >= 0x80))
+    {
+        first += 1;
+    }
+    bytes.drain(..first);
+    bytes
 }
 
 fn negated(bytes: &[u8]) -> Vec<u8> {

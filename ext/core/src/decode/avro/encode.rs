@@ -7,6 +7,7 @@ use super::logical::Logical;
 use super::plan::DURATION;
 use super::schema::{Id, Record, Schema, Type};
 use crate::decode::node::Unit;
+use crate::decode::word::MAX_LENGTH;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -105,6 +106,15 @@ impl Schema {
             }
             (Type::Record(record), Datum::Map(pairs)) => return self.put_record(record, pairs, to, depth, tried),
             (Type::Union(branches), value) => return self.put_union(of, branches, value, to, depth, tried),
+            (Type::Bytes | Type::Fixed(_), Datum::Foreign { bytes, .. }) if self.logical(of) != Some(Logical::Uuid) => {
+                return self.put(of, &Datum::Bytes(bytes.clone()), to, depth, tried);
+            }
+            (_, Datum::Foreign { text: Some(text), .. }) => {
+                return self.put(of, &Datum::Text(text.clone()), to, depth, tried);
+            }
+            (_, Datum::Foreign { text: None, .. }) => {
+                return unfit(format!("{} is no {}: it has no UTF-8", value.shown(), self.wanted(of)));
+            }
             _ => return unfit(format!("{} is no {}", value.shown(), self.wanted(of))),
         }
         Ok(())
@@ -206,7 +216,8 @@ impl Schema {
             | (Type::Int | Type::Long | Type::Float | Type::Double, Datum::Int(_))
             | (Type::Float | Type::Double, Datum::Float(_))
             | (Type::String | Type::Bytes | Type::Fixed(_) | Type::Enum(_), Datum::Text(_))
-            | (Type::Bytes | Type::Fixed(_), Datum::Bytes(_))
+            | (Type::Bytes | Type::Fixed(_), Datum::Bytes(_) | Datum::Foreign { .. })
+            | (Type::String | Type::Enum(_), Datum::Foreign { text: Some(_), .. })
             | (Type::Array(_), Datum::Array(_))
             | (Type::Map(_) | Type::Record(_), Datum::Map(_)) => true,
             _ => matches!(
@@ -263,6 +274,9 @@ impl Schema {
             (Logical::Decimal { precision, scale }, given) => {
                 let Some(unscaled) = decimal::unscaled(given, precision, scale) else { return refuse() };
                 match self.at(of) {
+                    Type::Fixed(fixed) if fixed.size > MAX_LENGTH.saturating_sub(to.len()) => {
+                        return Some(unfit(format!("a document of more than {MAX_LENGTH} bytes")));
+                    }
                     Type::Fixed(fixed) => to.extend(decimal::padded(&unscaled, fixed.size)?),
                     _ => put_sized(to, &unscaled),
                 }

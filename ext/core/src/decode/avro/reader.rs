@@ -19,7 +19,7 @@ const ENDS: Refusal = Refusal::malformed("it ends too early");
 
 /// Writes the document `bytes[range]`, of which nothing may be left.
 pub(super) fn read(plan: &Plan, writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Refusal> {
-    let blob = writer.append(&plan.blob);
+    let blob = writer.append(&plan.blob)?;
     let mut reader = Reader { plan, bytes, at: range.start, end: range.end, blob, owned: None, depth: 0, empty: 0 };
     reader.value(writer, plan.root)?;
     match reader.end - reader.at {
@@ -178,7 +178,7 @@ impl Reader<'_> {
                 if self.at == before {
                     self.empty += 1;
                     if self.empty > MOST_EMPTY {
-                        return Err(Refusal::malformed("it has too many items without bytes"));
+                        return Err(Refusal::malformed("it has more than 65536 items without bytes"));
                     }
                 }
             }
@@ -212,7 +212,7 @@ impl Reader<'_> {
             }
             Bytes::Uuid => {
                 let text = uuid(&self.bytes[range]);
-                let start = to.append(text.as_bytes());
+                let start = to.append(text.as_bytes())?;
                 to.word(word::sized(word::STRING | word::OWNED, text.len(), start))
             }
             Bytes::Duration => {
