@@ -8,9 +8,12 @@ require_relative "avro/serializer"
 module Pelton
   # Avro: what `decode :avro` makes of payloads (Decoder), and payloads for topics (Serializer).
   module Avro
-    # What comes before a document: :confluent (0 and a registry's number of the schema), :single_object (C3 01 and the
+    # What comes before a document: :confluent (0 and a registry's number of the schema; read also where a header tells
+    # it), :single_object (C3 01 and the
     # schema's fingerprint), :none.
     FRAMINGS = %i[confluent single_object none].freeze
+    # Where Confluent's clients tell a schema that is not told by the payload: 0 and its number, or 1 and its GUID.
+    HEADER = "__value_schema_id"
 
     # For the native side: the BigDecimal of "-1207e-2". From Ruby 3.4 on that is a gem, which only those need who have
     # decimals.

@@ -21,13 +21,14 @@ module Pelton
     private_constant :CLOSE, :NOT_NEEDED
 
     # topics, from: see Places. follow: go on with new messages. group: begin where this group has committed (else at
-    # `from`), and mark what the block returned from. decode: of all topics. timeout: of questions to Kafka, in seconds.
-    # stop_at, reached_end: see App#each.
-    #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?, ?decode: (Symbol | Hash[Symbol, untyped])?,
+    # `from`), and mark what the block returned from. decode, deserializer: of all topics. timeout: of questions to
+    # Kafka, in seconds. stop_at, reached_end: see App#each.
+    #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?,
+    #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?stop_at: ^(Message) -> boolish,
     #:  ?reached_end: ^(String, Integer) -> void, ?bus: Notifications, ?native: Module?) -> void
-    def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, kafka: {}, timeout: nil,
-                   stop_at: nil, reached_end: nil, bus: Notifications.new, native: nil)
+    def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, deserializer: nil,
+                   kafka: {}, timeout: nil, stop_at: nil, reached_end: nil, bus: Notifications.new, native: nil)
       @config = config
       @places = Places.new(topics, from)
       @follow = follow
@@ -35,8 +36,8 @@ module Pelton
       @timeout = Clock.check(timeout) || config.commit_timeout
       @stop_at = callable(:stop_at, stop_at)
       @reached_end = callable(:reached_end, reached_end)
-      @options = { decode: @places.topics.to_h { |topic| [topic, decode] }.compact, bus: bus, native: native,
-                   kafka: { **kafka, "enable.partition.eof" => !follow || !reached_end.nil? } }
+      @options = { decode: of_all(decode), deserializers: of_all(callable(:deserializer, deserializer)), bus: bus,
+                   native: native, kafka: { **kafka, "enable.partition.eof" => !follow || !reached_end.nil? } }
       @bus = bus
     end
 
@@ -59,6 +60,8 @@ module Pelton
     def inspect = "#<#{self.class} #{@places.topics.join(", ")}>"
 
     private
+
+    def of_all(setting) = @places.topics.to_h { |topic| [topic, setting] }.compact
 
     def callable(name, object)
       return object if object.nil? || object.respond_to?(:call)

@@ -41,6 +41,10 @@ module Pelton
     #: (Integer) -> Schema
     def schema(id) = fetch([:id, id], nil) { @source.schema(id) }
 
+    # The schema with this GUID, "8-4-4-4-12" digits, which headers tell: from a server only (Confluent's from 7.9 on).
+    #: (String) -> Schema
+    def guid(text) = fetch([:guid, text], nil) { @source.guid(text) }
+
     # The schema with this fingerprint (single-object encoding): among files only.
     #: (Integer) -> Schema
     def fingerprint(number) = fetch([:fingerprint, number], nil) { @source.fingerprint(number) }

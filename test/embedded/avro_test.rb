@@ -60,6 +60,46 @@ class EmbeddedAvroTest < Minitest::Test
     assert_equal 2, @double.requests.grep(/GET/).size, "each schema is asked for once"
   end
 
+  # As Confluent's clients do: a number or a GUID in a header, or the number in the payload, in one topic.
+  def test_schemas_that_headers_tell
+    name = topic
+    seen = @seen
+    reader = consumer { messages.each { |one| seen << [one.dig("n"), one.payload["note"]] } }
+    from = registry
+    app = app(batch: 10) do
+      topic(name, to: reader) do
+        decode :avro, registry: from, schema: NEW
+        where("kind").eq("PAID")
+      end
+    end
+    writer = app.producer
+    writer.middleware.append(Pelton::Avro::Serializer.new(registry: registry, schema: OLD, register: true,
+                                                          framing: :headers))
+    30.times { |number| writer.produce_sync(topic: name, payload: order(number), headers: { "x" => "y" }) }
+    produce(app, name, orders(name, NEW, 30...40))
+    bare = Pelton::Avro::Serializer.new(schema: OLD, framing: :none)
+    guid = "\x01#{[@double.guid(1).delete("-")].pack("H*")}"
+    (40...60).each do |number|
+      writer.produce_sync(topic: name, payload: bare.serialize(order(number)), headers: { "__value_schema_id" => guid })
+    end
+    app.start
+    assert_equal (2...60).step(5).to_a, take(12).map(&:first)
+    assert app.stop
+    assert_empty errors
+    assert_equal ["GET /schemas/guids/#{@double.guid(1)}", "GET /schemas/ids/1", "GET /schemas/ids/2"],
+                 @double.requests.grep(/GET/).sort
+    first = app.each(name, decode: { format: :avro, registry: from }).first
+    assert_equal [["x", "__value_schema_id"], 0], [first.headers.keys, first.payload["n"]]
+  end
+
+  def test_a_header_that_tells_no_schema
+    name = topic
+    app = app()
+    app.producer.produce_sync(topic: name, payload: "\x02", headers: { "__value_schema_id" => "7" })
+    message = app.each(name, decode: { format: :avro, registry: registry }).first
+    assert_includes assert_raises(Pelton::DecodeError) { message.payload }.message, "no schema's number or GUID"
+  end
+
   def test_a_registry_that_comes_back
     name = topic
     seen = @seen

@@ -32,6 +32,19 @@ class EmbeddedIteratorTest < Minitest::Test
     assert_equal "0", seen.first.payload.to_s
   end
 
+  def test_a_deserializer
+    name = filled([3, 2])
+    shout = ->(message) { "#{message.decoded}!" }
+    assert_equal %w[0! 0! 1! 1! 2!], app.each(name, decode: :utf8, deserializer: shout).map(&:payload).sort
+    failing = ->(_message) { raise ArgumentError, "no" }
+    app.each(name, deserializer: failing) do |message|
+      error = assert_raises(Pelton::DecodeError) { message.payload }
+      assert_kind_of ArgumentError, error.cause
+    end
+    error = assert_raises(Pelton::ConfigError) { app.each(name, deserializer: :json).first }
+    assert_match(/deserializer = :json: expected/, error.message)
+  end
+
   def test_where_to_begin
     name = filled([10, 20])
     assert_equal [[0, 8], [0, 9], [1, 18], [1, 19]], places(app.each(name, from: -2))

@@ -15,6 +15,9 @@ Scenario.run do
   numbers = ->(messages) { messages.map { |message| message.payload["number"] }.sort }
 
   equal((0...300).to_a, numbers.(script.each(name, decode: :json)), "everything, once")
+  double = ->(message) { message.decoded["number"] * 2 }
+  doubled = script.each(name, decode: :json, deserializer: double).map(&:payload)
+  equal((0...300).map { |number| number * 2 }, doubled.sort, "with a deserializer")
   equal((285...300).to_a, numbers.(script.each(name, from: -5, decode: :json)), "the last five of each partition")
   equal((240...300).to_a, numbers.(script.each(name, from: Time.at(base + 240), decode: :json)), "from a time on")
   equal([], script.each(name, from: Time.now).to_a, "from a time after all messages")

@@ -114,6 +114,51 @@ class NativeAvroTest < Minitest::Test
     assert_raises(Pelton::EncodeError) { encode(BigDecimal("1e99999999"), DECIMAL) }
   end
 
+  # A million million zeros would have ended the process.
+  def test_a_fixed_that_is_larger_than_a_document
+    huge = { "type" => "fixed", "name" => "F", "size" => 10**12, "logicalType" => "decimal", "precision" => 4 }
+    assert_includes assert_raises(Pelton::EncodeError) { encode(1, huge) }.message, "more than 268435455 bytes"
+    assert_raises(Pelton::EncodeError) { encode("x", huge.except("logicalType")) }
+    assert_includes assert_raises(Pelton::DecodeError) { decoder(huge).decode("\x01") }.message, "ends too early"
+  end
+
+  # "é", of one byte, two, two other ones.
+  def test_text_in_other_encodings
+    latin, utf16 = %w[ISO-8859-1 UTF-16LE].map { |name| "é".encode(name) }
+    both = { "type" => "map", "values" => %w[string bytes] }
+    [latin, utf16].each do |text|
+      assert_equal "é", round_trip(text, "string"), "characters are UTF-8"
+      assert_equal text.b, round_trip(text, "bytes"), "bytes are what they are"
+      assert_equal text.b, round_trip(text, { "type" => "fixed", "name" => "F", "size" => text.bytesize })
+      assert_equal({ "é" => "é" }, round_trip({ text => text }, both))
+    end
+    assert_equal "A", round_trip("A".encode("UTF-16BE"), { "type" => "enum", "name" => "E", "symbols" => ["A"] })
+    nowhere = "\x81\x82".dup.force_encoding("EUC-JP")
+    error = assert_raises(Pelton::EncodeError) { encode(nowhere, "string") }
+    assert_includes error.message, "a String of 2 bytes in EUC-JP is no string: it has no UTF-8"
+    assert_equal nowhere.b, round_trip(nowhere, %w[string bytes])
+    assert_includes assert_raises(Pelton::EncodeError) { encode("\xff".b, "string") }.message, "a binary String of 1"
+    assert_includes assert_raises(Pelton::EncodeError) { encode("\xff", "string") }.message, "a binary String of 1"
+  end
+
+  def test_decimals_of_thousands_of_digits
+    skip "no bigdecimal" unless defined?(BigDecimal)
+    long = { "type" => "bytes", "logicalType" => "decimal", "precision" => 4096, "scale" => 4000 }
+    text = "-#{"7" * 96}.#{"3" * 4000}"
+    assert_equal BigDecimal(text), round_trip(BigDecimal(text), long)
+    assert_equal BigDecimal("1"), round_trip(1, long)
+    assert_raises(Pelton::EncodeError) { encode(10**96, long) }
+  end
+
+  def test_schemas_as_deep_as_their_types_may_be
+    nested = 60.times.inject("int") do |inside, number|
+      { "type" => "record", "name" => "R#{number}", "fields" => [{ "name" => "f", "type" => inside }] }
+    end
+    value = 60.times.inject(1) { |inside, _| { "f" => inside } }
+    assert_equal value, round_trip(value, nested)
+    assert_equal value, decoder(JSON.generate(nested, max_nesting: false)).decode(encode(value, nested))
+  end
+
   def test_integers_are_decimals_and_floats_are_none
     assert_equal "061e8480", encode(2000, DECIMAL).unpack1("H*")
     error = assert_raises(Pelton::EncodeError) { encode(10**12, DECIMAL) }

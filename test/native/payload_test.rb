@@ -81,6 +81,19 @@ class NativePayloadTest < Minitest::Test
     assert(list.all? { |message| Pelton::Routing::Condition.admits?(tree, message) })
   end
 
+  def test_unknown_options_of_a_format_are_refused
+    { { format: :json, symbolise_names: true } => "decode, symbolise_names = true: no such option; allowed: " \
+                                                  "deserializer, symbolize_names, freeze",
+      { format: :msgpack, symbolize_names: true } => "allowed: deserializer, symbolize_keys, freeze, ext",
+      { format: :utf8, freeze: true } => "decode, freeze = true: no such option; allowed: deserializer",
+      { format: :json, freeze: "yes" } => 'decode, freeze = "yes": allowed: true or false',
+      { format: :json, "freeze" => true } => 'decode, "freeze" = true: no such option',
+      { format: :msgpack, ext: [1] } => "decode, ext = [1]: allowed: {1 =>" }.each do |format, message|
+      error = assert_raises(Pelton::ConfigError, format.inspect) { subscription({}, { decode: { "t" => format } }) }
+      assert_includes error.message, message
+    end
+  end
+
   def test_unknown_formats_are_refused
     [:xml, "json", 7, { format: :xml }, {}.merge(freeze: true, format: 7)].each do |format|
       assert_raises(Pelton::ConfigError, format.inspect) { subscription({}, { decode: { "t" => format } }) }

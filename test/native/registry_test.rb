@@ -343,6 +343,22 @@ class NativeRegistryTest < Minitest::Test
     assert_raises(Pelton::EncodeError) { serializer.call({ topic: "o", payload: { a: "x" } }) }
   end
 
+  def test_the_number_in_a_header
+    double = new_double
+    id = double.add("o-value", INT)
+    serializer = Pelton::Avro::Serializer.new(registry: client(double.url), schema: INT, framing: :headers)
+    assert_equal "\2".b, serializer.serialize({ a: 1 }, topic: "o")
+    assert_equal({ "__value_schema_id" => [0, id].pack("CN") }, serializer.headers(topic: "o"))
+    made = serializer.call({ topic: "o", payload: { a: 1 }, headers: { "x" => "y" } })
+    assert_equal [%w[x __value_schema_id], "\2".b], [made[:headers].keys, made[:payload]]
+    assert_equal ["__value_schema_id"], serializer.call({ topic: "o", payload: { a: 1 } })[:headers].keys
+    assert_equal INT, client(double.url).guid(double.guid(id)).text
+    assert_predicate assert_raises(Pelton::RegistryError) { client(double.url).guid(double.guid(9)) }, :missing?
+    Dir.mktmpdir { |folder| assert_raises(Pelton::RegistryError) { Pelton::Registry.files(folder).guid("x") } }
+    assert_empty Pelton::Avro::Serializer.new(schema: INT).headers
+    assert_raises(Pelton::ConfigError) { Pelton::Avro::Serializer.new(schema: INT, framing: :headers) }
+  end
+
   def test_single_objects
     serializer = Pelton::Avro::Serializer.new(schema: INT, framing: :single_object)
     payload = serializer.serialize({ a: 1 })

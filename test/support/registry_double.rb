@@ -33,6 +33,9 @@ class RegistryDouble
   def url = "#{@tls ? "https" : "http"}://127.0.0.1:#{@port}"
   def requests = @lock.synchronize { @requests.dup }
 
+  # Number 7's GUID.
+  def guid(id) = format("00000000-0000-0000-0000-%012x", id)
+
   # The id, which a schema keeps in all subjects.
   def add(subject, schema, references: [])
     @lock.synchronize do
@@ -114,6 +117,7 @@ class RegistryDouble
   def found(line, body)
     case line
     when %r{\AGET /schemas/ids/(\d+)\z} then schema($1.to_i)
+    when %r{\AGET /schemas/guids/00000000-0000-0000-0000-0*(\h+)\z} then schema($1.hex)
     when %r{\AGET /subjects/([^/]+)/versions/(\w+)\z} then version(unescape($1), $2)
     when %r{\APOST /subjects/([^/]+)(/versions)?\z} then register(unescape($1), !$2.nil?, JSON.parse(body))
     else error(404, 404, "HTTP 404 Not Found")

@@ -34,6 +34,17 @@ class WhereTest < Minitest::Test
     assert_equal({ where: [:all, [:is, [:header, "x"], :exists, nil]] }, words { where.header("x").exists })
   end
 
+  # Its schema would have to be looked up.
+  def test_no_field_is_asked_for_that_nothing_depends_on
+    message = given("{}", key: "k")
+    message.define_singleton_method(:decoded) { raise Pelton::SchemaUnavailable.new("orders", 0, 0, "no registry") }
+    refute(Condition.admits?(tree { where("a").eq(1) & where.key.eq("other") }, message))
+    assert(Condition.admits?(tree { where("a").eq(1) | where.key.eq("k") }, message))
+    refute(Condition.admits?(tree { !(where("a").eq(1) | where.key.eq("k")) }, message))
+    needed = tree { where("a").eq(1) | where.key.eq("x") }
+    assert_raises(Pelton::SchemaUnavailable) { Condition.admits?(needed, message) }
+  end
+
   def test_several_lines_must_all_hold
     made = tree do
       where("a").gt(1)

@@ -222,12 +222,11 @@ impl Chunk {
                 if let Some((decoded, root)) = found {
                     return Ok(call(decoded.tree.node(bytes, root)));
                 }
-                let start = record.start as usize;
-                decode_alone(&self.format, bytes, start, start + record.payload_len(), call)
+                decode_alone(&self.format, bytes, record.start as usize, record, call)
             }
             Store::Kept(kept) => {
                 let bytes = find(kept, index).ok_or(Refusal::Undecided)?;
-                decode_alone(&self.format, bytes, 0, record.payload_len(), call)
+                decode_alone(&self.format, bytes, 0, record, call)
             }
         }
     }
@@ -259,15 +258,16 @@ impl Chunk {
         for record in &self.records {
             let (start, before) = (record.start as usize, tree.end());
             let wanted = self.format.ahead && record.payload != NULL;
-            let end = start + record.payload_len();
-            let mut root = if wanted { self.format.decode(&mut tree, bytes, start, end).ok() } else { None };
+            let range = start..start + record.payload_len();
+            let view = record.view(&bytes[start..start + record.size()]);
+            let decode = |tree: &mut Tree| self.format.decode_message(tree, bytes, range, &view).ok();
+            let mut root = if wanted { decode(&mut tree) } else { None };
             if let Some(filter) = &self.filter {
                 let document = match root {
                     _ if record.payload == NULL => Document::Absent,
                     Some(root) => Document::Root(tree.node(bytes, root)),
                     None => Document::Undecided,
                 };
-                let view = record.view(&bytes[start..start + record.size()]);
                 let answer = filter.passes(document, &view);
                 if answer == Some(false) || !keeps {
                     tree.cut(before);
@@ -361,13 +361,14 @@ fn decode_alone<R>(
     format: &Format,
     bytes: &[u8],
     start: usize,
-    end: usize,
+    record: &Record,
     call: impl FnOnce(Node<'_>) -> R,
 ) -> Result<R, Refusal> {
     // Taken out of its place: the call may come here again.
     let mut tree = SCRATCH.take();
     tree.clear();
-    let root = format.decode(&mut tree, bytes, start, end);
+    let view = record.view(&bytes[start..start + record.size()]);
+    let root = format.decode_message(&mut tree, bytes, start..start + record.payload_len(), &view);
     let result = root.map(|root| call(tree.node(bytes, root)));
     if tree.memory() <= SPARE_TREE_BYTES {
         SCRATCH.set(tree);

@@ -1,7 +1,9 @@
 //! What the payloads of a topic are, and what becomes of them.
 
 use crate::decode::{Refusal, Root, Tree, avro};
+use crate::view::View;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One for each topic (or "all others") of a subscription; its chunks share it.
@@ -59,6 +61,20 @@ impl Format {
             Encoding::MessagePack => tree.parse_msgpack(bytes, start, end),
             Encoding::Avro(topic) => topic.decode(tree, bytes, start, end),
             Encoding::Bytes | Encoding::Text => Err(Refusal::Undecided),
+        }
+    }
+
+    /// The same of a message, whose payload that is and of which some formats look at the headers.
+    pub fn decode_message(
+        &self,
+        tree: &mut Tree,
+        bytes: &[u8],
+        range: Range<usize>,
+        message: &View<'_>,
+    ) -> Result<Root, Refusal> {
+        match &self.encoding {
+            Encoding::Avro(topic) => topic.decode_message(tree, bytes, range, message),
+            _ => self.decode(tree, bytes, range.start, range.end),
         }
     }
 }

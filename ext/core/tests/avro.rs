@@ -372,6 +372,14 @@ fn framing_names_the_schema() {
     assert_eq!(refusal(&confluent, &[0, 0, 0, 1]), "it does not begin with 0 and the number of a schema");
     assert_eq!(refusal(&confluent, b"{\"a\":1}"), "it does not begin with 0 and the number of a schema");
 
+    // Headers tell it in the payload's place: a number, or a GUID.
+    let guid = "00112233-4455-6677-8899-aabbccddeeff";
+    let id = SchemaId::guid(guid).expect("a GUID");
+    assert!(matches!(id, SchemaId::Guid(bytes) if SchemaId::shown(bytes) == guid));
+    assert_eq!([SchemaId::guid("00112233"), SchemaId::guid(&"0".repeat(36))], [None, None]);
+    confluent.learn(id, &schema);
+    assert_eq!(read(&confluent, &[0x54]).err().map(|error| matches!(error, Refusal::Malformed(_))), Some(true));
+
     // The specification's fingerprint of "int".
     assert_eq!(schema.fingerprint(), 0x7275_d51a_3f39_5c8f);
     let single = Topic::new(Framing::SingleObject, None);

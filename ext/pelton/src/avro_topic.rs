@@ -4,7 +4,9 @@ use crate::value::build::{Making, build};
 use crate::value::typed::{Behind, Shared};
 use crate::{avro_schema, error, format, value};
 use magnus::value::ReprValue;
-use magnus::{Error, Integer, IntoValue, Module, Object, RArray, RModule, Ruby, Symbol, Value, function, method};
+use magnus::{
+    Error, Integer, IntoValue, Module, Object, RArray, RModule, RString, Ruby, Symbol, Value, function, method,
+};
 use pelton_core::decode::avro::{Framing, SchemaId, Topic};
 use pelton_core::decode::{Refusal, Tree};
 use pelton_core::format::{Format, Shape};
@@ -40,12 +42,17 @@ fn new(ruby: &Ruby, framing: Symbol, reader: Value) -> Result<Value, Error> {
     CLASS.wrap(Arc::new(Topic::new(framing, reader)))
 }
 
-/// id: nil, a registry's number, or [fingerprint].
+/// id: nil, a registry's number, [fingerprint] or a GUID: "8-4-4-4-12" digits.
 fn learn(ruby: &Ruby, this: Value, id: Value, schema: Value) -> Result<(), Error> {
-    let id = match (RArray::from_value(id), Integer::from_value(id)) {
-        (Some(list), _) => SchemaId::Fingerprint(list.entry(0)?),
-        (_, Some(number)) => SchemaId::Number(number.to_u32()?),
-        _ => SchemaId::Own,
+    let id = if let Some(list) = RArray::from_value(id) {
+        SchemaId::Fingerprint(list.entry(0)?)
+    } else if let Some(number) = Integer::from_value(id) {
+        SchemaId::Number(number.to_u32()?)
+    } else if let Some(text) = RString::from_value(id) {
+        let wrong = || Error::new(ruby.exception_arg_error(), "wanted: 8-4-4-4-12 digits");
+        SchemaId::guid(&text.to_string()?).ok_or_else(wrong)?
+    } else {
+        SchemaId::Own
     };
     CLASS.get(ruby, &this)?.learn(id, &*avro_schema::of(ruby, schema)?);
     Ok(())
@@ -55,6 +62,7 @@ fn shown(ruby: &Ruby, id: SchemaId) -> Value {
     match id {
         SchemaId::Own => ruby.qnil().as_value(),
         SchemaId::Number(number) => number.into_value_with(ruby),
+        SchemaId::Guid(guid) => SchemaId::shown(guid).into_value_with(ruby),
         SchemaId::Fingerprint(print) => ruby.ary_new_from_values(&[print.into_value_with(ruby)]).as_value(),
     }
 }

@@ -3,8 +3,8 @@
 use crate::value::build::Making;
 use crate::value::kept::Kept;
 use crate::{avro_topic, error, value};
-use magnus::value::ReprValue;
 use magnus::r_hash::ForEach;
+use magnus::value::ReprValue;
 use magnus::{Error, Module, RHash, Ruby, Symbol, Value};
 use pelton_core::format::{Encoding, Format, Shape};
 use std::borrow::Cow;
@@ -120,7 +120,8 @@ fn read_options(ruby: &Ruby, options: RHash, known: &[&str]) -> Result<(Shape, E
             "format" => {}
             "deserializer" => extra.deserializer = kept(value),
             name if !known.contains(&name) => {
-                return Err(refuse(&format!("no such option; allowed: {}", [&["deserializer"], known].concat().join(", "))));
+                let allowed = [&["deserializer"], known].concat().join(", ");
+                return Err(refuse(&format!("no such option; allowed: {allowed}")));
             }
             "freeze" => shape.frozen = flag()?,
             "decoder" => extra.decoder = kept(value),

@@ -55,11 +55,10 @@ module Pelton
         raise DecodeError.new(nil, nil, nil, e.message)
       end
 
-      # For the native side: learns the schema with this id, an Integer or [fingerprint], which a message names.
-      #: ((Integer | [Integer]), ?String?, ?Integer?, ?Integer?) -> void
+      # For the native side: learns the schema with this id, an Integer, [fingerprint] or a GUID, which a message names.
+      #: ((Integer | [Integer] | String), ?String?, ?Integer?, ?Integer?) -> void
       def look_up(id, topic = nil, partition = nil, offset = nil)
-        schema = id.is_a?(Integer) ? @registry.schema(id) : @registry.fingerprint(id.last)
-        @native.learn(id, schema.native)
+        @native.learn(id, schema(id).native)
       rescue RegistryError => e
         raise SchemaUnavailable.new(topic, partition, offset, e.message)
       end
@@ -67,6 +66,14 @@ module Pelton
       def inspect = "#<#{self.class} #{[@framing, @reader&.name, @registry&.inspect].compact.join(" ")}>"
 
       private
+
+      def schema(id)
+        case id
+        when Integer then @registry.schema(id)
+        when String then @registry.guid(id)
+        else @registry.fingerprint(id.last)
+        end
+      end
 
       def check(writer)
         refuse(:framing, @framing, "expected one of #{FRAMINGS.join(", ")}") unless FRAMINGS.include?(@framing)
@@ -82,7 +89,7 @@ module Pelton
         refuse(:symbolize_names, @flags, "expected true or false, as `freeze`")
       end
 
-      def registry? = @registry.nil? || (@registry.respond_to?(:schema) && @registry.respond_to?(:fingerprint))
+      def registry? = @registry.nil? || %i[schema guid fingerprint].all? { |method| @registry.respond_to?(method) }
 
       def refuse(option, value, reason) = raise(ConfigError.new("decode :avro, #{option}", value, reason))
     end

@@ -24,8 +24,9 @@ module Pelton
 
       # schema: what is written; nil: the subject's latest. subject: a name, or how it is made of topic and schema:
       # :topic ("orders-value"), :record ("shop.Order") or :topic_record ("orders-shop.Order"). register: true registers
-      # the schema where it is not; else that is a RegistryError. framing: :confluent (with a registry), :single_object
-      # or :none. topics: of which messages, as middleware; nil: of all. Raises ConfigError.
+      # the schema where it is not; else that is a RegistryError. framing: :confluent (with a registry), :headers (the
+      # number in a header, see `headers`; middleware adds it), :single_object or :none. topics: of which messages, as
+      # middleware; nil: of all. Raises ConfigError.
       #: (?registry: untyped, ?schema: untyped, ?subject: (String | Symbol), ?register: bool, ?framing: Symbol?,
       #:  ?topics: Array[String]?) -> void
       def initialize(registry: nil, schema: nil, subject: :topic, register: false, framing: nil, topics: nil)
@@ -42,9 +43,14 @@ module Pelton
       # The payload. Raises EncodeError, which names the field that does not fit, and RegistryError.
       #: (untyped, ?topic: String?) -> String
       def serialize(value, topic: nil)
-        schema = @schema || @registry.latest(subject(topic, nil))
+        schema = schema(topic)
         head(schema, topic) << schema.encode(value)
       end
+
+      # What a message with such a payload needs of headers: {"__value_schema_id" => "\0\0\0\0\a"} with `framing:
+      # :headers`, else nothing. Raises RegistryError.
+      #: (?topic: String?) -> Hash[String, String]
+      def headers(topic: nil) = @framing == :headers ? { HEADER => frame(schema(topic), topic) } : {}
 
       # As middleware.
       #: (Hash[Symbol, untyped]) -> Hash[Symbol, untyped]
@@ -52,16 +58,21 @@ module Pelton
         topic, payload = message.values_at(:topic, :payload)
         return message if payload.nil? || payload.is_a?(String) || (@topics && !@topics.include?(topic))
 
-        message.merge(payload: serialize(payload, topic: topic))
+        made = message.merge(payload: serialize(payload, topic: topic))
+        @framing == :headers ? made.merge(headers: message[:headers].to_h.merge(headers(topic: topic))) : made
       end
 
       def inspect = "#<#{self.class} #{@framing} #{@schema ? @schema.name : @subject}>"
 
       private
 
+      def schema(topic) = @schema || @registry.latest(subject(topic, nil))
+
+      def frame(schema, topic) = [0, number(schema, topic)].pack("CN")
+
       def head(schema, topic)
         case @framing
-        when :confluent then [0, number(schema, topic)].pack("CN")
+        when :confluent then frame(schema, topic)
         when :single_object then [0xc3, 0x01, schema.fingerprint].pack("CCQ<")
         else "".b
         end
@@ -85,9 +96,10 @@ module Pelton
       def topics? = @subject != :record
 
       def check
-        refuse(:framing, @framing, "expected one of #{FRAMINGS.join(", ")}") unless FRAMINGS.include?(@framing)
+        allowed = [*FRAMINGS, :headers]
+        refuse(:framing, @framing, "expected one of #{allowed.join(", ")}") unless allowed.include?(@framing)
         refuse(:subject, @subject, "expected a name, or one of #{SUBJECTS.keys.join(", ")}") unless subject?
-        refuse(:registry, nil, "is missing") if @framing == :confluent && !@registry
+        refuse(:registry, nil, "is missing") if %i[confluent headers].include?(@framing) && !@registry
         refuse(:schema, nil, "is missing: there is no registry to ask") unless @schema || @registry
         return if @schema || (@subject != :record && @subject != :topic_record)
 

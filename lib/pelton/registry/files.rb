@@ -31,6 +31,9 @@ module Pelton
         find("fingerprint #{number.to_s(16)}") { |schema| schema.fingerprint == number }
       end
 
+      #: (String) -> bot
+      def guid(text) = find("GUID #{text}") { false }
+
       # A subject has one version here.
       #: (String, Integer | String) -> Schema
       def version(subject, _number) = find("subject #{subject}") { |schema| schema.subject == subject }

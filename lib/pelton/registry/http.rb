@@ -45,6 +45,9 @@ module Pelton
       #: (Integer) -> Schema
       def schema(id) = read(get("schema #{id}", "/schemas/ids/#{id}"), "schema #{id}", id: id)
 
+      #: (String) -> Schema
+      def guid(text) = read(get("schema #{text}", "/schemas/guids/#{text}"), "schema #{text}")
+
       #: (Integer) -> Schema
       def fingerprint(number)
         raise RegistryError.new("fingerprint #{number.to_s(16)}", "a registry knows none, only Registry.files does",

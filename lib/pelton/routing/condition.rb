@@ -45,8 +45,8 @@ module Pelton
         nil
       end
 
-      # `ending` as soon as one part says so, and none of them may be undecided for the other. Fields are asked last: they
-      # may want a schema from its registry.
+      # `ending` as soon as one part says so, and none of them may be undecided for the other. Fields are asked last:
+      # they may want a schema from its registry.
       def decided(parts, ending, message)
         undecided = false
         parts.partition { |part| !fields?(part) }.each do |some|

@@ -312,7 +312,7 @@ fn ticks(unit: Unit, seconds: i64, nanos: u32) -> Option<i64> {
 }
 
 /// The bytes of "8-4-4-4-12" digits.
-fn uuid(text: &str) -> Option<[u8; 16]> {
+pub(super) fn uuid(text: &str) -> Option<[u8; 16]> {
     let mut bytes = [0; 16];
     let dashes =
         text.len() == 36 && text.bytes().enumerate().all(|(at, byte)| (byte == b'-') == [8, 13, 18, 23].contains(&at));

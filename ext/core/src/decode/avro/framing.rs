@@ -1,13 +1,17 @@
 //! What comes before a document: which schema it was written with.
 
+use super::{encode, reader};
 use crate::decode::Refusal;
+
+/// A header that tells the schema in place of what Confluent's payloads begin with.
+pub const HEADER: &[u8] = b"__value_schema_id";
 
 /// What a payload begins with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framing {
     /// Nothing: all documents are of one schema.
     None,
-    /// Confluent's: 0 and a registry's number of the schema, 4 bytes.
+    /// Confluent's: 0 and a registry's number of the schema, 4 bytes; or nothing, and a header that tells it.
     Registry,
     /// "Single-object encoding": C3 01 and the schema's fingerprint, 8 bytes.
     SingleObject,
@@ -20,6 +24,31 @@ pub enum SchemaId {
     Own,
     Number(u32),
     Fingerprint(u64),
+    /// The same in all registries.
+    Guid([u8; 16]),
+}
+
+impl SchemaId {
+    /// Of "8-4-4-4-12" digits.
+    pub fn guid(text: &str) -> Option<Self> {
+        encode::uuid(text).map(Self::Guid)
+    }
+
+    /// As "8-4-4-4-12" digits.
+    pub fn shown(guid: [u8; 16]) -> String {
+        reader::uuid(&guid)
+    }
+
+    /// What the header says.
+    pub(super) fn of_header(value: &[u8]) -> Result<Self, Refusal> {
+        match value {
+            [0, number @ ..] if number.len() == 4 => {
+                Ok(Self::Number(number.iter().fold(0, |all, byte| all << 8 | u32::from(*byte))))
+            }
+            [1, guid @ ..] if let Ok(guid) = guid.try_into() => Ok(Self::Guid(guid)),
+            _ => Err(Refusal::malformed("its header __value_schema_id is no schema's number or GUID")),
+        }
+    }
 }
 
 impl Framing {

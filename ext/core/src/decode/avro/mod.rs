@@ -18,7 +18,7 @@ mod topic;
 
 pub use datum::Datum;
 pub use encode::{Unfit, encode};
-pub use framing::{Framing, SchemaId};
+pub use framing::{Framing, HEADER, SchemaId};
 pub use plan::Plan;
 pub use schema::{Invalid, Schema};
 pub use topic::Topic;

@@ -319,7 +319,7 @@ fn malformed<T>(why: impl Into<String>) -> Result<T, Refusal> {
 }
 
 /// 16 bytes as "8-4-4-4-12" digits.
-fn uuid(bytes: &[u8]) -> String {
+pub(super) fn uuid(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(36);
     for (index, byte) in bytes.iter().enumerate() {
         if matches!(index, 4 | 6 | 8 | 10) {

@@ -1,10 +1,12 @@
 //! The Avro of one topic: whichever schemas its messages were written with, read as one.
 
-use super::framing::{Framing, SchemaId};
+use super::framing::{Framing, HEADER, SchemaId};
 use super::plan::Plan;
 use super::reader;
 use super::schema::Schema;
 use crate::decode::{Refusal, Root, Tree};
+use crate::view::View;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 pub struct Topic {
@@ -54,6 +56,7 @@ impl Topic {
             SchemaId::Own => 0,
             SchemaId::Number(number) => number.into(),
             SchemaId::Fingerprint(print) => print,
+            SchemaId::Guid(guid) => guid[15].into(),
         };
         &self.plans[number as usize % PLACES]
     }
@@ -79,7 +82,29 @@ impl Topic {
     pub fn decode(&self, tree: &mut Tree, bytes: &[u8], start: usize, end: usize) -> Result<Root, Refusal> {
         let payload = bytes.get(start..end).ok_or(Refusal::malformed("it is too large"))?;
         let (id, framing) = self.framing.read(payload)?;
+        self.read(tree, bytes, start + framing..end, id)
+    }
+
+    /// The same of a message's payload, whose schema a header of it may tell.
+    ///
+    /// # Errors
+    /// As of `decode`.
+    pub fn decode_message(
+        &self,
+        tree: &mut Tree,
+        bytes: &[u8],
+        range: Range<usize>,
+        message: &View<'_>,
+    ) -> Result<Root, Refusal> {
+        let named = message.headers().filter(|(name, _)| *name == HEADER && self.framing == Framing::Registry).last();
+        match named {
+            Some((_, Some(value))) => self.read(tree, bytes, range, SchemaId::of_header(value)?),
+            _ => self.decode(tree, bytes, range.start, range.end),
+        }
+    }
+
+    fn read(&self, tree: &mut Tree, bytes: &[u8], range: Range<usize>, id: SchemaId) -> Result<Root, Refusal> {
         let plan = self.plan(id).ok_or(Refusal::Unknown(id))?;
-        tree.write(bytes, start + framing..end, |writer, range| reader::read(plan, writer, bytes, range))
+        tree.write(bytes, range, |writer, range| reader::read(plan, writer, bytes, range))
     }
 }
