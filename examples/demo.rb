@@ -17,9 +17,13 @@ class Demo
   POISON = '{"id":"o-poison","type":"order.paid","total":' # cut off: no JSON
   # Different events; they are sent again and again.
   VARIETY = 20_000
+  # Seconds without a message after which it is given up.
+  PATIENCE = 30
   # The embedded cluster keeps 5 MB a partition and drops the oldest: no more than this is on its way.
   WINDOW_BYTES = 3_500_000
+  # Messages sent at once, and their bytes, of which one may have all.
   BATCH = 500
+  BATCH_BYTES = 1_000_000
 
   def initialize(events, count, window:)
     @events = events
@@ -27,9 +31,10 @@ class Demo
     @window = window
     @lock = Mutex.new
     @progress = ConditionVariable.new
-    # Per partition: messages and bytes produced, and seen.
+    # Per partition: messages and bytes produced, and seen; the bytes of each message, by offset.
     @out = Array.new(PARTITIONS) { [0, 0] }
     @in = Array.new(PARTITIONS) { [0, 0] }
+    @sizes = Array.new(PARTITIONS) { [] }
     # Offsets seen, per partition; and those seen again.
     @offsets = Array.new(PARTITIONS) { {} }
     @again = @retries = @skipped = @built = 0
@@ -75,29 +80,39 @@ class Demo
   end
 
   def produce
-    number = 0
-    @events.cycle.lazy.take(@count).each_slice(BATCH) do |payloads|
-      payloads[BATCH / 2] = POISON if number == @count / 2 / BATCH
+    batches.each.with_index do |payloads, number|
       partition = number % PARTITIONS
-      bytes = payloads.sum(&:bytesize)
-      wait_for_room(partition, payloads.size, bytes)
+      wait_for_room(partition, payloads.map(&:bytesize))
       Pelton.producer.produce_many_async(payloads.map { |payload| message(payload, partition) })
-      number += 1
     end
     raise "not everything could be sent" unless Pelton.producer.flush(timeout: 60)
 
     @sent = now
   end
 
+  # With the poison in the middle of the stream.
+  def batches
+    count = bytes = 0
+    events = @events.cycle.lazy.take(@count).with_index.map { |event, index| index == @count / 2 ? POISON : event }
+    events.eager.slice_before do |event|
+      full = count == BATCH || bytes + event.bytesize > BATCH_BYTES
+      count = bytes = 0 if full
+      count += 1
+      bytes += event.bytesize
+      full
+    end
+  end
+
   def message(payload, partition) = { topic: TOPIC, partition: partition, payload: payload }
 
-  def wait_for_room(partition, count, bytes)
+  def wait_for_room(partition, sizes)
     @lock.synchronize do
-      while @window && @out[partition][1] + bytes - @in[partition][1] > @window
-        @progress.wait(@lock, 30) || raise("no progress for 30 s")
+      while @window && @out[partition][1] + sizes.sum - @in[partition][1] > @window
+        @progress.wait(@lock, PATIENCE) || raise("no progress for #{PATIENCE} s")
       end
-      @out[partition][0] += count
-      @out[partition][1] += bytes
+      @out[partition][0] += sizes.size
+      @out[partition][1] += sizes.sum
+      @sizes[partition].concat(sizes)
     end
   end
 
@@ -105,7 +120,7 @@ class Demo
 
   # From a worker's thread, after consume.
   def seen(partition, messages)
-    @lock.synchronize { messages.each { |message| note(partition, message.offset, message.size || 0) } }
+    @lock.synchronize { messages.each { |message| note(partition, message.offset) } }
   end
 
   private
@@ -113,16 +128,17 @@ class Demo
   def skipped(partition, offset)
     @lock.synchronize do
       @skipped += 1
-      note(partition, offset, POISON.bytesize)
+      note(partition, offset)
     end
   end
 
-  def note(partition, offset, bytes)
+  def note(partition, offset)
     return @again += 1 if @offsets[partition].key?(offset)
 
     @offsets[partition][offset] = true
     @in[partition][0] += 1
-    @in[partition][1] += bytes
+    @in[partition][1] += @sizes[partition].fetch(offset)
+    @last = now
     @progress.broadcast
   end
 
@@ -139,7 +155,7 @@ class Demo
   def finished?(producing)
     @lock.synchronize do
       @progress.wait(@lock, 0.5) if producing.alive? || total < @count
-      !producing.alive? && (total >= @count || producing.status.nil?)
+      !producing.alive? && (total >= @count || producing.status.nil? || now - [@last, @sent].compact.max > PATIENCE)
     end
   end
 
@@ -163,7 +179,7 @@ class Demo
       "decoded natively" => total - @skipped, "filtered out before Ruby built them" => total - @skipped - built,
       "built as Ruby objects" => built,
       "consume retried" => "#{@retries} (#{@errors.map { |name, count| "#{count} #{name}" }.join(", ")})",
-      "skipped as no JSON" => @skipped,
+      "skipped, for they failed each time" => @skipped,
       "threads" => "#{threads[0]} Ruby, #{threads[1]} in all", "memory" => "#{memory} MB",
       "every message seen" => complete? ? "yes" : "NO"
     }
@@ -197,11 +213,14 @@ require_relative "orders"
 orders = Orders.new(bytes: 1_000)
 made = Array.new([Demo::VARIETY, count].min) { orders.next } unless input
 begin
-  events = made || File.readlines(input, chomp: true).reject(&:empty?)
+  events = made || File.readlines(input, chomp: true, mode: "rb").reject { |line| line.strip.empty? }
 rescue SystemCallError => e
   abort "demo: #{e.message}"
 end
 abort "demo: #{input} holds no events" if events.empty?
+if (large = events.find { |event| event.bytesize > Demo::BATCH_BYTES })
+  abort "demo: #{large[0, 60]}… of #{input} has #{large.bytesize} bytes, at most #{Demo::BATCH_BYTES} can be sent"
+end
 
 seen =
   if kafka || bootstrap
