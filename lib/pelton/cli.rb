@@ -37,7 +37,7 @@ module Pelton
     #: () -> Integer
     def run
       parser.permute!(@arguments)
-      case command = @arguments.shift
+      case command = @options[:version] ? "version" : @arguments.shift
       when "server" then server
       when "doctor" then doctor
       when "version" then version
@@ -62,6 +62,8 @@ module Pelton
         o.separator("\nOptions of server:")
         o.on("--[no-]log", "write a log to stdout (default: yes)") { |v| @options[:log] = v }
         doctor_options(o)
+        o.separator("")
+        o.on("-v", "--version", "the same as version") { @options[:version] = true }
       end
     end
 

@@ -29,11 +29,19 @@ class EmbeddedDoctorTest < Minitest::Test
       Pelton.routes { topic("orders", to: Orders) { where("type").matches(/a(?=b)|c/) } }
     RUBY
     app.close
-    command = [RbConfig.ruby, "-w", "-I#{ROOT}/lib", "#{ROOT}/exe/pelton", "doctor", "-r", app.path]
-    out, err, status = Open3.capture3(*command, *arguments)
-    [status.exitstatus, out, err]
+    pelton("doctor", "-r", app.path, *arguments)
   ensure
     app&.unlink
+  end
+
+  def pelton(*arguments)
+    out, err, status = Open3.capture3(RbConfig.ruby, "-w", "-I#{ROOT}/lib", "#{ROOT}/exe/pelton", *arguments)
+    [status.exitstatus, out, err]
+  end
+
+  def test_versions
+    versions = "pelton #{Pelton::VERSION} (librdkafka #{Pelton::Native.librdkafka_version}, ruby #{RUBY_VERSION})\n"
+    %w[version --version -v].each { |word| assert_equal [0, versions, ""], pelton(word) }
   end
 
   def test_an_app_that_is_well
