@@ -15,8 +15,8 @@ Gem::Specification.new do |spec|
 
   # What a working copy builds (lib/pelton/3.1/pelton.so) stays out: `gem install` compiles for its own Ruby.
   shipped = %w[
-    lib/**/*.rb exe/* sig/* web/**/* Cargo.toml Cargo.lock rustfmt.toml
-    ext/core/Cargo.toml ext/core/{src,benches,tests}/**/*.rs
+    lib/**/*.rb exe/* sig/* Cargo.toml Cargo.lock rustfmt.toml
+    ext/core/Cargo.toml ext/core/{src,benches,examples,tests}/**/*.rs
     ext/pelton/{Cargo.toml,build.rs,extconf.rb} ext/pelton/src/**/*.rs
     README.md CHANGELOG.md LICENSE
   ]

@@ -1,0 +1,27 @@
+# frozen_string_literal: true
+
+require "test_helper"
+
+# The gem has all that it is compiled of, and all that Ruby requires of it.
+class GemTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+  FILES = Dir.chdir(ROOT) { Gem::Specification.load("pelton.gemspec") }.files
+
+  def test_what_cargo_reads_is_shipped
+    sources = Dir.glob(["Cargo.*", "ext/**/*.{rs,rb,toml}"], base: ROOT)
+    assert_operator sources.size, :>, 100
+    assert_empty sources - FILES
+  end
+
+  def test_what_ruby_requires_is_shipped
+    FILES.grep(/\.rb\z/).each do |file|
+      wanted = File.read("#{ROOT}/#{file}").scan(/^\s*require_relative "([^"#]+)"/).flatten
+      paths = wanted.map { |path| "#{File.expand_path(path, "/#{File.dirname(file)}").delete_prefix("/")}.rb" }
+      assert_empty paths - FILES, "required by #{file}"
+    end
+  end
+
+  def test_what_was_built_or_tests_it_is_not
+    assert_empty FILES.grep(/\.so\z|\Atest|\Adocs|\Abench/)
+  end
+end
