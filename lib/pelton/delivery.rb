@@ -5,11 +5,13 @@ require_relative "errors"
 
 module Pelton
   # What became of one message, or of many that were handed over together. The native extension makes its objects and
-  # has its other methods: wait(timeout:), done?, delivered?, size, topic, partition, offset, error, reports.
+  # has its other methods: wait(timeout:), done?, delivered?, size, topic, partition, offset, error, reports; and, for
+  # Labels, settled? (it is done, and nobody waits for it who could give up and have its failures told as events).
   class Delivery
     #: def wait: (?timeout: Numeric?) -> self
     #: def done?: () -> bool
     #: def delivered?: () -> bool
+    #: def settled?: () -> bool
     #: def size: () -> Integer
     #: def id: () -> Integer
     #: def topic: () -> String?

@@ -22,6 +22,10 @@ module Pelton
     #: (String) -> String
     def self.client_name(prefix) = LOCK.synchronize { "#{prefix}##{@clients = (@clients || 0) + 1}" }
 
+    # Of messages whose events this process publishes. Set under @lock.
+    #: () -> Labels
+    attr_reader :labels
+
     # name: of its thread; native: the native module (tests bring their own).
     #: (Poller, String, Module?) -> void
     def initialize(poller, name, native)
@@ -36,6 +40,7 @@ module Pelton
       # Those of them that are closed: forgotten once what they said before is published. Guarded by @lock.
       @gone = []
       @pid = nil
+      @labels = Labels.new(poller)
       # The thread that publishes; it sets nil itself when all clients are gone. Guarded by @lock.
       @thread = nil
       # Clients were forgotten.
@@ -47,8 +52,7 @@ module Pelton
     #: (String, Notifications, ?Producer::Buffer?) -> void
     def add(client, bus, buffer = nil)
       whole do
-        [@buses, @buffers, @gone].each(&:clear) unless @pid == Process.pid
-        @pid = Process.pid
+        start_anew unless @pid == Process.pid
         @buses[client] = bus
         @buffers[client] = buffer if buffer
         @thread = Threads.start(@name) { run } unless @thread&.alive?
@@ -79,6 +83,13 @@ module Pelton
 
     # Not to be interrupted: that would leave a client without its thread, two threads for one wake-up, or one for none.
     def whole(&section) = Thread.handle_interrupt(Object => :never) { @lock.synchronize(&section) }
+
+    # Of a parent's clients and messages its child hears nothing.
+    def start_anew
+      [@buses, @buffers, @gone].each(&:clear)
+      @labels = Labels.new(@poller)
+      @pid = Process.pid
+    end
 
     def all_gone? = @buses.size == @gone.size
 
@@ -125,9 +136,11 @@ module Pelton
     # gone: closed before the events were taken, so there will be no more of theirs, if these were all (true).
     def publish_all(events, gone, delay)
       taken = Clock.now
-      events.each { |event| publish(delay, taken, *event) }
-      delay.tell
       all = events.size < BATCH
+      while (event = events.shift)
+        publish(delay, taken, *event)
+      end
+      delay.tell
       @lock.synchronize { forget(gone) } if all && !gone.empty?
       all
     end
@@ -150,6 +163,8 @@ module Pelton
       end
     rescue StandardError => e
       bus.publish("error.occurred", error: e, source: "events", client: client)
+    ensure
+      @labels.published
     end
 
     def of_producer(bus, client, kind, *facts)
@@ -188,14 +203,14 @@ module Pelton
 
     # place: of its label, see Labels.
     def refusal(client, code, name, reason, topic, partition, *place)
-      label = Labels.of(*place)
+      label = @labels.of(*place)
       error = DeliveryError.new(code, name, reason, false, false, topic, partition).with_label(label)
       { client: client, error: error, topic: topic, partition: partition, label: label }
     end
 
     def acknowledged(bus, client, topic, partition, offset, *place)
       bus.publish("message.acknowledged", client: client, topic: topic, partition: partition,
-                                          offset: (offset unless offset.negative?), label: Labels.of(*place))
+                                          offset: (offset unless offset.negative?), label: @labels.of(*place))
     end
   end
 end

@@ -27,7 +27,7 @@ module Pelton
       raise error
     end
 
-    %i[id done? delivered? size topic partition offset].each do |name|
+    %i[id done? delivered? settled? size topic partition offset].each do |name|
       define_method(name) { @delivery.public_send(name) }
     end
 
@@ -44,50 +44,56 @@ module Pelton
     def inspect = "#<#{self.class} #{topic} #{done? ? "done" : "open"} #{@labels.inspect}>"
   end
 
-  # Which labels belong to messages on their way: for what is told as an event. Costs nothing where no label is given.
-  # What is done is forgotten when as much has been added, at least LIMIT, so the table is bounded by a few times the
-  # messages that are on their way at once. LIMIT is also how many events may wait to be told and keep their labels.
-  module Labels
-    LIMIT = 10_000
-    LOCK = Mutex.new
-    # {id of the delivery => [LabelledDelivery, found done before?]}, of process @pid. Guarded by LOCK.
-    TABLE = {} # rubocop:disable Style/MutableConstant
-    @limit = LIMIT
-    @pid = Process.pid
-    private_constant :LIMIT, :LOCK, :TABLE
+  # Which labels belong to messages on their way: for what one poller tells as events. Costs nothing where no label is
+  # given. Forgets what is done once every event that it can have been the reason of is published, however late that is.
+  # It looks for that when the table is twice as large as after the last look, so it is bounded by twice the messages
+  # that are on their way or whose events are.
+  class Labels
+    # A smaller table is not worth a look.
+    LIMIT = 256
+    private_constant :LIMIT
 
-    class << self
-      #: (LabelledDelivery) -> LabelledDelivery
-      def add(delivery)
-        LOCK.synchronize do
-          start_anew unless @pid == Process.pid
-          sweep if TABLE.size >= @limit
-          TABLE[delivery.id] = [delivery, false]
-        end
-        delivery
+    # poller: `told` is how many events its clients ever emitted.
+    #: (Poller) -> void
+    def initialize(poller)
+      @poller = poller
+      @lock = Mutex.new
+      # {id of the delivery => [LabelledDelivery, what `told` was when it was found settled]}. Guarded by @lock.
+      @table = {}
+      @limit = LIMIT
+      # Events that were published. Only the thread that publishes writes it.
+      @published = 0
+    end
+
+    #: (LabelledDelivery) -> LabelledDelivery
+    def add(delivery)
+      @lock.synchronize do
+        sweep if @table.size >= @limit
+        @table[delivery.id] = [delivery, nil]
       end
+      delivery
+    end
 
-      # The label of a message: its delivery's id, its position in it.
-      #: (Integer?, Integer?) -> untyped
-      def of(id = nil, position = nil) = id && LOCK.synchronize { TABLE[id]&.first&.labels&.at(position) }
+    # The label of a message: its delivery's id, its position in it.
+    #: (Integer?, Integer?) -> untyped
+    def of(id = nil, position = nil) = id && @lock.synchronize { @table[id]&.first&.labels&.at(position) }
 
-      #: () -> Integer
-      def size = LOCK.synchronize { TABLE.size }
+    # One more event, in the order they were emitted in, was published.
+    #: () -> void
+    def published = @published += 1
 
-      private
+    #: () -> Integer
+    def size = @lock.synchronize { @table.size }
 
-      # An event about what failed may still be on its way here: what is done stays for one more round.
-      def sweep
-        TABLE.delete_if { |_, (_, old)| old }
-        TABLE.each_value { |entry| entry[1] = entry[0].done? }
-        @limit = TABLE.size + [LIMIT, TABLE.each_value.count { |_, old| !old }].max
-      end
+    private
 
-      # Of a parent's messages its child hears nothing.
-      def start_anew
-        TABLE.clear
-        @pid = Process.pid
-      end
+    # A delivery emits its events before it is settled: `told` is asked afterwards, so it counts them.
+    def sweep
+      settled = @table.each_value.select { |delivery, as_of| as_of.nil? && delivery.settled? }
+      told = @poller.told
+      settled.each { |entry| entry[1] = told }
+      @table.delete_if { |_, (_, as_of)| as_of && as_of <= @published }
+      @limit = [LIMIT, 2 * @table.size].max
     end
   end
 end

@@ -71,6 +71,14 @@ module Pelton
     #: (Numeric?, Integer) -> Array[Array[untyped]]
     def next_events(timeout, limit) = native.next_events(timeout, limit)
 
+    # How many events its clients emitted in this process so far.
+    #: () -> Integer
+    def told = native.told
+
+    # For producers: of the messages whose events it tells.
+    #: () -> Labels
+    def labels = @dispatch.labels
+
     # Ends the running `next_events`, or the next one, without an event.
     #: () -> void
     def wake = native.wake

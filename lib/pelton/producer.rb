@@ -168,6 +168,10 @@ module Pelton
     #: () -> String
     def partitioner = options_for_kafka.fetch("partitioner")
 
+    # For Producing: labels of the messages on their way.
+    #: () -> Labels
+    def labels = @poller.labels
+
     # For variants: the native client, opened where it is not; or nil where it is not.
     #: () -> untyped
     def client = @native || native

@@ -34,7 +34,7 @@ class NativeLeftoversTest < Minitest::Test
     send = lambda do |count|
       count.times do |number|
         Fiber.new do
-          made.with(timeout: 5).produce_async(topic: "t", payload: "x")
+          made.with(timeout: 5).produce_async(topic: "t", payload: "x", label: number)
           native.produce(topic, "x", nil, 0, nil, nil, 10) if (number % 10).zero?
         end.resume
       end
@@ -44,6 +44,7 @@ class NativeLeftoversTest < Minitest::Test
     end
     before = send.call(10_000)
     assert_operator send.call(100_000), :<, before + 50_000
+    assert_operator Pelton::Poller.shared(Pelton::Testing::Buffered).labels.size, :<, 2000
   ensure
     made&.close
   end

@@ -24,6 +24,7 @@ module Fakes
       taken.map { |event| event.last.is_a?(Float) ? event : [*event, 0.0] }
     end
 
+    def told = 0
     def wake = @events << nil
     def clients = 0
     def running? = false

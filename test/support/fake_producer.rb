@@ -11,6 +11,7 @@ module Fakes
 
     def id = object_id
     def done? = true
+    def settled? = true
     def reports = @reports || Array.new(@size) { [@topic, @partition, @offset, @error] }
 
     def initialize(topic, partition, offset, error: nil, size: 1)

@@ -293,6 +293,11 @@ impl Delivery {
         }
     }
 
+    /// Whether it will be the reason of no further event: done, and nobody waits who may give up and tell what failed.
+    pub fn is_settled(&self) -> bool {
+        self.is_done() && self.cells().first().is_none_or(|cell| cell.state.load(Ordering::SeqCst) < WATCHER)
+    }
+
     pub fn is_reported(&self, index: usize) -> bool {
         self.cells()[index].has(DONE)
     }
@@ -384,9 +389,13 @@ impl Delivery {
 pub struct Watch<'a>(&'a Delivery);
 
 impl Watch<'_> {
-    /// The outcome is handed over, failures and all: stays counted, so that nobody who leaves later tells them again.
+    /// The outcome is handed over, failures and all: nobody who leaves later tells them again.
     pub fn told(self) {
-        std::mem::forget(self);
+        if self.0.slab.failed.load(Ordering::SeqCst) > 0 {
+            for cell in self.0.cells() {
+                cell.state.fetch_and(!UNTOLD, Ordering::SeqCst);
+            }
+        }
     }
 }
 

@@ -3,12 +3,14 @@
 use crate::lock;
 use crate::wait::{Outcome, Parker, Waiters, Wake};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 pub struct Mailbox<T> {
     items: Mutex<VecDeque<T>>,
+    /// Items that ever came in. Written under the lock of `items`.
+    pushed: AtomicU64,
     /// Somebody asked the reader to come back without an item.
     nudged: AtomicBool,
     waiters: Waiters,
@@ -16,14 +18,18 @@ pub struct Mailbox<T> {
 
 impl<T> Default for Mailbox<T> {
     fn default() -> Self {
-        Self { items: Mutex::default(), nudged: AtomicBool::new(false), waiters: Waiters::default() }
+        Self {
+            items: Mutex::default(),
+            pushed: AtomicU64::new(0),
+            nudged: AtomicBool::new(false),
+            waiters: Waiters::default(),
+        }
     }
 }
 
 impl<T> Mailbox<T> {
     pub fn push(&self, item: T) {
-        lock(&self.items).push_back(item);
-        self.waiters.wake_all();
+        self.push_bounded(item, usize::MAX);
     }
 
     /// Appends unless `limit` items are there already (then it is dropped: false).
@@ -33,9 +39,15 @@ impl<T> Mailbox<T> {
             return false;
         }
         items.push_back(item);
+        self.pushed.fetch_add(1, Ordering::SeqCst);
         drop(items);
         self.waiters.wake_all();
         true
+    }
+
+    /// How many items ever came in.
+    pub fn pushed(&self) -> u64 {
+        self.pushed.load(Ordering::SeqCst)
     }
 
     pub fn pop(&self) -> Option<T> {

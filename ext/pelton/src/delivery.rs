@@ -21,6 +21,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("wait", method!(wait, -1))?;
     class.define_method("done?", method!(is_done, 0))?;
     class.define_method("delivered?", method!(is_delivered, 0))?;
+    class.define_method("settled?", method!(is_settled, 0))?;
     class.define_method("size", method!(size, 0))?;
     class.define_method("id", method!(id, 0))?;
     class.define_method("topic", method!(topic, 0))?;
@@ -79,6 +80,10 @@ fn is_done(ruby: &Ruby, this: Value) -> Result<bool, Error> {
 
 fn is_delivered(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.is_delivered())
+}
+
+fn is_settled(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    Ok(CLASS.get(ruby, &this)?.is_settled())
 }
 
 fn size(ruby: &Ruby, this: Value) -> Result<usize, Error> {

@@ -26,6 +26,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("clients", method!(clients, 0))?;
     class.define_method("running?", method!(is_running, 0))?;
     class.define_method("next_events", method!(next_events, 2))?;
+    class.define_method("told", method!(told, 0))?;
     class.define_method("wake", method!(wake, 0))
 }
 
@@ -67,6 +68,11 @@ fn next_events(ruby: &Ruby, this: Value, timeout: Value, limit: usize) -> Result
         list.push(row(ruby, event)?)?;
     }
     Ok(list)
+}
+
+/// Events that its clients ever emitted.
+fn told(ruby: &Ruby, this: Value) -> Result<u64, Error> {
+    Ok(CLASS.get(ruby, &this)?.events().pushed())
 }
 
 /// Ends the running `next_events`, or the next one, without an event.

@@ -183,7 +183,7 @@ module Pelton
         rows = each_of(messages) { |message| plain(**message) }
         sent = of_this_process do
           native.produce_many(rows, queue_timeout) do |delivery|
-            made = labels ? Labels.add(LabelledDelivery.new(delivery, labels)) : delivery
+            made = labels ? @source.labels.add(LabelledDelivery.new(delivery, labels)) : delivery
             yield made if block_given?
           end
         end

@@ -16,14 +16,22 @@ module Pelton
           @changed = ConditionVariable.new
           # Guarded by @lock.
           @events = []
+          @told = 0
           @woken = false
         end
 
         def clients = 0
         def running? = false
 
-        def push(event) = tell { @events << event }
+        def told = @lock.synchronize { @told }
         def wake = tell { @woken = true }
+
+        def push(event)
+          tell do
+            @events << event
+            @told += 1
+          end
+        end
 
         def next_events(timeout, limit)
           deadline = Clock.deadline(timeout)

@@ -7,7 +7,7 @@ module Pelton
   module Testing
     # A delivery of a buffered producer: Pelton::Delivery's methods in Ruby.
     class Delivery
-      # topics: of its messages. told: is called with it, a position and the error, when a message fails
+      # topics: of its messages. told: is called with it, a position and the error, under its lock, when a message fails
       # unwatched, or once those who watched meanwhile have given up.
       def initialize(topics, &told)
         @topics = topics
@@ -27,6 +27,7 @@ module Pelton
       def partition = @lock.synchronize { @reports.dig(0, 0) }
       def offset = @lock.synchronize { @reports.dig(0, 1) }
       def done? = @lock.synchronize { all_done? }
+      def settled? = @lock.synchronize { all_done? && @watchers.zero? }
       def delivered? = done? && error.nil?
       def error = reports.filter_map(&:last).first
       def label = nil
@@ -37,30 +38,29 @@ module Pelton
       end
 
       def wait(timeout: nil)
-        watching = false
+        watching = told = false
         @lock.synchronize do
           @watchers += 1
           watching = true
         end
         wait_until_done(timeout)
-        watching = false
+        told = true
         failure = error and raise failure
         self
       ensure
-        give_up if watching
+        leave(told) if watching
       end
 
       def inspect = "#<#{self.class} #{topic} #{done? ? "done" : "open"}>"
 
       # For the client.
       def report(index, partition, offset, error = nil)
-        unwatched = @lock.synchronize do
+        @lock.synchronize do
+          @untold << [index, error] if error
+          tell if @watchers.zero?
           @reports[index] = [partition, offset, error]
           @changed.broadcast if all_done?
-          @untold << [index, error] if error && @watchers.positive?
-          @watchers.zero?
         end
-        @told&.call(self, index, error) if error && unwatched
       end
 
       private
@@ -83,11 +83,16 @@ module Pelton
         WaitTimeout.new(size > 1 ? "#{open} of #{size} deliveries" : "delivery", (topic if @topics.uniq.one?), timeout)
       end
 
-      # Who was given the outcome stays counted.
-      def give_up
-        untold = @lock.synchronize { (@watchers -= 1).zero? ? @untold.slice!(0..) : [] }
-        untold.each { |index, error| @told&.call(self, index, error) }
+      # told: its outcome, so there is nothing that anybody else has to tell.
+      def leave(told)
+        @lock.synchronize do
+          @untold.clear if told
+          tell if (@watchers -= 1).zero?
+        end
       end
+
+      # Under @lock.
+      def tell = @untold.slice!(0..).each { |index, error| @told&.call(self, index, error) }
 
       def all_done? = @reports.size == @topics.size
     end

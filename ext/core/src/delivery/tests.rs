@@ -113,9 +113,13 @@ fn failures_that_came_during_a_wait_in_vain_are_told_when_it_ends() {
     assert_eq!(vec![(batch.id(), 0)], told(&feed));
     let watch = batch.watch();
     report(&batch, 2, -192);
+    assert!(batch.is_done() && !batch.is_settled(), "somebody may give up and tell");
+    let other = batch.watch();
     watch.told();
-    drop(batch.watch());
+    assert!(!batch.is_settled());
+    drop(other);
     assert!(told(&feed).is_empty(), "told by the outcome");
+    assert!(batch.is_settled());
 }
 
 #[test]
