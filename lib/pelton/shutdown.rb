@@ -89,23 +89,32 @@ module Pelton
 
     # nil, or the reason why it was not to be.
     def drain
-      draining = draining_until(@ends - @flush_share)
-      loop do
-        kind, fact, timeout = @inbox.pop
-        return fact if kind == :drained
-        return "second signal (SIG#{fact})" if kind == :signal
-        next unless kind == :stop && timeout && limit(timeout)
-
-        draining.kill
-        draining = draining_until(@ends - @flush_share)
-      end
-    ensure
-      draining&.kill
+      hearing(by_signal: true) { ended_by(@ends - @flush_share) }
+    rescue StandardError => e
+      e.message
     end
 
-    def draining_until(deadline)
-      Threads.start("pelton.shutdown", report: ->(error) { @inbox << [:drained, error.message] }) do
-        @inbox << [:drained, ended_by(deadline)]
+    # What the block returns or raises, which runs on a thread of its own: a stop that has less time ends it, and it
+    # begins again with that. by_signal: a second signal ends it, which is what is returned then.
+    def hearing(by_signal: false, &phase)
+      running = start(&phase)
+      loop do
+        from, fact, more = @inbox.pop
+        raise more if more && from.equal?(running)
+        return fact if from.equal?(running)
+        return "second signal (SIG#{fact})" if from == :signal && by_signal
+        next unless from == :stop && more && limit(more)
+
+        running.kill
+        running = start(&phase)
+      end
+    ensure
+      running&.kill
+    end
+
+    def start
+      Threads.start("pelton.shutdown", report: ->(error) { @inbox << [Thread.current, nil, error] }) do
+        @inbox << [Thread.current, yield]
       end
     end
 
@@ -142,16 +151,18 @@ module Pelton
 
     # Within the time that is left beside the flush; those that need longer are told of.
     def end_backgrounds
-      left = Clock.left(@ends - @flush_share)
-      timed(:background) { @scope.close([@background_timeout, [left, FORCE].max].min) }
+      timed(:background) do
+        hearing { @scope.close([@background_timeout, [Clock.left(@ends - @flush_share), FORCE].max].min) }
+      end
       [*@listeners, @scope].each { |one| @watch.bury(one.strays) }
       @watch.close
     end
 
     # By force it has its share, else all the time that is left.
     def flush
-      seconds = @forced ? @flush_share : [Clock.left(@ends), @flush_share].max
-      @undelivered = timed(:flush) { @flush.call(seconds) }
+      @undelivered = timed(:flush) do
+        hearing { @flush.call(@forced ? @flush_share : [Clock.left(@ends), @flush_share].max) }
+      end
       return unless @undelivered.positive?
 
       @forced ||= "producer not flushed in time"

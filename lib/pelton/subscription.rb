@@ -217,6 +217,10 @@ module Pelton
       Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || false
     end
 
+    # A close that runs has so many seconds left at most. From any thread; returns at once.
+    #: (Numeric) -> void
+    def hurry(timeout) = @native.hurry(timeout)
+
     def inspect = "#<#{self.class} #{@name} group #{@group_id}>"
 
     private

@@ -99,6 +99,21 @@ class EmbeddedServerLifeTest < Minitest::Test
     assert_includes app.server.losses.join("; "), "1 produced messages not delivered"
   end
 
+  # Its close was given a minute, for which its thread went on.
+  def test_a_stop_with_less_time_while_the_group_is_left
+    name = topic
+    long = %w[session.timeout.ms auto.commit.interval.ms].to_h { |option| [option, 60_000] }
+    app = started(name, shutdown_timeout: 60, kafka: long)
+    produce(app, name, %w[a])
+    take(1)
+    @cluster.round_trip_time = 30_000
+    first = Thread.new { app.stop }
+    eventually(20, "the end of the jobs") { app.server.assignments.empty? }
+    assert_equal [false, true], [app.server.stop(timeout: 1), !first.join(30).nil?]
+    assert_empty Pelton::Threads.list.map(&:name).grep(/listener/), "its client ends with the stop"
+    assert_match(/Kafka did not confirm the last commit/, app.server.losses.join)
+  end
+
   def test_stop_of_one_that_never_reached_a_broker_is_bounded
     app = app(kafka: { "bootstrap.servers" => "127.0.0.1:1" }, shutdown_timeout: 3, flush_timeout: 1)
     reader = collector

@@ -70,6 +70,7 @@ module FakeFeed
     def revoked(_token) = nil
     def assignment = []
     def unconfirmed = []
+    def hurry(_timeout) = nil
     def close(_timeout) = @closed = true
 
     def poll(timeout)

@@ -240,6 +240,8 @@ module Fakes
       places.map { |place| (offset = @kafka.committed[[@group, place]]) && [offset, @kafka.metadata[[@group, place]]] }
     end
 
+    def hurry(_timeout) = nil
+
     def close(_timeout)
       @lock.synchronize do
         @owned.keys.each { |place| drop(place) } # rubocop:disable Style/HashEachMethods -- drop changes it

@@ -2,7 +2,7 @@
 //! it as for anything else and may be interrupted without harm.
 
 use crate::lock;
-use crate::wait::{Outcome, Parker, Waiters, Wake};
+use crate::wait::{self, Outcome, Parker, Waiters, Wake};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,6 +14,8 @@ pub(crate) const CALLS_WAIT: Duration = Duration::from_secs(10);
 pub struct Closing {
     started: AtomicBool,
     done: AtomicBool,
+    /// When it has to be over; `None`: whenever it is. Only ever moved nearer.
+    ends: Mutex<Option<Instant>>,
     /// Messages that were given up.
     lost: AtomicUsize,
     waiters: Waiters,
@@ -30,6 +32,20 @@ impl Closing {
 
     pub fn lost(&self) -> usize {
         self.lost.load(Ordering::Acquire)
+    }
+
+    /// It has to be over in that time at the latest. Whoever wakes those who wait for `ends` does so after this.
+    pub fn limit(&self, timeout: Duration) {
+        let mut ends = lock(&self.ends);
+        *ends = wait::deadline(Some(timeout)).into_iter().chain(*ends).min();
+    }
+
+    pub fn ends(&self) -> Option<Instant> {
+        *lock(&self.ends)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.ends().is_some_and(|ends| Instant::now() >= ends)
     }
 
     /// Runs `work` on a thread of its own the first time it is called; `work` returns how many messages were lost.

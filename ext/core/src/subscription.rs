@@ -256,19 +256,30 @@ impl Subscription {
     pub fn close(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
         self.check_origin()?;
         let subscription = Arc::clone(self);
-        self.closing.start(move || subscription.end(timeout));
+        self.closing.start(move || {
+            subscription.closing.limit(timeout);
+            subscription.end()
+        });
         Ok(())
+    }
+
+    /// A close that runs has so much time left, and not more.
+    pub fn hurry(&self, timeout: Duration) {
+        if !self.is_foreign() {
+            self.closing.limit(timeout);
+            self.progress.wake_all();
+        }
     }
 
     /// On the closing thread. Returns 1 when Kafka did not confirm in time that the last marks are committed and the group
     /// is left.
-    fn end(&self, timeout: Duration) -> usize {
+    fn end(&self) -> usize {
         let taken = lock(&self.live).as_ref().map(|live| (Arc::clone(&live.client), live.group.clone()));
         let Some((client, group)) = taken else { return 0 };
         for partition in lock(&self.live).iter().flat_map(|live| live.partitions.values()) {
             partition.close();
         }
-        let left = group.is_none_or(|group| self.leave(&client, &group, timeout));
+        let left = group.is_none_or(|group| self.leave(&client, &group));
         self.poller.unregister(self.id);
         let live = lock(&self.live).take();
         if let Some(live) = &live {

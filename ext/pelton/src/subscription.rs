@@ -57,6 +57,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("set_oauth_failure", method!(oauth::set_failure::<Subscription>, 1))?;
     class.define_method("unconfirmed", method!(unconfirmed, 0))?;
     class.define_method("close", method!(close, 1))?;
+    class.define_method("hurry", method!(hurry, 1))?;
     class.define_method("closed?", method!(is_closed, 0))
 }
 
@@ -401,6 +402,12 @@ fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     let closing = Arc::clone(subscription.closing());
     // Done, and Kafka confirmed the last commit.
     Ok(gvl::wait(ruby, this, &*closing, deadline, &|| closing.done())? && closing.lost() == 0)
+}
+
+/// A close that runs has so many seconds left at most.
+fn hurry(ruby: &Ruby, this: Value, timeout: Value) -> Result<(), Error> {
+    CLASS.get(ruby, &this)?.hurry(convert::bounded(convert::timeout(timeout)?));
+    Ok(())
 }
 
 fn is_closed(ruby: &Ruby, this: Value) -> Result<bool, Error> {

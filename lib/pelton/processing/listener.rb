@@ -65,6 +65,7 @@ module Pelton
         # Set by a stop: when it began, and the time at which it ends by force.
         @stopping_since = nil
         @stop_at = nil
+        @leaving_since = nil # when the close began; read by others, too
         @phases = {}
         @over = false
         # Read by the server when the thread has ended.
@@ -83,7 +84,10 @@ module Pelton
       # Stops reading; ends when all jobs have and everything is committed, at the latest soon after the deadline.
       # From any thread; returns at once.
       #: (Float) -> void
-      def stop(deadline) = notify(:stop, deadline)
+      def stop(deadline)
+        notify(:stop, deadline)
+        @subscription.hurry(time_to_leave(deadline)) if @leaving_since
+      end
 
       # Takes the place of one that is over, before the start: partitions of which a job still runs there wait for it.
       #: (Listener) -> self
@@ -368,15 +372,17 @@ module Pelton
       def finish
         rest = coordinators
         rest.each { |coordinator| coordinator.end(:shutdown) }
-        ended = Clock.now
+        @leaving_since = ended = Clock.now # a stop that comes from here on finds it
         @phases[:jobs] = ended - (@stopping_since || ended)
-        seconds = @stop_at && [Clock.left(@stop_at), CLOSE_AT_LEAST].max
-        @subscription.close(seconds || CLOSE_AT_LEAST)
+        asked = Array.new(@notices.size) { @notices.pop }.filter_map { |kind, deadline| deadline if kind == :stop }
+        @subscription.close(time_to_leave([@stop_at, *asked].compact.min || ended))
         @phases[:leave] = Clock.now - ended
         tell_unconfirmed
         rest.each(&:abandon)
         @leftovers.each(&:release)
       end
+
+      def time_to_leave(deadline) = Clock.left([deadline, @leaving_since + CLOSE_AT_LEAST].max)
 
       def tell_unconfirmed
         error = unconfirmed or return

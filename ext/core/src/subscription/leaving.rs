@@ -8,7 +8,7 @@ use super::{Subscription, rejoining};
 use crate::error::Error;
 use crate::lock;
 use crate::rd::{Client, Commit, Entry, PartitionList, Queue, Token, codes};
-use crate::wait::{self, Outcome, Parker};
+use crate::wait::{self, Parker};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -117,14 +117,9 @@ impl Subscription {
         Ok(self.marks.unconfirmed())
     }
 
-    /// Commits what is stored (`None`) or these offsets, and waits for the answer. `None`: not before the deadline, or
-    /// there will be none.
-    pub(super) fn ask_to_commit(
-        &self,
-        client: &Arc<Client>,
-        offsets: Option<&PartitionList>,
-        deadline: Option<Instant>,
-    ) -> Option<Commit> {
+    /// Commits what is stored (`None`) or these offsets, and waits for the answer. `None`: not before a close has to be
+    /// over, or there will be none.
+    pub(super) fn ask_to_commit(&self, client: &Arc<Client>, offsets: Option<&PartitionList>) -> Option<Commit> {
         const LOOK: Duration = Duration::from_millis(500);
         let queue = Queue::new(client);
         let code = client.commit_through(&queue, offsets);
@@ -132,7 +127,7 @@ impl Subscription {
             return Some(Commit { code, rows: Vec::new() });
         }
         loop {
-            let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = self.closing.ends().map_or(LOOK, |ends| ends.saturating_duration_since(Instant::now()));
             if let Some(event) = queue.poll_wait(left.min(LOOK).as_millis() as i32) {
                 let answer = Commit::of(&event);
                 self.marks.heard(&answer, offsets.is_none());
@@ -145,17 +140,16 @@ impl Subscription {
     }
 
     /// Commits what is marked, gives the assignment back, and leaves the group. False: not confirmed in time.
-    pub(super) fn leave(&self, client: &Arc<Client>, group: &Arc<Queue>, timeout: Duration) -> bool {
-        let deadline = wait::deadline(Some(timeout));
+    pub(super) fn leave(&self, client: &Arc<Client>, group: &Arc<Queue>) -> bool {
         let parker = Parker::new();
         if self.member.commits {
-            self.commit_last(client, deadline, &parker);
+            self.commit_last(client, &parker);
         }
         // Leaving in the middle of a join may crash librdkafka 2.12.1: a late SyncGroup answer finds no coordinator
         // (`rd_kafka_cgrp_handle_LeaveGroup`); and a member that was not given its id yet cannot say that it leaves. Joins
         // are short where a broker answers.
-        self.progress.wait(&parker, soon(JOIN_GRACE, deadline), || !self.joining.load(Ordering::SeqCst));
-        self.step_down(client, deadline, &parker);
+        self.rest(&parker, Some(JOIN_GRACE), || !self.joining.load(Ordering::SeqCst));
+        self.step_down(client, &parker);
         if client.close_consumer(group).is_err() {
             return false;
         }
@@ -163,26 +157,26 @@ impl Subscription {
         self.answer_revocations();
         self.poller.wake(Token { client: self.id, queue: super::GROUP_QUEUE });
         // The event thread answers what comes meanwhile and looks here after each event.
-        self.progress.wait(&parker, deadline, || client.consumer_closed()) == Outcome::Ready
+        self.rest(&parker, None, || client.consumer_closed())
     }
 
-    /// Again and again, until the deadline, as long as a rebalance or the coordinator's move is in the way. Revocations
+    /// Again and again, until the end, as long as a rebalance or the coordinator's move is in the way. Revocations
     /// that come meanwhile wait.
-    fn commit_last(&self, client: &Arc<Client>, deadline: Option<Instant>, parker: &Arc<Parker>) {
+    fn commit_last(&self, client: &Arc<Client>, parker: &Arc<Parker>) {
         let passes = |code: i32| PASSING.contains(&code) || rejoining::PASSING.contains(&code);
         while !self.marks.is_empty() {
-            let Some(answer) = self.ask_to_commit(client, None, deadline) else { return };
-            if !passes(answer.code) && !answer.rows.iter().any(|row| passes(row.error)) || is_over(deadline) {
+            let Some(answer) = self.ask_to_commit(client, None) else { return };
+            if !passes(answer.code) && !answer.rows.iter().any(|row| passes(row.error)) || self.closing.is_over() {
                 return;
             }
-            self.rest(parker, deadline);
+            self.rest(parker, Some(PAUSE), || false);
         }
     }
 
     /// A dynamic member of a classic cooperative group that has no partition is terminated by librdkafka without a word to
     /// the broker (`rd_kafka_cgrp_revoke_all_rejoin`, "terminating"), for which the group then waits for a session's time.
     /// When such a member unsubscribes it does leave, after a join that is under way, and forgets its id.
-    fn step_down(&self, client: &Arc<Client>, deadline: Option<Instant>, parker: &Arc<Parker>) {
+    fn step_down(&self, client: &Arc<Client>, parker: &Arc<Parker>) {
         let has_none = || client.assignment().is_none_or(|list| list.entries().is_empty());
         if !self.member.steps_down || !has_none() {
             return;
@@ -192,13 +186,23 @@ impl Subscription {
         if client.unsubscribe() != 0 {
             return;
         }
-        while !client.member_id().is_empty() && !is_over(deadline) {
-            self.rest(parker, deadline);
+        while !client.member_id().is_empty() && !self.closing.is_over() {
+            self.rest(parker, Some(PAUSE), || false);
         }
     }
 
-    fn rest(&self, parker: &Arc<Parker>, deadline: Option<Instant>) {
-        self.progress.wait(parker, soon(PAUSE, deadline), || false);
+    /// Until it is `ready` (true), for that time at most, and not after the close has to be over, which may be moved nearer
+    /// meanwhile.
+    fn rest(&self, parker: &Arc<Parker>, time: Option<Duration>, ready: impl Fn() -> bool) -> bool {
+        let time = wait::deadline(time);
+        loop {
+            let ends = self.closing.ends();
+            let until = time.into_iter().chain(ends).min();
+            self.progress.wait(parker, until, || ready() || self.closing.ends() != ends);
+            if ready() || self.closing.ends() == ends {
+                return ready();
+            }
+        }
     }
 
     /// Those that wait for an owner would wait for ever.
@@ -208,14 +212,4 @@ impl Subscription {
             let _ = self.revoked(token);
         }
     }
-}
-
-/// In that time, but not after the deadline.
-fn soon(time: Duration, deadline: Option<Instant>) -> Option<Instant> {
-    let then = Instant::now() + time;
-    Some(deadline.map_or(then, |deadline| deadline.min(then)))
-}
-
-fn is_over(deadline: Option<Instant>) -> bool {
-    deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }

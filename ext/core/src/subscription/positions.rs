@@ -67,7 +67,7 @@ impl Subscription {
     /// Commits what is marked and waits for the answer (a round trip; librdkafka's own time limits). Nothing marked is
     /// no error.
     pub fn commit(&self) -> Result<(), Error> {
-        match self.ask_to_commit(&self.client()?, None, None).ok_or(Error::Closed)?.code {
+        match self.ask_to_commit(&self.client()?, None).ok_or(Error::Closed)?.code {
             codes::NO_OFFSET => Ok(()),
             code => check(code),
         }
@@ -94,7 +94,7 @@ impl Subscription {
         if let Some(metadata) = metadata {
             list.set_metadata(0, metadata);
         }
-        check(self.ask_to_commit(&self.client()?, Some(&list), None).ok_or(Error::Closed)?.code)
+        check(self.ask_to_commit(&self.client()?, Some(&list)).ok_or(Error::Closed)?.code)
     }
 
     /// What the group committed of each partition. Blocks up to `timeout`.
