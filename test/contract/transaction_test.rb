@@ -18,6 +18,8 @@ module TransactionContract
     assert_nil delivery.error
     refute_predicate made, :gap?
     assert_nil made.fatal_error
+    # Say, by somebody who was interrupted when it had been done and he did not know yet.
+    assert_equal false, made.abort_transaction(10, 1), "it is committed"
   end
 
   def test_an_abort

@@ -12,6 +12,8 @@ module Fakes
       super
       @steps = []
       @open = nil # messages of the open transaction
+      # Of the one that was begun last: was its commit asked for, and is it committed?
+      @asked = @done = false
       @committed = []
       @ack_waits = []
       @gate = Mutex.new
@@ -20,25 +22,24 @@ module Fakes
     def begin_transaction(_timeout)
       step(:begin)
       @open = [] # what somebody left open is aborted
+      @asked = @done = false
       true
     end
 
     def commit_transaction(_timeout)
+      @asked = true
       step(:commit)
       raise ::Pelton::KafkaError.new(-172, :_STATE, "no transaction") unless @open
 
-      @committed.concat(@open)
-      @open = nil
-      true
+      finish
     end
 
     def abort_transaction(_timeout, ack_wait)
       step(:abort)
       @ack_waits << ack_wait
-      committed = @late_commit && @open
-      @committed.concat(@open) if committed
+      finish if @late_commit && @asked && @open
       @open = nil
-      !committed
+      !@done
     end
 
     def gap? = false
@@ -60,6 +61,12 @@ module Fakes
     end
 
     private
+
+    def finish
+      @committed.concat(@open)
+      @open = nil
+      @done = true
+    end
 
     # Never two at once, as librdkafka wants it.
     def step(name)

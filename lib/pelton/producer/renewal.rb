@@ -61,7 +61,9 @@ module Pelton
       # Only the first to say so of a client does anything.
       #: (untyped, KafkaError) -> void
       def failed(client, error)
-        first = @lock.synchronize { @client.equal?(client) && note(error) }
+        first = false
+        # Half of it noted, there would be neither a client nor a time for the next one.
+        Thread.handle_interrupt(NEVER) { first = @lock.synchronize { @client.equal?(client) && note(error) } }
         return unless first
 
         ask(error) if asking_here?

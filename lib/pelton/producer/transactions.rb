@@ -26,8 +26,8 @@ module Pelton
       GAP = KafkaError.new(45, :OUT_OF_ORDER_SEQUENCE_NUMBER, "a broker refused a message: a new client is opened")
       # Made before: while a Hash is built in an ensure, an interrupt may come.
       NEVER = { Object => :never }.freeze
-      # What there is to tell of a transaction that began (pid: in which process).
-      Outcome = Struct.new(:pid, :started, :committed, :error)
+      # What there is to tell of a transaction that began (pid: in which process; asked: was its commit begun?).
+      Outcome = Struct.new(:pid, :started, :asked, :committed, :error)
       private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :PATIENCE, :GAP, :NEVER, :Outcome
 
       def_delegators :@renewal, :purge, :flush, :pending, :last_error, :connected?, :disconnect
@@ -156,6 +156,7 @@ module Pelton
         start
         @transaction.begun(Transaction.limit(@renewal.options))
         value = whole(&block)
+        outcome.asked = true
         commit
         outcome.committed = true
         value
@@ -165,7 +166,7 @@ module Pelton
         raise outcome.error = reason_of(e)
       ensure
         # Who was interrupted in a commit may learn that it was carried out.
-        outcome.committed ||= abort == :committed
+        outcome.committed ||= abort == :committed && outcome.asked
       end
 
       # Of a message that was given up with its transaction: why that was.

@@ -36,6 +36,8 @@ module Pelton
         @failures = []
         # Messages and offsets of the open transaction, or nil.
         @transaction = nil
+        # Is the one that was begun last committed?
+        @committed = false
         # {subscription => {[topic, partition] => offset}}, of committed transactions.
         @marks = {}
       end
@@ -115,7 +117,10 @@ module Pelton
       end
 
       def begin
-        @lock.synchronize { @transaction = [[], {}] }
+        @lock.synchronize do
+          @transaction = [[], {}]
+          @committed = false
+        end
         true
       end
 
@@ -125,14 +130,16 @@ module Pelton
           @messages.concat(messages)
           marks.each { |subscription, offsets| (@marks[subscription] ||= {}).merge!(offsets) }
           @transaction = nil
+          @committed = true
         end
-        true
       end
 
       def abort
         purge
-        @lock.synchronize { @transaction = nil }
-        true
+        @lock.synchronize do
+          @transaction = nil
+          !@committed
+        end
       end
 
       def send_offsets(offsets, subscription)

@@ -33,6 +33,8 @@ struct State {
     ready: bool,
     /// What librdkafka wants repeated before anything else.
     unfinished: Option<Step>,
+    /// The transaction that was begun last is committed, whoever waited for that.
+    committed: bool,
 }
 
 #[derive(Default)]
@@ -119,6 +121,7 @@ impl Transactions {
             return Err(Error::Interrupted);
         }
         client.begin_transaction()?;
+        lock(&self.state).committed = false;
         self.open.store(true, Ordering::SeqCst);
         Ok(())
     }
@@ -143,7 +146,7 @@ impl Transactions {
         self.call(client, Step::Commit, ticket, deadline)
     }
 
-    /// Aborts what is open, if anything is. Blocks. False: a commit that had been begun was carried out instead.
+    /// Aborts what is open, if anything is. Blocks. False: the transaction that was begun last is committed, now or before.
     /// `settled` is called before, when the transaction can still be aborted.
     pub fn abort(
         &self,
@@ -156,24 +159,23 @@ impl Transactions {
         if lock(&self.state).unfinished.is_none() && self.is_open() {
             settled();
         }
-        Ok(!self.settle(client, ticket, deadline)?)
+        self.settle(client, ticket, deadline)?;
+        Ok(!lock(&self.state).committed)
     }
 
-    /// Brings to its end whatever an earlier caller left. True: that was a commit, and it succeeded.
-    fn settle(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<bool, Error> {
+    /// Brings to its end whatever an earlier caller left. (`begin` resumes an init.)
+    fn settle(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
         let unfinished = lock(&self.state).unfinished;
-        let committed = match unfinished {
-            Some(Step::Commit) => match self.call(client, Step::Commit, ticket, deadline) {
-                Err(Error::Kafka(error)) if error.abortable => false,
-                other => other.map(|()| true)?,
-            },
-            // `begin` resumes an init.
-            Some(Step::Init | Step::Abort) | None => false,
-        };
+        if unfinished == Some(Step::Commit) {
+            match self.call(client, Step::Commit, ticket, deadline) {
+                Err(Error::Kafka(error)) if error.abortable => {}
+                other => other?,
+            }
+        }
         if self.is_open() {
             self.call(client, Step::Abort, ticket, deadline)?;
         }
-        Ok(committed)
+        Ok(())
     }
 
     fn call(&self, client: &Client, step: Step, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
@@ -198,7 +200,10 @@ impl Transactions {
         if result.is_ok() {
             match step {
                 Step::Init => state.ready = true,
-                Step::Commit | Step::Abort => self.open.store(false, Ordering::SeqCst),
+                Step::Commit | Step::Abort => {
+                    state.committed = step == Step::Commit;
+                    self.open.store(false, Ordering::SeqCst);
+                }
             }
         }
         Ok(result?)
