@@ -2,7 +2,8 @@
 
 require "support/scenario"
 
-# Where a subscription is, on a real broker: seeks to times, words beside offsets, a pause at the end of a partition.
+# Where a subscription is, on a real broker: seeks to times, words beside offsets, a pause at the end of a partition, a
+# group that is left and joined again.
 
 Scenario.run do
   name = topic
@@ -45,5 +46,14 @@ Scenario.run do
   raises(Pelton::KafkaError, /OFFSET_METADATA_TOO_LARGE/) { subscription.commit }
   subscription.mark(name, 0, 501, -1)
   equal([[0, 501], false], [subscription.watermarks(name, 0), subscription.lost?], "what Kafka says")
+
+  # The embedded cluster has him wait for a session, Kafka for nobody.
+  subscription.unsubscribe
+  revoked = nil
+  eventually(30, "revoked") { (revoked = subscription.poll(1))&.first == :revoked }
+  subscription.revoked(revoked[1])
+  subscription.subscribe([name])
+  equal([[name, 0]], take_event.(:assigned), "what it has again")
+  equal(501, take_event.(:eof), "where it goes on")
   subscription.close(10)
 end
