@@ -5,11 +5,11 @@ require_relative "support/broker"
 
 # Runs the parts of the test suite and sums up (bin/test calls it).
 #
-# A minitest part is one process per folder. A program (an example, an integration scenario) is one process per file,
-# which passes with exit code 0 and is skipped with 77; its first lines may say otherwise:
+# Each file is a process of its own, so none meets the threads, the heap or the clients that another one left. A program
+# (an example, a scenario) passes with exit code 0 and is skipped with 77; its first lines may say otherwise:
 #
 #   # exit code: 3
-#   # time limit: 120
+#   # time limit: 600
 #   # once: this is about Kafka, whatever the Ruby      (left out by --without once)
 #
 # Lint and Rust keep all cores busy and run alone; all others are one queue for two processes at a time.
@@ -17,9 +17,9 @@ class TestRun
   ROOT = Guard::ROOT
   RUBY = RbConfig.ruby
   SKIPPED = 77
-  PROGRAM_SECONDS = 60
+  PROGRAM_SECONDS = 240 # most need ten, on an idle machine
   FIRST_FAILURE = /^ +1\) |^failures:$/ # minitest's, cargo's
-  FOLDER_SECONDS = 900
+  MINITEST_SECONDS = 600
   # Processes at a time: they mostly wait for a broker, real or embedded.
   SIDE_BY_SIDE = 2
 
@@ -55,10 +55,8 @@ class TestRun
 
   # What a part has to run, a lambda a process.
   def jobs(part, files)
-    return [-> { minitest(part, files) }] unless PROGRAMS.key?(part)
-
     @broker ||= TestBroker.start if part == "integration"
-    files.map { |file| -> { program(part, file) } }
+    files.map { |file| -> { PROGRAMS.key?(part) ? program(part, file) : minitest(part, file) } }
   end
 
   def jobs_of_files
@@ -100,14 +98,14 @@ class TestRun
     settle("rust", result, rows.map { |row| row.map(&:to_i) }.transpose.map(&:sum))
   end
 
-  def minitest(part, files)
-    load_all = "ARGV.each { |file| require File.expand_path(file) }"
-    result = Program.run(*ruby, "-e", load_all, *files, limit: FOLDER_SECONDS)
+  def minitest(part, file)
+    result = Program.run(*ruby, File.join(ROOT, file), limit: MINITEST_SECONDS)
     row = result.output[/^\d+ runs, \d+ assertions, \d+ failures, \d+ errors, \d+ skips/].to_s.scan(/\d+/).map(&:to_i)
     runs, _, failures, errors, skips = row
     @lock.synchronize do
-      puts "=== #{part}", result.output, "=== #{part}: #{result.seconds.round(1)} s", ""
-      settle(part, result, row.empty? ? [] : [runs - failures - errors - skips, failures + errors, skips])
+      puts format("%<time>6.1f s  %<file>s  %<runs>s tests", time: result.seconds, file: file, runs: runs || "no")
+      puts indented(result.output) unless result.ok?
+      settle("#{part}: #{file}", result, row.empty? ? [] : [runs - failures - errors - skips, failures + errors, skips])
     end
   end
 
@@ -138,7 +136,7 @@ class TestRun
     elsif result.ok?(SKIPPED) then report("skipped", file, result, [0, 0, 1])
     else
       report("FAILED (#{reason(result)})", file, result, [0, 1, 0])
-      puts result.output.gsub(/^(?=.)/, "    ")
+      puts indented(result.output)
       fail_with("#{part}: #{file}: #{reason(result)}", result.output.lines)
     end
   end
@@ -148,6 +146,8 @@ class TestRun
     puts "          #{result.output.lines.last}" if word == "skipped" && !result.output.empty?
     count(counts)
   end
+
+  def indented(output) = output.gsub(/^(?=.)/, "    ")
 
   def ruby = [RUBY, "-w", "-I#{ROOT}/lib", "-I#{ROOT}/test", "-r#{ROOT}/test/support/guard"]
 

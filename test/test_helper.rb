@@ -28,25 +28,35 @@ module PeltonTest
   def after_teardown
     super
     leaked = (Thread.list - @threads_before).reject { |thread| lasting?(thread) }
-    deadline = now + 2
+    deadline = now + (2 * Guard::PATIENCE)
     leaked.reject! { |thread| thread.join([deadline - now, 0].max) }
     names = leaked.map { |thread| thread.name || thread.inspect }
     leaked.each(&:kill) # the next test is innocent
     assert_empty names, "leaked Ruby threads"
   end
 
-  # Waits until the block is true and returns what it gave; fails after `timeout` seconds. The only place in the tests
-  # that looks again and again: where something can be waited for, wait for that.
+  # Waits until the block is true and returns what it gave; fails after `timeout` seconds, times Guard::PATIENCE. The only
+  # place in the tests that looks again and again: where something can be waited for, wait for that.
   #: (?Numeric, ?(String | ^() -> String)) { () -> untyped } -> untyped
   def eventually(timeout = 5, what = "the condition")
-    deadline = now + timeout
+    deadline = now + (timeout * Guard::PATIENCE)
     loop do
       value = yield
       return value if value
 
-      flunk "#{what.is_a?(Proc) ? what.call : what} was not true within #{timeout} s" if now > deadline
+      flunk "#{what.is_a?(Proc) ? what.call : what} was not true within #{timeout * Guard::PATIENCE} s" if now > deadline
       IO.select(nil, nil, nil, 0.005)
     end
+  end
+
+  # The block does its work in less than `limit` seconds: the limit is for an idle machine, and a busy one may steal the
+  # time of one try, or of a few, but never of each.
+  #: (Numeric, ?String) { () -> void } -> void
+  def assert_quick(limit, what = "the work", &block)
+    times = Array.new(5) do
+      seconds(&block).tap { |taken| return pass if taken < limit }
+    end
+    flunk "#{what} took #{times.map { |taken| taken.round(3) }} s, not less than #{limit}"
   end
 
   # Seconds that the block took.

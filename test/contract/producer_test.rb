@@ -8,7 +8,7 @@ require "support/native_kit"
 module ProducerContract
   def test_a_delivery_tells_where_the_message_is
     deliveries = Array.new(3) { |index| made.produce(topic, "x#{index}", "k", 0, nil, { "a" => "b" }, 1) }
-    deliveries.each { |delivery| assert_same delivery, delivery.wait(timeout: 10) }
+    deliveries.each { |delivery| assert_same delivery, delivery.wait(timeout: 60) }
     assert_equal [[topic, 0, 0], [topic, 0, 1], [topic, 0, 2]],
                  (deliveries.map { |delivery| [delivery.topic, delivery.partition, delivery.offset] })
     assert_equal [nil, 1], [deliveries.first.error, deliveries.first.size]
@@ -17,24 +17,24 @@ module ProducerContract
   def test_many_have_one_delivery
     rows = Array.new(3) { |index| { topic: topic, payload: "x#{index}", partition: 0 } }
     delivery = made.produce_many(rows, 1)
-    assert_equal 3, delivery.wait(timeout: 10).size
+    assert_equal 3, delivery.wait(timeout: 60).size
   end
 
   def test_flush_and_pending
     made.produce(topic, "x", nil, -1, 1_700_000_000_000, nil, 1)
-    assert_equal true, made.flush(10)
+    assert_equal true, made.flush(60)
     assert_equal 0, made.pending
   end
 
   def test_a_disconnected_producer_connects_with_its_next_use
     assert_predicate made, :connected?
     made.produce(topic, "x", nil, 0, nil, nil, 1)
-    assert_equal true, made.flush(10)
+    assert_equal true, made.flush(60)
     assert_equal [true, false], [made.disconnect(10), made.disconnect(10)]
     refute_predicate made, :connected?
-    assert_equal [true, 0], [made.flush(10), made.pending]
+    assert_equal [true, 0], [made.flush(60), made.pending]
     refute_predicate made, :connected?
-    assert_equal 1, made.produce(topic, "y", nil, 0, nil, nil, 1).wait(timeout: 10).offset
+    assert_equal 1, made.produce(topic, "y", nil, 0, nil, nil, 1).wait(timeout: 60).offset
     assert_predicate made, :connected?
     assert_equal true, made.disconnect(10)
     assert_equal 0, made.close(10)

@@ -30,7 +30,7 @@ module ReportsContract
     producer = made(@bus)
     producer.produce_sync(topic: topic, payload: "a", partition: 0, label: :first)
     producer.produce_async(topic: topic, payload: "b", partition: 0)
-    producer.flush(timeout: 10)
+    producer.flush(timeout: 60)
     rows = %i[third fourth].map { |label| { topic: topic, payload: "c", partition: 0, label: label } }
     producer.produce_many_async(rows)
     producer.produce_many_sync([{ topic: topic, payload: "d", partition: 0 }] * 2)

@@ -132,7 +132,7 @@ module SendingContract
   def test_flush_pending_and_close
     name = topic
     made.produce_async(topic: name, payload: "x")
-    assert made.flush(timeout: 10)
+    assert made.flush(timeout: 60)
     assert_equal [0, 0, 0], [made.pending, made.close(timeout: 10), made.close(timeout: 10)]
     assert_predicate made, :closed?
     assert_raises(Pelton::ClosedError) { made.produce_async(topic: name, payload: "x") }

@@ -265,7 +265,7 @@ class NativeSubscriptionContractTest < Minitest::Test
   def fill(count)
     topic = new_topic
     rows = Array.new(count) { |index| { topic: topic, payload: "{\"number\":#{index}}", partition: 0 } }
-    producer.produce_many(rows, 10).wait(timeout: 10) unless rows.empty?
+    producer.produce_many(rows, 10).wait(timeout: 60) unless rows.empty?
     topic
   end
 

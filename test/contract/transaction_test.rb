@@ -12,9 +12,9 @@ module TransactionContract
   def put(text = "x") = made.produce(topic, text, nil, 0, nil, nil, 1)
 
   def test_a_commit
-    assert_equal true, made.begin_transaction(10)
+    assert_equal true, made.begin_transaction(60)
     delivery = put
-    assert_equal true, made.commit_transaction(10)
+    assert_equal true, made.commit_transaction(60)
     assert_nil delivery.error
     refute_predicate made, :gap?
     assert_nil made.fatal_error
@@ -23,30 +23,30 @@ module TransactionContract
   end
 
   def test_an_abort
-    made.begin_transaction(10)
+    made.begin_transaction(60)
     put
-    assert_equal true, made.abort_transaction(10, 1)
-    assert_equal true, made.abort_transaction(10, 1), "nothing is open"
+    assert_equal true, made.abort_transaction(60, 1)
+    assert_equal true, made.abort_transaction(60, 1), "nothing is open"
   end
 
   def test_a_begin_aborts_what_was_left_open
-    2.times { assert_equal true, made.begin_transaction(10) }
-    assert_equal true, made.commit_transaction(10)
+    2.times { assert_equal true, made.begin_transaction(60) }
+    assert_equal true, made.commit_transaction(60)
   end
 
   def test_outside_of_a_transaction
-    made.begin_transaction(10)
-    made.commit_transaction(10)
-    assert_equal [STATE, STATE], [-> { put }, -> { made.commit_transaction(10) }].map { |call|
+    made.begin_transaction(60)
+    made.commit_transaction(60)
+    assert_equal [STATE, STATE], [-> { put }, -> { made.commit_transaction(60) }].map { |call|
       assert_raises(Pelton::KafkaError, &call).code
     }
   end
 
   def test_a_closed_one
-    made.begin_transaction(10)
-    made.commit_transaction(10)
+    made.begin_transaction(60)
+    made.commit_transaction(60)
     made.close(10)
-    [-> { made.begin_transaction(10) }, -> { made.commit_transaction(10) }, -> { made.abort_transaction(10, 0) }]
+    [-> { made.begin_transaction(60) }, -> { made.commit_transaction(60) }, -> { made.abort_transaction(60, 0) }]
       .each { |call| assert_raises(Pelton::ClosedError, &call) }
   end
 end

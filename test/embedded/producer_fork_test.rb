@@ -17,7 +17,7 @@ class ProducerForkTest < Minitest::Test
     open = app.producer.produce_async(topic: name, payload: "parent-1")
     said = in_child do
       owner = begin
-        open.wait(timeout: 5)
+        open.wait(timeout: 60)
       rescue Pelton::ForkError => e
         e.owner_pid
       end
@@ -27,7 +27,7 @@ class ProducerForkTest < Minitest::Test
        app.producer.pending, app.close]
     end
     assert_equal [Process.pid.to_s, "0", "true", "true", "true", "true", "0", "0"], said.split
-    open.wait(timeout: 10)
+    open.wait(timeout: 60)
     app.producer.produce_sync(topic: name, payload: "parent-2")
     assert_equal %w[child-1 child-2 child-3 parent-0 parent-1 parent-2], log(name, 6).sort
   end

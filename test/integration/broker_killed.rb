@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # once: this is about Kafka, whatever the Ruby
-# time limit: 120
+
 require "support/group_scenario"
 
 # The broker is killed (-9) twice under a producer and two members of a group, and comes back with its data: each

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 120
 require "support/scenario"
 require "support/footprint"
 

@@ -5,8 +5,6 @@ require "support/footprint"
 
 # 1,000 producers are opened, used and closed, some of them by several threads at once and every tenth by the garbage
 # collector: Ruby's threads, native threads, descriptors and memory are as before, and each message is there.
-#
-# time limit: 180
 
 Scenario.run do
   name = topic(partitions: 2)

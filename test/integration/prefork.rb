@@ -5,8 +5,6 @@ require "support/scenario"
 # A preforking server as Puma is one with `preload_app!`: a master that has used its producer, and goes on using it,
 # forks four workers, several times; they produce and consume with the app they inherited, and end in each way a worker
 # ends. Nothing that was acknowledged is lost, nothing is there twice, nobody hangs.
-#
-# time limit: 180
 
 GENERATIONS = 4
 ENDINGS = %i[exit exit! kill_itself killed].freeze

@@ -3,7 +3,6 @@
 require "support/scenario"
 
 # once: this is about Kafka, whatever the Ruby
-# time limit: 120
 
 # A member that is closed before it has any partition ends in order, and nobody waits for the end of its session; one
 # whose pattern matches nothing takes no

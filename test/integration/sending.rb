@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 120
-
 require_relative "../support/scenario"
 
 # Tombstones, partition keys, labels, the buffer and middleware on a real broker: what a reader finds is what was meant.

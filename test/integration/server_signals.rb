@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 90
 require "support/scenario"
 
 # `pelton server` and the signals it gets: what it finishes, what it says, how it exits.

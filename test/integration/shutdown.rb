@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # once: this is about Kafka, whatever the Ruby
-# time limit: 120
+
 require "support/scenario"
 
 # Stops at hard times: what is marked is committed at the end; a hook that lasts longer than max.poll.interval costs no

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # once: this is about Kafka, whatever the Ruby
-# time limit: 240
+
 require "support/scenario"
 require "support/soak"
 

@@ -3,7 +3,6 @@
 require "support/group_scenario"
 
 # once: this is about Kafka, whatever the Ruby
-# time limit: 120
 
 # Members with a name of their own (group.instance.id): one that ends does not leave the group, and one that is back
 # within the session timeout has the partitions that it had. The others hear nothing of it. One that was killed comes

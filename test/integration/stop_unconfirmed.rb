@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # once: this is about Kafka, whatever the Ruby
-# time limit: 120
+
 require "support/scenario"
 
 # The broker is killed while a server stops: it ends in time, by force, and says which commits Kafka did not confirm, no

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 150
-
 require "support/scenario"
 require "support/exactly_once"
 

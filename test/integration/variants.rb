@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 120
-
 require_relative "../support/scenario"
 
 # A variant's settings take effect, and the producer's own stay as they are: seen in what Kafka stored (its log's

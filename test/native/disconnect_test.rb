@@ -28,12 +28,12 @@ class NativeDisconnectTest < Minitest::Test
   def test_all_connections_are_closed_and_come_back
     topic = new_topic
     client = producer
-    put(client, topic).wait(timeout: 10)
+    put(client, topic).wait(timeout: 60)
     assert_operator connections, :>, 0
     3.times do |round|
       assert_equal true, client.disconnect(10)
       assert_equal 0, connections, "round #{round}"
-      assert_equal round + 1, put(client, topic).wait(timeout: 10).offset
+      assert_equal round + 1, put(client, topic).wait(timeout: 60).offset
       assert_operator connections, :>, 0
     end
   end
@@ -43,7 +43,7 @@ class NativeDisconnectTest < Minitest::Test
     delivery = put(client, "t")
     assert_equal false, client.disconnect(10)
     client.purge
-    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 10) }
+    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }
     eventually { client.disconnect(10) }
     assert_nil client.purge
     put(client, "t")
@@ -77,7 +77,7 @@ class NativeDisconnectTest < Minitest::Test
     eventually(10) { told.concat(events_of("teller")).size >= 2 }
     assert_equal [[:disconnected, false], [:reconnected]], told
     client.purge
-    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 10) }
+    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }
   end
 
   def test_who_is_idle_disconnects
@@ -85,14 +85,14 @@ class NativeDisconnectTest < Minitest::Test
     client = named("idler", server)
     client.disconnect_idle(0.1)
     2.times do |round|
-      assert_equal round, put(client, topic).wait(timeout: 10).offset
+      assert_equal round, put(client, topic).wait(timeout: 60).offset
       assert_predicate client, :connected?
       eventually(20, "the idle disconnect") { !client.connected? }
       eventually(10) { connections.zero? }
     end
     assert_equal [[:disconnected, true], [:reconnected], [:disconnected, true]], events_of("idler")
     client.disconnect_idle(nil)
-    put(client, topic).wait(timeout: 10)
+    put(client, topic).wait(timeout: 60)
     stays_connected(client)
   end
 
@@ -114,7 +114,7 @@ class NativeDisconnectTest < Minitest::Test
     topic = new_topic
     20.times do
       client = producer
-      put(client, topic).wait(timeout: 10)
+      put(client, topic).wait(timeout: 60)
       thread = Thread.new { client.disconnect(10) }
       assert_equal 0, client.close(10)
       thread.join
@@ -184,7 +184,7 @@ class NativeDisconnectTest < Minitest::Test
         delivery = put(client, "t")
         client.purge
         begin
-          delivery.wait(timeout: 10)
+          delivery.wait(timeout: 60)
         rescue Pelton::DeliveryError
           nil
         end

@@ -19,7 +19,7 @@ module FiberWaits
     writer = producer("linger.ms" => "20")
     offsets = []
     taken = seconds do
-      fibers(50) { offsets << writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 10).offset }
+      fibers(50) { offsets << writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60).offset }
     end
     assert_equal (0...50).to_a, offsets.sort
     assert_operator taken, :<, 2
@@ -117,8 +117,8 @@ module FiberWaits
     short = []
     fibers(20) do
       20.times do
-        writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 5)
-        writer.flush(5)
+        writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60)
+        writer.flush(60)
         taken = seconds { pause(0.004) }
         short << taken if taken < 0.003
       end
@@ -129,8 +129,8 @@ module FiberWaits
   def test_one_thread_unblocks_all_fibers
     topic = new_topic
     writer = producer
-    fibers(5) { writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 5) }
-    fibers(5) { writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 5) }
+    fibers(5) { writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60) }
+    fibers(5) { writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60) }
     assert_equal 1, Thread.list.count { |thread| thread.name == "pelton.fibers" }
     assert_empty Pelton::Fibers.send(:const_get, :WAITING), "nobody waits any more"
   end

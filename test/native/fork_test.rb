@@ -24,7 +24,7 @@ class NativeForkTest < Minitest::Test
         produce_new: -> { writer.produce("#{topic}-2", "x", nil, -1, nil, nil, 1) },
         produce_many: -> { writer.produce_many([{ topic: topic, payload: "x" }], 1) },
         flush: -> { writer.flush(1) }, purge: -> { writer.purge }, close: -> { writer.close(1) },
-        wait: -> { delivery.wait(timeout: 5) },
+        wait: -> { delivery.wait(timeout: 60) },
         subscribe: -> { reader.subscribe([topic]) }, poll: -> { reader.poll(5) }, commit: -> { reader.commit(5) },
         mark: -> { reader.mark(topic, 0, 1) }, assignment: -> { reader.assignment },
         reader_close: -> { reader.close(5) }, revoked: -> { reader.revoked(1) },
@@ -38,7 +38,7 @@ class NativeForkTest < Minitest::Test
     assert_equal ["Pelton::ForkError"], names.values.uniq, names.inspect
     assert_operator names.size, :>, 15
 
-    delivery.wait(timeout: 5)
+    delivery.wait(timeout: 60)
     assert_equal({ "a" => 1 }, message.payload)
     assert_equal %w[{"a":1} x], messages(topic, 2).map(&:raw_payload)
   end
@@ -95,11 +95,11 @@ class NativeForkTest < Minitest::Test
 
   def test_a_child_opens_its_own_clients
     topic = topic_of('{"a":1}')
-    producer.produce(topic, "2", nil, 0, nil, nil, 1).wait(timeout: 5)
+    producer.produce(topic, "2", nil, 0, nil, nil, 1).wait(timeout: 60)
     said = in_child(limit: 20) do
       # The mock cluster is the parent's and serves the child too.
       own = Native::Producer.new("child", { "bootstrap.servers" => @servers })
-      delivery = own.produce(topic, "3", nil, 0, nil, nil, 1).wait(timeout: 5)
+      delivery = own.produce(topic, "3", nil, 0, nil, nil, 1).wait(timeout: 60)
       reader = Native::Subscription.new("child", { "bootstrap.servers" => @servers, "group.id" => "child" },
                                         { decode: { topic => :json } })
       reader.assign([[topic, 0, 0]])
@@ -112,11 +112,11 @@ class NativeForkTest < Minitest::Test
   def test_fibers_in_a_child_have_a_thread_of_their_own
     topic = new_topic
     writer = producer
-    SmallScheduler.run { writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 5) }
+    SmallScheduler.run { writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60) }
     said = in_child(limit: 20) do
       own = Native::Producer.new("child", { "bootstrap.servers" => @servers })
       found = nil
-      SmallScheduler.run { found = own.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 5).offset }
+      SmallScheduler.run { found = own.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60).offset }
       [found, own.close(5)]
     end
     assert_equal %w[1 0], said.split
@@ -133,7 +133,7 @@ class NativeForkTest < Minitest::Test
     end
     stop = true
     busy.join
-    assert_equal true, writer.flush(10)
+    assert_equal true, writer.flush(60)
   end
 
   def test_a_child_of_a_child

@@ -17,12 +17,12 @@ class NativeGcTest < Minitest::Test
     reader.assign([[topic, 0, 0]])
     expected = JSON.parse(DOCUMENT)
     stressed do
-      delivery = writer.produce(topic, DOCUMENT, "key", 0, nil, { "h" => "v", "m" => %w[1 2] }, 5).wait(timeout: 10)
+      delivery = writer.produce(topic, DOCUMENT, "key", 0, nil, { "h" => "v", "m" => %w[1 2] }, 5).wait(timeout: 60)
       assert_equal [[topic, 0, 0, nil]], delivery.reports
       rows = [{ topic: topic, payload: DOCUMENT, partition: 0 },
               { topic: topic, payload: "not json", key: "k", partition: 0, timestamp: Time.now,
                 headers: { "x" => nil } }]
-      assert_equal [1, 2], writer.produce_many(rows, 5).wait(timeout: 10).reports.map { |report| report[2] }
+      assert_equal [1, 2], writer.produce_many(rows, 5).wait(timeout: 60).reports.map { |report| report[2] }
       assert_raises(Pelton::InvalidMessageError) { writer.produce(topic, 1, nil, 0, nil, nil, 1) }
     end
     events = []
@@ -67,7 +67,7 @@ class NativeGcTest < Minitest::Test
       options = { "bootstrap.servers" => cluster.bootstrap_servers, "log_level" => "0", "linger.ms" => "1" }
       writer = Native::Producer.new("w", options, { poller: poller, max_time: 10 })
       2.times { |number| writer.produce("t", "x", nil, number, nil, nil, 5).wait(timeout: 20) }
-      assert_equal [2, true], [writer.partition_count("t", 20), writer.flush(20)]
+      assert_equal [2, true], [writer.partition_count("t", 20), writer.flush(60)]
       reader = Native::Subscription.new("r", { **options.except("linger.ms"), "group.id" => "g" }, { poller: poller })
       reader.assign([["t", 0, 0], ["t", 1, 0]])
       eventually(30, "a batch") { reader.poll(1)&.first == :batch }
@@ -91,14 +91,14 @@ class NativeGcTest < Minitest::Test
     eventually(20, "the assignment") { reader.poll(1)&.first == :assigned }
     stressed do
       2.times do
-        writer.begin_transaction(20)
+        writer.begin_transaction(60)
         writer.produce(topic, "x", nil, 0, nil, nil, 5)
         writer.send_offsets([[topic, 0, 1]], reader, 20)
-        writer.commit_transaction(20)
+        writer.commit_transaction(60)
       end
-      writer.begin_transaction(20)
+      writer.begin_transaction(60)
       writer.produce(topic, "x", nil, 0, nil, nil, 5)
-      writer.abort_transaction(20, 0)
+      writer.abort_transaction(60, 0)
       # Refused: these clients log in without one.
       assert_raises(Pelton::KafkaError) { writer.set_oauth_token("token", 5_000_000_000_000, "me", { "a" => "b" }) }
       assert_raises(Pelton::KafkaError) { writer.set_oauth_failure("no") }
@@ -131,7 +131,7 @@ class NativeGcTest < Minitest::Test
     quiet = subscription
     stressed do
       30.times { writer.produce(topic, "x", nil, 0, nil, nil, 10) }
-      assert_equal true, writer.flush(10)
+      assert_equal true, writer.flush(60)
       assert_nil quiet.poll(0.01)
       assert_raises(Timeout::Error) { Timeout.timeout(0.05) { quiet.poll(10) } }
     end
@@ -167,7 +167,7 @@ class NativeGcTest < Minitest::Test
   def test_references_are_right_after_moving_everything_twice
     skip "no GC.verify_compaction_references" unless GC.respond_to?(:verify_compaction_references)
     _, output = in_process(<<~RUBY, limit: 120)
-      producer.produce_many([{ topic: "t", payload: '{"a":[1,"x"]}', key: "k", partition: 0 }] * 50, 5).wait(timeout: 10)
+      producer.produce_many([{ topic: "t", payload: '{"a":[1,"x"]}', key: "k", partition: 0 }] * 50, 5).wait(timeout: 60)
       reader = subscription
       reader.assign([["t", 0, 0]])
       batches = []

@@ -10,7 +10,7 @@ class NativeProcessTest < Minitest::Test
   def test_an_end_with_everything_open
     ends_well <<~RUBY
       writer = producer
-      writer.produce("t", "1", nil, 0, nil, nil, 1).wait(timeout: 5)
+      writer.produce("t", "1", nil, 0, nil, nil, 1).wait(timeout: 60)
       writer.produce("t", "2", nil, 0, nil, nil, 1)
       reader = subscription
       reader.subscribe(["t"])
@@ -26,7 +26,7 @@ class NativeProcessTest < Minitest::Test
 
   def test_an_end_in_the_middle_of_a_wait
     ends_well <<~RUBY
-      Thread.new { Thread.main.raise(SystemExit) if N::Producer.new("lonely", NOWHERE).flush(5) }
+      Thread.new { Thread.main.raise(SystemExit) if N::Producer.new("lonely", NOWHERE).flush(60) }
       lonely = N::Producer.new("lonely", NOWHERE)
       lonely.produce("t", "x", nil, -1, nil, nil, 1).wait
     RUBY
@@ -94,7 +94,7 @@ class NativeProcessTest < Minitest::Test
       writer = producer
       reader = subscription
       reader.subscribe(["t"])
-      writer.produce("t", '{"a":1}', "k", 0, nil, nil, 1).wait(timeout: 5)
+      writer.produce("t", '{"a":1}', "k", 0, nil, nil, 1).wait(timeout: 60)
       batch = nil
       batch = reader.poll(5) until batch&.first == :batch
       kept = batch[1].messages
@@ -103,11 +103,11 @@ class NativeProcessTest < Minitest::Test
       pids = [
         fork { GC.start },
         fork { kept = writer = reader = batch = nil; GC.start; exit 0 },
-        fork { N::Producer.new("child", SERVER).produce("t", "3", nil, 0, nil, nil, 1).wait(timeout: 5); exit 0 },
+        fork { N::Producer.new("child", SERVER).produce("t", "3", nil, 0, nil, nil, 1).wait(timeout: 60); exit 0 },
         fork { begin; writer.produce("t", "x", nil, 0, nil, nil, 1); rescue Pelton::ForkError; exit 7; end }
       ]
       say pids.map { |pid| Process.wait2(pid)[1].exitstatus.inspect }.join(" ")
-      pending.wait(timeout: 5)
+      pending.wait(timeout: 60)
       say kept.first.key, writer.close(5), reader.close(5)
     RUBY
     assert_equal ["0 0 0 7", "k", "0", "true"], output.lines.map(&:chomp)
@@ -140,7 +140,7 @@ class NativeProcessTest < Minitest::Test
 
   def test_native_code_writes_nothing_to_stderr
     status, output = in_process(<<~RUBY)
-      producer.produce("t", "1", nil, 0, nil, nil, 1).wait(timeout: 5)
+      producer.produce("t", "1", nil, 0, nil, nil, 1).wait(timeout: 60)
       N::Producer.new("loud", "bootstrap.servers" => "127.0.0.1:1").flush(0.1)
       N::Subscription.new("loud", { "bootstrap.servers" => "127.0.0.1:1", "group.id" => "g" }, {}).poll(0.1)
     RUBY

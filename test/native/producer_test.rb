@@ -9,7 +9,7 @@ class NativeProducerTest < Minitest::Test
   def test_a_message_is_delivered_and_its_delivery_tells_where
     topic = new_topic(3)
     delivery = producer.produce(topic, "payload", "key", 2, nil, nil, 1)
-    assert_same delivery, delivery.wait(timeout: 5)
+    assert_same delivery, delivery.wait(timeout: 60)
     assert_predicate delivery, :done?
     assert_predicate delivery, :delivered?
     assert_predicate delivery, :frozen?
@@ -47,9 +47,9 @@ class NativeProducerTest < Minitest::Test
   def test_a_timestamp_is_kept_and_none_is_now
     topic = new_topic
     writer = producer
-    writer.produce(topic, "1", nil, 0, 1_234_567_890_123, nil, 1).wait(timeout: 5)
-    writer.produce(topic, "2", nil, 0, nil, nil, 1).wait(timeout: 5)
-    writer.produce(topic, "3", nil, 0, Time.at(1_234_567_890, 123_999, :usec), nil, 1).wait(timeout: 5)
+    writer.produce(topic, "1", nil, 0, 1_234_567_890_123, nil, 1).wait(timeout: 60)
+    writer.produce(topic, "2", nil, 0, nil, nil, 1).wait(timeout: 60)
+    writer.produce(topic, "3", nil, 0, Time.at(1_234_567_890, 123_999, :usec), nil, 1).wait(timeout: 60)
     given, made, time = messages(topic, 3)
     assert_equal [1_234_567_890_123] * 2, [given, time].map(&:timestamp_ms)
     assert_in_delta Time.now.to_f * 1000, made.timestamp_ms, 60_000
@@ -95,7 +95,7 @@ class NativeProducerTest < Minitest::Test
   def test_a_message_that_fails_raises_its_error_from_wait
     writer = lonely_producer("message.timeout.ms" => "200")
     delivery = writer.produce("t", "x", nil, -1, nil, nil, 1)
-    error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 5) }
+    error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }
     assert_equal [-192, :_MSG_TIMED_OUT, "t"], [error.code, error.name, error.topic]
     assert_equal [true, false], [delivery.done?, delivery.delivered?]
     assert_kind_of Pelton::DeliveryError, delivery.error
@@ -132,7 +132,7 @@ class NativeProducerTest < Minitest::Test
     topic = new_topic
     writer = producer("queue.buffering.max.messages" => "50", "linger.ms" => "0")
     deliveries = Array.new(2000) { writer.produce(topic, "x", nil, 0, nil, nil, 10) }
-    deliveries.each { |delivery| delivery.wait(timeout: 10) }
+    deliveries.each { |delivery| delivery.wait(timeout: 60) }
     assert_equal (0...2000).to_a, deliveries.map(&:offset).sort
   end
 
@@ -140,7 +140,7 @@ class NativeProducerTest < Minitest::Test
     topic = new_topic
     writer = producer("linger.ms" => "0")
     pending = Array.new(500) do
-      writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 10)
+      writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60)
       writer.pending
     end
     assert_equal [0], pending.uniq
@@ -151,12 +151,12 @@ class NativeProducerTest < Minitest::Test
     topic = new_topic(3)
     idle = writer.produce(topic, "x", nil, 0, nil, nil, 1)
     one = writer.produce(topic, "x", nil, 1, nil, nil, 1)
-    one.wait(timeout: 10)
-    idle.wait(timeout: 10)
+    one.wait(timeout: 60)
+    idle.wait(timeout: 60)
     many = writer.produce_many(Array.new(300) { { topic: topic, payload: "x" } }, 1)
-    assert_equal 300, many.wait(timeout: 10).size
+    assert_equal 300, many.wait(timeout: 60).size
     handles = Array.new(200) { writer.produce(topic, "x", nil, -1, nil, nil, 1) }
-    threads = handles.each_slice(20).map { |slice| Thread.new { slice.each { |handle| handle.wait(timeout: 10) } } }
+    threads = handles.each_slice(20).map { |slice| Thread.new { slice.each { |handle| handle.wait(timeout: 60) } } }
     threads.each(&:join)
     assert handles.all?(&:delivered?)
   end
@@ -174,7 +174,7 @@ class NativeProducerTest < Minitest::Test
     rows = [{ topic: topic, payload: "1", partition: 0 },
             { topic: other, payload: "2", key: "k", partition: nil, headers: { "h" => "v" } },
             { topic: topic, payload: nil, partition: 0 }]
-    delivery = producer.produce_many(rows, 1).wait(timeout: 5)
+    delivery = producer.produce_many(rows, 1).wait(timeout: 60)
     assert_equal [[topic, 0, 0, nil], [other, 0, 0, nil], [topic, 0, 1, nil]], delivery.reports
     assert_equal 3, delivery.size
   end
@@ -188,7 +188,7 @@ class NativeProducerTest < Minitest::Test
       rows[1][:timestamp] = Time.utc(10**30)
       rows[2][:topic] = new_topic
     end
-    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 10) }
+    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }
     assert_equal [nil, -186, -186, nil], delivery.reports.map { |report| report.last&.code }
   end
 
@@ -225,7 +225,7 @@ class NativeProducerTest < Minitest::Test
       assert_match(/larger than the producer's whole queue \(queue\.buffering\.max\.kbytes\)/, error.message)
       rows = ["1", "x" * 5000, "3"].map { |payload| { topic: topic, payload: payload, partition: 0 } }
       delivery = writer.produce_many(rows, 30)
-      of_many = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 10) }
+      of_many = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }
       assert_equal [10, error.reason], [of_many.code, of_many.reason]
       assert_equal [nil, :MSG_SIZE_TOO_LARGE, nil], delivery.reports.map { |report| report.last&.name }
     end
@@ -236,7 +236,7 @@ class NativeProducerTest < Minitest::Test
     topic = new_topic
     rows = ["1", "x" * 2_000_000, "3"].map { |payload| { topic: topic, payload: payload, partition: 0 } }
     delivery = producer.produce_many(rows, 1)
-    error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 5) }
+    error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }
     assert_equal :MSG_SIZE_TOO_LARGE, error.name
     assert_equal [nil, :MSG_SIZE_TOO_LARGE, nil], delivery.reports.map { |report| report.last&.name }
     refute_predicate delivery, :delivered?
@@ -251,7 +251,7 @@ class NativeProducerTest < Minitest::Test
     delivery = error.delivery
     refute_predicate delivery, :done?
     writer.purge
-    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 5) }
+    assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }
     assert_equal ([:_PURGE_QUEUE] * 5) + ([:_QUEUE_FULL] * 3), delivery.reports.map { |report| report.last.name }
   end
 
@@ -260,7 +260,7 @@ class NativeProducerTest < Minitest::Test
     writer = producer("linger.ms" => "60000")
     20.times { writer.produce(topic, "x", nil, -1, nil, nil, 1) }
     assert_equal 20, writer.pending
-    assert_equal true, writer.flush(5)
+    assert_equal true, writer.flush(60)
     assert_equal 0, writer.pending
     assert_equal true, writer.flush(0)
     lonely = lonely_producer
@@ -317,7 +317,7 @@ class NativeProducerTest < Minitest::Test
     deliveries = Array.new(5) do
       Thread.new { Native::Producer.new("forgotten", server).produce(topic, "x", nil, -1, nil, nil, 1) }.value
     end
-    deliveries.each { |delivery| delivery.wait(timeout: 5) }
+    deliveries.each { |delivery| delivery.wait(timeout: 60) }
     found = nil
     eventually(20, "the event of an unclosed producer") do
       GC.start

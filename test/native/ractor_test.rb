@@ -74,7 +74,7 @@ class NativeRactorTest < Minitest::Test
   def test_another_ractor_waits_for_a_delivery
     assert_says "ok", <<~RUBY
       writer = producer("linger.ms" => "200")
-      ractor = Ractor.new(writer.produce("t", "x", nil, 0, nil, nil, 1)) { |delivery| delivery.wait(timeout: 10).offset }
+      ractor = Ractor.new(writer.produce("t", "x", nil, 0, nil, nil, 1)) { |delivery| delivery.wait(timeout: 60).offset }
       say result(ractor) == 0 ? "ok" : "no"
     RUBY
   end
@@ -119,7 +119,7 @@ class NativeRactorTest < Minitest::Test
         rows = Array.new(count) do |i|
           { topic: "t", payload: JSON.generate("i" => i, "s" => ["x"]), key: "key", partition: 0, headers: { "h" => "v" } }
         end
-        producer.produce_many(rows, 5).wait(timeout: 10)
+        producer.produce_many(rows, 5).wait(timeout: 60)
         reader = subscription
         reader.assign([["t", 0, 0]])
         batches = []
@@ -129,7 +129,7 @@ class NativeRactorTest < Minitest::Test
       def read_as(format, *documents)
         topic = "u\#{@topics = @topics.to_i + 1}"
         CLUSTER.create_topic(topic, 1)
-        producer.produce_many(documents.map { |one| { topic: topic, payload: one } }, 5).wait(timeout: 10)
+        producer.produce_many(documents.map { |one| { topic: topic, payload: one } }, 5).wait(timeout: 60)
         options = { **SERVER, "group.id" => "g", "auto.offset.reset" => "earliest" }
         @reader = N::Subscription.new("reader", options, { decode: { "*" => format } })
         @reader.assign([[topic, 0, 0]])

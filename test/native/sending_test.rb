@@ -88,7 +88,7 @@ class NativeSendingTest < Minitest::Test
     topic = new_topic
     made = sender({ "message.max.bytes" => 2_000 })
     made.produce_many_async([{ topic: topic, payload: "x" }, { topic: topic, payload: "y" * 3_000, label: "big" }])
-    assert made.flush(timeout: 5)
+    assert made.flush(timeout: 60)
     eventually { failed.any? }
     assert_equal [[:MSG_SIZE_TOO_LARGE, topic, "big", "big"]],
                  (failed.map { |event| [event[:error].name, event[:topic], event[:label], event[:error].label] })
@@ -140,7 +140,7 @@ class NativeSendingTest < Minitest::Test
   def test_labels_of_failures_that_are_waited_for
     made = sender(NOWHERE.merge("message.timeout.ms" => 100))
     delivery = made.produce_many_async([{ topic: "orders", payload: "x", label: "A" }])
-    error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 10) }
+    error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }
     assert_equal [:_MSG_TIMED_OUT, "A"], [error.name, error.label]
     late = sender(NOWHERE).produce_async(topic: "orders", payload: "x", label: "B")
     error = assert_raises(Pelton::WaitTimeout) { late.wait(timeout: 0.05) }
@@ -176,7 +176,7 @@ class NativeSendingTest < Minitest::Test
     before = GC.stat(:total_allocated_objects)
     made.produce_many_async(rows)
     assert_operator GC.stat(:total_allocated_objects) - before, :<=, 20
-    made.flush(timeout: 10)
+    made.flush(timeout: 60)
   end
 
   # --- buffer ---
@@ -193,14 +193,14 @@ class NativeSendingTest < Minitest::Test
     assert_equal 25, error.delivery.size
     NativeKit.cluster.round_trip_time(-1, 0)
     until made.buffered.zero?
-      assert made.flush(timeout: 10)
+      assert made.flush(timeout: 60)
       begin
         made.flush_buffer_async
       rescue Pelton::QueueFullError
         nil
       end
     end
-    assert made.flush(timeout: 10)
+    assert made.flush(timeout: 60)
     assert_equal Array.new(25, &:to_s), messages(topic, 25).map(&:raw_payload)
   ensure
     NativeKit.cluster.round_trip_time(-1, 0)
@@ -211,7 +211,7 @@ class NativeSendingTest < Minitest::Test
     delivery = made.produce_async(topic: "orders", payload: "x")
     made.buffer(topic: "orders", payload: "y")
     assert_equal 2, made.purge
-    assert_equal :_PURGE_QUEUE, assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 5) }.name
+    assert_equal :_PURGE_QUEUE, assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }.name
     assert_equal [0, 0], [made.pending, made.close(timeout: 5)]
   end
 

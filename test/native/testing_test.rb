@@ -126,7 +126,7 @@ class TestingTest < Minitest::Test
   def test_what_failed_during_a_wait_in_vain_is_told_once
     told = []
     delivery = Pelton::Testing::Delivery.new(%w[a a]) { |_, index, error| told << [index, error] }
-    waiter = Thread.new { delivery.wait(timeout: 5) }
+    waiter = Thread.new { delivery.wait(timeout: 60) }
     waiter.report_on_exception = false
     eventually { waiter.stop? }
     assert_raises(Pelton::WaitTimeout) { delivery.wait(timeout: 0) }
@@ -149,7 +149,7 @@ class TestingTest < Minitest::Test
       assert_equal [2, false, false], [producer.pending, delivery.done?, producer.flush(timeout: 0.05)]
       assert_empty producer.messages
     end
-    assert_equal [0, 0], [producer.pending, delivery.wait(timeout: 5).offset]
+    assert_equal [0, 0], [producer.pending, delivery.wait(timeout: 60).offset]
     producer.hold
     purged = producer.produce_async(topic: "orders", payload: "3")
     assert_equal 1, producer.purge

@@ -40,9 +40,9 @@ class NativeTransactionTest < Minitest::Test
   def test_a_commit_resolves_every_delivery
     topic = new_topic
     one = transactional("linger.ms" => "5000")
-    assert_equal true, one.begin_transaction(10)
+    assert_equal true, one.begin_transaction(60)
     deliveries = Array.new(100) { put(one, topic) }
-    assert_equal true, one.commit_transaction(10)
+    assert_equal true, one.commit_transaction(60)
     assert deliveries.all?(&:delivered?)
     assert_equal 0, one.pending
   end
@@ -50,71 +50,71 @@ class NativeTransactionTest < Minitest::Test
   def test_an_abort_gives_up_what_is_not_sent
     topic = new_topic
     one = transactional("linger.ms" => "5000")
-    one.begin_transaction(10)
+    one.begin_transaction(60)
     delivery = put(one, topic)
-    assert_equal true, one.abort_transaction(10, 0)
+    assert_equal true, one.abort_transaction(60, 0)
     assert_equal(-152, delivery.error.code)
     assert_predicate delivery.error, :purged?
-    assert_equal true, one.abort_transaction(10, 0), "nothing is open"
-    one.begin_transaction(10)
-    assert_equal true, one.commit_transaction(10)
+    assert_equal true, one.abort_transaction(60, 0), "nothing is open"
+    one.begin_transaction(60)
+    assert_equal true, one.commit_transaction(60)
   end
 
   def test_an_abort_may_wait_for_the_first_report
     topic = new_topic
     one = transactional("linger.ms" => "50")
-    one.begin_transaction(10)
+    one.begin_transaction(60)
     delivery = put(one, topic)
-    one.abort_transaction(10, 5)
+    one.abort_transaction(60, 5)
     assert_predicate delivery, :delivered?
   end
 
   def test_nobody_is_told_of_what_an_abort_gave_up
     topic = new_topic
     one = transactional("linger.ms" => "5000")
-    one.begin_transaction(10)
+    one.begin_transaction(60)
     put(one, topic)
-    one.abort_transaction(10, 0)
+    one.abort_transaction(60, 0)
     # Producers of other tests may still be giving theirs up.
     assert_empty(next_events(0).select { |kind, *facts| kind == :delivery_failed && facts.include?(topic) })
   end
 
   def test_a_message_outside_of_a_transaction_is_refused
     one = transactional
-    one.begin_transaction(10)
-    one.commit_transaction(10)
+    one.begin_transaction(60)
+    one.commit_transaction(60)
     assert_equal(-172, assert_raises(Pelton::KafkaError) { put(one, new_topic) }.code)
   end
 
   def test_without_a_transactional_id
-    assert_equal(-145, assert_raises(Pelton::KafkaError) { producer.begin_transaction(10) }.code)
+    assert_equal(-145, assert_raises(Pelton::KafkaError) { producer.begin_transaction(60) }.code)
   end
 
   def test_kinds_of_errors
     topic = new_topic
     one = transactional
-    one.begin_transaction(10)
+    one.begin_transaction(60)
     # INVALID_TXN_STATE at a commit: nothing helps.
-    put(one, topic).wait(timeout: 10)
+    put(one, topic).wait(timeout: 60)
     NativeKit.cluster.push_errors(END_TXN, [48])
-    fatal = assert_raises(Pelton::KafkaError) { one.commit_transaction(10) }
+    fatal = assert_raises(Pelton::KafkaError) { one.commit_transaction(60) }
     assert_equal [48, true, false, false], [fatal.code, fatal.fatal?, fatal.abortable?, fatal.retriable?]
     assert_equal 48, one.fatal_error.code
 
     two = transactional
-    two.begin_transaction(10)
-    put(two, topic).wait(timeout: 10)
+    two.begin_transaction(60)
+    put(two, topic).wait(timeout: 60)
     NativeKit.cluster.push_errors(END_TXN, [59]) # UNKNOWN_PRODUCER_ID
-    abortable = assert_raises(Pelton::KafkaError) { two.commit_transaction(10) }
+    abortable = assert_raises(Pelton::KafkaError) { two.commit_transaction(60) }
     assert_equal [59, false, true, false],
                  [abortable.code, abortable.fatal?, abortable.abortable?, abortable.retriable?]
-    assert_equal true, two.abort_transaction(10, 0)
-    two.begin_transaction(10)
+    assert_equal true, two.abort_transaction(60, 0)
+    two.begin_transaction(60)
     assert_nil two.fatal_error
 
     fenced = transactional
     NativeKit.cluster.push_errors(INIT_PRODUCER_ID, [90])
-    error = assert_raises(Pelton::KafkaError) { fenced.begin_transaction(10) }
+    error = assert_raises(Pelton::KafkaError) { fenced.begin_transaction(60) }
     assert_equal [-144, true, true], [error.code, error.fatal?, error.fenced?]
   end
 
@@ -126,9 +126,9 @@ class NativeTransactionTest < Minitest::Test
     NativeKit.cluster.push_errors(INIT_PRODUCER_ID, [16, 14])
     NativeKit.cluster.push_errors(ADD_PARTITIONS, [16, 51])
     NativeKit.cluster.push_errors(END_TXN, [14, 16, 51])
-    one.begin_transaction(20)
+    one.begin_transaction(60)
     delivery = put(one, topic)
-    assert_equal true, one.commit_transaction(20)
+    assert_equal true, one.commit_transaction(60)
     assert_predicate delivery, :delivered?
   end
 
@@ -136,7 +136,7 @@ class NativeTransactionTest < Minitest::Test
   def test_a_fatal_error_tells_its_real_code
     topic = new_topic
     one = transactional
-    one.begin_transaction(10)
+    one.begin_transaction(60)
     one.fail_for_good(46, "for a test")
     error = assert_raises(Pelton::DeliveryError) { put(one, topic) }
     assert_equal [46, true], [error.code, error.fatal?]
@@ -153,7 +153,7 @@ class NativeTransactionTest < Minitest::Test
     assert_operator taken, :<, SOON
     thread = left_in { one.begin_transaction(FAR) }
     assert_operator seconds { thread.kill.join }, :<, 1
-    assert_operator seconds { assert_equal true, one.abort_transaction(10, 0) }, :<, SOON
+    assert_operator seconds { assert_equal true, one.abort_transaction(60, 0) }, :<, SOON
     assert_raises(Pelton::KafkaError) { one.begin_transaction(1) }
   end
 
@@ -162,9 +162,9 @@ class NativeTransactionTest < Minitest::Test
     slow(500)
     left_in { one.begin_transaction(FAR) }.kill.join
     slow(0)
-    assert_equal true, one.begin_transaction(20)
+    assert_equal true, one.begin_transaction(60)
     delivery = put(one, new_topic)
-    assert_equal true, one.commit_transaction(20)
+    assert_equal true, one.commit_transaction(60)
     assert_predicate delivery, :delivered?
   end
 
@@ -173,41 +173,41 @@ class NativeTransactionTest < Minitest::Test
     topic = new_topic
     one = transactional
     aborted = Array.new(5) do
-      one.begin_transaction(10)
-      put(one, topic).wait(timeout: 10)
+      one.begin_transaction(60)
+      put(one, topic).wait(timeout: 60)
       slow(1500)
       left_in { one.commit_transaction(FAR) }.kill.join
-      outcome = one.abort_transaction(20, 0)
+      outcome = one.abort_transaction(60, 0)
       slow(0)
       break [outcome] unless outcome
 
       outcome # killed before librdkafka heard of the commit
     end
     assert_includes aborted, false, "it was committed"
-    one.begin_transaction(10)
-    assert_equal true, one.commit_transaction(10)
+    one.begin_transaction(60)
+    assert_equal true, one.commit_transaction(60)
   end
 
   def test_an_interrupted_commit_before_a_begin
     one = transactional
-    one.begin_transaction(10)
-    put(one, new_topic).wait(timeout: 10)
+    one.begin_transaction(60)
+    put(one, new_topic).wait(timeout: 60)
     slow(1500)
     left_in { one.commit_transaction(FAR) }.kill.join
-    assert_equal true, one.begin_transaction(20)
-    assert_equal true, one.commit_transaction(20)
+    assert_equal true, one.begin_transaction(60)
+    assert_equal true, one.commit_transaction(60)
   end
 
   def test_an_interrupted_abort
     topic = new_topic
     one = transactional
-    one.begin_transaction(10)
-    put(one, topic).wait(timeout: 10)
+    one.begin_transaction(60)
+    put(one, topic).wait(timeout: 60)
     slow(1500)
     left_in { one.abort_transaction(FAR, 0) }.kill.join
-    assert_equal true, one.begin_transaction(20)
+    assert_equal true, one.begin_transaction(60)
     slow(0)
-    assert_equal true, one.commit_transaction(20)
+    assert_equal true, one.commit_transaction(60)
   end
 
   # Many callers that go away at once: the last one counts, and there are never two native calls.
@@ -225,10 +225,10 @@ class NativeTransactionTest < Minitest::Test
     rescue Pelton::KafkaError
       next # out of order, as it must be here
     end
-    one.abort_transaction(20, 0)
-    one.begin_transaction(20)
+    one.abort_transaction(60, 0)
+    one.begin_transaction(60)
     delivery = put(one, topic)
-    assert_equal true, one.commit_transaction(20)
+    assert_equal true, one.commit_transaction(60)
     assert_predicate delivery, :delivered?
     assert_nil one.fatal_error
   end
@@ -236,16 +236,16 @@ class NativeTransactionTest < Minitest::Test
   def test_a_close_aborts_what_is_open
     topic = new_topic
     one = transactional("transactional.id" => "left-open")
-    one.begin_transaction(10)
-    put(one, topic).wait(timeout: 10)
+    one.begin_transaction(60)
+    put(one, topic).wait(timeout: 60)
     assert_equal 0, one.close(10)
-    assert_raises(Pelton::ClosedError) { one.begin_transaction(10) }
+    assert_raises(Pelton::ClosedError) { one.begin_transaction(60) }
   end
 
   def test_a_close_while_a_call_runs
     one = transactional
-    one.begin_transaction(10)
-    put(one, new_topic).wait(timeout: 10)
+    one.begin_transaction(60)
+    put(one, new_topic).wait(timeout: 60)
     slow(1500)
     thread = left_in { one.commit_transaction(FAR) }
     assert_operator seconds { one.close(20) }, :<, 10
@@ -285,25 +285,25 @@ class NativeTransactionTest < Minitest::Test
       seen == 3
     end
     one = transactional
-    one.begin_transaction(10)
+    one.begin_transaction(60)
     assert_equal true, one.send_offsets([[input, 0, 2]], reader, 10)
-    assert_equal true, one.commit_transaction(10)
+    assert_equal true, one.commit_transaction(60)
     assert_raises(Pelton::InvalidMessageError) { one.send_offsets([[input, 0]], reader, 10) }
     reader.close(5)
-    assert_raises(Pelton::ClosedError) { one.begin_transaction(10) && one.send_offsets([[input, 0, 3]], reader, 10) }
+    assert_raises(Pelton::ClosedError) { one.begin_transaction(60) && one.send_offsets([[input, 0, 3]], reader, 10) }
   end
 
   def test_a_consumer_without_a_group_has_no_offsets_to_give
     reader = subscription
     reader.assign([[topic_of("1"), 0, 0]])
     one = transactional
-    one.begin_transaction(10)
+    one.begin_transaction(60)
     result = begin
       one.send_offsets([["x", 0, 1]], reader, 1)
     rescue Pelton::KafkaError => e
       e
     end
     refute_nil result # refused, or taken by the kinder embedded cluster; not a crash
-    one.abort_transaction(10, 0)
+    one.abort_transaction(60, 0)
   end
 end

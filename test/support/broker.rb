@@ -23,7 +23,7 @@ class TestBroker
   # Below the kernel's range for outgoing connections: a client that keeps trying a dead broker's port there may be
   # given that very port as its own end, connect to itself, and the broker can never bind it again.
   FREE_PORTS = (20_000..31_000)
-  START_TIMEOUT = 90
+  START_TIMEOUT = 120
   ATTEMPTS = 4
 
   class << self
@@ -244,7 +244,7 @@ class TestBroker
   # The first group and the first transaction would wait seconds until their internal topics are made.
   def warm_up
     KafkaWire::COORDINATORS.each_key do |kind|
-      within(20) { KafkaWire.open(HOST, port) { |wire| wire.coordinator?(kind) } }
+      within(60) { KafkaWire.open(HOST, port) { |wire| wire.coordinator?(kind) } }
     end
   end
 

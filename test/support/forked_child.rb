@@ -25,7 +25,7 @@ module ForkedChild
 
   # The status of a child that ends within the limit; nil for one that did not (it is killed).
   def end_of(pid, limit = 10)
-    deadline = now + limit
+    deadline = now + (limit * Guard::PATIENCE)
     loop do
       _, status = Process.wait2(pid, Process::WNOHANG)
       return status if status

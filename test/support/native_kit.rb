@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "guard"
 require "pelton/native"
 require_relative "forked_child"
 

@@ -194,14 +194,15 @@ class Scenario
     raise Failed, "#{kind} was not raised"
   end
 
-  # Waits until the block gives something true, and returns that. what: a String, or a lambda that makes one at the end.
+  # Waits until the block gives something true, and returns that; fails after so many seconds, times Guard::PATIENCE.
+  # what: a String, or a lambda that makes one at the end.
   def eventually(timeout = 20, what = "the condition")
-    deadline = now + timeout
+    deadline = now + (timeout * Guard::PATIENCE)
     loop do
       value = yield
       return value if value
 
-      raise Failed, "#{what.is_a?(Proc) ? what.call : what}: not within #{timeout} s" if now > deadline
+      raise Failed, "#{what.is_a?(Proc) ? what.call : what}: not within #{timeout * Guard::PATIENCE} s" if now > deadline
 
       IO.select(nil, nil, nil, 0.01)
     end
