@@ -35,16 +35,17 @@ module PeltonTest
     assert_empty names, "leaked Ruby threads"
   end
 
-  # Waits until the block is true and returns what it gave; fails after `timeout` seconds, times Guard::PATIENCE. The only
-  # place in the tests that looks again and again: where something can be waited for, wait for that.
+  # Waits until the block is true and returns what it gave; fails after `timeout` seconds, times Guard::PATIENCE. The
+  # only place in the tests that looks again and again: where something can be waited for, wait for that.
   #: (?Numeric, ?(String | ^() -> String)) { () -> untyped } -> untyped
   def eventually(timeout = 5, what = "the condition")
-    deadline = now + (timeout * Guard::PATIENCE)
+    timeout *= Guard::PATIENCE
+    deadline = now + timeout
     loop do
       value = yield
       return value if value
 
-      flunk "#{what.is_a?(Proc) ? what.call : what} was not true within #{timeout * Guard::PATIENCE} s" if now > deadline
+      flunk "#{what.is_a?(Proc) ? what.call : what} was not true within #{timeout} s" if now > deadline
       IO.select(nil, nil, nil, 0.005)
     end
   end

@@ -144,13 +144,13 @@ class EmbeddedProcessingTest < Minitest::Test
     app = app()
     produce(app, name, %w[0])
     @cluster.push_errors(0, [87]) # invalid record
-    error = assert_raises(Pelton::DeliveryError) { app.producer.produce_sync(topic: name, payload: "x", timeout: 10) }
+    error = assert_raises(Pelton::DeliveryError) { app.producer.produce_sync(topic: name, payload: "x", timeout: 60) }
     assert_equal [:INVALID_RECORD, name], [error.name, error.topic]
     @cluster.push_errors(0, [87])
     app.producer.produce_async(topic: name, payload: "x")
     eventually(10, "the event") { happened("message.delivery_failed").any? }
     assert_equal 87, happened("message.delivery_failed").first[:error].code
-    app.producer.produce_sync(topic: name, payload: "fine", timeout: 10)
+    app.producer.produce_sync(topic: name, payload: "fine", timeout: 60)
   end
 
   def test_a_slow_network
@@ -184,8 +184,8 @@ class EmbeddedProcessingTest < Minitest::Test
     begin
       GC.stress = true
       delivery = app.producer.produce_many_async(rows)
-      delivery.wait(timeout: 40)
-      message = take(1, timeout: 40).first
+      delivery.wait(timeout: 200)
+      message = take(1, timeout: 60).first
       number = message.payload["n"]
       assert_equal [number.to_s], message.dig("list")
       assert_equal "k#{number}", message.key

@@ -86,7 +86,6 @@ class NativeDisconnectTest < Minitest::Test
     client.disconnect_idle(0.1)
     2.times do |round|
       assert_equal round, put(client, topic).wait(timeout: 60).offset
-      assert_predicate client, :connected?
       eventually(20, "the idle disconnect") { !client.connected? }
       eventually(10) { connections.zero? }
     end
@@ -126,16 +125,22 @@ class NativeDisconnectTest < Minitest::Test
 
   # Producing from many threads, while another disconnects whenever it can: each message is there once, in order.
   def test_nothing_is_lost_or_doubled
-    race(threads: 4, each: 250)
+    race_until_disconnected(threads: 4, each: 250)
   end
 
   def test_nothing_is_lost_under_gc_stress
     GC.stress = true
-    race(threads: 2, each: 6)
+    race_until_disconnected(threads: 2, each: 6)
   ensure
     GC.stress = false
   end
 
+  # On a busy machine whoever disconnects may have had no chance in a race.
+  def race_until_disconnected(**how)
+    assert Array.new(10).any? { race(**how).positive? }, "no disconnect among it"
+  end
+
+  # Returns how many disconnects there were.
   def race(threads:, each:)
     topic = new_topic(threads)
     client = producer("linger.ms" => "0")
@@ -156,10 +161,10 @@ class NativeDisconnectTest < Minitest::Test
     end.each(&:join)
     done = true
     breaker.join
-    assert_operator disconnects, :>, 0
     threads.times do |partition|
       assert_equal (0...(2 * each)).map(&:to_s), payloads(topic, partition, 2 * each)
     end
+    disconnects
   end
 
   def payloads(topic, partition, count)
@@ -194,7 +199,7 @@ class NativeDisconnectTest < Minitest::Test
     cycle.(20)
     before = [Dir.children("/proc/self/fd").size, Dir.children("/proc/self/task").size]
     cycle.(200)
-    assert_operator Dir.children("/proc/self/fd").size, :<=, before[0] + 2
+    eventually(10) { Dir.children("/proc/self/fd").size <= before[0] + 2 }
     eventually(10) { Dir.children("/proc/self/task").size <= before[1] + 1 }
   end
 end

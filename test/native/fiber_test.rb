@@ -17,12 +17,15 @@ module FiberWaits
   def test_fibers_wait_side_by_side
     topic = new_topic
     writer = producer("linger.ms" => "20")
+    NativeKit.cluster.round_trip_time(1, 500)
     offsets = []
     taken = seconds do
-      fibers(50) { offsets << writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60).offset }
+      fibers(50) { offsets << writer.produce(topic, "x", nil, 0, nil, nil, 60).wait(timeout: 60).offset }
     end
     assert_equal (0...50).to_a, offsets.sort
-    assert_operator taken, :<, 2
+    assert_operator taken, :<, 20, "one after the other they take 25 s"
+  ensure
+    NativeKit.cluster.round_trip_time(1, 0)
   end
 
   def test_fibers_wait_for_many_at_once
@@ -45,13 +48,16 @@ module FiberWaits
     steps = []
     fibers do
       run do
-        lonely.produce("t", "x", nil, -1, nil, nil, 1).wait(timeout: 0.5)
-      rescue Pelton::WaitTimeout => e
-        steps << e.class
+        lonely.produce("t", "x", nil, -1, nil, nil, 1).wait(timeout: 60)
+      rescue Pelton::DeliveryError => e
+        steps << e.name
       end
-      run { 3.times { |i| (steps << i) && pause(0.05) } }
+      run do
+        3.times { |i| (steps << i) && pause(0.05) }
+        lonely.purge
+      end
     end
-    assert_equal [0, 1, 2, Pelton::WaitTimeout], steps
+    assert_equal [0, 1, 2, :_PURGE_QUEUE], steps
   end
 
   def test_deadlines_of_every_wait_in_a_fiber
@@ -73,7 +79,7 @@ module FiberWaits
     end
     assert_equal({ wait: Pelton::WaitTimeout, room: Pelton::QueueFullError, flush: false, poll: nil,
                    commit: Pelton::KafkaError, events: nil, metadata: Pelton::KafkaError }, results)
-    assert_operator taken, :<, 3
+    assert_operator taken, :<, 30
   end
 
   def test_a_poll_in_a_fiber_is_woken_by_messages_and_by_wake
@@ -85,9 +91,9 @@ module FiberWaits
       run do
         kind, batch = reader.poll(10)
         seen << kind << batch.size
-        seen << reader.poll(10)
+        seen << reader.poll(60)
       end
-      run { pause(0.3) && reader.wake }
+      run { pause(0.05) && (reader.wake if seen.any?) until seen.size > 2 }
     end
     assert_equal [:batch, 2, nil], seen
   end
@@ -98,17 +104,19 @@ module FiberWaits
     writer = producer
     reader.subscribe([topic])
     reader.poll(10) until reader.assignment.any?
+    NativeKit.cluster.round_trip_time(1, 200) # an answer that is there before a call could park lets nobody run
     steps = []
     fibers do
       run do
         reader.mark(topic, 0, 1)
-        steps << reader.commit(5) << reader.committed([[topic, 0]], 5) << writer.close(5) << reader.close(5)
+        steps << reader.commit(60) << reader.committed([[topic, 0]], 60) << writer.close(60) << reader.close(60)
       end
       run { steps << :other }
     end
-    # A call that has its answer before it could park does not park; leaving a group takes longer than that.
     assert_operator steps.index(:other), :<, 4
     assert_equal [true, [1], 0, true], steps - [:other]
+  ensure
+    NativeKit.cluster.round_trip_time(1, 0)
   end
 
   def test_a_fiber_in_another_wait_is_not_woken_by_an_older_one
@@ -150,11 +158,11 @@ module FiberWaits
     end
     refused = lonely_producer("message.timeout.ms" => "500").produce("t", "x", nil, 0, nil, nil, 1)
     errors = Thread::Queue.new
-    wait = -> { errors << assert_raises(Pelton::DeliveryError) { refused.wait(timeout: 30) }.name }
+    wait = proc { errors << assert_raises(Pelton::DeliveryError) { refused.wait(timeout: 30) }.name }
     threads = Array.new(10) { Thread.new(&wait) }
     fibers(10, &wait)
     threads.each { |thread| assert thread.join(30), "a thread waits on" }
-    assert_equal [:_MSG_TIMED_OUT], Array.new(errors.size) { errors.pop }.uniq
+    assert_equal [:_MSG_TIMED_OUT] * 20, Array.new(errors.size) { errors.pop }
   ensure
     NativeKit.cluster.round_trip_time(1, 0)
   end
@@ -206,7 +214,7 @@ if defined?(Async)
           nil # a task's value that is an error is raised
         end.wait
       end
-      assert_operator taken, :<, 1
+      assert_operator taken, :<, 60
     end
 
     def test_a_stopped_task_does_not_wait_on
@@ -218,7 +226,7 @@ if defined?(Async)
           waiting.stop
         end.wait
       end
-      assert_operator taken, :<, 1
+      assert_operator taken, :<, 60
     end
   end
 end

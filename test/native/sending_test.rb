@@ -63,7 +63,7 @@ class NativeSendingTest < Minitest::Test
     lost = sender(NOWHERE)
     error = nil
     took = seconds { error = assert_raises(Pelton::WaitTimeout) { lost.partition_count("orders", timeout: 0.3) } }
-    assert_operator took, :<, 5
+    assert_operator took, :<, 30
     assert_match(/partition count of orders not finished after 0.3 s/, error.message)
   end
 
@@ -185,7 +185,7 @@ class NativeSendingTest < Minitest::Test
     topic = new_topic
     made = sender({ "queue.buffering.max.messages" => 10 }, queue_timeout: 0.05)
     made.produce_sync(topic: new_topic, payload: "connected")
-    NativeKit.cluster.round_trip_time(-1, 500)
+    NativeKit.cluster.round_trip_time(-1, 2000)
     made.buffer_many(Array.new(25) { |number| { topic: topic, payload: number.to_s, partition: 0 } })
     error = assert_raises(Pelton::QueueFullError) { made.flush_buffer_async }
     assert_equal 15, made.buffered
@@ -248,7 +248,7 @@ class NativeSendingTest < Minitest::Test
       error = assert_raises(Pelton::WaitTimeout) { Pelton::Delivery.wait_all([deliveries.first, *open], timeout: 0.2) }
       assert_match(/3 of 4 deliveries to orders not finished after 0.2 s/, error.message)
     end
-    assert_operator took, :<, 2
+    assert_operator took, :<, 30
   end
 
   # --- a full queue ---
@@ -257,12 +257,14 @@ class NativeSendingTest < Minitest::Test
     full = events("producer.queue_full")
     made = sender({ **NOWHERE, "queue.buffering.max.messages" => 1 }, queue_timeout: 0.1)
     made.produce_async(topic: "orders", payload: "x")
-    3.times { assert_raises(Pelton::QueueFullError) { made.produce_async(topic: "orders", payload: "x") } }
-    eventually { full.size == 1 }
+    took = seconds do
+      3.times { assert_raises(Pelton::QueueFullError) { made.produce_async(topic: "orders", payload: "x") } }
+    end
+    eventually { full.any? }
     made.close(timeout: 0)
-    eventually { full.size == 2 }
-    assert_equal [1, 2], (full.map { |event| event[:waits] })
-    assert_in_delta 0.3, full.sum { |event| event[:seconds] }, 0.2
+    eventually { full.sum { |event| event[:waits] } == 3 }
+    assert_operator full.size, :<=, took.floor + 2, "one at once, one a second, one at the end"
+    assert_includes 0.29..took, full.sum { |event| event[:seconds] }
     assert_equal [made.name], full.map { |event| event[:client] }.uniq
   end
 end

@@ -154,7 +154,7 @@ class TestingTest < Minitest::Test
     purged = producer.produce_async(topic: "orders", payload: "3")
     assert_equal 1, producer.purge
     assert_equal :_PURGE_QUEUE, purged.error.name
-    waiting = Pelton::Threads.start("test") { producer.produce_sync(topic: "orders", payload: "4", timeout: 10) }
+    waiting = Pelton::Threads.start("test") { producer.produce_sync(topic: "orders", payload: "4", timeout: 60) }
     eventually { producer.pending == 1 }
     producer.release
     assert_equal 2, waiting.value.offset
@@ -222,13 +222,13 @@ class TestingTest < Minitest::Test
       @app.configure { |config| config.kafka = { "bootstrap.servers" => cluster.bootstrap_servers, "linger.ms" => 0 } }
       producer = @app.producer
       cluster.fail_next(:produce, :NOT_ENOUGH_REPLICAS)
-      producer.produce_sync(topic: "orders", payload: "1", partition: 1, timeout: 10)
+      producer.produce_sync(topic: "orders", payload: "1", partition: 1, timeout: 60)
       cluster.fail_next(:produce, :MSG_SIZE_TOO_LARGE)
       assert_equal :MSG_SIZE_TOO_LARGE, assert_raises(Pelton::DeliveryError) {
-        producer.produce_sync(topic: "orders", payload: "x", partition: 0, timeout: 10)
+        producer.produce_sync(topic: "orders", payload: "x", partition: 0, timeout: 60)
       }.name
       took = cluster.slow(0.3) do
-        seconds { producer.produce_sync(topic: "orders", payload: "2", partition: 0, timeout: 10) }
+        seconds { producer.produce_sync(topic: "orders", payload: "2", partition: 0, timeout: 60) }
       end
       assert_operator took, :>, 0.25
       assert_equal [[0, "2"], [1, "1"]],
@@ -242,7 +242,7 @@ class TestingTest < Minitest::Test
       assert_raises(Pelton::ConfigError) { cluster.fail_next(:produce, 7, times: 0) }
       assert_raises(Pelton::ConfigError) { cluster.slow(-1) }
       assert_raises(Pelton::ConfigError) { cluster.messages("orders", 1, timeout: -1) }
-      @app.close(timeout: 10)
+      @app.close(timeout: 60)
     end
   end
 end

@@ -68,7 +68,7 @@ module NativeKit
       { topic: topic, payload: payload, key: key, partition: 0, headers: headers }
     end
     # One message set, as far as it goes: nothing is sent before somebody waits.
-    producer("message.max.bytes" => "5000000", "linger.ms" => "1000").produce_many(rows, 10).wait(timeout: 10)
+    producer("message.max.bytes" => "5000000", "linger.ms" => "1000").produce_many(rows, 60).wait(timeout: 60)
     topic
   end
 
@@ -78,7 +78,7 @@ module NativeKit
                           { prefetch: 1000, prefetch_bytes: 1 << 30, **options })
     reader.assign([[topic, 0, 0]])
     found = []
-    deadline = now + 20
+    deadline = now + 60
     until found.sum(&:size) >= count
       flunk "only #{found.sum(&:size)} of #{count} messages came" if now > deadline
       kind, what = reader.poll(1)

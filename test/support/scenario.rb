@@ -197,12 +197,13 @@ class Scenario
   # Waits until the block gives something true, and returns that; fails after so many seconds, times Guard::PATIENCE.
   # what: a String, or a lambda that makes one at the end.
   def eventually(timeout = 20, what = "the condition")
-    deadline = now + (timeout * Guard::PATIENCE)
+    timeout *= Guard::PATIENCE
+    deadline = now + timeout
     loop do
       value = yield
       return value if value
 
-      raise Failed, "#{what.is_a?(Proc) ? what.call : what}: not within #{timeout * Guard::PATIENCE} s" if now > deadline
+      raise Failed, "#{what.is_a?(Proc) ? what.call : what}: not within #{timeout} s" if now > deadline
 
       IO.select(nil, nil, nil, 0.01)
     end
