@@ -114,7 +114,7 @@ class AppLifeTest < Minitest::Test
   def test_a_long_idle_time_costs_nothing
     name = topic
     reader = collector
-    app = app(kafka: { "max.poll.interval.ms" => 1500, "statistics.interval.ms" => 500 }) { topic(name, to: reader) }
+    app = app(kafka: { "max.poll.interval.ms" => 3000, "statistics.interval.ms" => 500 }) { topic(name, to: reader) }
     app.start
     produce(app, name, ["before"])
     take(1)

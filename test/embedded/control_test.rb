@@ -102,7 +102,7 @@ class EmbeddedControlTest < Minitest::Test
         mark_as_consumed(message)
       end
     end
-    app = app(prefetch: 2, batch: 5, kafka: { "max.poll.interval.ms" => 2000 }) { topic(name, to: reader) }
+    app = app(prefetch: 2, batch: 5, kafka: { "max.poll.interval.ms" => 3000 }) { topic(name, to: reader) }
     app.start
     40.times { |number| produce(app, name, [number.to_s]) }
     assert_equal [[0, 0], [0, 1]], take(2)
@@ -110,11 +110,11 @@ class EmbeddedControlTest < Minitest::Test
     # Longer than max.poll.interval.ms, while the other partition goes on.
     started = Pelton::Clock.now
     number = 0
-    eventually(20, "three seconds of others") do
+    eventually(20, "four seconds of others") do
       produce(app, name, ["x"], partition: 1)
       assert_equal [1, number], take(1).first
       number += 1
-      Pelton::Clock.now - started > 3
+      Pelton::Clock.now - started > 4
     end
     held.pop.tap { held << :again }.resume
     assert_equal (2..39).map { |offset| [0, offset] }, take(38)

@@ -199,7 +199,7 @@ class EmbeddedKeyedTest < Minitest::Test
       end
     end
     routes = proc { topic(name, to: reader) { concurrency 3 } }
-    first = app(group: "both", concurrency: 3, batch: 10, kafka: TOGETHER, &routes)
+    first = app(group: "both", concurrency: 3, batch: 10, kafka: OFTEN, &routes)
     first.start
     keys = Array.new(150) { |number| "abcdefg"[number % 7] }.join
     2.times do |partition|
@@ -207,7 +207,7 @@ class EmbeddedKeyedTest < Minitest::Test
       first.producer.produce_many_sync(rows, timeout: 20)
     end
     rows = take(50)
-    second = app(group: "both", concurrency: 3, batch: 10, kafka: TOGETHER, &routes)
+    second = app(group: "both", concurrency: 3, batch: 10, kafka: OFTEN, &routes)
     second.start
     eventually(30, "a rebalance") { happened("partition.revoked").any? }
     rows += take(1) until complete?(rows)

@@ -138,7 +138,7 @@ class EmbeddedWhereTest < Minitest::Test
     name = topic(2)
     reader = collector
     apps = Array.new(2) do
-      app(group: "shared", batch: 5, kafka: TOGETHER) { topic(name, to: reader) { where("type").eq("paid") } }
+      app(group: "shared", batch: 5, kafka: OFTEN) { topic(name, to: reader) { where("type").eq("paid") } }
     end
     2.times { |partition| produce(apps.first, name, orders(500), partition: partition) }
     apps.first.start
