@@ -26,8 +26,8 @@ module EmbeddedApp
     name
   end
 
-  # On a busy machine no heartbeat may come for a second. More than this costs time: the embedded cluster waits with each
-  # rebalance but the first for a second less than a session. A member that does not join again by then is thrown out.
+  # On a busy machine no heartbeat may come for a second. More than this costs time: the embedded cluster waits with a
+  # rebalance (not the first) for a session less a second; a member that does not join again by then is thrown out.
   SESSION = { "session.timeout.ms" => 3000, "heartbeat.interval.ms" => 100 }.freeze
   # What is marked is committed soon, also without a stop.
   OFTEN = { "auto.commit.interval.ms" => 50 }.freeze
