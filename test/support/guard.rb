@@ -40,6 +40,8 @@ module Guard
   Warning.extend(Listener)
 end
 
+ENV.delete("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO") # of test/run.rb, for this process alone: Ruby tells of it with -w
+
 trap(Guard::SIGNAL) { Guard.dump_stacks }
 trap("INT", "DEFAULT")
 
