@@ -57,7 +57,9 @@ module EmbeddedApp
     consumer { messages.each { |message| seen << [message.partition, message.offset, message.raw_payload] } }
   end
 
+  # As one message set: the partition is known before the first message has to wait for it.
   def produce(app, topic, payloads, partition: 0)
+    app.producer.partition_count(topic, timeout: 60)
     rows = payloads.map { |payload| { topic: topic, payload: payload, partition: partition } }
     app.producer.produce_many_sync(rows, timeout: 20)
   end

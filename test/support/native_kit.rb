@@ -67,8 +67,10 @@ module NativeKit
     rows = messages.map do |payload, key, headers|
       { topic: topic, payload: payload, key: key, partition: 0, headers: headers }
     end
-    # One message set, as far as it goes: nothing is sent before somebody waits.
-    producer("message.max.bytes" => "5000000", "linger.ms" => "1000").produce_many(rows, 60).wait(timeout: 60)
+    # One message set, as far as it goes: the partition is known, and nothing is sent before somebody waits.
+    writer = producer("message.max.bytes" => "5000000", "linger.ms" => "1000")
+    writer.partition_count(topic, 60)
+    writer.produce_many(rows, 60).wait(timeout: 60)
     topic
   end
 
