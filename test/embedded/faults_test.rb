@@ -50,6 +50,9 @@ class FaultsTest < Minitest::Test
       report = ledger.report(sent)
       report.processed - report.duplicates == report.sent
     end
+    # A member that has to join anew commits when it is back.
+    offsets = Array.new(PARTITIONS) { |at| sent.sum { |key, count| key[1..].to_i % PARTITIONS == at ? count : 0 } }
+    await_commits(server.config.group_id, name, *offsets)
     assert_equal true, server.stop, -> { server.server.losses.join(", ") }
     assert_empty ledger.report(sent).problems.first(5)
     report
