@@ -308,8 +308,8 @@ module Pelton
       [:concurrency, :count, 1, "jobs of a partition at the same time, each with a consumer instance of its " \
                                 "own; with more than one the order is per key: " \
                                 "`concurrency 8, by: ->(message) { … }`"],
-      [:by, :reader, :key, "a message's key for that: a reader of Message, or a callable (on the group's thread, so " \
-                           "it must not wait); messages for which it is nil have no order"],
+      [:by, :reader, :key, "a message's key for that: a reader of Message, or a callable (workers ask); messages " \
+                           "for which it is nil have no order"],
       [:filters, :filters, [], "`filter { |message| … }`, as often as you like: consume gets the messages for which " \
                                "all return something true (asked again at each attempt); the others count as done. " \
                                "One that raises keeps its message. A class has an instance per partition"],

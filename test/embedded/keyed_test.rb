@@ -219,6 +219,31 @@ class EmbeddedKeyedTest < Minitest::Test
     assert_empty errors.map(&:name) - %i[REBALANCE_IN_PROGRESS ILLEGAL_GENERATION]
   end
 
+  def test_a_by_that_hangs_holds_its_own_partition_only
+    name = topic(2)
+    gate = Thread::Queue.new
+    asked = Thread::Queue.new
+    hangs = lambda do |message|
+      next message.key unless message.partition.zero?
+
+      asked << message.offset
+      gate.pop
+      message.key
+    end
+    reader = collector
+    app = app(group: "hangs") { topic(name, to: reader) { concurrency 2, by: hangs } }
+    app.start
+    produce_keys(app, name, "ab")
+    eventually(20, "the question") { asked.size.positive? }
+    produce(app, name, %w[0 1 2], partition: 1)
+    assert_equal [[1, 0], [1, 1], [1, 2]], take(3).map { |place| place.first(2) }.sort
+    2.times { gate << 1 }
+    assert_equal [[0, 0], [0, 1]], take(2).map { |place| place.first(2) }.sort
+    assert app.stop
+    assert_equal 2, first_offset("hangs", name)
+    assert_empty errors
+  end
+
   def test_a_by_that_raises_sends_its_message_to_the_dead_letters
     name = topic
     dead = topic

@@ -280,6 +280,7 @@ class SmallWorld
         @failures[offset] += 1
         raise NotImplementedError, "no key"
       end
+      Fiber.yield if chance(10)
       message.key
     end
     { batch: 5, backoff: [0..0, 0.1..0.5].sample(random: @random), manual_offsets: feature?(:manual),

@@ -68,6 +68,7 @@ class InterruptsTest < Minitest::Test
     coordinator(**settings)
     work until idle?
     coordinator.receive(@first = batch(0, 1, 2))
+    work if settings.key?(:by) # which is asked for keys
     coordinator.receive(@second = batch(3))
   end
 

@@ -27,18 +27,30 @@ class KeyedTest < Minitest::Test
     messages = keys.chars.each_with_index.map do |key, index|
       Fakes::Message.new("orders", 0, from + index, "x", key: key == "-" ? nil : key)
     end
+    others = @jobs.size
     coordinator.receive(one = Fakes::Batch.new(messages))
+    work if others.zero? && !idle? # its keys are asked for
     one
   end
 
-  # Starts all jobs that are there: [[offsets], …].
+  # Starts all jobs that are there: [[offsets], …], and those that come of asking for keys.
   def start
-    Array.new(@jobs.size) do
-      fiber = Fiber.new { work && nil }
+    left = @jobs.size
+    begun = []
+    while left.positive?
+      fiber = Fiber.new { run_one }
       offsets = fiber.resume
-      @under_way[offsets] = fiber
-      offsets
+      left = offsets == :sort ? @jobs.size : left - 1
+      begun << (offsets if offsets.is_a?(Array)) unless offsets == :sort
+      @under_way[offsets] = fiber if fiber.alive?
     end
+    begun
+  end
+
+  # Returns what kind it was.
+  def run_one
+    job = Thread.handle_interrupt(Object => :never) { @jobs.pop.tap(&:call) }
+    job.kind
   end
 
   def finish(*offsets) = @under_way.delete(offsets).resume
@@ -243,6 +255,60 @@ class KeyedTest < Minitest::Test
     assert_equal [[1, "consumer.consume"]] * 3,
                  (named("error.occurred").map { |event| event.payload.values_at(:offset, :source) })
     assert_equal 3, marked.last
+  end
+
+  def test_asking_for_keys_is_a_job_so_a_slow_by_holds_nothing_but_its_batch
+    by = ->(message) { (Fiber.yield(:asked) if message.offset == 2) || message.key }
+    keyed("ab", by: by, batch: 1)
+    assert_equal [[0], [1]], start
+    coordinator.receive(late = Fakes::Batch.new([Fakes::Message.new("orders", 0, 2, "x", key: "c")]))
+    fiber = Fiber.new { run_one }
+    assert_equal :asked, fiber.resume
+    finish(0)
+    finish(1)
+    assert_equal 2, marked.last
+    assert_predicate self, :idle?
+    coordinator.end(:revoked)
+    refute_empty coordinator.losses.grep(/sort runs for/), "a stop names what it waits for"
+    assert_equal :sort, fiber.resume
+    work until idle?
+    assert_equal [2, 1], [marked.last, late.releases]
+    assert_equal 1, @owner.named(:ended).size
+  end
+
+  # Whoever ends the worker's thread in `by`: the message's own job asks again.
+  def test_a_by_that_is_killed_is_asked_again
+    asked = 0
+    by = ->(message) { (asked += 1) == 1 ? Thread.exit : message.key }
+    coordinator(concurrency: 3, by: by)
+    3.times { work }
+    messages = %w[a b].each_with_index.map { |key, offset| Fakes::Message.new("orders", 0, offset, "x", key: key) }
+    coordinator.receive(Fakes::Batch.new(messages))
+    Thread.new { work }.join
+    assert_equal ["consumer.sort"], (named("error.occurred").map { |event| event[:source] })
+    2.times { start.each { |offsets| finish(*offsets) } }
+    assert_equal [[0], [1]], @log.grep(Array)
+    assert_equal 2, marked.last
+  end
+
+  def test_a_seek_while_keys_are_asked_for
+    by = ->(message) { (Fiber.yield(:asked) if message.offset == 5) || message.key }
+    keyed("ab", by: by)
+    start.each { |offsets| finish(*offsets) }
+    consumer = nil
+    @deed = ->(one) { consumer = one }
+    keyed("c", from: 4, by: by)
+    start.each { |offsets| finish(*offsets) }
+    coordinator.receive(old = Fakes::Batch.new([Fakes::Message.new("orders", 0, 5, "x", key: "d")]))
+    fiber = Fiber.new { run_one }
+    assert_equal :asked, fiber.resume
+    assert consumer.seek(0)
+    keyed("ab", by: by)
+    assert_predicate self, :idle?, "the old place is asked about still"
+    assert_equal :sort, fiber.resume
+    2.times { start.each { |offsets| finish(*offsets) } }
+    assert_equal [0, 1], @log.grep(Array).flatten.last(2)
+    assert_equal 1, old.releases
   end
 
   def test_keys_that_are_no_keys

@@ -247,6 +247,7 @@ class SeekTest < Minitest::Test
     coordinator(concurrency: 2, by: ->(message) { message.offset % 2 })
     2.times { work }
     coordinator.receive(batch(4, 5))
+    work # which asks for keys
     other = Pelton::Processing::JobsQueue.instance_method(:pop).bind_call(@jobs) # a worker has it
     seeking(0)
     work

@@ -41,6 +41,10 @@ module Pelton
       #: (Batch) -> void
       def add(batch) = @pending << batch
 
+      # Nothing depends on keys: nothing is to be sorted.
+      #: () -> Lot?
+      def unsorted = nil
+
       # What the next job, of this slot, gets, or nil. What is finished is let go.
       #: (Slot) -> Share?
       def next(_slot)

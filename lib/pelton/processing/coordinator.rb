@@ -320,9 +320,9 @@ module Pelton
       def take_back(slot)
         job = slot.job
         slot.clear
-        return unless job.share
+        return unless job.backlog
 
-        job.backlog.put_back(job.share)
+        job.lot ? job.backlog.sorted(job.lot, job.ids) : job.backlog.put_back(job.share)
         job.backlog.release if sought?(job)
       end
 
@@ -330,7 +330,7 @@ module Pelton
       def depart
         old = @backlog
         @backlog = backlog
-        @slots.each { |slot| take_back(slot) if slot.job&.share && @jobs.delete(slot.job) }
+        @slots.each { |slot| take_back(slot) if slot.job&.backlog && @jobs.delete(slot.job) }
         old.release
         @control.at_end = false
         @progress.forget
@@ -351,6 +351,7 @@ module Pelton
       def employ(slot)
         if !slot.alive? then push(slot, :assigned, attempt: slot.birth)
         elsif slot.tick_due? then push(slot, :tick)
+        elsif !held_back? && (lot = @backlog.unsorted) then push(slot, :sort, lot: lot)
         elsif !held_back? && (share = @backlog.next(slot))
           push(slot, :consume, share, attempt: @backlog.attempt(share))
         elsif @control.at_end && @backlog.empty?
@@ -367,8 +368,9 @@ module Pelton
         finish if @slots.none?(&:job)
       end
 
-      def push(slot, kind, share = nil, attempt: nil)
-        slot.job = Job.new(slot, kind, @facts, share&.messages, attempt, share, (@backlog if share))
+      def push(slot, kind, share = nil, attempt: nil, lot: nil)
+        slot.job = Job.new(slot, kind, @facts, share&.messages, attempt, share, (@backlog if share || lot))
+        slot.job.lot = lot
         @jobs.push(slot.job, @topic)
       end
 

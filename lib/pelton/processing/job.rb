@@ -6,7 +6,7 @@ module Pelton
   module Processing
     # One call into a consumer, on its way from the coordinator to a worker.
     #   slot      whose consumer is called
-    #   kind      :assigned, :consume, :tick, :reached_end, :revoked or :shutdown
+    #   kind      :assigned, :consume, :tick, :reached_end, :revoked or :shutdown; or :sort, which asks `by` for keys
     #   facts     {group:, topic:, partition:} for events
     #   messages  what consume is given; nil for the others
     #   attempt   which try it is of the first of them
@@ -17,13 +17,17 @@ module Pelton
     #   halted    was it broken off between two messages?
     #   begun_at  when it began (seconds since 1970)
     #   current   of those that are processed one by one, the last that was begun
+    #   lot       whose messages are sorted; ids: of their keys, when that is done
     Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :begun_at, :paused, :halted,
-                     :current) do
+                     :current, :lot, :ids) do
       # On a worker's thread.
       def call = slot.perform(self)
 
       # Does its consumer end with it?
       def last? = kind == :revoked || kind == :shutdown
+
+      # Finds what is to run in order. Not under a lock: it asks the user's `by`.
+      def sort = self.ids = backlog.ids(lot)
 
       # Consume sees what the flow leaves of the messages. What it drops is told.
       def begin(start, bus)

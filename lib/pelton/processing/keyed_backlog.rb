@@ -33,9 +33,11 @@ module Pelton
         @keys = keys
         # All that is not done, by offset, and what is done behind the first of it.
         @lots = []
-        # Those whose messages are in no lane yet: a batch without keys waits until all before it is finished, and those
-        # behind it wait for it.
+        # Those whose messages are in no lane yet: one is sorted first; one whose keys are not known waits until all
+        # before it is finished, and those behind it wait for it.
         @waiting = []
+        # The one that is being sorted.
+        @sorting = nil
         # {number => lane}: those with unfinished messages.
         @lanes = {}
         # Lanes that may be given: who waits longest comes first.
@@ -51,9 +53,9 @@ module Pelton
         @done = nil
       end
 
-      # Without the lock: it asks the user's `by`.
+      # Without the lock: it makes an object of each message.
       #: (Batch) -> Lot
-      def prepare(batch) = Lot.new(batch, @keys.of(batch))
+      def prepare(batch) = Lot.new(batch)
 
       #: (Lot) -> void
       def add(lot)
@@ -62,6 +64,25 @@ module Pelton
 
         lot.release # a `where` left nothing of it
         tidy(lot)
+      end
+
+      # The next one to be sorted, by one job at a time.
+      #: () -> Lot?
+      def unsorted
+        return if @sorting
+
+        @sorting = @waiting.find { |lot| !lot.sorted? }
+      end
+
+      # Without the lock: asks the user's `by`.
+      #: (Lot) -> Array[Integer?]?
+      def ids(lot) = @keys.of(lot.messages)
+
+      # A job that sorted one is over.
+      #: (Lot, Array[Integer?]?) -> void
+      def sorted(lot, ids)
+        lot.sorted(ids)
+        @sorting = nil
       end
 
       # What is ready is split among the slots; the less that is, the smaller are the parts. Who processes messages one
@@ -190,7 +211,10 @@ module Pelton
       # --- lanes ---------------------------------------------------------------------------------------------------
 
       # A batch for which `by` failed is a lane by itself, and alone.
-      def blocked? = @waiting.first.ids ? @lanes.key?(:whole) : !@lanes.empty?
+      def blocked?
+        lot = @waiting.first
+        !lot.sorted? || (lot.ids ? @lanes.key?(:whole) : !@lanes.empty?)
+      end
 
       def spread
         whole = @waiting.first.ids.nil?

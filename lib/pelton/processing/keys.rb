@@ -4,8 +4,7 @@ require_relative "../errors"
 
 module Pelton
   module Processing
-    # Asks the `by` of a topic for the key of each message: on the listener's thread, once a message; where it failed,
-    # again on a worker's.
+    # Asks the `by` of a topic for the key of each message, on a worker: once a message, where it failed again.
     class Keys
       #: (Symbol | ^(Message) -> untyped) -> void
       def initialize(by)
@@ -15,9 +14,9 @@ module Pelton
       # Per message a number that is the same for equal keys (in a rare case also for others), or nil: no key. The
       # keys themselves are not kept, and not compared later: that would be user code under a lock.
       # nil: it failed for a message. Whatever was raised, no message may be lost: the job that has it asks again.
-      #: (Batch) -> Array[Integer?]?
-      def of(batch)
-        batch.messages.map { |message| number(message) }
+      #: (Array[Message]) -> Array[Integer?]?
+      def of(messages)
+        messages.map { |message| number(message) }
       rescue Exception # rubocop:disable Lint/RescueException
         nil
       end

@@ -5,26 +5,38 @@ require_relative "lane"
 module Pelton
   module Processing
     # A batch of a keyed backlog and how far it is: which of its messages are not done, and whether it is still needed.
+    # Before its messages are in lanes it is sorted: their keys are asked for.
     # Once it is done, it stands for all done batches around it, as a range of offsets.
     class Lot
-      attr_reader :items, :ids, :first_offset, :last_offset
+      # messages: to be sorted; nil: they are.
+      # ids: of their lanes; nil: unknown.
+      attr_reader :messages, :ids, :first_offset, :last_offset
 
-      # ids: of its messages' lanes; nil: unknown.
-      #: (Batch, Array[Integer?]?) -> void
-      def initialize(batch, ids)
+      #: (Batch) -> void
+      def initialize(batch)
         @batch = batch
-        @ids = ids
+        @messages = batch.messages
+        @ids = nil
         @first_offset = batch.first_offset
         @last_offset = batch.last_offset
         @leader_epoch = batch.leader_epoch
         # Until they are in lanes.
-        @items = batch.messages.map { |message| Item.new(message, self) }
+        @items = @messages.map { |message| Item.new(message, self) }
         # {offset => item} of those that are not marked, in their order.
         @open = @items.to_h { |item| [item.offset, item] }
         # How many are not finished.
         @left = @items.size
         release if @left.zero? # a `where` left nothing of it
       end
+
+      # ids: of the messages' keys; nil: `by` failed for one.
+      #: (Array[Integer?]?) -> void
+      def sorted(ids)
+        @ids = ids
+        @messages = nil
+      end
+
+      def sorted? = @messages.nil?
 
       # Hands its messages over, each with the number of its lane.
       #: () { (Item, Integer?) -> void } -> void

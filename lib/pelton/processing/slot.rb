@@ -205,6 +205,7 @@ module Pelton
 
       def call_consumer(job)
         @consumer ||= give_birth
+        return job.sort if job.kind == :sort
         return finish(job) if job.last?
         return call(job.kind) { @consumer.public_send(job.kind) } unless job.kind == :consume
 
