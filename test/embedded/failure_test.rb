@@ -24,6 +24,7 @@ class EmbeddedFailureTest < Minitest::Test
 
   def poisoned = consumer { messages.each { |one| raise KeyError, "poison" if one.key == "bad" } }
 
+  # H44.
   def test_dead_letters
     name = topic(2)
     dead = topic(3)
@@ -145,6 +146,94 @@ class EmbeddedFailureTest < Minitest::Test
     assert_equal [nil], committed("once", [[name, 0]]), "only in transactions, whose offsets the mock does not keep"
     assert_equal 2, happened("producer.opened").size, "the app's and the partition's"
     assert_equal [0], happened("producer.closed").map { |event| event[:undelivered] }
+  end
+
+  # Twin of exactly_once_lost: a rebalance that does not wait takes the partitions in the middle of their transactions.
+  def test_partitions_that_are_lost_inside_a_transaction
+    name = topic(2)
+    out = topic
+    entered = Thread::Queue.new
+    gate = Thread::Queue.new
+    ends = Thread::Queue.new
+    held = consumer do
+      transaction do |tx|
+        tx.produce_async(topic: out, payload: "held")
+        entered << partition
+        gate.pop
+        mark_as_consumed(messages.last)
+      end
+    rescue Pelton::Error => e
+      ends << e.class
+      raise
+    end
+    first = app(group: "lost", kafka: TOGETHER, revocation_timeout: 0.2) do
+      topic(name, to: held) { transactional "first" }
+    end
+    2.times { |partition| produce(first, name, %w[x], partition: partition) }
+    first.start
+    assert_equal [0, 1], take(2, entered, timeout: 30).sort
+    reader = collector
+    second = app(group: "lost", kafka: TOGETHER) { topic(name, to: reader) }
+    second.start
+    taken = take(1, timeout: 60).first.first
+    gate.close
+    take(1, ends, timeout: 30)
+    eventually(30, "an abort") { happened("transaction.aborted").any? }
+    aborted = happened("transaction.aborted").map { |event| event[:error].class }
+    assert_equal [Pelton::AssignmentLost], aborted.uniq
+    assert_includes [0, 1], taken, "the message is another's, who has it"
+    assert second.stop(timeout: 20)
+    assert first.stop(timeout: 20)
+    texts = second.each(out).map(&:raw_payload)
+    assert_operator texts.size, :<=, happened("transaction.committed").size, "what was aborted is not seen"
+  end
+
+  # Twin of on_failure: what a callable may say, a partition each.
+  def test_a_callable_decides
+    words = %i[retry dead_letter elsewhere skip stop raises]
+    name = topic(words.size)
+    dead = topic
+    other = topic
+    decide = lambda do |failure|
+      case word = words[failure.partition]
+      when :elsewhere then [:dead_letter, other]
+      when :raises then raise "cannot decide"
+      else word
+      end
+    end
+    done = Thread::Queue.new
+    work = consumer do
+      messages.each do |message|
+        raise KeyError, "poison" if message.key == "bad"
+
+        done << [partition, message.offset]
+        mark_as_consumed(message)
+      end
+    end
+    app = app(group: "decided") do
+      topic(name, to: work) do
+        on_failure decide
+        dead_letters dead, retries: 1
+        backoff 0..0.01
+      end
+    end
+    rows = words.each_index.flat_map do |place|
+      %w[fine bad fine].map { |key| { topic: name, partition: place, key: key, payload: place.to_s } }
+    end
+    app.producer.produce_many_sync(rows, timeout: 20)
+    app.start
+    ends = words.map { |word| word == :stop ? 1 : 3 }
+    eventually(30, "what is done") { done.size == ends.sum { |count| count == 3 ? 2 : 1 } }
+    eventually(30, "a stop") { happened("partition.stopped").any? }
+    eventually(30, "dead letters") { happened("message.dead_lettered").size == 4 }
+    eventually(30, "a skip") { happened("message.skipped").any? }
+    assert app.stop
+    assert_equal ends, committed("decided", words.each_index.map { |place| [name, place] })
+    assert_equal %w[0 1 5], app.each(dead).map(&:raw_payload).sort
+    assert_equal %w[2], app.each(other).map(&:raw_payload)
+    assert_equal [3, 4], [happened("message.skipped")[0][:partition], happened("partition.stopped")[0][:partition]]
+    handled = Array.new(done.size) { done.pop }
+    assert_equal words.each_index.flat_map { |place| place == 4 ? [[4, 0]] : [[place, 0], [place, 2]] }, handled.sort
   end
 
   def test_dead_letters_of_an_aborted_transaction

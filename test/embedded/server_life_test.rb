@@ -61,6 +61,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     assert_empty(errors.reject { |error| %i[REBALANCE_IN_PROGRESS ILLEGAL_GENERATION].include?(error.name) })
   end
 
+  # H58.
   def test_stop_at_once_after_the_start
     name = topic
     app = started(name)
@@ -74,7 +75,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     refute_nil app.server.wait(60)
   end
 
-  # The half second is shared: a quarter for the consumers, one for the producer.
+  # H57: The half second is shared: a quarter for the consumers, one for the producer.
   def test_a_shutdown_timeout_of_half_a_second
     5.times do # on a busy machine half a second may pass with nothing done
       name = topic
@@ -91,6 +92,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     flunk "by force: #{happened("app.forced")}"
   end
 
+  # H60.
   def test_stop_with_the_broker_away_is_bounded
     name = topic
     app = started(name, shutdown_timeout: 3, flush_timeout: 1)
@@ -127,7 +129,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     assert_operator taken, :<, 60
   end
 
-  # A hook that lasts longer than max.poll.interval: the member stays in its group, and what is marked is committed.
+  # H61: a hook that lasts longer than max.poll.interval: the member stays in its group, what is marked is committed.
   def test_a_long_shutdown_hook_keeps_polling
     name = topic
     kafka = { "max.poll.interval.ms" => 3000 } # not less than the session

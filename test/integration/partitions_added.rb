@@ -8,7 +8,13 @@ require "support/scenario"
 Scenario.run do
   name = topic(partitions: 2)
   seen = Thread::Queue.new
-  reader = consumer { messages.each { |message| seen << [partition, message.offset] } }
+  book = ledger
+  reader = consumer do
+    messages.each do |message|
+      book.processed(object_id.to_s, partition.to_s, message.offset)
+      seen << [partition, message.offset]
+    end
+  end
   quick = { "topic.metadata.refresh.interval.ms" => 300, "partition.assignment.strategy" => "cooperative-sticky" }
   server = app(group: group = unique("group"), kafka: quick) { topic(name, to: reader) }
   server.start
@@ -39,4 +45,5 @@ Scenario.run do
   equal(true, server.stop, "stop")
   equal(Array.new(5) { |place| sent[place] }, committed(group, name, 5), "committed")
   equal(0, seen.size, "anything else")
+  in_order(book, sent)
 end

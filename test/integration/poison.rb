@@ -17,6 +17,9 @@ Scenario.run do
   end
   app.producer.produce_many_sync(rows)
 
+  # Of the healthy ones of each partition, by their number among these.
+  book = ledger
+  number = poison.map { |offsets| ((0...count).to_a - offsets).each_with_index.to_h }
   tries = Thread::Queue.new
   healthy = Thread::Queue.new
   reader = consumer do
@@ -25,6 +28,7 @@ Scenario.run do
         tries << [partition, message.offset, attempt]
         raise IOError, "on purpose"
       end
+      book.processed(object_id.to_s, partition.to_s, number[partition][message.offset]) if book
       healthy << [partition, message.offset]
       mark_as_consumed(message)
     end
@@ -49,6 +53,9 @@ Scenario.run do
     mine = done.filter_map { |at, offset| offset if at == place }
     equal((0...count).to_a - poison[place], mine, "healthy ones of partition #{place}, once and in order")
   end
+
+  in_order(book, number.each_with_index.to_h { |those, place| [place, those.size] })
+  book = nil
 
   # --- left to the next one ----------------------------------------------------------------------------------------
   stopping = app(group: group = unique("group"), batch: 10) { topic(name, to: reader) { retries 1, backoff: 0..0 } }

@@ -19,7 +19,13 @@ Scenario.run do
   deed = -> {}
   seen = Thread::Queue.new
   ends = Thread::Queue.new
-  reader = consumer { messages.each { |message| seen << [partition, message.offset] } }
+  book = ledger
+  reader = consumer do
+    messages.each do |message|
+      book.processed(object_id.to_s, partition.to_s, message.offset)
+      seen << [partition, message.offset]
+    end
+  end
   reader.define_method(:assigned) { deed.call }
   %i[revoked shutdown].each do |word|
     reader.define_method(word) do
@@ -92,4 +98,5 @@ Scenario.run do
     end
   end
   equal(8, events(server, "error.occurred").size, "errors that are told to the others")
+  in_order(book, (0...4).to_h { |partition| [partition, at] })
 end

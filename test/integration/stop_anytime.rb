@@ -12,7 +12,9 @@ require "tmpdir"
 APP = <<~RUBY
   require "json"
   require "pelton"
+  require "support/ledger"
 
+  LEDGER = Ledger.new(ENV["PELTON_LEDGER"])
   AT = ENV["PELTON_STOP"].to_s.split(",")
   def stop_at(moment)
     count = AT.count(moment)
@@ -26,7 +28,10 @@ APP = <<~RUBY
     def consume
       puts "job \#{messages.first_offset}"
       Thread::Queue.new.pop if ENV["PELTON_MODE"] == "forever"
-      messages.each { |message| puts "did \#{partition}/\#{message.offset}" }
+      messages.each do |message|
+        LEDGER.processed(object_id.to_s, partition.to_s, message.offset)
+        puts "did \#{partition}/\#{message.offset}"
+      end
     end
 
     def shutdown = puts("shutdown of \#{partition}")
@@ -52,9 +57,13 @@ RUBY
 # A server on @in, and what it must end with.
 module Stopped
   def serve(stop: nil, mode: nil)
-    environment = { "PELTON_STOP" => stop, "PELTON_MODE" => mode, "PELTON_GROUP" => @group, "PELTON_IN" => @in }
+    environment = { "PELTON_STOP" => stop, "PELTON_MODE" => mode, "PELTON_GROUP" => @group, "PELTON_IN" => @in,
+                    "PELTON_LEDGER" => book }
     pelton("server", "-r", @file, env: environment)
   end
+
+  # One for each group.
+  def book = File.join(@folder, @group)
 
   def said(server, text) = eventually(20, "#{text}\n#{server.output}") { server.output.match?(text) }
 
@@ -70,15 +79,16 @@ module Stopped
     did = server.output.scan(%r{^did (\d)/(\d+)}).map { |row| row.map(&:to_i) }.group_by(&:first)
     ends = Array.new(2) { |partition| did[partition] && (did[partition].map(&:last).max + 1) }
     equal(ends, committed(@group, @in, 2), "#{what}: committed\n#{server.output}")
+    in_order(Ledger.new(book), ends.each_with_index.to_h { |done, partition| [partition, done.to_i] }, what: what)
   end
 end
 
 Scenario.run do
   extend Stopped
 
-  folder = Dir.mktmpdir("pelton-stop")
-  at_exit { FileUtils.rm_rf(folder) }
-  File.write(@file = File.join(folder, "app.rb"), APP)
+  @folder = Dir.mktmpdir("pelton-stop")
+  at_exit { FileUtils.rm_rf(@folder) }
+  File.write(@file = File.join(@folder, "app.rb"), APP)
   broker = TestBroker.start
   self.bootstrap = broker.bootstrap
   @in = topic(partitions: 2)
@@ -109,6 +119,8 @@ Scenario.run do
   said(other, /assigned.*\n(.*\n)*.*assigned/)
   other.kill(:TERM)
   ended(other, 0, "the one that took them")
+  done = committed(@group, @in, 2).each_with_index.to_h { |offset, partition| [partition, offset.to_i] }
+  in_order(Ledger.new(book), done, what: "a stop while partitions are taken")
 
   # The first one does not give its partitions back, so the second one's join is not answered.
   @group = unique("group")

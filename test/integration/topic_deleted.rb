@@ -10,7 +10,16 @@ Scenario.run do
   stays = topic(partitions: 2)
   seen = Thread::Queue.new
   ends = Thread::Queue.new
-  reader = consumer { messages.each { |message| seen << [topic, partition, message.raw_payload] } }
+  book = ledger
+  sent = Hash.new(0)
+  # A topic that is made again begins anew, as its keys do.
+  life = { gone => 1, stays => 1 }
+  reader = consumer do
+    messages.each do |message|
+      book.processed(object_id.to_s, "#{topic}/#{life[topic]}/#{partition}", message.offset)
+      seen << [topic, partition, message.raw_payload]
+    end
+  end
   reader.define_method(:revoked) { ends << [:revoked, topic, partition] }
   reader.define_method(:shutdown) { ends << [:shutdown, topic, partition] }
   quick = { "topic.metadata.refresh.interval.ms" => 300, "partition.assignment.strategy" => "cooperative-sticky" }
@@ -25,6 +34,7 @@ Scenario.run do
     number += 1
     rows = names.product([0, 1]).map { |name, place| { topic: name, partition: place, payload: number.to_s } }
     writer.producer.produce_many_sync(rows, timeout: 20)
+    rows.each { |row| sent["#{row[:topic]}/#{life[row[:topic]]}/#{row[:partition]}"] += 1 }
     equal(rows.map { |row| row.values_at(:topic, :partition, :payload) }.sort, take(seen, rows.size).sort,
           "round #{number}")
   end
@@ -39,6 +49,7 @@ Scenario.run do
   told = events(server, "error.occurred").map { |event| event[:error].name }.uniq
   equal([:UNKNOWN_TOPIC_OR_PART], told, "errors that are told")
 
+  life[gone] = 2
   topic(partitions: 2, name: gone)
   5.times { send.(gone, stays) }
   equal(true, server.stop, "stop")
@@ -46,4 +57,5 @@ Scenario.run do
   equal([5, 5], committed(group, gone, 2), "committed of the new topic")
   equal([number, number], committed(group, stays, 2), "committed of the topic that stayed")
   equal(0, seen.size + ends.size, "anything else")
+  in_order(book, sent)
 end

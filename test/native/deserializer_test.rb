@@ -30,6 +30,7 @@ class NativeDeserializerTest < Minitest::Test
     round_trip(*documents, options: { decode: formats })
   end
 
+  # H38.
   def test_a_payload_is_made_once_and_kept_whatever_it_is
     values = [Order.new(1), nil, false, 0, :symbol, 1.5, RuntimeError.new("a value, too"), [1]]
     decoder = Decoder.new { |message| values[message.offset] }

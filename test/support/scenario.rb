@@ -3,8 +3,10 @@
 require "json"
 require "rbconfig"
 require "tempfile"
+require "tmpdir"
 require "pelton"
 require_relative "broker"
+require_relative "ledger"
 
 # What an integration scenario is written with: one file, one process, one exit code; the real Kafka is in
 # PELTON_BOOTSTRAP.
@@ -176,12 +178,23 @@ class Scenario
     -> { wait_for_child(pid, timeout) }
   end
 
+  # A new checker of what is produced and what is processed.
+  def ledger = Ledger.new(File.join(Dir.mktmpdir("pelton-ledger").tap { |one| at_exit { FileUtils.rm_rf(one) } }, "all"))
+
   # --- expectations ----------------------------------------------------------------------------------------------
 
   def check(condition, what) = condition || raise(Failed, what)
 
   def equal(expected, actual, what)
     check(expected == actual, "#{what}: expected #{expected.inspect[0, 500]}, got #{actual.inspect[0, 500]}")
+  end
+
+  # sent: {key => messages}: each was processed, in the order of its key, so many of them again.
+  def in_order(ledger, sent, duplicates: 0, what: "the ledger")
+    report = ledger.report(sent.transform_keys(&:to_s))
+    puts "#{what}: #{report}"
+    equal([], report.problems.first(10), "#{what}: #{report.problems.size} problems")
+    equal(duplicates, report.duplicates, "#{what}: processed again")
   end
 
   # The block raises this error, whose message matches; returns the error.

@@ -67,6 +67,7 @@ class CoordinatorEndTest < Minitest::Test
     assert_empty named("error.occurred")
   end
 
+  # H53.
   def test_a_job_that_outlives_the_revocation_marks_nothing
     coordinator.receive(batch(0, 1))
     work

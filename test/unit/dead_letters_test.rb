@@ -164,6 +164,7 @@ class DeadLettersTest < Minitest::Test
     assert_equal ["raw"], dead.map(&:raw_payload)
   end
 
+  # H41.
   def test_no_copy_once_the_partition_is_revoked
     failing(0, messages: [one(0)])
     script do
@@ -220,6 +221,7 @@ class DeadLettersTest < Minitest::Test
     end
   end
 
+  # H45.
   def test_with_order_per_key_only_the_poison_message_goes_and_the_other_keys_do_not_wait
     messages = %w[a b a c b a].each_with_index.map { |key, offset| one(offset, key: key) }
     script { |consumer| raise IOError, "bad" if consumer.messages.any? { |one| one.offset == 2 } }

@@ -164,6 +164,7 @@ class KeyedTest < Minitest::Test
     assert_empty marked
   end
 
+  # H46.
   def test_marks_in_a_job_reach_back_in_it_and_move_along_the_unbroken_run
     keyed("aabb", manual_offsets: true)
     assert_equal [[0, 1], [2, 3]], start
@@ -186,6 +187,7 @@ class KeyedTest < Minitest::Test
     assert_equal [3], marked
   end
 
+  # H46, H53.
   def test_the_answer_of_a_mark_is_about_ownership
     answers = []
     @deed = lambda do |consumer|
@@ -328,6 +330,7 @@ class KeyedTest < Minitest::Test
     assert_kind_of SystemExit, @owner.named(:critical).first.last
   end
 
+  # H47.
   def test_nothing_of_an_endless_failure_is_piled_up
     keyed("ab", batch: 1, backoff: 0..0)
     start

@@ -24,6 +24,21 @@ class MessagesTest < Minitest::Test
     assert_includes three.inspect, "orders/2 3 messages, offsets 5..9"
   end
 
+  # H76: a tracer's each is for who calls it; jobs, marks and retries do without.
+  def test_nothing_of_ours_goes_through_a_prepended_each
+    all = batch(5, 6, 9, 10)
+    calls = 0
+    all.singleton_class.prepend(Module.new { define_method(:each) { |&block| (calls += 1) && super(&block) } })
+    assert_equal [9, 10], offsets(all.from(7, 10))
+    assert_equal [5, 6], offsets(all.upto(6))
+    assert_equal [9], offsets(all.only([all[2]]))
+    assert_equal %w[k5 k6 k9 k10], all.keys
+    assert_equal [4, 5, 10, 7], [all.payloads.size, all.first_offset, all.last.offset, all.leader_epoch]
+    assert_equal 0, calls
+    assert_equal [5, 6, 9, 10], all.map(&:offset)
+    assert_equal 1, calls
+  end
+
   def test_from
     all = batch(5, 6, 9, 10)
     assert_same all, all.from(0, 4)

@@ -128,6 +128,42 @@ class RebalanceTest < Minitest::Test
     assert_equal [0], @log.pop
   end
 
+  # H40.
+  def test_a_partition_that_comes_back_begins_with_attempt_one
+    produce(1)
+    start
+    attempts = Thread::Queue.new
+    script do |consumer|
+      attempts << consumer.attempt
+      raise "on purpose"
+    end
+    2.times do
+      subscription.assign_now(["orders", 0])
+      assert_equal 1, attempts.pop
+      token = subscription.revoke_now(["orders", 0])
+      assert_equal :revoked, @log.pop
+      eventually { !subscription.revoking?(token) }
+    end
+  end
+
+  # H68: other partitions each time.
+  def test_nothing_is_kept_of_partitions_that_went
+    server = start
+    500.times do |number|
+      subscription.assign_now(["orders", number])
+      token = subscription.revoke_now(["orders", number])
+      eventually { !subscription.revoking?(token) }
+      @events.clear
+    end
+    listener = server.instance_variable_get(:@listeners).first
+    eventually { listener.coordinators.empty? }
+    holders = [server, listener, *%i[@jobs @watch @workers @restarts].map { |name| server.instance_variable_get(name) }]
+    kept = holders.flat_map { |one| one.instance_variables.map { |name| one.instance_variable_get(name) } }
+    sizes = kept.select { |one| one.is_a?(Hash) || one.is_a?(Array) || one.is_a?(ObjectSpace::WeakMap) }.map(&:size)
+    assert_operator sizes.max, :<=, 10
+    assert_equal({}, server.generations)
+  end
+
   def test_consumers_are_forgotten_after_their_end
     produce(1)
     start

@@ -80,7 +80,7 @@ class ServerLifeTest < Minitest::Test
 
   # --- stop ---
 
-  # Whoever asks during the start waits until it is over, and then until the end.
+  # H58: Whoever asks during the start waits until it is over, and then until the end.
   def test_stop_while_it_starts
     app.routes { topic "orders", to: Consumer }
     asked = nil
@@ -94,6 +94,7 @@ class ServerLifeTest < Minitest::Test
     assert_predicate subscription, :closed?
   end
 
+  # H58.
   def test_stop_twice_while_it_starts
     app.routes { topic "orders", to: Consumer }
     app.subscribe("app.starting") { 2.times { app.server.signal("TERM") } }
