@@ -75,7 +75,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     refute_nil app.server.wait(60)
   end
 
-  # H57: The half second is shared: a quarter for the consumers, one for the producer.
+  # H57: the half second is shared: a quarter for the consumers, one for the producer.
   def test_a_shutdown_timeout_of_half_a_second
     5.times do # on a busy machine half a second may pass with nothing done
       name = topic

@@ -28,7 +28,7 @@ Scenario.run do
         tries << [partition, message.offset, attempt]
         raise IOError, "on purpose"
       end
-      book.processed(object_id.to_s, partition.to_s, number[partition][message.offset]) if book
+      book&.processed(object_id.to_s, partition.to_s, number[partition][message.offset])
       healthy << [partition, message.offset]
       mark_as_consumed(message)
     end

@@ -179,7 +179,11 @@ class Scenario
   end
 
   # A new checker of what is produced and what is processed.
-  def ledger = Ledger.new(File.join(Dir.mktmpdir("pelton-ledger").tap { |one| at_exit { FileUtils.rm_rf(one) } }, "all"))
+  def ledger
+    folder = Dir.mktmpdir("pelton-ledger")
+    at_exit { FileUtils.rm_rf(folder) }
+    Ledger.new(File.join(folder, "all"))
+  end
 
   # --- expectations ----------------------------------------------------------------------------------------------
 

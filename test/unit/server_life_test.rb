@@ -80,7 +80,7 @@ class ServerLifeTest < Minitest::Test
 
   # --- stop ---
 
-  # H58: Whoever asks during the start waits until it is over, and then until the end.
+  # H58: whoever asks during the start waits until it is over, and then until the end.
   def test_stop_while_it_starts
     app.routes { topic "orders", to: Consumer }
     asked = nil
