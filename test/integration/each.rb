@@ -21,19 +21,26 @@ Scenario.run do
   equal((285...300).to_a, numbers.(script.each(name, from: -5, decode: :json)), "the last five of each partition")
   equal((240...300).to_a, numbers.(script.each(name, from: Time.at(base + 240), decode: :json)), "from a time on")
   equal([], script.each(name, from: Time.now).to_a, "from a time after all messages")
+  ends = []
+  noon = Time.at(base + 250)
+  equal((240...250).to_a,
+        numbers.(script.each(name, from: Time.at(base + 240), stop_at: ->(one) { one.timestamp >= noon })),
+        "from a time up to another one")
+  equal(3, script.each(name, from: -1, reached_end: ->(*place) { ends << place }).count, "the last of each")
+  equal([[name, 0], [name, 1], [name, 2]], ends.sort, "partitions that were read to their end")
   equal([10, 13], numbers.(script.each(name => { 1 => 3 }).first(2)), "a partition and an offset")
 
   # An aborted transaction and the markers of both: their offsets are no messages, and the end comes nevertheless.
-  ends = topic(name: unique("marked"))
+  ended = topic(name: unique("marked"))
   writer = app(kafka: { "transactional.id" => unique("tx") }).producer
-  writer.transaction { |tx| 2.times { |number| tx.produce_async(topic: ends, payload: "kept #{number}") } }
+  writer.transaction { |tx| 2.times { |number| tx.produce_async(topic: ended, payload: "kept #{number}") } }
   writer.transaction do |tx|
-    tx.produce_async(topic: ends, payload: "undone").wait
+    tx.produce_async(topic: ended, payload: "undone").wait
     raise Pelton::AbortTransaction
   end
-  equal(["kept 0", "kept 1"], script.each(ends).map(&:raw_payload), "what was committed")
-  equal(["kept 0", "kept 1"], script.each(ends, from: -5).map(&:raw_payload), "markers count as offsets")
-  equal(3, script.each(ends, kafka: { "isolation.level" => "read_uncommitted" }).count, "all, if asked for")
+  equal(["kept 0", "kept 1"], script.each(ended).map(&:raw_payload), "what was committed")
+  equal(["kept 0", "kept 1"], script.each(ended, from: -5).map(&:raw_payload), "markers count as offsets")
+  equal(3, script.each(ended, kafka: { "isolation.level" => "read_uncommitted" }).count, "all, if asked for")
 
   # A group: no member, but its marks stay.
   group = unique("import")

@@ -4,6 +4,7 @@ require "support/scenario"
 
 # once: this is about Kafka, whatever the Ruby
 
+# H71.
 # A member that is closed before it has any partition ends in order, and nobody waits for the end of its session; one
 # whose pattern matches nothing takes no
 # processor time (librdkafka issue 5324).

@@ -2,6 +2,7 @@
 
 require "support/scenario"
 
+# H77.
 # A topic is deleted while it is consumed: its consumers end with `revoked`, the other topic goes on, and when the topic
 # is made again it is consumed again from its beginning.
 

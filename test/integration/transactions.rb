@@ -164,7 +164,7 @@ Scenario.run do
   wanted << "k3"
   equal(wanted, see.call, "after a transaction that took too long")
 
-  # --- aborts soon after a commit (librdkafka issue 4849) ----------------------------------------------------------
+  # --- aborts soon after a commit (librdkafka issue 4849, H74) ---------------------------------------------------
   # While Kafka still writes the markers of the commit, the registration of the next transaction's first partition is
   # put off, and an abort overtakes it.
   wide = topic(partitions: 8)

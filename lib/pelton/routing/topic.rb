@@ -105,7 +105,7 @@ module Pelton
       def look_up
         Object.const_get(@consumer)
       rescue NameError => e
-        raise ConfigError.new("topic #{@name}, to", @consumer, e.message)
+        raise ConfigError.new("topic #{@name}, to", @consumer, e.message[/.*/]) # without Ruby's own lines of code
       end
 
       def checked(name)
