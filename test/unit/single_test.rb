@@ -137,12 +137,13 @@ class SingleTest < Minitest::Test
     assert_equal [2, 5], marked
   end
 
+  # H40.
   def test_the_counts_begin_anew_with_the_partition
     deed { raise "failed" }
     2.times do
       @coordinator = nil
       coordinator(retries: 1, concurrency: 2).receive(batch(0))
-      work
+      2.times { work } # the first one asks for keys
       wake
       coordinator.end(:revoked)
       work until idle?
@@ -151,7 +152,7 @@ class SingleTest < Minitest::Test
     assert_empty named("partition.stopped"), "never one too early"
   end
 
-  # A tracer that wraps Messages#each changes nothing for us.
+  # H76: a tracer that wraps Messages#each changes nothing for us.
   def test_nothing_of_ours_depends_on_each
     [1, 2].each do |concurrency|
       @coordinator = nil
