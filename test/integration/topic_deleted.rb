@@ -36,8 +36,8 @@ Scenario.run do
     rows = names.product([0, 1]).map { |name, place| { topic: name, partition: place, payload: number.to_s } }
     writer.producer.produce_many_sync(rows, timeout: 20)
     rows.each { |row| sent["#{row[:topic]}/#{life[row[:topic]]}/#{row[:partition]}"] += 1 }
-    equal(rows.map { |row| row.values_at(:topic, :partition, :payload) }.sort, take(seen, rows.size).sort,
-          "round #{number}")
+    wanted = rows.map { |row| row.values_at(:topic, :partition, :payload) }
+    eventually(20, -> { "round #{number}, still #{wanted}" }) { (wanted -= take(seen, seen.size)).empty? }
   end
   5.times { send.(gone, stays) }
   delete_topic(gone)
@@ -54,9 +54,14 @@ Scenario.run do
   topic(partitions: 2, name: gone)
   5.times { send.(gone, stays) }
   equal(true, server.stop, "stop")
-  equal([gone, stays].product([0, 1]).map { |place| [:shutdown, *place] }.sort, take(ends, 4).sort, "what ended")
+  # When the new topic comes, the broker now and then throws the member out of its group (ILLEGAL_GENERATION, then all
+  # of its partitions are lost): what was not committed comes again.
+  thrown_out = events(server, "partition.revoked").any? { |event| event[:lost] }
+  ended = take(ends, ends.size)
+  ended.reject! { |word, *| word == :revoked } if thrown_out
+  equal([gone, stays].product([0, 1]).map { |place| [:shutdown, *place] }.sort, ended.sort, "what ended")
   equal([5, 5], committed(group, gone, 2), "committed of the new topic")
   equal([number, number], committed(group, stays, 2), "committed of the topic that stayed")
-  equal(0, seen.size + ends.size, "anything else")
-  in_order(book, sent)
+  equal(0, seen.size, "anything else") unless thrown_out
+  in_order(book, sent, duplicates: (0 unless thrown_out))
 end
