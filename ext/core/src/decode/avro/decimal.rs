@@ -69,8 +69,8 @@ fn is_negative(bytes: &[u8]) -> bool {
 /// Decimal digits that fit a limb.
 const LIMB_DIGITS: usize = 9;
 
-/// A whole number. What is done with it costs the square of its length, in steps of 32 bits and nine digits: under a
-/// millisecond for the longest that are read (some 5,000 digits).
+/// A whole number. What is done with it costs the square of its length, in steps of 32 bits and nine digits: some
+/// 150,000 steps for the longest that are read (5,000 digits).
 struct Whole {
     negative: bool,
     /// Of its absolute value, the lowest first, no zeros at the end.
