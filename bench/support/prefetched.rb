@@ -44,7 +44,10 @@ class Prefetched
     @early.each(&:release)
     while @left.positive? || work
       work = nil unless work&.call
-      next unless @left.positive? && (kind, batch = @subscription.poll(work ? 0 : 60))
+      next unless @left.positive?
+
+      kind, batch = @subscription.poll(work ? 0 : 60)
+      next if kind.nil? && work
       raise "poll gave #{kind.inspect} #{batch.inspect}, #{@left} messages missing" unless kind == :batch
 
       @left -= batch.size + batch.dropped
