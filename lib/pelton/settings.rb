@@ -222,8 +222,8 @@ module Pelton
       [:transaction_timeout, :seconds, 70, "how long a step of a transaction (begin, offsets, commit) may take",
        SECONDS],
       [:abort_ack_wait, :seconds, 5,
-       "how long an abort waits for the first report when none came yet; 0: an abort soon after the first message " \
-       "may end in a fatal error (librdkafka issue 4849), and the client is replaced", SECONDS],
+       "how long an abort waits for the reports of messages that are on their way; of what has none then, librdkafka " \
+       "may keep numbers that Kafka never saw, so the client is replaced", SECONDS],
       [:reload_attempts, :number, 10, "how often a producer's client is replaced after a fatal error, without a " \
                                       "success in between; 0: never"],
       [:reload_backoff, :seconds, 1, "pause before a client is replaced", SECONDS],

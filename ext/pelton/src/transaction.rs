@@ -77,7 +77,7 @@ fn send_offsets(ruby: &Ruby, this: Value, offsets: RArray, subscription: Value, 
     .map(|()| true)
 }
 
-/// Whether the next transaction would pay for a message that a broker refused.
+/// Whether the next transaction would pay for messages of this one.
 fn has_gap(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.transactions().has_gap())
 }

@@ -21,9 +21,9 @@ module Pelton
       # Seconds after which whoever waits looks whether the owner's thread is still there: a fiber that is dropped in
       # its transaction runs no ensure.
       PATIENCE = 1
-      # A message that a broker refused for good leaves a gap in the sequence numbers, which would cost the next
-      # transaction its life: another client begins with new numbers.
-      GAP = KafkaError.new(45, :OUT_OF_ORDER_SEQUENCE_NUMBER, "a broker refused a message: a new client is opened")
+      # A message that a broker refused for good, or that an abort purged late, leaves a gap in the sequence numbers,
+      # which would cost the next transaction its life: another client begins with new numbers.
+      GAP = KafkaError.new(45, :OUT_OF_ORDER_SEQUENCE_NUMBER, "Kafka never saw some message: a new client is opened")
       # Made before: while a Hash is built in an ensure, an interrupt may come.
       NEVER = { Object => :never }.freeze
       # What there is to tell of a transaction that began (pid: in which process; asked: was its commit begun?).

@@ -47,9 +47,7 @@ pub struct Transactions {
     /// The ticket of the newest call: older ones that still wait for their turn are nobody's any more.
     newest: AtomicU64,
     turns: Waiters,
-    refused: AtomicBool,
-    /// The producer's reports when the transaction began.
-    begun_at: AtomicU64,
+    gap: AtomicBool,
 }
 
 /// A call's place in the order of calls: drawn by the caller, before the call moves to a thread of its own.
@@ -76,15 +74,15 @@ impl Transactions {
     /// A message failed. True: it was purged with its transaction, so nobody has to be told.
     pub(super) fn failed(&self, code: i32) -> bool {
         if code > 0 {
-            self.refused.store(true, Ordering::SeqCst);
+            self.gap.store(true, Ordering::SeqCst);
         }
         self.is_open() && matches!(code, codes::PURGE_QUEUE | codes::PURGE_INFLIGHT)
     }
 
-    /// A broker refused a message for good. The broker's sequence numbers then have a gap, of which librdkafka learns with
-    /// the next transaction, to that one's cost.
+    /// A broker refused a message for good, or an abort purged what may have been numbered. The broker's sequence numbers
+    /// then have a gap, of which librdkafka learns with the next transaction, to that one's cost.
     pub fn has_gap(&self) -> bool {
-        self.refused.load(Ordering::SeqCst)
+        self.gap.load(Ordering::SeqCst)
     }
 
     pub fn is_open(&self) -> bool {
@@ -225,9 +223,7 @@ impl Producer {
         if self.closing.started() {
             return Err(Error::Closed);
         }
-        self.transactions.begin(&*self.client()?, ticket, deadline)?;
-        self.transactions.begun_at.store(self.reports(), Ordering::SeqCst);
-        Ok(())
+        self.transactions.begin(&*self.client()?, ticket, deadline)
     }
 
     pub fn send_offsets(
@@ -244,9 +240,9 @@ impl Producer {
         self.transactions.commit(&*self.client()?, ticket, deadline)
     }
 
-    /// False: it was committed (see `Transactions::abort`). While messages are under way and none is reported, waits up
-    /// to `patience` for the first report: an abort that overtakes the registration of the first partition is refused by
-    /// the coordinator, for good (librdkafka issue 4849).
+    /// False: it was committed (see `Transactions::abort`). Waits up to `patience` until nothing is under way: an abort that
+    /// overtakes the registration of the first partition is refused by the coordinator, for good (librdkafka issue 4849);
+    /// and one that finds requests which are not sent yet purges them, numbered as their messages are.
     pub fn abort_transaction(
         &self,
         ticket: Ticket,
@@ -255,9 +251,11 @@ impl Producer {
     ) -> Result<bool, Error> {
         let client = self.client()?;
         self.transactions.abort(&client, ticket, deadline, || {
-            let seen = self.transactions.begun_at.load(Ordering::SeqCst);
+            let _hurry = self.hurry();
             let limit = wait::deadline(Some(patience)).into_iter().chain(deadline).min();
-            self.progress.wait(&Parker::new(), limit, || self.pending() == 0 || self.reports() != seen);
+            if self.progress.wait(&Parker::new(), limit, || self.pending() == 0) != Outcome::Ready {
+                self.transactions.gap.store(true, Ordering::SeqCst);
+            }
         })
     }
 
