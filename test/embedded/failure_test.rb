@@ -166,14 +166,14 @@ class EmbeddedFailureTest < Minitest::Test
       ends << e.class
       raise
     end
-    first = app(group: "lost", kafka: TOGETHER, revocation_timeout: 0.2) do
+    first = app(group: "lost", kafka: OFTEN, revocation_timeout: 0.2) do
       topic(name, to: held) { transactional "first" }
     end
     2.times { |partition| produce(first, name, %w[x], partition: partition) }
     first.start
     assert_equal [0, 1], take(2, entered, timeout: 30).sort
     reader = collector
-    second = app(group: "lost", kafka: TOGETHER) { topic(name, to: reader) }
+    second = app(group: "lost", kafka: OFTEN) { topic(name, to: reader) }
     second.start
     taken = take(1, timeout: 60).first.first
     gate.close
