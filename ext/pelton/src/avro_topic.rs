@@ -2,14 +2,14 @@
 
 use crate::value::build::{Making, build};
 use crate::value::typed::{Behind, Shared};
-use crate::{avro_schema, error, format, value};
+use crate::{avro_schema, error, value};
 use magnus::value::ReprValue;
 use magnus::{
     Error, Integer, IntoValue, Module, Object, RArray, RModule, RString, Ruby, Symbol, Value, function, method,
 };
 use pelton_core::decode::avro::{Framing, SchemaId, Topic};
 use pelton_core::decode::{Refusal, Tree};
-use pelton_core::format::{Format, Shape};
+use pelton_core::format::Shape;
 use std::sync::Arc;
 
 static CLASS: Shared<Arc<Topic>> = Shared::new(c"Pelton::Native::AvroTopic");
@@ -58,7 +58,8 @@ fn learn(ruby: &Ruby, this: Value, id: Value, schema: Value) -> Result<(), Error
     Ok(())
 }
 
-fn shown(ruby: &Ruby, id: SchemaId) -> Value {
+/// As `learn` takes it.
+pub fn shown(ruby: &Ruby, id: SchemaId) -> Value {
     match id {
         SchemaId::Own => ruby.qnil().as_value(),
         SchemaId::Number(number) => number.into_value_with(ruby),
@@ -87,14 +88,4 @@ fn decode(ruby: &Ruby, this: Value, payload: Value, shape: RArray) -> Result<Val
         Err(Refusal::Malformed(why)) => Err(error::undecodable(ruby, None, &why)),
         Err(_) => Err(error::undecodable(ruby, None, "its schema is not known")),
     }
-}
-
-/// Has Ruby look the schema up, from which the topic then learns it. Raises what that raises.
-pub fn look_up(ruby: &Ruby, format: &Format, id: SchemaId, place: (&str, i32, i64)) -> Result<(), Error> {
-    let Some(decoder) = format::decoder(format).filter(|_| value::in_main_ractor()) else {
-        let why = "its schema is not known yet, and only the main Ractor asks for it";
-        return Err(error::undecodable(ruby, Some(place), why));
-    };
-    let (topic, partition, offset) = place;
-    decoder.funcall::<_, _, Value>("look_up", (shown(ruby, id), topic, partition, offset)).map(drop)
 }

@@ -6,6 +6,7 @@ use crate::{avro_topic, error, value};
 use magnus::r_hash::ForEach;
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RHash, Ruby, Symbol, Value};
+use pelton_core::decode::avro::SchemaId;
 use pelton_core::format::{Encoding, Format, Shape};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -35,9 +36,15 @@ pub fn deserializer(format: &Format) -> Option<Value> {
     extra(format)?.deserializer.as_ref().map(Kept::get)
 }
 
-/// What looks schemas of Avro up.
-pub fn decoder(format: &Format) -> Option<Value> {
-    extra(format)?.decoder.as_ref().map(Kept::get)
+/// Has Ruby look the schema up, from which the topic then learns it. Raises what that raises.
+pub fn look_up(ruby: &Ruby, format: &Format, id: SchemaId, place: (&str, i32, i64)) -> Result<(), Error> {
+    let decoder = extra(format).and_then(|extra| extra.decoder.as_ref()).map(Kept::get);
+    let Some(decoder) = decoder.filter(|_| value::in_main_ractor()) else {
+        let why = "its schema is not known yet, and only the main Ractor asks for it";
+        return Err(error::undecodable(ruby, Some(place), why));
+    };
+    let (topic, partition, offset) = place;
+    decoder.funcall::<_, _, Value>("look_up", (avro_topic::shown(ruby, id), topic, partition, offset)).map(drop)
 }
 
 /// Whether building calls the user's code.

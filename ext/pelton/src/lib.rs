@@ -35,6 +35,8 @@ mod poller;
 #[forbid(unsafe_code)]
 mod producer;
 #[forbid(unsafe_code)]
+mod room;
+#[forbid(unsafe_code)]
 mod rows;
 #[forbid(unsafe_code)]
 mod statistics;
@@ -57,7 +59,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     avro_schema::define(ruby, native)?;
     avro_topic::define(ruby, native)?;
     poller::define(ruby, native)?;
-    producer::define(ruby, native)?;
+    transaction::define(producer::define(ruby, native)?)?;
     subscription::define(ruby, native)?;
     admin::define(ruby, native)?;
     embedded_cluster::define(ruby, native)

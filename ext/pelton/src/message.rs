@@ -3,7 +3,7 @@
 use crate::value::build::{Making, build};
 use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding};
-use crate::{avro_topic, error, format};
+use crate::{error, format};
 use magnus::value::{Lazy, ReprValue};
 use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
 use pelton_core::chunk::View;
@@ -200,7 +200,7 @@ fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
 /// Ruby has the topic learn the schema; then it can be read.
 fn look_up(ruby: &Ruby, place: &Place, schema: SchemaId) -> Result<Value, Error> {
     let (chunk, record) = (place.chunk(), place.record());
-    avro_topic::look_up(ruby, &chunk.format, schema, (&chunk.topic, chunk.partition, record.offset))?;
+    format::look_up(ruby, &chunk.format, schema, (&chunk.topic, chunk.partition, record.offset))?;
     match chunk.decoded(place.index, |node| build(node, format::making(ruby, &chunk.format)?)) {
         Ok(built) => built.map_err(|error| explained(ruby, place, error)),
         Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),

@@ -1,19 +1,19 @@
 //! Pelton::Native::Producer
 
 use crate::delivery::CLASS as DELIVERY;
+use crate::room::{named, wait_for_room};
 use crate::rows::{Given, Rows, row};
 use crate::value::typed::{Behind, Shared};
-use crate::{convert, error, gvl, oauth, poller, transaction, value};
+use crate::{convert, error, gvl, oauth, poller, value};
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
-use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, function, method};
+use magnus::{Error, Module, Object, RArray, RClass, RHash, RModule, Ruby, Value, function, method};
 use pelton_core::delivery::Outcomes;
 use pelton_core::error::Error as CoreError;
 use pelton_core::producer::{Producer, is_topic_name};
 use pelton_core::rd::{Client, Partitioner, codes};
 use pelton_core::wait;
 use std::sync::Arc;
-use std::time::Instant;
 
 pub static CLASS: Shared<Arc<Producer>> = Shared::new(c"Pelton::Native::Producer");
 
@@ -23,7 +23,7 @@ impl Behind for Arc<Producer> {
     }
 }
 
-pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
+pub fn define(ruby: &Ruby, native: RModule) -> Result<RClass, Error> {
     let class = native.define_class("Producer", ruby.class_object())?;
     CLASS.define(class);
     class.define_singleton_method("new", function!(new, -1))?;
@@ -44,11 +44,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("connected?", method!(is_connected, 0))?;
     class.define_method("close", method!(close, 1))?;
     class.define_method("closed?", method!(is_closed, 0))?;
-    transaction::define(class)
-}
-
-pub fn named(producer: &Producer) -> String {
-    format!("producer {}", producer.name())
+    Ok(class)
 }
 
 /// new(name, {"linger.ms" => "5"}, {poller: …, max_time: 100} = {})
@@ -103,21 +99,6 @@ fn produce_later(ruby: &Ruby, this: Value, given: Given, queue_timeout: Value, m
             Err(error) => return Err(refused(ruby, &producer, given, error)),
         }
     }
-}
-
-pub fn wait_for_room(
-    ruby: &Ruby,
-    this: Value,
-    producer: &Arc<Producer>,
-    seen: u64,
-    deadline: Option<Instant>,
-) -> Result<bool, Error> {
-    let started = Instant::now();
-    let _hurry = producer.hurry();
-    let ready = || producer.reports() != seen || producer.closing().started();
-    let found = gvl::wait(ruby, this, &**producer, deadline, &ready);
-    producer.waited_for_room(started.elapsed());
-    found
 }
 
 /// What librdkafka says to a message at once is a delivery error as much as what it says later.

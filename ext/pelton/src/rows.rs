@@ -1,6 +1,6 @@
 //! Messages as Ruby gives them: the arguments of one, and the Hashes of a batch.
 
-use crate::producer::{named, wait_for_room};
+use crate::room::{named, wait_for_room};
 use crate::{convert, error, value};
 use magnus::r_hash::ForEach;
 use magnus::rb_sys::AsRawValue;

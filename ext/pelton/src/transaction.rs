@@ -1,6 +1,7 @@
 //! Pelton::Native::Producer's transactional methods. Each is one blocking call of the core's, on a native thread.
 
-use crate::producer::{CLASS, named};
+use crate::producer::CLASS;
+use crate::room::named;
 use crate::subscription::CLASS as SUBSCRIPTION;
 use crate::{convert, error, gvl};
 use magnus::value::ReprValue;

@@ -4,6 +4,7 @@
 //! Nothing is allocated by a length that was read: a container takes room as its elements come, which have a byte each.
 
 use super::Refusal;
+use super::tree::{Root, Tree};
 use super::writer::Writer;
 use std::ops::Range;
 
@@ -28,8 +29,18 @@ struct Reader<'a> {
     end: usize,
 }
 
+impl Tree {
+    /// Reads the MessagePack value `bytes[start..end]` and appends it; `bytes` as for `parse_json`.
+    ///
+    /// # Errors
+    /// [`Refusal::Malformed`], also for what is too large. The tree is then as it was before the call.
+    pub fn parse_msgpack(&mut self, bytes: &[u8], start: usize, end: usize) -> Result<Root, Refusal> {
+        self.write(bytes, start..end, |writer, range| read(writer, bytes, range))
+    }
+}
+
 /// Writes the document `bytes[start..end]`.
-pub(super) fn read(writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Refusal> {
+fn read(writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Refusal> {
     let mut reader = Reader { bytes, at: range.start, end: range.end };
     let mut frames = [Frame::default(); MAX_DEPTH];
     let mut depth = 0;

@@ -1,6 +1,6 @@
 //! Walking a parsed tree. Nothing here allocates, recurses or panics, whatever tree and bytes are put together.
 
-use super::tree::Tree;
+use super::tree::{Root, Tree};
 use super::word;
 
 /// One value of a tree; cheap to copy.
@@ -10,6 +10,16 @@ pub struct Node<'a> {
     /// The chunk the tree was parsed from.
     pub(super) bytes: &'a [u8],
     pub(super) word: u64,
+}
+
+impl Tree {
+    /// The value of a document parsed from `bytes`. With other bytes than those it was parsed from the strings are wrong
+    /// or empty, nothing worse.
+    #[inline]
+    pub fn node<'a>(&'a self, bytes: &'a [u8], root: Root) -> Node<'a> {
+        let word = self.tape.get(root.0 as usize).copied().unwrap_or(0);
+        Node { tree: self, bytes, word }
+    }
 }
 
 /// What a [`Node`] is.

@@ -1,14 +1,10 @@
 //! The flat tree: every value is one word (see `word.rs`), the children of a container lie side by side.
 
-use super::node::Node;
 use super::simd::{self, Source};
-use super::writer::Writer;
-use super::{PADDING, Refusal, Reject, word};
-use super::{json, msgpack};
-use std::ops::Range;
+use super::{PADDING, Reject, json, word};
 
 /// Chunk buffers above this many bytes are rejected.
-const MAX_BYTES: usize = 1 << 31;
+pub(super) const MAX_BYTES: usize = 1 << 31;
 
 /// What only serves while parsing is given back at once when it has more bytes: it grows with the longest document.
 const MAX_KEPT: usize = 2 << 20;
@@ -28,7 +24,7 @@ pub struct Tree {
 
 /// Where a document starts in its tree; means nothing in another tree or after `clear`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Root(u32);
+pub struct Root(pub(super) u32);
 
 /// Where a tree ends: words and bytes of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,60 +108,17 @@ impl Tree {
         root
     }
 
-    /// Reads the MessagePack value `bytes[start..end]` and appends it; `bytes` as for `parse_json`.
-    ///
-    /// # Errors
-    /// [`Refusal::Malformed`], also for what is too large. The tree is then as it was before the call.
-    pub fn parse_msgpack(&mut self, bytes: &[u8], start: usize, end: usize) -> Result<Root, Refusal> {
-        self.write(bytes, start..end, |writer, range| msgpack::read(writer, bytes, range))
-    }
-
-    /// Appends the document `bytes[range]` by way of a writer.
-    pub(super) fn write(
-        &mut self,
-        bytes: &[u8],
-        range: Range<usize>,
-        read: impl FnOnce(&mut Writer, Range<usize>) -> Result<(), Refusal>,
-    ) -> Result<Root, Refusal> {
-        if bytes.len() > MAX_BYTES || bytes.get(range.clone()).is_none() || !self.has_room(range.len()) {
-            return Err(Refusal::malformed("it is too large"));
-        }
-        let before = self.end();
-        let mut writer = Writer::new(self, bytes, range.len());
-        let word = read(&mut writer, range).and_then(|()| writer.root());
-        self.give_back();
-        let index = u32::try_from(self.tape.len()).map_err(|_| Refusal::malformed("it is too large"));
-        match word.and_then(|word| Ok((word, index?))) {
-            Ok((word, index)) => {
-                self.tape.push(word);
-                Ok(Root(index))
-            }
-            Err(refusal) => {
-                self.cut(before);
-                Err(refusal)
-            }
-        }
-    }
-
     /// Offsets have 32 bits. A document of JSON adds at most one word and one byte of text per byte; what others add, their
     /// writer bounds.
-    fn has_room(&self, length: usize) -> bool {
+    pub(super) fn has_room(&self, length: usize) -> bool {
         let most = self.tape.len().max(self.text.len());
         length <= word::MAX_LENGTH && most <= u32::MAX as usize - 2 * word::MAX_LENGTH
     }
 
-    fn give_back(&mut self) {
+    pub(super) fn give_back(&mut self) {
         if self.stack.len() > MAX_KEPT / size_of::<u64>() {
             self.stack = Vec::new();
         }
-    }
-
-    /// The value of a document parsed from `bytes`. With other bytes than those it was parsed from the strings are wrong
-    /// or empty, nothing worse.
-    #[inline]
-    pub fn node<'a>(&'a self, bytes: &'a [u8], root: Root) -> Node<'a> {
-        let word = self.tape.get(root.0 as usize).copied().unwrap_or(0);
-        Node { tree: self, bytes, word }
     }
 
     /// `padded` = document of `length` bytes + [`PADDING`]; `base` = where it lies in the chunk.

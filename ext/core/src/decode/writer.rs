@@ -2,7 +2,7 @@
 //! does the same by hand.
 
 use super::Refusal;
-use super::tree::Tree;
+use super::tree::{MAX_BYTES, Root, Tree};
 use super::word;
 use std::ops::Range;
 
@@ -24,6 +24,35 @@ pub(super) struct Writer<'a> {
     /// Where its words, and its text, end at last.
     most: usize,
     most_text: usize,
+}
+
+impl Tree {
+    /// Appends the document `bytes[range]` by way of a writer.
+    pub(super) fn write(
+        &mut self,
+        bytes: &[u8],
+        range: Range<usize>,
+        read: impl FnOnce(&mut Writer, Range<usize>) -> Result<(), Refusal>,
+    ) -> Result<Root, Refusal> {
+        if bytes.len() > MAX_BYTES || bytes.get(range.clone()).is_none() || !self.has_room(range.len()) {
+            return Err(Refusal::malformed("it is too large"));
+        }
+        let before = self.end();
+        let mut writer = Writer::new(self, bytes, range.len());
+        let word = read(&mut writer, range).and_then(|()| writer.root());
+        self.give_back();
+        let index = u32::try_from(self.tape.len()).map_err(|_| Refusal::malformed("it is too large"));
+        match word.and_then(|word| Ok((word, index?))) {
+            Ok((word, index)) => {
+                self.tape.push(word);
+                Ok(Root(index))
+            }
+            Err(refusal) => {
+                self.cut(before);
+                Err(refusal)
+            }
+        }
+    }
 }
 
 impl<'a> Writer<'a> {

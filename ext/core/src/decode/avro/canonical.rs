@@ -1,6 +1,7 @@
 //! The "parsing canonical form" of a schema, and its fingerprint: what tells two schemas apart for who reads.
 
-use super::schema::{Id, Schema, Type};
+use super::schema::Schema;
+use super::types::{Id, Type};
 use std::collections::HashSet;
 use std::fmt::Write;
 

@@ -2,7 +2,8 @@
 
 use super::MAX_DEPTH;
 use super::encode::{put_long, put_sized};
-use super::schema::{Id, Schema, Type};
+use super::schema::Schema;
+use super::types::{Id, Type};
 use crate::decode::json_value::Json;
 
 /// Values that are tried for one default, at most: types whose defaults are of each other can ask for 2 ** 100.

@@ -2,7 +2,7 @@
 //! value is then what its underlying type says.
 
 use super::decimal::MOST_DIGITS;
-use super::schema::Type;
+use super::types::Type;
 use crate::decode::json_value::Json;
 use crate::decode::node::Unit;
 

@@ -1,7 +1,8 @@
 //! Which of a reader's types can read which of a writer's: the specification's rules of schema resolution, one level deep.
 
 use super::logical::Logical;
-use super::schema::{Id, Schema, Type};
+use super::schema::Schema;
+use super::types::{Id, Type};
 
 /// Whether the reader's type may stand for the writer's; what is inside of the two is not looked at. Neither is a union.
 pub(super) fn matches(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> bool {

@@ -15,6 +15,7 @@ mod plan;
 mod reader;
 mod schema;
 mod topic;
+mod types;
 
 pub use datum::Datum;
 pub use encode::{Unfit, encode};

@@ -4,7 +4,8 @@
 use super::MAX_DEPTH;
 use super::logical::Logical;
 use super::matching;
-use super::schema::{Enum, Field, Id, Record, Schema, Type};
+use super::schema::Schema;
+use super::types::{Enum, Field, Id, Record, Type};
 use crate::decode::node::Unit;
 use crate::decode::word;
 use std::collections::HashMap;

@@ -3,12 +3,10 @@
 use super::MAX_DEPTH;
 use super::logical::Logical;
 use super::names::{Name, is_word};
+use super::types::{Enum, Field, Fixed, Id, Record, Type};
 use crate::decode::json_value::Json;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-
-/// Where a type is in its schema.
-pub(super) type Id = usize;
 
 pub struct Schema {
     types: Vec<Typed>,
@@ -20,50 +18,6 @@ pub(super) struct Typed {
     pub(super) logical: Option<Logical>,
     /// Types inside of types inside of it …, but for those around it.
     height: usize,
-}
-
-pub(super) enum Type {
-    Null,
-    Boolean,
-    Int,
-    Long,
-    Float,
-    Double,
-    Bytes,
-    String,
-    Array(Id),
-    Map(Id),
-    Union(Vec<Id>),
-    Record(Record),
-    Enum(Enum),
-    Fixed(Fixed),
-}
-
-pub(super) struct Record {
-    pub(super) name: Name,
-    pub(super) aliases: Vec<Name>,
-    pub(super) fields: Vec<Field>,
-}
-
-pub(super) struct Field {
-    pub(super) name: Box<str>,
-    pub(super) aliases: Vec<Box<str>>,
-    pub(super) of: Id,
-    pub(super) default: Option<Json>,
-}
-
-pub(super) struct Enum {
-    pub(super) name: Name,
-    pub(super) aliases: Vec<Name>,
-    pub(super) symbols: Vec<Box<str>>,
-    /// A symbol's place.
-    pub(super) default: Option<usize>,
-}
-
-pub(super) struct Fixed {
-    pub(super) name: Name,
-    pub(super) aliases: Vec<Name>,
-    pub(super) size: usize,
 }
 
 /// Why a text is no schema.

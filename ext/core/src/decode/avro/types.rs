@@ -1,0 +1,51 @@
+//! What a schema is made of.
+
+use super::names::Name;
+use crate::decode::json_value::Json;
+
+/// Where a type is in its schema.
+pub(super) type Id = usize;
+
+pub(super) enum Type {
+    Null,
+    Boolean,
+    Int,
+    Long,
+    Float,
+    Double,
+    Bytes,
+    String,
+    Array(Id),
+    Map(Id),
+    Union(Vec<Id>),
+    Record(Record),
+    Enum(Enum),
+    Fixed(Fixed),
+}
+
+pub(super) struct Record {
+    pub(super) name: Name,
+    pub(super) aliases: Vec<Name>,
+    pub(super) fields: Vec<Field>,
+}
+
+pub(super) struct Field {
+    pub(super) name: Box<str>,
+    pub(super) aliases: Vec<Box<str>>,
+    pub(super) of: Id,
+    pub(super) default: Option<Json>,
+}
+
+pub(super) struct Enum {
+    pub(super) name: Name,
+    pub(super) aliases: Vec<Name>,
+    pub(super) symbols: Vec<Box<str>>,
+    /// A symbol's place.
+    pub(super) default: Option<usize>,
+}
+
+pub(super) struct Fixed {
+    pub(super) name: Name,
+    pub(super) aliases: Vec<Name>,
+    pub(super) size: usize,
+}
