@@ -63,7 +63,7 @@ end
 # Messages whose documents native threads have decoded.
 def decoded(topic)
   batches = []
-  options = { decode: { format: :json, freeze: true }, release: false }
+  options = { decode: { format: :json, freeze: true }, release: false, prefetch: DIFFERENT, prefetch_bytes: 1 << 30 }
   Cluster.consume(topic, DIFFERENT, **options) { |batch| batches << batch }
   messages = batches.flat_map(&:messages)
   messages.each { |message| message.dig("id") }
