@@ -3,24 +3,11 @@
 //!
 //! Seeded, so a failure repeats. `PELTON_FUZZ=<n>` multiplies the rounds.
 
+mod random;
+
 use pelton_core::decode::{Kind, Node, PADDING, Tree};
+use random::Random;
 use serde_json::Value;
-
-/// xorshift64*: small and repeatable.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 33) as usize % limit
-    }
-}
 
 fn rounds(count: usize) -> usize {
     count * std::env::var("PELTON_FUZZ").ok().and_then(|text| text.parse().ok()).unwrap_or(1)

@@ -1,29 +1,16 @@
 //! Random bytes at each decoder: whatever they are, the answer is a tree that can be walked or a refusal; never a panic,
 //! and never much memory. A million inputs, seeded; `PELTON_FUZZ=<n>` multiplies them.
 
+mod random;
+
 use pelton_core::decode::avro::{Framing, Schema, SchemaId, Topic};
 use pelton_core::decode::{Kind, Node, Tree};
 use pelton_core::format::{Encoding, Format, Shape};
+use random::Random;
 use std::sync::Arc;
 
 const INPUTS: usize = 250_000;
 const LONGEST: usize = 64;
-
-/// xorshift64*: small and repeatable.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 33) as usize % limit
-    }
-}
 
 /// Walks all of it; says how many values there are.
 fn walk(node: Node<'_>) -> usize {
