@@ -59,6 +59,22 @@ class NativeGcTest < Minitest::Test
     end
   end
 
+  # A released batch takes back what it told of, but for what message objects hold until they are collected.
+  def test_the_collector_is_told_of_what_messages_hold
+    topic = topic_of(*["x" * 10_000] * 60)
+    [true, false].each do |holds|
+      GC.start
+      GC.disable
+      found = batches(topic, 60)
+      before = GC.stat(:malloc_increase_bytes)
+      held = found.map(&:messages) if holds
+      found.each(&:release)
+      assert_in_delta holds ? 0 : -600_000, GC.stat(:malloc_increase_bytes) - before, 200_000, held.inspect.to_s[0, 99]
+    ensure
+      GC.enable
+    end
+  end
+
   def test_what_is_made_and_ended_under_stress
     stressed do
       cluster = Native::EmbeddedCluster.new(1)

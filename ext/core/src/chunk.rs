@@ -321,12 +321,14 @@ impl Chunk {
         }
     }
 
-    /// The batch is done with.
-    pub fn release(&self) {
+    /// The batch is done with. False: message objects still hold all of it.
+    pub fn release(&self) -> bool {
         self.released.store(true, Ordering::Release);
-        if self.living.load(Ordering::Acquire) <= self.few() {
+        let few = self.living.load(Ordering::Acquire) <= self.few();
+        if few {
             self.keep_the_living();
         }
+        few
     }
 
     /// So few living messages that their bytes are copied out: an eighth, at least one.

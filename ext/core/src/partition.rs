@@ -407,17 +407,18 @@ impl Batch {
         lock(&self.chunks).clone()
     }
 
-    /// Lets the partition be read on, and frees what no message object stands for. Idempotent.
-    pub fn release(&self) {
+    /// Lets the partition be read on, and frees what no message object stands for. Idempotent. Returns the bytes that it
+    /// freed.
+    pub fn release(&self) -> usize {
         if self.made_in != generation() {
-            return;
+            return 0;
         }
-        for chunk in std::mem::take(&mut *lock(&self.chunks)) {
-            chunk.release();
-        }
+        let chunks = std::mem::take(&mut *lock(&self.chunks));
+        let freed = chunks.iter().filter(|chunk| chunk.release()).map(|chunk| chunk.bytes()).sum();
         if let Some(credit) = lock(&self.credit).take() {
             credit.give_back(self.bytes);
         }
+        freed
     }
 }
 

@@ -21,23 +21,24 @@ struct Held {
     /// Of the first message that the filter let pass; −1: unknown.
     timestamp: i64,
     received: i64,
-    /// Bytes that the garbage collector was told of.
+    /// Bytes that the garbage collector was told of, until the release.
     told: AtomicUsize,
     made_in: u64,
 }
 
 impl Held {
-    fn forget_bytes(&self) {
-        let told = self.told.swap(0, Ordering::Relaxed);
-        if told > 0 {
-            value::adjust_memory(-(told as isize));
+    /// What message objects still hold stays told: only a collection frees it.
+    fn release(&self) {
+        let freed = self.batch.release().min(self.told.swap(0, Ordering::Relaxed));
+        if freed > 0 {
+            value::adjust_memory(-(freed as isize));
         }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.forget_bytes();
+        self.release();
     }
 }
 
@@ -143,8 +144,6 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
 }
 
 fn release(ruby: &Ruby, this: Value) -> Result<(), Error> {
-    let held = CLASS.get(ruby, &this)?;
-    held.batch.release();
-    held.forget_bytes();
+    CLASS.get(ruby, &this)?.release();
     Ok(())
 }
