@@ -5,12 +5,22 @@ require_relative "support"
 
 SIZES = { "1 KB" => [1024, 300_000], "100 B" => [100, 600_000], "5 KB" => [5120, 80_000] }.freeze
 
-Bench.measure("consume") do |bench|
-  SIZES.each do |name, (size, wanted)|
-    count = Cluster.fitting(Bench.some(wanted), size)
-    payload = "x" * size
-    topic = Cluster.filled(count) { payload }
+# A new topic with so many messages in these partitions, produced by another process: this one's heap stays small.
+def filled(count, size, partitions)
+  topic = Cluster.topic
+  Cluster.bootstrap # the child knows it then
+  Bench.forked { Cluster.fill(topic, count, partitions) { "x" * size } }
+  topic
+end
 
+Bench.measure("consume") do |bench|
+  all = 0...Cluster::PARTITIONS
+  cases = SIZES.map { |name, (size, wanted)| [name, size, wanted, all] }
+  # The others have nothing, which a fetch must not wait for.
+  cases << ["1 KB in one of #{all.size} partitions", *SIZES.fetch("1 KB"), 0..0]
+  cases.each do |name, size, wanted, partitions|
+    count = Cluster.fitting(Bench.some(wanted), size, partitions.count)
+    topic = filled(count, size, partitions)
     bench.case("C loop, #{name}", "msg/s") { Cluster.c_loop("consume", topic, count) }
     bench.case("#{name} untouched", "msg/s", vs: "C loop, #{name}") do
       before = GC.stat(:total_allocated_objects)

@@ -16,13 +16,15 @@ module Pelton
   #   subscription.subscribe(["orders"])
   #   subscription.poll(1.0) # => [:batch, #<Pelton::Batch orders/0 100 messages>]
   class Subscription
-    # Ours where librdkafka's own default does not suit. Offsets are stored by marking only; a full local queue is
-    # looked at again after 10 ms, not after a second, and holds 16 MB, not 64: each partition has its own; a new group
-    # begins with the oldest message.
+    # Ours where librdkafka's own default does not suit. Offsets are stored by marking only; a new group begins with the
+    # oldest message. A full local queue is looked at again after 10 ms, not after a second, and holds 16 MB, not 64:
+    # each partition has its own. librdkafka asks a broker one thing at a time, and while it waits for the news of quiet
+    # partitions it does not fetch of a busy one whose queue has room again: so for 100 ms at most, not 500.
     DEFAULTS = {
       "enable.auto.offset.store" => false,
       "auto.offset.reset" => "earliest",
       "fetch.queue.backoff.ms" => 10,
+      "fetch.wait.max.ms" => 100,
       "queued.max.messages.kbytes" => 16_384
     }.freeze
 

@@ -209,8 +209,9 @@ class ClientsTest < Minitest::Test
     fake = @native.subscriptions.first
     assert_equal({ "client.id" => "pelton", "group.id" => "g", "enable.auto.offset.store" => "false",
                    "auto.offset.reset" => "latest", "fetch.queue.backoff.ms" => "10",
+                   "fetch.wait.max.ms" => "100",
                    "queued.max.messages.kbytes" => "16384" }, fake.config)
-    assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: { "a" => :json },
+    assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 16, prefetch_bytes: 2 << 20, decode: { "a" => :json },
                    where: {}, max_time: 100 }, fake.options.except(:poller))
     assert_equal "pelton.poll", fake.options[:poller].name
     subscription.subscribe(["a"])

@@ -131,7 +131,8 @@ class DoctorTest < Minitest::Test
   def test_times_that_contradict_each_other
     route("orders")
     kafka "session.timeout.ms" => 8000, "fetch.queue.backoff.ms" => 1000, "auto.commit.interval.ms" => 0,
-          "max.poll.interval.ms" => 20_000, "socket.timeout.ms" => 1200, "message.timeout.ms" => 300_000
+          "max.poll.interval.ms" => 20_000, "socket.timeout.ms" => 1200, "fetch.wait.max.ms" => 500,
+          "message.timeout.ms" => 300_000
     about = "group billing"
     report = examine
     assert_found :warning, about, /heartbeat.interval.ms \(3 s\) is more than a third of session.timeout.ms/, report

@@ -3,7 +3,7 @@
 //! or a whole fetch buffer pinned, and the garbage collector never calls librdkafka.
 //!
 //! A chunk is the unit of decoding (one native task) and of memory: it goes when its batch was released and no message
-//! object of it lives. When only a few are kept by the user, just their bytes are (`keep_the_living`).
+//! object of it lives. When only a few are kept by the user, just their bytes are (`thin`).
 
 mod packer;
 
@@ -18,7 +18,7 @@ use crate::view::NULL;
 pub use crate::view::View;
 pub use packer::Packer;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
 
 /// A chunk is closed at this size; a larger message has one of its own.
@@ -35,9 +35,7 @@ pub struct Record {
     payload: u32,
     key: u32,
     headers: u32,
-    /// Whether a message object of the owner's stands for it.
-    living: AtomicBool,
-    /// A word for the owner of that object; 0 at first and after `bury`.
+    /// A word for the owner of the message object that stands for it; 0 at first.
     pub word: AtomicUsize,
 }
 
@@ -159,7 +157,8 @@ pub struct Chunk {
     /// another Ractor's garbage collection, which would never come if that Ractor waited here for the lock.
     store: RwLock<Arc<Store>>,
     decoding: AtomicU8,
-    living: AtomicUsize,
+    /// A bit for each record: whether a message object of the owner's stands for it.
+    living: [AtomicU64; CHUNK_MESSAGES / 64],
     /// The batch is done with: what no object stands for may go.
     released: AtomicBool,
     bytes: usize,
@@ -303,28 +302,34 @@ impl Chunk {
 
     /// A message object of the owner's stands for the record from now on; false if one does already.
     pub fn raise(&self, index: usize) -> bool {
-        let first = !self.records[index].living.swap(true, Ordering::AcqRel);
+        let (word, bit) = (index / 64, 1 << (index % 64));
+        let first = self.living[word].fetch_or(bit, Ordering::AcqRel) & bit == 0;
         if first {
-            self.living.fetch_add(1, Ordering::AcqRel);
+            self.records[index].word.store(0, Ordering::Release);
         }
         first
     }
 
     /// That object is gone. Never blocks: the garbage collector calls it.
     pub fn bury(&self, index: usize) {
-        self.records[index].word.store(0, Ordering::Release);
-        self.records[index].living.store(false, Ordering::Release);
-        let left = self.living.fetch_sub(1, Ordering::AcqRel) - 1;
-        // Worth it once, when few are left; `release` covers what was buried before it.
-        if self.released.load(Ordering::Acquire) && left > 0 && left == self.few() {
-            self.keep_the_living();
-        }
+        self.living[index / 64].fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
+    }
+
+    fn is_living(&self, index: usize) -> bool {
+        self.living[index / 64].load(Ordering::Acquire) & 1 << (index % 64) != 0
     }
 
     /// The batch is done with. False: message objects still hold all of it.
     pub fn release(&self) -> bool {
         self.released.store(true, Ordering::Release);
-        let few = self.living.load(Ordering::Acquire) <= self.few();
+        self.thin()
+    }
+
+    /// Frees what no message object stands for if the batch is done with and few are left, as a collection may have left
+    /// them; false: all of it is held. Never blocks: the garbage collector calls it.
+    pub fn thin(&self) -> bool {
+        let living: u32 = self.living.iter().map(|word| word.load(Ordering::Acquire).count_ones()).sum();
+        let few = self.released.load(Ordering::Acquire) && living as usize <= self.few();
         if few {
             self.keep_the_living();
         }
@@ -348,7 +353,7 @@ impl Chunk {
             Err(TryLockError::WouldBlock) => return,
         };
         let Store::Whole { bytes, .. } = &**store else { return };
-        let living = self.records.iter().enumerate().filter(|(_, record)| record.living.load(Ordering::Acquire));
+        let living = self.records.iter().enumerate().filter(|(index, _)| self.is_living(*index));
         let kept =
             living.map(|(index, record)| (index, bytes[record.start as usize..][..record.size()].into())).collect();
         *store = Arc::new(Store::Kept(kept));

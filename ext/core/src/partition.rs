@@ -20,33 +20,41 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Batches of a partition that may be out at once, and their bytes.
 pub struct Credit {
-    /// Batches and bytes that are out.
-    out: Mutex<(usize, usize)>,
+    out: Mutex<Out>,
     limits: Limits,
     poller: Arc<Poller>,
     token: Token,
 }
 
-impl Credit {
-    fn spent(&self, (batches, bytes): (usize, usize)) -> bool {
-        batches >= self.limits.prefetch || bytes >= self.limits.prefetch_bytes
-    }
+#[derive(Default)]
+struct Out {
+    batches: usize,
+    bytes: usize,
+    /// The partition found its credit spent, and is not read until half of it is back: looked at again for each batch that
+    /// comes back, it would cost two changes of thread a batch.
+    spent: bool,
+}
 
+impl Credit {
+    /// Whether no batch may be read now; `give_back` has the partition looked at again then.
     fn is_spent(&self) -> bool {
-        self.spent(*lock(&self.out))
+        let mut out = lock(&self.out);
+        out.spent |= out.batches >= self.limits.prefetch || out.bytes >= self.limits.prefetch_bytes;
+        out.spent
     }
 
     fn take(&self, bytes: usize) {
         let mut out = lock(&self.out);
-        *out = (out.0 + 1, out.1 + bytes);
+        out.batches += 1;
+        out.bytes += bytes;
     }
 
     fn give_back(&self, bytes: usize) {
         let mut out = lock(&self.out);
-        let was_spent = self.spent(*out);
-        *out = (out.0 - 1, out.1 - bytes);
-        // Who had no credit is not being read: it has to be looked at again.
-        if was_spent && !self.spent(*out) {
+        out.batches -= 1;
+        out.bytes -= bytes;
+        if out.spent && out.batches <= self.limits.prefetch / 2 && out.bytes < self.limits.prefetch_bytes {
+            out.spent = false;
             self.look();
         }
     }
@@ -114,7 +122,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { messages: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, ends: false }
+        Self { messages: 100, bytes: 1 << 20, prefetch: 16, prefetch_bytes: 2 << 20, ends: false }
     }
 }
 

@@ -49,9 +49,12 @@ fn read_round(reader: &Subscription, kept: &mut Vec<(Arc<Chunk>, usize)>) {
                 seen += batch.len();
                 let chunk = Arc::clone(batch.chunks().first().expect("a chunk"));
                 let index = chunk.records().len() - 1;
-                assert!(chunk.raise(index));
-                kept.push((chunk, index));
+                assert!((0..=index).all(|index| chunk.raise(index)));
                 batch.release();
+                assert!(!chunk.thin(), "all of it is kept");
+                (0..index).for_each(|index| chunk.bury(index));
+                assert!(chunk.thin(), "one is kept");
+                kept.push((chunk, index));
             }
             Happening::Error { error, .. } => panic!("{error}"),
             _ => {}

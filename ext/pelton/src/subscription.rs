@@ -73,7 +73,7 @@ fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Val
     CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?)
 }
 
-/// `{batch: 100, bytes: 1 << 20, prefetch: 8, prefetch_bytes: 2 << 20, decode: {"topic" => :json}, where: {"topic" =>
+/// `{batch: 100, bytes: 1 << 20, prefetch: 16, prefetch_bytes: 2 << 20, decode: {"topic" => :json}, where: {"topic" =>
 /// condition}, poller: …, max_time: 100}`
 fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> {
     let mut options = Options::default();

@@ -69,7 +69,6 @@ impl Packer {
             payload: length(payload),
             key: length(key),
             headers: (self.bytes.len() - start - size) as u32,
-            living: AtomicBool::new(false),
             word: AtomicUsize::new(0),
         });
     }
@@ -94,7 +93,7 @@ impl Packer {
             answers: OnceLock::new(),
             store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),
             decoding: AtomicU8::new(if ahead { WAITING } else { NEVER }),
-            living: AtomicUsize::new(0),
+            living: Default::default(),
             released: AtomicBool::new(false),
             bytes: size,
             made_in: generation(),

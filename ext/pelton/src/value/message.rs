@@ -66,8 +66,11 @@ extern "C" fn size(_: *const c_void) -> rb_sys::size_t {
 }
 
 extern "C" fn mark(data: *mut c_void) {
-    // SAFETY: Ruby marks objects that it has not freed.
-    if let Some(payload) = kept_object(unsafe { record(data) }) {
+    let (chunk, index) = unpack(data);
+    // SAFETY: Ruby marks objects that it has not freed; each holds a count of its chunk.
+    let chunk = unsafe { &*chunk };
+    chunk.thin();
+    if let Some(payload) = kept_object(&chunk.records()[index]) {
         // SAFETY: a live object, kept so by this very call; `compact` follows it when it moves.
         unsafe { rb_sys::rb_gc_mark_movable(payload) };
     }

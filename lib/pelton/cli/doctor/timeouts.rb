@@ -13,7 +13,6 @@ module Pelton
         SESSION = 45_000
         HEARTBEAT = 3_000
         POLL = 300_000
-        FETCH_WAIT = 500
         SOCKET = 60_000
 
         #: (Config, Array[Routing::Group], Module) -> void
@@ -84,13 +83,13 @@ module Pelton
         end
 
         def check_fetching(report, about, options)
-          wait = number(options, "fetch.wait.max.ms", FETCH_WAIT)
+          wait = Integer(options.fetch("fetch.wait.max.ms"))
           socket = number(options, "socket.timeout.ms", SOCKET)
           if wait + 1000 > socket
             report.warning(about, "fetch.wait.max.ms (#{seconds(wait)}) leaves less than a second of " \
                                   "socket.timeout.ms (#{seconds(socket)}): connections end that only wait")
           end
-          backoff = number(options, "fetch.queue.backoff.ms", 10)
+          backoff = Integer(options.fetch("fetch.queue.backoff.ms"))
           return if backoff < 100
 
           report.warning(about, "fetch.queue.backoff.ms = #{backoff}: each time that its queue was full, a consumer " \
