@@ -8,8 +8,7 @@ require_relative "../../test/support/kafka_wire"
 module Cluster
   C_LOOP = File.expand_path("../../target/release/examples/c_loop", __dir__)
   PRODUCE = { "acks" => "all", "linger.ms" => 5 }.freeze
-  CONSUME = Pelton::Subscription::DEFAULTS.slice("fetch.queue.backoff.ms", "fetch.wait.max.ms", "queued.max.messages.kbytes",
-                                                 "auto.offset.reset").freeze
+  CONSUME = Pelton::Subscription::DEFAULTS.except("enable.auto.offset.store").freeze
   # The embedded cluster keeps 5 MB or 100,000 messages a partition, so it gets more of them.
   PARTITIONS = ENV["PELTON_BOOTSTRAP"] ? 4 : 16
   EMBEDDED_BYTES = 4_000_000

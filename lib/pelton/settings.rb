@@ -204,8 +204,8 @@ module Pelton
        "looked for every 5 minutes (topic.metadata.refresh.interval.ms)"],
       [:batch, :count, 100, "messages that consume gets at once, at most", { unit: "messages" }],
       [:batch_bytes, :count, 1 << 20, "size of a batch at most (one larger message comes alone)", { unit: "bytes" }],
-      [:prefetch, :count, 16, "batches per partition that are in Ruby's hands at the same time; at that number no more " \
-                              "come before half of them are done"],
+      [:prefetch, :count, 16, "batches per partition that are in Ruby's hands at the same time; then no more come " \
+                              "before half of them are done"],
       [:prefetch_bytes, :count, 2 << 20, "no further batch of a partition of which so much is in Ruby's hands",
        { unit: "bytes" }],
       [:revocation_timeout, :seconds, 30, "how long a job may run on when Kafka takes its partition back", SECONDS],
