@@ -101,7 +101,7 @@ module Pelton
 
     # Changes that number while the server runs: more begin at once, fewer end as soon as they have no job. From any
     # thread, also from a consumer; raises ConfigError, and ShutdownError when it does not run.
-    #   Pelton.server.concurrency = 20
+    #   Pelton.app.server.concurrency = 20
     #: (Integer) -> void
     def concurrency=(count)
       Settings::APP.fetch(:concurrency).check(count)

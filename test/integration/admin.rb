@@ -2,6 +2,7 @@
 
 # once: this is about Kafka, whatever the Ruby
 
+require "support/guides"
 require "support/scenario"
 
 # An administrator on a real broker: topics, settings, groups, offsets, records, access rules, and what Kafka refuses.
@@ -96,6 +97,23 @@ Scenario.run do
 
   admin.delete_topic(name)
   eventually(20, "the topic's end") { !admin.topics.key?(name) }
+
+  # The guide's lines, one after the other; Kafka knows a moment later what it has confirmed.
+  Pelton.configure { |config| config.kafka = { "bootstrap.servers" => bootstrap } }
+  guide = Guides.find("docs/producing.md", "admin = Pelton.admin")
+  guide.code.each_line.with_index(guide.line) do |line, number|
+    if line.include?("delete_records")
+      Pelton.producer.produce_many_sync([{ topic: "orders", payload: "x", partition: 0 }] * 42)
+    end
+    eventually(20, line) do
+      TOPLEVEL_BINDING.eval("#{line}\ntrue", guide.path, number)
+    rescue Pelton::KafkaError, KeyError
+      false
+    end
+  end
+  equal([8, 42], [Pelton.admin.topics("orders").fetch("orders").partitions.size,
+                  Pelton.admin.group_offsets("billing").fetch(["orders", 0])], "what the guide did")
+  equal(0, Pelton.close, "undelivered")
 
   # H27: no broker any more: Kafka's or librdkafka's own word, not a wait that ends somehow.
   broker.kill(:KILL)

@@ -1,0 +1,281 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "json"
+require "stringio"
+require "tmpdir"
+require "pelton/testing"
+require "support/forked_child"
+require "support/guides"
+require "support/registry_double"
+
+# Each Ruby block of README.md and the guides runs, in a process of its own beside an embedded cluster of its own, as it
+# stands there but for addresses, times and `…`: nothing in it is misspelt, gone, warned of or raised, and it does what
+# it is there for.
+class GuidesTest < Minitest::Test
+  include ForkedChild
+
+  TOPICS = { "orders" => 4, "payments" => 2, "customers" => 1, "clicks" => 1, "paid" => 1, "orders.eu" => 4,
+             "orders.dead" => 4, "logs.web" => 1, "orders.retry.60" => 4, "orders.retry.600" => 4 }.freeze
+  SCHEMA = JSON.generate(type: "record", name: "Order", fields: [
+                           { name: "id", type: "int" },
+                           { name: "kind", type: { type: "enum", name: "Kind", symbols: %w[PAID OPEN] } }
+                         ])
+  PAID = JSON.generate(type: "order.paid", id: 7, total: 12.5)
+  MSGPACK = "\x82\xA4type\xAAorder.paid\xA5money\xD4\x01\x05".b # the last: an extension of type 1
+  RACTORS = Pelton::Parallel::RactorWorker.available?
+  # What consumers, and what they use, leave behind.
+  SEEN = Thread::Queue.new
+
+  # {page, words of a block => why it is not run}
+  NOT_RUN = {
+    ["README.md", 'gem "pelton"'] => "a line of a Gemfile",
+    ["CONTRIBUTING.md", 'require "support/broker"'] => "scenarios of test/integration do that",
+    ["docs/producing.md", "admin = Pelton.admin"] =>
+      "the embedded cluster has no controller; test/integration/admin.rb runs it"
+  }.freeze
+
+  # What blocks take for granted; defined where a block names it and does not define it itself.
+  GIVEN = {
+    "OrdersConsumer" => "class OrdersConsumer < Pelton::Consumer; #{CONSUME = "def consume = SEEN.push(*messages)"}; end",
+    "ArchiveConsumer" => "class ArchiveConsumer < Pelton::Consumer; #{CONSUME}; end",
+    "AuditConsumer" => "class AuditConsumer < Pelton::Consumer; #{CONSUME}; end",
+    "Order" => "Order = Struct.new(:type, :id, :total, keyword_init: true)",
+    "OrderDecoder" => "class OrderDecoder; def call(message) = Order.new(**message.payload); end",
+    "UnknownCustomer" => "UnknownCustomer = Class.new(StandardError)",
+    "Trace" => "module Trace; def self.id = '42'; end",
+    "PRICES" => "PRICES = Object.new.tap { |prices| def prices.refresh = SEEN << :refreshed }",
+    "Money" => "module Money; def self.load(bytes) = [:money, bytes]; end",
+    "Invoice" => "class Invoice; def self.call(order) = order.to_s; end",
+    "Rails" => "module Rails; def self.application = self; def self.executor = self; def self.wrap = yield; end",
+    "ShipOrder" => "class ShipOrder; def self.call(id) = Pelton.producer.produce_sync(topic: 'shipped', " \
+                   "payload: { id: id }.to_json); end",
+    "REGISTRY" => 'REGISTRY = Pelton::Registry.new("https://one:8081")',
+    "orders" => "orders = [{ 'id' => 1 }.freeze, { 'id' => 2 }.freeze].freeze",
+    "producer" => "producer = Pelton.producer",
+    "config" => "config = Pelton.config"
+  }.freeze
+
+  SENDING = {
+    before: -> { set(:message, consumed("payments").first) },
+    after: lambda do
+      assert_equal 5, @cluster.messages("orders", 5).size
+      assert_predicate @cluster.messages("customers", 1).first, :tombstone?
+      assert_equal [PAID, "42"], @cluster.messages("orders.eu", 1).map { |one| [one.raw_payload, one.headers["trace"]] }.first
+    end
+  }.freeze
+  ROUTES = "Pelton.routes do %s end"
+
+  # {page, words of a block => how it is run}
+  #   within: what stands around it · change: {what stands there => what is run in its place}
+  #   before, after: what is run here; the latter is the proof that the block does what it says
+  AROUND = {
+    ["README.md", "Pelton::EmbeddedCluster.start"] => { after: -> { assert_equal "7: 12.5\n", $stdout.string } },
+    ["README.md", "producer.pipe_sync"] => SENDING,
+    ["docs/producing.md", "producer.pipe_sync"] => SENDING,
+    ["README.md", "POOL = Pelton.producer_pool"] => { after: -> { @cluster.messages("paid", 1) } },
+    ["docs/producing.md", "tx.mark_as_consumed"] => {
+      before: -> { set(:messages, consumed("payments")) && set(:subscription, @subscription) },
+      after: -> { @cluster.messages("paid", 1) }
+    },
+    ["docs/producing.md", "config.on_reload"] => {
+      after: lambda do
+        fenced = Pelton::Testing.error(:_FENCED)
+        assert_equal({ "transactional.id" => "a-2" }, Pelton.config.on_reload.call({ "transactional.id" => "a" }, fenced))
+      end
+    },
+    ["README.md", 'group("audit")'] => { after: -> { serve({ "orders" => PAID, "orders.eu" => "x" }, count: 2) } },
+    ["docs/consuming.md", 'group("audit")'] => { after: -> { serve({ "orders" => PAID, "logs.web" => "x" }, count: 3) } },
+    ["docs/consuming.md", "throttle 100"] => {
+      within: 'Pelton.routes { topic("orders", to: OrdersConsumer) { decode :json; %s } }',
+      change: { "delay 10" => "delay 0.1", "every 5" => "every 0.1" },
+      after: lambda do
+        define("class OrdersConsumer; def tick = SEEN << :tick; end")
+        serve({ "orders" => PAID }) { |seen| seen.include?(:tick) }
+      end
+    },
+    ["docs/consuming.md", "def around"] => { after: -> { serve_orders } },
+    ["docs/consuming.md", "def assigned = background"] => {
+      change: { "wait(10)" => "wait(0.1)", "wait(60)" => "wait(0.1)" },
+      after: lambda do
+        define("class OrdersConsumer; def flush = SEEN << :flushed; end")
+        serve_orders { |seen| (%i[flushed refreshed] - seen).empty? }
+      end
+    },
+    ["docs/consuming.md", "on_failure"] => {
+      before: -> { define("class OrdersConsumer < Pelton::Consumer; def consume = raise(UnknownCustomer, 'x'); end") },
+      after: lambda do
+        serve({ "orders" => PAID }, count: 0)
+        assert_equal "UnknownCustomer", @cluster.messages("orders.dead", 1).first.origin.error
+        assert_equal [UnknownCustomer], @errors.map(&:class)
+        @errors.clear
+      end
+    },
+    ["docs/consuming.md", "transactional"] => {
+      after: lambda do
+        define("class PaidConsumer; def work(message) = message.raw_payload; end")
+        serve({ "orders" => PAID }, count: 0)
+        assert_equal PAID, @cluster.messages("paid", 1).first.raw_payload
+      end
+    },
+    ["README.md", "Pelton.each"] => {
+      before: -> { fill("orders", 110) }, after: -> { assert_equal [PAID] * 400, $stdout.string.lines(chomp: true) }
+    },
+    ["docs/consuming.md", "Pelton.each"] => {
+      change: { "{ |message| … }" => "{ |message| break message }" },
+      before: -> { fill("orders", 110) && fill("payments", 1) }
+    },
+    ["README.md", "Pelton::Testing.buffer"] => {
+      change: { "cluster.slow(0.2) { … }" => "cluster.slow(0.2) { test.fill('orders', 1, cluster) }" }
+    },
+    ["docs/decoding.md", "decode :avro"] => {
+      within: ROUTES,
+      after: lambda do
+        bytes = "\0\0\0\0\1\x0e\0".b # schema 1, then 7 and the first symbol
+        assert_equal({ "id" => 7, "kind" => "PAID" }, serve({ "orders" => bytes }).first.payload)
+      end
+    },
+    ["docs/decoding.md", "Avro::Serializer"] => {
+      after: -> { assert_equal "\0\0\0\0\1\x0e\0".b, @cluster.messages("orders", 1).first.raw_payload }
+    },
+    ["docs/decoding.md", "decode :msgpack"] => {
+      within: ROUTES,
+      after: lambda do
+        payload = serve({ "orders" => MSGPACK }).first.payload
+        assert_equal({ "type" => "order.paid", "money" => [:money, "\x05".b] }, payload)
+      end
+    },
+    ["docs/decoding.md", "message.decoded"] => {
+      within: ROUTES, after: -> { assert_equal 7, serve({ "orders" => PAID }).first.payload.id }
+    },
+    ["docs/decoding.md", "parallel: :ractor"] => {
+      within: ROUTES, change: RACTORS ? {} : { "parallel: :ractor" => "parallel: :thread" },
+      after: -> { assert_equal 7, serve({ "orders" => PAID }).first.payload.id }
+    },
+    ["docs/decoding.md", "RactorPool"] => {
+      raises: RACTORS ? nil : Pelton::ConfigError,
+      after: -> { assert_empty %i[map dispatch] - Pelton::RactorPool.public_instance_methods }
+    }
+  }.freeze
+
+  Guides.all.each do |snippet|
+    define_method("test_#{snippet.name}") { snippet_of(NOT_RUN, snippet) ? compile(snippet) : try(snippet) }
+  end
+
+  def test_the_tables_name_blocks_that_are_there
+    [*NOT_RUN.keys, *AROUND.keys].each { |page, words| Guides.find(page, words) }
+    assert_operator Guides.all.size, :>=, 25
+  end
+
+  # --- for the table: in the child ---
+
+  # A local variable of the block.
+  def set(name, value) = TOPLEVEL_BINDING.local_variable_set(name, value)
+
+  def define(code) = TOPLEVEL_BINDING.eval(code)
+
+  # So many messages in each partition of a topic.
+  def fill(topic, count, cluster = @cluster)
+    app = Pelton::App.new
+    app.configure { |config| config.kafka = { "bootstrap.servers" => cluster.bootstrap_servers } }
+    rows = Array.new(TOPICS[topic] * count) { |number| { topic: topic, payload: PAID, partition: number % TOPICS[topic] } }
+    app.producer.produce_many_sync(rows)
+    app.close
+  end
+
+  # The messages of a topic, as a subscription has them.
+  def consumed(topic)
+    fill(topic, 1)
+    @subscription = Pelton::Subscription.new(Pelton.config, group_id: "guide")
+    @subscription.subscribe([topic])
+    batch = nil
+    eventually(20) { (batch = @subscription.poll(1))&.first == :batch }
+    batch.last.messages
+  end
+
+  # Runs the app until consumers have seen `count` messages, and what the block says of all that they left behind; the
+  # latter. messages: {"orders" => payload}
+  def serve(messages, count: 1)
+    Pelton.start
+    messages.each { |topic, payload| Pelton.producer.produce_sync(topic: topic, payload: payload) }
+    all = []
+    eventually(20, -> { "what is seen: #{all}" }) do
+      all << SEEN.pop until SEEN.empty?
+      all.grep(Pelton::Message).size >= count && (!block_given? || yield(all))
+    end
+    return all if count.zero?
+
+    assert Pelton.stop
+    all.grep(Pelton::Message)
+  end
+
+  def serve_orders(&block)
+    define("class OrdersConsumer; #{CONSUME}; end")
+    Pelton.routes { topic("orders", to: OrdersConsumer) }
+    serve({ "orders" => PAID }, &block)
+  end
+
+  private
+
+  def snippet_of(table, snippet)
+    table.find { |(page, words), _| page == snippet.page && snippet.code.include?(words) }&.last
+  end
+
+  def compile(snippet) = RubyVM::InstructionSequence.compile(snippet.code, snippet.path, snippet.path, snippet.line)
+
+  def try(snippet)
+    said = in_child(limit: 30) do
+      beside_a_cluster(snippet) { run_block(snippet, **snippet_of(AROUND, snippet)) }
+      "fine"
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      e.full_message(highlight: false)
+    end
+    assert said == "fine\n", said
+  end
+
+  def beside_a_cluster(snippet, &block)
+    $stdout = StringIO.new
+    @errors = []
+    @cluster = Pelton::Testing::Cluster.start(topics: TOPICS)
+    unless snippet.code.include?("Pelton.configure")
+      Pelton.configure { |config| config.kafka = { "bootstrap.servers" => @cluster.bootstrap_servers } }
+      Pelton.configure { |config| config.group_id = "guide" }
+    end
+    Pelton.subscribe("error.occurred") { |event| @errors << event[:error] }
+    Dir.mktmpdir { |folder| Dir.chdir(folder, &block) }
+    Pelton.close
+    assert_empty [*@errors, *Guard.warnings]
+  end
+
+  def run_block(snippet, within: "%s", change: {}, before: nil, after: nil, raises: nil)
+    File.write("order.avsc", SCHEMA)
+    ENV["REGISTRY_PASSWORD"] = "secret"
+    set(:test, self)
+    instance_exec(&before) if before
+    code = change.inject(snippet.code) { |text, (there, here)| text.gsub(there) { here } }
+    code = elsewhere(format(within, code))
+    GIVEN.each { |name, given| define(elsewhere(given)) if wanted?(code, name) }
+    block = -> { TOPLEVEL_BINDING.eval(code, snippet.path, snippet.line) }
+    raises ? assert_raises(raises, &block) : block.call
+    instance_exec(&after) if after
+  end
+
+  def wanted?(code, name)
+    return false if name.match?(/[A-Z]/) && Object.const_defined?(name)
+
+    code.match?(/(?<![.:])\b#{name}\b/) && !code.match?(/(class #{name}\b|#{name} = )/)
+  end
+
+  # Kafka and the registry of the guides are these.
+  def elsewhere(code)
+    code = code.gsub(/"(localhost|other):9092"/) { @cluster.bootstrap_servers.inspect }
+    return code unless code.match?(/"https:/)
+
+    @registry ||= RegistryDouble.new.tap { |made| made.add("orders-value", SCHEMA) }
+    code.gsub(%r{"https://\w+:8081"}) { @registry.url.inspect }
+  end
+end
+
+# What stands for more in the guides.
+def …(*) = nil
+SEEN = GuidesTest::SEEN
