@@ -128,7 +128,7 @@ class ArchitectureTest < Minitest::Test
     end)
 
     assert_none(RUST.flat_map do |path|
-      code = read(path).sub(/^#\[cfg\(test\)\]\s*mod .*/m, "").gsub(%r{//.*}, "")
+      code = code_of(path)
       found = code.scan(/\b(?:yield_now|spin_loop|sched_yield|nanosleep|usleep)\b/)
       found += code.scan(/\bthread::park\w*/) unless PARKING.include?(path)
       found.map { |word| "#{path}: #{word}: parking is for #{PARKING.join(" and ")}" }
@@ -183,12 +183,29 @@ class ArchitectureTest < Minitest::Test
     ours = File.read(File.join(ROOT, "ext/core/src/rd/ffi.rs")).scan(/fn (rd_kafka_\w+)\(/).flatten
     assert_operator ours.size, :>, 20
     assert_none(RUST.flat_map do |path|
-      File.foreach(File.join(ROOT, path)).with_index(1).filter_map do |line, number|
+      code_of(path).each_line.with_index(1).filter_map do |line, number|
         name = line.scan(/\bsys::(rd_kafka_\w+)\(/).flatten.find { |called| ours.include?(called) }
         enum = line.match?(/\bsys::rd_kafka_\w+\(.*\) as i32\b/) || line.match?(/\brd_kafka_(resp_err|conf_res)_t\b/)
         "#{path}:#{number}: #{name || "an error code as an enum"}: take or declare it in rd/ffi.rs" if name || enum
       end
     end)
+  end
+
+  # H34: what librdkafka tells comes as events, under a name. A callback of its own might come before the client is
+  # there; these two need none.
+  def test_librdkafka_calls_back_only_for_sockets
+    found = RUST.flat_map { |path| code_of(path).scan(/\brd_kafka_(?:conf|topic_conf)_set_\w+_cb\b/) }.uniq
+    assert_equal %w[rd_kafka_conf_set_closesocket_cb rd_kafka_conf_set_resolve_cb], found.sort
+  end
+
+  # H26: what librdkafka gives away is destroyed by the one Drop of its one owner, so never twice.
+  def test_an_event_is_destroyed_in_one_place
+    destroying = RUST.select { |path| code_of(path).match?(/\brd_kafka_event_destroy\b/) }
+    assert_equal %w[ext/core/src/rd/event.rs], destroying
+    code = code_of(destroying.first)
+    assert_equal 1, code.scan("rd_kafka_event_destroy").size
+    assert_match(/^impl Drop for Event \{(?:(?!^\}).)*rd_kafka_event_destroy/m, code)
+    refute_match(/\b(?:Clone|Copy)\b/, code)
   end
 
   def test_no_cycles_between_modules_of_the_core
@@ -224,6 +241,9 @@ class ArchitectureTest < Minitest::Test
   def height(path) = ORDER.index(floor(path)) || 0
 
   def read(path) = File.read(File.join(ROOT, path))
+
+  # Rust without its tests and comments.
+  def code_of(path) = read(path).sub(/^#\[cfg\(test\)\]\s*mod .*/m, "").gsub(%r{//.*}, "")
 
   def too_long(paths, limit)
     paths.filter_map do |path|

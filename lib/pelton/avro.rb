@@ -9,8 +9,7 @@ module Pelton
   # Avro: what `decode :avro` makes of payloads (Decoder), and payloads for topics (Serializer).
   module Avro
     # What comes before a document: :confluent (0 and a registry's number of the schema; read also where a header tells
-    # it), :single_object (C3 01 and the
-    # schema's fingerprint), :none.
+    # it), :single_object (C3 01 and the schema's fingerprint), :none.
     FRAMINGS = %i[confluent single_object none].freeze
     # Where Confluent's clients tell a schema that is not told by the payload: 0 and its number, or 1 and its GUID.
     HEADER = "__value_schema_id"

@@ -54,6 +54,7 @@ module ReportsContract
     gate&.close
   end
 
+  # H5.
   def test_a_callback_that_raises_harms_nobody_and_is_reported
     errors = Thread::Queue.new
     @bus.subscribe("message.acknowledged") { |event| raise "no" if event[:offset].zero? }

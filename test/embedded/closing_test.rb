@@ -148,6 +148,7 @@ class ClosingTest < Minitest::Test
     @cluster.broker_up
   end
 
+  # H7.
   def test_stop_and_close_from_a_trap
     name = topic
     reader = collector

@@ -111,6 +111,7 @@ class PollingTest < Minitest::Test
     thread&.join
   end
 
+  # H3.
   def test_a_flood_in_short_turns_starves_nobody_and_is_not_stranded
     poller = Pelton::Poller.new("flooded")
     [[1, 100], [100, 1]].each do |short, long|
@@ -169,6 +170,7 @@ class PollingTest < Minitest::Test
     assert_operator told.size, :<=, 1, "no avalanche"
   end
 
+  # H5.
   def test_a_subscriber_that_raises_disturbs_no_delivery
     app = polled(Pelton::Poller.new("raising"), kafka: CHATTY)
     app.subscribe("statistics.emitted") { raise "a subscriber's own error" }
@@ -180,6 +182,7 @@ class PollingTest < Minitest::Test
 
   # --- close from everywhere ---
 
+  # H6, and so are the next three.
   def test_the_last_producer_is_closed_by_a_subscriber_on_its_pollers_own_thread
     each_poller do |poller, thread|
       answers = Thread::Queue.new
@@ -246,6 +249,7 @@ class PollingTest < Minitest::Test
     trap("USR2", before || "DEFAULT")
   end
 
+  # H7.
   def test_close_from_a_trap
     each_poller do |poller, _|
       app = polled(poller)
@@ -287,6 +291,7 @@ class PollingTest < Minitest::Test
 
   # --- forks ---
 
+  # H2: nobody there waits for a thread that is not there.
   def test_close_in_a_child_says_whose_it_is_and_the_parent_goes_on
     each_poller do |poller, _|
       app = polled(poller, after_fork: :error)

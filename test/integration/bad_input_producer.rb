@@ -2,7 +2,7 @@
 
 require "support/scenario"
 
-# What a producer may be given by mistake, and what is unusual but fine.
+# H36. What a producer may be given by mistake, and what is unusual but fine.
 
 Scenario.run do
   name = topic(settings: { "max.message.bytes" => "4000000" })

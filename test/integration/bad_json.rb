@@ -2,6 +2,7 @@
 
 require "support/scenario"
 
+# H22.
 # Payloads that are odd JSON or none: the value or the error is JSON.parse's, it comes when the payload is read, it says
 # where, and the neighbours are unharmed.
 

@@ -55,6 +55,7 @@ class NativeDeserializerTest < Minitest::Test
     assert_equal Order.new(7), message.payload
   end
 
+  # H37.
   def test_a_tombstone_asks_nobody
     message, = read([[nil, "k"]], decoder = Decoder.new { raise "asked" })
     assert_equal [nil, nil, nil], [message.payload, message.decoded, message.dig("a")]

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/native_kit"
+require "socket"
 require "timeout"
 
 # Every wait that would last minutes ends at once when its thread is killed, interrupted, or its time is up; and no wait
@@ -125,6 +126,20 @@ class NativeInterruptTest < Minitest::Test
     reader = lonely_subscription
     assert_operator seconds { assert_raises(Pelton::KafkaError) { reader.committed([["t", 0]], 0.1) } }, :<, SOON
     assert_operator seconds { assert_raises(Pelton::KafkaError) { Native.metadata(NOWHERE, nil, 0.1) } }, :<, SOON
+  end
+
+  # H29: a broker that takes connections and answers nothing costs the time that was given, not librdkafka's attempts.
+  def test_a_deadline_ends_a_question_to_a_broker_that_says_nothing
+    silent = TCPServer.new("127.0.0.1", 0)
+    nobody = { "bootstrap.servers" => "127.0.0.1:#{silent.addr[1]}", "log_level" => "0" }
+    questions = [-> { Native.metadata(nobody, nil, 0.3) }, -> { producer(nobody).partition_count("t", 0.3) },
+                 -> { subscription(nobody).watermarks("t", 0, 0.3) }]
+    questions.each do |question|
+      taken = seconds { assert_raises(Pelton::KafkaError, Pelton::WaitTimeout, &question) }
+      assert_operator taken, :<, 30
+    end
+  ensure
+    silent&.close
   end
 
   def test_a_wakeup_of_somebody_else_s_making_ends_no_wait

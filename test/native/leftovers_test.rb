@@ -26,6 +26,35 @@ class NativeLeftoversTest < Minitest::Test
     assert after.within?(before, 3000), "before: #{before}, after: #{after}"
   end
 
+  # H26: each answer is freed once, whether somebody waits for it, gave up, was killed or closed; twice would be the end
+  # of this process. H29: so is each answer about metadata.
+  def test_answers_leave_nothing
+    topic = new_topic
+    places = [[[topic, 0, -1]], false]
+    ask = lambda do |times|
+      admin = Native::Admin.new(NativeKit.name("admin"), server, {})
+      times.times do |number|
+        admin.request(:offsets, places, 60)
+        Thread.new { admin.request(:offsets, places, 60) }.kill.join
+        Native.metadata(server, nil, 60) if (number % 10).zero?
+      end
+      lonely = Native::Admin.new(NativeKit.name("admin"), { **NOWHERE, "log_level" => "0" }, {})
+      assert_raises(Pelton::KafkaError) { lonely.request(:offsets, places, 0.01) }
+      waiting = Thread.new do
+        assert_raises(Pelton::KafkaError, Pelton::ClosedError) { lonely.request(:offsets, places, 60) }
+      end
+      eventually { waiting.stop? }
+      [lonely, admin].each { |one| one.close(60) }
+      waiting.join
+    end
+    ask.call(100)
+    before = Footprint.new
+    ask.call(1000)
+    # An answer has about a kB.
+    after = nil
+    eventually(20, -> { "before: #{before}, after: #{after}" }) { (after = Footprint.new).within?(before, 500) }
+  end
+
   # H17: nothing is kept of a fiber.
   def test_a_hundred_thousand_fibers_produce
     made = Pelton::Testing::BufferedProducer.new(Pelton::Config.new, keep: false)

@@ -43,6 +43,7 @@ class NativeProcessTest < Minitest::Test
     RUBY
   end
 
+  # H21.
   def test_collected_unclosed_clients_and_an_end
     ends_well <<~RUBY
       10.times do
@@ -89,6 +90,7 @@ class NativeProcessTest < Minitest::Test
     assert_equal [4, "interrupted\n"], [status&.exitstatus, output]
   end
 
+  # H20: a finalizer in the child destroys nothing of the parent's.
   def test_a_forked_child_ends_normally_and_the_parent_too
     status, output = in_process(<<~RUBY)
       writer = producer

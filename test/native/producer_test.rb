@@ -18,6 +18,7 @@ class NativeProducerTest < Minitest::Test
     assert_equal [[topic, 2, 0, nil]], delivery.reports
   end
 
+  # H36.
   def test_nil_empty_and_binary_payloads_keys_and_headers_come_back_as_they_were_sent
     binary = (0..255).to_a.pack("C*")
     rows = [[nil, nil, nil], ["", "", { "" => "" }], [binary, binary, { "b" => binary }],
@@ -71,6 +72,24 @@ class NativeProducerTest < Minitest::Test
       end
     end
     assert_equal 0, writer.pending
+  end
+
+  # H23: no handle is made for what cannot be sent, whatever the attempt calls: the next close would wait for it.
+  def test_what_raises_when_it_is_looked_at_leaves_no_delivery_behind
+    calls = %i[to_s to_str to_hash to_ary to_i inspect]
+    spiteful = Class.new { calls.each { |name| define_method(name) { raise name.to_s } } }
+    writer = producer
+    topic = new_topic
+    good = { topic: topic, payload: "p", key: "k", partition: 0, timestamp: nil, headers: nil }
+    bad = good.keys.map { |name| { **good, name => spiteful.new } }
+    bad << { **good, headers: { "a" => spiteful.new } } << { **good, headers: { spiteful.new => "a" } }
+    bad.each do |row|
+      assert_raises(RuntimeError, Pelton::InvalidMessageError) { writer.produce(*row.values, 1) }
+      assert_raises(RuntimeError, Pelton::InvalidMessageError) { writer.produce_many([good, row], 1) }
+    end
+    assert_equal [0, true], [writer.pending, writer.flush(60)]
+    assert_equal 0, writer.produce(*good.values, 1).wait(timeout: 60).offset
+    assert_equal 0, writer.close(60)
   end
 
   def test_one_ruby_object_a_message

@@ -215,6 +215,29 @@ class NativeSubscriptionTest < Minitest::Test
   end
 
   # One message of each batch is kept: its bytes are, not its batch's.
+  # H21: nobody waits for its end, which is that of a close: what was marked is committed, nothing of it is left.
+  def test_a_subscription_that_is_collected_after_a_poll_commits_and_ends
+    topic = topic_of("1", "2")
+    group = NativeKit.name("group")
+    own = Native::Poller.new("own")
+    settings = { **server, "group.id" => group, "auto.offset.reset" => "earliest",
+                 "auto.commit.interval.ms" => "600000" }
+    # On a stack that is gone, so that nothing looks like a reference.
+    kept = Thread.new do
+      forgotten = Native::Subscription.new("forgotten", settings, { poller: own })
+      forgotten.subscribe([topic])
+      batch = eventually(20) { forgotten.poll(1)&.then { |kind, what| what if kind == :batch } }
+      forgotten.mark(topic, 0, 1)
+      batch.messages.first
+    end.value
+    eventually(20, "the end of a forgotten subscription") do
+      GC.start
+      own.clients.zero?
+    end
+    assert_equal "1", kept.raw_payload
+    eventually(20) { subscription("group.id" => group).committed([[topic, 0]], 60) == [1] }
+  end
+
   def test_kept_messages_do_not_keep_their_batches
     skip "no fiddle to ask malloc with" unless defined?(Fiddle)
     payload = "x" * 10_000

@@ -132,7 +132,7 @@ class NativeTransactionTest < Minitest::Test
     assert_predicate delivery, :delivered?
   end
 
-  # The generic marker of a fatal error is never shown.
+  # H35: the generic marker of a fatal error is never shown, by what raises and by the event.
   def test_a_fatal_error_tells_its_real_code
     topic = new_topic
     one = transactional
@@ -141,6 +141,10 @@ class NativeTransactionTest < Minitest::Test
     error = assert_raises(Pelton::DeliveryError) { put(one, topic) }
     assert_equal [46, true], [error.code, error.fatal?]
     assert_equal 46, one.fatal_error.code
+    told = []
+    ours = ->((kind, _client, _code, _name, reason)) { kind == :error && reason.include?("for a test") }
+    eventually(20, "the event") { (told += next_events(0).select(&ours)).any? }
+    assert_equal [[46, true]], told.map { |row| row.values_at(2, 5) }.uniq
   end
 
   # --- calls whose caller went away
@@ -255,7 +259,7 @@ class NativeTransactionTest < Minitest::Test
     assert_predicate error, :retriable?
   end
 
-  # H18 of the traps.
+  # H18.
   def test_failed_begins_leave_nothing_behind
     lost = lambda do
       one = Native::Producer.new(NativeKit.name("lost"), { **NOWHERE, "log_level" => "0", "transactional.id" => "t" })

@@ -42,6 +42,7 @@ class BufferTest < Minitest::Test
     assert_nil @producer.flush_buffer_sync
   end
 
+  # H12.
   def test_a_bad_message_is_refused_at_once_and_none_of_its_batch_is_kept
     error = assert_raises(Pelton::InvalidMessageError) { @producer.buffer(topic: 7, payload: "x") }
     assert_equal ["topic", nil], [error.key, error.index]
@@ -52,6 +53,7 @@ class BufferTest < Minitest::Test
     assert_equal 0, @producer.buffered
   end
 
+  # H15.
   def test_middleware_runs_once
     seen = 0
     @producer.middleware.append(->(message) { message.tap { seen += 1 } })
@@ -67,6 +69,7 @@ class BufferTest < Minitest::Test
     assert_equal [["a", "1", nil, 98 % 4, nil, nil]], fake.messages
   end
 
+  # H12.
   def test_what_a_full_queue_refused_comes_back_in_order_before_what_came_since
     fail_after(2, Pelton::QueueFullError.new("a", 1, :delivery))
     fill("1", "2", "3", "4")
@@ -164,6 +167,7 @@ class BufferTest < Minitest::Test
     assert_equal [2], closed
   end
 
+  # H13.
   def test_many_threads_buffer_and_flush
     flushing = Pelton::Threads.start("flush") { 300.times { @producer.flush_buffer_async } }
     writers = Array.new(4) do |writer|

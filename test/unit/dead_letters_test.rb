@@ -59,6 +59,7 @@ class DeadLettersTest < Minitest::Test
     assert_equal [6], marked
   end
 
+  # H37.
   def test_a_tombstone_stays_one
     failing(0, messages: [one(0, nil, key: "k")])
     work_all

@@ -24,6 +24,7 @@ class PartitionsTest < Minitest::Test
 
   def count(topic = "a") = @partitions.count(topic, 1)
 
+  # H31.
   def test_a_count_holds_for_thirty_seconds
     assert_equal 4, count
     @answer = 2
@@ -34,6 +35,7 @@ class PartitionsTest < Minitest::Test
     assert_equal [["a", 1]] * 2, @asked
   end
 
+  # H30.
   def test_a_missing_topic_is_asked_for_again_after_five_seconds
     @answer = MISSING
     3.times { assert_equal 3, assert_raises(Pelton::DeliveryError) { count }.code }

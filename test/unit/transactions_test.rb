@@ -279,6 +279,7 @@ class TransactionsTest < Minitest::Test
 
   # --- closing ---
 
+  # H8.
   def test_close_in_a_transaction_raises
     said = assert_raises(Pelton::TransactionError) { producer.transaction { producer.close } }
     assert_match(/cannot be closed in its own transaction/, said.message)
@@ -310,7 +311,7 @@ class TransactionsTest < Minitest::Test
     thread.kill.join
   end
 
-  # H9 of the traps: who produces and who closes take the same locks.
+  # H9: who produces and who closes take the same locks.
   def test_close_while_others_produce
     1_000.times do
       one = Pelton::Producer.new(@config, native: @module)

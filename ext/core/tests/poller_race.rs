@@ -1,4 +1,4 @@
-//! A poller's last client leaves at the very moment when another one comes, 10,000 times: the newcomer is served, whoever
+//! H1. A poller's last client leaves at the very moment when another one comes, 10,000 times: the newcomer is served, whoever
 //! was first, and nobody who has left.
 
 use pelton_core::mailbox::Mailbox;

@@ -83,6 +83,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// H3.
 #[test]
 fn a_client_whose_time_is_over_is_not_stranded_and_starves_nobody() {
     let poller = poller();
@@ -186,7 +187,7 @@ fn a_panic_costs_a_client_its_turn_and_is_told() {
     assert!(matches!(&event.kind, Kind::Error { code: -196, reason, .. } if reason.contains("panic")), "{event:?}");
 }
 
-/// As by a program that closes descriptors it does not know.
+/// H4: as by a program that closes descriptors it does not know.
 #[test]
 fn a_poller_whose_pipe_is_broken_tells_and_goes_on_without_a_busy_loop() {
     let poller = poller();

@@ -129,6 +129,53 @@ fn null_and_empty_parts_binary_keys_headers_and_timestamps_survive() {
     close_producer(&producer);
 }
 
+/// H24: handles come and go on many threads at once, while others' reports arrive.
+#[test]
+fn each_handle_has_the_outcome_of_its_own_message() {
+    const THREADS: usize = 4;
+    const EACH: usize = 6_000;
+    let cluster = cluster("handles", 4);
+    let servers = cluster.bootstrap_servers();
+    let producer = producer(&servers, &[("linger.ms", "1")]);
+    let send = |thread: usize| {
+        let mut kept = Vec::new();
+        for number in 0..EACH {
+            let payload = format!("{thread}/{number}").into_bytes();
+            let delivery = produce_patiently(&producer, message("handles", (number % 4) as i32, &payload));
+            // The others are given up at once, some before their report, some after it.
+            if number % 3 == 0 {
+                kept.push((payload, delivery));
+            }
+        }
+        kept
+    };
+    let mut expected = std::collections::HashMap::new();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || send(thread))).collect();
+        for (payload, delivery) in threads.into_iter().flat_map(|thread| thread.join().expect("sent")) {
+            wait_for(&delivery);
+            let outcome = delivery.outcome(0);
+            assert_eq!(None, outcome.error);
+            expected.insert((outcome.partition, outcome.offset), payload);
+        }
+    });
+    assert_eq!(THREADS * EACH / 3, expected.len());
+
+    let subscription = subscription(&servers, "g", Options::default(), &[]);
+    subscription.subscribe(["handles"]).expect("subscribed");
+    consume(&subscription, THREADS * EACH, |batch| {
+        for chunk in batch.chunks() {
+            for (index, record) in chunk.records().iter().enumerate() {
+                let Some(payload) = expected.remove(&(batch.partition, record.offset)) else { continue };
+                assert_eq!(Some(Some(payload)), chunk.view(index, |view| view.payload.map(<[u8]>::to_vec)));
+            }
+        }
+    });
+    assert!(expected.is_empty());
+    close_subscription(&subscription);
+    assert_eq!(0, close_producer(&producer));
+}
+
 #[test]
 fn a_reader_that_is_busy_holds_back_its_own_partition_only() {
     let cluster = cluster("busy", 2);

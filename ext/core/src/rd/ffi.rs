@@ -174,3 +174,71 @@ unsafe extern "C" {
     pub(super) fn rd_kafka_AclOperation_name(operation: c_int) -> *const c_char;
     pub(super) fn rd_kafka_AclPermissionType_name(permission: c_int) -> *const c_char;
 }
+
+/// H25: what librdkafka writes through a pointer is as wide here as there, and nothing is left out.
+#[cfg(test)]
+mod tests {
+    use super::super::{ffi, sys};
+    use std::any::type_name;
+
+    /// Enums, which are integers here; each with its size.
+    macro_rules! enums {
+        ($($name:ident)*) => { [$((stringify!($name), size_of::<sys::$name>())),*] };
+    }
+
+    /// Functions by what they take, each with its declaration here and the bindings' own.
+    macro_rules! declarations {
+        ($($arguments:tt $($name:ident)*;)*) => {
+            [$($((
+                stringify!($name),
+                signature(ffi::$name as unsafe extern "C" fn $arguments -> _),
+                signature(sys::$name as unsafe extern "C" fn $arguments -> _),
+            )),*),*]
+        };
+    }
+
+    fn signature<F>(_: F) -> String {
+        let integers = enums!(rd_kafka_resp_err_t rd_kafka_conf_res_t rd_kafka_consumer_group_state_t
+            rd_kafka_ConfigSource_t rd_kafka_ResourceType_t rd_kafka_ResourcePatternType_t rd_kafka_AclOperation_t
+            rd_kafka_AclPermissionType_t);
+        integers.iter().fold(type_name::<F>().to_string(), |text, (name, size)| {
+            assert_eq!(size_of::<i32>(), *size, "{name}");
+            text.replace(&format!("rdkafka_sys::bindings::{name}"), "i32")
+        })
+    }
+
+    #[test]
+    fn declarations_are_those_of_the_bindings() {
+        let all = declarations! {
+            () rd_kafka_last_error;
+            (_) rd_kafka_error_code rd_kafka_event_error rd_kafka_unsubscribe rd_kafka_topic_result_error
+                rd_kafka_ConfigResource_error rd_kafka_ConfigEntry_source rd_kafka_ConfigSource_name
+                rd_kafka_ConsumerGroupListing_state rd_kafka_ConsumerGroupDescription_state
+                rd_kafka_consumer_group_state_name rd_kafka_AclBinding_restype
+                rd_kafka_AclBinding_resource_pattern_type rd_kafka_AclBinding_operation
+                rd_kafka_AclBinding_permission_type rd_kafka_ResourceType_name rd_kafka_ResourcePatternType_name
+                rd_kafka_AclOperation_name rd_kafka_AclPermissionType_name;
+            (_, _) rd_kafka_set_log_queue rd_kafka_flush rd_kafka_purge rd_kafka_oauthbearer_set_token_failure
+                rd_kafka_subscribe rd_kafka_subscription rd_kafka_assign rd_kafka_assignment rd_kafka_offsets_store
+                rd_kafka_message_headers rd_kafka_mock_broker_set_down rd_kafka_mock_broker_set_up;
+            (_, _, _) rd_kafka_fatal_error rd_kafka_committed rd_kafka_offsets_for_times rd_kafka_mock_broker_set_rtt
+                rd_kafka_NewTopic_set_config;
+            (_, _, _, _) rd_kafka_mock_topic_create rd_kafka_mock_push_request_errors_array
+                rd_kafka_AdminOptions_set_request_timeout;
+            (_, _, _, _, _) rd_kafka_conf_set rd_kafka_metadata rd_kafka_commit_queue rd_kafka_get_watermark_offsets
+                rd_kafka_header_add rd_kafka_header_get_all;
+            (_, _, _, _, _, _) rd_kafka_query_watermark_offsets;
+            (_, _, _, _, _, _, _, _) rd_kafka_oauthbearer_set_token;
+            (_, _, _, _, _, _, _, _, _) rd_kafka_AclBinding_new rd_kafka_AclBindingFilter_new;
+        };
+        for (name, ours, theirs) in &all {
+            assert_eq!(theirs, ours, "{name}");
+        }
+        let compared: Vec<_> = all.iter().map(|(name, ..)| *name).collect();
+        let declared = include_str!("ffi.rs").split("pub(super) fn ").filter_map(|rest| rest.split('(').next());
+        for name in declared.filter(|name| name.starts_with("rd_kafka_")) {
+            // The bindings lack it.
+            assert!(name == "rd_kafka_conf_set_resolve_cb" || compared.contains(&name), "{name} is not compared");
+        }
+    }
+}
