@@ -221,7 +221,7 @@ class NativeSubscriptionTest < Minitest::Test
     group = NativeKit.name("group")
     own = Native::Poller.new("own")
     settings = { **server, "group.id" => group, "auto.offset.reset" => "earliest",
-                 "auto.commit.interval.ms" => "600000" }
+                           "auto.commit.interval.ms" => "600000" }
     # On a stack that is gone, so that nothing looks like a reference.
     kept = Thread.new do
       forgotten = Native::Subscription.new("forgotten", settings, { poller: own })
