@@ -31,6 +31,8 @@ module Pelton
     def subscribe(subject, &block) = app.subscribe(subject, &block)
     #: (?groups: Array[String]?, ?topics: Array[String]?) -> Server
     def start(groups: nil, topics: nil) = app.start(groups: groups, topics: topics)
+    #: () -> Server?
+    def server = app.server
     #: (?timeout: Numeric?) -> bool?
     def stop(timeout: nil) = app.stop(timeout: timeout)
     #: () -> void

@@ -129,6 +129,7 @@ module Pelton
           raise ShutdownError, "the server is #{@server.status}: an app runs one at a time"
         end
 
+        @server&.liveness&.close # where this is a forked child, its parent's
         chosen = @routing.groups(@config, groups: groups, topics: topics)
         @routing.freeze
         @config.freeze

@@ -23,26 +23,36 @@ module Pelton
       settings Settings::POLLING
     end
 
-    #: () -> Polling
-    attr_reader :polling
+    # Where a server tells whether it is well, and what that means.
+    class Liveness < Section
+      settings Settings::LIVENESS
+    end
+
+    #: (polling: Polling, liveness: Liveness)
+    attr_reader :polling, :liveness
 
     def initialize
       super
       @polling = Polling.new
+      @liveness = Liveness.new
     end
 
     #: () -> self
     def freeze
       check_together unless frozen?
-      @polling.freeze
+      [@polling, @liveness].each(&:freeze)
       super
     end
 
     # A group of settings is no setting.
     #: (untyped) -> bot
     def polling=(value)
-      known = Settings::POLLING.names.map { |name| "config.polling.#{name}" }
-      raise ConfigError.new(:polling, value, "is a group: set #{known.join(" and ")}")
+      raise group(:polling, Settings::POLLING, value)
+    end
+
+    #: (untyped) -> bot
+    def liveness=(value)
+      raise group(:liveness, Settings::LIVENESS, value)
     end
 
     # The options for librdkafka of one client: these defaults, then ours, then the client's own. Statistics cost time
@@ -58,10 +68,16 @@ module Pelton
     end
 
     def inspect
-      "#<#{self.class} #{Secrets.mask(to_h.merge(kafka: Secrets.mask(kafka), polling: polling.to_h)).inspect}>"
+      groups = { kafka: Secrets.mask(kafka), polling: polling.to_h, liveness: liveness.to_h }
+      "#<#{self.class} #{Secrets.mask(to_h.merge(groups)).inspect}>"
     end
 
     private
+
+    def group(name, table, value)
+      known = table.names.map { |setting| "config.#{name}.#{setting}" }
+      ConfigError.new(name, value, "is a group: set #{known.join(" and ")}")
+    end
 
     # Without a callback librdkafka would wait for a token for ever.
     def check_oauth(options)

@@ -100,6 +100,9 @@ module Pelton
       ["app.running", %i[groups concurrency], "all threads run, the groups are being joined"],
       ["group.restarting", %i[group error seconds],
        "a group's client failed for good, and begins anew after `seconds` (config.group_restart)"],
+      ["app.unhealthy", %i[reasons],
+       "config.liveness.port was asked and told, for the first time or again, that only a restart would mend the " \
+       "process; reasons: one String each, as of Server#ailments"],
       ["app.quieting", %i[reason], "the server begins no new job, and keeps its partitions"],
       ["app.quiet", %i[], "the last job that ran has ended"],
       ["app.resumed", %i[], "the end of quiet"],

@@ -3,6 +3,8 @@
 require_relative "background/scope"
 require_relative "clock"
 require_relative "errors"
+require_relative "health"
+require_relative "liveness"
 require_relative "missing_topics"
 require_relative "parallel/engines"
 require_relative "producer"
@@ -31,6 +33,9 @@ module Pelton
     # The error that made the server stop by itself, or nil.
     #: () -> Exception?
     attr_reader :failure
+    # The endpoint that config.liveness.port asks for, or nil.
+    #: () -> Liveness?
+    attr_reader :liveness
 
     # backgrounds: the app's, by name: [restart, block].
     #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
@@ -56,7 +61,7 @@ module Pelton
       @inbox = Thread::Queue.new
       # Told by `start` whether there is something to wait for orders for.
       @boot = Thread::Queue.new
-      @thread = nil
+      @liveness = @thread = nil
       # Who runs `start`, as long as it does.
       @starter = nil
       @status = :created
@@ -141,6 +146,22 @@ module Pelton
     #: () -> bool
     def running? = %i[running quieting quiet].include?(status)
 
+    # What only a restart of the process would mend, a String each: a group whose listener hangs, a call of a consumer's
+    # that takes longer than config.liveness.consuming, a failure that ended the server. Rebalances, long jobs, quiet, a
+    # stop that waits for jobs, topics that are not there and brokers that are away are no such thing. From any thread;
+    # waits for nothing. Also at config.liveness.port.
+    #: () -> Array[String]
+    def ailments
+      return [] unless @pid == Process.pid
+      return Health.new(@config.liveness, @listeners).ailments if running?
+
+      @failure && !@thread.alive? ? ["the server was ended by #{@failure.class}: #{@failure.message}"] : []
+    end
+
+    #   get("/health") { Pelton.server.healthy? ? 200 : 500 }
+    #: () -> bool
+    def healthy? = ailments.empty?
+
     # The partitions of this process, by topic: {"orders" => [0, 3]}. group: of this group alone. From any thread.
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil)
@@ -210,8 +231,10 @@ module Pelton
       open_listeners
       @workers.scale(@config.concurrency)
       @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
+      @liveness = Liveness.new(@config.liveness, self, @bus) if @config.liveness.port
       @listeners.each(&:start)
       @status = :running
+      @liveness&.start
       Server.stop_at_exit(self)
       @boot << true
     rescue Exception # rubocop:disable Lint/RescueException -- an interrupt of whoever starts it
@@ -228,6 +251,7 @@ module Pelton
       @listeners.each { |listener| listener.thread ? listener.stop(Clock.now) : listener.discard }
       @jobs.close
       @scope.close(Shutdown::FORCE)
+      @liveness&.close
       @engines.close(timeout: Shutdown::FORCE)
       threads = [@thread, *@listeners.map(&:thread), *@workers.map(&:thread)].compact
       Threads.join(threads, Shutdown::FORCE + Processing::Listener::CLOSE_AT_LEAST)
@@ -281,6 +305,7 @@ module Pelton
         end
       end
     ensure
+      @liveness&.close
       Server.ended(self)
     end
 

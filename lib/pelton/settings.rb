@@ -16,6 +16,7 @@ module Pelton
       count: ["an Integer >= 1", ->(v) { v.is_a?(Integer) && v.positive? }, ->(v) { v }],
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
       priority: ["an Integer, -3 to 3", ->(v) { v.is_a?(Integer) && v.between?(-3, 3) }, ->(v) { v }],
+      port: ["an Integer, 0 to 65535", ->(v) { v.is_a?(Integer) && v.between?(0, 65_535) }, ->(v) { v }],
       memory: ["an Integer of bytes, 0 to 2**62", ->(v) { v.is_a?(Integer) && v.between?(0, 2**62) }, ->(v) { v }],
       seconds: ["a number of seconds >= 0",
                 ->(v) { v.is_a?(Numeric) && v.real? && v >= 0 && v.to_f.finite? }, ->(v) { v }],
@@ -260,6 +261,15 @@ module Pelton
                                "more than theirs is a priority, less makes room", { unit: "ms" }]
     ], prefix: "polling.")
 
+    LIVENESS = Table.new("config.liveness", [
+      [:port, :port, nil, "where a server tells by HTTP whether it is well: `/live`, `/started`, `/ready`; 0: any " \
+                          "port that is free; unset: nowhere"],
+      [:bind, :text, "0.0.0.0", "the address of that port; `::` is for IPv6, too"],
+      [:polling, :long, 300, "a group whose listener has not polled for so long hangs", SECONDS],
+      [:consuming, :time, nil, "a call of a consumer's (of `process`: a message) that takes longer hangs; unset: it " \
+                               "may take as long as it likes", SECONDS]
+    ], prefix: "liveness.")
+
     TOPIC = Table.new("topic … do (routing)", [
       [:decode, :format, nil, "`:json`: native threads decode payloads as they arrive, into what `JSON.parse` " \
                               "gives, also with `symbolize_names: true` and `freeze: true`; `:msgpack`: into what " \
@@ -323,6 +333,8 @@ module Pelton
     ])
 
     #: () -> String
-    def self.to_markdown = ["# Configuration", "", APP.to_markdown, POLLING.to_markdown, TOPIC.to_markdown].join("\n")
+    def self.to_markdown
+      ["# Configuration", "", *[APP, POLLING, LIVENESS, TOPIC].map(&:to_markdown)].join("\n")
+    end
   end
 end

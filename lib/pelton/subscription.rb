@@ -37,6 +37,9 @@ module Pelton
 
     #: (name: String)
     attr_reader :name, :group_id
+    # When poll was called last, at first: when this was made (monotonic seconds); nil: it is being closed.
+    #: () -> Float?
+    attr_reader :polled_at
 
     # batch: at most so many messages at once; decode: topics whose payloads are decoded as they arrive; deserializers:
     # topics whose payloads are made by such an object; where: topics of which some messages come only, with the
@@ -62,6 +65,7 @@ module Pelton
       @callback = config.oauth # held here: Oauth holds it weakly
       @native = @oauth.open(@name, @callback, bus) { native::Subscription.new(@name, kafka_options, options) }
       @poller.add(@name, bus)
+      @polled_at = Clock.now
     end
 
     # Joins the group for these topics; partitions come as [:assigned, …] from poll.
@@ -84,7 +88,10 @@ module Pelton
     #   [:batch, Batch] [:assigned, [[topic, partition], …]] [:revoked, token, [[topic, partition], …], lost]
     #   [:error, KafkaError, topic, partition] [:eof, topic, partition, offset] [:closed]
     #: (?Numeric?) -> Array[untyped]?
-    def poll(timeout = nil) = @native.poll(timeout)
+    def poll(timeout = nil)
+      @polled_at &&= Clock.now
+      @native.poll(timeout)
+    end
 
     # Ends the poll that runs, or the next one: from any thread, also from a trap.
     #: () -> void
@@ -274,6 +281,7 @@ module Pelton
     end
 
     def shut(timeout)
+      @polled_at = nil
       @native.close(timeout)
     ensure
       [@oauth, @poller].each { |clients| clients.remove(@name) }

@@ -21,8 +21,9 @@ class Signatures
   PUBLIC = %w[
     Pelton App Consumer Producer Producer::Variant Producer::Transaction Producer::Middleware Admin ProducerPool
     RactorPool Parallel::Future Subscription Iterator Background Background::Stop Message Batch Batch::Part Origin
-    Delivery Poller EmbeddedCluster ExtensionValue Server Config Config::Polling Notifications Events Events::Event
-    Events::Kind Routing Routing::Dsl Routing::TopicWords Routing::Where Routing::Where::Clause Processing::Failure
+    Delivery Poller EmbeddedCluster ExtensionValue Server Liveness Config Config::Polling Config::Liveness
+    Notifications Events Events::Event Events::Kind Routing Routing::Dsl Routing::TopicWords Routing::Where
+    Routing::Where::Clause Processing::Failure
     Registry Registry::Schema Avro Avro::Decoder Avro::Serializer Reporters::Log
     Testing Testing::BufferedProducer Testing::Cluster Testing::Message
     Admin::TopicDescription Admin::Partition Admin::ClusterDescription Admin::Broker Admin::Option
@@ -36,7 +37,7 @@ class Signatures
   STRUCT = %i[new [] members keyword_init? inspect].freeze
   # Settings::TYPES → RBS
   SETTINGS = { name: "String", text: "String", count: "Integer", number: "Integer", memory: "Integer",
-               priority: "Integer", seconds: "Numeric", time: "Numeric", long: "Numeric", flag: "bool",
+               priority: "Integer", port: "Integer", seconds: "Numeric", time: "Numeric", long: "Numeric", flag: "bool",
                callable: "untyped",
                kafka: "Hash[String, untyped]", poller: "Poller", nil => "Symbol" }.freeze
   LISTENERS = Pelton::Events::TABLE.each_key.map { |name| Pelton::Events.method_name(name) }.freeze
@@ -229,7 +230,8 @@ class Signatures
   end
 
   def of_setting(method, mod)
-    table = { Pelton::Config => Pelton::Settings::APP, Pelton::Config::Polling => Pelton::Settings::POLLING }[mod]
+    table = { Pelton::Config => Pelton::Settings::APP, Pelton::Config::Polling => Pelton::Settings::POLLING,
+              Pelton::Config::Liveness => Pelton::Settings::LIVENESS }[mod]
     name = method.name.to_s.chomp("=").to_sym
     return unless table&.key?(name)
 

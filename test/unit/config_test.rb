@@ -145,7 +145,8 @@ class ConfigTest < Minitest::Test
 
   def test_markdown_names_every_setting
     text = Pelton::Settings.to_markdown
-    tables = [Pelton::Settings::APP, Pelton::Settings::POLLING, Pelton::Settings::TOPIC]
+    tables = [Pelton::Settings::APP, Pelton::Settings::POLLING, Pelton::Settings::LIVENESS,
+              Pelton::Settings::TOPIC]
     tables.flat_map(&:names).each { |name| assert_includes text, "`#{name}`" }
   end
 end

@@ -4,6 +4,7 @@ require_relative "../clock"
 require_relative "../errors"
 require_relative "../parallel/decoding"
 require_relative "../threads"
+require_relative "../watch"
 require_relative "coordinator"
 require_relative "flow"
 
@@ -14,15 +15,14 @@ module Pelton
     class Listener
       # A revocation that waits for its partitions to end.
       Revocation = Struct.new(:token, :coordinators)
-      private_constant :Revocation
 
       # How long closing the subscription may take when the time is up already.
       CLOSE_AT_LEAST = 2.0
       # How long a question at the start may take.
       CHECK = 5
-      private_constant :CHECK
+      private_constant :Revocation, :CHECK
 
-      attr_reader :thread, :group, :looks
+      attr_reader :thread, :group, :looks, :subscription
       # Seconds that the parts of the stop took: {jobs: 1.2, leave: 0.1}; `leave` is the last commit with it.
       attr_reader :phases
 
@@ -214,8 +214,8 @@ module Pelton
 
       def over? = @over || (@stop_at && @coordinators.empty? && @leaving.empty?)
 
-      # Seconds until the next timer; nil: none.
-      def wait = @timers.empty? ? nil : Clock.left(@timers.each_value.min)
+      # Seconds until the next timer, and never for long: who asks whether it polls sees that it does.
+      def wait = @timers.empty? ? Watch::TICK : [Clock.left(@timers.each_value.min), Watch::TICK].min
 
       def notify(*notice)
         @notices << notice

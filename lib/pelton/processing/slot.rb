@@ -43,6 +43,8 @@ module Pelton
         @none = Batch::Part.new(topic.name, coordinator.partition, [].freeze)
         # Since when a worker has the job (monotonic seconds), and which thread; or nil.
         @job = @since = @thread = nil
+        # Since when it has been at its present call: the same, or since the message of `process` that is its turn.
+        @called = nil
         # Waits a tick for the job to end?
         @tick = false
         # The user's object, used by the running job only; nil before :assigned made it, and after its end.
@@ -159,12 +161,20 @@ module Pelton
         "#{topic_name}/#{partition}: #{@job.kind} #{time}#{rest}"
       end
 
+      # For how many seconds the user's code has been at its present call, and at which: [:consume, 12.5]; nil: at none.
+      #: () -> [Symbol, Float]?
+      def busy
+        job = @job
+        called = @called
+        [job.kind, Clock.now - called] if job && called
+      end
+
       # The job is over.
       #: () -> void
       def clear
         @consumer = nil if @job.last?
         @tick = false if @job.kind == :tick
-        @job = @since = @thread = nil
+        @job = @since = @called = @thread = nil
       end
 
       # --- the worker's side ---------------------------------------------------------------------------------------
@@ -173,7 +183,7 @@ module Pelton
       #: (Job) -> void
       def perform(job)
         error = :killed
-        @since = Clock.now
+        @since = @called = Clock.now
         @thread = Thread.current
         begin
           Thread.handle_interrupt(Object => :immediate) { @scope.inside { call_consumer(job) } }
@@ -226,6 +236,7 @@ module Pelton
         return call(:consume) { @consumer.consume } unless process?
 
         while !@exactly_once.undone && (job.current = @coordinator.step(job, job.current))
+          @called = Clock.now
           call(:process) { @consumer.process(job.current) }
         end
       end

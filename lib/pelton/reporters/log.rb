@@ -23,6 +23,7 @@ module Pelton
         write 3, "#{event[:group]} failed, and begins anew in #{event[:seconds]} s: #{text(event[:error])}"
       end
 
+      def on_app_unhealthy(event) = write(3, "unhealthy: #{event[:reasons].join("; ")}")
       def on_app_quieting(event) = info("quieting (#{event[:reason]}): no new jobs")
       def on_app_quiet(_event) = info("quiet: no job runs")
       def on_app_resumed(_event) = info("resumed")

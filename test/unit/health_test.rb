@@ -1,0 +1,165 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/forked_child"
+require "support/server_kit"
+
+# What a server takes for an illness, and what it does not (H62).
+class HealthTest < Minitest::Test
+  include ForkedChild
+  include ServerKit
+
+  # A consumer that takes its messages one by one and notes since when its slot has been at each.
+  class Single < Pelton::Consumer
+    class << self
+      attr_accessor :log
+    end
+
+    def process(_message) = self.class.log << @pelton.instance_variable_get(:@called)
+  end
+
+  def fatal(code = -150, name = :_FATAL) = Pelton::KafkaError.new(code, name, "on purpose", true)
+  def healthy(what) = assert_equal([], app.server.ailments, what)
+
+  # As if the listener had been elsewhere for so long.
+  def last_poll(seconds_ago)
+    listener = app.server.instance_variable_get(:@listeners).first
+    listener.subscription.instance_variable_set(:@polled_at, Pelton::Clock.now - seconds_ago)
+  end
+
+  def test_before_and_after
+    assert_predicate start, :healthy?
+    assert app.stop
+    healthy "stopped, as it was told to"
+  end
+
+  def test_a_long_job_quiet_a_rebalance_and_a_stop_are_no_illness
+    produce(1)
+    server = start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    healthy "a job that has no end"
+    server.quiet
+    eventually { server.status == :quieting }
+    healthy "quieting"
+    subscription.revoke_now(["orders", 0])
+    event("partition.revoked")
+    healthy "a revocation that waits for its job"
+    stopping = Pelton::Threads.start("test") { app.stop }
+    eventually { server.status == :stopping }
+    last_poll(10_000)
+    healthy "a stop that waits for its job, whatever else"
+    @gate.close
+    stopping.join
+    healthy "stopped"
+  end
+
+  def test_a_topic_that_is_not_there_is_no_illness
+    start
+    subscription.push(:error, Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "no such topic"), "orders", nil)
+    event("error.occurred")
+    healthy "a topic is missing"
+  end
+
+  # Nobody would know an idle one from one that hangs.
+  def test_an_idle_listener_polls_now_and_then
+    app.routes do
+      group("one") { topic "orders", to: Consumer }
+      group("two") { topic "orders", to: Consumer }
+    end
+    start
+    waits = Thread::Queue.new
+    @native.subscriptions.each do |one|
+      one.define_singleton_method(:poll) { |timeout| super(timeout).tap { waits << timeout } }
+    end
+    2.times do
+      @native.subscriptions.each(&:wake)
+      2.times { assert_includes 0..Pelton::Watch::TICK, waits.pop }
+    end
+    listeners = app.server.instance_variable_get(:@listeners)
+    assert(listeners.all? { |one| Pelton::Clock.now - one.subscription.polled_at < 250 })
+  end
+
+  def test_a_listener_that_hangs
+    start
+    gate = Thread::Queue.new
+    inside = Thread::Queue.new
+    app.subscribe("partition.assigned") { inside.push(1) && gate.pop }
+    subscription.assign_now(["orders", 0])
+    inside.pop
+    last_poll(299)
+    healthy "not yet"
+    last_poll(312)
+    assert_match(/\Agroup g: its listener has not polled for 312 s \(liveness\.polling: 300 s\)\z/,
+                 app.server.ailments.join("; "))
+    refute_predicate app.server, :healthy?
+    gate.close
+    eventually { app.server.healthy? }
+  end
+
+  def test_the_bound_is_a_setting
+    app.config.liveness.polling = 30
+    start
+    app.subscribe("partition.assigned") { last_poll(31) && @log.push(app.server.ailments) }
+    subscription.assign_now(["orders", 0])
+    assert_match(/for 31 s \(liveness\.polling: 30 s\)/, @log.pop.join)
+  end
+
+  def test_a_call_that_takes_longer_than_it_may
+    app.config.liveness.consuming = 0.01
+    produce(1)
+    start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    ailments = eventually { (found = app.server.ailments).any? && found }
+    assert_match(%r{\Aorders/0: consume takes \d+ s so far \(liveness\.consuming: 0\.01 s\)\z}, ailments.join("; "))
+    @gate.close
+    eventually { app.server.healthy? }
+  end
+
+  def test_of_messages_one_by_one_each_has_its_time
+    Single.log = Thread::Queue.new
+    produce(3)
+    app.routes { topic "orders", to: Single }
+    start
+    subscription.assign_now(["orders", 0])
+    times = Array.new(3) { Single.log.pop }
+    assert_equal times.uniq.sort, times
+  end
+
+  def test_a_failure_that_ends_the_server_is_one_when_it_has_ended
+    produce(1)
+    server = start
+    block_jobs
+    subscription.assign_now(["orders", 0])
+    @begun.pop
+    subscription.push(:error, fatal, nil, nil)
+    eventually { server.status == :stopping }
+    healthy "its last job runs: who restarts it now would break that off"
+    @gate.close
+    assert server.wait(10)
+    assert_equal ["the server was ended by Pelton::KafkaError: #{server.failure.message}"], server.ailments
+    in_child { raise "a child has none of its parent's illnesses" unless server.healthy? }
+    app.start
+    healthy "begun anew"
+  end
+
+  def test_a_group_that_begins_anew_is_none
+    start(group_restart: 0.01)
+    subscription.push(:error, fatal, nil, nil)
+    event("group.restarting")
+    healthy "its listener ends"
+    eventually { @native.subscriptions.size == 2 }
+    healthy "another one is there"
+  end
+
+  # Another member has its place, so it does not begin anew.
+  def test_a_fenced_group_is_one
+    server = start(group_restart: 0.01)
+    subscription.push(:error, fatal(82, :FENCED_INSTANCE_ID), nil, nil)
+    server.wait(10)
+    refute_predicate server, :healthy?
+  end
+end
