@@ -25,9 +25,11 @@ Gem::Specification.new do |spec|
   spec.executables = Dir.glob("*", base: File.join(__dir__, "exe"))
   spec.extensions = ["ext/pelton/extconf.rb"]
 
+  spec.add_development_dependency "activerecord", ">= 6.1"
   spec.add_development_dependency "async", ">= 1.30"
   spec.add_development_dependency "minitest", "~> 5.15"
   spec.add_development_dependency "msgpack", "~> 1.4"
   spec.add_development_dependency "rake", "~> 13.0"
   spec.add_development_dependency "rubocop", "~> 1.39"
+  spec.add_development_dependency "sqlite3", ">= 1.4"
 end

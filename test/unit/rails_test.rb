@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/server_kit"
+begin
+  require "active_record"
+rescue LoadError
+  nil # not of every Ruby: what needs it says so
+end
+
+# What docs/consuming.md says of Rails: an `around` with the executor gives back what a job took of its worker's thread,
+# however the job ends. The executor is Rails' own, with what Rails has it do for attributes and connections.
+class RailsTest < Minitest::Test
+  include ServerKit
+
+  # What every consumer of a Rails app inherits from.
+  class Wrapped < ServerKit::Consumer
+    class << self
+      attr_accessor :executor
+    end
+
+    def around(_action) = Wrapped.executor.wrap { yield } # rubocop:disable Style/ExplicitBlockArgument -- as documented
+  end
+
+  # Without it: what shows that these tests would see a leak.
+  class Bare < ServerKit::Consumer; end
+
+  def setup
+    super
+    skip "no activerecord for Ruby #{RUBY_VERSION}" unless defined?(ActiveRecord::Base)
+
+    ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ":memory:", pool: 1, reaping_frequency: 0)
+    @current = Class.new(ActiveSupport::CurrentAttributes) { attribute :user }
+    Wrapped.executor = executor
+    [Wrapped, Bare].each { |one| one.log = @log }
+  end
+
+  def teardown
+    super
+    ActiveRecord::Base.remove_connection if defined?(ActiveRecord::Base)
+  end
+
+  # As the railties of ActiveSupport and ActiveRecord make it.
+  def executor
+    Class.new(ActiveSupport::Executor).tap do |made|
+      made.to_run { ActiveSupport::CurrentAttributes.reset_all }
+      made.to_complete { ActiveSupport::CurrentAttributes.reset_all }
+      ActiveRecord::QueryCache.install_executor_hooks(made)
+    end
+  end
+
+  # Three messages, a job each, on one worker; the first attempt at each fails. Returns what the block gave each time.
+  def attempts(reader, &job)
+    given = Thread::Queue.new
+    reader.script = lambda do |consumer|
+      given << job.call(consumer)
+      raise "fails" unless consumer.retrying?
+    end
+    produce(3)
+    app(concurrency: 1).routes { topic("orders", to: reader) { batch(1) && backoff(0..0) } }
+    start
+    subscription.assign_now(["orders", 0])
+    Array.new(3) { @log.pop } # their ends
+    Array.new(given.size) { given.pop }
+  end
+
+  # H69: who reads it in the next job finds what the failed one left.
+  def attributes(reader)
+    attempts(reader) { |consumer| @current.user.tap { @current.user = consumer.messages.first.offset } }
+  end
+
+  def test_a_failed_job_leaves_no_attributes_to_the_next_one
+    assert_equal [nil] * 6, attributes(Wrapped)
+  end
+
+  def test_without_the_executor_it_would
+    assert_equal [nil, 0, 0, 1, 1, 2], attributes(Bare)
+  end
+
+  # H70: the pool has one connection, and a worker that keeps it.
+  def connections(reader)
+    pool = ActiveRecord::Base.connection_pool
+    kept = attempts(reader) do
+      pool.stat[:busy].tap { ActiveRecord::Base.connection.select_value("SELECT 1") }
+    end
+    [kept, pool]
+  end
+
+  def test_a_connection_is_given_back_after_each_job
+    kept, pool = connections(Wrapped)
+    assert_equal [0] * 6, kept
+    eventually { pool.stat[:busy].zero? }
+    assert_equal 1, (pool.with_connection { |connection| connection.select_value("SELECT 1") })
+  end
+
+  def test_without_the_executor_its_worker_keeps_it
+    kept, pool = connections(Bare)
+    assert_equal [0, 1, 1, 1, 1, 1], kept
+    assert_equal 1, pool.stat[:busy]
+  end
+
+  def test_each_call_is_one_of_the_executors
+    runs = 0
+    Wrapped.executor.to_run { runs += 1 }
+    attempts(Wrapped) { nil }
+    assert app.stop
+    assert_equal 6 + 2, runs, "assigned, six times consume, shutdown"
+  end
+end
