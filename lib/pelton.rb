@@ -29,8 +29,8 @@ module Pelton
     def admin = app.admin
     #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
     def subscribe(subject, &block) = app.subscribe(subject, &block)
-    #: (?groups: Array[String]?, ?topics: Array[String]?) -> Server
-    def start(groups: nil, topics: nil) = app.start(groups: groups, topics: topics)
+    #: (?groups: Array[String]?, ?topics: Array[String]?, ?process: Integer?) -> Server
+    def start(groups: nil, topics: nil, process: nil) = app.start(groups: groups, topics: topics, process: process)
     #: () -> Server?
     def server = app.server
     #: (?timeout: Numeric?) -> bool?

@@ -17,6 +17,9 @@ module Pelton
   #   app = Pelton::App.new
   #   app.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:9092" } }
   class App
+    PROCESS = Settings::Setting.new(:process, :number, nil, "")
+    private_constant :PROCESS
+
     #: (config: Config, notifications: Notifications)
     attr_reader :config, :notifications
 
@@ -122,8 +125,11 @@ module Pelton
     # Starts consuming and returns; freezes configuration and routes. Can be repeated after a stop, and in a forked
     # child of a process that runs it. Raises ConfigError. If nobody stops it, the end of the process does (exit! does
     # not).
-    #: (?groups: Array[String]?, ?topics: Array[String]?) -> Server
-    def start(groups: nil, topics: nil)
+    # process: where several processes run the same program, this one's number, from 0. Then a group.instance.id has it
+    # at its end ("shop" is "shop-0", "shop-1" …), and it is added to config.liveness.port.
+    #: (?groups: Array[String]?, ?topics: Array[String]?, ?process: Integer?) -> Server
+    def start(groups: nil, topics: nil, process: nil)
+      PROCESS.check(process)
       @lock.synchronize do
         if @server && !%i[stopped forced].include?(@server.status)
           raise ShutdownError, "the server is #{@server.status}: an app runs one at a time"
@@ -133,7 +139,7 @@ module Pelton
         chosen = @routing.groups(@config, groups: groups, topics: topics)
         @routing.freeze
         @config.freeze
-        @server = Server.new(@config, chosen, bus: @notifications, native: @native,
+        @server = Server.new(@config, chosen, bus: @notifications, native: @native, process: process,
                                               backgrounds: @backgrounds.dup, producer: method(:producer),
                                               flush: method(:flush))
       end

@@ -3,19 +3,23 @@
 require "optparse"
 require_relative "version"
 require_relative "errors"
-require_relative "signals"
+require_relative "settings"
+require_relative "supervisor"
 require_relative "cli/doctor"
+require_relative "cli/serving"
 
 module Pelton
-  # The command `pelton`. Exit codes: 0 everything finished; 1 it could not start, or failed; 2 ended by force. `doctor`
-  # fails where it found an error, with --strict also where it found a warning.
+  # The command `pelton`. Exit codes: 0 everything finished; 1 it could not start, or failed; 2 ended by force; 3
+  # stopped because its parent died (--processes). `doctor` fails where it found an error, with --strict also where it
+  # found a warning.
   class CLI
     COMMANDS = {
       "server" => "consume until TERM, INT or QUIT (TSTP: begin nothing new, CONT: go on)",
       "doctor" => "show what the app would run with and why, and what of it is known to hurt",
       "version" => "print versions"
     }.freeze
-    ENDING = %w[TERM INT QUIT].freeze
+    PROCESSES = Settings::Setting.new("--processes", :count, nil, "")
+    private_constant :PROCESSES
 
     # app: what the required files fill, so the default app. log: makes the reporter that writes to `out`.
     #: (Array[String], app: App, ?out: IO, ?err: IO, ?log: ^(IO) -> Object) -> void
@@ -25,12 +29,17 @@ module Pelton
       @log = log
       @out = out
       @err = err
-      # Once it runs.
-      @server = nil
       # What the command line says: {require: ["./app.rb"], groups: nil, topics: nil, concurrency: nil, log: true, …}
       @options = { require: [], log: true }
       # Of doctor: {offline: true, timeout: 10}
       @doctor = {}
+    end
+
+    # Ends the process. By force means: threads that do not end are not waited for.
+    #: (Integer) -> bot
+    def self.leave(status)
+      $stdout.flush
+      status == Supervisor::FORCED ? exit!(status) : exit(status)
     end
 
     # Runs the command and returns its exit code.
@@ -59,12 +68,17 @@ module Pelton
         o.on("-g", "--group NAME", "only this group; repeatable") { |v| (@options[:groups] ||= []) << v }
         o.on("-t", "--topic NAME", "only this topic; repeatable") { |v| (@options[:topics] ||= []) << v }
         o.on("-c", "--concurrency N", Integer, "worker threads (config.concurrency)") { |v| @options[:concurrency] = v }
-        o.separator("\nOptions of server:")
-        o.on("--[no-]log", "write a log to stdout (default: yes)") { |v| @options[:log] = v }
+        server_options(o)
         doctor_options(o)
         o.separator("")
         o.on("-v", "--version", "the same as version") { @options[:version] = true }
       end
+    end
+
+    def server_options(parser)
+      parser.separator("\nOptions of server:")
+      parser.on("-p", "--processes N", Integer, "fork so many, and look after them") { |v| @options[:processes] = v }
+      parser.on("--[no-]log", "write a log to stdout (default: yes)") { |v| @options[:log] = v }
     end
 
     def doctor_options(parser)
@@ -91,33 +105,45 @@ module Pelton
     end
 
     def server
-      # A signal that comes during the start is not lost: the server stops as soon as it runs. A second one ends it all.
-      early = []
-      signals = Signals.new do |name|
-        next @server.signal(name) if @server
+      return supervise if @options[:processes]
 
-        exit!(2) if ENDING.include?(name) && early.intersect?(ENDING)
-        early << name
-      end
-      @server = boot or return 1
-      @server.signal(early.shift) until early.empty?
-      @server.wait
-      status(@server)
-    ensure
-      signals&.restore
+      Serving.new(@app, err: @err).run { boot { prepare && @app.start(**chosen) } }
     end
 
-    # The running server, or nil: then the reason is on stderr.
+    # What can be known to be wrong is found before anything is forked.
+    def supervise
+      boot { prepare && check } or return 1
+      timeout = @app.config.shutdown_timeout
+      Supervisor.new(@options[:processes], bus: @app.notifications, timeout: timeout) do |process, orders|
+        serving = Serving.new(@app, err: @err, orders: orders)
+        CLI.leave(serving.run { boot { @app.start(**chosen, process: process) } })
+      end.run
+    end
+
+    def check
+      PROCESSES.check(@options[:processes])
+      fenced = @app.config.kafka["transactional.id"]
+      raise ConfigError.new("transactional.id", fenced, "several processes would fence each other") if fenced
+
+      @app.routes.groups(@app.config, **chosen)
+    end
+
+    def chosen = @options.slice(:groups, :topics)
+
+    # What the block returns, or nil: then the reason is on stderr.
     def boot
-      load_app
-      if @options[:log] && @log
-        @out.sync = true
-        @app.subscribe(@log.call(@out))
-      end
-      @app.start(groups: @options[:groups], topics: @options[:topics])
+      yield
     rescue StandardError, ScriptError => e
       cannot("start", e)
       nil
+    end
+
+    def prepare
+      load_app
+      return true unless @options[:log] && @log
+
+      @out.sync = true
+      @app.subscribe(@log.call(@out))
     end
 
     def load_app
@@ -128,22 +154,6 @@ module Pelton
     def cannot(verb, error)
       place = error.is_a?(Error) ? nil : error.backtrace&.first
       fail_with("cannot #{verb}: #{error.message}#{" (#{error.class}, #{place})" if place}")
-    end
-
-    def status(server)
-      if server.status == :forced
-        @err.puts "pelton: ended by force"
-        server.losses.each { |loss| @err.puts "pelton: left undone: #{loss}" }
-        return 2
-      end
-      undelivered = @app.close
-      @err.puts "pelton: #{undelivered} produced messages not delivered" if undelivered.positive?
-      return 2 if undelivered.positive?
-
-      failure = server.failure or return 0
-      return failure.status if failure.is_a?(SystemExit)
-
-      fail_with("stopped by #{failure.class}: #{failure.message}")
     end
 
     def usage(code)

@@ -103,6 +103,11 @@ module Pelton
       ["app.unhealthy", %i[reasons],
        "config.liveness.port was asked and told, for the first time or again, that only a restart would mend the " \
        "process; reasons: one String each, as of Server#ailments"],
+      ["process.started", %i[process pid],
+       "`pelton server --processes`: a process was forked; process: its number, from 0"],
+      ["process.ended", %i[process pid status signal due_in],
+       "such a process ended; status: its exit code (nil: `signal`, as \"KILL\", ended it), due_in: seconds until it " \
+       "is started anew (nil: it was told to end)"],
       ["app.quieting", %i[reason], "the server begins no new job, and keeps its partitions"],
       ["app.quiet", %i[], "the last job that ran has ended"],
       ["app.resumed", %i[], "the end of quiet"],

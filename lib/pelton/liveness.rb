@@ -33,12 +33,13 @@ module Pelton
     Connection = Struct.new(:request, :ends, :answered)
     private_constant :Connection
 
-    # Listens; raises ConfigError where it cannot. Nobody is answered before `start`.
-    #: (Config::Liveness, Server, Notifications) -> void
-    def initialize(settings, server, bus)
+    # Listens; raises ConfigError where it cannot. Nobody is answered before `start`. process: its number, for each has
+    # a port of its own.
+    #: (Config::Liveness, Server, Notifications, ?Integer) -> void
+    def initialize(settings, server, bus, process = 0)
       @server = server
       @bus = bus
-      @listening = listen(settings)
+      @listening = listen(settings.bind, settings.port.zero? ? 0 : settings.port + process)
       # {socket => Connection}, oldest first. The thread's.
       @open = {}
       # Nothing is accepted before (monotonic seconds).
@@ -67,10 +68,10 @@ module Pelton
 
     private
 
-    def listen(settings)
-      TCPServer.new(settings.bind, settings.port)
+    def listen(bind, port)
+      TCPServer.new(bind, port)
     rescue SocketError, SystemCallError => e
-      raise ConfigError.new("liveness.port", "#{settings.bind}:#{settings.port}", "cannot listen there: #{e.message}")
+      raise ConfigError.new("liveness.port", "#{bind}:#{port}", "cannot listen there: #{e.message}")
     end
 
     # --- the thread ------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ module Pelton
     # Those that run in this process: {server => true}; they are stopped when it exits. Guarded by LOCK.
     RUNNING = {}.compare_by_identity
     LOCK = Mutex.new
-    private_constant :RUNNING, :LOCK
+    INSTANCE = "group.instance.id"
+    private_constant :RUNNING, :LOCK, :INSTANCE
 
     # Why it ended by force, e.g. ["orders/0: consume runs for 61.2 s, …"]: what was left undone
     #: () -> Array[String]
@@ -33,16 +34,17 @@ module Pelton
     # The error that made the server stop by itself, or nil.
     #: () -> Exception?
     attr_reader :failure
-    # The endpoint that config.liveness.port asks for, or nil.
+    # The endpoint that config.liveness.port asks for, from the start on; or nil.
     #: () -> Liveness?
     attr_reader :liveness
 
-    # backgrounds: the app's, by name: [restart, block].
+    # backgrounds: the app's, by name: [restart, block]. process: see App#start.
     #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
-    #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?) -> void
-    def initialize(config, groups, bus:, backgrounds: {}, producer: nil, flush: nil, native: nil)
+    #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?, ?process: Integer?) -> void
+    def initialize(config, groups, bus:, backgrounds: {}, producer: nil, flush: nil, native: nil, process: nil)
       @config = config
       @groups = groups
+      @process = process
       @bus = bus
       @producer = producer
       # Flushes what the app produced within so many seconds; returns what is left.
@@ -61,7 +63,7 @@ module Pelton
       @inbox = Thread::Queue.new
       # Told by `start` whether there is something to wait for orders for.
       @boot = Thread::Queue.new
-      @liveness = @thread = nil
+      @thread = nil
       # Who runs `start`, as long as it does.
       @starter = nil
       @status = :created
@@ -231,7 +233,7 @@ module Pelton
       open_listeners
       @workers.scale(@config.concurrency)
       @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
-      @liveness = Liveness.new(@config.liveness, self, @bus) if @config.liveness.port
+      @liveness = Liveness.new(@config.liveness, self, @bus, @process || 0) if @config.liveness.port
       @listeners.each(&:start)
       @status = :running
       @liveness&.start
@@ -277,10 +279,16 @@ module Pelton
       deserializers = @engines.deserializers(group)
       subscription = Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
                                                deserializers: deserializers, where: group.where, bus: @bus,
-                                               native: @native, kafka: group.kafka)
+                                               native: @native, kafka: options(group))
       Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, watch: @watch,
                                                looks: looks, deserializers: deserializers, producer: @producer,
                                                open_producer: opener(group), on_failure: method(:failed))
+    end
+
+    # A member's own name is the process's own.
+    def options(group)
+      id = @process && { **@config.kafka, **group.kafka }[INSTANCE]
+      id ? { **group.kafka, INSTANCE => "#{id}-#{@process}" } : group.kafka
     end
 
     # From a listener or a worker: something after which we, or this listener, cannot go on.

@@ -67,6 +67,22 @@ class CliTest < Minitest::Test
     assert_includes @err.string, "h: unknown group"
   end
 
+  # Nothing is forked for what can be known before.
+  def test_several_processes_that_cannot_start
+    { %w[-p 0] => "--processes = 0: expected an Integer >= 1", %w[-p 2] => "routes: are empty",
+      %w[-p two] => "invalid argument: -p two" }.each do |arguments, text|
+      assert_equal 1, run_cli("server", *arguments)
+      assert_includes @err.string, text
+    end
+    route
+    assert_equal 1, run_cli("server", "--processes", "2", "-t", "nowhere")
+    assert_includes @err.string, "nowhere: unknown topic"
+    @app.config.kafka = { "transactional.id" => "x" }
+    assert_equal 1, run_cli("server", "--processes", "2")
+    assert_includes @err.string, "several processes would fence each other"
+    assert_empty @native.subscriptions
+  end
+
   def test_term_stops_gracefully
     route
     assign

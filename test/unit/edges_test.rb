@@ -27,7 +27,8 @@ class EdgesTest < Minitest::Test
             reason: "SIGTERM", timeout: 60, seconds: 0.5, losses: ["orders/0: busy"], groups: ["g"], concurrency: 5,
             worker: "pelton.worker#1", client: "c", level: 4, facility: "FAIL", message: "text",
             undelivered: 2, source: "kafka", idle: true, final: false, poller: "pelton.poll", count: 3,
-            waits: 9, reasons: ["group g hangs"] }.freeze
+            waits: 9, reasons: ["group g hangs"], process: 2, pid: 77,
+            status: nil, signal: "KILL", due_in: 1.5 }.freeze
 
   def log_everything(target)
     bus = Pelton::Notifications.new
@@ -46,6 +47,7 @@ class EdgesTest < Minitest::Test
     assert(lines.all? { |line| line.match?(shape) })
     ["running: groups g, 5 workers", "stopping (SIGTERM)", "left undone: orders/0: busy",
      "g orders/3 stopped at offset 17", "ERROR pelton[#{Process.pid}] unhealthy: group g hangs",
+     "ERROR pelton[#{Process.pid}] process 2 (77) ended: KILL, and is started anew in 1.5 s",
      "skipped offset 17 after 3 attempts: RuntimeError: the reason", "runs again from offset 17 in 1.5 s",
      "WARN  pelton[#{Process.pid}] c FAIL: text", "INFO  pelton[#{Process.pid}] c opened",
      "c disconnected, having been idle", "c connected again", "ERROR pelton[#{Process.pid}] c closed, 2 messages not",

@@ -24,6 +24,15 @@ module Pelton
       end
 
       def on_app_unhealthy(event) = write(3, "unhealthy: #{event[:reasons].join("; ")}")
+      def on_process_started(event) = info("process #{event[:process]} is #{event[:pid]}")
+
+      def on_process_ended(event)
+        number, pid, code, signal, seconds = event.payload.values_at(:process, :pid, :status, :signal, :due_in)
+        way = code ? "exit code #{code}" : signal
+        anew = seconds && format(", and is started anew in %.1f s", seconds)
+        write(anew || code != 0 ? 3 : 1, "process #{number} (#{pid}) ended: #{way}#{anew}")
+      end
+
       def on_app_quieting(event) = info("quieting (#{event[:reason]}): no new jobs")
       def on_app_quiet(_event) = info("quiet: no job runs")
       def on_app_resumed(_event) = info("resumed")
