@@ -4,6 +4,7 @@ require_relative "../test_helper"
 require "support/server_kit"
 begin
   require "active_record"
+  ActiveRecord::Base.legacy_connection_handling = false if ActiveRecord::VERSION::STRING.start_with?("6.") # as 7 has it
 rescue LoadError
   nil # not of every Ruby: what needs it says so
 end
@@ -30,7 +31,7 @@ class RailsTest < Minitest::Test
     skip "no activerecord for Ruby #{RUBY_VERSION}" unless defined?(ActiveRecord::Base)
 
     ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ":memory:", pool: 1, reaping_frequency: 0)
-    @current = Class.new(ActiveSupport::CurrentAttributes) { attribute :user }
+    @current = current
     Wrapped.executor = executor
     [Wrapped, Bare].each { |one| one.log = @log }
   end
@@ -38,6 +39,13 @@ class RailsTest < Minitest::Test
   def teardown
     super
     ActiveRecord::Base.remove_connection if defined?(ActiveRecord::Base)
+  end
+
+  # It needs a name.
+  def current
+    return RailsTest::Current if RailsTest.const_defined?(:Current, false)
+
+    RailsTest.const_set(:Current, Class.new(ActiveSupport::CurrentAttributes)).tap { |made| made.attribute(:user) }
   end
 
   # As the railties of ActiveSupport and ActiveRecord make it.
@@ -60,9 +68,11 @@ class RailsTest < Minitest::Test
     app(concurrency: 1).routes { topic("orders", to: reader) { batch(1) && backoff(0..0) } }
     start
     subscription.assign_now(["orders", 0])
-    Array.new(3) { @log.pop } # their ends
+    eventually(5, -> { "three ends: #{errors}" }) { @log.size == 3 }
     Array.new(given.size) { given.pop }
   end
+
+  def errors = Array.new(@events.size) { @events.pop }.filter_map { |event| event.payload[:error]&.message }.tally
 
   # H69: who reads it in the next job finds what the failed one left.
   def attributes(reader)
