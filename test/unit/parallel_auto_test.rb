@@ -2,89 +2,185 @@
 
 require_relative "../test_helper"
 require "weakref"
+require "support/forked_child"
 require "pelton/parallel/auto"
 
-# `parallel: :auto`: what it chooses, and what it keeps.
+# `parallel: :auto`: what it chooses, what that costs, and what it keeps.
 class ParallelAutoTest < Minitest::Test
+  include ForkedChild
+
   Parallel = Pelton::Parallel
 
-  def chosen(engines, inputs = %w[a b], job = ->(one) { one }, **options)
-    said = Thread::Queue.new
-    auto = Parallel::Auto.new(engines, **options) { |*facts| said << facts }
-    assert auto.worth?(inputs.size)
-    assert_equal inputs, auto.dispatch(inputs, job).values
-    result = said.pop
-    assert_equal result.first, auto.name
-    yield auto if block_given?
-    result
-  ensure
-    assert auto.close
+  # Dear enough to be no matter of inline's alone.
+  DEAR = ->(one) { 2000.times { one.hash } && one }
+
+  def auto(engines, **options)
+    @said = Thread::Queue.new
+    @auto = Parallel::Auto.new(engines, **options) { |*facts| @said << facts }
   end
 
-  def test_auto_takes_the_fastest
-    inline = ->(one) { 2000.times { one.hash } && one }
-    name, seconds, messages = chosen({ thread: Quick.new }, Array.new(50, "a"), inline)
-    assert_equal :thread, name
-    assert_operator seconds[:thread], :<, seconds[:inline]
-    assert_includes (100..400), messages
+  def teardown = assert(@auto.nil? || @auto.close(timeout: 20))
+
+  # What it says after a trial with as many batches of these as it takes.
+  def trial(inputs = Array.new(50, "a"), job = DEAR)
+    eventually(60) do
+      assert_equal inputs, @auto.dispatch(inputs, job).values
+      !@said.empty?
+    end
+    eventually(20) { Pelton::Threads.list.none? { |thread| thread.name == "pelton.parallel[auto]" } }
+    @said.pop.tap { |name, *| assert_equal name, @auto.name }
   end
 
   # A pool without workers.
   class Pool
     def hold = self
     def let_go = nil
+    def worth?(_) = true
   end
 
   # Gives what it was given, at once.
   class Quick < Pool
-    def worth?(_) = true
     def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(one) { one })
   end
 
-  # Does the work thirty times: on a loaded machine, too, that takes longest.
+  # Does the work ten times: on a loaded machine, too, that takes longest.
   class Clumsy < Pool
-    def worth?(_) = true
-    def dispatch(inputs, job, **) = Parallel::Lazy.new(inputs, ->(one) { 30.times.map { job.call(one) }.last })
+    def dispatch(inputs, job, **) = Parallel::Lazy.new(inputs, ->(one) { 10.times.map { job.call(one) }.last })
   end
 
   # Fails fast.
   class Failing < Pool
-    def worth?(_) = true
     def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(_) { raise "no" })
   end
 
-  def test_auto_stays_inline_where_nothing_is_faster
-    inline = ->(one) { 500.times { one.hash } && one }
-    assert_equal(:inline, chosen({ thread: Clumsy.new }, Array.new(50, "a"), inline) do |auto|
-      refute auto.worth?(50), "inline dispatches nothing"
-    end.first)
+  def test_it_takes_the_fastest
+    auto({ thread: Quick.new })
+    assert @auto.worth?(50)
+    name, seconds, messages = trial
+    assert_equal :thread, name
+    assert_equal %i[inline thread], seconds.keys
+    assert_operator seconds[:thread], :<, seconds[:inline]
+    assert_operator messages, :>=, 50 * ((2 * Parallel::Trial::ROUNDS) + 1)
+    assert @auto.worth?(50)
   end
 
-  def test_auto_does_not_take_errors_for_speed
-    inline = ->(one) { 500.times { one.hash } && one }
-    name, seconds, = chosen({ ractor: Failing.new }, Array.new(50, "a"), inline)
-    assert_equal [:inline, nil], [name, seconds[:ractor]]
-    bad = ->(one) { 500.times { one.hash } && raise("all are bad") }
-    said = Thread::Queue.new
-    auto = Parallel::Auto.new({ thread: Failing.new }) { |engine, *| said << engine }
-    auto.dispatch(%w[a b], bad).to_a
-    assert_equal :thread, said.pop, "where inline fails as often"
-  ensure
-    auto&.close
+  def test_it_stays_inline_where_nothing_is_faster
+    auto({ thread: Clumsy.new })
+    assert_equal :inline, trial.first
+    refute @auto.worth?(50), "inline dispatches nothing"
   end
 
-  def test_auto_measures_again
-    said = Thread::Queue.new
-    auto = Parallel::Auto.new({ thread: Quick.new }, again: 0) { |name, *| said << name }
-    2.times do
-      auto.dispatch(%w[a b], ->(one) { 2000.times { one.hash } && one }).values
-      assert_equal :thread, said.pop
-      eventually { Pelton::Threads.list.none? { |thread| thread.name == "pelton.parallel[auto]" } }
+  def test_errors_are_not_taken_for_speed
+    auto({ ractor: Failing.new })
+    eventually(60) do
+      @auto.dispatch(["a"] * 50, DEAR).to_a
+      !@said.empty?
     end
-  ensure
-    assert auto.close
-    auto.dispatch(%w[a], ->(one) { one }) # measures no more
+    name, seconds, = @said.pop
+    assert_equal [:inline, nil], [name, seconds[:ractor]]
+  end
+
+  def test_an_engine_may_fail_where_inline_does
+    auto({ thread: Failing.new })
+    eventually(60) do
+      @auto.dispatch(["a"] * 50, ->(one) { DEAR.call(one) && raise("all are bad") }).to_a
+      !@said.empty?
+    end
+    assert_equal :thread, @said.pop.first
+  end
+
+  # Whatever the machine does meanwhile: one time in some.
+  def test_what_inline_makes_in_no_time_is_no_matter_for_others
+    found = eventually(60) do
+      auto({ thread: Quick.new })
+      _, seconds, = trial(Array.new(20_000, "a"), ->(one) { one })
+      assert @auto.close(timeout: 20)
+      seconds if seconds[:thread].nil?
+    end
+    assert_operator found[:inline], :>, 0
+    assert_equal :inline, @auto.name
+  end
+
+  # A little faster is not enough to be chosen, and enough to stay.
+  def test_noise_changes_nothing
+    auto({ thread: Quick.new, ractor: Quick.new })
+    assert_equal :inline, choice(thread: 0.9, ractor: 1.2)
+    assert_equal :ractor, choice(thread: 0.9, ractor: 0.8)
+    assert_equal :inline, choice({})
+    trial
+    assert_includes %i[thread ractor], name = @auto.name
+    assert_equal name, choice({ name => 0.9 })
+    assert_equal :inline, choice({ name => 0.96 })
+  end
+
+  def choice(shares) = @auto.send(:best, { inline: 1.0, **shares })
+
+  # One slow round of the machine, in which all were slow, and one in which only this one was.
+  def test_rounds_are_compared_one_by_one
+    auto({})
+    costs = { inline: [1.0, 1.0, 9.0, 1.0, 1.0], ractor: [0.5, 0.5, 4.5, 9.0, 0.5] }
+    assert_equal({ inline: 1.0, ractor: 0.5 }, @auto.send(:shares, costs))
+  end
+
+  # A pool that counts who is made.
+  class Counting < Pool
+    def initialize(made) = @made = made
+    def dispatch(inputs, job, **) = Parallel::Lazy.new(inputs, job).tap { @made << inputs.size }
+  end
+
+  def test_a_trial_makes_everything_once
+    calls = Hash.new(0).compare_by_identity
+    job = ->(one) { DEAR.call(one).tap { calls[one] += 1 } }
+    pool = Counting.new(made = [])
+    auto({ thread: pool })
+    all = []
+    eventually(60) do
+      all.concat(inputs = Array.new(20) { |index| "text #{index}" })
+      assert_equal inputs, @auto.dispatch(inputs, job).values
+      !@said.empty?
+    end
+    refute_empty made
+    assert_equal [all.size, [1]], [calls.size, calls.values.uniq]
+  end
+
+  def test_the_first_are_there_while_the_last_are_in_work
+    auto({ thread: Quick.new })
+    go = Thread::Queue.new
+    future = @auto.dispatch([*0..99], ->(one) { one < 99 ? one : go.pop })
+    assert_equal [*0..49], future.first(50).map(&:first)
+    refute_predicate future, :done?
+    go << "last"
+    assert_equal "last", future[99]
+  end
+
+  def test_a_close_in_the_middle_lets_nobody_wait
+    auto({ thread: Quick.new })
+    go = Thread::Queue.new
+    futures = Array.new(3) { @auto.dispatch([*0..99], ->(_) { go.pop }) }
+    waiter = Thread.new { futures.map { |future| future.at(99).last } }
+    eventually(20) { waiter.status == "sleep" }
+    assert @auto.close(timeout: 20)
+    assert_equal [Pelton::CancelledError], waiter.value.map(&:class).uniq
+    assert_equal [1], @auto.dispatch([1], ->(one) { one }).values, "inline"
     assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.parallel[auto]" })
+  end
+
+  def test_a_forked_child_does_not_wait_for_its_parents_trial
+    auto({ thread: Quick.new })
+    go = Thread::Queue.new
+    future = @auto.dispatch([1], ->(_) { go.pop })
+    output = in_child(limit: 60) { @auto.dispatch([2], ->(one) { one }).values == [2] }
+    assert_equal "true\n", output
+    go << 1
+    assert_equal [1], future.values
+  end
+
+  def test_it_measures_again
+    auto({ thread: Quick.new }, again: 0)
+    2.times { assert_equal :thread, trial.first }
+    assert @auto.close(timeout: 20)
+    assert_equal %w[a], @auto.dispatch(%w[a], DEAR).values
+    assert_empty @said, "it measures no more"
   end
 
   # Slow for who must not be chosen, and remembers how often it is held.
@@ -100,40 +196,31 @@ class ParallelAutoTest < Minitest::Test
     def let_go = @held << -1
   end
 
-  def test_auto_holds_the_workers_that_it_chose_only
+  def test_it_holds_the_workers_that_it_chose_only
     slow = Held.new
     quick = Class.new(Held) { def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(one) { one }) }.new
-    said = Thread::Queue.new
-    auto = Parallel::Auto.new({ thread: slow, ractor: quick }, again: 0) { |name, *| said << name }
+    auto({ thread: slow, ractor: quick }, again: 0)
     2.times do |round|
-      auto.dispatch(%w[a b], ->(one) { 2000.times { one.hash } && one }).values
-      assert_equal :ractor, said.pop
-      eventually(20) { Pelton::Threads.list.none? { |thread| thread.name == "pelton.parallel[auto]" } }
+      assert_equal :ractor, trial.first
       assert_equal [[1, -1] * (round + 1), [1]], [slow.held, quick.held]
     end
-  ensure
-    assert auto.close
   end
 
   # Once in some rounds: an address on some stack may keep them alive.
-  def test_auto_keeps_nothing_that_it_measured_with
-    said = Thread::Queue.new
-    auto = Parallel::Auto.new({ thread: Quick.new }, again: 0) { |name, *| said << name }
-    eventually(20) do
-      given = Thread.new { weak_inputs(auto) }.value
-      said.pop
-      eventually(20) { Pelton::Threads.list.none? { |thread| thread.name == "pelton.parallel[auto]" } }
+  def test_it_keeps_nothing_that_it_measured_with
+    eventually(60) do
+      auto({ thread: Quick.new })
+      given = Thread.new { weak_inputs }.value
+      assert @auto.close(timeout: 20)
       GC.start
       given.none?(&:weakref_alive?)
     end
-  ensure
-    assert auto.close
   end
 
   # Of what it was given, a hundred of them.
-  def weak_inputs(auto)
+  def weak_inputs
     texts = Array.new(100) { |index| "text #{index}" }
-    auto.dispatch(texts, ->(one) { one }).values
+    trial(texts)
     texts.map { |text| WeakRef.new(text) }
   end
 end

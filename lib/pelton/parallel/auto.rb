@@ -3,37 +3,34 @@
 require_relative "../clock"
 require_relative "../threads"
 require_relative "inline"
+require_relative "trial"
 
 module Pelton
   module Parallel
-    # The engine that is fastest on this machine with this payload: it measures, with messages that came, and measures
-    # again every few minutes. Until the first time, and where nothing is faster by a tenth, it is inline. Workers of
-    # the engines that it did not choose end.
+    # The engine that is fastest on this machine with these payloads: a trial with the batches that come finds it, and
+    # another one every few minutes. Until the first, and where nothing is surely faster, it is inline. Workers of the
+    # engines that it did not choose end.
     class Auto
-      # Seconds between two measurements.
+      # Seconds from one trial to the next.
       AGAIN = 300
-      # A trial's batches: several, for workers work side by side; no more than a partition may bring before the first
-      # is consumed, nor than what takes so many seconds inline.
-      BATCHES = (2..8)
-      BUDGET = 0.5
-      # Of each engine; the shortest counts.
-      TRIALS = 3
-      # What another engine must be faster by to be worth its threads.
-      GAIN = 0.9
+      # What of inline's time another engine may take, at most, to be worth its threads; and what, to stay.
+      GAIN = 0.85
+      STAY = 0.95
 
-      # engines: {thread: pool, ractor: pool}. chosen: called with name, seconds by name (nil: it had errors that inline
-      # has not) and the number of messages of a measurement.
+      # engines: {thread: pool, ractor: pool}. chosen: called with name, seconds by name and the number of messages of a
+      # trial: what all of them take by each (nil: it had errors that inline has not, or inline is cheap).
       #: (Hash[Symbol, Pool], ?again: Numeric) { (Symbol, Hash[Symbol, Float?], Integer) -> void } -> void
       def initialize(engines, again: AGAIN, &chosen)
         @pools = engines
-        @engines = { inline: Inline.new, **engines }
+        @inline = Inline.new
         @again = again
         @chosen = chosen
         @lock = Mutex.new
-        # The engine's name; written by the measuring thread.
+        # The engine's name; written by the trial's thread.
         @name = :inline
-        # When it is measured (monotonic seconds), and by whom; guarded by @lock.
+        # When the next trial begins (monotonic seconds); the one that runs, and its thread. Guarded by @lock.
         @due = Clock.now
+        @trial = nil
         @thread = nil
         @closed = false
       end
@@ -41,20 +38,21 @@ module Pelton
       #: () -> Symbol
       attr_reader :name
 
+      # In a trial, what is worth it to any of them.
       #: (Integer) -> bool
       def worth?(count)
-        return @engines.fetch(@name).worth?(count) if Clock.now < @due
+        return current.worth?(count) if @trial.nil? && Clock.now < @due
 
-        @engines.each_value.any? { |engine| engine.worth?(count) } # it shall be measured
+        @pools.each_value.any? { |pool| pool.worth?(count) }
       end
 
       #: (Array[untyped], untyped, ?timeout: Numeric?) ?{ (Future) -> void } -> Future
       def dispatch(inputs, job, timeout: nil, &on_done)
-        measure(inputs, job) if Clock.now >= @due
-        @engines.fetch(@name).dispatch(inputs, job, timeout: timeout, &on_done)
+        (trial if worth?(inputs.size))&.dispatch(inputs, job, timeout: timeout, &on_done) ||
+          current.dispatch(inputs, job, timeout: timeout, &on_done)
       end
 
-      # Ends a measurement; the engines are others'.
+      # Ends a trial; the engines are others'.
       #: (?timeout: Numeric?) -> bool
       def close(timeout: 10)
         thread = @lock.synchronize do
@@ -65,57 +63,62 @@ module Pelton
         thread.nil? || !thread.join(timeout).nil?
       end
 
-      def inspect = "#<#{self.class} #{@name} of #{@engines.keys.join(", ")}>"
+      def inspect = "#<#{self.class} #{@name} of #{[:inline, *@pools.keys].join(", ")}>"
 
       private
 
-      def measure(inputs, job)
+      def current = @pools.fetch(@name, @inline)
+
+      # The one that runs, or is due.
+      def trial
+        return @trial if @thread&.alive? # a forked parent's is not
+        return if Clock.now < @due
+
         @lock.synchronize do
-          next if @closed || @thread&.alive? || Clock.now < @due
+          next @trial if @closed || @thread&.alive? || Clock.now < @due
 
           @due = Clock.now + @again
-          @thread = Threads.start("pelton.parallel[auto]") { holding { choose(inputs, job) } }
+          @trial = Trial.new(@pools)
+          @thread = Threads.start("pelton.parallel[auto]") { holding { choose } }
+          @trial
         end
       end
 
-      # The chosen engine's workers are held from one measurement to the next.
+      # The chosen engine's workers are held from one trial to the next.
       def holding
         @pools.except(@name).each_value(&:hold)
         yield
       ensure
+        @trial.abandon
+        @trial = nil
         @pools.except(@name).each_value(&:let_go)
-        @lock.synchronize { @thread = nil } # it keeps the messages alive
       end
 
-      def choose(inputs, job)
-        times = @engines.transform_values { Float::INFINITY }
-        failed = nil
-        batches = fitting(inputs, job)
-        TRIALS.times do
-          @engines.each do |name, engine|
-            seconds, errors = trial(engine, inputs, job, batches)
-            failed = errors if name == :inline
-            times[name] = [times[name], errors > failed ? Float::INFINITY : seconds].min
-          end
-        end
-        best = times.min_by(&:last).first
-        @name = best == :inline || times[best] < times[:inline] * GAIN ? best : :inline
-        @chosen&.call(@name, times.transform_values { |time| time if time.finite? }, inputs.size * batches)
+      def choose
+        costs = @trial.run
+        shares = shares(costs)
+        @name = best(shares)
+        @trial.finish(@name)
+        tell(shares, median(costs[:inline]) * @trial.messages)
       end
 
-      def fitting(inputs, job)
-        few = inputs.first(10)
-        seconds, = trial(@engines.fetch(:inline), few, job, 1)
-        (BUDGET * few.size / (seconds * inputs.size)).clamp(BATCHES).to_i
+      # What each takes of inline's time. Rounds are compared one by one, for those were beside each other: a slow second of
+      # the machine is all of theirs.
+      def shares(costs)
+        costs.transform_values { |rounds| median(rounds.zip(costs[:inline]).map { |one, other| one / other }) }
       end
 
-      # Seconds, and how many errors there were. Without a time limit: what takes long is no worker's fault.
-      def trial(engine, inputs, job, batches)
-        started = Clock.now
-        futures = Array.new(batches) { engine.dispatch(inputs, job) }
-        errors = futures.sum { |future| future.count { |_, error| error } }
-        [Clock.now - started, errors]
+      def best(shares)
+        name, share = shares.except(:inline).min_by(&:last)
+        share && share <= (name == @name ? STAY : GAIN) ? name : :inline
       end
+
+      def tell(shares, seconds)
+        times = [:inline, *@pools.keys].to_h { |name| [name, shares[name]&.*(seconds)] }
+        @chosen&.call(@name, times, @trial.messages)
+      end
+
+      def median(values) = values.sort[values.size / 2]
     end
   end
 end

@@ -21,7 +21,20 @@ module Pelton
         def call(message) = Deserializing.call(@deserializer, message)
       end
 
-      #: (untyped, Pool, topic: String, bus: Notifications, timeout: Numeric) -> void
+      # A deserializer whose payloads are frozen at the top: where Ractors may make them, which freeze them through and
+      # through, code that changes one fails wherever it was made. More would cost more than Ractors save.
+      class Frozen
+        #: (^(Message) -> untyped) -> void
+        def initialize(deserializer)
+          @deserializer = deserializer
+          freeze
+        end
+
+        #: (Message) -> untyped
+        def call(message) = @deserializer.call(message).freeze
+      end
+
+      #: (untyped, Pool | Auto, topic: String, bus: Notifications, timeout: Numeric) -> void
       def initialize(deserializer, engine, topic:, bus:, timeout:)
         @deserializer = deserializer
         @job = Job.new(deserializer)
@@ -40,7 +53,7 @@ module Pelton
       # The payload: what a worker made or makes of it; else here and now. Any thread.
       #: (Message) -> untyped
       def call(message)
-        future, index = @lock.synchronize { @pending[message] }
+        future, index = @lock.synchronize { @pending[message] } unless @pending.empty?
         value, error = future&.at(index)
         future && !error ? value : @deserializer.call(message)
       end
@@ -72,7 +85,7 @@ module Pelton
         futures.each(&:cancel)
       end
 
-      def inspect = "#<#{self.class} of #{@topic} by #{@deserializer.class}, #{@engine.inspect}>"
+      def inspect = "#<#{self.class} of #{@topic}, #{@engine.inspect}>"
 
       private
 

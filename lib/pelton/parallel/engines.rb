@@ -19,7 +19,7 @@ module Pelton
       end
 
       # The group's deserializers by topic, as a subscription takes them; those with a `parallel` are Decodings. Their
-      # pools are started (with :auto by a measurement, and then only what it chose stays).
+      # pools are started (with :auto by a trial, and then only what it chose stays).
       #: (Routing::Group) -> Hash[String, untyped]
       def deserializers(group)
         ways = group.parallel
@@ -44,6 +44,7 @@ module Pelton
 
       def decoding(topic, deserializer, way)
         engine = way == :auto ? auto(topic, deserializer) : pool(way).start.hold
+        deserializer = Decoding::Frozen.new(deserializer) unless way == :thread
         Decoding.new(deserializer, engine, topic: topic, bus: @bus, timeout: @config.parallel_timeout)
       end
 

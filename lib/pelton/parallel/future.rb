@@ -123,7 +123,8 @@ module Pelton
         @pid = Process.pid
         @lock = Mutex.new
         @changed = ConditionVariable.new
-        # Guarded by @lock: values in the order of the inputs, {index => error}, how many are not there yet.
+        # Written with @lock: values in the order of the inputs, {index => error}, which is there before its value is;
+        # how many are not there yet.
         @values = Array.new(size, NOT_YET)
         @errors = {}
         @left = size
@@ -142,8 +143,8 @@ module Pelton
       #: (Integer, Array[untyped], Hash[Integer, Exception]) -> void
       def fulfil(from, values, errors)
         change do
-          @values[from, values.size] = values
           errors.each { |index, error| @errors[from + index] = error }
+          @values[from, values.size] = values
           @left -= values.size
         end
       end
@@ -155,8 +156,8 @@ module Pelton
           @values.each_with_index do |value, index|
             next unless NOT_YET.equal?(value)
 
-            @values[index] = nil
             @errors[index] = error
+            @values[index] = nil
           end
           @left = 0
         end
@@ -166,8 +167,8 @@ module Pelton
       #: (Integer) -> [untyped, Exception?]
       def at(index)
         check(index)
-        @on_late&.call unless wait(index) || !give_up
-        @lock.synchronize { [@values[index], @errors[index]] }
+        @on_late&.call if NOT_YET.equal?(@values[index]) && !wait(index) && give_up
+        [@values[index], @errors[index]]
       end
 
       private
