@@ -9,7 +9,7 @@ require "pelton/parallel/auto"
 
 # Size of a message => how many of them, how many in a batch; a shuffled mix of all of them.
 SIZES = { "0.5 KB" => [500, 20_000, 500], "5 KB" => [5_100, 5_000, 500], "19 KB" => [18_800, 1_500, 250],
-          "78 KB" => [78_000, 400, 100] }.freeze
+          "78 KB" => [78_000, 600, 60] }.freeze
 MIX = "mixed sizes"
 MIXED = [1_500, 250].freeze
 # Where all numbers of workers are tried; elsewhere two.
@@ -44,6 +44,8 @@ module Checked
   def self.call(message) = Validated.check(message.payload)
 end
 
+POOLS = [:thread, *(:ractor if Pelton::Parallel::RactorWorker.available?)].freeze
+
 # How the work is done: [engine of Pelton::Parallel, its workers, job, decode, native threads]
 ENGINES = {
   "inline" => [:inline, nil, Validated, :bytes, 1],
@@ -51,23 +53,25 @@ ENGINES = {
   **[1, 2].to_h { |count| ["native threads, #{count}", [:inline, nil, Checked, :json, count]] },
   **WORKERS.to_h { |count| ["Ractors, #{count}", [:ractor, count, Frozen, :bytes, 1]] },
   **WORKERS.to_h { |count| ["Ractors, #{count}, natively parsed", [:ractor, count, Checked, FROZEN, 1]] },
-  "inline, frozen" => [:inline, nil, Frozen, :bytes, 1],
-  "auto" => [:auto, 2, Frozen, :bytes, 1]
+  "auto" => [:auto, 2, Validated, :bytes, 1],
+  "auto, natively parsed" => [:auto, 2, Checked, FROZEN, 1]
 }.freeze
-ELSEWHERE = ["inline", "threads, 2", "native threads, 1", "Ractors, 2", "Ractors, 2, natively parsed",
-             "inline, frozen", "auto"].freeze
+ELSEWHERE = ["inline", "auto", "threads, 2", "Ractors, 2", "native threads, 1", "auto, natively parsed",
+             "Ractors, 2, natively parsed"].freeze
+# What it is compared with, if that is not inline: the same without a choice.
+PEERS = { "auto, natively parsed" => "native threads, 1" }.freeze
 
-# Takes batches, has an engine work on some of them while it takes more, and sums up what comes back.
+# Takes batches, has an engine work on some of them while it takes more, if that is worth it, and sums up what comes back.
 def consume(feed, engine, job)
   sum = 0
   open = []
   finish = lambda do
     batch, future = open.shift
-    sum += future.values.sum(&LOOK)
+    sum += future ? future.values.sum(&LOOK) : batch.messages.sum { |message| LOOK.call(job.call(message)) }
     batch.release
   end
   feed.each do |batch|
-    open << [batch, engine.dispatch(batch.messages, job, timeout: 60)]
+    open << [batch, (engine.dispatch(batch.messages, job, timeout: 60) if engine.worth?(batch.size))]
     finish.call if open.size > AHEAD
   end
   finish.call until open.empty?
@@ -83,27 +87,38 @@ def run(topic, count, batch, kind, expected)
   name, workers, job, decode, threads = ENGINES.fetch(kind)
   feed = Prefetched.new(topic, count, decode: decode, threads: threads, batch: batch, **FEED)
   early = ->(message) { LOOK.call(JSON.parse(message.raw_payload)) }
-  ready = ->(messages) { engine(name, workers, messages.first(batch), job) }
+  ready = lambda do |messages|
+    next chosen(Topic.new(topic, count, { decode: decode, decoding_threads: threads, batch: batch }), workers, job) if name == :auto
+
+    engine(name, workers, messages.first(batch), job)
+  end
   found = feed.measure(early: early, ready: ready) do |_, engine|
     consume(feed, engine, job).tap { engine.close }
   end
   found.value + found.early.sum == expected ? found : raise("#{kind} gives something else")
 end
 
-def pool(kind, workers) = Pelton::Parallel.engine(kind, size: workers).start
-
-# With workers that have begun; :auto has measured with these messages.
+# With workers that have begun.
 def engine(name, workers, messages, job)
   Warning[:experimental] = false
   return Pelton::Parallel.engine(name) unless workers
-  return pool(name, workers).tap { |pool| pool.dispatch(messages, job).values } unless name == :auto
 
-  kinds = Pelton::Parallel::RactorWorker.available? ? %i[thread ractor] : %i[thread]
+  Pelton::Parallel.engine(name, size: workers).tap { |pool| pool.dispatch(messages, job).values }
+end
+
+# The messages, from Kafka on.
+Topic = Struct.new(:name, :count, :options) do
+  def each(&) = Cluster.consume(name, count, release: false, **options, &)
+end
+
+# That has tried its engines with these messages.
+def chosen(topic, workers, job)
+  Warning[:experimental] = false
   chosen = Thread::Queue.new
-  pools = kinds.to_h { |kind| [kind, pool(kind, workers)] }
-  auto = Pelton::Parallel::Auto.new(pools) { chosen << true }
-  auto.dispatch(messages, job).values
-  chosen.pop
+  pools = POOLS.to_h { |kind| [kind, Pelton::Parallel.engine(kind, size: workers)] }
+  auto = Pelton::Parallel::Auto.new(pools) { |name, *| chosen << name }
+  consume(topic, auto, job) while chosen.empty?
+  warn "auto: #{chosen.pop}"
   auto
 end
 
@@ -136,7 +151,6 @@ def topics
 end
 
 Bench.measure("decode_engines", warm_up: false) do |bench|
-  ractors = Pelton::Parallel::RactorWorker.available?
   topics.each do |size, (documents, count, batch)|
     batch = (count / 10).clamp(1, batch)
     bench.chart("messages of #{size} parsed and validated a second", "msg/s", /\A#{size}/)
@@ -144,11 +158,10 @@ Bench.measure("decode_engines", warm_up: false) do |bench|
     expected = (0...count).sum { |index| look[index % look.size] }
     topic = Cluster.filled(count, PARTITIONS) { |index| documents[index % documents.size] }
     (size == THOROUGH ? ENGINES.keys : ELSEWHERE).each do |kind|
-      next if kind.start_with?("Ractors") && !ractors
+      next if kind.start_with?("Ractors") && !POOLS.include?(:ractor)
 
       name = "#{size}, #{kind}"
-      peer = "#{size}, inline#{", frozen" if kind == "auto"}" # auto may choose what it is without workers
-      bench.case(name, "msg/s", vs: kind == "inline" ? nil : peer) do
+      bench.case(name, "msg/s", vs: kind == "inline" ? nil : "#{size}, #{PEERS.fetch(kind, "inline")}") do
         found = run(topic, count, batch, kind, expected)
         bench.note("#{name}, CPU a message", "µs", found.cpu * 1e6 / found.messages)
         bench.note("#{name}, a message", "objects", found.objects.fdiv(found.messages))
@@ -157,5 +170,5 @@ Bench.measure("decode_engines", warm_up: false) do |bench|
     end
   end
   bench.case("memory of each of 8 threads", "KB") { memory(:thread, 8) }
-  bench.case("memory of each of 8 Ractors", "KB") { memory(:ractor, 8) } if ractors
+  bench.case("memory of each of 8 Ractors", "KB") { memory(:ractor, 8) } if POOLS.include?(:ractor)
 end

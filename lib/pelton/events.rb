@@ -94,8 +94,9 @@ module Pelton
        "a worker thread was killed, or a worker of a decoding pool (`pelton.parallel…`) died or did not come back in " \
        "time; another one took its place"],
       ["parallel.chosen", %i[topic engine seconds messages],
-       "a topic with `parallel: :auto` was measured, with `messages` messages that came: `engine` is used until the " \
-       "next time; seconds: of each, `{ inline: 0.21, ractor: 0.12 }` (nil: it had errors that inline has not)"],
+       "a topic with `parallel: :auto` was tried, with `messages` messages that came: `engine` is used until the " \
+       "next time; seconds: of each, `{ inline: 0.21, ractor: 0.12 }` (nil: it had errors that inline has not, or " \
+       "inline takes less than 10 µs a message)"],
       ["app.starting", %i[groups concurrency], "the server starts"],
       ["app.running", %i[groups concurrency], "all threads run, the groups are being joined"],
       ["group.restarting", %i[group error seconds],

@@ -282,9 +282,9 @@ module Pelton
                                       "once read; `message.decoded` is what `decode` makes; unset: so is payload"],
       [:parallel, nil, :inline, "`deserializer MyDecoder.new, parallel: :ractor`: where payloads are made: " \
                                 "`:inline`, where they are read; ahead, from the arrival of a batch on, by a pool of " \
-                                "`:thread` or `:ractor` workers (Ruby 4.0 and later; payloads are frozen then); " \
-                                "`:auto` measures what is fastest here, and again every 5 minutes (Ractors, if the " \
-                                "object is frozen through and through)",
+                                "`:thread` or `:ractor` workers (Ruby 4.0 and later); `:auto` tries what is fastest " \
+                                "here, and again every 5 minutes (Ractors, if the object is frozen through and " \
+                                "through). With `:ractor` and `:auto` payloads are frozen",
        { choices: %i[inline thread ractor auto] }],
       [:retries, :number, nil, "how often a failed message runs again; unset: until it succeeds, or 3 times where " \
                                "there are `dead_letters`, 0 times where there is `retry_in`"],

@@ -18,13 +18,33 @@ class ParallelThreadTest < Minitest::Test
 
   def test_auto_measures_and_says_what_it_uses
     name = topic
-    consume(name, way: :auto, batch: 100)
-    payloads(name, 100)
-    event = eventually(60) { happened("parallel.chosen").first }
+    consume(name, way: :auto, batch: 1000, deserializer: Dear.new)
+    sent = 0
+    event = eventually(60) do
+      assert_equal((sent...(sent += 500)).to_a, payloads(name, 500, from: sent - 500).map { |value| value["i"] })
+      happened("parallel.chosen").first
+    end
     assert_equal name, event[:topic]
     assert_includes %i[inline thread], event[:engine]
     assert_equal %i[inline thread], event[:seconds].keys.first(2)
-    assert(event[:seconds].values.compact.all?(&:positive?))
+    assert_operator event[:seconds][:inline], :>, 0
+    assert_operator event[:messages], :<=, sent
+  end
+
+  # Whichever way it chose.
+  def test_what_auto_gives_is_frozen
+    name = topic
+    consume(name, way: :auto)
+    assert(payloads(name, 60).all?(&:frozen?), "in a trial")
+    assert(payloads(name, 10).all?(&:frozen?), "of a batch that no pool would be given")
+  end
+
+  # Takes 50 µs and more.
+  class Dear < ParallelApp::Parser
+    def call(message)
+      300.times { message.offset.hash }
+      super
+    end
   end
 end
 

@@ -211,6 +211,18 @@ class ParallelTest < Minitest::Test
     assert engines.close
   end
 
+  def test_payloads_that_ractors_may_make_are_frozen_whoever_makes_them
+    made = %i[thread auto].to_h do |way|
+      group, config = group(way, ->(message) { [message.raw_payload] })
+      engines = Parallel::Engines.new(config, bus)
+      payload = engines.deserializers(group)["orders"].call(Text.new(+"a"))
+      assert_equal ["a"], payload
+      assert engines.close
+      [way, [payload.frozen?, payload[0].frozen?]]
+    end
+    assert_equal({ thread: [false, false], auto: [true, false] }, made)
+  end
+
   # Of which the test says when they live.
   class Puppet
     class << self
