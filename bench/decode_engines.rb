@@ -61,7 +61,7 @@ ELSEWHERE = ["inline", "auto", "threads, 2", "Ractors, 2", "native threads, 1", 
 # What it is compared with, if that is not inline: the same without a choice.
 PEERS = { "auto, natively parsed" => "native threads, 1" }.freeze
 
-# Takes batches, has an engine work on some of them while it takes more, if that is worth it, and sums up what comes back.
+# Takes batches, has an engine work on some of them, if that is worth it, while it takes more, and sums up what it gets.
 def consume(feed, engine, job)
   sum = 0
   open = []
@@ -88,9 +88,9 @@ def run(topic, count, batch, kind, expected)
   feed = Prefetched.new(topic, count, decode: decode, threads: threads, batch: batch, **FEED)
   early = ->(message) { LOOK.call(JSON.parse(message.raw_payload)) }
   ready = lambda do |messages|
-    next chosen(Topic.new(topic, count, { decode: decode, decoding_threads: threads, batch: batch }), workers, job) if name == :auto
+    next engine(name, workers, messages.first(batch), job) unless name == :auto
 
-    engine(name, workers, messages.first(batch), job)
+    chosen(Topic.new(topic, count, { decode: decode, decoding_threads: threads, batch: batch }), workers, job)
   end
   found = feed.measure(early: early, ready: ready) do |_, engine|
     consume(feed, engine, job).tap { engine.close }
@@ -107,8 +107,8 @@ def engine(name, workers, messages, job)
 end
 
 # The messages, from Kafka on.
-Topic = Struct.new(:name, :count, :options) do
-  def each(&) = Cluster.consume(name, count, release: false, **options, &)
+Topic = Struct.new(:name, :messages, :options) do
+  def each(&block) = Cluster.consume(name, messages, release: false, **options, &block)
 end
 
 # That has tried its engines with these messages.

@@ -34,7 +34,7 @@ class AutoEngineTest < Minitest::Test
   def engine
     pool = Pelton::Parallel.engine(:thread, size: 2)
     Pelton::Parallel::Auto.new({ thread: pool }).tap do |auto|
-      auto.define_singleton_method(:close) { |timeout: 10| [super(timeout: timeout), pool.close(timeout: timeout)].all? }
+      auto.define_singleton_method(:close) { |timeout: 10| super(timeout: timeout) & pool.close(timeout: timeout) }
     end
   end
 end

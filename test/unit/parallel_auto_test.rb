@@ -124,7 +124,11 @@ class ParallelAutoTest < Minitest::Test
 
   # A pool that counts who is made.
   class Counting < Pool
-    def initialize(made) = @made = made
+    def initialize(made)
+      super()
+      @made = made
+    end
+
     def dispatch(inputs, job, **) = Parallel::Lazy.new(inputs, job).tap { @made << inputs.size }
   end
 

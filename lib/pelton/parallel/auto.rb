@@ -102,15 +102,16 @@ module Pelton
         tell(shares, median(costs[:inline]) * @trial.messages)
       end
 
-      # What each takes of inline's time. Rounds are compared one by one, for those were beside each other: a slow second of
-      # the machine is all of theirs.
+      # What each takes of inline's time. Rounds are compared one by one, for those were beside each other: a slow
+      # second of the machine is all of theirs.
       def shares(costs)
         costs.transform_values { |rounds| median(rounds.zip(costs[:inline]).map { |one, other| one / other }) }
       end
 
       def best(shares)
         name, share = shares.except(:inline).min_by(&:last)
-        share && share <= (name == @name ? STAY : GAIN) ? name : :inline
+        limit = name == @name ? STAY : GAIN
+        share && share <= limit ? name : :inline
       end
 
       def tell(shares, seconds)

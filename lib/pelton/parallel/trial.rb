@@ -19,7 +19,7 @@ module Pelton
       # What an engine gets at once, if it is there.
       AT_ONCE = 8
       # Seconds a message: what inline makes in less, no worker makes faster, for it takes part of that to tell it so.
-      CHEAP = 10e-6
+      CHEAP = 0.000_01
 
       # So many are told of at once.
       SLICE = 50
