@@ -5,6 +5,7 @@ pub mod build;
 pub mod kept;
 mod keys;
 pub mod message;
+mod moulds;
 mod stack;
 pub mod typed;
 

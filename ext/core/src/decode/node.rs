@@ -84,7 +84,7 @@ impl<'a> Node<'a> {
             word::WIDE => self.wide(),
             word::FLOAT => Kind::Float(f64::from_bits(self.stored(0))),
             word::ARRAY => Kind::Array(Items { node: self, words: self.children().iter() }),
-            word::OBJECT => Kind::Object(Fields { node: self, pairs: self.children().chunks_exact(2) }),
+            word::OBJECT => Kind::Object(Fields { node: self, words: self.children().iter() }),
             word::NULL => Kind::Null,
             _ => self.text().map_or_else(|| Kind::Bytes(self.span()), Kind::Str),
         }
@@ -162,7 +162,7 @@ impl<'a> Node<'a> {
             word::NANOS => Kind::Time(self.stored(0) as i64, Unit::Nanos),
             _ => {
                 let object = self.with(self.stored(0));
-                Kind::Object(Fields { node: object, pairs: object.children().chunks_exact(2) })
+                Kind::Object(Fields { node: object, words: object.children().iter() })
             }
         }
     }
@@ -226,7 +226,8 @@ impl ExactSizeIterator for Items<'_> {}
 #[derive(Clone)]
 pub struct Fields<'a> {
     node: Node<'a>,
-    pairs: std::slice::ChunksExact<'a, u64>,
+    /// Keys and values in turn.
+    words: std::slice::Iter<'a, u64>,
 }
 
 impl<'a> Iterator for Fields<'a> {
@@ -234,12 +235,13 @@ impl<'a> Iterator for Fields<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<(Node<'a>, Node<'a>)> {
-        self.pairs.next().map(|pair| (self.node.with(pair[0]), self.node.with(pair[1])))
+        let (key, value) = (self.words.next()?, self.words.next()?);
+        Some((self.node.with(*key), self.node.with(*value)))
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.pairs.size_hint()
+        (self.words.len() / 2, Some(self.words.len() / 2))
     }
 }
 

@@ -3,11 +3,12 @@
 
 use super::keys::Keys;
 use super::message::SHAREABLE;
+use super::moulds::{self, Moulds};
 use super::{cooked, stack};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Error, RModule, Ruby, Value};
 use pelton_core::decode::avro::decimal;
-use pelton_core::decode::{Kind, Node, Text, Unit};
+use pelton_core::decode::{Fields, Items, Kind, Node, Text, Unit};
 use pelton_core::format::Shape;
 use rb_sys::{VALUE, rb_data_type_t, ruby_value_type};
 use std::cell::Cell;
@@ -27,6 +28,7 @@ struct Workshop {
     /// A stack that no build uses; 0: none.
     stack: Cell<VALUE>,
     keys: Keys,
+    moulds: Moulds,
 }
 
 /// MessagePack's own extension type.
@@ -65,7 +67,8 @@ extern "C" fn mark(data: *mut c_void) {
     // SAFETY: our workshop; what is in it is live, and pinned.
     unsafe {
         let workshop = &*data.cast::<Workshop>();
-        for object in workshop.keys.objects().chain([workshop.stack.get()]).filter(|object| *object != 0) {
+        let kept = workshop.keys.objects().chain(workshop.moulds.objects()).chain([workshop.stack.get()]);
+        for object in kept.filter(|object| *object != 0) {
             rb_sys::rb_gc_mark(object);
         }
     }
@@ -77,13 +80,18 @@ extern "C" fn free(data: *mut c_void) {
 }
 
 extern "C" fn size(_: *const c_void) -> rb_sys::size_t {
-    (size_of::<Workshop>() + Keys::BYTES) as rb_sys::size_t
+    (size_of::<Workshop>() + Keys::BYTES + Moulds::BYTES) as rb_sys::size_t
 }
 
 /// Once, at Init.
 pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     // SAFETY: no preconditions.
     WORKSHOP.get_or_init(|| Key(unsafe { rb_sys::rb_ractor_local_storage_value_newkey() }));
+    // SAFETY: Init has Ruby's lock; what it may raise, `protect` catches.
+    protect(|| unsafe {
+        moulds::try_out();
+        rb_sys::Qnil as VALUE
+    })?;
     let pelton: RModule = ruby.define_module("Pelton")?;
     let class = protect(|| {
         let (name, end) = (c"ExtensionValue".as_ptr(), std::ptr::null::<c_char>());
@@ -104,7 +112,8 @@ fn workshop() -> *const Workshop {
         if rb_sys::rb_ractor_local_storage_value_lookup(key, &raw mut object) {
             return rb_sys::RTYPEDDATA_GET_DATA(object).cast_const().cast();
         }
-        let workshop = Box::into_raw(Box::new(Workshop { stack: Cell::new(0), keys: Keys::new() }));
+        let workshop =
+            Box::into_raw(Box::new(Workshop { stack: Cell::new(0), keys: Keys::new(), moulds: Moulds::new() }));
         object = rb_sys::rb_data_typed_object_wrap(0, workshop.cast(), &TYPE.0);
         rb_sys::rb_ractor_local_storage_value_set(key, object);
         workshop
@@ -133,11 +142,11 @@ pub fn build(node: Node<'_>, making: Making) -> Result<Value, Error> {
     protect(|| {
         let workshop = workshop();
         // SAFETY: the workshop is this Ractor's own, the stack this build's; a build that raised leaves its stack to the
-        // garbage collector. `object` is needed behind the build, so it is on the machine's stack and alive.
+        // garbage collector. `room` is needed behind the build, so it is on the machine's stack and alive.
         unsafe {
-            let object = stack::take(&(*workshop).stack);
-            let made = self::object(&Hand { workshop, stack: stack::of(object), making }, node);
-            stack::give(&(*workshop).stack, object);
+            let room = stack::take(&(*workshop).stack);
+            let made = object(&Hand { workshop, stack: stack::of(room), making }, node);
+            stack::give(&(*workshop).stack, room);
             made
         }
     })
@@ -146,10 +155,12 @@ pub fn build(node: Node<'_>, making: Making) -> Result<Value, Error> {
 
 /// # Safety
 /// Ruby's lock is held and the hand is of this very build. Containers nest 128 deep at most (the decoders' limit).
+// Inlined where values of containers are made, so that a node need not be written to memory for each.
+#[inline(always)]
 unsafe fn object(hand: &Hand, node: Node<'_>) -> VALUE {
-    // SAFETY: `stack` is only touched between calls of Ruby. What was made and is not yet in a container lies on it.
+    // SAFETY: the caller's promise.
     unsafe {
-        let (stack, shape) = (hand.stack, hand.making.shape);
+        let shape = hand.making.shape;
         match node.kind() {
             Kind::Null => rb_sys::Qnil.into(),
             Kind::True => rb_sys::Qtrue.into(),
@@ -159,40 +170,68 @@ unsafe fn object(hand: &Hand, node: Node<'_>) -> VALUE {
             Kind::Float(number) => rb_sys::DBL2NUM(number),
             Kind::Str(text) => finished(string(text), shape),
             Kind::Bytes(bytes) => finished(binary(bytes), shape),
-            Kind::Extension(kind, bytes) => extension(hand.making, kind, bytes),
-            Kind::Decimal(bytes, scale) => big_decimal(bytes, scale),
-            Kind::Date(days) => finished(date(days), shape),
-            Kind::Time(value, unit) => finished(utc(value, unit), shape),
-            Kind::Array(items) => {
-                let bottom = (*stack).len();
-                for item in items {
-                    let value = object(hand, item);
-                    (*stack).push(value);
-                }
-                let count = (*stack).len() - bottom;
-                let array = rb_sys::rb_ary_new_from_values(count as c_long, (*stack).as_ptr().add(bottom));
-                finish_container(array, &*stack, bottom, shape);
-                (*stack).truncate(bottom);
-                array
-            }
-            Kind::Object(fields) => {
-                let bottom = (*stack).len();
-                for (name, value) in fields {
-                    let name = name_of(hand, name);
-                    (*stack).push(name);
-                    let value = object(hand, value);
-                    (*stack).push(value);
-                }
-                let count = (*stack).len() - bottom;
-                let hash = new_hash(count / 2);
-                if count > 0 {
-                    rb_sys::rb_hash_bulk_insert(count as c_long, (*stack).as_ptr().add(bottom), hash);
-                }
-                finish_container(hash, &*stack, bottom, shape);
-                (*stack).truncate(bottom);
-                hash
-            }
+            Kind::Array(items) => array(hand, items),
+            Kind::Object(fields) => hash(hand, fields),
+            rare => self::rare(hand.making, rare),
         }
+    }
+}
+
+/// # Safety
+/// As of `object`.
+#[inline(never)]
+unsafe fn rare(making: Making, kind: Kind<'_>) -> VALUE {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match kind {
+            Kind::Extension(kind, bytes) => extension(making, kind, bytes),
+            Kind::Decimal(bytes, scale) => big_decimal(bytes, scale),
+            Kind::Date(days) => finished(date(days), making.shape),
+            Kind::Time(value, unit) => finished(utc(value, unit), making.shape),
+            _ => unreachable!("made by `object`"),
+        }
+    }
+}
+
+/// # Safety
+/// As of `object`.
+#[inline(never)]
+unsafe fn array(hand: &Hand, items: Items<'_>) -> VALUE {
+    // SAFETY: `stack` is only touched between calls of Ruby. What was made and is not yet in a container lies on it.
+    unsafe {
+        let stack = hand.stack;
+        let bottom = (*stack).len();
+        for item in items {
+            let value = object(hand, item);
+            (*stack).push(value);
+        }
+        let count = (*stack).len() - bottom;
+        let array = rb_sys::rb_ary_new_from_values(count as c_long, (*stack).as_ptr().add(bottom));
+        finish_container(array, &*stack, bottom, hand.making.shape);
+        (*stack).truncate(bottom);
+        array
+    }
+}
+
+/// # Safety
+/// As of `object`.
+#[inline(never)]
+unsafe fn hash(hand: &Hand, fields: Fields<'_>) -> VALUE {
+    // SAFETY: as in `array`.
+    unsafe {
+        let stack = hand.stack;
+        let bottom = (*stack).len();
+        for (name, value) in fields {
+            let name = name_of(hand, name);
+            (*stack).push(name);
+            let value = object(hand, value);
+            (*stack).push(value);
+        }
+        let pairs = &(&*stack)[bottom..];
+        let hash = (*hand.workshop).moulds.cast(pairs).unwrap_or_else(|| new_hash(pairs));
+        finish_container(hash, &*stack, bottom, hand.making.shape);
+        (*stack).truncate(bottom);
+        hash
     }
 }
 
@@ -247,18 +286,21 @@ unsafe fn is_shareable(value: VALUE) -> bool {
     }
 }
 
+/// A Hash of keys and values in turn.
+///
 /// # Safety
-/// Ruby's lock is held.
-unsafe fn new_hash(pairs: usize) -> VALUE {
-    // SAFETY: allocates only.
+/// Ruby's lock is held. Keys that are extensions have their `hash` called, in Ruby.
+unsafe fn new_hash(pairs: &[VALUE]) -> VALUE {
+    // SAFETY: what lies on the stack of this build is alive and stays there.
     unsafe {
         #[cfg(ruby_gte_3_2)]
-        return rb_sys::rb_hash_new_capa(pairs as c_long);
+        let hash = rb_sys::rb_hash_new_capa(pairs.len() as c_long / 2);
         #[cfg(not(ruby_gte_3_2))]
-        {
-            let _ = pairs;
-            rb_sys::rb_hash_new()
+        let hash = rb_sys::rb_hash_new();
+        if !pairs.is_empty() {
+            rb_sys::rb_hash_bulk_insert(pairs.len() as c_long, pairs.as_ptr(), hash);
         }
+        hash
     }
 }
 
