@@ -5,19 +5,13 @@ require_relative "support"
 require_relative "support/orders"
 require_relative "support/prefetched"
 require_relative "support/ruby_avro"
+require_relative "support/slices"
 require "pelton/avro"
 
 SIZE = 5_000
 COUNT = Cluster.fitting(Bench.some(10_000), SIZE, Prefetched::PARTITIONS)
 RARE = [:is, [:field, "shipping", "method"], :in, ["drone"]].freeze
 NATIVE = { decode: :json, where: RARE }.freeze
-# What the consumer does besides: so many slices of some 0.5 ms.
-SLICES = Bench.some(400)
-
-def compute(rounds) = rounds.times { |number| (number * 7919) ^ number }
-3.times { compute(200_000) } # compiled, where Ruby does that
-SLICE = (0.0005 * 200_000 / Bench.seconds { compute(200_000) }).ceil
-
 ORDERS = Orders.new(bytes: SIZE).then { |orders| Array.new(COUNT) { orders.next } }
 AVRO = Pelton::Avro::Serializer.new(schema: Orders::SCHEMA)
 LOOK = ->(order) { order["timestamp"] + order["lines"].size }
@@ -40,35 +34,41 @@ def filled(decode, alone, parser, &payload)
   Filled.new(Cluster.filled(COUNT, Prefetched::PARTITIONS, &payload), decode, alone, parser)
 end
 
-# ms until the 50 are found; the block gives the orders of a batch that are rare. beside: ms that it adds to other work.
-def find(bench, name, topic, beside: false, **options)
+# ms until the 50 are found; the block gives the orders of a batch that are rare.
+def find(bench, name, topic, **options)
   found = Prefetched.new(topic.name, COUNT, **options).measure(early: topic.method(:ids)) do |feed|
-    alone = beside ? alone(slices) : 0
     ids = []
-    took = Bench.seconds do
-      feed.each(beside ? slices : nil) do |batch|
-        ids.concat(yield(batch.messages).map { _1["id"] })
+    feed.each do |batch|
+      ids.concat(yield(batch.messages).map { _1["id"] })
+      batch.release
+    end
+    ids
+  end
+  check(name, (found.value + found.early.flatten).sort == IDS)
+
+  note(bench, name, found)
+  found.seconds * 1000 * COUNT / found.messages
+end
+
+# ms that the other work of a consumer loses until it has found the 50 (see Slices).
+def lose(bench, name, topic, **options)
+  found = Prefetched.new(topic.name, COUNT, **options).measure(early: topic.method(:ids)) do |feed|
+    ids = []
+    loss = Slices.new.beside do |slice|
+      feed.each(slice) do |batch|
+        ids.concat(batch.messages.map { _1.payload["id"] })
         batch.release
       end
     end
-    [ids, took - alone]
+    [ids, loss]
   end
-  ids, took = found.value
+  ids, loss = found.value
   check(name, (ids + found.early.flatten).sort == IDS)
 
-  note(bench, name, found) unless beside
-  [took * 1000, 0.1].max * COUNT / found.messages # beside other work it may be lost in the noise
-end
-
-def alone(work) = Bench.seconds { nil while work.call }
-
-# Work of a consumer: each call does a slice of it, and tells whether there is more.
-def slices
-  left = SLICES
-  lambda do
-    compute(SLICE)
-    (left -= 1).positive?
-  end
+  lost, cpu, took = loss.map { |seconds| seconds * 1000 * COUNT / found.messages }
+  bench.note("#{name}, CPU of the consumer's thread for it", "ms", cpu)
+  bench.note("#{name}, until found", "ms", took)
+  lost
 end
 
 # ms until all are built and looked at; the block gives the order of a message.
@@ -131,9 +131,8 @@ Bench.measure("filters") do |bench|
   two = "filter: where, two native threads"
   bench.case(two, "ms", vs: parse) { find(bench, two, json, **NATIVE, threads: 2, &PAYLOADS) }
   { WHERE => 1, "where, two native threads" => 2 }.each do |name, threads|
-    bench.case("filter: #{name}, added to the consumer's other work", "ms", vs: parse) do
-      find(bench, name, json, beside: true, **NATIVE, threads: threads, &PAYLOADS)
-    end
+    beside = "filter: #{name}, beside other work"
+    bench.case(beside, "ms", vs: parse) { lose(bench, beside, json, **NATIVE, threads: threads) }
   end
   drop_in = "build: payload, parsed by the thread that reads"
   bench.case(drop_in, "ms", vs: all) { build(bench, drop_in, json, &:payload) }

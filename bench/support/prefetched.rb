@@ -37,15 +37,12 @@ class Prefetched
     Found.new(*Bench.forked { open { timed(early, ready, &block) } })
   end
 
-  # Batches, until all messages were there. work: called between looks for a batch, until it returns something false,
-  # which may be later than the last batch.
+  # Batches, until all messages were there. work: called between looks for a batch, which then do not wait.
   #: (?^() -> untyped) { (Pelton::Batch) -> void } -> void
   def each(work = nil)
     @early.each(&:release)
-    while @left.positive? || work
-      work = nil unless work&.call
-      next unless @left.positive?
-
+    while @left.positive?
+      work&.call
       kind, batch = @subscription.poll(work ? 0 : 60)
       next if kind.nil? && work
       raise "poll gave #{kind.inspect} #{batch.inspect}, #{@left} messages missing" unless kind == :batch
@@ -81,10 +78,19 @@ class Prefetched
     partitions.sum { |_, facts| [facts["next_offset"], 0].max } >= @count
   end
 
+  # A forked process has its parent's heap until it writes to it, page by page, and each page costs as much as making
+  # some ten objects. A consumer has paid that long ago: so all of the heap is written to before the time begins.
+  def own_heap
+    collections = GC.count
+    value = yield
+    value = yield until GC.count > collections + 2
+    value
+  end
+
   # In the order of Found.
   def timed(early, ready)
     out = @early.flat_map(&:messages)
-    early = out.map(&early)
+    early = own_heap { out.map(&early) }
     ready = ready.call(out)
     messages = @left
     value = nil
