@@ -164,6 +164,26 @@ Scenario.run do
   wanted << "k3"
   equal(wanted, see.call, "after a transaction that took too long")
 
+  # --- a close in another thread ends what is open, for which readers would wait ten minutes ------------------------
+  left = transactional.call(unique("id"), "transaction.timeout.ms" => 600_000)
+  held = Thread::Queue.new
+  thread = Thread.new do
+    left.producer.transaction do |tx|
+      tx.produce_sync(topic: name, payload: "never", partition: 0)
+      inside << 1
+      held.pop
+    end
+  rescue Pelton::Error => e
+    e
+  end
+  inside.pop
+  left.producer.close(timeout: 1)
+  one.producer.produce_sync(topic: name, payload: "k4", partition: 0)
+  wanted << "k4"
+  eventually(20, "what comes behind it") { see.call == wanted }
+  held << 1
+  check(thread.value.is_a?(Pelton::Error), "the transaction whose producer was closed: #{thread.value.inspect}")
+
   # --- aborts soon after a commit, of what is on its way to many partitions (librdkafka issue 4849, H74) -------------
   # While Kafka still writes the markers of the commit, the registration of the next transaction's first partition is
   # put off, and an abort overtakes it; requests that it finds unsent are purged, to the next transaction's cost.

@@ -92,11 +92,18 @@ class NativeInterruptTest < Minitest::Test
     super
   end
 
+  # In milliseconds; on a busy machine not each time.
   def test_a_killed_thread_ends_at_once
-    each_waiting do |name, thread|
-      thread.kill
-      assert thread.join(SOON), "#{name}: not killed"
+    slow = nil
+    5.times do
+      again = slow
+      slow = []
+      each_waiting(again) do |name, thread|
+        slow << name if seconds { assert thread.kill.join(SOON), "#{name}: not killed" } > 0.5
+      end
+      return pass if slow.empty?
     end
+    flunk "each time half a second and more: #{slow}"
   end
 
   def test_an_exception_from_another_thread_ends_a_wait_at_once
@@ -155,22 +162,21 @@ class NativeInterruptTest < Minitest::Test
     assert_operator taken, :>=, 0.45
   end
 
-  def test_a_signal_is_handled_during_a_wait_that_goes_on
+  # Below Ruby 3.3 it may be a second late (gvl.rs).
+  def test_a_signal_is_handled_during_a_wait
     quiet = subscription
-    handled = []
-    old = trap("USR2") { handled << Process.clock_gettime(Process::CLOCK_MONOTONIC) }
-    main = Thread.current
-    sender = Thread.new do
-      eventually { main.stop? }
-      Process.kill("USR2", Process.pid)
-      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    handling(-> { quiet.wake }) do
+      assert_quick(1.5) { signalled { assert_nil quiet.poll(FAR) } }
     end
-    # Below Ruby 3.3 a signal may be a second late (gvl.rs).
-    taken = seconds { assert_nil quiet.poll(5) }
-    assert_operator handled.first - sender.value, :<, 4
-    assert_operator taken, :>=, 4.9
-  ensure
-    trap("USR2", old || "DEFAULT")
+  end
+
+  def test_a_wait_goes_on_after_a_signal
+    quiet = subscription
+    handled = 0
+    handling(-> { handled += 1 }) do
+      assert_operator signalled { assert_nil quiet.poll(1) }, :>=, 0.95
+      assert_equal 1, handled
+    end
   end
 
   def test_other_threads_run_meanwhile
@@ -195,6 +201,24 @@ class NativeInterruptTest < Minitest::Test
 
   private
 
+  # What USR2 does in the block.
+  def handling(handler)
+    before = trap("USR2") { handler.call }
+    yield
+  ensure
+    trap("USR2", before || "DEFAULT")
+  end
+
+  # Seconds that a wait of this thread takes, in the middle of which it gets a signal.
+  def signalled(&wait)
+    main = Thread.current
+    sender = Thread.new do
+      eventually { main.stop? }
+      Process.kill("USR2", Process.pid)
+    end
+    seconds(&wait).tap { sender.join }
+  end
+
   # A producer with a message that will not arrive; another one for each that closed it.
   def lonely
     @lonely = nil if @lonely&.closed?
@@ -203,8 +227,10 @@ class NativeInterruptTest < Minitest::Test
 
   # Yields each of the waits as a thread that sleeps in it. That it does while this thread runs on is H28: no call that
   # may block keeps Ruby's lock. (Those of an open transaction: transaction_test.)
-  def each_waiting
-    waits.each do |name, wait|
+  # names: of these alone.
+  def each_waiting(names = nil)
+    all = waits
+    all.slice(*(names || all.keys)).each do |name, wait|
       thread = Thread.new(&wait)
       thread.report_on_exception = false
       eventually(5, "#{name} waits") { thread.stop? }

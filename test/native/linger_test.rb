@@ -32,7 +32,7 @@ class LingerTest < Minitest::Test
     writer = warm_producer(topic, { **LINGERING, "max.in.flight.requests.per.connection" => "1" })
     slow do
       # Each takes some three round trips.
-      assert_quick(8 * 0.8) { Array.new(16) { Thread.new { 8.times { send_one(writer, topic) } } }.each(&:join) }
+      assert_quick(8 * 0.5) { Array.new(16) { Thread.new { 8.times { send_one(writer, topic) } } }.each(&:join) }
     end
   end
 

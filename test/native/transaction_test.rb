@@ -237,7 +237,8 @@ class NativeTransactionTest < Minitest::Test
     assert_nil one.fatal_error
   end
 
-  def test_a_close_aborts_what_is_open
+  # (What readers see of it: test/integration/transactions.rb.)
+  def test_a_close_ends_with_a_transaction_open
     topic = new_topic
     one = transactional("transactional.id" => "left-open")
     one.begin_transaction(60)

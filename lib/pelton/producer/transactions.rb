@@ -92,14 +92,16 @@ module Pelton
       #: () -> void
       def closable! = mine? && raise(TransactionError.new(described, :close))
 
-      # Lets the transaction that is open come to its end, within the time; no other begins.
+      # Lets the transaction that is open come to its end, within the time; no other begins. What is still open then is
+      # aborted, in the last quarter: else its readers would wait until Kafka gives it up.
       #: (Numeric?) -> Integer
       def close(timeout)
         deadline = Clock.deadline(timeout)
+        patience = Clock.deadline(timeout && (timeout - [timeout / 4.0, ABORT_TIMEOUT].min))
         @lock.synchronize do
           @closing = true
           @free.broadcast
-          wait(deadline) while occupied? && !Clock.left(deadline)&.zero?
+          wait(patience) while occupied? && !Clock.left(patience)&.zero?
         end
         @renewal.close(Clock.left(deadline))
       end
