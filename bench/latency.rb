@@ -97,7 +97,21 @@ ensure
   source&.stop
 end
 
+# The same of librdkafka alone: a thread that sends and waits for each report, one that reads, one process.
+def c_loop
+  topic = Cluster.topic(Served::PARTITIONS)
+  options = Cluster::CONSUME.merge(FETCH)
+  Cluster.c_loops("latency", topic, RATE * SECONDS, RATE, Served::PARTITIONS, options: options)
+end
+
 Bench.measure("latency") do |bench|
+  bench.case("C loop, p50", "µs") do
+    times = c_loop
+    SHARES.drop(1).each { |label, share| bench.note("C loop, #{label}", "µs", Bench.percentile(times, share)) }
+    later = times.drop(RATE * FIRST)
+    bench.note("C loop, after #{FIRST} s, p99", "µs", Bench.percentile(later, 0.99))
+    Bench.median(times)
+  end
   { "produce_sync" => ->(producer, message) { producer.produce_sync(**message) },
     "produce_async, linger 5 ms" => ->(producer, message) { producer.produce_async(**message) } }.each do |name, send|
     bench.case("#{name}, p50", "µs") do

@@ -110,11 +110,15 @@ module Cluster
   # librdkafka driven in C's way (ext/core/examples/c_loop.rs), in a process of its own. Returns its number.
   #   Cluster.c_loop("produce", topic, 300_000, 100)
   #: (String, String, *Integer, ?options: Hash[String, untyped]) -> Float
-  def c_loop(kind, topic, *numbers, options: kind == "consume" ? CONSUME : PRODUCE)
+  def c_loop(kind, topic, *numbers, **options) = c_loops(kind, topic, *numbers, **options).first
+
+  # All its numbers.
+  #: (String, String, *Integer, ?options: Hash[String, untyped]) -> Array[Float]
+  def c_loops(kind, topic, *numbers, options: %w[consume latency].include?(kind) ? CONSUME : PRODUCE)
     settings = options.map { |key, value| "#{key}=#{value}" }
     output = IO.popen([C_LOOP, kind, bootstrap, topic, *numbers.map(&:to_s), *settings], &:read)
     raise "c_loop #{kind} failed" unless $?.success?
 
-    Float(output)
+    output.lines.map { |line| Float(line) }
   end
 end
