@@ -59,6 +59,7 @@ class TestRun
   # What a part has to run, a lambda a process.
   def jobs(part, files)
     @broker ||= TestBroker.start if part == "integration"
+    files = files.reject { |file| head(file).match?(/^# once: /) } if @without.include?(ONCE)
     files.map { |file| -> { PROGRAMS.key?(part) ? program(part, file) : minitest(part, file) } }
   end
 
@@ -125,14 +126,14 @@ class TestRun
   end
 
   def program(part, file)
-    head = File.foreach(File.join(ROOT, file)).first(15).join
-    return if @without.include?(ONCE) && head.match?(/^# once: /)
-
+    head = head(file)
     expected = head[/^# exit code: (\d+)/, 1].to_i
     limit = (head[/^# time limit: (\d+)/, 1] || PROGRAM_SECONDS).to_i
     result = Program.run(*ruby, File.join(ROOT, file), env: broker_env(part), limit: limit)
     @lock.synchronize { judge(part, file, result, expected) }
   end
+
+  def head(file) = File.foreach(File.join(ROOT, file)).first(15).join
 
   def judge(part, file, result, expected)
     if result.ok?(expected) then report("passed", file, result, [1, 0, 0])

@@ -63,6 +63,14 @@ module Pelton
       self
     end
 
+    # What Kafka says of a topic from now on when a client asks for it: this error (3: as if it were deleted); 0: none.
+    #: (String, Integer) -> void
+    def topic_error(name, code)
+      raise ConfigError.new(:topic_error, code, "expected a code of Kafka's") unless code.is_a?(Integer)
+
+      @native.topic_error(TOPIC.check(name), code)
+    end
+
     # Every broker answers so many milliseconds late.
     #: (Integer) -> void
     def round_trip_time=(milliseconds)

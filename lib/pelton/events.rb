@@ -18,9 +18,10 @@ module Pelton
     end
 
     TABLE = [
-      ["error.occurred", %i[error source client group topic partition offset attempt],
+      ["error.occurred", %i[error source client group topic partition offset attempt failure_id],
        "anything failed; `source` says where (consumer.consume, consumer.revoked, listener, subscriber, kafka …); " \
-       "the other keys are there as far as they are known"],
+       "the other keys are there as far as they are known. failure_id: of a failed attempt of consume, in all events " \
+       "that tell of it, and in its message's copy in a retry topic or in the dead letters (`origin`)"],
       ["kafka.log", %i[client level facility message], "librdkafka wrote a log line (level as in syslog, 0–7)"],
       ["statistics.emitted", %i[client statistics],
        "librdkafka's statistics of a client, parsed (of a consumer's partitions those that are assigned to it): " \
@@ -39,15 +40,15 @@ module Pelton
       ["message.purged", %i[client error topic partition label],
        "a produced message was taken back before Kafka had it, or before that was known: by a close whose time was " \
        "over, or by an abort; told as message.acknowledged is"],
-      ["message.skipped", %i[group topic partition offset attempts error],
+      ["message.skipped", %i[group topic partition offset attempts error failure_id],
        "a message failed too often, and its topic says `then: :skip`"],
       ["messages.dropped", %i[group topic partition offset count reason],
        "the topic's routes kept `count` messages from consume, in a job (`:where`: in a batch) that began with " \
        "`offset`; reason: `:where`, `:filtered`, `:expired`, or in a retry topic " \
        "`:of_another_group`. They count as done"],
-      ["message.postponed", %i[group topic partition offset attempts error to due_in],
+      ["message.postponed", %i[group topic partition offset attempts error failure_id to due_in],
        "a copy of a message that failed waits in the retry topic `to` for `due_in` seconds"],
-      ["message.dead_lettered", %i[group topic partition offset attempts error to],
+      ["message.dead_lettered", %i[group topic partition offset attempts error failure_id to],
        "a copy of a message that failed is in the topic `to`; error: what failed, or the `reason` of " \
        "dispatch_to_dead_letters"],
       ["producer.queue_full", %i[client waits seconds],
@@ -72,14 +73,14 @@ module Pelton
        "Kafka gave a partition to this process; generation: its number among all that this group was given here"],
       ["partition.revoked", %i[group topic partition lost generation],
        "Kafka wants a partition back; lost: it already is another's; generation: as when it was assigned"],
-      ["partition.stopped", %i[group topic partition offset attempts error],
+      ["partition.stopped", %i[group topic partition offset attempts error failure_id],
        "a message failed too often and its topic says `then: :stop`: " \
        "nothing after it is read until a restart or rebalance"],
       ["consumer.consumed", %i[group topic partition messages attempt consumption_lag processing_lag seconds error],
        "consume returned or raised; messages: how many it was given; consumption_lag, processing_lag: how many " \
        "seconds before it began the first of them was produced (by its timestamp; nil: it has none), and came to " \
        "this process"],
-      ["consumer.retrying", %i[group topic partition offset attempt delay error],
+      ["consumer.retrying", %i[group topic partition offset attempt delay error failure_id],
        "consume failed and runs again from `offset` after `delay` seconds"],
       ["thread.outlived", %i[group topic partition name started_at at seconds],
        "a thread that a consumer started (or the app: then without group, topic and partition) lives on after its " \

@@ -9,9 +9,11 @@ module Pelton
   #   attempts                  how often it was tried, over all topics that it went through
   #   error, error_message      class and message of the last error (its first 1,000 bytes), or nil and the `reason` of
   #                             dispatch_to_dead_letters
+  #   failure_id                that the last failure has in the events that tell of it: error.occurred …
   #   failed_at, due_at         milliseconds since 1970: of the last failure; when a retry topic gives it again, or nil
   class Origin
-    FIELDS = %i[topic partition offset timestamp_ms group attempts error error_message failed_at due_at].freeze
+    FIELDS = %i[topic partition offset timestamp_ms group attempts error error_message failure_id failed_at
+                due_at].freeze
     # {field => header}: a header's value is text, numbers in decimal digits.
     HEADERS = FIELDS.to_h { |field| [field, -"pelton.#{field}"] }.freeze
     NUMBERS = %i[partition offset timestamp_ms attempts failed_at due_at].freeze
@@ -20,7 +22,7 @@ module Pelton
     private_constant :FIELDS, :NUMBERS, :ERROR_BYTES, :AS_IT_IS
 
     #: (topic: String, partition: Integer, offset: Integer, timestamp_ms: Integer?, group: String?, attempts: Integer,
-    #:  error: String?, error_message: String?, failed_at: Integer?, due_at: Integer?)
+    #:  error: String?, error_message: String?, failure_id: String?, failed_at: Integer?, due_at: Integer?)
     attr_reader(*FIELDS)
 
     # What a message's headers say; nil: it is where it was produced.
@@ -41,7 +43,8 @@ module Pelton
       error = failure.error
       new(topic: place.topic, partition: place.partition, offset: place.offset, timestamp_ms: place.timestamp_ms,
           group: group, attempts: failure.attempt, error: error.is_a?(Exception) ? error.class.to_s : nil,
-          error_message: error && text(error), failed_at: now, due_at: due_in && (now + (due_in * 1000).ceil))
+          error_message: error && text(error), failure_id: failure.id, failed_at: now,
+          due_at: due_in && (now + (due_in * 1000).ceil))
     end
 
     # Valid UTF-8, whatever an error says.

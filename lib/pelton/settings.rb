@@ -299,6 +299,9 @@ module Pelton
       [:on_failure, :callable, nil, "decides what becomes of a failed message: `->(failure) { … }` returns `:retry` " \
                                     "(what the other words say), `:dead_letter`, `[:dead_letter, \"topic\"]`, " \
                                     "`:skip` or `:stop`; failure: error, message, attempt, topic, partition, offset"],
+      [:on_dead_letter, :callable, nil, "changes a copy before it goes to the dead letters: `->(letter, failure) " \
+                                        "{ … }` is given a Hash, what `produce_sync` is to be given, and the " \
+                                        "failure; while it raises, the message is not marked, and runs again"],
       [:transactional, :text, nil, "for `transaction` in consume: each partition has a producer of its own, with the " \
                                    "transactional.id `<this>/<group>/<topic>/<partition>`"],
       [:batch, :count, nil, "messages that consume gets at once, at most; unset: config.batch", { unit: "messages" }],

@@ -60,6 +60,39 @@ class EmbeddedFailureTest < Minitest::Test
     assert_equal([2], origins.map(&:attempts).uniq)
   end
 
+  # Twin of dead_letters: what changes the letters fails at first, and nothing goes out unchanged.
+  def test_dead_letters_that_are_changed_on_their_way
+    name = topic
+    dead = topic
+    failing = poisoned
+    fails = 2
+    app = app(group: "changed") do
+      topic(name, to: failing) do
+        dead_letters dead, retries: 0
+        backoff 0..0.01
+        on_dead_letter do |letter, failure|
+          raise IOError, "no key yet" if (fails -= 1) >= 0
+
+          letter[:headers]["attempt"] = failure.attempt.to_s
+          letter[:payload] = letter[:payload].reverse
+        end
+      end
+    end
+    app.producer.produce_many_sync(%w[fine bad fine].map { |key| { topic: name, key: key, payload: "abc" } },
+                                   timeout: 20)
+    app.start
+    eventually(20, "the dead letter") { happened("message.dead_lettered").size == 1 }
+    assert app.stop
+    assert_equal [3], committed("changed", [[name, 0]])
+    letter = app.each(dead).to_a
+    assert_equal [["cba", "3", 1]], letter.map { |one| [one.raw_payload, one.headers["attempt"], one.origin.offset] }
+    id = happened("message.dead_lettered").first[:failure_id]
+    assert_equal id, letter.first.origin.failure_id
+    told = happened("error.occurred").group_by { |event| event[:source] }
+    assert_equal ["no key yet"] * 2, told["forward"].map { |event| event[:error].message }
+    assert_equal id, told["consumer.consume"].last[:failure_id], "an error and its letter are found by each other"
+  end
+
   def test_a_copy_that_kafka_refuses_leaves_the_message_where_it_is
     name = topic
     dead = topic

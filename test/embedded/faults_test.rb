@@ -7,7 +7,8 @@ require "support/ledger"
 require "tempfile"
 
 # What Kafka may answer, or not answer, in mid-stream: nothing is lost, nothing out of order per key. Twins of scenarios
-# on a real broker: broker_away, broker_killed, stop_anytime.
+# on a real broker: broker_away, broker_killed, stop_anytime, topic_deleted. (partitions_added has none: the mock gives
+# no topic more partitions.)
 class FaultsTest < Minitest::Test
   include EmbeddedApp
 
@@ -131,6 +132,67 @@ class FaultsTest < Minitest::Test
         @cluster.fail_next(request, name)
         assert_equal 0, streaming { next }.duplicates
       end
+    end
+  end
+
+  # The mock deletes nothing: what comes again is the old topic, which goes on where it was.
+  def test_a_topic_that_is_deleted_while_it_is_consumed
+    gone, stays = Array.new(2) { topic(PARTITIONS) }
+    file = Tempfile.new("ledger")
+    ledger = Ledger.new(file.path)
+    server, ends = serve_both(gone, stays, ledger)
+    sent = Hash.new(0)
+    5.times { send_to(server, sent, gone, stays) }
+    processed(ledger, sent)
+    @cluster.without(gone) do
+      eventually(20, "the end of its consumers") { ends.size == PARTITIONS }
+      5.times { send_to(server, sent, stays) }
+      processed(ledger, sent)
+    end
+    assert_equal([[:revoked, gone]] * PARTITIONS, Array.new(PARTITIONS) { ends.pop })
+    eventually(20, "the topic to be there again") { server.assignments.keys.sort == [gone, stays].sort }
+    5.times { send_to(server, sent, gone, stays) }
+    processed(ledger, sent)
+    await_commits("deleted", gone, *[10] * PARTITIONS)
+    await_commits("deleted", stays, *[15] * PARTITIONS)
+    assert server.stop
+    assert_empty ledger.report(sent).problems
+    assert_includes errors.map(&:name), :UNKNOWN_TOPIC_OR_PART
+    assert_equal [[:shutdown, gone], [:shutdown, stays]], Array.new(ends.size) { ends.pop }.sort.uniq
+  ensure
+    file&.close!
+  end
+
+  # A server that reads two topics, and a queue of how its consumers end.
+  def serve_both(gone, stays, ledger)
+    ends = Thread::Queue.new
+    reader = consumer do
+      messages.each { |message| ledger.processed(object_id.to_s, "#{topic}/#{partition}", message.offset) }
+    end
+    %i[revoked shutdown].each { |word| reader.define_method(word) { ends << [word, topic] } }
+    kafka = { **QUICK, "topic.metadata.refresh.interval.ms" => 200,
+              "partition.assignment.strategy" => "cooperative-sticky" }
+    server = app(group: "deleted", kafka: kafka) { [gone, stays].each { |name| topic(name, to: reader) } }
+    [server.tap(&:start), ends]
+  end
+
+  # A message to each partition; a topic that was gone is known again when the producer looked once more.
+  def send_to(server, sent, *topics)
+    topics.product([*0...PARTITIONS]).each do |topic, partition|
+      eventually(20, "a delivery to #{topic}") do
+        server.producer.produce_sync(topic: topic, partition: partition, payload: "x", timeout: 20)
+      rescue Pelton::DeliveryError => e
+        raise unless %i[_UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_OR_PART].include?(e.name)
+      end
+      sent["#{topic}/#{partition}"] += 1
+    end
+  end
+
+  def processed(ledger, sent)
+    report = nil
+    eventually(30, -> { "the rest of #{report}" }) do
+      report = ledger.report(sent)
+      report.processed - report.duplicates == report.sent
     end
   end
 

@@ -3,7 +3,8 @@
 require "support/scenario"
 
 # Messages that always fail, at the first, a middle and the last offset of each partition: their copies are in the dead
-# letters, whole and in order, and what is committed is the end. Without the topic nothing is marked, until it is there.
+# letters, whole and in order, with what a hook added (which fails once), and what is committed is the end. Without the
+# topic nothing is marked, until it is there.
 
 PARTITIONS = 3
 EACH = 30
@@ -32,9 +33,17 @@ Scenario.run do
       done << [partition, message.offset]
     end
   end
+  refusals = Thread::Queue.new << "not yet"
+  change = lambda do |letter, failure|
+    word = pop(refusals)
+    raise IOError, word if word
+
+    letter[:headers]["changed"] = "#{failure.partition}-#{failure.offset}"
+  end
   server = app(group: group, concurrency: 2) do
     topic(input, to: work) do
       dead_letters dead, retries: 1
+      on_dead_letter change
       backoff 0..0.01
     end
   end
@@ -48,18 +57,23 @@ Scenario.run do
   end
 
   letters = read(dead, 2, PARTITIONS * POISON.size)
+  ids = events(server, "error.occurred").group_by { |event| event[:failure_id] }
   letters.each do |partition, copy|
     origin = copy.origin
+    equal([input, origin.partition, origin.offset],
+          ids[origin.failure_id].last.payload.values_at(:topic, :partition, :offset), "the error of the copy")
+    equal("#{origin.partition}-#{origin.offset}", copy.headers["changed"], "what was changed")
     equal(origin.partition % 2, partition, "partition of the copy")
     equal(["poison", origin.offset == 13 ? nil : "#{origin.partition}-#{origin.offset}",
            TIME + (origin.partition * EACH) + origin.offset], [copy.key, copy.raw_payload, copy.timestamp_ms], "copy")
-    own = copy.headers.except(*Pelton::Origin::HEADERS.values)
+    own = copy.headers.except("changed", *Pelton::Origin::HEADERS.values)
     equal(HEADERS.transform_values { |value| value.is_a?(String) ? value.b : value },
           own.transform_values { |value| value.is_a?(String) ? value.b : value }, "headers")
-    equal([input, group, 2, "KeyError", "cannot digest #{origin.offset}", nil],
-          [origin.topic, origin.group, origin.attempts, origin.error, origin.error_message, origin.due_at], "origin")
+    equal([input, group, "KeyError", "cannot digest #{origin.offset}", nil],
+          [origin.topic, origin.group, origin.error, origin.error_message, origin.due_at], "origin")
     check((origin.failed_at - (Time.now.to_f * 1000)).abs < 300_000, "failed_at #{origin.failed_at}")
   end
+  equal({ 2 => 8, 3 => 1 }, letters.map { |_, copy| copy.origin.attempts }.tally, "attempts, one refused by the hook")
   places = letters.map { |_, copy| [copy.origin.partition, copy.origin.offset] }.group_by(&:first)
   equal([POISON] * PARTITIONS, Array.new(PARTITIONS) { |number| places[number].map(&:last) }, "order of a partition's")
 

@@ -3,7 +3,7 @@
 require "support/scenario"
 
 # A topic gets more partitions while it is consumed: they are assigned and read from their beginning, and the old ones
-# lose and repeat nothing.
+# lose and repeat nothing. (No twin on the embedded cluster: librdkafka's mock gives no topic more partitions.)
 
 Scenario.run do
   name = topic(partitions: 2)

@@ -56,4 +56,17 @@ Scenario.run do
   equal([[name, 0]], take_event.(:assigned), "what it has again")
   equal(501, take_event.(:eof), "where it goes on")
   subscription.close(10)
+
+  # A consumer's word goes with the offset that its return marks, to the next owner.
+  words = Thread::Queue.new
+  reader = consumer { store_offset_metadata("work up to #{messages.last.offset} ✓") }
+  reader.define_method(:assigned) { words << offset_metadata }
+  group = unique("words")
+  2.times do
+    server = app(group: group) { topic(name, to: reader) }
+    server.start
+    eventually(30, "its end") { words.size.positive? && server.watch[:lags].dig(group, name, 0)&.zero? }
+    equal(true, server.stop, "stop")
+  end
+  equal([nil, "work up to 500 ✓"], take(words, 2), "what owners find")
 end

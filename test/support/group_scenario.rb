@@ -1,33 +1,11 @@
 # frozen_string_literal: true
 
-require "tmpdir"
-require_relative "ledger"
+require_relative "members"
 require_relative "scenario"
-require_relative "trail"
 
 # Members of a group that come and go while somebody produces. Each member is a process of its own.
 class GroupScenario < Scenario
-  PARTITIONS = 6
-  KEYS = 4 # of each partition
-
-  # kafka: options of each member. more: what member.rb knows besides.
-  def begin_group(kafka, **more)
-    @more = more
-    @kafka = kafka
-    @topic = topic(partitions: PARTITIONS)
-    @group = unique("group")
-    @folder = Dir.mktmpdir("pelton-group")
-    at_exit { FileUtils.rm_rf(@folder) }
-    @trail = Trail.new(File.join(@folder, "trail"))
-    # {partition => messages produced}
-    @sent = Hash.new(0)
-    # The same by key.
-    @counts = Hash.new(0)
-    @producing = true
-    @producer = Thread.new { produce }
-  end
-
-  attr_reader :trail
+  include Members
 
   # The whole of a scenario with these options. revoked: how many of the first member's partitions a second one's
   # joining takes, or interrupts.
@@ -47,83 +25,5 @@ class GroupScenario < Scenario
     [fourth, second].each { |one| leave(one) }
     owned_by_all(third)
     end_group(third)
-  end
-
-  # Nothing is produced any more, these members end, and everything was done as it should be.
-  def end_group(*children, killed: [], duplicates: false)
-    ends = end_producing
-    children.each { |child| leave(child) }
-    equal([], trail.problems(ends, killed: killed), "what went wrong")
-    nothing_lost(duplicates: duplicates)
-  end
-
-  # kafka: options of this member alone.
-  def member(kafka = {})
-    kafka = { **@kafka, **kafka }
-    settings = { bootstrap: bootstrap, group: @group, topic: @topic, folder: @folder, kafka: kafka, **@more }
-    environment = { "PELTON_MEMBER" => JSON.generate(settings) }
-    child = pelton("server", "-r", "#{ROOT}/test/support/member.rb", env: environment)
-    working(child)
-    child
-  end
-
-  # Waits until this member did something, from now on.
-  def working(child, timeout = 30)
-    before = done_by(child)
-    eventually(timeout, "member #{child.pid} to work\n#{child.output}") { done_by(child) > before }
-  end
-
-  # Partitions whose consumers this member has now.
-  def owned(child)
-    lives = trail.entries.select { |entry| entry.pid == child.pid }.group_by(&:instance).each_value
-    lives.reject { |life| life.last.ends? }.map { |life| life.first.place }.sort
-  end
-
-  def owned_by_all(*children, timeout: 30)
-    eventually(timeout, "#{children.size} members to share #{PARTITIONS} partitions") do
-      children.sum { |child| owned(child).size } == PARTITIONS && children.all? { |child| owned(child).any? }
-    end
-  end
-
-  def revocations(child) = trail.entries.count { |entry| entry.pid == child.pid && entry.what == "revoked" }
-
-  def leave(child)
-    child.kill(:TERM)
-    equal(0, exit_code(child), "exit code of member #{child.pid}")
-  end
-
-  # No more messages; waits until all are done. Returns {partition => messages}.
-  def end_producing
-    @producing = false
-    @producer.value
-    eventually(60, "all messages to be done") { trail.positions == @sent }
-    @sent
-  end
-
-  # Each message was processed, in the order of its key; again only where that is allowed.
-  def nothing_lost(duplicates: false)
-    report = Ledger.new(File.join(@folder, "ledger")).report(@counts)
-    puts report
-    equal([], report.problems.first(10), "#{report.problems.size} problems")
-    equal(0, report.duplicates, "messages processed twice") unless duplicates
-  end
-
-  private
-
-  def done_by(child) = trail.entries.count { |entry| entry.pid == child.pid && entry.what == "done" }
-
-  def produce
-    producer = app(kafka: { "enable.idempotence" => true }).producer
-    (0...PARTITIONS).cycle do |partition|
-      break unless @producing
-
-      rows = Array.new(20) do |index|
-        key = "#{partition}-#{index % KEYS}"
-        { topic: @topic, partition: partition, key: key, payload: ((@counts[key] += 1) - 1).to_s }
-      end
-      producer.produce_many_sync(rows, timeout: 60)
-      @sent[partition] += rows.size
-      work(0.005)
-    end
   end
 end

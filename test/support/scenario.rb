@@ -52,6 +52,8 @@ class Scenario
   end
 
   ROOT = File.expand_path("../..", __dir__)
+  # Another Ruby with the project on its path.
+  RUBY = [RbConfig.ruby, "-w", "-I#{ROOT}/lib", "-I#{ROOT}/test", "-r#{ROOT}/test/support/guard"].freeze
   # Ruby threads that belong to the process.
   LASTING = ["pelton.fibers"].freeze
 
@@ -149,10 +151,9 @@ class Scenario
     reader&.close(10)
   end
 
-  # Another Ruby with the project on its path.
+  # Starts one.
   def ruby(*arguments, env: {})
-    command = [RbConfig.ruby, "-w", "-I#{ROOT}/lib", "-I#{ROOT}/test", "-r#{ROOT}/test/support/guard", *arguments]
-    @children << Child.new({ "PELTON_BOOTSTRAP" => bootstrap, **env }, command)
+    @children << Child.new({ "PELTON_BOOTSTRAP" => bootstrap, **env }, [*RUBY, *arguments])
     @children.last
   end
 

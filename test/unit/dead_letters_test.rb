@@ -1,45 +1,11 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "support/coordinator_kit"
-require "pelton/testing/buffered_producer"
+require "support/dead_letters_kit"
 
-# What becomes of a message that fails for good: dead letters, and the user's own decision.
+# What becomes of a message that fails for good: dead letters. (The user's own decisions: failures_test.)
 class DeadLettersTest < Minitest::Test
-  include CoordinatorKit
-
-  def setup
-    super
-    topics = { "dead" => 2, "other" => 1 }
-    @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(bus: @bus, topics: topics)
-  end
-
-  def teardown
-    @producer.close
-    super
-  end
-
-  def anew
-    @producer.close
-    @coordinator = nil
-    setup
-  end
-
-  def one(offset, payload = "x", partition: 0, **more)
-    Fakes::Message.new("orders", partition, offset, payload, **more)
-  end
-
-  # A coordinator whose consumer fails at these offsets.
-  def failing(*offsets, messages: nil, **settings)
-    script { |consumer| raise IOError, "bad" if consumer.messages.any? { |one| offsets.include?(one.offset) } }
-    settings = { dead_letters: "dead", retries: 0, backoff: 0..0 }.merge(settings)
-    coordinator(**settings).receive(messages ? Fakes::Batch.new(messages) : batch(0, 1, 2))
-    work
-  end
-
-  def work_all = (work until idle?)
-  def marked = @ownership.marks.map(&:first)
-  def dead(topic = "dead") = @producer.messages(topic)
+  include DeadLettersKit
 
   def test_the_copy_is_the_message_and_says_where_it_comes_from
     headers = { "a" => %w[1 2], "b" => nil, "bin" => "\xFF", "pelton.topic" => "older", "pelton.due_at" => "7" }
@@ -54,7 +20,7 @@ class DeadLettersTest < Minitest::Test
     assert_in_delta Time.now.to_f * 1000, origin.failed_at, 60_000
     assert_equal({ "a" => %w[1 2], "b" => nil, "bin" => "\xFF" },
                  copy.headers.reject { |name, _| name.start_with?("pelton.") })
-    assert_equal %w[attempts error error_message failed_at group offset partition timestamp_ms topic],
+    assert_equal %w[attempts error error_message failed_at failure_id group offset partition timestamp_ms topic],
                  copy.headers.keys.grep(/\Apelton\./).map { |name| name.delete_prefix("pelton.") }.sort
     assert_equal [6], marked
   end
@@ -273,87 +239,5 @@ class DeadLettersTest < Minitest::Test
     2.times { work }
     assert_equal [false], seen
     assert_empty dead
-  end
-
-  # --- on_failure ---
-
-  def decide(answer = nil, **settings, &block)
-    failing(1, messages: [one(0), one(1)], on_failure: block || ->(_) { answer }, retries: nil,
-               dead_letters: nil, **settings)
-    3.times { work }
-  end
-
-  def test_the_callable_is_not_asked_about_a_neighbour_of_a_marked_message
-    asked = []
-    script do |consumer|
-      consumer.mark_as_consumed(consumer.messages.first)
-      raise IOError if consumer.messages.first.offset.zero?
-    end
-    coordinator(on_failure: ->(failure) { asked << failure.offset }, backoff: 0..0).receive(batch(0, 1))
-    work
-    work_all
-    assert_equal [[], [:assigned, [0, 1], [1]]], [asked, @log]
-  end
-
-  def test_the_callable_is_asked_about_one_message
-    asked = []
-    decide do |failure|
-      asked << failure
-      :skip
-    end
-    assert_equal [[1, 1, "orders", 0, "bad"]],
-                 (asked.map { |one| [one.offset, one.attempt, one.topic, one.partition, one.error.message] })
-    assert_equal 1, asked.first.message.offset
-    assert_equal [:assigned, [0, 1], [0], [1]], @log
-    assert_equal [1], named("message.skipped").map { |event| event[:offset] }
-    assert_equal [1, 2], marked
-  end
-
-  def test_dead_letter
-    decide(:dead_letter, dead_letters: "dead")
-    assert_equal 1, dead.size
-    assert_equal [1, 2], marked
-  end
-
-  def test_another_topic_of_its_own
-    decide([:dead_letter, "other"])
-    assert_equal 1, dead("other").size
-    assert_equal(["other"], named("message.dead_lettered").map { |event| event[:to] })
-  end
-
-  def test_stop
-    decide(:stop)
-    assert_equal 1, named("partition.stopped").size
-    assert_equal [1], marked
-    assert_predicate self, :idle?
-  end
-
-  def test_retry_goes_on_as_the_topic_says
-    decide(:retry, retries: 1, dead_letters: "dead")
-    assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
-    work
-    assert_equal 1, dead.size
-  end
-
-  def test_what_is_no_answer_counts_as_retry_and_is_told
-    [nil, :dead_letter, [:dead_letter], [:dead_letter, "no topic!"], "skip", [:skip]].each do |answer|
-      anew
-      decide(answer)
-      error = named("error.occurred").find { |event| event[:source] == "on_failure" }
-      assert_kind_of Pelton::ConfigError, error[:error], answer.inspect
-      assert_equal [1, 1], [error[:offset], error[:attempt]]
-      assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
-      assert_equal [1], marked
-    end
-  end
-
-  def test_a_callable_that_raises_or_exits
-    [-> { raise "on purpose" }, -> { exit }, -> { throw :nowhere }, -> { raise NotImplementedError }].each do |deed|
-      anew
-      decide { |_| deed.call }
-      assert_equal(1, named("error.occurred").count { |event| event[:source] == "on_failure" })
-      assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
-      assert_empty @owner.named(:critical)
-    end
   end
 end

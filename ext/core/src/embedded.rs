@@ -36,6 +36,21 @@ impl EmbeddedCluster {
         self.cluster.push_errors(api_key, codes);
     }
 
+    /// What metadata says of a topic from now on: this error of Kafka's; 0: none.
+    pub fn topic_error(&self, name: &str, code: i32) -> Result<(), Error> {
+        check(self.cluster.topic_error(name, code))
+    }
+
+    /// Requests are kept from now on.
+    pub fn watch_requests(&self) {
+        self.cluster.watch_requests();
+    }
+
+    /// The API keys of the requests since `watch_requests`, which ends with that.
+    pub fn watched_requests(&self) -> Vec<i16> {
+        self.cluster.watched_requests()
+    }
+
     /// Milliseconds that a broker (−1: each) waits before it answers.
     pub fn round_trip_time(&self, broker: i32, millis: i32) -> Result<(), Error> {
         check(self.cluster.round_trip_time(broker, millis))

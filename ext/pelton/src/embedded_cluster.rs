@@ -47,6 +47,9 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("bootstrap_servers", method!(bootstrap_servers, 0))?;
     class.define_method("create_topic", method!(create_topic, 2))?;
     class.define_method("push_errors", method!(push_errors, 2))?;
+    class.define_method("topic_error", method!(topic_error, 2))?;
+    class.define_method("watch_requests", method!(watch_requests, 0))?;
+    class.define_method("watched_requests", method!(watched_requests, 0))?;
     class.define_method("round_trip_time", method!(round_trip_time, 2))?;
     class.define_method("broker_down", method!(broker_down, 1))?;
     class.define_method("broker_up", method!(broker_up, 1))?;
@@ -82,6 +85,22 @@ fn push_errors(ruby: &Ruby, this: Value, api_key: i16, codes: RArray) -> Result<
         cluster.push_errors(api_key, &codes);
         Ok(())
     })
+}
+
+fn topic_error(ruby: &Ruby, this: Value, name: Value, code: i32) -> Result<(), Error> {
+    let name = convert::topic(ruby, &name)?.to_owned();
+    with(ruby, this, |cluster| cluster.topic_error(&name, code))
+}
+
+fn watch_requests(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    with(ruby, this, |cluster| {
+        cluster.watch_requests();
+        Ok(())
+    })
+}
+
+fn watched_requests(ruby: &Ruby, this: Value) -> Result<Vec<i16>, Error> {
+    with(ruby, this, |cluster| Ok(cluster.watched_requests()))
 }
 
 fn round_trip_time(ruby: &Ruby, this: Value, broker: i32, millis: i32) -> Result<(), Error> {

@@ -2,12 +2,20 @@
 
 module Pelton
   module Processing
-    # What the callable of `on_failure` is given: a message that failed.
-    #   error    what consume raised
+    # What the callables of `on_failure` and `on_dead_letter` are given: a message that failed.
+    #   error    what consume raised; or the `reason` of dispatch_to_dead_letters
     #   message  the first message that is not finished
     #   attempt  how often it was tried by now, over all retry topics that it went through
-    #: (Exception, Message, Integer) -> void
-    Failure = Struct.new(:error, :message, :attempt) do
+    #   id       of this one failure: the events that tell of it and the message's copy have it too
+    #: (Exception, Message, Integer, String) -> void
+    Failure = Struct.new(:error, :message, :attempt, :id) do
+      # 16 hexadecimal digits, never the same, also in forked children.
+      #: () -> String
+      def self.next_id = Random.urandom(8).unpack1("H*").freeze
+
+      #: (Result) -> Failure
+      def self.of(result) = new(result.error, result.messages.first, result.attempt, result.failure_id)
+
       #: () -> String
       def topic = message.topic
       #: () -> Integer

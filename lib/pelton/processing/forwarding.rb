@@ -22,11 +22,12 @@ module Pelton
       # is skipped, or, if the copy failed, it runs again.
       #: (Verdict, Result) -> Verdict
       def forward(verdict, result)
-        failure = Failure.new(result.error, result.messages.first, result.attempt)
+        failure = Failure.of(result)
         Thread.handle_interrupt(Object => :immediate) { move(failure, verdict) }
         verdict.sent
       rescue Exception => e # rubocop:disable Lint/RescueException -- whatever happens, the message is still there
-        @bus.publish("error.occurred", **@facts, error: e, source: "forward", offset: failure.offset)
+        @bus.publish("error.occurred", **@facts, error: e, source: "forward", offset: failure.offset,
+                                                 failure_id: failure.id)
         Verdict.again(verdict.delay)
       end
 
@@ -34,9 +35,10 @@ module Pelton
       #: (Message, (Exception | String)?, Integer) -> true
       def dispatch(message, reason, attempt)
         to = @topic.dead_letters or raise ConfigError.new("topic #{@topic.name}: dead_letters", nil, "is not set")
-        copy(Failure.new(reason, message, attempt), to).deliver(@exactly_once.producer)
+        failure = Failure.new(reason, message, attempt, Failure.next_id)
+        copy(failure, to).deliver(@exactly_once.producer)
         @bus.publish("message.dead_lettered", **@facts, offset: message.offset, attempts: attempt, to: to,
-                                                        error: reason)
+                                                        error: reason, failure_id: failure.id)
         true
       end
 
@@ -56,7 +58,8 @@ module Pelton
 
       def copy(failure, to, due_in = nil)
         first = failure.message.origin if @topic.stage
-        Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in)
+        change = @topic.on_dead_letter unless due_in
+        Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in, change: change)
       end
     end
   end

@@ -6,6 +6,7 @@ require_relative "../batch"
 require_relative "../clock"
 require_relative "../errors"
 require_relative "exactly_once"
+require_relative "failure"
 require_relative "forwarding"
 require_relative "verdict"
 
@@ -299,7 +300,8 @@ module Pelton
 
       def result_of(job, error)
         left = error ? failed(job) : job.messages
-        Result.new(error, left, attempt, left.size == 1 && (process? || job.messages.size == 1))
+        alone = left.size == 1 && (process? || job.messages.size == 1)
+        Result.new(error, left, attempt, alone, (Failure.next_id if error))
       end
 
       # What may have failed: of messages that are processed one by one it is the first, once these have begun.
@@ -325,6 +327,7 @@ module Pelton
       def report(job, error, result)
         place = result && process? ? result.messages : job.messages
         more = job.kind == :consume ? { attempt: attempt, offset: job.current&.offset || place.first_offset } : {}
+        more[:failure_id] = result.failure_id if result
         @bus.publish("error.occurred", **job.facts, **more, error: error, source: "consumer.#{job.kind}")
       end
 

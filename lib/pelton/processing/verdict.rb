@@ -31,7 +31,7 @@ module Pelton
       # Publishes what there is to tell of it.
       #: (Notifications, Result, Hash[Symbol, untyped]) -> void
       def tell(bus, result, facts)
-        facts = { **facts, offset: result.messages.first_offset, error: result.error }
+        facts = { **facts, offset: result.messages.first_offset, error: result.error, failure_id: result.failure_id }
         tries = result.attempt
         case kind
         when :again then bus.publish("consumer.retrying", **facts, attempt: tries, delay: delay)
@@ -50,6 +50,7 @@ module Pelton
     #   messages  after a failure those that are not finished (none: everything was marked before it failed), else all
     #   attempt   which one it was (the first is 1)
     #   alone     is it sure that the first of them failed, for consume had no other?
-    Result = Struct.new(:error, :messages, :attempt, :alone)
+    #   failure_id  see Failure; nil: it succeeded
+    Result = Struct.new(:error, :messages, :attempt, :alone, :failure_id)
   end
 end

@@ -64,8 +64,8 @@ module Pelton
 
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
-      WORDS = %i[decode deserializer retries backoff retry_in dead_letters on_failure transactional batch
-                 manual_offsets concurrency where filter expire_after delay throttle from partitions active
+      WORDS = %i[decode deserializer retries backoff retry_in dead_letters on_failure on_dead_letter transactional
+                 batch manual_offsets concurrency where filter expire_after delay throttle from partitions active
                  every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
@@ -148,6 +148,14 @@ module Pelton
       #: (?(^(Processing::Failure) -> (Symbol | [Symbol, String]) | _Callable)?)
       #:   ?{ (Processing::Failure) -> (Symbol | [Symbol, String]) } -> void
       def on_failure(callable = nil, &block) = set(:on_failure, callable || block)
+
+      # Changes a copy before it goes to the dead letters: a Hash, what produce_sync is to be given, and the Failure. It
+      # is called on a worker's thread, each time that the copy is sent. Nothing is sent that it did not let pass: while
+      # it raises, or leaves what cannot be sent, the message is not marked, and runs again after the back-off.
+      #   on_dead_letter ->(letter, failure) { letter[:headers]["team"] = "billing" }
+      #: (?(^(Hash[Symbol, untyped], Processing::Failure) -> void | _Callable)?)
+      #:   ?{ (Hash[Symbol, untyped], Processing::Failure) -> void } -> void
+      def on_dead_letter(callable = nil, &block) = set(:on_dead_letter, callable || block)
 
       # The beginning of the transactional ids of its partitions' producers: see Consumer#transaction.
       #: (String) -> void

@@ -30,6 +30,25 @@ module Pelton
         push_errors(key, [Testing.error(error).code] * TIMES.check(times))
       end
 
+      # In the block a topic is as if it were deleted: clients hear that there is none. (The mock can delete nothing:
+      # what was in it is there again after the block, with the offsets that groups committed.)
+      #: (String) { () -> untyped } -> untyped
+      def without(topic)
+        topic_error(topic, Testing.error(:UNKNOWN_TOPIC_OR_PART).code)
+        yield
+      ensure
+        topic_error(topic, 0)
+      end
+
+      # How often brokers were asked for what during the block: { offset_commit: 1, leave_group: 1, … }. What
+      # `fail_next` has no name for has Kafka's number.
+      #: () { () -> untyped } -> Hash[Symbol | Integer, Integer]
+      def requests
+        @native.watch_requests
+        yield
+        @native.watched_requests.map { |key| REQUESTS.key(key) || key }.tally
+      end
+
       # Answers come so many seconds late in the block (without one: from now on).
       #: (Numeric) ?{ () -> untyped } -> untyped
       def slow(seconds)

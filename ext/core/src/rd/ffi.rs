@@ -118,6 +118,7 @@ unsafe extern "C" {
         count: usize,
         codes: *const c_int,
     );
+    pub(super) fn rd_kafka_mock_topic_set_error(cluster: Cluster, name: *const c_char, code: c_int);
     pub(super) fn rd_kafka_mock_broker_set_down(cluster: Cluster, broker: i32) -> c_int;
     pub(super) fn rd_kafka_mock_broker_set_up(cluster: Cluster, broker: i32) -> c_int;
     pub(super) fn rd_kafka_mock_broker_set_rtt(cluster: Cluster, broker: i32, millis: c_int) -> c_int;

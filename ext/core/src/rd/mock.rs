@@ -39,6 +39,39 @@ impl MockCluster {
         }
     }
 
+    /// What Kafka says of a topic when it is asked for metadata: an error, or 0.
+    pub fn topic_error(&self, name: &str, code: i32) -> i32 {
+        let Ok(name) = CString::new(name) else {
+            return INVALID_ARG;
+        };
+        // SAFETY: live cluster and string.
+        unsafe { ffi::rd_kafka_mock_topic_set_error(self.raw, name.as_ptr(), code) };
+        0
+    }
+
+    /// From now on requests are kept, and none of those before.
+    pub fn watch_requests(&self) {
+        // SAFETY: a live cluster.
+        unsafe {
+            sys::rd_kafka_mock_clear_requests(self.raw);
+            sys::rd_kafka_mock_start_request_tracking(self.raw);
+        }
+    }
+
+    /// The API keys of the requests that were kept, in their order; none is kept any more.
+    pub fn watched_requests(&self) -> Vec<i16> {
+        let mut count = 0;
+        // SAFETY: a live cluster; the rows are `count` live requests until their array is destroyed.
+        unsafe {
+            sys::rd_kafka_mock_stop_request_tracking(self.raw);
+            let rows = sys::rd_kafka_mock_get_requests(self.raw, &mut count);
+            let keys = (0..count).map(|at| sys::rd_kafka_mock_request_api_key(*rows.add(at))).collect();
+            sys::rd_kafka_mock_request_destroy_array(rows, count);
+            sys::rd_kafka_mock_clear_requests(self.raw);
+            keys
+        }
+    }
+
     /// Delays a broker's answers, in milliseconds; −1 for every broker.
     pub fn round_trip_time(&self, broker: i32, millis: i32) -> i32 {
         // SAFETY: a live cluster.

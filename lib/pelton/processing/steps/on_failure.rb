@@ -26,7 +26,7 @@ module Pelton
           return unless result.error
           return Verdict.again(@backoff.delay(result.attempt), alone: true) unless result.alone
 
-          failure = Failure.new(result.error, result.messages.first, result.attempt)
+          failure = Failure.of(result)
           verdict(ask(failure), failure)
         rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
           report(e, failure)
@@ -57,7 +57,8 @@ module Pelton
 
         def report(error, failure)
           @bus.publish("error.occurred", error: error, source: "on_failure", topic: failure.topic,
-                                         partition: failure.partition, offset: failure.offset, attempt: failure.attempt)
+                                         partition: failure.partition, offset: failure.offset, attempt: failure.attempt,
+                                         failure_id: failure.id)
           nil
         end
       end

@@ -1,0 +1,182 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/dead_letters_kit"
+
+# What is told of a failure, and what users decide about it: on_failure, on_dead_letter.
+class FailuresTest < Minitest::Test
+  include DeadLettersKit
+
+  # --- what is told of a failure ---
+
+  def test_a_log_s_line_could_not_be_found_by_its_dead_letter
+    failing(0, messages: [one(0)], retries: 1)
+    work_all
+    told = %w[error.occurred consumer.retrying message.dead_lettered].to_h do |name|
+      [name, named(name).map { |event| event[:failure_id] }]
+    end
+    first, last = told["error.occurred"]
+    assert_match(/\A\h{16}\z/, first)
+    refute_equal first, last, "each attempt fails on its own"
+    assert_equal [[first], [last]], told.values_at("consumer.retrying", "message.dead_lettered")
+    assert_equal last, Pelton::Origin.of(dead.first).failure_id
+  end
+
+  def test_each_way_to_give_a_message_up_tells_the_failure_s_id
+    { { then: :skip } => "message.skipped", { then: :stop } => "partition.stopped",
+      { retry_in: [10] } => "message.postponed" }.each do |words, name|
+      anew
+      @producer.close
+      @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(bus: @bus, topics: { "orders.retry.10" => 1 })
+      failing(0, messages: [one(0)], dead_letters: nil, **words)
+      work_all
+      assert_equal named("error.occurred").map { |event| event[:failure_id] },
+                   named(name).map { |event| event[:failure_id] }, name
+    end
+  end
+
+  # --- on_dead_letter ---
+
+  def test_a_dead_letter_is_changed_before_it_is_sent
+    seen = nil
+    change = lambda do |letter, failure|
+      seen = [letter.keys, letter[:topic], failure.error.message, failure.attempt, failure.message.offset]
+      letter[:headers]["team"] = "billing"
+      letter[:headers].delete("a")
+      letter.update(payload: letter[:payload].reverse, key: nil, partition: 1)
+    end
+    failing(5, messages: [one(5, "payload", key: "k", headers: { "a" => "1" })], on_dead_letter: change)
+    work_all
+    copy = dead.first
+    assert_equal ["daolyap", nil, 1, "billing", false],
+                 [copy.raw_payload, copy.key, copy.partition, copy.headers["team"], copy.headers.key?("a")]
+    assert_equal [%i[topic partition payload key headers timestamp], "dead", "bad", 1, 5], seen
+    assert_equal ["orders", 5], Pelton::Origin.of(copy).then { |origin| [origin.topic, origin.offset] }
+    assert_equal [6], marked
+  end
+
+  # Nothing is sent that it did not let pass, and nothing is lost.
+  def test_a_change_that_fails_keeps_the_message
+    deeds = [->(_) { raise "on purpose" }, ->(_) { exit }, ->(_) { throw :nowhere },
+             ->(_) { raise NotImplementedError }, ->(letter) { letter[:topic] = "other" },
+             ->(letter) { letter[:no_such] = 1 }, ->(letter) { letter[:payload] = 7 }, ->(letter) { letter.clear }]
+    deeds.each_with_index do |deed, at|
+      anew
+      fails = true
+      failing(0, messages: [one(0)], on_dead_letter: ->(letter, _) { deed.call(letter) if fails })
+      work
+      assert_empty [*dead, *dead("other"), *marked, *named("message.dead_lettered")], "deed #{at}"
+      told = named("error.occurred").select { |event| event[:source] == "forward" }
+      assert_equal [[0, 16]], (told.map { |event| [event[:offset], event[:failure_id].size] }), "deed #{at}"
+      assert_empty @owner.named(:critical)
+      fails = false
+      work_all
+      assert_equal [["x"], [1]], [dead.map(&:raw_payload), marked], "deed #{at}"
+    end
+  end
+
+  def test_a_change_is_of_dead_letters_only_and_also_of_those_sent_by_hand
+    changed = []
+    note = ->(letter, failure) { changed << [letter[:topic], failure.error] }
+    @producer.close
+    @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(
+      bus: @bus, topics: { "orders.retry.10" => 1, "dead" => 1, "other" => 1 }
+    )
+    failing(0, messages: [one(0)], retry_in: [10], on_dead_letter: note)
+    work_all
+    assert_equal [1, []], [dead("orders.retry.10").size, changed]
+    script { |consumer| consumer.dispatch_to_dead_letters(consumer.messages.first, reason: "odd") }
+    @coordinator.receive(batch(1))
+    work_all
+    assert_equal [["dead", "odd"]], changed
+    event = named("message.dead_lettered").last
+    assert_equal [event[:failure_id], nil], Pelton::Origin.of(dead.last).then { |one| [one.failure_id, one.error] }
+  end
+
+  def test_a_topic_that_the_callable_names_has_its_letters_changed_too
+    decide([:dead_letter, "other"], on_dead_letter: ->(letter, _) { letter[:headers]["to"] = letter[:topic] })
+    assert_equal(["other"], dead("other").map { |copy| copy.headers["to"] })
+  end
+
+  # --- on_failure ---
+
+  def decide(answer = nil, **settings, &block)
+    failing(1, messages: [one(0), one(1)], on_failure: block || ->(_) { answer }, retries: nil,
+               dead_letters: nil, **settings)
+    3.times { work }
+  end
+
+  def test_the_callable_is_not_asked_about_a_neighbour_of_a_marked_message
+    asked = []
+    script do |consumer|
+      consumer.mark_as_consumed(consumer.messages.first)
+      raise IOError if consumer.messages.first.offset.zero?
+    end
+    coordinator(on_failure: ->(failure) { asked << failure.offset }, backoff: 0..0).receive(batch(0, 1))
+    work
+    work_all
+    assert_equal [[], [:assigned, [0, 1], [1]]], [asked, @log]
+  end
+
+  def test_the_callable_is_asked_about_one_message
+    asked = []
+    decide do |failure|
+      asked << failure
+      :skip
+    end
+    assert_equal [[1, 1, "orders", 0, "bad"]],
+                 (asked.map { |one| [one.offset, one.attempt, one.topic, one.partition, one.error.message] })
+    assert_equal 1, asked.first.message.offset
+    assert_equal [:assigned, [0, 1], [0], [1]], @log
+    assert_equal [1], named("message.skipped").map { |event| event[:offset] }
+    assert_equal [1, 2], marked
+  end
+
+  def test_dead_letter
+    decide(:dead_letter, dead_letters: "dead")
+    assert_equal 1, dead.size
+    assert_equal [1, 2], marked
+  end
+
+  def test_another_topic_of_its_own
+    decide([:dead_letter, "other"])
+    assert_equal 1, dead("other").size
+    assert_equal(["other"], named("message.dead_lettered").map { |event| event[:to] })
+  end
+
+  def test_stop
+    decide(:stop)
+    assert_equal 1, named("partition.stopped").size
+    assert_equal [1], marked
+    assert_predicate self, :idle?
+  end
+
+  def test_retry_goes_on_as_the_topic_says
+    decide(:retry, retries: 1, dead_letters: "dead")
+    assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
+    work
+    assert_equal 1, dead.size
+  end
+
+  def test_what_is_no_answer_counts_as_retry_and_is_told
+    [nil, :dead_letter, [:dead_letter], [:dead_letter, "no topic!"], "skip", [:skip]].each do |answer|
+      anew
+      decide(answer)
+      error = named("error.occurred").find { |event| event[:source] == "on_failure" }
+      assert_kind_of Pelton::ConfigError, error[:error], answer.inspect
+      assert_equal [1, 1], [error[:offset], error[:attempt]]
+      assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
+      assert_equal [1], marked
+    end
+  end
+
+  def test_a_callable_that_raises_or_exits
+    [-> { raise "on purpose" }, -> { exit }, -> { throw :nowhere }, -> { raise NotImplementedError }].each do |deed|
+      anew
+      decide { |_| deed.call }
+      assert_equal(1, named("error.occurred").count { |event| event[:source] == "on_failure" })
+      assert_equal 1, named("consumer.retrying").count { |event| event[:offset] == 1 }
+      assert_empty @owner.named(:critical)
+    end
+  end
+end
