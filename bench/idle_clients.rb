@@ -17,6 +17,19 @@ def compute
   rounds / SLICE
 end
 
+# Ruby's own part of the cost: a thread that waits for a queue.
+class Parked
+  def initialize
+    @queue = Thread::Queue.new
+    @thread = Thread.new { @queue.pop }
+  end
+
+  def close
+    @queue.close
+    @thread.join
+  end
+end
+
 # Connected one after the other: a hundred at once are more than a listening socket takes.
 def pelton(topic)
   Array.new(CLIENTS) do
@@ -61,6 +74,7 @@ Bench.measure("idle_clients") do |bench|
   topic = Cluster.topic(1)
   kinds = { "a blocking Ruby thread each" => -> { peers(topic) }, "Pelton" => -> { pelton(topic) } }
 
+  bench.case("throughput lost to #{CLIENTS} Ruby threads that wait", "%") { loss { Array.new(CLIENTS) { Parked.new } } }
   kinds.each do |name, open|
     bench.case("throughput lost to #{CLIENTS} idle producers, #{name}", "%") { loss(&open) }
     bench.case("a producer, #{name}", "threads") do

@@ -135,6 +135,42 @@ class FaultsTest < Minitest::Test
     end
   end
 
+  # H54. What is marked is committed by the close, and once more by librdkafka with the partitions that it gives back.
+  def test_the_commits_of_a_stop
+    name = topic(PARTITIONS)
+    reader = collector
+    [0, 3].each do |before|
+      server = app(group: "stopped", kafka: SELDOM) { topic(name, to: reader) }.tap(&:start)
+      PARTITIONS.times { |partition| produce(server, name, %w[a b c], partition: partition) }
+      take(3 * PARTITIONS)
+      eventually(20, "the last mark") { lags(server, "stopped", name) == [0] * PARTITIONS }
+      asked = @cluster.requests { assert server.stop }
+      assert_equal [2, 1], asked.values_at(:offset_commit, :leave_group), asked.inspect
+      assert_equal [before + 3] * PARTITIONS, committed("stopped", Array.new(PARTITIONS) { |number| [name, number] })
+    end
+  end
+
+  # The second commit is of what is stored: a place further back, too, that the owner sought.
+  def test_the_commits_of_a_stop_leave_a_place_that_was_sought
+    name = topic
+    seen = @seen
+    reader = consumer do
+      pause(at: 2)
+      seen << messages.last.offset
+    end
+    server = app(group: "sought", kafka: SELDOM) { topic(name, to: reader) }.tap(&:start)
+    produce(server, name, %w[a b c d e])
+    take(1)
+    await_commits("sought", name, 2)
+    assert server.stop
+    assert_equal [2], committed("sought", [[name, 0]])
+    assert_empty errors
+  end
+
+  SELDOM = { "auto.commit.interval.ms" => 60_000 }.freeze
+
+  def lags(server, group, name) = server.watch[:lags].fetch(group, {})[name]&.sort&.map(&:last)
+
   # The mock deletes nothing: what comes again is the old topic, which goes on where it was.
   def test_a_topic_that_is_deleted_while_it_is_consumed
     gone, stays = Array.new(2) { topic(PARTITIONS) }
@@ -170,8 +206,8 @@ class FaultsTest < Minitest::Test
       messages.each { |message| ledger.processed(object_id.to_s, "#{topic}/#{partition}", message.offset) }
     end
     %i[revoked shutdown].each { |word| reader.define_method(word) { ends << [word, topic] } }
-    kafka = { **QUICK, "topic.metadata.refresh.interval.ms" => 200,
-              "partition.assignment.strategy" => "cooperative-sticky" }
+    kafka = QUICK.merge("topic.metadata.refresh.interval.ms" => 200,
+                        "partition.assignment.strategy" => "cooperative-sticky")
     server = app(group: "deleted", kafka: kafka) { [gone, stays].each { |name| topic(name, to: reader) } }
     [server.tap(&:start), ends]
   end
