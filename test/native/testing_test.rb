@@ -245,4 +245,24 @@ class TestingTest < Minitest::Test
       @app.close(timeout: 60)
     end
   end
+
+  def test_a_cluster_s_topic_that_is_gone_and_what_it_was_asked
+    Pelton::Testing::Cluster.start(topics: { "orders" => 2 }) do |cluster|
+      options = { "bootstrap.servers" => cluster.bootstrap_servers }
+      partitions = -> { Pelton::Native.metadata(options, "orders", 30).dig(:topics, "orders") }
+      asked = cluster.requests { assert_equal 2, partitions.call }
+      assert_operator asked.fetch(:metadata), :>=, 1
+      refute_includes asked, :produce
+      assert_empty cluster.requests { nil }
+      assert_raises(IOError) do
+        cluster.without("orders") do
+          assert_equal :UNKNOWN_TOPIC_OR_PART, partitions.call.name
+          raise IOError
+        end
+      end
+      assert_equal 2, partitions.call
+      assert_raises(Pelton::ConfigError) { cluster.without("no topic!") { flunk } }
+      assert_raises(Pelton::ConfigError) { cluster.topic_error("orders", :gone) }
+    end
+  end
 end
