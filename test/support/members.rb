@@ -13,8 +13,9 @@ module Members
   PARTITIONS = 6
   KEYS = 4 # of each partition
 
-  # kafka: options of each member. more: what member.rb knows besides.
-  def begin_group(kafka, **more)
+  # kafka: options of each member. pause: seconds between 20 messages and 20 more. more: what member.rb knows besides.
+  def begin_group(kafka, pause: 0.005, **more)
+    @pause = pause
     @more = more
     @kafka = kafka
     @topic = topic(partitions: PARTITIONS)
@@ -41,14 +42,10 @@ module Members
   end
 
   # kafka: options of this member alone.
-  def member(kafka = {})
-    kafka = { **@kafka, **kafka }
-    settings = { bootstrap: bootstrap, group: @group, topic: @topic, folder: @folder, kafka: kafka, **@more }
-    environment = { "PELTON_MEMBER" => JSON.generate(settings) }
-    child = pelton("server", "-r", "#{Scenario::ROOT}/test/support/member.rb", env: environment)
-    working(child)
-    child
-  end
+  def member(kafka = {}) = started(kafka).tap { |child| working(child) }
+
+  # So many at once.
+  def members(count) = Array.new(count) { started }.each { |child| working(child) }
 
   # Waits until this member did something, from now on.
   def working(child, timeout = 30)
@@ -93,6 +90,13 @@ module Members
 
   private
 
+  def started(kafka = {})
+    kafka = { **@kafka, **kafka }
+    settings = { bootstrap: bootstrap, group: @group, topic: @topic, folder: @folder, kafka: kafka, **@more }
+    environment = { "PELTON_MEMBER" => JSON.generate(settings) }
+    pelton("server", "-r", "#{Scenario::ROOT}/test/support/member.rb", env: environment)
+  end
+
   def done_by(child) = trail.entries.count { |entry| entry.pid == child.pid && entry.what == "done" }
 
   def produce
@@ -106,7 +110,7 @@ module Members
       end
       producer.produce_many_sync(rows, timeout: 60)
       @sent[partition] += rows.size
-      work(0.005)
+      work(@pause)
     end
   end
 end

@@ -52,10 +52,7 @@ impl MockCluster {
     /// From now on requests are kept, and none of those before.
     pub fn watch_requests(&self) {
         // SAFETY: a live cluster.
-        unsafe {
-            sys::rd_kafka_mock_clear_requests(self.raw);
-            sys::rd_kafka_mock_start_request_tracking(self.raw);
-        }
+        unsafe { sys::rd_kafka_mock_start_request_tracking(self.raw) };
     }
 
     /// The API keys of the requests that were kept, in their order; none is kept any more.
@@ -63,11 +60,10 @@ impl MockCluster {
         let mut count = 0;
         // SAFETY: a live cluster; the rows are `count` live requests until their array is destroyed.
         unsafe {
-            sys::rd_kafka_mock_stop_request_tracking(self.raw);
             let rows = sys::rd_kafka_mock_get_requests(self.raw, &mut count);
             let keys = (0..count).map(|at| sys::rd_kafka_mock_request_api_key(*rows.add(at))).collect();
             sys::rd_kafka_mock_request_destroy_array(rows, count);
-            sys::rd_kafka_mock_clear_requests(self.raw);
+            sys::rd_kafka_mock_stop_request_tracking(self.raw); // forgets them
             keys
         }
     }
