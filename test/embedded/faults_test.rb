@@ -5,6 +5,7 @@ require "pelton/testing"
 require "support/embedded_app"
 require "support/ledger"
 require "tempfile"
+require "tmpdir"
 
 # What Kafka may answer, or not answer, in mid-stream: nothing is lost, nothing out of order per key. Twins of scenarios
 # on a real broker: broker_away, broker_killed, stop_anytime, topic_deleted. (partitions_added has none: the mock gives
@@ -199,15 +200,34 @@ class FaultsTest < Minitest::Test
     file&.close!
   end
 
+  # librdkafka tried for 0.3 s to commit what was marked of it. Meanwhile the topic may be there again: then its first
+  # messages would have been skipped, or the member have lost everything, if it had joined for the new topic.
+  def test_marks_of_a_topic_that_was_deleted_were_committed_to_the_one_that_was_made_after_it
+    gone, stays = Array.new(2) { topic(PARTITIONS) }
+    Dir.mktmpdir do |folder|
+      server, ends = serve_both(gone, stays, Ledger.new(File.join(folder, "ledger")), SELDOM)
+      sent = Hash.new(0)
+      send_to(server, sent, gone, stays)
+      eventually(20, "the marks") { [gone, stays].all? { |name| lags(server, "deleted", name) == [0] * PARTITIONS } }
+      asked = @cluster.requests do
+        @cluster.without(gone) { eventually(20, "the end of its consumers") { ends.size == PARTITIONS } }
+        eventually(20, "the topic to be there again") { server.assignments.key?(gone) }
+      end
+      refute_includes asked, :offset_commit
+      assert_equal [nil] * PARTITIONS, committed("deleted", Array.new(PARTITIONS) { |number| [gone, number] })
+      assert server.stop
+    end
+  end
+
   # A server that reads two topics, and a queue of how its consumers end.
-  def serve_both(gone, stays, ledger)
+  def serve_both(gone, stays, ledger, more = {})
     ends = Thread::Queue.new
     reader = consumer do
       messages.each { |message| ledger.processed(object_id.to_s, "#{topic}/#{partition}", message.offset) }
     end
     %i[revoked shutdown].each { |word| reader.define_method(word) { ends << [word, topic] } }
     kafka = QUICK.merge("topic.metadata.refresh.interval.ms" => 200,
-                        "partition.assignment.strategy" => "cooperative-sticky")
+                        "partition.assignment.strategy" => "cooperative-sticky", **more)
     server = app(group: "deleted", kafka: kafka) { [gone, stays].each { |name| topic(name, to: reader) } }
     [server.tap(&:start), ends]
   end

@@ -60,7 +60,7 @@ Scenario.run do
   # A consumer's word goes with the offset that its return marks, to the next owner.
   words = Thread::Queue.new
   reader = consumer { store_offset_metadata("work up to #{messages.last.offset} ✓") }
-  reader.define_method(:assigned) { words << offset_metadata }
+  reader.define_method(:assigned) { words << [offset_metadata] }
   group = unique("words")
   2.times do
     server = app(group: group) { topic(name, to: reader) }
@@ -68,5 +68,5 @@ Scenario.run do
     eventually(30, "its end") { words.size.positive? && server.watch[:lags].dig(group, name, 0)&.zero? }
     equal(true, server.stop, "stop")
   end
-  equal([nil, "work up to 500 ✓"], take(words, 2), "what owners find")
+  equal([nil, "work up to 500 ✓"], take(words, 2).flatten(1), "what owners find")
 end

@@ -31,6 +31,7 @@ Scenario.run do
       reached[place] = [reached[place], messages.last_offset + 1].max
     end
     messages.each { |message| book.processed(object_id.to_s, place.join("/"), message.offset) }
+    mark_as_consumed(messages.last)
     pause(0.02) if (messages.last_offset % 7).zero?
   end
   group = unique("group")

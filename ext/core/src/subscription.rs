@@ -235,6 +235,9 @@ impl Subscription {
     }
 
     fn let_go(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {
+        if client.assignment_lost() {
+            positions::unstore(client, list);
+        }
         if self.leaving.load(Ordering::SeqCst) {
             return check(client.assign(None));
         }

@@ -5,7 +5,7 @@ use crate::error::{Error, KafkaError, check};
 use crate::lock;
 use crate::partition::Partition;
 use crate::places::{TopicPartition, bad_topic, names, offsets, plain};
-use crate::rd::{Entry, PartitionList, Topic, codes};
+use crate::rd::{Client, Entry, PartitionList, Topic, codes};
 use crate::wait::Parker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -235,6 +235,17 @@ impl Subscription {
         let found: Result<Vec<_>, _> =
             partitions.iter().map(|(topic, partition)| self.assigned(topic, *partition)).collect();
         found.map(|found| found.iter().for_each(|one| how(one)))
+    }
+}
+
+/// Of partitions that are lost nothing is to be committed. librdkafka forgets the loss in `rd_kafka_incremental_unassign`,
+/// then commits what is stored, and tries that again for a while: a later generation is refused it, for which the member
+/// loses all of its partitions; a topic that was deleted and made again takes it, so that what is in it would be skipped.
+pub(super) fn unstore(client: &Client, list: &PartitionList) {
+    let entries = list.entries();
+    let rows: Vec<_> = entries.iter().map(|entry| (&*entry.topic, entry.partition)).collect();
+    if let Ok(nothing) = plain(&rows) {
+        client.store_offsets(&nothing);
     }
 }
 
