@@ -205,9 +205,11 @@ class FaultsTest < Minitest::Test
   def test_marks_of_a_topic_that_was_deleted_were_committed_to_the_one_that_was_made_after_it
     gone, stays = Array.new(2) { topic(PARTITIONS) }
     Dir.mktmpdir do |folder|
-      server, ends = serve_both(gone, stays, Ledger.new(File.join(folder, "ledger")), SELDOM)
+      ledger = Ledger.new(File.join(folder, "ledger"))
+      server, ends = serve_both(gone, stays, ledger, SELDOM)
       sent = Hash.new(0)
       send_to(server, sent, gone, stays)
+      processed(ledger, sent)
       eventually(20, "the marks") { [gone, stays].all? { |name| lags(server, "deleted", name) == [0] * PARTITIONS } }
       asked = @cluster.requests do
         @cluster.without(gone) { eventually(20, "the end of its consumers") { ends.size == PARTITIONS } }

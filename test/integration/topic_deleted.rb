@@ -24,7 +24,8 @@ Scenario.run do
   end
   reader.define_method(:revoked) { ends << [:revoked, topic, partition] }
   reader.define_method(:shutdown) { ends << [:shutdown, topic, partition] }
-  quick = { "topic.metadata.refresh.interval.ms" => 300, "partition.assignment.strategy" => "cooperative-sticky" }
+  quick = { "topic.metadata.refresh.interval.ms" => 300, "partition.assignment.strategy" => "cooperative-sticky",
+            "auto.commit.interval.ms" => 60_000 } # one on its way in this moment would be such a try, too
   server = app(group: group = unique("group"), kafka: quick) do
     topic(gone, to: reader)
     topic(stays, to: reader)
