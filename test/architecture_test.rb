@@ -13,7 +13,7 @@ class ArchitectureTest < Minitest::Test
   FLOORS = {
     "R1" => %w[version native errors errors/* settings config events event_dispatch event_delay notifications threads
                clock background background/* watch backoff section status json secrets labels topic_partition message
-               formats deserializing messages batch delivery fork oauth fibers origin avro avro/*
+               formats key_format deserializing messages batch delivery fork oauth fibers origin avro avro/*
                registry registry/*],
     "R2" => %w[producer producer/* producer_pool poller subscription iterator iterator/* admin admin/*
                embedded_cluster],

@@ -11,7 +11,9 @@ module Pelton
     # What comes before a document: :confluent (0 and a registry's number of the schema; read also where a header tells
     # it), :single_object (C3 01 and the schema's fingerprint), :none.
     FRAMINGS = %i[confluent single_object none].freeze
-    # Where Confluent's clients tell a schema that is not told by the payload: 0 and its number, or 1 and its GUID.
+    # Where Confluent's clients tell a schema that is not told by the payload: 0 and its number (4 bytes), or 1 and its
+    # GUID (16 bytes, as it is read), which is what their own serializers write. Readers look here first, then at the
+    # payload. As in confluent-kafka-dotnet's SchemaId and in HeaderSchemaIdSerializer, DualSchemaIdDeserializer.
     HEADER = "__value_schema_id"
 
     # For the native side: the BigDecimal of "-1207e-2". From Ruby 3.4 on that is a gem, which only those need who have

@@ -13,6 +13,7 @@ module Pelton
     #: def last_offset: () -> Integer
     #: def dropped: () -> Integer
     #: def stale?: () -> bool
+    #: def unknown_schemas: () -> [untyped, Array[untyped]]?
     #: def release: () -> void
 
     # Some messages of a batch: what is left of it after a failure, or after a step narrowed it.

@@ -271,24 +271,34 @@ module Pelton
     end
   end
 
-  # A payload is not what the topic's decoder expects. `cause` is the decoder's own error.
+  # A payload (or a key, or headers) is not what the topic's decoder expects. `cause` is the decoder's own error.
   #   DecodeError.new("orders", 3, 1207, "unexpected token at ''")
   class DecodeError < Error
-    attr_reader :topic, :partition, :offset
+    # part: :payload, :key or :headers.
+    attr_reader :topic, :partition, :offset, :part
 
-    #: (?String?, ?Integer?, ?Integer?, ?String?) -> void
-    def initialize(topic = nil, partition = nil, offset = nil, reason = nil)
+    #: (?String?, ?Integer?, ?Integer?, ?String?, ?Symbol) -> void
+    def initialize(topic = nil, partition = nil, offset = nil, reason = nil, part = :payload)
       @topic = topic
       @partition = partition
       @offset = offset
+      @part = part
       @reason = reason && reason.to_s[0, 200].scrub("?").freeze
       place = topic ? "#{topic}/#{partition} offset #{offset}" : "document"
-      super("#{place}: payload cannot be decoded#{": #{@reason}" if reason}")
+      super("#{place}: #{part} cannot be decoded#{": #{@reason}" if reason}")
+    end
+
+    # The same of this part of a message, where it does not say of which one it is (and is made as this class is).
+    #: (String, Integer, Integer, Symbol) -> DecodeError
+    def of(topic, partition, offset, part)
+      return self if self.topic || self.class.instance_method(:initialize).owner != DecodeError
+
+      self.class.new(topic, partition, offset, @reason, part)
     end
 
     # The same for the next read: nothing is decoded anew. Without the cause, whose text may be the whole document.
     #: () -> DecodeError
-    def again = self.class.new(topic, partition, offset, @reason)
+    def again = self.class.new(topic, partition, offset, @reason, part)
   end
 
   # A consumer's `around` returned, but what it surrounds did not: nothing counts as done.

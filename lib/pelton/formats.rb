@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "avro"
+require_relative "key_format"
 
 module Pelton
   # What payloads can be, as the word `decode` takes it: a name, or a Hash with `format` and that format's options. The
@@ -45,15 +46,24 @@ module Pelton
     #: (untyped) -> Symbol?
     def name(given) = given.is_a?(Hash) ? given[:format] : given
 
-    # With the objects that make payloads, as the native side takes them: {"orders" => {format: :json, deserializer: …}}
-    #: (Hash[String, untyped], Hash[String, untyped]) -> Hash[String, untyped]
-    def with(formats, deserializers)
-      formats = formats.transform_values { |given| given && frozen(given) } if formats.is_a?(Hash)
-      deserializers.compact.each_with_object(formats.dup) do |(topic, deserializer), all|
-        given = all[topic]
-        all[topic] = { **(given.is_a?(Hash) ? given : { format: given }), deserializer: deserializer }
+    # With the objects that make payloads, keys and headers, as the native side takes them:
+    # {"orders" => {format: :json, deserializer: …, key_deserializer: …}}
+    #: (Hash[String, untyped], Hash[String, untyped], ?Hash[String, untyped], ?Hash[String, untyped])
+    #:   -> Hash[String, untyped]
+    def with(formats, deserializers, keys = {}, headers = {})
+      all = formats.is_a?(Hash) ? formats.transform_values { |given| given && frozen(given) } : formats.dup
+      { deserializer: deserializers, key_deserializer: keys, headers_deserializer: headers }.each do |option, objects|
+        objects.compact.each do |topic, object|
+          given = all[topic]
+          all[topic] = { **(given.is_a?(Hash) ? given : { format: given }), option => object }
+        end
       end
+      all
     end
+
+    # What makes keys: an object with `call(message)`, or one that reads this format.
+    #: (untyped) -> untyped
+    def key_maker(given) = given.respond_to?(:call) ? given : KeyFormat.new(frozen(given))
 
     # Frozen, for native threads share it. Of Avro with its decoder.
     #: (Symbol | Hash[Symbol, untyped]) -> (Symbol | Hash[Symbol, untyped])

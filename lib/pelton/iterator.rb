@@ -4,6 +4,7 @@ require_relative "clock"
 require_relative "errors"
 require_relative "message"
 require_relative "notifications"
+require_relative "settings"
 require_relative "subscription"
 require_relative "iterator/places"
 
@@ -21,14 +22,15 @@ module Pelton
     private_constant :CLOSE, :NOT_NEEDED
 
     # topics, from: see Places. follow: go on with new messages. group: begin where this group has committed (else at
-    # `from`), and mark what the block returned from. decode, deserializer: of all topics. timeout: of questions to
+    # `from`), and mark what the block returned from. decode, deserializers: of all topics. timeout: of questions to
     # Kafka, in seconds. stop_at, reached_end: see App#each.
     #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?,
     #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?deserializer: (^(Message) -> untyped | _Callable)?,
+    #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?stop_at: ^(Message) -> boolish,
     #:  ?reached_end: ^(String, Integer) -> void, ?bus: Notifications, ?native: Module?) -> void
     def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, deserializer: nil,
-                   kafka: {}, timeout: nil, stop_at: nil, reached_end: nil, bus: Notifications.new, native: nil)
+                   key_deserializer: nil, headers_deserializer: nil, kafka: {}, timeout: nil, stop_at: nil, reached_end: nil, bus: Notifications.new, native: nil)
       @config = config
       @places = Places.new(topics, from)
       @follow = follow
@@ -36,8 +38,10 @@ module Pelton
       @timeout = Clock.check(timeout) || config.commit_timeout
       @stop_at = callable(:stop_at, stop_at)
       @reached_end = callable(:reached_end, reached_end)
-      @options = { decode: of_all(decode), deserializers: of_all(callable(:deserializer, deserializer)), bus: bus,
-                   native: native, kafka: { **kafka, "enable.partition.eof" => !follow || !reached_end.nil? } }
+      @options = { decode: of_all(decode), deserializers: of_all(callable(:deserializer, deserializer)),
+                   key_deserializers: of_all(Settings::TOPIC.fetch(:key_deserializer).check(key_deserializer)),
+                   headers_deserializers: of_all(callable(:headers_deserializer, headers_deserializer)),
+                   bus: bus, native: native, kafka: { **kafka, "enable.partition.eof" => !follow || !reached_end.nil? } }
       @bus = bus
     end
 

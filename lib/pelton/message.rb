@@ -4,11 +4,12 @@ require_relative "origin"
 
 module Pelton
   # One message, read-only, in native memory. The native extension adds topic, partition, offset, timestamp_ms,
-  # received_ms, leader_epoch, key, raw_payload, headers, payload, decoded, dig, size and tombstone?.
+  # received_ms, leader_epoch, key, raw_key, raw_payload, headers, raw_headers, payload, decoded, dig, size and tombstone?.
   #
   # `payload` is built once and kept: a retry sees what a failed attempt changed in it. Change a copy (`payload.dup`, as
   # deep as the change), or parse `raw_payload`, which stays as Kafka sent it. Where the topic has a `deserializer`,
-  # payload is what that made, decoded what `decode` alone makes of the payload (each time anew); dig looks into that.
+  # payload is what that made, decoded what `decode` alone makes of the payload (each time anew); dig looks into that. So it
+  # is with key and headers, where the topic says so: raw_key and raw_headers are as they came.
   class Message
     #: def topic: () -> String
     #: def partition: () -> Integer
@@ -18,14 +19,16 @@ module Pelton
     #: def leader_epoch: () -> Integer
     #: def size: () -> Integer
     #: def tombstone?: () -> bool
-    #: def key: () -> String?
+    #: def key: () -> untyped
+    #: def raw_key: () -> String?
     #: def raw_payload: () -> String?
-    #: def headers: () -> Hash[String, (String? | Array[String?])]
+    #: def headers: () -> untyped
+    #: def raw_headers: () -> Hash[String, (String? | Array[String?])]
     #: def payload: () -> untyped
     #: def decoded: () -> untyped
     #: def dig: (*(String | Integer)) -> untyped
     #: def undecided?: () -> bool
-    #: def keep: (untyped) -> untyped
+    #: def keep: (untyped, ?Symbol) -> untyped
 
     # When it was produced (or appended, as the topic's message.timestamp.type says); nil: the message has no timestamp.
     #: () -> Time?

@@ -41,8 +41,11 @@ module Pelton
     def payloads = messages.map(&:payload)
     #: () -> Array[String?]
     def raw_payloads = messages.map(&:raw_payload)
-    #: () -> Array[String?]
+    # As Message#key.
+    #: () -> Array[untyped]
     def keys = messages.map(&:key)
+    #: () -> Array[String?]
+    def raw_keys = messages.map(&:raw_key)
     #: () -> [String, Integer]
     def topic_partition = [topic, partition]
 

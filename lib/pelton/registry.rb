@@ -41,7 +41,8 @@ module Pelton
     #: (Integer) -> Schema
     def schema(id) = fetch([:id, id], nil) { @source.schema(id) }
 
-    # The schema with this GUID, "8-4-4-4-12" digits, which headers tell: from a server only (Confluent's from 7.9 on).
+    # The schema with this GUID, "8-4-4-4-12" digits, which headers tell: from a server only (Confluent's of 8.x,
+    # Redpanda's from 26.3 on; Karapace and Apicurio have none yet).
     #: (String) -> Schema
     def guid(text) = fetch([:guid, text], nil) { @source.guid(text) }
 

@@ -278,10 +278,13 @@ module Pelton
     def listener(group, looks)
       deserializers = @engines.deserializers(group)
       subscription = Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
-                                               deserializers: deserializers, where: group.where, bus: @bus,
-                                               native: @native, kafka: options(group))
+                                               deserializers: deserializers,
+                                               key_deserializers: group.key_deserializers,
+                                               headers_deserializers: group.headers_deserializers,
+                                               where: group.where, bus: @bus, native: @native, kafka: options(group))
       Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, watch: @watch,
-                                               looks: looks, deserializers: deserializers, producer: @producer,
+                                               looks: looks, ahead: @engines.ahead(group, deserializers),
+                                               producer: @producer,
                                                open_producer: opener(group), on_failure: method(:failed))
     end
 

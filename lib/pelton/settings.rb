@@ -49,6 +49,8 @@ module Pelton
                 ->(v) { v.dup.freeze }],
       reader: [":key, another reader of Message, or an object with the method call",
                ->(v) { v.respond_to?(:call) || (v.is_a?(Symbol) && (v == :key || Settings.reader?(v))) }, ->(v) { v }],
+      key_maker: ["an object with the method call, or a format: #{Formats::ALLOWED}",
+                  ->(v) { v.respond_to?(:call) || Formats.valid?(v) }, Formats.method(:key_maker)],
       callable: ["an object with the method call", ->(v) { v.respond_to?(:call) }, ->(v) { v }],
       kafka: ["a Hash of librdkafka's option names to String, Symbol, Numeric, true or false",
               ->(v) { v.respond_to?(:to_hash) }, ->(v) { KafkaOptions.of(v) }],
@@ -280,6 +282,12 @@ module Pelton
                               "`:bytes`, `:utf8`: payloads are Strings; unset: JSON, decoded when it is read"],
       [:deserializer, :callable, nil, "any object with `call(message)`: what it returns is the message's payload, " \
                                       "once read; `message.decoded` is what `decode` makes; unset: so is payload"],
+      [:key_deserializer, :key_maker, nil,
+       "any object with `call(message)`: what it returns is the message's key, once read (`message.raw_key` stays " \
+       "what came); or a format, as `decode` takes it: `key_deserializer :avro, registry: REGISTRY`; unset: the " \
+       "String that came"],
+      [:headers_deserializer, :callable, nil, "the same for `message.headers`; unset: a Hash of Strings, as " \
+                                              "`message.raw_headers`"],
       [:parallel, nil, :inline, "`deserializer MyDecoder.new, parallel: :ractor`: where payloads are made: " \
                                 "`:inline`, where they are read; ahead, from the arrival of a batch on, by a pool of " \
                                 "`:thread` or `:ractor` workers (Ruby 4.0 and later); `:auto` tries what is fastest " \

@@ -125,6 +125,70 @@ class EmbeddedAvroTest < Minitest::Test
     assert app.stop
   end
 
+  # Who reads nothing has it looked up all the same, and finds it known when the registry is gone.
+  def test_a_schema_is_looked_up_while_its_batch_waits
+    name = topic
+    seen = @seen
+    gate = Thread::Queue.new
+    reader = consumer do
+      gate.pop
+      messages.each { |one| seen << one.payload["n"] }
+    end
+    from = registry
+    app = app(batch: 10) { topic(name, to: reader) { decode :avro, registry: from } }
+    produce(app, name, orders(name, OLD, 0...20))
+    app.start
+    eventually(20, "the look-up") { @double.requests.include?("GET /schemas/ids/1") }
+    assert_equal "shop.Order", from.schema(1).name, "the answer, for which we wait as a reader would"
+    @double.fail(:close, times: 1000)
+    gate.close
+    assert_equal (0...20).to_a, take(20)
+    assert app.stop
+    assert_empty errors
+    assert_equal 1, @double.requests.grep(/GET/).size
+  end
+
+  def test_a_stop_in_the_middle_of_a_look_up
+    name = topic
+    reader = consumer { messages.size }
+    hanging = Pelton::Registry.new(@double.url, timeout: 60)
+    app = app { topic(name, to: reader) { decode :avro, registry: hanging } }
+    payloads = orders(name, OLD, 0...3)
+    @double.fail(:hang, times: 1000)
+    produce(app, name, payloads)
+    app.start
+    eventually(20, "the look-up") { @double.requests.include?("GET /schemas/ids/1") }
+    await_commits("group-0", name, 3)
+    assert app.stop(timeout: 30)
+    assert_empty errors
+    assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.schemas" })
+  end
+
+  # As Confluent's clients do: the subject's name tells that it is a key's schema, and a header may name it.
+  def test_keys_are_avro_too
+    name = topic
+    seen = @seen
+    reader = consumer { messages.each { |one| seen << [one.key, one.raw_key, one.payload] } }
+    from = registry
+    app = app do
+      topic(name, to: reader) do
+        key_deserializer :avro, registry: from, symbolize_names: true
+        decode :bytes
+      end
+    end
+    schema = { type: "record", name: "shop.Id", fields: [{ name: "id", type: "long" }] }
+    keys = Pelton::Avro::Serializer.new(registry: registry, schema: schema, subject: :topic_key, register: true)
+    framed = keys.serialize({ id: 7 }, topic: name)
+    bare = Pelton::Avro::Serializer.new(schema: schema).serialize({ id: 8 })
+    app.producer.produce_sync(topic: name, key: framed, payload: "a")
+    app.producer.produce_sync(topic: name, key: bare, payload: "b", headers: { "__key_schema_id" => [0, 1].pack("CN") })
+    app.start
+    assert_equal [[{ id: 7 }, framed, "a"], [{ id: 8 }, bare, "b"]], take(2)
+    assert app.stop
+    assert_empty errors
+    assert_equal ["GET /schemas/ids/1", "POST /subjects/#{name}-key/versions"], @double.requests.sort
+  end
+
   def test_what_is_no_avro_is_an_error_of_its_own_message
     name = topic
     seen = @seen

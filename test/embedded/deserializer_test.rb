@@ -38,6 +38,55 @@ class EmbeddedDeserializerTest < Minitest::Test
     assert_empty errors
   end
 
+  # C18: order, filters and copies go by what came.
+  def test_keys_and_headers_of_a_topic
+    name = topic
+    dead = topic
+    seen = @seen
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        seen << [message.key, message.headers, message.raw_key, message.raw_headers]
+        raise "refused" if message.key == [:b]
+      end
+    end
+    app = app do
+      topic(name, to: reader) do
+        key_deserializer ->(message) { [message.raw_key.to_sym] }
+        headers_deserializer ->(message) { message.raw_headers["n"]&.to_i }
+        where.key.in(%w[a b])
+        concurrency 2
+        dead_letters dead, retries: 0
+      end
+    end
+    %w[a x b].each_with_index do |key, number|
+      app.producer.produce_sync(topic: name, key: key, payload: "1", headers: { "n" => number.to_s })
+    end
+    app.start
+    assert_equal [[[:a], 0, "a", { "n" => "0" }], [[:b], 2, "b", { "n" => "2" }]], take(2).sort_by { |row| row[1] }
+    letter = eventually(20, "the dead letter") { app.each(dead).first }
+    assert_equal ["b", "b", "2"], [letter.key, letter.raw_key, letter.headers["n"]]
+    assert_equal [name, 2], [letter.origin.topic, letter.origin.offset]
+    piped = topic
+    made = app.each(name, key_deserializer: :utf8, headers_deserializer: ->(_) { :made }).first
+    app.producer.pipe_sync(made, to: piped)
+    assert_equal ["a", :made, "a", { "n" => "0" }],
+                 [made.key, made.headers, *app.each(piped).first.then { |copy| [copy.key, copy.headers] }]
+    assert app.stop
+  end
+
+  def test_a_key_that_cannot_be_made_fails_its_message
+    name = topic
+    seen = @seen
+    reader = Class.new(Pelton::Consumer) { define_method(:process) { |message| seen << message.key } }
+    app = app { topic(name, to: reader) { key_deserializer(:json) && retries(1, backoff: 0..0, then: :skip) } }
+    [%w[1 x], %w[{ y], %w[3 z]].each { |key, text| app.producer.produce_sync(topic: name, key: key, payload: text) }
+    app.start
+    assert_equal [1, 3], take(2)
+    assert app.stop
+    assert_equal [[Pelton::DecodeError, :key, 1]], errors.map { |error| [error.class, error.part, error.offset] }.uniq
+    assert_equal 1, happened("message.skipped").size
+  end
+
   def test_what_a_deserializer_raises_is_tried_again_and_then_skipped
     name = topic
     reader = one_by_one

@@ -3,8 +3,8 @@
 require "support/scenario"
 require "support/registry_double"
 
-# Avro on a real broker: a producer whose serializer registers, and a consumer that reads what two versions of a schema
-# wrote as one, filtered; the registry is away when the second version appears, and nothing is lost.
+# Avro on a real broker: a producer whose serializers register, and a consumer that reads what two versions of a schema
+# wrote as one, filtered, and keys; the registry is away when the second version appears, and nothing is lost.
 
 COUNT = 500
 
@@ -17,24 +17,34 @@ Scenario.run do
                                            default: 0 }] }
   name = topic(partitions: 2)
   writer = app
+  keys = Pelton::Avro::Serializer.new(registry: registry.(), schema: '"long"', subject: :topic_key, register: true)
   send = lambda do |schema, numbers|
     serializer = Pelton::Avro::Serializer.new(registry: registry.(), schema: schema, register: true)
     rows = numbers.map do |number|
       value = { number: number, kind: (number % 10).zero? ? "paid" : "new", at: Time.at(number) }
       value.delete(:at) if schema.equal?(old)
-      { topic: name, partition: number % 2, payload: serializer.serialize(value, topic: name) }
+      { topic: name, partition: number % 2, key: keys.serialize(number, topic: name),
+        payload: serializer.serialize(value, topic: name) }
     end
     writer.producer.produce_many_sync(rows, timeout: 40)
   end
   send.(old, 0...COUNT)
 
   seen = Thread::Queue.new
-  reader = consumer { messages.each { |message| seen << message.payload.values_at("number", "at") } }
+  named = Thread::Queue.new
+  reader = consumer do
+    messages.each do |message|
+      named << [message.key, message.payload["number"], message.headers]
+      seen << message.payload.values_at("number", "at")
+    end
+  end
   from = registry.()
   group = unique("group")
   one = app(group: group) do
     topic name, to: reader do
       decode :avro, registry: from, schema: new
+      key_deserializer :avro, registry: from
+      headers_deserializer ->(message) { message.raw_headers.size }
       where("kind").eq("paid")
       retries 1000, backoff: 0.05..0.5
     end
@@ -49,6 +59,8 @@ Scenario.run do
   end
   all.((0...COUNT).step(10).to_a)
   equal([Time.at(0)], got.map(&:last).uniq, "the default of what was not written")
+  names = take(named, named.size)
+  equal([true, [0]], [names.all? { |key, number, _| key == number }, names.map(&:last).uniq], "keys and headers")
 
   send.(new, COUNT...(COUNT + 1))
   double.fail(503, times: 100_000)

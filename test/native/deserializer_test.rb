@@ -124,9 +124,115 @@ class NativeDeserializerTest < Minitest::Test
     assert_empty decoder.calls
   end
 
+  # Of keys and headers.
+  def parts(documents, keys: nil, headers: nil, payloads: nil, format: nil)
+    all = [payloads, keys, headers].map { |one| { "*" => one } }
+    round_trip(*documents, options: { decode: Pelton::Formats.with({ "*" => format }, *all) })
+  end
+
+  # C18.
+  def test_a_key_and_headers_are_made_once_and_kept_whatever_they_are
+    values = [Order.new(1), nil, false, 0, :symbol, RuntimeError.new("a value, too"), [1]]
+    keys = Decoder.new { |message| values[message.offset] }
+    headers = Decoder.new { |message| [values[message.offset]] }
+    list = parts([["{}", "k", { "h" => "v" }]] * values.size, keys: keys, headers: headers)
+    2.times { assert_equal [values, values.zip], [list.map(&:key), list.map(&:headers)] }
+    list.zip(values) { |message, value| assert_same value, message.key }
+    assert_equal [(0...values.size).to_a] * 2, [keys.calls, headers.calls]
+    assert_equal [["k"] * 7, [{ "h" => "v" }] * 7, [{}] * 7],
+                 [list.map(&:raw_key), list.map(&:raw_headers), list.map(&:payload)]
+  end
+
+  def test_without_them_key_and_headers_are_as_they_came
+    message, = read([["{}", "k", { "h" => "v" }]], ->(it) { [it.key, it.headers] })
+    assert_equal [["k", { "h" => "v" }]] * 3,
+                 [message.payload, [message.key, message.headers], [message.raw_key, message.raw_headers]]
+    assert_equal 3, message.keep(3, :key), "nothing is kept of what nobody makes"
+    assert_equal "k", message.key
+  end
+
+  def test_no_key_asks_nobody_and_no_headers_do
+    keys = Decoder.new { raise "asked" }
+    headers = Decoder.new { |message| message.raw_headers.size }
+    message, = parts([["{}"]], keys: keys, headers: headers)
+    assert_equal [nil, nil, 0], [message.key, message.raw_key, message.headers]
+    empty, = parts([["{}", ""]], keys: ->(it) { [it.raw_key] })
+    assert_equal [""], empty.key, "an empty key is one"
+    assert_empty keys.calls
+  end
+
+  def test_each_part_may_read_the_others_and_itself
+    keys = ->(it) { [it.key, it.payload] }
+    payloads = ->(it) { [it.payload, it.key, it.headers] }
+    headers = ->(it) { [it.headers, it.raw_key] }
+    message, = parts([["7", "k"]], keys: keys, headers: headers, payloads: payloads)
+    assert_equal ["k", [7, "k", [{}, "k"]]], message.key
+    assert_equal [7, "k", [{}, "k"]], message.payload, "what was made while the key was"
+  end
+
+  def test_a_key_that_cannot_be_made
+    broken = true
+    keys = Decoder.new { |message| broken ? raise(ArgumentError, "no such schema") : message.raw_key }
+    message, = parts([["1", "k"]], keys: keys, headers: ->(_) { raise IOError })
+    2.times do
+      error = assert_raises(Pelton::DecodeError) { message.key }
+      assert_match(%r{\A\S+/0 offset 0: key cannot be decoded: ArgumentError: no such schema\z}, error.message)
+      assert_equal [ArgumentError, :key, message.topic, 0, 0],
+                   [error.cause.class, error.part, error.topic, error.partition, error.offset]
+    end
+    assert_includes assert_raises(Pelton::DecodeError) { message.headers }.message, "headers cannot be decoded: IOError"
+    assert_equal [1, "k"], [message.payload, message.raw_key]
+    broken = false
+    assert_equal "k", message.key
+  end
+
+  def test_keys_of_formats
+    ext = { 1 => lambda(&:upcase) }
+    { json: ['{"id":7}', { "id" => 7 }], msgpack: ["\x81\xa2id\x07".b, { "id" => 7 }], utf8: %w[ä ä],
+      bytes: ["ä", "ä".b] }.each do |format, (key, value)|
+      message, = parts([["1", key]], keys: Pelton::Formats.key_maker(format))
+      assert_equal [value, value.class], [message.key, message.key.class], format
+    end
+    message, = parts([["1", "\xd4\x01a".b]], keys: Pelton::Formats.key_maker(format: :msgpack, ext: ext))
+    assert_equal "A", message.key
+    message, = parts([["1", "\xc1".b]], keys: Pelton::Formats.key_maker(:msgpack))
+    assert_match(/key cannot be decoded: invalid byte 0xc1\z/, assert_raises(Pelton::DecodeError) { message.key }.message)
+  end
+
+  def test_parts_under_stress_and_compaction
+    keys = Decoder.new { |message| { message.raw_key => [message.offset] } }
+    headers = Decoder.new { |message| [message.raw_headers] }
+    list = parts([['"x"', "k", { "h" => "v" }]] * 3, keys: keys, headers: headers, payloads: ->(it) { [it.decoded] })
+    begin
+      GC.stress = true
+      built = list.map { |message| [message.key, message.headers, message.payload] }
+    ensure
+      GC.stress = false
+    end
+    GC.compact if GC.respond_to?(:compact)
+    Array.new(10_000) { +"in their place, were they free" }
+    expected = (0..2).map { |offset| [{ "k" => [offset] }, [{ "h" => "v" }], ["x"]] }
+    assert_equal [expected, expected], [built, list.map { |message| [message.key, message.headers, message.payload] }]
+    assert_equal [[0, 1, 2]] * 2, [keys.calls, headers.calls]
+  end
+
+  def test_parts_live_no_longer_than_their_message
+    freed = Queue.new
+    100.times { made_and_forgotten(freed) }
+    3.times { GC.start }
+    assert_operator freed.size, :>, 50
+  end
+
   def self.finalizer(freed) = proc { freed << true }
 
   private
+
+  def made_and_forgotten(freed)
+    @keys ||= ->(_) { Object.new }
+    message, = parts([["1", "k"]], keys: @keys)
+    ObjectSpace.define_finalizer(message.key, self.class.finalizer(freed))
+    nil
+  end
 
   def forget(freed)
     decoder = Decoder.new

@@ -31,6 +31,8 @@ module Fakes
       @leader_epoch = 7
     end
 
+    alias raw_key key
+    alias raw_headers headers
     def payload = @raw_payload && ::Pelton::Json.parse(@raw_payload, @topic, @partition, @offset)
     def decoded = payload
     def size = @raw_payload ? @raw_payload.bytesize : 0

@@ -102,6 +102,11 @@ class DoctorTest < Minitest::Test
   def test_deserializers
     route("inline") { deserializer Decoder.new }
     route("threads") { deserializer Decoder.new, parallel: :thread }
+    route("keys") do
+      key_deserializer :json
+      headers_deserializer Decoder.new
+      decode :bytes
+    end
     route("small") do
       deserializer Decoder.new, parallel: :auto
       batch 10
@@ -111,6 +116,8 @@ class DoctorTest < Minitest::Test
     assert_equal "DoctorTest::Decoder, by the worker that reads them", topics["inline"]["payloads"]
     assert_equal "DoctorTest::Decoder, ahead, by a pool of threads", topics["threads"]["payloads"]
     assert_equal "not at all: no `decode`", topics["inline"]["decoded"]
+    assert_equal ["as json, by who reads them", "DoctorTest::Decoder, by who reads them"],
+                 topics["keys"].values_at("keys", "headers")
     refute_found "topic inline", report
     assert_found :note, "topic threads", /that waits/, report
     assert_found :warning, "topic small", /its batches of 10 never have the 50 messages/, report
@@ -121,7 +128,9 @@ class DoctorTest < Minitest::Test
 
   def test_ractors
     route("ractors") { deserializer Decoder.new, parallel: :ractor }
-    assert_match(/by a pool of Ractors/, examine.facts["group billing"]["ractors"]["payloads"])
+    report = examine
+    assert_match(/by a pool of Ractors/, report.facts["group billing"]["ractors"]["payloads"])
+    assert_found :note, "topic ractors", /measure concurrency 1 \(now 5\)/, report
   rescue Pelton::ConfigError => e
     raise if Pelton::Parallel::RactorWorker.available?
 

@@ -8,16 +8,18 @@
 mod packer;
 
 use crate::budget::{self, Room};
+use crate::decode::avro::SchemaId;
 use crate::decode::{Node, Refusal, Root, Task, Tree};
 use crate::error::Error;
 use crate::filter::{Document, Filter};
-use crate::format::Format;
+use crate::format::{Encoding, Format};
 use crate::rd::generation;
 use crate::spare::Spare;
 use crate::view::NULL;
 pub use crate::view::View;
 pub use packer::Packer;
 use std::cell::RefCell;
+use std::iter::once;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
 
@@ -35,8 +37,16 @@ pub struct Record {
     payload: u32,
     key: u32,
     headers: u32,
-    /// A word for the owner of the message object that stands for it; 0 at first.
-    pub word: AtomicUsize,
+    /// A word for the owner of the message object that stands for it: what it keeps of the payload; 0 at first.
+    word: AtomicUsize,
+}
+
+/// What the owner of a message object may keep a word of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    Payload,
+    Key,
+    Headers,
 }
 
 impl Record {
@@ -56,6 +66,10 @@ impl Record {
 
     fn key_len(&self) -> usize {
         if self.key == NULL { 0 } else { self.key as usize }
+    }
+
+    pub fn has_key(&self) -> bool {
+        self.key != NULL
     }
 
     /// Bytes of payload; `None` for a tombstone.
@@ -147,6 +161,8 @@ pub struct Chunk {
     pub topic: Arc<str>,
     pub partition: i32,
     records: Box<[Record]>,
+    /// The words of each message's key and headers; none where its format keeps none.
+    parts: Box<[[AtomicUsize; 2]]>,
     pub format: Arc<Format>,
     /// When it was taken from librdkafka, in milliseconds since 1970.
     pub received: i64,
@@ -230,6 +246,24 @@ impl Chunk {
         }
     }
 
+    /// The schemas that its messages name (those that the filter let pass) and its topic has not learnt, `most` at most.
+    pub fn unknown_schemas(&self, most: usize) -> Vec<SchemaId> {
+        let mut found = Vec::new();
+        let (Encoding::Avro(topic), Store::Whole { bytes, .. }) = (&self.format.encoding, &*self.store()) else {
+            return found;
+        };
+        for record in self.admitted().map(|index| &self.records[index]) {
+            let start = record.start as usize;
+            if let Some(id) = topic.unknown_of(&record.view(&bytes[start..start + record.size()]))
+                && !found.contains(&id)
+                && found.len() < most
+            {
+                found.push(id);
+            }
+        }
+        found
+    }
+
     /// Takes a chunk that waits to be decoded (and filtered) through it; does nothing in any other state.
     pub fn decode(&self) {
         let claim = self.decoding.compare_exchange(WAITING, RUNNING, Ordering::AcqRel, Ordering::Relaxed);
@@ -305,9 +339,23 @@ impl Chunk {
         let (word, bit) = (index / 64, 1 << (index % 64));
         let first = self.living[word].fetch_or(bit, Ordering::AcqRel) & bit == 0;
         if first {
-            self.records[index].word.store(0, Ordering::Release);
+            self.words(index).for_each(|word| word.store(0, Ordering::Release));
         }
         first
+    }
+
+    /// The word of a part; `None`: nothing is kept of it.
+    pub fn word(&self, index: usize, part: Part) -> Option<&AtomicUsize> {
+        match part {
+            Part::Payload => Some(&self.records[index].word),
+            Part::Key => self.parts.get(index).map(|[key, _]| key),
+            Part::Headers => self.parts.get(index).map(|[_, headers]| headers),
+        }
+    }
+
+    /// All words of a message.
+    pub fn words(&self, index: usize) -> impl Iterator<Item = &AtomicUsize> {
+        once(&self.records[index].word).chain(self.parts.get(index).into_iter().flatten())
     }
 
     /// That object is gone. Never blocks: the garbage collector calls it.

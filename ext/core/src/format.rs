@@ -12,6 +12,8 @@ pub struct Format {
     /// Decoded by native threads as soon as they arrive; else when somebody asks.
     pub ahead: bool,
     pub shape: Shape,
+    /// Whether the owner of message objects keeps keys and headers of them, too.
+    pub keeps_parts: bool,
     /// What the other side needs to make objects of them. May be dropped by any thread.
     pub extra: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -37,8 +39,13 @@ pub struct Shape {
 
 impl Format {
     /// JSON, decoded when it is asked for: what a topic has that says nothing.
-    pub const LAZY: Self =
-        Self { encoding: Encoding::Json, ahead: false, shape: Shape { symbols: false, frozen: false }, extra: None };
+    pub const LAZY: Self = Self {
+        encoding: Encoding::Json,
+        ahead: false,
+        shape: Shape { symbols: false, frozen: false },
+        keeps_parts: false,
+        extra: None,
+    };
 
     /// JSON, decoded ahead.
     pub const JSON: Self = Self::ahead(Encoding::Json, Shape { symbols: false, frozen: false });
@@ -46,7 +53,7 @@ impl Format {
     /// Decoded ahead, if there is anything to decode.
     pub const fn ahead(encoding: Encoding, shape: Shape) -> Self {
         let ahead = !matches!(encoding, Encoding::Bytes | Encoding::Text);
-        Self { encoding, ahead, shape, extra: None }
+        Self { encoding, ahead, shape, keeps_parts: false, extra: None }
     }
 
     /// Whether there are trees of such payloads.

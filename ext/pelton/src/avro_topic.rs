@@ -23,8 +23,8 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     CLASS.define(class);
     class.define_singleton_method("new", function!(new, 2))?;
     class.define_method("learn", method!(learn, 2))?;
-    class.define_method("unknown", method!(unknown, 1))?;
-    class.define_method("decode", method!(decode, 2))
+    class.define_method("unknown", method!(unknown, 2))?;
+    class.define_method("decode", method!(decode, 3))
 }
 
 /// The topic behind an object of this class.
@@ -68,19 +68,19 @@ pub fn shown(ruby: &Ruby, id: SchemaId) -> Value {
     }
 }
 
-/// The id of the payload's schema, as `learn` takes it, if that is not known yet.
-fn unknown(ruby: &Ruby, this: Value, payload: Value) -> Result<Value, Error> {
-    let id = CLASS.get(ruby, &this)?.unknown(value::bytes(&payload).unwrap_or_default());
+/// The id of the payload's schema (by the header that tells it, or nil), as `learn` takes it, if that is not known yet.
+fn unknown(ruby: &Ruby, this: Value, payload: Value, header: Value) -> Result<Value, Error> {
+    let id = CLASS.get(ruby, &this)?.unknown(value::bytes(&payload).unwrap_or_default(), value::bytes(&header));
     Ok(id.map_or_else(|| ruby.qnil().as_value(), |id| shown(ruby, id)))
 }
 
 /// The value of a payload whose schema is known. Raises DecodeError.
-fn decode(ruby: &Ruby, this: Value, payload: Value, shape: RArray) -> Result<Value, Error> {
+fn decode(ruby: &Ruby, this: Value, payload: Value, header: Value, shape: RArray) -> Result<Value, Error> {
     let topic = of(ruby, this)?;
     let wrong = || Error::new(ruby.exception_type_error(), "a payload is a String");
     let bytes = value::bytes(&payload).map(<[u8]>::to_vec).ok_or_else(wrong)?;
     let mut tree = Tree::new();
-    match topic.decode(&mut tree, &bytes, 0, bytes.len()) {
+    match topic.decode_named(&mut tree, &bytes, 0..bytes.len(), value::bytes(&header)) {
         Ok(root) => {
             let shape = Shape { symbols: shape.entry(0)?, frozen: shape.entry(1)? };
             build(tree.node(&bytes, root), Making { shape, extensions: None })

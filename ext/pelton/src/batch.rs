@@ -1,14 +1,18 @@
 //! Pelton::Batch
 
-use crate::error;
+use crate::{avro_topic, error, format};
 use crate::value::typed::Keeper;
 use crate::value::{self, message};
 use magnus::value::ReprValue;
-use magnus::{Error, Module, RModule, Ruby, Value, method};
+use magnus::{Error, Module, RArray, RModule, Ruby, Value, method};
+use pelton_core::decode::avro::SchemaId;
 use pelton_core::error::Error as CoreError;
 use pelton_core::partition::Batch;
 use pelton_core::rd::generation;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Broken messages may name any: no more of a batch are told.
+const MOST_SCHEMAS: usize = 16;
 
 static CLASS: Keeper<Held> = Keeper::new(c"Pelton::Batch");
 
@@ -57,6 +61,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("received_ms", method!(received, 0))?;
     class.define_method("stale?", method!(is_stale, 0))?;
     class.define_method("messages", method!(messages, 0))?;
+    class.define_method("unknown_schemas", method!(unknown_schemas, 0))?;
     class.define_method("release", method!(release, 0))
 }
 
@@ -141,6 +146,23 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     let list = message::wrap_all(&chunks)?.as_value();
     CLASS.keep(ruby, &this, list)?;
     Ok(list)
+}
+
+/// Of Avro whose messages name schemas that are not known yet: [their decoder, [id, …]], else nil.
+fn unknown_schemas(ruby: &Ruby, this: Value) -> Result<Option<RArray>, Error> {
+    let chunks = CLASS.get(ruby, &this)?.batch.chunks();
+    let Some(decoder) = chunks.first().and_then(|chunk| format::decoder(&chunk.format)) else { return Ok(None) };
+    let mut found: Vec<SchemaId> = Vec::new();
+    for id in chunks.iter().flat_map(|chunk| chunk.unknown_schemas(MOST_SCHEMAS)) {
+        if !found.contains(&id) && found.len() < MOST_SCHEMAS {
+            found.push(id);
+        }
+    }
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let ids = ruby.ary_from_iter(found.into_iter().map(|id| avro_topic::shown(ruby, id)));
+    Ok(Some(ruby.ary_new_from_values(&[decoder, ids.as_value()])))
 }
 
 fn release(ruby: &Ruby, this: Value) -> Result<(), Error> {

@@ -6,6 +6,7 @@ use crate::{avro_topic, error, value};
 use magnus::r_hash::ForEach;
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RHash, Ruby, Symbol, Value};
+use pelton_core::chunk::Part;
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::format::{Encoding, Format, Shape};
 use std::borrow::Cow;
@@ -19,6 +20,9 @@ pub const ALLOWED: &str = "allowed: {\"topic\" => :json or :msgpack (or a Hash w
 struct Extra {
     /// Makes a payload of a message.
     deserializer: Option<Kept>,
+    /// Makes its key, and its headers.
+    key_deserializer: Option<Kept>,
+    headers_deserializer: Option<Kept>,
     /// A Hash from MessagePack's extension types to what decodes them.
     extensions: Option<Kept>,
     /// Other Ractors may call those.
@@ -31,15 +35,25 @@ fn extra(format: &Format) -> Option<&Extra> {
     format.extra.as_ref()?.downcast_ref()
 }
 
-/// The topic's deserializer.
-pub fn deserializer(format: &Format) -> Option<Value> {
-    extra(format)?.deserializer.as_ref().map(Kept::get)
+/// The topic's deserializer of this part.
+pub fn deserializer(format: &Format, part: Part) -> Option<Value> {
+    let extra = extra(format)?;
+    let found = match part {
+        Part::Payload => &extra.deserializer,
+        Part::Key => &extra.key_deserializer,
+        Part::Headers => &extra.headers_deserializer,
+    };
+    found.as_ref().map(Kept::get)
+}
+
+/// Of Avro the object that looks schemas up.
+pub fn decoder(format: &Format) -> Option<Value> {
+    extra(format)?.decoder.as_ref().map(Kept::get)
 }
 
 /// Has Ruby look the schema up, from which the topic then learns it. Raises what that raises.
 pub fn look_up(ruby: &Ruby, format: &Format, id: SchemaId, place: (&str, i32, i64)) -> Result<(), Error> {
-    let decoder = extra(format).and_then(|extra| extra.decoder.as_ref()).map(Kept::get);
-    let Some(decoder) = decoder.filter(|_| value::in_main_ractor()) else {
+    let Some(decoder) = decoder(format).filter(|_| value::in_main_ractor()) else {
         let why = "its schema is not known yet, and only the main Ractor asks for it";
         return Err(error::undecodable(ruby, Some(place), why));
     };
@@ -98,10 +112,11 @@ pub fn read(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
         Some("utf8") => Format::ahead(Encoding::Text, shape),
         Some(_) => Format::ahead(Encoding::Json, shape),
     };
-    Ok(Some(Format { extra: Some(Arc::new(extra)), ..format }))
+    let keeps_parts = extra.key_deserializer.is_some() || extra.headers_deserializer.is_some();
+    Ok(Some(Format { keeps_parts, extra: Some(Arc::new(extra)), ..format }))
 }
 
-/// Of a format, beside `format` and `deserializer`; `None`: there is no such format.
+/// Of a format, beside `format` and deserializers; `None`: there is no such format.
 fn known_options(format: Option<&str>) -> Option<&'static [&'static str]> {
     Some(match format {
         None | Some("json") => &["symbolize_names", "freeze"],
@@ -126,6 +141,8 @@ fn read_options(ruby: &Ruby, options: RHash, known: &[&str]) -> Result<(Shape, E
         match &*name {
             "format" => {}
             "deserializer" => extra.deserializer = kept(value),
+            "key_deserializer" => extra.key_deserializer = kept(value),
+            "headers_deserializer" => extra.headers_deserializer = kept(value),
             name if !known.contains(&name) => {
                 let allowed = [&["deserializer"], known].concat().join(", ");
                 return Err(refuse(&format!("no such option; allowed: {allowed}")));

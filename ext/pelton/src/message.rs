@@ -4,12 +4,14 @@ use crate::value::build::{Making, build};
 use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding};
 use crate::{error, format};
+use magnus::scan_args::scan_args;
 use magnus::value::{Lazy, ReprValue};
 use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
-use pelton_core::chunk::View;
+use pelton_core::chunk::{Part, View};
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::decode::{Kind, Node, Refusal};
 use pelton_core::format::{Encoding as Payloads, Shape};
+use std::borrow::Cow;
 use std::iter::once;
 
 /// The headers of every message without any.
@@ -32,11 +34,13 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("size", method!(size, 0))?;
     class.define_method("tombstone?", method!(is_tombstone, 0))?;
     class.define_method("key", method!(key, 0))?;
+    class.define_method("raw_key", method!(raw_key, 0))?;
     class.define_method("raw_payload", method!(raw_payload, 0))?;
     class.define_method("headers", method!(headers, 0))?;
+    class.define_method("raw_headers", method!(raw_headers, 0))?;
     class.define_method("payload", method!(payload, 0))?;
     class.define_method("decoded", method!(decoded, 0))?;
-    class.define_method("keep", method!(keep, 1))?;
+    class.define_method("keep", method!(keep, -1))?;
     class.define_method("dig", method!(dig, -1))?;
     class.define_method("undecided?", method!(is_undecided, 0))
 }
@@ -111,23 +115,68 @@ fn is_undecided(ruby: &Ruby, this: Value) -> Result<bool, Error> {
 }
 
 fn key(ruby: &Ruby, this: Value) -> Result<Value, Error> {
-    copy(ruby, &place(ruby, this)?, Encoding::Text, |view| view.key)
+    let place = place(ruby, this)?;
+    match deserializer(&place, Part::Key) {
+        Some(deserializer) if place.record().has_key() => made(ruby, this, &place, Part::Key, deserializer),
+        _ => key_of(ruby, &place),
+    }
+}
+
+fn raw_key(ruby: &Ruby, this: Value) -> Result<Value, Error> {
+    key_of(ruby, &place(ruby, this)?)
+}
+
+fn key_of(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
+    copy(ruby, place, Encoding::Text, |view| view.key)
+}
+
+/// What a deserializer made of the key or the headers, or makes now.
+fn made(ruby: &Ruby, this: Value, place: &Place, part: Part, deserializer: Value) -> Result<Value, Error> {
+    match objects::kept(place, part) {
+        Some(kept) => Ok(kept),
+        None => {
+            ours(ruby, place)?;
+            deserialize(ruby, this, part, deserializer)
+        }
+    }
+}
+
+/// Ruby asks it, and has the message keep the answer.
+fn deserialize(ruby: &Ruby, this: Value, part: Part, deserializer: Value) -> Result<Value, Error> {
+    let deserializing: Value = value::pelton(ruby)?.const_get("Deserializing")?;
+    let method = match part {
+        Part::Payload => "payload",
+        Part::Key => "key",
+        Part::Headers => "headers",
+    };
+    deserializing.funcall(method, (deserializer, this))
 }
 
 fn raw_payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     copy(ruby, &place(ruby, this)?, Encoding::Binary, |view| view.payload)
 }
 
-fn headers(ruby: &Ruby, this: Value) -> Result<RHash, Error> {
+fn headers(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     let place = place(ruby, this)?;
-    let count = view(ruby, &place, |view| view.headers().count())?;
+    match deserializer(&place, Part::Headers) {
+        Some(deserializer) => made(ruby, this, &place, Part::Headers, deserializer),
+        None => Ok(headers_of(ruby, &place)?.as_value()),
+    }
+}
+
+fn raw_headers(ruby: &Ruby, this: Value) -> Result<RHash, Error> {
+    headers_of(ruby, &place(ruby, this)?)
+}
+
+fn headers_of(ruby: &Ruby, place: &Place) -> Result<RHash, Error> {
+    let count = view(ruby, place, |view| view.headers().count())?;
     if count == 0 {
         return Ok(ruby.get_inner(&NO_HEADERS));
     }
     let hash = ruby.hash_new();
     for index in 0..count {
-        let name = copy(ruby, &place, Encoding::Text, |view| view.headers().nth(index).map(|(name, _)| name))?;
-        let value = copy(ruby, &place, Encoding::Text, |view| view.headers().nth(index).and_then(|(_, value)| value))?;
+        let name = copy(ruby, place, Encoding::Text, |view| view.headers().nth(index).map(|(name, _)| name))?;
+        let value = copy(ruby, place, Encoding::Text, |view| view.headers().nth(index).and_then(|(_, value)| value))?;
         match hash.get(name) {
             None => hash.aset(name, value)?,
             // A second value of a name makes it a list; no header value is an Array by itself.
@@ -149,37 +198,48 @@ fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
         return Ok(ruby.qnil().as_value());
     }
     ours(ruby, &place)?;
-    if let Some(deserializer) = deserializer(&place) {
-        let deserializing: Value = value::pelton(ruby)?.const_get("Deserializing")?;
-        return deserializing.funcall("payload", (deserializer, this));
+    if let Some(deserializer) = deserializer(&place, Part::Payload) {
+        return deserialize(ruby, this, Part::Payload, deserializer);
     }
     let built = decode(ruby, &place).inspect_err(|error| keep_error(this, &place, error))?;
-    objects::keep_payload(this, &place, built);
+    objects::keep(this, &place, Part::Payload, built);
     Ok(built)
 }
 
-/// The topic's deserializer, which is the main Ractor's.
-fn deserializer(place: &Place) -> Option<Value> {
-    format::deserializer(&place.chunk().format).filter(|_| value::in_main_ractor())
+/// The topic's deserializer of this part, which is the main Ractor's.
+fn deserializer(place: &Place, part: Part) -> Option<Value> {
+    let format = &place.chunk().format;
+    if part != Part::Payload && !format.keeps_parts {
+        return None;
+    }
+    format::deserializer(format, part).filter(|_| value::in_main_ractor())
 }
 
 /// What the topic's `decode` alone makes of the payload: built anew where a deserializer has the payload.
 fn decoded(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     let place = place(ruby, this)?;
-    if place.record().payload_size().is_none() || deserializer(&place).is_none() {
+    if place.record().payload_size().is_none() || deserializer(&place, Part::Payload).is_none() {
         return payload(ruby, this);
     }
     ours(ruby, &place)?;
     decode(ruby, &place)
 }
 
-/// Keeps a payload that was made elsewhere, if there is none yet; returns the one that is kept.
-fn keep(ruby: &Ruby, this: Value, made: Value) -> Result<Value, Error> {
+/// Keeps a payload that was made elsewhere, if there is none yet (or a :key, or :headers); returns what is kept.
+fn keep(ruby: &Ruby, this: Value, args: &[Value]) -> Result<Value, Error> {
+    let args = scan_args::<(Value,), (Option<Symbol>,), (), (), (), ()>(args)?;
+    let (made,) = args.required;
+    let part = match args.optional.0.map(|part| part.name().map(Cow::into_owned)).transpose()?.as_deref() {
+        Some("key") => Part::Key,
+        Some("headers") => Part::Headers,
+        _ => Part::Payload,
+    };
     let place = place(ruby, this)?;
-    if let Some(kept) = kept(&place)? {
-        return Ok(kept);
+    let before = if part == Part::Payload { kept(&place)? } else { objects::kept(&place, part) };
+    if let Some(before) = before {
+        return Ok(before);
     }
-    objects::keep_payload(this, &place, made);
+    objects::keep(this, &place, part, made);
     Ok(made)
 }
 
@@ -210,7 +270,7 @@ fn look_up(ruby: &Ruby, place: &Place, schema: SchemaId) -> Result<Value, Error>
 
 /// The payload that was built before, or again the error.
 fn kept(place: &Place) -> Result<Option<Value>, Error> {
-    let kept = objects::kept_payload(place);
+    let kept = objects::kept(place, Part::Payload);
     let error = kept.and_then(Exception::from_value);
     // Another exception is what a deserializer made.
     match error.filter(|error| error.respond_to("again", false).unwrap_or(false)) {
@@ -227,7 +287,7 @@ fn keep_error(this: Value, place: &Place, error: &Error) {
         && error.respond_to("again", false).is_ok_and(|answer| answer)
         && let Ok(again) = error.funcall("again", ())
     {
-        objects::keep_payload(this, place, again);
+        objects::keep(this, place, Part::Payload, again);
     }
 }
 
@@ -286,7 +346,7 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
     }
     let place = place(ruby, this)?;
     // What a deserializer made is not looked at.
-    let kept = if deserializer(&place).is_none() { kept(&place)? } else { None };
+    let kept = if deserializer(&place, Part::Payload).is_none() { kept(&place)? } else { None };
     if let Some(kept) = kept {
         return dig_in(ruby, kept, path);
     }

@@ -6,7 +6,7 @@ use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function};
 use pelton_core::budget;
 use pelton_core::config;
-use pelton_core::decode::{Node, Pool, Reject, Tree};
+use pelton_core::decode::{Node, Pool, Refusal, Reject, Tree};
 use pelton_core::effective;
 use pelton_core::error::KafkaError;
 use pelton_core::events;
@@ -141,6 +141,7 @@ fn decode(ruby: &Ruby, format: Value, document: Value) -> Result<Value, Error> {
     let mut tree = Tree::new();
     match format.decode(&mut tree, &bytes, 0, bytes.len()) {
         Ok(root) => build(tree.node(&bytes, root), format::making(ruby, &format)?),
+        Err(Refusal::Malformed(reason)) => Err(error::undecodable(ruby, None, &reason)),
         Err(refusal) => Err(error::undecodable(ruby, None, &format!("{refusal:?}"))),
     }
 }

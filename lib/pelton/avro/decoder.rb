@@ -10,8 +10,8 @@ module Pelton
     # by itself it decodes payloads from elsewhere:
     #   decoder = Pelton::Avro::Decoder.new(registry: registry, schema: File.read("order.avsc"))
     #   decoder.decode(payload) # => {"id" => 7, …}
-    # Payloads are decoded natively. The first message of an unknown schema has it looked up when it is read, on the
-    # thread that reads it (`payload`, `dig`); what comes after it is decoded ahead. Thread-safe.
+    # Payloads are decoded natively. Schemas that a batch names and nobody knows are looked up when it arrives (LookUps);
+    # who reads such a message sooner (`payload`, `dig`) waits for that. What comes after it is decoded ahead. Thread-safe.
     class Decoder
       FLAGS = %i[symbolize_names freeze].freeze
       private_constant :FLAGS
@@ -42,14 +42,15 @@ module Pelton
         freeze
       end
 
-      # The value of a payload. Raises DecodeError; SchemaUnavailable for want of its schema.
-      #: (String) -> untyped
-      def decode(payload)
+      # The value of a payload. header: what the message's `__value_schema_id` says, if it has one. Raises DecodeError;
+      # SchemaUnavailable for want of its schema.
+      #: (String, ?String?) -> untyped
+      def decode(payload, header = nil)
         2.times do
-          unknown = @native.unknown(payload) or break
+          unknown = @native.unknown(payload, header) or break
           look_up(unknown)
         end
-        @native.decode(payload, @flags)
+        @native.decode(payload, header, @flags)
       rescue EncodingError => e
         # Of a name that is to be a Symbol and is no UTF-8.
         raise DecodeError.new(nil, nil, nil, e.message)
@@ -62,6 +63,10 @@ module Pelton
       rescue RegistryError => e
         raise SchemaUnavailable.new(topic, partition, offset, e.message)
       end
+
+      # Is there a registry to look schemas up in?
+      #: () -> bool
+      def asks? = !@registry.nil? && @framing != :none
 
       def inspect = "#<#{self.class} #{[@framing, @reader&.name, @registry&.inspect].compact.join(" ")}>"
 

@@ -17,13 +17,15 @@ module Pelton
     class Serializer
       SUBJECTS = {
         topic: ->(topic, _schema) { "#{topic}-value" },
+        topic_key: ->(topic, _schema) { "#{topic}-key" },
         record: ->(_topic, schema) { schema.name },
         topic_record: ->(topic, schema) { "#{topic}-#{schema.name}" }
       }.freeze
       private_constant :SUBJECTS
 
       # schema: what is written; nil: the subject's latest. subject: a name, or how it is made of topic and schema:
-      # :topic ("orders-value"), :record ("shop.Order") or :topic_record ("orders-shop.Order"). register: true registers
+      # :topic ("orders-value"), :topic_key ("orders-key", for keys), :record ("shop.Order") or :topic_record
+      # ("orders-shop.Order"). register: true registers
       # the schema where it is not; else that is a RegistryError. framing: :confluent (with a registry), :headers (the
       # number in a header, see `headers`; middleware adds it), :single_object or :none. topics: of which messages, as
       # middleware; nil: of all. Raises ConfigError.

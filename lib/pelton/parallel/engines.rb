@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
 require "etc"
+require_relative "../avro/look_ups"
 require_relative "../parallel"
+require_relative "ahead"
 require_relative "auto"
 require_relative "decoding"
 
 module Pelton
   module Parallel
-    # The engines of one server: a pool of each kind that its topics want, shared by them.
+    # The engines of one server: a pool of each kind that its topics want, and who looks schemas up, shared by them.
     class Engines
       #: (Config, Notifications) -> void
       def initialize(config, bus)
@@ -16,6 +18,8 @@ module Pelton
         # {ractor: pool} and the measuring ones; filled while the server boots.
         @pools = {}
         @autos = []
+        # From the first group on that has a registry.
+        @look_ups = nil
       end
 
       # The group's deserializers by topic, as a subscription takes them; those with a `parallel` are Decodings. Their
@@ -29,16 +33,25 @@ module Pelton
         end
       end
 
+      # What begins with the group's batches as they arrive; nil: nothing does. deserializers: of that method.
+      #: (Routing::Group, Hash[String, untyped]) -> Ahead?
+      def ahead(group, deserializers)
+        asks = group.decode.each_value.any? { |format| format.is_a?(Hash) && format[:decoder]&.asks? }
+        @look_ups ||= Avro::LookUps.new(@bus) if asks
+        ahead = Ahead.new(deserializers, (@look_ups if asks))
+        ahead unless ahead.none?
+      end
+
       # false: some workers had to be killed.
       #: (?timeout: Numeric?) -> bool
       def close(timeout: 10)
         deadline = Clock.deadline(timeout)
-        [*@autos, *@pools.each_value].map { |engine| engine.close(timeout: Clock.left(deadline)) }.all?
+        [*@look_ups, *@autos, *@pools.each_value].map { |engine| engine.close(timeout: Clock.left(deadline)) }.all?
       end
 
       # Is there nothing to close?
       #: () -> bool
-      def none? = @pools.empty?
+      def none? = @pools.empty? && @look_ups.nil?
 
       private
 

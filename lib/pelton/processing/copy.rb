@@ -41,7 +41,7 @@ module Pelton
       def content
         message = @failure.message
         time = @origin.timestamp_ms unless @origin.due_at
-        { payload: message.raw_payload, key: message.key, headers: @origin.headers(message.headers),
+        { payload: message.raw_payload, key: message.raw_key, headers: @origin.headers(message.raw_headers),
           timestamp: (time if time&.positive?) }
       end
     end

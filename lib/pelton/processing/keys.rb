@@ -6,9 +6,13 @@ module Pelton
   module Processing
     # Asks the `by` of a topic for the key of each message, on a worker: once a message, where it failed again.
     class Keys
+      READERS = { key: :raw_key, headers: :raw_headers }.freeze
+      private_constant :READERS
+
       #: (Symbol | ^(Message) -> untyped) -> void
       def initialize(by)
-        @by = by.respond_to?(:call) ? by : by.to_proc
+        # A key is compared as it came, whatever is made of it.
+        @by = by.respond_to?(:call) ? by : READERS.fetch(by, by).to_proc
       end
 
       # Per message a number that is the same for equal keys (in a rare case also for others), or nil: no key. The

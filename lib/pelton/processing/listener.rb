@@ -2,7 +2,6 @@
 
 require_relative "../clock"
 require_relative "../errors"
-require_relative "../parallel/decoding"
 require_relative "../threads"
 require_relative "../watch"
 require_relative "coordinator"
@@ -28,19 +27,18 @@ module Pelton
 
       # on_failure: called with an error after which the server has to stop, and with self if it is we who failed.
       # producer: the app's, when asked for. open_producer: a new one for this transactional.id.
-      # looks: is it this listener's timer that lets the watch look? deserializers: the subscription's, of which a
-      # Parallel::Decoding is told of batches.
+      # looks: is it this listener's timer that lets the watch look? ahead: is told of each batch as it comes; nil: nobody.
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
-      #:  ?looks: bool, ?deserializers: Hash[String, untyped], ?producer: ^() -> Producer, ?open_producer: ^(String) -> Producer,
+      #:  ?looks: bool, ?ahead: Parallel::Ahead?, ?producer: ^() -> Producer, ?open_producer: ^(String) -> Producer,
       #:  ?on_failure: ^(Exception, ?Listener) -> void) -> void
-      def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, deserializers: {},
+      def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, ahead: nil,
                      producer: nil, open_producer: nil, on_failure: nil)
         @group = group
         @revocation_timeout = config.revocation_timeout
         @background_timeout = config.background_timeout
         @watch = watch
         @looks = looks
-        @deserializers = deserializers
+        @ahead = ahead
         @subscription = subscription
         @jobs = jobs
         @bus = bus
@@ -244,17 +242,9 @@ module Pelton
       def receive(batch)
         return @leftovers << batch if @stop_at
 
-        decoding(batch.topic)&.dispatch(batch)
+        @ahead&.dispatch(batch)
         assign(batch.topic, batch.partition).receive(batch)
         tell_dropped(batch) if batch.dropped.positive?
-      end
-
-      # What works ahead for a topic, if anything does.
-      def decoding(topic)
-        return if @deserializers.empty?
-
-        found = @deserializers.fetch(topic) { @deserializers["*"] }
-        found if found.is_a?(Parallel::Decoding)
       end
 
       def tell_dropped(batch)
@@ -282,7 +272,7 @@ module Pelton
         numbers = generations
         ending = partitions.filter_map { |place| @coordinators.delete(place)&.tap { |one| @leaving[one] = place } }
         partitions.each do |topic, partition|
-          decoding(topic)&.cancel(topic, partition)
+          @ahead&.cancel(topic, partition)
           @bus.publish("partition.revoked", group: @group.name, topic: topic, partition: partition, lost: lost,
                                             generation: numbers[[topic, partition]])
         end
@@ -338,7 +328,7 @@ module Pelton
         @stopping_since ||= Clock.now
         @stop_at = @timers[:stop] = [@stop_at, deadline].compact.min
         @coordinators.each_value do |coordinator|
-          decoding(coordinator.topic_name)&.cancel(coordinator.topic_name, coordinator.partition)
+          @ahead&.cancel(coordinator.topic_name, coordinator.partition)
           coordinator.end(:shutdown)
         end
       end

@@ -35,9 +35,9 @@ module Pelton
           raise InvalidMessageError.new(:message, message, "a Pelton::Message to pipe")
         end
 
-        headers = message.headers
+        headers = message.raw_headers
         headers = { **headers, **more[:headers] } if more[:headers]
-        { topic: topic, payload: message.raw_payload, key: message.key, **more, headers: headers }
+        { topic: topic, payload: message.raw_payload, key: message.raw_key, **more, headers: headers }
       end
     end
   end

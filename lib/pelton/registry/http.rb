@@ -45,6 +45,7 @@ module Pelton
       #: (Integer) -> Schema
       def schema(id) = read(get("schema #{id}", "/schemas/ids/#{id}"), "schema #{id}", id: id)
 
+      # Documented by Confluent ("Get schema by GUID") and by Redpanda; an answer has no number.
       #: (String) -> Schema
       def guid(text) = read(get("schema #{text}", "/schemas/guids/#{text}"), "schema #{text}")
 

@@ -65,8 +65,8 @@ module Pelton
         kind, *path = subject
         case kind
         when :field then [path.inject(message.decoded) { |value, step| step_into(value, step) }]
-        when :key then [message.key.nil? ? MISSING : message.key]
-        else message.headers.key?(path.first) ? many(message.headers[path.first]) : [MISSING]
+        when :key then [message.raw_key.nil? ? MISSING : message.raw_key]
+        else message.raw_headers.key?(path.first) ? many(message.raw_headers[path.first]) : [MISSING]
         end
       end
 

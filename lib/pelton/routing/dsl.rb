@@ -64,8 +64,9 @@ module Pelton
 
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
-      WORDS = %i[decode deserializer retries backoff retry_in dead_letters on_failure on_dead_letter transactional
-                 batch manual_offsets concurrency where filter expire_after delay throttle from partitions active
+      WORDS = %i[decode deserializer key_deserializer headers_deserializer retries backoff retry_in dead_letters
+                 on_failure on_dead_letter transactional batch manual_offsets concurrency where filter expire_after
+                 delay throttle from partitions active
                  every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
@@ -109,6 +110,19 @@ module Pelton
         set(:deserializer, object)
         set(:parallel, parallel)
       end
+
+      # What makes keys of messages: an object as `deserializer` takes it, which reads `raw_key` and is not asked where
+      # there is none; or a format, as `decode` takes it. `by`, `where` and what is sent on use the key that came.
+      #   key_deserializer :avro, registry: REGISTRY
+      #: ((^(Message) -> untyped | _Callable | Symbol), **untyped) -> void
+      def key_deserializer(maker, **options)
+        set(:key_deserializer, options.empty? ? maker : { format: maker, **options })
+      end
+
+      # What makes headers of messages, of `raw_headers`: an object as `deserializer` takes it.
+      #   headers_deserializer ->(message) { Trace.new(message.raw_headers) }
+      #: (^(Message) -> untyped | _Callable) -> void
+      def headers_deserializer(object) = set(:headers_deserializer, object)
 
       # A failed message runs again so often; then the partition stops, or with `then: :skip` the message is skipped.
       # Without this word it runs again until it succeeds.

@@ -80,6 +80,12 @@ module Pelton
       #: () -> Hash[String, ^(Message) -> untyped]
       def deserializers = native(:deserializer)
 
+      # Those that make keys and headers.
+      #: () -> Hash[String, ^(Message) -> untyped]
+      def key_deserializers = native(:key_deserializer)
+      #: () -> Hash[String, ^(Message) -> untyped]
+      def headers_deserializers = native(:headers_deserializer)
+
       # Where those objects work, in the same way: {"orders" => :ractor}
       #: () -> Hash[String, Symbol]
       def parallel = native(:parallel)
@@ -128,7 +134,7 @@ module Pelton
       end
 
       def check_patterns
-        %i[decode deserializer parallel where].each do |setting|
+        %i[decode deserializer key_deserializer headers_deserializer parallel where].each do |setting|
           values = @patterns.to_h { |pattern| [pattern.name, pattern.public_send(setting)] }
           next if values.values.uniq.size < 2
 

@@ -42,6 +42,12 @@ module Pelton
         freeze
       end
 
+      # As they came, for no topic has told what to make of them.
+      #: () -> String?
+      def raw_key = @key
+      #: () -> Hash[String, (String? | Array[String?])]
+      def raw_headers = @headers
+
       # Parsed JSON, nil of a tombstone; raises DecodeError.
       #: () -> untyped
       def payload = @raw_payload && Json.parse(@raw_payload, @topic, @partition, @offset)

@@ -83,10 +83,12 @@ impl Packer {
         let records = std::mem::take(&mut self.records).into_boxed_slice();
         let decodes = self.format.ahead && records.iter().any(|record| record.payload != NULL);
         let ahead = decodes || self.filter.is_some();
+        let kept = if self.format.keeps_parts { records.len() } else { 0 };
         self.chunks.push(Arc::new(Chunk {
             topic: Arc::clone(&self.topic),
             partition: self.partition,
             records,
+            parts: (0..kept).map(|_| Default::default()).collect(),
             format: Arc::clone(&self.format),
             received: UNIX_EPOCH.elapsed().map_or(-1, |time| time.as_millis() as i64),
             filter: self.filter.clone(),

@@ -1,26 +1,26 @@
 //! Message objects: no native memory of their own. The data pointer packs a chunk's address (48 bits, aligned to 8, counted)
 //! and the message's index in it.
 //!
-//! A message keeps its built payload in `Record::word`, or the error in its place: a value of the main Ractor's; no other
-//! Ractor looks at it.
+//! A message keeps its built payload in a word of its chunk, or the error in its place, and what deserializers made of its
+//! key and headers: values of the main Ractor's; no other Ractor looks at them.
 
 use super::typed::{FREE_IMMEDIATELY, FROZEN_SHAREABLE, Kind, WB_PROTECTED, wrong_type};
 use super::{cooked, in_main_ractor};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Error, RArray, RClass, Ruby, TryConvert, Value};
-use pelton_core::chunk::{CHUNK_MESSAGES, Chunk, Record};
+use pelton_core::chunk::{CHUNK_MESSAGES, Chunk, Part, Record};
 use rb_sys::VALUE;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ADDRESS_BITS: u32 = 48;
 const _: () = assert!(CHUNK_MESSAGES <= 1 << (64 - ADDRESS_BITS) && size_of::<usize>() == 8);
 /// `RUBY_FL_SHAREABLE`: other Ractors may have the object (a message although it keeps a payload that they may not have).
 pub(super) const SHAREABLE: VALUE = 1 << 8;
-/// `false` in a record's word, for its own word is 0, which says that nothing is kept: one that no Ruby object has.
+/// `false` in a message's word, for its own word is 0, which says that nothing is kept: one that no Ruby object has.
 const FALSE: usize = rb_sys::Qundef as usize;
 
 static KIND: Kind = Kind::new(
@@ -35,16 +35,6 @@ static KIND: Kind = Kind::new(
 fn unpack(data: *const c_void) -> (*const Chunk, usize) {
     let word = data as u64;
     ((word & ((1 << ADDRESS_BITS) - 1)) as *const Chunk, (word >> ADDRESS_BITS) as usize)
-}
-
-/// The record behind a data pointer.
-///
-/// # Safety
-/// `data` must be what `wrap` made, its object not yet freed.
-unsafe fn record<'a>(data: *const c_void) -> &'a Record {
-    let (chunk, index) = unpack(data);
-    // SAFETY: the object holds a count of the chunk.
-    &unsafe { &*chunk }.records()[index]
 }
 
 extern "C" fn free(data: *mut c_void) {
@@ -70,18 +60,20 @@ extern "C" fn mark(data: *mut c_void) {
     // SAFETY: Ruby marks objects that it has not freed; each holds a count of its chunk.
     let chunk = unsafe { &*chunk };
     chunk.thin();
-    if let Some(payload) = kept_object(&chunk.records()[index]) {
+    for object in chunk.words(index).filter_map(kept_object) {
         // SAFETY: a live object, kept so by this very call; `compact` follows it when it moves.
-        unsafe { rb_sys::rb_gc_mark_movable(payload) };
+        unsafe { rb_sys::rb_gc_mark_movable(object) };
     }
 }
 
 extern "C" fn compact(data: *mut c_void) {
+    let (chunk, index) = unpack(data);
     // SAFETY: as in `mark`.
-    let record = unsafe { record(data) };
-    if let Some(payload) = kept_object(record) {
-        // SAFETY: asked while compacting, of an object that was marked.
-        record.word.store(unsafe { rb_sys::rb_gc_location(payload) } as usize, Ordering::Release);
+    for word in unsafe { &*chunk }.words(index) {
+        if let Some(object) = kept_object(word) {
+            // SAFETY: asked while compacting, of an object that was marked.
+            word.store(unsafe { rb_sys::rb_gc_location(object) } as usize, Ordering::Release);
+        }
     }
 }
 
@@ -142,8 +134,8 @@ pub fn place(ruby: &Ruby, object: Value) -> Result<Place, Error> {
 }
 
 /// What was kept.
-pub fn kept_payload(place: &Place) -> Option<Value> {
-    match place.record().word.load(Ordering::Acquire) {
+pub fn kept(place: &Place, part: Part) -> Option<Value> {
+    match place.chunk.word(place.index, part)?.load(Ordering::Acquire) {
         0 => None,
         _ if !in_main_ractor() => None,
         FALSE => Some(cooked(rb_sys::Qfalse as VALUE)),
@@ -151,22 +143,19 @@ pub fn kept_payload(place: &Place) -> Option<Value> {
     }
 }
 
-/// Keeps a payload (or why there is none) as long as the message lives.
-pub fn keep_payload(object: Value, place: &Place, payload: Value) {
-    if !in_main_ractor() {
-        return;
-    }
-    let raw = payload.as_raw();
-    let word = if raw == rb_sys::Qfalse as VALUE { FALSE } else { raw as usize };
-    place.record().word.store(word, Ordering::Release);
+/// Keeps what was made (of a payload also why there is none) as long as the message lives.
+pub fn keep(object: Value, place: &Place, part: Part, made: Value) {
+    let Some(word) = place.chunk.word(place.index, part).filter(|_| in_main_ractor()) else { return };
+    let raw = made.as_raw();
+    word.store(if raw == rb_sys::Qfalse as VALUE { FALSE } else { raw as usize }, Ordering::Release);
     if !rb_sys::SPECIAL_CONST_P(raw) {
         // SAFETY: two live objects: tells a generational collector of the new reference.
         unsafe { rb_sys::rb_gc_writebarrier(object.as_raw(), raw) };
     }
 }
 
-/// The object in a record's word, where it is one that is collected.
-fn kept_object(record: &Record) -> Option<VALUE> {
-    let word = record.word.load(Ordering::Acquire) as VALUE;
+/// The object in a word, where it is one that is collected.
+fn kept_object(word: &AtomicUsize) -> Option<VALUE> {
+    let word = word.load(Ordering::Acquire) as VALUE;
     (!rb_sys::SPECIAL_CONST_P(word)).then_some(word)
 }

@@ -38,6 +38,8 @@ module Pelton
         def facts(group, topic)
           { "partitions" => (count(group, topic) if @clusters.key?(group.name)), "decoded" => decoded(topic),
             "payloads" => topic.deserializer && payloads(topic),
+            "keys" => topic.key_deserializer && "#{by(topic.key_deserializer)}, by who reads them",
+            "headers" => topic.headers_deserializer && "#{by(topic.headers_deserializer)}, by who reads them",
             "where" => topic.where && where(topic), "filters" => ("#{topic.filters.size} in Ruby" if filters?(topic)),
             "order" => topic.keyed? ? "per key, #{topic.concurrency} jobs of a partition at once" : "per partition",
             "memory" => "up to #{a_partition(group) >> 20} MB a partition, before it is decoded" }.compact
@@ -59,6 +61,8 @@ module Pelton
                   ractor: "ahead, by a pool of Ractors", auto: "by what is measured to be fastest" }
           "#{topic.deserializer.class}, #{how.fetch(topic.parallel)}"
         end
+
+        def by(deserializer) = deserializer.is_a?(KeyFormat) ? "as #{deserializer.name}" : deserializer.class
 
         def where(topic)
           own = ruby_patterns(topic.where)

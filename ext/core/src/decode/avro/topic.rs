@@ -69,10 +69,15 @@ impl Topic {
         known.map(|known| &known.plan)
     }
 
-    /// The schema that the payload names, if `learn` has not been told of it; nothing of a payload that names none.
-    pub fn unknown(&self, payload: &[u8]) -> Option<SchemaId> {
-        let (id, _) = self.framing.read(payload).ok()?;
+    /// The schema that the payload names, or its header, if `learn` has not been told of it; nothing where none is named.
+    pub fn unknown(&self, payload: &[u8], header: Option<&[u8]>) -> Option<SchemaId> {
+        let (id, _) = self.named(payload, header).ok()?;
         self.plan(id).is_none().then_some(id)
+    }
+
+    /// The same of a message.
+    pub fn unknown_of(&self, message: &View<'_>) -> Option<SchemaId> {
+        self.unknown(message.payload?, self.header(message))
     }
 
     /// Appends the document `bytes[start..end]`, its framing before it, to the tree.
@@ -80,9 +85,25 @@ impl Topic {
     /// # Errors
     /// [`Refusal::Unknown`] where `learn` has to be called first.
     pub fn decode(&self, tree: &mut Tree, bytes: &[u8], start: usize, end: usize) -> Result<Root, Refusal> {
-        let payload = bytes.get(start..end).ok_or(Refusal::malformed("it is too large"))?;
-        let (id, framing) = self.framing.read(payload)?;
-        self.read(tree, bytes, start + framing..end, id)
+        self.decode_named(tree, bytes, start..end, None)
+    }
+
+    /// The same of a document whose schema a header may tell.
+    ///
+    /// # Errors
+    /// As of `decode`.
+    pub fn decode_named(
+        &self,
+        tree: &mut Tree,
+        bytes: &[u8],
+        range: Range<usize>,
+        header: Option<&[u8]>,
+    ) -> Result<Root, Refusal> {
+        let payload = bytes.get(range.clone()).ok_or(Refusal::malformed("it is too large"))?;
+        let (id, framing) = self.named(payload, header)?;
+        let plan = self.plan(id).ok_or(Refusal::Unknown(id))?;
+        let document = range.start + framing..range.end;
+        tree.write(bytes, document, |writer, range| reader::read(plan, writer, bytes, range))
     }
 
     /// The same of a message's payload, whose schema a header of it may tell.
@@ -96,15 +117,22 @@ impl Topic {
         range: Range<usize>,
         message: &View<'_>,
     ) -> Result<Root, Refusal> {
-        let named = message.headers().filter(|(name, _)| *name == HEADER && self.framing == Framing::Registry).last();
-        match named {
-            Some((_, Some(value))) => self.read(tree, bytes, range, SchemaId::of_header(value)?),
-            _ => self.decode(tree, bytes, range.start, range.end),
-        }
+        self.decode_named(tree, bytes, range, self.header(message))
     }
 
-    fn read(&self, tree: &mut Tree, bytes: &[u8], range: Range<usize>, id: SchemaId) -> Result<Root, Refusal> {
-        let plan = self.plan(id).ok_or(Refusal::Unknown(id))?;
-        tree.write(bytes, range, |writer, range| reader::read(plan, writer, bytes, range))
+    /// The header of a message that tells its payload's schema.
+    fn header<'a>(&self, message: &View<'a>) -> Option<&'a [u8]> {
+        if self.framing != Framing::Registry {
+            return None;
+        }
+        message.headers().filter(|(name, _)| *name == HEADER).last()?.1
+    }
+
+    /// The schema, and the bytes before the document.
+    fn named(&self, payload: &[u8], header: Option<&[u8]>) -> Result<(SchemaId, usize), Refusal> {
+        match header {
+            Some(value) if self.framing == Framing::Registry => Ok((SchemaId::of_header(value)?, 0)),
+            _ => self.framing.read(payload),
+        }
     }
 }

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+require "pelton/parallel/engines"
+require "pelton/processing/jobs_queue"
+require "pelton/processing/listener"
+require "pelton/processing/worker"
+require "pelton/routing"
+require "pelton/watch"
+
+# What begins with a batch when it arrives.
+class AheadTest < Minitest::Test
+  # Says that its partition is ready.
+  class Orders < Pelton::Consumer
+    ASSIGNED = Thread::Queue.new
+    def assigned = ASSIGNED << partition
+    def consume = nil
+  end
+
+  # Keeps what it is told, and which jobs there were at that time.
+  Witness = Struct.new(:jobs, :told) do
+    def dispatch(batch) = told << [batch.topic_partition, batch.size, jobs.counts]
+    def cancel(*place) = told << place
+  end
+
+  # A Decoding that notes its batches.
+  class Noted < Pelton::Parallel::Decoding
+    attr_reader :told
+
+    def initialize = @told = []
+    def dispatch(batch) = @told << batch.topic
+    def cancel(*place) = @told << place
+  end
+
+  def teardown
+    @listener&.stop(Pelton::Clock.now)
+    assert @listener.thread.join(20) if @listener
+  end
+
+  # E19.
+  def test_it_is_told_of_a_batch_before_its_job_is_queued_and_of_what_is_revoked
+    native = Fakes::Native.new
+    witness = Witness.new(Pelton::Processing::JobsQueue.new, Thread::Queue.new)
+    start(native, witness)
+    subscription = native.subscriptions.last
+    eventually(20, "the subscription") { subscription.topics }
+    worker = Pelton::Processing::Worker.new("pelton.worker#1", witness.jobs, Pelton::Notifications.new).start
+    subscription.assign_now(["orders", 0])
+    assert_equal 0, Orders::ASSIGNED.pop
+    witness.jobs.retire(1)
+    assert worker.thread.join(20), "from here on jobs wait"
+    native.kafka.append("orders", 0, "{}")
+    subscription.produced
+    assert_equal [["orders", 0], 1, { running: 0, waiting: 0 }], witness.told.pop
+    eventually(20, "the job") { witness.jobs.counts == { running: 0, waiting: 1 } }
+    @listener.stop(Pelton::Clock.now)
+    assert_equal ["orders", 0], witness.told.pop
+  end
+
+  def test_topics_that_have_nothing_to_do_with_it
+    noted = Noted.new
+    ahead = Pelton::Parallel::Ahead.new({ "orders" => noted, "logs" => ->(_) {}, "none" => nil, "*" => noted })
+    batch = Struct.new(:topic)
+    %w[orders logs none other].each { |topic| ahead.dispatch(batch.new(topic)) && ahead.cancel(topic, 0) }
+    ahead.cancel("logs", 0)
+    assert_equal ["orders", ["orders", 0], "other", ["other", 0]], noted.told
+    refute_predicate ahead, :none?
+    assert_predicate Pelton::Parallel::Ahead.new({ "logs" => ->(_) {}, "none" => nil }), :none?
+    assert_predicate Pelton::Parallel::Ahead.new({}), :none?
+  end
+
+  # Schemas first: payloads are made of what is decoded.
+  def test_schemas_are_looked_up_first
+    order = []
+    look_ups = Object.new
+    look_ups.define_singleton_method(:dispatch) { |_| order << :schemas }
+    decoding = Noted.new
+    decoding.define_singleton_method(:dispatch) { |_| order << :payloads }
+    Pelton::Parallel::Ahead.new({ "orders" => decoding }, look_ups).dispatch(Struct.new(:topic).new("orders"))
+    assert_equal %i[schemas payloads], order
+  end
+
+  private
+
+  def start(native, ahead)
+    config = Pelton::Config.new.tap { |one| one.group_id = "g" }
+    routing = Pelton::Routing.new
+    routing.draw { topic "orders", to: Orders }
+    bus = Pelton::Notifications.new
+    subscription = Pelton::Subscription.new(config, group_id: "g", native: native.to_module)
+    @listener = Pelton::Processing::Listener.new(routing.groups(config).first, config, subscription: subscription,
+                                                 jobs: ahead.jobs, bus: bus, watch: Pelton::Watch.new(bus, 30) {},
+                                                 ahead: ahead, on_failure: ->(*) {})
+    @listener.start
+  end
+end
