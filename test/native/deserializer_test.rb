@@ -151,6 +151,14 @@ class NativeDeserializerTest < Minitest::Test
     assert_equal "k", message.key
   end
 
+  def test_a_topic_that_says_nothing_pays_nothing
+    message, = read([["{}", "k" * 100]], nil)
+    message.key
+    before = GC.stat(:total_allocated_objects)
+    100.times { message.key }
+    assert_in_delta 100, GC.stat(:total_allocated_objects) - before, 5, "a String each time, as ever"
+  end
+
   def test_no_key_asks_nobody_and_no_headers_do
     keys = Decoder.new { raise "asked" }
     headers = Decoder.new { |message| message.raw_headers.size }

@@ -83,9 +83,10 @@ class NativePayloadTest < Minitest::Test
 
   def test_unknown_options_of_a_format_are_refused
     { { format: :json, symbolise_names: true } => "decode, symbolise_names = true: no such option; allowed: " \
-                                                  "deserializer, symbolize_names, freeze",
-      { format: :msgpack, symbolize_names: true } => "allowed: deserializer, symbolize_keys, freeze, ext",
-      { format: :utf8, freeze: true } => "decode, freeze = true: no such option; allowed: deserializer",
+                                                  "deserializer, key_deserializer, headers_deserializer, " \
+                                                  "symbolize_names, freeze",
+      { format: :msgpack, symbolize_names: true } => "headers_deserializer, symbolize_keys, freeze, ext",
+      { format: :utf8, freeze: true } => "decode, freeze = true: no such option; allowed: deserializer, key_deserializer",
       { format: :json, freeze: "yes" } => 'decode, freeze = "yes": allowed: true or false',
       { format: :json, "freeze" => true } => 'decode, "freeze" = true: no such option',
       { format: :msgpack, ext: [1] } => "decode, ext = [1]: allowed: {1 =>" }.each do |format, message|

@@ -248,8 +248,8 @@ impl Chunk {
 
     /// The schemas that its messages name (those that the filter let pass) and its topic has not learnt, `most` at most.
     pub fn unknown_schemas(&self, most: usize) -> Vec<SchemaId> {
-        let mut found = Vec::new();
-        let (Encoding::Avro(topic), Store::Whole { bytes, .. }) = (&self.format.encoding, &*self.store()) else {
+        let (mut found, store) = (Vec::new(), self.store());
+        let (Encoding::Avro(topic), Store::Whole { bytes, .. }) = (&self.format.encoding, &*store) else {
             return found;
         };
         for record in self.admitted().map(|index| &self.records[index]) {

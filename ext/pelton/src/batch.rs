@@ -1,8 +1,8 @@
 //! Pelton::Batch
 
-use crate::{avro_topic, error, format};
 use crate::value::typed::Keeper;
 use crate::value::{self, message};
+use crate::{avro_topic, error, format};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RArray, RModule, Ruby, Value, method};
 use pelton_core::decode::avro::SchemaId;
@@ -150,7 +150,11 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
 
 /// Of Avro whose messages name schemas that are not known yet: [their decoder, [id, …]], else nil.
 fn unknown_schemas(ruby: &Ruby, this: Value) -> Result<Option<RArray>, Error> {
-    let chunks = CLASS.get(ruby, &this)?.batch.chunks();
+    let held = CLASS.get(ruby, &this)?;
+    if held.made_in != generation() {
+        return Err(error::ruby(ruby, "batch", CoreError::forked(held.made_in)));
+    }
+    let chunks = held.batch.chunks();
     let Some(decoder) = chunks.first().and_then(|chunk| format::decoder(&chunk.format)) else { return Ok(None) };
     let mut found: Vec<SchemaId> = Vec::new();
     for id in chunks.iter().flat_map(|chunk| chunk.unknown_schemas(MOST_SCHEMAS)) {

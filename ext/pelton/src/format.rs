@@ -15,6 +15,9 @@ use std::sync::Arc;
 pub const ALLOWED: &str = "allowed: {\"topic\" => :json or :msgpack (or a Hash with options), :bytes or :utf8}, nil for \
                            JSON when it is asked for, \"*\" for other topics";
 
+/// What each format may have.
+const DESERIALIZERS: [&str; 3] = ["deserializer", "key_deserializer", "headers_deserializer"];
+
 /// What Ruby adds to a format.
 #[derive(Default)]
 struct Extra {
@@ -144,7 +147,7 @@ fn read_options(ruby: &Ruby, options: RHash, known: &[&str]) -> Result<(Shape, E
             "key_deserializer" => extra.key_deserializer = kept(value),
             "headers_deserializer" => extra.headers_deserializer = kept(value),
             name if !known.contains(&name) => {
-                let allowed = [&["deserializer"], known].concat().join(", ");
+                let allowed = [&DESERIALIZERS, known].concat().join(", ");
                 return Err(refuse(&format!("no such option; allowed: {allowed}")));
             }
             "freeze" => shape.frozen = flag()?,
