@@ -189,6 +189,22 @@ class NativeLookUpsTest < Minitest::Test
     source.gate.close
   end
 
+  # The messages' own way: looked up in the middle of a read, built from a tree, kept.
+  def test_messages_under_stress_and_compaction
+    source = Gated.new
+    source.gate.close
+    list = batch(Pelton::Registry.new(source: source), *Array.new(3) { payload(7) }).messages
+    begin
+      GC.stress = true
+      built = list.map { |message| [message.dig("a"), message.payload] }
+    ensure
+      GC.stress = false
+    end
+    GC.compact if GC.respond_to?(:compact)
+    Array.new(10_000) { { "in their" => "place, were they free" } }
+    assert_equal [[[7, { "a" => 7 }]] * 3, [{ "a" => 7 }] * 3], [built, list.map(&:payload)]
+  end
+
   def test_only_groups_with_a_registry_look_up
     from = registry
     routing = Pelton::Routing.new
