@@ -2,13 +2,14 @@
 # frozen_string_literal: true
 
 require_relative "support"
+require "pelton/batch"
 require "pelton/parallel"
 require "pelton/parallel/ahead"
 require "pelton/processing/listener"
 
 TIMES = Bench.some(2_000_000)
-BATCH = Struct.new(:topic, :size).new("orders", 40).freeze
 INPUTS = Array.new(40, "{}").freeze
+BATCH = Pelton::Batch::Part.new("orders", 0, INPUTS, 39).freeze
 JOB = ->(input) { input }
 
 # ns of a turn of the first loop, less one of an empty loop.

@@ -98,10 +98,11 @@ module Pelton
     #   app.each({ "orders" => { 0 => 42 }, "payments" => [0, 1] }, follow: true) { … }
     #   app.each("orders", group: "import") { … } # goes on where the last run ended; marks what is done
     # from: an offset, -n for the last n, a Time, :beginning (the default) or :end. decode, deserializer,
-    # key_deserializer, headers_deserializer: as the words in routes, for all its topics. stop_at: a partition ends before the first message for which it returns something
-    # true. reached_end: called with topic and partition whenever all that was to be read of one is read (with `follow`:
-    # all that there is). In the calling thread; ends at once on `break`, Interrupt and Thread#kill, and leaves nothing
-    # open. Raises ConfigError for a topic or partition that does not exist, KafkaError.
+    # key_deserializer, headers_deserializer: as the words in routes, for all its topics. stop_at: a partition ends
+    # before the first message for which it returns something true. reached_end: called with topic and partition
+    # whenever all that was to be read of one is read (with `follow`: all that there is). In the calling thread; ends at
+    # once on `break`, Interrupt and Thread#kill, and leaves nothing open. Raises ConfigError for a topic or partition
+    # that does not exist, KafkaError.
     #: (*(String | Hash[String, untyped]), ?from: (Integer | Time | Symbol), ?follow: bool, ?group: String?,
     #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,

@@ -278,7 +278,8 @@ module Pelton
     attr_reader :topic, :partition, :offset, :part
 
     #: (?String?, ?Integer?, ?Integer?, ?String?, ?Symbol) -> void
-    def initialize(topic = nil, partition = nil, offset = nil, reason = nil, part = :payload)
+    def initialize(topic = nil, partition = nil, offset = nil, reason = nil, # rubocop:disable Metrics/ParameterLists
+                   part = :payload)
       @topic = topic
       @partition = partition
       @offset = offset

@@ -30,7 +30,8 @@ module Pelton
     #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?stop_at: ^(Message) -> boolish,
     #:  ?reached_end: ^(String, Integer) -> void, ?bus: Notifications, ?native: Module?) -> void
     def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, deserializer: nil,
-                   key_deserializer: nil, headers_deserializer: nil, kafka: {}, timeout: nil, stop_at: nil, reached_end: nil, bus: Notifications.new, native: nil)
+                   key_deserializer: nil, headers_deserializer: nil, kafka: {}, timeout: nil, stop_at: nil,
+                   reached_end: nil, bus: Notifications.new, native: nil)
       @config = config
       @places = Places.new(topics, from)
       @follow = follow
@@ -41,7 +42,8 @@ module Pelton
       @options = { decode: of_all(decode), deserializers: of_all(callable(:deserializer, deserializer)),
                    key_deserializers: of_all(Settings::TOPIC.fetch(:key_deserializer).check(key_deserializer)),
                    headers_deserializers: of_all(callable(:headers_deserializer, headers_deserializer)),
-                   bus: bus, native: native, kafka: { **kafka, "enable.partition.eof" => !follow || !reached_end.nil? } }
+                   kafka: { **kafka, "enable.partition.eof" => !follow || !reached_end.nil? },
+                   bus: bus, native: native }
       @bus = bus
     end
 

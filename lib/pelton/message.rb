@@ -4,12 +4,13 @@ require_relative "origin"
 
 module Pelton
   # One message, read-only, in native memory. The native extension adds topic, partition, offset, timestamp_ms,
-  # received_ms, leader_epoch, key, raw_key, raw_payload, headers, raw_headers, payload, decoded, dig, size and tombstone?.
+  # received_ms, leader_epoch, key, headers, payload, raw_key, raw_headers, raw_payload, decoded, dig, size and
+  # tombstone?.
   #
   # `payload` is built once and kept: a retry sees what a failed attempt changed in it. Change a copy (`payload.dup`, as
   # deep as the change), or parse `raw_payload`, which stays as Kafka sent it. Where the topic has a `deserializer`,
-  # payload is what that made, decoded what `decode` alone makes of the payload (each time anew); dig looks into that. So it
-  # is with key and headers, where the topic says so: raw_key and raw_headers are as they came.
+  # payload is what that made, decoded what `decode` alone makes of the payload (each time anew); dig looks into that.
+  # So it is with key and headers, where the topic says so: raw_key and raw_headers are as they came.
   class Message
     #: def topic: () -> String
     #: def partition: () -> Integer

@@ -204,7 +204,8 @@ class NativeDeserializerTest < Minitest::Test
     message, = parts([["1", "\xd4\x01a".b]], keys: Pelton::Formats.key_maker(format: :msgpack, ext: ext))
     assert_equal "A", message.key
     message, = parts([["1", "\xc1".b]], keys: Pelton::Formats.key_maker(:msgpack))
-    assert_match(/key cannot be decoded: invalid byte 0xc1\z/, assert_raises(Pelton::DecodeError) { message.key }.message)
+    error = assert_raises(Pelton::DecodeError) { message.key }
+    assert_match(/key cannot be decoded: invalid byte 0xc1\z/, error.message)
   end
 
   def test_parts_under_stress_and_compaction

@@ -86,7 +86,7 @@ class NativePayloadTest < Minitest::Test
                                                   "deserializer, key_deserializer, headers_deserializer, " \
                                                   "symbolize_names, freeze",
       { format: :msgpack, symbolize_names: true } => "headers_deserializer, symbolize_keys, freeze, ext",
-      { format: :utf8, freeze: true } => "decode, freeze = true: no such option; allowed: deserializer, key_deserializer",
+      { format: :utf8, freeze: true } => "decode, freeze = true: no such option; allowed: deserializer",
       { format: :json, freeze: "yes" } => 'decode, freeze = "yes": allowed: true or false',
       { format: :json, "freeze" => true } => 'decode, "freeze" = true: no such option',
       { format: :msgpack, ext: [1] } => "decode, ext = [1]: allowed: {1 =>" }.each do |format, message|

@@ -93,7 +93,8 @@ class NativeRactorWorkTest < Minitest::Test
         formats = Pelton::Formats.with({ "*" => format }, {}, { "*" => ->(_) { 7 } }, { "*" => ->(_) { 8 } })
         list = round_trip([payload, "k", { "h" => "v" }], options: { decode: formats })
         value = { "a" => ["x"] }
-        assert_equal [[value, value, "x", "k", { "h" => "v" }]], Pelton::RactorPool.map(list, Reading, timeout: 60), format
+        found = Pelton::RactorPool.map(list, Reading, timeout: 60)
+        assert_equal [[value, value, "x", "k", { "h" => "v" }]], found, format
         assert_equal [7, 8], [list.first.key, list.first.headers]
       end
     end

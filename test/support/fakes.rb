@@ -31,10 +31,8 @@ module Fakes
       @leader_epoch = 7
     end
 
-    alias raw_key key
-    alias raw_headers headers
     def payload = @raw_payload && ::Pelton::Json.parse(@raw_payload, @topic, @partition, @offset)
-    def decoded = payload
+    { raw_key: :key, raw_headers: :headers, decoded: :payload }.each { |name, same| alias_method name, same }
     def size = @raw_payload ? @raw_payload.bytesize : 0
     def tombstone? = @raw_payload.nil?
     def undecided? = true

@@ -26,11 +26,9 @@ class AheadTest < Minitest::Test
 
   # A Decoding that notes its batches.
   class Noted < Pelton::Parallel::Decoding
-    attr_reader :told
-
-    def initialize = @told = []
-    def dispatch(batch) = @told << batch.topic
-    def cancel(*place) = @told << place
+    def told = @told ||= []
+    def dispatch(batch) = told << batch.topic
+    def cancel(*place) = told << place
   end
 
   def teardown
@@ -59,7 +57,7 @@ class AheadTest < Minitest::Test
   end
 
   def test_topics_that_have_nothing_to_do_with_it
-    noted = Noted.new
+    noted = Noted.new(nil, nil, topic: "*", bus: nil, timeout: 1)
     ahead = Pelton::Parallel::Ahead.new({ "orders" => noted, "logs" => ->(_) {}, "none" => nil, "*" => noted })
     batch = Struct.new(:topic)
     %w[orders logs none other].each { |topic| ahead.dispatch(batch.new(topic)) && ahead.cancel(topic, 0) }
@@ -75,7 +73,7 @@ class AheadTest < Minitest::Test
     order = []
     look_ups = Object.new
     look_ups.define_singleton_method(:dispatch) { |_| order << :schemas }
-    decoding = Noted.new
+    decoding = Noted.new(nil, nil, topic: "*", bus: nil, timeout: 1)
     decoding.define_singleton_method(:dispatch) { |_| order << :payloads }
     Pelton::Parallel::Ahead.new({ "orders" => decoding }, look_ups).dispatch(Struct.new(:topic).new("orders"))
     assert_equal %i[schemas payloads], order
@@ -89,8 +87,9 @@ class AheadTest < Minitest::Test
     routing.draw { topic "orders", to: Orders }
     bus = Pelton::Notifications.new
     subscription = Pelton::Subscription.new(config, group_id: "g", native: native.to_module)
-    @listener = Pelton::Processing::Listener.new(routing.groups(config).first, config, subscription: subscription,
-                                                 jobs: ahead.jobs, bus: bus, watch: Pelton::Watch.new(bus, 30) {},
+    watch = Pelton::Watch.new(bus, 30) {}
+    @listener = Pelton::Processing::Listener.new(routing.groups(config).first, config,
+                                                 subscription: subscription, jobs: ahead.jobs, bus: bus, watch: watch,
                                                  ahead: ahead, on_failure: ->(*) {})
     @listener.start
   end

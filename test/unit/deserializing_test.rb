@@ -80,7 +80,9 @@ class DeserializingTest < Minitest::Test
     assert_equal({ id: 1 }, read.call({ format: :json, symbolize_names: true }, '{"id":1}'))
     assert_equal ["ä", Encoding::UTF_8], [read.call(:utf8, "ä"), read.call(:utf8, "ä").encoding]
     assert_equal ["ä".b, Encoding::BINARY], [read.call(:bytes, "ä"), read.call(:bytes, "ä").encoding]
-    error = assert_raises(Pelton::DecodeError) { Pelton::Deserializing.key(Pelton::Formats.key_maker(:json), place("{")) }
+    error = assert_raises(Pelton::DecodeError) do
+      Pelton::Deserializing.key(Pelton::Formats.key_maker(:json), place("{"))
+    end
     assert_match(%r{\Aorders/0 offset 7: key cannot be decoded: }, error.message)
     assert_equal [:key, JSON::ParserError], [error.part, error.cause.class]
     error = assert_raises(Pelton::DecodeError) do

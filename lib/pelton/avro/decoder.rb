@@ -10,8 +10,9 @@ module Pelton
     # by itself it decodes payloads from elsewhere:
     #   decoder = Pelton::Avro::Decoder.new(registry: registry, schema: File.read("order.avsc"))
     #   decoder.decode(payload) # => {"id" => 7, …}
-    # Payloads are decoded natively. Schemas that a batch names and nobody knows are looked up when it arrives (LookUps);
-    # who reads such a message sooner (`payload`, `dig`) waits for that. What comes after it is decoded ahead. Thread-safe.
+    # Payloads are decoded natively. A server has schemas looked up that a batch names and nobody knows, when it arrives
+    # (LookUps); who reads such a message sooner (`payload`, `dig`) waits for that. What comes after it is decoded
+    # ahead. Thread-safe.
     class Decoder
       FLAGS = %i[symbolize_names freeze].freeze
       private_constant :FLAGS

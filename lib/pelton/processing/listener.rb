@@ -27,7 +27,7 @@ module Pelton
 
       # on_failure: called with an error after which the server has to stop, and with self if it is we who failed.
       # producer: the app's, when asked for. open_producer: a new one for this transactional.id.
-      # looks: is it this listener's timer that lets the watch look? ahead: is told of each batch as it comes; nil: nobody.
+      # looks: is it this listener's timer that lets the watch look? ahead: is told of each batch as it comes, if any.
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
       #:  ?looks: bool, ?ahead: Parallel::Ahead?, ?producer: ^() -> Producer, ?open_producer: ^(String) -> Producer,
       #:  ?on_failure: ^(Exception, ?Listener) -> void) -> void

@@ -66,8 +66,7 @@ module Pelton
     class TopicWords
       WORDS = %i[decode deserializer key_deserializer headers_deserializer retries backoff retry_in dead_letters
                  on_failure on_dead_letter transactional batch manual_offsets concurrency where filter expire_after
-                 delay throttle from partitions active
-                 every].freeze
+                 delay throttle from partitions active every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
       #: (String, ?Hash[Symbol, untyped]) -> void
