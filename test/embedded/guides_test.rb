@@ -152,6 +152,15 @@ class GuidesTest < Minitest::Test
     ["docs/decoding.md", "message.decoded"] => {
       within: ROUTES, after: -> { assert_equal 7, serve({ "orders" => PAID }).first.payload.id }
     },
+    ["docs/decoding.md", "key_deserializer"] => {
+      within: ROUTES,
+      after: lambda do
+        trace = { "trace" => "a-b" }
+        Pelton.producer.produce_sync(topic: "orders", key: "\0\0\0\0\1\x0e\0".b, payload: PAID, headers: trace)
+        made = serve({ "orders" => PAID }, count: 2).map { |message| [message.key, message.headers] }
+        assert_equal [[nil, nil], [{ "id" => 7, "kind" => "PAID" }, %w[a b]]], made.sort_by(&:inspect)
+      end
+    },
     ["docs/decoding.md", "parallel: :ractor"] => {
       within: ROUTES, change: RACTORS ? {} : { "parallel: :ractor" => "parallel: :thread" },
       after: -> { assert_equal 7, serve({ "orders" => PAID }).first.payload.id }

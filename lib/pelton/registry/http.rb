@@ -133,7 +133,8 @@ module Pelton
 
       # One request. Raises RegistryError, without a status if there was no answer.
       def attempt(place, what, path, body)
-        require "net/http"
+        # Whole, whatever comes: half of it, loaded anew, warns of each method.
+        Thread.handle_interrupt(Object => :never) { require "net/http" }
         http = Net::HTTP.new(place.host, place.port)
         http.max_retries = 0
         @timeouts.each { |name, seconds| http.public_send(:"#{name}=", seconds) }
