@@ -106,22 +106,33 @@ module Pelton
       end
     end
 
-    # Killed only while it waits: an event that was taken is published.
-    def run
+    # events: that a thread before this one left behind. It ends only while it waits or in a subscriber (which may call
+    # Thread.exit): other events that were taken are published.
+    def run(delay = EventDelay.new(@poller.name), events = [])
       Thread.handle_interrupt(Object => :never) do
-        events = nil
-        delay = EventDelay.new(@poller.name)
+        publish_all(events, [], delay)
         while (gone = still_gone)
           Thread.handle_interrupt(Object => :immediate) { events = @poller.next_events(delay.due, BATCH) }
           publish_all(events, gone, delay)
-          events = nil
         end
+        over = true
       ensure
-        gone = @lock.synchronize { @gone.dup }
-        publish_all(events, [], delay) if events
-        nil until publish_all(@poller.next_events(0, BATCH), gone, delay)
-        delay.tell(last: true)
+        last_words(delay, events) if over || !replaced?(delay, events)
       end
+    end
+
+    # Somebody ended this thread: another one goes on. false: so does Ruby, with all of them.
+    def replaced?(delay, events)
+      @lock.synchronize { @thread = Threads.start(@name) { run(delay, events) } }
+    rescue ThreadError
+      false
+    end
+
+    def last_words(delay, events)
+      gone = @lock.synchronize { @gone.dup }
+      publish_all(events, [], delay)
+      nil until publish_all(@poller.next_events(0, BATCH), gone, delay)
+      delay.tell(last: true)
     end
 
     # The clients that are closed already, or nil: all are, the thread has to end.
@@ -151,20 +162,31 @@ module Pelton
       @forgotten.broadcast
     end
 
-    # age: seconds between the native side's telling and our taking it.
+    # age: seconds between the native side's telling and our taking it. What subscribers raise that even the bus lets
+    # pass, as a failed assertion, harms no other event.
     def publish(delay, taken, kind, client, *facts, age)
       bus = @lock.synchronize { @buses[client] } or return
       delay.note(bus, age + Clock.now - taken)
+      tell(bus, kind, client, *facts)
+    rescue Exception => e # rubocop:disable Lint/RescueException -- whatever subscribers raise ends here
+      failed(bus, client, e)
+    ensure
+      @labels.published
+    end
+
+    def failed(bus, client, error)
+      bus.publish("error.occurred", error: error, source: "events", client: client)
+    rescue Exception # rubocop:disable Lint/RescueException -- from who is told of errors: nobody else is
+      nil
+    end
+
+    def tell(bus, kind, client, *facts)
       case kind
       when :log then log(bus, client, *facts)
       when :statistics then statistics(bus, client, facts.first)
       when :error then bus.publish("error.occurred", error: kafka_error(*facts), source: "kafka", client: client)
       else of_producer(bus, client, kind, *facts)
       end
-    rescue StandardError => e
-      bus.publish("error.occurred", error: e, source: "events", client: client)
-    ensure
-      @labels.published
     end
 
     def of_producer(bus, client, kind, *facts)

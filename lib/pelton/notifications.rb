@@ -2,6 +2,7 @@
 
 require_relative "errors"
 require_relative "events"
+require_relative "threads"
 
 module Pelton
   # The bus of an app: code emits events, reporters listen. Publishing calls the listeners in the publishing thread, one
@@ -89,7 +90,7 @@ module Pelton
     end
 
     def deliver(callback, event)
-      callback.call(event)
+      Threads.interruptible { callback.call(event) }
     rescue *CONTAINED => e
       report(e, event.name)
     end

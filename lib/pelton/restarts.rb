@@ -37,7 +37,7 @@ module Pelton
         next if @threads.key?(listener)
 
         @threads[listener] = Threads.start("pelton.restart[#{name}]", report: ->(e) { report(e, name) }) do
-          restart(listener)
+          Threads.interruptible { restart(listener) } # begun by a thread that ends, whose interrupts are deferred
         end
       end
       @bus.publish("group.restarting", group: name, error: error, seconds: @delay) if first

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "timeout"
 require_relative "../test_helper"
 require "support/server_kit"
 
@@ -47,6 +48,15 @@ class KilledThreadsTest < Minitest::Test
     killed(server)
   end
 
+  def test_a_subscriber_that_ends_the_thread_that_tells_of_a_dead_listener
+    app.subscribe("partition.assigned") { raise Exception, "on purpose" } # rubocop:disable Lint/RaiseException
+    app.subscribe("error.occurred") { Thread.exit }
+    server = start
+    subscription.assign_now(["orders", 0])
+    refute server.wait(20).nil?
+    assert_equal "on purpose", server.failure.message
+  end
+
   def test_a_listener_that_is_killed_begins_anew_where_groups_do
     start(group_restart: 0.01)
     first = subscription
@@ -73,6 +83,45 @@ class KilledThreadsTest < Minitest::Test
     @gate.close
     assert stop.join(30)
     assert_nil server.failure
+  end
+
+  # --- what subscribers do on a worker's thread, between a job and the next ---
+
+  # Each message fails once, and a subscriber does this with the error. Returns its errors.
+  def errors_of(count, &deed)
+    script { |consumer| consumer.attempt == 1 && raise(IOError, "on purpose") }
+    errors = Thread::Queue.new
+    app(concurrency: 1).subscribe("error.occurred") do |event|
+      errors << event[:error]
+      deed.call
+    end
+    app.routes { topic("orders", to: Consumer) { backoff 0..0.001 } }
+    start
+    subscription.assign_now(["orders", 0])
+    count.times do |number|
+      produce(1)
+      assert_equal [number], @log.pop
+    end
+    assert app.stop
+    Array.new(errors.size) { errors.pop }
+  end
+
+  def test_a_timeout_in_a_subscriber_came_when_it_was_over_and_was_a_failure_of_the_next_message
+    ended = 0
+    errors = errors_of(3) do
+      Timeout.timeout(0.05) { Thread::Queue.new.pop }
+    rescue Timeout::Error
+      ended += 1
+    end
+    assert_equal [IOError] * 3, errors.map(&:class)
+    assert_equal 3, ended
+  end
+
+  def test_a_thread_that_a_subscriber_had_begun_could_not_be_killed
+    threads = []
+    errors_of(2) { threads << Thread.new { Thread::Queue.new.pop } }
+    threads.each { |thread| assert thread.kill.join(20) }
+    assert_equal 2, threads.size
   end
 
   # --- workers ---

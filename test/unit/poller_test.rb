@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "timeout"
 require_relative "../test_helper"
 require "support/fakes"
 
@@ -103,6 +104,50 @@ class PollerTest < Minitest::Test
     eventually { names.empty? }
     producer(own)
     assert_equal ["pelton.events.own"], names
+  end
+
+  # Publishes five events whose subscriber does this at the first; returns its other events.
+  def after_a_subscriber(&deed)
+    seen = Thread::Queue.new
+    one = producer(poller("own"))
+    @bus.subscribe("kafka.log") do |event|
+      seen << event[:message]
+      deed.call if event[:message].zero?
+    end
+    5.times { |number| @native.pollers.first.events << [:log, one.name, 3, "FAIL", number] }
+    assert_equal [0, 1, 2, 3, 4], Array.new(5) { seen.pop }
+    eventually { names == ["pelton.events.own"] }
+    one.close
+    eventually { names.empty? }
+    assert_empty seen
+  end
+
+  def test_a_subscriber_that_left_by_thread_exit_left_nobody_to_publish = after_a_subscriber { Thread.exit }
+
+  def test_a_failed_assertion_in_a_subscriber_was_the_end_of_all_events
+    errors = Thread::Queue.new
+    @bus.subscribe("error.occurred") { |event| errors << event.payload }
+    @bus.subscribe("error.occurred") { raise Exception, "and again" } # rubocop:disable Lint/RaiseException
+    after_a_subscriber { raise Minitest::Assertion, "on purpose" }
+    error = errors.pop
+    assert_equal ["events", "on purpose"], [error[:source], error[:error].message]
+    assert_empty errors
+  end
+
+  def test_a_timeout_in_a_subscriber_came_when_it_was_over_and_ended_the_thread
+    ended = Thread::Queue.new
+    after_a_subscriber do
+      Timeout.timeout(0.05) { Thread::Queue.new.pop }
+    rescue Timeout::Error => e
+      ended << e
+    end
+    assert_kind_of Timeout::Error, ended.pop
+  end
+
+  def test_a_thread_that_a_subscriber_had_begun_could_not_be_killed_and_so_the_process_not_end
+    begun = Thread::Queue.new
+    after_a_subscriber { begun << Thread.new { Thread::Queue.new.pop } }
+    assert begun.pop.kill.join(20)
   end
 
   def test_a_blocked_subscriber_of_one_poller_delays_no_other

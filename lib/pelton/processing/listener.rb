@@ -383,6 +383,7 @@ module Pelton
       # The client is of no use any more.
       def crashed(error)
         @bus.publish("error.occurred", error: error, source: "listener", group: @group.name)
+      ensure # a subscriber may end this thread
         @on_failure&.call(error, self)
       end
     end
