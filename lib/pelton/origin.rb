@@ -28,7 +28,7 @@ module Pelton
     # What a message's headers say; nil: it is where it was produced.
     #: (Message) -> Origin?
     def self.of(message)
-      headers = message.raw_headers
+      headers = message.raw_headers # made anew each time
       fields = HEADERS.transform_values { |name| [*headers[name]].last }
       NUMBERS.each { |field| fields[field] &&= Integer(fields[field], 10, exception: false) }
       return unless fields.values_at(:topic, :partition, :offset, :attempts).all?

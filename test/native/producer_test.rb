@@ -45,6 +45,13 @@ class NativeProducerTest < Minitest::Test
     assert_equal 100_000, message.key.size
   end
 
+  # Each was looked for from the first one on, under Ruby's lock.
+  def test_fifty_thousand_headers_of_a_message_took_a_minute
+    headers = Array.new(50_000) { |number| ["h#{number}", number.to_s] }.to_h
+    message = round_trip(["{}", "k", headers]).first
+    assert_equal headers, message.headers
+  end
+
   def test_a_timestamp_is_kept_and_none_is_now
     topic = new_topic
     writer = producer

@@ -18,12 +18,30 @@ impl<'a> View<'a> {
     /// Name and value of each header, in order; a null value is `None`.
     pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
         let mut rest = self.headers;
-        std::iter::from_fn(move || {
-            let name = take(&mut rest)??;
-            let value = take(&mut rest)?;
-            Some((name, value))
-        })
+        std::iter::from_fn(move || next(&mut rest))
     }
+
+    /// Where each header begins: for `header`.
+    pub fn header_places(&self) -> Vec<usize> {
+        let mut rest = self.headers;
+        let mut place = || {
+            let place = self.headers.len() - rest.len();
+            next(&mut rest).map(|_| place)
+        };
+        std::iter::from_fn(|| place()).collect()
+    }
+
+    /// The header that begins there.
+    pub fn header(&self, place: usize) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+        next(&mut self.headers.get(place..)?)
+    }
+}
+
+#[allow(clippy::type_complexity)]
+fn next<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+    let name = take(rest)??;
+    let value = take(rest)?;
+    Some((name, value))
 }
 
 /// A length and that many bytes, as `put` wrote them; the outer `None` is the end.

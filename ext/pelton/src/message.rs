@@ -169,14 +169,14 @@ fn raw_headers(ruby: &Ruby, this: Value) -> Result<RHash, Error> {
 }
 
 fn headers_of(ruby: &Ruby, place: &Place) -> Result<RHash, Error> {
-    let count = view(ruby, place, |view| view.headers().count())?;
-    if count == 0 {
+    let places = view(ruby, place, |view| view.header_places())?;
+    if places.is_empty() {
         return Ok(ruby.get_inner(&NO_HEADERS));
     }
     let hash = ruby.hash_new();
-    for index in 0..count {
-        let name = copy(ruby, place, Encoding::Text, |view| view.headers().nth(index).map(|(name, _)| name))?;
-        let value = copy(ruby, place, Encoding::Text, |view| view.headers().nth(index).and_then(|(_, value)| value))?;
+    for at in places {
+        let name = copy(ruby, place, Encoding::Text, |view| view.header(at).map(|(name, _)| name))?;
+        let value = copy(ruby, place, Encoding::Text, |view| view.header(at).and_then(|(_, value)| value))?;
         match hash.get(name) {
             None => hash.aset(name, value)?,
             // A second value of a name makes it a list; no header value is an Array by itself.
