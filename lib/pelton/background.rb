@@ -26,7 +26,7 @@ module Pelton
       # Waits so many seconds (nil: as long as it takes), but not longer than until the stop. true: it should end.
       #: (?Numeric?) -> bool
       def wait(seconds = nil)
-        deadline = Clock.check(seconds) && (Clock.now + seconds)
+        deadline = Clock.deadline(seconds)
         @lock.synchronize do
           @changed.wait(@lock, Clock.left(deadline)) until @asked || (deadline && Clock.now >= deadline)
           @asked

@@ -46,7 +46,10 @@ module Pelton
     #: () -> Integer
     def run
       parser.permute!(@arguments)
-      case command = @options[:version] ? "version" : @arguments.shift
+      command, more = @options[:version] ? "version" : @arguments.shift(2)
+      return fail_with("unknown argument #{more} (files are loaded with -r)") if more
+
+      case command
       when "server" then server
       when "doctor" then doctor
       when "version" then version

@@ -48,6 +48,8 @@ class CliTest < Minitest::Test
     assert_includes @out.string, "--concurrency"
     assert_equal 1, run_cli("sevrer")
     assert_includes @err.string, "unknown command sevrer"
+    assert_equal 1, run_cli("server", "./app.rb")
+    assert_includes @err.string, "unknown argument ./app.rb (files are loaded with -r)"
     assert_equal 1, run_cli("server", "--nonsense")
     assert_includes @err.string, "invalid option: --nonsense"
   end

@@ -39,6 +39,17 @@ class EdgesTest < Minitest::Test
     end
   end
 
+  def test_an_errors_message_of_another_encoding_left_no_line
+    io = StringIO.new
+    bus = Pelton::Notifications.new
+    bus.subscribe(Pelton::Reporters::Log.new(io))
+    latin = "gr\xFCn".dup.force_encoding(Encoding::ISO_8859_1)
+    ["grün".encode(Encoding::UTF_16LE), latin, latin.b, "gr\xFCn"].each do |text|
+      bus.publish("error.occurred", error: IOError.new(text), source: "kafka", group: "gä")
+    end
+    assert_equal 4, io.string.scan(/kafka \(group gä\): IOError: gr.+n$/).size, io.string
+  end
+
   def test_log_lines
     io = StringIO.new
     log_everything(io)

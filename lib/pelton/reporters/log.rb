@@ -138,7 +138,15 @@ module Pelton
 
       def place(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
       def why(reason) = reason.is_a?(Exception) ? text(reason) : reason || "by hand"
-      def text(error) = "#{error.class}: #{error.message}"
+
+      # In the encoding of what is around it: an error's message may be in any, and no String joins UTF-16.
+      def text(error)
+        message = error.message.to_s
+        same = message.encoding == Encoding::UTF_8 || message.ascii_only?
+        message = message.encode(Encoding::UTF_8, invalid: :replace, undef: :replace) unless same
+        "#{error.class}: #{message.scrub("?")}"
+      end
+
       def origin(error) = (first = error.backtrace&.first) ? " at #{first}" : ""
       def info(text) = write(1, text)
 
