@@ -24,11 +24,11 @@ impl<'a> View<'a> {
     /// Where each header begins: for `header`.
     pub fn header_places(&self) -> Vec<usize> {
         let mut rest = self.headers;
-        let mut place = || {
+        let place = || {
             let place = self.headers.len() - rest.len();
             next(&mut rest).map(|_| place)
         };
-        std::iter::from_fn(|| place()).collect()
+        std::iter::from_fn(place).collect()
     }
 
     /// The header that begins there.
