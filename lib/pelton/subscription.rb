@@ -111,6 +111,11 @@ module Pelton
       @native.mark(topic, partition, offset, leader_epoch, metadata)
     end
 
+    # Forgets what is marked of a partition. For what is committed, before a transaction commits more of it: what is
+    # marked is committed once more when the partition is given back.
+    #: (String, Integer) -> void
+    def unmark(topic, partition) = @native.unmark(topic, partition)
+
     # Commits what is marked and waits for it. false: partitions of it are another's by now. Raises KafkaError.
     #: (?Numeric) -> bool
     def commit(timeout = @commit_timeout) = confirmed { @native.commit(timeout) }

@@ -24,7 +24,7 @@ module CoordinatorKit
   # The subscription's role.
   class Ownership
     # sent: offsets of transactions.
-    attr_reader :marks, :commits, :sent, :seeks, :words
+    attr_reader :marks, :commits, :sent, :seeks, :words, :unmarks
     # epoch: which seek it is; on_seek: what happens in the middle of one, else it just takes place. told: the committed
     # offset. on_send: called when offsets are sent. word: what was committed with an offset before; asked: how often it
     # was asked for.
@@ -34,7 +34,7 @@ module CoordinatorKit
       @marks = []
       @sent = []
       @words = []
-      @commits = @asked = 0
+      @commits = @asked = @unmarks = 0
       @seeks = []
       @committed = []
       @epoch = 0
@@ -66,6 +66,8 @@ module CoordinatorKit
       @marks << [offset, epoch] if @owned
       @owned
     end
+
+    def unmark(_topic, _partition) = @unmarks += 1
 
     def send_offsets(client, offsets, timeout)
       @on_send&.call

@@ -201,6 +201,8 @@ module Fakes
       end
     end
 
+    def unmark(*) = nil
+
     def commit(_timeout)
       raise @commit_error if @commit_error
 

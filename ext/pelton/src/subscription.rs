@@ -38,6 +38,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("wake", method!(wake, 0))?;
     class.define_method("revoked", method!(revoked, 1))?;
     class.define_method("mark", method!(mark, -1))?;
+    class.define_method("unmark", method!(unmark, 2))?;
     class.define_method("commit", method!(commit, 1))?;
     class.define_method("commit_async", method!(commit_async, 0))?;
     class.define_method("commit_offset", method!(commit_offset, -1))?;
@@ -217,6 +218,13 @@ fn mark(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<bool, Error> {
         subscription.mark(convert::topic(ruby, &topic)?, partition, offset, leader_epoch, metadata)
     };
     marked.map_err(|error| error::ruby(ruby, &named(&subscription), error))
+}
+
+fn unmark(ruby: &Ruby, this: Value, topic: Value, partition: Value) -> Result<(), Error> {
+    let subscription = CLASS.get(ruby, &this)?;
+    let partition = convert::number(ruby, "partition", partition)?;
+    let unmarked = subscription.unmark(convert::topic(ruby, &topic)?, partition);
+    unmarked.map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 /// Runs a blocking call of librdkafka on a native thread and waits for it.

@@ -30,8 +30,10 @@ module Pelton
         @confirmed = 0
         # Did the running job mark in a transaction?
         @used = false
-        # The last message that it marked in one that is not known to be committed, and what undid that.
+        # The last message that it marked in one that is not known to be committed, and what undid that; and was there one
+        # that was aborted silently, before a mark?
         @aborted = @reason = nil
+        @silent = false
         # The last message of a transaction of which nobody knows whether it was committed: of each one that is about to
         # be, so that an interrupt may come at any line.
         @doubt = nil
@@ -66,7 +68,7 @@ module Pelton
       # A job begins.
       #: () -> void
       def reset
-        @used = false
+        @used = @silent = false
         @aborted = @reason = nil
         @found = @doubt
         # Of fibers that were dropped in theirs. (A copy: other threads may add their own.)
@@ -79,7 +81,7 @@ module Pelton
 
       # Why what the job marked is undone, or may be; nil: it is not. It failed then, also if consume raised nothing.
       #: () -> Exception?
-      def undone = @aborted || !@doubt.equal?(@found) ? @reason || AbortTransaction.new : nil
+      def undone = @aborted || @silent || !@doubt.equal?(@found) ? @reason || AbortTransaction.new : nil
 
       #: () -> bool
       def inside? = !mine.nil?
@@ -143,13 +145,14 @@ module Pelton
         @coordinator.owner.open_producer(id)
       end
 
-      # An automatic commit of what is stored, behind a transaction's, would take that one back.
+      # A commit of what is stored, automatic or at the end, behind a transaction's, would take that one back.
       def commit_marks
         stores, sought = @coordinator.progress { |progress, sought| [progress.stores, sought] }
         raise TransactionError.new(@place.join("/"), :sought) if sought
 
         ours!(stores == @confirmed || @subscription.commit)
         @confirmed = stores
+        @coordinator.progress { |progress, _| progress.unmark if progress.stores == stores }
       end
 
       def ours!(confirmed)
@@ -164,6 +167,7 @@ module Pelton
         begin
           producer.transaction { |tx| within(open, tx, &block) }
           committed = open.finished
+          @silent = true unless committed || open.message
         rescue Error => e
           @reason = e
           discard(producer) if e.is_a?(KafkaError) && e.fatal?
@@ -196,6 +200,7 @@ module Pelton
 
       def passed(message, advance)
         @aborted = nil if @aborted && @aborted.offset <= message.offset
+        @silent = false
         @coordinator.progress do |progress, sought|
           progress.committed(message.offset + 1, message.leader_epoch) unless sought
         end

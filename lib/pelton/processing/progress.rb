@@ -31,6 +31,8 @@ module Pelton
         @committed = nil
         # From when on it is worth to store in the middle of a job (monotonic seconds).
         @due_at = 0.0
+        # Is anything marked natively?
+        @marked = false
         # The partition is not ours any more.
         @gone = false
       end
@@ -55,7 +57,24 @@ module Pelton
 
       # A transaction committed this offset. From here on it counts as stored.
       #: (Integer, Integer) -> void
-      def committed(offset, leader_epoch) = (@stored = [offset, leader_epoch] unless @stored && @stored.first > offset)
+      def committed(offset, leader_epoch)
+        return if @stored && @stored.first > offset
+
+        @stored = [offset, leader_epoch]
+        unmark
+      end
+
+      # What is stored is committed. librdkafka would commit it once more when the partition is given back, and take back
+      # what a transaction committed since.
+      #: () -> void
+      def unmark
+        return if @gone || !@marked
+
+        @subscription.unmark(@facts[:topic], @facts[:partition])
+        @marked = false
+      rescue KafkaError, ClosedError => e
+        @on_error.call(e, @facts)
+      end
 
       # Nothing is stored from now on.
       #: () -> void
@@ -121,6 +140,7 @@ module Pelton
       private
 
       def mark(offset, leader_epoch)
+        @marked = true
         @subscription.mark(@facts[:topic], @facts[:partition], offset, leader_epoch, *@metadata)
       end
     end

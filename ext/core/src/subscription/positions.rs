@@ -3,7 +3,7 @@
 use super::{Happening, Subscription};
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
-use crate::partition::Partition;
+use crate::partition::{Partition, UNKNOWN};
 use crate::places::{TopicPartition, bad_topic, names, offsets, plain};
 use crate::rd::{Client, Entry, PartitionList, Topic, codes};
 use crate::wait::Parker;
@@ -62,6 +62,16 @@ impl Subscription {
             codes::STATE | codes::UNKNOWN_PARTITION => Ok(false),
             code => Err(Error::code(code)),
         })
+    }
+
+    /// Forgets what is marked of a partition, which is committed: librdkafka commits it once more when it gives the partition
+    /// back, and would take back what a transaction committed since.
+    pub fn unmark(&self, topic: &str, partition: i32) -> Result<(), Error> {
+        let list = offsets([(topic, partition, UNKNOWN, -1)])?;
+        match self.with_client(|client| client.store_offsets(&list))? {
+            0 | codes::STATE | codes::UNKNOWN_PARTITION => Ok(()),
+            code => Err(Error::code(code)),
+        }
     }
 
     /// Commits what is marked and waits for the answer (a round trip; librdkafka's own time limits). Nothing marked is

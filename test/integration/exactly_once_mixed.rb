@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+# once: this is about Kafka, whatever the Ruby
+
+require "support/scenario"
+
+# A consumer that has a transaction for some of its messages only: what it marks by a return is never committed again
+# behind what a transaction committed, so the next owner repeats nothing; and a transaction that is aborted silently,
+# before a mark, is no loss.
+
+MESSAGES = 12
+
+Scenario.run do
+  name = topic
+  out = topic(name: unique("out"))
+  group = unique("mixed")
+  seen = Thread::Queue.new
+  tries = Hash.new(0)
+  taker = consumer do
+    offset = messages.first_offset
+    tries[offset] += 1
+    if offset != 2
+      transaction do |tx|
+        tx.produce_async(topic: out, payload: offset.to_s)
+        raise Pelton::AbortTransaction if offset == 5 && tries[offset] == 1
+
+        mark_as_consumed(messages.last)
+      end
+    end
+    seen << offset if offset != 5 || tries[offset] > 1
+  end
+  serve = lambda do |messages|
+    server = app(group: group, batch: 1) do
+      topic(name, to: taker) do
+        transactional "mixed-#{group}"
+        backoff 0..0.01
+      end
+    end
+    server.start
+    take(seen, messages)
+    equal(true, server.stop, "stop")
+    server.close
+  end
+
+  writer = app
+  writer.producer.produce_many_sync(Array.new(MESSAGES) { { topic: name, payload: "x" } })
+  serve.(MESSAGES)
+  equal([MESSAGES], committed(group, name, 1), "what is committed after the stop")
+  writer.producer.produce_sync(topic: name, payload: "x")
+  serve.(1)
+  wanted = ((0..MESSAGES).to_a - [2]).map(&:to_s)
+  found = read(out, 1, wanted.size, "isolation.level" => "read_committed").map { |_, message| message.raw_payload }
+  equal(wanted, found, "outputs")
+  equal({ 5 => 2 }, tries.select { |_, count| count > 1 }, "messages that were tried again")
+end
