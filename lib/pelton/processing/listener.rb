@@ -47,8 +47,7 @@ module Pelton
         @on_failure = on_failure
         # From any thread: [:ended, coordinator], [:stop, deadline] … A push is followed by a wake.
         @notices = Thread::Queue.new
-        # The rest belongs to the listener's thread.
-        # {["orders", 0] => coordinator} of the partitions that are ours and do not end.
+        # The rest belongs to its thread. {["orders", 0] => coordinator} of the partitions that are ours and do not end.
         @coordinators = {}
         # How many partitions came so far: the last one's generation.
         @generation = 0
@@ -380,10 +379,10 @@ module Pelton
         @bus.publish("error.occurred", error: error, source: "commit", group: @group.name)
       end
 
-      # The client is of no use any more.
+      # The client is of no use any more. (A subscriber may end this thread.)
       def crashed(error)
         @bus.publish("error.occurred", error: error, source: "listener", group: @group.name)
-      ensure # a subscriber may end this thread
+      ensure
         @on_failure&.call(error, self)
       end
     end
