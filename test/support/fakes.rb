@@ -201,8 +201,6 @@ module Fakes
       end
     end
 
-    def unmark(*) = nil
-
     def commit(_timeout)
       raise @commit_error if @commit_error
 
@@ -215,8 +213,6 @@ module Fakes
       true
     end
 
-    def assignment = @lock.synchronize { @owned.keys }
-
     def seek(topic, partition, offset, _timeout)
       @lock.synchronize do
         place = assigned(topic, partition)
@@ -227,7 +223,9 @@ module Fakes
     end
 
     def position(topic, partition) = @lock.synchronize { @positions[assigned(topic, partition)] }
+    def assignment = @lock.synchronize { @owned.keys }
     def lost? = false
+    def unmark(*) = nil
     def ends = read.to_a.map { |place, offset| [*place, offset, @kafka.size(place)] }
     def pause(places) = steer(places) { |place| @paused << place }
     def resume(places) = steer(places) { |place| @paused.delete(place) }

@@ -83,29 +83,6 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal [[2, 3], [], []], [sent, marked, errors]
   end
 
-  def test_a_silent_abort_before_the_mark_lost_its_messages
-    tries = 0
-    consume(0, 1, backoff: 0..0) do |one|
-      tries += 1
-      one.transaction do |tx|
-        tx.produce_async(topic: "out", payload: tries.to_s)
-        raise Pelton::AbortTransaction if tries == 1
-
-        one.mark_as_consumed(one.messages.last)
-      end
-    end
-    assert_equal [:assigned, [0, 1], [0, 1]], @log
-    assert_equal [["2"], [2], [], []], [out, sent, marked, errors]
-  end
-
-  def test_a_silent_abort_that_consume_itself_makes_good
-    consume(0, 1) do |one|
-      one.transaction { raise Pelton::AbortTransaction }
-      one.transaction { one.mark_as_consumed(one.messages.last) }
-    end
-    assert_equal [[:assigned, [0, 1]], [2], []], [@log, sent, errors]
-  end
-
   # Takes messages one by one; the first transaction is aborted.
   class OneByOne < Pelton::Consumer
     def self.seen = @seen ||= []
@@ -214,19 +191,6 @@ class ExactlyOnceTest < Minitest::Test
     work until idle?
     assert_equal [[1], [2, 3], 1, []], [marked, sent, @ownership.commits, errors]
     assert_equal 1, @ownership.unmarks
-  end
-
-  # What another thread marks in the meantime is behind the transaction's offset, too.
-  def test_what_was_stored_during_a_transaction_took_its_offset_back_at_the_end
-    consume(0, 1, 2) do |one|
-      one.transaction do
-        one.mark_as_consumed(one.messages.last)
-        Thread.new { one.mark_as_consumed(one.messages.first) }.join
-      end
-    end
-    assert_equal [[1], [3]], [marked, sent]
-    assert_operator @ownership.unmarks, :>, 0
-    assert_equal [1, 1], [@ownership.commits, marked.size]
   end
 
   def test_a_partition_that_is_lost

@@ -30,8 +30,8 @@ module Pelton
         @confirmed = 0
         # Did the running job mark in a transaction?
         @used = false
-        # The last message that it marked in one that is not known to be committed, and what undid that; and was there one
-        # that was aborted silently, before a mark?
+        # The last message that it marked in one that is not known to be committed, and what undid that; and was there
+        # one that was aborted silently, before a mark?
         @aborted = @reason = nil
         @silent = false
         # The last message of a transaction of which nobody knows whether it was committed: of each one that is about to

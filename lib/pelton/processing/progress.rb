@@ -64,8 +64,8 @@ module Pelton
         unmark
       end
 
-      # What is stored is committed. librdkafka would commit it once more when the partition is given back, and take back
-      # what a transaction committed since.
+      # What is stored is committed. librdkafka would commit it once more when the partition is given back, and take
+      # back what a transaction committed since.
       #: () -> void
       def unmark
         return if @gone || !@marked
