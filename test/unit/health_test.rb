@@ -148,9 +148,16 @@ class HealthTest < Minitest::Test
 
   def test_a_group_that_begins_anew_is_none
     start(group_restart: 0.01)
+    leaving = Thread::Queue.new
+    gate = Thread::Queue.new
+    subscription.define_singleton_method(:close) { |timeout| (leaving.push(1) && gate.pop) || super(timeout) }
     subscription.push(:error, fatal, nil, nil)
     event("group.restarting")
     healthy "its listener ends"
+    leaving.pop
+    healthy "it leaves its group, which may take as long as a commit"
+    assert_nil app.server.instance_variable_get(:@listeners).first.subscription.polled_at, "so it need not poll"
+    gate.close
     eventually { @native.subscriptions.size == 2 }
     healthy "another one is there"
   end

@@ -157,15 +157,24 @@ class SupervisorTest < Minitest::Test
     assert_equal 2, code
   end
 
-  # H66.
+  # H66. The last one was forked when the others' pipes were open: if it kept them, they would wait for its end.
   def test_children_see_their_parents_death
-    code = supervise(3) do |pid|
-      Process.kill(:KILL, pids(3)[1]) # its successor was forked when the others' pipes were open
+    serve = lambda do |number, orders|
+      next obeying(number, orders) { 0 } unless number == 2
+
+      note("begun", number, Process.pid)
+      eventually(20) { notes("released").any? }
+      exit!(0)
+    end
+    code = supervise(3, serve) do |pid|
+      Process.kill(:KILL, pids(3)[1])
       pids(4)
       Process.kill(:KILL, pid)
     end
     assert_equal "KILL", code
-    assert_equal %w[0 1 2], await(3, "orphans").sort
+    assert_equal %w[0 1], await(2, "orphans").sort
+  ensure
+    note("released", "now")
   end
 
   def test_one_that_begins_while_it_is_quiet_is_quiet
@@ -193,6 +202,7 @@ class SupervisorTest < Minitest::Test
       Process.kill(:TERM, pid)
     end
     assert_equal ["0 TERM", "1 TERM"], notes("orders").grep(/TERM/).sort
+    assert_equal 2, notes("begun").size, "nor is it the child's end"
   end
 
   def test_a_fork_that_fails_is_tried_again
