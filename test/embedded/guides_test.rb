@@ -44,6 +44,7 @@ class GuidesTest < Minitest::Test
     "Order" => "Order = Struct.new(:type, :id, :total, keyword_init: true)",
     "OrderDecoder" => "class OrderDecoder; def call(message) = Order.new(**message.payload); end",
     "UnknownCustomer" => "UnknownCustomer = Class.new(StandardError)",
+    "Tracer" => "module Tracer; def self.span(_name) = yield; end",
     "Trace" => "module Trace; def self.id = '42'; end",
     "PRICES" => "PRICES = Object.new.tap { |prices| def prices.refresh = SEEN << :refreshed }",
     "Money" => "module Money; def self.load(bytes) = [:money, bytes]; end",
@@ -68,7 +69,7 @@ class GuidesTest < Minitest::Test
   }.freeze
   ROUTES = "Pelton.routes do %s end"
 
-  # {page, words of a block => how it is run}
+  # {page, words of a block => how it is run}; one that is not here is run as it is
   #   within: what stands around it · change: {what stands there => what is run in its place}
   #   before, after: what is run here; the latter is the proof that the block does what it says
   AROUND = {
@@ -98,7 +99,14 @@ class GuidesTest < Minitest::Test
         serve({ "orders" => PAID }) { |seen| seen.include?(:tick) }
       end
     },
-    ["docs/consuming.md", "def around"] => { after: -> { serve_orders } },
+    ["docs/consuming.md", "Tracer.span"] => { after: -> { serve_orders } },
+    ["docs/consuming.md", "ApplicationConsumer"] => {
+      after: lambda do
+        define("class Payments < ApplicationConsumer; #{CONSUME}; end")
+        Pelton.routes { topic("payments", to: "Payments") }
+        serve({ "payments" => PAID })
+      end
+    },
     ["docs/consuming.md", "def assigned = background"] => {
       change: { "wait(10)" => "wait(0.1)", "wait(60)" => "wait(0.1)" },
       after: lambda do
@@ -240,7 +248,7 @@ class GuidesTest < Minitest::Test
 
   def try(snippet)
     said = in_child(limit: 30) do
-      beside_a_cluster(snippet) { run_block(snippet, **snippet_of(AROUND, snippet)) }
+      beside_a_cluster(snippet) { run_block(snippet, **(snippet_of(AROUND, snippet) || {})) }
       "fine"
     rescue Exception => e # rubocop:disable Lint/RescueException
       e.full_message(highlight: false)
