@@ -68,10 +68,10 @@ module Pelton
 
         @gone << client if @buses.key?(client) && !@gone.include?(client)
         # A subscriber closed it: the thread looks for itself.
-        next unless all_gone? && @thread&.alive? && @thread != Thread.current
+        next unless @thread&.alive? && @thread != Thread.current
 
-        @poller.wake
-        @thread
+        @poller.wake # also while others are open: who is gone is forgotten now, not with the next event
+        @thread if all_gone?
       end
       return unless thread
 
@@ -112,7 +112,7 @@ module Pelton
       Thread.handle_interrupt(Object => :never) do
         publish_all(events, [], delay)
         while (gone = still_gone)
-          Thread.handle_interrupt(Object => :immediate) { events = @poller.next_events(delay.due, BATCH) }
+          Thread.handle_interrupt(Object => :immediate) { events = @poller.next_events(gone.empty? ? delay.due : 0, BATCH) }
           publish_all(events, gone, delay)
         end
         over = true

@@ -42,6 +42,18 @@ class EventDispatchTest < Minitest::Test
     end
   end
 
+  # Each kept its app's subscribers.
+  def test_clients_that_were_closed_beside_a_silent_one_were_kept
+    @poller.add("silent", @bus)
+    20.times do |number|
+      @poller.add("short#{number}", @bus)
+      @poller.remove("short#{number}")
+    end
+    eventually { dispatch(:@buses).keys == ["silent"] }
+    @poller.remove("silent")
+    eventually { publishers.empty? && dispatch(:@buses).empty? }
+  end
+
   def test_an_interrupted_open_began_two_threads_of_events
     hammer do |trap|
       a_thread { trap.surround { @poller.add("one", @bus) } }
