@@ -112,7 +112,9 @@ module Pelton
       Thread.handle_interrupt(Object => :never) do
         publish_all(events, [], delay)
         while (gone = still_gone)
-          Thread.handle_interrupt(Object => :immediate) { events = @poller.next_events(gone.empty? ? delay.due : 0, BATCH) }
+          Thread.handle_interrupt(Object => :immediate) do
+            events = @poller.next_events(gone.empty? ? delay.due : 0, BATCH)
+          end
           publish_all(events, gone, delay)
         end
         over = true
