@@ -19,6 +19,9 @@ LOOK = ->(order) { order["timestamp"] + order["lines"].size }
 SUM = ORDERS.sum { |document| LOOK.call(JSON.parse(document)) }
 IDS = ORDERS.grep(/"method":"drone"/).map { |document| JSON.parse(document)["id"] }.sort.freeze
 
+# Batches that may be out: as by default, which is 2 MiB a partition.
+OUT = { prefetch: [16 / Prefetched::PARTITIONS, 1].max }.freeze
+
 # A topic of them: how native threads decode it, and how Ruby alone reads a payload.
 Filled = Struct.new(:name, :decode, :alone, :parser) do
   def read(message) = parser.call(message.raw_payload)
@@ -36,7 +39,7 @@ end
 
 # ms until the 50 are found; the block gives the orders of a batch that are rare.
 def find(bench, name, topic, **options)
-  found = Prefetched.new(topic.name, COUNT, **options).measure(early: topic.method(:ids)) do |feed|
+  found = Prefetched.new(topic.name, COUNT, **OUT, **options).measure(early: topic.method(:ids)) do |feed|
     ids = []
     feed.each do |batch|
       ids.concat(yield(batch.messages).map { _1["id"] })
@@ -52,7 +55,7 @@ end
 
 # ms that the other work of a consumer loses until it has found the 50 (see Slices).
 def lose(bench, name, topic, **options)
-  found = Prefetched.new(topic.name, COUNT, **options).measure(early: topic.method(:ids)) do |feed|
+  found = Prefetched.new(topic.name, COUNT, **OUT, **options).measure(early: topic.method(:ids)) do |feed|
     ids = []
     loss = Slices.new.beside do |slice|
       feed.each(slice) do |batch|
@@ -74,7 +77,7 @@ end
 # ms until all are built and looked at; the block gives the order of a message.
 def build(bench, name, topic, **options)
   early = ->(message) { LOOK.call(topic.read(message)) }
-  found = Prefetched.new(topic.name, COUNT, **options).measure(early: early) do |feed|
+  found = Prefetched.new(topic.name, COUNT, **OUT, **options).measure(early: early) do |feed|
     sum = 0
     feed.each do |batch|
       sum += batch.messages.sum { |message| LOOK.call(yield(message)) }

@@ -12,7 +12,7 @@ class Prefetched
   BATCH = Bench::QUICK ? 10 : 100
   # Everything that there is is fetched, and then waits.
   FETCH = { "queued.max.messages.kbytes" => 2_000_000, "queued.min.messages" => 10_000_000,
-            "statistics.interval.ms" => 20, "enable.auto.commit" => true }.freeze
+            "statistics.interval.ms" => 100, "enable.auto.commit" => true }.freeze
   # So long nothing comes when the batches that may be out are out.
   CALM = 0.1
 

@@ -9,6 +9,11 @@ class NativeSameKeysTest < Minitest::Test
 
   SHAPES = [{}, { symbolize_names: true }, { freeze: true }, { symbolize_names: true, freeze: true }].freeze
 
+  # Else a change in Ruby's inside would make payloads slower, and nobody would know.
+  def test_it_is_so_in_this_ruby
+    assert_predicate Pelton::Native, :copies_hashes?
+  end
+
   def test_values_are_each_hash_s_own
     sizes = [*0..10]
     pair = ->(row, i) { ["k#{i}", [row, "#{row} #{i}", 1.5][i % 3]] }

@@ -1,6 +1,6 @@
 //! Pelton::Native: module functions.
 
-use crate::value::build::{Making, build};
+use crate::value::build::{Making, build, copies_hashes};
 use crate::{convert, error, filter, format, gvl, statistics, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function};
@@ -31,6 +31,7 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("since_wake", function!(since_wake, 0))?;
     native.define_singleton_method("parse_json", function!(parse_json, 1))?;
     native.define_singleton_method("decode", function!(decode, 2))?;
+    native.define_singleton_method("copies_hashes?", function!(copies_hashes, 0))?;
     native.define_singleton_method("parse_statistics", function!(parse_statistics, 1))?;
     native.define_singleton_method("error", function!(error_of, 1))?;
     native.define_singleton_method("check_options", function!(check_options, 1))?;

@@ -103,6 +103,11 @@ pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether Hashes whose keys came before begin as copies.
+pub fn copies_hashes() -> bool {
+    moulds::in_use()
+}
+
 /// This Ractor's workshop. May raise for want of memory.
 fn workshop() -> *const Workshop {
     let key = WORKSHOP.get().expect("set up at Init").0;

@@ -45,7 +45,7 @@ impl Moulds {
     /// Ruby's lock is held, these are the Ractor's own moulds, and the pairs are alive. Calls no Ruby code.
     pub unsafe fn cast(&self, pairs: &[VALUE]) -> Option<VALUE> {
         let count = pairs.len() / 2;
-        if count == 0 || count > MOST || !KNOWN_WAY.load(Ordering::Relaxed) {
+        if count == 0 || count > MOST || !in_use() {
             return None;
         }
         let keys = || pairs.iter().step_by(2);
@@ -88,15 +88,20 @@ pub unsafe fn try_out() {
     }
 }
 
+/// Whether Hashes are made so, in this Ruby.
+pub fn in_use() -> bool {
+    KNOWN_WAY.load(Ordering::Relaxed)
+}
+
 /// Where the value of the first pair is; a key and a value further is the next one.
 ///
 /// # Safety
 /// A Hash of 1 to `MOST` pairs, none of which was deleted.
 unsafe fn values(hash: VALUE) -> *mut VALUE {
     let words = hash as *mut VALUE;
-    // SAFETY: two words of every object's, the default value, then the pairs; before 3.3 a pointer to them is the third
-    // word. A word of theirs, and the first key, are before the first value.
-    unsafe { if cfg!(ruby_gte_3_3) { words.add(5) } else { (*words.add(2) as *mut VALUE).add(2) } }
+    // SAFETY: two words of every object's, the default value, a word about the pairs, then those; before 3.3 a pointer to them
+    // is the third word.
+    unsafe { if cfg!(ruby_gte_3_3) { words.add(5) } else { (*words.add(2) as *mut VALUE).add(1) } }
 }
 
 /// The Hash of a mould: with these keys and nil each. `None` if a key comes twice, or has its own idea of equality.
