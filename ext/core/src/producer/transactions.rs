@@ -282,8 +282,10 @@ impl Producer {
 /// lost: what it has read is others' work now.
 pub fn group_metadata(subscription: &Subscription) -> Result<GroupMetadata, Error> {
     let client = subscription.client()?;
+    let metadata = client.group_metadata().ok_or_else(|| Error::code(codes::UNKNOWN_GROUP));
+    // Behind it: one that has just lost all is a member without a name, whose offsets Kafka would take.
     if client.assignment_lost() {
         return Err(Error::code(codes::ASSIGNMENT_LOST));
     }
-    client.group_metadata().ok_or_else(|| Error::code(codes::UNKNOWN_GROUP))
+    metadata
 }
