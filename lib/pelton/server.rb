@@ -305,19 +305,28 @@ module Pelton
     # --- the server's thread ---------------------------------------------------------------------------------------
 
     def obey
+      stopping = false
       loop do
         kind, reason, timeout = @inbox.pop
         case kind
         when :quiet then hold(reason)
         when :idle then idle
         when :resume then unhold
-        when :stop then return shut_down(reason, timeout)
-        when :signal then return shut_down("SIG#{reason}", timeout)
+        when :stop, :signal
+          stopping = true
+          return shut_down(kind == :signal ? "SIG#{reason}" : reason, timeout)
         end
       end
     ensure
+      abandoned unless stopping || !Thread.main.alive? # then Ruby ends all threads
       @liveness&.close
       Server.ended(self)
+    end
+
+    # Somebody killed this thread: nobody could stop the others any more. The last that it does.
+    def abandoned
+      @failure ||= WorkerKilled.new("the server's orders")
+      shut_down(@failure.message, nil)
     end
 
     def hold(reason)

@@ -28,6 +28,19 @@ class KilledThreadsTest < Minitest::Test
     assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
   end
 
+  def test_a_server_whose_thread_was_killed_could_neither_be_stopped_nor_started_again
+    server = start
+    subscription.assign_now(["orders", 0])
+    produce(1)
+    assert_equal [0], @log.pop
+    Pelton::Threads.list.find { |thread| thread.name == "pelton.server" }.kill
+    assert server.wait(20)
+    assert_kind_of Pelton::WorkerKilled, server.failure
+    assert_equal :shutdown, @log.pop
+    assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
+    assert app.start.stop
+  end
+
   # Kills each listener as soon as there is a thread.
   def kill_at_birth(&block)
     original = Pelton::Threads.method(:start)
