@@ -49,12 +49,12 @@ POOLS = [:thread, *(:ractor if Pelton::Parallel::RactorWorker.available?)].freez
 # How the work is done: [engine of Pelton::Parallel, its workers, job, decode, native threads]
 ENGINES = {
   "inline" => [:inline, nil, Validated, :bytes, 1],
+  "auto" => [:auto, 2, Validated, :bytes, 1],
   "threads, 2" => [:thread, 2, Validated, :bytes, 1],
   **[1, 2].to_h { |count| ["native threads, #{count}", [:inline, nil, Checked, :json, count]] },
+  "auto, natively parsed" => [:auto, 2, Checked, FROZEN, 1],
   "Ractors, 2" => [:ractor, 2, Frozen, :bytes, 1],
-  **WORKERS.to_h { |count| ["Ractors, #{count}, natively parsed", [:ractor, count, Checked, FROZEN, 1]] },
-  "auto" => [:auto, 2, Validated, :bytes, 1],
-  "auto, natively parsed" => [:auto, 2, Checked, FROZEN, 1]
+  **WORKERS.to_h { |count| ["Ractors, #{count}, natively parsed", [:ractor, count, Checked, FROZEN, 1]] }
 }.freeze
 ELSEWHERE = ["inline", "auto", "threads, 2", "Ractors, 2", "native threads, 1", "auto, natively parsed",
              "Ractors, 2, natively parsed"].freeze
