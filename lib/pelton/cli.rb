@@ -18,7 +18,7 @@ module Pelton
       "doctor" => "show what the app would run with and why, and what of it is known to hurt",
       "version" => "print versions"
     }.freeze
-    PROCESSES = Settings::Setting.new("--processes", :count, nil, "")
+    PROCESSES = Settings::Setting.new("--processes", :several, nil, "")
     private_constant :PROCESSES
 
     # app: what the required files fill, so the default app. log: makes the reporter that writes to `out`.

@@ -32,7 +32,8 @@ module Pelton
     def initialize(size: nil)
       Parallel.check_ruby("Pelton::RactorPool")
       @size = size || Etc.nprocessors
-      raise ConfigError.new(:size, size, "expected an Integer >= 1") unless @size.is_a?(Integer) && @size.positive?
+      fits = @size.is_a?(Integer) && @size.between?(1, 1000)
+      raise ConfigError.new(:size, size, "expected an Integer, 1 to 1000") unless fits
 
       @pool = Parallel.engine(:ractor, size: @size, min: 1, part: 1, name: "pelton.ractors")
     end

@@ -14,6 +14,8 @@ module Pelton
       text: ["a String (UTF-8) that is not empty", ->(v) { Settings.utf8(v)&.match?(/./m) },
              ->(v) { Settings.utf8(v) }],
       count: ["an Integer >= 1", ->(v) { v.is_a?(Integer) && v.positive? }, ->(v) { v }],
+      # Of threads, processes, Ractors.
+      several: ["an Integer, 1 to 1000", ->(v) { v.is_a?(Integer) && v.between?(1, 1000) }, ->(v) { v }],
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
       priority: ["an Integer, -3 to 3", ->(v) { v.is_a?(Integer) && v.between?(-3, 3) }, ->(v) { v }],
       port: ["an Integer, 0 to 65535", ->(v) { v.is_a?(Integer) && v.between?(0, 65_535) }, ->(v) { v }],
@@ -33,10 +35,11 @@ module Pelton
                    [0, *v].each_cons(2).all? { |one, next_one| one < next_one }
                },
                ->(v) { v.dup.freeze }],
-      partitions: ["an Array or Range of Integers >= 0, as 0..3",
+      partitions: ["an Array or Range of 1 to 10000 Integers, 0 to 2147483647, as 0..3",
                    lambda { |v|
-                     list = v.is_a?(Range) && [v.begin, v.end].all?(Integer) ? v.to_a : v
-                     list.is_a?(Array) && list.any? && list.all? { |one| one.is_a?(Integer) && !one.negative? }
+                     listed = v.is_a?(Array) || (v.is_a?(Range) && [v.begin, v.end].all?(Integer))
+                     listed && v.size.between?(1, 10_000) &&
+                       v.all? { |one| one.is_a?(Integer) && one.between?(0, (2**31) - 1) }
                    },
                    ->(v) { v.to_a.uniq.freeze }],
       flag: ["true or false", ->(v) { [true, false].include?(v) }, ->(v) { v }],
@@ -198,7 +201,7 @@ module Pelton
       [:oauth, :callable, nil, "gives the token where `sasl.mechanisms` is OAUTHBEARER, when a client opens and " \
                                "before the last token expires: `->(client) { { token: \"…\", expires_at: time } }` " \
                                "(or `expires_in:` seconds; `principal:`, `extensions:`), on a thread of its own"],
-      [:concurrency, :count, 5, "worker threads of the server: jobs that run at the same time"],
+      [:concurrency, :several, 5, "worker threads of the server: jobs that run at the same time"],
       [:worker_priority, :priority, -1, "Thread#priority of the workers: one that computes lets others run after " \
                                         "100 ms with 0, half of that with -1, twice as long with 1"],
       [:create_topics, :flag, false,
@@ -246,10 +249,10 @@ module Pelton
       [:idle_disconnect_timeout, :long, nil, "a producer without a message for so long closes its connections until " \
                                              "the next one (not a transactional one); unset: never", SECONDS],
       [:commit_timeout, :seconds, 30, "how long mark_as_consumed! waits for the commit", SECONDS],
-      [:decoding_threads, :count, nil, "native threads of the process that decode payloads; unset: cores less one"],
+      [:decoding_threads, :several, nil, "native threads of the process that decode payloads; unset: cores less one"],
       [:decoding_memory, :memory, nil, "what the payloads of the process that were decoded ahead may take; beyond " \
                                        "that they are decoded when they are read; unset: 256 MB", { unit: "bytes" }],
-      [:parallel_workers, :count, nil, "workers of each pool for topics with `parallel`; unset: one for each core"],
+      [:parallel_workers, :several, nil, "workers of each pool for topics with `parallel`; unset: one for each core"],
       [:parallel_min, :count, 50, "batches with fewer messages are not given to workers; with large payloads (18 KB " \
                                   "and more) fewer are worth it: 25", { unit: "messages" }],
       [:parallel_timeout, :time, 30, "a payload that workers did not make by then is made where it is read, and the " \
@@ -327,9 +330,9 @@ module Pelton
       [:where, :condition, nil, "`where(\"type\").in(\"order.created\", \"order.paid\")`: consume gets the messages " \
                                 "for which all conditions hold; the others count as done. Asked by native threads, " \
                                 "before a message becomes a Ruby object; on fields it implies `decode :json`"],
-      [:concurrency, :count, 1, "jobs of a partition at the same time, each with a consumer instance of its " \
-                                "own; with more than one the order is per key: " \
-                                "`concurrency 8, by: ->(message) { … }`"],
+      [:concurrency, :several, 1, "jobs of a partition at the same time, each with a consumer instance of its " \
+                                  "own; with more than one the order is per key: " \
+                                  "`concurrency 8, by: ->(message) { … }`"],
       [:by, :reader, :key, "a message's key for that: a reader of Message, or a callable (workers ask); messages " \
                            "for which it is nil have no order"],
       [:filters, :filters, [], "`filter { |message| … }`, as often as you like: consume gets the messages for which " \

@@ -71,7 +71,7 @@ class CliTest < Minitest::Test
 
   # Nothing is forked for what can be known before.
   def test_several_processes_that_cannot_start
-    { %w[-p 0] => "--processes = 0: expected an Integer >= 1", %w[-p 2] => "routes: are empty",
+    { %w[-p 0] => "--processes = 0: expected an Integer, 1 to 1000", %w[-p 2] => "routes: are empty",
       %w[-p two] => "invalid argument: -p two" }.each do |arguments, text|
       assert_equal 1, run_cli("server", *arguments)
       assert_includes @err.string, text

@@ -61,9 +61,9 @@ class RoutingTest < Minitest::Test
   end
 
   def test_bad_partitions
-    [[], 3, "0", [-1], [0.5], 0.., (..3), 3..1, [nil]].each do |bad|
+    [[], 3, "0", [-1], [0.5], 0.., (..3), 3..1, [nil], [2**31], 0..(2**62), 0..10_000].each do |bad|
       message = config_error { routing.draw { topic("orders", to: Orders) { partitions bad } } }
-      assert_match(/topic orders: partitions = .*an Array or Range of Integers/, message)
+      assert_match(/topic orders: partitions = .*an Array or Range of 1 to 10000 Integers/, message)
     end
     draw = ->(&words) { Pelton::Routing.new.draw(&words).groups(config) }
     assert_match(/partitions = \[0\]: are for topics that are routed by their name/,
@@ -360,8 +360,10 @@ class RoutingTest < Minitest::Test
       error = config_error { Pelton::Routing.new.draw { topic("a", to: Orders) { concurrency 2, by: by } } }
       assert_match(/topic a: by.*expected :key, another reader of Message, or an object with the method call/, error)
     end
-    error = config_error { Pelton::Routing.new.draw { topic("a", to: Orders) { concurrency 0 } } }
-    assert_includes error, "topic a: concurrency = 0: expected an Integer >= 1"
+    [0, 1001, 10**30].each do |count|
+      error = config_error { Pelton::Routing.new.draw { topic("a", to: Orders) { concurrency count } } }
+      assert_includes error, "topic a: concurrency = #{count}: expected an Integer, 1 to 1000"
+    end
   end
 
   class Single < Pelton::Consumer
