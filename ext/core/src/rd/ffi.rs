@@ -223,7 +223,7 @@ mod tests {
                 rd_kafka_subscribe rd_kafka_subscription rd_kafka_assign rd_kafka_assignment rd_kafka_offsets_store
                 rd_kafka_message_headers rd_kafka_mock_broker_set_down rd_kafka_mock_broker_set_up;
             (_, _, _) rd_kafka_fatal_error rd_kafka_committed rd_kafka_offsets_for_times rd_kafka_mock_broker_set_rtt
-                rd_kafka_NewTopic_set_config;
+                rd_kafka_mock_topic_set_error rd_kafka_NewTopic_set_config;
             (_, _, _, _) rd_kafka_mock_topic_create rd_kafka_mock_push_request_errors_array
                 rd_kafka_AdminOptions_set_request_timeout;
             (_, _, _, _, _) rd_kafka_conf_set rd_kafka_metadata rd_kafka_commit_queue rd_kafka_get_watermark_offsets
