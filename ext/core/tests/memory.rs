@@ -88,6 +88,7 @@ fn what_a_message_object_stands_for_outlives_batch_and_client() {
     assert_eq!(Some(5), number(&chunk, 5));
     // All but the third die: it is copied out, and the rest is gone.
     (0..chunk.records().len()).filter(|index| *index != 3).for_each(|index| chunk.bury(index));
+    assert!(chunk.thin());
     assert_eq!(Some(3), number(&chunk, 3));
     let payload = chunk.view(3, |view| view.payload.expect("a payload").to_vec()).expect("there");
     assert!(payload.starts_with(br#"{"n":3,"#));
