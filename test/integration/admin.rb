@@ -103,8 +103,7 @@ Scenario.run do
   guide = Guides.find("docs/producing.md", "admin = Pelton.admin")
   guide.code.each_line.with_index(guide.line) do |line, number|
     if line.include?("delete_records")
-      # With keys: the guide made it a compacted topic.
-      Pelton.producer.produce_many_sync([{ topic: "orders", key: "7", payload: "x", partition: 0 }] * 42)
+      Pelton.producer.produce_many_sync([{ topic: "orders", payload: "x", partition: 0 }] * 42)
     end
     eventually(20, line) do
       [TOPLEVEL_BINDING.eval(line, guide.path, number)]
