@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# once: this is about faults of Kafka, whatever the Ruby
+
 require "test_helper"
 require "pelton/testing"
 require "support/embedded_app"
