@@ -117,7 +117,7 @@ Scenario.run do
   check(text.match?(/^pelton: cannot start: concurency: unknown setting, did you mean concurrency\?$/), text)
   code, text = boot("Pelton.configure { |config| config.concurrency = -7 }")
   equal(1, code, "a value that is not allowed")
-  check(text.match?(/^pelton: cannot start: concurrency = -7: expected an Integer >= 1$/), text)
+  check(text.match?(/^pelton: cannot start: concurrency = -7: expected an Integer, 1 to 1000$/), text)
   routes = 'Pelton.routes { group("g") { topic "orders", to: Class.new(Pelton::Consumer) { def consume; end } } }'
   code, text = boot("Pelton.configure { |config| config.kafka = { 'fetch.min.bites' => 7 } }\n#{routes}")
   equal(1, code, "an unknown option of librdkafka")
