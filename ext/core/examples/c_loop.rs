@@ -184,8 +184,11 @@ fn send_times(bootstrap: &str, topic: &str, count: u64, rate: u64, partitions: u
         let start = Instant::now();
         for number in 0..count {
             let due = start + Duration::from_secs_f64(number as f64 / rate as f64);
-            let _ = begin.recv_timeout(due.saturating_duration_since(Instant::now())); // nothing more comes
-            send(number, &(EPOCH.elapsed().as_nanos() as u64).to_le_bytes());
+            let early = due.saturating_duration_since(Instant::now());
+            // Nothing more comes. Who is late because an earlier one was waited for has been due since then.
+            let time =
+                if early.is_zero() { due } else { begin.recv_timeout(early).map_or_else(|_| Instant::now(), |()| due) };
+            send(number, &((time - *EPOCH).as_nanos() as u64).to_le_bytes());
         }
         assert_eq!(0, FAILED.load(Ordering::Relaxed), "messages failed");
         sys::rd_kafka_topic_destroy(topic);
