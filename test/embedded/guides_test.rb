@@ -23,7 +23,7 @@ class GuidesTest < Minitest::Test
                          ])
   PAID = JSON.generate(type: "order.paid", id: 7, total: 12.5)
   MSGPACK = "\x82\xA4type\xAAorder.paid\xA5money\xD4\x01\x05".b # the last: an extension of type 1
-  CONSUME = "def consume = SEEN.push(*messages)"
+  CONSUME = "def consume = messages.each { |message| SEEN << message }"
   RACTORS = Pelton::Parallel::RactorWorker.available?
   # What consumers, and what they use, leave behind.
   SEEN = Thread::Queue.new
@@ -222,7 +222,7 @@ class GuidesTest < Minitest::Test
     Pelton.start
     messages.each { |topic, payload| Pelton.producer.produce_sync(topic: topic, payload: payload) }
     all = []
-    eventually(20, -> { "what is seen: #{all}" }) do
+    eventually(20, -> { "what is seen: #{all}, errors: #{@errors}" }) do
       all << SEEN.pop until SEEN.empty?
       all.grep(Pelton::Message).size >= count && (!block_given? || yield(all))
     end
