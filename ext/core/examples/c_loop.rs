@@ -179,7 +179,7 @@ fn send_times(bootstrap: &str, topic: &str, count: u64, rate: u64, partitions: u
                 sys::rd_kafka_poll(client, 1000);
             }
         };
-        (0..partitions).for_each(|number| send(number, b""));
+        (0..partitions).for_each(|number| send(number, b"0"));
         begin.recv().expect("the reader");
         let start = Instant::now();
         for number in 0..count {
