@@ -154,5 +154,12 @@ module CoordinatorKit
   # As if all back-offs were over.
   def wake = coordinator.wake_up(Float::INFINITY)
 
+  # In the midst of a test that tries several: another coordinator, another producer.
+  def anew
+    @producer.close
+    @coordinator = nil
+    setup
+  end
+
   def idle? = @jobs.size.zero?
 end

@@ -18,12 +18,6 @@ module DeadLettersKit
     super
   end
 
-  def anew
-    @producer.close
-    @coordinator = nil
-    setup
-  end
-
   def one(offset, payload = "x", partition: 0, **more)
     Fakes::Message.new("orders", partition, offset, payload, **more)
   end

@@ -376,10 +376,4 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal [[1], 1], [sent, out.size]
     assert_equal ["forward"], named("error.occurred").map { |event| event[:source] }.grep(/forward/)
   end
-
-  def anew
-    @producer.close
-    @coordinator = nil
-    setup
-  end
 end

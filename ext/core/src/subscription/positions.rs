@@ -3,7 +3,7 @@
 use super::{Happening, Subscription};
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
-use crate::partition::{Partition, UNKNOWN};
+use crate::partition::Partition;
 use crate::places::{TopicPartition, bad_topic, names, offsets, plain};
 use crate::rd::{Client, Entry, PartitionList, Topic, codes};
 use crate::wait::Parker;
@@ -67,8 +67,8 @@ impl Subscription {
     /// Forgets what is marked of a partition, which is committed: librdkafka commits it once more when it gives the partition
     /// back, and would take back what a transaction committed since.
     pub fn unmark(&self, topic: &str, partition: i32) -> Result<(), Error> {
-        let list = offsets([(topic, partition, UNKNOWN, -1)])?;
-        match self.with_client(|client| client.store_offsets(&list))? {
+        let nothing = plain(&[(topic, partition)])?;
+        match self.with_client(|client| client.store_offsets(&nothing))? {
             0 | codes::STATE | codes::UNKNOWN_PARTITION => Ok(()),
             code => Err(Error::code(code)),
         }
