@@ -18,7 +18,7 @@ class KeyedMember < Pelton::Consumer
     IO.select(nil, nil, nil, 0.004) # the work
     raise IOError, "on purpose" if rand(40).zero?
 
-    note("done", message.key, message.payload["n"])
+    note("done", message.key, message.payload["n"], message.offset)
   end
 
   private
