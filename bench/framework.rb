@@ -1,6 +1,7 @@
 # How many messages a second go through a consumer class: untouched, read, filtered by a field, with I/O per key?
 # frozen_string_literal: true
 
+require "rbconfig"
 require_relative "support"
 require_relative "support/orders"
 require_relative "support/served"
@@ -14,10 +15,63 @@ DIFFERENT = 10_000 # documents, sent several times
 KEYS = 1000
 WITHOUT = Bench.some(10_000)
 
-def documents(size, topic_count)
+# Collects garbage less often than Ruby does in a small process: `pelton doctor` advises it.
+ROOMY = { "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO" => "0.5", "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO" => "0.7",
+          "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "0.9" }.freeze
+
+def documents(size)
   orders = Orders.new(bytes: size - 60)
-  made = Array.new(DIFFERENT) { orders.next }
-  Cluster.filled(topic_count, Served::PARTITIONS) { |index| made[index % DIFFERENT] }
+  Array.new(DIFFERENT) { orders.next }
+end
+
+def read_all(topic, count)
+  Served.speed(topic, count, words: -> { decode :json }) { |messages| messages.each(&:payload) }
+end
+
+# The same in a Ruby of its own, for only its start asks for these settings.
+def roomy(topic, count)
+  options = ("--yjit" if defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?)
+  command = [RbConfig.ruby, *options, "-I#{__dir__}/../lib", __FILE__, topic, count.to_s]
+  Float(IO.popen([{ **ROOMY, "PELTON_BOOTSTRAP" => Cluster.bootstrap }, *command], &:read))
+end
+
+unless ARGV.empty?
+  topic, count = ARGV
+  read_all(topic, count.to_i) # warms up
+  puts read_all(topic, count.to_i)
+  exit
+end
+
+# [topic, messages in it, the peer's case]
+def json(bench, name, size)
+  count = Cluster.fitting(COUNT, size, Served::PARTITIONS)
+  made = documents(size)
+  orders = Cluster.filled(count, Served::PARTITIONS) { |index| made[index % DIFFERENT] }
+  parse = "JSON.parse of each, no Kafka, #{name}"
+  bench.case(parse, "msg/s") { count / Bench.seconds { count.times { |index| JSON.parse(made[index % DIFFERENT]) } } }
+  bench.case("#{name}, payload read (JSON)", "msg/s", vs: parse) { read_all(orders, count) }
+  bench.case("#{name}, payload read (JSON), roomy heap", "msg/s", vs: parse) { roomy(orders, count) }
+  [orders, count, parse]
+end
+
+def filters(bench, name, topic, count, peer)
+  rare = Orders.rare_of(count)
+  bench.case("#{name}, field filter (dig), the rare read", "msg/s", vs: peer) do
+    found = Thread::Queue.new
+    speed = Served.speed(topic, count, words: -> { decode :json }) do |messages|
+      messages.each { |one| found << one.payload if Orders.rare?(one.dig("shipping", "method")) }
+    end
+    raise "#{found.size} documents found, not #{rare}" unless found.size == rare
+
+    speed
+  end
+  bench.case("#{name}, field filter (where), the rare read", "msg/s", vs: peer) do
+    words = lambda do
+      decode :json
+      where("shipping", "method").eq("drone")
+    end
+    Served.speed(topic, rare, words: words) { |messages| messages.each(&:payload) } * count / rare
+  end
 end
 
 Bench.measure("framework") do |bench|
@@ -35,20 +89,7 @@ Bench.measure("framework") do |bench|
       Served.speed(plain, many) { |messages| messages.each(&:offset) }
     end
 
-    count = Cluster.fitting(COUNT, size, Served::PARTITIONS)
-    orders = documents(size, count)
-    bench.case("#{name}, payload read (JSON)", "msg/s", vs: "C loop, #{name}") do
-      Served.speed(orders, count, words: -> { decode :json }) { |messages| messages.each(&:payload) }
-    end
-    bench.case("#{name}, field filter (dig), the rare read", "msg/s", vs: "C loop, #{name}") do
-      found = Thread::Queue.new
-      speed = Served.speed(orders, count, words: -> { decode :json }) do |messages|
-        messages.each { |one| found << one.payload if Orders.rare?(one.dig("shipping", "method")) }
-      end
-      raise "#{found.size} documents found, not #{Orders.rare_of(count)}" unless found.size == Orders.rare_of(count)
-
-      speed
-    end
+    filters(bench, name, *json(bench, name, size))
   end
 
   io = ->(messages) { messages.each { sleep 0.001 } }

@@ -29,6 +29,21 @@ class WorkersTest < Minitest::Test
     assert_predicate queue, :closed?
   end
 
+  # It may wait for long, and a job has a whole batch.
+  def test_a_worker_that_waits_keeps_nothing_of_its_last_job
+    performed = Thread::Queue.new
+    queue = JobsQueue.new
+    worker = Worker.new("test", queue, bus).start
+    slot = Struct.new(:performed) { def perform(job) = performed << job.messages }.new(performed)
+    jobs = Array.new(2) { |number| Job.new(slot, :consume, {}, [number], 1) }
+    jobs.each { |one| queue.push(one) }
+    assert_equal [[0], [1]], [performed.pop, performed.pop]
+    eventually { jobs.all? { |one| one.to_a.compact.empty? } }
+  ensure
+    queue.close
+    Pelton::Threads.join([worker.thread])
+  end
+
   def test_jobs_queue_wakes_who_waits
     queue = JobsQueue.new
     popped = Thread::Queue.new
@@ -148,6 +163,7 @@ class WorkersTest < Minitest::Test
 
   Task = Struct.new(:kind, :block) do
     def call = block.call
+    def clear = nil
   end
 
   def test_a_killed_worker_is_replaced

@@ -23,6 +23,9 @@ module Pelton
       # On a worker's thread.
       def call = slot.perform(self)
 
+      # It is over, and keeps nothing alive: a thread that waits for the next job may still have this one on its stack.
+      def clear = members.each { |name| self[name] = nil }
+
       # Does its consumer end with it?
       def last? = kind == :revoked || kind == :shutdown
 

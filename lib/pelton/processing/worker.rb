@@ -52,6 +52,8 @@ module Pelton
               job.call
             ensure
               @jobs.finished(job)
+              job.clear
+              job = nil
             end
           end
           @ended = true
