@@ -5,7 +5,7 @@ require_relative "support"
 require_relative "support/served"
 
 RATE = 1000
-SECONDS = Integer(ENV["BENCH_SECONDS"] || (Bench::QUICK ? 3 : 6))
+SECONDS = Integer(ENV["BENCH_SECONDS"] || (Bench::QUICK ? 3 : 15))
 # The mock cluster lets a fetch that finds nothing wait its whole time; a broker answers when a message comes.
 FETCH = Cluster.kind == "embedded" ? { "fetch.wait.max.ms" => 5 } : {}
 SHARES = { "p50" => 0.5, "p99" => 0.99, "p99.9" => 0.999 }.freeze
