@@ -25,7 +25,7 @@ module Pelton
         # The slot's own producer, where the topic is `transactional`.
         @producer = nil
         # Those that run: {fiber => Open}
-        @open = {}.compare_by_identity
+        @open = {}
         # How many of the partition's stores are surely committed.
         @confirmed = 0
         # Did the running job mark in a transaction?
