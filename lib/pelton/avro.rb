@@ -15,6 +15,8 @@ module Pelton
     # GUID (16 bytes, as it is read), which is what their own serializers write. Readers look here first, then at the
     # payload. As in confluent-kafka-dotnet's SchemaId and in HeaderSchemaIdSerializer, DualSchemaIdDeserializer.
     HEADER = "__value_schema_id"
+    # The same for keys.
+    KEY_HEADER = "__key_schema_id"
 
     # For the native side: the BigDecimal of "-1207e-2". From Ruby 3.4 on that is a gem, which only those need who have
     # decimals.

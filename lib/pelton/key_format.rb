@@ -9,10 +9,6 @@ module Pelton
   # Keys are small and few are read, so native threads have no part in it. Any thread; the first key of an Avro schema
   # waits for the registry.
   class KeyFormat
-    # Where Confluent's clients tell a key's schema that is not told by the key.
-    HEADER = "__key_schema_id"
-    private_constant :HEADER
-
     # :json, :msgpack, :avro, :utf8 or :bytes
     #: () -> Symbol
     attr_reader :name
@@ -30,7 +26,7 @@ module Pelton
       key = message.raw_key
       case @name
       when :json then Json.parse(key, nil, nil, nil, @options)
-      when :avro then @format[:decoder].decode(key, message.raw_headers[HEADER])
+      when :avro then @format[:decoder].decode(key, message.raw_headers[Avro::KEY_HEADER])
       when :msgpack then Native.decode(@format, key)
       when :utf8 then text(key)
       else key.b

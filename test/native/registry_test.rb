@@ -359,6 +359,31 @@ class NativeRegistryTest < Minitest::Test
     assert_raises(Pelton::ConfigError) { Pelton::Avro::Serializer.new(schema: INT, framing: :headers) }
   end
 
+  def test_the_number_of_a_keys_schema_is_in_a_header_of_its_own
+    double = new_double
+    key = double.add("o-key", LONG)
+    value = double.add("o-value", INT)
+    registry = client(double.url)
+    keys = Pelton::Avro::Serializer.new(registry: registry, subject: :topic_key, framing: :headers)
+    assert_equal({ "__key_schema_id" => [0, key].pack("CN") }, keys.headers(topic: "o"))
+    values = Pelton::Avro::Serializer.new(registry: registry, framing: :headers)
+    made = values.call(keys.call({ topic: "o", key: { a: 7 }, payload: { a: 8 } }))
+    assert_equal({ "__key_schema_id" => [0, key].pack("CN"), "__value_schema_id" => [0, value].pack("CN") },
+                 made[:headers])
+    decoder = Pelton::Avro::Decoder.new(registry: registry)
+    assert_equal [{ "a" => 7 }, { "a" => 8 }], [decoder.decode(made[:key], made[:headers]["__key_schema_id"]),
+                                                decoder.decode(made[:payload], made[:headers]["__value_schema_id"])]
+    assert_nil keys.call({ topic: "o", payload: { a: 8 } })[:key]
+  end
+
+  # The subject's latest may change between two questions.
+  def test_payload_and_header_name_one_schema
+    newest = [Pelton::Registry::Schema.new('"int"', id: 1), Pelton::Registry::Schema.new('"string"', id: 2)]
+    registry = Class.new { define_method(:latest) { |_subject| newest.shift } }.new
+    made = Pelton::Avro::Serializer.new(registry: registry, framing: :headers).call({ topic: "o", payload: 7 })
+    assert_equal ["\x0e".b, "\0\0\0\0\1".b], [made[:payload], made[:headers]["__value_schema_id"]]
+  end
+
   def test_single_objects
     serializer = Pelton::Avro::Serializer.new(schema: INT, framing: :single_object)
     payload = serializer.serialize({ a: 1 })

@@ -8,7 +8,8 @@ module Pelton
     # Payloads in Avro, for producers.
     #   orders = Pelton::Avro::Serializer.new(registry: registry, schema: File.read("order.avsc"))
     #   producer.produce_sync(topic: "orders", payload: orders.serialize({ "id" => 7 }, topic: "orders"))
-    # As middleware it serializes each payload of `topics` that is not a String or nil already:
+    # As middleware it serializes each payload (with `subject: :topic_key` each key) of `topics` that is not a String or
+    # nil already:
     #   producer.middleware.append(Pelton::Avro::Serializer.new(registry: registry, topics: ["orders"]))
     #   producer.produce_sync(topic: "orders", payload: { "id" => 7 })
     # Records are Hashes with String or Symbol keys; a field that is missing has its default, or is null where that is
@@ -49,24 +50,31 @@ module Pelton
         head(schema, topic) << schema.encode(value)
       end
 
-      # What a message with such a payload needs of headers: {"__value_schema_id" => "\0\0\0\0\a"} with `framing:
-      # :headers`, else nothing. Raises RegistryError.
+      # What a message with such a payload needs of headers: {"__value_schema_id" => "\0\0\0\0\a"} (with `subject:
+      # :topic_key` it is "__key_schema_id") with `framing: :headers`, else nothing. Raises RegistryError.
       #: (?topic: String?) -> Hash[String, String]
-      def headers(topic: nil) = @framing == :headers ? { HEADER => frame(schema(topic), topic) } : {}
+      def headers(topic: nil) = @framing == :headers ? header(schema(topic), topic) : {}
 
       # As middleware.
       #: (Hash[Symbol, untyped]) -> Hash[Symbol, untyped]
       def call(message)
-        topic, payload = message.values_at(:topic, :payload)
-        return message if payload.nil? || payload.is_a?(String) || (@topics && !@topics.include?(topic))
+        part = key? ? :key : :payload
+        topic, value = message.values_at(:topic, part)
+        return message if value.nil? || value.is_a?(String) || (@topics && !@topics.include?(topic))
 
-        made = message.merge(payload: serialize(payload, topic: topic))
-        @framing == :headers ? made.merge(headers: message[:headers].to_h.merge(headers(topic: topic))) : made
+        # One schema for both: the subject's latest may become another meanwhile.
+        schema = schema(topic)
+        made = message.merge(part => head(schema, topic) << schema.encode(value))
+        @framing == :headers ? made.merge(headers: message[:headers].to_h.merge(header(schema, topic))) : made
       end
 
       def inspect = "#<#{self.class} #{@framing} #{@schema ? @schema.name : @subject}>"
 
       private
+
+      def key? = @subject == :topic_key
+
+      def header(schema, topic) = { (key? ? KEY_HEADER : HEADER) => frame(schema, topic) }
 
       def schema(topic) = @schema || @registry.latest(subject(topic, nil))
 
