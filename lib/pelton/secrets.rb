@@ -10,24 +10,43 @@ module Pelton
     PATTERN = /pas+w|word\b|pwd|secr|token(?!\.endpoint)|credential|private|passphrase|
                \Aoauth\z|\.pem\z|jaas|oauthbearer\.config|oauthbearer\.assertion/xi
 
+    # Before a URL's host: "//billing:s3cret@"; up to the last @, for passwords have some.
+    LOGIN = %r{//[^\s"']*@}
+    PRIVATE_KEY = "PRIVATE KEY-----"
+    private_constant :LOGIN, :PRIVATE_KEY
+
     module_function
 
     #: (String | Symbol) -> bool
     def secret?(key) = PATTERN.match?(key.to_s)
 
-    # The value as it may be kept and told: options among it without their secrets.
+    # The value as it may be kept and told: options among it without their secrets, URLs without passwords.
     #: (String | Symbol, untyped) -> untyped
     def safe(key, value)
       if value.nil? then nil
       elsif secret?(key) then MASK
-      elsif value.is_a?(Hash) then mask(value)
-      else value
+      else
+        case value
+        when Hash then mask(value)
+        when Array then value.map { |one| safe(key, one) }
+        when String then text(value)
+        else value
+        end
       end
     end
 
     # The value as it may be printed.
     #: (String | Symbol, untyped) -> String
-    def show(key, value) = (safe = safe(key, value)).equal?(MASK) ? MASK : safe.inspect
+    def show(key, value) = (safe = safe(key, value)).equal?(MASK) ? MASK : text(safe.inspect)
+
+    # A text without what is secret in any: it may be in any encoding, or broken.
+    #: (String) -> String
+    def text(value)
+      bytes = value.b
+      return MASK if bytes.include?(PRIVATE_KEY)
+
+      bytes.match?(LOGIN) ? bytes.gsub(LOGIN, "//#{MASK}@").force_encoding(value.encoding) : value
+    end
 
     # A copy of the options in which no secret is left.
     #: (Hash[String | Symbol, untyped]) -> Hash[String | Symbol, untyped]

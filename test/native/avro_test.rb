@@ -301,6 +301,18 @@ class NativeAvroTest < Minitest::Test
     end
   end
 
+  def test_routes_say_what_is_wrong_with_a_schema_and_do_not_repeat_it
+    text = '{"type":"record","name":"A","fields":[{"name":"x","type":"strnig"}]}'
+    wrong = lambda do |*words, **options|
+      route = -> { topic("o", to: "Orders") { public_send(*words, **options) } }
+      assert_raises(Pelton::ConfigError) { Pelton::App.new.routes { instance_exec(&route) } }
+    end
+    payload = wrong.call(:decode, :avro, schema: text).message
+    assert_match(/\Atopic o: decode: schema: .*the type "strnig" is not defined\z/, payload)
+    key = wrong.call(:key_deserializer, :avro, schema: text).message
+    assert_equal payload.sub("decode", "key_deserializer"), key
+  end
+
   def test_schemas_refer_to_others
     line = '{"type":"record","name":"shop.Line","fields":[{"name":"sku","type":"string"}]}'
     order = '{"type":"record","name":"shop.Order","fields":[{"name":"line","type":"Line"}]}'

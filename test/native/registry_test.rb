@@ -225,6 +225,36 @@ class NativeRegistryTest < Minitest::Test
     assert_includes registry.inspect, "http://127.0.0.1:1/sub"
   end
 
+  # What each of them says of a slip elsewhere must not show the password beside it.
+  def test_urls_with_passwords_are_in_no_error
+    url = "https://billing:hush-1@reg:8081"
+    calls = [
+      -> { routes { decode :avro, registry: url, schem: "x" } },
+      -> { routes { key_deserializer :avro, registry: url, framing: :none } },
+      -> { routes { decode :avro, registry: [url] } },
+      -> { Pelton::App.new.each("o", decode: { format: :avro, registry: url, schem: 1 }).first },
+      -> { Pelton::App.new.each("o", decode: { format: :arvo, registry: url }).first },
+      -> { Pelton::Registry.new("https://billing:hush 1@reg") },
+      -> { Pelton::Registry.new("https://billing:hush-1%zz@reg") },
+      -> { Pelton::Registry.new(url, token: 5, tls: url) },
+      -> { Pelton::Avro::Serializer.new(registry: { url: url }) }
+    ]
+    errors = calls.map { |call| assert_raises(Pelton::ConfigError, &call) }
+    errors.each { |error| refute_match(/hush/, "#{error.full_message} #{error.value.inspect}") }
+  end
+
+  def test_a_private_key_in_place_of_its_file_is_in_no_error
+    %i[key_file cert_file].each do |name|
+      ["-----BEGIN PRIVATE KEY-----\nMIIhush", "MIIhush"].each do |key|
+        error = assert_raises(Pelton::ConfigError) { Pelton::Registry.new("https://x", tls: { name => key }) }
+        refute_match(/hush/, "#{error.full_message} #{error.value.inspect}")
+        assert_includes error.message, "tls #{name}: is no file that can be read"
+      end
+    end
+  end
+
+  def routes(&words) = Pelton::App.new.routes { topic("o", to: "Orders", &words) }
+
   def test_tls
     key = OpenSSL::PKey::RSA.new(2048)
     cert = certificate(key)

@@ -5,6 +5,7 @@ require "pelton/backoff"
 require "pelton/clock"
 require "pelton/json"
 require "pelton/secrets"
+require "uri"
 
 # The small ones of R1: clock, backoff, json, secrets.
 class BaseTest < Minitest::Test
@@ -59,5 +60,21 @@ class BaseTest < Minitest::Test
        group.id].each { |key| refute Pelton::Secrets.secret?(key), key }
     assert_equal({ "acks" => 1, :"sasl.password" => "[hidden]" },
                  Pelton::Secrets.mask({ "acks" => 1, "sasl.password": "x" }))
+  end
+
+  def test_secrets_within_texts
+    url = "https://billing:s3cr@t@reg:8081"
+    assert_equal "https://[hidden]@reg:8081", Pelton::Secrets.safe(:registry, url)
+    assert_equal({ a: ["https://[hidden]@reg:8081", { b: "//[hidden]@x" }] },
+                 Pelton::Secrets.safe(:decode, { a: [url, { b: "//me@x" }] }))
+    ["https://reg:8081/a", "me@example.com", "\xff//x".b, "\xff", "x".encode("UTF-16LE")].each do |text|
+      assert_same text, Pelton::Secrets.safe(:registry, text)
+    end
+    assert_equal "//[hidden]@\xff".b, Pelton::Secrets.safe(:registry, "//a:\xff@\xff".b)
+    key = "-----BEGIN EC PRIVATE KEY-----\nMIIs3cret"
+    assert_equal "[hidden]", Pelton::Secrets.show(:cert_file, key)
+    shown = Pelton::Secrets.show(:decode, { x: [URI(url.sub("@t", "t"))], y: key, z: 1 })
+    refute_match(/s3cr|MII/, shown)
+    assert_includes shown, "reg:8081"
   end
 end

@@ -245,6 +245,7 @@ class RoutingTest < Minitest::Test
     assert_includes orders.call { decode :json, symbolise: true }, "`symbolize_names: true` or false"
     assert_includes orders.call { decode :utf8, freeze: true }, "`:bytes` or `:utf8`"
     assert_includes orders.call { decode(:utf8) && where("a").eq(1) }, "decode = :utf8: has no fields for `where`"
+    assert_includes orders.call { decode :avro }, "topic orders: decode: decode :avro, schema: is missing: without a"
     assert_includes orders.call { backoff 5..1 }, "Range"
     assert_includes orders.call { filter }, "filter = [nil]: expected an object with"
     assert_includes orders.call { filter String }, "topic orders: filter = [String]"

@@ -109,6 +109,8 @@ module Pelton
         allowed = [*FRAMINGS, :headers]
         refuse(:framing, @framing, "expected one of #{allowed.join(", ")}") unless allowed.include?(@framing)
         refuse(:subject, @subject, "expected a name, or one of #{SUBJECTS.keys.join(", ")}") unless subject?
+        # Not the value: URLs have passwords.
+        refuse(:registry, @registry.class, "expected a Pelton::Registry or its URL") unless registry?
         refuse(:registry, nil, "is missing") if %i[confluent headers].include?(@framing) && !@registry
         refuse(:schema, nil, "is missing: there is no registry to ask") unless @schema || @registry
         return if @schema || (@subject != :record && @subject != :topic_record)
@@ -117,6 +119,8 @@ module Pelton
       end
 
       def subject? = SUBJECTS.key?(@subject) || (@subject.is_a?(String) && !@subject.empty?)
+
+      def registry? = @registry.nil? || %i[latest id_of].any? { |method| @registry.respond_to?(method) }
 
       def refuse(option, value, reason) = raise(ConfigError.new("Avro::Serializer, #{option}", value, reason))
     end

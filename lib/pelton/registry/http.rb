@@ -29,9 +29,8 @@ module Pelton
         @places = urls.map { |url| place(url) }
         refuse(:urls, urls, "expected one at least") if @places.empty?
         refuse(:token, token, "or user and password, not both") if token && user
-        refuse(:token, token, "expected one line") if token&.match?(/[\r\n]/)
         @login = [user, password] if user
-        @token = token
+        @token = checked_token(token)
         @tls = checked_tls(tls)
         @timeouts = { read_timeout: time(:timeout, timeout), write_timeout: timeout,
                       open_timeout: time(:open_timeout, open_timeout) }
@@ -211,12 +210,13 @@ module Pelton
 
         login = uri.userinfo&.split(":", 2)&.map { |part| URI.decode_www_form_component(part.gsub("+", "%2B")) }
         Place.new(uri.scheme, uri.hostname, uri.port, uri.path, login).freeze
-      rescue URI::InvalidURIError
-        # Not the value: it may have a password.
-        raise ConfigError.new("registry url", nil, "expected http://host:port or https://host:port")
+      rescue URI::InvalidURIError, ArgumentError
+        # Neither the value nor the cause, which shows it: it may have a password.
+        raise ConfigError.new("registry url", nil, "expected http://host:port or https://host:port"), cause: nil
       end
 
       def checked_tls(given)
+        refuse(:tls, given.class, "expected a Hash") unless given.is_a?(Hash)
         given.each do |name, value|
           raise ConfigError.unknown(name, TLS.keys, what: "option of registry tls") unless TLS.key?(name)
           next if Array(TLS[name]).any? { |allowed| allowed === value } # rubocop:disable Style/CaseEquality
@@ -224,9 +224,16 @@ module Pelton
           refuse("tls #{name}", value, name == :verify ? "expected true or false" : "expected a String")
         end
         %i[ca_file cert_file key_file].each do |name|
-          refuse("tls #{name}", given[name], "cannot be read") if given[name] && !File.readable?(given[name])
+          # Not the value: some give the key itself.
+          refuse("tls #{name}", nil, "is no file that can be read") if given[name] && !File.readable?(given[name])
         end
         given.dup.freeze
+      end
+
+      def checked_token(given)
+        return given if given.nil? || (given.is_a?(String) && !given.match?(/[\r\n]/))
+
+        refuse(:token, given, "expected a String of one line")
       end
 
       def time(name, value)

@@ -238,7 +238,10 @@ module Pelton
       def set(name, value, word = name)
         @settings[name] = Settings::TOPIC.fetch(name).check(value)
       rescue ConfigError => e
-        raise ConfigError.new(place(word), value, e.message[/expected.*/m])
+        raise ConfigError.new(place(word), value, e.message[/expected.*/m]) if e.key == name.to_s
+
+        # What the format says of one of its options; the others have nothing to do with it.
+        raise ConfigError.new(place(word), nil, e.message)
       end
 
       def place(name) = "#{@place}: #{name}"
