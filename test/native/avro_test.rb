@@ -92,6 +92,29 @@ class NativeAvroTest < Minitest::Test
 
   DECIMAL = { "type" => "bytes", "logicalType" => "decimal", "precision" => 12, "scale" => 3 }.freeze
 
+  # Avro's calendar is ISO 8601's at all times; Ruby's own Dates before 1582 are in Caesar's.
+  def test_dates_before_1582
+    schema = { "type" => "int", "logicalType" => "date" }
+    first = decoder(schema).decode(encode(-719_162, schema))
+    assert_equal ["0001-01-01", 1, 1, 1], [first.to_s, first.year, first.month, first.day]
+    assert_equal encode(-719_162, schema), encode(first, schema)
+    assert_equal encode(-719_162, schema), encode(Date.new(1, 1, 3), schema), "the same day in Caesar's calendar"
+    [Date.new(1970, 1, 1), Date.new(1600, 2, 29), Date.new(2024, 2, 29)].each do |day|
+      assert_equal [day, day.to_s, day.hash], round_trip(day, schema).then { |made| [made, made.to_s, made.hash] }
+    end
+  end
+
+  def test_a_local_timestamp_is_what_the_clock_showed
+    noon = Time.new(2026, 1, 1, 12, 0, Rational(5, 1000), "+02:00")
+    local = { "type" => "long", "logicalType" => "local-timestamp-millis" }
+    made = round_trip(noon, local)
+    assert_equal "2026-01-01 12:00:00.005 UTC", made.strftime("%F %T.%L %Z")
+    assert_equal made, round_trip(made, local)
+    assert_equal noon, round_trip(noon, { "type" => "long", "logicalType" => "timestamp-millis" })
+    west = Time.new(1969, 12, 31, 23, 30, 0, "-09:30")
+    assert_equal Time.utc(1969, 12, 31, 23, 30), round_trip(west, local)
+  end
+
   def test_decimals
     skip "no gem bigdecimal for this Ruby" unless defined?(::BigDecimal)
     fixed = { **DECIMAL, "type" => "fixed", "name" => "M", "size" => 4, "precision" => 6, "scale" => 2 }

@@ -414,6 +414,22 @@ class NativeRegistryTest < Minitest::Test
     assert_equal ["\x0e".b, "\0\0\0\0\1".b], [made[:payload], made[:headers]["__value_schema_id"]]
   end
 
+  # As Confluent's Java clients write and read them.
+  def test_bytes_alone_are_behind_the_number_as_they_are
+    double = new_double
+    id = double.add("o-value", '"bytes"')
+    registry = client(double.url)
+    decoder = Pelton::Avro::Decoder.new(registry: registry)
+    payload = Pelton::Avro::Serializer.new(registry: registry).serialize("hello", topic: "o")
+    assert_equal [0, id].pack("CN") << "hello", payload
+    assert_equal "hello".b, decoder.decode(payload)
+    headed = Pelton::Avro::Serializer.new(registry: registry, framing: :headers)
+    assert_equal "hello".b, headed.serialize("hello", topic: "o")
+    assert_equal "\x02a".b, decoder.decode("\x02a", headed.headers(topic: "o")["__value_schema_id"])
+    alone = Pelton::Avro::Serializer.new(schema: '"bytes"').serialize("hello")
+    assert_equal ["\x0ahello".b, "hello".b], [alone, Pelton::Avro::Decoder.new(schema: '"bytes"').decode(alone)]
+  end
+
   def test_single_objects
     serializer = Pelton::Avro::Serializer.new(schema: INT, framing: :single_object)
     payload = serializer.serialize({ a: 1 })

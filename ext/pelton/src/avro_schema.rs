@@ -4,7 +4,7 @@ use crate::value::typed::{Behind, Shared};
 use crate::{convert, datum, error, value};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RArray, RModule, Ruby, Value, function, method};
-use pelton_core::decode::avro::{Schema, encode};
+use pelton_core::decode::avro::{Schema, encode, encode_framed};
 use std::sync::Arc;
 
 static CLASS: Shared<Arc<Schema>> = Shared::new(c"Pelton::Native::AvroSchema");
@@ -20,7 +20,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("name", method!(name, 0))?;
     class.define_method("canonical", method!(canonical, 0))?;
     class.define_method("fingerprint", method!(fingerprint, 0))?;
-    class.define_method("encode", method!(encoded, 1))
+    class.define_method("encode", method!(encoded, 2))
 }
 
 /// The schema behind an object of this class.
@@ -47,10 +47,11 @@ fn fingerprint(ruby: &Ruby, this: Value) -> Result<u64, Error> {
     Ok(CLASS.get(ruby, &this)?.fingerprint())
 }
 
-/// The document of a value.
-fn encoded(ruby: &Ruby, this: Value, given: Value) -> Result<Value, Error> {
+/// The document of a value. framed: it is to stand behind Confluent's frame.
+fn encoded(ruby: &Ruby, this: Value, given: Value, framed: bool) -> Result<Value, Error> {
     let schema = of(ruby, this)?;
     let mut bytes = Vec::new();
+    let encode = if framed { encode_framed } else { encode };
     match encode(&schema, &datum::read(ruby, given)?, &mut bytes) {
         Ok(()) => value::string(bytes.len(), value::Encoding::Binary, |string| string.copy_from_slice(&bytes)),
         Err(unfit) => Err(error::unfit(ruby, schema.name(), &unfit.to_string())),

@@ -82,7 +82,7 @@ impl Reader {
     fn object(&self, given: Value) -> Result<Datum, Error> {
         let is = |class: Option<RClass>| class.is_some_and(|class| given.is_kind_of(class));
         if let Some((seconds, nanos)) = value::time(given) {
-            return Ok(Datum::Time { seconds, nanos });
+            return Ok(Datum::Time { seconds, nanos, offset: given.funcall("utc_offset", ())? });
         }
         if is(self.date) && !is(self.time) {
             return Ok(Datum::Date(given.funcall::<_, _, i64>("jd", ())? - JULIAN_1970));

@@ -46,8 +46,7 @@ module Pelton
       # The payload. Raises EncodeError, which names the field that does not fit, and RegistryError.
       #: (untyped, ?topic: String?) -> String
       def serialize(value, topic: nil)
-        schema = schema(topic)
-        head(schema, topic) << schema.encode(value)
+        document(schema(topic), value, topic)
       end
 
       # What a message with such a payload needs of headers: {"__value_schema_id" => "\0\0\0\0\a"} (with `subject:
@@ -64,7 +63,7 @@ module Pelton
 
         # One schema for both: the subject's latest may become another meanwhile.
         schema = schema(topic)
-        made = message.merge(part => head(schema, topic) << schema.encode(value))
+        made = message.merge(part => document(schema, value, topic))
         @framing == :headers ? made.merge(headers: message[:headers].to_h.merge(header(schema, topic))) : made
       end
 
@@ -72,11 +71,17 @@ module Pelton
 
       private
 
+      def registered? = %i[confluent headers].include?(@framing)
+
       def key? = @subject == :topic_key
 
       def header(schema, topic) = { (key? ? KEY_HEADER : HEADER) => frame(schema, topic) }
 
       def schema(topic) = @schema || @registry.latest(subject(topic, nil))
+
+      def document(schema, value, topic)
+        head(schema, topic) << schema.encode(value, framed: registered?)
+      end
 
       def frame(schema, topic) = [0, number(schema, topic)].pack("CN")
 
@@ -111,7 +116,7 @@ module Pelton
         refuse(:subject, @subject, "expected a name, or one of #{SUBJECTS.keys.join(", ")}") unless subject?
         # Not the value: URLs have passwords.
         refuse(:registry, @registry.class, "expected a Pelton::Registry or its URL") unless registry?
-        refuse(:registry, nil, "is missing") if %i[confluent headers].include?(@framing) && !@registry
+        refuse(:registry, nil, "is missing") if registered? && !@registry
         refuse(:schema, nil, "is missing: there is no registry to ask") unless @schema || @registry
         return if @schema || (@subject != :record && @subject != :topic_record)
 

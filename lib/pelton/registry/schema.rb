@@ -50,9 +50,10 @@ module Pelton
       #: () -> Integer
       def fingerprint = @native.fingerprint
 
-      # The document of a value, without any framing. Raises EncodeError, which names the field.
-      #: (untyped) -> String
-      def encode(value) = @native.encode(value)
+      # The document of a value. framed: as it stands behind Confluent's frame, where bytes alone have no length. Raises
+      # EncodeError, which names the field.
+      #: (untyped, ?framed: bool) -> String
+      def encode(value, framed: false) = @native.encode(value, framed)
 
       # For the native side.
       #: () -> untyped

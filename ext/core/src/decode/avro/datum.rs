@@ -18,10 +18,11 @@ pub enum Datum {
     },
     Array(Vec<Datum>),
     Map(Vec<(String, Datum)>),
-    /// Since 1970; nanoseconds of the second, 0 to 999,999,999.
+    /// Since 1970; nanoseconds of the second, 0 to 999,999,999; seconds that its clock is ahead of UTC.
     Time {
         seconds: i64,
         nanos: u32,
+        offset: i64,
     },
     /// Days since 1970.
     Date(i64),

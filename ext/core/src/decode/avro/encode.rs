@@ -49,6 +49,20 @@ pub fn encode(schema: &Schema, value: &Datum, to: &mut Vec<u8>) -> Result<(), Un
     schema.put(schema.root, value, to, 0, &mut Tried::default())
 }
 
+/// The same behind Confluent's frame: see [`Schema::is_bytes`].
+///
+/// # Errors
+/// As of `encode`.
+pub fn encode_framed(schema: &Schema, value: &Datum, to: &mut Vec<u8>) -> Result<(), Unfit> {
+    let start = to.len();
+    encode(schema, value, to)?;
+    if schema.is_bytes() {
+        let length = to[start..].iter().take_while(|byte| **byte >= 0x80).count() + 1;
+        to.drain(start..start + length);
+    }
+    Ok(())
+}
+
 /// What is known of branches that more than one could take. Tried again at each level, a deep value would take for ever.
 #[derive(Default)]
 struct Tried {
@@ -261,8 +275,9 @@ impl Schema {
                 Ok(days) => put_long(to, days.into()),
                 Err(_) => return refuse(),
             },
-            (Logical::Timestamp(unit) | Logical::LocalTimestamp(unit), Datum::Time { seconds, nanos }) => {
-                match ticks(unit, *seconds, *nanos) {
+            (Logical::Timestamp(unit) | Logical::LocalTimestamp(unit), Datum::Time { seconds, nanos, offset }) => {
+                let offset = if matches!(logical, Logical::LocalTimestamp(_)) { *offset } else { 0 };
+                match seconds.checked_add(offset).and_then(|seconds| ticks(unit, seconds, *nanos)) {
                     Some(ticks) => put_long(to, ticks),
                     None => return Some(unfit("the Time is too far away")),
                 }

@@ -5,6 +5,7 @@ use super::decimal::MOST_DIGITS;
 use super::types::Type;
 use crate::decode::json_value::Json;
 use crate::decode::node::Unit;
+use std::fmt;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Logical {
@@ -21,6 +22,28 @@ pub(super) enum Logical {
     Timestamp(Unit),
     LocalTimestamp(Unit),
     Duration,
+}
+
+/// As a schema has it.
+impl fmt::Display for Logical {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = |unit| match unit {
+            Unit::Millis => "millis",
+            Unit::Micros => "micros",
+            Unit::Nanos => "nanos",
+        };
+        match *self {
+            Self::Decimal { precision, scale } => write!(to, "decimal({precision}, {scale})"),
+            Self::BigDecimal => to.write_str("big-decimal"),
+            Self::Uuid => to.write_str("uuid"),
+            Self::Date => to.write_str("date"),
+            Self::TimeMillis => to.write_str("time-millis"),
+            Self::TimeMicros => to.write_str("time-micros"),
+            Self::Timestamp(of) => write!(to, "timestamp-{}", unit(of)),
+            Self::LocalTimestamp(of) => write!(to, "local-timestamp-{}", unit(of)),
+            Self::Duration => to.write_str("duration"),
+        }
+    }
 }
 
 impl Logical {

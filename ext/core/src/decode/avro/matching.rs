@@ -6,14 +6,12 @@ use super::types::{Id, Type};
 
 /// Whether the reader's type may stand for the writer's; what is inside of the two is not looked at. Neither is a union.
 pub(super) fn matches(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> bool {
-    same(writer, wrote, reader, wanted) || promotes(writer.at(wrote), reader.at(wanted))
+    alike(writer.logical(wrote), reader.logical(wanted))
+        && (same(writer, wrote, reader, wanted) || promotes(writer.at(wrote), reader.at(wanted)))
 }
 
-/// Without a promotion.
-pub(super) fn same(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> bool {
-    if !alike(writer.logical(wrote), reader.logical(wanted)) {
-        return false;
-    }
+/// Without a promotion, and without a look at logical types.
+fn same(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> bool {
     match (writer.at(wrote), reader.at(wanted)) {
         (Type::Record(_), Type::Record(_)) | (Type::Enum(_), Type::Enum(_)) => {
             named_alike(writer, wrote, reader, wanted)
@@ -55,11 +53,11 @@ fn alike(wrote: Option<Logical>, wanted: Option<Logical>) -> bool {
 /// The branch of the reader's union that reads a type of the writer's: of the same name, else of the same type, else the
 /// first to which it is promoted.
 pub(super) fn branch(writer: &Schema, wrote: Id, reader: &Schema, branches: &[Id]) -> Option<Id> {
+    let fits: Vec<Id> = branches.iter().copied().filter(|id| matches(writer, wrote, reader, *id)).collect();
     let whole = |id: &&Id| match (writer.at(wrote).names(), reader.at(**id).names()) {
         (Some((name, _)), Some((own, _))) => name == own,
         _ => false,
     };
     let same = |id: &&Id| same(writer, wrote, reader, **id);
-    let found = branches.iter().find(|id| whole(id) && same(id)).or_else(|| branches.iter().find(same));
-    found.or_else(|| branches.iter().find(|id| matches(writer, wrote, reader, **id))).copied()
+    fits.iter().find(whole).or_else(|| fits.iter().find(same)).or(fits.first()).copied()
 }

@@ -18,7 +18,7 @@ mod topic;
 mod types;
 
 pub use datum::Datum;
-pub use encode::{Unfit, encode};
+pub use encode::{Unfit, encode, encode_framed};
 pub use framing::{Framing, HEADER, SchemaId};
 pub use plan::Plan;
 pub use schema::{Invalid, Schema};

@@ -35,6 +35,8 @@ pub(super) enum Read {
     /// With its length before it.
     Bytes(Bytes),
     Fixed(usize, Bytes),
+    /// All that is left.
+    Rest(Bytes),
     /// Words of the symbols (see [`shifted`]); `Err`: the reader has no such symbol.
     Enum(Vec<Result<u64, Box<str>>>),
     Array(Step),
@@ -99,6 +101,15 @@ impl Plan {
         }
         let root = draft.read(writer.root, reader.root);
         Self { steps: draft.steps, root, blob: draft.blob }
+    }
+
+    /// For documents behind Confluent's frame: see [`Schema::is_bytes`].
+    pub(super) fn framed(writer: &Schema, reader: &Schema) -> Self {
+        let mut plan = Self::new(writer, reader);
+        if let (true, Read::Bytes(bytes)) = (writer.is_bytes(), &plan.steps[plan.root]) {
+            plan.steps[plan.root] = Read::Rest(*bytes);
+        }
+        plan
     }
 }
 
@@ -195,7 +206,11 @@ impl Draft<'_> {
         let mut parts = Vec::with_capacity(wrote.fields.len());
         for field in &wrote.fields {
             let named = wanted.fields.iter().position(|own| own.name == field.name);
-            let place = named.or_else(|| wanted.fields.iter().position(|own| own.aliases.contains(&field.name)));
+            // An alias is for what has that name no more.
+            let place = named.or_else(|| {
+                let alias = |own: &Field| own.aliases.contains(&field.name) && wrote.field(&own.name).is_none();
+                wanted.fields.iter().position(alias)
+            });
             parts.push(match place {
                 Some(place) if !found[place] => {
                     found[place] = true;
@@ -293,5 +308,9 @@ fn leaf(wrote: &Type, wanted: &Type, logical: Option<Logical>) -> Read {
 }
 
 fn unreadable(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> Read {
-    Read::Unreadable(format!("{} was written, {} is wanted", writer.shown(wrote), reader.shown(wanted)).into())
+    let shown = |schema: &Schema, id| match schema.logical(id) {
+        Some(logical) => format!("{} ({logical})", schema.shown(id)),
+        None => schema.shown(id),
+    };
+    Read::Unreadable(format!("{} was written, {} is wanted", shown(writer, wrote), shown(reader, wanted)).into())
 }

@@ -71,6 +71,10 @@ impl Reader<'_> {
                 let range = self.skip(*size)?;
                 self.bytes(to, *bytes, range)
             }
+            Read::Rest(bytes) => {
+                let range = self.skip(self.end - self.at)?;
+                self.bytes(to, *bytes, range)
+            }
             Read::Enum(symbols) => match symbols.get(self.index()?) {
                 Some(Ok(word)) => to.word(shifted(*word, self.blob)),
                 Some(Err(why)) => malformed(why.clone()),
@@ -132,6 +136,7 @@ impl Reader<'_> {
             Read::Double => self.skip(8).map(drop),
             Read::Bytes(_) => self.sized().map(drop),
             Read::Fixed(size, _) => self.skip(*size).map(drop),
+            Read::Rest(_) => self.skip(self.end - self.at).map(drop),
             Read::Union(branches) => match branches.get(self.index()?) {
                 Some(branch) => self.pass(*branch),
                 None => Err(Refusal::malformed("a union has no such branch")),

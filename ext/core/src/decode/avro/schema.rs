@@ -104,6 +104,12 @@ impl Schema {
     }
 
     /// For errors: "record shop.Order", "int".
+    /// Whether documents are bytes and nothing else. Confluent's Java clients, the first ones, write those behind their
+    /// frame as they are, without the length that Avro puts before bytes (AbstractKafkaAvroSerializer).
+    pub(super) fn is_bytes(&self) -> bool {
+        matches!(self.at(self.root), Type::Bytes)
+    }
+
     pub(super) fn shown(&self, id: Id) -> String {
         let kind = self.at(id);
         match kind.names() {

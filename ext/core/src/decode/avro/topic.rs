@@ -40,7 +40,11 @@ impl Topic {
         if self.plan(id).is_some() {
             return;
         }
-        let plan = Plan::new(writer, self.reader.as_deref().unwrap_or(writer));
+        let reader = self.reader.as_deref().unwrap_or(writer);
+        let plan = match self.framing {
+            Framing::Registry => Plan::framed(writer, reader),
+            Framing::None | Framing::SingleObject => Plan::new(writer, reader),
+        };
         let mut new = Box::new(Known { id, plan, next: OnceLock::new() });
         while let Err(refused) = place.set(new) {
             new = refused;

@@ -29,6 +29,12 @@ pub(super) struct Record {
     pub(super) fields: Vec<Field>,
 }
 
+impl Record {
+    pub(super) fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| *field.name == *name)
+    }
+}
+
 pub(super) struct Field {
     pub(super) name: Box<str>,
     pub(super) aliases: Vec<Box<str>>,
