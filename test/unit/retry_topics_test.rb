@@ -97,6 +97,18 @@ class RetryTopicsTest < Minitest::Test
     assert_equal 1, named("message.skipped").size
   end
 
+  # A filter whose answer the failed attempt changed, an age that only the wait reached: the message was lost.
+  def test_what_failed_was_asked_again_in_the_retry_topic_and_dropped
+    wanted = { filters: [->(_) { @log.empty? || @log == [:assigned] }], expire_after: 3600,
+               where: Pelton::Routing::Where.new("topic", [], []).key.eq("k").tree }
+    assert_nil stages(**wanted).first.where
+    now = (Time.now.to_f * 1000).to_i
+    consume(main(**wanted), Fakes::Message.new("orders", 0, 0, "x", key: "k", timestamp_ms: now))
+    consume(stages(**wanted).first, read(sent("orders.retry.10").first))
+    assert_equal 1, sent("orders.retry.60.5").size
+    assert_empty named("messages.dropped")
+  end
+
   def test_it_waits_until_its_time
     consume(main, *Array.new(2) { |offset| Fakes::Message.new("orders", 0, offset, "x") })
     copies = sent("orders.retry.10")

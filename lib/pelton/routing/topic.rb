@@ -41,10 +41,11 @@ module Pelton
       def retries = @settings.fetch(:retries) || (retry_in ? 0 : (RETRIES if dead_letters))
 
       # The retry topics, consumed as this one is, by the same group: one message at a time, for each has a time of its
-      # own, and each once, for then it goes on.
+      # own, and each once, for then it goes on. What failed is not asked again whether it is wanted.
       #: (String) -> Array[Topic]
       def stages(group)
-        settings = @settings.merge(batch: 1, retries: 0, delay: nil, concurrency: 1, every: nil)
+        settings = @settings.merge(batch: 1, retries: 0, delay: nil, concurrency: 1, every: nil,
+                                   where: nil, filters: [], expire_after: nil)
         Array(retry_in).each_with_index.map do |seconds, index|
           Topic.new(retry_name(seconds), @consumer, settings, stage: Stage.new(@name, index, group))
         end
