@@ -170,6 +170,34 @@ class DeadLettersTest < Minitest::Test
     @producer.release
   end
 
+  # One that is given message by message.
+  class One < Pelton::Consumer
+    def process(message) = CoordinatorKit::Consumer.script.call(self, message)
+  end
+
+  # The skip that the copy leads to passed over the next one, that nobody had seen.
+  def test_a_message_that_another_thread_marks_before_it_is_skipped
+    [{ dead_letters: "dead" }, { then: :skip }, { dead_letters: "dead", concurrency: 2 }].each do |settings|
+      anew
+      seen = []
+      script do |consumer, message|
+        seen << message.offset
+        next unless message.offset == 1
+
+        @bus.subscribe("error.occurred") { Thread.new { consumer.mark_as_consumed(message) }.join }
+        raise IOError, "bad"
+      end
+      topic = Pelton::Routing::Topic.new("orders", One, { batch: 9, retries: 0, by: ->(_) { 1 }, **settings })
+      flow = Pelton::Processing::Flow.for(topic, @bus)
+      @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                   jobs: @jobs, bus: @bus, owner: @owner).start
+      @coordinator.receive(batch(0, 1, 2, 3))
+      work_all
+      assert_equal [0, 1, 2, 3], seen
+      assert_equal 4, marked.last
+    end
+  end
+
   def test_what_the_user_marks_stays_the_users
     failing(0, messages: [one(0)], manual_offsets: true)
     work_all

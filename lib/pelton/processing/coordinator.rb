@@ -301,8 +301,8 @@ module Pelton
 
       # Where the user marks, it is for the user's next mark to pass the skipped message.
       def skip(job)
-        message = left(job).first # nil: it was marked meanwhile
-        return unless message
+        message = left(job).first
+        return unless message && message.offset == job.failed # it was marked since
 
         @backlog.finish(job.share, message.offset, message.leader_epoch, mark: !@topic.manual_offsets)
       end

@@ -17,9 +17,10 @@ module Pelton
     #   halted    was it broken off between two messages?
     #   begun_at  when it began (seconds since 1970)
     #   current   of those that are processed one by one, the last that was begun
+    #   failed    the offset of the message that its failure belongs to, which its verdict is about
     #   lot       whose messages are sorted; ids: of their keys, when that is done
     Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :begun_at, :paused, :halted,
-                     :current, :lot, :ids) do
+                     :current, :failed, :lot, :ids) do
       # On a worker's thread.
       def call = slot.perform(self)
 

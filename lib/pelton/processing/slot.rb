@@ -307,7 +307,9 @@ module Pelton
       # What may have failed: of messages that are processed one by one it is the first, once these have begun.
       def failed(job)
         left = @coordinator.unfinished(job)
-        process? && job.begun? ? left.only(left.first(1)) : left
+        left = left.only(left.first(1)) if process? && job.begun?
+        job.failed = left.first&.offset
+        left
       end
 
       # Did it fail behind its message, which it had marked? The next one was not begun: it is not what failed.

@@ -6,9 +6,10 @@ module Pelton
     #   done   go on behind the job's messages; mark: and store that offset
     #   again  run the unfinished messages again after `delay` seconds; alone: one by one, to find the one that fails
     #   later  nothing was begun: the same job after `delay` seconds, which is no attempt
-    #   skip   mark the first unfinished message and go on behind it; to: the topic that has a copy of it
-    #   forward  send a copy of the first unfinished message to the topic `to` (due_in: a retry topic's seconds) and
-    #          skip it; if that fails, run it again after `delay` seconds
+    #   skip   mark the message that failed (the first unfinished one) and go on behind it, if nobody marked it since;
+    #          to: the topic that has a copy of it
+    #   forward  send a copy of it to the topic `to` (due_in: a retry topic's seconds) and skip it; if that fails, run
+    #          it again after `delay` seconds
     #   stop   nothing more of this partition until it is assigned anew
     class Verdict < Struct.new(:kind, :mark, :delay, :alone, :to, :due_in) # rubocop:disable Style/StructInheritance
       DONE = new(:done, false).freeze
