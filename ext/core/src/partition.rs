@@ -116,13 +116,13 @@ pub struct Limits {
     pub prefetch: usize,
     /// No further batch of a partition of which so many bytes are out.
     pub prefetch_bytes: usize,
-    /// `enable.partition.eof`: the queue brings ends among its messages (see `Queue::fetch_singly`).
-    pub ends: bool,
+    /// Messages are read one by one (see `Queue::fetch_singly`).
+    pub singly: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { messages: 100, bytes: 1 << 20, prefetch: 16, prefetch_bytes: 2 << 20, ends: false }
+        Self { messages: 100, bytes: 1 << 20, prefetch: 16, prefetch_bytes: 2 << 20, singly: false }
     }
 }
 
@@ -314,7 +314,7 @@ impl Partition {
         let (mut count, mut bytes) = (0, 0);
         while count < self.limits.messages && bytes < self.limits.bytes {
             let wanted = SLICE.min(self.limits.messages - count);
-            let came = if self.limits.ends {
+            let came = if self.limits.singly {
                 self.queue.fetch_singly(wanted, fetched)
             } else {
                 self.queue.fetch(wanted, 0, fetched)

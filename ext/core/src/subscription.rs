@@ -115,18 +115,16 @@ impl Subscription {
     ) -> Result<Arc<Self>, Error> {
         let Polling { poller, max_time } = polling.into();
         let mut options = options;
-        let mut member = Membership { commits: true, steps_down: true };
-        let mut cooperative = false;
-        let settings = settings.into_iter().inspect(|(name, value)| match *name {
-            "enable.partition.eof" => options.limits.ends = matches!(*value, "true" | "t" | "1"),
-            "enable.auto.commit" => member.commits = matches!(*value, "true" | "t" | "1"),
-            "partition.assignment.strategy" => cooperative = value.contains("cooperative"),
-            "group.instance.id" => member.steps_down = false,
-            "group.protocol" => member.steps_down &= *value != "consumer",
-            _ => {}
-        });
         let conf = prepare(settings)?;
-        member.steps_down &= cooperative;
+        // As librdkafka took them: `TRUE`, `t` and `1` are one.
+        let told = |key| conf.get(key).unwrap_or_default();
+        let cooperative = told("partition.assignment.strategy").to_lowercase().contains("cooperative");
+        let consumer = told("group.protocol") == "consumer";
+        options.limits.singly = told("enable.partition.eof") == "true" || cooperative || consumer;
+        let member = Membership {
+            commits: told("enable.auto.commit") == "true",
+            steps_down: cooperative && !consumer && told("group.instance.id").is_empty(),
+        };
         let client = Client::new(ClientKind::Consumer, conf).map_err(config::refused)?;
         let main = Arc::new(Queue::main(&client));
         client.logs_to(&main);

@@ -3,7 +3,9 @@
 mod support;
 
 use pelton_core::subscription::{Happening, Options, Subscription};
+use pelton_core::wait::Parker;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;
@@ -17,7 +19,7 @@ fn run(
     while !done(members) {
         assert!(Instant::now() < deadline, "not within {SECONDS:?}");
         for (subscription, owned) in members.iter_mut() {
-            let parker = pelton_core::wait::Parker::new();
+            let parker = Parker::new();
             subscription.mailbox().wait(&parker, Some(Instant::now() + Duration::from_millis(20)));
             while let Some(happening) = subscription.mailbox().pop() {
                 match happening {
@@ -87,4 +89,89 @@ fn a_subscription_that_never_answers_a_revocation_can_be_closed() {
     close_subscription(&one);
     while !matches!(next(&two), Happening::Assigned(partitions) if partitions.len() == 2) {}
     close_subscription(&two);
+}
+
+/// `consume_batch_queue` takes an error that tells of offset 10 for message 10 (rd/queue.rs).
+#[test]
+fn nothing_is_left_out_after_a_fetch_error_and_a_cooperative_rebalance() {
+    const FETCH: i16 = 1;
+    const TOPIC_AUTHORIZATION_FAILED: i32 = 29;
+    let cluster = cluster("errors", 2);
+    let servers = cluster.bootstrap_servers();
+    let writer = producer(&servers, &[]);
+    let numbers = |numbers: Range<i64>| numbers.map(|number| number.to_string().into_bytes()).collect::<Vec<_>>();
+    produce_all(&writer, "errors", 2, &numbers(0..20));
+    let more = [
+        ("partition.assignment.strategy", "cooperative-sticky"),
+        ("session.timeout.ms", "6000"),
+        ("fetch.error.backoff.ms", "10"),
+    ];
+    let join = || {
+        let member = subscription(&servers, "g", Options::default(), &more);
+        member.subscribe(["errors"]).expect("subscribed");
+        member
+    };
+    let mut seen = Seen::default();
+    let first = join();
+    seen.watch(&[&first], |seen| seen.offsets.iter().all(|offsets| offsets.len() == 10));
+    first.commit().expect("committed");
+    cluster.push_errors(FETCH, &[TOPIC_AUTHORIZATION_FAILED]);
+    seen.watch(&[&first], |seen| seen.errors == BTreeSet::from([0, 1]));
+    let second = join();
+    seen.watch(&[&first, &second], |seen| seen.owned == [1, 1]);
+    produce_all(&writer, "errors", 2, &numbers(20..26));
+    seen.watch(&[&first, &second], |seen| seen.offsets.iter().all(|offsets| offsets.len() >= 13));
+    assert_eq!([(0..13).collect::<Vec<_>>(), (0..13).collect()], seen.offsets);
+    for member in [&first, &second] {
+        close_subscription(member);
+    }
+    close_producer(&writer);
+}
+
+/// What members of a group saw of two partitions.
+#[derive(Default)]
+struct Seen {
+    offsets: [Vec<i64>; 2],
+    /// Partitions that told of an error.
+    errors: BTreeSet<i32>,
+    /// How many each member has.
+    owned: [usize; 2],
+}
+
+impl Seen {
+    /// Serves these members until it is enough; messages are marked.
+    fn watch(&mut self, members: &[&Arc<Subscription>], enough: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + SECONDS;
+        while !enough(self) {
+            assert!(Instant::now() < deadline, "not in time: {:?} {:?} {:?}", self.offsets, self.errors, self.owned);
+            for (index, member) in members.iter().enumerate() {
+                member.mailbox().wait(&Parker::new(), Some(Instant::now() + Duration::from_millis(20)));
+                while let Some(happening) = member.pop() {
+                    self.note(index, member, happening);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, index: usize, member: &Subscription, happening: Happening) {
+        match happening {
+            Happening::Assigned(partitions) => self.owned[index] += partitions.len(),
+            Happening::Revoked { token, partitions, .. } => {
+                self.owned[index] -= partitions.len();
+                member.revoked(token).expect("answered");
+            }
+            Happening::Batch(batch) => {
+                let offsets = batch
+                    .chunks()
+                    .into_iter()
+                    .flat_map(|chunk| chunk.records().iter().map(|record| record.offset).collect::<Vec<_>>());
+                let offsets: Vec<_> = offsets.collect();
+                let next = offsets.last().expect("messages") + 1;
+                self.offsets[batch.partition as usize].extend(offsets);
+                member.mark(&batch.topic, batch.partition, next, -1, None).expect("ours");
+            }
+            Happening::Error { partition: Some((_, number)), .. } => drop(self.errors.insert(number)),
+            _ => {}
+        }
+    }
 }

@@ -86,9 +86,10 @@ impl Queue {
 }
 
 impl Queue {
-    /// The same without waiting, one by one: slower, and right where ends of partitions (`enable.partition.eof`) come among
-    /// the messages. `fetch` lets the end at offset 7 move the position to 8, so that the message 7 is left out when
-    /// fetching begins anew after a pause, also after the one of a rebalance (librdkafka issue 4844, mended in 2.13.2).
+    /// The same without waiting, one by one: slower, and right where the position counts. `fetch` lets what is no message,
+    /// but tells of the offset 7 (the end of the partition, with `enable.partition.eof`; any error of fetching), move the
+    /// position to 8. Then message 7 is left out when fetching begins anew after a pause: each rebalance in which partitions
+    /// stay is one (cooperative, or of the protocol `consumer`). librdkafka issue 4844, mended in 2.13.2 for ends alone.
     pub fn fetch_singly(&self, max: usize, into: &mut Fetched) -> usize {
         into.refill(max, |buffer, room| {
             for count in 0..room {
