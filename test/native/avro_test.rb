@@ -222,9 +222,26 @@ class NativeAvroTest < Minitest::Test
       assert_includes error.message, "the value is no shop.Order: #{reason}"
       assert_equal "shop.Order", error.schema
     end
-    endless = []
-    endless << endless
-    assert_raises(Pelton::EncodeError) { encode(endless, { "type" => "array", "items" => "int" }) }
+  end
+
+  # Each took what 2 ** 101 values take, and nothing could interrupt it: hence a process of its own.
+  def test_a_value_that_contains_itself_is_refused_at_once
+    status, output = in_process(<<~RUBY)
+      require "pelton"
+      Process.setrlimit(:AS, 4 << 30)
+      list = []
+      list << list << list
+      parent = { "children" => [] }
+      2.times { parent["children"] << { "parent" => parent } }
+      ints = Pelton::Registry::Schema.new('{"type":"array","items":"int"}')
+      [list, parent, { list => 1 }].each do |endless|
+        ints.encode(endless)
+      rescue Pelton::EncodeError => e
+        puts e.message
+      end
+    RUBY
+    assert_predicate status, :success?, output[0, 400]
+    assert_equal ["the value is no value of the schema: it nests deeper than 100, or contains itself\n"] * 3, output.lines
   end
 
   def test_unions_take_the_branch_that_fits_wholly

@@ -52,7 +52,7 @@ fn encoded(ruby: &Ruby, this: Value, given: Value, framed: bool) -> Result<Value
     let schema = of(ruby, this)?;
     let mut bytes = Vec::new();
     let encode = if framed { encode_framed } else { encode };
-    match encode(&schema, &datum::read(ruby, given)?, &mut bytes) {
+    match encode(&schema, &datum::read(ruby, schema.name(), given)?, &mut bytes) {
         Ok(()) => value::string(bytes.len(), value::Encoding::Binary, |string| string.copy_from_slice(&bytes)),
         Err(unfit) => Err(error::unfit(ruby, schema.name(), &unfit.to_string())),
     }

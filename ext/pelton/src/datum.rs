@@ -1,20 +1,21 @@
 //! From Ruby values to those that an encoder writes.
 
-use crate::value;
+use crate::{error, value};
 use magnus::encoding::EncodingCapable;
 use magnus::value::ReprValue;
 use magnus::{Error, Float, Integer, Module, RArray, RClass, RHash, RString, Ruby, Symbol, Value, r_hash::ForEach};
 use pelton_core::decode::avro::{Datum, decimal};
 
-/// Deeper ones are no values of any schema; a Hash may contain itself.
+/// Deeper ones are no values of any schema.
 const MAX_DEPTH: usize = 100;
 /// 1 January 1970 as Date#jd counts.
 const JULIAN_1970: i64 = 2_440_588;
 
-/// What no type takes becomes `Datum::Other`: who encodes it says where it was.
-pub fn read(ruby: &Ruby, given: Value) -> Result<Datum, Error> {
-    Reader { date: class(ruby, "Date"), time: class(ruby, "DateTime"), decimal: class(ruby, "BigDecimal") }
-        .read(given, 0)
+/// What no type takes becomes `Datum::Other`: who encodes it says where it was. An `EncodeError` of what nests too deeply:
+/// it may contain itself, twice at each level, so nothing beside it is read any more.
+pub fn read(ruby: &Ruby, schema: Option<&str>, given: Value) -> Result<Datum, Error> {
+    let (date, time, decimal) = (class(ruby, "Date"), class(ruby, "DateTime"), class(ruby, "BigDecimal"));
+    Reader { schema, date, time, decimal }.read(given, 0)
 }
 
 /// `None`: not loaded, so there are no objects of it.
@@ -24,16 +25,19 @@ fn class(ruby: &Ruby, name: &str) -> Option<RClass> {
     if defined { object.const_get(name).ok() } else { None }
 }
 
-struct Reader {
+struct Reader<'a> {
+    /// Its name, for errors.
+    schema: Option<&'a str>,
     date: Option<RClass>,
     time: Option<RClass>,
     decimal: Option<RClass>,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn read(&self, given: Value, depth: usize) -> Result<Datum, Error> {
         if depth > MAX_DEPTH {
-            return Ok(Datum::Other(format!("what nests deeper than {MAX_DEPTH}")));
+            let reason = format!("it nests deeper than {MAX_DEPTH}, or contains itself");
+            return Err(error::unfit(&Ruby::get_with(given), self.schema, &reason));
         }
         if given.is_nil() {
             return Ok(Datum::Null);
