@@ -255,6 +255,38 @@ fn lengths_that_lie_take_no_memory() {
     assert_eq!(refusal(&skipping, &huge), "it has more than 65536 items without bytes");
 }
 
+/// Of one byte, which took for ever: no byte of it was read over, 2^n times.
+#[test]
+fn records_that_double_at_each_level_are_not_read_over_for_ever() {
+    let skipping = |junk: &str| {
+        let record = |fields: &str| {
+            let text = format!(r#"{{"type":"record","name":"R","fields":[{fields}{{"name":"id","type":"long"}}]}}"#);
+            Schema::parse(&text, &[] as &[&str]).expect("a schema")
+        };
+        let topic = Topic::new(Framing::None, Some(Arc::new(record(""))));
+        topic.learn(SchemaId::Own, &record(&format!(r#"{{"name":"junk","type":{junk}}},"#)));
+        topic
+    };
+    let doubling = |levels: usize| {
+        (1..=levels).fold(r#"{"type":"record","name":"D0","fields":[]}"#.to_owned(), |inside, level| {
+            let below = level - 1;
+            let fields = format!(r#"{{"name":"a","type":{inside}}},{{"name":"b","type":"D{below}"}}"#);
+            format!(r#"{{"type":"record","name":"D{level}","fields":[{fields}]}}"#)
+        })
+    };
+    let read = |topic: &Topic, document: &[u8]| topic.decode(&mut Tree::new(), document, 0, document.len()).is_ok();
+    assert_eq!(refusal(&skipping(&doubling(60)), &[2]), "it has more than 65536 items without bytes");
+    // 2^16 − 1 of them, and as many as may be in a list: each counts once.
+    assert!(read(&skipping(&doubling(15)), &[2]));
+    let most = [0x80, 0x80, 0x08, 0x00, 0x02];
+    let list = r#"{"type":"array","items":{"type":"record","name":"E","fields":[{"name":"n","type":"null"}]}}"#;
+    assert!(read(&skipping(list), &most));
+    // What takes bytes is bounded by them.
+    let list = r#"{"type":"array","items":{"type":"record","name":"E","fields":[{"name":"n","type":"null"},{"name":"i","type":"int"}]}}"#;
+    let long = [vec![0xc0, 0x9a, 0x0c], vec![0; 100_000], vec![0x00, 0x02]].concat();
+    assert!(read(&skipping(list), &long));
+}
+
 /// Defaults of the reader's are in no byte of a document, and in each of its items.
 #[test]
 fn few_bytes_never_become_many_words() {

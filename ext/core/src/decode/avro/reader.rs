@@ -9,7 +9,8 @@ use crate::decode::word;
 use crate::decode::writer::Writer;
 use std::ops::Range;
 
-/// Items of a document that take no bytes in it (nulls, empty records), at most: their number is all there is of them.
+/// Items of a document, and records that are read over, which take no bytes in it (nulls, empty records), at most: their
+/// number is all there is of them.
 const MOST_EMPTY: usize = 1 << 16;
 
 /// A decimal has no more bytes than its precision needs, and these: some writers pad.
@@ -39,7 +40,7 @@ struct Reader<'a> {
     /// Of `bytes` that are not the chunk: where they begin in the tree's text.
     owned: Option<usize>,
     depth: usize,
-    /// Items without bytes so far.
+    /// Items, and records read over, without bytes so far.
     empty: usize,
 }
 
@@ -148,12 +149,17 @@ impl Reader<'_> {
                     this.pass(*values)
                 })
             }),
-            Read::Record(parts) => self.nested(|this| {
-                parts.iter().try_for_each(|part| match part {
-                    Part::Field { step, .. } | Part::Skip(step) => this.pass(*step),
-                    Part::Default { .. } => Ok(()),
-                })
-            }),
+            Read::Record(parts) => {
+                let before = self.at;
+                self.nested(|this| {
+                    parts.iter().try_for_each(|part| match part {
+                        Part::Field { step, .. } | Part::Skip(step) => this.pass(*step),
+                        Part::Default { .. } => Ok(()),
+                    })
+                })?;
+                // It may have two of its kind inside, and these two each, and so on.
+                if self.at == before { self.count_empty() } else { Ok(()) }
+            }
         }
     }
 
@@ -178,16 +184,22 @@ impl Reader<'_> {
                 self.long()?;
             }
             for _ in 0..count.unsigned_abs() {
-                let before = self.at;
+                let (at, empty) = (self.at, self.empty);
                 item(self)?;
-                if self.at == before {
-                    self.empty += 1;
-                    if self.empty > MOST_EMPTY {
-                        return Err(Refusal::malformed("it has more than 65536 items without bytes"));
-                    }
+                // A record that was passed counts itself.
+                if self.at == at && self.empty == empty {
+                    self.count_empty()?;
                 }
             }
         }
+    }
+
+    fn count_empty(&mut self) -> Result<(), Refusal> {
+        self.empty += 1;
+        if self.empty > MOST_EMPTY {
+            return Err(Refusal::malformed("it has more than 65536 items without bytes"));
+        }
+        Ok(())
     }
 
     fn bytes(&mut self, to: &mut Writer, made: Bytes, range: Range<usize>) -> Result<(), Refusal> {
