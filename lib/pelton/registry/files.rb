@@ -2,15 +2,17 @@
 
 require "json"
 require_relative "../errors"
+require_relative "names"
 require_relative "schema"
 
 module Pelton
   class Registry
     # Schemas from a folder, for tests, for scripts, and for topics without a registry. A file is named after its id,
     # its subject, or both: `7.avsc`, `orders-value.avsc`, `orders-value.7.avsc`. They may name each other's types. Read
-    # once, when the first is wanted.
+    # once, when the first is wanted; one that is no schema is an error for who wants that one.
     class Files
-      Found = Struct.new(:path, :subject, :id, :text, :name)
+      # error: of a file without a schema, a RegistryError.
+      Found = Struct.new(:path, :subject, :id, :text, :json, :names, :schema, :error)
       private_constant :Found
 
       #: (String) -> void
@@ -19,32 +21,37 @@ module Pelton
         raise ConfigError.new("registry files", folder, "is no folder") unless File.directory?(@folder)
 
         @lock = Mutex.new
-        # [Schema, …], once somebody asked.
-        @schemas = nil
+        # [Found, …], once somebody asked.
+        @files = nil
       end
 
       #: (Integer) -> Schema
-      def schema(id) = find("schema #{id}") { |schema| schema.id == id }
+      def schema(id) = one("schema #{id}", files.find { |file| file.id == id })
 
       #: (Integer) -> Schema
       def fingerprint(number)
-        find("fingerprint #{number.to_s(16)}") { |schema| schema.fingerprint == number }
+        one("fingerprint #{number.to_s(16)}", files.find { |file| file.schema&.fingerprint == number })
       end
 
       #: (String) -> bot
-      def guid(text) = find("GUID #{text}") { false }
+      def guid(text) = one("GUID #{text}", nil)
 
-      # A subject has one version here.
+      # A subject's versions are its files in the order of their ids; of a single one the number is not asked.
       #: (String, Integer | String) -> Schema
-      def version(subject, _number) = find("subject #{subject}") { |schema| schema.subject == subject }
+      def version(subject, number)
+        versions = versions(subject)
+        latest = versions.size == 1 || number == "latest"
+        one("subject #{subject}", latest ? versions.last : versions[[number.to_i, 1].max - 1])
+      end
 
       #: (String, Schema) -> Integer
       def id_of(subject, schema)
-        found = version(subject, nil)
-        same = found.canonical == schema.canonical
-        raise RegistryError.new("subject #{subject}", "has another schema in #{@folder}", status: 404) unless same
+        latest = version(subject, "latest")
+        found = versions(subject).filter_map(&:schema).select { |one| one.canonical == schema.canonical }
+        raise RegistryError.new("subject #{subject}", "has another schema in #{@folder}", status: 404) if found.empty?
 
-        found.id || raise(RegistryError.new("subject #{subject}", "its file has no id: #{subject}.<id>.avsc"))
+        (found.include?(latest) ? latest : found.last).id ||
+          raise(RegistryError.new("subject #{subject}", "its file has no id: #{subject}.<id>.avsc"))
       end
 
       #: (String, Schema) -> Integer
@@ -54,29 +61,44 @@ module Pelton
 
       private
 
-      def find(what, &wanted)
-        schemas = @lock.synchronize { @schemas ||= load }
-        schemas.find(&wanted) || raise(RegistryError.new(what, "is not in #{@folder}", status: 404))
+      def files = @lock.synchronize { @files ||= load }
+
+      def versions(subject) = files.select { |file| file.subject == subject }.sort_by { |file| file.id || 0 }
+
+      def one(what, file)
+        return file.schema || raise(file.error.dup) if file
+
+        # It may have been one of these.
+        broken = files.filter_map(&:error)
+        reason = ["is not in #{@folder}", *broken.first&.message].join("; ")
+        raise RegistryError.new(what, reason, status: 404)
       end
 
       def load
         found = Dir.glob("*.avsc", base: @folder).sort.map { |file| read(file) }
-        found.map do |one|
-          references = needed(one, found, [one]) - [one]
-          Schema.new(one.text, references: references.map(&:text), subject: one.subject, id: one.id)
-        rescue ConfigError => e
-          raise RegistryError.new(one.path, e.message)
-        end
+        readable = found.reject(&:error)
+        readable.each { |file| make(file, readable) }
+        found
+      end
+
+      def make(file, all)
+        texts = needed(file, all, file.names.defined.dup).map(&:text)
+        file.schema = Schema.new(file.text, references: texts, subject: file.subject, id: file.id)
+      rescue ConfigError => e
+        file.error = RegistryError.new(file.path, e.message)
       end
 
       def read(file)
         path = File.join(@folder, file)
-        text = File.read(path, encoding: "UTF-8")
-        json = JSON.parse(text, max_nesting: false)
         subject, id = place(file.delete_suffix(".avsc"))
-        Found.new(path, subject, id&.to_i, text, name(json))
-      rescue JSON::ParserError
-        raise RegistryError.new(path, "is no JSON")
+        found = Found.new(path, subject, id&.to_i)
+        found.text = File.read(path, encoding: "UTF-8")
+        found.json = JSON.parse(found.text, max_nesting: 1000)
+        found.names = Names.new(found.json)
+        found
+      rescue JSON::ParserError, EncodingError, SystemCallError => e
+        found.error = RegistryError.new(path, e.is_a?(SystemCallError) ? e.message : "is no JSON")
+        found
       end
 
       # Subject and id of "orders-value.7"
@@ -88,21 +110,26 @@ module Pelton
         end
       end
 
-      # "shop.Order"
-      def name(json)
-        return unless json.is_a?(Hash) && json["name"].is_a?(String)
+      # The files whose types one uses, each after those that it uses itself; known: names that are defined so far.
+      def needed(one, all, known)
+        one.names.used.flat_map do |names|
+          name = names.find { |wanted| known.include?(wanted) || all.any? { |other| other.names.own == wanted } }
+          next [] if name.nil? || known.include?(name)
 
-        json["name"].include?(".") ? json["name"] : [json["namespace"], json["name"]].compact.join(".")
+          other = only(name, all)
+          known.concat(other.names.defined)
+          [*needed(other, all, known), other]
+        end
       end
 
-      # The files whose types one names, and what those need, before it; seen: those on the way.
-      def needed(one, all, seen)
-        others = all.reject { |other| seen.include?(other) || other.name.nil? || !names?(one.text, other.name) }
-        seen.concat(others)
-        [*others.flat_map { |other| needed(other, all, seen) }, one].uniq
-      end
+      # Of two versions nobody could say which one is meant.
+      def only(name, all)
+        found = all.select { |file| file.names.own == name }
+        return found.first if found.map(&:json).uniq.size == 1
 
-      def names?(text, name) = text.include?("\"#{name}\"") || text.include?("\"#{name[/[^.]+\z/]}\"")
+        files = found.map { |file| File.basename(file.path) }
+        raise ConfigError.new(name, nil, "is another in each of #{files.join(", ")}: which one is meant?")
+      end
     end
   end
 end

@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+module Pelton
+  class Registry
+    # The names of types in a schema's JSON: its own, those that it defines, and those that it uses.
+    #   Names.new(JSON.parse('{"type":"record","name":"shop.Order","fields":[{"name":"l","type":"Line"}]}')).used
+    #   # => [["shop.Line", "Line"]]
+    class Names
+      NAMED = %w[record error enum fixed].freeze
+      private_constant :NAMED
+
+      # own: "shop.Order", nil of what has no name. used: each with what else it may mean, being without a namespace.
+      #: (defined: Array[String], used: Array[[String, String]])
+      attr_reader :own, :defined, :used
+
+      #: (untyped) -> void
+      def initialize(json)
+        @defined = []
+        @used = []
+        read(json, "")
+        @own = @defined.first if json.is_a?(Hash) && NAMED.include?(json["type"])
+      end
+
+      private
+
+      # space: the namespace around it. What is no schema is left to who reads it as one.
+      def read(json, space)
+        case json
+        when String then @used << [full(json, space), json]
+        when Array then json.each { |branch| read(branch, space) }
+        when Hash then object(json, space)
+        end
+      end
+
+      def object(json, space)
+        case json["type"]
+        when "array" then read(json["items"], space)
+        when "map" then read(json["values"], space)
+        when *NAMED then named(json, space)
+        else read(json["type"], space)
+        end
+      end
+
+      def named(json, space)
+        name = full(json["name"].to_s, json["namespace"]&.to_s || space)
+        @defined << name
+        Array(json["fields"]).grep(Hash).each { |field| read(field["type"], name[/.*(?=\.)/].to_s) }
+      end
+
+      def full(name, space) = name.include?(".") || space.empty? ? name : "#{space}.#{name}"
+    end
+  end
+end
