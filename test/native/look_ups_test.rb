@@ -158,6 +158,17 @@ class NativeLookUpsTest < Minitest::Test
     assert_equal({ "a" => 7 }, batch.messages.first.payload)
   end
 
+  def test_without_its_thread_who_reads_asks
+    source = Gated.new
+    source.gate.close
+    batch = batch(Pelton::Registry.new(source: source), payload(7))
+    @look_ups.define_singleton_method(:start) { raise ThreadError, "can't create Thread" }
+    @look_ups.dispatch(batch)
+    assert_equal [ThreadError, "schemas"], @told.pop.then { |error, from| [error.class, from] }
+    assert_includes @look_ups.inspect, " 0 wanted"
+    assert_equal({ "a" => 7 }, batch.messages.first.payload)
+  end
+
   def test_a_registry_that_raises_what_it_should_not_is_told_of_and_the_next_one_is_asked
     source = Gated.new
     source.gate.close

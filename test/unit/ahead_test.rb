@@ -31,6 +31,8 @@ class AheadTest < Minitest::Test
     def cancel(*place) = told << place
   end
 
+  def setup = Orders::ASSIGNED.clear
+
   def teardown
     @listener&.stop(Pelton::Clock.now)
     assert @listener.thread.join(20) if @listener
@@ -79,18 +81,59 @@ class AheadTest < Minitest::Test
     assert_equal %i[schemas payloads], order
   end
 
+  # A batch was lost for good when the thread of the look-ups could not start.
+  def test_what_cannot_begin_costs_no_batch
+    native = Fakes::Native.new
+    ahead = Witness.new(Pelton::Processing::JobsQueue.new)
+    ahead.define_singleton_method(:dispatch) { |_| raise ThreadError, "can't create Thread" }
+    ahead.define_singleton_method(:cancel) { |*| nil }
+    start(native, ahead)
+    worker = Pelton::Processing::Worker.new("pelton.worker#1", ahead.jobs, Pelton::Notifications.new).start
+    subscription = read(native)
+    eventually(20, "the mark") { subscription.marks.map { |_, offset, _| offset } == [1] }
+    assert_equal ThreadError, @told.pop.class
+    ahead.jobs.retire(1)
+    assert worker.thread.join(20)
+  end
+
+  # Its partition must not go on past it: the group begins anew, or the server stops.
+  def test_a_batch_that_its_coordinator_does_not_get_is_the_listeners_end
+    native = Fakes::Native.new
+    failures = Thread::Queue.new
+    jobs = Pelton::Processing::JobsQueue.new
+    jobs.define_singleton_method(:push) { |*| raise ThreadError, "no coordinator" }
+    start(native, nil, jobs: jobs, on_failure: ->(*facts) { failures << facts })
+    subscription = read(native)
+    assert @listener.thread.join(20 * Guard::PATIENCE), "its end"
+    assert_equal ["no coordinator", @listener], failures.pop.then { |error, who| [error.message, who] }
+    assert_empty subscription.marks
+    assert_equal [ThreadError] * 2, Array.new(2) { @told.pop.class }, "of the assignment, and of the batch"
+  end
+
   private
 
-  def start(native, ahead)
+  # A message comes; the subscription.
+  def read(native)
+    subscription = native.subscriptions.last
+    eventually(20, "the subscription") { subscription.topics }
+    native.kafka.append("orders", 0, "{}")
+    subscription.assign_now(["orders", 0])
+    subscription.produced
+    subscription
+  end
+
+  def start(native, ahead, jobs: ahead.jobs, on_failure: ->(*) {})
     config = Pelton::Config.new.tap { |one| one.group_id = "g" }
     routing = Pelton::Routing.new
     routing.draw { topic "orders", to: Orders }
     bus = Pelton::Notifications.new
+    @told = Thread::Queue.new
+    bus.subscribe("error.occurred") { |event| @told << event[:error] }
     subscription = Pelton::Subscription.new(config, group_id: "g", native: native.to_module)
     watch = Pelton::Watch.new(bus, 30) {}
     @listener = Pelton::Processing::Listener.new(routing.groups(config).first, config,
-                                                 subscription: subscription, jobs: ahead.jobs, bus: bus, watch: watch,
-                                                 ahead: ahead, on_failure: ->(*) {})
+                                                 subscription: subscription, jobs: jobs, bus: bus, watch: watch,
+                                                 ahead: ahead, on_failure: on_failure)
     @listener.start
   end
 end

@@ -29,6 +29,8 @@ module Pelton
       def dispatch(batch)
         decoder, ids = batch.unknown_schemas
         ids&.each { |id| want(decoder, id) }
+      rescue StandardError => e # no thread, say: then they are looked up where they are read
+        tell(e)
       end
 
       # Ends, in the middle of a request if need be. false: it has not ended within `timeout` seconds.

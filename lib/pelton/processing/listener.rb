@@ -190,8 +190,8 @@ module Pelton
         @timers[:watch] = Clock.now + @watch.tick if @looks
         begin_reading
         until over?
-          event = @subscription.poll(wait)
-          contained { handle(*event) } if event
+          kind, *facts = @subscription.poll(wait)
+          kind == :batch ? receive(*facts) : contained { handle(kind, *facts) }
           contained { notice(*@notices.pop) } until @notices.empty?
           fire
         end
@@ -229,7 +229,6 @@ module Pelton
 
       def handle(kind, *facts)
         case kind
-        when :batch then receive(*facts)
         when :assigned then facts.first.each { |topic, partition| assign(topic, partition) } unless @stop_at
         when :revoked then revoke(*facts)
         when :eof then @coordinators[facts.first(2)]&.control { |control| control.at_end = true }
@@ -238,12 +237,14 @@ module Pelton
         end
       end
 
+      # Whatever fails beside it costs the batch nothing. What keeps it from its coordinator is our end, for with the
+      # next one there the partition would go on past it: who begins anew reads it again.
       def receive(batch)
         return @leftovers << batch if @stop_at
 
-        @ahead&.dispatch(batch)
+        contained { @ahead&.dispatch(batch) }
         assign(batch.topic, batch.partition).receive(batch)
-        tell_dropped(batch) if batch.dropped.positive?
+        contained { tell_dropped(batch) } if batch.dropped.positive?
       end
 
       def tell_dropped(batch)
