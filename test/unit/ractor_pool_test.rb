@@ -63,6 +63,27 @@ class RactorPoolTest < Minitest::Test
       pool&.close
     end
 
+    # It refers to itself, at once or by way of another.
+    class Circle
+      attr_accessor :inner, :cache
+
+      def initialize = @inner = self
+      def call(number) = number + 1
+    end
+
+    def test_objects_that_refer_to_themselves
+      pool = Pelton::RactorPool.new(size: 1)
+      assert_equal [2], pool.map([1], Circle.new), "frozen, it is shareable"
+      wrong = Circle.new.tap { |circle| circle.cache = {} }
+      far = Circle.new.tap { |circle| circle.inner = Circle.new.tap { |inner| inner.inner = circle } }
+      { "of @cache, a Hash that is not frozen" => wrong, "of @inner, a #{Circle} that is not frozen" => far }
+        .each do |text, job|
+        assert_includes assert_raises(Pelton::ConfigError) { pool.map([1], job) }.message, text
+      end
+    ensure
+      pool&.close
+    end
+
     def test_what_is_refused
       pool = Pelton::RactorPool.new(size: 1)
       { "input 1 = String: is not shareable: a String that is not frozen" => -> { pool.map([1, +"a"]) { |one| one } },

@@ -27,8 +27,8 @@ module Pelton
         def unfit(job)
           return if ::Ractor.shareable?(job)
 
-          names = job.instance_variables
-          job.freeze if names.all? { |name| ::Ractor.shareable?(job.instance_variable_get(name)) }
+          inside = job.instance_variables.map { |name| job.instance_variable_get(name) }
+          job.freeze if inside.all? { |one| one.equal?(job) || ::Ractor.shareable?(one) }
           refusal(job)
         end
 
@@ -61,12 +61,17 @@ module Pelton
           ::Ractor.make_shareable([:done, id, values, told])
         end
 
-        # The way to what hinders: "@parser.@cache, a Hash that is not frozen".
-        def blame(object)
-          name = object.instance_variables.find { |one| !::Ractor.shareable?(object.instance_variable_get(one)) }
+        # The way to what hinders: "@parser.@cache, a Hash that is not frozen". seen: what is on it, for objects may
+        # refer to themselves.
+        def blame(object, seen = {}.compare_by_identity)
+          seen[object] = true
+          name = object.instance_variables.find do |one|
+            inside = object.instance_variable_get(one)
+            !seen.key?(inside) && !::Ractor.shareable?(inside)
+          end
           return describe(object) unless name
 
-          inner = blame(object.instance_variable_get(name))
+          inner = blame(object.instance_variable_get(name), seen)
           inner.start_with?("@") ? "#{name}.#{inner}" : "#{name}, #{inner}"
         end
 
