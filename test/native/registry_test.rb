@@ -4,6 +4,7 @@ require "test_helper"
 require "pelton"
 require "support/registry_double"
 require "support/forked_child"
+require "pty"
 require "tmpdir"
 
 # The registry's client against a registry that answers, refuses, hangs and goes away.
@@ -271,6 +272,38 @@ class NativeRegistryTest < Minitest::Test
     assert_equal id, client(double.url, tls: { verify: false }).schema(id).id
     error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
     assert_match(/certificate verify failed/, error.message)
+  end
+
+  # With a terminal, on which OpenSSL would ask for the password and wait.
+  def test_an_encrypted_key_without_its_password_is_an_error
+    key = OpenSSL::PKey::RSA.new(2048)
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "both.pem")
+      File.write(path, certificate(key).to_pem + key.to_pem(OpenSSL::Cipher.new("aes-128-cbc"), "hush"))
+      code = <<~RUBY
+        require "pelton"
+        begin
+          Pelton::Registry.new("https://127.0.0.1:1", retries: 0, tls: { cert_file: #{path.dump} }).schema(1)
+        rescue Pelton::RegistryError => e
+          puts e.message
+        end
+      RUBY
+      shown = in_terminal([RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), "-e", code])
+      assert_match(/does not answer: .*PKey/, shown)
+      refute_match(/phrase/i, shown)
+    end
+  end
+
+  # What a program shows there until its end; a question is answered with a new line.
+  def in_terminal(command)
+    shown = +""
+    PTY.spawn(*command) do |reader, writer, pid|
+      writer.puts
+      loop { shown << reader.readpartial(4096) }
+    rescue Errno::EIO, EOFError
+      Process.wait(pid)
+    end
+    shown
   end
 
   def certificate(key)

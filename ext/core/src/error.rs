@@ -81,10 +81,10 @@ impl fmt::Display for KafkaError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// An option that librdkafka refuses. `value` is already blanked where the key holds a secret.
+    /// An option that librdkafka refuses, alone or with others (`None`). The value may be a secret: only Ruby shows it.
     Config {
         key: String,
-        value: String,
+        value: Option<String>,
         reason: String,
     },
     Kafka(KafkaError),
@@ -133,7 +133,7 @@ impl From<(i32, String)> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Config { key, value, reason } => write!(f, "{key}={value:?}: {reason}"),
+            Self::Config { key, reason, .. } => write!(f, "{key}: {reason}"),
             Self::Kafka(error) => error.fmt(f),
             Self::Closed => f.write_str("the client is closed"),
             Self::Forked(_) => f.write_str("the client belongs to the parent process: make a new one after fork"),

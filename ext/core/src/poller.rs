@@ -94,7 +94,7 @@ impl Poller {
     pub fn new(name: &str) -> Result<Arc<Self>, Error> {
         if name.contains('\0') {
             let reason = "a thread's name has no NUL byte".into();
-            return Err(Error::Config { key: "poller".into(), value: name.into(), reason });
+            return Err(Error::Config { key: "poller".into(), value: Some(name.into()), reason });
         }
         let no_pipe =
             |error: io::Error| Error::from((codes::CRIT_SYS_RESOURCE, format!("no pipe for the poller: {error}")));

@@ -187,7 +187,9 @@ module Pelton
         return unless @tls[:cert_file]
 
         http.cert = OpenSSL::X509::Certificate.new(File.read(@tls[:cert_file]))
-        http.key = OpenSSL::PKey.read(File.read(@tls[:key_file] || @tls[:cert_file]), @tls[:key_password])
+        # Without a password OpenSSL would ask for one on the terminal.
+        key = File.read(@tls[:key_file] || @tls[:cert_file])
+        http.key = OpenSSL::PKey.read(key, @tls[:key_password].to_s)
       end
 
       # Until the next round; ends with the thread.
