@@ -12,6 +12,7 @@ module Pelton
     #: def first_offset: () -> Integer
     #: def last_offset: () -> Integer
     #: def dropped: () -> Integer
+    #: def epoch: () -> Integer
     #: def stale?: () -> bool
     #: def unknown_schemas: () -> [untyped, Array[untyped]]?
     #: def release: () -> void

@@ -94,7 +94,8 @@ module Pelton
     # Everything up to this message is done: after a restart, a rebalance or a retry the next one is first. Stored now,
     # committed within auto.commit.interval.ms and at every stop or rebalance. With `concurrency`: everything that this
     # object was given up to it, and stored is the unbroken run of all that is done. true: it is ours and stored (also
-    # when a later message is marked already); false: the partition is another's, who will get the message again.
+    # when a later message is marked already), or of a place that a seek left, which marks nothing; false: the partition
+    # is another's, who will get the message again.
     # metadata: a word of yours that is committed with the offset from now on (a new one for an offset that is committed
     # already: with the next offset, or with `!` at once); see offset_metadata. From any thread.
     #: (Message, ?metadata: String?) -> bool
@@ -135,7 +136,8 @@ module Pelton
     # Goes on elsewhere in this partition: at an offset or message, at a Time (the first message that is not older; the
     # end, where there is none), at the :beginning or the :end. The running method goes on; when it ends, nothing of
     # what came before is marked or tried again, and no message from there comes any more. The new place is committed,
-    # also one further back, so that it counts after a restart, too (not where the topic marks by hand).
+    # also one further back, so that it counts after a restart, too (not where the topic marks by hand). Later marks of
+    # messages that came before change nothing.
     # Waits for Kafka, up to config.commit_timeout. From any thread; false: the partition ends (what consume did
     # not mark is then for who gets it next). Raises KafkaError: nothing has changed then, unless it is _TIMED_OUT;
     # InvalidMessageError. After _TIMED_OUT, or an interrupt (Timeout, Thread#kill), it may still take place: then it

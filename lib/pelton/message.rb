@@ -4,7 +4,7 @@ require_relative "origin"
 
 module Pelton
   # One message, read-only, in native memory. The native extension adds topic, partition, offset, timestamp_ms,
-  # received_ms, leader_epoch, key, headers, payload, raw_key, raw_headers, raw_payload, decoded, dig, size and
+  # received_ms, leader_epoch, epoch, key, headers, payload, raw_key, raw_headers, raw_payload, decoded, dig, size and
   # tombstone?.
   #
   # `payload` is built once and kept: a retry sees what a failed attempt changed in it. Change a copy (`payload.dup`, as
@@ -18,6 +18,7 @@ module Pelton
     #: def timestamp_ms: () -> Integer
     #: def received_ms: () -> Integer
     #: def leader_epoch: () -> Integer
+    #: def epoch: () -> Integer
     #: def size: () -> Integer
     #: def tombstone?: () -> bool
     #: def key: () -> untyped

@@ -91,11 +91,12 @@ module SubscriptionContract
     before = event(subscription, :batch).last
     refute_predicate before, :stale?
     assert_equal before.last_offset + 1, subscription.position(topic, 0)
-    [50, 3, 99].each do |offset|
+    [50, 3, 99].each.with_index(1) do |offset, number|
       subscription.seek(topic, 0, offset, 20)
       assert_equal offset, subscription.position(topic, 0)
       batch = event(subscription, :batch).last
       assert_equal [offset, true, false], [batch.first_offset, before.stale?, batch.stale?]
+      assert_equal [number] * 2, ([batch, batch.messages.first].map { |one| one.epoch - before.epoch })
       batch.release
     end
     before.release

@@ -195,6 +195,36 @@ class EmbeddedControlTest < Minitest::Test
     assert_empty errors
   end
 
+  # By another thread, while its replay runs: what was not replayed yet was passed over, and committed.
+  def test_a_late_mark_of_what_was_before_a_seek
+    name = topic
+    seen = @seen
+    old = Thread::Queue.new
+    gate = Thread::Queue.new
+    sought = false
+    reader = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        seen << message.offset
+        if message.offset == 9 && !sought
+          sought = seek(:beginning)
+          old << [self, message]
+        end
+        gate.pop if message.offset == 2
+      end
+    end
+    app = app { topic(name, to: reader) }
+    produce(app, name, Array.new(10, &:to_s))
+    gate << :first
+    app.start
+    consumer, last = old.pop
+    assert_equal [*0..9, 0, 1, 2], take(13)
+    assert consumer.mark_as_consumed(last)
+    gate << :again
+    assert_equal [*3..9], take(7)
+    assert app.stop
+    assert_equal 10, marked(app, name)
+  end
+
   # H51, H52.
   def test_seek_by_time_and_to_the_ends
     name = topic

@@ -139,7 +139,7 @@ module CoordinatorKit
   def batch(*offsets)
     epoch = @ownership.epoch
     Fakes::Batch.new(offsets.map { |offset| Fakes::Message.new("orders", 0, offset, "x") },
-                     stale: -> { @ownership.epoch != epoch })
+                     epoch: epoch, stale: -> { @ownership.epoch != epoch })
   end
 
   def script(&block) = Consumer.script = block

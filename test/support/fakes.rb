@@ -15,7 +15,8 @@ module Fakes
 
   # A message of the fake log.
   class Message < Fakes::Pelton::Message
-    attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms, :received_ms, :leader_epoch
+    attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms, :received_ms, :leader_epoch,
+                :epoch
 
     def initialize(topic, partition, offset, raw_payload, key: nil, headers: {}, timestamp_ms: 1_700_000_000_123,
                    received_ms: 1_700_000_001_123)
@@ -29,7 +30,11 @@ module Fakes
       @timestamp_ms = timestamp_ms
       @received_ms = received_ms
       @leader_epoch = 7
+      @epoch = 0
     end
+
+    # As it is read after so many seeks.
+    def in_epoch(epoch) = epoch == @epoch ? self : dup.tap { |copy| copy.instance_variable_set(:@epoch, epoch) }
 
     def payload = @raw_payload && ::Pelton::Json.parse(@raw_payload, @topic, @partition, @offset)
     { raw_key: :key, raw_headers: :headers, decoded: :payload }.each { |name, same| alias_method name, same }
@@ -40,15 +45,16 @@ module Fakes
 
   # A batch that counts its releases.
   class Batch < Fakes::Pelton::Batch
-    attr_reader :topic, :partition, :messages, :releases
+    attr_reader :topic, :partition, :messages, :releases, :epoch
 
-    # stale: of a batch, tells whether its partition was sought since.
-    def initialize(messages, stale: -> { false }, &on_release)
+    # stale: of a batch, tells whether its partition was sought since. epoch: how often it was before.
+    def initialize(messages, stale: -> { false }, epoch: 0, &on_release)
       super()
+      @epoch = epoch
       @stale = stale
       @topic = messages.first.topic
       @partition = messages.first.partition
-      @messages = messages.freeze
+      @messages = messages.map { |message| message.in_epoch(epoch) }.freeze
       @on_release = on_release
       @releases = 0
     end
@@ -319,7 +325,7 @@ module Fakes
         @positions[place] = @positions.delete(place)
         @credits[place] += 1
         epoch = @epochs[place]
-        return [:batch, Batch.new(messages, stale: -> { @epochs[place] != epoch }) { released(place) }]
+        return [:batch, Batch.new(messages, epoch: epoch, stale: -> { @epochs[place] != epoch }) { released(place) }]
       end
       nil
     end

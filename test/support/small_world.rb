@@ -336,7 +336,7 @@ class SmallWorld
     return if @rest.empty? || out >= CREDIT
 
     epoch = @epoch
-    batch = Fakes::Batch.new(@rest.shift(1 + @random.rand(8)), stale: -> { @epoch != epoch })
+    batch = Fakes::Batch.new(@rest.shift(1 + @random.rand(8)), epoch: epoch, stale: -> { @epoch != epoch })
     @batches << batch
     @coordinator.receive(batch)
   end

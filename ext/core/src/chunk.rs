@@ -166,6 +166,8 @@ pub struct Chunk {
     pub format: Arc<Format>,
     /// When it was taken from librdkafka, in milliseconds since 1970.
     pub received: i64,
+    /// Which reading of the partition it is of: see `partition`.
+    pub epoch: u64,
     filter: Option<Arc<Filter>>,
     /// What the filter says of each message, once it was asked; `None`: Ruby decides.
     answers: OnceLock<Box<[Option<bool>]>>,

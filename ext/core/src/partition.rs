@@ -309,8 +309,9 @@ impl Partition {
 
     /// The next batch, and what is to be run for its decoding.
     fn read_batch(&self, fetched: &mut Fetched) -> Option<(Batch, Vec<Arc<dyn Task>>)> {
-        let mut packer =
-            Packer::new(Arc::clone(&self.topic), self.number, Arc::clone(&self.format), self.filter.clone());
+        let (topic, format) = (Arc::clone(&self.topic), Arc::clone(&self.format));
+        let epoch = self.cursor.epoch();
+        let mut packer = Packer::new(topic, self.number, epoch, format, self.filter.clone());
         let (mut count, mut bytes) = (0, 0);
         while count < self.limits.messages && bytes < self.limits.bytes {
             let wanted = SLICE.min(self.limits.messages - count);
@@ -344,7 +345,7 @@ impl Partition {
             dropped: 0,
             bytes,
             cursor: Arc::clone(&self.cursor),
-            epoch: self.cursor.epoch(),
+            epoch,
             next,
             chunks: Mutex::new(chunks),
             credit: Mutex::new(Some(Arc::clone(&self.credit))),
@@ -362,7 +363,7 @@ pub struct Batch {
     dropped: usize,
     bytes: usize,
     cursor: Arc<Cursor>,
-    epoch: u64,
+    pub epoch: u64,
     /// The offset behind its last message.
     next: i64,
     /// Emptied by `release`.

@@ -59,6 +59,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("leader_epoch", method!(leader_epoch, 0))?;
     class.define_method("timestamp_ms", method!(timestamp, 0))?;
     class.define_method("received_ms", method!(received, 0))?;
+    class.define_method("epoch", method!(epoch, 0))?;
     class.define_method("stale?", method!(is_stale, 0))?;
     class.define_method("messages", method!(messages, 0))?;
     class.define_method("unknown_schemas", method!(unknown_schemas, 0))?;
@@ -121,6 +122,10 @@ fn timestamp(ruby: &Ruby, this: Value) -> Result<i64, Error> {
 
 fn received(ruby: &Ruby, this: Value) -> Result<i64, Error> {
     Ok(CLASS.get(ruby, &this)?.received)
+}
+
+fn epoch(ruby: &Ruby, this: Value) -> Result<u64, Error> {
+    Ok(CLASS.get(ruby, &this)?.batch.epoch)
 }
 
 fn is_stale(ruby: &Ruby, this: Value) -> Result<bool, Error> {

@@ -31,6 +31,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("timestamp_ms", method!(timestamp, 0))?;
     class.define_method("received_ms", method!(received, 0))?;
     class.define_method("leader_epoch", method!(leader_epoch, 0))?;
+    class.define_method("epoch", method!(epoch, 0))?;
     class.define_method("size", method!(size, 0))?;
     class.define_method("tombstone?", method!(is_tombstone, 0))?;
     class.define_method("key", method!(key, 0))?;
@@ -67,6 +68,10 @@ fn received(ruby: &Ruby, this: Value) -> Result<i64, Error> {
 
 fn leader_epoch(ruby: &Ruby, this: Value) -> Result<i32, Error> {
     Ok(place(ruby, this)?.record().leader_epoch)
+}
+
+fn epoch(ruby: &Ruby, this: Value) -> Result<u64, Error> {
+    Ok(place(ruby, this)?.chunk().epoch)
 }
 
 fn size(ruby: &Ruby, this: Value) -> Result<usize, Error> {

@@ -51,6 +51,8 @@ module Pelton
         @seeks = Seeks.new(self, topic)
         # The batch that came last, maybe released. If it is stale, the partition was sought.
         @last = nil
+        # That of the messages that came since the last seek (Message#epoch); nil: none came.
+        @epoch = nil
         # What the owner was told last of when to wake us.
         @timer = nil
         # Gave up after a failure: nothing runs any more.
@@ -79,6 +81,7 @@ module Pelton
 
           depart if @last&.stale?
           @last = batch
+          @epoch = batch.epoch
           @control.at_end = false
           @progress.begin(batch.first_offset)
           @backlog.add(prepared)
@@ -200,6 +203,10 @@ module Pelton
       #: () -> bool
       def gone? = @progress.gone?
 
+      # Was its place left by a seek?
+      #: (Message) -> bool
+      def left_behind?(message) = message.epoch != @epoch
+
       #: () -> bool
       def revoked? = gone? || @ending == :revoked
 
@@ -207,7 +214,7 @@ module Pelton
       def mark(message, metadata = nil)
         @lock.synchronize do
           next false if gone?
-          next true if departing? # it is of the place that was left
+          next true if left_behind?(message)
 
           @progress.metadata = metadata if metadata
           @backlog.mark(message)
@@ -330,6 +337,7 @@ module Pelton
       def depart
         old = @backlog
         @backlog = backlog
+        @epoch = nil
         @slots.each { |slot| take_back(slot) if slot.job&.backlog && @jobs.delete(slot.job) }
         old.release
         @control.at_end = false

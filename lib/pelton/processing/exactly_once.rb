@@ -114,6 +114,8 @@ module Pelton
                                 "marks in a transaction need the order of the partition")
         end
 
+        raise TransactionError.new(@place.join("/"), :sought) if @coordinator.left_behind?(message)
+
         mine.tx.mark_as_consumed(message, self)
         mine.message = [mine.message, message].compact.max_by(&:offset)
         @used = true

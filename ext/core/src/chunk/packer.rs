@@ -14,6 +14,7 @@ use std::time::UNIX_EPOCH;
 pub struct Packer {
     topic: Arc<str>,
     partition: i32,
+    epoch: u64,
     format: Arc<Format>,
     filter: Option<Arc<Filter>>,
     bytes: Vec<u8>,
@@ -29,9 +30,9 @@ fn size_of(message: FetchedMessage<'_>) -> usize {
 }
 
 impl Packer {
-    pub fn new(topic: Arc<str>, partition: i32, format: Arc<Format>, filter: Option<Arc<Filter>>) -> Self {
+    pub fn new(topic: Arc<str>, partition: i32, epoch: u64, format: Arc<Format>, filter: Option<Arc<Filter>>) -> Self {
         let (bytes, records, chunks) = (Vec::new(), Vec::new(), Vec::new());
-        Self { topic, partition, format, filter, bytes, records, chunks, messages_left: 0, bytes_left: 0 }
+        Self { topic, partition, epoch, format, filter, bytes, records, chunks, messages_left: 0, bytes_left: 0 }
     }
 
     /// Adds the messages among these (the others are errors); returns how many, and the bytes of their payloads and keys.
@@ -91,6 +92,7 @@ impl Packer {
             parts: (0..kept).map(|_| Default::default()).collect(),
             format: Arc::clone(&self.format),
             received: UNIX_EPOCH.elapsed().map_or(-1, |time| time.as_millis() as i64),
+            epoch: self.epoch,
             filter: self.filter.clone(),
             answers: OnceLock::new(),
             store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),
