@@ -179,7 +179,7 @@ module Pelton
     #: (?(Producer | ProducerPool)?) { (Producer::Transaction) -> untyped } -> untyped
     def transaction(producer = nil, &block) = @pelton.transaction(producer, &block)
 
-    # The app's producer; where the topic is `transactional`, the partition's own.
+    # The app's producer, on the app's cluster; where the topic is `transactional`, the partition's own, on the group's.
     #: () -> Producer
     def producer = @pelton.producer
 

@@ -26,7 +26,8 @@ module Pelton
     RUNNING = {}.compare_by_identity
     LOCK = Mutex.new
     INSTANCE = "group.instance.id"
-    private_constant :RUNNING, :LOCK, :INSTANCE
+    TRANSACTIONAL = "transactional.id"
+    private_constant :RUNNING, :LOCK, :INSTANCE, :TRANSACTIONAL
 
     # Why it ended by force, e.g. ["orders/0: consume runs for 61.2 s, …"]: what was left undone
     #: () -> Array[String]
@@ -260,10 +261,12 @@ module Pelton
       Server.ended(self)
     end
 
-    # Opens producers where the group's consumers are, whatever cluster that is.
+    # Makes producers where the group's consumers are, whatever cluster that is. Without an id, where the app's producer
+    # is transactional, an id of the group's own.
     def opener(group)
       lambda do |id|
-        Producer.new(@config, bus: @bus, native: @native, kafka: { **group.place, "transactional.id" => id })
+        id ||= @config.kafka[TRANSACTIONAL]&.then { |apps| "#{apps}/#{group.name}" }
+        Producer.new(@config, bus: @bus, native: @native, kafka: { **group.place, TRANSACTIONAL => id }.compact)
       end
     end
 

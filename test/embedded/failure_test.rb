@@ -60,6 +60,43 @@ class EmbeddedFailureTest < Minitest::Test
     assert_equal([2], origins.map(&:attempts).uniq)
   end
 
+  # The app's producer sent them to the app's cluster: they never came back.
+  def test_copies_of_a_group_on_another_cluster_stay_there
+    other = Pelton::EmbeddedCluster.new
+    away = { "bootstrap.servers" => other.bootstrap_servers }
+    [@cluster, other].each { |one| %w[paid paid.retry.1 dead].each { |name| one.create_topic(name, 1) } }
+    seen = @seen
+    failing = Class.new(Pelton::Consumer) do
+      define_method(:process) do |message|
+        seen << [message.topic, message.raw_payload, attempt]
+        raise KeyError, "poison"
+      end
+    end
+    app = app(group: "here") do
+      group("there", kafka: away) do
+        topic("paid", to: failing) do
+          retry_in 1
+          dead_letters "dead"
+        end
+      end
+    end
+    app.start
+    app(kafka: away).producer.produce_sync(topic: "paid", payload: "x")
+    assert_equal [["paid", "x", 1], ["paid.retry.1", "x", 2]], take(2, timeout: 40)
+    eventually(20, "the dead letter") { happened("message.dead_lettered").any? }
+    assert app.stop
+    assert_includes happened("producer.closed").map { |closed| closed[:undelivered] }, 0
+    ends = [@cluster, other].map do |one|
+      reader = Pelton::Subscription.new(app.config, group_id: "ends",
+                                                    kafka: { "bootstrap.servers" => one.bootstrap_servers })
+      %w[paid.retry.1 dead].map { |name| reader.watermarks(name, 0).last }.tap { reader.close }
+    end
+    assert_equal [[0, 0], [1, 1]], ends
+  ensure
+    @apps.each { |one| one.close(timeout: 5) }
+    other&.close
+  end
+
   # Twin of dead_letters: what changes the letters fails at first, and nothing goes out unchanged.
   def test_dead_letters_that_are_changed_on_their_way
     name = topic

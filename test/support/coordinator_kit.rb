@@ -8,7 +8,8 @@ module CoordinatorKit
   class Owner
     attr_reader :calls
     # opened: [[transactional.id, producer], …], made by `opener`.
-    attr_accessor :producer, :opener, :opened
+    # copier: where the group has a cluster of its own.
+    attr_accessor :producer, :opener, :opened, :copier
 
     def initialize
       @calls = []

@@ -170,6 +170,20 @@ class DeadLettersTest < Minitest::Test
     @producer.release
   end
 
+  def test_a_group_with_a_cluster_of_its_own_has_a_producer_for_copies
+    @owner.copier = Pelton::Testing::BufferedProducer.new(bus: @bus, topics: { "dead" => 2 })
+    failing(0)
+    work_all
+    script { |consumer| consumer.dispatch_to_dead_letters(consumer.messages.first) }
+    coordinator.receive(batch(3))
+    work_all
+    assert_equal([0, 3], @owner.copier.messages("dead").map { |copy| Pelton::Origin.of(copy).offset })
+    assert_empty dead
+    assert_same @producer, coordinator.slots.first.producer, "for what the user produces"
+  ensure
+    @owner.copier.close
+  end
+
   # One that is given message by message.
   class One < Pelton::Consumer
     def process(message) = CoordinatorKit::Consumer.script.call(self, message)

@@ -107,6 +107,22 @@ class RestartsTest < Minitest::Test
     assert_empty @log, "once"
   end
 
+  # One would fence the other, and whose cluster it is nobody knew.
+  def test_a_group_s_producer_for_copies_is_where_the_group_is_and_has_an_id_of_its_own
+    app(kafka: { "bootstrap.servers" => "a:1", "transactional.id" => "shop" }).routes do
+      group("here") { topic "orders", to: Consumer }
+      group("there", kafka: { "bootstrap.servers" => "b:1" }) { topic "orders", to: Consumer }
+    end
+    here, there = start.instance_variable_get(:@listeners).map(&:copier)
+    assert_nil here
+    assert_empty @native.producers, "opened by the first copy"
+    there.partition_count("dead")
+    assert_equal [%w[b:1 shop/there]],
+                 (@native.producers.map { |one| one.config.values_at("bootstrap.servers", "transactional.id") })
+    assert app.stop
+    assert_predicate there, :closed?
+  end
+
   def test_a_listener_that_crashed_begins_anew
     two_groups(group_restart: 0.01)
     @native.subscriptions.first.define_singleton_method(:poll) { |_| raise NoMethodError, "a bug" }

@@ -49,6 +49,10 @@ module Pelton
         @topic.transactional ? @producer ||= open_own : @coordinator.owner.producer
       end
 
+      # That for copies of failed messages: where the group is.
+      #: () -> Producer
+      def copier = (@coordinator.owner.copier unless @topic.transactional) || producer
+
       # With a new slot: Kafka ends what the partition's last owner left open, whose offsets would be waited for.
       #: () -> void
       def open

@@ -36,7 +36,7 @@ module Pelton
       def dispatch(message, reason, attempt)
         to = @topic.dead_letters or raise ConfigError.new("topic #{@topic.name}: dead_letters", nil, "is not set")
         failure = Failure.new(reason, message, attempt, Failure.next_id)
-        copy(failure, to).deliver(@exactly_once.producer)
+        copy(failure, to).deliver(@exactly_once.copier)
         @bus.publish("message.dead_lettered", **@facts, offset: message.offset, attempts: attempt, to: to,
                                                         error: reason, failure_id: failure.id)
         true
@@ -47,10 +47,10 @@ module Pelton
       # With a transactional producer the copy and the offset behind the message are in one transaction.
       def move(failure, verdict)
         copy = copy(failure, verdict.to, verdict.due_in)
-        producer = @exactly_once.producer
+        producer = @exactly_once.copier
         return copy.deliver(producer) if @topic.manual_offsets || @topic.keyed? || !producer.transactional?
 
-        @exactly_once.run(advance: false) do
+        @exactly_once.run(producer, advance: false) do
           copy.deliver(producer)
           @exactly_once.mark(failure.message)
         end

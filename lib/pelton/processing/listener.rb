@@ -22,14 +22,17 @@ module Pelton
       private_constant :Revocation, :CHECK
 
       attr_reader :thread, :group, :looks, :subscription
+      # Sends copies of failed messages where the group has a cluster of its own; nil: the app's producer does. Its
+      # client opens with the first of them.
+      attr_reader :copier
       # Seconds that the parts of the stop took: {jobs: 1.2, leave: 0.1}; `leave` is the last commit with it.
       attr_reader :phases
 
       # on_failure: called with an error after which the server has to stop, and with self if it is we who failed.
-      # producer: the app's, when asked for. open_producer: a new one for this transactional.id.
+      # producer: the app's, when asked for. open_producer: a new one, where the group is, with this id or nil.
       # looks: is it this listener's timer that lets the watch look? ahead: is told of each batch as it comes, if any.
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
-      #:  ?looks: bool, ?ahead: Parallel::Ahead?, ?producer: ^() -> Producer, ?open_producer: ^(String) -> Producer,
+      #:  ?looks: bool, ?ahead: Parallel::Ahead?, ?producer: ^() -> Producer, ?open_producer: ^(String?) -> Producer,
       #:  ?on_failure: ^(Exception, ?Listener) -> void) -> void
       def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, ahead: nil,
                      producer: nil, open_producer: nil, on_failure: nil)
@@ -44,6 +47,7 @@ module Pelton
         @bus = bus
         @producer = producer
         @open_producer = open_producer
+        @copier = open_producer.call(nil) unless group.place.empty?
         @on_failure = on_failure
         # From any thread: [:ended, coordinator], [:stop, deadline] … A push is followed by a wake.
         @notices = Thread::Queue.new
@@ -59,10 +63,8 @@ module Pelton
         @leftovers = []
         # The listener in our place, after our end.
         @heir = nil
-        # Set by a stop: when it began, and the time at which it ends by force.
-        @stopping_since = nil
-        @stop_at = nil
-        @leaving_since = nil # when the close began; read by others, too
+        # Set by a stop: when it began, when it ends by force; and when the close began, which others read, too.
+        @stopping_since = @stop_at = @leaving_since = nil
         @phases = {}
         @over = false
         # Read by the server when the thread has ended.
@@ -366,6 +368,7 @@ module Pelton
         @phases[:jobs] = ended - (@stopping_since || ended)
         asked = Array.new(@notices.size) { @notices.pop }.filter_map { |kind, deadline| deadline if kind == :stop }
         @subscription.close(time_to_leave([@stop_at, *asked].compact.min || ended))
+        @copier&.close(timeout: time_to_leave(ended))
         @phases[:leave] = Clock.now - ended
         tell_unconfirmed
         rest.each(&:abandon)
