@@ -65,6 +65,7 @@ class SmallWorld
     def failed(error, _) = @complaints << error
     def critical(error) = @complaints << error
     def producer = self
+    def copier = nil
     def transactional? = false
     def partition_count(_) = 1
     def produce_copy(**copy) = @world.copied(copy[:headers]["pelton.offset"].to_i)

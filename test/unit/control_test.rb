@@ -335,6 +335,21 @@ class ControlTest < Minitest::Test
     assert_equal [3, 7], @ownership.marks.last
   end
 
+  # They were taken for given, with the failed one, and came however old.
+  def test_behind_a_failed_message_those_that_were_never_begun_are_asked_again
+    OneByOne.script = lambda do |_|
+      next unless @log == [0]
+
+      @late = true
+      raise "poison"
+    end
+    one_by_one(filters: [->(message) { !@late || message.offset == 2 }]).receive(batch(0, 1, 2, 3))
+    work until idle?
+    assert_equal [0, 0, 2], @log
+    assert_equal [[:filtered, 2, 0]], dropped
+    assert_equal [4, 7], @ownership.marks.last
+  end
+
   def test_an_error_before_the_first_message_blames_no_healthy_one
     OneByOne.script = nil
     one_by_one(filters: [->(message) { message.offset != 2 || Thread.exit }], retries: 1, then: :skip)

@@ -67,16 +67,16 @@ module Pelton
         end
       end
 
-      # A job that began comes again: what was dropped then stays so, untold. given: consume was given the others, so
-      # they are refused no more.
-      #: (Start?, given: bool) -> void
+      # A job that began comes again: what was dropped then stays so, untold. given: up to this offset consume (or
+      # process) had the others, so they are refused no more; nil: it had none.
+      #: (Start, given: Integer?) -> void
       def remember(start, given:)
-        return if @admit.empty? || start&.messages.nil?
+        return if @admit.empty?
 
         admitted = start.messages.to_h { |message| [message.offset, true] }
         start.done.each do |message|
           if !admitted[message.offset] then @judged[message] = false
-          elsif given then @judged[message] = true
+          elsif given && message.offset <= given then @judged[message] = true
           end
         end
       end

@@ -281,7 +281,9 @@ module Pelton
 
       # It comes again, at least in part.
       def remember(job, error)
-        @flow.remember(job.start, given: !error.nil? || !process?) if error || job.left?
+        return unless job.begun? && (error || job.left?)
+
+        @flow.remember(job.start, given: process? ? job.current&.offset : job.messages.last_offset)
       end
 
       # The verdict, and the result it is about if a step decided; nil: a step failed.
