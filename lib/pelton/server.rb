@@ -308,25 +308,29 @@ module Pelton
     # --- the server's thread ---------------------------------------------------------------------------------------
 
     def obey
-      stopping = false
       loop do
         kind, reason, timeout = @inbox.pop
         case kind
         when :quiet then hold(reason)
         when :idle then idle
         when :resume then unhold
-        when :stop, :signal
-          stopping = true
-          return shut_down(kind == :signal ? "SIG#{reason}" : reason, timeout)
+        when :stop then return shut_down(reason, timeout)
+        when :signal then return shut_down("SIG#{reason}", nil, signalled: true)
         end
       end
+    rescue Exception => e # rubocop:disable Lint/RescueException -- what a subscriber raises that is no StandardError
+      @failure ||= e
+      raise
     ensure
-      abandoned unless stopping || !Thread.main.alive? # then Ruby ends all threads
+      abandoned unless ended? || !Thread.main.alive? # then Ruby ends all threads
       @liveness&.close
       Server.ended(self)
     end
 
-    # Somebody killed this thread: nobody could stop the others any more. The last that it does.
+    def ended? = %i[stopped forced].include?(@status)
+
+    # Somebody killed this thread, or a subscriber's error ends it: nobody could stop the others any more. The last that
+    # it does.
     def abandoned
       @failure ||= WorkerKilled.new("the server's orders")
       shut_down(@failure.message, nil)
@@ -355,22 +359,23 @@ module Pelton
       @bus.publish("app.resumed")
     end
 
-    def shut_down(reason, timeout)
+    # Goes on with the same one where a subscriber ended this thread in the midst of it.
+    def shut_down(reason, timeout, signalled: false)
       @status = :stopping
       @restarts.stop
-      shutdown = Shutdown.new(@config, timeout, listeners: @listeners, workers: @workers, jobs: @jobs, bus: @bus,
-                                                scope: @scope, watch: @watch, flush: @flush, inbox: @inbox,
-                                                engines: @engines)
-      graceful = shutdown.call(reason)
+      @shutdown ||= Shutdown.new(@config, timeout, signalled: signalled, listeners: @listeners, workers: @workers,
+                                                   jobs: @jobs, bus: @bus, scope: @scope, watch: @watch,
+                                                   flush: @flush, inbox: @inbox, engines: @engines)
+      graceful = @shutdown.call(reason)
       @restarts.join(Shutdown::FORCE)
-      @losses = shutdown.losses
+      @losses = @shutdown.losses
       @status = graceful ? :stopped : :forced
-      shutdown.tell
+      @shutdown.tell
     end
 
     def crashed(error)
       @failure ||= error
-      @status = :forced
+      @status = :forced unless ended?
       @bus.publish("error.occurred", error: error, source: "server")
     end
 

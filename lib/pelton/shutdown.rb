@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "clock"
+require_relative "errors"
 require_relative "threads"
 require_relative "processing/listener"
 require_relative "processing/worker"
@@ -8,23 +9,26 @@ require_relative "processing/worker"
 module Pelton
   # The end of a server, on its thread. In this order: nothing new is begun → running jobs end → `shutdown` of each
   # consumer → what is marked is committed, the group is left → the app's background threads end → the producer is
-  # flushed. At the deadline, or at a second
-  # signal, by force: workers are killed, what is marked is committed, consumers get their `shutdown` all the same.
+  # flushed. At the deadline, or at a second signal, by force: workers are killed, what is marked is committed,
+  # consumers get their `shutdown` all the same. A signal that comes later leaves what is still waited for a short rest.
   #
-  # A part of the time is kept for the flush: flush_timeout, half of it all at most.
+  # A part of the time is kept for the flush: flush_timeout, half of it all at most. It is flushed whatever went wrong.
   class Shutdown
-    # How long threads may take to end once they are told to by force.
+    # How long threads may take to end once they are told to by force; what a late signal leaves of the time.
     FORCE = 1.0
 
     # What was left undone, a String each.
     attr_reader :losses
 
-    # inbox: the server's, for a second signal or a stop that has less time.
-    #: (Config, Numeric?, listeners: Array[Processing::Listener], workers: Array[Processing::Worker],
+    # signalled: a signal began it, so the next one is the second. inbox: the server's, for signals, and stops that have
+    # less time.
+    #: (Config, Numeric?, signalled: bool, listeners: Array[Processing::Listener], workers: Array[Processing::Worker],
     #:  jobs: Processing::JobsQueue, engines: Parallel::Engines, scope: Background::Scope, watch: Watch, bus: Notifications,
     #:  flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
-    def initialize(config, timeout, listeners:, workers:, jobs:, engines:, scope:, watch:, bus:, flush:, inbox:)
+    def initialize(config, timeout, signalled:, listeners:, workers:, jobs:, engines:, scope:, watch:, bus:, flush:,
+                   inbox:)
       @timeout = timeout || config.shutdown_timeout
+      @signalled = signalled
       @flush_timeout = config.flush_timeout
       @listeners = listeners
       @workers = workers
@@ -38,7 +42,7 @@ module Pelton
       @inbox = inbox
       @started = Clock.now
       # When it is over, the flush with it.
-      @ends = nil
+      @ends = @flush_share = nil
       limit(@timeout)
       # Seconds, in the order of happening, beside those of the groups: {workers: 0.0, background: 0.1, flush: 0.3}
       @phases = {}
@@ -46,17 +50,18 @@ module Pelton
       # Why it is by force; nil: it is not.
       @forced = nil
       @undelivered = 0
+      @announced = false
     end
 
-    # true: everything was finished; false: by force.
+    # true: everything was finished; false: by force. Called again where a subscriber ended the thread that called it.
     #: (String) -> bool
     def call(reason)
-      @bus.publish("app.stopping", reason: reason, timeout: @timeout, flush: @flush_share, waits_for: unfinished)
-      @forced = drain
-      force if @forced
-      timed(:parallel) { @engines.close(timeout: FORCE) } unless @engines.none?
-      end_backgrounds
-      flush
+      announce(reason)
+      @forced ||= drain
+      contain(:force) { force } if @forced
+      contain(:parallel) { @engines.close(timeout: FORCE) } unless @engines.none?
+      contain(:background) { end_backgrounds }
+      contain(:flush) { flush }
       @forced.nil?
     end
 
@@ -78,32 +83,50 @@ module Pelton
 
     def unfinished = @listeners.flat_map(&:losses)
 
-    # The earliest end that anybody asked for counts: false if this is none. A part of the time is kept for the flush.
+    # The earliest end that anybody asked for counts: false if this is none. A part of the time is kept for the flush,
+    # which may go on when the rest is over.
     def limit(timeout)
+      share = [@flush_timeout, timeout / 2.0].min
       ends = Clock.now + timeout
-      return false if @ends && @ends <= ends
+      return false if @ends && @ends <= ends && @flush_share <= share
 
-      @flush_share = [@flush_timeout, timeout / 2.0].min
-      @ends = ends
+      @flush_share = [share, *@flush_share].min
+      @ends = [ends, *@ends].min
+    end
+
+    # Once, whatever a subscriber does.
+    def announce(reason)
+      return if @announced
+
+      @announced = true
+      @bus.publish("app.stopping", reason: reason, timeout: @timeout, flush: @flush_share, waits_for: unfinished)
+    end
+
+    # A phase that raises leaves out no other one.
+    def contain(phase, &block)
+      timed(phase, &block)
+    rescue Exception => e # rubocop:disable Lint/RescueException -- whatever it is, what is produced is flushed
+      @forced ||= "#{phase}: #{e.message}"
+      @losses += ["#{phase} ended by #{e.class}: #{e.message}"]
+      @bus.publish("error.occurred", error: e, source: "server")
     end
 
     # nil, or the reason why it was not to be.
     def drain
-      hearing(by_signal: true) { ended_by(@ends - @flush_share) }
+      hearing(rest: nil) { @forced || ended_by(@ends - @flush_share) }
     rescue StandardError => e
       e.message
     end
 
     # What the block returns or raises, which runs on a thread of its own: a stop that has less time ends it, and it
-    # begins again with that. by_signal: a second signal ends it, which is what is returned then.
-    def hearing(by_signal: false, &phase)
+    # begins again with that. So does a second signal, which leaves `rest` seconds (nil: what there was).
+    def hearing(rest: FORCE, &phase)
       running = start(&phase)
       loop do
         from, fact, more = @inbox.pop
         raise more if more && from.equal?(running)
         return fact if from.equal?(running)
-        return "second signal (SIG#{fact})" if from == :signal && by_signal
-        next unless from == :stop && more && limit(more)
+        next unless sooner?(rest, from, fact, more)
 
         running.kill
         running = start(&phase)
@@ -112,9 +135,30 @@ module Pelton
       running&.kill
     end
 
+    # Does this order leave less time?
+    def sooner?(rest, order, fact, timeout)
+      case order
+      when :signal then second?(fact) && (rest.nil? || limit(rest))
+      when :stop then timeout && limit(timeout)
+      end
+    end
+
+    # The first one forces no stop that something else began.
+    def second?(name)
+      second = @signalled
+      @signalled = true
+      @forced ||= "second signal (SIG#{name})" if second
+      second
+    end
+
+    # It tells how it ended, also if somebody killed it.
     def start
-      Threads.start("pelton.shutdown", report: ->(error) { @inbox << [Thread.current, nil, error] }) do
-        @inbox << [Thread.current, yield]
+      Threads.start("pelton.shutdown") do
+        ended = [Thread.current, yield]
+      rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised where it is waited for
+        ended = [Thread.current, nil, e]
+      ensure
+        @inbox << (ended || [Thread.current, nil, WorkerKilled.new("the stop")])
       end
     end
 
@@ -135,34 +179,28 @@ module Pelton
     # Those who were killed settle their jobs; then what the consumers' ends need is run by others.
     def force
       @losses = unfinished + standing
-      timed(:force) do
-        @jobs.hold
-        @workers.each(&:kill)
-        last = @workers.map { |worker| Processing::Worker.new("#{worker.name}.end", @jobs, @bus).start }
-        @listeners.each { |listener| listener.stop(Clock.now) }
-        Threads.join(listening + working, Processing::Listener::CLOSE_AT_LEAST)
-        @jobs.close
-        Threads.join(last.map(&:thread), FORCE)
-        last.each(&:kill)
-        Threads.join(last.map(&:thread), FORCE)
-      end
+      @jobs.hold
+      @workers.each(&:kill)
+      last = @workers.map { |worker| Processing::Worker.new("#{worker.name}.end", @jobs, @bus).start }
+      @listeners.each { |listener| listener.stop(Clock.now) }
+      Threads.join(listening + working, Processing::Listener::CLOSE_AT_LEAST)
+      @jobs.close
+      Threads.join(last.map(&:thread), FORCE)
+      last.each(&:kill)
+      Threads.join(last.map(&:thread), FORCE)
       @losses += @listeners.flat_map(&:unended) + @listeners.filter_map(&:unconfirmed).map(&:message)
     end
 
     # Within the time that is left beside the flush; those that need longer are told of.
     def end_backgrounds
-      timed(:background) do
-        hearing { @scope.close([@background_timeout, [Clock.left(@ends - @flush_share), FORCE].max].min) }
-      end
+      hearing { @scope.close([@background_timeout, [Clock.left(@ends - @flush_share), FORCE].max].min) }
       [*@listeners, @scope].each { |one| @watch.bury(one.strays) }
       @watch.close
     end
 
     # By force it has its share, else all the time that is left.
     def flush
-      @undelivered = timed(:flush) do
-        hearing { @flush.call(@forced ? @flush_share : [Clock.left(@ends), @flush_share].max) }
-      end
+      @undelivered = hearing { @flush.call(@forced ? @flush_share : [Clock.left(@ends), @flush_share].max) }
       return unless @undelivered.positive?
 
       @forced ||= "producer not flushed in time"

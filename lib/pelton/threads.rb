@@ -99,11 +99,19 @@ module Pelton
     #: (Thread) -> String?
     def started_at(thread) = thread.inspect[/ ([^ ]+:\d+) \w+>\z/, 1]
 
-    # Waits until all of these threads ended, or until the deadline. Returns those that are left.
+    # Waits until all of these threads ended, or until the deadline. Returns those that are left. What one of them died
+    # of is nothing to who waits: it may be a thread of the user's.
     #: (Array[Thread], ?Numeric?) -> Array[Thread]
     def join(threads, timeout = nil)
       deadline = Clock.deadline(timeout)
-      threads.reject { |thread| thread.equal?(Thread.current) || thread.join(*Clock.left(deadline)) }
+      threads.reject { |thread| thread.equal?(Thread.current) || ended?(thread, deadline) }
     end
+
+    def ended?(thread, deadline)
+      thread.join(*Clock.left(deadline))
+    rescue Exception # rubocop:disable Lint/RescueException -- an error of that thread's, or an interrupt of this one
+      thread.status.nil? || raise
+    end
+    private_class_method :ended?
   end
 end
