@@ -225,6 +225,8 @@ module Pelton
                   "Pelton::AbortTransaction",
       close: "it cannot be closed in its own transaction",
       over: "the transaction is over (or not begun yet): nothing can be added to it",
+      foreign: "this transaction is of the thread (or fiber) that runs its block: produce there, or by the producer " \
+               "itself once the block has ended",
       other_fiber: "another fiber of this thread is in a transaction, which cannot end while this one waits for it",
       mark_beside: "another fiber of this thread is in a transaction: mark in its own fiber, or behind it",
       sought: "it was sought while a transaction marked its messages, which is aborted: seek behind a transaction",

@@ -98,7 +98,9 @@ module Pelton
     #   end
     # Any exception aborts and is raised again; AbortTransaction aborts and gives nil; leaving by return, break or throw
     # aborts and raises TransactionError; Thread#kill aborts. In a transaction, `transaction` joins it. Other threads
-    # and fibers wait until it is over. What is produced outside of a block is a transaction of its own.
+    # and fibers wait until it is over, so a block must not wait for one that produces (that one's call ends with
+    # WaitTimeout, when Kafka has long ended the transaction). What is produced outside of a block is a transaction of
+    # its own.
     # Needs the option "transactional.id", which no other living producer may have. Raises KafkaError (fatal? when the
     # producer was fenced), WaitTimeout after config.transaction_timeout for a step.
     #: () { (Transaction) -> untyped } -> untyped

@@ -138,6 +138,8 @@ module Pelton
 
       # Keeps a message, with the keywords of produce_async, until it is flushed; `close` flushes, too. Middleware and
       # checks run here, so what is kept is sound; only memory limits how much that is. Returns self. Opens the client.
+      # Keeping a message is no part of a transaction, flushing is: what is only kept when one is aborted stays in the
+      # buffer, for the next flush (or close); what was flushed in it is undone with it.
       #   producer.buffer(topic: "orders", payload: "…").flush_buffer_sync
       #: (topic: String, payload: String?, **untyped) -> self
       def buffer(topic:, payload:, **more)

@@ -6,7 +6,9 @@ require_relative "../errors"
 
 module Pelton
   class Producer
-    # What the block of `transaction` is given. Of one fiber, and of no use after the block.
+    # What the block of `transaction` is given. Of the fiber that runs the block, and of no use after it: every method
+    # raises TransactionError elsewhere (a thread or an Async task that is started in the block is another fiber), so
+    # nothing is taken for a part of the transaction that is none.
     #   producer.transaction do |tx|
     #     batch.each { |message| tx.produce_async(topic: "out", payload: work(message)) }
     #     tx.mark_as_consumed(batch, subscription)
@@ -18,7 +20,7 @@ module Pelton
       private_constant :EXPECTED
 
       # As the producer's methods: what this fiber produces is in the transaction either way.
-      def_delegators :@producer, :produce_async, :produce_sync, :produce_many_async, :produce_many_sync,
+      def_delegators :ours, :produce_async, :produce_sync, :produce_many_async, :produce_many_sync,
                      :tombstone_async, :tombstone_sync, :tombstone_many_async, :tombstone_many_sync,
                      :pipe_async, :pipe_sync, :pipe_many_async, :pipe_many_sync
 
@@ -31,6 +33,7 @@ module Pelton
       #: (Producer) -> void
       def initialize(producer)
         @producer = producer
+        @fiber = Fiber.current
         # To be sent with the commit: {subscription => {[topic, partition] => next offset}}
         @marks = {}.compare_by_identity
         @over = false
@@ -73,7 +76,7 @@ module Pelton
         end
 
         marks = next_offsets(what)
-        raise TransactionError.new("producer #{@producer.name}", :over) if @over
+        ours
         return if marks.empty?
 
         (@marks[subscription] ||= {}).merge!(marks) { |_, *two| two.max }
@@ -81,6 +84,12 @@ module Pelton
       end
 
       private
+
+      # The producer, for who may use it here.
+      def ours
+        reason = @over ? :over : (:foreign unless @fiber.equal?(Fiber.current))
+        reason ? raise(TransactionError.new("producer #{@producer.name}", reason)) : @producer
+      end
 
       def next_offsets(what)
         case what

@@ -51,9 +51,10 @@ module Pelton
         # The owner is gone / nobody wakes it: the pause between attempts.
         @free = ConditionVariable.new
         @pause = ConditionVariable.new
-        # The fiber whose transaction is open, and its thread. Written under @lock.
+        # The fiber whose transaction is open, its thread, and since when. Written under @lock.
         @owner = nil
         @thread = nil
+        @since = nil
         @closing = false
         # Of the owner: its transaction and the native client that this began with.
         @transaction = nil
@@ -125,16 +126,25 @@ module Pelton
 
       def enter
         @lock.synchronize do
+          came = Clock.now
           while occupied?
             raise TransactionError.new(described, :other_fiber) if deadlock?
 
+            check_patience(came)
             wait(nil)
           end
           raise ClosedError, described if @closing
 
           @owner = Fiber.current
           @thread = Thread.current
+          @since = Clock.now
         end
+      end
+
+      # A transaction that Kafka has ended by now may wait for us: it joins our thread, say.
+      def check_patience(came)
+        limit = Transaction.limit(@renewal.options) + @timeout
+        raise WaitTimeout.new("another thread's transaction", nil, limit) if Clock.now - [came, @since].max > limit
       end
 
       def leave
