@@ -61,6 +61,14 @@ module SendingContract
     assert_equal 1, made.produce_sync(**good).offset
   end
 
+  def test_more_than_a_delivery_has_places_for
+    error = assert_raises(Pelton::InvalidMessageError) do
+      made.produce_many_async([{ topic: topic, payload: "x" }.freeze] * 524_288)
+    end
+    assert_equal ["batch size", "524288"], [error.key, error.value.to_s]
+    assert_equal 0, made.pending
+  end
+
   def refusal(&block) = assert_raises(Pelton::DeliveryError, &block).name
 
   def test_times_that_are_none

@@ -63,6 +63,17 @@ class BufferTest < Minitest::Test
     assert_equal [2, %w[1 2]], [seen, payloads]
   end
 
+  # More than a delivery has places for could never be flushed, and a close lost all of it.
+  def test_any_number_can_be_flushed
+    most = Pelton::Producer::Buffer::MOST
+    assert_operator most, :<, 524_288
+    fill("1")
+    @producer.instance_variable_get(:@buffer).add(Array.new(most, { topic: "a", payload: "2" }.freeze))
+    assert_equal [0, { "1" => 1, "2" => most }], [@producer.close, payloads.tally]
+    assert_equal "1", payloads.first
+    assert_equal([most, 1], fake.calls.filter_map { |kind, rows| rows.size if kind == :many })
+  end
+
   def test_labels_and_partition_keys
     @producer.buffer(topic: "a", payload: "1", label: "L", partition_key: "b")
     assert_equal ["L"], @producer.flush_buffer_sync.labels

@@ -7,6 +7,8 @@ module Pelton
     # Messages that wait in Ruby for a flush, in their order. What a flush could not hand over comes back to the front.
     class Buffer
       NEVER = { Object => :never }.freeze
+      # So many messages a flush takes at most: a delivery has a little more places.
+      MOST = 500_000
       private_constant :NEVER
 
       def initialize
@@ -36,7 +38,7 @@ module Pelton
 
       # Empties it; returns how many there were.
       #: () -> Integer
-      def clear = take.size
+      def clear = @lock.synchronize { messages.slice!(0..).size }
 
       # Waits until no flush of others is under way, then returns how many messages there are; nil: not by `deadline`.
       #: (Float?) -> Integer?
@@ -62,10 +64,10 @@ module Pelton
         end
       end
 
-      # Yields everything there is and a callable, which the block calls with the delivery before it sends. When the
-      # block does not return, what did not reach librdkafka's queue comes back; so it does when the client was closed
-      # meanwhile. nil where there was nothing. Flushes do not wait for each other: one may be in a transaction that the
-      # other waits for.
+      # Yields what there is (the first of it, where that is more than MOST) and a callable, which the block calls with
+      # the delivery before it sends. When the block does not return, what did not reach librdkafka's queue comes back;
+      # so it does when the client was closed meanwhile. nil where there was nothing. Flushes do not wait for each
+      # other: one may be in a transaction that the other waits for.
       #: () { (Array[Hash[Symbol, untyped]], ^(Delivery) -> void) -> Delivery } -> Delivery?
       def flush
         messages = delivery = nil
@@ -86,11 +88,10 @@ module Pelton
       private
 
       # fiber: whose flush it is.
-      def take(fiber = nil)
+      def take(fiber)
         @lock.synchronize do
-          taken = messages
-          @messages = []
-          @flushes[taken] = fiber if fiber && !taken.empty?
+          taken = messages.shift(MOST)
+          @flushes[taken] = fiber unless taken.empty?
           taken
         end
       end
@@ -157,8 +158,9 @@ module Pelton
       #: () -> Integer
       def buffered = @buffer.size
 
-      # Hands everything in the buffer over, in order: one delivery for all, nil for an empty buffer. What does not get
-      # into librdkafka's queue (QueueFullError after config.queue_timeout, ClosedError, Thread#kill …) stays in the
+      # Hands everything in the buffer over, in order: one delivery for all, nil for an empty buffer. Of more than
+      # 500,000 messages it takes the first so many, and what is left waits for the next flush (or close). What does not
+      # get into librdkafka's queue (QueueFullError after config.queue_timeout, ClosedError, Thread#kill …) stays in the
       # buffer, before everything that came since. From any thread; a flush beside another one may overtake what that
       # could not hand over.
       #: () -> Delivery?

@@ -61,8 +61,9 @@ module Pelton
       def produce_copy(**message) = wait(hand_over([message]), nil)
 
       # Hands many messages over with one native call; each is a Hash with the keywords of produce_async. All are
-      # checked before the first is sent. Returns one delivery for all of them: `wait` raises if any failed, `reports`
-      # tells each. When the queue stays full before all are in it, QueueFullError#delivery tells which are.
+      # checked before the first is sent (more than 524,287 are refused, too). Returns one delivery for all of them:
+      # `wait` raises if any failed, `reports` tells each. When the queue stays full before all are in it,
+      # QueueFullError#delivery tells which are.
       #   producer.produce_many_async(orders.map { |order| { topic: "orders", payload: order.to_json } })
       #: (Array[Hash[Symbol, untyped]]) -> Delivery
       def produce_many_async(messages)

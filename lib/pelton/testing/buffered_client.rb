@@ -13,7 +13,9 @@ module Pelton
     class BufferedClient
       # Logs of those who want to read what their client was given: {the very name that the client gets => Log}
       LOGS = ObjectSpace::WeakMap.new
-      private_constant :LOGS
+      # So many messages are too many for a delivery.
+      TOO_MANY = 524_288
+      private_constant :LOGS, :TOO_MANY
 
       class << self
         #: (String, Log) -> void
@@ -144,6 +146,10 @@ module Pelton
       end
 
       def check_all(messages)
+        if messages.size >= TOO_MANY
+          raise InvalidMessageError.new("batch size", messages.size, "fewer than #{TOO_MANY} messages a call")
+        end
+
         messages.each_with_index do |message, index|
           self.class.check(message)
         rescue InvalidMessageError => e
