@@ -165,9 +165,34 @@ module SendingContract
   end
 end
 
+# SendingContract's, with a Kafka that refuses messages: `refuse_next` the next one.
+module RefusedContract
+  def test_a_transaction_of_which_a_message_failed_is_aborted
+    name = topic
+    writer = made("transactional.id" => "refused-#{name}")
+    writer.produce_sync(topic: name, payload: "1")
+    refuse_next
+    lost = nil
+    error = assert_raises(Pelton::KafkaError) do
+      writer.transaction do
+        lost = writer.produce_async(topic: name, payload: "aborted")
+        lost.wait(timeout: 20) rescue Pelton::DeliveryError # rubocop:disable Style/RescueModifier
+        :value
+      end
+    end
+    assert_equal [true, false], [error.abortable?, error.fatal?]
+    assert_equal :MSG_SIZE_TOO_LARGE, lost.error.name
+    writer.transaction { writer.produce_async(topic: name, payload: "2") }
+    refuse_next
+    assert_equal :MSG_SIZE_TOO_LARGE, refusal { writer.produce_async(topic: name, payload: "aborted") }, "its own"
+    assert_equal(%w[1 2], read(name, 2).map(&:raw_payload))
+  end
+end
+
 class NativeSendingContractTest < Minitest::Test
   include NativeKit
   include SendingContract
+  include RefusedContract
 
   def made(kafka = {})
     @made ||= begin
@@ -186,6 +211,8 @@ class NativeSendingContractTest < Minitest::Test
     NativeKit.cluster.round_trip_time(1, 0)
   end
 
+  def refuse_next = NativeKit.cluster.push_errors(0, [10]) # produce
+
   # By partition and offset; one more than asked for, where the mock has an aborted one.
   def read(name, count)
     found = messages(name, count)
@@ -197,11 +224,13 @@ end
 
 class BufferedSendingContractTest < Minitest::Test
   include SendingContract
+  include RefusedContract
 
   def setup = @topics = { "orders" => 1, "wide" => 7 }
   def made(kafka = {}) = @made ||= Pelton::Testing::BufferedProducer.new(topics: @topics, kafka: kafka)
   def topic(partitions = 1) = @topics.key(partitions)
   def held(&block) = made.hold(&block)
+  def refuse_next = made.fail_next(:MSG_SIZE_TOO_LARGE)
   def read(name, count) = made.messages(name).tap { |found| assert_equal count, found.size }
   def teardown = @made&.close
 end

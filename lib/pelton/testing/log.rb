@@ -15,7 +15,9 @@ module Pelton
       TIMES = Settings::Setting.new(:times, :count, 1, "")
       LIMIT = Settings::Setting.new(:queue_limit, :number, nil, "")
       KEEP = Settings::Setting.new(:keep, :flag, true, "")
-      private_constant :TOPIC, :PARTITIONS, :TIMES, :LIMIT, :KEEP
+      # failed: how many of its messages.
+      Transaction = Struct.new(:messages, :marks, :failed)
+      private_constant :TOPIC, :PARTITIONS, :TIMES, :LIMIT, :KEEP, :Transaction
 
       # topics: {"orders" => 4} partitions; nil: every topic is there, with one partition. keep: false forgets messages
       # as they come. Raises ConfigError.
@@ -34,7 +36,7 @@ module Pelton
         @limit = nil
         # Errors of the next messages: [[topic or nil, KafkaError], …]
         @failures = []
-        # Messages and offsets of the open transaction, or nil.
+        # The open one, or nil.
         @transaction = nil
         # Is the one that was begun last committed?
         @committed = false
@@ -110,7 +112,7 @@ module Pelton
       end
 
       def purge
-        gone = @lock.synchronize { @pending.slice!(0..) }
+        gone = @lock.synchronize { @pending.slice!(0..).each { failed } }
         error = Native.error(-152)
         gone.each { |_, _, reporter| reporter.call(nil, error) }
         @lock.synchronize { @changed.broadcast }
@@ -118,17 +120,19 @@ module Pelton
 
       def begin
         @lock.synchronize do
-          @transaction = [[], {}]
+          @transaction = Transaction.new([], {}, 0)
           @committed = false
         end
         true
       end
 
+      # As librdkafka, it commits none of which a message failed.
       def commit
         @lock.synchronize do
-          messages, marks = @transaction
-          @messages.concat(messages)
-          marks.each { |subscription, offsets| (@marks[subscription] ||= {}).merge!(offsets) }
+          raise incomplete if @transaction.failed.positive?
+
+          @messages.concat(@transaction.messages)
+          @transaction.marks.each { |subscription, offsets| (@marks[subscription] ||= {}).merge!(offsets) }
           @transaction = nil
           @committed = true
         end
@@ -144,7 +148,7 @@ module Pelton
 
       def send_offsets(offsets, subscription)
         rows = offsets.to_h { |topic, partition, offset| [[topic, partition], offset] }
-        @lock.synchronize { (@transaction.last[subscription] ||= {}).merge!(rows) }
+        @lock.synchronize { (@transaction.marks[subscription] ||= {}).merge!(rows) }
         true
       end
 
@@ -166,17 +170,25 @@ module Pelton
         @lock.synchronize { @changed.broadcast }
       end
 
-      # Under @lock.
+      def incomplete
+        reason = "#{@transaction.failed} message(s) failed delivery (see individual delivery reports)"
+        KafkaError.new(-149, :_INCONSISTENT, reason, false, false, true)
+      end
+
+      # Under @lock, as the next one.
+      def failed = @transaction && (@transaction.failed += 1)
+
       def keep(message, partition)
         topic = message[:topic]
         if (failure = @failures.find { |wanted, _| wanted.nil? || wanted == topic })
           @failures.delete_at(@failures.index { |other| other.equal?(failure) })
+          failed
           return nil, failure.last
         end
 
         offset = @offsets[[topic, partition]]
         @offsets[[topic, partition]] += 1
-        (@transaction ? @transaction.first : @messages) << Message.of(message, partition, offset) if @keep
+        (@transaction ? @transaction.messages : @messages) << Message.of(message, partition, offset) if @keep
         offset
       end
     end
