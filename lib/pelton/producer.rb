@@ -71,6 +71,8 @@ module Pelton
       @native = nil
       @poller = nil
       @owner = nil
+      # librdkafka's of the native client, once one was opened: the config does not change any more.
+      @options = nil
       @closed = false
       # Was the close published? Guarded by @lock, as @closed.
       @told = false
@@ -108,7 +110,7 @@ module Pelton
 
     # Has it a transactional.id?
     #: () -> bool
-    def transactional? = (@native ? @native.is_a?(Transactions) : options_for_kafka.key?("transactional.id"))
+    def transactional? = (@native ? @native.is_a?(Transactions) : options.key?("transactional.id"))
 
     # Consumed up to here, if the transaction that runs is committed: see Transaction#mark_as_consumed.
     #: (Message | Batch | Array[Message] | Hash[[String, Integer], Integer], Subscription) -> void
@@ -168,7 +170,7 @@ module Pelton
 
     # For Producing: the partitioner of this producer's client.
     #: () -> String
-    def partitioner = options_for_kafka.fetch("partitioner")
+    def partitioner = options.fetch("partitioner")
 
     # For Producing: labels of the messages on their way.
     #: () -> Labels
@@ -210,6 +212,8 @@ module Pelton
 
     def others = @clients.each_value
 
+    def options = @options || options_for_kafka
+
     # With a bus, it is decided whether statistics are wanted on it.
     def options_for_kafka(bus = nil)
       options = @config.kafka_with(DEFAULTS, @kafka, bus: bus)
@@ -234,7 +238,7 @@ module Pelton
     def open
       @config.freeze
       source = @module || Native
-      options = options_for_kafka(@bus)
+      options = @options = options_for_kafka(@bus)
       transactional = options.key?("transactional.id")
       @poller = poller(source)
       opener = ->(now) { open_native(source, now) }

@@ -51,6 +51,23 @@ class SendingTest < Minitest::Test
     assert_empty sent
   end
 
+  # They were made of the config anew for each such message, many times dearer than one with a key.
+  def test_the_clients_options_are_made_once
+    made = 0
+    @config.define_singleton_method(:kafka_with) { |*given, **more| super(*given, **more).tap { made += 1 } }
+    send = lambda do
+      @producer.produce_async(topic: "a", payload: "x", partition_key: "b")
+      @producer.produce_many_async([{ topic: "a", payload: "y", partition_key: "c" }])
+      @producer.with(acks: 1)
+      @producer.with(partitioner: :fnv1a).produce_async(topic: "a", payload: "z", key: "k")
+      @producer.transactional?
+    end
+    send.call
+    before = made
+    3.times { send.call }
+    assert_equal 0, made - before
+  end
+
   def test_the_count_of_partitions_is_asked_for_once
     assert_equal 4, @producer.partition_count("a", timeout: 3)
     fake.on_count = ->(_) { 2 }

@@ -105,7 +105,7 @@ module Pelton
       end
 
       def refuse_variant(kafka, options)
-        base = options_for_kafka
+        base = self.options
         if base["transactional.id"]
           raise ConfigError.new(options.keys.join(", "), nil, "a transaction is of one client: no variant takes part")
         end
