@@ -71,7 +71,7 @@ class AdminQuestionsTest < Minitest::Test
     @answers[:create_topic] = [["a", FAILED]]
     assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.create_topic("a") }
     @answers[:topics] = [["a", FAILED, false, []]]
-    assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.topics("a") }
+    assert_equal "a: #{FAILED.reason}", assert_raises(Pelton::KafkaError) { @admin.topics("a") }.reason
   end
 
   def test_settings
@@ -105,7 +105,8 @@ class AdminQuestionsTest < Minitest::Test
     assert_nil @admin.alter_group_offsets("g", { ["a", 0] => 3 })
     assert_equal [:alter_group_offsets, ["g", [["a", 0, 3]]]], asked
     @answers[:alter_group_offsets] = [["g", nil, [["a", 0, 3, "", FAILED]]]]
-    assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.alter_group_offsets("g", { ["a", 0] => 3 }) }
+    error = assert_raises(Pelton::KafkaError) { @admin.alter_group_offsets("g", { ["a", 0] => 3 }) }
+    assert_equal ["a/0: Topic 'a' already exists. (TOPIC_ALREADY_EXISTS, 36)", 36], [error.message, error.code]
   end
 
   def test_places
@@ -114,6 +115,15 @@ class AdminQuestionsTest < Minitest::Test
     assert_equal [:offsets, [[["a", 0, 1500]], false]], asked
     assert_equal({ ["a", 0] => 4 }, @admin.delete_records({ ["a", 0] => :end }))
     assert_equal [:delete_records, [["a", 0, -1]]], asked
+  end
+
+  # "Broker: Unknown topic or partition": which of them?
+  def test_an_error_of_one_place_of_many_names_it
+    refused = Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "Unknown", false, true)
+    @answers.merge!(offsets: [["a", 0, 7, -1, nil], ["b", 7, -1, -1, refused]])
+    error = assert_raises(Pelton::KafkaError) { @admin.offsets({ ["a", 0] => :end, ["b", 7] => :end }) }
+    assert_equal ["b/7: Unknown (UNKNOWN_TOPIC_OR_PART, 3)", :UNKNOWN_TOPIC_OR_PART, true],
+                 [error.message, error.name, error.retriable?]
   end
 
   def test_access_rules

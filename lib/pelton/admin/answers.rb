@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../errors"
+
 module Pelton
   class Admin
     # partitions: Partition each, by number.
@@ -41,9 +43,15 @@ module Pelton
         row
       end
 
+      # A row's error does not say whose it is: "orders/7: Broker: Unknown topic or partition".
+      def named(place, error)
+        reason = [place, error.reason].reject(&:empty?).join(": ")
+        KafkaError.new(error.code, error.name, reason, error.fatal?, error.retriable?, error.abortable?)
+      end
+
       def topics(rows)
         rows.to_h do |name, error, internal, partitions|
-          raise error if error
+          raise named(name, error) if error
 
           list = partitions.map do |number, leader, replicas, in_sync|
             Partition.new(number: number, leader: leader, replicas: replicas, in_sync: in_sync).freeze
@@ -87,7 +95,7 @@ module Pelton
       # [[topic, partition, offset, …, error], …] → {[topic, partition] => offset}; nil where there is none.
       def offsets(rows)
         rows.to_h do |topic, partition, offset, *, error|
-          raise error if error
+          raise named("#{topic}/#{partition}", error) if error
 
           [[topic, partition], (offset unless offset.negative?)]
         end
