@@ -129,7 +129,7 @@ impl Default for Limits {
 /// No offset, as librdkafka writes it.
 pub const UNKNOWN: i64 = -1001;
 
-/// Messages read from librdkafka in one call, so that the bytes bound is met nearly.
+/// Messages read from librdkafka in one call, at most: what a batch has no room for waits for the next.
 const SLICE: usize = 64;
 
 #[derive(Default)]
@@ -140,11 +140,15 @@ struct Reading {
     holds: u32,
     /// The owner wants nothing of it at the moment.
     paused: bool,
+    /// What came behind the last batch in librdkafka's queue, and had no room in it.
+    rest: Fetched,
 }
 
 pub struct Partition {
     pub topic: Arc<str>,
     pub number: i32,
+    /// Held while messages are taken and handed on. Before the queue: what waits here goes before its client may.
+    reading: Mutex<Reading>,
     queue: Queue,
     credit: Arc<Credit>,
     cursor: Arc<Cursor>,
@@ -154,8 +158,6 @@ pub struct Partition {
     /// Used where there is a filter.
     sieve: Sieve,
     limits: Limits,
-    /// Held while messages are taken and handed on.
-    reading: Mutex<Reading>,
     /// Held by the seek that is under way.
     seeking: Mutex<()>,
     /// The number of the seek that was announced last.
@@ -185,6 +187,7 @@ impl Partition {
         Some(Arc::new(Self {
             topic,
             number,
+            reading: Mutex::default(),
             queue,
             credit: Arc::new(credit),
             cursor: Cursor::new(position),
@@ -192,7 +195,6 @@ impl Partition {
             filter,
             sieve: Sieve::default(),
             limits,
-            reading: Mutex::default(),
             seeking: Mutex::default(),
             seeks: AtomicU64::new(0),
             notices: Mutex::default(),
@@ -215,7 +217,10 @@ impl Partition {
 
     /// What was handed on before this returns was handed on before it; nothing is afterwards.
     pub fn close(&self) {
-        lock(&self.reading).open = false;
+        let mut reading = lock(&self.reading);
+        reading.open = false;
+        reading.rest.clear();
+        drop(reading);
         self.queue.unsignal();
         self.cursor.begin(UNKNOWN);
         self.sieve.clear();
@@ -255,6 +260,7 @@ impl Partition {
 
     /// What was read up to now is stale. To be called between `hold` and `let_go`.
     pub fn begin(&self, position: i64) {
+        lock(&self.reading).rest.clear();
         lock(&self.notices).clear();
         self.cursor.begin(position);
         self.sieve.clear();
@@ -273,18 +279,18 @@ impl Partition {
     /// Takes a batch of what is there, without waiting, and hands it on; false when there is nothing to be taken now. Its
     /// decoding has begun then, and its filter has been asked.
     pub fn read(&self, fetched: &mut Fetched, hand_on: impl FnOnce(Taken)) -> bool {
-        let reading = lock(&self.reading);
+        let mut reading = lock(&self.reading);
         if !reading.open || reading.holds > 0 || reading.paused {
             return false;
         }
-        self.take(fetched).map(hand_on).is_some()
+        self.take(fetched, &mut reading.rest).map(hand_on).is_some()
     }
 
     fn notice(&self) -> Option<Taken> {
         lock(&self.notices).pop_front().map(|(code, reason, offset)| Taken::Notice(code, reason, offset))
     }
 
-    fn take(&self, fetched: &mut Fetched) -> Option<Taken> {
+    fn take(&self, fetched: &mut Fetched, rest: &mut Fetched) -> Option<Taken> {
         loop {
             if let Some(batch) = self.sieve.pop() {
                 return Some(Taken::Batch(batch));
@@ -297,7 +303,7 @@ impl Partition {
             if notice.is_some() {
                 return notice;
             }
-            let Some((batch, tasks)) = self.read_batch(fetched) else { break };
+            let Some((batch, tasks)) = self.read_batch(fetched, rest) else { break };
             if self.filter.is_none() {
                 Pool::global().submit_many(tasks);
                 return Some(Taken::Batch(batch));
@@ -307,22 +313,22 @@ impl Partition {
         if self.sieve.is_empty() { self.notice() } else { None }
     }
 
-    /// The next batch, and what is to be run for its decoding.
-    fn read_batch(&self, fetched: &mut Fetched) -> Option<(Batch, Vec<Arc<dyn Task>>)> {
-        let (topic, format) = (Arc::clone(&self.topic), Arc::clone(&self.format));
+    /// The next batch, and what is to be run for its decoding. It begins with the rest of what came with the last one.
+    fn read_batch(&self, fetched: &mut Fetched, rest: &mut Fetched) -> Option<(Batch, Vec<Arc<dyn Task>>)> {
+        let (topic, format, filter) = (Arc::clone(&self.topic), Arc::clone(&self.format), self.filter.clone());
         let epoch = self.cursor.epoch();
-        let mut packer = Packer::new(topic, self.number, epoch, format, self.filter.clone());
-        let (mut count, mut bytes) = (0, 0);
-        while count < self.limits.messages && bytes < self.limits.bytes {
-            let wanted = SLICE.min(self.limits.messages - count);
-            let came = if self.limits.singly {
+        let mut packer = Packer::new(topic, self.number, epoch, format, filter, self.limits.bytes);
+        rest.move_rest(0, fetched);
+        while packer.count() < self.limits.messages && !packer.is_full() && rest.is_empty() {
+            let wanted = SLICE.min(self.limits.messages - packer.count());
+            let came = if !fetched.is_empty() {
+                wanted
+            } else if self.limits.singly {
                 self.queue.fetch_singly(wanted, fetched)
             } else {
                 self.queue.fetch(wanted, 0, fetched)
             };
-            let (messages, size) = packer.add_all(fetched);
-            count += messages;
-            bytes += size;
+            packer.add_all(fetched, rest);
             for message in fetched.iter().filter(|message| message.error() != 0) {
                 lock(&self.notices).push_back((message.error(), message.error_text(), message.offset()));
             }
@@ -331,6 +337,7 @@ impl Partition {
                 break;
             }
         }
+        let count = packer.count();
         if count == 0 {
             return None;
         }

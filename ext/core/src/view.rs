@@ -54,6 +54,11 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some((length != NULL).then_some(part))
 }
 
+/// Bytes that `put` adds.
+pub(crate) fn put_size(part: Option<&[u8]>) -> usize {
+    size_of::<u32>() + part.map_or(0, <[u8]>::len)
+}
+
 pub(crate) fn put(bytes: &mut Vec<u8>, part: Option<&[u8]>) {
     bytes.extend_from_slice(&length(part).to_ne_bytes());
     bytes.extend_from_slice(part.unwrap_or_default());

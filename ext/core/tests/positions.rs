@@ -17,7 +17,8 @@ const COUNT: usize = 600;
 fn filled(topic: &str, more: &[(&str, &str)]) -> (EmbeddedCluster, Arc<Subscription>) {
     let cluster = cluster(topic, 1);
     fill(&cluster, topic, COUNT);
-    let limits = Limits { messages: 7, ..Limits::default() };
+    // Seven are fetched, of which as many have room as have twelve digits.
+    let limits = Limits { messages: 7, bytes: 12, ..Limits::default() };
     let quick = [("fetch.wait.max.ms", "10"), ("fetch.queue.backoff.ms", "1")];
     let more: Vec<_> = quick.into_iter().chain(more.iter().copied()).collect();
     let reader = subscription(&cluster.bootstrap_servers(), "g", Options { limits, ..Options::default() }, &more);

@@ -5,7 +5,7 @@ use crate::decode::{PADDING, Task};
 use crate::filter::Filter;
 use crate::format::Format;
 use crate::rd::{Fetched, FetchedMessage, generation};
-use crate::view::{NULL, length, put};
+use crate::view::{NULL, length, put, put_size};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 use std::time::UNIX_EPOCH;
@@ -20,32 +20,85 @@ pub struct Packer {
     bytes: Vec<u8>,
     records: Vec<Record>,
     chunks: Vec<Arc<Chunk>>,
+    /// Bytes that all of them may have, unless there is one message only.
+    most: usize,
+    /// Messages that were added, and their bytes.
+    count: usize,
+    size: usize,
     /// What of the present slice is still to come: the next chunk's size is made to fit.
     messages_left: usize,
     bytes_left: usize,
 }
 
+/// Bytes that it takes in a chunk.
 fn size_of(message: FetchedMessage<'_>) -> usize {
-    message.payload().map_or(0, <[u8]>::len) + message.key().map_or(0, <[u8]>::len)
+    let mut size = message.payload().map_or(0, <[u8]>::len) + message.key().map_or(0, <[u8]>::len);
+    message.headers(|name, value| size += put_size(Some(name)) + put_size(value));
+    size
 }
 
 impl Packer {
-    pub fn new(topic: Arc<str>, partition: i32, epoch: u64, format: Arc<Format>, filter: Option<Arc<Filter>>) -> Self {
+    /// Of `most` bytes, or one larger message.
+    pub fn new(
+        topic: Arc<str>,
+        partition: i32,
+        epoch: u64,
+        format: Arc<Format>,
+        filter: Option<Arc<Filter>>,
+        most: usize,
+    ) -> Self {
         let (bytes, records, chunks) = (Vec::new(), Vec::new(), Vec::new());
-        Self { topic, partition, epoch, format, filter, bytes, records, chunks, messages_left: 0, bytes_left: 0 }
+        let (count, size, messages_left, bytes_left) = (0, 0, 0, 0);
+        Self {
+            topic,
+            partition,
+            epoch,
+            format,
+            filter,
+            bytes,
+            records,
+            chunks,
+            most,
+            count,
+            size,
+            messages_left,
+            bytes_left,
+        }
     }
 
-    /// Adds the messages among these (the others are errors); returns how many, and the bytes of their payloads and keys.
-    pub fn add_all(&mut self, fetched: &Fetched) -> (usize, usize) {
-        let messages = || fetched.iter().filter(|message| message.error() == 0);
-        let (count, bytes) = messages().fold((0, 0), |(count, bytes), message| (count + 1, bytes + size_of(message)));
-        (self.messages_left, self.bytes_left) = (count, bytes);
-        messages().for_each(|message| self.add(message));
-        (count, bytes)
+    /// Messages that were added.
+    pub fn count(&self) -> usize {
+        self.count
     }
 
-    fn add(&mut self, message: FetchedMessage<'_>) {
-        let (payload, key, size) = (message.payload(), message.key(), size_of(message));
+    pub fn is_full(&self) -> bool {
+        self.size >= self.most
+    }
+
+    /// Adds the messages among these (the others are errors); the first one that there is no room for, and all that comes
+    /// behind it, goes to `rest`.
+    pub fn add_all(&mut self, fetched: &mut Fetched, rest: &mut Fetched) {
+        let (before, mut sizes, mut passed) = (self.size, Vec::with_capacity(fetched.len()), 0);
+        for message in fetched.iter() {
+            if message.error() == 0 {
+                let size = size_of(message);
+                if self.size + size > self.most && self.count > 0 {
+                    break;
+                }
+                self.count += 1;
+                self.size += size;
+                sizes.push(size);
+            }
+            passed += 1;
+        }
+        fetched.move_rest(passed, rest);
+        (self.messages_left, self.bytes_left) = (sizes.len(), self.size - before);
+        let messages = fetched.iter().filter(|message| message.error() == 0);
+        messages.zip(sizes).for_each(|(message, size)| self.add(message, size));
+    }
+
+    fn add(&mut self, message: FetchedMessage<'_>, size: usize) {
+        let (payload, key) = (message.payload(), message.key());
         if !self.records.is_empty() && (self.bytes.len() + size > CHUNK_BYTES || self.records.len() == CHUNK_MESSAGES) {
             self.seal();
         }
@@ -58,6 +111,7 @@ impl Packer {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(payload.unwrap_or_default());
         self.bytes.extend_from_slice(key.unwrap_or_default());
+        let headers = self.bytes.len();
         message.headers(|name, value| {
             put(&mut self.bytes, Some(name));
             put(&mut self.bytes, value);
@@ -69,7 +123,7 @@ impl Packer {
             start: start as u32,
             payload: length(payload),
             key: length(key),
-            headers: (self.bytes.len() - start - size) as u32,
+            headers: (self.bytes.len() - headers) as u32,
             word: AtomicUsize::new(0),
         });
     }

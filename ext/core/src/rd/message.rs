@@ -1,13 +1,21 @@
 //! Messages that a consumer fetched, still in librdkafka's memory.
 
-use super::{ffi, sys};
+use super::{ffi, generation, sys};
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
-/// A reusable buffer of fetched messages; each is given back to librdkafka when the buffer is cleared, refilled or dropped.
-#[derive(Default)]
+/// A reusable buffer of fetched messages; each is given back to librdkafka when the buffer is cleared or dropped, which has
+/// to be before the end of its client.
 pub struct Fetched {
     raw: Vec<*mut sys::rd_kafka_message_t>,
+    /// Fork generation: a child leaves its parent's messages alone.
+    made_in: u64,
+}
+
+impl Default for Fetched {
+    fn default() -> Self {
+        Self { raw: Vec::new(), made_in: generation() }
+    }
 }
 
 impl Fetched {
@@ -34,6 +42,11 @@ impl Fetched {
         }
     }
 
+    /// Moves all but the first `count` to the end of another buffer.
+    pub fn move_rest(&mut self, count: usize, to: &mut Self) {
+        to.raw.extend(self.raw.drain(count..));
+    }
+
     /// Appends what `fill(buffer, room)` writes (it returns the count, negative on error). Returns how many came.
     pub(super) fn refill(
         &mut self,
@@ -52,7 +65,9 @@ impl Fetched {
 
 impl Drop for Fetched {
     fn drop(&mut self) {
-        self.clear();
+        if self.made_in == generation() {
+            self.clear();
+        }
     }
 }
 
