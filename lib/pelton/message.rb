@@ -32,30 +32,35 @@ module Pelton
     #: def undecided?: () -> bool
     #: def keep: (untyped, ?Symbol) -> untyped
 
-    # When it was produced (or appended, as the topic's message.timestamp.type says); nil: the message has no timestamp.
-    #: () -> Time?
-    def timestamp = time(timestamp_ms)
-    alias created_at timestamp
+    # What follows from the others: of a native message, and of one of pelton/testing.
+    module Facts
+      # When it was produced (or appended, as the topic's message.timestamp.type says); nil: the message has no
+      # timestamp.
+      #: () -> Time?
+      def timestamp = time(timestamp_ms)
+      alias created_at timestamp
 
-    # When this process had it from Kafka, decoded or not.
-    #: () -> Time?
-    def received_at = time(received_ms)
+      # When this process had it from Kafka, decoded or not.
+      #: () -> Time?
+      def received_at = time(received_ms)
 
-    #: () -> [String, Integer]
-    def topic_partition = [topic, partition]
+      #: () -> [String, Integer]
+      def topic_partition = [topic, partition]
 
-    # Where it was first and why it is here, if Pelton sent it on after a failure (retry_in, dead_letters); else nil.
-    #: () -> Origin?
-    def origin = ::Pelton::Origin.of(self)
+      # Where it was first and why it is here, if Pelton sent it on after a failure (retry_in, dead_letters); else nil.
+      #: () -> Origin?
+      def origin = ::Pelton::Origin.of(self)
 
-    # Where it is from and how large it is; never its payload, which may be private.
-    def inspect = "#<#{self.class} #{topic}/#{partition} offset #{offset}, #{size} bytes>"
-    alias to_s inspect
+      # Where it is from and how large it is; never its payload, which may be private.
+      def inspect = "#<#{self.class} #{topic}/#{partition} offset #{offset}, #{size} bytes>"
+      alias to_s inspect
 
-    private
+      private
 
-    def time(milliseconds)
-      Time.at(milliseconds / 1000, milliseconds % 1000, :millisecond) if milliseconds && milliseconds >= 0
+      def time(milliseconds)
+        Time.at(milliseconds / 1000, milliseconds % 1000, :millisecond) if milliseconds && milliseconds >= 0
+      end
     end
+    include Facts
   end
 end

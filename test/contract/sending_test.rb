@@ -35,6 +35,22 @@ module SendingContract
     assert_equal [0, 1, 2], [first, second, third].map(&:offset)
   end
 
+  def test_what_is_read_of_a_message
+    name = topic
+    made.produce_sync(topic: name, payload: '{"a":{"b":[7]}}', timestamp: 5, headers: { "x" => "1" })
+    made.produce_sync(topic: name, payload: nil)
+    one, none = read(name, 2)
+    assert_equal [7, nil, nil, nil], [one.dig("a", "b", 0), one.dig("c"), one.dig("a", "b", 1), none.dig("a")]
+    [-> { one.dig }, -> { none.dig }].each { |call| assert_raises(ArgumentError, &call) }
+    assert_raises(TypeError) { one.dig("a", "b", 0, "c") }
+    assert_equal [[name, 0], Time.at(0, 5, :millisecond), nil], [one.topic_partition, one.created_at, one.origin]
+    assert_in_delta Time.now, one.received_at, 600
+    assert_kind_of Integer, one.leader_epoch
+    assert_equal "#{name}/0 offset 0, 15 bytes", one.inspect[/ (.*)>/, 1]
+    # `keep` is between a native message and its topic's deserializer.
+    assert_empty Pelton::Message.public_instance_methods - %i[keep] - one.public_methods
+  end
+
   def test_keys_choose_partitions
     name = topic(7)
     keys = Array.new(20) { |number| "key-#{number}" }

@@ -167,51 +167,6 @@ class TransactionsTest < Minitest::Test
     assert_equal :fine, producer.transaction { :fine }
   end
 
-  # What another thread produced by `tx` was committed, though the block was aborted; and who joined it waited for ever.
-  def test_a_transaction_is_of_its_fiber
-    calls = [->(tx) { tx.produce_async(**row) }, ->(tx) { tx.produce_sync(**row) },
-             ->(tx) { tx.produce_many_async([row]) }, ->(tx) { tx.tombstone_async(topic: "orders", key: "k") },
-             ->(tx) { tx.mark_as_consumed(OFFSETS, Marks.new) }]
-    calls.each do |call|
-      ways = { thread: ->(tx) { Thread.new { reason { call.(tx) } }.value },
-               fiber: ->(tx) { Fiber.new { reason { call.(tx) } }.resume } }
-      ways.each do |name, way|
-        producer.transaction do |tx|
-          assert_equal :foreign, way.(tx), name
-          raise Pelton::AbortTransaction
-        end
-      end
-    end
-    assert_empty fake.committed
-  end
-
-  def test_nothing_can_be_produced_by_a_transaction_that_is_over
-    ends = { commit: -> {}, abort: -> { raise Pelton::AbortTransaction } }
-    ends.each_value do |finish|
-      over = nil
-      producer.transaction do |tx|
-        over = tx
-        finish.call
-      end
-      assert_equal [:over] * 3, [reason { over.produce_sync(**row) }, reason { over.produce_many_async([row]) },
-                                 Thread.new { reason { over.produce_async(**row) } }.value]
-      assert_equal(:over, producer.transaction { reason { over.produce_async(**row) } })
-    end
-    assert_empty fake.committed
-  end
-
-  # It was one that waited for ever: by its producer a thread may wait until the transaction is over.
-  def test_a_thread_that_the_transaction_joins_comes_to_an_end
-    @config.transaction_timeout = 0.05
-    @config.kafka = { "transactional.id" => "t", "transaction.timeout.ms" => 50 }
-    producer.transaction do
-      thread = Thread.new { assert_raises(Pelton::WaitTimeout) { producer.produce_async(**row("stuck")) } }
-      assert_match(/another thread's transaction not finished after 0.1 s/, thread.value.message)
-      producer.produce_async(**row("mine"))
-    end
-    assert_equal ["mine"], fake.committed
-  end
-
   # Its ensure never runs: whoever comes later must not wait for ever.
   def test_a_fiber_that_is_dropped_with_its_thread
     Pelton::Threads.start("test") do
@@ -220,12 +175,6 @@ class TransactionsTest < Minitest::Test
     end.join
     assert_equal %i[begin], fake.steps
     assert_equal :free, Timeout.timeout(5) { producer.transaction { :free } }
-  end
-
-  def reason
-    yield
-  rescue Pelton::TransactionError => e
-    e.reason
   end
 
   # --- offsets ---

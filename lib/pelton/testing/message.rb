@@ -1,12 +1,18 @@
 # frozen_string_literal: true
 
 require_relative "../json"
+require_relative "../message"
 
 module Pelton
   module Testing
     # A message that a buffered producer was given, as a consumer would see it.
     class Message
+      include Pelton::Message::Facts
+
       attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms
+      # When the producer was given it.
+      #: () -> Integer
+      attr_reader :received_ms
 
       # Of a Hash with the keywords of produce_async.
       #: (Hash[Symbol, untyped], Integer, Integer) -> Message
@@ -39,6 +45,7 @@ module Pelton
         @raw_payload = raw_payload
         @headers = headers
         @timestamp_ms = timestamp_ms
+        @received_ms = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
         freeze
       end
 
@@ -56,6 +63,14 @@ module Pelton
       #: () -> untyped
       def decoded = payload
 
+      # payload.dig(…), nil of a tombstone.
+      #: (String | Integer, *(String | Integer)) -> untyped
+      def dig(step, *steps) = [payload].dig(0, step, *steps)
+
+      # The partition's first leader wrote it.
+      #: () -> Integer
+      def leader_epoch = 0
+
       # No native side has judged it.
       #: () -> bool
       def undecided? = true
@@ -65,11 +80,6 @@ module Pelton
 
       #: () -> Integer
       def size = @raw_payload ? @raw_payload.bytesize : 0
-
-      #: () -> Time
-      def timestamp = Time.at(@timestamp_ms / 1000, @timestamp_ms % 1000, :millisecond)
-
-      def inspect = "#<#{self.class} #{@topic}/#{@partition} offset #{@offset}, #{size} bytes>"
     end
   end
 end
