@@ -24,11 +24,6 @@ fn counter() -> &'static AtomicUsize {
     TAKEN.get_or_init(AtomicUsize::default)
 }
 
-/// Whether so many bytes would find room now.
-pub fn has_room(bytes: usize) -> bool {
-    taken().saturating_add(bytes) <= LIMIT.load(Ordering::Relaxed)
-}
-
 /// Bytes that are taken as long as this lives.
 pub struct Room {
     bytes: usize,
@@ -42,6 +37,19 @@ impl Room {
         let fits = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= limit);
         let taken = counter().fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
         taken.ok().map(|_| Self { bytes, made_in: generation() })
+    }
+
+    /// Makes it so large; false: there is not so much, and it is as it was.
+    pub fn resize(&mut self, bytes: usize) -> bool {
+        if bytes <= self.bytes {
+            counter().fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        } else if let Some(more) = Self::take(bytes - self.bytes) {
+            std::mem::forget(more);
+        } else {
+            return false;
+        }
+        self.bytes = bytes;
+        true
     }
 }
 

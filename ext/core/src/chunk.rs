@@ -7,7 +7,7 @@
 
 mod packer;
 
-use crate::budget::{self, Room};
+use crate::budget::Room;
 use crate::decode::avro::SchemaId;
 use crate::decode::{Node, Refusal, Root, Task, Tree};
 use crate::error::Error;
@@ -127,16 +127,8 @@ impl Drop for Buffer {
 struct Decoded {
     tree: Tree,
     roots: Vec<Option<Root>>,
-    /// In the budget.
+    /// In the budget; `None`: there is not so much, so it may not be kept.
     room: Option<Room>,
-}
-
-impl Decoded {
-    /// With its room, if there is any.
-    fn kept(mut self) -> Option<Self> {
-        self.room = Some(Room::take(self.tree.memory())?);
-        Some(self)
-    }
 }
 
 static TREES: Spare<Tree> = Spare::new(64);
@@ -274,9 +266,9 @@ impl Chunk {
         }
         if let Store::Whole { bytes, .. } = &*self.store() {
             // A guess, to begin with: a tree is about as large as its documents.
-            let keeps = self.format.ahead && budget::has_room(bytes.len());
-            let decoded = (keeps || self.filter.is_some()).then(|| self.parse_all(bytes, keeps));
-            let decoded = decoded.filter(|_| keeps).and_then(Decoded::kept);
+            let room = if self.format.ahead { Room::take(bytes.len()) } else { None };
+            let decoded = (room.is_some() || self.filter.is_some()).then(|| self.parse_all(bytes, room));
+            let decoded = decoded.filter(|decoded| decoded.room.is_some());
             let nothing = self.admitted().next().is_none();
             let bytes = Arc::clone(bytes);
             self.exchange(if nothing { Store::Kept(Vec::new()) } else { Store::Whole { bytes, decoded } });
@@ -284,9 +276,9 @@ impl Chunk {
         self.decoding.store(DONE, Ordering::SeqCst);
     }
 
-    /// A tree of all documents but of those that the filter, asked of each as soon as it is parsed, refuses; of none where
-    /// it is not kept.
-    fn parse_all(&self, bytes: &[u8], keeps: bool) -> Decoded {
+    /// A tree of all documents but of those that the filter, asked of each as soon as it is parsed, refuses. Where there is no
+    /// room for it, be it from some document on, the filter is asked and nothing else: few bytes may become a large tree.
+    fn parse_all(&self, bytes: &[u8], mut room: Option<Room>) -> Decoded {
         let mut tree = TREES.take().unwrap_or_default();
         let mut roots = Vec::with_capacity(self.records.len());
         let mut answers = Vec::with_capacity(self.records.len());
@@ -304,18 +296,24 @@ impl Chunk {
                     None => Document::Undecided,
                 };
                 let answer = filter.passes(document, &view);
-                if answer == Some(false) || !keeps {
+                if answer == Some(false) || room.is_none() {
                     tree.cut(before);
                     root = None;
                 }
                 answers.push(answer);
             }
             roots.push(root);
+            if room.as_mut().is_some_and(|room| !room.resize(tree.memory())) {
+                (room, tree) = (None, Tree::new());
+            }
+            if room.is_none() && self.filter.is_none() {
+                break;
+            }
         }
         if self.filter.is_some() {
             let _ = self.answers.set(answers.into_boxed_slice());
         }
-        Decoded { tree, roots, room: None }
+        Decoded { tree, roots, room }
     }
 
     fn exchange(&self, new: Store) {

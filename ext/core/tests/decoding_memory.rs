@@ -1,0 +1,109 @@
+//! What a chunk's decoding takes, although its documents become far more than their bytes. The allocator counts, so nothing
+//! else may run in this process.
+
+mod support;
+
+use pelton_core::budget;
+use pelton_core::decode::Node;
+use pelton_core::decode::avro::{Framing, Schema, SchemaId, Topic};
+use pelton_core::filter::{Check, Filter, Step, Subject};
+use pelton_core::format::{Encoding, Format, Shape};
+use pelton_core::subscription::{Happening, Options};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::time::Instant;
+use support::*;
+
+struct Counting;
+
+static HELD: AtomicIsize = AtomicIsize::new(0);
+static MOST: AtomicIsize = AtomicIsize::new(0);
+
+// SAFETY: the system's allocator, and counts beside it. `realloc` is the trait's own, by these two.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size() as isize, Ordering::Relaxed) + layout.size() as isize;
+        MOST.fetch_max(held, Ordering::Relaxed);
+        // SAFETY: as promised to us.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size() as isize, Ordering::Relaxed);
+        // SAFETY: as promised to us.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const MEMORY: usize = 16 << 20;
+const COUNT: usize = 50;
+/// Items of a document, of one byte each; the reader's default makes 1,000 values of each.
+const ITEMS: usize = 500;
+
+fn schema(fields: &str) -> Schema {
+    let fields = format!(r#"[{{"name":"b","type":"boolean"}}{fields}]"#);
+    let text = format!(r#"{{"type":"array","items":{{"type":"record","name":"R","fields":{fields}}}}}"#);
+    Schema::parse(&text, &[] as &[&str]).expect("a schema")
+}
+
+fn format() -> Arc<Format> {
+    let zeros = vec!["0"; 1_000].join(",");
+    let reader = schema(&format!(r#",{{"name":"d","type":{{"type":"array","items":"int"}},"default":[{zeros}]}}"#));
+    let topic = Topic::new(Framing::None, Some(Arc::new(reader)));
+    topic.learn(SchemaId::Own, &schema(""));
+    Format::ahead(Encoding::Avro(Arc::new(topic)), Shape::default()).into()
+}
+
+#[test]
+fn documents_that_become_large_are_decoded_ahead_as_far_as_there_is_memory() {
+    budget::configure(MEMORY);
+    let cluster = cluster("large", 1);
+    let writer = producer(&cluster.bootstrap_servers(), &[]);
+    // Zigzag: two bytes for 500 items.
+    let document = [vec![0xe8, 0x07], vec![1; ITEMS], vec![0]].concat();
+    produce_all(&writer, "large", 1, &vec![document; COUNT]);
+    close_producer(&writer);
+    let first = Subject::Field(vec![Step::At(0), Step::Name(b"b".to_vec())]);
+    for filter in [None, Some(Arc::new(Filter::Test(first, Check::Exists)))] {
+        let before = HELD.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        let options = Options {
+            formats: [("large".into(), format())].into(),
+            filters: [("large".into(), filter)].into(),
+            ..Options::default()
+        };
+        let reader = subscription(&cluster.bootstrap_servers(), "g", options, &[]);
+        reader.assign(&[("large", 0, 0)]).expect("assigned");
+        let mut seen = 0;
+        while seen < COUNT {
+            match next(&reader) {
+                Happening::Batch(batch) => {
+                    seen += batch.len();
+                    for chunk in batch.chunks() {
+                        for index in 0..chunk.records().len() {
+                            let of_last = |node: Node<'_>| Some(node.at(-1)?.get(b"d")?.size());
+                            let size = chunk.decoded(index, of_last);
+                            assert_eq!(Ok(Some(1_000)), size);
+                            assert!(!chunk.is_undecided(index), "the filter was asked of all");
+                        }
+                    }
+                }
+                Happening::Error { error, .. } => panic!("{error}"),
+                _ => {}
+            }
+        }
+        let most = MOST.load(Ordering::Relaxed) - before;
+        // All of it would be 200 MB. A tree doubles as it grows, and two threads may be at it.
+        assert!(most < 6 * MEMORY as isize, "{most} bytes");
+        let deadline = Instant::now() + SECONDS;
+        while budget::taken() > 0 {
+            assert!(Instant::now() < deadline, "what was begun and not kept still counts");
+            std::thread::yield_now(); // a decoding thread may be at it
+        }
+        close_subscription(&reader);
+    }
+}
