@@ -231,6 +231,10 @@ fn a_rebalance_beside_what_had_no_room_leaves_nothing_out() {
             held.clear();
         }
     }
-    close_subscription(&second);
+    // Both at once: a rebalance that is under way waits for each of them.
+    for subscription in [&first, &second] {
+        subscription.close(SECONDS).expect("ours");
+    }
     close_subscription(&first);
+    close_subscription(&second);
 }
