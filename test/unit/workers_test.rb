@@ -96,6 +96,23 @@ class WorkersTest < Minitest::Test
     assert_equal({ running: 4, waiting: 4 }, queue.counts)
   end
 
+  class Nothing < Pelton::Consumer
+    def consume = nil
+  end
+
+  # Each partition had its own route, and so a share of its own.
+  def test_all_partitions_of_a_topic_that_a_pattern_matched_have_one_share
+    routing = Pelton::Routing.new
+    routing.draw { group("g") { [/^logs/, "orders"].each { |topic| topic(topic, to: Nothing) } } }
+    group, = routing.groups(Pelton::Config.new)
+    queue = JobsQueue.new
+    9.times { |number| queue.push(Job.new(nil, :consume, [:logs, number]), group.topic("logs.web")) }
+    2.times { |number| queue.push(Job.new(nil, :consume, [:orders, number]), group.topic("orders")) }
+    assert_equal({ logs: 2, orders: 2 }, Array.new(4) { queue.pop.facts.first }.tally)
+    refute_same group.topic("logs.web"), group.topic("logs.db")
+    assert_equal "logs.db", group.topic("logs.db").name
+  end
+
   def test_topics_take_turns
     queue = JobsQueue.new
     jobs = %w[a b c].to_h { |name| [name, Array.new(3) { job(:consume) }] }

@@ -16,19 +16,23 @@ module Pelton
         @topics = topics.to_h { |topic| [topic.name, topic] }.freeze
         @patterns = topics.select(&:pattern).freeze
         @kafka = { **kafka, **reset(kafka) }.freeze
+        # {"logs.web" => Topic} of those that a pattern matched so far; under @lock.
+        @named = {}
+        @lock = Mutex.new
         check_patterns
         check_partitions
         freeze
       end
 
-      # The route of a topic: the one of its name, else the first declared pattern that matches.
+      # The route of a topic: the one of its name, else the first declared pattern that matches. Always the same object,
+      # by which a topic has its share of the workers. From any thread.
       #: (String) -> Topic
       def topic(name)
         route = @topics[name] unless @topics[name]&.pattern
         route ||= @patterns.find { |pattern| pattern.match?(name) }
         raise ConfigError.new("topic", name, "has no route in group #{@name}") unless route
 
-        route.named(name)
+        route.pattern ? @lock.synchronize { @named[name] ||= route.named(name) } : route
       end
 
       # Names and patterns, as librdkafka takes them.
