@@ -40,6 +40,8 @@ module Pelton
       # {"prices" => [restart, block]}: run with each server; under @lock.
       @backgrounds = {}
       @closed_pools = ObjectSpace::WeakMap.new
+      # {"billing" => how many partitions the group was given here so far}; its listener counts.
+      @generations = Hash.new(0)
     end
 
     # Sets settings; possible until the first client opens.
@@ -143,7 +145,7 @@ module Pelton
         @config.freeze
         @server = Server.new(@config, chosen, bus: @notifications, native: @native, process: process,
                                               backgrounds: @backgrounds.dup, producer: method(:producer),
-                                              flush: method(:flush))
+                                              flush: method(:flush), generations: @generations)
       end
       @server.start
     end
@@ -167,7 +169,8 @@ module Pelton
 
     # The generation of each of them: {"orders" => {0 => 1, 3 => 7}}. The partitions that a group is given here
     # are numbered, so one that left and came back has a higher number than before, and whoever keeps something for it
-    # sees whether that is of this time. Name the group where several read a topic. From any thread.
+    # sees whether that is of this time; also after a stop and start. Name the group where several read a topic. From
+    # any thread.
     #: (?String?) -> Hash[String, Hash[Integer, Integer]]
     def generations(group = nil) = @server ? @server.generations(group) : {}
 

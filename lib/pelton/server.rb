@@ -40,16 +40,20 @@ module Pelton
     attr_reader :liveness
 
     # backgrounds: the app's, by name: [restart, block]. process: see App#start.
+    # generations: see Listener.
     #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
-    #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?, ?process: Integer?) -> void
-    def initialize(config, groups, bus:, backgrounds: {}, producer: nil, flush: nil, native: nil, process: nil)
+    #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?, ?process: Integer?,
+    #:  ?generations: Hash[String, Integer]) -> void
+    def initialize(config, groups, bus:, backgrounds: {}, producer: nil, flush: ->(_seconds) { 0 }, native: nil,
+                   process: nil, generations: Hash.new(0))
       @config = config
       @groups = groups
       @process = process
       @bus = bus
+      @generations = generations
       @producer = producer
       # Flushes what the app produced within so many seconds; returns what is left.
-      @flush = flush || ->(_seconds) { 0 }
+      @flush = flush
       @native = native
       @jobs = Processing::JobsQueue.new
       @engines = Parallel::Engines.new(config, bus)
@@ -287,7 +291,7 @@ module Pelton
                                                where: group.where, bus: @bus, native: @native, kafka: options(group))
       Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, watch: @watch,
                                                looks: looks, ahead: @engines.ahead(group, deserializers),
-                                               producer: @producer,
+                                               producer: @producer, generations: @generations,
                                                open_producer: opener(group), on_failure: method(:failed))
     end
 

@@ -85,6 +85,21 @@ class RestartsTest < Minitest::Test
     assert app.stop
   end
 
+  def test_generations_go_on_over_a_restart_and_a_stop
+    start(group_restart: 0.01)
+    given = lambda do |number|
+      subscription.assign_now(["orders", 0], ["orders", 1])
+      eventually { app.generations == { "orders" => { 0 => number - 1, 1 => number } } }
+    end
+    given.call(2)
+    subscription.push(:error, fatal, nil, nil)
+    eventually { groups.size == 2 && app.assignments.empty? }
+    given.call(4)
+    assert app.stop
+    app.start
+    given.call(6)
+  end
+
   # Its job runs through both failures: the third listener waits for it all the same.
   def test_a_group_that_fails_twice_while_the_first_one_s_job_runs
     gate = start_held

@@ -31,11 +31,12 @@ module Pelton
       # on_failure: called with an error after which the server has to stop, and with self if it is we who failed.
       # producer: the app's, when asked for. open_producer: a new one, where the group is, with this id or nil.
       # looks: is it this listener's timer that lets the watch look? ahead: is told of each batch as it comes, if any.
+      # generations: of the app's groups, {"billing" => how many partitions it was given so far}; ours we count.
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
       #:  ?looks: bool, ?ahead: Parallel::Ahead?, ?producer: ^() -> Producer, ?open_producer: ^(String?) -> Producer,
-      #:  ?on_failure: ^(Exception, ?Listener) -> void) -> void
+      #:  ?on_failure: ^(Exception, ?Listener) -> void, ?generations: Hash[String, Integer]) -> void
       def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, ahead: nil,
-                     producer: nil, open_producer: nil, on_failure: nil)
+                     producer: nil, open_producer: nil, on_failure: nil, generations: Hash.new(0))
         @group = group
         @revocation_timeout = config.revocation_timeout
         @background_timeout = config.background_timeout
@@ -53,8 +54,7 @@ module Pelton
         @notices = Thread::Queue.new
         # The rest belongs to its thread. {["orders", 0] => coordinator} of the partitions that are ours and do not end.
         @coordinators = {}
-        # How many partitions came so far: the last one's generation.
-        @generation = 0
+        @generations = generations
         # {coordinator => ["orders", 0]}: revoked, but not ended.
         @leaving = {}.compare_by_identity
         # {coordinator, revocation, :watch or :stop => when (monotonic seconds)}
@@ -258,13 +258,13 @@ module Pelton
       def assign(topic, partition)
         @coordinators[[topic, partition]] ||= begin
           held = @leaving.value?([topic, partition])
-          @generation += 1
+          generation = @generations[@group.name] += 1
           @bus.publish("partition.assigned", group: @group.name, topic: topic, partition: partition,
-                                             generation: @generation)
+                                             generation: generation)
           route = @group.topic(topic)
           Coordinator.new(route, partition, group: @group.name, flow: Flow.for(route, @bus), jobs: @jobs, bus: @bus,
                                             subscription: @subscription, owner: self, held: held,
-                                            generation: @generation, background_timeout: @background_timeout).start
+                                            generation: generation, background_timeout: @background_timeout).start
         end
       end
 
