@@ -145,6 +145,36 @@ class CoordinatorEndTest < Minitest::Test
     assert_equal 1, one.releases
   end
 
+  class Plain < Pelton::Consumer
+    def consume = nil
+  end
+
+  # A job for nothing waited for workers that were busy with other partitions, and so did the rebalance.
+  def test_an_end_without_anything_to_do_needs_no_worker
+    gate = Thread::Queue.new
+    busy = Class.new(Plain) { define_method(:assigned) { background("busy") { gate.pop } } }
+    noting = Class.new(Plain) { def shutdown = nil }
+    around = Class.new(Plain) { def around(_) = yield }
+    alone = Class.new(Plain) { def assigned = define_singleton_method(:revoked) { nil } }
+    { Plain => %i[revoked shutdown], noting => [:revoked], alone => [:shutdown], around => [], busy => [] }
+      .each do |consumer, at_once|
+        %i[revoked shutdown].each do |reason|
+          topic = Pelton::Routing::Topic.new("orders", consumer, { batch: 100 })
+          @coordinator = Pelton::Processing::Coordinator.new(
+            topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership,
+                      jobs: @jobs, bus: @bus, owner: @owner
+          ).start
+          work
+          coordinator.end(reason)
+          assert_equal at_once.include?(reason), idle?, "#{reason} #{at_once}"
+          gate << :end
+          work until idle?
+          assert_equal [:ended, coordinator], @owner.calls.last
+          assert_empty coordinator.due
+        end
+      end
+  end
+
   def test_the_first_end_counts
     coordinator
     work

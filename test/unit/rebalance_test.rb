@@ -22,6 +22,25 @@ class RebalanceTest < Minitest::Test
     assert_equal 2, @native.kafka.position("g", ["orders", 0])
   end
 
+  def test_a_partition_without_a_job_does_not_wait_for_a_worker
+    begun = Thread::Queue.new
+    gate = Thread::Queue.new
+    plain = Class.new(Pelton::Consumer) do
+      define_method(:assigned) { begun << partition }
+      define_method(:consume) { (begun << 1) && gate.pop }
+    end
+    app(concurrency: 1).routes { topic "orders", to: plain }
+    start
+    subscription.assign_now(["orders", 0], ["orders", 1])
+    2.times { begun.pop }
+    produce(1)
+    begun.pop
+    token = subscription.revoke_now(["orders", 1])
+    eventually { !subscription.revoking?(token) }
+    gate.close
+    assert app.stop
+  end
+
   def test_a_revocation_ends_at_its_deadline
     produce(2)
     start(revocation_timeout: 0.02)

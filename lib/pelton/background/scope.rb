@@ -72,6 +72,10 @@ module Pelton
         Threads.join(list.map(&:thread), seconds)
       end
 
+      # The owner's end, if no background thread has to be awaited; false: one has.
+      #: () -> bool
+      def close_empty = @lock.synchronize { alive.empty? && (@closed = true) }
+
       # How many threads it has that live: background threads, and those that its code started.
       #: () -> Integer
       def size

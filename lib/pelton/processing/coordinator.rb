@@ -370,9 +370,9 @@ module Pelton
 
       def held_back? = @control.paused? || departing?
 
-      # Each consumer that was born is told of the end, once.
+      # Each consumer that was born is told of the end, once, if it wants to be: else nobody waits for a worker.
       def finish_slots
-        @slots.each { |slot| push(slot, @ending) if slot.alive? && !slot.job }
+        @slots.each { |slot| push(slot, @ending) if slot.alive? && !slot.job && !slot.end_at_once(@ending) }
         finish if @slots.none?(&:job)
       end
 

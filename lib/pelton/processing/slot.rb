@@ -135,6 +135,16 @@ module Pelton
       #: () -> bool
       def alive? = !@consumer.nil?
 
+      # Ends its consumer here and now, if that is no work: no hook, `around`, background thread or producer of its own.
+      #: (Symbol) -> bool
+      def end_at_once(hook)
+        return false unless @consumer.singleton_class.instance_method(hook).owner == Consumer
+        return false if @around || @topic.transactional || !@scope.close_empty
+
+        @consumer = nil
+        true
+      end
+
       # Counts an attempt to make the consumer.
       #: () -> Integer
       def birth = @births += 1
