@@ -184,6 +184,23 @@ class DeadLettersTest < Minitest::Test
     @owner.copier.close
   end
 
+  # `/live` took a broker that is away for a consume that hangs.
+  def test_while_a_copy_is_sent_the_consumer_is_at_no_call
+    busy = []
+    script do
+      busy << coordinator.slots.first.busy&.first
+      raise IOError, "bad"
+    end
+    count = @producer.method(:partition_count)
+    @producer.define_singleton_method(:partition_count) { |topic| count.call(topic).tap { @on_count.call } }
+    @producer.instance_variable_set(:@on_count, -> { busy << coordinator.slots.first.busy })
+    coordinator(dead_letters: "dead", retries: 0).receive(batch(0))
+    work
+    work_all
+    assert_equal [:consume, nil], busy
+    assert_equal 1, dead.size
+  end
+
   # One that is given message by message.
   class One < Pelton::Consumer
     def process(message) = CoordinatorKit::Consumer.script.call(self, message)

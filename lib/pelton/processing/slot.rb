@@ -202,6 +202,7 @@ module Pelton
         rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
           error = e
         ensure
+          @called = nil
           settle(job, error == :killed ? WorkerKilled.new("#{job.kind} of #{topic_name}/#{partition}") : error)
         end
       end
