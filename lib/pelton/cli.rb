@@ -110,7 +110,7 @@ module Pelton
     def server
       return supervise if @options[:processes]
 
-      Serving.new(@app, err: @err).run { boot { prepare && @app.start(**chosen) } }
+      Serving.new(@app, err: @err).run { |signals| boot { prepare && signals.renew && @app.start(**chosen) } }
     end
 
     # What can be known to be wrong is found before anything is forked.

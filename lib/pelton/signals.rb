@@ -10,21 +10,49 @@ module Pelton
     # The block runs in the trap: it may push to a Thread::Queue and little else (no Mutex, no IO).
     #: (?Array[String]) { (String) -> void } -> void
     def initialize(names = NAMES, &block)
-      # What was there before: {"TERM" => "DEFAULT" or a Proc}
+      @block = block
+      # Ours, and what was there before: {"TERM" => a Proc or "DEFAULT"}
+      @handlers = {}
       @previous = {}
-      names.each do |name|
-        @previous[name] = Signal.trap(name) do |number|
-          block.call(name)
-          before = @previous[name]
-          before.call(number) if before.respond_to?(:call)
-        end
-      end
+      names.each { |name| take(name) }
+    end
+
+    # Takes those back that code which was loaded meanwhile has trapped; its handlers are called, too. One that calls
+    # what it found, which is ours, does not tell twice.
+    #: () -> self
+    def renew
+      @handlers.each_key { |name| take(name) }
+      self
     end
 
     #: () -> void
     def restore
-      @previous.each { |name, before| Signal.trap(name, before || "DEFAULT") }
+      @previous.each { |name, before| Signal.trap(name, before) }
       @previous = {}
+    end
+
+    private
+
+    # A signal that comes in the midst of this is heard, too.
+    def take(name)
+      before = nil # until it is known
+      handler = lambda do |number|
+        @block.call(name) if before.nil? || @handlers[name].equal?(handler)
+        pass_on(name, number, before)
+      end
+      found = Signal.trap(name, handler) || "DEFAULT"
+      @previous[name] = found unless found.equal?(@handlers[name])
+      @handlers[name] = handler
+      before = found
+    end
+
+    # In the trap, so what it raises would end what the main thread waits for.
+    def pass_on(name, number, before)
+      before.call(number) if before.respond_to?(:call)
+    rescue SystemExit
+      nil # that is under way
+    rescue Exception => e # rubocop:disable Lint/RescueException -- as above
+      warn("pelton: another trap of SIG#{name} raised #{e.class}: #{e.message}")
     end
   end
 end

@@ -108,6 +108,35 @@ class CliTest < Minitest::Test
     assert_includes @out.string, "stopping (SIGTERM)"
   end
 
+  # Loads a file that traps TERM; a consumer sends it. Returns what the trap noted.
+  def trapped(text)
+    route
+    assign
+    Consumer.script = ->(_) { Process.kill("TERM", Process.pid) }
+    $seen = [] # rubocop:disable Style/GlobalVars -- for the file
+    before = Signal.trap("TERM", "DEFAULT")
+    file = Tempfile.new(["trap", ".rb"]).tap { |one| one.write(text) && one.close }
+    assert_equal 0, run_cli("server", "-r", file.path)
+    assert_includes @out.string, "stopping (SIGTERM)"
+    assert_includes @out.string, "nothing left undone"
+    $seen # rubocop:disable Style/GlobalVars
+  ensure
+    Signal.trap("TERM", before)
+  end
+
+  def test_a_trap_of_the_apps_took_the_signal_from_the_server
+    assert_equal [15], trapped('trap("TERM") { |number| $seen << number }')
+  end
+
+  # As gems do it: ours is what they find.
+  def test_a_trap_of_the_apps_that_calls_what_it_found_is_no_second_signal
+    assert_equal [15], trapped('old = trap("TERM") { |number| old.call($seen.push(number).last) }')
+  end
+
+  def test_a_trap_of_the_apps_that_ends_the_process_does_not_end_the_stop
+    assert_equal [15], trapped('trap("TERM") { |number| $seen << number; exit 7 }')
+  end
+
   def test_a_second_signal_forces_and_says_what_was_lost
     route
     assign

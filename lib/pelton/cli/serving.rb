@@ -30,12 +30,13 @@ module Pelton
         @orphaned = false
       end
 
-      # Returns the exit code. The block gives the running server, or nil: it could not start.
-      #: () { () -> Server? } -> Integer
+      # Returns the exit code. The block gives the running server, or nil: it could not start. It is given the signals,
+      # to take them back from what it loads.
+      #: () { (Signals) -> Server? } -> Integer
       def run
         # A signal that comes during the start is not lost: the server stops as soon as it runs. A second one ends all.
         signals = Signals.new { |name| hear(name) if @orders.nil? || !ENDING.include?(name) || first? }
-        @server = yield or return 1
+        @server = yield(signals) or return 1
         parent = Threads.start("pelton.parent") { obey } if @orders
         @server.signal(@early.shift) until @early.empty?
         @server.wait
