@@ -50,7 +50,7 @@ module Pelton
     #: (Integer) -> Schema
     def fingerprint(number) = fetch([:fingerprint, number], nil) { @source.fingerprint(number) }
 
-    # A subject's newest schema.
+    # A subject's newest schema; the last one known, while nobody answers.
     #: (String) -> Schema
     def latest(subject) = fetch([:latest, subject], @ttl) { @source.version(subject, "latest") }
 

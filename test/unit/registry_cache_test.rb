@@ -40,6 +40,33 @@ class RegistryCacheTest < Minitest::Test
     assert_equal 1100, asked
   end
 
+  # An outage of the registry stopped producers whose schema is "latest", though the last one was known.
+  def test_what_was_known_counts_while_nobody_answers
+    cache = Pelton::Registry::Cache.new
+    answers = [nil, 503, 404].map { |status| Pelton::RegistryError.new("x", status: status) }
+    ask = ->(&look_up) { cache.fetch(:a, 0, ->(_) { 0 }, &look_up) }
+    assert_raises(Pelton::RegistryError) { ask.call { raise answers[0] } }
+    assert_equal 1, ask.call { 1 }
+    assert_equal [1, 1], (answers.first(2).map { |error| ask.call { raise error } })
+    assert_equal 2, ask.call { 2 }
+    assert_equal 2, ask.call { raise answers[0] }
+    assert_raises(Pelton::RegistryError, "it is said to be gone") { ask.call { raise answers[2] } }
+    assert_raises(Pelton::RegistryError) { ask.call { raise answers[0] } }
+  end
+
+  # Not for each message a question that nobody answers.
+  def test_what_outlasts_a_failed_question_is_asked_for_again_in_its_own_time
+    cache = Pelton::Registry::Cache.new
+    asked = 0
+    down = lambda do
+      asked += 1
+      raise Pelton::RegistryError
+    end
+    cache.fetch(:a, 0, ->(_) { 0 }) { 1 }
+    assert_equal([1, 1, 1], Array.new(3) { cache.fetch(:a, 600, ->(_) { 0 }, &down) })
+    assert_equal 1, asked
+  end
+
   private
 
   def fetch(cache) = cache.fetch(:a, nil, ->(_) { 1 }) { 7 }

@@ -24,7 +24,8 @@ module Pelton
       end
 
       # What is known of the key, or what the block returns: that is kept for `ttl` seconds (nil: for ever), a
-      # RegistryError of it for what `error_ttl` says. Waits while another thread asks for the same.
+      # RegistryError of it for what `error_ttl` says. Where nobody answers, what was known counts as long again. Waits
+      # while another thread asks for the same.
       #: (untyped, Numeric?, ^(RegistryError) -> Numeric) { () -> untyped } -> untyped
       def fetch(key, ttl, error_ttl, &look_up)
         entry = @lock.synchronize { @entries[key] ||= Entry.new(Mutex.new) }
@@ -38,8 +39,19 @@ module Pelton
       def ask(entry, ttl, error_ttl, look_up)
         entry.answer = Answer.new(look_up.call, nil, Clock.deadline(ttl))
       rescue RegistryError => e
-        forget_errors
-        entry.answer = Answer.new(nil, e, Clock.deadline(error_ttl.call(e)))
+        seconds = error_ttl.call(e)
+        if outlasts?(entry, e)
+          entry.answer = Answer.new(entry.answer.value, nil, Clock.deadline([seconds, *ttl].max))
+        else
+          forget_errors
+          entry.answer = Answer.new(nil, e, Clock.deadline(seconds))
+        end
+      end
+
+      # Is what was known still all that anybody knows?
+      def outlasts?(entry, error)
+        known = entry.answer
+        known && known.error.nil? && (error.status.nil? || error.status >= 500)
       end
 
       # The oldest ones; their places in the Hash are those of their first question.
