@@ -157,6 +157,21 @@ class ParallelAutoTest < Minitest::Test
     assert_equal "last", future[99]
   end
 
+  # Those of partitions that were revoked were made all the same, before those that somebody waits for.
+  def test_what_was_cancelled_is_not_made
+    auto({ thread: Quick.new })
+    go = Thread::Queue.new
+    first = @auto.dispatch([0], ->(_) { go.pop })
+    eventually(20) { go.num_waiting == 1 }
+    made = Thread::Queue.new
+    futures = Array.new(20) { |number| @auto.dispatch([number], ->(one) { made << one }) }
+    futures.first(19).each(&:cancel)
+    go << 0
+    assert_equal [0], first.values
+    assert_kind_of Thread::Queue, futures.last[0]
+    assert_equal [19], Array.new(made.size) { made.pop }
+  end
+
   def test_a_close_in_the_middle_lets_nobody_wait
     auto({ thread: Quick.new })
     go = Thread::Queue.new

@@ -99,10 +99,13 @@ module Pelton
         seconds / (@messages - before)
       end
 
-      # Seconds that the next batches took.
+      # Seconds that the next batches took. What was cancelled (its partition was revoked, say) is not made.
       def make(name)
         @batches << @queue.pop
         @batches << @queue.pop until @queue.empty? || @batches.size == AT_ONCE
+        @batches.reject! { |batch| batch.future.done? }
+        return 0.0 if @batches.empty?
+
         started = Clock.now
         futures = @batches.map do |batch|
           @engines.fetch(name).dispatch(batch.inputs, batch.job, timeout: batch.future.timeout)
