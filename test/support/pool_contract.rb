@@ -32,8 +32,16 @@ module PoolContract
     error = assert_raises(Pelton::WaitTimeout) { future[0] }
     assert_match(/work of 100 inputs not finished after 0.3 s/, error.message)
     assert_raises(Pelton::WaitTimeout) { future[99] }
+    list = inputs(numbers(100))
+    eventually(20) { @engine.dispatch(list, decoder, timeout: 60).values && !@told.empty? }
     assert_equal "worker.replaced", @told.pop.first
-    4.times { assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values }
+    4.times { assert_equal numbers(100), @engine.dispatch(list, decoder, timeout: 60).values }
+  end
+
+  # Again and again: a worker that hangs has half of its dispatch's time, however late it came to it.
+  def assert_serves(pool)
+    list = inputs(numbers(100))
+    eventually(20, "the values") { pool.dispatch(list, decoder, timeout: 1).map(&:first) == numbers(100) }
   end
 
   def test_a_pool_whose_workers_all_overran_has_as_many_again
@@ -41,7 +49,7 @@ module PoolContract
     3.times do
       future = pool.dispatch(inputs([{ "hang" => 1 }, *numbers(99)]), decoder, timeout: 0.3)
       assert_raises(Pelton::WaitTimeout) { future[0] }
-      assert_equal numbers(100), pool.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+      assert_serves(pool)
     end
   ensure
     assert pool.close(timeout: 20)
@@ -53,7 +61,7 @@ module PoolContract
     assert_equal({ "i" => 0 }, future[0]) # so the worker has the second part
     future.cancel
     eventually(20) { future.late? }
-    assert_equal numbers(100), pool.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
+    assert_serves(pool)
   ensure
     assert pool.close(timeout: 20)
   end

@@ -285,6 +285,26 @@ class ParallelTest < Minitest::Test
     assert closing.value
   end
 
+  # An overloaded pool killed healthy workers: those that had just begun what was late before.
+  def test_what_is_late_because_it_waited_costs_no_worker
+    told = Thread::Queue.new
+    bus = Pelton::Notifications.new.tap { |one| one.subscribe("worker.replaced") { |event| told << event } }
+    pool = Parallel.engine(:thread, size: 1, min: 1, part: 1, bus: bus)
+    gate = Thread::Queue.new
+    late = pool.dispatch(["late"], ->(_) { gate.pop }, timeout: 600)
+    late.define_singleton_method(:late?) { true }
+    eventually(20) { gate.num_waiting == 1 }
+    dispatcher = pool.instance_variable_get(:@dispatcher)
+    dispatcher.late
+    other = pool.dispatch(["other"], ->(_) { "other" }, timeout: 60)
+    gate << "well"
+    assert_equal ["other"], other.values
+    assert_equal ["well", nil], late.at(0)
+    assert_empty told
+  ensure
+    assert pool.close(timeout: 20)
+  end
+
   def test_words_that_are_refused
     error = assert_raises(Pelton::ConfigError) { group(:fast) }
     assert_equal "topic orders: parallel = :fast: expected :inline or :thread or :ractor or :auto", error.message

@@ -9,10 +9,10 @@ module Pelton
     # A part of what was dispatched at once: for one worker, in one send. from: the index of its first input; begun:
     # when a worker was given it (monotonic seconds). again: is it the second try?
     Part = Struct.new(:future, :from, :inputs, :job, :begun, :again) do
-      # Is the worker at it for longer than all of the dispatch may take? A cancelled one, too, and one that nobody
-      # waits for.
+      # Is it late by its worker's doing, who had at least half of the time? One that had to wait for a worker says
+      # nothing of the one that has just begun it. A cancelled one may be overdue, too, and one that nobody waits for.
       #: () -> bool
-      def overdue? = !future.timeout.nil? && Clock.now - begun >= future.timeout
+      def overdue? = future.late? && Clock.now - begun >= future.timeout / 2.0
 
       # Each input by itself, for the second try.
       #: () -> Array[Part]
@@ -113,8 +113,7 @@ module Pelton
         when :done then done(@workers[id], *facts)
         when :exited, :aborted then mourn
         when :dead then bury(@workers[id])
-        when :work then lose(&:overdue?)
-        when :late then lose { |part| part.future.late? }
+        when :work, :late then lose
         when :stop then @workers.each_value(&:dismiss)
         when :force then [*@workers.values, *@lost].each(&:kill)
         end
@@ -168,9 +167,10 @@ module Pelton
       # worker: nil, if it was buried before.
       def bury(worker) = worker && replace(worker)
 
-      # Those whose part should have been done by now, whoever still waits for it.
+      # Those whose part should have been done by now, whoever still waits for it. Who hangs, but not for long enough
+      # yet, is lost with a later word: at the latest that of whoever waits for the pool in vain.
       def lose
-        @workers.each_value.select { |worker| worker.part && yield(worker.part) }.each do |worker|
+        @workers.each_value.select { |worker| worker.part&.overdue? }.each do |worker|
           worker.take_back.future.give_up
           @lost << worker
           worker.kill
