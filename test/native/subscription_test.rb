@@ -164,6 +164,20 @@ class NativeSubscriptionTest < Minitest::Test
     assert_equal 2, next_of(reader, :batch).first_offset
   end
 
+  def test_a_limit_for_a_close_that_does_not_run_is_nobody_s
+    topic = topic_of(*%w[1 2])
+    reader = subscription({ "auto.commit.interval.ms" => "600000" })
+    reader.assign([[topic, 0, 0]])
+    next_of(reader, :batch).release
+    reader.hurry(0)
+    reader.mark(topic, 0, 1)
+    assert_equal true, reader.commit(60)
+    assert_equal [1], reader.committed([[topic, 0]], 60)
+    reader.mark(topic, 0, 2)
+    assert_equal true, reader.close(60)
+    assert_empty reader.unconfirmed
+  end
+
   def test_arguments_are_checked
     reader = subscription
     assert_raises(Pelton::InvalidMessageError) { reader.subscribe([1]) }

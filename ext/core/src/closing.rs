@@ -14,7 +14,7 @@ pub(crate) const CALLS_WAIT: Duration = Duration::from_secs(10);
 pub struct Closing {
     started: AtomicBool,
     done: AtomicBool,
-    /// When it has to be over; `None`: whenever it is. Only ever moved nearer.
+    /// When it has to be over; `None`: whenever it is. Only ever moved nearer; what is past when it starts counts no more.
     ends: Mutex<Option<Instant>>,
     /// Messages that were given up.
     lost: AtomicUsize,
@@ -34,14 +34,15 @@ impl Closing {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// It has to be over in that time at the latest. Whoever wakes those who wait for `ends` does so after this.
+    /// It has to be over in that time at the latest, if only it starts before. Whoever wakes those who wait for `ends` does so after this.
     pub fn limit(&self, timeout: Duration) {
         let mut ends = lock(&self.ends);
         *ends = wait::deadline(Some(timeout)).into_iter().chain(*ends).min();
     }
 
+    /// `None` also before it started.
     pub fn ends(&self) -> Option<Instant> {
-        *lock(&self.ends)
+        lock(&self.ends).filter(|_| self.started())
     }
 
     pub fn is_over(&self) -> bool {
@@ -50,7 +51,7 @@ impl Closing {
 
     /// Runs `work` on a thread of its own the first time it is called; `work` returns how many messages were lost.
     pub fn start(self: &Arc<Self>, work: impl FnOnce() -> usize + Send + 'static) {
-        if self.started.swap(true, Ordering::AcqRel) {
+        if !self.begins() {
             return;
         }
         let closing = Arc::clone(self);
@@ -68,6 +69,16 @@ impl Closing {
         }
     }
 
+    /// True the first time.
+    fn begins(&self) -> bool {
+        let mut ends = lock(&self.ends);
+        if self.started.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        *ends = ends.filter(|ends| *ends > Instant::now());
+        true
+    }
+
     pub fn wait(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
         self.waiters.wait(parker, deadline, || self.done())
     }
@@ -78,5 +89,35 @@ impl Closing {
 
     pub fn remove_waiter(&self, waiter: &Arc<dyn Wake>) {
         self.waiters.remove(waiter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(1000);
+
+    #[test]
+    fn a_limit_counts_from_the_start_on_unless_it_is_past_by_then() {
+        let closing = Arc::new(Closing::default());
+        closing.limit(Duration::ZERO);
+        assert_eq!((None, false), (closing.ends(), closing.is_over()));
+        closing.start(|| 0);
+        assert_eq!((None, false), (closing.ends(), closing.is_over()));
+        closing.limit(LONG);
+        closing.limit(Duration::ZERO);
+        closing.limit(LONG);
+        assert!(closing.is_over());
+    }
+
+    #[test]
+    fn a_limit_of_just_before_the_start_is_kept() {
+        let closing = Arc::new(Closing::default());
+        closing.limit(LONG);
+        closing.start(|| 0);
+        let ends = closing.ends().expect("a limit");
+        closing.limit(LONG * 2);
+        assert_eq!(Some(ends), closing.ends());
     }
 }

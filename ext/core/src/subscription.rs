@@ -99,6 +99,8 @@ pub struct Subscription {
     leaving: AtomicBool,
     /// It unsubscribes before it leaves: revocations are answered at once.
     stepping_down: AtomicBool,
+    /// The owner wants to be of the group: the end of an assignment is the beginning of a join.
+    subscribed: AtomicBool,
     /// The group is being joined: between a subscription or the end of an assignment and the next.
     joining: AtomicBool,
     made_in: u64,
@@ -150,6 +152,7 @@ impl Subscription {
                 closing: Arc::default(),
                 leaving: AtomicBool::new(false),
                 stepping_down: AtomicBool::new(false),
+                subscribed: AtomicBool::new(false),
                 joining: AtomicBool::new(false),
                 made_in: generation(),
             })
@@ -187,13 +190,20 @@ impl Subscription {
     pub fn subscribe<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
         let list = PartitionList::plain(topics.into_iter().map(|topic| (topic, -1))).map_err(bad_topic)?;
         let client = self.client()?;
-        self.joining.store(true, Ordering::SeqCst); // before it: the assignment may come at once
-        check(client.subscribe(&list)).inspect_err(|_| self.joining.store(false, Ordering::SeqCst))
+        // Before it: the assignment may come at once.
+        let before = self.subscribed.swap(true, Ordering::SeqCst);
+        self.joining.store(true, Ordering::SeqCst);
+        check(client.subscribe(&list)).inspect_err(|_| {
+            self.subscribed.store(before, Ordering::SeqCst);
+            self.joining.store(false, Ordering::SeqCst);
+        })
     }
 
     /// Leaves the group; its partitions come as a revocation. Does not wait.
     pub fn unsubscribe(&self) -> Result<(), Error> {
-        check(self.client()?.unsubscribe())
+        let client = self.client()?;
+        let before = self.subscribed.swap(false, Ordering::SeqCst);
+        check(client.unsubscribe()).inspect_err(|_| self.subscribed.store(before, Ordering::SeqCst))
     }
 
     /// Reads these partitions without a group's assignment; offset −1001 is "as committed, else auto.offset.reset", −2
@@ -239,7 +249,7 @@ impl Subscription {
         if self.leaving.load(Ordering::SeqCst) {
             return check(client.assign(None));
         }
-        self.joining.store(true, Ordering::SeqCst);
+        self.joining.store(self.subscribed.load(Ordering::SeqCst), Ordering::SeqCst);
         let result = match client.rebalance_protocol().as_ref() {
             "COOPERATIVE" => client.incremental_unassign(list).map_err(Error::from),
             _ => check(client.assign(None)),
@@ -407,7 +417,7 @@ impl Subscription {
                     }
                 }
                 sys::RD_KAFKA_EVENT_OFFSET_COMMIT => {
-                    self.marks.heard(&Commit::of(&event), false);
+                    self.marks.heard(&Commit::of(&event), None);
                     if !matches!(event.error(), 0 | codes::NO_OFFSET) {
                         let error = KafkaError::with_reason(event.error(), event.error_text());
                         self.mailbox.push(Happening::Error { error, partition: None });

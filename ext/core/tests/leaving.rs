@@ -154,3 +154,28 @@ fn a_cooperative_member_without_a_partition_says_that_it_leaves() {
         assert_eq!((0, vec![]), close(member, SECONDS), "member {index}");
     }
 }
+
+/// The answer tells of partition 1, too: that there was nothing new when it was asked for.
+#[test]
+fn a_mark_made_while_a_commit_is_on_its_way_stays_until_it_is_confirmed() {
+    let cluster = cluster("t", 2);
+    let member = marked(&cluster.bootstrap_servers(), "t", &[]);
+    member.commit().expect("committed");
+    assert_eq!(Ok(true), member.mark("t", 0, 6, -1, None));
+    cluster.round_trip_time(-1, 1500).expect("slow");
+    let theirs = Arc::clone(&member);
+    let committing = std::thread::spawn(move || theirs.commit());
+    for offset in 8..=12 {
+        member.mailbox().wait(&Parker::new(), wait::deadline(Some(Duration::from_millis(50))));
+        assert_eq!(Ok(true), member.mark("t", 1, offset, -1, None));
+    }
+    committing.join().expect("no panic").expect("committed");
+    cluster.round_trip_time(-1, 0).expect("fast");
+    let rows = member.unconfirmed().expect("ours");
+    match committed(&cluster.bootstrap_servers(), "t")[1] {
+        Some(12) => assert!(rows.is_empty(), "it was late: {rows:?}"),
+        _ => assert_eq!(vec![Unconfirmed { topic: "t".into(), partition: 1, offset: 12, code: 0 }], rows),
+    }
+    assert_eq!((0, vec![]), close(&member, SECONDS));
+    assert_eq!([Some(6), Some(12)][..], committed(&cluster.bootstrap_servers(), "t"));
+}

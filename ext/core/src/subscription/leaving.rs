@@ -34,12 +34,26 @@ pub struct Unconfirmed {
     pub code: i32,
 }
 
-/// By partition: the offset, and the code of its last commit.
-type OfTopic = BTreeMap<i32, (i64, i32)>;
+struct Mark {
+    offset: i64,
+    /// Of its last commit.
+    code: i32,
+    serial: u64,
+}
+
+/// By partition.
+type OfTopic = BTreeMap<i32, Mark>;
+
+#[derive(Default)]
+struct Table {
+    topics: HashMap<String, OfTopic>,
+    /// Of the newest mark.
+    serial: u64,
+}
 
 /// What was marked of the partitions that are ours, until a commit of it is confirmed.
 #[derive(Default)]
-pub(super) struct Marks(Mutex<HashMap<String, OfTopic>>);
+pub(super) struct Marks(Mutex<Table>);
 
 impl Marks {
     /// Notes this offset if `store` stored it, in one: who gives the partition up meanwhile comes before both or after.
@@ -50,32 +64,43 @@ impl Marks {
         offset: i64,
         store: impl FnOnce() -> Result<bool, E>,
     ) -> Result<bool, E> {
-        let mut marks = lock(&self.0);
+        let mut table = lock(&self.0);
         let stored = store()?;
         if stored {
-            match marks.get_mut(topic) {
-                Some(of_topic) => drop(of_topic.insert(partition, (offset, 0))),
-                None => drop(marks.insert(topic.into(), OfTopic::from([(partition, (offset, 0))]))),
+            table.serial += 1;
+            let mark = Mark { offset, code: 0, serial: table.serial };
+            match table.topics.get_mut(topic) {
+                Some(of_topic) => drop(of_topic.insert(partition, mark)),
+                None => drop(table.topics.insert(topic.into(), OfTopic::from([(partition, mark)]))),
             }
         }
         Ok(stored)
     }
 
-    /// What a commit came to. `all`: it was of everything that is stored, so what it left out had been committed before.
-    pub fn heard(&self, answer: &Commit, all: bool) {
-        let mut marks = lock(&self.0);
-        if all && answer.code == codes::NO_OFFSET {
-            return marks.clear();
+    /// The serial of the newest mark.
+    fn newest(&self) -> u64 {
+        lock(&self.0).serial
+    }
+
+    /// What a commit came to. `all`: it was of everything that was stored when this was the newest mark, so what it left
+    /// out of that had been committed before. Marks that came since it says nothing of.
+    pub fn heard(&self, answer: &Commit, all: Option<u64>) {
+        let mut table = lock(&self.0);
+        let topics = &mut table.topics;
+        let covers = |mark: &Mark| all.is_some_and(|newest| mark.serial <= newest);
+        if answer.code == codes::NO_OFFSET {
+            return topics.values_mut().for_each(|of_topic| of_topic.retain(|_, mark| !covers(mark)));
         }
         // As a whole, say because the assignment is lost.
-        if all && answer.rows.is_empty() {
-            marks.values_mut().flat_map(OfTopic::values_mut).for_each(|(_, code)| *code = answer.code);
+        if answer.rows.is_empty() {
+            let marks = topics.values_mut().flat_map(OfTopic::values_mut);
+            marks.filter(|mark| covers(mark)).for_each(|mark| mark.code = answer.code);
         }
         for row in &answer.rows {
-            let Some(of_topic) = marks.get_mut(&row.topic) else { continue };
-            let Some((offset, code)) = of_topic.get_mut(&row.partition) else { continue };
-            *code = row.error;
-            if row.error == 0 && (row.offset == *offset || all && row.offset < 0) {
+            let Some(of_topic) = topics.get_mut(&row.topic) else { continue };
+            let Some(mark) = of_topic.get_mut(&row.partition) else { continue };
+            mark.code = row.error;
+            if row.error == 0 && (row.offset == mark.offset || covers(mark) && row.offset < 0) {
                 of_topic.remove(&row.partition);
             }
         }
@@ -83,26 +108,31 @@ impl Marks {
 
     /// These partitions are not ours any more.
     pub fn forget(&self, partitions: &PartitionList) {
-        let mut marks = lock(&self.0);
+        let mut table = lock(&self.0);
         for Entry { topic, partition, .. } in partitions.entries() {
-            if let Some(of_topic) = marks.get_mut(&topic) {
+            if let Some(of_topic) = table.topics.get_mut(&topic) {
                 of_topic.remove(&partition);
             }
         }
     }
 
     pub fn clear(&self) {
-        lock(&self.0).clear();
+        lock(&self.0).topics.clear();
     }
 
     pub fn is_empty(&self) -> bool {
-        lock(&self.0).values().all(OfTopic::is_empty)
+        lock(&self.0).topics.values().all(OfTopic::is_empty)
     }
 
     fn unconfirmed(&self) -> Vec<Unconfirmed> {
         let mut rows = Vec::new();
-        for (topic, of_topic) in lock(&self.0).iter() {
-            let row = |(&partition, &(offset, code))| Unconfirmed { topic: topic.clone(), partition, offset, code };
+        for (topic, of_topic) in &lock(&self.0).topics {
+            let row = |(&partition, mark): (&i32, &Mark)| Unconfirmed {
+                topic: topic.clone(),
+                partition,
+                offset: mark.offset,
+                code: mark.code,
+            };
             rows.extend(of_topic.iter().map(row));
         }
         rows
@@ -122,6 +152,7 @@ impl Subscription {
     pub(super) fn ask_to_commit(&self, client: &Arc<Client>, offsets: Option<&PartitionList>) -> Option<Commit> {
         const LOOK: Duration = Duration::from_millis(500);
         let queue = Queue::new(client);
+        let all = offsets.is_none().then(|| self.marks.newest());
         let code = client.commit_through(&queue, offsets);
         if code != 0 {
             return Some(Commit { code, rows: Vec::new() });
@@ -130,7 +161,7 @@ impl Subscription {
             let left = self.closing.ends().map_or(LOOK, |ends| ends.saturating_duration_since(Instant::now()));
             if let Some(event) = queue.poll_wait(left.min(LOOK).as_millis() as i32) {
                 let answer = Commit::of(&event);
-                self.marks.heard(&answer, offsets.is_none());
+                self.marks.heard(&answer, all);
                 return Some(answer);
             }
             if left.is_zero() || client.consumer_closed() {
@@ -211,5 +242,95 @@ impl Subscription {
         for token in tokens {
             let _ = self.revoked(token);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Happening, Options};
+    use super::*;
+    use crate::embedded::EmbeddedCluster;
+    use crate::poller::Poller;
+    use crate::wait::Outcome;
+
+    fn marked(marks: &Marks, partition: i32, offset: i64) {
+        assert_eq!(Ok::<_, Error>(true), marks.note("t", partition, offset, || Ok(true)));
+    }
+
+    fn answer(code: i32, rows: &[(i32, i64)]) -> Commit {
+        let row = |&(partition, offset): &(i32, i64)| Entry {
+            topic: "t".into(),
+            partition,
+            offset,
+            leader_epoch: -1,
+            metadata: Vec::new(),
+            error: 0,
+        };
+        Commit { code, rows: rows.iter().map(row).collect() }
+    }
+
+    fn left(marks: &Marks) -> Vec<(i32, i64, i32)> {
+        marks.unconfirmed().into_iter().map(|row| (row.partition, row.offset, row.code)).collect()
+    }
+
+    #[test]
+    fn an_answer_says_nothing_of_marks_that_came_while_it_was_on_its_way() {
+        let nothing = -1001;
+        for (code, rows, told) in [
+            (codes::NO_OFFSET, &[][..], vec![(1, 7, 0), (2, 9, 0)]),
+            (0, &[(0, nothing), (1, nothing), (2, nothing)], vec![(1, 7, 0), (2, 9, 0)]),
+            (0, &[(0, 5), (1, 3), (2, 9)], vec![(1, 7, 0)]),
+            (codes::ASSIGNMENT_LOST, &[], vec![(0, 5, codes::ASSIGNMENT_LOST), (1, 7, 0), (2, 9, 0)]),
+        ] {
+            let marks = Marks::default();
+            marked(&marks, 0, 5);
+            marked(&marks, 1, 3);
+            let asked = marks.newest();
+            marked(&marks, 1, 7);
+            marked(&marks, 2, 9);
+            marks.heard(&answer(code, rows), Some(asked));
+            assert_eq!(told, left(&marks), "{code} {rows:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_to_a_commit_of_some_offsets_confirms_those_alone() {
+        let marks = Marks::default();
+        marked(&marks, 0, 5);
+        marked(&marks, 1, 7);
+        marks.heard(&answer(codes::NO_OFFSET, &[]), None);
+        marks.heard(&answer(0, &[(0, 5), (1, 3)]), None);
+        assert_eq!(vec![(1, 7, 0)], left(&marks));
+    }
+
+    /// A close would wait for its end, which never comes.
+    #[test]
+    fn no_join_follows_an_unsubscription() {
+        let cluster = EmbeddedCluster::start(1).expect("a cluster");
+        cluster.create_topic("t", 1).expect("a topic");
+        let servers = cluster.bootstrap_servers();
+        let settings = [("bootstrap.servers", servers.as_str()), ("group.id", "g")];
+        let poller = Poller::global().expect("a pipe");
+        let member = Subscription::new("test", settings, Options::default(), poller).expect("a subscription");
+        let joins = || member.joining.load(Ordering::SeqCst);
+        let next = || {
+            let deadline = wait::deadline(Some(Duration::from_secs(60)));
+            assert_eq!(Outcome::Ready, member.mailbox().wait(&Parker::new(), deadline), "nothing happened in time");
+            member.pop().expect("it is ready")
+        };
+        member.subscribe(["t"]).expect("subscribed");
+        assert!(joins());
+        while !matches!(next(), Happening::Assigned(_)) {}
+        assert!(!joins());
+        member.unsubscribe().expect("unsubscribed");
+        let token = loop {
+            if let Happening::Revoked { token, .. } = next() {
+                break token;
+            }
+        };
+        member.revoked(token).expect("answered");
+        assert!(!joins());
+        member.close(Duration::from_secs(60)).expect("ours");
+        member.closing().wait(&Parker::new(), None);
     }
 }

@@ -30,7 +30,7 @@ impl Subscription {
         if topics.entries().is_empty() || self.closing.started() || self.joining.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        check(client.unsubscribe())?;
-        check(client.subscribe(&topics))
+        let joins = check(client.unsubscribe()).and_then(|()| check(client.subscribe(&topics)));
+        joins.inspect_err(|_| self.joining.store(false, Ordering::SeqCst))
     }
 }
