@@ -73,7 +73,10 @@ module Pelton
           [/\A(true|t|1)\z/i, "librdkafka would not renew such a token here: return one from config.oauth"],
         "enable.auto.offset.store" =>
           [/\A(true|t|1)\z/i, "messages would count as done before they are processed; offsets are stored by a " \
-                              "return from consume, or with manual_offsets by mark_as_consumed"]
+                              "return from consume, or with manual_offsets by mark_as_consumed"],
+        "delivery.report.only.error" =>
+          [/\A(true|t|1)\z/i, "a delivery would never hear that its message is in Kafka: each wait, and each flush, " \
+                              "would last its whole time"]
       }.freeze
       private_constant :REFUSED
 

@@ -69,7 +69,8 @@ class NativeProducerTest < Minitest::Test
     bad = { topic: [nil, 1, :t, "", "\xff", "a" * 300, "a\0b"], payload: [1, :p, {}], key: [1, :k, ["k"]],
             partition: [-2, "1", 1.5, 2**40],
             timestamp: [-1, 0, "now", Time.at(-1), Time.at(0), Time.utc(10**30), Time.at(27_670_116_110_564_325)],
-            headers: [1, [], { name: "v" }, { "n" => 1 }, { "n" => [1] }, { 1 => "v" }, { "n" => { "a" => "b" } }] }
+            headers: [1, [], { name: "v" }, { "n" => 1 }, { "n" => [1] }, { 1 => "v" }, { "n" => { "a" => "b" } },
+                      { "a\0b" => "v" }, { "ok" => "v", "\0" => nil }] }
     bad.each do |name, values|
       values.each do |value|
         error = assert_raises(Pelton::InvalidMessageError, "#{name}: #{value.inspect}") do

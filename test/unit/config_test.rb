@@ -94,6 +94,15 @@ class ConfigTest < Minitest::Test
     config.kafka = { "enable.auto.commit" => true, "enable.auto.offset.store" => false }
   end
 
+  def test_options_that_would_leave_deliveries_without_an_answer_are_refused
+    [true, "TRUE", :t, 1].each do |on|
+      error = assert_raises(Pelton::ConfigError) { config.kafka = { "delivery.report.only.error": on } }
+      assert_includes error.message, "delivery.report.only.error = #{on.to_s.inspect}: "
+      assert_raises(Pelton::ConfigError) { config.kafka_with({}, { "delivery.report.only.error" => on }) }
+    end
+    config.kafka = { "delivery.report.only.error" => false }
+  end
+
   def test_secrets_are_never_shown
     config.kafka = { "sasl.password" => "hunter2", "ssl.key.pem" => "hunter2", "bootstrap.servers" => "a:9092" }
     all = config.kafka_with({ "x" => 1 })

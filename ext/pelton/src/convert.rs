@@ -136,6 +136,10 @@ pub fn headers(ruby: &Ruby, headers: Value) -> Result<Option<Headers>, Error> {
     let mut native = Headers::with_capacity(hash.len());
     hash.foreach(|name: Value, values: Value| {
         let bytes = value::bytes(&name).ok_or_else(|| invalid(name))?;
+        // Consumers on librdkafka would see what is before it, as the name of another header.
+        if bytes.contains(&0) {
+            return Err(error::invalid(ruby, "headers", name, "names without a NUL byte"));
+        }
         let mut add = |one: Value| match value::bytes(&one) {
             None if !one.is_nil() => Err(invalid(one)),
             value => {
