@@ -32,7 +32,9 @@ class NativeDisconnectTest < Minitest::Test
     assert_operator connections, :>, 0
     3.times do |round|
       assert_equal true, client.disconnect(10)
+      assert_nil client.fatal_error
       assert_equal 0, connections, "round #{round}"
+      refute_predicate client, :connected?
       assert_equal round + 1, put(client, topic).wait(timeout: 60).offset
       assert_operator connections, :>, 0
     end

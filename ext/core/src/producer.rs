@@ -370,7 +370,7 @@ impl Producer {
             self.abort_abandoned(&client, deadline);
         }
         if self.pending() > 0 {
-            client.flush(timeout.as_millis().min(i32::MAX as u128) as i32);
+            client.flush(wait::millis_left(deadline));
         }
         let parker = Parker::new();
         let mut lost = 0;

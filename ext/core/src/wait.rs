@@ -151,9 +151,25 @@ pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
+/// What is left until then, in librdkafka's milliseconds.
+pub fn millis_left(deadline: Option<Instant>) -> i32 {
+    let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+    left.as_millis().min(i32::MAX as u128) as i32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_ends_with_the_deadline() {
+        assert_eq!(
+            [0, i32::MAX, i32::MAX],
+            [deadline(Some(Duration::ZERO)), deadline(Some(Duration::MAX)), None].map(millis_left)
+        );
+        let left = millis_left(deadline(Some(Duration::from_secs(1000))));
+        assert!((900_000..=1_000_000).contains(&left), "{left}");
+    }
 
     #[test]
     fn a_wait_ends_when_ready_at_its_deadline_and_when_interrupted() {

@@ -209,8 +209,7 @@ impl Transactions {
 }
 
 fn millis(deadline: Option<Instant>) -> i32 {
-    let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-    left.max(SHORTEST).as_millis().min(i32::MAX as u128) as i32
+    wait::millis_left(deadline).max(SHORTEST.as_millis() as i32)
 }
 
 /// Each call blocks, so it is for a native thread, with a ticket that the caller drew before.
@@ -259,10 +258,9 @@ impl Producer {
         })
     }
 
-    /// The error that ended the client.
+    /// The error that ended the client; one that is disconnected has none.
     pub fn fatal_error(&self) -> Option<KafkaError> {
-        let client = self.client().ok()?;
-        client.fatal_error().is_some().then(|| super::fatal(&client))
+        self.with_client(|client| client.fatal_error().is_some().then(|| super::fatal(client))).ok().flatten()
     }
 
     /// For tests: a fatal error, as if a broker had said so.
