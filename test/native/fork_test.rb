@@ -26,7 +26,7 @@ class NativeForkTest < Minitest::Test
         flush: -> { writer.flush(1) }, purge: -> { writer.purge }, close: -> { writer.close(1) },
         wait: -> { delivery.wait(timeout: 60) },
         subscribe: -> { reader.subscribe([topic]) }, poll: -> { reader.poll(5) }, commit: -> { reader.commit(5) },
-        mark: -> { reader.mark(topic, 0, 1) }, assignment: -> { reader.assignment },
+        mark: -> { reader.mark(topic, 0, 1) }, seek: -> { reader.seek(topic, 0, 1) }, assignment: -> { reader.assignment },
         reader_close: -> { reader.close(5) }, revoked: -> { reader.revoked(1) },
         poller: -> { poller.next_events(1, 1) },
         registration: -> { Native::Producer.new("child", NOWHERE, { poller: poller }) },

@@ -5,6 +5,7 @@ mod support;
 use pelton_core::embedded::EmbeddedCluster;
 use pelton_core::error::Error;
 use pelton_core::partition::{Batch, Limits};
+use pelton_core::rd::PartitionList;
 use pelton_core::subscription::{Committed, Happening, Options, Subscription};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,6 +101,25 @@ fn of_two_seeks_the_one_that_was_announced_last_counts() {
     assert_eq!("_OUTDATED", error.name);
     assert_eq!(200, first(&next_batch(&reader)));
     reader.close(SECONDS).expect("closed");
+}
+
+/// So a seek whose answer is late has begun all the same: what comes then is of the new place.
+#[test]
+fn nothing_that_was_fetched_before_a_seek_comes_even_if_nobody_waits_for_its_answer() {
+    let (_cluster, reader) = filled("late", &[]);
+    reader.assign(&[("late", 0, 0)]).expect("assigned");
+    next_batch(&reader);
+    for round in 0..40 {
+        reader.pause(&[("late", 0)]).expect("paused");
+        // What was read; librdkafka's own queue is full again.
+        while reader.pop().is_some() {}
+        let offset = round * 137 % (COUNT as i64 - 100);
+        let list = PartitionList::with_offsets([("late", 0, offset, -1)]).expect("a list");
+        reader.with_client(|client| client.seek(&list, 0)).expect("a client").expect("begun");
+        reader.resume(&[("late", 0)]).expect("resumed");
+        assert_eq!(offset, first(&next_batch(&reader)), "round {round}");
+    }
+    close_subscription(&reader);
 }
 
 #[test]

@@ -113,23 +113,19 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> 
 }
 
 fn subscribe(ruby: &Ruby, this: Value, topics: RArray) -> Result<(), Error> {
-    let subscription = CLASS.get(ruby, &this)?;
     let topics = convert::strings(ruby, "topics", topics)?;
-    let done = subscription.subscribe(topics.iter().map(String::as_str));
-    done.map_err(|error| error::ruby(ruby, &named(&subscription), error))
+    call(ruby, this, Some(CALL), "subscribe", move |subscription| {
+        subscription.subscribe(topics.iter().map(String::as_str))
+    })
 }
 
 fn unsubscribe(ruby: &Ruby, this: Value) -> Result<(), Error> {
-    let subscription = CLASS.get(ruby, &this)?;
-    subscription.unsubscribe().map_err(|error| error::ruby(ruby, &named(&subscription), error))
+    call(ruby, this, Some(CALL), "unsubscribe", Subscription::unsubscribe)
 }
 
 fn assign(ruby: &Ruby, this: Value, list: RArray) -> Result<(), Error> {
-    let subscription = CLASS.get(ruby, &this)?;
     let places = convert::places(ruby, list, true)?;
-    subscription
-        .assign(&convert::with_offsets(&places))
-        .map_err(|error| error::ruby(ruby, &named(&subscription), error))
+    call(ruby, this, Some(CALL), "assign", move |subscription| subscription.assign(&convert::with_offsets(&places)))
 }
 
 fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {

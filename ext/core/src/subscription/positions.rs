@@ -129,6 +129,7 @@ impl Subscription {
     /// Announces a seek in an assigned partition. The last one that was announced counts, whoever comes first to `seek`
     /// and whoever still waits for it.
     pub fn announce_seek(&self, topic: &str, partition: i32) -> Result<Seek, Error> {
+        self.check_origin()?;
         let place = self.assigned(topic, partition)?;
         Ok(Seek { number: place.announce_seek(), place })
     }
@@ -143,7 +144,8 @@ impl Subscription {
         }
         place.hold();
         let result = self.seek_started(place, offset, timeout);
-        // One that is late comes still.
+        // One that is late comes still. From the call on, not only from the answer, librdkafka hands out nothing that was
+        // fetched before (`rd_kafka_toppar_version_new_barrier`), so what comes is of the new place.
         if result.is_ok() || has_code(&result, &[codes::TIMED_OUT]) {
             place.begin(offset);
             self.mailbox.retain(|happening| match happening {
