@@ -189,8 +189,9 @@ impl Source for Admin {
                     if answer.is_ok() {
                         *lock(&self.last_error) = None;
                     }
+                    let call = lock(&self.calls).remove(&id);
                     // Nobody's: it was closed.
-                    if let Some(call) = lock(&self.calls).remove(&id) {
+                    if let Some(call) = call {
                         call.resolve(answer.map_err(|(code, reason)| self.explained(code, &reason)));
                     }
                 }

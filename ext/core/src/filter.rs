@@ -127,15 +127,6 @@ impl<'a> From<Node<'a>> for Given<'a> {
 }
 
 impl Filter {
-    /// Whether fields of the payload are looked at.
-    pub fn wants_document(&self) -> bool {
-        match self {
-            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::wants_document),
-            Self::Not(part) => part.wants_document(),
-            Self::Test(subject, _) => matches!(subject, Subject::Field(_)),
-        }
-    }
-
     /// `None`: Ruby decides.
     pub fn passes(&self, document: Document<'_>, message: &View<'_>) -> Option<bool> {
         match self {

@@ -68,8 +68,13 @@ impl<T> Mailbox<T> {
         std::mem::take(&mut lock(&self.items))
     }
 
+    /// Drops what is not to be kept; without the lock, for that may take others.
     pub fn retain(&self, keep: impl FnMut(&T) -> bool) {
-        lock(&self.items).retain(keep);
+        let mut items = lock(&self.items);
+        let (kept, dropped): (VecDeque<T>, VecDeque<T>) = std::mem::take(&mut *items).into_iter().partition(keep);
+        *items = kept;
+        drop(items);
+        drop(dropped);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -98,5 +103,34 @@ impl<T> Mailbox<T> {
 
     pub fn remove_waiter(&self, waiter: &Arc<dyn Wake>) {
         self.waiters.remove(waiter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Item(Arc<Mailbox<Item>>, Arc<AtomicU64>);
+
+    impl Drop for Item {
+        fn drop(&mut self) {
+            if self.0.items.try_lock().is_ok() {
+                self.1.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_kept_is_dropped_without_the_lock() {
+        let (mailbox, free) = (Arc::new(Mailbox::default()), Arc::new(AtomicU64::new(0)));
+        for _ in 0..3 {
+            mailbox.push(Item(Arc::clone(&mailbox), Arc::clone(&free)));
+        }
+        let mut seen = 0;
+        mailbox.retain(|_| {
+            seen += 1;
+            seen == 2
+        });
+        assert_eq!((2, 1), (free.load(Ordering::SeqCst), mailbox.take_all().len()));
     }
 }

@@ -431,7 +431,8 @@ impl Batch {
         }
         let chunks = std::mem::take(&mut *lock(&self.chunks));
         let freed = chunks.iter().filter(|chunk| chunk.release()).map(|chunk| chunk.bytes()).sum();
-        if let Some(credit) = lock(&self.credit).take() {
+        let credit = lock(&self.credit).take();
+        if let Some(credit) = credit {
             credit.give_back(self.bytes);
         }
         freed

@@ -70,7 +70,7 @@ fn many_submitters() {
                     if (submitter + round) % 5 == 0 {
                         POOL.submit_many((0..3).map(|_| job(tally, || ())).collect());
                     } else {
-                        POOL.submit(job(tally, || ()));
+                        POOL.submit_many(vec![job(tally, || ())]);
                     }
                 }
             });
@@ -106,11 +106,11 @@ fn never_more_threads_than_told() {
     static NOW: AtomicUsize = AtomicUsize::new(0);
     let tally = Arc::new(Tally::default());
     for _ in 0..500 {
-        POOL.submit(job(&tally, || {
+        POOL.submit_many(vec![job(&tally, || {
             assert!(NOW.fetch_add(1, Ordering::SeqCst) < 2);
             std::thread::yield_now();
             NOW.fetch_sub(1, Ordering::SeqCst);
-        }));
+        })]);
         assert!(POOL.threads() <= 2);
     }
     tally.wait(500);
@@ -131,14 +131,14 @@ fn a_panic_is_contained() {
     static POOL: Pool = Pool::new(1, LONG);
     let tally = Arc::new(Tally::default());
     for _ in 0..3 {
-        POOL.submit(job(&tally, || panic!("while run (expected in this test)")));
+        POOL.submit_many(vec![job(&tally, || panic!("while run (expected in this test)"))]);
     }
     let bomb = Bomb;
-    POOL.submit(job(&tally, move || {
+    POOL.submit_many(vec![job(&tally, move || {
         let _kept = &bomb;
-    }));
-    POOL.submit(job(&tally, || std::panic::panic_any(7)));
-    POOL.submit(job(&tally, || ()));
+    })]);
+    POOL.submit_many(vec![job(&tally, || std::panic::panic_any(7))]);
+    POOL.submit_many(vec![job(&tally, || ())]);
     tally.wait(6);
     assert!(POOL.shutdown(DEADLINE));
     assert_eq!(POOL.panics(), 5);
@@ -160,7 +160,7 @@ fn work_that_comes_while_threads_end_is_done() {
     static POOL: Pool = Pool::new(2, Duration::from_micros(50));
     let tally = Arc::new(Tally::default());
     for round in 0..3000usize {
-        POOL.submit(job(&tally, || ()));
+        POOL.submit_many(vec![job(&tally, || ())]);
         if round % 3 == 0 {
             tally.wait(round + 1);
         }
@@ -178,14 +178,14 @@ fn shutdown_waits_for_what_was_handed_over() {
     let tally = Arc::new(Tally::default());
     let gate = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&gate);
-    POOL.submit(job(&tally, move || until(|| seen.load(Ordering::SeqCst))));
+    POOL.submit_many(vec![job(&tally, move || until(|| seen.load(Ordering::SeqCst)))]);
     POOL.submit_many((0..20).map(|_| job(&tally, || ())).collect());
     assert!(!POOL.shutdown(Duration::from_millis(20)));
     assert_eq!(POOL.threads(), 1);
     gate.store(true, Ordering::SeqCst);
     assert!(POOL.shutdown(DEADLINE));
     assert_eq!(*tally.done.lock().unwrap(), 21);
-    POOL.submit(job(&tally, || ()));
+    POOL.submit_many(vec![job(&tally, || ())]);
     tally.wait(22);
     assert!(POOL.shutdown(DEADLINE));
 }
@@ -195,7 +195,7 @@ fn a_task_may_submit() {
     static POOL: Pool = Pool::new(1, LONG);
     let tally = Arc::new(Tally::default());
     let inner = Arc::clone(&tally);
-    POOL.submit(job(&tally, move || POOL.submit(job(&inner, || ()))));
+    POOL.submit_many(vec![job(&tally, move || POOL.submit_many(vec![job(&inner, || ())]))]);
     tally.wait(2);
     assert!(POOL.shutdown(DEADLINE));
 }
@@ -207,9 +207,9 @@ fn the_global_pool() {
     let tally = Arc::new(Tally::default());
     let named = Arc::new(Mutex::new(String::new()));
     let name = Arc::clone(&named);
-    Pool::global().submit(job(&tally, move || {
+    Pool::global().submit_many(vec![job(&tally, move || {
         *name.lock().unwrap() = std::thread::current().name().unwrap_or_default().to_owned();
-    }));
+    })]);
     tally.wait(1);
     assert_eq!(*named.lock().unwrap(), "pelton.decode");
     assert_eq!(Pool::global().threads(), 1);

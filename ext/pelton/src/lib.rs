@@ -40,6 +40,7 @@ mod room;
 mod rows;
 #[forbid(unsafe_code)]
 mod statistics;
+#[forbid(unsafe_code)]
 mod subscription;
 #[forbid(unsafe_code)]
 mod transaction;

@@ -80,20 +80,11 @@ impl Pool {
         GLOBAL.threads.store(threads, Ordering::Relaxed);
     }
 
-    /// Hands over one task. Takes under a microsecond, a few tens when a thread has to be started. Runs the task itself
-    /// when the system refuses a first thread.
-    pub fn submit(&'static self, task: Arc<dyn Task>) {
-        self.enqueue(std::iter::once(task));
-    }
-
-    /// Hands over tasks in order, under one lock.
+    /// Hands over tasks in order, under one lock. Takes under a microsecond, a few tens when a thread has to be started.
+    /// Runs them itself when the system refuses a first thread.
     pub fn submit_many(&'static self, tasks: Vec<Arc<dyn Task>>) {
-        self.enqueue(tasks.into_iter());
-    }
-
-    fn enqueue(&'static self, tasks: impl Iterator<Item = Arc<dyn Task>>) {
         let Some(yard) = self.yard() else {
-            return tasks.for_each(|task| self.perform(task));
+            return tasks.into_iter().for_each(|task| self.perform(task));
         };
         let most = self.most();
         let mut state = yard.lock();

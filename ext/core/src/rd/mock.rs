@@ -1,4 +1,4 @@
-//! `rd_kafka_mock_cluster_t`: brokers inside this process, for tests and demos. Its limits (native.md): 5 MB or 100,000
+//! `rd_kafka_mock_cluster_t`: brokers inside this process, for tests and demos. Its limits: 5 MB or 100,000
 //! messages a partition, the oldest dropped silently; no admin requests; nothing on disk.
 
 use super::{client::Client, codes::INVALID_ARG, ffi, sys, text};

@@ -39,7 +39,7 @@ impl Moulds {
         made.flat_map(|mould| mould.keys[..mould.count.get()].iter().chain([&mould.hash])).map(Cell::get)
     }
 
-    /// A new Hash of these keys and values in turn, `None` where there is no such mould: there is one the third time.
+    /// A new Hash of these keys and values in turn, `None` where there is no such mould: there is one the second time.
     ///
     /// # Safety
     /// Ruby's lock is held, these are the Ractor's own moulds, and the pairs are alive. Calls no Ruby code.
