@@ -1,4 +1,4 @@
-# What do engines for parallel work cost a batch that does not use them?
+# What do engines for parallel work cost a batch that does not use them, and what does a dispatch cost one that does?
 # frozen_string_literal: true
 
 require_relative "support"
@@ -11,6 +11,14 @@ TIMES = Bench.some(2_000_000)
 INPUTS = Array.new(40, "{}").freeze
 BATCH = Pelton::Batch::Part.new("orders", 0, INPUTS, 39).freeze
 JOB = ->(input) { input }
+DISPATCHES = Bench.some(20_000)
+# One part, for one worker.
+MESSAGES = Array.new(100, "{}").freeze
+
+# A job that takes no time, fit for Ractors.
+module Nothing
+  def self.call(_input) = nil
+end
 
 # ns of a turn of the first loop, less one of an empty loop.
 def nanoseconds(&turns)
@@ -22,6 +30,22 @@ end
 def listener(deserializers)
   ahead = Pelton::Parallel::Ahead.new(deserializers)
   Pelton::Processing::Listener.allocate.tap { |one| one.instance_variable_set(:@ahead, (ahead unless ahead.none?)) }
+end
+
+# µs of a dispatch of messages that take no time: what the caller pays, and until all are there.
+def dispatches(pool)
+  pool.dispatch(MESSAGES, Nothing).values # the workers are there
+  paid = 0.0
+  all = Bench.seconds do
+    DISPATCHES.times do
+      future = nil
+      paid += Bench.seconds { future = pool.dispatch(MESSAGES, Nothing) }
+      future[99]
+    end
+  end
+  [paid, all].map { |seconds| seconds * 1e6 / DISPATCHES }
+ensure
+  pool.close
 end
 
 Bench.measure("unused") do |bench|
@@ -40,5 +64,12 @@ Bench.measure("unused") do |bench|
   end
   bench.case("the inline engine, asked for a future", "ns") do
     nanoseconds { TIMES.times { inline.dispatch(INPUTS, JOB) } }
+  end
+  [:thread, *(:ractor if Pelton::Parallel::RactorWorker.available?)].each do |name|
+    bench.case("a dispatch of 100 messages to a #{name}, which its caller pays", "µs") do
+      paid, all = dispatches(Pelton::Parallel.engine(name, size: 1))
+      bench.note("a dispatch of 100 messages to a #{name}, until all are there", "µs", all)
+      paid
+    end
   end
 end

@@ -168,6 +168,13 @@ module DecoderContract
   # 300 messages, the last of which waits at the gate.
   def last_at_the_gate = inputs([*numbers(299), { "gate" => 1 }])
 
+  def test_nothing_waits_for_a_dispatch
+    futures = Array.new(5) { @engine.dispatch(last_at_the_gate, gated, timeout: 60) } # more than there are workers
+    refute(futures.any?(&:done?))
+    5.times { open_gate }
+    futures.each { |future| assert_equal({ "gate" => 1 }, future[299]) }
+  end
+
   def test_the_first_values_are_there_while_the_last_are_in_work
     future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
     seen = []

@@ -13,13 +13,6 @@ module PoolContract
     super
   end
 
-  def test_nothing_waits_for_a_dispatch
-    futures = Array.new(5) { @engine.dispatch(last_at_the_gate, gated, timeout: 60) } # more than there are workers
-    refute(futures.any?(&:done?))
-    5.times { open_gate }
-    futures.each { |future| assert_equal({ "gate" => 1 }, future[299]) }
-  end
-
   def test_less_than_is_worth_it_is_not_dispatched
     future = @engine.dispatch(inputs([*numbers(49)]), decoder, timeout: 60)
     assert_kind_of Pelton::Parallel::Lazy, future

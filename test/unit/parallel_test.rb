@@ -197,6 +197,7 @@ class ParallelTest < Minitest::Test
     group, config = group(:inline)
     engines = Parallel::Engines.new(config, bus)
     assert_equal [Proc], engines.deserializers(group).values.map(&:class).uniq
+    assert_nil engines.ahead(group, engines.deserializers(group)), "the listener has nothing to ask"
     assert_predicate engines, :none?
     assert engines.close
   end
