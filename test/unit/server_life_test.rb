@@ -193,6 +193,27 @@ class ServerLifeTest < Minitest::Test
     assert_empty(app.server.losses.grep(/was not finished/))
   end
 
+  # Each question for the partitions of a topic may take seconds, before the first poll.
+  def test_a_stop_is_heard_between_two_topics_whose_partitions_are_checked
+    asked, gate, woken = Array.new(3) { Thread::Queue.new }
+    app.routes { %w[a b c].each { |name| topic(name, to: Consumer) { partitions 0..1 } } }
+    app.instance_variable_set(:@native, native = @native.to_module)
+    native::Subscription.define_singleton_method(:new) do |*rest|
+      super(*rest).tap do |one|
+        one.define_singleton_method(:partition_count) { |name, _| (asked << name) && (gate.pop || 2) }
+        one.define_singleton_method(:wake) { super().tap { woken << :stop } }
+      end
+    end
+    start
+    assert_equal "a", asked.pop
+    woken.clear
+    stop = Thread.new { app.stop }
+    woken.pop
+    gate.close
+    assert stop.value
+    assert_empty asked
+  end
+
   def test_a_shutdown_that_does_not_return_is_named
     stuck = Thread::Queue.new
     hanging = Class.new(Consumer) { define_method(:shutdown) { stuck.pop } }

@@ -22,8 +22,7 @@ module Pelton
       private_constant :Revocation, :CHECK
 
       attr_reader :thread, :group, :looks, :subscription
-      # Sends copies of failed messages where the group has a cluster of its own; nil: the app's producer does. Its
-      # client opens with the first of them.
+      # Sends copies of failed messages where the group has a cluster of its own; nil: the app's producer does.
       attr_reader :copier
       # Seconds that the parts of the stop took: {jobs: 1.2, leave: 0.1}; `leave` is the last commit with it.
       attr_reader :phases
@@ -57,7 +56,7 @@ module Pelton
         @generations = generations
         # {coordinator => ["orders", 0]}: revoked, but not ended.
         @leaving = {}.compare_by_identity
-        # {coordinator, revocation, :watch or :stop => when (monotonic seconds)}
+        # {coordinator, revocation, :watch, :check or :stop => when (monotonic seconds)}
         @timers = {}.compare_by_identity
         # Batches that came after the stop: kept so that their credits bring no more.
         @leftovers = []
@@ -66,9 +65,7 @@ module Pelton
         # Set by a stop: when it began, when it ends by force; and when the close began, which others read, too.
         @stopping_since = @stop_at = @leaving_since = nil
         @phases = {}
-        @over = false
-        # Read by the server when the thread has ended.
-        @graceful = false
+        @over = @graceful = false # read by the server when the thread has ended
       end
 
       #: () -> self
@@ -206,9 +203,16 @@ module Pelton
 
         @subscription.assign(places)
         places.each { |topic, partition| assign(topic, partition) }
-        @group.topics.each_key do |topic|
-          contained { @group.check_partition_count(topic, @subscription.partition_count(topic, CHECK)) }
-        end
+        @timers[:check] = Clock.now
+      end
+
+      # Each question may wait for Kafka: a stop is heard between two of them.
+      def check
+        topic = (@unchecked ||= @group.topics.keys).shift
+        return if topic.nil? || @stop_at
+
+        @timers[:check] = Clock.now
+        @group.check_partition_count(topic, @subscription.partition_count(topic, CHECK))
       end
 
       def over? = @over || (@stop_at && @coordinators.empty? && @leaving.empty?)
@@ -347,6 +351,7 @@ module Pelton
           case what
           when :stop then @over = true
           when :watch then contained { watch }
+          when :check then contained { check }
           when Revocation then contained { give_back(what) }
           else what.wake_up
           end
