@@ -190,7 +190,8 @@ module Pelton
     # Has a message this method, without arguments?
     #: (Symbol) -> bool
     def self.reader?(name)
-      Message.public_method_defined?(name, false) && Message.instance_method(name).arity.zero?
+      [Message, Message::Facts].any? { |own| own.public_method_defined?(name, false) } &&
+        Message.instance_method(name).arity.zero?
     end
 
     SECONDS = { unit: "s" }.freeze

@@ -3,76 +3,13 @@
 require "pelton/app"
 require "pelton/embedded_cluster"
 require "pelton/json"
+require_relative "fake_messages"
 require_relative "fake_tokens"
 require_relative "fake_poller"
 
 # Plain Ruby objects with the methods of the native extension, so that the Ruby floors are tested without it: no socket,
 # no broker, every schedule of events possible. FakeKafka is the log behind them, FakeNative stands for Pelton::Native.
 module Fakes
-  # The Ruby parts of Pelton::Message and Pelton::Batch, loaded a second time below this module: the extension takes the
-  # allocators of the real classes away.
-  %w[message messages batch].each { |file| load(File.expand_path("../../lib/pelton/#{file}.rb", __dir__), self) }
-
-  # A message of the fake log.
-  class Message < Fakes::Pelton::Message
-    attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms, :received_ms, :leader_epoch,
-                :epoch
-
-    def initialize(topic, partition, offset, raw_payload, key: nil, headers: {}, timestamp_ms: 1_700_000_000_123,
-                   received_ms: 1_700_000_001_123)
-      super()
-      @topic = topic
-      @partition = partition
-      @offset = offset
-      @raw_payload = raw_payload
-      @key = key
-      @headers = headers
-      @timestamp_ms = timestamp_ms
-      @received_ms = received_ms
-      @leader_epoch = 7
-      @epoch = 0
-    end
-
-    # As it is read after so many seeks.
-    def in_epoch(epoch) = epoch == @epoch ? self : dup.tap { |copy| copy.instance_variable_set(:@epoch, epoch) }
-
-    def payload = @raw_payload && ::Pelton::Json.parse(@raw_payload, @topic, @partition, @offset)
-    { raw_key: :key, raw_headers: :headers, decoded: :payload }.each { |name, same| alias_method name, same }
-    def size = @raw_payload ? @raw_payload.bytesize : 0
-    def tombstone? = @raw_payload.nil?
-    def undecided? = true
-  end
-
-  # A batch that counts its releases.
-  class Batch < Fakes::Pelton::Batch
-    attr_reader :topic, :partition, :messages, :releases, :epoch
-
-    # stale: of a batch, tells whether its partition was sought since. epoch: how often it was before.
-    def initialize(messages, stale: -> { false }, epoch: 0, &on_release)
-      super()
-      @epoch = epoch
-      @stale = stale
-      @topic = messages.first.topic
-      @partition = messages.first.partition
-      @messages = messages.map { |message| message.in_epoch(epoch) }.freeze
-      @on_release = on_release
-      @releases = 0
-    end
-
-    def size = @messages.size
-    def first_offset = @messages.first.offset
-    def last_offset = @messages.last.offset
-    %i[timestamp_ms received_ms].each { |name| define_method(name) { @messages.first.public_send(name) } }
-    def bytes = @messages.sum(&:size)
-    def stale? = @stale.call
-    def dropped = 0
-
-    def release
-      @releases += 1
-      @on_release&.call if @releases == 1
-    end
-  end
-
   # The log: {["orders", 0] => [Message, …]}. Marks are kept per group as if committed.
   class Kafka
     attr_reader :logs, :committed, :metadata
