@@ -341,7 +341,7 @@ module Pelton
     def initialize(what = "job") = super("the worker thread was killed while it ran #{what}")
   end
 
-  # A group's own thread was killed: by Thread.exit or Thread#kill in a `by` or in a subscriber, which run on it.
+  # A group's own thread was killed: by Thread#kill, or by Thread.exit in a subscriber that it calls.
   class ListenerKilled < Error
     #: (?String?) -> void
     def initialize(group = nil) = super("the thread of group #{group} was killed (by Thread.exit?)")

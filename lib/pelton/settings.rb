@@ -340,8 +340,9 @@ module Pelton
       [:by, :reader, :key, "a message's key for that: a reader of Message, or a callable (workers ask); messages " \
                            "for which it is nil have no order"],
       [:filters, :filters, [], "`filter { |message| … }`, as often as you like: consume gets the messages for which " \
-                               "all return something true (asked again at each attempt); the others count as done. " \
-                               "One that raises keeps its message. A class has an instance per partition"],
+                               "all return something true; the others count as done. Of a message that failed they " \
+                               "are asked no more. One that raises keeps its message. A class has an instance per " \
+                               "partition"],
       [:expire_after, :time, nil, "messages that are older, by their timestamp, when their job is about to begin are " \
                                   "left out", SECONDS],
       [:delay, :time, nil, "messages wait until they are so old, by their timestamp, and those behind them with them",

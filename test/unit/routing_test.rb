@@ -195,8 +195,16 @@ class RoutingTest < Minitest::Test
     assert_includes config_error { routing.draw { topic(/^orders\./, to: Orders) } }, "routed twice"
     loop = config_error { routing.draw { topic(/^or/, to: Orders) { dead_letters "orders.dead" } } }
     assert_includes loop, "is matched by the pattern itself"
+    loop = config_error { routing.draw { topic("orders", to: Orders) { dead_letters "orders" } } }
+    assert_includes loop, "topic orders: dead_letters = \"orders\": is the topic itself"
+    assert_includes config_error { stages_to("orders.retry.1") }, "orders.retry.1: dead_letters"
     routing.draw { topic(/^x/, to: Orders) { decode :json } }
     assert_includes config_error { groups }, "group app: decode"
+  end
+
+  # The dead letters of a topic with this retry topic go there.
+  def stages_to(name)
+    Pelton::Routing.new.draw { topic("orders", to: Orders) { retry_in(1) && dead_letters(name) } }.groups(config)
   end
 
   def test_drawing_adds

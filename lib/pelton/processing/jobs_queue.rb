@@ -117,7 +117,7 @@ module Pelton
       #: () -> Integer
       def size = @lock.synchronize { @urgent.size + @ordinary.size }
 
-      # Calls of consume: {running: 3, waiting: 17}
+      # Jobs that are not urgent, as calls of consume: {running: 3, waiting: 17}
       #: () -> Hash[Symbol, Integer]
       def counts = @lock.synchronize { { running: @ordinary.running, waiting: @ordinary.size } }
 

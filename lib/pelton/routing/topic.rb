@@ -122,7 +122,7 @@ module Pelton
 
       def check
         refuse(:then, "the last retry leads to dead_letters already") if dead_letters && self.then == :skip
-        refuse(:dead_letters, "is matched by the pattern itself") if pattern && dead_letters && match?(dead_letters)
+        refuse(:dead_letters, pattern ? "is matched by the pattern itself" : "is the topic itself") if loop?
         refuse(:retry_in, "is for topics that are routed by their name") if pattern && retry_in
         refuse(:transactional, "needs the order of a partition, which concurrency gives up") if transactional && keyed?
         Parallel.check(parallel, deserializer, "topic #{@name}: deserializer")
@@ -130,6 +130,9 @@ module Pelton
         check_partitions if partitions
         check_consumer
       end
+
+      # Would its dead letters come back to it?
+      def loop? = dead_letters && match?(dead_letters)
 
       def check_where
         strings = Formats::STRINGS.include?(Formats.name(decode))
