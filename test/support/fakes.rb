@@ -275,23 +275,6 @@ module Fakes
     end
   end
 
-  # Native::EmbeddedCluster's methods; keeps what it was asked.
-  class EmbeddedCluster
-    attr_reader :calls
-
-    def initialize(brokers)
-      @calls = [[:new, brokers]]
-    end
-
-    def bootstrap_servers = "127.0.0.1:9"
-
-    %i[create_topic push_errors broker_down broker_up round_trip_time close].each do |name|
-      define_method(name) do |*arguments|
-        @calls << [name, *arguments]
-      end
-    end
-  end
-
   # Stands for Pelton::Native. Each instance is a world of its own.
   class Native
     attr_reader :kafka, :events, :pollers, :token_requests, :producers, :subscriptions, :clusters
@@ -340,4 +323,5 @@ module Fakes
   end
 end
 
+require_relative "fake_cluster"
 require_relative "fake_producer"
