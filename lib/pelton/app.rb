@@ -223,18 +223,21 @@ module Pelton
     def shut(timeout)
       stop(timeout: timeout)
       deadline = Clock.deadline(timeout || @config.flush_timeout)
-      pools = @lock.synchronize { @pools + @closed_pools.keys.reject(&:closed?) }
       @admin&.close(timeout: Clock.left(deadline))
       [*pools, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
     end
 
-    def flush(seconds)
-      return 0 unless @producer
-      return 0 if @producer.flush(timeout: seconds)
+    # Those that may have producers.
+    def pools = @lock.synchronize { @pools + @closed_pools.keys.reject(&:closed?) }
 
-      @producer.pending
-    rescue ClosedError
-      0 # by somebody who was told then what it could not deliver
+    # Returns how many messages are left.
+    def flush(seconds)
+      deadline = Clock.deadline(seconds)
+      [*@producer, *pools].sum do |one|
+        one.flush(timeout: Clock.left(deadline)) ? 0 : one.pending
+      rescue ClosedError
+        0 # by somebody who was told then what it could not deliver
+      end
     end
   end
 end

@@ -94,12 +94,26 @@ module Pelton
       close(timeout: timeout).tap { @lock.synchronize { fill } }
     end
 
+    # Waits until all that its producers have produced so far is delivered or given up; false: not within `timeout`
+    # seconds. Lends on meanwhile.
+    #: (?timeout: Numeric?) -> bool
+    def flush(timeout: @close_timeout)
+      deadline = Clock.deadline(timeout)
+      opened.reject(&:closed?).map { |producer| producer.flush(timeout: Clock.left(deadline)) }.all?
+    end
+
+    # Messages of its producers that are not yet reported.
+    #: () -> Integer
+    def pending = opened.sum(&:pending)
+
     #: () -> bool
     def closed? = @closed
 
     def inspect = "#<#{self.class} #{@size} producers, #{@loans.size} borrowed#{" closed" if @closed}>"
 
     private
+
+    def opened = @lock.synchronize { @pid == Process.pid ? @producers.values : [] }
 
     # What this fiber has borrowed; a child has nothing of its parent's.
     def mine = (@loans[Fiber.current] if @pid == Process.pid)

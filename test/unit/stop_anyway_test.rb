@@ -87,6 +87,25 @@ class StopAnywayTest < Minitest::Test
     assert_equal "background: no end", event("app.forced")[:reason]
   end
 
+  # --- pools ---
+
+  def test_a_stop_did_not_flush_pools_nor_count_what_they_lost
+    start
+    pool = app.producer_pool(size: 2)
+    app.producer.produce_async(topic: "a", payload: "x")
+    pool.with do |one|
+      one.produce_async(topic: "a", payload: "y")
+      Thread.new { pool.with { |other| other.produce_async(topic: "a", payload: "z") } }.join
+    end
+    @native.producers.each_with_index { |one, index| one.undelivered = index }
+    refute app.stop
+    assert_equal([1, 1, 1], @native.producers.map { |one| one.flushes.size })
+    assert_equal ["3 produced messages not delivered"], app.server.losses
+    @native.producers.each { |one| one.undelivered = 0 }
+    pool.with(&:close)
+    assert app.start.stop, "one that was closed by who had borrowed it"
+  end
+
   # --- subscribers that end the server's thread ---
 
   # The second is no start on top of listeners that still run.
