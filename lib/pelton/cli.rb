@@ -4,6 +4,7 @@ require "optparse"
 require_relative "version"
 require_relative "errors"
 require_relative "settings"
+require_relative "subscription"
 require_relative "supervisor"
 require_relative "cli/doctor"
 require_relative "cli/serving"
@@ -128,7 +129,11 @@ module Pelton
       fenced = @app.config.kafka["transactional.id"]
       raise ConfigError.new("transactional.id", fenced, "several processes would fence each other") if fenced
 
-      @app.routes.groups(@app.config, **chosen)
+      groups = @app.routes.groups(@app.config, **chosen)
+      config = @app.config.freeze # which raises where settings do not go together
+      groups.each do |group|
+        Native.check_options(config.kafka_with(Subscription::DEFAULTS, { **group.kafka, "group.id" => group.name }))
+      end
     end
 
     def chosen = @options.slice(:groups, :topics)
@@ -149,9 +154,10 @@ module Pelton
       @app.subscribe(@log.call(@out))
     end
 
+    # What opens a client in a file, say a pool, freezes the configuration.
     def load_app
+      @app.config.override(:concurrency, @options[:concurrency]) if @options[:concurrency]
       @options[:require].each { |file| require File.expand_path(file) }
-      @app.config.concurrency = @options[:concurrency] if @options[:concurrency]
     end
 
     def cannot(verb, error)

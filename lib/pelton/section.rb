@@ -23,6 +23,8 @@ module Pelton
     def initialize
       # {concurrency: 5, …}, one entry per setting
       @values = table.defaults
+      # Names of those that are not to be changed any more.
+      @overridden = []
     end
 
     # Sets one by name; raises ConfigError for an unknown name, a value that is not allowed, or a frozen config.
@@ -32,7 +34,14 @@ module Pelton
       checked = setting.check(value)
       raise ConfigError.new("#{table.prefix}#{name}", checked, FROZEN) if frozen?
 
-      @values[setting.name] = checked
+      @values[setting.name] = checked unless @overridden.include?(setting.name)
+    end
+
+    # Sets one for good, as the command line does: a later `set` of it is checked, and changes nothing.
+    #: (Symbol | String, untyped) -> void
+    def override(name, value)
+      set(name, value)
+      @overridden << name.to_sym
     end
 
     FROZEN = "configuration is frozen: set it before the first client opens"

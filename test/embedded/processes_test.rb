@@ -53,6 +53,22 @@ class EmbeddedProcessesTest < Minitest::Test
 
   def told(what) = @lines.to_a.select { |kind,| kind == what }.map { |row| row.drop(1) }
 
+  def test_what_could_never_start_was_started_anew_for_ever
+    file = File.join(@folder, "wrong.rb")
+    File.write(file, <<~RUBY)
+      require "pelton"
+      Pelton.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:1", "no.such.option" => "1" } }
+      Pelton.routes { group("g") { topic "a", to: Class.new(Pelton::Consumer) { def consume; end } } }
+    RUBY
+    server = Process.spawn(RbConfig.ruby, "-w", "-I#{Guard::ROOT}/lib", "#{Guard::ROOT}/exe/pelton", "server",
+                           "-r", file, "-p", "2", out: File.join(@folder, "log"), err: %i[child out])
+    status = end_of(server, 30)
+    server = nil
+    assert_equal [1, true], [status.exitstatus, File.read(File.join(@folder, "log")).include?("no.such.option")]
+  ensure
+    server && end_of(server, 0)
+  end
+
   def test_two_members_share_the_work_and_end_together
     name = topic(2)
     server = serve(name)

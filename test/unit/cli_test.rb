@@ -69,6 +69,18 @@ class CliTest < Minitest::Test
     assert_includes @err.string, "h: unknown group"
   end
 
+  def test_a_number_of_workers_came_too_late_where_a_file_freezes_the_configuration
+    route
+    $app = @app # rubocop:disable Style/GlobalVars -- for the file
+    file = Tempfile.new(["pool", ".rb"]).tap { |one| one.write(<<~RUBY) && one.close }
+      $app.config.concurrency = 3
+      POOL = $app.producer_pool(size: 5, kafka: { "transactional.id" => "billing" })
+    RUBY
+    @app.subscribe("app.running") { Process.kill("TERM", Process.pid) }
+    assert_equal 0, run_cli("server", "-c", "1", "-r", file.path), @err.string
+    assert_includes @out.string, "running: groups g, 1 workers"
+  end
+
   # Nothing is forked for what can be known before.
   def test_several_processes_that_cannot_start
     { %w[-p 0] => "--processes = 0: expected an Integer, 1 to 1000", %w[-p 2] => "routes: are empty",
