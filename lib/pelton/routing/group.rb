@@ -7,6 +7,9 @@ module Pelton
   class Routing
     # The topics of one consumer group: one subscription, one listener.
     class Group
+      # Options that say which cluster it is, and how to get in.
+      CONNECTING = /\A(bootstrap|metadata\.broker|broker\.address|client\.dns|security|(enable\.)?(ssl|sasl))/
+
       # topics: {"orders" => Topic}, patterns under their source.
       attr_reader :name, :topics
 
@@ -62,7 +65,7 @@ module Pelton
 
       # Those of them that say where its cluster is, and who asks.
       #: () -> Hash[String, untyped]
-      def place = @kafka.select { |name, _| name.to_s.match?(/\A(bootstrap\.servers|(security|sasl|ssl)\.)/) }
+      def place = @kafka.select { |name, _| CONNECTING.match?(name.to_s) }
 
       # All topics that it names: those it reads, and those that failed messages go to.
       #: () -> Array[String]

@@ -3,6 +3,7 @@
 require "socket"
 require_relative "../../clock"
 require_relative "../../errors"
+require_relative "../../routing/group"
 
 module Pelton
   class CLI
@@ -10,8 +11,6 @@ module Pelton
       # Asks the clusters of an app: can each address be reached, does Kafka answer, are the topics there?
       class Brokers
         SERVERS = %w[bootstrap.servers metadata.broker.list].freeze
-        # Options that say which cluster it is, and how to get in.
-        CONNECTING = /\A(bootstrap|metadata\.broker|broker\.address|client\.dns|security|(enable\.)?(ssl|sasl))/
         PORT = 9092
         # An address that does not answer leaves time for the next.
         CONNECT = 3
@@ -47,7 +46,8 @@ module Pelton
         # [["billing", options], …] of all groups; without any, of the app.
         def options
           owners = @groups.empty? ? [[nil, {}]] : @groups.map { |group| [group.name, group.kafka] }
-          owners.map { |name, own| [name, @config.kafka_with({}, own).select { |key, _| CONNECTING.match?(key) }] }
+          connecting = Routing::Group::CONNECTING
+          owners.map { |name, own| [name, @config.kafka_with({}, own).select { |key, _| connecting.match?(key) }] }
         rescue ConfigError
           [] # reported by Timeouts
         end
