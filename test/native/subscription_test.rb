@@ -63,7 +63,8 @@ class NativeSubscriptionTest < Minitest::Test
     assert_equal 250, sizes.sum
     assert_operator sizes.max, :<=, 100
     big = topic_of_all(Array.new(20) { "x" * 100_000 })
-    assert_operator batches(big, 20, options: { batch: 1000, bytes: 200_000 }).map(&:bytes).max, :<, 7_000_000
+    assert_operator batches(big, 20, options: { batch: 1000, bytes: 200_000 }).map(&:bytes).max, :<=, 200_000
+    assert_equal [1], batches(big, 20, options: { batch: 1000, bytes: 50_000 }).map(&:size).uniq, "alone"
   end
 
   def test_credit_bounds_what_is_out_and_release_gives_it_back
