@@ -195,9 +195,10 @@ module Pelton
     end
 
     # What this process holds, as plain values: Ruby threads by kind (others' are "other"), native threads by name and
-    # open descriptors (nil where there is no /proc); of this app the living consumers and their threads, the messages
-    # that are not done (as far as the last fetch told, and as Kafka counts: with markers of transactions), the jobs
-    # (consume and its like), and the threads that outlived their consumer. Costs a look into /proc. From any thread.
+    # open descriptors (nil where there is no /proc); of this app the living consumers (instances, so as many as a
+    # topic's `concurrency`) and their threads, the messages that are not done (as far as the last fetch told, and as
+    # Kafka counts: with markers of transactions), the jobs (consume and its like), and the threads that outlived their
+    # consumer. Costs a look into /proc. From any thread.
     #   { threads: { "pelton.worker" => 5, "other" => 1 }, native_threads: { "rdk:broker" => 3 }, descriptors: 40,
     #     consumers: { "billing" => { "orders" => { 0 => 1 } } }, jobs: { running: 2, waiting: 7 }, outlived: 0,
     #     consumer_threads: { "billing" => { "orders" => { 0 => 2 } } },

@@ -77,7 +77,11 @@ module Pelton
       @restart = restart
       @block = block
       @stop = Stop.new
-      @thread = Threads.start("#{THREAD}#{[name, *label].join(" ")}]", report: method(:report)) { run }
+      @thread_name = "#{THREAD}#{[name, *label].join(" ")}]"
+      # How often it died soon after it began, and when that was.
+      @failures = 0
+      @began = Clock.now
+      begin_thread { run }
     end
 
     # Asks it to end and waits for that, so many seconds (nil: as long as it takes; 0: not at all). Has it ended?
@@ -95,19 +99,34 @@ module Pelton
 
     private
 
+    def begin_thread(&work)
+      @thread = Threads.start(@thread_name, report: method(:report), &work)
+    end
+
     def run
-      failures = 0
       begin
-        began = Clock.now
+        @began = Clock.now
         @block.call(@stop)
       rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
         report(e)
-        failures = 0 if Clock.now - began > CALM
-        retry if @restart && !@stop.wait(BACK_OFF.delay(failures += 1))
+        retry if @restart && !@stop.wait(back_off)
       end
       ended = true
     ensure
-      report(WorkerKilled.new("background #{@name}")) unless ended
+      killed unless ended
+    end
+
+    # By Thread.exit or Thread#kill: another thread goes on, unless all threads are killed, at the end of the process.
+    def killed
+      pause = back_off
+      begin_thread { run unless @stop.wait(pause) } if @restart && Thread.main.alive? && !@stop.stop?
+    ensure
+      report(WorkerKilled.new("background #{@name}"))
+    end
+
+    def back_off
+      @failures = 0 if Clock.now - @began > CALM
+      BACK_OFF.delay(@failures += 1)
     end
 
     def report(error) = @bus.publish("error.occurred", **@facts, error: error, source: "background #{@name}")

@@ -189,7 +189,8 @@ module Pelton
     #: () -> Hash[Symbol, untyped]
     def watch
       threads = ->(one) { one.slots.sum { |slot| slot.scope.size } }
-      { **Watch.measure, consumers: per_partition { 1 }, consumer_threads: per_partition(&threads),
+      born = ->(one) { one.slots.count(&:alive?) }
+      { **Watch.measure, consumers: per_partition(&born), consumer_threads: per_partition(&threads),
                          lags: @listeners.to_h { |one| [one.group.name, one.lags] }, jobs: @jobs.counts,
                          outlived: @watch.outlived }
     end

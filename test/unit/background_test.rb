@@ -91,6 +91,33 @@ class BackgroundTest < Minitest::Test
     assert_equal 2, runs
   end
 
+  def test_one_that_was_killed_was_not_started_again
+    runs = 0
+    one = scope.start("flush", restart: true) do |stop|
+      Thread.exit if (runs += 1) == 1
+
+      stop.wait
+    end
+    assert_kind_of Pelton::WorkerKilled, @told.pop[:error]
+    eventually { runs == 2 }
+    assert_predicate one, :alive?
+    assert one.stop(10)
+    assert_equal 2, runs
+  end
+
+  def test_one_that_is_killed_after_its_stop_is_not_started_again
+    runs = 0
+    one = scope.start("flush", restart: true) do |stop|
+      runs += 1
+      stop.wait
+      Thread.exit
+    end
+    eventually { runs == 1 }
+    assert one.stop(10)
+    assert_kind_of Pelton::WorkerKilled, @told.pop[:error]
+    assert_equal 1, runs
+  end
+
   def test_a_stop_ends_the_wait_for_the_next_start
     one = scope.start("flush", restart: true) { raise "always" }
     @told.pop
@@ -302,6 +329,13 @@ class AppsBackgroundTest < Minitest::Test
       assert app.stop
       assert_equal %i[shutdown ended], Array.new(2) { @log.pop }
     end
+  end
+
+  def test_the_watch_counted_a_partition_with_four_consumers_as_one
+    app.routes { topic("orders", to: Consumer) { concurrency 4 } }
+    start
+    subscription.assign_now(["orders", 0])
+    eventually { app.watch[:consumers]["g"] == { "orders" => { 0 => 4 } } }
   end
 
   def test_declared_while_it_runs
