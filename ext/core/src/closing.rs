@@ -34,7 +34,8 @@ impl Closing {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// It has to be over in that time at the latest, if only it starts before. Whoever wakes those who wait for `ends` does so after this.
+    /// It has to be over in that time at the latest, if only it starts before. Whoever wakes those who wait for `ends` does
+    /// so after this.
     pub fn limit(&self, timeout: Duration) {
         let mut ends = lock(&self.ends);
         *ends = wait::deadline(Some(timeout)).into_iter().chain(*ends).min();
