@@ -2,7 +2,8 @@
 
 require "support/scenario"
 
-# 20,000 messages to four partitions: each is seen once, in order, with its value; all of it is committed.
+# 20,000 messages to four partitions: each is seen once, in order, with its value, in batches of 4 KB at most;
+# all of it is committed.
 
 Scenario.run do
   count = 20_000
@@ -27,16 +28,20 @@ Scenario.run do
   end
 
   seen = Thread::Queue.new
+  sizes = Thread::Queue.new
   reader = consumer do
+    sizes << messages.sum { |message| message.raw_key.to_s.bytesize + message.raw_payload.bytesize }
     messages.each do |message|
       seen << [message.partition, message.offset, message.key, message.payload, message.timestamp]
     end
   end
-  first = app(group: group, concurrency: 4) { topic(name, to: reader) { decode :json } }
+  first = app(group: group, concurrency: 4, batch_bytes: 4_096) { topic(name, to: reader) { decode :json } }
   first.start
   all = take(seen, count)
   equal(true, first.stop, "stop")
   check(seen.empty?, "#{seen.size} messages were seen twice")
+  largest = Array.new(sizes.size) { sizes.pop }.max
+  check(largest <= 4_096, "a batch of #{largest} bytes")
   4.times do |partition|
     mine = all.select { |row| row[0] == partition }
     equal((0...(count / 4)).to_a, mine.map { |row| row[1] }, "offsets of partition #{partition}")
