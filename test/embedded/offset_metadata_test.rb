@@ -30,8 +30,9 @@ class OffsetMetadataTest < Minitest::Test
     produce(first, name, %w[4])
     second = reading(name, seen) { mark_as_consumed!(messages.last, metadata: "all") && (done << offset_metadata) }
     second.start
-    eventually(30) { done.size.positive? && seen.size == 2 }
-    assert_equal [[0, nil], [0, "half of \#{id}"]], take(2, seen), "later marks keep it"
+    words = [] # a member may be assigned its partition twice
+    eventually(30) { done.size.positive? && (words |= take(seen.size, seen)).size > 1 }
+    assert_equal [[0, nil], [0, "half of \#{id}"]], words.first(2), "later marks keep it"
     second.stop
     assert_equal [[[5, "all"]]], [committed(second, name)]
     assert_empty errors
