@@ -10,7 +10,7 @@ pub struct Event {
 
 impl Event {
     pub(super) fn own(raw: *mut sys::rd_kafka_event_t) -> Option<Self> {
-        (!raw.is_null()).then_some(Self { raw })
+        (!raw.is_null()).then(|| Self { raw })
     }
 
     /// One of `RD_KAFKA_EVENT_*`.

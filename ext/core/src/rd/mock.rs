@@ -15,7 +15,7 @@ impl MockCluster {
     pub fn new(host: Arc<Client>, brokers: i32) -> Option<Self> {
         // SAFETY: a live client.
         let raw = unsafe { sys::rd_kafka_mock_cluster_new(host.raw(), brokers) };
-        (!raw.is_null()).then_some(Self { raw, host })
+        (!raw.is_null()).then(|| Self { raw, host })
     }
 
     pub fn bootstrap_servers(&self) -> String {

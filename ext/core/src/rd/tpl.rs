@@ -35,7 +35,7 @@ impl PartitionList {
     }
 
     pub(super) fn own(raw: *mut sys::rd_kafka_topic_partition_list_t) -> Option<Self> {
-        (!raw.is_null()).then_some(Self { raw })
+        (!raw.is_null()).then(|| Self { raw })
     }
 
     pub(super) fn copy_of(raw: *const sys::rd_kafka_topic_partition_list_t) -> Option<Self> {
@@ -117,3 +117,15 @@ impl Drop for PartitionList {
 
 // SAFETY: a list is plain memory.
 unsafe impl Send for PartitionList {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `then_some` would make one all the same, whose end is a crash: what a client that ends is asked for is null.
+    #[test]
+    fn nothing_is_no_list() {
+        assert!(PartitionList::own(std::ptr::null_mut()).is_none());
+        assert!(PartitionList::copy_of(std::ptr::null()).is_none());
+    }
+}
