@@ -384,13 +384,8 @@ class RoutingTest < Minitest::Test
     end
   end
 
-  class Single < Pelton::Consumer
-    def process(message); end
-  end
-
-  class Both < Orders
-    def process(message); end
-  end
+  Single = Class.new(Pelton::Consumer) { def process(message); end }
+  Both = Class.new(Orders) { def process(message); end }
 
   def test_two_shapes_of_consumers
     routing.draw { topic "a", to: Single }

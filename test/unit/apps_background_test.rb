@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/server_kit"
+
+# An app's own background threads, and its watch.
+class AppsBackgroundTest < Minitest::Test
+  include ServerKit
+
+  def test_it_runs_with_the_server_and_ends_after_the_consumers
+    app.background("prices") do |stop|
+      @log << :begun
+      stop.wait
+      @log << :ended
+    end
+    assert_raises(Pelton::ConfigError) { app.background("prices", &:wait) }
+    assert_empty @log, "not before the start"
+    2.times do
+      start
+      assert_equal :begun, @log.pop
+      subscription.assign_now(["orders", 0])
+      eventually { app.watch[:consumers]["g"] == { "orders" => { 0 => 1 } } }
+      produce(1)
+      assert_kind_of Array, @log.pop
+      assert app.stop
+      assert_equal %i[shutdown ended], Array.new(2) { @log.pop }
+    end
+  end
+
+  def test_the_watch_counted_a_partition_with_four_consumers_as_one
+    app.routes { topic("orders", to: Consumer) { concurrency 4 } }
+    start
+    subscription.assign_now(["orders", 0])
+    eventually { app.watch[:consumers]["g"] == { "orders" => { 0 => 4 } } }
+  end
+
+  def test_declared_while_it_runs
+    start
+    app.background("prices") do |stop|
+      @log << :begun
+      stop.wait
+    end
+    assert_equal :begun, @log.pop
+    assert_equal 1, app.watch[:threads]["pelton.background"]
+    assert app.stop
+    assert_nil app.watch[:threads]["pelton.background"]
+  end
+
+  def test_a_failed_start_ends_it
+    app.background("prices", &:wait)
+    app.subscribe("app.starting") { app.background("more", &:wait) }
+    app.config.kafka = { "x" => 1 }
+    app.routes { topic "orders", to: Consumer }
+    native = Module.new
+    native.const_set(:Subscription, Class.new { def self.new(*) = raise(Pelton::ConfigError, "x") })
+    native.const_set(:Poller, Fakes::Native.new.const(:Poller))
+    app.instance_variable_set(:@native, native)
+    assert_raises(Pelton::ConfigError) { app.start }
+    assert_empty Pelton::Threads.list.map(&:name).grep(/background|server/)
+  end
+
+  def test_one_that_does_not_end_is_named_and_the_stop_is_not_held_up
+    gate = Thread::Queue.new
+    app(background_timeout: 0.01).background("prices") { gate.pop }
+    start
+    assert app.stop
+    told = event("thread.outlived").payload
+    assert_equal ["prices", nil, 0.01], told.values_at(:name, :topic, :seconds)
+    refute told.key?(:topic)
+  ensure
+    gate.close
+  end
+
+  def test_what_a_consumer_started_by_itself_is_named
+    produce(1)
+    gate = Thread::Queue.new
+    stray = nil
+    script { stray = Thread.new { gate.pop } }
+    start
+    subscription.assign_now(["orders", 0])
+    @log.pop
+    assert app.stop
+    told = event("thread.outlived")
+    assert_equal "orders", told[:topic]
+    assert_match(/\A#{__FILE__}:\d+\z/, told[:started_at])
+  ensure
+    gate.close
+    stray.join
+  end
+
+  def test_the_watch_tells_while_the_server_runs
+    start(watch_interval: 0.01)
+    measured = event("watch.measured").payload
+    assert_equal 1, measured[:threads]["pelton.server"]
+    assert_equal({ running: 0, waiting: 0 }, measured[:jobs])
+    assert_equal Pelton::Events.fetch("watch.measured").keys.sort, measured.keys.sort
+    assert_equal measured.keys.sort, app.watch.keys.sort
+    assert app.stop
+    assert_equal measured.keys.sort, app.watch.keys.sort
+  end
+end
