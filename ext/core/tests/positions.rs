@@ -14,12 +14,16 @@ use support::*;
 
 const COUNT: usize = 600;
 
-/// A topic of one partition with `COUNT` messages in sets of 20, and a subscription of small batches.
+/// A topic of one partition with `COUNT` messages in sets of 20, and a subscription of small batches: seven are fetched, of
+/// which as many have room as have twelve digits.
 fn filled(topic: &str, more: &[(&str, &str)]) -> (EmbeddedCluster, Arc<Subscription>) {
+    filled_in(topic, 12, more)
+}
+
+fn filled_in(topic: &str, bytes: usize, more: &[(&str, &str)]) -> (EmbeddedCluster, Arc<Subscription>) {
     let cluster = cluster(topic, 1);
     fill(&cluster, topic, COUNT);
-    // Seven are fetched, of which as many have room as have twelve digits.
-    let limits = Limits { messages: 7, bytes: 12, ..Limits::default() };
+    let limits = Limits { messages: 7, bytes, ..Limits::default() };
     let quick = [("fetch.wait.max.ms", "10"), ("fetch.queue.backoff.ms", "1")];
     let more: Vec<_> = quick.into_iter().chain(more.iter().copied()).collect();
     let reader = subscription(&cluster.bootstrap_servers(), "g", Options { limits, ..Options::default() }, &more);
@@ -103,10 +107,11 @@ fn of_two_seeks_the_one_that_was_announced_last_counts() {
     reader.close(SECONDS).expect("closed");
 }
 
-/// So a seek whose answer is late has begun all the same: what comes then is of the new place.
+/// So a seek whose answer is late has begun all the same: what comes then is of the new place. (All have room: nothing waits
+/// outside of librdkafka, which alone is asked here.)
 #[test]
 fn nothing_that_was_fetched_before_a_seek_comes_even_if_nobody_waits_for_its_answer() {
-    let (_cluster, reader) = filled("late", &[]);
+    let (_cluster, reader) = filled_in("late", 1 << 20, &[]);
     reader.assign(&[("late", 0, 0)]).expect("assigned");
     next_batch(&reader);
     for round in 0..40 {
