@@ -74,16 +74,17 @@ Scenario.run do
   quiet = ["kafka.log", "events.delayed"] # they need not come
   # A bare Exception goes through the bus: such are Timeout's and Async's own, which end what is around the publisher.
   DEEDS.except("exception").each do |word, what|
-    raised = Thread::Queue.new
-    server = serve.("#{word} in subscribers", kafka: { "statistics.interval.ms" => 50 }) do |one|
+    raised = {}
+    told = -> { eventually(20, "statistics") { raised["statistics.emitted"] } }
+    server = serve.("#{word} in subscribers", kafka: { "statistics.interval.ms" => 50 }, deeds: [told]) do |one|
       (Pelton::Events::TABLE.keys - quiet - ["error.occurred"]).each do |event|
         one.subscribe(event) do
-          raised << event
+          raised[event] = true
           what.call
         end
       end
     end
-    names = take(raised, raised.size).uniq
+    names = raised.keys
     sources = events(server, "error.occurred").map { |event| event[:source] }.uniq
     equal(names.map { |one| "subscriber of #{one}" }.sort, sources.sort, "#{word} in subscribers: errors that are told")
     check((%w[consumer.consumed partition.assigned app.running statistics.emitted] - names).empty?, names.inspect)
