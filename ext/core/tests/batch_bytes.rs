@@ -42,18 +42,6 @@ fn filled(topic: &str, partitions: i32, more: &[(&str, &str)]) -> (EmbeddedClust
     (cluster, reader)
 }
 
-/// What happens next to the owner.
-fn taken(subscription: &Subscription) -> Happening {
-    let deadline = Instant::now() + SECONDS;
-    loop {
-        if let Some(happening) = subscription.pop() {
-            return happening;
-        }
-        assert!(Instant::now() < deadline, "nothing happened in time");
-        subscription.mailbox().wait(&Parker::new(), Some(deadline));
-    }
-}
-
 fn next_batch(subscription: &Subscription) -> Batch {
     loop {
         match taken(subscription) {

@@ -9,7 +9,7 @@ use pelton_core::rd::PartitionList;
 use pelton_core::subscription::{Committed, Happening, Options, Subscription};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::*;
 
 const COUNT: usize = 600;
@@ -35,17 +35,6 @@ fn fill(cluster: &EmbeddedCluster, topic: &str, count: usize) {
     let payloads: Vec<_> = (0..count).map(|number| number.to_string().into_bytes()).collect();
     produce_all(&writer, topic, 1, &payloads);
     close_producer(&writer);
-}
-
-fn taken(subscription: &Subscription) -> Happening {
-    let deadline = Instant::now() + SECONDS;
-    loop {
-        if let Some(happening) = subscription.pop() {
-            return happening;
-        }
-        assert!(Instant::now() < deadline, "nothing happened in time");
-        subscription.mailbox().wait(&pelton_core::wait::Parker::new(), Some(deadline));
-    }
 }
 
 fn next_batch(subscription: &Subscription) -> Batch {

@@ -76,6 +76,18 @@ pub fn next(subscription: &Subscription) -> Happening {
     }
 }
 
+/// The same as its owner takes it.
+pub fn taken(subscription: &Subscription) -> Happening {
+    let deadline = Instant::now() + SECONDS;
+    loop {
+        if let Some(happening) = subscription.pop() {
+            return happening;
+        }
+        assert!(Instant::now() < deadline, "nothing happened in time");
+        subscription.mailbox().wait(&Parker::new(), Some(deadline));
+    }
+}
+
 pub fn close_subscription(subscription: &Arc<Subscription>) {
     subscription.close(SECONDS).expect("ours");
     assert_eq!(Outcome::Ready, subscription.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
