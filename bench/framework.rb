@@ -11,6 +11,9 @@ COUNT = Bench.some(90_000)
 # Untouched ones of 1 KB: 90,000 would be gone in a tenth of a second.
 MANY = Bench.some(450_000)
 DIFFERENT = 10_000 # documents, sent several times
+# Orders whose lines have a description of so many characters, or none, and then twice as many Ruby objects of as many
+# bytes. Documents of Karafka's measured figures (docs/benchmarks.md) are as the former: 27 objects (1 KB), 113 (5 KB).
+KINDS = { "text" => 175, "dense" => nil }.freeze
 # Messages with 1 ms of I/O each, of so many keys; without keys fewer of them tell as much.
 KEYS = 1000
 WITHOUT = Bench.some(10_000)
@@ -19,9 +22,16 @@ WITHOUT = Bench.some(10_000)
 ROOMY = { "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO" => "0.5", "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO" => "0.7",
           "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "0.9" }.freeze
 
-def documents(size)
-  orders = Orders.new(bytes: size - 60)
+def documents(size, description)
+  orders = Orders.new(bytes: size - 60, description: description)
   Array.new(DIFFERENT) { orders.next }
+end
+
+# Ruby objects that JSON.parse makes of each of them.
+def objects(documents)
+  before = GC.stat(:total_allocated_objects)
+  documents.each { |document| JSON.parse(document) }
+  (GC.stat(:total_allocated_objects) - before).fdiv(documents.size)
 end
 
 def read_all(topic, count)
@@ -43,12 +53,15 @@ unless ARGV.empty?
 end
 
 # [topic, messages in it, the peer's case]
-def json(bench, name, size)
+def json(bench, name, size, description)
   count = Cluster.fitting(COUNT, size, Served::PARTITIONS)
-  made = documents(size)
+  made = documents(size, description)
   orders = Cluster.filled(count, Served::PARTITIONS) { |index| made[index % DIFFERENT] }
   parse = "JSON.parse of each, no Kafka, #{name}"
-  bench.case(parse, "msg/s") { count / Bench.seconds { count.times { |index| JSON.parse(made[index % DIFFERENT]) } } }
+  bench.case(parse, "msg/s") do
+    bench.note("#{name}, a document", "objects", objects(made))
+    count / Bench.seconds { count.times { |index| JSON.parse(made[index % DIFFERENT]) } }
+  end
   bench.case("#{name}, payload read (JSON)", "msg/s", vs: parse) { read_all(orders, count) }
   bench.case("#{name}, payload read (JSON), roomy heap", "msg/s", vs: parse) { roomy(orders, count) }
   [orders, count, parse]
@@ -89,7 +102,7 @@ Bench.measure("framework") do |bench|
       Served.speed(plain, many) { |messages| messages.each(&:offset) }
     end
 
-    filters(bench, name, *json(bench, name, size))
+    KINDS.each { |kind, text| filters(bench, "#{name} #{kind}", *json(bench, "#{name} #{kind}", size, text)) }
   end
 
   io = ->(messages) { messages.each { sleep 0.001 } }

@@ -31,11 +31,13 @@ class Orders
     )
   ).freeze
 
-  # bytes: about the size of each document.
-  #: (?seed: Integer, ?bytes: Integer) -> void
-  def initialize(seed: 1, bytes: 5_000)
+  # bytes: about the size of each document. description: so many characters of text, about, in each of an order's lines
+  # (SCHEMA has none).
+  #: (?seed: Integer, ?bytes: Integer, ?description: Integer?) -> void
+  def initialize(seed: 1, bytes: 5_000, description: nil)
     @random = Random.new(seed)
     @bytes = bytes
+    @described = description && (description / 6)
     @count = 0
   end
 
@@ -56,7 +58,7 @@ class Orders
     lines = []
     size = head.bytesize + 120
     while size < @bytes
-      lines << JSON.generate(line)
+      lines << JSON.generate(@described ? { **line, description: words(@described) } : line)
       size += lines.last.bytesize + 1
     end
     %(#{head},"lines":[#{lines.join(",")}],"shipping":#{JSON.generate(shipping(number))}})
@@ -74,7 +76,7 @@ class Orders
   end
 
   def line
-    { sku: "SKU-#{@random.rand(1_000_000)}", title: Array.new(4) { pick(WORDS) }.join(" "),
+    { sku: "SKU-#{@random.rand(1_000_000)}", title: words(4),
       quantity: 1 + @random.rand(9), price: @random.rand(500.0).round(2), tax: 0.19, gift: @random.rand < 0.2,
       tags: [pick(WORDS), pick(WORDS)], note: @random.rand < 0.1 ? "leave at the door\nring twice" : nil }
   end
@@ -83,5 +85,6 @@ class Orders
     { method: number % RARE == RARE / 2 ? "drone" : pick(METHODS), country: "DE", days: 1 + @random.rand(5) }
   end
 
+  def words(count) = Array.new(count) { pick(WORDS) }.join(" ")
   def pick(list) = list[@random.rand(list.size)]
 end

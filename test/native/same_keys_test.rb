@@ -15,7 +15,7 @@ class NativeSameKeysTest < Minitest::Test
   end
 
   def test_values_are_each_hash_s_own
-    sizes = [*0..10]
+    sizes = [*0..18, 31, 32, 33, 40]
     pair = ->(row, i) { ["k#{i}", [row, "#{row} #{i}", 1.5][i % 3]] }
     rows = Array.new(8) { |row| sizes.map { |size| (0...size).to_h { |i| pair.call(row, i) } } }
     SHAPES.each do |options|
@@ -25,26 +25,10 @@ class NativeSameKeysTest < Minitest::Test
   end
 
   def test_what_is_done_to_one_does_not_reach_the_others
-    rows = Array.new(8) { |row| { "a" => row.to_s, "b" => [row], "c" => nil } }
-    made = built(rows)
-    first = made.shift
-    first["a"] << "!"
-    first.delete("b")
-    20.times { |i| first["more #{i}"] = i }
-    first.default = 7
-    made.shift.compare_by_identity.clear
-    assert_equal rows.drop(2), made
-    again = built(rows)
-    assert_equal rows, again
-    again.each do |hash|
-      refute_predicate hash, :frozen?
-      refute_predicate hash, :compare_by_identity?
-      assert_nil hash["none"]
-      assert_nil hash.default_proc
-      assert_equal %w[a b c], hash.keys
-      assert(hash.keys.all?(&:frozen?))
+    more = (4..12).to_h { |i| [i.to_s, i] }
+    [{}, more].each do |rest|
+      see_that_each_is_its_own(Array.new(8) { |row| { "a" => row.to_s, "b" => [row], **rest } })
     end
-    assert_equal again.size, again.map(&:object_id).uniq.size
   end
 
   def test_keys_that_come_twice_in_a_hash_or_in_another_order
@@ -68,7 +52,10 @@ class NativeSameKeysTest < Minitest::Test
   end
 
   def test_under_stress_and_compaction
-    rows = Array.new(6) { |row| { "id" => "number #{row}", "tags" => ["x#{row}", "y"], "deep" => { "a" => row } } }
+    wide = (0..19).to_h { |i| ["field #{i}", "value #{i}"] }
+    rows = Array.new(6) do |row|
+      { "id" => "number #{row}", "tags" => ["x#{row}", "y"], "deep" => { "a" => row }, **wide }
+    end
     SHAPES.each do |options|
       expected = JSON.parse(JSON.generate(rows), options)
       GC.stress = true
@@ -87,7 +74,9 @@ class NativeSameKeysTest < Minitest::Test
 
   # Values are younger than the Hash that they are in, and nobody else has them.
   def test_values_outlive_collections_that_begin_in_between
-    rows = Array.new(3000) { |row| { "id" => "number #{row}", "list" => ["x#{row}"] } }
+    rows = Array.new(3000) do |row|
+      { "id" => "number #{row}", "list" => ["x#{row}"], "wide" => (0..row % 30).to_h { |i| ["k#{i}", "#{row} #{i}"] } }
+    end
     kept = []
     10.times do
       kept << built(rows)
@@ -110,6 +99,28 @@ class NativeSameKeysTest < Minitest::Test
   end
 
   private
+
+  def see_that_each_is_its_own(rows)
+    made = built(rows)
+    first = made.shift
+    first["a"] << "!"
+    first.delete("b")
+    20.times { |i| first["more #{i}"] = i }
+    first.default = 7
+    made.shift.compare_by_identity.clear
+    assert_equal rows.drop(2), made
+    again = built(rows)
+    assert_equal rows, again
+    again.each do |hash|
+      refute_predicate hash, :frozen?
+      refute_predicate hash, :compare_by_identity?
+      assert_nil hash["none"]
+      assert_nil hash.default_proc
+      assert_equal rows[0].keys, hash.keys
+      assert(hash.keys.all?(&:frozen?))
+    end
+    assert_equal again.size, again.map(&:object_id).uniq.size
+  end
 
   def built(rows, **options) = Pelton::Native.decode({ format: :json, **options }, JSON.generate(rows))
 end

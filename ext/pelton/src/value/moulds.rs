@@ -1,25 +1,26 @@
 //! Hashes whose keys came before begin as a copy of an earlier one, in which only the values are written anew: no key is
-//! hashed or compared. For small Hashes, which Ruby keeps as a list of pairs; the way to those is Ruby's own affair, so
-//! it is tried out once, and where it is another one all Hashes are made in Ruby's way.
+//! hashed or compared. Ruby keeps the pairs of a small Hash as a list, those of a larger one in a table; the ways to them
+//! are Ruby's own affair, so they are tried out once, and where they are others Hashes are made in Ruby's way.
 
 use rb_sys::{VALUE, ruby_value_type};
 use std::cell::Cell;
 use std::ffi::c_long;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Direct-mapped by their keys.
 const COUNT: usize = 256;
-/// Ruby keeps larger Hashes in another way.
-const MOST: usize = 8;
+/// Pairs of the largest Hash that is a list.
+const LIST: usize = 8;
+/// Of the largest for which there are moulds.
+const MOST: usize = 32;
 
 /// A Ractor's; whoever owns it marks `objects`, so that they stay in their places. Ruby's allocations may run the mark
 /// function at any time, therefore cells.
 pub struct Moulds(Box<[Mould]>);
 
-/// Whether the way to the pairs is the one that `values` takes.
-static KNOWN_WAY: AtomicBool = AtomicBool::new(false);
+/// Up to so many pairs, `values` knows the way to them: 0, `LIST` or `MOST`.
+static KNOWN: AtomicUsize = AtomicUsize::new(0);
 
-#[derive(Default)]
 struct Mould {
     /// A Hash with these keys; 0: none, and then the keys are only what came last, maybe dead.
     hash: Cell<VALUE>,
@@ -31,7 +32,8 @@ impl Moulds {
     pub const BYTES: usize = COUNT * size_of::<Mould>();
 
     pub fn new() -> Self {
-        Self((0..COUNT).map(|_| Mould::default()).collect())
+        let empty = || Mould { hash: Cell::new(0), count: Cell::new(0), keys: [const { Cell::new(0) }; MOST] };
+        Self((0..COUNT).map(|_| empty()).collect())
     }
 
     pub fn objects(&self) -> impl Iterator<Item = VALUE> {
@@ -45,7 +47,7 @@ impl Moulds {
     /// Ruby's lock is held, these are the Ractor's own moulds, and the pairs are alive. Calls no Ruby code.
     pub unsafe fn cast(&self, pairs: &[VALUE]) -> Option<VALUE> {
         let count = pairs.len() / 2;
-        if count == 0 || count > MOST || !in_use() {
+        if count == 0 || count > KNOWN.load(Ordering::Relaxed) {
             return None;
         }
         let keys = || pairs.iter().step_by(2);
@@ -57,51 +59,101 @@ impl Moulds {
             mould.keys.iter().zip(keys()).for_each(|(own, key)| own.set(*key));
             return None;
         }
-        // SAFETY: the caller's promise. A new Hash is written to before Ruby is called again: no collection has seen it.
+        // SAFETY: the caller's promise. A new Hash is written to before Ruby is called again: either no collection has seen
+        // it, or the collector was told last that it is to be looked at again.
         unsafe {
             if mould.hash.get() == 0 {
                 mould.hash.set(made(pairs)?);
             }
             let hash = rb_sys::rb_hash_dup(mould.hash.get());
-            let places = values(hash);
+            let (first, step) = values(hash, count);
             for (index, value) in pairs.iter().skip(1).step_by(2).enumerate() {
-                *places.add(2 * index) = *value;
+                *first.add(step * index) = *value;
+            }
+            // Ruby before 3.3 does not tell it of the copy of a table, whose memory it may collect for.
+            #[cfg(not(ruby_gte_3_3))]
+            if count > LIST {
+                for value in pairs.iter().skip(1).step_by(2).filter(|value| !rb_sys::SPECIAL_CONST_P(**value)) {
+                    rb_sys::rb_gc_writebarrier(hash, *value);
+                }
             }
             Some(hash)
         }
     }
 }
 
-/// Tries out the way to the pairs; at Init.
+/// Tries out the ways to the pairs; at Init.
 ///
 /// # Safety
 /// Ruby's lock is held; may raise for want of memory.
 pub unsafe fn try_out() {
-    // SAFETY: small numbers; a Hash on the machine's stack, as large as it gets without being kept in another way.
+    // SAFETY: the caller's promise.
+    let known = |count| unsafe { is_known(count) };
+    let most = match known(LIST) {
+        true if known(LIST + 1) && known(MOST) => MOST,
+        true => LIST,
+        false => 0,
+    };
+    KNOWN.store(most, Ordering::Relaxed);
+}
+
+/// Whether `values` finds those of a Hash of so many pairs.
+///
+/// # Safety
+/// As of `try_out`.
+unsafe fn is_known(count: usize) -> bool {
+    // SAFETY: small numbers; a Hash on the machine's stack. A table is only looked into if what it says of itself is true.
     unsafe {
         let pairs: [VALUE; 2 * MOST] = std::array::from_fn(|index| rb_sys::LONG2FIX(1000 + index as c_long));
         let hash = rb_sys::rb_hash_new();
-        rb_sys::rb_hash_bulk_insert(pairs.len() as c_long, pairs.as_ptr(), hash);
-        let first = values(hash).sub(1);
-        KNOWN_WAY.store((0..pairs.len()).all(|index| *first.add(index) == pairs[index]), Ordering::Relaxed);
+        rb_sys::rb_hash_bulk_insert(2 * count as c_long, pairs.as_ptr(), hash);
+        let sound = count <= LIST || {
+            let rb_sys::st_table { num_entries, entries_start, entries_bound, entries, .. } = *table(hash);
+            let entries = entries.cast::<VALUE>();
+            (num_entries as usize, entries_start, entries_bound as usize) == (count, 0, count)
+                && entries.is_aligned()
+                && !entries.is_null()
+        };
+        let found = sound && {
+            let (first, step) = values(hash, count);
+            let place = |index| first.add(step * index);
+            (0..count).all(|index| [*place(index).sub(1), *place(index)] == pairs[2 * index..2 * index + 2])
+        };
         std::hint::black_box(hash);
+        found
     }
 }
 
-/// Whether Hashes are made so, in this Ruby.
+/// Whether Hashes are made so, in this Ruby: of all sizes that there are moulds for.
 pub fn in_use() -> bool {
-    KNOWN_WAY.load(Ordering::Relaxed)
+    KNOWN.load(Ordering::Relaxed) == MOST
 }
 
-/// Where the value of the first pair is; a key and a value further is the next one.
+/// Where the value of the first pair is, and how many words further the next one.
 ///
 /// # Safety
-/// A Hash of 1 to `MOST` pairs, none of which was deleted.
-unsafe fn values(hash: VALUE) -> *mut VALUE {
+/// A Hash of so many pairs, 1 to `MOST`, none of which was deleted.
+unsafe fn values(hash: VALUE, count: usize) -> (*mut VALUE, usize) {
     let words = hash as *mut VALUE;
-    // SAFETY: two words of every object's, the default value, a word about the pairs, then those; before 3.3 a pointer to them
-    // is the third word.
-    unsafe { if cfg!(ruby_gte_3_3) { words.add(5) } else { (*words.add(2) as *mut VALUE).add(1) } }
+    // SAFETY: two words of every object's, the default value, a word about the pairs, then those, key and value; before 3.3 a
+    // pointer to them is the third word. A table's entries are the key's hash, the key and the value.
+    unsafe {
+        if count > LIST {
+            ((*table(hash)).entries.cast::<VALUE>().add(2), 3)
+        } else if cfg!(ruby_gte_3_3) {
+            (words.add(5), 2)
+        } else {
+            ((*words.add(2) as *mut VALUE).add(1), 2)
+        }
+    }
+}
+
+/// # Safety
+/// A Hash of more than `LIST` pairs.
+unsafe fn table(hash: VALUE) -> *const rb_sys::st_table {
+    let words = hash as *const VALUE;
+    // SAFETY: it is where a list would be; behind the default value since 3.3.
+    unsafe { if cfg!(ruby_gte_3_3) { words.add(3).cast() } else { *words.add(2) as *const rb_sys::st_table } }
 }
 
 /// The Hash of a mould: with these keys and nil each. `None` if a key comes twice, or has its own idea of equality.
@@ -127,8 +179,8 @@ unsafe fn made(pairs: &[VALUE]) -> Option<VALUE> {
         if rb_sys::RHASH_SIZE(hash) != count {
             return None;
         }
-        let places = values(hash);
-        (0..count).for_each(|index| *places.add(2 * index) = rb_sys::Qnil as VALUE);
+        let (first, step) = values(hash, count);
+        (0..count).for_each(|index| *first.add(step * index) = rb_sys::Qnil as VALUE);
         rb_sys::RB_OBJ_FREEZE(hash);
         Some(hash)
     }
