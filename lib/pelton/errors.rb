@@ -325,7 +325,7 @@ module Pelton
       @value = value
       @expected = expected
       @index = index
-      shown = value.inspect
+      shown = Secrets.show(key, value)
       shown = "#{shown[0, 80]}…" if shown.size > 80
       super("#{"message #{index}: " if index}#{@key}: #{shown} is not allowed#{", expected #{expected}" if expected}")
     end

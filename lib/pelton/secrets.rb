@@ -13,22 +13,25 @@ module Pelton
     # Before a URL's host: "//billing:s3cret@"; up to the last @, for passwords have some.
     LOGIN = %r{//[^\s"']*@}
     PRIVATE_KEY = "PRIVATE KEY-----"
-    private_constant :LOGIN, :PRIVATE_KEY
+    # Stands for what is nested deeper, or is what it stands in.
+    DEEPER = "[…]"
+    LEVELS = 8
+    private_constant :LOGIN, :PRIVATE_KEY, :DEEPER, :LEVELS
 
     module_function
 
     #: (String | Symbol) -> bool
     def secret?(key) = PATTERN.match?(key.to_s)
 
-    # The value as it may be kept and told: options among it without their secrets, URLs without passwords.
-    #: (String | Symbol, untyped) -> untyped
-    def safe(key, value)
+    # The value as it may be kept and told: options among it without their secrets, URLs without passwords. around: the
+    # Hashes and Arrays that it stands in.
+    #: (String | Symbol, untyped, ?Array[untyped]) -> untyped
+    def safe(key, value, around = [])
       if value.nil? then nil
       elsif secret?(key) then MASK
       else
         case value
-        when Hash then mask(value)
-        when Array then value.map { |one| safe(key, one) }
+        when Hash, Array then parts(key, value, around)
         when String then text(value)
         else value
         end
@@ -50,6 +53,16 @@ module Pelton
 
     # A copy of the options in which no secret is left.
     #: (Hash[String | Symbol, untyped]) -> Hash[String | Symbol, untyped]
-    def mask(options) = options.to_h { |key, value| [key, safe(key, value)] }
+    def mask(options) = parts("", options, [])
+
+    def parts(key, value, around)
+      return DEEPER if around.size == LEVELS || around.any? { |one| one.equal?(value) }
+
+      around += [value]
+      return value.map { |one| safe(key, one, around) } if value.is_a?(Array)
+
+      value.to_h { |name, one| [name, safe(name, one, around)] }
+    end
+    private_class_method :parts
   end
 end

@@ -77,4 +77,17 @@ class BaseTest < Minitest::Test
     refute_match(/s3cr|MII/, shown)
     assert_includes shown, "reg:8081"
   end
+
+  # Hashes and Arrays that contain themselves, that share parts or that nest deeply are shown as far as that is of use.
+  def test_values_without_an_end_are_shown
+    endless = { "topic" => "a", password: "x" }
+    endless[:again] = [endless]
+    assert_equal({ "topic" => "a", password: "[hidden]", again: ["[…]"] }, Pelton::Secrets.safe(:client_id, endless))
+    shared = 40.times.inject(1) { |part, _| [part, part] }
+    deep = 100_000.times.inject(1) { |part, _| [part] }
+    [shared, deep].each { |value| assert_operator Pelton::Secrets.show(:client_id, value).size, :<, 4000 }
+    assert_equal [[[[[[["a"]]]]]]], Pelton::Secrets.safe(:client_id, [[[[[[["a"]]]]]]])
+    twice = ["a"]
+    assert_equal({ a: twice, b: twice }, Pelton::Secrets.mask({ a: twice, b: twice }))
+  end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/errors"
+require "pelton/config"
 
 class ErrorsTest < Minitest::Test
   def test_all_are_pelton_errors
@@ -22,6 +22,17 @@ class ErrorsTest < Minitest::Test
     refute_includes error.message, "hunter2"
     refute_includes error.inspect, "hunter2"
     assert_equal "[hidden]", error.value
+  end
+
+  # It would end in a SystemStackError, or never.
+  def test_errors_of_values_without_an_end
+    endless = [].tap { |list| 2.times { list << list } }
+    shared = 40.times.inject(1) { |part, _| { a: part, b: part } }
+    [endless, shared].each do |value|
+      error = assert_raises(Pelton::ConfigError) { Pelton::Config.new.client_id = value }
+      assert_match(/\Aclient_id = [\[{].+expected a String/, error.message)
+      assert_match(/\Apayload: [\[{].+…/, Pelton::InvalidMessageError.new(:payload, value).message)
+    end
   end
 
   def test_unknown_names_the_nearest

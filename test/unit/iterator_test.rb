@@ -54,6 +54,7 @@ class IteratorTest < Minitest::Test
 
   def test_bad_input_names_what_is_allowed
     { [] => /topics: are missing/, [""] => /topic = ""/, [nil] => /topic: expected/, [:a] => /topic = :a/,
+      [].tap { |endless| endless << endless } => /topic = \[/,
       %w[a a] => /named twice/, [{ "a" => "x" }] => /from = "x": expected an offset/,
       [{ "a" => [-1] }] => /topic a, partition = -1/, [{ "a" => { "0" => 1 } }] => /topic a, partition = "0"/,
       [{ "a" => { 0 => nil } }] => /from: expected an offset/, [{ "a" => [3] }] => /partition = 3: there are 0 to 2/,

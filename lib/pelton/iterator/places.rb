@@ -22,7 +22,7 @@ module Pelton
         @from = check(from)
         # {topic => {partition => place}}; a place alone: of all partitions.
         @wanted = {}
-        topics.flatten.each { |given| given.is_a?(Hash) ? given.each { |pair| add(*pair) } : add(given, @from) }
+        topics.flatten(1).each { |given| given.is_a?(Hash) ? given.each { |pair| add(*pair) } : add(given, @from) }
         raise ConfigError.new("topics", nil, "are missing: #{TOPICS}") if @wanted.empty?
       end
 

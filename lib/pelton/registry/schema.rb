@@ -8,6 +8,10 @@ module Pelton
     # An Avro schema with what its registry says of it. Frozen.
     #   Pelton::Registry::Schema.new('{"type":"record","name":"Order","fields":[…]}')
     class Schema
+      # The native side reads no more.
+      LEVELS = 512
+      private_constant :LEVELS
+
       # text: its JSON. references: the texts of schemas whose types it names, each after those that it names itself.
       # named: how a registry knows those: [{"name" => …, "subject" => …, "version" => …}]. id, subject, version: nil
       # where unknown.
@@ -18,7 +22,7 @@ module Pelton
       #: ((String | Hash[untyped, untyped] | Array[untyped]), ?references: Array[String],
       #:  ?named: Array[Hash[String, untyped]], ?id: Integer?, ?subject: String?, ?version: Integer?) -> void
       def initialize(text, references: [], named: [], id: nil, subject: nil, version: nil)
-        @text = (text.is_a?(String) ? text.dup : JSON.generate(text, max_nesting: false)).freeze
+        @text = (text.is_a?(String) ? text.dup : json(text)).freeze
         @references = references.map { |reference| reference.dup.freeze }.freeze
         @named = named
         @id = id
@@ -60,6 +64,14 @@ module Pelton
       attr_reader :native
 
       def inspect = "#<#{self.class} #{name || @text[0, 40]}#{" id #{@id}" if @id}>"
+
+      private
+
+      def json(tree)
+        JSON.generate(tree, max_nesting: LEVELS)
+      rescue JSON::JSONError => e
+        raise ConfigError.new(:schema, nil, "cannot be written as JSON: #{e.message}")
+      end
     end
   end
 end
