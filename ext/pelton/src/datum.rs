@@ -5,17 +5,21 @@ use magnus::encoding::EncodingCapable;
 use magnus::value::ReprValue;
 use magnus::{Error, Float, Integer, Module, RArray, RClass, RHash, RString, Ruby, Symbol, Value, r_hash::ForEach};
 use pelton_core::decode::avro::{Datum, decimal};
+use std::cell::Cell;
 
 /// Deeper ones are no values of any schema.
 const MAX_DEPTH: usize = 100;
+/// Bytes that all values of a document may take until it is written: as many as Kafka's largest message has. What is shared
+/// counts each time, for it is written each time: `v = [v, v]`, 40 times, would take for ever.
+const MOST: usize = 1_000_000_000;
 /// 1 January 1970 as Date#jd counts.
 const JULIAN_1970: i64 = 2_440_588;
 
-/// What no type takes becomes `Datum::Other`: who encodes it says where it was. An `EncodeError` of what nests too deeply:
-/// it may contain itself, twice at each level, so nothing beside it is read any more.
+/// What no type takes becomes `Datum::Other`: who encodes it says where it was. An `EncodeError` of what nests too deeply
+/// (it may contain itself, twice at each level, so nothing beside it is read any more), or is too much.
 pub fn read(ruby: &Ruby, schema: Option<&str>, given: Value) -> Result<Datum, Error> {
     let (date, time, decimal) = (class(ruby, "Date"), class(ruby, "DateTime"), class(ruby, "BigDecimal"));
-    Reader { schema, date, time, decimal }.read(given, 0)
+    Reader { schema, date, time, decimal, left: Cell::new(MOST) }.read(given, 0)
 }
 
 /// `None`: not loaded, so there are no objects of it.
@@ -31,14 +35,23 @@ struct Reader<'a> {
     date: Option<RClass>,
     time: Option<RClass>,
     decimal: Option<RClass>,
+    /// Of `MOST`.
+    left: Cell<usize>,
 }
 
 impl Reader<'_> {
     fn read(&self, given: Value, depth: usize) -> Result<Datum, Error> {
+        let refuse = |reason: &str| error::unfit(&Ruby::get_with(given), self.schema, reason);
         if depth > MAX_DEPTH {
-            let reason = format!("it nests deeper than {MAX_DEPTH}, or contains itself");
-            return Err(error::unfit(&Ruby::get_with(given), self.schema, &reason));
+            return Err(refuse(&format!("it nests deeper than {MAX_DEPTH}, or contains itself")));
         }
+        let datum = self.datum(given, depth)?;
+        let left = self.left.get().checked_sub(size_of::<Datum>() + datum.bytes());
+        self.left.set(left.ok_or_else(|| refuse(&format!("its values take more than {MOST} bytes")))?);
+        Ok(datum)
+    }
+
+    fn datum(&self, given: Value, depth: usize) -> Result<Datum, Error> {
         if given.is_nil() {
             return Ok(Datum::Null);
         }
@@ -58,8 +71,12 @@ impl Reader<'_> {
             return string(text);
         }
         if let Some(list) = RArray::from_value(given) {
-            let items = (0..value::length(list)).map(|index| self.read(value::element(list, index), depth + 1));
-            return Ok(Datum::Array(items.collect::<Result<_, _>>()?));
+            // Collected, two items would take the place of four.
+            let mut items = Vec::with_capacity(value::length(list));
+            for index in 0..value::length(list) {
+                items.push(self.read(value::element(list, index), depth + 1)?);
+            }
+            return Ok(Datum::Array(items));
         }
         if let Some(hash) = RHash::from_value(given) {
             return self.pairs(hash, depth);
@@ -68,7 +85,7 @@ impl Reader<'_> {
     }
 
     fn pairs(&self, hash: RHash, depth: usize) -> Result<Datum, Error> {
-        let mut pairs = Vec::new();
+        let mut pairs = Vec::with_capacity(hash.len());
         let mut other = None;
         hash.foreach(|key: Value, value: Value| {
             match self.read(key, depth + 1)? {

@@ -43,7 +43,8 @@ module Pelton
         freeze
       end
 
-      # The payload. Raises EncodeError, which names the field that does not fit, and RegistryError.
+      # The payload. Raises RegistryError, and EncodeError, which names the field that does not fit: nor does what nests
+      # deeper than 100, or takes more than 1 GB.
       #: (untyped, ?topic: String?) -> String
       def serialize(value, topic: nil)
         document(schema(topic), value, topic)

@@ -36,6 +36,15 @@ pub enum Datum {
 }
 
 impl Datum {
+    /// Of its own, without its parts.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) | Self::Foreign { bytes, .. } | Self::Decimal { unscaled: bytes, .. } => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// For errors: short, and without what may be private.
     pub(super) fn shown(&self) -> String {
         match self {
