@@ -109,9 +109,17 @@ module Pelton
 
     def ended?(thread, deadline)
       thread.join(*Clock.left(deadline))
-    rescue Exception # rubocop:disable Lint/RescueException -- an error of that thread's, or an interrupt of this one
-      thread.status.nil? || raise
+    rescue Exception => e # rubocop:disable Lint/RescueException -- an error of that thread's, or an interrupt of this one
+      died_of?(thread, e) || raise
     end
-    private_class_method :ended?
+
+    # Of a thread that did, join raises the same object each time.
+    def died_of?(thread, error)
+      Thread.handle_interrupt(Object => :never) { thread.join(0) }
+      false
+    rescue Exception => e # rubocop:disable Lint/RescueException -- as above
+      e.equal?(error)
+    end
+    private_class_method :ended?, :died_of?
   end
 end

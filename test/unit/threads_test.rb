@@ -39,6 +39,20 @@ class ThreadsTest < Minitest::Test
     assert_empty Pelton::Threads.join([short, long])
   end
 
+  def test_join_leaves_a_threads_error_to_itself_and_no_interrupt_of_the_one_who_waits
+    thread = Thread.new { raise IOError, "its own" }
+    thread.report_on_exception = false
+    assert_empty Pelton::Threads.join([thread])
+    # Comes in the midst of the join, when that thread has died already.
+    interrupted = Class.new(Exception) # rubocop:disable Lint/InheritException -- as Timeout's
+    thread.define_singleton_method(:join) do |*|
+      singleton_class.remove_method(:join)
+      Kernel.raise interrupted
+    end
+    assert_raises(interrupted) { Pelton::Threads.join([thread]) }
+    assert_empty Pelton::Threads.join([thread])
+  end
+
   # --- traps ---
 
   # What the block returns, called by a signal's handler.
