@@ -149,6 +149,26 @@ class CliTest < Minitest::Test
     assert_equal [15], trapped('trap("TERM") { |number| $seen << number; exit 7 }')
   end
 
+  # As with other servers the last one wins; whoever wants to add to it calls what it found, which is ours.
+  def test_a_trap_that_is_set_later_can_pass_the_signal_on
+    seen = Thread::Queue.new
+    route
+    assign
+    Consumer.script = lambda do |_|
+      before = trap("TERM") do |number|
+        seen << number
+        before.call(number)
+      end
+      Process.kill("TERM", Process.pid)
+    end
+    original = Signal.trap("TERM", "DEFAULT")
+    assert_equal 0, run_cli("server")
+    assert_includes @out.string, "stopping (SIGTERM)"
+    assert_equal [15], Array.new(seen.size) { seen.pop }
+  ensure
+    Signal.trap("TERM", original || "DEFAULT")
+  end
+
   def test_a_second_signal_forces_and_says_what_was_lost
     route
     assign
