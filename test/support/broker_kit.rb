@@ -11,8 +11,9 @@ module BrokerKit
   POM = File.join(SOURCE, "pom.xml")
   VERSION = File.read(POM)[%r{<kafka\.version>(.+?)</kafka\.version>}, 1]
   CLUSTER_ID = "cGVsdG9uLXRlc3QtMDAwMQ" # any 16 bytes in base64
-  # More may be given in the environment, e.g. for a bench: PELTON_BROKER_JVM="-Xmx2g".
-  JVM = %w[-Xms128m -Xmx512m -XX:+UseSerialGC -Djava.awt.headless=true -XX:-UsePerfData].freeze
+  JVM = %w[-Djava.awt.headless=true -XX:-UsePerfData].freeze
+  # Quick to start. The environment may name others in their place: PELTON_BROKER_JVM="-Xmx2g -XX:+UseG1GC".
+  HEAP = %w[-Xms128m -Xmx512m -XX:+UseSerialGC].freeze
 
   # Replication of one, quick groups, little memory. Anything may be overridden by the caller's settings.
   SETTINGS = {
@@ -66,7 +67,8 @@ module BrokerKit
     # The command that runs a class of Kafka, without the class.
     #: (*String) -> Array[String]
     def java(*options)
-      [java_path, *JVM, *ENV["PELTON_BROKER_JVM"].to_s.split, *options,
+      heap = ENV["PELTON_BROKER_JVM"].to_s.split
+      [java_path, *JVM, *(heap.empty? ? HEAP : heap), *options,
        "-Dlog4j2.configurationFile=#{File.join(SOURCE, "log4j2.properties")}", "-cp", File.join(jars, "*")]
     end
 
