@@ -215,6 +215,15 @@ class DoctorTest < Minitest::Test
     refute_found "GC.disable", machine
   end
 
+  def test_a_small_heap
+    roomy = Pelton::CLI::Doctor::Machine::ROOMY
+    advice = roomy.map { |pair| pair.join("=") }.join(" ")
+    assert_found :note, "heap", / with #{Regexp.escape(advice)}\z/,
+                 machine(environment: {})
+    refute_found "heap", machine(environment: roomy)
+    assert_includes File.read("#{__dir__}/../../docs/decoding.md"), "export #{advice}\n"
+  end
+
   def test_more_threads_than_cores
     cores = Pelton::CLI::Doctor::Machine.cores
     @app.configure do |config|

@@ -19,6 +19,9 @@ module Pelton
         SMALL_MALLOC_LIMIT = 8 << 20
         MALLOC_LIMITS = %w[RUBY_GC_MALLOC_LIMIT RUBY_GC_MALLOC_LIMIT_MAX
                            RUBY_GC_OLDMALLOC_LIMIT RUBY_GC_OLDMALLOC_LIMIT_MAX].freeze
+        # With them a small process that reads every payload collects garbage half as often: `bin/bench framework`.
+        ROOMY = { "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO" => "0.5", "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO" => "0.7",
+                  "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "0.9" }.freeze
 
         # The cores that this process may use: fewer than the machine has where a container's quota says so.
         #: () -> Integer
@@ -88,11 +91,6 @@ module Pelton
         DECODING_MEMORY = 256 << 20
         private_constant :DECODING_MEMORY
 
-        # With them a small process that reads every payload collects garbage half as often: `bin/bench framework`.
-        ROOMY = "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO=0.5 RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO=0.7 " \
-                "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO=0.9"
-        private_constant :ROOMY
-
         def ractors? = Parallel::RactorWorker.available?
         def threads = @config.decoding_threads || [@cores - 1, 1].max
 
@@ -109,7 +107,7 @@ module Pelton
           report.warning("GC.disable", "memory grows without end") if collector_off?
           if @environment.none? { |name, _| name.start_with?("RUBY_GC_HEAP_") }
             report.note("heap", "as Ruby starts it: where payloads are read, collections take a third of the time; " \
-                                "half of that with #{ROOMY}")
+                                "half of that with #{ROOMY.map { |pair| pair.join("=") }.join(" ")}")
           end
           if GC.respond_to?(:auto_compact) && GC.auto_compact
             report.warning("GC.auto_compact", "moves all objects at every major collection: for tests only")
