@@ -41,7 +41,10 @@ impl Room {
 
     /// Makes it so large; false: there is not so much, and it is as it was.
     pub fn resize(&mut self, bytes: usize) -> bool {
-        if bytes <= self.bytes {
+        if bytes == self.bytes {
+            return true; // as after most messages, and all threads share the counter
+        }
+        if bytes < self.bytes {
             counter().fetch_sub(self.bytes - bytes, Ordering::Relaxed);
         } else if let Some(more) = Self::take(bytes - self.bytes) {
             std::mem::forget(more);
