@@ -202,8 +202,8 @@ class StopAnywayTest < Minitest::Test
     assert_operator waits.pop, :<=, Pelton::Shutdown::FORCE
   end
 
-  # As an orchestrator sends it to a process that stops by itself.
-  def test_the_first_signal_forced_a_stop_that_no_signal_had_begun
+  # A server, and a stop of it that waits for a job and that no signal began.
+  def stop_without_a_signal
     produce(1)
     server = start
     block_jobs
@@ -211,6 +211,12 @@ class StopAnywayTest < Minitest::Test
     @begun.pop
     stop = Thread.new { app.stop(timeout: 600) }
     event("app.stopping")
+    [server, stop]
+  end
+
+  # As an orchestrator sends it to a process that stops by itself.
+  def test_the_first_signal_forced_a_stop_that_no_signal_had_begun
+    server, stop = stop_without_a_signal
     server.signal("TERM")
     eventually { server.instance_variable_get(:@inbox).empty? }
     @gate.close
@@ -219,13 +225,7 @@ class StopAnywayTest < Minitest::Test
   end
 
   def test_the_second_signal_forces_a_stop_that_no_signal_began
-    produce(1)
-    server = start
-    block_jobs
-    subscription.assign_now(["orders", 0])
-    @begun.pop
-    stop = Thread.new { app.stop(timeout: 600) }
-    event("app.stopping")
+    server, stop = stop_without_a_signal
     %w[TERM INT].each { |name| server.signal(name) }
     assert stop.join(30), "a stop that goes on"
     assert_equal [false, "second signal (SIGINT)"], [stop.value, event("app.forced")[:reason]]
