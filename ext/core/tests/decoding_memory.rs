@@ -1,6 +1,8 @@
 //! What a chunk's decoding takes, although its documents become far more than their bytes. The allocator counts, so nothing
 //! else may run in this process.
 
+#[path = "support/counting.rs"]
+mod counting;
 mod support;
 
 use pelton_core::budget;
@@ -9,35 +11,9 @@ use pelton_core::decode::avro::{Framing, Schema, SchemaId, Topic};
 use pelton_core::filter::{Check, Filter, Step, Subject};
 use pelton_core::format::{Encoding, Format, Shape};
 use pelton_core::subscription::{Happening, Options};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::Instant;
 use support::*;
-
-struct Counting;
-
-static HELD: AtomicIsize = AtomicIsize::new(0);
-static MOST: AtomicIsize = AtomicIsize::new(0);
-
-// SAFETY: the system's allocator, and counts beside it. `realloc` is the trait's own, by these two.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size() as isize, Ordering::Relaxed) + layout.size() as isize;
-        MOST.fetch_max(held, Ordering::Relaxed);
-        // SAFETY: as promised to us.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: as promised to us.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const MEMORY: usize = 16 << 20;
 const COUNT: usize = 50;
@@ -69,8 +45,7 @@ fn documents_that_become_large_are_decoded_ahead_as_far_as_there_is_memory() {
     close_producer(&writer);
     let first = Subject::Field(vec![Step::At(0), Step::Name(b"b".to_vec())]);
     for filter in [None, Some(Arc::new(Filter::Test(first, Check::Exists)))] {
-        let before = HELD.load(Ordering::Relaxed);
-        MOST.store(before, Ordering::Relaxed);
+        let before = counting::watch();
         let options = Options {
             formats: [("large".into(), format())].into(),
             filters: [("large".into(), filter)].into(),
@@ -96,7 +71,7 @@ fn documents_that_become_large_are_decoded_ahead_as_far_as_there_is_memory() {
                 _ => {}
             }
         }
-        let most = MOST.load(Ordering::Relaxed) - before;
+        let most = counting::most() - before;
         // All of it would be 200 MB. A tree doubles as it grows, and two threads may be at it.
         assert!(most < 6 * MEMORY as isize, "{most} bytes");
         let deadline = Instant::now() + SECONDS;

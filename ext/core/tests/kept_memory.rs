@@ -1,37 +1,15 @@
 //! What one kept message of each batch holds in native memory: its own bytes and its chunk's records, not the batch. The
 //! allocator counts, so nothing else may run in this process.
 
+#[path = "support/counting.rs"]
+mod counting;
 mod support;
 
 use pelton_core::chunk::{CHUNK_MESSAGES, Chunk, Record};
 use pelton_core::partition::Limits;
 use pelton_core::subscription::{Happening, Options, Subscription};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, Ordering};
 use support::*;
-
-struct Counting;
-
-static HELD: AtomicIsize = AtomicIsize::new(0);
-
-// SAFETY: the system's allocator, and a count beside it. `realloc` is the trait's own, by these two.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: as promised to us.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: as promised to us.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const SIZE: usize = 1_000;
 const ROUND: usize = 1_000;
@@ -76,7 +54,7 @@ fn one_kept_message_of_each_batch_holds_its_own_bytes() {
     let round = |kept: &mut Vec<_>| {
         produce_all(&producer, "kept", 1, &payloads);
         read_round(&reader, kept);
-        HELD.load(Ordering::Relaxed)
+        counting::held()
     };
     // Until the buffers that are used again are there.
     let before = (0..4).fold(0, |_, _| round(&mut kept));
@@ -92,7 +70,7 @@ fn one_kept_message_of_each_batch_holds_its_own_bytes() {
     for (chunk, index) in kept.drain(..) {
         chunk.bury(index);
     }
-    let left = HELD.load(Ordering::Relaxed) - before;
+    let left = counting::held() - before;
     assert!(left < BESIDE, "{left} bytes are left of messages that nobody keeps");
     close_subscription(&reader);
     close_producer(&producer);
