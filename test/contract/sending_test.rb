@@ -78,10 +78,14 @@ module SendingContract
   end
 
   def test_more_than_a_delivery_has_places_for
-    error = assert_raises(Pelton::InvalidMessageError) do
-      made.produce_many_async([{ topic: topic, payload: "x" }.freeze] * 524_288)
-    end
+    messages = [{ topic: topic, payload: "x" }.freeze] * 524_288
+    error = assert_raises(Pelton::InvalidMessageError) { made.produce_many_async(messages) }
     assert_equal ["batch size", "524288"], [error.key, error.value.to_s]
+    assert_includes error.message, "fewer than 524288 messages a call"
+    # One less is only too many where one of them is wrong.
+    messages[-2..] = [{ topic: topic, payload: 5 }]
+    error = assert_raises(Pelton::InvalidMessageError) { made.produce_many_async(messages) }
+    assert_equal ["payload", 524_286], [error.key, error.index]
     assert_equal 0, made.pending
   end
 

@@ -6,6 +6,7 @@ use pelton_core::error::Error;
 use pelton_core::events::Kind;
 use pelton_core::poller::Poller;
 use pelton_core::producer::{Outgoing, Producer};
+use pelton_core::rd::MAX_POSITIONS;
 use pelton_core::subscription::{Happening, Options};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
@@ -98,6 +99,21 @@ fn a_message_over_the_limit_and_a_bad_topic_are_refused_at_once() {
     wait_for(&delivery);
     assert_eq!("MSG_SIZE_TOO_LARGE", delivery.outcome(0).error.expect("refused").name);
     assert_eq!("_PURGE_QUEUE", delivery.outcome(1).error.expect("purged").name);
+    close_producer(&producer);
+}
+
+/// As `pelton/testing` and the buffer in Ruby have it (test/contract/sending_test.rb, test/unit/buffer_test.rb).
+#[test]
+fn a_batch_of_more_messages_than_a_delivery_has_places_for_is_refused() {
+    let producer = producer(NOWHERE, &[]);
+    let topic = producer.topic("t").expect("a topic");
+    assert!(producer.batch(vec![topic.clone(); MAX_POSITIONS - 1]).is_ok());
+    match producer.batch(vec![topic; MAX_POSITIONS]) {
+        Err(Error::Invalid { what: "batch size", allowed, .. }) => {
+            assert_eq!(format!("fewer than {MAX_POSITIONS} messages a call"), allowed);
+        }
+        _ => panic!("accepted"),
+    }
     close_producer(&producer);
 }
 
