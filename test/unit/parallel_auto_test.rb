@@ -184,6 +184,16 @@ class ParallelAutoTest < Minitest::Test
     assert_empty(Pelton::Threads.list.select { |thread| thread.name == "pelton.parallel[auto]" })
   end
 
+  # The trial's thread had not begun, so nobody gave the futures up.
+  def test_a_close_right_after_a_dispatch_let_who_waits_wait_for_ever
+    50.times do
+      auto({ thread: Quick.new })
+      future = @auto.dispatch([0], ->(_) { Thread::Queue.new.pop })
+      assert @auto.close(timeout: 20)
+      assert_kind_of Pelton::CancelledError, future.at(0).last
+    end
+  end
+
   def test_a_forked_child_does_not_wait_for_its_parents_trial
     auto({ thread: Quick.new })
     go = Thread::Queue.new

@@ -79,15 +79,18 @@ module Pelton
 
           @due = Clock.now + @again
           @trial = Trial.new(@pools)
-          @thread = Threads.start("pelton.parallel[auto]") { holding { choose } }
+          @thread = Thread.handle_interrupt(Object => :never) do
+            Threads.start("pelton.parallel[auto]") { holding { choose } }
+          end
           @trial
         end
       end
 
-      # The chosen engine's workers are held from one trial to the next.
-      def holding
+      # The chosen engine's workers are held from one trial to the next. Whenever the thread is killed, be it before its
+      # first step, nobody waits for its trial.
+      def holding(&work)
         @pools.except(@name).each_value(&:hold)
-        yield
+        Thread.handle_interrupt(Object => :immediate, &work)
       ensure
         @trial.abandon
         @trial = nil
