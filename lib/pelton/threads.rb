@@ -14,7 +14,8 @@ module Pelton
     OURS = :pelton
     # Compared by identity, Ruby takes it as it is: no copy a call.
     IMMEDIATE = { Object => :immediate }.compare_by_identity.freeze
-    private_constant :REGISTRY, :LOCK, :TRAP_LIMIT, :OURS, :IMMEDIATE
+    NEVER = { Object => :never }.compare_by_identity.freeze
+    private_constant :REGISTRY, :LOCK, :TRAP_LIMIT, :OURS, :IMMEDIATE, :NEVER
 
     module_function
 
@@ -23,14 +24,14 @@ module Pelton
     #: (String, ?priority: Integer, ?report: ^(Exception) -> void) { () -> void } -> Thread
     def start(name, priority: 0, report: nil)
       # Held until the thread is registered, so that a short thread cannot leave before it came.
-      LOCK.synchronize do
+      locked do
         thread = Thread.new do
           Thread.current.thread_variable_set(OURS, true)
           yield
         rescue Exception => e # rubocop:disable Lint/RescueException
           report ? report.call(e) : warn("#{name} ended: #{e.full_message(highlight: false)}")
         ensure
-          LOCK.synchronize { REGISTRY.delete(Thread.current) }
+          locked { REGISTRY.delete(Thread.current) }
         end
         thread.name = name
         thread.priority = priority
@@ -65,10 +66,10 @@ module Pelton
 
       thread = Thread.new do
         Thread.current.report_on_exception = false # the trap is told, if it still waits
-        LOCK.synchronize { REGISTRY[Thread.current] = name }
+        locked { REGISTRY[Thread.current] = name }
         yield
       ensure
-        LOCK.synchronize { REGISTRY.delete(Thread.current) }
+        locked { REGISTRY.delete(Thread.current) }
       end
       thread.name = name
       thread.value if thread.join([timeout, TRAP_LIMIT].compact.min)
@@ -85,7 +86,7 @@ module Pelton
     # The threads that are alive in this process, oldest first (a forked child has none of its parent's).
     #: () -> Array[Thread]
     def list
-      LOCK.synchronize do
+      locked do
         REGISTRY.select! { |thread, _| thread.alive? } # one killed before its first step could not sign out
         REGISTRY.keys
       end
@@ -106,6 +107,17 @@ module Pelton
       deadline = Clock.deadline(timeout)
       threads.reject { |thread| thread.equal?(Thread.current) || ended?(thread, deadline) }
     end
+
+    # Nobody who waits for the lock is interrupted: an unlocked Mutex wakes one of its waiters; if that one is killed
+    # just then, Ruby (3.1 to 4.0) wakes no other one.
+    def locked
+      held = nil
+      Thread.handle_interrupt(NEVER) { held = LOCK.lock }
+      yield
+    ensure
+      held&.unlock
+    end
+    private_class_method :locked
 
     def ended?(thread, deadline)
       thread.join(*Clock.left(deadline))

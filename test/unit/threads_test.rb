@@ -30,6 +30,22 @@ class ThreadsTest < Minitest::Test
     refute_includes Pelton::Threads.list, thread
   end
 
+  # The server's thread was the next one: a stop hung for ever.
+  def test_one_that_is_killed_as_it_signs_out_kept_the_next_one_from_it
+    gates = Array.new(2) { Thread::Queue.new }
+    threads = gates.map { |gate| Pelton::Threads.start("pelton.test") { gate.pop } }
+    Pelton::Threads.send(:const_get, :LOCK).synchronize do
+      threads.zip(gates) do |thread, gate|
+        gate.close
+        eventually { thread.stop? && Pelton::Threads.at(thread).include?("/lib/pelton/threads.rb") }
+      end
+      threads.first.kill
+    end
+    assert_equal [true, true], threads.map { |thread| !thread.join(20).nil? }
+  ensure
+    threads.each(&:kill)
+  end
+
   def test_join_returns_who_is_left
     gate = Thread::Queue.new
     long = Pelton::Threads.start("pelton.long") { gate.pop }
