@@ -63,6 +63,8 @@ impl Producer {
                 return false;
             }
             let Some(live) = live.take() else { return false };
+            // Told under the lock: whoever opens it again meanwhile tells of that afterwards.
+            events::emit(self.poller.events(), &self.name, Kind::Disconnected { idle });
             self.disconnected.store(true, Ordering::Release);
             live
         };
@@ -70,7 +72,6 @@ impl Producer {
         let client = Arc::clone(&live.client);
         drop(live);
         Client::end(client, CALLS_WAIT);
-        events::emit(self.poller.events(), &self.name, Kind::Disconnected { idle });
         true
     }
 
@@ -103,8 +104,8 @@ impl Producer {
         }
         *live = Some(opened);
         self.disconnected.store(false, Ordering::Release);
-        drop(live);
         events::emit(self.poller.events(), &self.name, Kind::Reconnected);
+        drop(live);
         // What was queued before the signals were switched on.
         self.poller.wake(Token { client: self.id, queue: u32::MAX });
         Ok(())
