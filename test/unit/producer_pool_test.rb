@@ -130,7 +130,7 @@ class ProducerPoolTest < Minitest::Test
     200.times do
       threads = Array.new(6) { Pelton::Threads.start("test") { 3.times { two.with { Thread.pass } } } }
       threads.each_with_index { |thread, index| index.even? && Thread.pass && thread.kill }
-      assert_empty Pelton::Threads.join(threads, 10)
+      assert_empty Pelton::Threads.join(threads, 10 * Guard::PATIENCE)
     end
     one, go_on, thread = holder(two)
     two.with { |other| refute_same one, other }
@@ -180,7 +180,7 @@ class ProducerPoolTest < Minitest::Test
   def test_close_waits_no_longer_than_it_may
     one = pool
     producer, go_on, thread = holder(one)
-    assert_operator seconds { one.close(timeout: 0.05) }, :<, 2
+    assert_operator seconds { one.close(timeout: 0.05) }, :<, 30
     assert_predicate producer, :closed?
     go_on << 1
     thread.join

@@ -17,7 +17,7 @@ class RegistryCacheTest < Minitest::Test
 
         points += 1
         other = Thread.new { fetch(cache) }
-        assert other.join(10), "#{kind} at #{at}"
+        assert other.join(10 * Guard::PATIENCE), "#{kind} at #{at}"
         assert_equal 7, other.value
       end
     end

@@ -62,7 +62,7 @@ class ServerLifeTest < Minitest::Test
     eventually { app.assignments.any? }
     server.quiet
     server.signal("TERM")
-    assert_equal true, server.wait(10)
+    assert_equal true, server.wait(60)
     assert_includes [[], [:shutdown]], Array.new(@log.size) { @log.pop }
     assert_equal 0, @native.kafka.position("g", ["orders", 0])
     server.quiet
@@ -74,7 +74,7 @@ class ServerLifeTest < Minitest::Test
     server = start
     server.signal("CONT")
     server.signal("TERM")
-    assert server.wait(10)
+    assert server.wait(60)
     refute_includes Array.new(@events.size) { @events.pop.name }, "app.resumed"
   end
 
@@ -99,7 +99,7 @@ class ServerLifeTest < Minitest::Test
     app.routes { topic "orders", to: Consumer }
     app.subscribe("app.starting") { 2.times { app.server.signal("TERM") } }
     start
-    refute_nil app.server.wait(10)
+    refute_nil app.server.wait(60)
     assert_predicate subscription, :closed?
   end
 
@@ -108,14 +108,14 @@ class ServerLifeTest < Minitest::Test
     app.subscribe("app.starting") { @log << [:asked, app.stop] }
     start
     assert_equal [:asked, nil], @log.pop
-    assert app.server.wait(10)
+    assert app.server.wait(60)
   end
 
   def test_stop_by_a_background_thread_does_not_wait_for_itself
     app.background("suicide") { @log << [:asked, app.stop] }
     start
     assert_equal [:asked, nil], @log.pop
-    assert app.server.wait(10)
+    assert app.server.wait(60)
     assert_empty Array.new(@events.size) { @events.pop.name }.grep(/outlived/)
   end
 
@@ -147,7 +147,7 @@ class ServerLifeTest < Minitest::Test
     Process.kill("USR2", Process.pid)
     eventually { answers.size == 1 }
     assert_equal [nil], answers
-    assert_equal true, app.server.wait(10)
+    assert_equal true, app.server.wait(60)
   ensure
     Signal.trap("USR2", before || "DEFAULT")
   end

@@ -146,7 +146,7 @@ class ServerTest < Minitest::Test
     stops = [600, 900].map { |timeout| Thread.new { server.stop(timeout: timeout) } }
     eventually { server.status == :stopping }
     yield server
-    stops.each { |stop| assert_same stop, stop.join(30), "a stop that goes on" }
+    stops.each { |stop| assert_same stop, stop.join(30 * Guard::PATIENCE), "a stop that goes on" }
     assert_equal [false, false], stops.map(&:value)
     assert_equal [:forced, "not finished in time"], [server.status, event("app.forced")[:reason]]
   end
@@ -176,7 +176,7 @@ class ServerTest < Minitest::Test
     assert_equal "SIGTERM", event("app.stopping")[:reason]
     assert_nil server.wait(0.02)
     server.signal("INT")
-    assert_equal false, server.wait(10)
+    assert_equal false, server.wait(60)
     assert_equal "second signal (SIGINT)", event("app.forced")[:reason]
   end
 
@@ -195,7 +195,7 @@ class ServerTest < Minitest::Test
     script { @log << [:asked, app.stop] }
     subscription.assign_now(["orders", 0])
     assert_equal [:asked, nil], @log.pop
-    assert server.wait(10)
+    assert server.wait(60)
     assert_equal 1, @native.kafka.position("g", ["orders", 0])
   end
 
@@ -204,7 +204,7 @@ class ServerTest < Minitest::Test
     server = start
     script { exit 3 }
     subscription.assign_now(["orders", 0])
-    assert_equal true, server.wait(10)
+    assert_equal true, server.wait(60)
     assert_kind_of SystemExit, server.failure
     assert_equal 0, @native.kafka.position("g", ["orders", 0])
     assert_equal :shutdown, @log.pop

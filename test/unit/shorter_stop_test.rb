@@ -13,7 +13,7 @@ class ShorterStopTest < Minitest::Test
     first = Thread.new { server.stop(timeout: 600) }
     reached.pop
     second = Thread.new { server.stop(timeout: 0.2) }
-    assert_equal [first, second], [first, second].map { |stop| stop.join(30) }, "stops that go on"
+    assert_equal [first, second], [first, second].map { |stop| stop.join(30 * Guard::PATIENCE) }, "stops that go on"
     [first, second].map(&:value)
   ensure
     [first, second].compact.each(&:kill)

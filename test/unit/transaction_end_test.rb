@@ -21,7 +21,7 @@ class TransactionEndTest < Minitest::Test
     end
     assert_raises(stop) { producer.transaction { 2 } }
     free = Pelton::Threads.start("test") { producer.transaction { 3 } }
-    assert free.join(5), "another thread waits for an owner that is gone"
+    assert free.join(5 * Guard::PATIENCE), "another thread waits for an owner that is gone"
   end
 
   def test_an_interrupt_while_the_clock_is_read_raises_nothing_else

@@ -325,7 +325,7 @@ class TransactionsTest < Minitest::Test
         end
       end
       one.close
-      assert_empty Pelton::Threads.join(threads, 10)
+      assert_empty Pelton::Threads.join(threads, 10 * Guard::PATIENCE)
     end
   end
 
