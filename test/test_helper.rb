@@ -68,6 +68,16 @@ module PeltonTest
     now - started
   end
 
+  # Objects that the block makes: the fewest of some times, for other threads may be making theirs beside it.
+  #: () { () -> void } -> Integer
+  def allocations
+    Array.new(5) do
+      before = GC.stat(:total_allocated_objects)
+      yield
+      GC.stat(:total_allocated_objects) - before
+    end.min
+  end
+
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   private

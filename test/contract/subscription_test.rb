@@ -14,8 +14,8 @@ module SubscriptionContract
   OPTIONS = { batch: 10, bytes: 1 << 20, prefetch: 2, decode: {} }.freeze
 
   # The next event of this kind, within a deadline; others are refused.
-  def event(subscription, kind, seconds: 20)
-    deadline = now + seconds
+  def event(subscription, kind)
+    deadline = now + (20 * Guard::PATIENCE)
     loop do
       found = subscription.poll([deadline - now, 0].max)
       return found if found&.first == kind
@@ -58,7 +58,7 @@ module SubscriptionContract
 
   def test_poll_ends_at_its_deadline
     subscription = assigned(fill(0))
-    assert_operator(seconds { assert_nil subscription.poll(0.05) }, :<, 2)
+    assert_operator(seconds { assert_nil subscription.poll(0.05) }, :<, 30)
     assert_nil subscription.poll(0)
   end
 
@@ -69,7 +69,7 @@ module SubscriptionContract
     assert_nil subscription.poll(nil)
     assert_operator(seconds { assert_nil subscription.poll(0.1) }, :>, 0.05)
     polled = Thread::Queue.new
-    thread = Pelton::Threads.start("test") { polled << [subscription.poll(30)] }
+    thread = Pelton::Threads.start("test") { polled << [subscription.poll(300)] }
     eventually { thread.status == "sleep" }
     subscription.wake
     assert_equal [nil], polled.pop
@@ -82,7 +82,7 @@ module SubscriptionContract
     event(subscription, :batch).last.release
     assert_equal true, subscription.mark(topic, 0, 2, -1)
     assert_equal false, subscription.mark(topic, 77, 2, -1)
-    assert_equal true, subscription.commit(10)
+    assert_equal true, subscription.commit(60)
   end
 
   def test_a_seek_moves_what_comes_next_and_makes_what_is_out_stale
@@ -92,7 +92,7 @@ module SubscriptionContract
     refute_predicate before, :stale?
     assert_equal before.last_offset + 1, subscription.position(topic, 0)
     [50, 3, 99].each.with_index(1) do |offset, number|
-      subscription.seek(topic, 0, offset, 20)
+      subscription.seek(topic, 0, offset, 60)
       assert_equal offset, subscription.position(topic, 0)
       batch = event(subscription, :batch).last
       assert_equal [offset, true, false], [batch.first_offset, before.stale?, batch.stale?]
@@ -108,7 +108,7 @@ module SubscriptionContract
     batch = event(subscription, :batch).last
     eventually { subscription.ends == [[topic, 0, batch.last_offset + 1, 3]] }
     batch.release
-    subscription.close(10)
+    subscription.close(60)
     assert_raises(Pelton::ClosedError) { subscription.ends }
   end
 
@@ -129,7 +129,7 @@ module SubscriptionContract
     topic = fill(40)
     subscription = assigned(topic)
     subscription.pause([[topic, 0]])
-    subscription.seek(topic, 0, 20, 20) # also of what was read before the pause
+    subscription.seek(topic, 0, 20, 60) # also of what was read before the pause
     assert_nil subscription.poll(0.3)
     subscription.resume([[topic, 0]])
     event(subscription, :batch).last.then { |batch| assert_equal 20, batch.tap(&:release).first_offset }
@@ -149,7 +149,7 @@ module SubscriptionContract
     first = assigned(topic)
     event(first, :batch).last.release
     first.mark(topic, 0, 3, -1, "half")
-    assert_equal true, first.close(10)
+    assert_equal true, first.close(60)
     second = assigned(topic)
     assert_equal [[3, "half"]], committed(second, topic)
     assert_equal true, second.mark(topic, 0, 4, -1)
@@ -160,14 +160,14 @@ module SubscriptionContract
     first = assigned(topic)
     event(first, :batch).last.release
     first.mark(topic, 0, 4, -1)
-    first.commit(20)
+    first.commit(60)
     assert_equal true, first.mark(topic, 0, 2, -1)
-    assert_equal true, first.commit_offset(topic, 0, 2, -1, nil, 20)
+    assert_equal true, first.commit_offset(topic, 0, 2, -1, nil, 60)
     assert_equal [[2, nil]], committed(first, topic)
     assert_equal true, first.mark(topic, 0, 2, -1, "a word for the same offset")
-    assert_equal true, first.commit_offset(topic, 0, 2, -1, "a word for the same offset", 20)
+    assert_equal true, first.commit_offset(topic, 0, 2, -1, "a word for the same offset", 60)
     assert_equal [[2, "a word for the same offset"]], committed(first, topic)
-    assert_equal true, first.close(10)
+    assert_equal true, first.close(60)
     assert_equal [[2, "a word for the same offset"]], committed(assigned(topic), topic)
   end
 
@@ -176,7 +176,7 @@ module SubscriptionContract
     first = assigned(topic)
     event(first, :batch).last.release
     first.mark(topic, 0, 3, -1)
-    assert_equal true, first.close(10)
+    assert_equal true, first.close(60)
     batch = event(assigned(topic), :batch).last
     assert_equal [3, 4], batch.map(&:offset)
     batch.release
@@ -185,8 +185,8 @@ module SubscriptionContract
   def test_a_closed_subscription
     topic = fill(1)
     subscription = assigned(topic)
-    assert subscription.close(10)
-    assert subscription.close(10)
+    assert subscription.close(60)
+    assert subscription.close(60)
     subscription.wake
     assert_equal [:closed], eventually { subscription.poll(1) }
     refute marks?(subscription, topic)
@@ -195,9 +195,9 @@ module SubscriptionContract
   def test_close_ends_a_poll
     subscription = assigned(fill(0))
     polled = Thread::Queue.new
-    thread = Pelton::Threads.start("test") { polled << subscription.poll(30) }
+    thread = Pelton::Threads.start("test") { polled << subscription.poll(300) }
     eventually { thread.status == "sleep" }
-    subscription.close(10)
+    subscription.close(60)
     assert_equal [:closed], polled.pop
     thread.join
   end
@@ -208,7 +208,7 @@ module SubscriptionContract
     subscription = assigned(topic)
     batch = event(subscription, :batch).last
     rival(topic)
-    deadline = now + 30
+    deadline = now + (30 * Guard::PATIENCE)
     kind = token = places = nil
     until kind == :revoked
       kind, token, places, lost = subscription.poll(1)
@@ -224,7 +224,7 @@ module SubscriptionContract
 
   private
 
-  def committed(subscription, topic) = subscription.committed_with_metadata([[topic, 0]], 10)
+  def committed(subscription, topic) = subscription.committed_with_metadata([[topic, 0]], 60)
 
   def marks?(subscription, topic)
     subscription.mark(topic, 0, 1, -1)

@@ -36,7 +36,7 @@ module FiberWaits
       run do
         deliveries = Array.new(20) { |number| writer.produce(topic, number.to_s, nil, 0, nil, nil, 1) }
         steps << :waiting
-        steps << Pelton::Delivery.wait_all(deliveries, timeout: 10).map(&:offset)
+        steps << Pelton::Delivery.wait_all(deliveries, timeout: 60).map(&:offset)
       end
       run { steps << :other }
     end

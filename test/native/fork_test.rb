@@ -68,7 +68,7 @@ class NativeForkTest < Minitest::Test
     end
     gate.close
     writer.close(0)
-    deadline = now + 10
+    deadline = now + (10 * Guard::PATIENCE)
     nil while connection.wait_readable([deadline - now, 0].max) && connection.read_nonblock(1000, exception: false)
     assert_operator now, :<, deadline, "the broker is not told"
   ensure
@@ -97,15 +97,15 @@ class NativeForkTest < Minitest::Test
   def test_a_child_opens_its_own_clients
     topic = topic_of('{"a":1}')
     producer.produce(topic, "2", nil, 0, nil, nil, 1).wait(timeout: 60)
-    said = in_child(limit: 20) do
+    said = in_child(limit: 60) do
       # The mock cluster is the parent's and serves the child too.
       own = Native::Producer.new("child", { "bootstrap.servers" => @servers })
       delivery = own.produce(topic, "3", nil, 0, nil, nil, 1).wait(timeout: 60)
       reader = Native::Subscription.new("child", { "bootstrap.servers" => @servers, "group.id" => "child" },
                                         { decode: { topic => :json } })
       reader.assign([[topic, 0, 0]])
-      kind, batch = reader.poll(5)
-      [delivery.offset, kind, batch.messages.first.payload, own.close(5), reader.close(5), Native.threads[:decode]]
+      kind, batch = reader.poll(60)
+      [delivery.offset, kind, batch.messages.first.payload, own.close(60), reader.close(60), Native.threads[:decode]]
     end
     assert_equal ["2", "batch", { "a" => 1 }.to_s, "0", "true"], said.lines.map(&:chomp).first(5)
   end
@@ -114,11 +114,11 @@ class NativeForkTest < Minitest::Test
     topic = new_topic
     writer = producer
     SmallScheduler.run { writer.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60) }
-    said = in_child(limit: 20) do
+    said = in_child(limit: 60) do
       own = Native::Producer.new("child", { "bootstrap.servers" => @servers })
       found = nil
       SmallScheduler.run { found = own.produce(topic, "x", nil, 0, nil, nil, 1).wait(timeout: 60).offset }
-      [found, own.close(5)]
+      [found, own.close(60)]
     end
     assert_equal %w[1 0], said.split
   end
@@ -127,7 +127,7 @@ class NativeForkTest < Minitest::Test
     topic = new_topic
     writer = producer
     stop = false
-    busy = Thread.new { writer.produce(topic, "x" * 100, nil, 0, nil, nil, 5) until stop }
+    busy = Thread.new { writer.produce(topic, "x" * 100, nil, 0, nil, nil, 60) until stop }
     10.times do
       said = in_child { [outcome { writer.produce(topic, "x", nil, 0, nil, nil, 1) }] }
       assert_equal "Pelton::ForkError", said.chomp

@@ -82,18 +82,18 @@ class NativeGcTest < Minitest::Test
       poller = Native::Poller.new("stressed")
       options = { "bootstrap.servers" => cluster.bootstrap_servers, "log_level" => "0", "linger.ms" => "1" }
       writer = Native::Producer.new("w", options, { poller: poller, max_time: 10 })
-      2.times { |number| writer.produce("t", "x", nil, number, nil, nil, 5).wait(timeout: 20) }
-      assert_equal [2, true], [writer.partition_count("t", 20), writer.flush(60)]
+      2.times { |number| writer.produce("t", "x", nil, number, nil, nil, 60).wait(timeout: 60) }
+      assert_equal [2, true], [writer.partition_count("t", 60), writer.flush(60)]
       reader = Native::Subscription.new("r", { **options.except("linger.ms"), "group.id" => "g" }, { poller: poller })
       reader.assign([["t", 0, 0], ["t", 1, 0]])
       eventually(30, "a batch") { reader.poll(1)&.first == :batch }
-      assert_equal [0, 1], reader.watermarks("t", 0, 20)
-      assert_nil reader.seek("t", 0, 0, 20)
+      assert_equal [0, 1], reader.watermarks("t", 0, 60)
+      assert_nil reader.seek("t", 0, 0, 60)
       assert_equal [[["t", 0], ["t", 1]], 0], [reader.assignment.sort, reader.position("t", 0)]
       admin = Native::Admin.new("a", options, { poller: poller })
-      assert_equal [["t", 0, 1, -1, nil]], admin.request(:offsets, [[["t", 0, -1]], true], 20)
-      assert_equal [["t"], true], [admin.topics(20), admin.close(20)]
-      assert_equal [true, 0, 0], [reader.close(20), writer.close(20), poller.clients]
+      assert_equal [["t", 0, 1, -1, nil]], admin.request(:offsets, [[["t", 0, -1]], true], 60)
+      assert_equal [["t"], true], [admin.topics(60), admin.close(60)]
+      assert_equal [true, 0, 0], [reader.close(60), writer.close(60), poller.clients]
       assert_equal false, poller.next_events(0, 10).nil?
       cluster.close
     end
@@ -109,7 +109,7 @@ class NativeGcTest < Minitest::Test
       2.times do
         writer.begin_transaction(60)
         writer.produce(topic, "x", nil, 0, nil, nil, 5)
-        writer.send_offsets([[topic, 0, 1]], reader, 20)
+        writer.send_offsets([[topic, 0, 1]], reader, 60)
         writer.commit_transaction(60)
       end
       writer.begin_transaction(60)
@@ -133,7 +133,7 @@ class NativeGcTest < Minitest::Test
         { topic: topic.dup, payload: "payload #{index}", timestamp: Time.at(1_700_000_000.123 + index) }
       end
       holes.clear
-      writer.produce_many(rows, 5).wait(timeout: 20)
+      writer.produce_many(rows, 60).wait(timeout: 60)
     end
     expected = Array.new(10_000) { |index| "payload #{index % 2000}" }
     assert_equal expected, messages(topic, 10_000).map(&:raw_payload)
@@ -187,7 +187,7 @@ class NativeGcTest < Minitest::Test
       reader = subscription
       reader.assign([["t", 0, 0]])
       batches = []
-      batches << reader.poll(5)[1] until batches.compact.sum(&:size) == 50
+      batches << reader.poll(60)[1] until batches.compact.sum(&:size) == 50
       found = batches.flat_map(&:messages)
       found.each_with_index { |message, i| message.payload if i.even? }
       begin

@@ -12,7 +12,7 @@ class NativeOauthTest < Minitest::Test
 
   # The name is the native side's: the next request.
   def requested
-    names = Native.next_token_requests(10)
+    names = Native.next_token_requests(60)
     refute_empty names, "nobody asked for a token"
     names
   end

@@ -123,7 +123,7 @@ class NativeRactorTest < Minitest::Test
         reader = subscription
         reader.assign([["t", 0, 0]])
         batches = []
-        batches << reader.poll(5)[1] until batches.sum(&:size) == count
+        batches << reader.poll(60)[1] until batches.sum(&:size) == count
         Ractor.make_shareable(batches.flat_map(&:messages))
       end
       def read_as(format, *documents)
@@ -133,7 +133,7 @@ class NativeRactorTest < Minitest::Test
         options = { **SERVER, "group.id" => "g", "auto.offset.reset" => "earliest" }
         @reader = N::Subscription.new("reader", options, { decode: { "*" => format } })
         @reader.assign([[topic, 0, 0]])
-        @reader.poll(10)[1].messages
+        @reader.poll(60)[1].messages
       end
       #{code}
     RUBY

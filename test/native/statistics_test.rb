@@ -58,9 +58,7 @@ class NativeStatisticsTest < Minitest::Test
     few, many = [10, 5_000].map { |count| document({ "orders" => (0...10).to_h { |number| [number, 0] } }, count) }
     few, many = [few, many].map do |text|
       Native.parse_statistics(text)
-      before = GC.stat(:total_allocated_objects)
-      Native.parse_statistics(text)
-      GC.stat(:total_allocated_objects) - before
+      allocations { Native.parse_statistics(text) }
     end
     assert_operator many, :<, few + 50
   end

@@ -11,20 +11,20 @@ class NativeSubscriptionTest < Minitest::Test
     topic = topic_of(*%w[1 2 3])
     reader = subscription
     reader.subscribe([topic])
-    assert_equal [:assigned, [[topic, 0]]], reader.poll(10)
+    assert_equal [:assigned, [[topic, 0]]], reader.poll(60)
     batch = next_of(reader, :batch)
     assert_equal [topic, 0, 3, 0, 2, 0], [batch.topic, batch.partition, batch.size, batch.first_offset,
                                           batch.last_offset, batch.leader_epoch]
     assert_equal [1, 2, 3], batch.messages.map(&:payload)
     assert_equal [[topic, 0]], reader.assignment
-    assert_equal [nil], reader.committed([[topic, 0]], 5)
+    assert_equal [nil], reader.committed([[topic, 0]], 60)
     assert_equal true, reader.mark(topic, 0, 2, 0)
     assert_equal true, reader.mark(topic, 0, 3)
-    assert_equal true, reader.commit(5)
-    assert_equal true, reader.commit(5), "nothing new to commit is no error"
-    assert_equal [3], reader.committed([[topic, 0]], 5)
+    assert_equal true, reader.commit(60)
+    assert_equal true, reader.commit(60), "nothing new to commit is no error"
+    assert_equal [3], reader.committed([[topic, 0]], 60)
     assert_equal false, reader.mark(topic, 7, 1)
-    assert_equal true, reader.close(10)
+    assert_equal true, reader.close(60)
     assert_equal [:closed], reader.poll(1)
     assert_nil reader.poll(0)
   end
@@ -199,7 +199,7 @@ class NativeSubscriptionTest < Minitest::Test
 
   def test_metadata
     topic = new_topic(3)
-    answer = Native.metadata(server, nil, 5)
+    answer = Native.metadata(server, nil, 60)
     assert_equal 3, answer[:topics][topic]
     assert_equal [[1, "127.0.0.1"]], answer[:brokers].map { |broker| broker.first(2) }
     error = assert_raises(Pelton::KafkaError) { Native.metadata(NOWHERE, nil, 0.3) }
@@ -209,7 +209,7 @@ class NativeSubscriptionTest < Minitest::Test
   def test_errors_come_with_poll_and_logs_as_events
     reader = Native::Subscription.new("loud", { **NOWHERE, "group.id" => "g" }, {}).tap { |made| @clients << made }
     reader.subscribe(["t"])
-    kind, error = reader.poll(10)
+    kind, error = reader.poll(60)
     assert_equal [:error, Pelton::KafkaError], [kind, error.class]
     logs = []
     eventually(10) { (logs = next_events(0.1).select { |event| event.first(2) == [:log, "loud"] }).any? }
@@ -264,7 +264,7 @@ class NativeSubscriptionTest < Minitest::Test
         kept << batch.messages[batch.size / 2]
         batch.release
       end
-      @clients.pop.close(5)
+      @clients.pop.close(60)
       GC.start
       before ||= Footprint::Malloc.used if round == 3
     end

@@ -97,7 +97,7 @@ class NativeUntoldTest < Minitest::Test
     sender = waiting { producer.produce_many(rows, FAR) { |made| delivery = made } }
     yield delivery, lambda {
       producer.purge
-      sender.join(10) || flunk("the second message found no room")
+      sender.join(10 * Guard::PATIENCE) || flunk("the second message found no room")
       eventually { delivery.reports.first.last }
     }
     refute_predicate delivery, :done?

@@ -83,7 +83,7 @@ module EmbeddedApp
   def committed(group, places)
     options = { "bootstrap.servers" => @cluster.bootstrap_servers, "group.id" => group }
     reader = Pelton::Native::Subscription.new("committed", options, {})
-    reader.committed(places, 15)
+    reader.committed(places, 60)
   ensure
     reader&.close(5)
   end

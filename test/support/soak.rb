@@ -113,8 +113,9 @@ class Soak
     app
   end
 
-  # A commit, or a fetch of what is new, in the middle of a rebalance.
-  PASSING = %i[REBALANCE_IN_PROGRESS ILLEGAL_GENERATION UNKNOWN_TOPIC_OR_PART].freeze
+  # A commit, or a fetch of what is new, in the middle of a rebalance, or of a member that a busy machine kept from its
+  # heartbeats.
+  PASSING = %i[REBALANCE_IN_PROGRESS ILLEGAL_GENERATION UNKNOWN_MEMBER_ID UNKNOWN_TOPIC_OR_PART].freeze
 
   def passing?(error) = error.is_a?(Pelton::KafkaError) && PASSING.include?(error.name)
 
