@@ -33,7 +33,7 @@ class AdminTest < Minitest::Test
   # H27: not a wait that ends somehow, but what is known of why nobody answers.
   def test_an_unreachable_broker_is_named
     lonely = admin(kafka: { "bootstrap.servers" => "127.0.0.1:1" })
-    [-> { lonely.create_topic("a", timeout: 1) }, -> { lonely.topics(timeout: 1) }].each do |call|
+    [-> { lonely.create_topic("a", timeout: 4) }, -> { lonely.topics(timeout: 4) }].each do |call|
       error = assert_raises(Pelton::KafkaError, &call)
       assert_equal true, error.retriable?
       assert_match(/Connection refused/, error.message)
@@ -43,7 +43,7 @@ class AdminTest < Minitest::Test
   def test_calls_of_many_threads_and_fibers_are_answered_side_by_side
     name = topic
     threads = Array.new(20) { Pelton::Threads.start("test") { admin.offsets({ [name, 0] => :end }) } }
-    assert_equal [{ [name, 0] => 0 }] * 20, threads.map { |thread| thread.join(20)&.value }
+    assert_equal [{ [name, 0] => 0 }] * 20, threads.map { |thread| thread.join(20 * Guard::PATIENCE)&.value }
   end
 
   # No thread is there for it: "pelton.poll" brings the answers.

@@ -55,7 +55,7 @@ class AppLifeTest < Minitest::Test
         thread.name == "pelton.events"
       end
     end
-    assert_equal 0, Pelton::Native.threads[:poller]
+    eventually(5, "the end of the native one") { Pelton::Native.threads[:poller].zero? }
   end
 
   def test_start_while_running_is_refused_and_after_a_stop_is_not
@@ -134,7 +134,7 @@ class AppLifeTest < Minitest::Test
 
       messages.each { |message| seen << message.raw_payload }
     end
-    app = app(kafka: { "statistics.interval.ms" => 100, "debug" => "cgrp", "message.timeout.ms" => 1000 }) do
+    app = app(kafka: { "statistics.interval.ms" => 100, "debug" => "cgrp", "message.timeout.ms" => 5000 }) do
       topic(name, to: failing) { retries 2, backoff: 0..0.01, then: :skip }
     end
     app.start

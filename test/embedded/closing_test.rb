@@ -216,7 +216,7 @@ class ClosingTest < Minitest::Test
       end
     end
     eventually { sent.size > 100 }
-    assert_equal 0, app.producer.close(timeout: 30)
+    assert_equal 0, app.producer.close(timeout: 120)
     assert_equal [:closed] * 4, threads.map(&:value)
     assert Array.new(sent.size) { sent.pop }.all?(&:delivered?), "what was accepted is delivered"
   end

@@ -162,12 +162,12 @@ class SubscriptionTest < Minitest::Test
     produce(app, name, Array.new(count, &:to_s))
     subscription = Pelton::Subscription.new(app.config, group_id: "positions")
     subscription.subscribe([name])
-    assert_equal :assigned, subscription.poll(20).first
+    assert_equal :assigned, subscription.poll(60).first
     [name, subscription]
   end
 
   def batch(subscription)
-    kind, batch = subscription.poll(20)
+    kind, batch = subscription.poll(60)
     assert_equal :batch, kind
     batch.tap(&:release)
   end

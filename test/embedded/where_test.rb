@@ -10,7 +10,7 @@ class EmbeddedWhereTest < Minitest::Test
   def marked(app, name)
     options = { "bootstrap.servers" => @cluster.bootstrap_servers, "group.id" => app.config.group_id }
     reader = Pelton::Native::Subscription.new("reader", options, {})
-    reader.committed([[name, 0]], 15).first
+    reader.committed([[name, 0]], 60).first
   ensure
     reader&.close(10)
   end
