@@ -31,7 +31,7 @@ fn a_key_that_can_not_be_read_is_a_matter_of_configuration() {
 
 #[test]
 fn an_unreachable_broker_ends_with_a_verdict_at_its_deadline() {
-    let producer = producer(NOWHERE, &[("message.timeout.ms", "300")]);
+    let producer = producer(NOWHERE, &[("message.timeout.ms", "1000")]);
     let delivery = producer.produce(message("t", -1, b"x")).expect("accepted");
     wait_for(&delivery);
     let failure = delivery.first_failure().expect("failed").error.expect("why");
@@ -48,7 +48,7 @@ fn closing_beside_an_unreachable_broker_ends_and_says_what_was_lost() {
     producer.close(Duration::from_millis(200)).expect("ours");
     producer.close(SECONDS).expect("twice is harmless");
     assert_eq!(Outcome::Ready, producer.closing().wait(&Parker::new(), wait::deadline(Some(SECONDS))));
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < Duration::from_secs(30));
     assert_eq!(1, producer.closing().lost());
     assert_eq!("_PURGE_QUEUE", delivery.first_failure().expect("failed").error.expect("why").name);
     assert!(matches!(producer.produce(message("t", -1, b"x")), Err(Error::Closed)));

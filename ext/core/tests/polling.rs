@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const SECONDS: Duration = Duration::from_secs(20);
+const SECONDS: Duration = Duration::from_secs(60);
 const MILLIS: Duration = Duration::from_millis(1);
 
 /// A client with pieces of work, each of which takes some microseconds.
@@ -99,14 +99,15 @@ fn a_flood_with_little_time_and_one_with_much_take_turns() {
     let poller = poller();
     let piece = Duration::from_micros(20);
     let (small, first) = register(&poller, Worker::new(usize::MAX, piece), MILLIS);
-    let (large, second) = register(&poller, Worker::new(usize::MAX, piece), 30 * MILLIS);
+    let (large, second) = register(&poller, Worker::new(usize::MAX, piece), 100 * MILLIS);
     eventually("twenty turns each", || {
         small.turns.load(Ordering::SeqCst) >= 20 && large.turns.load(Ordering::SeqCst) >= 20
     });
-    let turns = [&small, &large].map(|worker| worker.turns.load(Ordering::SeqCst));
-    assert!(turns[0].abs_diff(turns[1]) <= 2, "{turns:?}: they alternate");
+    // They go on meanwhile: the one in the middle is between the other's two.
+    let turns = [&small, &large, &small].map(|worker| worker.turns.load(Ordering::SeqCst));
+    assert!(turns[0] <= turns[1] + 2 && turns[1] <= turns[2] + 2, "{turns:?}: they alternate");
     let pieces = [&small, &large].map(|worker| worker.pieces.load(Ordering::SeqCst));
-    // 1 to 30, were the machine not busy with other things.
+    // 1 to 100, were the machine not busy with other things.
     assert!(pieces[1] > 3 * pieces[0], "{pieces:?}: who is given more time does more");
     // And one that comes while both flood is served between their turns.
     let (third, _) = register(&poller, Worker::new(1, Duration::ZERO), MILLIS);

@@ -11,7 +11,7 @@ use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub const SECONDS: Duration = Duration::from_secs(30);
+pub const SECONDS: Duration = Duration::from_secs(60);
 
 pub fn cluster(topic: &str, partitions: i32) -> EmbeddedCluster {
     let cluster = EmbeddedCluster::start(1).expect("a cluster");
