@@ -250,7 +250,8 @@ impl Producer {
     ) -> Result<bool, Error> {
         let client = self.client()?;
         self.transactions.abort(&client, ticket, deadline, || {
-            let _hurry = self.hurry();
+            // Without patience nothing more is to be sent.
+            let _hurry = (!patience.is_zero()).then(|| self.hurry());
             let limit = wait::deadline(Some(patience)).into_iter().chain(deadline).min();
             if self.progress.wait(&Parker::new(), limit, || self.pending() == 0) != Outcome::Ready {
                 self.transactions.gap.store(true, Ordering::SeqCst);
