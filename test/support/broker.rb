@@ -126,6 +126,7 @@ class TestBroker
   #: () -> TestBroker
   def restart
     terminate
+    File.write(properties_file, BrokerKit.restarted(File.read(properties_file)))
     launch
     wait_until_ready
     self
@@ -178,7 +179,7 @@ class TestBroker
   # create_topics("orders" => 3, "one" => 1, settings: {"cleanup.policy" => "compact"})
   #: (?Hash[String, Integer], ?settings: Hash[String, String], **Integer) -> void
   def create_topics(topics = {}, settings: {}, **more)
-    KafkaWire.open(HOST, port, timeout: 15) { |wire| wire.create_topics(topics.merge(more), settings) }
+    KafkaWire.open(HOST, port, timeout: 60) { |wire| wire.create_topics(topics.merge(more), settings) }
     @newest_topic = now
   end
 
@@ -243,9 +244,13 @@ class TestBroker
 
   # The first group and the first transaction would wait seconds until their internal topics are made.
   def warm_up
-    KafkaWire::COORDINATORS.each_key do |kind|
-      within(60) { KafkaWire.open(HOST, port) { |wire| wire.coordinator?(kind) } }
-    end
+    KafkaWire::COORDINATORS.each_key { |kind| within(START_TIMEOUT) { coordinator?(kind) } }
+  end
+
+  def coordinator?(kind)
+    KafkaWire.open(HOST, port) { |wire| wire.coordinator?(kind) }
+  rescue SystemCallError, KafkaWire::Failure
+    false
   end
 
   def terminate

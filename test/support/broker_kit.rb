@@ -15,6 +15,10 @@ module BrokerKit
   # Quick to start. The environment may name others in their place: PELTON_BROKER_JVM="-Xmx2g -XX:+UseG1GC".
   HEAP = %w[-Xms128m -Xmx512m -XX:+UseSerialGC].freeze
 
+  SESSION = "broker.session.timeout.ms"
+  # Of a broker that is started again, which may register only when its former session is over.
+  SHORT_SESSION = "2500"
+
   # Replication of one, quick groups, little memory. Anything may be overridden by the caller's settings.
   SETTINGS = {
     "process.roles" => "broker,controller",
@@ -38,8 +42,9 @@ module BrokerKit
     "group.consumer.session.timeout.ms" => "6000",
     "group.consumer.min.heartbeat.interval.ms" => "100",
     "group.consumer.heartbeat.interval.ms" => "500",
-    # A restarted broker may register only when its former session is over: keep that short.
-    "broker.session.timeout.ms" => "2500",
+    # A broker that could not run for so long, on a busy machine or frozen by a test, would lose all its partitions and
+    # groups for a while (NOT_LEADER_FOR_PARTITION, NOT_COORDINATOR).
+    SESSION => "300000",
     "broker.heartbeat.interval.ms" => "250",
     # A killed broker takes the logs of its newest topics for strays, unless a later metadata record (such as this idle
     # one) came before the end.
@@ -83,6 +88,10 @@ module BrokerKit
         "log.dirs" => data
       ).merge(settings).map { |key, value| "#{key}=#{value}\n" }.join
     end
+
+    # The same for a broker that runs on data of its own.
+    #: (String) -> String
+    def restarted(properties) = properties.sub(/^#{SESSION}=.*$/o, "#{SESSION}=#{SHORT_SESSION}")
 
     def cache = File.join(ENV["XDG_CACHE_HOME"] || File.join(Dir.home, ".cache"), "pelton", "kafka-#{VERSION}")
     def jars = File.join(cache, "libs")

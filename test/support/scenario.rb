@@ -127,7 +127,7 @@ class Scenario
   def committed(group, topic, partitions)
     options = { "bootstrap.servers" => bootstrap, "group.id" => group }
     reader = Pelton::Native::Subscription.new(unique("reader"), options, {})
-    reader.committed(Array.new(partitions) { |number| [topic, number] }, 15)
+    reader.committed(Array.new(partitions) { |number| [topic, number] }, 15 * Guard::PATIENCE)
   ensure
     reader&.close(10)
   end
@@ -257,13 +257,13 @@ class Scenario
 
   def wire(&block)
     host, port = bootstrap.split(":")
-    KafkaWire.open(host, port.to_i, timeout: 15, &block)
+    KafkaWire.open(host, port.to_i, timeout: 60, &block)
   end
 
   # Waits until the broker tells of a topic's partitions.
   def known(name, partitions)
     eventually(15, "#{partitions} partitions of #{name}") do
-      Pelton::Native.metadata({ "bootstrap.servers" => bootstrap }, name, 5).dig(:topics, name) == partitions
+      Pelton::Native.metadata({ "bootstrap.servers" => bootstrap }, name, 15).dig(:topics, name) == partitions
     end
   end
 
