@@ -111,8 +111,10 @@ Scenario.run do
       false
     end
   end
-  equal([8, 42], [Pelton.admin.topics("orders").fetch("orders").partitions.size,
-                  Pelton.admin.group_offsets("billing").fetch(["orders", 0])], "what the guide did")
+  eventually(20, "what the guide did") do
+    [8, 42] == [Pelton.admin.topics("orders").fetch("orders").partitions.size,
+                Pelton.admin.group_offsets("billing").fetch(["orders", 0])]
+  end
   equal(0, Pelton.close, "undelivered")
 
   # H27: no broker any more: Kafka's or librdkafka's own word, not a wait that ends somehow.

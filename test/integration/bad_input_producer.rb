@@ -113,7 +113,7 @@ Scenario.run do
       full.producer.produce_async(topic: "orders", payload: "too much")
     end
   end
-  check(took.between?(0.45, 2), "a full queue was waited for #{took} s")
+  check(took.between?(0.45, 2 * Guard::PATIENCE), "a full queue was waited for #{took} s")
   equal(["orders", 0.5], [error.topic, error.seconds], "facts of the error")
   error = raises(Pelton::QueueFullError, /a part of the batch was not taken/) do
     full.producer.produce_many_async([{ topic: "orders", payload: "a" }, { topic: "orders", payload: "b" }])
@@ -121,6 +121,7 @@ Scenario.run do
   equal([:_QUEUE_FULL] * 2, error.delivery.reports.map { |report| report[3].name }, "many into a full queue")
   equal(100, full.producer.pending, "pending")
   equal(100, full.producer.close(timeout: 0.2), "undelivered")
+  eventually(5, "the reports of all") { open.all?(&:done?) }
   equal([:_PURGE_QUEUE], open.map { |one| one.error.name }.uniq, "what became of those in the queue")
   raises(Pelton::ClosedError) { full.producer.produce_async(topic: "orders", payload: "late") }
 

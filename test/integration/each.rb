@@ -72,7 +72,7 @@ Scenario.run do
     begin
       Pelton.each("#{name}", from: -1, follow: true) { |message| puts "got \#{message.partition}"; $stdout.flush }
     rescue Interrupt
-      left = Thread.list - [Thread.main]
+      left = (Thread.list - [Thread.main]).reject { |thread| thread.join(20) } # that do not end
       puts "interrupted, \#{Pelton::Poller.shared.clients} clients, \#{left.map(&:name)}"
     end
   RUBY

@@ -15,6 +15,8 @@ class FetchError < Scenario
   def readable(topic, yes)
     rule = { principal: "User:*", operation: :read, topic: topic, permission: :deny }
     yes ? @admin.delete_acls(**rule) : @admin.create_acl(**rule)
+    # Done is what the controller says; the broker's metadata follows.
+    eventually(20, "the rule's #{yes ? "end" : "beginning"}") { @admin.acls(**rule).empty? == yes }
   end
 
   # Polls these members until it is enough. @seen: offsets by partition; @refused: partitions that told of an error.

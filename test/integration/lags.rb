@@ -42,6 +42,8 @@ Scenario.run do
   eventually(20, -> { "statistics: #{reported.call}" }) { reported.call&.slice("0", "1") == { "0" => 0, "1" => 0 } }
   equal(%w[0 1 2], reported.call.keys, "partitions in the statistics: not the one without a number")
 
+  # Told of a call is when its messages are marked.
+  eventually(20, "the last call") { events(all, "consumer.consumed").sum { |event| event[:messages] } >= 12 }
   told = events(all, "consumer.consumed")
   told.each do |event|
     check(event[:consumption_lag] >= event[:processing_lag] && event[:processing_lag] >= 0, event.payload.inspect)

@@ -49,6 +49,7 @@ Scenario.run do
   end
   equal([[:revoked, gone, 0], [:revoked, gone, 1]], take(ends, 2).sort, "what ended")
   5.times { send.(stays) }
+  eventually(20, "a word on it") { events(server, "error.occurred").any? }
   told = events(server, "error.occurred").map { |event| event[:error].name }.uniq
   equal([:UNKNOWN_TOPIC_OR_PART], told, "errors that are told")
 
