@@ -15,7 +15,7 @@ MESSAGES = 80
 EACH = MESSAGES / PARTITIONS
 
 Scenario.run do
-  quick = { "session.timeout.ms" => 2000, "heartbeat.interval.ms" => 300, "transaction.timeout.ms" => 30_000,
+  quick = { "heartbeat.interval.ms" => 300, "transaction.timeout.ms" => 120_000,
             "partition.assignment.strategy" => "cooperative-sticky" }
 
   # --- taken by a rebalance that does not wait ------------------------------------------------------------------------
@@ -71,8 +71,11 @@ Scenario.run do
   output = topic(partitions: PARTITIONS, name: unique("output"))
   group = unique("group")
   settings = { program: "exactly_once_server", bootstrap: bootstrap, group: group, input: input, output: output,
-               dead: output, poison: "none", kafka: quick }
-  frozen, other = [4, nil].map { |work| ExactlyOnce::Job.new(**settings, id: unique("id"), work: work) }
+               dead: output, poison: "none" }
+  # Frozen in its work, however late: its 10 s pass meanwhile.
+  short = { **quick, "session.timeout.ms" => 3000 }
+  frozen = ExactlyOnce::Job.new(**settings, id: unique("id"), kafka: short, work: 10)
+  other = ExactlyOnce::Job.new(**settings, id: unique("id"), kafka: quick)
   @children.push(frozen, other) # destroyed with the others
   frozen.start
   frozen.advance(PARTITIONS, 60) # assigned

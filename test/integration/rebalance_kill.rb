@@ -6,10 +6,10 @@ require "support/group_scenario"
 # again.
 
 GroupScenario.run do
-  begin_group({ "partition.assignment.strategy" => "cooperative-sticky", "session.timeout.ms" => 2000,
-                "heartbeat.interval.ms" => 300, "auto.commit.interval.ms" => 500 })
+  begin_group({ "partition.assignment.strategy" => "cooperative-sticky", "heartbeat.interval.ms" => 300,
+                "auto.commit.interval.ms" => 500 })
   first = member
-  second = member
+  second = member("session.timeout.ms" => 2000)
   third = member
   owned_by_all(first, second, third)
   working(second)

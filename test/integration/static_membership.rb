@@ -12,6 +12,9 @@ CLASSIC = { "partition.assignment.strategy" => "range", "session.timeout.ms" => 
             "heartbeat.interval.ms" => 300 }.freeze
 
 GroupScenario.run do
+  # A server boots in the session's time; under KIP-848 that is the broker's.
+  broker = TestBroker.start(settings: { "group.consumer.session.timeout.ms" => "45000" })
+  self.bootstrap = broker.bootstrap
   { CLASSIC => %i[TERM KILL], { "group.protocol" => "consumer" } => %i[TERM] }.each do |kafka, signals|
     begin_group(kafka)
     first = member("group.instance.id" => "one")
@@ -32,4 +35,6 @@ GroupScenario.run do
     end
     end_group(first, second, killed: killed, duplicates: killed.any?)
   end
+ensure
+  broker&.stop
 end

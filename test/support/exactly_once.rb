@@ -30,9 +30,9 @@ module ExactlyOnce
       writer.close
     end
 
-    # Waits for so many steps.
+    # Waits for so many steps; so many seconds at most, times Guard::PATIENCE.
     def advance(steps, seconds)
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + (seconds * Guard::PATIENCE)
       steps.times do
         left = deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)
         raise "the job did not go on after #{@stage}:\n#{output}" unless left.positive? && @reader.wait_readable(left)
@@ -100,7 +100,7 @@ module ExactlyOnce
     found = Hash.new { |all, partition| all[partition] = [] }
     ended = {}
     until ended.size == partitions
-      kind, what, partition = reader.poll(30) || raise("no end of #{topic}")
+      kind, what, partition = reader.poll(30 * Guard::PATIENCE) || raise("no end of #{topic}")
       case kind
       when :error then raise what
       when :eof then ended[partition] = true

@@ -13,9 +13,9 @@ config = Pelton::Config.new
 config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }
 config.batch = 20
 config.freeze
-producer = Pelton::Producer.new(config, kafka: { "transactional.id" => JOB[:id], "transaction.timeout.ms" => 10_000 })
+producer = Pelton::Producer.new(config, kafka: { "transactional.id" => JOB[:id] })
 # A static member: it comes back as the same, without waiting for the session of the dead.
-kafka = { "group.instance.id" => "job", "session.timeout.ms" => 10_000, "enable.auto.commit" => true }
+kafka = { "group.instance.id" => "job", "session.timeout.ms" => 20_000, "enable.auto.commit" => true }
 subscription = Pelton::Subscription.new(config, group_id: JOB[:group], batch: 20, kafka: kafka)
 
 stop = false
@@ -40,7 +40,7 @@ until stop
         delivery = tx.produce_async(topic: JOB[:output], partition: message.partition, payload: message.raw_payload)
         next unless index == 10
 
-        delivery.wait(timeout: 10)
+        delivery.wait(timeout: 60)
         STEPS.write("h") # so far it is written
       end
       STEPS.write("p")

@@ -27,7 +27,7 @@ class CopyingConsumer < Pelton::Consumer
       delivery = transaction.produce_async(topic: JOB[:output], partition: partition, payload: message.raw_payload)
       next unless index == 10
 
-      delivery.wait(timeout: 10)
+      delivery.wait(timeout: 60)
       STEPS.write("h") # so far it is written
     end
     STEPS.write("p")
@@ -38,7 +38,7 @@ class CopyingConsumer < Pelton::Consumer
 end
 
 # As a rule a static member: it comes back as the same, without waiting for the session of the dead.
-KAFKA = JOB.fetch(:kafka, { "group.instance.id" => "job", "session.timeout.ms" => 10_000 })
+KAFKA = JOB.fetch(:kafka, { "group.instance.id" => "job", "session.timeout.ms" => 20_000 })
 Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }
   config.group_id = JOB[:group]
