@@ -11,13 +11,14 @@ APP = <<~RUBY
     def consume
       puts "begin \#{messages.first_offset}"
       $stdout.flush
-      IO.select(nil, nil, nil, 0.3)
+      IO.select(nil, nil, nil, 0.05) until File.exist?(ENV["PELTON_GATE"])
       messages.each { |message| puts "done \#{message.offset}" }
     end
   end
 
   Pelton.configure do |config|
-    config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"], "session.timeout.ms" => 6000 }
+    config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"], "session.timeout.ms" => 6000,
+                     "heartbeat.interval.ms" => 300 }
     config.group_id = ENV["PELTON_GROUP"]
     config.batch = 5
   end
@@ -35,9 +36,12 @@ Scenario.run do
   end
   send.(0...20)
 
-  server = pelton("server", "-r", file, env: { "PELTON_GROUP" => group, "PELTON_IN" => name })
+  gate = File.join(folder, "gate") # jobs end once it is there
+  server = pelton("server", "-r", file, env: { "PELTON_GROUP" => group, "PELTON_IN" => name, "PELTON_GATE" => gate })
   eventually(30, -> { "a job\n#{server.output}" }) { server.code || server.output.include?("begin ") }
   server.kill(:TSTP)
+  eventually(20, -> { "the order\n#{server.output}" }) { server.code || server.output.include?("quieting") }
+  File.write(gate, "")
   eventually(20, -> { "quiet\n#{server.output}" }) { server.code || server.output.include?("quiet: no job runs") }
   begun = server.output.scan(/^begin/).size
   finished = server.output.scan(/^done (\d+)/).flatten.map(&:to_i)

@@ -36,7 +36,7 @@ READER = <<~RUBY
     config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"], "auto.commit.interval.ms" => 600_000,
                      "session.timeout.ms" => 6000, "heartbeat.interval.ms" => 500 } # it cannot leave
     config.group_id = ENV["PELTON_GROUP"]
-    config.shutdown_timeout = 4
+    config.shutdown_timeout = 8 # the broker dies meanwhile
     config.flush_timeout = 1
   end
   Pelton.routes { topic ENV["PELTON_IN"], to: Reader }
