@@ -63,7 +63,7 @@ Scenario.run do
       raises(Pelton::ForkError) { inherited.commit(1) }
       raises(Pelton::ForkError) { inherited.close(1) }
       open.done? ? open.wait(timeout: 1) : raises(Pelton::ForkError) { open.wait(timeout: 1) }
-      check(seconds { parent.stop } < 2, "stop of the parent's server in a child returns at once")
+      check(seconds { parent.stop } < 2 * Guard::PATIENCE, "stop of the parent's server in a child returns at once")
       GC.start # frees what it may of the parent's handles
       mine = Pelton::App.new
       mine.configure { |config| config.kafka = { "bootstrap.servers" => bootstrap } }
@@ -72,7 +72,7 @@ Scenario.run do
     end
   end
   checks.each(&:call)
-  open.wait(timeout: 10)
+  open.wait(timeout: 10 * Guard::PATIENCE)
   parent.producer.produce_sync(topic: name, payload: "parent-2", partition: 2)
   eventually(20, "the parent's and its children's messages") do
     %w[parent-1 parent-2].all? { |text| seen_by.(Process.pid).include?(text) } && seen.call.grep(/^own/).size == 3
@@ -82,7 +82,7 @@ Scenario.run do
   # --- a fork while other threads produce, consume and wait -------------------------------------------------------
   busy = true
   threads = Array.new(4) do |number|
-    Thread.new { parent.producer.produce_sync(topic: name, payload: "busy-#{number}", timeout: 20) while busy }
+    Thread.new { parent.producer.produce_sync(topic: name, payload: "busy-#{number}", timeout: 60) while busy }
   end
   forks = Array.new(10) do
     forked(40) do

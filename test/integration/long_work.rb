@@ -9,7 +9,8 @@ Scenario.run do
   name = topic(partitions: 2)
   group = unique("group")
   done = Thread::Queue.new
-  work_of = ->(text) { work(15) if text == "long" }
+  lasted = nil
+  work_of = ->(text) { lasted = seconds { work(15) } if text == "long" }
   working = consumer do
     messages.each do |message|
       work_of.(message.raw_payload)
@@ -29,7 +30,7 @@ Scenario.run do
 
   started = now
   delays = []
-  until done.size.positive? || now - started > 25
+  until done.size.positive? || now - started > 25 * Guard::PATIENCE
     sent = now
     producer.produce_sync(topic: name, partition: 1, payload: "short")
     row = take(done, 1).first
@@ -38,11 +39,11 @@ Scenario.run do
     delays << (row[3] - sent)
     work(0.05)
   end
-  took = now - started
-  check(took.between?(13, 25), "the long work took #{took} s")
-  check(delays.size > 50, "#{delays.size} messages of the other partition beside it")
+  check(lasted > 14.9, "the long work took #{lasted} s")
+  check(delays.size > 50 / Guard::PATIENCE, "#{delays.size} messages of the other partition beside it")
   median = delays.sort[delays.size / 2]
-  check(delays.max < 2 && median < 0.2, "delays beside it: median #{median} s, longest #{delays.max} s")
+  check(delays.max < 2 * Guard::PATIENCE && median < 0.2 * Guard::PATIENCE,
+        "delays beside it: median #{median} s, longest #{delays.max} s")
   rest = []
   rest.concat(take(done, 1).select { |one| one[0].zero? }) until rest.size == 501
   equal((0..500).to_a, rest.map { |one| one[1] }, "the busy partition's messages, once and in order")

@@ -40,7 +40,7 @@ Scenario.run do
       nil
     end
     done = pending.filter_map do |way, key, delivery|
-      [delivery.wait(timeout: 6).partition, key, way]
+      [delivery.wait(timeout: 6 * Guard::PATIENCE).partition, key, way]
     rescue Pelton::DeliveryError => e
       failed[e.name] += 1
       nil
@@ -66,7 +66,7 @@ Scenario.run do
       equal([], failed.keys - %i[_UNKNOWN_PARTITION _UNKNOWN_TOPIC UNKNOWN_TOPIC_OR_PART _MSG_TIMED_OUT], "why")
       equal(keys.size * 3, done.size + failed.values.sum, "delivered or failed")
     end
-    check(took < 6, "a round took #{took} s")
+    check(took < 6 * Guard::PATIENCE, "a round took #{took} s")
     later.ahead += 31
     eventually(10, -> { "the way to #{count} partitions" }) do
       done, failed = round.call
