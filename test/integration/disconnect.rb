@@ -61,7 +61,7 @@ Scenario.run do
       end
     end
   end
-  equal([], Pelton::Threads.join(writers, 90), "writers that did not end, #{disconnects} disconnects among it")
+  equal([], Pelton::Threads.join(writers, 200), "writers that did not end, #{disconnects} disconnects among it")
   done = true
   Pelton::Threads.join([breaker], 30)
   found = read(name, 4, each.sum + 6).group_by(&:first)
