@@ -89,7 +89,9 @@ Scenario.run do
   # --- a token that the broker refuses ---------------------------------------------------------------------------
   refused = app(kafka: secure, oauth: ->(_) { { token: "hush.hush.", expires_in: 600 } })
   refused.producer.produce_async(topic: name, payload: "no")
-  eventually(20, "a word on it") { events(refused, "error.occurred").any? }
+  eventually(20, "a word on it") do
+    events(refused, "error.occurred").any? { |event| event[:error].message.include?("_AUTHENTICATION") }
+  end
   error = raises(Pelton::WaitTimeout) { refused.producer.produce_sync(topic: name, payload: "no", timeout: 1) }
   check(error.message.match?(/_AUTHENTICATION/), "the wait's error tells why: #{error.message}")
   refute_secret = [error.message, *events(refused, "kafka.log").map(&:inspect),
