@@ -126,9 +126,9 @@ module Pelton
     #: () -> Server?
     attr_reader :server
 
-    # Starts consuming and returns; freezes configuration and routes. Can be repeated after a stop, and in a forked
-    # child of a process that runs it. Raises ConfigError. If nobody stops it, the end of the process does (exit! does
-    # not).
+    # Starts consuming and returns; freezes configuration and routes. Can be repeated after a stop or a close (with
+    # another `producer` and `admin` then), and in a forked child of a process that runs it. Raises ConfigError. If
+    # nobody stops it, the end of the process does (exit! does not).
     # process: where several processes run the same program, this one's number, from 0. Then a group.instance.id has it
     # at its end ("shop" is "shop-0", "shop-1" …), and it is added to config.liveness.port.
     #: (?groups: Array[String]?, ?topics: Array[String]?, ?process: Integer?) -> Server
@@ -143,6 +143,7 @@ module Pelton
         chosen = @routing.groups(@config, groups: groups, topics: topics)
         @routing.freeze
         @config.freeze
+        forget_closed
         @server = Server.new(@config, chosen, bus: @notifications, native: @native, process: process,
                                               backgrounds: @backgrounds.dup, producer: method(:producer),
                                               flush: method(:flush), generations: @generations)
@@ -226,6 +227,12 @@ module Pelton
       deadline = Clock.deadline(timeout || @config.flush_timeout)
       @admin&.close(timeout: Clock.left(deadline))
       [*pools, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
+    end
+
+    # The new server's consumers, and their dead letters, could do nothing with those of the time before.
+    def forget_closed
+      @producer = nil if @producer&.closed?
+      @admin = nil if @admin&.closed?
     end
 
     # Those that may have producers.

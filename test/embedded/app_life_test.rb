@@ -71,6 +71,31 @@ class AppLifeTest < Minitest::Test
     assert app.stop
   end
 
+  # Its producer stayed closed: a dead letter could not be sent, and its partition went no further.
+  def test_a_start_after_a_close_has_a_producer
+    name = topic
+    dead = topic
+    seen = @seen
+    reader = consumer { messages.each { |one| one.raw_payload == "bad" ? raise("bad") : seen << one.offset } }
+    other = app(group: "other")
+    app = app { topic(name, to: reader) { dead_letters dead, retries: 0 } }
+    app.start
+    produce(other, name, %w[first])
+    assert_equal [0], take(1)
+    app.producer.partition_count(dead, timeout: 20)
+    closed = app.producer
+    app.admin
+    assert_equal 0, app.close
+    assert_raises(Pelton::ClosedError) { app.producer.produce_async(topic: name, payload: "x") }
+    app.start
+    refute_same closed, app.producer
+    refute_predicate app.admin, :closed?
+    produce(other, name, %w[bad last])
+    assert_equal [2], take(1)
+    assert app.stop
+    assert_equal 1, happened("message.dead_lettered").size
+  end
+
   def test_a_failed_start_leaves_nothing_and_can_be_repeated
     name = topic
     reader = collector
