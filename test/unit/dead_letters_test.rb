@@ -283,6 +283,21 @@ class DeadLettersTest < Minitest::Test
     assert_empty named("error.occurred")
   end
 
+  # `messages.last` is nil in a tick.
+  def test_what_is_no_message_of_the_partition_is_refused
+    strange = [nil, "x", batch(3), Fakes::Message.new("other", 0, 1, "x")]
+    script do |consumer|
+      %i[mark_as_consumed mark_as_consumed! dispatch_to_dead_letters].product(strange) do |name, one|
+        error = assert_raises(Pelton::InvalidMessageError) { consumer.public_send(name, one) }
+        assert_includes error.message, "expected a message of orders/0"
+      end
+    end
+    coordinator(dead_letters: "dead").receive(batch(3))
+    2.times { work }
+    assert_empty named("error.occurred")
+    assert_empty dead
+  end
+
   def test_dispatch_by_hand_without_a_topic_or_a_partition
     seen = nil
     script { |consumer| consumer.dispatch_to_dead_letters(consumer.messages.first) }

@@ -117,7 +117,10 @@ module Pelton
 
       # See Consumer#dispatch_to_dead_letters.
       #: (Message, (Exception | String)?) -> bool
-      def dispatch(message, reason) = !@coordinator.gone? && @forwarding.dispatch(message, reason, attempt)
+      def dispatch(message, reason)
+        checked(message)
+        !@coordinator.gone? && @forwarding.dispatch(message, reason, attempt)
+      end
 
       # --- the coordinator's side, under its lock ------------------------------------------------------------------
 
@@ -217,7 +220,8 @@ module Pelton
       end
 
       def checked(message)
-        return message if message.topic == topic_name && message.partition == partition
+        ours = message.respond_to?(:offset) && message.topic == topic_name && message.partition == partition
+        return message if ours
 
         raise InvalidMessageError.new(:message, message, "a message of #{topic_name}/#{partition}")
       end
