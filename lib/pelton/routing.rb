@@ -65,7 +65,8 @@ module Pelton
       raise ConfigError.new("routes", nil, "are empty: declare topics with Pelton.routes { topic … }") if empty?
 
       all = named(config)
-      groups = groups&.map { |name| Settings.utf8(name) || name }
+      groups = asked("groups", groups)
+      topics = asked("topics", topics)
       check_names("group", groups, all.keys)
       check_names("topic", topics, all.each_value.flat_map(&:keys).uniq)
       all.select! { |name, _| groups.include?(name) } if groups
@@ -126,6 +127,13 @@ module Pelton
 
         result[name] = { **(result[name] || {}), **table }
       end
+    end
+
+    def asked(what, names)
+      return if names.nil?
+      return names.map { |name| Settings.utf8(name) || name } if names.is_a?(Array) && names.all?(String)
+
+      raise ConfigError.new(what, names, "expected an Array of Strings")
     end
 
     def check_names(what, asked, known)

@@ -16,6 +16,10 @@ module Pelton
       # the group whose failures it gives again.
       Stage = Struct.new(:main, :index, :group)
 
+      # A consumer's methods that we call.
+      CALLED = %i[assigned consume process tick reached_end revoked shutdown around].freeze
+      private_constant :CALLED
+
       # Before a message goes to dead letters, if the topic does not say.
       RETRIES = 3
 
@@ -81,12 +85,7 @@ module Pelton
       #: () -> Class
       def consumer_class
         found = @consumer.is_a?(String) ? look_up : @consumer
-        reason =
-          if !found.is_a?(Class) || !(found <= Consumer) then "is not a subclass of Pelton::Consumer"
-          elsif own?(found, :consume) && own?(found, :process) then "has both consume and process, but one is called"
-          elsif !own?(found, :consume) && !own?(found, :process) then "has no method consume or process"
-          elsif every && !own?(found, :tick) then "has no method tick, which `every` calls"
-          end
+        reason = found.is_a?(Class) && found <= Consumer ? fault(found) : "is not a subclass of Pelton::Consumer"
         reason ? raise(ConfigError.new("topic #{@name}, to", found, reason)) : found
       end
 
@@ -102,6 +101,18 @@ module Pelton
       private
 
       def own?(consumer, method) = consumer.instance_method(method).owner != Consumer
+
+      # Why it cannot be one, or nil.
+      def fault(consumer)
+        shapes = %i[consume process].count { |name| own?(consumer, name) }
+        if shapes == 2 then "has both consume and process, but one is called"
+        elsif shapes.zero? then "has no method consume or process"
+        elsif every && !own?(consumer, :tick) then "has no method tick, which `every` calls"
+        else
+          hidden = CALLED.find { |name| !consumer.public_method_defined?(name) }
+          hidden && "has a method #{hidden} that is not public, so it could not be called"
+        end
+      end
 
       def look_up
         Object.const_get(@consumer)
