@@ -43,18 +43,18 @@ module Pelton
       place = first || failure.message
       error = failure.error
       new(topic: place.topic, partition: place.partition, offset: place.offset, timestamp_ms: place.timestamp_ms,
-          group: group, attempts: failure.attempt, error: error.is_a?(Exception) ? error.class.to_s : nil,
+          group: group, attempts: failure.attempt, error: error.is_a?(Exception) ? text(error.class) : nil,
           error_message: error && text(error), failure_id: failure.id, failed_at: now,
           due_at: due_in && (now + (due_in * 1000).ceil))
     end
 
-    # Valid UTF-8, whatever an error says.
+    # Valid UTF-8, whatever an error, its class or a reason says.
     def self.text(error)
       text = error.is_a?(Exception) ? error.message.to_s : error.to_s
       text = text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace) unless AS_IT_IS.include?(text.encoding)
       text.byteslice(0, ERROR_BYTES).force_encoding(Encoding::UTF_8).scrub("?")
     rescue StandardError => e
-      "(its message is missing: #{e.class})"
+      "(what it says is missing: #{e.class})"
     end
     private_class_method :text
 

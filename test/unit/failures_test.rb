@@ -35,6 +35,27 @@ class FailuresTest < Minitest::Test
     end
   end
 
+  class Compared < StandardError
+    def ==(other) = other.code == code
+  end
+
+  class Unnamed < StandardError
+    def self.to_s = raise("no name")
+  end
+
+  # Its job never ended, and its partition stood still.
+  def test_an_error_that_does_not_bear_to_be_compared_or_named
+    { Compared => "FailuresTest::Compared", Unnamed => "(what it says is missing: RuntimeError)" }.each do |kind, name|
+      anew
+      script { |consumer| raise kind if consumer.messages.first.offset.zero? }
+      coordinator(dead_letters: "dead", retries: 0, backoff: 0..0).receive(Fakes::Batch.new([one(0)]))
+      work
+      work_all
+      assert_equal [name], dead.map { |copy| Pelton::Origin.of(copy).error }
+      assert_equal [1], marked
+    end
+  end
+
   # --- on_dead_letter ---
 
   def test_a_dead_letter_is_changed_before_it_is_sent

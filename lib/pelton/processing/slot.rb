@@ -206,7 +206,9 @@ module Pelton
           error = e
         ensure
           @called = nil
-          settle(job, error == :killed ? WorkerKilled.new("#{job.kind} of #{topic_name}/#{partition}") : error)
+          # The error is not asked: its == may raise, and nothing would end the job.
+          killed = :killed.equal?(error)
+          settle(job, killed ? WorkerKilled.new("#{job.kind} of #{topic_name}/#{partition}") : error)
         end
       end
 
