@@ -25,8 +25,9 @@ module Pelton
     #: () -> void
     def consume = raise(NotImplementedError, "#{self.class}#consume is missing")
 
-    # The other shape, instead of consume: work on one message. When it returns, this message is done; when it raises,
-    # this one is tried again, and `attempt` is its own. A stop or a revocation waits for one message only.
+    # The other shape, instead of consume: work on one message. When it returns, this message is done, unless it paused
+    # or sought; when it raises, this one is tried again, and `attempt` is its own. A stop or a revocation waits for one
+    # message only.
     #   def process(message) = Order.create!(message.payload)
     #: (Message) -> void
     def process(_message) = raise(NotImplementedError, "#{self.class}#process is missing")
@@ -118,8 +119,9 @@ module Pelton
 
     # No consume of this partition is begun for so many seconds (nil: until `resume`); the one that runs goes on. If it
     # is consume itself that asks, it says that the rest is for later: what is not marked when it returns comes again
-    # after the pause, and that is no retry. So mark what is done. Survives errors and the back-off, which is waited for
-    # too; ends with the partition. Nothing is fetched again, the group goes on, a bounded part is kept in memory.
+    # after the pause, and that is no retry. So mark what is done; in `process`, too, or its message comes again, and
+    # again if it pauses each time. Survives errors and the back-off, which is waited for too; ends with the partition.
+    # Nothing is fetched again, the group goes on, a bounded part is kept in memory.
     # From any thread; false: the partition ends. Raises ConfigError.
     # at: goes on there, see `seek`.
     #   messages.each { |message| api.up? ? work(message) : break(pause(60)) }
