@@ -14,6 +14,7 @@ module Pelton
     #: def dropped: () -> Integer
     #: def epoch: () -> Integer
     #: def stale?: () -> bool
+    #: def restarted?: () -> bool
     #: def unknown_schemas: () -> [untyped, Array[untyped]]?
     #: def release: () -> void
 

@@ -132,6 +132,10 @@ module Pelton
       confirmed { @native.commit_offset(topic, partition, offset, leader_epoch, metadata, timeout) }
     end
 
+    # The same without a word and without waiting: what fails comes to poll as [:error, …].
+    #: (String, Integer, Integer) -> void
+    def commit_offset_async(topic, partition, offset) = @native.commit_offset_async(topic, partition, offset)
+
     # Sends offsets in a transaction of a native producer, in this group's name: {[topic, partition] => next offset}.
     # For Producer#mark_as_consumed. Raises KafkaError.
     #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void

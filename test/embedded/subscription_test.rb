@@ -59,6 +59,8 @@ class SubscriptionTest < Minitest::Test
     assert_equal true, subscription.mark(name, 0, 2)
     subscription.commit_async
     eventually(20) { subscription.committed([[name, 0]]) == [2] }
+    subscription.commit_offset_async(name, 0, 1) # back
+    eventually(20) { subscription.committed([[name, 0]]) == [1] }
     @cluster.push_errors(8, [29]) # OffsetCommit: TOPIC_AUTHORIZATION_FAILED
     subscription.mark(name, 0, 3)
     subscription.commit_async

@@ -55,6 +55,8 @@ module CoordinatorKit
       @owned
     end
 
+    def commit_offset_async(_topic, _partition, offset) = @committed << [offset]
+
     def committed_with_metadata(_places)
       @asked += 1
       [@word && [7, @word]]

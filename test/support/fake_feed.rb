@@ -37,6 +37,7 @@ module FakeFeed
     def timestamp_ms = 1_700_000_000_123
     def received_ms = 1_700_000_001_123
     def stale? = false
+    def restarted? = false
     def dropped = 0
     def messages = raise("a message of an untouched batch was asked for")
     def release = @feed.released(@partition)

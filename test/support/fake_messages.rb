@@ -43,9 +43,11 @@ module Fakes
   class Batch < Fakes::Pelton::Batch
     attr_reader :topic, :partition, :messages, :releases, :epoch
 
-    # stale: of a batch, tells whether its partition was sought since. epoch: how often it was before.
-    def initialize(messages, stale: -> { false }, epoch: 0, &on_release)
+    # stale: of a batch, tells whether its partition was sought since. epoch: how often it was before. restarted: the
+    # log began anew with it.
+    def initialize(messages, stale: -> { false }, epoch: 0, restarted: false, &on_release)
       super()
+      @restarted = restarted
       @epoch = epoch
       @stale = stale
       @topic = messages.first.topic
@@ -61,6 +63,7 @@ module Fakes
     %i[timestamp_ms received_ms].each { |name| define_method(name) { @messages.first.public_send(name) } }
     def bytes = @messages.sum(&:size)
     def stale? = @stale.call
+    def restarted? = @restarted
     def dropped = 0
 
     def release

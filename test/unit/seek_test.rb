@@ -86,6 +86,26 @@ class SeekTest < Minitest::Test
     assert_equal [2, 1], [stale.releases, fresh.releases]
   end
 
+  # A topic that was made again: its offsets were taken for old ones, so nothing of it was stored, and the next owner
+  # went on where the old one had been.
+  def test_a_log_that_begins_anew
+    coordinator.receive(batch(0, 1, 2))
+    coordinator.receive(old = batch(3))
+    script { |one| start_anew if one.messages.first.offset.zero? && @fresh.nil? }
+    work until idle?
+    assert_equal [:assigned, [0, 1, 2], [0], [1]], @log
+    assert_equal 1, old.releases
+    assert_equal [[0, -1], [1, 7], [2, 7]], @ownership.marks
+    assert_equal [[0]], @ownership.committed
+  end
+
+  def start_anew
+    @ownership.epoch += 1
+    message = ->(offset) { Fakes::Message.new("orders", 0, offset, "x") }
+    coordinator.receive(@fresh = Fakes::Batch.new([message.(0)], epoch: @ownership.epoch, restarted: true))
+    coordinator.receive(Fakes::Batch.new([message.(1)], epoch: @ownership.epoch))
+  end
+
   # H51: nothing is lost by a seek that fails.
   def test_a_seek_that_fails_changes_nothing
     coordinator.receive(first = batch(0, 1))

@@ -27,6 +27,14 @@ class ServerTest < Minitest::Test
     assert_equal "app.stopped", names.last
   end
 
+  def test_groups_and_topics_are_lists
+    app.routes { topic "orders", to: "Unknown" }
+    { groups: "g", topics: [:orders] }.each do |name, bad|
+      error = assert_raises(Pelton::ConfigError) { app.start(name => bad) }
+      assert_equal "#{name} = #{bad.inspect}: expected an Array of Strings", error.message
+    end
+  end
+
   def test_it_starts_again_after_a_stop
     produce(1)
     2.times do |round|

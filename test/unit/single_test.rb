@@ -70,6 +70,15 @@ class SingleTest < Minitest::Test
     assert_equal [1, 1, 1], (named("error.occurred").map { |event| event[:offset] })
   end
 
+  # They were retried for ever.
+  def test_methods_that_could_not_be_called_are_refused
+    { consume: Class.new(Pelton::Consumer) { private def consume; end },
+      revoked: Class.new(Single) { protected def revoked; end } }.each do |name, klass|
+      error = assert_raises(Pelton::ConfigError) { Pelton::Routing::Topic.new("orders", klass, {}).consumer_class }
+      assert_includes error.message, "has a method #{name} that is not public"
+    end
+  end
+
   def test_retries_are_counted_for_the_message_that_fails
     deed { |_, message| raise "poison" if message.offset == 1 }
     coordinator(retries: 1, then: :skip, backoff: 0..0).receive(batch(0, 1, 2))

@@ -142,6 +142,15 @@ struct Reading {
     paused: bool,
     /// What came behind the last batch in librdkafka's queue, and had no room in it.
     rest: Fetched,
+    /// The offset behind the last message that was read; 0: none was in this epoch.
+    next: i64,
+}
+
+impl Reading {
+    /// Where the log begins anew: its topic was made again, say, or it lost its end. What came is not of the one before.
+    fn restart(&self) -> Option<i64> {
+        self.rest.first_offset().filter(|first| *first < self.next)
+    }
 }
 
 pub struct Partition {
@@ -220,6 +229,7 @@ impl Partition {
         let mut reading = lock(&self.reading);
         reading.open = false;
         reading.rest.clear();
+        reading.next = 0;
         drop(reading);
         self.queue.unsignal();
         self.cursor.begin(UNKNOWN);
@@ -260,7 +270,10 @@ impl Partition {
 
     /// What was read up to now is stale. To be called between `hold` and `let_go`.
     pub fn begin(&self, position: i64) {
-        lock(&self.reading).rest.clear();
+        let mut reading = lock(&self.reading);
+        reading.rest.clear();
+        reading.next = 0;
+        drop(reading);
         lock(&self.notices).clear();
         self.cursor.begin(position);
         self.sieve.clear();
@@ -283,14 +296,14 @@ impl Partition {
         if !reading.open || reading.holds > 0 || reading.paused {
             return false;
         }
-        self.take(fetched, &mut reading.rest).map(hand_on).is_some()
+        self.take(fetched, &mut reading).map(hand_on).is_some()
     }
 
     fn notice(&self) -> Option<Taken> {
         lock(&self.notices).pop_front().map(|(code, reason, offset)| Taken::Notice(code, reason, offset))
     }
 
-    fn take(&self, fetched: &mut Fetched, rest: &mut Fetched) -> Option<Taken> {
+    fn take(&self, fetched: &mut Fetched, reading: &mut Reading) -> Option<Taken> {
         loop {
             if let Some(batch) = self.sieve.pop() {
                 return Some(Taken::Batch(batch));
@@ -303,7 +316,7 @@ impl Partition {
             if notice.is_some() {
                 return notice;
             }
-            let Some((batch, tasks)) = self.read_batch(fetched, rest) else { break };
+            let Some((batch, tasks)) = self.read_batch(fetched, reading) else { break };
             if self.filter.is_none() {
                 Pool::global().submit_many(tasks);
                 return Some(Taken::Batch(batch));
@@ -314,8 +327,14 @@ impl Partition {
     }
 
     /// The next batch, and what is to be run for its decoding. It begins with the rest of what came with the last one.
-    fn read_batch(&self, fetched: &mut Fetched, rest: &mut Fetched) -> Option<(Batch, Vec<Arc<dyn Task>>)> {
+    fn read_batch(&self, fetched: &mut Fetched, reading: &mut Reading) -> Option<(Batch, Vec<Arc<dyn Task>>)> {
         let (topic, format, filter) = (Arc::clone(&self.topic), Arc::clone(&self.format), self.filter.clone());
+        let restart = reading.restart();
+        if let Some(offset) = restart {
+            self.cursor.begin(offset);
+            reading.next = 0;
+        }
+        let Reading { rest, next, .. } = reading;
         let epoch = self.cursor.epoch();
         let mut packer = Packer::new(topic, self.number, epoch, format, filter, self.limits.bytes);
         rest.move_rest(0, fetched);
@@ -328,7 +347,7 @@ impl Partition {
             } else {
                 self.queue.fetch(wanted, 0, fetched)
             };
-            packer.add_all(fetched, rest);
+            packer.add_all(fetched, rest, next);
             for message in fetched.iter().filter(|message| message.error() != 0) {
                 lock(&self.notices).push_back((message.error(), message.error_text(), message.offset()));
             }
@@ -339,7 +358,7 @@ impl Partition {
         }
         let count = packer.count();
         if count == 0 {
-            return None;
+            return if reading.restart().is_some() { self.read_batch(fetched, reading) } else { None };
         }
         let (chunks, tasks) = packer.finish();
         let bytes = chunks.iter().map(|chunk| chunk.bytes()).sum();
@@ -353,6 +372,7 @@ impl Partition {
             bytes,
             cursor: Arc::clone(&self.cursor),
             epoch,
+            restarted: restart.is_some(),
             next,
             chunks: Mutex::new(chunks),
             credit: Mutex::new(Some(Arc::clone(&self.credit))),
@@ -371,6 +391,8 @@ pub struct Batch {
     bytes: usize,
     cursor: Arc<Cursor>,
     pub epoch: u64,
+    /// Whether the partition's log began anew with it.
+    pub restarted: bool,
     /// The offset behind its last message.
     next: i64,
     /// Emptied by `release`.

@@ -80,6 +80,34 @@ fn nothing_that_was_read_before_a_seek_comes_after_it() {
     close_subscription(&reader);
 }
 
+/// librdkafka goes back by itself where its offset is out of range, say because the topic was made again. What had no room
+/// in the last batch is before that.
+#[test]
+fn a_log_that_begins_anew_is_of_another_epoch() {
+    let (_cluster, reader) = filled("anew", &[]);
+    reader.assign(&[("anew", 0, 30)]).expect("assigned");
+    let old = next_batch(&reader);
+    assert_eq!((30, false), (first(&old), old.restarted));
+    let list = PartitionList::with_offsets([("anew", 0, 3, -1)]).expect("a list");
+    let sought = reader.with_client(|client| client.seek(&list, SECONDS.as_millis() as i32));
+    sought.expect("open").expect("sought");
+    let mut next = last(&old) + 1;
+    let fresh = loop {
+        let batch = next_batch(&reader);
+        if batch.epoch != old.epoch {
+            break batch;
+        }
+        assert_eq!((next, false), (first(&batch), batch.restarted));
+        next = last(&batch) + 1;
+        batch.release();
+    };
+    assert_eq!((3, true, true), (first(&fresh), fresh.restarted, old.is_stale()));
+    let behind = next_batch(&reader);
+    assert_eq!((last(&fresh) + 1, false, fresh.epoch), (first(&behind), behind.restarted, behind.epoch));
+    assert_eq!(Ok(Some(last(&behind) + 1)), reader.position("anew", 0));
+    close_subscription(&reader);
+}
+
 /// Seeks of one thread while another takes: nothing of before comes after, nothing of after is left out.
 /// Nobody waits for the older one any more; its thread comes late.
 #[test]

@@ -61,6 +61,7 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     class.define_method("received_ms", method!(received, 0))?;
     class.define_method("epoch", method!(epoch, 0))?;
     class.define_method("stale?", method!(is_stale, 0))?;
+    class.define_method("restarted?", method!(is_restarted, 0))?;
     class.define_method("messages", method!(messages, 0))?;
     class.define_method("unknown_schemas", method!(unknown_schemas, 0))?;
     class.define_method("release", method!(release, 0))
@@ -130,6 +131,10 @@ fn epoch(ruby: &Ruby, this: Value) -> Result<u64, Error> {
 
 fn is_stale(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.batch.is_stale())
+}
+
+fn is_restarted(ruby: &Ruby, this: Value) -> Result<bool, Error> {
+    Ok(CLASS.get(ruby, &this)?.batch.restarted)
 }
 
 fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {

@@ -41,6 +41,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("unmark", method!(unmark, 2))?;
     class.define_method("commit", method!(commit, 1))?;
     class.define_method("commit_async", method!(commit_async, 0))?;
+    class.define_method("commit_offset_async", method!(commit_offset_async, 3))?;
     class.define_method("commit_offset", method!(commit_offset, -1))?;
     class.define_method("committed", method!(committed, 2))?;
     class.define_method("committed_with_metadata", method!(committed_with_metadata, 2))?;
@@ -260,6 +261,12 @@ fn commit(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
 fn commit_async(ruby: &Ruby, this: Value) -> Result<(), Error> {
     let subscription = CLASS.get(ruby, &this)?;
     subscription.commit_async().map_err(|error| error::ruby(ruby, &named(&subscription), error))
+}
+
+fn commit_offset_async(ruby: &Ruby, this: Value, topic: Value, partition: i32, offset: i64) -> Result<(), Error> {
+    let subscription = CLASS.get(ruby, &this)?;
+    let done = subscription.commit_offset_async(convert::topic(ruby, &topic)?, partition, offset);
+    done.map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
 /// Committed offsets in the order asked for; nil where there is none.

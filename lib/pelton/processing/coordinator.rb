@@ -80,6 +80,7 @@ module Pelton
           next batch.release if @ending || batch.stale?
 
           depart if @last&.stale?
+          @progress.start_over(batch.first_offset) if batch.restarted?
           @last = batch
           @epoch = batch.epoch
           @control.at_end = false

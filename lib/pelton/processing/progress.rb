@@ -96,6 +96,17 @@ module Pelton
         mark(offset, -1)
       end
 
+      # The log begins anew at this offset (its topic was made again): what is committed is of another one, by which
+      # the next owner would leave out messages. By itself librdkafka commits only what is behind that.
+      #: (Integer) -> void
+      def start_over(offset)
+        return unless go_on_at(offset, store: true)
+
+        @subscription.commit_offset_async(@facts[:topic], @facts[:partition], offset)
+      rescue KafkaError, ClosedError => e
+        @on_error.call(e, @facts)
+      end
+
       #: () -> bool
       def due? = @due_at <= Clock.now
 

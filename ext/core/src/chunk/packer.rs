@@ -75,16 +75,17 @@ impl Packer {
         self.size >= self.most
     }
 
-    /// Adds the messages among these (the others are errors); the first one that there is no room for, and all that comes
-    /// behind it, goes to `rest`.
-    pub fn add_all(&mut self, fetched: &mut Fetched, rest: &mut Fetched) {
+    /// Adds the messages among these (the others are errors); the first one that there is no room for, or that is before
+    /// `next`, and all that comes behind it, goes to `rest`. `next` is the offset behind the last one then.
+    pub fn add_all(&mut self, fetched: &mut Fetched, rest: &mut Fetched, next: &mut i64) {
         let (before, mut sizes, mut passed) = (self.size, Vec::with_capacity(fetched.len()), 0);
         for message in fetched.iter() {
             if message.error() == 0 {
                 let size = size_of(message);
-                if self.size + size > self.most && self.count > 0 {
+                if self.size + size > self.most && self.count > 0 || message.offset() < *next {
                     break;
                 }
+                *next = message.offset() + 1;
                 self.count += 1;
                 self.size += size;
                 sizes.push(size);

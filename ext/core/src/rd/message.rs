@@ -42,6 +42,11 @@ impl Fetched {
         }
     }
 
+    /// The offset of the first message (not error) that is there.
+    pub fn first_offset(&self) -> Option<i64> {
+        self.iter().find(|message| message.error() == 0).map(FetchedMessage::offset)
+    }
+
     /// Moves all but the first `count` to the end of another buffer.
     pub fn move_rest(&mut self, count: usize, to: &mut Self) {
         to.raw.extend(self.raw.drain(count..));

@@ -85,9 +85,18 @@ impl Subscription {
 
     /// The same without waiting: a failure is told as an error.
     pub fn commit_async(&self) -> Result<(), Error> {
+        self.commit_through_main(None)
+    }
+
+    /// Commits this offset, wherever it is, without waiting: a failure is told as an error.
+    pub fn commit_offset_async(&self, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
+        self.commit_through_main(Some(&offsets([(topic, partition, offset, -1)])?))
+    }
+
+    fn commit_through_main(&self, list: Option<&PartitionList>) -> Result<(), Error> {
         let client = self.client()?;
         let main = lock(&self.live).as_ref().map(|live| Arc::clone(&live.main)).ok_or(Error::Closed)?;
-        check(client.commit_through(&main, None))
+        check(client.commit_through(&main, list))
     }
 
     /// Commits this offset with a word of the owner's, be it before what is committed or the same: by itself librdkafka
