@@ -106,6 +106,18 @@ class NativeRegistryTest < Minitest::Test
     assert_equal 1, first.requests.size
   end
 
+  # Each line comes in time.
+  def test_heads_without_end
+    %i[continues headers].each do |fault|
+      double = new_double
+      double.fail(fault)
+      asking = Thread.new { client(double.url, timeout: 0.3).schema(1) }
+      asking.report_on_exception = false
+      error = assert_raises(Pelton::RegistryError, fault) { asking.join(20) || asking.kill }
+      assert_includes error.message, "the answer does not end"
+    end
+  end
+
   def test_more_rounds
     double = new_double
     id = double.add("r", INT)
@@ -144,11 +156,13 @@ class NativeRegistryTest < Minitest::Test
   end
 
   def test_references_that_are_none
-    [["x"], { "a" => 1 }].each do |references|
+    [["x"], { "a" => 1 }, [{ "subject" => "r" }], [{ "subject" => nil, "version" => 1 }],
+     [{ "subject" => "r", "version" => "1\r\nX: y" }]].each do |references|
       double = new_double
       id = double.add("r", INT, references: references)
       error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
       assert_includes error.message, "references"
+      assert_equal 1, double.requests.size
     end
   end
 

@@ -5,12 +5,16 @@ require "openssl"
 require "socket"
 
 # A schema registry on a port of this machine, as far as clients see one: subjects with versions, ids, references; a
-# fault for the next requests: a status, :hang (no answer), :close (none, and the end), :garbage, :endless.
+# fault for the next requests: a status, :hang (no answer), :close (none, and the end), :garbage, :no_http, :no_gzip;
+# :continues and :headers are lines without end.
 #   registry = RegistryDouble.new
 #   id = registry.add("orders-value", '"string"')
 #   registry.fail(503, times: 2)
 #   registry.requests # => ["GET /schemas/ids/1"]
 class RegistryDouble
+  ENDLESS = { continues: ["", "HTTP/1.1 100 Continue\r\n\r\n"], headers: ["HTTP/1.1 200 OK\r\n", "X: y\r\n"] }.freeze
+  private_constant :ENDLESS
+
   # What every request has to bring; nil: nothing.
   attr_accessor :authorization
   # May others register?
@@ -77,6 +81,9 @@ class RegistryDouble
     end
     return if fault == :hang # the socket is closed with the registry
 
+    start, again = ENDLESS[fault]
+    stream.write(start) if start
+    stream.write(again) while again
     stream.write(reply(fault, line, headers, body))
     stream.close
   rescue IOError, SystemCallError, OpenSSL::SSL::SSLError

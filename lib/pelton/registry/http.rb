@@ -95,10 +95,12 @@ module Pelton
       # Of schemas that a schema refers to, each after its own; found: {[subject, version] => text}
       def texts(named, found, depth)
         raise RegistryError.new("references", "nest deeper than #{MOST_REFERENCES}") if depth > MOST_REFERENCES
-        raise RegistryError.new("references", "are no list of objects") unless named.all?(Hash)
 
         named.each do |reference|
-          place = reference.values_at("subject", "version")
+          place = reference.values_at("subject", "version") if reference.is_a?(Hash)
+          unless place in [String, Integer]
+            raise RegistryError.new("references", "are no list of objects with a subject and a version")
+          end
           next if found.key?(place)
 
           answer = get("reference #{place.join(" version ")}", "/subjects/#{escape(place[0])}/versions/#{place[1]}")
@@ -138,7 +140,12 @@ module Pelton
         http.max_retries = 0
         @timeouts.each { |name, seconds| http.public_send(:"#{name}=", seconds) }
         secure(http) if place.scheme == "https"
-        status, text = http.start { |open| exchange(open, request(place, path, body)) }
+        status, text = http.start do |open|
+          # Of the whole answer, head and all: net/http's are of each read.
+          Timeout.timeout(@timeouts[:read_timeout], Timeout::Error, "the answer does not end") do
+            exchange(open, request(place, path, body))
+          end
+        end
         understood(what, status, text)
       rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::OpenSSLError, Zlib::Error,
              Net::ProtocolError, Net::HTTPBadResponse, Net::HTTPHeaderSyntaxError => e
@@ -159,12 +166,10 @@ module Pelton
       # [status, body], of which no more is read than a schema may have.
       def exchange(http, request)
         text = "".b
-        deadline = Clock.deadline(@timeouts[:read_timeout])
         response = http.request(request) do |answer|
           answer.read_body do |part|
             text << part
             raise IOError, "the answer has more than #{MOST_BYTES} bytes" if text.bytesize > MOST_BYTES
-            raise Timeout::Error, "the answer does not end" if Clock.left(deadline).zero?
           end
         end
         [response.code.to_i, text.force_encoding(Encoding::UTF_8)]
