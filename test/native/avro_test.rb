@@ -182,6 +182,14 @@ class NativeAvroTest < Minitest::Test
     assert_equal value, decoder(JSON.generate(nested, max_nesting: false)).decode(encode(value, nested))
   end
 
+  # What may be null is no deeper for it.
+  def test_values_as_deep_as_they_are_read
+    list = { "type" => "record", "name" => "L", "fields" => [{ "name" => "next", "type" => %w[null L] }] }
+    deep = ->(count) { count.times.inject(nil) { |inside, _| { "next" => inside } } }
+    assert_equal deep[100], round_trip(deep[100], list)
+    assert_raises(Pelton::EncodeError) { encode(deep[101], list) }
+  end
+
   def test_integers_are_decimals_and_floats_are_none
     assert_equal "061e8480", encode(2000, DECIMAL).unpack1("H*")
     error = assert_raises(Pelton::EncodeError) { encode(10**12, DECIMAL) }
@@ -344,6 +352,41 @@ class NativeAvroTest < Minitest::Test
       error = assert_raises(Pelton::ConfigError, text) { Pelton::Registry::Schema.new(text) }
       assert_includes error.message, reason
     end
+  end
+
+  # Payloads of JSON leave them to Ruby.
+  def test_numbers_that_ruby_does_not_leave_to_us
+    { "4.9E-324" => 0.0.next_float, "18446744073709551616" => 2.0**64, "-0.0" => -0.0,
+      "0.1000000000000000055511151231257827021181583404541015625" => 0.1, "1e-400" => 0.0 }.each do |digits, value|
+      schema = %({"type":"record","name":"R","most":18446744073709551615,
+                  "fields":[{"name":"a","type":"double","default":#{digits}}]})
+      assert_equal [value].pack("E"), encode({}, schema), digits
+    end
+    ["01", "1.", ".5", "+1", "-", "--1", "1e", "1.e5", "-.5", "1.2.3", "-01.5", "0x1", "1e5.0", "inf"].each do |digits|
+      assert_raises(Pelton::ConfigError, digits) { Pelton::Registry::Schema.new(%({"type":"int","most":#{digits}})) }
+    end
+  end
+
+  def test_schemas_in_every_encoding
+    text = '{"type":"enum","name":"E","symbols":["A"],"doc":"é"}'
+    [text.b, text.encode("UTF-16LE"), text.encode("ISO-8859-1")].each do |given|
+      schema = Pelton::Registry::Schema.new(given)
+      assert_equal [text, Encoding::UTF_8], [schema.text, schema.text.encoding]
+    end
+    ["\"\xff\"", "\xff".b, "\xff".dup.force_encoding("UTF-16LE"),
+     { "type" => "int", "a" => Float::NAN }].each do |given|
+      error = assert_raises(Pelton::ConfigError) { Pelton::Registry::Schema.new(given) }
+      assert_includes error.message, "schema"
+      assert_raises(Pelton::ConfigError) { Pelton::Registry::Schema.new('"int"', references: [given.to_s]) }
+    end
+  end
+
+  def test_symbols_in_every_encoding
+    assert_equal "\x04\xC3\xA9".b, encode("é".encode("ISO-8859-1").to_sym, "string")
+    error = assert_raises(Pelton::EncodeError) { encode("\xff".b.to_sym, "string") }
+    assert_includes error.message, "is no string"
+    error = assert_raises(Pelton::EncodeError) { encode({ "\xff".b.to_sym => 1 }, { type: "map", values: "int" }) }
+    assert_includes error.message, "is no map"
   end
 
   def test_routes_say_what_is_wrong_with_a_schema_and_do_not_repeat_it

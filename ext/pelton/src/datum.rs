@@ -65,7 +65,11 @@ impl Reader<'_> {
             return Ok(Datum::Float(number.to_f64()));
         }
         if let Some(name) = Symbol::from_value(given) {
-            return Ok(Datum::Text(name.name()?.into_owned()));
+            // In another encoding it is what its String is.
+            return match name.name() {
+                Ok(name) => Ok(Datum::Text(name.into_owned())),
+                Err(_) => string(name.funcall("to_s", ())?),
+            };
         }
         if let Some(text) = RString::from_value(given) {
             return string(text);

@@ -22,14 +22,16 @@ module Pelton
       #: ((String | Hash[untyped, untyped] | Array[untyped]), ?references: Array[String],
       #:  ?named: Array[Hash[String, untyped]], ?id: Integer?, ?subject: String?, ?version: Integer?) -> void
       def initialize(text, references: [], named: [], id: nil, subject: nil, version: nil)
-        @text = (text.is_a?(String) ? text.dup : json(text)).freeze
-        @references = references.map { |reference| reference.dup.freeze }.freeze
+        @text = utf8(text.is_a?(String) ? text : json(text))
+        @references = references.map { |reference| utf8(reference) }.freeze
         @named = named
         @id = id
         @subject = subject
         @version = version
         @native = Native::AvroSchema.new(@text, @references)
         freeze
+      rescue JSON::GeneratorError, EncodingError => e
+        raise ConfigError.new("schema", nil, e.message)
       end
 
       # A schema of what somebody gives as one.
@@ -71,6 +73,13 @@ module Pelton
         JSON.generate(tree, max_nesting: LEVELS)
       rescue JSON::JSONError => e
         raise ConfigError.new(:schema, nil, "cannot be written as JSON: #{e.message}")
+      end
+
+      # Bytes, of a file say, are taken for it.
+      def utf8(text)
+        binary = text.encoding == Encoding::BINARY
+        text = binary ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8)
+        text.valid_encoding? ? text.freeze : raise(EncodingError, "it is no UTF-8")
       end
     end
   end

@@ -1,7 +1,7 @@
 //! The JSON parser: one pass, no recursion. Values of open containers wait on a stack; when a container closes its
 //! children move to the tape and one word for all of them takes their place.
 
-use super::number::{Number, number};
+use super::number::{Number, any_number, number};
 use super::simd::{Kernel, Simd, Source};
 use super::string::string;
 use super::word;
@@ -195,7 +195,9 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
             b'f' => (word::plain(word::FALSE), self.literal(at + 1, b"alse")?),
             b'n' => (word::plain(word::NULL), self.literal(at, b"null")?),
             _ => {
-                let (number, end) = number(self.source, at)?;
+                // What nests deeper than Ruby allows is no payload.
+                let any = || if DEPTH > MAX_DEPTH { any_number(self.source, at) } else { None };
+                let (number, end) = number(self.source, at).or_else(any)?;
                 let (tag, bits) = match number {
                     Number::Int(value) => match word::small_int(value) {
                         Some(word) => return Some((Value::Whole(word), end)),

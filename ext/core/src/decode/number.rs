@@ -95,6 +95,20 @@ pub(super) fn number(source: Source, start: usize) -> Option<(Number, usize)> {
     if byte(source, start) == b'-' { negative(source, start) } else { unsigned(source, start, false) }
 }
 
+/// Any number that JSON has, a float where it is no integer of 64 bits: of documents that are not Ruby's to decide.
+#[cold]
+pub(super) fn any_number(source: Source, start: usize) -> Option<(Number, usize)> {
+    let rest = source.bytes().get(start..)?;
+    let part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+    let text = std::str::from_utf8(rest.get(..rest.iter().take_while(part).count())?).ok()?;
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    // The standard library takes "01", "1." and ".5", too.
+    let begins = |part: &str| part.starts_with(|first: char| first.is_ascii_digit());
+    let extra_zero = digits.strip_prefix('0').is_some_and(begins);
+    let valid = !extra_zero && digits.split('.').all(begins);
+    valid.then(|| Some((Number::Float(text.parse().ok()?), start + text.len())))?
+}
+
 /// Apart, so that where ordinary numbers begin is not computed from whether there is a minus.
 #[inline(never)]
 fn negative(source: Source, start: usize) -> Option<(Number, usize)> {

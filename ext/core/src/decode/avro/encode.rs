@@ -188,13 +188,13 @@ impl Schema {
         let mut able: Vec<(usize, Id)> = able.map(|(index, branch)| (index, *branch)).collect();
         if let [(index, branch)] = able[..] {
             put_long(to, index as i64);
-            return self.put(branch, value, to, depth + 1, tried);
+            return self.put(branch, value, to, depth, tried);
         }
         able.sort_by_key(|(_, branch)| self.loses(*branch, value));
         for (index, branch) in able {
             if self.fits(branch, value, to, depth, tried) {
                 put_long(to, index as i64);
-                return if tried.dry { Ok(()) } else { self.put(branch, value, to, depth + 1, tried) };
+                return if tried.dry { Ok(()) } else { self.put(branch, value, to, depth, tried) };
             }
         }
         unfit(format!("{} is no {}", value.shown(), self.wanted(of)))
@@ -207,7 +207,7 @@ impl Schema {
         }
         let (before, outer) = (to.len(), tried.dry);
         tried.dry = true;
-        let fits = self.put(branch, value, to, depth + 1, tried).is_ok();
+        let fits = self.put(branch, value, to, depth, tried).is_ok();
         tried.dry = outer;
         to.truncate(before);
         tried.fits.insert(key, fits);
