@@ -172,6 +172,16 @@ class ParallelAutoTest < Minitest::Test
     assert_equal [19], Array.new(made.size) { made.pop }
   end
 
+  # Else whatever comes would wait behind it until its own time is over, for ever.
+  def test_a_job_that_hangs_ends_the_trial
+    auto({ thread: Quick.new })
+    job = ->(one) { one == "hang" ? Thread::Queue.new.pop : one }
+    assert_instance_of Pelton::WaitTimeout, @auto.dispatch(["hang"] * 50, job, timeout: 0.1).at(0).last
+    eventually(20) { Pelton::Threads.list.none? { |thread| thread.name == "pelton.parallel[auto]" } }
+    assert_equal ["a"] * 50, @auto.dispatch(["a"] * 50, job).values
+    assert_equal :inline, @auto.name
+  end
+
   def test_a_close_in_the_middle_lets_nobody_wait
     auto({ thread: Quick.new })
     go = Thread::Queue.new

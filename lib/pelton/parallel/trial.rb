@@ -39,12 +39,14 @@ module Pelton
         # Batches in work; names of engines that had errors where inline has none.
         @batches = []
         @failed = []
+        # Of `run`.
+        @thread = nil
       end
 
       # A future that is filled in its turn; nil: the trial is over.
       #: (Array[untyped], untyped, ?timeout: Numeric?) ?{ (Future) -> void } -> Future?
       def dispatch(inputs, job, timeout: nil, &on_done)
-        Pending.new(inputs.size, timeout: timeout, on_done: on_done).tap do |future|
+        Pending.new(inputs.size, timeout: timeout, on_late: method(:late), on_done: on_done).tap do |future|
           @queue << Batch.new(future, inputs, job)
         end
       rescue ClosedQueueError
@@ -55,6 +57,7 @@ module Pelton
       # without all others where inline is cheap.
       #: () -> Hash[Symbol, Array[Float]]
       def run
+        @thread = Thread.current
         count = messages_in(SPAN)
         cost = round(:inline, count)
         return { inline: [cost] } if cost < CHEAP
@@ -84,6 +87,9 @@ module Pelton
       end
 
       private
+
+      # Somebody waited in vain: a job hangs, or more comes than one thread makes. All the others would wait, too.
+      def late = @thread&.kill
 
       # How many take inline so long. What is new to Ruby is slow: this counts as no round.
       def messages_in(span)
