@@ -30,7 +30,7 @@ module Pelton
         @version = version
         @native = Native::AvroSchema.new(@text, @references)
         freeze
-      rescue JSON::GeneratorError, EncodingError => e
+      rescue EncodingError => e
         raise ConfigError.new("schema", nil, e.message)
       end
 
