@@ -141,6 +141,8 @@ class EmbeddedTransactionsTest < Minitest::Test
     3.times do |times|
       eventually(20) { happened("transaction.committed").size > 5 * times }
       fatal(app)
+    rescue Pelton::KafkaError => e
+      raise unless e.name == :_PREV_IN_PROGRESS # nobody has met the last one yet
     end
     Pelton::Threads.join(threads, 200)
     assert_equal 0, wrong.size, wrong.empty? || wrong.pop

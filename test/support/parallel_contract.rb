@@ -11,9 +11,10 @@ module ParallelContract
 
   # Parses JSON; some payloads make it misbehave. Frozen, so it may go to a Ractor.
   class Decoder
-    # gate: the descriptor of a pipe from which {"gate":…} waits for a byte.
-    def initialize(gate = nil)
+    # gate: the descriptor of a pipe from which {"gate":…} waits for a byte; arrival: of one to which it writes before.
+    def initialize(gate = nil, arrival = nil)
       @gate = gate
+      @arrival = arrival
       freeze
     end
 
@@ -25,7 +26,7 @@ module ParallelContract
     end
 
     def act(value)
-      if value["gate"] then IO.for_fd(@gate, autoclose: false).read(1)
+      if value["gate"] then wait
       elsif value["die"] then Thread.current.kill
       elsif value["hang"] then loop { nil }
       elsif value["exit"] then exit
@@ -34,6 +35,11 @@ module ParallelContract
       elsif value["odd"] then raise Odd
       end
       value
+    end
+
+    def wait
+      IO.for_fd(@arrival, autoclose: false).syswrite("1")
+      IO.for_fd(@gate, autoclose: false).read(1)
     end
   end
 
@@ -154,16 +160,19 @@ module DecoderContract
   def setup
     super
     @reader, @writer = IO.pipe
+    @arrivals, @arrival = IO.pipe
   end
 
   def teardown
     @writer.close # whoever still waits at the gate goes on
     super
-    @reader.close
+    [@reader, @arrivals, @arrival].each(&:close)
   end
 
-  def gated = ParallelContract::Decoder.new(@reader.fileno)
+  def gated = ParallelContract::Decoder.new(@reader.fileno, @arrival.fileno)
   def open_gate = @writer.write("1")
+  # Until somebody is there.
+  def at_the_gate = assert_equal("1", @arrivals.read(1))
 
   # 300 messages, the last of which waits at the gate.
   def last_at_the_gate = inputs([*numbers(299), { "gate" => 1 }])

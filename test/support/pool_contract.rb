@@ -133,7 +133,7 @@ module PoolContract
 
   def test_a_pool_that_is_let_go_finishes_what_runs
     future = @engine.hold.dispatch(last_at_the_gate, gated, timeout: 60)
-    assert_equal({ "i" => 199 }, future[199]) # so a worker has the last part
+    at_the_gate # a worker has the last part
     @engine.let_go
     open_gate
     assert_equal 300, future.values.size
@@ -141,7 +141,7 @@ module PoolContract
 
   def test_a_close_finishes_what_runs_and_begins_nothing
     future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
-    assert_equal({ "i" => 199 }, future[199]) # so a worker has the last part
+    at_the_gate # a worker has the last part
     closing = Thread.new { @engine.close(timeout: 60) }
     eventually(20) { refused? }
     open_gate

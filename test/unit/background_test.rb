@@ -130,6 +130,7 @@ class BackgroundTest < Minitest::Test
     gate = Thread::Queue.new
     line = __LINE__ + 1
     one = scope(timeout: 0.01).start("flush") { gate.pop }
+    eventually { gate.num_waiting == 1 }
     scope.close
     watch = Pelton::Watch.new(@bus, 30) { {} }
     watch.bury(scope.strays)
