@@ -12,7 +12,7 @@ class KafkaWire
   CREATE_TOPICS = 19
   DELETE_TOPICS = 20
   CREATE_PARTITIONS = 37
-  PATIENCE = 50_000 # milliseconds that the broker has for a change
+  CHANGE_TIMEOUT = 50_000 # milliseconds that the broker has for one
   COORDINATORS = { group: 0, transaction: 1 }.freeze
 
   # Asks once; raises SystemCallError or Failure when nobody answers properly in time.
@@ -45,18 +45,18 @@ class KafkaWire
   #: (Hash[String, Integer], Hash[String, String]) -> void
   def create_topics(topics, settings)
     body = int32(topics.size) + topics.map { |name, partitions| topic(name, partitions, settings) }.join
-    succeed(request(CREATE_TOPICS, 4, body + int32(PATIENCE) + int8(0)), ignored: [36]) # exists already
+    succeed(request(CREATE_TOPICS, 4, body + int32(CHANGE_TIMEOUT) + int8(0)), ignored: [36]) # exists already
   end
 
   # From now on a topic has so many partitions.
   #: (String, Integer) -> void
   def create_partitions(topic, count)
     body = int32(1) + string(topic) + int32(count) + int32(-1) # placed where the broker likes
-    succeed(request(CREATE_PARTITIONS, 1, body + int32(PATIENCE) + int8(0)))
+    succeed(request(CREATE_PARTITIONS, 1, body + int32(CHANGE_TIMEOUT) + int8(0)))
   end
 
   #: (String) -> void
-  def delete_topic(name) = succeed(request(DELETE_TOPICS, 3, int32(1) + string(name) + int32(PATIENCE)), reasons: false)
+  def delete_topic(name) = succeed(request(DELETE_TOPICS, 3, int32(1) + string(name) + int32(CHANGE_TIMEOUT)), reasons: false)
 
   # Is there a coordinator for groups or transactions? Asking makes the broker create its internal topic.
   #: (Symbol) -> bool
