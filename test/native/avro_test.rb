@@ -173,15 +173,6 @@ class NativeAvroTest < Minitest::Test
     assert_raises(Pelton::EncodeError) { encode(10**96, long) }
   end
 
-  def test_schemas_as_deep_as_their_types_may_be
-    nested = 60.times.inject("int") do |inside, number|
-      { "type" => "record", "name" => "R#{number}", "fields" => [{ "name" => "f", "type" => inside }] }
-    end
-    value = 60.times.inject(1) { |inside, _| { "f" => inside } }
-    assert_equal value, round_trip(value, nested)
-    assert_equal value, decoder(JSON.generate(nested, max_nesting: false)).decode(encode(value, nested))
-  end
-
   # What may be null is no deeper for it.
   def test_values_as_deep_as_they_are_read
     list = { "type" => "record", "name" => "L", "fields" => [{ "name" => "next", "type" => %w[null L] }] }
@@ -337,77 +328,12 @@ class NativeAvroTest < Minitest::Test
     refute_predicate made, :valid_encoding?
   end
 
-  SCHEMAS = {
-    "{" => "no JSON", '"foo"' => 'type "foo" is not defined', "{}" => 'no "type"', "[[]]" => "inside of a union",
-    '["int","int"]' => "int twice", '{"type":"record","name":"R"}' => 'no "fields"', "7" => "7 is no type",
-    '{"type":"record","name":"a b","fields":[]}' => "no name of a type",
-    '{"type":"record","name":"R","fields":[{"name":"x","type":"Y"}]}' => 'R: x: the type "Y" is not defined',
-    '{"type":"record","name":"R","fields":[{"name":"x","type":"int"},{"name":"x","type":"int"}]}' => "there twice",
-    '{"type":"enum","name":"E","symbols":["A"],"default":"B"}' => "none of its symbols",
-    '{"type":"fixed","name":"F","size":-1}' => '"size" of 0 or more', '{"type":"array"}' => 'no "items"'
-  }.freeze
-
-  def test_what_is_no_schema_is_a_config_error
-    SCHEMAS.each do |text, reason|
-      error = assert_raises(Pelton::ConfigError, text) { Pelton::Registry::Schema.new(text) }
-      assert_includes error.message, reason
-    end
-  end
-
-  # Payloads of JSON leave them to Ruby.
-  def test_numbers_that_ruby_does_not_leave_to_us
-    { "4.9E-324" => 0.0.next_float, "18446744073709551616" => 2.0**64, "-0.0" => -0.0,
-      "0.1000000000000000055511151231257827021181583404541015625" => 0.1, "1e-400" => 0.0 }.each do |digits, value|
-      schema = %({"type":"record","name":"R","most":18446744073709551615,
-                  "fields":[{"name":"a","type":"double","default":#{digits}}]})
-      assert_equal [value].pack("E"), encode({}, schema), digits
-    end
-    ["01", "1.", ".5", "+1", "-", "--1", "1e", "1.e5", "-.5", "1.2.3", "-01.5", "0x1", "1e5.0", "inf"].each do |digits|
-      assert_raises(Pelton::ConfigError, digits) { Pelton::Registry::Schema.new(%({"type":"int","most":#{digits}})) }
-    end
-  end
-
-  def test_schemas_in_every_encoding
-    text = '{"type":"enum","name":"E","symbols":["A"],"doc":"é"}'
-    [text.b, text.encode("UTF-16LE"), text.encode("ISO-8859-1")].each do |given|
-      schema = Pelton::Registry::Schema.new(given)
-      assert_equal [text, Encoding::UTF_8], [schema.text, schema.text.encoding]
-    end
-    ["\"\xff\"", "\xff".b, "\xff".dup.force_encoding("UTF-16LE"),
-     { "type" => "int", "a" => Float::NAN }].each do |given|
-      error = assert_raises(Pelton::ConfigError) { Pelton::Registry::Schema.new(given) }
-      assert_includes error.message, "schema"
-      assert_raises(Pelton::ConfigError) { Pelton::Registry::Schema.new('"int"', references: [given.to_s]) }
-    end
-  end
-
   def test_symbols_in_every_encoding
     assert_equal "\x04\xC3\xA9".b, encode("é".encode("ISO-8859-1").to_sym, "string")
     error = assert_raises(Pelton::EncodeError) { encode("\xff".b.to_sym, "string") }
     assert_includes error.message, "is no string"
     error = assert_raises(Pelton::EncodeError) { encode({ "\xff".b.to_sym => 1 }, { type: "map", values: "int" }) }
     assert_includes error.message, "is no map"
-  end
-
-  def test_routes_say_what_is_wrong_with_a_schema_and_do_not_repeat_it
-    text = '{"type":"record","name":"A","fields":[{"name":"x","type":"strnig"}]}'
-    wrong = lambda do |*words, **options|
-      route = -> { topic("o", to: "Orders") { public_send(*words, **options) } }
-      assert_raises(Pelton::ConfigError) { Pelton::App.new.routes { instance_exec(&route) } }
-    end
-    payload = wrong.call(:decode, :avro, schema: text).message
-    assert_match(/\Atopic o: decode: schema: .*the type "strnig" is not defined\z/, payload)
-    key = wrong.call(:key_deserializer, :avro, schema: text).message
-    assert_equal payload.sub("decode", "key_deserializer"), key
-  end
-
-  def test_schemas_refer_to_others
-    line = '{"type":"record","name":"shop.Line","fields":[{"name":"sku","type":"string"}]}'
-    order = '{"type":"record","name":"shop.Order","fields":[{"name":"line","type":"Line"}]}'
-    schema = Pelton::Registry::Schema.new(order, references: [line])
-    assert_equal "shop.Order", schema.name
-    assert_equal "\x02a", schema.encode({ "line" => { "sku" => "a" } })
-    assert_includes schema.canonical, '"name":"shop.Line"'
   end
 
   # Dates and decimals are calls of Ruby, in whose midst other threads build, too.

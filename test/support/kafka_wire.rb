@@ -56,7 +56,9 @@ class KafkaWire
   end
 
   #: (String) -> void
-  def delete_topic(name) = succeed(request(DELETE_TOPICS, 3, int32(1) + string(name) + int32(CHANGE_TIMEOUT)), reasons: false)
+  def delete_topic(name)
+    succeed(request(DELETE_TOPICS, 3, int32(1) + string(name) + int32(CHANGE_TIMEOUT)), reasons: false)
+  end
 
   # Is there a coordinator for groups or transactions? Asking makes the broker create its internal topic.
   #: (Symbol) -> bool

@@ -18,8 +18,8 @@ require_relative "ledger"
 #
 # At the end every app that it made is closed, and no thread of Ruby's or of ours may be left.
 #
-# Kafka confirms a change before all of it knows (metadata, ends of transactions), and librdkafka's events come by another
-# thread: `eventually`, not a look right after it.
+# Kafka confirms a change before all of it knows (metadata, ends of transactions), and librdkafka's events come by
+# another thread: `eventually`, not a look right after it.
 class Scenario
   class Failed < StandardError; end
 
