@@ -5,6 +5,7 @@ require "rbconfig"
 require_relative "support"
 require_relative "support/orders"
 require_relative "support/served"
+require "pelton/cli/doctor/machine"
 
 SIZES = { "1 KB" => 1024, "5 KB" => 5120 }.freeze
 COUNT = Bench.some(90_000)
@@ -17,10 +18,6 @@ KINDS = { "text" => 175, "dense" => nil }.freeze
 # Messages with 1 ms of I/O each, of so many keys; without keys fewer of them tell as much.
 KEYS = 1000
 WITHOUT = Bench.some(10_000)
-
-# Collects garbage less often than Ruby does in a small process: `pelton doctor` advises it.
-ROOMY = { "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO" => "0.5", "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO" => "0.7",
-          "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "0.9" }.freeze
 
 def documents(size, description)
   orders = Orders.new(bytes: size - 60, description: description)
@@ -38,11 +35,13 @@ def read_all(topic, count)
   Served.speed(topic, count, words: -> { decode :json }) { |messages| messages.each(&:payload) }
 end
 
-# The same in a Ruby of its own, for only its start asks for these settings.
+# The same where garbage is collected less often, as `pelton doctor` advises: in a Ruby of its own, for only its start
+# asks for these settings.
 def roomy(topic, count)
   options = ("--yjit" if defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?)
   command = [RbConfig.ruby, *options, "-I#{__dir__}/../lib", __FILE__, topic, count.to_s]
-  Float(IO.popen([{ **ROOMY, "PELTON_BOOTSTRAP" => Cluster.bootstrap }, *command], &:read))
+  environment = { **Pelton::CLI::Doctor::Machine::ROOMY, "PELTON_BOOTSTRAP" => Cluster.bootstrap }
+  Float(IO.popen([environment, *command], &:read))
 end
 
 unless ARGV.empty?
