@@ -77,6 +77,19 @@ module SendingContract
     assert_equal 1, made.produce_sync(**good).offset
   end
 
+  # The copy of what was buffered would have ended in a SystemStackError.
+  def test_what_contains_itself_is_refused
+    list = [].tap { |endless| endless << endless }
+    hash = {}.tap { |endless| endless["a"] = endless }
+    [{ payload: hash }, { payload: list }, { key: list }, { headers: hash },
+     { headers: { "a" => list } }].each do |part|
+      message = { topic: topic, payload: "x", **part }
+      assert_raises(Pelton::InvalidMessageError) { made.buffer(**message) }
+      assert_raises(Pelton::InvalidMessageError) { made.produce_async(**message) }
+    end
+    assert_equal 0, made.buffered
+  end
+
   def test_more_than_a_delivery_has_places_for
     messages = [{ topic: topic, payload: "x" }.freeze] * 524_288
     error = assert_raises(Pelton::InvalidMessageError) { made.produce_many_async(messages) }

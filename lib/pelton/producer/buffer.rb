@@ -213,12 +213,14 @@ module Pelton
         message.freeze
       end
 
-      # What nobody else can change.
-      def own(value)
+      # What nobody else can change: as deep as the lists of headers. What is deeper, or has no end, the check refuses.
+      def own(value, levels = 2)
+        return value.frozen? ? value : value.dup.freeze if value.is_a?(String)
+        return value if levels.zero?
+
         case value
-        when String then value.frozen? ? value : value.dup.freeze
-        when Array then value.map { |one| own(one) }.freeze
-        when Hash then value.to_h { |name, one| [own(name), own(one)] }.freeze
+        when Array then value.map { |one| own(one, levels - 1) }.freeze
+        when Hash then value.to_h { |name, one| [own(name, levels - 1), own(one, levels - 1)] }.freeze
         else value
         end
       end
