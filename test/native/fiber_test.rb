@@ -150,18 +150,18 @@ module FiberWaits
     many = [{ topic: new_topic, payload: "x", partition: 0 }] * 3
     [writer.produce(new_topic, "x", nil, 0, nil, nil, 1), writer.produce_many(many, 1)].each do |delivery|
       seen = Thread::Queue.new
-      threads = Array.new(30) { Thread.new { seen << delivery.wait(timeout: 30) } }
-      fibers(30) { seen << delivery.wait(timeout: 30) }
-      threads.each { |thread| assert thread.join(30), "a thread waits on" }
+      threads = Array.new(30) { Thread.new { seen << delivery.wait(timeout: 120) } }
+      fibers(30) { seen << delivery.wait(timeout: 120) }
+      threads.each { |thread| assert thread.join(120), "a thread waits on" }
       assert_equal 60, seen.size
       60.times { assert_same delivery, seen.pop }
     end
     refused = lonely_producer("message.timeout.ms" => "500").produce("t", "x", nil, 0, nil, nil, 1)
     errors = Thread::Queue.new
-    wait = proc { errors << assert_raises(Pelton::DeliveryError) { refused.wait(timeout: 30) }.name }
+    wait = proc { errors << assert_raises(Pelton::DeliveryError) { refused.wait(timeout: 120) }.name }
     threads = Array.new(10) { Thread.new(&wait) }
     fibers(10, &wait)
-    threads.each { |thread| assert thread.join(30), "a thread waits on" }
+    threads.each { |thread| assert thread.join(120), "a thread waits on" }
     assert_equal [:_MSG_TIMED_OUT] * 20, Array.new(errors.size) { errors.pop }
   ensure
     NativeKit.cluster.round_trip_time(1, 0)
