@@ -189,7 +189,9 @@ class FaultsTest < Minitest::Test
       processed(ledger, sent)
     end
     assert_equal([[:revoked, gone]] * PARTITIONS, Array.new(PARTITIONS) { ends.pop })
-    eventually(20, "the topic to be there again") { server.assignments.keys.sort == [gone, stays].sort }
+    eventually(20, -> { "#{gone} to be there again: #{server.assignments}, #{errors.map(&:message)}" }) do
+      server.assignments.keys.sort == [gone, stays].sort
+    end
     5.times { send_to(server, sent, gone, stays) }
     processed(ledger, sent)
     await_commits("deleted", gone, *[10] * PARTITIONS)
