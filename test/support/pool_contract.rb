@@ -202,7 +202,7 @@ module PoolContract
   def test_while_garbage_is_collected_all_the_time
     list = inputs([*numbers(60), { "odd" => 1 }])
     GC.stress = true
-    future = @engine.dispatch(list, decoder, timeout: 120)
+    future = @engine.dispatch(list, decoder, timeout: 500)
     outcomes = future.to_a
     GC.stress = false
     assert_equal numbers(60), outcomes.first(60).map(&:first)
