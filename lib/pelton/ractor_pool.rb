@@ -53,6 +53,8 @@ module Pelton
     #: (Enumerable[untyped], ?untyped, ?timeout: Numeric?) ?{ (untyped) -> untyped } -> Parallel::Future
     def dispatch(inputs, job = nil, timeout: nil, &block)
       job = job(job, block)
+      raise ConfigError.new(:inputs, inputs.class, "expected a list") unless inputs.respond_to?(:to_a)
+
       inputs = inputs.to_a.dup.freeze
       inputs.each_with_index do |input, index|
         hindrance = Parallel::RactorWorker.refusal(input)
@@ -76,12 +78,18 @@ module Pelton
       unless job.respond_to?(:call) && (given.nil? || block.nil?)
         raise ConfigError.new(:job, given.class, "expected an object with the method call, or a block")
       end
-      return Ractor.shareable_proc(&job) if job.is_a?(Proc)
+      return shareable(job) if job.is_a?(Proc)
 
       Parallel.check(:ractor, job, :job)
       job
+    end
+
+    def shareable(block)
+      Ractor.shareable_proc(&block)
     rescue Ractor::IsolationError => e
       raise ConfigError.new(:job, Proc, "cannot be shared with Ractors: #{e.message}")
+    rescue RuntimeError, ArgumentError # of a Method's, or of curry or >>
+      raise ConfigError.new(:job, Proc, "cannot be shared with Ractors: it is no block written as one")
     end
   end
 end

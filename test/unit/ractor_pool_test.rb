@@ -92,6 +92,8 @@ class RactorPoolTest < Minitest::Test
         "from variable 'pool'" => -> { pool.map([1]) { |_| pool } },
         "job = Integer" => -> { pool.map([1], 5) },
         "job = NilClass" => -> { pool.map([1]) },
+        "job = Proc: cannot be shared with Ractors: it is" => -> { pool.map([1], &Integer.method(:sqrt)) },
+        "inputs = Integer: expected a list" => -> { pool.map(7, Times.new(1)) },
         "size = 0" => -> { Pelton::RactorPool.new(size: 0) } }.each do |text, call|
         assert_includes assert_raises(Pelton::ConfigError, &call).message, text
       end
