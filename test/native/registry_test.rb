@@ -337,12 +337,24 @@ class NativeRegistryTest < Minitest::Test
 
   WRONG = [[[], {}], [["ftp://x"], {}], [["http://"], {}], [["http://x"], { timeout: 0 }],
            [["http://x"], { retries: -1 }], [["http://x"], { backoff: 3 }], [["http://x"], { ttl: -1 }],
+           [["http://x"], { backoff: "a".."b" }], [["http://x"], { backoff: -1..0 }], [["http://x"], { backoff: ..2 }],
+           [["http://x"], { backoff: 2.. }], [["http://x"], { password: "secret" }],
            [["http://x"], { tls: { ca: "x" } }], [["http://x"], { tls: { ca_file: "/nowhere" } }],
            [["http://x"], { tls: { verify: 1 } }]].freeze
 
   def test_options_are_checked
     WRONG.each do |urls, options|
       assert_raises(Pelton::ConfigError, [urls, options]) { Pelton::Registry.new(*urls, **options) }
+    end
+  end
+
+  # In four bytes they would be others.
+  def test_numbers_that_are_none
+    [2**32, -1, nil, "7"].each do |number|
+      registry = Struct.new(:id) { def id_of(*) = id }.new(number)
+      serializer = Pelton::Avro::Serializer.new(registry: registry, schema: '"string"')
+      error = assert_raises(Pelton::RegistryError) { serializer.serialize("a", topic: "t") }
+      assert_includes error.message, "#{number.inspect} is no number of a schema"
     end
   end
 

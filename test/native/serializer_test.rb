@@ -111,7 +111,8 @@ class NativeSerializerTest < Minitest::Test
 
   def test_serializers_are_checked
     [{}, { schema: INT, framing: :confluent }, { schema: INT, framing: :other }, { schema: INT, subject: :other },
-     { registry: Pelton::Registry.new("http://x"), subject: :record }, { schema: 7 }, { schema: "{" }].each do |options|
+     { registry: Pelton::Registry.new("http://x"), subject: :record }, { schema: 7 }, { schema: "{" },
+     { schema: INT, topics: "orders" }, { schema: INT, topics: [:orders] }].each do |options|
       assert_raises(Pelton::ConfigError, options) { Pelton::Avro::Serializer.new(**options) }
     end
   end

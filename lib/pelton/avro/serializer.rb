@@ -22,7 +22,9 @@ module Pelton
         record: ->(_topic, schema) { schema.name },
         topic_record: ->(topic, schema) { "#{topic}-#{schema.name}" }
       }.freeze
-      private_constant :SUBJECTS
+      # Of four bytes.
+      MOST_NUMBER = (2**32) - 1
+      private_constant :SUBJECTS, :MOST_NUMBER
 
       # schema: what is written; nil: the subject's latest. subject: a name, or how it is made of topic and schema:
       # :topic ("orders-value"), :topic_key ("orders-key", for keys), :record ("shop.Order") or :topic_record
@@ -84,7 +86,12 @@ module Pelton
         head(schema, topic) << schema.encode(value, framed: registered?)
       end
 
-      def frame(schema, topic) = [0, number(schema, topic)].pack("CN")
+      def frame(schema, topic)
+        id = number(schema, topic)
+        return [0, id].pack("CN") if id.is_a?(Integer) && id.between?(0, MOST_NUMBER)
+
+        raise RegistryError.new("subject #{subject(topic, schema)}", "#{id.inspect} is no number of a schema")
+      end
 
       def head(schema, topic)
         case @framing
@@ -114,6 +121,7 @@ module Pelton
       def check
         allowed = [*FRAMINGS, :headers]
         refuse(:framing, @framing, "expected one of #{allowed.join(", ")}") unless allowed.include?(@framing)
+        refuse(:topics, @topics, "expected an Array of Strings") unless topics_list?
         refuse(:subject, @subject, "expected a name, or one of #{SUBJECTS.keys.join(", ")}") unless subject?
         # Not the value: URLs have passwords.
         refuse(:registry, @registry.class, "expected a Pelton::Registry or its URL") unless registry?
@@ -123,6 +131,8 @@ module Pelton
 
         refuse(:schema, nil, "is missing: its name is the subject")
       end
+
+      def topics_list? = @topics.nil? || (@topics.is_a?(Array) && @topics.all?(String))
 
       def subject? = SUBJECTS.key?(@subject) || (@subject.is_a?(String) && !@subject.empty?)
 

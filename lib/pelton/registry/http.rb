@@ -29,13 +29,14 @@ module Pelton
         @places = urls.map { |url| place(url) }
         refuse(:urls, urls, "expected one at least") if @places.empty?
         refuse(:token, token, "or user and password, not both") if token && user
+        refuse(:user, nil, "is missing beside the password") if password && !user
         @login = [user, password] if user
         @token = checked_token(token)
         @tls = checked_tls(tls)
         @timeouts = { read_timeout: time(:timeout, timeout), write_timeout: timeout,
                       open_timeout: time(:open_timeout, open_timeout) }
         @retries = retries.is_a?(Integer) && retries >= 0 ? retries : refuse(:retries, retries, "expected >= 0")
-        refuse(:backoff, backoff, "expected a Range of seconds") unless backoff.is_a?(Range) && backoff.end
+        refuse(:backoff, backoff, "expected a Range of seconds") unless seconds?(backoff)
         @backoff = Backoff.new(backoff.begin, backoff.end)
         # Which URL answered last: the first to be asked next time. A wrong one costs a request, so no lock.
         @first = 0
@@ -246,6 +247,11 @@ module Pelton
       def time(name, value)
         valid = value.is_a?(Numeric) && value.real? && value.positive? && value.to_f.finite?
         valid ? value : refuse(name, value, "expected a number of seconds > 0")
+      end
+
+      def seconds?(range)
+        range.is_a?(Range) &&
+          [range.begin, range.end].all? { |one| one.is_a?(Numeric) && one.real? && one.to_f.finite? && one >= 0 }
       end
 
       def refuse(name, value, reason) = raise(ConfigError.new("registry #{name}", value, reason))
