@@ -7,20 +7,26 @@ module Pelton
   # scheduler; native threads put its id into a mailbox, and one Ruby thread of the process, "pelton.fibers", takes ids
   # from there and has the schedulers unblock their fibers. Called by the native extension only (gvl.rs).
   module Fibers
-    # Waiting fibers: {id => [scheduler, blocker, fiber]}. Each access is one operation under the GVL, so no Mutex.
+    # Waiting fibers: {id => [scheduler, blocker, fiber, thread]}. Each access is one operation under the GVL, so no
+    # Mutex.
     WAITING = {} # rubocop:disable Style/MutableConstant
     LOCK = Mutex.new
-    private_constant :WAITING, :LOCK
+    # So many may wait before anybody looks for dead ones among them.
+    FEW = 100
+    private_constant :WAITING, :LOCK, :FEW
 
     # The thread that unblocks, and the process it was started in. Set under LOCK.
     @thread = nil
+    # How many wait when the dead ones are looked for next.
+    @most = FEW
 
     class << self
       # The current fiber is going to wait. false: it cannot here (in a trap context), so its thread has to.
       #: (Integer, untyped, untyped) -> bool
       def enter(id, scheduler, blocker)
         start unless @thread&.alive?
-        WAITING[id] = [scheduler, blocker, Fiber.current]
+        bury if WAITING.size >= @most
+        WAITING[id] = [scheduler, blocker, Fiber.current, Thread.current]
         true
       rescue ThreadError
         false
@@ -35,6 +41,12 @@ module Pelton
 
       private
 
+      # Fibers of a thread that was killed never leave: nobody resumes them.
+      def bury
+        WAITING.keys.each { |id| WAITING.delete(id) unless WAITING[id]&.last&.alive? } # rubocop:disable Style/HashEachMethods
+        @most = FEW + (2 * WAITING.size)
+      end
+
       # Also after a fork: threads do not survive one.
       def start
         LOCK.synchronize do
@@ -44,8 +56,8 @@ module Pelton
 
       def unblock_next
         Native.next_fibers(nil).each do |id|
-          scheduler, blocker, fiber = WAITING[id]
-          scheduler&.unblock(blocker, fiber)
+          scheduler, blocker, fiber, thread = WAITING[id]
+          scheduler.unblock(blocker, fiber) if thread&.alive?
         rescue StandardError => e
           # A scheduler that is closed already: its other fibers are no worse off.
           warn("pelton.fibers: #{e.class}: #{e.message}")

@@ -143,6 +143,24 @@ module FiberWaits
     assert_empty Pelton::Fibers.send(:const_get, :WAITING), "nobody waits any more"
   end
 
+  # Nobody resumes their fibers, which would be kept with all that they refer to.
+  def test_fibers_of_threads_that_were_killed_are_forgotten
+    reader = lonely_subscription
+    waiting = Pelton::Fibers.send(:const_get, :WAITING)
+    30.times do
+      began = Thread::Queue.new
+      thread = Thread.new do
+        Fiber.set_scheduler(SmallScheduler.new)
+        20.times { Fiber.schedule { began.push(1) && reader.poll(60) } }
+      end
+      20.times { began.pop }
+      thread.kill.join
+    end
+    assert_operator waiting.size, :<, 300
+  ensure
+    waiting&.clear
+  end
+
   # However many wait, and whoever they are: each has the outcome.
   def test_threads_and_fibers_wait_for_the_same_message
     NativeKit.cluster.round_trip_time(1, 500)
