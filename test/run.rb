@@ -108,6 +108,7 @@ class TestRun
     runs, _, failures, errors, skips = row
     @lock.synchronize do
       puts format("%<time>6.1f s  %<file>s  %<runs>s tests", time: result.seconds, file: file, runs: runs || "no")
+      puts result.output.scan(/skipped: .+#.+/).map { |line| "          #{line}" }
       puts indented(result.output) unless result.ok?
       settle("#{part}: #{file}", result, row.empty? ? [] : [runs - failures - errors - skips, failures + errors, skips])
     end
