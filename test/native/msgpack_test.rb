@@ -162,6 +162,20 @@ class NativeMsgpackTest < Minitest::Test
     assert_equal [7, 2, "\5".b], [list[0].dig("a"), list[1].dig("a"), list[2].dig("a", "in", 0)]
   end
 
+  # What one thread changed in its payload was not in the other's.
+  def test_threads_that_build_the_same_payload_at_the_same_time_have_one
+    inside = Thread::Queue.new
+    gate = Thread::Queue.new
+    format = { format: :msgpack, ext: { 1 => ->(data) { inside.push(1) && gate.pop && data } } }
+    message = round_trip(bytes("91d40105"), options: { decode: { "*" => format } }).first
+    threads = Array.new(2) { Thread.new { message.payload } }
+    2.times { inside.pop }
+    2.times { gate << true }
+    first, second = threads.map(&:value)
+    assert_same first, second
+    assert_same first, message.payload
+  end
+
   # Thousands of documents and of what mutations make of them, each option: the same value, or an error here as there.
   def test_the_gem_says_the_same
     skip "no gem msgpack for this Ruby" unless defined?(::MessagePack)

@@ -207,6 +207,10 @@ fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
         return deserialize(ruby, this, Part::Payload, deserializer);
     }
     let built = decode(ruby, &place).inspect_err(|error| keep_error(this, &place, error))?;
+    // Where Ruby code took part (a decoder of extensions, say), another thread may have been quicker.
+    if let Some(kept) = kept(&place)? {
+        return Ok(kept);
+    }
     objects::keep(this, &place, Part::Payload, built);
     Ok(built)
 }
