@@ -43,7 +43,7 @@ module Pelton
 
       # Fibers of a thread that was killed never leave: nobody resumes them.
       def bury
-        WAITING.keys.each { |id| WAITING.delete(id) unless WAITING[id]&.last&.alive? } # rubocop:disable Style/HashEachMethods
+        WAITING.to_a.each { |id, waiting| WAITING.delete(id) unless waiting.last.alive? }
         @most = FEW + (2 * WAITING.size)
       end
 

@@ -127,7 +127,7 @@ module Pelton
 
     # Of a thread that did, join raises the same object each time.
     def died_of?(thread, error)
-      Thread.handle_interrupt(Object => :never) { thread.join(0) }
+      Thread.handle_interrupt(NEVER) { thread.join(0) }
       false
     rescue Exception => e # rubocop:disable Lint/RescueException -- as above
       e.equal?(error)
