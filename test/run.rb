@@ -48,8 +48,9 @@ class TestRun
     parts = @parts - @without
     (parts & ALONE).each { |part| part == "lint" ? lint : rust }
     side_by_side((parts - ALONE).flat_map { |part| jobs(part, files_of(part)) } + jobs_of_files)
+    nothing_passed if (@passed + @failed).zero?
     summary
-    @failed.zero? && (@passed + @skipped).positive?
+    @failed.zero?
   ensure
     @broker&.stop
   end
@@ -172,9 +173,14 @@ class TestRun
     @failures << "failed: #{what}" << lines.first(10).map { |line| "    #{line.chomp[0, 200]}" }
   end
 
+  # A run that proved nothing must not look like success.
+  def nothing_passed
+    @failed = 1
+    fail_with("nothing passed: #{@skipped.zero? ? "nothing ran" : "all was skipped"}", [])
+  end
+
   def summary
     puts "Ruby #{RUBY_VERSION} (#{RUBY})", *@failures
-    puts "nothing ran" if (@passed + @failed + @skipped).zero?
     puts "#{@passed} passed, #{@failed} failed, #{@skipped} skipped"
   end
 end

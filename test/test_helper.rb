@@ -7,6 +7,9 @@ require_relative "support/guard"
 root = File.expand_path("..", __dir__)
 $LOAD_PATH.unshift(File.join(root, "lib"), __dir__)
 
+# Minitest loads the plugins of all installed gems. One of them loads Rails, without an application.
+ENV["MT_NO_PLUGINS"] = "1"
+
 begin
   require "minitest"
 rescue LoadError # a Ruby without gems: Debian's minitest will do
@@ -15,7 +18,7 @@ rescue LoadError # a Ruby without gems: Debian's minitest will do
 end
 require "minitest/autorun"
 
-# What every test gets: a look for leaked threads, and a way to wait.
+# What every test gets: a check for leaked threads, a failure if it asserts nothing, and a way to wait.
 module PeltonTest
   # Threads that belong to the process, not to a test: they start with the first client and stay.
   LASTING = ["pelton.events", "pelton.fibers"].freeze
@@ -23,6 +26,17 @@ module PeltonTest
   def before_setup
     @threads_before = Thread.list
     super
+  end
+
+  def after_setup
+    super
+    @assertions_before = assertions
+  end
+
+  # Runs after the test, before its teardown. A test without an assertion cannot fail, so it is worth nothing.
+  def before_teardown
+    super
+    flunk "this test asserts nothing" if failures.empty? && assertions == @assertions_before
   end
 
   def after_teardown
@@ -43,13 +57,15 @@ module PeltonTest
   end
 
   # Waits until the block is true and returns what it gave; fails after `timeout` seconds, times Guard::PATIENCE. The
-  # only place in the tests that looks again and again: where something can be waited for, wait for that.
+  # only place in the tests that looks again and again: where something can be waited for, wait for that. A condition
+  # that stands in a test file counts as an assertion of its test.
   #: (?Numeric, ?(String | ^() -> String)) { () -> untyped } -> untyped
-  def eventually(timeout = 5, what = "the condition")
+  def eventually(timeout = 5, what = "the condition", &condition)
     timeout *= Guard::PATIENCE
     deadline = now + timeout
+    self.assertions += 1 if condition.source_location.first.end_with?("_test.rb")
     loop do
-      value = yield
+      value = condition.call
       return value if value
 
       flunk "#{what.is_a?(Proc) ? what.call : what} was not true within #{timeout} s" if now > deadline

@@ -186,10 +186,15 @@ class NativeAvroTest < Minitest::Test
     error = assert_raises(Pelton::EncodeError) { encode(10**12, DECIMAL) }
     assert_includes error.message, "1000000000000 is no decimal of 12 digits"
     assert_raises(Pelton::EncodeError) { encode(1.5, DECIMAL) }
-    return if defined?(::BigDecimal)
+  end
 
-    error = assert_raises(Pelton::ConfigError) { decoder(DECIMAL).decode(encode(2, DECIMAL)) }
-    assert_includes error.message, "bigdecimal"
+  def test_decimals_without_the_gem_bigdecimal_are_a_config_error
+    said = in_child do
+      Object.__send__(:remove_const, :BigDecimal) if defined?(::BigDecimal)
+      Pelton::Avro.define_singleton_method(:require) { |name| raise LoadError, "cannot load such file -- #{name}" }
+      assert_raises(Pelton::ConfigError) { decoder(DECIMAL).decode(encode(2, DECIMAL)) }.message
+    end
+    assert_includes said, "add the gem bigdecimal to the Gemfile"
   end
 
   def test_a_time_beyond_its_unit_is_rounded_down

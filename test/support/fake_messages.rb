@@ -17,6 +17,8 @@ module Fakes
     def initialize(topic, partition, offset, raw_payload, key: nil, headers: {}, timestamp_ms: 1_700_000_000_123,
                    received_ms: 1_700_000_001_123)
       super()
+      raise ArgumentError, "without a timestamp it is −1, as in a native message" unless timestamp_ms
+
       @topic = topic
       @partition = partition
       @offset = offset

@@ -23,9 +23,10 @@ module Fakes
     end
 
     def append(topic, partition, payload, **more)
+      now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
       @lock.synchronize do
         log = @logs[[topic, partition]]
-        log << Message.new(topic, partition, log.size, payload, **more)
+        log << Message.new(topic, partition, log.size, payload, timestamp_ms: now, received_ms: now, **more)
         log.last
       end
     end

@@ -64,6 +64,8 @@ class Scenario
 
   def initialize
     @apps = []
+    # Expectations that were looked at; without one a scenario could not fail.
+    @checks = 0
     @children = []
     @threads = Thread.list
     # {app => [event, …]} of every event there is.
@@ -74,6 +76,7 @@ class Scenario
   def run(&block)
     $stdout.sync = true
     instance_exec(&block)
+    check(@checks.positive?, "this scenario checks nothing")
     @apps.each { |app| app.close(timeout: 10) }
     nothing_left
   rescue Exception => e # rubocop:disable Lint/RescueException
@@ -191,7 +194,10 @@ class Scenario
 
   # --- expectations ----------------------------------------------------------------------------------------------
 
-  def check(condition, what) = condition || raise(Failed, what)
+  def check(condition, what)
+    @checks += 1
+    condition || raise(Failed, what)
+  end
 
   def equal(expected, actual, what)
     check(expected == actual, "#{what}: expected #{expected.inspect[0, 500]}, got #{actual.inspect[0, 500]}")

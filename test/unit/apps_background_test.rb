@@ -61,14 +61,17 @@ class AppsBackgroundTest < Minitest::Test
 
   def test_one_that_does_not_end_is_named_and_the_stop_is_not_held_up
     gate = Thread::Queue.new
-    app(background_timeout: 0.01).background("prices") { gate.pop }
+    app(background_timeout: 0.01, shutdown_timeout: 600).background("prices") { gate.pop }
     start
-    assert app.stop
+    stopping = Pelton::Threads.start("test") { app.stop }
+    eventually(10, "the end of a stop that could take 600 s") { !stopping.alive? }
+    assert stopping.value
     told = event("thread.outlived").payload
     assert_equal ["prices", nil, 0.01], told.values_at(:name, :topic, :seconds)
     refute told.key?(:topic)
   ensure
     gate.close
+    stopping.join
   end
 
   def test_what_a_consumer_started_by_itself_is_named

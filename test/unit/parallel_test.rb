@@ -104,8 +104,10 @@ class ParallelTest < Minitest::Test
   end
 
   def test_small_batches_make_no_objects
-    one = decoding(ByHand.new(2))
+    one = decoding(engine = ByHand.new(2))
     one.dispatch(Messages.new(Object.new.tap { |list| def list.size = 1 })) # it has no each
+    assert_empty @told, "errors: the batch was not looked into"
+    assert_empty engine.inputs
   end
 
   def test_tombstones_do_not_make_a_small_batch_worth_it

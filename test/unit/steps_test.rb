@@ -25,7 +25,7 @@ class StepsTest < Minitest::Test
   # Messages of such an age, in seconds; their offsets count from 0.
   def aged(*ages)
     Fakes::Batch.new(ages.each_with_index.map do |age, offset|
-      stamp = age && ((@clock.wall - age) * 1000).round
+      stamp = age ? ((@clock.wall - age) * 1000).round : -1 # as a native message without a timestamp has it
       Fakes::Message.new("orders", 0, offset, offset.to_s, timestamp_ms: stamp)
     end)
   end

@@ -70,6 +70,10 @@ class WorkersTest < Minitest::Test
     assert_equal 0, idle, "the first still runs"
     queue.finished(first)
     assert_equal 1, idle
+    queue.push(again = job(:revoked))
+    assert_same again, queue.pop
+    queue.finished(again)
+    assert_equal 1, idle, "once per hold"
     assert_equal 1, queue.size
     queue.unhold
     assert_same second, queue.pop
