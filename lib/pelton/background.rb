@@ -81,7 +81,7 @@ module Pelton
       # How often it died soon after it began, and when that was.
       @failures = 0
       @began = Clock.now
-      begin_thread { run }
+      begin_thread
     end
 
     # Asks it to end and waits for that, so many seconds (nil: as long as it takes; 0: not at all). Has it ended?
@@ -99,27 +99,32 @@ module Pelton
 
     private
 
-    def begin_thread(&work)
-      @thread = Threads.start(@thread_name, report: method(:report), &work)
+    # The new thread begins with what we defer: one killed before its first step is told of, too.
+    def begin_thread(pause = nil)
+      Thread.handle_interrupt(Object => :never) do
+        @thread = Threads.start(@thread_name, report: method(:report)) { run(pause) }
+      end
     end
 
-    def run
-      begin
-        @began = Clock.now
-        @block.call(@stop)
-      rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
-        report(e)
-        retry if @restart && !@stop.wait(back_off)
-      end
+    def run(pause)
+      Thread.handle_interrupt(Object => :immediate) { work unless pause && @stop.wait(pause) }
       ended = true
     ensure
       killed unless ended
     end
 
+    def work
+      @began = Clock.now
+      @block.call(@stop)
+    rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
+      report(e)
+      retry if @restart && !@stop.wait(back_off)
+    end
+
     # By Thread.exit or Thread#kill: another thread goes on, unless all threads are killed, at the end of the process.
     def killed
       pause = back_off
-      begin_thread { run unless @stop.wait(pause) } if @restart && Thread.main.alive? && !@stop.stop?
+      begin_thread(pause) if @restart && Thread.main.alive? && !@stop.stop?
     ensure
       report(WorkerKilled.new("background #{@name}"))
     end

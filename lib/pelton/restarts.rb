@@ -3,6 +3,7 @@
 require_relative "background"
 require_relative "clock"
 require_relative "errors"
+require_relative "processing/lock"
 require_relative "threads"
 
 module Pelton
@@ -22,7 +23,7 @@ module Pelton
       @bus = bus
       @open = open
       @stop = Background::Stop.new
-      @lock = Mutex.new
+      @lock = Processing::Lock.new # what runs under it is whole
       # {failed listener => the thread that replaces it}; under @lock, as every replacement.
       @threads = {}.compare_by_identity
     end
@@ -36,9 +37,7 @@ module Pelton
       first = @lock.synchronize do
         next if @threads.key?(listener)
 
-        @threads[listener] = Threads.start("pelton.restart[#{name}]", report: ->(e) { report(e, name) }) do
-          Threads.interruptible { restart(listener) } # begun by a thread that ends, whose interrupts are deferred
-        end
+        begin_thread(listener)
       end
       @bus.publish("group.restarting", group: name, error: error, seconds: @delay) if first
       true
@@ -56,6 +55,24 @@ module Pelton
     def join(seconds) = Threads.join(@lock.synchronize { @threads.values }, seconds)
 
     private
+
+    # Under @lock. Its interrupts are deferred at first: one killed before its first step is replaced, too.
+    def begin_thread(listener)
+      name = listener.group.name
+      Thread.handle_interrupt(Object => :never) do
+        @threads[listener] = Threads.start("pelton.restart[#{name}]", report: ->(e) { report(e, name) }) do
+          run(listener)
+        end
+      end
+    end
+
+    def run(listener)
+      Thread.handle_interrupt(Object => :immediate) { restart(listener) }
+      ended = true
+    ensure
+      # Unless it is the end of the process, somebody killed it.
+      @lock.synchronize { begin_thread(listener) } unless ended || @stop.stop? || !Thread.main.alive?
+    end
 
     def restart(listener)
       listener.stop(Clock.now + @grace)

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
 require_relative "background/scope"
+require_relative "clients"
 require_relative "clock"
 require_relative "errors"
 require_relative "health"
 require_relative "liveness"
 require_relative "missing_topics"
 require_relative "parallel/engines"
-require_relative "producer"
-require_relative "subscription"
 require_relative "threads"
 require_relative "processing/jobs_queue"
 require_relative "processing/listener"
@@ -25,9 +24,7 @@ module Pelton
     # Those that run in this process: {server => true}; they are stopped when it exits. Guarded by LOCK.
     RUNNING = {}.compare_by_identity
     LOCK = Mutex.new
-    INSTANCE = "group.instance.id"
-    TRANSACTIONAL = "transactional.id"
-    private_constant :RUNNING, :LOCK, :INSTANCE, :TRANSACTIONAL
+    private_constant :RUNNING, :LOCK
 
     # Why it ended by force, e.g. ["orders/0: consume runs for 61.2 s, …"]: what was left undone
     #: () -> Array[String]
@@ -234,7 +231,10 @@ module Pelton
     def boot(facts)
       @status = :starting
       @starter = Thread.current
-      @thread = Threads.start("pelton.server", report: ->(error) { crashed(error) }) { obey if @boot.pop }
+      # The new thread begins with what we defer: one killed before its first step still stops what was started.
+      Thread.handle_interrupt(Object => :never) do
+        @thread = Threads.start("pelton.server", report: ->(error) { crashed(error) }) { serve }
+      end
       @bus.publish("app.starting", **facts)
       open_listeners
       @workers.scale(@config.concurrency)
@@ -244,11 +244,9 @@ module Pelton
       @status = :running
       @liveness&.start
       Server.stop_at_exit(self)
-      @boot << true
-    rescue Exception # rubocop:disable Lint/RescueException -- an interrupt of whoever starts it
-      cancel
-      raise
+      @boot << (booted = true)
     ensure
+      cancel unless booted # also where the thread that starts it is killed
       @starter = nil
     end
 
@@ -266,16 +264,8 @@ module Pelton
       Server.ended(self)
     end
 
-    # Makes producers where the group's consumers are, whatever cluster that is. Without an id, where the app's producer
-    # is transactional, an id of the group's own.
-    def opener(group)
-      lambda do |id|
-        id ||= @config.kafka[TRANSACTIONAL]&.then { |apps| "#{apps}/#{group.name}" }
-        Producer.new(@config, bus: @bus, native: @native, kafka: { **group.place, TRANSACTIONAL => id }.compact)
-      end
-    end
-
     def open_listeners
+      @clients = Clients.new(@config, bus: @bus, native: @native, process: @process)
       missing = MissingTopics.new(@config, bus: @bus, native: @native)
       @groups.each do |group|
         missing.create(group)
@@ -285,21 +275,11 @@ module Pelton
 
     def listener(group, looks)
       deserializers = @engines.deserializers(group)
-      subscription = Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
-                                               deserializers: deserializers,
-                                               key_deserializers: group.key_deserializers,
-                                               headers_deserializers: group.headers_deserializers,
-                                               where: group.where, bus: @bus, native: @native, kafka: options(group))
+      subscription = @clients.subscription(group, deserializers)
       Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, watch: @watch,
                                                looks: looks, ahead: @engines.ahead(group, deserializers),
                                                producer: @producer, generations: @generations,
-                                               open_producer: opener(group), on_failure: method(:failed))
-    end
-
-    # A member's own name is the process's own.
-    def options(group)
-      id = @process && { **@config.kafka, **group.kafka }[INSTANCE]
-      id ? { **group.kafka, INSTANCE => "#{id}-#{@process}" } : group.kafka
+                                               open_producer: @clients.producers(group), on_failure: method(:failed))
     end
 
     # From a listener or a worker: something after which we, or this listener, cannot go on.
@@ -312,6 +292,20 @@ module Pelton
 
     # --- the server's thread ---------------------------------------------------------------------------------------
 
+    # A kill takes effect where all is ready for it: never before the `ensure` that stops the others is there.
+    def serve
+      return unless @boot.pop
+
+      begin
+        Thread.handle_interrupt(Object => :immediate) { obey }
+      rescue Exception => e # rubocop:disable Lint/RescueException -- what a subscriber raises that is no StandardError
+        @failure ||= e
+        raise
+      ensure
+        Thread.handle_interrupt(Object => :immediate) { over }
+      end
+    end
+
     def obey
       loop do
         kind, reason, timeout = @inbox.pop
@@ -323,11 +317,11 @@ module Pelton
         when :signal then return shut_down("SIG#{reason}", nil, signalled: true)
         end
       end
-    rescue Exception => e # rubocop:disable Lint/RescueException -- what a subscriber raises that is no StandardError
-      @failure ||= e
-      raise
-    ensure
+    end
+
+    def over
       abandoned unless ended? || !Thread.main.alive? # then Ruby ends all threads
+    ensure
       @liveness&.close
       Server.ended(self)
     end

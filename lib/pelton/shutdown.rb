@@ -151,14 +151,16 @@ module Pelton
       second
     end
 
-    # It tells how it ended, also if somebody killed it.
-    def start
-      Threads.start("pelton.shutdown") do
-        ended = [Thread.current, yield]
-      rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised where it is waited for
-        ended = [Thread.current, nil, e]
-      ensure
-        @inbox << (ended || [Thread.current, nil, WorkerKilled.new("the stop")])
+    # It tells how it ended, also if somebody killed it, be it before its first step.
+    def start(&phase)
+      Thread.handle_interrupt(Object => :never) do
+        Threads.start("pelton.shutdown") do
+          ended = [Thread.current, Thread.handle_interrupt(Object => :immediate, &phase)]
+        rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised where it is waited for
+          ended = [Thread.current, nil, e]
+        ensure
+          @inbox << (ended || [Thread.current, nil, WorkerKilled.new("the stop")])
+        end
       end
     end
 

@@ -34,20 +34,75 @@ class KilledThreadsTest < Minitest::Test
     produce(1)
     assert_equal [0], @log.pop
     Pelton::Threads.list.find { |thread| thread.name == "pelton.server" }.kill
-    assert server.wait(20)
+    assert server.wait(20), server.losses.inspect
     assert_kind_of Pelton::WorkerKilled, server.failure
     assert_equal :shutdown, @log.pop
     assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
     assert app.start.stop
   end
 
-  # Kills each listener as soon as there is a thread.
-  def kill_at_birth(&block)
+  # Kills threads of this kind before their first step; `count` of them at most.
+  def kill_at_birth(kind = "pelton.listener", count: 1, &block)
     original = Pelton::Threads.method(:start)
+    left = count
     begin_and_kill = lambda do |name, **more, &work|
-      original.call(name, **more, &work).tap { |thread| thread.kill if name.start_with?("pelton.listener") }
+      original.call(name, **more, &work).tap do |thread|
+        thread.kill if name.start_with?(kind) && !(left -= 1).negative?
+      end
     end
     Pelton::Threads.stub(:start, begin_and_kill, &block)
+  end
+
+  # While it waited for the end of its start, nothing told anybody of its death: `wait` answered false at once, and
+  # workers and listeners lived on.
+  def test_a_server_whose_thread_is_killed_before_its_first_step_stops_what_was_started
+    server = kill_at_birth("pelton.server") { start }
+    assert server.wait(20)
+    assert_kind_of Pelton::WorkerKilled, server.failure
+    assert_predicate subscription, :closed?
+    assert_empty Pelton::Threads.list.map(&:name).grep(/pelton\.(worker|listener|server)/)
+  end
+
+  def test_a_server_whose_starting_thread_is_killed_leaves_nothing_behind
+    app.subscribe("app.starting") { Thread.exit }
+    app.routes { topic "orders", to: Consumer }
+    Thread.new { app.start }.join
+    assert_empty Pelton::Threads.list.map(&:name).grep(/pelton\.(worker|listener|server)/)
+  end
+
+  def test_a_stop_whose_thread_is_killed_before_its_first_step_ends_by_force
+    server = start
+    refute kill_at_birth("pelton.shutdown") { server.stop(timeout: 20) }
+    assert_equal :forced, server.status
+    assert_includes event("app.forced")[:reason], "killed"
+    assert_predicate subscription, :closed?
+  end
+
+  def test_a_background_thread_that_is_killed_before_its_first_step_is_told_of_and_started_again
+    began = Thread::Queue.new
+    kill_at_birth("pelton.background") do
+      app.background("prices", restart: true) do |stop|
+        began << :began
+        stop.wait
+      end
+      start
+    end
+    assert_kind_of Pelton::WorkerKilled, event("error.occurred")[:error]
+    assert_equal :began, began.pop
+    assert app.stop
+  end
+
+  def test_a_restart_whose_thread_is_killed_before_its_first_step_begins_again
+    kill_at_birth("pelton.restart") do
+      start(group_restart: 0.01)
+      eventually { listener.stop? }
+      listener.kill
+      eventually { @native.subscriptions.size == 2 }
+    end
+    subscription.assign_now(["orders", 0])
+    produce(1)
+    assert_equal [0], @log.pop
+    assert app.stop
   end
 
   def test_a_listener_that_is_killed_before_its_first_step_left_a_server_that_read_nothing
