@@ -38,6 +38,20 @@ class ArchitectureTest < Minitest::Test
   PARKING = %w[ext/core/src/wait.rs ext/pelton/src/gvl.rs].freeze
   # Waits for several sockets at once.
   SOCKETS = %w[lib/pelton/liveness.rb].freeze
+  # What runs code while others wait for it, and the locks of the standard library.
+  ONCE = "get_or_init|get_or_try_init|call_once|call_once_force|LazyLock|LazyCell|Lazy|OnceCell|Once"
+  LOCKS = "Mutex|RwLock|ReentrantLock"
+  # Lines of the glue that may have them: inside of these no Ruby object is made, and no Ruby code runs.
+  WITHOUT_RUBY = {
+    # An empty place on the native heap.
+    "ext/pelton/src/value/kept.rs" => ["place.next.get_or_init(|| Box::new(Place::new()))"],
+    # An empty mailbox; the result of native work, moved in and out.
+    "ext/pelton/src/gvl.rs" => ["use std::sync::", "WOKEN.get_or_init(Mailbox::default)",
+                                "result: Mutex<Option<std::thread::Result<T>>>", "result: Mutex::new(None)"],
+    # A counted reference, moved in and out.
+    "ext/pelton/src/embedded_cluster.rs" => ["use std::sync::", "live: Mutex<Option<Arc<EmbeddedCluster>>>",
+                                             "let live = Mutex::new(Some(Arc::new(cluster)))"]
+  }.freeze
   # `rd` is the lowest room of the core; of the others it may use only these.
   RD_MAY_USE = %w[decode].freeze # the pool's fork generation
 
@@ -178,6 +192,20 @@ class ArchitectureTest < Minitest::Test
         "#{path}:#{line}: no SAFETY line within the 3 lines above" unless above.include?("SAFETY")
       end
     end)
+  end
+
+  # A Ractor that waits for another one's first use of such a place never reaches the point where it stops for a garbage
+  # collection; if that use allocates, all Ractors wait for each other. So the glue fills its places at Init (`set`).
+  def test_no_ractor_waits_for_ruby_in_another
+    found = RUST.grep(%r{\Aext/pelton/}).flat_map do |path|
+      code_of(path).scan(/^.*\b(?:#{ONCE}|#{LOCKS})\b.*$/o).map { |line| [path, line.strip] }
+    end
+    wrong = found.reject { |path, line| WITHOUT_RUBY.fetch(path, []).any? { |known| line.include?(known) } }
+    assert_none(wrong.map { |path, line| "#{path}: #{line}: fill it at Init; WITHOUT_RUBY is for what runs no Ruby" })
+    unused = WITHOUT_RUBY.flat_map do |path, lines|
+      lines.reject { |known| found.any? { |other, line| other == path && line.include?(known) } }
+    end
+    assert_none(unused.map { |line| "WITHOUT_RUBY: nothing is like #{line}" })
   end
 
   # rd/ffi.rs declares what answers with an error code, for the bindings would make it a Rust enum. A function that is

@@ -71,6 +71,26 @@ class NativeRactorTest < Minitest::Test
     RUBY
   end
 
+  # The first one initialized a native place and waited there for a garbage collection. The others waited for that place
+  # and could not stop for the collection: 3 of 6 processes hung forever.
+  def test_ractors_that_check_their_first_messages_while_others_collect_garbage_all_go_on
+    assert_says "ok", <<~RUBY
+      ractors = Array.new(6) do
+        Ractor.new do
+          Ractor.receive
+          N::Producer.check({ topic: "t", payload: "x" })
+          [N.decode({ format: :msgpack }, ["82a161c70305616263a16201"].pack("H*"))["a"].type,
+           N.parse_json('{"a":[1.5e300,"x"]}')["a"].size]
+        end
+      end
+      GC.stress = true
+      ractors.each { |ractor| ractor.send(1) }
+      found = ractors.map { |ractor| result(ractor) }
+      GC.stress = false
+      say found.uniq == [[5, 2]] ? "ok" : found.inspect
+    RUBY
+  end
+
   def test_another_ractor_waits_for_a_delivery
     assert_says "ok", <<~RUBY
       writer = producer("linger.ms" => "200")

@@ -51,6 +51,7 @@ use magnus::{Error, Module, Ruby};
 #[magnus::init(name = "pelton")]
 fn init(ruby: &Ruby) -> Result<(), Error> {
     value::set_up(ruby)?;
+    rows::set_up(ruby);
     let pelton = ruby.define_module("Pelton")?;
     delivery::define(ruby, pelton)?;
     message::define(ruby, pelton)?;

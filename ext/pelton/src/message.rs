@@ -5,7 +5,7 @@ use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding};
 use crate::{error, format};
 use magnus::scan_args::scan_args;
-use magnus::value::{Lazy, ReprValue};
+use magnus::value::{Opaque, ReprValue};
 use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
 use pelton_core::chunk::{Part, View};
 use pelton_core::decode::avro::SchemaId;
@@ -13,18 +13,18 @@ use pelton_core::decode::{Kind, Node, Refusal};
 use pelton_core::format::{Encoding as Payloads, Shape};
 use std::borrow::Cow;
 use std::iter::once;
+use std::sync::OnceLock;
 
 /// The headers of every message without any.
-static NO_HEADERS: Lazy<RHash> = Lazy::new(|ruby| {
-    let hash = ruby.hash_new();
-    hash.freeze();
-    hash
-});
+static NO_HEADERS: OnceLock<Opaque<RHash>> = OnceLock::new();
 
 pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
     let class: RClass = pelton.define_class("Message", ruby.class_object())?;
     objects::define(class);
-    Lazy::force(&NO_HEADERS, ruby);
+    let none = ruby.hash_new();
+    none.freeze();
+    value::keep_for_ever(none);
+    let _ = NO_HEADERS.set(none.into());
     class.define_method("topic", method!(topic, 0))?;
     class.define_method("partition", method!(partition, 0))?;
     class.define_method("offset", method!(offset, 0))?;
@@ -176,7 +176,7 @@ fn raw_headers(ruby: &Ruby, this: Value) -> Result<RHash, Error> {
 fn headers_of(ruby: &Ruby, place: &Place) -> Result<RHash, Error> {
     let places = view(ruby, place, |view| view.header_places())?;
     if places.is_empty() {
-        return Ok(ruby.get_inner(&NO_HEADERS));
+        return Ok(ruby.get_inner(*NO_HEADERS.get().expect("set up at Init")));
     }
     let hash = ruby.hash_new();
     for at in places {

@@ -44,15 +44,21 @@ impl Given {
 }
 
 const COLUMNS: [&str; 8] = ["topic", "payload", "key", "partition", "timestamp", "headers", "partition_key", "label"];
-/// Their Symbols, which are static ones: never collected, never moved.
+/// Their Symbols, which are static ones: never collected, never moved. Filled at Init: a Ractor that made them later could be
+/// stopped by another one's collection while a third one waits for them, and that one would never stop for the collection.
 static SYMBOLS: OnceLock<[u64; COLUMNS.len()]> = OnceLock::new();
 const EXPECTED: &str = "a Hash of topic:, payload: and, if wanted, key:, partition:, partition_key:, timestamp:, headers: \
                         and label:";
 
+/// Once, at Init.
+pub fn set_up(ruby: &Ruby) {
+    let _ = SYMBOLS.set(COLUMNS.map(|name| ruby.sym_new(name).as_raw()));
+}
+
 /// A message of a batch; `None` if Ruby has to do with it first. Makes no Ruby object.
 pub fn row(ruby: &Ruby, row: Value) -> Result<Option<Given>, Error> {
     let columns = RHash::from_value(row).ok_or_else(|| error::invalid(ruby, "message", row, EXPECTED))?;
-    let symbols = SYMBOLS.get_or_init(|| COLUMNS.map(|name| ruby.sym_new(name).as_raw()));
+    let symbols = SYMBOLS.get().expect("set up at Init");
     let mut given = [None; COLUMNS.len()];
     columns.foreach(|name: Value, value: Value| {
         match symbols.iter().position(|symbol| *symbol == name.as_raw()) {

@@ -160,14 +160,13 @@ static MAIN: OnceLock<MainKey> = OnceLock::new();
 /// To be called once, in the main Ractor.
 fn mark_main_ractor() {
     static TYPE: rb_sys::rb_ractor_local_storage_type = rb_sys::rb_ractor_local_storage_type { mark: None, free: None };
-    MAIN.get_or_init(|| {
-        // SAFETY: the type lives for ever; the value is never dereferenced.
-        unsafe {
-            let key = rb_sys::rb_ractor_local_storage_ptr_newkey(&TYPE);
-            rb_sys::rb_ractor_local_storage_ptr_set(key, std::ptr::dangling_mut::<c_void>());
-            MainKey(key)
-        }
-    });
+    // SAFETY: the type lives for ever; the value is never dereferenced.
+    let key = unsafe {
+        let key = rb_sys::rb_ractor_local_storage_ptr_newkey(&TYPE);
+        rb_sys::rb_ractor_local_storage_ptr_set(key, std::ptr::dangling_mut::<c_void>());
+        key
+    };
+    let _ = MAIN.set(MainKey(key));
 }
 
 pub fn in_main_ractor() -> bool {

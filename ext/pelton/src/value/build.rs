@@ -86,7 +86,7 @@ extern "C" fn size(_: *const c_void) -> rb_sys::size_t {
 /// Once, at Init.
 pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     // SAFETY: no preconditions.
-    WORKSHOP.get_or_init(|| Key(unsafe { rb_sys::rb_ractor_local_storage_value_newkey() }));
+    let _ = WORKSHOP.set(Key(unsafe { rb_sys::rb_ractor_local_storage_value_newkey() }));
     // SAFETY: Init has Ruby's lock; what it may raise, `protect` catches.
     protect(|| unsafe {
         moulds::try_out();
@@ -190,9 +190,9 @@ unsafe fn rare(making: Making, kind: Kind<'_>) -> VALUE {
     unsafe {
         match kind {
             Kind::Extension(kind, bytes) => extension(making, kind, bytes),
-            Kind::Decimal(bytes, scale) => big_decimal(bytes, scale),
-            Kind::Date(days) => finished(date(days), making.shape),
-            Kind::Time(value, unit) => finished(utc(value, unit), making.shape),
+            Kind::Decimal(bytes, scale) => asked(big_decimal(bytes, scale), making.shape),
+            Kind::Date(days) => asked(date(days), making.shape),
+            Kind::Time(value, unit) => asked(utc(value, unit), making.shape),
             _ => unreachable!("made by `object`"),
         }
     }
@@ -262,6 +262,29 @@ unsafe fn frozen(object: VALUE) -> VALUE {
     object
 }
 
+/// An object of whose inside we know nothing: a Time beyond the year 2116 has a Bignum. Where it is frozen, Ruby looks itself
+/// whether all of it may be shared, and marks it.
+///
+/// # Safety
+/// As of `finished`.
+unsafe fn asked(object: VALUE, shape: Shape) -> VALUE {
+    // SAFETY: the caller's promise; the object is on the machine's stack meanwhile.
+    unsafe {
+        if shape.frozen {
+            rb_sys::RB_OBJ_FREEZE(object);
+            #[cfg(ruby_gte_4_0)]
+            rb_ractor_shareable_p_continue(object);
+        }
+    }
+    std::hint::black_box(object)
+}
+
+#[cfg(ruby_gte_4_0)]
+unsafe extern "C" {
+    /// Of Ruby's ractor.h.
+    fn rb_ractor_shareable_p_continue(object: VALUE) -> bool;
+}
+
 /// An Array or Hash of what lies on the stack from `bottom` on. Shareable only where all of that is.
 ///
 /// # Safety
@@ -272,7 +295,7 @@ unsafe fn finish_container(object: VALUE, stack: &[VALUE], bottom: usize, shape:
         if !shape.frozen {
             return;
         }
-        if stack[bottom..].iter().all(|value| is_shareable(*value)) {
+        if MARKS_SHAREABLE && stack[bottom..].iter().all(|value| is_shareable(*value)) {
             frozen(object);
         } else {
             rb_sys::RB_OBJ_FREEZE(object);
@@ -280,14 +303,21 @@ unsafe fn finish_container(object: VALUE, stack: &[VALUE], bottom: usize, shape:
     }
 }
 
+/// Also of numbers that do not fit a word: Ruby freezes them and leaves the flag to whoever asks.
+///
 /// # Safety
 /// A live VALUE.
 unsafe fn is_shareable(value: VALUE) -> bool {
     // SAFETY: the caller's promise; a special constant has no flags word.
     unsafe {
-        rb_sys::SPECIAL_CONST_P(value)
-            || (*(value as *const rb_sys::RBasic)).flags & SHAREABLE != 0
-            || matches!(rb_sys::RB_BUILTIN_TYPE(value), ruby_value_type::RUBY_T_FLOAT | ruby_value_type::RUBY_T_BIGNUM)
+        if rb_sys::SPECIAL_CONST_P(value) {
+            return true;
+        }
+        let flags = &raw mut (*(value as *mut rb_sys::RBasic)).flags;
+        if matches!(rb_sys::RB_BUILTIN_TYPE(value), ruby_value_type::RUBY_T_FLOAT | ruby_value_type::RUBY_T_BIGNUM) {
+            *flags |= SHAREABLE;
+        }
+        *flags & SHAREABLE != 0
     }
 }
 

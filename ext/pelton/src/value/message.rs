@@ -60,10 +60,18 @@ extern "C" fn mark(data: *mut c_void) {
     // SAFETY: Ruby marks objects that it has not freed; each holds a count of its chunk.
     let chunk = unsafe { &*chunk };
     chunk.thin();
-    for object in chunk.words(index).filter_map(kept_object) {
+    for object in chunk.words(index).filter_map(kept_object).filter(|object| is_shown(*object)) {
         // SAFETY: a live object, kept so by this very call; `compact` follows it when it moves.
         unsafe { rb_sys::rb_gc_mark_movable(object) };
     }
+}
+
+/// From Ruby 4.0 on what a shareable object refers to has to be shareable, and its collector can be asked to check that.
+/// What the main Ractor keeps no other one looks at, so it is shown to collections only, not to who asks without one.
+fn is_shown(object: VALUE) -> bool {
+    // SAFETY: no preconditions; a live object's flags word is the first.
+    !cfg!(ruby_gte_4_0)
+        || unsafe { rb_sys::rb_during_gc() != 0 || (*(object as *const rb_sys::RBasic)).flags & SHAREABLE != 0 }
 }
 
 extern "C" fn compact(data: *mut c_void) {
@@ -93,7 +101,10 @@ pub fn wrap_all(chunks: &[Arc<Chunk>]) -> Result<RArray, Error> {
                     rb_sys::rb_ary_push(array, wrap(chunk, index));
                 }
             }
-            rb_sys::rb_ary_freeze(array)
+            rb_sys::rb_ary_freeze(array);
+            // As all that is in it. A batch keeps it, and may have been found to be shareable before.
+            (*(array as *mut rb_sys::RBasic)).flags |= SHAREABLE;
+            array
         }
     })?;
     RArray::try_convert(cooked(array))
