@@ -5,12 +5,35 @@
 use crate::error::Error;
 use crate::rd::Conf;
 
+/// Where a certificate authority comes from. The OpenSSL that is linked into the extension was built for no distribution,
+/// so it finds no certificates by itself: librdkafka has to look for them in the usual places ("probe").
+const AUTHORITIES: [(&str, &[&str]); 2] = [
+    ("ssl.ca.location", &["ssl.ca.location", "ssl.ca.pem", "ssl_ca", "ssl.ca.certificate.stores"]),
+    ("https.ca.location", &["https.ca.location", "https.ca.pem"]),
+];
+/// Environment variables that tell OpenSSL where certificates are.
+const OPENSSL_PLACES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+
 /// A librdkafka configuration of these options; later ones win.
 pub fn build<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Conf, Error> {
+    build_within(options, OPENSSL_PLACES.iter().any(|name| std::env::var_os(name).is_some_and(|path| !path.is_empty())))
+}
+
+/// `told`: the environment tells where the certificates of authorities are.
+fn build_within<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>, told: bool) -> Result<Conf, Error> {
     let mut conf = Conf::new();
+    let mut given = [told; AUTHORITIES.len()];
     for (key, value) in options {
         if let Err(reason) = conf.set(key, value) {
             return Err(explain(key, value, &reason));
+        }
+        for (given, (_, names)) in given.iter_mut().zip(AUTHORITIES) {
+            *given |= names.contains(&key);
+        }
+    }
+    for (given, (name, _)) in given.into_iter().zip(AUTHORITIES) {
+        if !given {
+            let _ = conf.set(name, "probe"); // a build without OIDC refuses the second one
         }
     }
     Ok(conf)
@@ -78,6 +101,23 @@ mod tests {
         assert!(refused("linger.ms", "9999999").contains("0 .. 900000"));
         assert!(refused("compression.codec", "brotli").contains("zstd"));
         assert!(refused("nothing.like.this.at.all.in.kafka", "1").ends_with("no such option of librdkafka"));
+    }
+
+    #[test]
+    fn authorities_are_looked_for_unless_the_user_or_the_environment_names_them() {
+        let location = |options: &[(&str, &str)], told| {
+            build_within(options.iter().copied(), told).expect("good options").get("ssl.ca.location")
+        };
+        assert_eq!(Some("probe"), location(&[], false).as_deref());
+        assert_eq!(Some("probe"), location(&[("security.protocol", "ssl")], false).as_deref());
+        assert_eq!(Some("/etc/mine.pem"), location(&[("ssl.ca.location", "/etc/mine.pem")], false).as_deref());
+        assert_ne!(
+            Some("probe"),
+            location(&[("ssl.ca.location", "")], false).as_deref(),
+            "OpenSSL's own, as asked for"
+        );
+        assert_ne!(Some("probe"), location(&[("ssl.ca.pem", "-----BEGIN")], false).as_deref());
+        assert_ne!(Some("probe"), location(&[("security.protocol", "ssl")], true).as_deref());
     }
 
     /// Whoever shows an error decides about its value; nothing else repeats it.

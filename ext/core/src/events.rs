@@ -34,7 +34,7 @@ pub enum Kind {
         reason: String,
         fatal: bool,
     },
-    /// librdkafka's JSON.
+    /// librdkafka's JSON. Of each client only the newest waits to be read: a document may have megabytes.
     Statistics(String),
     /// A message that failed and that nobody waits for.
     DeliveryFailed {
@@ -99,8 +99,15 @@ pub fn tokens() -> &'static Mailbox<String> {
 }
 
 pub fn emit(feed: &Feed, client: &str, kind: Kind) {
-    let limit = if matches!(kind, Kind::Log { .. } | Kind::Statistics(_)) { CHATTER_LIMIT } else { LIMIT };
-    feed.push_bounded(ClientEvent { client: client.into(), kind, at: Instant::now() }, limit);
+    let event = ClientEvent { client: client.into(), kind, at: Instant::now() };
+    match event.kind {
+        Kind::Statistics(_) => {
+            let same = |older: &ClientEvent| matches!(older.kind, Kind::Statistics(_)) && older.client == client;
+            feed.replace_bounded(event, CHATTER_LIMIT, same)
+        }
+        Kind::Log { .. } => feed.push_bounded(event, CHATTER_LIMIT),
+        _ => feed.push_bounded(event, LIMIT),
+    };
 }
 
 /// For what outlives its client and may still have to tell something in the client's name. Keeps no mailbox that nobody
@@ -173,5 +180,46 @@ pub(crate) fn emit_common(feed: &Feed, name: &str, event: &Event) {
         // librdkafka asks once and waits for the answer: at most one a client is here.
         sys::RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH => tokens().push(name.into()),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statistics(feed: &Feed) -> Vec<(String, String)> {
+        let told = feed.take_all().into_iter().filter_map(|event| match event.kind {
+            Kind::Statistics(json) => Some((event.client, json)),
+            _ => None,
+        });
+        told.collect()
+    }
+
+    /// A topic of 2,000 partitions has 1.5 MB of them: unread ones took gigabytes before their number was limited.
+    #[test]
+    fn unread_statistics_keep_the_newest_of_each_client_only() {
+        let feed = Feed::default();
+        for number in 0..1000 {
+            emit(&feed, "one", Kind::Statistics(format!("1-{number}")));
+            emit(&feed, "two", Kind::Statistics(format!("2-{number}")));
+            emit(&feed, "one", Kind::Log { level: 6, facility: "F".into(), message: number.to_string() });
+        }
+        assert_eq!(1002, feed.pushed(), "as many as a reader is told of");
+        let expected = [("one", "1-999"), ("two", "2-999")].map(|(client, json)| (client.into(), json.into()));
+        assert_eq!(expected.to_vec(), statistics(&feed));
+        emit(&feed, "one", Kind::Statistics("next".into()));
+        assert_eq!(vec![("one".into(), "next".into())], statistics(&feed));
+    }
+
+    #[test]
+    fn statistics_take_the_place_of_older_ones_where_there_is_no_room() {
+        let feed = Feed::default();
+        emit(&feed, "one", Kind::Statistics("old".into()));
+        for _ in 0..CHATTER_LIMIT {
+            emit(&feed, "one", Kind::Disconnected { idle: true });
+        }
+        emit(&feed, "one", Kind::Statistics("new".into()));
+        emit(&feed, "two", Kind::Statistics("no room".into()));
+        assert_eq!(vec![("one".into(), "new".into())], statistics(&feed));
     }
 }

@@ -45,6 +45,20 @@ impl<T> Mailbox<T> {
         true
     }
 
+    /// Puts the item in the place of the first one that `same` recognizes, else appends it; looks at and fills the first
+    /// `limit` places only. What was replaced does not count as another item that came in. False: it was dropped.
+    pub fn replace_bounded(&self, item: T, limit: usize, same: impl Fn(&T) -> bool) -> bool {
+        let mut items = lock(&self.items);
+        let Some(place) = items.iter().take(limit).position(same) else {
+            drop(items);
+            return self.push_bounded(item, limit);
+        };
+        let replaced = std::mem::replace(&mut items[place], item);
+        drop(items);
+        drop(replaced); // without the lock, for it may be large
+        true
+    }
+
     /// How many items ever came in.
     pub fn pushed(&self) -> u64 {
         self.pushed.load(Ordering::SeqCst)
