@@ -11,15 +11,18 @@ class Program
     def ok?(expected = 0) = code == expected && !late
   end
 
-  # `echo`: pass the output on as it comes.
-  #: (*String, ?env: Hash[String, String?], ?limit: Numeric, ?echo: bool) -> Result
-  def self.run(*command, env: {}, limit: 600, echo: false) = new(command, env, limit, echo).run
+  # `echo`: pass the output on as it comes. `folder`: where it runs.
+  #: (*String, ?env: Hash[String, String?], ?limit: Numeric, ?echo: bool, ?folder: String) -> Result
+  def self.run(*command, env: {}, limit: 600, echo: false, folder: Dir.pwd)
+    new(command, env, limit, echo, folder).run
+  end
 
-  def initialize(command, env, limit, echo)
+  def initialize(command, env, limit, echo, folder)
     @command = command
     @env = env
     @limit = limit
     @echo = echo
+    @folder = folder
     @output = +""
     @late = false
   end
@@ -27,7 +30,7 @@ class Program
   def run
     started = now
     reader, writer = IO.pipe
-    @pid = Process.spawn(@env, *@command, in: File::NULL, out: writer, err: writer, pgroup: true)
+    @pid = Process.spawn(@env, *@command, in: File::NULL, out: writer, err: writer, pgroup: true, chdir: @folder)
     writer.close
     read_until_end(reader, started + @limit)
     Result.new(code: @code, output: @output.scrub, late: @late, seconds: now - started)

@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require "rbconfig"
+require "tmpdir"
+require_relative "../program"
+
+module Mutants
+  # Which test files run which lines of lib/. Made once by a run of each, and kept.
+  class CoverageMap
+    PATTERN = "test/{unit,contract,native,embedded,assumptions}/**/*_test.rb"
+
+    # root: the tree whose tests run; file: where the map is kept.
+    #: (String, String) -> void
+    def initialize(root, file)
+      @root = root
+      @file = file
+      # {"test/unit/a_test.rb" => {"passed" => true, "seconds" => 1.2, "lines" => {"lib/pelton/a.rb" => [1, 7]}}}
+      @rows = File.exist?(file) ? JSON.parse(File.read(file)) : {}
+    end
+
+    # Runs what is not in the map yet.
+    #: () { (String) -> void } -> self
+    def complete
+      missing = Dir.glob(PATTERN, base: @root).sort - @rows.keys
+      missing.each do |test|
+        yield test
+        @rows[test] = measure(test)
+        FileUtils.mkdir_p(File.dirname(@file))
+        File.write(@file, JSON.generate(@rows))
+      end
+      self
+    end
+
+    # The test files that run a line, or, where none does, its file: first the fast suites, and in these first the file
+    # named like the tested one and those that run most of its lines.
+    #: (String, Integer) -> Array[String]
+    def tests_of(path, line)
+      usable = @rows.select { |_, row| row["passed"] }
+      near = usable.select { |_, row| row["lines"].fetch(path, []).include?(line) }
+      near = usable.select { |_, row| row["lines"].key?(path) } if near.empty?
+      word = File.basename(path, ".rb")
+      near.keys.sort_by do |test|
+        named = File.basename(test).start_with?(word, word.delete_suffix("s"))
+        [test.include?("/embedded/") ? 1 : 0, named ? 0 : 1, -@rows[test]["lines"][path].size, test]
+      end
+    end
+
+    def seconds(test) = @rows.dig(test, "seconds") || 60
+
+    private
+
+    def measure(test)
+      Dir.mktmpdir do |folder|
+        probe = File.join(@root, "test/support/mutants/coverage_probe.rb")
+        env = { "RUBYOPT" => "-r#{probe}", "PELTON_COVERAGE" => folder }
+        result = Program.run(*Mutants.ruby(@root), File.join(@root, test), env: env, limit: 600, folder: @root)
+        lines = Hash.new { |made, path| made[path] = [] }
+        Dir.glob("#{folder}/*.json").each do |file|
+          JSON.parse(File.read(file)).each { |path, found| lines[path] |= found }
+        end
+        { "passed" => result.ok?, "seconds" => result.seconds.round(1), "lines" => lines }
+      end
+    end
+  end
+
+  def self.ruby(root)
+    [RbConfig.ruby, "-w", "-I#{root}/lib", "-I#{root}/test", "-r#{root}/test/support/guard"]
+  end
+end

@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "open3"
+require_relative "../program"
+require_relative "coverage_map"
+
+module Mutants
+  # A copy of the project in which changes are made, one at a time, and tests run.
+  class Tree
+    attr_reader :root
+
+    # from: the project; root: where the copy is made.
+    #: (String, String) -> void
+    def initialize(from, root)
+      @from = from
+      @root = root
+    end
+
+    #: () -> self
+    def copy
+      files, = Open3.capture2("git", "ls-files", "-coz", "--exclude-standard", chdir: @from)
+      FileUtils.rm_rf(Dir.children(@root).map { |name| File.join(@root, name) } - [target]) if Dir.exist?(@root)
+      (files.split("\0") + Dir.glob("lib/pelton/*/pelton.so", base: @from)).each do |file|
+        FileUtils.mkdir_p(File.join(@root, File.dirname(file)))
+        FileUtils.copy_file(File.join(@from, file), File.join(@root, file), true) if File.file?(File.join(@from, file))
+      end
+      self
+    end
+
+    # The block runs while the file is changed.
+    #: (Site) { () -> Object } -> Object
+    def with(site)
+      path = File.join(@root, site.path)
+      text = File.read(path)
+      File.write(path, site.apply(text))
+      yield
+    ensure
+      File.write(path, text) if text
+    end
+
+    #: (String, Numeric) -> Program::Result
+    def test(file, limit)
+      Program.run(*Mutants.ruby(@root), File.join(@root, file), limit: limit, folder: @root)
+    end
+
+    # One target of the core's tests ("--lib", or the name of a file in ext/core/tests).
+    #: (String, Numeric) -> Program::Result
+    def cargo_test(target, limit)
+      which = target == "--lib" ? ["--lib"] : ["--test", target]
+      cargo("test", "--release", "--locked", "-q", "-p", "pelton-core", *which, limit: limit)
+    end
+
+    #: () -> Program::Result
+    def cargo_check = cargo("test", "--release", "--locked", "-q", "-p", "pelton-core", "--lib", "--no-run", limit: 900)
+
+    # Builds the extension, which the Ruby tests of this tree then load.
+    #: () -> bool
+    def build
+      return false unless cargo("build", "--release", "--locked", "-q", "-p", "pelton", limit: 900).ok?
+
+      FileUtils.cp(File.join(target, "release/libpelton.so"), library)
+      true
+    end
+
+    # The extension of the unchanged project.
+    #: () -> void
+    def restore_library = FileUtils.cp(library.sub(@root, @from), library)
+
+    # What was compiled in the project is not compiled again.
+    #: () -> void
+    def prepare_cargo
+      return if Dir.exist?(File.join(target, "release"))
+
+      FileUtils.mkdir_p(File.join(target, "release"))
+      parts = %w[build deps .fingerprint].map { |name| File.join(@from, "target/release", name) }
+      Program.run("cp", "-a", "--reflink=auto", *parts, File.join(target, "release/"))
+    end
+
+    private
+
+    def cargo(*words, limit:)
+      Program.run("cargo", *words, env: { "RUBY" => nil, "CARGO_TARGET_DIR" => target }, limit: limit, folder: @root)
+    end
+
+    def target = File.join(@root, "target")
+    def library = File.join(@root, "lib/pelton", RUBY_VERSION[/\A\d+\.\d+/], "pelton.so")
+  end
+end
