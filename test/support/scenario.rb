@@ -52,6 +52,9 @@ class Scenario
     rescue Errno::ESRCH, Errno::ECHILD
       nil # it ended
     end
+
+    # Its output is not wanted any more.
+    def close = @file.close!
   end
 
   ROOT = File.expand_path("../..", __dir__)
@@ -168,6 +171,12 @@ class Scenario
 
   def exit_code(child, timeout = 20)
     eventually(timeout, "the end of the child\n#{child.output}") { child.code }
+  end
+
+  # Of a child that ended: nothing more is asked of it, so hundreds may follow each other.
+  def forget(child)
+    @children.delete(child)
+    child.close
   end
 
   # Runs the block in a forked child; fails if it does not end with 0.
