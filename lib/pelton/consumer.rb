@@ -176,8 +176,9 @@ module Pelton
     # The producer: given (a pool lends one), else the partition's own where its topic says `transactional "id"`, else
     # the app's. Inside, `producer` is that one. An exception aborts, and messages come again from the first that is not
     # marked; AbortTransaction does so silently, but is a failed attempt for `retries` and what comes after them. A
-    # consume that marked in a transaction marks nothing by its return. Raises AssignmentLost when marks are not ours to
-    # commit any more, and what Producer#transaction raises.
+    # consume that marked in a transaction marks nothing by its return. After an aborted one, a mark that would pass its
+    # messages in the same call raises TransactionError (reason :undone), for they would be lost. Raises AssignmentLost
+    # when marks are not ours to commit any more, and what Producer#transaction raises.
     #: (?(Producer | ProducerPool)?) { (Producer::Transaction) -> untyped } -> untyped
     def transaction(producer = nil, &block) = @pelton.transaction(producer, &block)
 

@@ -229,6 +229,8 @@ module Pelton
                "itself once the block has ended",
       other_fiber: "another fiber of this thread is in a transaction, which cannot end while this one waits for it",
       mark_beside: "another fiber of this thread is in a transaction: mark in its own fiber, or behind it",
+      undone: "the transaction with that message was aborted, so it is not done. Mark that offset first if you " \
+              "did it again, or raise: messages that are not marked come again",
       sought: "it was sought while a transaction marked its messages, which is aborted: seek behind a transaction",
       borrowed: "it cannot be closed by who has borrowed of it",
       unknown: "Kafka did not confirm the commit in time: the transaction may be committed or aborted",

@@ -313,6 +313,13 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal [:unknown], errors.map(&:reason)
   end
 
+  # The committed offset is that of the message itself: an earlier transaction's.
+  def test_a_commit_that_was_not_carried_out_behind_an_earlier_one_lost_its_message
+    unknown(1)
+    assert_equal [:assigned, [0, 1], [0, 1]], @log
+    assert_equal [:unknown], errors.map(&:reason)
+  end
+
   def test_that_nobody_can_tell_of_begins_nothing_new
     @ownership.told = 2
     asked = 0

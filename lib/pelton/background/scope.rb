@@ -18,6 +18,8 @@ module Pelton
         @bus = bus
         @timeout = timeout
         @group = ThreadGroup.new
+        # Of background threads and of those that they start: a job is not told of them as its own (see Attempt#of?).
+        @beside = ThreadGroup.new
         @lock = Mutex.new
         # Background threads; under @lock. Those that ended go with the next start.
         @backgrounds = []
@@ -38,21 +40,21 @@ module Pelton
 
           @backgrounds << Background.new(name, started_at: block.source_location&.join(":"), label: @label,
                                                facts: @facts, bus: @bus, restart: restart) do |stop|
-            inside { block.call(stop) }
+            inside(@beside) { block.call(stop) }
           end
           @backgrounds.last
         end
       end
 
       # Runs code of the owner's: the threads that it starts are known to be the owner's.
-      #: () { () -> untyped } -> untyped
-      def inside
+      #: (?ThreadGroup) { () -> untyped } -> untyped
+      def inside(group = @group)
         thread = Thread.current
         before = thread.group
         return yield if before.enclosed?
 
         begin
-          @group.add(thread)
+          group.add(thread)
           yield
         ensure
           before.add(thread)
@@ -80,7 +82,7 @@ module Pelton
       #: () -> Integer
       def size
         ours = Threads.list # workers are in the group while they run the owner's code
-        (@lock.synchronize { alive.map(&:thread) } | (@group.list - ours)).size
+        (@lock.synchronize { alive.map(&:thread) } | (started - ours)).size
       end
 
       # What outlives the owner, which has ended: {thread => facts for thread.outlived}, once. Background threads have
@@ -88,7 +90,7 @@ module Pelton
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
       def strays
         backgrounds = @lock.synchronize { alive.to_h { |one| [one.thread, one] }.tap { @backgrounds = [] } }
-        [*backgrounds.keys, *@group.list].uniq.to_h do |thread|
+        [*backgrounds.keys, *started].uniq.to_h do |thread|
           ThreadGroup::Default.add(thread)
           one = backgrounds[thread]
           facts = one ? { name: one.name, seconds: @timeout } : { name: thread.name, seconds: nil }
@@ -98,6 +100,7 @@ module Pelton
 
       private
 
+      def started = @group.list + @beside.list
       def alive = @backgrounds.select(&:alive?)
     end
   end

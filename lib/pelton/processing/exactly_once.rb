@@ -2,6 +2,7 @@
 
 require_relative "../errors"
 require_relative "../producer_pool"
+require_relative "attempt"
 
 module Pelton
   module Processing
@@ -9,36 +10,42 @@ module Pelton
     # commit neither the position in the backlog nor what is marked moves. Used by the running job, on its thread; what
     # another thread marks meanwhile is no part of it.
     class ExactlyOnce
-      # A transaction that runs: whose it is, the message with the largest offset that it marked, whether its block came
-      # to its end, and with which value.
-      Open = Struct.new(:thread, :producer, :tx, :message, :finished, :value)
+      # A transaction from its begin to the time when its outcome is known.
+      #   thread, fiber  that run its block
+      #   attempt   of the job that it belongs to (see Attempt#of?); nil: none, as where a background thread began it
+      #   producer, tx
+      #   message   the marked one with the largest offset; offsets: of all that it marked
+      #   finished  did its block come to its end? Then with this value; reason: what ended it else
+      #   silent    it was aborted without an error
+      #   over      it is not under way any more
+      Open = Struct.new(:thread, :fiber, :attempt, :producer, :tx, :message, :offsets, :finished, :value, :reason,
+                        :silent, :over) do
+        # Nobody is about to learn of its outcome.
+        def left? = over || !thread.alive? || fiber.equal?(Fiber.current)
+      end
       # How long the end of a slot waits for its producer's.
       CLOSE = 5
-      private_constant :Open, :CLOSE
+      NONE = [].freeze
+      private_constant :Open, :CLOSE, :NONE
 
-      #: (Coordinator, Routing::Topic) -> void
-      def initialize(coordinator, topic)
+      # The block tells the offset of the running job's first message that is not done.
+      #: (Coordinator, Routing::Topic) { () -> Integer? } -> void
+      def initialize(coordinator, topic, &first)
         @coordinator = coordinator
         @topic = topic
         @subscription = coordinator.subscription
         @place = [topic.name, coordinator.partition].freeze
         # The slot's own producer, where the topic is `transactional`.
         @producer = nil
-        # Those that run: {fiber => Open}
+        # Those whose block runs: {fiber => Open}
         @open = {}
+        # Those of which nobody knows whether they were committed, in the order of their ends: {Open => true}. Also each
+        # one that is about to be, so that an interrupt may come at any line.
+        @doubts = {}.compare_by_identity
         # How many of the partition's stores are surely committed.
         @confirmed = 0
-        # Did the running job mark in a transaction?
-        @used = false
-        # The last message that it marked in one that is not known to be committed, and what undid that; and was there
-        # one that was aborted silently, before a mark?
-        @aborted = @reason = nil
-        @silent = false
-        # The last message of a transaction of which nobody knows whether it was committed: of each one that is about to
-        # be, so that an interrupt may come at any line.
-        @doubt = nil
-        # The one that the running job found, until it begins a transaction: that is not its own.
-        @found = nil
+        # Of the job that runs, or ran last: what its transactions left undone.
+        @attempt = Attempt.new(&first)
       end
 
       # That of the transaction that runs, else the slot's own or the app's.
@@ -69,34 +76,45 @@ module Pelton
         @producer = nil
       end
 
-      # A job begins.
+      # A job begins, on this thread.
       #: () -> void
       def reset
-        @used = @silent = false
-        @aborted = @reason = nil
-        @found = @doubt
+        @attempt = @attempt.next(Thread.current)
+        return if @open.empty?
+
         # Of fibers that were dropped in theirs. (A copy: other threads may add their own.)
         @open.to_a.each { |fiber, open| @open.delete(fiber) if open.thread.equal?(Thread.current) }
       end
 
+      # It is over: what it left undone comes again.
+      #: () -> void
+      def over = @attempt.over
+
       # Then everything else of the job is the consumer's to mark.
       #: () -> bool
-      def used? = @used
+      def used? = @attempt.used
 
       # Why what the job marked is undone, or may be; nil: it is not. It failed then, also if consume raised nothing.
       #: () -> Exception?
-      def undone = @aborted || @silent || !@doubt.equal?(@found) ? @reason || AbortTransaction.new : nil
+      def undone
+        doubt = @doubts.keys.find { |open| open.attempt.equal?(@attempt) } unless @doubts.empty?
+        return unless doubt || @attempt.undone?
+
+        @attempt.reason || doubt&.reason || AbortTransaction.new
+      end
 
       #: () -> bool
       def inside? = !mine.nil?
 
-      # Raises TransactionError for a mark beside the transaction of another fiber of this thread, to which it would not
-      # belong.
-      #: () -> void
-      def beside!
-        return unless @open.values.any? { |open| open.thread.equal?(Thread.current) }
+      # Raises TransactionError for a mark outside of a transaction: beside that of another fiber of this thread, to
+      # which it would not belong; or one that would pass what an aborted transaction left undone.
+      #: (Message) -> void
+      def outside!(message)
+        if @open.any? && @open.values.any? { |open| open.thread.equal?(Thread.current) }
+          raise TransactionError.new(@place.join("/"), :mark_beside)
+        end
 
-        raise TransactionError.new(@place.join("/"), :mark_beside)
+        undone!(message.offset, NONE)
       end
 
       # See Consumer#transaction. advance: the position moves with the commit.
@@ -120,20 +138,20 @@ module Pelton
 
         raise TransactionError.new(@place.join("/"), :sought) if @coordinator.left_behind?(message)
 
-        mine.tx.mark_as_consumed(message, self)
-        mine.message = [mine.message, message].compact.max_by(&:offset)
-        @used = true
+        undone!(message.offset, mine.offsets)
+        add(mine, message)
         ours!(true)
         true
       end
 
       # For the producer's transaction, as a subscription, when it is committed. Offsets that were sent while the
-      # partition is ours count, whatever happens before the commit's end: whoever gets it next waits for that.
+      # partition is ours count, whatever happens before the commit's end: whoever gets it next waits for that. Kafka
+      # would take an older one for a way back, and give all behind it again.
       #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
       def send_offsets(client, offsets, timeout)
         @coordinator.seeks.exclude do
-          commit_marks
-          @subscription.send_offsets(client, offsets, timeout)
+          reached = commit_marks
+          @subscription.send_offsets(client, offsets.transform_values { |offset| [offset, *reached].max }, timeout)
         end
         ours!(true)
       rescue KafkaError => e
@@ -151,14 +169,41 @@ module Pelton
         @coordinator.owner.open_producer(id)
       end
 
-      # A commit of what is stored, automatic or at the end, behind a transaction's, would take that one back.
+      def add(open, message)
+        open.tx.mark_as_consumed(message, self)
+        open.offsets << message.offset
+        open.message = [open.message, message].compact.max_by(&:offset)
+        open.attempt.used = true if open.attempt
+      end
+
+      # A commit of what is stored, automatic or at the end, behind a transaction's, would take that one back. Returns
+      # the offset that is reached already, if there is one.
       def commit_marks
-        stores, sought = @coordinator.progress { |progress, sought| [progress.stores, sought] }
+        stores, sought, reached = @coordinator.progress do |progress, left|
+          [progress.stores, left, progress.stored&.first]
+        end
         raise TransactionError.new(@place.join("/"), :sought) if sought
 
         ours!(stores == @confirmed || @subscription.commit)
         @confirmed = stores
         @coordinator.progress { |progress, _| progress.unmark if progress.stores == stores }
+        reached
+      end
+
+      # Raises for a mark of `offset`, in a transaction that marked `offsets`, which would pass what another one left
+      # undone: Kafka keeps one offset, and all before it counts as done.
+      def undone!(offset, offsets)
+        passed = undone_before(offset)&.find { |one| !offsets.include?(one) } or return
+
+        what = "#{@place.join("/")}: the mark of offset #{offset} would pass offset #{passed}"
+        raise TransactionError.new(what, :undone)
+      end
+
+      def undone_before(offset)
+        return if @attempt.over? || (@doubts.empty? && !@attempt.undone?)
+
+        doubts = @doubts.keys.select { |open| open.attempt.equal?(@attempt) && open.left? }
+        [*@attempt.undone, *doubts.map { |open| open.message.offset }].select { |one| one < offset }
       end
 
       def ours!(confirmed)
@@ -166,51 +211,68 @@ module Pelton
       end
 
       def once(producer, advance, &block)
-        @found = nil
-        resolve(producer, advance) if @doubt
-        open = Open.new(Thread.current, producer)
+        open = opened(producer)
+        resolve(open, advance)
         committed = nil # nobody knows, if it is interrupted
         begin
           producer.transaction { |tx| within(open, tx, &block) }
           committed = open.finished
-          @silent = true unless committed || open.message
+          open.silent = !committed
         rescue Error => e
-          @reason = e
+          open.reason = e
           discard(producer) if e.is_a?(KafkaError) && e.fatal?
-          committed = open.finished && open.message && unknown?(e) && committed?(producer, open.message)
+          committed = open.finished && open.message && unknown?(e) && committed?(open, producer)
           raise unless committed
         ensure
-          settle(open, committed, advance) if open.message
+          settle(open, committed, advance)
         end
         open.value
+      end
+
+      def opened(producer)
+        attempt = @attempt if @attempt.of?(Thread.current)
+        Open.new(Thread.current, Fiber.current, attempt, producer, nil, nil, [])
       end
 
       def within(open, transaction)
         open.tx = transaction
         @open[Fiber.current] = open
         open.value = yield transaction
-        @doubt = open.message
+        undone!(open.message.offset, open.offsets) if open.message # another thread's may have been aborted meanwhile
+        @doubts[open] = true if open.message
         open.finished = true
         open.value
       rescue Exception => e # rubocop:disable Lint/RescueException -- whatever aborts it
-        @reason = e
+        open.reason = e
         raise
       ensure
         @open.delete(Fiber.current)
       end
 
       def settle(open, committed, advance)
-        committed ? passed(open.message, advance) : @aborted = open.message
-        @doubt = nil unless committed.nil?
+        return unmarked(open) unless open.message
+
+        committed ? passed(open, advance) : aborted(open)
+        @doubts.delete(open) unless committed.nil?
+        open.over = true
       end
 
-      def passed(message, advance)
-        @aborted = nil if @aborted && @aborted.offset <= message.offset
-        @silent = false
+      # Who hears of it by an error knows what is not done.
+      def unmarked(open) = open.silent && open.attempt&.silent(open.reason)
+
+      def passed(open, advance)
+        message = open.message
+        @attempt.passed(message.offset)
         @coordinator.progress do |progress, sought|
           progress.committed(message.offset + 1, message.leader_epoch) unless sought
         end
         @coordinator.mark(message) if advance
+      end
+
+      # Of the job that runs now where another thread's marked one of its messages.
+      def aborted(open)
+        attempt = open.attempt || @attempt
+        attempt.aborted(open.message.offset, open.reason) if attempt.waits_for?(open.message)
       end
 
       # Nobody else has the id, but a new owner of the partition; so the next one may take over.
@@ -220,22 +282,25 @@ module Pelton
 
       def unknown?(error) = error.is_a?(TransactionError) && error.reason == :unknown
 
-      # Whether a transaction of which nobody knows was committed: a new client with its id ends it, and then Kafka
-      # knows. As long as it cannot be asked, nothing new is begun.
-      def committed?(producer, message)
-        @doubt = message
+      # Whether a transaction of which nobody knows was committed: the next one of its id ends it, and then Kafka knows.
+      # As long as it cannot be asked, nothing new is begun.
+      def committed?(open, producer)
+        producer = open.producer unless open.producer.closed?
         producer.transaction { nil }
         offset = @subscription.committed([@place]).first
-        @doubt = nil
-        !offset.nil? && offset > message.offset
+        !offset.nil? && offset > open.message.offset
       end
 
-      # The job that runs was given its messages before.
-      def resolve(producer, advance)
-        message = @doubt
-        return unless committed?(producer, message)
+      # What jobs left unknown is for the next job's, what a background thread left for the next such one's. The job
+      # that runs was given its messages before.
+      def resolve(open, advance)
+        left = @doubts.keys.select { |doubt| doubt.left? && doubt.attempt.nil? == open.attempt.nil? }
+        done = left.select do |doubt|
+          committed?(doubt, open.producer).tap { |known| known ? passed(doubt, advance) : @doubts.delete(doubt) }
+        end
+        return if done.empty?
 
-        passed(message, advance)
+        done.each { |doubt| @doubts.delete(doubt) }
         raise TransactionError.new(@place.join("/"), :committed)
       end
     end

@@ -39,7 +39,7 @@ module Pelton
         @bus = bus
         place = "#{topic.name}/#{coordinator.partition}"
         @scope = Background::Scope.new(place, coordinator.facts, bus: bus, timeout: background_timeout)
-        @exactly_once = ExactlyOnce.new(coordinator, topic)
+        @exactly_once = ExactlyOnce.new(coordinator, topic) { first_unfinished }
         @forwarding = Forwarding.new(topic, coordinator.facts, bus, @exactly_once)
         @none = Batch::Part.new(topic.name, coordinator.partition, [].freeze)
         # Since when a worker has the job (monotonic seconds), and which thread; or nil.
@@ -94,8 +94,8 @@ module Pelton
       #: (Message, ?String?) -> bool
       def mark(message, metadata = nil)
         unless @exactly_once.inside?
-          @exactly_once.beside!
-          return @coordinator.mark(checked(message), metadata)
+          @exactly_once.outside!(checked(message))
+          return @coordinator.mark(message, metadata)
         end
         raise InvalidMessageError.new(:metadata, metadata, "none in a transaction") if metadata
 
@@ -107,8 +107,8 @@ module Pelton
       def mark!(message, metadata = nil)
         return mark(message, metadata) if @exactly_once.inside?
 
-        @exactly_once.beside!
-        @coordinator.mark!(checked(message), metadata)
+        @exactly_once.outside!(checked(message))
+        @coordinator.mark!(message, metadata)
       end
 
       # See Consumer#transaction.
@@ -221,6 +221,8 @@ module Pelton
         @job.paused = true if @thread == Thread.current && @job&.share
       end
 
+      def first_unfinished = (@coordinator.unfinished(@job).first&.offset if @job&.share)
+
       def checked(message)
         ours = message.respond_to?(:offset) && message.topic == topic_name && message.partition == partition
         return message if ours
@@ -232,12 +234,12 @@ module Pelton
       def before = (@topic.stage && @job&.messages&.first&.origin&.attempts) || 0
 
       def call_consumer(job)
+        @exactly_once.reset
         @consumer ||= give_birth
         return job.sort if job.kind == :sort
         return finish(job) if job.last?
         return call(job.kind) { @consumer.public_send(job.kind) } unless job.kind == :consume
 
-        @exactly_once.reset
         job.begin(@flow.start(job.messages), @bus)
         @flow.around(job) { consume(job) } unless job.wait || job.messages.empty?
       end
@@ -290,6 +292,7 @@ module Pelton
         verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@coordinator.ending?
         tell(verdict, result) if result&.error
       ensure
+        @exactly_once.over
         @coordinator.carry_out(verdict, job, critical: critical && error)
       end
 

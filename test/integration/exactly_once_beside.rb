@@ -1,0 +1,65 @@
+# frozen_string_literal: true
+
+# once: this is about Kafka, whatever the Ruby
+
+require "support/scenario"
+
+# Transactions beside those of the call that runs: a background thread's, aborted and committed all the time, fail no
+# call and take no offset back; and a loop whose transaction for some messages is aborted, or whose second transaction
+# would pass them, loses nothing.
+
+MESSAGES = 60
+
+Scenario.run do
+  input = topic
+  out = topic(name: unique("out"))
+  beside = topic(name: unique("beside"))
+  group = unique("beside")
+  first = nil
+  turns = 0
+  tries = Hash.new(0)
+  taker = consumer do
+    first ||= messages.first
+    messages.each do |message|
+      transaction do |tx|
+        tx.produce_async(topic: out, payload: message.raw_payload)
+        raise Pelton::AbortTransaction if (message.offset % 7).zero? && (tries[message.offset] += 1) == 1
+
+        mark_as_consumed(message)
+      end
+    end
+  end
+  taker.define_method(:assigned) do
+    background("beside") do |stop|
+      until stop.wait(0.01)
+        transaction do |tx|
+          tx.produce_async(topic: beside, payload: "x")
+          turns += 1
+          raise Pelton::AbortTransaction if turns.odd?
+
+          mark_as_consumed(first) if first
+        end
+      end
+    end
+  end
+  writer = app
+  server = app(group: group, batch: 20) do
+    topic(input, to: taker) do
+      transactional "beside-#{group}"
+      retries 3, backoff: 0..0.01, then: :skip
+    end
+  end
+  server.start
+  MESSAGES.times.each_slice(20) do |numbers|
+    writer.producer.produce_many_sync(numbers.map { |number| { topic: input, payload: number.to_s } })
+  end
+  eventually(60, "all outputs") { committed(group, input, 1) == [MESSAGES] && turns > 20 }
+  equal(true, server.stop, "stop")
+  equal([MESSAGES], committed(group, input, 1), "what is committed after the stop")
+  wanted = Array.new(MESSAGES, &:to_s)
+  found = read(out, 1, MESSAGES, "isolation.level" => "read_committed").map { |_, message| message.raw_payload }
+  equal(wanted, found, "outputs")
+  equal([], events(server, "message.skipped"), "messages that were skipped")
+  reasons = events(server, "error.occurred").map { |event| event[:error].reason }.uniq
+  check(reasons.empty? || reasons == [:undone], "errors: #{reasons}")
+end

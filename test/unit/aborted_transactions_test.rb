@@ -1,0 +1,202 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/transactional_kit"
+
+# What an aborted transaction leaves undone: no later mark of the same call passes it, and the abort of a thread that
+# has nothing to do with the call is not its failure.
+class AbortedTransactionsTest < Minitest::Test
+  include TransactionalKit
+
+  ABORTS = {
+    silent: ->(one) { one.transaction { raise Pelton::AbortTransaction } },
+    silent_after_its_mark: lambda do |one|
+      one.transaction { one.mark_as_consumed(one.messages.first) && raise(Pelton::AbortTransaction) }
+    end,
+    rescued_after_its_mark: lambda do |one|
+      one.transaction { one.mark_as_consumed(one.messages.first) && raise(IOError) }
+    rescue IOError
+      nil
+    end,
+    in_a_fiber: ->(one) { Fiber.new { one.transaction { raise Pelton::AbortTransaction } }.resume },
+    in_a_thread: ->(one) { Thread.new { one.transaction { raise Pelton::AbortTransaction } }.join }
+  }.freeze
+  MARKS = {
+    in_a_transaction: ->(one, _) { one.transaction { one.mark_as_consumed(one.messages.last) } },
+    by_another_producer: ->(one, other) { one.transaction(other) { one.mark_as_consumed(one.messages.last) } },
+    outside: ->(one, _) { one.mark_as_consumed(one.messages.last) },
+    outside_and_waiting: ->(one, _) { one.mark_as_consumed!(one.messages.last) },
+    in_a_thread: lambda do |one, _|
+      marking = Thread.new { one.transaction { one.mark_as_consumed(one.messages.last) } }
+      marking.report_on_exception = false
+      marking.join
+    end
+  }.freeze
+
+  ABORTS.to_a.product(MARKS.to_a) do |(abort, aborted), (place, mark)|
+    define_method("test_a_mark_#{place}_after_a_#{abort}_abort_lost_messages") do
+      other = transactional("other")
+      tries = 0
+      consume(0, 1, 2, backoff: 0..0) do |one|
+        aborted.call(one) if (tries += 1) == 1
+        mark.call(one, other)
+      end
+      assert_equal [:undone], errors.map(&:reason)
+      assert_match(/the mark of offset 2 would pass offset 0: the transaction/, errors.first.message)
+      assert_equal [[:assigned, [0, 1, 2], [0, 1, 2]], [3]], [@log, (sent + marked).uniq]
+    ensure
+      other.close
+    end
+  end
+
+  def test_the_same_mark_again_is_the_work_done_again
+    ABORTS.each_value do |abort|
+      anew
+      consume(0, 1) do |one|
+        abort.call(one)
+        one.transaction { one.mark_as_consumed(one.messages.first) }
+        one.transaction { one.mark_as_consumed(one.messages.last) }
+      end
+      assert_equal [[:assigned, [0, 1]], [1, 2], []], [@log, sent, errors]
+    end
+  end
+
+  # The transaction of message 1 is aborted, and consume goes on with the next message.
+  def test_a_loop_over_the_messages_lost_the_one_whose_transaction_was_aborted
+    aborted = 0
+    consume(0, 1, 2, backoff: 0..0) do |one|
+      one.messages.each do |message|
+        one.transaction do |tx|
+          tx.produce_async(topic: "out", payload: message.offset.to_s)
+          raise Pelton::AbortTransaction if message.offset == 1 && (aborted += 1) == 1
+
+          one.mark_as_consumed(message)
+        end
+      end
+    end
+    assert_equal [[:assigned, [0, 1, 2], [1, 2]], %w[0 1 2], [1, 2, 3]], [@log, out, sent]
+  end
+
+  def test_a_mark_passed_what_another_thread_s_transaction_left_undone_meanwhile
+    other = transactional("other")
+    tries = 0
+    consume(0, 1, backoff: 0..0) do |one|
+      one.transaction(other) do
+        one.mark_as_consumed(one.messages.last)
+        Thread.new { ABORTS[:silent_after_its_mark].call(one) }.join if (tries += 1) == 1
+      end
+    end
+    assert_equal [[:undone], [:assigned, [0, 1], [0, 1]], [2]], [errors.map(&:reason), @log, sent]
+  ensure
+    other.close
+  end
+
+  # --- threads that the call did not start ---
+
+  # A thread that does what comes, one after the other.
+  def beside(**settings)
+    orders = Thread::Queue.new
+    done = Thread::Queue.new
+    work_off = lambda do |one|
+      while (order = orders.pop)
+        done << order.call(one)
+      end
+    end
+    CoordinatorKit::Consumer.hooks = { assigned: ->(one) { one.background("beside") { work_off.call(one) } } }
+    coordinator(**settings)
+    work
+    ->(&order) { (orders << order) && done.pop }
+  ensure
+    @orders = orders
+  end
+
+  def teardown
+    @orders&.close
+    super
+  end
+
+  def test_an_abort_of_a_background_thread_failed_a_healthy_call
+    [ABORTS[:silent], ABORTS[:in_a_thread]].each do |abort|
+      anew
+      background = beside(retries: 0, then: :skip)
+      script { background.call(&abort) }
+      coordinator.receive(batch(0, 1))
+      work until idle?
+      assert_equal [[2], [], []], [marked, named("message.skipped"), errors]
+      @orders.close
+    end
+  end
+
+  def test_a_thread_that_an_earlier_call_started_is_not_of_this_one
+    orders = Thread::Queue.new
+    done = Thread::Queue.new
+    started = nil
+    consume(0, retries: 0, then: :skip) do |one|
+      started ||= Thread.new { done << ABORTS[:silent].call(one) while orders.pop }
+    end
+    script do
+      orders << true
+      done.pop
+    end
+    coordinator.receive(batch(1))
+    work until idle?
+    assert_equal [[1, 2], []], [marked, named("message.skipped")]
+  ensure
+    orders.close
+    started.join
+  end
+
+  def test_a_commit_under_way_in_a_background_thread_failed_a_healthy_call
+    background = beside(retries: 0, then: :skip)
+    message = nil
+    script { |one| message = one.messages.first }
+    coordinator.receive(batch(0))
+    work
+    sending = Thread::Queue.new
+    go = Thread::Queue.new
+    @ownership.on_send = -> { (sending << true) && go.pop }
+    script { nil }
+    coordinator.receive(batch(1))
+    caller = Thread.new { background.call { |one| one.transaction { one.mark_as_consumed(message) } } }
+    sending.pop
+    work
+    assert_equal [[1, 2], [], []], [marked, named("message.skipped"), errors]
+    go << true
+    caller.join
+  end
+
+  def test_a_background_thread_s_commit_of_an_older_message_hid_an_abort_of_the_call
+    background = beside(backoff: 0..0)
+    tries = 0
+    first = nil
+    script { |one| first ||= one.messages.first }
+    coordinator.receive(batch(0))
+    work
+    script do |one|
+      next unless (tries += 1) == 1
+
+      ABORTS[:silent].call(one)
+      background.call { |consumer| consumer.transaction { consumer.mark_as_consumed(first) } }
+    end
+    coordinator.receive(batch(1))
+    work until idle?
+    assert_equal [:assigned, [0], [1], [1]], @log
+  end
+
+  def test_an_older_mark_took_the_committed_offset_back
+    consume(0, 1, 2) do |one|
+      one.transaction { one.mark_as_consumed(one.messages.last) }
+      one.transaction { one.mark_as_consumed(one.messages.first) }
+    end
+    assert_equal [3, 3], sent
+  end
+
+  def test_a_background_thread_aborted_the_mark_of_a_message_that_the_call_then_marked
+    background = beside(backoff: 0..0)
+    tries = 0
+    script { (tries += 1) == 1 && background.call(&ABORTS[:silent_after_its_mark]) }
+    coordinator.receive(batch(0, 1))
+    work until idle?
+    assert_equal [[:assigned, [0, 1], [0, 1]], [2]], [@log, marked]
+  end
+end
