@@ -46,6 +46,9 @@ module Pelton
        "the topic's routes kept `count` messages from consume, in a job (`:where`: in a batch) that began with " \
        "`offset`; reason: `:where`, `:filtered`, `:expired`, or in a retry topic " \
        "`:of_another_group`. They count as done"],
+      ["messages.repeated", %i[group topic partition offset count],
+       "a partition with `concurrency` was given up (a stop, a rebalance) before the message at `offset` was " \
+       "finished: `count` finished messages behind it will be processed again"],
       ["message.postponed", %i[group topic partition offset attempts error failure_id to due_in],
        "a copy of a message that failed waits in the retry topic `to` for `due_in` seconds"],
       ["message.dead_lettered", %i[group topic partition offset attempts error failure_id to],
@@ -116,8 +119,9 @@ module Pelton
       ["app.stopping", %i[reason timeout flush waits_for],
        "the server finishes what runs and takes no new work; flush: the seconds of `timeout` that are kept for the " \
        "producer; waits_for: what runs, one String each"],
-      ["app.stopped", %i[seconds undelivered phases],
-       "everything is finished, committed and flushed; phases: seconds of each, `{ groups: { \"billing\" => " \
+      ["app.stopped", %i[seconds undelivered losses phases],
+       "everything is finished, committed and flushed; losses: finished messages that come again all the same (see " \
+       "messages.repeated), one String each, as a rule none; phases: seconds of each, `{ groups: { \"billing\" => " \
        "{ jobs: 1.2, leave: 0.1 } }, workers: 0.0, flush: 0.3 }`"],
       ["app.forced", %i[reason losses seconds phases],
        "the server ended by force; losses: what was left undone, one String each; phases: as for app.stopped, with " \

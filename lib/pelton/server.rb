@@ -26,7 +26,8 @@ module Pelton
     LOCK = Mutex.new
     private_constant :RUNNING, :LOCK
 
-    # Why it ended by force, e.g. ["orders/0: consume runs for 61.2 s, …"]: what was left undone
+    # What was left undone: why it ended by force, e.g. ["orders/0: consume runs for 61.2 s, …"], and finished messages
+    # that come again: ["orders/3: 12 finished messages behind offset 41 will be repeated"]
     #: () -> Array[String]
     attr_reader :losses
     # The error that made the server stop by itself, or nil.

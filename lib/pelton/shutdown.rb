@@ -59,6 +59,7 @@ module Pelton
       announce(reason)
       @forced ||= drain
       contain(:force) { force } if @forced
+      @losses |= @listeners.flat_map(&:repeats)
       contain(:parallel) { @engines.close(timeout: FORCE) } unless @engines.none?
       contain(:background) { end_backgrounds }
       contain(:flush) { flush }
@@ -69,7 +70,7 @@ module Pelton
     #: () -> void
     def tell
       facts = { seconds: Clock.now - @started, phases: phases }
-      return @bus.publish("app.stopped", **facts, undelivered: @undelivered) unless @forced
+      return @bus.publish("app.stopped", **facts, undelivered: @undelivered, losses: @losses) unless @forced
 
       @bus.publish("app.forced", **facts, reason: @forced, losses: @losses)
     end
@@ -181,7 +182,7 @@ module Pelton
     # Those who were killed settle their jobs; then what the consumers' ends need is run by others.
     def force
       @losses = unfinished + standing
-      @jobs.hold
+      @jobs.finish
       @workers.each(&:kill)
       last = @workers.map { |worker| Processing::Worker.new("#{worker.name}.end", @jobs, @bus).start }
       @listeners.each { |listener| listener.stop(Clock.now) }

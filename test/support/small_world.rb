@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "support/coordinator_kit"
+require "support/small_surroundings"
 
 # One partition with everything around it, in one thread: a log, lives of its coordinator one after the other, and jobs
 # that are fibers, so that they are in the middle of something when something else happens. A seed decides what happens
@@ -47,49 +48,6 @@ class SmallWorld
     end
   end
 
-  # The listener's role, and the subscription's.
-  class Surroundings
-    attr_accessor :owned
-    attr_reader :time, :complaints, :position
-
-    def initialize(world, position)
-      @world = world
-      @position = position
-      @owned = true
-      @complaints = []
-    end
-
-    def retry_at(_, time) = @time = time
-    def ended(_ = nil) = @ended = true
-    def over? = @ended
-    def failed(error, _) = @complaints << error
-    def critical(error) = @complaints << error
-    def producer = self
-    def copier = nil
-    def transactional? = false
-    def partition_count(_) = 1
-    def produce_copy(**copy) = @world.copied(copy[:headers]["pelton.offset"].to_i)
-    def commit = true
-
-    # What was given before is stale from the middle of it on.
-    def seek(_, _, offset)
-      @world.sought(offset)
-      offset
-    end
-
-    def commit_offset(_, _, offset, *) = @owned && (@position = offset) && true
-
-    def woken = @time = nil
-
-    def mark(_, _, offset, _)
-      return false unless @owned
-
-      @world.marked(offset)
-      @position = offset
-      true
-    end
-  end
-
   attr_reader :problems, :position, :skipped, :failures, :log, :jobs_run
 
   # features: of :keyed, :process, :manual, :skip, :filter, :where, :expire_after, :delay, :throttle, :dead_letters,
@@ -102,7 +60,7 @@ class SmallWorld
     @log = Array.new(size) do
       offset += 1 + (chance(20) ? @random.rand(3) : 0) # compaction and markers leave gaps
       Fakes::Message.new("orders", 0, offset, "x", key: KEYS.sample(random: @random), headers: { "n" => offset.to_s },
-                                                   timestamp_ms: offset % 6 == 0 ? OLD : nil)
+                                                   timestamp_ms: (offset % 6).zero? ? OLD : -1)
     end
     @position = 0
     # {offset => true}: worked on to the end, skipped or filtered at least once.
@@ -181,7 +139,7 @@ class SmallWorld
 
   def kept?(message)
     !((feature?(:filter) && message.offset % 5 == 0) || (feature?(:where) && message.offset % 7 == 0) ||
-      (feature?(:expire_after) && message.timestamp_ms))
+      (feature?(:expire_after) && message.timestamp_ms.positive?))
   end
 
   # In the middle of a seek to what is not done yet, or before: all of that comes again.
@@ -376,16 +334,26 @@ class SmallWorld
   def close_down(reason)
     lost = chance(20)
     @coordinator.abandon if lost
-    @coordinator.end(reason)
+    time = feature?(:keyed) && !lost && chance(50) # to finish what lies before finished messages
+    failures = @failures.values.sum
+    @coordinator.end(reason, Pelton::Clock.now + (time ? 1_000 : 0))
     until @ownership.over?
       chance(10) && deliver
+      wake if time && chance(20)
       raise "no end: #{@coordinator.inspect}" if (@steps += 1) > 40_000
 
       @fibers.empty? || chance(20) ? start : resume(@fibers.sample(random: @random))
     end
     @problems << "jobs are left" unless @fibers.empty? && @jobs.size.zero?
     @position = @ownership.position
+    check_repeats if time && !feature?(:manual) && failures == @failures.values.sum
     check_end(reason)
+  end
+
+  # With enough time, and without failures, nothing that is finished comes again.
+  def check_repeats
+    repeats = @coordinator.take_repeats
+    @problems << "the end repeats #{repeats}" if repeats && !feature?(:pause)
   end
 
   def check_end(reason)

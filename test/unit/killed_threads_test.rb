@@ -208,7 +208,7 @@ class KilledThreadsTest < Minitest::Test
     job = Object.new
     job.define_singleton_method(:call) { done << Thread.current }
     job.define_singleton_method(:kind) { :consume }
-    job.define_singleton_method(:clear) { nil }
+    %i[clear closing].each { |name| job.define_singleton_method(name) { nil } }
     @jobs.push(job)
     thread = done.pop
     assert_same one.thread, thread

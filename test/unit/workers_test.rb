@@ -185,6 +185,7 @@ class WorkersTest < Minitest::Test
   Task = Struct.new(:kind, :block) do
     def call = block.call
     def clear = nil
+    def closing = nil
   end
 
   def test_a_killed_worker_is_replaced

@@ -85,6 +85,7 @@ module Pelton
           @server.losses.each { |loss| @err.puts "pelton: left undone: #{loss}" }
           return FORCED
         end
+        @server.losses.each { |loss| @err.puts "pelton: #{loss}" }
         undelivered = @app.close
         @err.puts "pelton: #{undelivered} produced messages not delivered" if undelivered.positive?
         return FORCED if undelivered.positive?

@@ -125,6 +125,13 @@ module Pelton
         @wake_at = nil if @wake_at && @wake_at <= now
       end
 
+      # The end has begun. There are no gaps in a strict order.
+      #: (Array[Job]) -> bool
+      def close(_jobs) = false
+
+      #: () -> Hash[Symbol, Integer]?
+      def repeats = nil
+
       # Something that has to be told, once.
       #: () -> Error?
       def complaint = nil

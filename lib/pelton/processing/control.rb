@@ -7,6 +7,8 @@ module Pelton
     # What holds the jobs of a partition besides its messages, or asks for some: the user's pause, ticks, the end of the
     # partition. Not thread-safe, its coordinator's lock guards it.
     class Control
+      # When the pause ends; Float::INFINITY: with `resume`; nil: there is none.
+      attr_reader :paused_until
       # Was the end of the partition reached, and nothing came since?
       attr_accessor :at_end
 
@@ -16,7 +18,6 @@ module Pelton
         @every = every
         # Monotonic seconds.
         @tick_at = every && (Clock.now + every)
-        # When the pause ends; Float::INFINITY: with `resume`; nil: there is none.
         @paused_until = nil
         @at_end = false
       end

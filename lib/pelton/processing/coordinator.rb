@@ -4,6 +4,7 @@ require_relative "../batch"
 require_relative "../clock"
 require_relative "../errors"
 require_relative "backlog"
+require_relative "closing"
 require_relative "control"
 require_relative "job"
 require_relative "keyed_backlog"
@@ -21,8 +22,10 @@ module Pelton
     # a slot; its lock is never held while user code or a subscriber runs.
     #
     # Life of each slot: the job :assigned (its consumer is born) → :consume, one at a time → :revoked or :shutdown →
-    # over; with the last one the coordinator has ended.
+    # over; with the last one the coordinator has ended. The end is in Closing.
     class Coordinator
+      include Closing
+
       attr_reader :topic_name, :partition, :generation, :facts, :slots, :subscription, :owner, :ended, :seeks
 
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
@@ -60,6 +63,7 @@ module Pelton
         # :revoked or :shutdown, once the end has begun.
         @ending = nil
         @ended = false
+        prepare_end
       end
 
       # --- the listener's side -------------------------------------------------------------------------------------
@@ -113,31 +117,9 @@ module Pelton
         end
       end
 
-      # No new work. Running jobs are finished, then each consumer's :revoked or :shutdown is called, then the owner is
-      # told. The first reason counts.
-      #: (Symbol) -> void
-      def end(reason)
-        @lock.synchronize do
-          next if @ending
-
-          @ending = reason
-          @slots.each { |slot| take_back(slot) if slot.job && @jobs.delete(slot.job) }
-          @backlog.release
-          schedule
-        end
-      end
-
-      # The partition is another's from now on: nothing can be marked.
-      #: () -> void
-      def abandon = @lock.synchronize { @progress.abandon }
-
       # What is left undone if the process ends now, a String each. For the report of a forced stop.
       #: () -> Array[String]
       def losses = @lock.synchronize { @slots.filter_map { |slot| slot.loss { |job| left(job).size } } }
-
-      # The hooks (:revoked or :shutdown) that born consumers still have to get, or that have not returned.
-      #: () -> Array[Symbol]
-      def due = @lock.synchronize { @slots.select(&:alive?).map { @ending || :shutdown } }
 
       # Threads that the consumers left behind, asked once when all have ended: see Background::Scope#strays.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
@@ -154,6 +136,7 @@ module Pelton
       #: (Job, ?Message?) -> Message?
       def step(job, done = nil)
         @lock.synchronize do
+          took(Clock.now - job.slot.called) if done && @topic.keyed?
           if done && !job.paused && !sought?(job)
             @backlog.finish(job.share, done.offset, done.leader_epoch, mark: !@topic.manual_offsets, seen: [done])
             store if @progress.due?
@@ -174,21 +157,18 @@ module Pelton
       #: (Job) -> void
       def check_key(job) = job.backlog.check_key(job.share)
 
-      #: () -> bool
-      def ending? = !@ending.nil?
-
       # A job has ended. Without a verdict (a step failed) it is as if consume had failed. critical: an error after
       # which the process cannot go on.
       #: (Verdict?, Job, ?critical: Exception?) -> void
       def carry_out(verdict, job, critical: nil)
         @lock.synchronize do
           verdict ||= Verdict.again(@topic.back_off.delay(job.attempt)) if job.share
+          took(Clock.now - job.slot.since) if job.share && !job.current
           apply(verdict, job) if verdict && !sought?(job)
           take_back(job.slot)
           not_born(job) unless job.last? || job.slot.alive?
-          set_timer
-          @backlog.release if @ending
           schedule
+          set_timer
         end
       ensure
         @owner.critical(critical) if critical
@@ -267,7 +247,8 @@ module Pelton
       def next_of(job)
         position = job.backlog.position(job.share)
         found = position && job.messages.messages.bsearch { |one| one.offset >= position }
-        return found unless found && (@ending || @stopped || gone? || @control.paused? || job.paused || sought?(job))
+        return found unless found && (@stopped || gone? || @control.paused? || job.paused || sought?(job) ||
+                                      (@ending && !(closing? && @backlog.gap_at?(found.offset))))
 
         job.halted = true
         nil
@@ -288,9 +269,9 @@ module Pelton
         case verdict.kind
         when :done then done(verdict, job) unless job.halted
         when :stop then @stopped = true
-        when :again, :forward then again(verdict, job) unless @ending
-        when :later then @backlog.later(job.share, Clock.now + verdict.delay) unless @ending
-        when :skip then skip(job) if verdict.to || !@ending
+        when :again, :forward then again(verdict, job) unless leaves_rest?
+        when :later then @backlog.later(job.share, Clock.now + verdict.delay) unless leaves_rest?
+        when :skip then skip(job) if verdict.to || !leaves_rest?
         end
         store
         complaint = @backlog.complaint
@@ -317,7 +298,9 @@ module Pelton
 
       # The owner keeps one time for us, the last that it is told.
       def set_timer
-        time = [@backlog.wake_at, @control.wake_at, *@slots.filter_map(&:wake_at)].compact.min
+        times = [@backlog.wake_at, @control.wake_at, *@slots.filter_map(&:wake_at)]
+        times << closes_at if @ending && closing?
+        time = times.compact.min
         return if time.nil? || time == @timer
 
         @timer = time
@@ -351,7 +334,7 @@ module Pelton
       # Starts the next jobs, if there are any and nothing forbids it. Under @lock, as all down to `finish`.
       def schedule
         return if @ended
-        return finish_slots if @ending
+        return conclude if @ending
         return if @held || @stopped
 
         @slots.each { |slot| employ(slot) if slot.free? }
@@ -371,28 +354,15 @@ module Pelton
 
       def held_back? = @control.paused? || departing?
 
-      # Each consumer that was born is told of the end, once, if it wants to be: else nobody waits for a worker.
-      def finish_slots
-        @slots.each { |slot| push(slot, @ending) if slot.alive? && !slot.job && !slot.end_at_once(@ending) }
-        finish if @slots.none?(&:job)
-      end
-
-      def push(slot, kind, share = nil, attempt: nil, lot: nil)
+      def push(slot, kind, share = nil, attempt: nil, lot: nil, closing: false)
         slot.job = Job.new(slot, kind, @facts, share&.messages, attempt, share, (@backlog if share || lot))
         slot.job.lot = lot
+        slot.job.closing = closing
         @jobs.push(slot.job, @topic)
       end
 
       # false: the partition is another's.
       def store = @progress.store(@backlog.done)
-
-      # Nothing can be marked any more: the next coordinator of this partition may be at work already.
-      def finish
-        @ended = true
-        @progress.abandon
-        @backlog.release
-        @owner.ended(self)
-      end
     end
   end
 end

@@ -19,8 +19,9 @@ module Pelton
     #   current   of those that are processed one by one, the last that was begun
     #   failed    the offset of the message that its failure belongs to, which its verdict is about
     #   lot       whose messages are sorted; ids: of their keys, when that is done
+    #   closing   is it one of the last, that finish what lies before finished messages?
     Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :begun_at, :paused, :halted,
-                     :current, :failed, :lot, :ids) do
+                     :current, :failed, :lot, :ids, :closing) do
       # On a worker's thread.
       def call = slot.perform(self)
 

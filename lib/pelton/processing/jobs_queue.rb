@@ -6,7 +6,8 @@ module Pelton
   module Processing
     # Jobs of all partitions on their way to the workers: a fair share for each topic (see Turns), but the short ones
     # that a rebalance or a stop waits for (assigned, revoked, shutdown) go first. At most one job per slot is in it.
-    # While it is held, the other ones (consume, tick, reached_end) stay in it and the short ones run.
+    # So do, behind these, the last jobs of a partition (closing). While it is held, the other ones (consume, tick,
+    # reached_end) stay in it and the former run.
     class JobsQueue
       URGENT = %i[assigned revoked shutdown].freeze
       private_constant :URGENT
@@ -16,11 +17,12 @@ module Pelton
         @changed = ConditionVariable.new
         # Jobs waiting for a worker; guarded by @lock.
         @urgent = []
+        @closing = []
         @ordinary = Turns.new
         # So many workers are to end when they ask for a job.
         @retiring = 0
         @closed = false
-        @held = false
+        @held = @ending = false
         # Called once when no worker has one of the others while it is held.
         @on_idle = nil
       end
@@ -31,7 +33,7 @@ module Pelton
         @lock.synchronize do
           return false if @closed
 
-          urgent?(job) ? @urgent << job : @ordinary.push(job, topic)
+          list_of(job)&.push(job) || @ordinary.push(job, topic)
           @changed.signal
           true
         end
@@ -44,7 +46,7 @@ module Pelton
           loop do
             break retired if @retiring.positive?
 
-            job = @urgent.shift || (@ordinary.shift unless @held)
+            job = @urgent.shift || (@closing.shift unless @ending) || (@ordinary.shift unless @held)
             return job if job || @closed
 
             @changed.wait(@lock)
@@ -56,7 +58,7 @@ module Pelton
       #: (Job) -> void
       def finished(job)
         @lock.synchronize do
-          @ordinary.finished(job) unless urgent?(job)
+          @ordinary.finished(job) unless list_of(job)
           tell_idle
         end
       end
@@ -84,6 +86,13 @@ module Pelton
         end
       end
 
+      # No consume job of any kind is begun any more: hooks alone.
+      #: () -> void
+      def finish
+        @ending = true
+        hold
+      end
+
       # Consume jobs go on.
       #: () -> void
       def unhold
@@ -98,8 +107,9 @@ module Pelton
       #: (Job) -> bool
       def delete(job)
         @lock.synchronize do
-          index = @urgent.index { |other| other.equal?(job) }
-          index ? !@urgent.delete_at(index).nil? : @ordinary.delete(job)
+          list = list_of(job) or next @ordinary.delete(job)
+          index = list.index { |other| other.equal?(job) }
+          index ? !list.delete_at(index).nil? : false
         end
       end
 
@@ -115,7 +125,7 @@ module Pelton
       #: () -> bool
       def closed? = @closed
       #: () -> Integer
-      def size = @lock.synchronize { @urgent.size + @ordinary.size }
+      def size = @lock.synchronize { @urgent.size + @closing.size + @ordinary.size }
 
       # Jobs that are not urgent, as calls of consume: {running: 3, waiting: 17}
       #: () -> Hash[Symbol, Integer]
@@ -128,7 +138,12 @@ module Pelton
         nil
       end
 
-      def urgent?(job) = URGENT.include?(job.kind)
+      # That of a job which does not wait for its topic's turn; nil: it does.
+      def list_of(job)
+        return @urgent if URGENT.include?(job.kind)
+
+        @closing if job.closing
+      end
 
       def tell_idle
         return unless @on_idle && @ordinary.running.zero?

@@ -2,6 +2,7 @@
 
 require_relative "../batch"
 require_relative "../errors"
+require_relative "gaps"
 require_relative "lane"
 require_relative "lot"
 
@@ -13,6 +14,8 @@ module Pelton
     # What it remembers is bounded: batches that are not finished by the native credit, runs of done ones by the gaps
     # between those; messages that the user did not mark by UNMARKED.
     class KeyedBacklog
+      include Gaps
+
       # So many messages may be finished and not marked. With more than that, progress is not stored any more: they
       # come again after a restart.
       UNMARKED = 100_000
@@ -51,6 +54,10 @@ module Pelton
         @unmarked = 0
         @overflow = nil
         @done = nil
+        # The highest offset that is finished.
+        @highest = -1
+        # The end has begun: nothing behind this offset is given any more.
+        @horizon = nil
       end
 
       # Without the lock: it makes an object of each message.
@@ -91,15 +98,15 @@ module Pelton
       def next(slot)
         return if @hold_until
 
-        spread until @waiting.empty? || blocked?
+        spread until @horizon || @waiting.empty? || blocked?
         count = slot.process? ? 1 : (@ready.size / @slots.to_f).ceil
         lanes = @ready.shift(1)
         return if lanes.empty?
 
-        items = lanes.first.take(@limit)
+        items = lanes.first.take(@limit, @horizon)
         until lanes.first.apart? || lanes.size >= count || items.size >= @limit || @ready.empty? || @ready.first.apart?
           lanes << @ready.shift
-          items += lanes.last.take(@limit - items.size)
+          items += lanes.last.take(@limit - items.size, @horizon)
         end
         give(slot, lanes, items)
       end
@@ -154,6 +161,7 @@ module Pelton
         mixed = mixed?(share)
         share.items.map(&:lane).uniq.each do |lane|
           lane.wake_at = time
+          lane.left = !@horizon.nil? && !mixed && lane.attempt > 1 # it failed again, and there is no end of that
           next lane.alone_until = alone_until || lane.alone_until unless mixed
 
           lane.attempt = 0
@@ -246,6 +254,7 @@ module Pelton
       # A lane that is not out goes where it belongs.
       def rest(lane)
         if lane.items.empty? then @lanes.delete(lane.id)
+        elsif @horizon && !gap?(lane) then nil
         elsif lane.wake_at then @resting << lane
         else @ready << lane
         end
@@ -280,6 +289,7 @@ module Pelton
       end
 
       def leave_lane(item)
+        @highest = item.offset if item.offset > @highest
         lane = item.lane
         item.lot.finish
         return unless lane

@@ -5,6 +5,8 @@ module Pelton
     # A message of a keyed backlog, from its arrival until it is done.
     class Item
       attr_reader :offset, :leader_epoch, :lot
+      # Its place in the lot.
+      attr_reader :index
       # nil once it is finished: only its offset is of interest then.
       attr_reader :message
       # The lane it was put into; nil before.
@@ -14,10 +16,11 @@ module Pelton
       # Finished, but not marked: the list of such of the slot that had it.
       attr_reader :passed
 
-      #: (Message, Lot) -> void
-      def initialize(message, lot)
+      #: (Message, Lot, Integer) -> void
+      def initialize(message, lot, index)
         @message = message
         @lot = lot
+        @index = index
         @offset = message.offset
         @leader_epoch = message.leader_epoch
         @lane = @share = @passed = nil
@@ -46,19 +49,22 @@ module Pelton
       attr_accessor :apart_until
       # Has a job messages of it?
       attr_accessor :out
+      # Is what is left of it for whoever gets the partition next?
+      attr_accessor :left
 
       def initialize(id)
         @id = id
         @items = []
         @attempt = 0
         @wake_at = @alone_until = @apart_until = nil
-        @out = false
+        @out = @left = false
       end
 
-      # What a job gets of it at most.
-      #: (Integer) -> Array[Item]
-      def take(limit)
-        @items.first(before?(@alone_until) ? 1 : limit)
+      # What a job gets of it at most; horizon: up to this offset.
+      #: (Integer, ?Integer?) -> Array[Item]
+      def take(limit, horizon = nil)
+        items = @items.first(before?(@alone_until) ? 1 : limit)
+        horizon ? items.take_while { |item| item.offset <= horizon } : items
       end
 
       # Does it need a job of its own?

@@ -6,17 +6,18 @@ require_relative "../threads"
 require_relative "../watch"
 require_relative "coordinator"
 require_relative "flow"
+require_relative "leaving"
 
 module Pelton
   module Processing
     # The thread of one consumer group: takes what the subscription brings to the partitions' coordinators, and never
     # waits for a job. What workers have to say comes as a notice and wakes its poll.
     class Listener
+      include Leaving
+
       # A revocation that waits for its partitions to end.
       Revocation = Struct.new(:token, :coordinators)
 
-      # How long closing the subscription may take when the time is up already.
-      CLOSE_AT_LEAST = 2.0
       # How long a question at the start may take.
       CHECK = 5
       private_constant :Revocation, :CHECK
@@ -26,6 +27,8 @@ module Pelton
       attr_reader :copier
       # Seconds that the parts of the stop took: {jobs: 1.2, leave: 0.1}; `leave` is the last commit with it.
       attr_reader :phases
+      # What a stop leaves finished and not committed, a String each. Asked when it is over.
+      attr_reader :repeats
 
       # on_failure: called with an error after which the server has to stop, and with self if it is we who failed.
       # producer: the app's, when asked for. open_producer: a new one, where the group is, with this id or nil.
@@ -65,7 +68,8 @@ module Pelton
         # Set by a stop: when it began, when it ends by force; and when the close began, which others read, too.
         @stopping_since = @stop_at = @leaving_since = nil
         @phases = {}
-        @over = @graceful = false # read by the server when the thread has ended
+        @over = @late = @graceful = false # read by the server when the thread has ended
+        @repeats = []
       end
 
       #: () -> self
@@ -194,7 +198,7 @@ module Pelton
           contained { notice(*@notices.pop) } until @notices.empty?
           fire
         end
-        @graceful = losses.empty? && @leaving.empty? && @coordinators.empty?
+        @graceful = losses.empty? && @leaving.empty? && @coordinators.empty? && !@late
       end
 
       def begin_reading
@@ -283,14 +287,16 @@ module Pelton
                                             generation: numbers[[topic, partition]])
         end
         revocation = Revocation.new(token, ending.dup)
-        lost || ending.empty? ? give_back(revocation) : @timers[revocation] = Clock.now + @revocation_timeout
-        ending.each { |coordinator| coordinator.end(:revoked) }
+        deadline = [Clock.now + @revocation_timeout, *@stop_at].min
+        lost || ending.empty? ? give_back(revocation) : @timers[revocation] = deadline
+        ending.each { |coordinator| coordinator.end(:revoked, deadline) }
       end
 
       def give_back(revocation)
         @timers.delete(revocation)
         revocation.coordinators.each(&:abandon)
         @subscription.revoked(revocation.token)
+        revocation.coordinators.each { |coordinator| tell_repeats(coordinator) }
       end
 
       def error(error, topic = nil, partition = nil)
@@ -316,9 +322,10 @@ module Pelton
         end
       end
 
-      def ours?(coordinator) = @coordinators.value?(coordinator)
+      def ours?(coordinator) = @coordinators.value?(coordinator) || @leaving.key?(coordinator)
 
       def coordinator_ended(coordinator)
+        tell_repeats(coordinator)
         @timers.delete(coordinator)
         place = @leaving.delete(coordinator) || @coordinators.key(coordinator)
         @coordinators.delete(place) if @coordinators[place].equal?(coordinator)
@@ -327,16 +334,6 @@ module Pelton
         end
         @coordinators[place]&.unhold unless @leaving.value?(place)
         @watch.bury(coordinator.strays)
-      end
-
-      # Asked again it may end sooner, not later.
-      def stopping(deadline)
-        @stopping_since ||= Clock.now
-        @stop_at = @timers[:stop] = [@stop_at, deadline].compact.min
-        @coordinators.each_value do |coordinator|
-          @ahead&.cancel(coordinator.topic_name, coordinator.partition)
-          coordinator.end(:shutdown)
-        end
       end
 
       # --- timers --------------------------------------------------------------------------------------------------
@@ -361,31 +358,6 @@ module Pelton
       def watch
         @timers[:watch] = Clock.now + @watch.tick
         @watch.look
-      end
-
-      # --- the end -------------------------------------------------------------------------------------------------
-
-      # Whatever happened: what is marked is committed and the group is left. Jobs that still run cannot mark any more.
-      def finish
-        rest = coordinators
-        rest.each { |coordinator| coordinator.end(:shutdown) }
-        @leaving_since = ended = Clock.now # a stop that comes from here on finds it
-        @phases[:jobs] = ended - (@stopping_since || ended)
-        asked = Array.new(@notices.size) { @notices.pop }.filter_map { |kind, deadline| deadline if kind == :stop }
-        @subscription.close(time_to_leave([@stop_at, *asked].compact.min || ended))
-        @copier&.close(timeout: time_to_leave(ended))
-        @phases[:leave] = Clock.now - ended
-        tell_unconfirmed
-        rest.each(&:abandon)
-        @leftovers.each(&:release)
-      end
-
-      def time_to_leave(deadline) = Clock.left([deadline, @leaving_since + CLOSE_AT_LEAST].max)
-
-      def tell_unconfirmed
-        error = unconfirmed or return
-        @graceful = false
-        @bus.publish("error.occurred", error: error, source: "commit", group: @group.name)
       end
 
       # The client is of no use any more. (A subscriber may end this thread.)

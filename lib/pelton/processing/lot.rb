@@ -21,7 +21,9 @@ module Pelton
         @last_offset = batch.last_offset
         @leader_epoch = batch.leader_epoch
         # Until they are in lanes.
-        @items = @messages.map { |message| Item.new(message, self) }
+        @items = @messages.each_with_index.map { |message, index| Item.new(message, self, index) }
+        # How many it came with, and those that it stands for.
+        @size = @items.size
         # {offset => item} of those that are not marked, in their order.
         @open = @items.to_h { |item| [item.offset, item] }
         # How many are not finished.
@@ -59,6 +61,18 @@ module Pelton
 
       def done? = @open.empty?
 
+      # How many messages are done.
+      #: () -> Integer
+      def done_count = @size - @open.size
+
+      # The offset of the first one that is not.
+      #: () -> Integer?
+      def open_at = @open.first&.first
+
+      # How many are done behind that one.
+      #: () -> Integer
+      def done_behind = done_count - @open.first.last.index
+
       # [offset, leader epoch]: where the done ones end, counted from its begin; nil: the first is not done.
       #: () -> [Integer, Integer]?
       def end
@@ -73,6 +87,7 @@ module Pelton
       #: (Lot) -> void
       def absorb(other)
         @last_offset = other.last_offset
+        @size += other.done_count
         @leader_epoch = other.end.last
       end
 

@@ -124,7 +124,8 @@ module Pelton
 
       # --- the coordinator's side, under its lock ------------------------------------------------------------------
 
-      attr_reader :wake_at
+      # since, called: when a worker got its job, and when its present call began (monotonic seconds).
+      attr_reader :wake_at, :since, :called
 
       # Can it be given a job?
       #: () -> bool
@@ -239,6 +240,7 @@ module Pelton
         return job.sort if job.kind == :sort
         return finish(job) if job.last?
         return call(job.kind) { @consumer.public_send(job.kind) } unless job.kind == :consume
+        return job.paused = true if @coordinator.too_late?(job)
 
         job.begin(@flow.start(job.messages), @bus)
         @flow.around(job) { consume(job) } unless job.wait || job.messages.empty?
@@ -289,7 +291,7 @@ module Pelton
         remember(job, failure)
         verdict, result = decide(job, failure, critical) if job.kind == :consume && !@coordinator.sought?(job)
         report(job, error, result) if error
-        verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@coordinator.ending?
+        verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@coordinator.leaves_rest?
         tell(verdict, result) if result&.error
       ensure
         @exactly_once.over
@@ -357,7 +359,7 @@ module Pelton
 
       # What the end left undone is not told.
       def tell(verdict, result)
-        verdict.tell(@bus, result, @coordinator.facts) if verdict.to || !@coordinator.ending?
+        verdict.tell(@bus, result, @coordinator.facts) if verdict.to || !@coordinator.leaves_rest?
       end
     end
   end

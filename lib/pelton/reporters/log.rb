@@ -37,7 +37,16 @@ module Pelton
       def on_app_quiet(_event) = info("quiet: no job runs")
       def on_app_resumed(_event) = info("resumed")
       def on_app_stopping(event) = info("stopping (#{event[:reason]}), at most #{event[:timeout]} s")
-      def on_app_stopped(event) = info(format("stopped after %.1f s, nothing left undone", event[:seconds]))
+
+      def on_app_stopped(event)
+        losses = event[:losses]
+        write losses.empty? ? 1 : 2, format("stopped after %.1f s, %s", event[:seconds],
+                                            losses.empty? ? "nothing left undone" : losses.join("; "))
+      end
+
+      def on_messages_repeated(event)
+        write 2, "#{place(event)}: #{event[:count]} finished messages behind offset #{event[:offset]} will be repeated"
+      end
 
       def on_app_forced(event)
         losses = event[:losses]
