@@ -24,7 +24,7 @@ module Mutants
       @counts = { ruby: 20, rust: 0 }
       @limit = 300
       @jobs = 1
-      @only = nil
+      @only = @map = nil
       @list = false
       @paths = options.parse(arguments).map { |path| File.expand_path(path).delete_prefix("#{ROOT}/") }
       @lock = Mutex.new
@@ -35,11 +35,8 @@ module Mutants
       sites = chosen.each.with_index(1).select { |_, number| !@only || @only.include?(number) }
       return list(sites) if @list
 
-      trees = Array.new(@jobs) { |job| Tree.new(ROOT, File.join(FOLDER, "tree-#{job}")).copy }
-      @map = CoverageMap.new(trees[0].root, File.join(FOLDER, "coverage.json"))
-      @map.complete { |test| puts "coverage: #{test}" }
-      waiting = Thread::Queue.new(sites).close
-      trees.map { |tree| Thread.new { work(tree, waiting) } }.each(&:join)
+      rust, ruby = sites.partition { |site, _| site.path.end_with?(".rs") }
+      [*ruby_lanes(ruby), *rust_lane(rust)].each(&:join)
       summary
       @results.none? { |result| result.verdict == :survived }
     end
@@ -96,17 +93,35 @@ module Mutants
 
     # --- one ---------------------------------------------------------------------------------------------------------
 
-    def work(tree, waiting)
-      while (site, number = waiting.pop)
-        started = now
-        verdict, by, tests = tree.with(site) { try_all(tree, site) }
-        note(Result.new(number: number, site: site, verdict: verdict, by: by, tests: tests,
-                        seconds: (now - started).round), tree)
+    def ruby_lanes(sites)
+      return [] if sites.empty?
+
+      trees = Array.new(@jobs) { |job| Tree.new(ROOT, File.join(FOLDER, "tree-#{job}")).copy }
+      @map = CoverageMap.new(trees[0].root, File.join(FOLDER, "coverage.json"))
+      @map.complete(@jobs) { |test| puts "coverage: #{test}" }
+      waiting = Thread::Queue.new(sites).close
+      trees.map do |tree|
+        Thread.new { work(tree, waiting) { |site| try(tree, @map.tests_of(site.path, site.line)) } }
       end
     end
 
-    def try_all(tree, site)
-      site.path.end_with?(".rs") ? try_rust(tree, site) : try(tree, @map.tests_of(site.path, site.line))
+    # Cargo uses all cores by itself.
+    def rust_lane(sites)
+      return [] if sites.empty?
+
+      tree = Tree.new(ROOT, File.join(FOLDER, "tree-rust")).copy
+      tree.prepare_cargo
+      waiting = Thread::Queue.new(sites).close
+      [Thread.new { work(tree, waiting) { |site| try_rust(tree, site) } }]
+    end
+
+    def work(tree, waiting)
+      while (site, number = waiting.pop)
+        started = now
+        verdict, by, tests = tree.with(site) { yield site }
+        note(Result.new(number: number, site: site, verdict: verdict, by: by, tests: tests,
+                        seconds: (now - started).round), tree)
+      end
     end
 
     # Runs tests in turn, until one fails or the time is over.
@@ -114,22 +129,22 @@ module Mutants
       ends = now + @limit
       tests.each_with_index do |test, index|
         return [:survived, nil, index] if now > ends
-        return [:noticed, test, index + 1] unless tree.test(test, (@map.seconds(test) * 4) + 30).ok?
+        return [:noticed, test, index + 1] unless tree.test(test, patience(test)).ok?
       end
       [:survived, nil, tests.size]
     end
 
+    # Seconds that a test may take.
+    def patience(test) = @map ? (@map.seconds(test) * 4) + 30 : 300
+
     # First the core's own tests, then those of the extension.
     def try_rust(tree, site)
-      tree.prepare_cargo
-      return [:not_compiled, nil, 0] unless tree.cargo_check.ok?
-
       targets = rust_targets(site.path)
-      failed = targets.find { |target| !tree.cargo_test(target, 400).ok? }
-      return [:noticed, "rust: #{failed}", targets.index(failed) + 1] if failed
+      result = tree.cargo_test(targets, 600 + @limit)
+      return [:not_compiled, nil, 0] if result.output.include?("could not compile")
+      return [:noticed, "rust: #{result.output[/--(lib|test \w+)(?=`$)/] || "a time-out"}", 1] unless result.ok?
 
-      tree.build
-      try(tree, ruby_tests_of_rust(site.path))
+      tree.build ? try(tree, ruby_tests_of_rust(site.path)) : [:not_compiled, nil, 0]
     ensure
       tree.restore_library
     end
@@ -141,7 +156,7 @@ module Mutants
       files = Dir.glob("ext/core/tests/*.rs", base: ROOT).sort
       named = /\b(?:#{names.join("|")})\b/
       files = files.sort_by { |file| [-File.read(File.join(ROOT, file)).scan(named).uniq.size, file] }
-      ["--lib", *files.first(8).map { |file| File.basename(file, ".rs") }]
+      files.first(8).map { |file| File.basename(file, ".rs") }
     end
 
     def ruby_tests_of_rust(path)

@@ -16,20 +16,24 @@ module Mutants
     def initialize(root, file)
       @root = root
       @file = file
+      @lock = Mutex.new
       # {"test/unit/a_test.rb" => {"passed" => true, "seconds" => 1.2, "lines" => {"lib/pelton/a.rb" => [1, 7]}}}
       @rows = File.exist?(file) ? JSON.parse(File.read(file)) : {}
     end
 
-    # Runs what is not in the map yet.
-    #: () { (String) -> void } -> self
-    def complete
-      missing = Dir.glob(PATTERN, base: @root).sort - @rows.keys
-      missing.each do |test|
-        yield test
-        @rows[test] = measure(test)
-        FileUtils.mkdir_p(File.dirname(@file))
-        File.write(@file, JSON.generate(@rows))
+    # Runs what is not in the map yet, so many at a time.
+    #: (Integer) { (String) -> void } -> self
+    def complete(jobs)
+      missing = Thread::Queue.new(Dir.glob(PATTERN, base: @root).sort.reverse - @rows.keys).close
+      lanes = Array.new(jobs) do
+        Thread.new do
+          while (test = missing.pop)
+            yield test
+            keep(test, measure(test))
+          end
+        end
       end
+      lanes.each(&:join)
       self
     end
 
@@ -50,6 +54,14 @@ module Mutants
     def seconds(test) = @rows.dig(test, "seconds") || 60
 
     private
+
+    def keep(test, row)
+      @lock.synchronize do
+        @rows[test] = row
+        FileUtils.mkdir_p(File.dirname(@file))
+        File.write(@file, JSON.generate(@rows))
+      end
+    end
 
     def measure(test)
       Dir.mktmpdir do |folder|

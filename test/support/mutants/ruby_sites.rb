@@ -17,7 +17,7 @@ module Mutants
     # What a statement that may be dropped does not begin with.
     KEPT = %w[def class module end else elsif when in rescue ensure begin do then require require_relative private
               attr_reader attr_writer attr_accessor private_constant include extend prepend using alias alias_method
-              if unless while until case super undef].freeze
+              if unless while until case super undef nil].freeze
 
     # path: relative to the project; text: what is in it.
     #: (String, String) -> void

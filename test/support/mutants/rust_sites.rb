@@ -20,7 +20,8 @@ module Mutants
                 %w[min max any all is_some is_none first last is_ok is_err]
                   .each_slice(2).flat_map { |one, two| [[one, two], [two, one]] }.to_h]],
       swap: [[/\b[a-z]\w*\(([a-z]\w*, [a-z]\w*)\)/, ->(code) { code.split(", ").reverse.join(", ") }]],
-      drop: [[/^\s*((?:self|[a-z_]+)(?:[.:]+\w+(?:\([^;{}]*?\))?)+(?: [-+|]?= [^;{}]*)?;)$/, ->(_) { "();" }]]
+      drop: [[/^\s*((?:[a-z_]+\([^;{}]*?\)|self|[a-z_]+)(?:[.:]+\w+(?:\([^;{}]*?\))?)*(?: [-+|]?= [^;{}]*)?;)$/,
+              ->(_) { "();" }]]
     }.freeze
 
     #: (String, String) -> void

@@ -44,15 +44,12 @@ module Mutants
       Program.run(*Mutants.ruby(@root), File.join(@root, file), limit: limit, folder: @root)
     end
 
-    # One target of the core's tests ("--lib", or the name of a file in ext/core/tests).
-    #: (String, Numeric) -> Program::Result
-    def cargo_test(target, limit)
-      which = target == "--lib" ? ["--lib"] : ["--test", target]
-      cargo("test", "--release", "--locked", "-q", "-p", "pelton-core", *which, limit: limit)
+    # The core's unit tests, and some of the files in ext/core/tests.
+    #: (Array[String], Numeric) -> Program::Result
+    def cargo_test(targets, limit)
+      targets = targets.flat_map { |target| ["--test", target] }
+      cargo("test", "--release", "--locked", "-p", "pelton-core", "--lib", *targets, limit: limit)
     end
-
-    #: () -> Program::Result
-    def cargo_check = cargo("test", "--release", "--locked", "-q", "-p", "pelton-core", "--lib", "--no-run", limit: 900)
 
     # Builds the extension, which the Ruby tests of this tree then load.
     #: () -> bool

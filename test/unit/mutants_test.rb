@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/mutants/ruby_sites"
+require "support/mutants/rust_sites"
+
+# The changes that bin/mutants makes.
+class MutantsTest < Minitest::Test
+  RUBY = <<~CODE
+    class Order < Struct.new(:lines)
+      LIMIT = 12
+
+      def initialize
+        @lines = []
+      end
+
+      # é: a < b is a comment, and "1 < 2" a String
+      def add(line, count)
+        return if count < 1 && !line.empty?
+
+        found = find(line, count)
+        @lines.push(found)
+        notify do |one|
+          one.call(found.first, "a, b")
+        end
+        found
+      end
+    end
+  CODE
+
+  RUST = <<~CODE
+    // a < b
+    fn add(&mut self, line: &str, count: usize) -> Option<Line> {
+        if !line.is_empty() && count >= 1 {
+            self.lines.push(line);
+            self.say("a < b");
+            note(line, count);
+        }
+        None
+    }
+
+    #[cfg(test)]
+    mod tests {
+        const A: bool = 1 < 2;
+    }
+  CODE
+
+  def test_changes_of_ruby_code
+    assert_equal [
+      "2 number: `12` → `24`", "10 compare: `<` → `<=`", "10 condition: `if` → `unless`",
+      "10 drop: `return if count < 1 && !line.empty?` → `nil`", "10 logic: `&&` → `||`", "10 negation: `!` → ``",
+      "10 number: `1` → `2`", "12 swap: `line, count` → `count, line`", "13 drop: `@lines.push(found)` → `nil`",
+      "13 method: `push` → `unshift`", "15 drop: `one.call(found.first, \"a, b\")` → `nil`",
+      "15 method: `first` → `last`"
+    ].sort, changes(Mutants::RubySites, RUBY).sort
+  end
+
+  def test_changes_of_rust_code
+    assert_equal ["3 compare: `>=` → `>`", "3 condition: `!` → ``", "3 logic: `&&` → `||`", "3 number: `1` → `2`",
+                  "4 drop: `self.lines.push(line);` → `();`", "5 drop: `self.say(\"a < b\");` → `();`",
+                  "6 drop: `note(line, count);` → `();`",
+                  "6 swap: `line, count` → `count, line`"],
+                 changes(Mutants::RustSites, RUST).sort
+  end
+
+  def test_a_change_is_made_at_its_place_and_nowhere_else
+    { Mutants::RubySites => RUBY, Mutants::RustSites => RUST }.each do |kind, code|
+      kind.new("file", code).to_a.each do |site|
+        changed = site.apply(code)
+        assert_equal code.encoding, changed.encoding
+        different = code.lines.zip(changed.lines).each_with_index.reject { |(one, other), _| one == other }
+        assert_equal [site.line - 1], different.map(&:last)
+      end
+    end
+  end
+
+  # A place would be changed twice, or one that is no code, if it were found in another file's text.
+  def test_every_change_of_the_project_fits
+    root = File.expand_path("../..", __dir__)
+    sites = Dir.glob("lib/pelton/**/*.rb", base: root).flat_map do |path|
+      text = File.read(File.join(root, path))
+      Mutants::RubySites.new(path, text).to_a.each { |site| refute site.apply(text) == text, "no change: #{site}" }
+    end
+    assert_operator sites.map(&:operator).uniq.size, :>=, 9
+  end
+
+  private
+
+  def changes(kind, code) = kind.new("file", code).to_a.map { |site| site.to_s.delete_prefix("file:") }
+end
