@@ -48,9 +48,9 @@ class MutantsTest < Minitest::Test
   def test_changes_of_ruby_code
     assert_equal [
       "2 number: `12` → `24`", "10 compare: `<` → `<=`", "10 condition: `if` → `unless`",
-      "10 drop: `return if count < 1 && !line.empty?` → `nil`", "10 logic: `&&` → `||`", "10 negation: `!` → ``",
-      "10 number: `1` → `2`", "12 swap: `line, count` → `count, line`", "13 drop: `@lines.push(found)` → `nil`",
-      "13 method: `push` → `unshift`", "15 drop: `one.call(found.first, \"a, b\")` → `nil`",
+      "10 drop: `return if count < 1 && !line.empty?` → ``", "10 logic: `&&` → `||`", "10 negation: `!` → ``",
+      "10 number: `1` → `2`", "12 swap: `line, count` → `count, line`", "13 drop: `@lines.push(found)` → ``",
+      "13 method: `push` → `unshift`", "15 drop: `one.call(found.first, \"a, b\")` → ``",
       "15 method: `first` → `last`"
     ].sort, changes(Mutants::RubySites, RUBY).sort
   end

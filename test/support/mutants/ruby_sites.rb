@@ -122,7 +122,7 @@ module Mutants
 
     # --- statements --------------------------------------------------------------------------------------------------
 
-    # A line that is a statement by itself, within a method: `nil` in its place.
+    # A line that is a statement by itself, within a method: nothing in its place.
     def statements
       lines = @tokens.group_by(&:line)
       methods.flat_map do |range|
@@ -137,7 +137,7 @@ module Mutants
       code = @text.lines[number - 1]
       start = code[/\A\s*/].bytesize
       old = code.chomp.byteslice(start..).sub(/\s+#(?!\{)[^"'`]*\z/, "")
-      Site.new(operator: :drop, path: @path, line: number, before: @starts[number - 1] + start, old: old, new: "nil")
+      Site.new(operator: :drop, path: @path, line: number, before: @starts[number - 1] + start, old: old, new: "")
     end
 
     def droppable?(tokens)
