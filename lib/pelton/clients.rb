@@ -34,7 +34,9 @@ module Pelton
     def producers(group)
       lambda do |id|
         id ||= @config.kafka[TRANSACTIONAL]&.then { |apps| "#{apps}/#{group.name}" }
-        Producer.new(@config, bus: @bus, native: @native, kafka: { **group.place, TRANSACTIONAL => id }.compact)
+        # They send copies of failed messages, too, about whose size the broker decides.
+        place = { **group.place, TRANSACTIONAL => id, **Producer::UNLIMITED }.compact
+        Producer.new(@config, bus: @bus, native: @native, kafka: place)
       end
     end
 

@@ -51,9 +51,11 @@ module Pelton
        "finished: `count` finished messages behind it will be processed again"],
       ["message.postponed", %i[group topic partition offset attempts error failure_id to due_in],
        "a copy of a message that failed waits in the retry topic `to` for `due_in` seconds"],
-      ["message.dead_lettered", %i[group topic partition offset attempts error failure_id to],
+      ["message.dead_lettered",
+       %i[group topic partition offset attempts error failure_id to payload_omitted],
        "a copy of a message that failed is in the topic `to`; error: what failed, or the `reason` of " \
-       "dispatch_to_dead_letters"],
+       "dispatch_to_dead_letters; payload_omitted: the name of the error with which Kafka refused the whole copy, so " \
+       "the letter only says where the payload is; or nil"],
       ["producer.queue_full", %i[client waits seconds],
        "producing threads had to wait for room in the producer's queue; waits, seconds: so often and so long since " \
        "the last such event of this producer, of which there is one a second at most"],

@@ -11,9 +11,11 @@ module Pelton
   #                             dispatch_to_dead_letters
   #   failure_id                that the last failure has in the events that tell of it: error.occurred …
   #   failed_at, due_at         milliseconds since 1970: of the last failure; when a retry topic gives it again, or nil
+  #   payload_omitted           why a dead letter has no payload: the name of Kafka's error that refused the whole copy,
+  #                             "MSG_SIZE_TOO_LARGE" say; the payload is at topic, partition, offset. nil: it is whole
   class Origin
     FIELDS = %i[topic partition offset timestamp_ms group attempts error error_message failure_id failed_at
-                due_at].freeze
+                due_at payload_omitted].freeze
     # {field => header}: a header's value is text, numbers in decimal digits.
     HEADERS = FIELDS.to_h { |field| [field, -"pelton.#{field}"] }.freeze
     NUMBERS = %i[partition offset timestamp_ms attempts failed_at due_at].freeze
@@ -22,7 +24,8 @@ module Pelton
     private_constant :FIELDS, :NUMBERS, :ERROR_BYTES, :AS_IT_IS
 
     #: (topic: String, partition: Integer, offset: Integer, timestamp_ms: Integer?, group: String?, attempts: Integer,
-    #:  error: String?, error_message: String?, failure_id: String?, failed_at: Integer?, due_at: Integer?)
+    #:  error: String?, error_message: String?, failure_id: String?, failed_at: Integer?, due_at: Integer?,
+    #:  payload_omitted: String?)
     attr_reader(*FIELDS)
 
     # What a message's headers say; nil: it is where it was produced.
@@ -62,6 +65,14 @@ module Pelton
     def initialize(fields)
       fields.each { |field, value| instance_variable_set(:"@#{field}", value) }
       freeze
+    end
+
+    # Of a letter without the payload: the error's name says why.
+    #: (Symbol) -> Origin
+    def without_payload(refusal)
+      fields = FIELDS.to_h { |field| [field, public_send(field)] }
+      text = error_message&.byteslice(0, 200)&.scrub("?")
+      self.class.new({ **fields, payload_omitted: refusal.to_s, error_message: text })
     end
 
     # A message's headers, these instead of older ones.

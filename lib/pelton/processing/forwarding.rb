@@ -23,11 +23,10 @@ module Pelton
       #: (Verdict, Result) -> Verdict
       def forward(verdict, result)
         failure = Failure.of(result)
+        @exactly_once.reset # of the job that failed nothing is left for its copy to heed
         Thread.handle_interrupt(Object => :immediate) { move(failure, verdict) }
-        verdict.sent
       rescue Exception => e # rubocop:disable Lint/RescueException -- whatever happens, the message is still there
-        @bus.publish("error.occurred", **@facts, error: e, source: "forward", offset: failure.offset,
-                                                 failure_id: failure.id)
+        tell(e, failure)
         Verdict.again(verdict.delay)
       end
 
@@ -36,17 +35,28 @@ module Pelton
       def dispatch(message, reason, attempt)
         to = @topic.dead_letters or raise ConfigError.new("topic #{@topic.name}: dead_letters", nil, "is not set")
         failure = Failure.new(reason, message, attempt, Failure.next_id)
-        copy(failure, to).deliver(@exactly_once.copier)
+        sent = insist(copy(failure, to), failure) { |copy| copy.deliver(@exactly_once.copier) }
         @bus.publish("message.dead_lettered", **@facts, offset: message.offset, attempts: attempt, to: to,
-                                                        error: reason, failure_id: failure.id)
+                                                        error: reason, failure_id: failure.id,
+                                                        payload_omitted: sent.omitted)
         true
       end
 
       private
 
-      # With a transactional producer the copy and the offset behind the message are in one transaction.
+      # Where Kafka will never take the copy for the retry topic, it goes to the dead letters at once.
       def move(failure, verdict)
         copy = copy(failure, verdict.to, verdict.due_in)
+        verdict.sent(insist(copy, failure) { |one| transfer(one, failure) }.omitted)
+      rescue KafkaError => e
+        raise unless verdict.due_in && @topic.dead_letters && copy.refused?(e)
+
+        tell(e, failure)
+        move(failure, Verdict.forward(@topic.dead_letters, verdict.delay))
+      end
+
+      # With a transactional producer the copy and the offset behind the message are in one transaction.
+      def transfer(copy, failure)
         producer = @exactly_once.copier
         return copy.deliver(producer) if @topic.manual_offsets || @topic.keyed? || !producer.transactional?
 
@@ -54,6 +64,23 @@ module Pelton
           copy.deliver(producer)
           @exactly_once.mark(failure.message)
         end
+      end
+
+      # Yields the copy, and what there is instead where Kafka refused it for good, which is told. Returns what was
+      # sent.
+      def insist(copy, failure)
+        yield copy
+        copy
+      rescue KafkaError => e
+        instead = copy.instead(e) or raise
+        tell(e, failure)
+        copy = instead
+        retry
+      end
+
+      def tell(error, failure)
+        @bus.publish("error.occurred", **@facts, error: error, source: "forward", offset: failure.offset,
+                                                 failure_id: failure.id)
       end
 
       def copy(failure, to, due_in = nil)

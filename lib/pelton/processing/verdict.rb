@@ -7,11 +7,11 @@ module Pelton
     #   again  run the unfinished messages again after `delay` seconds; alone: one by one, to find the one that fails
     #   later  nothing was begun: the same job after `delay` seconds, which is no attempt
     #   skip   mark the message that failed (the first unfinished one) and go on behind it, if nobody marked it since;
-    #          to: the topic that has a copy of it
+    #          to: the topic that has a copy of it; omitted: why that has no payload, an error's name, or nil
     #   forward  send a copy of it to the topic `to` (due_in: a retry topic's seconds) and skip it; if that fails, run
     #          it again after `delay` seconds
     #   stop   nothing more of this partition until it is assigned anew
-    class Verdict < Struct.new(:kind, :mark, :delay, :alone, :to, :due_in) # rubocop:disable Style/StructInheritance
+    class Verdict < Struct.new(:kind, :mark, :delay, :alone, :to, :due_in, :omitted) # rubocop:disable Style/StructInheritance
       DONE = new(:done, false).freeze
       DONE_AND_MARK = new(:done, true).freeze
       SKIP = new(:skip).freeze
@@ -26,8 +26,8 @@ module Pelton
       def self.stop = STOP
 
       # Of a `forward` whose copy is sent.
-      #: () -> Verdict
-      def sent = self.class.new(:skip, false, nil, false, to, due_in).freeze
+      #: (?Symbol?) -> Verdict
+      def sent(omitted = nil) = self.class.new(:skip, false, nil, false, to, due_in, omitted).freeze
 
       # Publishes what there is to tell of it.
       #: (Notifications, Result, Hash[Symbol, untyped]) -> void
@@ -39,7 +39,7 @@ module Pelton
         when :stop then bus.publish("partition.stopped", **facts, attempts: tries)
         when :skip
           if due_in then bus.publish("message.postponed", **facts, attempts: tries, to: to, due_in: due_in)
-          elsif to then bus.publish("message.dead_lettered", **facts, attempts: tries, to: to)
+          elsif to then bus.publish("message.dead_lettered", **facts, attempts: tries, to: to, payload_omitted: omitted)
           else bus.publish("message.skipped", **facts, attempts: tries)
           end
         end

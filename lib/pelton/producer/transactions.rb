@@ -24,18 +24,22 @@ module Pelton
       # A message that a broker refused for good, or that an abort purged late, leaves a gap in the sequence numbers,
       # which would cost the next transaction its life: another client begins with new numbers.
       GAP = KafkaError.new(45, :OUT_OF_ORDER_SEQUENCE_NUMBER, "Kafka never saw some message: a new client is opened")
+      # librdkafka's own default is 1,000,000; a broker takes 1,048,588.
+      LARGEST = 1_040_000
       # Made before: while a Hash is built in an ensure, an interrupt may come.
       NEVER = { Object => :never }.freeze
       # What there is to tell of a transaction that began (pid: in which process; asked: was its commit begun?).
       Outcome = Struct.new(:pid, :started, :asked, :committed, :error)
-      private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :PATIENCE, :GAP, :NEVER, :Outcome
+      private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :PATIENCE, :GAP, :LARGEST, :NEVER, :Outcome
 
       def_delegators :@renewal, :purge, :flush, :pending, :last_error, :connected?, :disconnect
 
-      # What the options of a transactional producer need besides: a message must fail before its transaction does.
+      # What the options of a transactional producer need besides: a message must fail before its transaction does; and
+      # a consumed message of the largest size has room for what a copy says besides, below a broker's own limit.
       #: (Hash[String, String]) -> Hash[String, Integer]
       def self.defaults(options, message_timeout)
-        { "message.timeout.ms" => [message_timeout, (Transaction.limit(options) * 1000).to_i].min }
+        { "message.timeout.ms" => [message_timeout, (Transaction.limit(options) * 1000).to_i].min,
+          "message.max.bytes" => LARGEST }
       end
 
       #: (Producer, Config, Notifications, Renewal) -> void

@@ -67,6 +67,8 @@ module Pelton
         message_timeout: [*SECONDS, %w[message.timeout.ms delivery.timeout.ms], ->(v) { (v * 1000).ceil.to_s }],
         request_timeout: [*SECONDS, %w[request.timeout.ms], ->(v) { (v * 1000).ceil.to_s }]
       }.freeze
+      # librdkafka's largest limit of a message, and room for a few such in its queue.
+      UNLIMITED = { "message.max.bytes" => "1000000000" }.freeze
       private_constant :CODECS, :PARTITIONERS, :CLIENTS, :SECONDS, :OURS, :KAFKA
 
       # This producer with other settings for some messages:
@@ -84,6 +86,14 @@ module Pelton
         kafka = own_client(options)
         Variant.new(self, kafka.empty? ? self : client_with(kafka), options,
                     chain: @chain, queue_timeout: @queue_timeout, timeout: @delivery_timeout)
+      end
+
+      # For copies of failed messages: this producer with a client that takes messages of any size, so that the broker
+      # decides. nil: it is such a client, or a transactional one.
+      #: () -> Producer?
+      def unlimited
+        same = UNLIMITED.all? { |name, value| options[name] == value }
+        client_with(UNLIMITED) unless same || options["transactional.id"]
       end
 
       private

@@ -1,0 +1,123 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/dead_letters_kit"
+
+# Copies of failed messages that Kafka refuses: for good, or until later.
+class RefusedCopiesTest < Minitest::Test
+  include DeadLettersKit
+
+  # Kafka's answer to the next copies for this topic.
+  def refuse(topic, code, name, times: 1)
+    error = Pelton::DeliveryError.new(code, name, "refused", false, false, topic, 0)
+    @producer.instance_variable_get(:@log).fail_next(error, times, topic)
+  end
+
+  REFUSALS = { MSG_SIZE_TOO_LARGE: 10, RECORD_LIST_TOO_LARGE: 18, INVALID_RECORD: 87,
+               UNSUPPORTED_FOR_MESSAGE_FORMAT: 43 }.freeze
+
+  REFUSALS.each do |name, code|
+    define_method("test_a_copy_that_kafka_refused_for_good_with_#{name}_blocked_its_partition") do
+      refuse("dead", code, name, times: name == :MSG_SIZE_TOO_LARGE ? 2 : 1) # by both clients
+      failing(0, messages: [one(0, "large", key: "k", headers: { "a" => "b" }), one(1)])
+      work_all
+      letter = dead.first
+      origin = Pelton::Origin.of(letter)
+      assert_equal ["", "k", ["orders", 0, 0], name.to_s, "IOError"],
+                   [letter.raw_payload, letter.key, [origin.topic, origin.partition, origin.offset],
+                    origin.payload_omitted, origin.error]
+      assert_equal [], letter.headers.keys - Pelton::Origin::HEADERS.values
+      assert_equal [1, 2], marked
+      assert_equal [name], named("message.dead_lettered").map { |event| event[:payload_omitted] }
+      assert_equal [["forward", name]], forwards
+    end
+  end
+
+  def forwards
+    named("error.occurred").map { |event| [event[:source], event[:error]] }.select { |source,| source == "forward" }
+                           .map { |source, error| [source, error.name] }
+  end
+
+  def test_a_copy_that_only_the_producer_found_too_large_is_whole
+    failing(0, messages: [one(0, "x" * 999_990, key: "a key that makes it too large"), one(1)])
+    work_all
+    assert_equal [[999_990], [nil], []],
+                 [dead.map { |letter| letter.raw_payload.bytesize },
+                  named("message.dead_lettered").map { |event| event[:payload_omitted] }, forwards]
+  end
+
+  def test_a_refused_letter_shows_nothing_that_a_change_might_have_removed
+    refuse("dead", 87, :INVALID_RECORD)
+    failing(0, messages: [one(0, "x", key: "secret")], on_dead_letter: ->(letter, _) { letter[:key] = nil })
+    work_all
+    assert_equal ["orders/0/0"], dead.map(&:key)
+  end
+
+  def test_a_refused_letter_without_a_usable_key_has_its_place_as_key
+    [nil, "", "k" * 1_001].each do |key|
+      refuse("dead", 87, :INVALID_RECORD)
+      failing(0, messages: [one(0, "x", key: key)])
+      work_all
+      assert_equal "orders/0/0", dead.last.key
+      anew
+    end
+  end
+
+  def with_retry_topic
+    @producer.close
+    topics = { "dead" => 2, "orders.retry.5" => 1 }
+    @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(bus: @bus, topics: topics)
+  end
+
+  def anew
+    @producer.close
+    @coordinator = nil
+    setup
+  end
+
+  def test_a_copy_whose_timestamp_kafka_refused_is_whole_with_the_present_time
+    refuse("dead", 32, :INVALID_TIMESTAMP)
+    failing(0, messages: [one(0, "x", timestamp_ms: 1_000)])
+    work_all
+    origin = Pelton::Origin.of(dead.first)
+    assert_equal ["x", 1_000, nil, [1]], [dead.first.raw_payload, origin.timestamp_ms, origin.payload_omitted, marked]
+    assert_operator dead.first.timestamp_ms, :>, 1_000_000
+  end
+
+  def test_a_copy_that_may_be_taken_later_stays_whole_and_waits
+    { TOPIC_AUTHORIZATION_FAILED: 29, NOT_ENOUGH_REPLICAS: 19, UNKNOWN_TOPIC_OR_PART: 3 }.each do |name, code|
+      refuse("dead", code, name)
+      failing(0, messages: [one(0)], backoff: 1..1)
+      work
+      assert_equal [[], []], [marked, dead]
+      anew
+    end
+  end
+
+  def test_a_copy_that_a_retry_topic_will_never_take_goes_to_the_dead_letters
+    with_retry_topic
+    refuse("orders.retry.5", 10, :MSG_SIZE_TOO_LARGE, times: 2)
+    failing(0, messages: [one(0, "whole")], retry_in: [5])
+    work_all
+    assert_equal [["whole"], [1], ["dead"]],
+                 [dead.map(&:raw_payload), marked, named("message.dead_lettered").map { |event| event[:to] }]
+  end
+
+  def test_without_dead_letters_a_refused_copy_for_a_retry_topic_stays
+    with_retry_topic
+    refuse("orders.retry.5", 87, :INVALID_RECORD)
+    failing(0, messages: [one(0, "whole")], retry_in: [5], dead_letters: nil, backoff: 1..1)
+    work
+    assert_equal [[], [["forward", :INVALID_RECORD]]], [marked, forwards]
+  end
+
+  def test_by_hand_a_refused_copy_is_sent_without_its_payload
+    refuse("dead", 87, :INVALID_RECORD)
+    script { |consumer| consumer.dispatch_to_dead_letters(consumer.messages.first, reason: "old") }
+    coordinator(dead_letters: "dead").receive(batch(0))
+    work
+    work
+    assert_equal ["INVALID_RECORD"], dead.map { |letter| Pelton::Origin.of(letter).payload_omitted }
+    assert_equal [:INVALID_RECORD], named("message.dead_lettered").map { |event| event[:payload_omitted] }
+  end
+end
