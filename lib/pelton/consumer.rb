@@ -123,10 +123,10 @@ module Pelton
     # again if it pauses each time. Survives errors and the back-off, which is waited for too; ends with the partition.
     # Nothing is fetched again, the group goes on, a bounded part is kept in memory.
     # From any thread; false: the partition ends. Raises ConfigError.
-    # at: goes on there, see `seek`.
+    # at: goes on there, see `seek`. When that raises, the partition is not paused.
     #   messages.each { |message| api.up? ? work(message) : break(pause(60)) }
     #: (?Numeric?, ?at: (Integer | Message | Time | Symbol)?) -> bool
-    def pause(seconds = nil, at: nil) = @pelton.pause(seconds) && (at.nil? || seek(at))
+    def pause(seconds = nil, at: nil) = @pelton.pause(seconds, at: at)
 
     # Ends a pause, if there is one. From any thread.
     #: () -> void
@@ -145,6 +145,10 @@ module Pelton
     # InvalidMessageError. After _TIMED_OUT, or an interrupt (Timeout, Thread#kill), it may still take place: then it
     # counts from the first message that comes from there on, and the place is not committed.
     #   seek(Time.now - 3600)
+    # With `concurrency`: a seek to a message of this call that is not marked moves this call only, and nothing is read
+    # again. Any other seek moves the partition. Messages at the new place and behind it are read again, those of all
+    # keys. Before it, messages of this call (and of its key, if it has one only) are skipped, and so is what was not
+    # read yet. Others that were read and are not finished are still processed, and the commit waits for them.
     #: (Integer | Message | Time | Symbol) -> bool
     def seek(place) = @pelton.seek(place)
 

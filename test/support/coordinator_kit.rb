@@ -28,8 +28,8 @@ module CoordinatorKit
     attr_reader :marks, :commits, :sent, :seeks, :words, :unmarks
     # epoch: which seek it is; on_seek: what happens in the middle of one, else it just takes place. told: the committed
     # offset. on_send: called when offsets are sent. word: what was committed with an offset before; asked: how often it
-    # was asked for.
-    attr_accessor :owned, :error, :epoch, :on_seek, :told, :on_send, :word, :asked
+    # was asked for. here: is the partition read?
+    attr_accessor :owned, :error, :epoch, :on_seek, :told, :on_send, :word, :asked, :here
 
     def initialize
       @marks = []
@@ -39,8 +39,10 @@ module CoordinatorKit
       @seeks = []
       @committed = []
       @epoch = 0
-      @owned = true
+      @owned = @here = true
     end
+
+    def ends = @here ? [["orders", 0, nil, nil]] : []
 
     def seek(_topic, _partition, place)
       @seeks << place

@@ -31,7 +31,13 @@ class SmallWorld
       offset
     end
 
-    def commit_offset(_, _, offset, *) = @owned && (@position = offset) && true
+    # Elsewhere, by a seek: nor may that pass what nobody gave up.
+    def commit_offset(_, _, offset, *)
+      @world.marked(offset) if @owned
+      @owned && (@position = offset) && true
+    end
+
+    def ends = @owned ? [["orders", 0, nil, nil]] : []
 
     def woken = @time = nil
 

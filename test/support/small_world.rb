@@ -84,6 +84,9 @@ class SmallWorld
     self
   end
 
+  # By hand nothing marks what no consumer saw, or what was skipped or sought past, behind the last mark.
+  def marks_all? = !feature?(:manual) || (feature?(:keyed) && !feature?(:seek))
+
   def end_offset = @log.last.offset + 1
   def chance(percent) = @random.rand(100) < percent
   def feature?(name) = @features.include?(name)
@@ -102,6 +105,7 @@ class SmallWorld
     @problems << "#{name} beside another call" if @inside[consumer]
     @inside[consumer] = true
     Fiber.yield if chance(50)
+    seek(consumer, near(@log.sample(random: @random).offset), []) if feature?(:seek) && chance(5)
     raise "on purpose" if chance(20)
   ensure
     @inside.delete(consumer)
@@ -118,6 +122,7 @@ class SmallWorld
     @done[message.offset] = true
     consumer.mark_as_consumed(message) if chance(20)
     rewind(consumer) if feature?(:seek) && chance(2)
+    leave_off(consumer, message) if feature?(:seek) && chance(6)
   ensure
     @inside.delete(consumer)
     @busy.delete(order_of(message))
@@ -142,10 +147,11 @@ class SmallWorld
       (feature?(:expire_after) && message.timestamp_ms.positive?))
   end
 
-  # In the middle of a seek to what is not done yet, or before: all of that comes again.
+  # In the middle of a seek: all from there on comes again. What nobody has read is skipped.
   def sought(offset)
     @calls[:seek] += 1
     deliver if chance(30)
+    give_up(@rest.select { |message| message.offset < offset })
     @epoch += 1
     @rest = @log.select { |message| message.offset >= offset }
     deliver if chance(30)
@@ -187,6 +193,32 @@ class SmallWorld
   end
 
   def rewind(consumer) = consumer.seek(@random.rand(0..@ownership.position))
+
+  # Goes on at the message at hand or near it, whatever else is unfinished.
+  def leave_off(consumer, message)
+    mine = consumer.messages.to_a
+    place = chance(50) ? message.offset : near(message.offset)
+    return seek(consumer, place, mine) if chance(50)
+
+    @calls[:pause_at] += 1
+    seek(consumer, place, mine) { |at| consumer.pause(60, at: at) }
+  end
+
+  def near(offset) = (offset + @random.rand(-8..8)).clamp(0, end_offset)
+
+  # Given up is what its own consumer sought past: in the order of keys what it was given, or what has its only key.
+  def seek(consumer, place, mine)
+    key, *others = mine.map(&:key).uniq
+    past = @log.select do |message|
+      ours = !feature?(:keyed) || mine.include?(message) || (others.empty? && key && key == message.key)
+      message.offset < place && ours && !@done[message.offset]
+    end
+    give_up(past)
+    sought = block_given? ? yield(place) : consumer.seek(place)
+    past.each { |message| @done.delete(message.offset) } unless sought
+  end
+
+  def give_up(messages) = messages.each { |message| @done[message.offset] = true }
 
   def due(message) = message.offset / 4.0
 
@@ -274,10 +306,9 @@ class SmallWorld
     raise "stalled at #{@ownership.position} of #{end_offset}" if (@steps += 1) > 20_000
 
     rest = @log.select { |message| message.offset >= @ownership.position }
-    # By hand nothing marks what no consumer saw, or what was skipped, behind the last mark.
-    return rest.any? if feature?(:keyed) || !feature?(:manual)
+    return rest.any? if marks_all?
 
-    rest.any? { |message| kept?(message) && !@skipped.include?(message.offset) }
+    rest.any? { |one| kept?(one) && !@done[one.offset] }
   end
 
   # One of the things that can happen now.

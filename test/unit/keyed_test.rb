@@ -1,60 +1,11 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "support/coordinator_kit"
+require "support/keyed_kit"
 
-# A coordinator whose topic has `concurrency`: what runs beside what, what waits for what, what is marked. Jobs are
-# fibers, so that several are under way.
+# A coordinator whose topic has `concurrency`: what runs beside what, what waits for what, what is marked.
 class KeyedTest < Minitest::Test
-  include CoordinatorKit
-
-  def setup
-    super
-    @under_way = {}
-    # Each job waits before it works; what it does then.
-    @deed = ->(_) {}
-    script do |consumer|
-      offsets = consumer.messages.map(&:offset)
-      Fiber.yield offsets
-      @deed.call(consumer)
-    end
-  end
-
-  # keys: "aab" is three messages; "-" is none.
-  def keyed(keys, from: 0, **settings)
-    coordinator(concurrency: 3, **settings)
-    3.times { work } if @log.empty?
-    messages = keys.chars.each_with_index.map do |key, index|
-      Fakes::Message.new("orders", 0, from + index, "x", key: key == "-" ? nil : key)
-    end
-    others = @jobs.size
-    coordinator.receive(one = Fakes::Batch.new(messages))
-    work if others.zero? && !idle? # its keys are asked for
-    one
-  end
-
-  # Starts all jobs that are there: [[offsets], …], and those that come of asking for keys.
-  def start
-    left = @jobs.size
-    begun = []
-    while left.positive?
-      fiber = Fiber.new { run_one }
-      offsets = fiber.resume
-      left = offsets == :sort ? @jobs.size : left - 1
-      begun << (offsets if offsets.is_a?(Array)) unless offsets == :sort
-      @under_way[offsets] = fiber if fiber.alive?
-    end
-    begun
-  end
-
-  # Returns what kind it was.
-  def run_one
-    job = Thread.handle_interrupt(Object => :never) { @jobs.pop.tap(&:call) }
-    job.kind
-  end
-
-  def finish(*offsets) = @under_way.delete(offsets).resume
-  def marked = @ownership.marks.map(&:first)
+  include KeyedKit
 
   def test_each_slot_has_a_consumer_of_its_own_from_the_beginning_to_the_end
     instances = Hash.new { |all, one| all[one] = [] }.compare_by_identity
@@ -343,29 +294,10 @@ class KeyedTest < Minitest::Test
       start.each { |offsets| finish(*offsets) }
     end
     backlog = coordinator.instance_variable_get(:@backlog)
-    assert_operator backlog.instance_variable_get(:@lots).size, :<=, 2
-    assert_operator backlog.instance_variable_get(:@lanes).size, :<=, 2
-    assert_empty marked
-  end
-
-  def test_marks_that_never_come_are_not_waited_for
-    backlog = Pelton::Processing::KeyedBacklog
-    limit = backlog::UNMARKED
-    backlog.send(:remove_const, :UNMARKED)
-    backlog.const_set(:UNMARKED, 10)
-    seen = []
-    @deed = ->(consumer) { seen << [consumer, consumer.messages.last] }
-    20.times do |round|
-      keyed("a", from: round, manual_offsets: true)
-      start.each { |offsets| finish(*offsets) }
+    lanes = backlog.instance_variable_get(:@lanes).instance_variable_get(:@all)
+    [backlog.instance_variable_get(:@lots), backlog.instance_variable_get(:@open), lanes].each do |kept|
+      assert_operator kept.size, :<=, 2
     end
-    errors = @owner.named(:failed)
-    assert_equal 1, errors.size
-    assert_match(/10 messages were processed and not marked/, errors.first[1].message)
-    assert seen.last.first.mark_as_consumed(seen.last.last), "it is still ours"
     assert_empty marked
-  ensure
-    backlog.send(:remove_const, :UNMARKED)
-    backlog.const_set(:UNMARKED, limit)
   end
 end

@@ -210,6 +210,50 @@ class SeekTest < Minitest::Test
     assert_equal [7, 7], @ownership.marks.last
   end
 
+  # R05: it was called although the partition was somewhere else by then.
+  def test_the_end_that_was_reached_before_a_seek_is_forgotten
+    coordinator.receive(batch(0))
+    script do |one|
+      coordinator.control { |control| control.at_end = true }
+      assert one.seek(0)
+    end
+    work until idle?
+    assert_equal [:assigned, [0]], @log
+    script { nil }
+    coordinator.receive(batch(0))
+    coordinator.control { |control| control.at_end = true }
+    work until idle?
+    assert_equal [:assigned, [0], [0], :reached_end], @log
+  end
+
+  # R21: two at once, and one while a transaction sends its offsets.
+  def test_one_seek_after_the_other
+    coordinator.receive(batch(0))
+    one = nil
+    script { |consumer| one = consumer }
+    2.times { work }
+    running = 0
+    most = 0
+    entered = Thread::Queue.new
+    go_on = Thread::Queue.new
+    @ownership.on_seek = lambda do
+      most = [most, running += 1].max
+      entered << true
+      go_on.pop
+      running -= 1
+    end
+    threads = [-> { one.seek(1) }, -> { one.seek(2) }, -> { coordinator.seeks.exclude { @ownership.on_seek.call } }]
+    threads.map! { |call| Thread.new(&call) }
+    3.times do
+      entered.pop
+      eventually { threads.select(&:alive?).all?(&:stop?) }
+      assert_equal 1, running
+      go_on << true
+    end
+    threads.each(&:join)
+    assert_equal 1, most
+  end
+
   def test_no_seek_at_the_end_of_the_partition
     coordinator.receive(one = batch(0))
     answers = []

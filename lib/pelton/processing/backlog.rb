@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "keyed_backlog"
+
 module Pelton
   module Processing
     # What came of one partition and how far it is done, in strict order: batches, the position in the first of them,
@@ -14,6 +16,14 @@ module Pelton
       attr_reader :done
       # When the failed message runs again (monotonic seconds); nil: nothing waits.
       attr_reader :wake_at
+
+      # A new one, for an order per partition or per key.
+      #: (Routing::Topic, Flow) -> (Backlog | KeyedBacklog)
+      def self.for(topic, flow)
+        return new(topic.batch) unless topic.keyed?
+
+        KeyedBacklog.new(topic.batch, slots: topic.concurrency, keys: Keys.new(topic.by), delay: flow.delay)
+      end
 
       # limit: messages that a job gets at most.
       #: (Integer) -> void
@@ -135,6 +145,32 @@ module Pelton
       # Something that has to be told, once.
       #: () -> Error?
       def complaint = nil
+
+      # Marks by hand are not waited for.
+      #: () -> bool
+      def full? = false
+
+      # The partition goes on elsewhere: what was there is left, and another one takes its place.
+      #: (Integer?, Integer?, done: bool) -> Backlog
+      def leave(_place, _epoch, done:)
+        release
+        Backlog.new(@limit)
+      end
+
+      # Nothing stays of what was there before a seek.
+      #: (Share, Messages, Integer) -> void
+      def seek_past(_share, _given, _place) = nil
+
+      #: (Share, Messages, Integer) -> bool
+      def go_back(_share, _given, _place) = false
+      #: (Share) -> bool
+      def sought?(_share) = false
+      #: (Share) -> bool
+      def left?(_share) = false
+      #: (Message) -> bool
+      def kept?(_message) = false
+      #: () -> Integer?
+      def first_open = nil
 
       # Gives batches back, but the one that a job reads.
       #: () -> void

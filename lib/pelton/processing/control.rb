@@ -22,9 +22,17 @@ module Pelton
         @at_end = false
       end
 
-      # Until then, nil: until `resume`.
-      #: (Float?) -> void
-      def pause(deadline) = @paused_until = deadline || Float::INFINITY
+      # Until then, nil: until `resume`. Returns until when it was paused before; nil: it was not.
+      #: (Float?) -> Float?
+      def pause(deadline)
+        @paused_until.tap { @paused_until = deadline || Float::INFINITY }
+      end
+
+      # The pause until then does not count, unless another came since. before: what `pause` returned.
+      #: (Float?, Float?) -> void
+      def take_back(deadline, before)
+        @paused_until = before if @paused_until == (deadline || Float::INFINITY)
+      end
 
       #: () -> void
       def resume = @paused_until = nil

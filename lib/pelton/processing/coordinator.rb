@@ -7,8 +7,6 @@ require_relative "backlog"
 require_relative "closing"
 require_relative "control"
 require_relative "job"
-require_relative "keyed_backlog"
-require_relative "keys"
 require_relative "lock"
 require_relative "progress"
 require_relative "seeks"
@@ -46,7 +44,7 @@ module Pelton
         @facts = { group: group, topic: topic.name, partition: partition }.freeze
         # Everything below is guarded by @lock.
         @lock = Lock.new
-        @backlog = backlog
+        @backlog = Backlog.for(topic, flow)
         @control = Control.new(topic.every)
         @slots = Array.new(topic.concurrency) { Slot.new(self, topic, flow, bus, background_timeout) }.freeze
         @held = held
@@ -83,7 +81,7 @@ module Pelton
         @lock.synchronize do
           next batch.release if @ending || batch.stale?
 
-          depart if @last&.stale?
+          depart(batch.restarted? ? nil : batch.first_offset) if @last&.stale?
           @progress.start_over(batch.first_offset) if batch.restarted?
           @last = batch
           @epoch = batch.epoch
@@ -147,7 +145,7 @@ module Pelton
 
       # Was its partition sought while it ran? Then nothing of it counts.
       #: (Job) -> bool
-      def sought?(job) = !job.backlog.nil? && !job.backlog.equal?(@backlog)
+      def sought?(job) = job.sought?(@backlog)
 
       # Did the failure of a job hit messages of several keys? Then nobody knows which one failed.
       #: (Job) -> bool
@@ -186,7 +184,7 @@ module Pelton
 
       # Was its place left by a seek?
       #: (Message) -> bool
-      def left_behind?(message) = message.epoch != @epoch
+      def left_behind?(message) = message.epoch != @epoch && !@backlog.kept?(message)
 
       #: () -> bool
       def revoked? = gone? || @ending == :revoked
@@ -198,7 +196,9 @@ module Pelton
           next true if left_behind?(message)
 
           @progress.metadata = metadata if metadata
+          full = @backlog.full?
           @backlog.mark(message)
+          schedule if full
           @progress.store(@backlog.done, ask: @topic.keyed?)
         end
       end
@@ -221,14 +221,23 @@ module Pelton
       #: () -> String?
       def offset_metadata = @progress.committed_metadata
 
-      # Natively the partition was sought. Yields what is stored.
-      #: () ?{ (Progress) -> untyped } -> untyped
-      def leave
+      # Natively the partition was sought: to this offset (nil: unknown, its first batch tells), by this job (nil: none
+      # with messages); done: does all before it count as done? Yields what is stored, and the first offset to be done.
+      #: (Integer?, ?job: Job?, ?done: bool) ?{ (Progress, Integer) -> untyped } -> untyped
+      def leave(place, job: nil, done: false)
         @lock.synchronize do
-          depart unless @last && !@last.stale? # a batch from there was first
+          # Unless a batch from there was first.
+          depart(place, done: done) if (@last.nil? || @last.stale?) && (place || !@topic.keyed?)
+          @backlog.seek_past(job.share, job.messages, place) if job
           schedule
-          yield @progress if block_given?
+          yield @progress, [place, *@backlog.first_open].min if block_given?
         end
+      end
+
+      # To a message that its consumer was given and that is not done: with order per key that moves nobody else.
+      #: (Job, Integer) -> bool
+      def go_back(job, place)
+        @lock.synchronize { !sought?(job) && @backlog.go_back(job.share, job.messages, place) }
       end
 
       #: () { (Progress, bool sought) -> untyped } -> untyped
@@ -237,12 +246,6 @@ module Pelton
       def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@ending || "owned"}>"
 
       private
-
-      def backlog = @topic.keyed? ? keyed_backlog : Backlog.new(@topic.batch)
-
-      def keyed_backlog
-        KeyedBacklog.new(@topic.batch, slots: @topic.concurrency, keys: Keys.new(@topic.by))
-      end
 
       def next_of(job)
         position = job.backlog.position(job.share)
@@ -314,22 +317,20 @@ module Pelton
         return unless job.backlog
 
         job.lot ? job.backlog.sorted(job.lot, job.ids) : job.backlog.put_back(job.share)
-        job.backlog.release if sought?(job)
+        job.backlog.release unless job.backlog.equal?(@backlog)
       end
 
-      # What was there before a seek is let go; jobs that run have what they have.
-      def depart
-        old = @backlog
-        @backlog = backlog
+      # What was there before a seek is let go (see KeyedBacklog#leave); jobs that run have what they have.
+      def depart(place, done: false)
+        @slots.each { |slot| take_back(slot) if slot.job&.share && @jobs.delete(slot.job) }
+        @backlog = @backlog.leave(place, @epoch, done: done)
         @epoch = nil
-        @slots.each { |slot| take_back(slot) if slot.job&.backlog && @jobs.delete(slot.job) }
-        old.release
         @control.at_end = false
         @progress.forget
       end
 
-      # Does a job still run that began before a seek?
-      def departing? = @slots.any? { |slot| slot.job && sought?(slot.job) }
+      # Does a job still run that has what a seek left?
+      def departing? = @slots.any? { |slot| slot.job&.left_by_seek?(@backlog) }
 
       # Starts the next jobs, if there are any and nothing forbids it. Under @lock, as all down to `finish`.
       def schedule

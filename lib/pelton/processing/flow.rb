@@ -53,6 +53,10 @@ module Pelton
         freeze
       end
 
+      # The step that holds messages back until their times.
+      #: () -> Steps::Delay?
+      def delay = @ready.grep(Steps::Delay).first
+
       # What a job with these messages begins with now.
       #: (Messages) -> Start
       def start(messages)

@@ -10,8 +10,7 @@ module Pelton
       def close(jobs)
         running = jobs.filter_map { |job| job.share.items.public_send(job.slot.process? ? :first : :last)&.offset }
         @horizon = [@highest, *running].max
-        @ready = @ready.select { |lane| gap?(lane) }.sort_by { |lane| lane.items.first.offset }
-        @resting = @resting.select { |lane| gap?(lane) }
+        @lanes.close(@horizon)
         true
       end
 
@@ -22,24 +21,17 @@ module Pelton
       # When there is something in a gap to be begun (0: now); nil: there is nothing, or it failed again.
       #: () -> Float?
       def gap_at
-        return @hold_until || 0.0 if @ready.any? { |lane| before_finished?(lane) }
-
-        @resting.select { |lane| before_finished?(lane) }.map(&:wake_at).min
+        time = @lanes.ready_before(@highest)
+        time && [time, *@hold_until].max
       end
 
       # {offset: 41, count: 12}: 12 messages behind the first that is not done, at 41, are; nil: none.
       #: () -> Hash[Symbol, Integer]?
       def repeats
-        first, *others = @lots.drop_while(&:done?)
-        count = first ? first.done_behind + others.sum(&:done_count) : 0
-        { offset: first.open_at, count: count } if count.positive?
+        offset, item = @open.first
+        count = item ? @came - item.number + 1 - @open.size : 0
+        { offset: offset, count: count } if count.positive?
       end
-
-      private
-
-      def gap?(lane) = !lane.left && lane.items.first.offset <= @horizon
-
-      def before_finished?(lane) = lane.items.first.offset < @highest
     end
   end
 end

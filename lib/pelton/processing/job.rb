@@ -61,6 +61,14 @@ module Pelton
       # Did consume leave some of it?
       def left? = paused || halted
 
+      # Does nothing of it count any more, its partition having been sought while it ran? present: the backlog now.
+      def sought?(present)
+        !backlog.nil? && (!backlog.equal?(present) || (!share.nil? && backlog.sought?(share)))
+      end
+
+      # Does it still have messages that a seek left?
+      def left_by_seek?(present) = !share.nil? && (sought?(present) || backlog.left?(share))
+
       # Seconds until it may begin, or nil.
       def wait = start&.wait
 

@@ -3,7 +3,8 @@
 require_relative "../batch"
 require_relative "../errors"
 require_relative "gaps"
-require_relative "lane"
+require_relative "keys"
+require_relative "lanes"
 require_relative "lot"
 
 module Pelton
@@ -11,50 +12,57 @@ module Pelton
     # Backlog's methods for a partition whose order is per key: a lane for each key that has messages, several shares
     # out at a time, no two of them with messages of one key. Done is the longest unbroken run of done messages.
     #
-    # What it remembers is bounded: batches that are not finished by the native credit, runs of done ones by the gaps
-    # between those; messages that the user did not mark by UNMARKED.
+    # What it remembers is bounded: messages that are not finished by the native credit; those that are finished and not
+    # marked by UNMARKED, and a job for each slot. Each method takes time in proportion to the messages and lanes it is
+    # about, whatever else is there.
     class KeyedBacklog
       include Gaps
 
-      # So many messages may be finished and not marked. With more than that, progress is not stored any more: they
-      # come again after a restart.
+      # With so many messages that are finished and not marked, nothing more is given.
       UNMARKED = 100_000
+      UNMARKED_ERROR = "%d messages were processed and not marked as consumed: no more messages of this partition " \
+                       "are given to its consumers until some of these are marked. Call mark_as_consumed, or remove " \
+                       "manual_offsets from the topic's routes"
+      private_constant :UNMARKED_ERROR
 
       # What a job is given.
       #   items     those that are not finished, by offset
       #   lanes     theirs, when it was made
       #   passed    of its slot: items that were finished and not marked, in the order in which it got them
       #   failed    is it to be tried again?
-      Share = Struct.new(:messages, :items, :lanes, :passed, :failed)
+      #   left      did a seek leave some of it?
+      #   sought    has its consumer sought? Then nothing of it counts.
+      Share = Struct.new(:messages, :items, :lanes, :passed, :failed, :left, :sought)
       private_constant :Share
 
-      # limit: messages that a job gets at most; slots: jobs at the same time.
-      #: (Integer, slots: Integer, keys: Keys) -> void
-      def initialize(limit, slots:, keys:)
+      # limit: messages that a job gets at most; slots: jobs at the same time; delay: the step, if there is one.
+      #: (Integer, slots: Integer, keys: Keys, ?delay: Steps::Delay?) -> void
+      def initialize(limit, slots:, keys:, delay: nil)
         @limit = limit
         @slots = slots
         @keys = keys
-        # All that is not done, by offset, and what is done behind the first of it.
-        @lots = []
-        # Those whose messages are in no lane yet: one is sorted first; one whose keys are not known waits until all
+        @delay = delay
+        # {offset => item} of all that is not done, in their order.
+        @open = {}
+        # [offset, leader epoch]: the end of all that came; nil: nothing did.
+        @end = nil
+        # {lot => true}: those that hold a batch.
+        @lots = {}.compare_by_identity
+        # Lots whose messages are in no lane yet: one is sorted first; one whose keys are not known waits until all
         # before it is finished, and those behind it wait for it.
         @waiting = []
         # The one that is being sorted.
         @sorting = nil
-        # {number => lane}: those with unfinished messages.
-        @lanes = {}
-        # Lanes that may be given: who waits longest comes first.
-        @ready = []
-        # Lanes in a back-off.
-        @resting = []
+        @lanes = Lanes.new(delay)
         # Until then nothing is given.
         @hold_until = nil
         # {slot => [finished items that are not marked]}
         @passed = Hash.new { |all, slot| all[slot] = [] }.compare_by_identity
         @unmarked = 0
-        @overflow = nil
-        @done = nil
-        # The highest offset that is finished.
+        # Why nothing is given, until it was told, then true; nil: fewer than half of UNMARKED are not marked.
+        @complaint = nil
+        # How many messages came, and the highest offset that is finished.
+        @came = 0
         @highest = -1
         # The end has begun: nothing behind this offset is given any more.
         @horizon = nil
@@ -66,11 +74,16 @@ module Pelton
 
       #: (Lot) -> void
       def add(lot)
-        @lots << lot
-        return @waiting << lot unless lot.done?
+        lot.before = @end
+        @end = lot.end
+        return if lot.over? # a `where` left nothing of it
 
-        lot.release # a `where` left nothing of it
-        tidy(lot)
+        lot.items.each do |item|
+          item.number = (@came += 1)
+          @open[item.offset] = item
+        end
+        @lots[lot] = true
+        @waiting << lot
       end
 
       # The next one to be sorted, by one job at a time.
@@ -83,7 +96,10 @@ module Pelton
 
       # Without the lock: asks the user's `by`.
       #: (Lot) -> Array[Integer?]?
-      def ids(lot) = @keys.of(lot.messages)
+      def ids(lot)
+        lot.dues = lot.messages.map { |message| @delay.due(message) } if @delay
+        @keys.of(lot.messages)
+      end
 
       # A job that sorted one is over.
       #: (Lot, Array[Integer?]?) -> void
@@ -96,20 +112,17 @@ module Pelton
       # by one has those of one key: no key shall wait for another.
       #: (Slot) -> Share?
       def next(slot)
-        return if @hold_until
+        return if @hold_until || (full? && @horizon.nil?)
 
         spread until @horizon || @waiting.empty? || blocked?
-        count = slot.process? ? 1 : (@ready.size / @slots.to_f).ceil
-        lanes = @ready.shift(1)
-        return if lanes.empty?
-
-        items = lanes.first.take(@limit, @horizon)
-        until lanes.first.apart? || lanes.size >= count || items.size >= @limit || @ready.empty? || @ready.first.apart?
-          lanes << @ready.shift
-          items += lanes.last.take(@limit - items.size, @horizon)
-        end
-        give(slot, lanes, items)
+        count = slot.process? ? 1 : (@lanes.ready / @slots.to_f).ceil
+        lanes, items = @lanes.take(count, @limit)
+        lanes && give(slot, lanes, items)
       end
+
+      # Is nothing given before some of what is finished is marked?
+      #: () -> bool
+      def full? = @unmarked >= UNMARKED
 
       #: () -> bool
       def empty? = @lanes.empty? && @waiting.empty?
@@ -133,9 +146,11 @@ module Pelton
       # This message, and all that its consumer was given before it; of its key, if no job has it now.
       #: (Message) -> void
       def mark(message)
-        item = find(message.offset)
+        item = @open[message.offset]
         if item.nil? then nil # it is done
         elsif (share = item.share)
+          return if share.sought
+
           share.passed.shift(share.passed.size).each { |one| done_with(one) }
           finish(share, item.offset, nil, mark: true)
         elsif item.passed then item.passed.shift(item.passed.index(item) + 1).each { |one| done_with(one) }
@@ -146,10 +161,10 @@ module Pelton
       # What no consumer saw (seen: what one did) needs no mark by hand: nobody could give it.
       #: (Share, Integer, Integer?, mark: bool, ?seen: Enumerable[Message]) -> void
       def finish(share, offset, _leader_epoch, mark:, seen: [])
-        by_hand = mark || @overflow ? [] : seen.map(&:offset)
+        by_hand = mark ? {} : seen.to_h { |message| [message.offset, true] }
         while (item = share.items.first) && item.offset <= offset
           share.items.shift
-          by_hand.include?(item.offset) ? pass(item, share.passed) : done_with(item)
+          by_hand[item.offset] ? pass(item, share.passed) : done_with(item)
         end
       end
 
@@ -169,50 +184,108 @@ module Pelton
         end
       end
 
+      # Jobs that run side by side may be told several times: nobody is to be late for another's sake.
       #: (Share, Float) -> void
-      def later(_share, time) = @hold_until = time
+      def later(_share, time) = @hold_until = [@hold_until, time].compact.min
 
       #: (Share) -> void
       def put_back(share)
-        tried = share.failed ? share.items.map(&:lane) : []
+        tried = {}.compare_by_identity
+        share.items.each { |item| tried[item.lane] = true } if share.failed
         share.items.each { |item| item.share = nil }
-        share.lanes.each do |lane|
-          lane.out = false
-          lane.attempt -= 1 unless tried.include?(lane) # its first message was not begun
-          rest(lane)
-        end
+        share.lanes.each { |lane| @lanes.put_back(lane, tried: tried.key?(lane)) }
       end
 
       #: () -> Float?
-      def wake_at = [@hold_until, *@resting.map(&:wake_at)].compact.min
+      def wake_at = [@hold_until, @lanes.wake_at].compact.min
 
       #: (Float) -> void
       def wake(now)
         @hold_until = nil if @hold_until && @hold_until <= now
-        due, @resting = @resting.partition { |lane| lane.wake_at <= now }
-        due.each { |lane| lane.wake_at = nil }
-        @ready.unshift(*due)
+        @lanes.wake(now)
       end
 
+      # What is before the first message that is not done.
       #: () -> [Integer, Integer]?
       def done
-        return @done if @overflow
+        _, item = @open.first
+        return @end unless item
 
-        @done = @lots.shift.end while @lots.first&.done?
-        @done = @lots.first&.end || @done
+        # The message there is ours, so its own epoch goes with it.
+        item.offset > item.lot.first_offset ? [item.offset, item.leader_epoch].freeze : item.lot.before
       end
 
       # Something that has to be told, once.
       #: () -> Error?
       def complaint
-        return unless @overflow.is_a?(Error)
+        return unless @complaint.is_a?(Error)
 
-        @overflow.tap { @overflow = true }
+        @complaint.tap { @complaint = true }
       end
+
+      # --- seeks ---------------------------------------------------------------------------------------------------
+
+      # The partition goes on at this offset (nil: nothing of what was there counts). What is there or behind it will
+      # come again. What is before it stays: it is others', who have not finished it. epoch: that of its messages;
+      # done: does everything before the offset count as done, once that is?
+      #: (Integer?, Integer?, done: bool) -> self
+      def leave(place, epoch, done:)
+        give_up(@open.each_value.select { |item| place.nil? || item.offset >= place })
+        @waiting.reject! { |lot| lot.over? && !lot.equal?(@sorting) }
+        @came = 0
+        @highest = [@highest, (place || 0) - 1].min
+        @end = nil
+        @open.each_value { |item| keep(item, epoch) }
+        @end = [place, -1].freeze if done && place
+        self
+      end
+
+      # The consumer that has this share, and was given these messages of it, has sought: what is left of them before
+      # that offset is not for it any more; nor is what came since, if they have one key.
+      #: (Share, Messages, Integer) -> void
+      def seek_past(share, given, place)
+        share.sought = true
+        seen = given.to_h { |message| [message.offset, true] }
+        items = share.items.select { |item| item.offset < place && seen[item.offset] }
+        items |= share.lanes.first.before(place) if share.lanes.one? && share.lanes.first.id != :whole
+        items.each { |item| done_with(item) }
+        leave_share(share)
+      end
+
+      # The same for a seek to a message that the share has still: nothing has to be read again. false: it has not.
+      #: (Share, Messages, Integer) -> bool
+      def go_back(share, given, place)
+        return false unless share.items.bsearch { |item| item.offset >= place }&.offset == place
+
+        seek_past(share, given, place)
+        true
+      end
+
+      # Does nothing of it count any more?
+      #: (Share) -> bool
+      def sought?(share) = share.sought || (share.left && share.items.empty?)
+
+      # Does a job still have what a seek left?
+      #: (Share) -> bool
+      def left?(share) = share.sought || share.left
+
+      # Is it from before a seek, and stayed?
+      #: (Message) -> bool
+      def kept?(message)
+        item = @open[message.offset]
+        !item.nil? && !item.epoch.nil? && item.epoch == message.epoch
+      end
+
+      # The first offset that is not done.
+      #: () -> Integer?
+      def first_open = @open.first&.first
 
       # Gives all batches back. What jobs have are message objects, which live on.
       #: () -> void
-      def release = @lots.each(&:release)
+      def release
+        @lots.each_key(&:release)
+        @lots.clear
+      end
 
       private
 
@@ -230,54 +303,32 @@ module Pelton
           next if item.finished? # marked already
 
           # Messages without a key have no order among each other.
-          id = whole ? :whole : (number || item)
-          lane = @lanes[id] ||= Lane.new(id).tap { |one| @ready << one }
-          lane.alone_until = item.offset if whole # a job has one message, whose key is asked for again
-          item.lane = lane
-          lane.items << item
+          @lanes.add(item, whole ? :whole : (number || item))
         end
       end
 
       def give(slot, lanes, items)
-        lanes.each do |lane|
-          lane.out = true
-          lane.attempt += 1
-        end
-        items.sort_by!(&:offset) if lanes.size > 1
         messages = items.map(&:message)
         part = Batch::Part.new(messages.first.topic, messages.first.partition, messages.freeze)
-        share = Share.new(part, items, lanes, @passed[slot], false)
+        share = Share.new(part, items, lanes, @passed[slot])
         items.each { |item| item.share = share }
         share
       end
 
-      # A lane that is not out goes where it belongs.
-      def rest(lane)
-        if lane.items.empty? then @lanes.delete(lane.id)
-        elsif @horizon && !gap?(lane) then nil
-        elsif lane.wake_at then @resting << lane
-        else @ready << lane
-        end
-      end
-
       # --- messages ------------------------------------------------------------------------------------------------
-
-      def find(offset) = @lots.bsearch { |lot| lot.last_offset >= offset }&.[](offset)
 
       # Of a message that no job has: it and those of its key before it.
       def waiting_before(item)
         lane = item.lane
-        return [item] if lane.nil? || lane.out
-
-        lane.items.take_while { |one| one.offset <= item.offset }
+        lane.nil? || lane.out ? [item] : lane.before(item.offset + 1)
       end
 
       # Finished, if it was not, and marked.
       def done_with(item)
+        @open.delete(item.offset)
         item.passed ? @unmarked -= 1 : leave_lane(item)
         item.finish
-        item.lot.mark(item)
-        tidy(item.lot) if item.lot.done?
+        @complaint = nil if @complaint && @unmarked < UNMARKED / 2
       end
 
       # Finished, but not marked.
@@ -285,36 +336,35 @@ module Pelton
         leave_lane(item)
         item.finish(passed)
         passed << item
-        overflow if (@unmarked += 1) > UNMARKED
+        @unmarked += 1
+        @complaint ||= Error.new(UNMARKED_ERROR % UNMARKED) if full?
+      end
+
+      # They will come again.
+      def give_up(items)
+        shares = items.filter_map(&:share).uniq(&:object_id)
+        passed = items.filter_map(&:passed).uniq(&:object_id)
+        items.each { |item| done_with(item) }
+        shares.each { |share| leave_share(share) }
+        passed.each { |list| list.select! { |item| @open[item.offset].equal?(item) } }
+      end
+
+      def keep(item, epoch)
+        item.epoch ||= epoch
+        @came = item.number
+        @end = [item.offset + 1, item.leader_epoch].freeze
+      end
+
+      def leave_share(share)
+        share.left = true
+        share.items.reject!(&:finished?)
       end
 
       def leave_lane(item)
         @highest = item.offset if item.offset > @highest
-        lane = item.lane
         item.lot.finish
-        return unless lane
-
-        lane.drop(item)
-        return if lane.out || lane.items.any?
-
-        @ready.delete(lane)
-        @resting.delete(lane)
-        @lanes.delete(lane.id)
-      end
-
-      # A lot that is done becomes one with those beside it that are.
-      def tidy(lot)
-        at = @lots.index(lot)
-        @lots[at].absorb(@lots.delete_at(at + 1)) if @lots[at + 1]&.done?
-        @lots[at - 1].absorb(@lots.delete_at(at)) if at.positive? && @lots[at - 1].done?
-      end
-
-      # Whose marks never come is not remembered any longer.
-      def overflow
-        done
-        @overflow = Error.new("#{UNMARKED} messages were processed and not marked: no progress is stored any more, " \
-                              "they come again after a restart or rebalance")
-        @passed.each_value { |items| items.shift(items.size).each { |item| done_with(item) } }
+        @lots.delete(item.lot) if item.lot.over?
+        @lanes.drop(item)
       end
     end
   end

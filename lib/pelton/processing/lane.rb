@@ -5,25 +5,28 @@ module Pelton
     # A message of a keyed backlog, from its arrival until it is done.
     class Item
       attr_reader :offset, :leader_epoch, :lot
-      # Its place in the lot.
-      attr_reader :index
       # nil once it is finished: only its offset is of interest then.
       attr_reader :message
       # The lane it was put into; nil before.
       attr_accessor :lane
       # The share that it is out with, or nil.
       attr_accessor :share
+      # When it may begin (seconds since 1970); nil: any time.
+      attr_accessor :due
+      # It was there before a seek and stayed: its messages' epoch. nil: no seek since it came.
+      attr_accessor :epoch
+      # How many came with it and before it.
+      attr_accessor :number
       # Finished, but not marked: the list of such of the slot that had it.
       attr_reader :passed
 
-      #: (Message, Lot, Integer) -> void
-      def initialize(message, lot, index)
+      #: (Message, Lot) -> void
+      def initialize(message, lot)
         @message = message
         @lot = lot
-        @index = index
         @offset = message.offset
         @leader_epoch = message.leader_epoch
-        @lane = @share = @passed = nil
+        @lane = @share = @due = @epoch = @number = @passed = nil
       end
 
       # passed: where it waits for its mark; nil: it is marked.
@@ -38,7 +41,7 @@ module Pelton
 
     # The unfinished messages of one key, in their order. At most one job has messages of it.
     class Lane
-      attr_reader :id, :items
+      attr_reader :id
       # How often the first message was tried, with the try that runs.
       attr_accessor :attempt
       # When the first message runs again (monotonic seconds); nil: any time.
@@ -51,36 +54,94 @@ module Pelton
       attr_accessor :out
       # Is what is left of it for whoever gets the partition next?
       attr_accessor :left
+      # Its place among the lanes that wait for a job: a number that grows. nil: it gets a new one, behind all others.
+      attr_accessor :turn
+      # The queue it waits in, its rank and position there (written by LaneQueue); nil: in none.
+      attr_accessor :queue, :rank, :at
 
       def initialize(id)
         @id = id
+        # What was finished out of its turn stays here until it would be first or is looked at.
         @items = []
+        @gaps = false
         @attempt = 0
         @wake_at = @alone_until = @apart_until = nil
-        @out = @left = false
+        @out = @moved = @left = false
+        @turn = @queue = @rank = @at = nil
       end
 
-      # What a job gets of it at most; horizon: up to this offset.
-      #: (Integer, ?Integer?) -> Array[Item]
-      def take(limit, horizon = nil)
-        items = @items.first(before?(@alone_until) ? 1 : limit)
-        horizon ? items.take_while { |item| item.offset <= horizon } : items
+      #: () -> Item?
+      def first = @items.first
+
+      def empty? = @items.empty?
+
+      #: (Item) -> void
+      def add(item)
+        @items << item
+        item.lane = self
       end
+
+      # What a job gets of it at most. now: what is due later waits (seconds since 1970); nil: nothing is delayed.
+      # horizon: up to this offset; nil: all.
+      #: (Integer, now: Float?, horizon: Integer?) -> Array[Item]
+      def take(limit, now:, horizon:)
+        limit = 1 if before?(@alone_until)
+        close_gaps(limit) if @gaps
+        items = @items.first(limit)
+        items = items.take_while { |item| item.offset <= horizon } if horizon
+        return items if now.nil?
+
+        items.take_while { |item| item.equal?(first) || item.due.nil? || item.due <= now }
+      end
+
+      # Those that are not finished, before this offset.
+      #: (Integer) -> Array[Item]
+      def before(offset) = @items.take_while { |item| item.offset < offset }.reject(&:finished?)
 
       # Does it need a job of its own?
       def apart? = @attempt.positive? || before?(@apart_until) || before?(@alone_until)
 
-      # Its message is finished: the count begins anew for the next one.
+      # A job has messages of it.
+      #: () -> void
+      def leave
+        @out = true
+        @moved = false
+        @attempt += 1
+      end
+
+      # The job is over. tried: its first message is to be tried again; else that was not begun. What waits for a
+      # back-off, or was not begun, keeps its turn.
+      #: (bool) -> void
+      def come_back(tried)
+        @out = false
+        @attempt -= 1 unless tried
+        @turn = nil if (tried || @moved) && @wake_at.nil?
+      end
+
+      # Its message is about to be finished: the count begins anew for the next one.
       #: (Item) -> void
       def drop(item)
-        first = @items.first.equal?(item)
-        first ? @items.shift : @items.delete(item)
-        @attempt = @out ? 1 : 0 if first
+        return @gaps = true unless @items.first.equal?(item)
+
+        @items.shift
+        @items.shift while @items.first&.finished?
+        @attempt = @out ? 1 : 0
+        @moved = true
       end
 
       private
 
       def before?(offset) = !offset.nil? && @items.first.offset <= offset
+
+      # Each is looked at once.
+      def close_gaps(limit)
+        left = []
+        while left.size < limit && (item = @items.shift)
+          left << item unless item.finished?
+        end
+        @gaps = false if @items.empty?
+        @items[0, 0] = left
+      end
     end
   end
 end

@@ -93,7 +93,7 @@ module Pelton
         return true if @stored || !store
 
         @stores += 1
-        mark(offset, -1)
+        mark(offset, -1) && (@stored = [offset, -1].freeze) && true
       end
 
       # The log begins anew at this offset (its topic was made again): what is committed is of another one, by which

@@ -24,22 +24,32 @@ module Pelton
       #: () { () -> untyped } -> untyped
       def exclude(&block) = @turn.synchronize(&block)
 
-      # See Consumer#seek.
-      #: (Integer | Time | Symbol) -> bool
-      def to(place)
-        exclude { !@coordinator.ending? && arrive(@subscription.seek(*@place, place)) }
+      # See Consumer#seek. job: the one that asks, if it has messages.
+      #: (Integer | Time | Symbol, ?Job?) -> bool
+      def to(place, job = nil)
+        exclude do
+          next false if @coordinator.ending?
+          next true if job && place.is_a?(Integer) && @coordinator.go_back(job, place)
+
+          arrive(@subscription.seek(*@place, place), job)
+        end
       rescue KafkaError => e
-        @coordinator.leave if e.name == :_TIMED_OUT # it may have begun
-        raise unless @coordinator.revoked?
+        @coordinator.leave(place.is_a?(Integer) ? place : nil) if e.name == :_TIMED_OUT # it may have begun
+        raise unless @coordinator.revoked? || (e.name == :_STATE && !here?)
 
         false
       end
 
       private
 
+      # Is the partition read still? It may be lost before anybody was told.
+      def here? = @subscription.ends.any? { |topic, partition,| @place == [topic, partition] }
+
       # By itself librdkafka commits only what is behind the committed offset.
-      def arrive(offset)
-        ours, word = @coordinator.leave { |progress| [progress.go_on_at(offset, store: @commits), progress.metadata] }
+      def arrive(offset, job)
+        ours, word, offset = @coordinator.leave(offset, job: job, done: @commits) do |progress, first|
+          [progress.go_on_at(first, store: @commits), progress.metadata, first]
+        end
         ours && (!@commits || @subscription.commit_offset(*@place, offset, -1, word))
       rescue KafkaError, ClosedError => e
         @coordinator.owner.failed(e, @coordinator.facts)

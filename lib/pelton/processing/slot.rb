@@ -73,12 +73,23 @@ module Pelton
       #: () -> Float?
       def processing_lag = @job&.processing_lag
 
-      # See Consumer#pause. Where consume itself asks for it, what it leaves unmarked is for later.
-      #: (Numeric?) -> bool
-      def pause(seconds)
+      # See Consumer#pause. Where consume itself asks for it, what it leaves unmarked is for later. The pause comes
+      # first, or others could begin at the new place; when the seek fails, nothing is paused.
+      #: (Numeric?, ?at: (Integer | Message | Time | Symbol)?) -> bool
+      def pause(seconds, at: nil)
         deadline = Clock.deadline(seconds)
+        left = ours? && @job&.paused
+        before = nil
         leave_rest
-        @coordinator.control { |control| control.pause(deadline) }
+        return false unless @coordinator.control { |control| before = [control.pause(deadline)] }
+
+        at.nil? || seek(at).tap { before = nil }
+      rescue Exception # rubocop:disable Lint/RescueException -- whatever ends the seek, also an interrupt
+        if before
+          @coordinator.control { |control| control.take_back(deadline, *before) }
+          @job.paused = left if ours? && @job&.share
+        end
+        raise
       end
 
       #: () -> void
@@ -88,7 +99,7 @@ module Pelton
       #: (Integer | Message | Time | Symbol) -> bool
       def seek(place)
         place = checked(place).offset if place.respond_to?(:offset)
-        @coordinator.seeks.to(place).tap { |sought| leave_rest unless sought }
+        @coordinator.seeks.to(place, (@job if ours? && @job&.share)).tap { |sought| leave_rest unless sought }
       end
 
       #: (Message, ?String?) -> bool
@@ -219,10 +230,13 @@ module Pelton
 
       # Consume itself asked for something that leaves what it did not mark for later.
       def leave_rest
-        @job.paused = true if @thread == Thread.current && @job&.share
+        @job.paused = true if ours? && @job&.share
       end
 
       def first_unfinished = (@coordinator.unfinished(@job).first&.offset if @job&.share)
+
+      # Is it the running job that asks?
+      def ours? = @thread == Thread.current
 
       def checked(message)
         ours = message.respond_to?(:offset) && message.topic == topic_name && message.partition == partition

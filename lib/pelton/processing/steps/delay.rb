@@ -22,6 +22,18 @@ module Pelton
           @clock = clock
         end
 
+        # Where the order is per key it is asked for each message when that comes, so that none waits for another key's.
+        #: (Message) -> Numeric?
+        def due(message) = @due.call(message)
+
+        # Seconds since 1970.
+        #: () -> Float
+        def now = @clock.wall
+
+        # Seconds until then; nil: none.
+        #: (Numeric?) -> Float?
+        def wait(due) = due && due > (time = now) ? due - time : nil
+
         #: (Messages) -> (Messages | Numeric)
         def ready(messages)
           now = @clock.wall

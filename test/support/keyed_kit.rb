@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+require "support/coordinator_kit"
+
+# A coordinator whose topic has `concurrency`. Jobs are fibers, so that several are under way.
+module KeyedKit
+  include CoordinatorKit
+
+  def setup
+    super
+    @under_way = {}
+    # Each job waits before it works; what it does then.
+    @deed = ->(_) {}
+    script do |consumer|
+      offsets = consumer.messages.map(&:offset)
+      Fiber.yield offsets
+      @deed.call(consumer)
+    end
+  end
+
+  # keys: "aab" is three messages; "-" is none.
+  def keyed(keys, from: 0, **settings)
+    coordinator(concurrency: 3, **settings)
+    3.times { work } if @log.empty?
+    messages = keys.chars.each_with_index.map do |key, index|
+      Fakes::Message.new("orders", 0, from + index, "x", key: key == "-" ? nil : key)
+    end
+    others = @jobs.size
+    epoch = @ownership.epoch
+    coordinator.receive(one = Fakes::Batch.new(messages, epoch: epoch, stale: -> { @ownership.epoch != epoch }))
+    work if others.zero? && !idle? # its keys are asked for
+    one
+  end
+
+  # Starts all jobs that are there: [[offsets], …], and those that come of asking for keys.
+  def start
+    left = @jobs.size
+    begun = []
+    while left.positive?
+      fiber = Fiber.new { run_one }
+      offsets = fiber.resume
+      left = offsets == :sort ? @jobs.size : left - 1
+      begun << (offsets if offsets.is_a?(Array)) unless offsets == :sort
+      @under_way[offsets] = fiber if fiber.alive?
+    end
+    begun
+  end
+
+  # Returns what kind it was.
+  def run_one
+    job = Thread.handle_interrupt(Object => :never) { @jobs.pop.tap(&:call) }
+    job.kind
+  end
+
+  def finish(*offsets) = @under_way.delete(offsets).resume
+  def marked = @ownership.marks.map(&:first)
+end

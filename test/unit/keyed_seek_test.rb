@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/keyed_kit"
+
+# A seek where the order is per key: what other keys have not done stays, and no commit passes it.
+class KeyedSeekTest < Minitest::Test
+  include KeyedKit
+
+  # Key a waits for its back-off, then the job of these offsets does something.
+  def after_a_failure(keys, *offsets, **settings, &deed)
+    keyed(keys, batch: 1, **settings)
+    start
+    @deed = ->(_) { raise "failed" }
+    finish(0)
+    @deed = deed
+    finish(*offsets)
+    @deed = ->(_) {}
+  end
+
+  # The message of another key that waited for its retry was lost, and the commit passed it.
+  def test_a_pause_at_its_own_message_keeps_what_other_keys_have_not_done
+    after_a_failure("abc", 1) { |consumer| assert consumer.pause(30, at: consumer.messages.first) }
+    finish(2)
+    assert_empty @ownership.seeks, "nothing has to be read again"
+    assert_empty marked + @ownership.committed
+    assert_predicate self, :idle?
+    coordinator.wake_up(Pelton::Clock.now + 31)
+    attempts = []
+    @deed = ->(consumer) { attempts << [consumer.messages.first.offset, consumer.attempt] }
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [[0], [1], [2], [0], [1]], @log.grep(Array), "no other key is repeated"
+    assert_equal [[0, 2], [1, 1]], attempts
+    assert_equal 3, marked.last
+  end
+
+  def test_a_seek_to_its_own_message_marks_nothing_of_this_call
+    keyed("ab", batch: 1)
+    start
+    @deed = lambda do |consumer|
+      assert consumer.seek(consumer.messages.first)
+      assert consumer.mark_as_consumed(consumer.messages.first)
+    end
+    finish(1)
+    @deed = ->(_) {}
+    finish(0)
+    assert_equal [1], marked
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [[0], [1], [1]], @log.grep(Array)
+    assert_equal 2, marked.last
+  end
+
+  def test_a_seek_backward_reads_again_and_keeps_what_is_unfinished_before_the_place
+    after_a_failure("abc", 2) { |consumer| assert consumer.seek(1) }
+    assert_equal [[1], [[0]]], [@ownership.seeks, @ownership.committed], "the commit passes no unfinished message"
+    keyed("bcd", from: 1, batch: 1)
+    assert_predicate self, :idle?, "a job still has what will be read again"
+    finish(1)
+    assert_equal [0], marked.uniq
+    wake
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [0, 1, 2, 3], @log.grep(Array).flatten.last(4).sort
+    assert_equal 4, marked.last
+  end
+
+  def test_a_seek_forward_skips_its_own_key_and_what_nobody_read_only
+    after_a_failure("abab", 1) { |consumer| assert consumer.seek(10) }
+    assert_equal [[10], [[0]]], [@ownership.seeks, @ownership.committed]
+    wake
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [[0], [1], [0], [2]], @log.grep(Array), "3 is of the key that sought"
+    assert_equal 10, marked.last
+    keyed("ab", from: 10, batch: 1)
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [[10], [11]], @log.last(2)
+    assert_equal 12, marked.last
+  end
+
+  def test_what_stayed_before_a_seek_can_still_be_marked_by_hand
+    kept = []
+    @deed = ->(consumer) { kept << [consumer, consumer.messages.first] }
+    keyed("aaa", manual_offsets: true, batch: 1)
+    2.times { start.each { |offsets| finish(*offsets) } }
+    @deed = ->(consumer) { assert consumer.seek(2) }
+    start.each { |offsets| finish(*offsets) }
+    @deed = ->(_) {}
+    assert_empty marked + @ownership.committed
+    assert kept.last.first.mark_as_consumed(kept.last.last)
+    assert_equal [2], marked
+  end
+
+  # Before the place a lane has only what is left.
+  def test_a_seek_by_nobody_in_particular_keeps_all_that_was_read_before_the_place
+    consumer = nil
+    @deed = ->(one) { consumer = one }
+    keyed("ab", batch: 1)
+    start.each { |offsets| finish(*offsets) }
+    keyed("abcd", from: 2, batch: 1)
+    assert consumer.seek(5)
+    assert_equal [[2]], @ownership.committed
+    keyed("d", from: 5, batch: 1)
+    @deed = ->(_) {}
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [2, 3, 4, 5], @log.grep(Array).flatten.last(4)
+    assert_equal 6, marked.last
+  end
+
+  # What `by` failed for is one lane of many keys.
+  def test_a_seek_out_of_a_batch_whose_keys_are_unknown_keeps_its_other_messages
+    by = ->(one) { one.offset == 2 && (@asked = @asked.to_i + 1) == 1 ? raise(NotImplementedError, "no key") : one.key }
+    keyed("abc", by: by)
+    @deed = ->(consumer) { assert consumer.seek(10) }
+    start.each { |offsets| finish(*offsets) }
+    @deed = ->(_) {}
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [[0], [1], [2]], @log.grep(Array)
+    assert_equal 10, marked.last
+  end
+end

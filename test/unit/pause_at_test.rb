@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+require "timeout"
+
+# A seek, or a pause at a place, that Kafka refuses or that comes as the partition is lost.
+class PauseAtTest < Minitest::Test
+  include CoordinatorKit
+
+  # It stayed paused, for good where no seconds were given.
+  def test_a_pause_whose_seek_raises_is_none
+    [nil, 30].each do |seconds|
+      setup
+      @coordinator = nil
+      coordinator.receive(batch(0, 1))
+      @ownership.on_seek = -> { raise Pelton::KafkaError.new(-195, :_TRANSPORT, "away") }
+      script do |one|
+        next if @asked.equal?(one)
+
+        @asked = one
+        assert_raises(Pelton::KafkaError) { one.pause(seconds, at: 9) }
+        assert_raises(Pelton::InvalidMessageError) { one.pause(seconds, at: Fakes::Message.new("other", 0, 1, "x")) }
+        refute_predicate one, :paused?
+      end
+      coordinator.receive(batch(2))
+      work until idle?
+      assert_equal [:assigned, [0, 1], [2]], @log, "what consume returned from is done"
+      assert_equal [3, 7], @ownership.marks.last
+    end
+  end
+
+  def test_a_pause_whose_seek_raises_leaves_the_pause_that_was_there
+    coordinator.receive(batch(0))
+    coordinator.receive(batch(1))
+    @ownership.on_seek = -> { Timeout.timeout(0.001) { Thread::Queue.new.pop } }
+    script do |one|
+      one.pause(30)
+      assert_raises(Timeout::Error) { one.pause(at: 9) }
+      assert_predicate one, :paused?
+    end
+    2.times { work }
+    assert_predicate self, :idle?
+    script { nil }
+    coordinator.wake_up(Pelton::Clock.now + 31)
+    work until idle?
+    assert_equal [:assigned, [0], [0], [1]], @log
+  end
+
+  # Nobody was told of the loss yet; it raised _STATE.
+  def test_a_seek_in_the_moment_of_a_revocation_answers_false
+    coordinator.receive(first = batch(0))
+    @ownership.on_seek = -> { raise Pelton::KafkaError.new(-172, :_STATE, "not assigned") }
+    answers = []
+    script { |one| answers << one.seek(9) << one.pause(1, at: 9) }
+    @ownership.here = false
+    2.times { work }
+    assert_equal [false, false], answers
+    assert_empty @ownership.marks, "what consume did not mark is for the next owner"
+    coordinator.end(:revoked)
+    work until idle?
+    assert_equal [[:assigned, [0], :revoked], 1], [@log, first.releases]
+  end
+
+  def test_a_seek_of_a_partition_that_is_not_fetched_yet_raises
+    coordinator.receive(batch(0))
+    @ownership.on_seek = -> { raise Pelton::KafkaError.new(-172, :_STATE, "erroneous state") }
+    script { |one| assert_equal :_STATE, assert_raises(Pelton::KafkaError) { one.seek(9) }.name }
+    2.times { work }
+    assert_equal [[1, 7]], @ownership.marks
+  end
+end
