@@ -3,6 +3,7 @@
 require_relative "admin"
 require_relative "clock"
 require_relative "config"
+require_relative "failure_log"
 require_relative "iterator"
 require_relative "notifications"
 require_relative "producer"
@@ -28,6 +29,7 @@ module Pelton
       @native = native
       @config = Config.new
       @notifications = Notifications.new
+      FailureLog.new(@config, @notifications)
       @routing = Routing.new
       @lock = Mutex.new
       # All made on demand, under @lock.

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "default_logger"
 require_relative "errors"
 require_relative "secrets"
 require_relative "section"
@@ -36,6 +37,23 @@ module Pelton
       @polling = Polling.new
       @liveness = Liveness.new
     end
+
+    alias chosen_logger logger
+    private :chosen_logger
+
+    # Where failures are written: what was set, or `Rails.logger`, or an object that writes warnings and errors to
+    # stderr. nil: nowhere.
+    #: () -> untyped
+    def logger
+      return chosen_logger unless default_logger?
+
+      rails = ::Rails.logger if defined?(::Rails) && ::Rails.respond_to?(:logger)
+      rails || DefaultLogger
+    end
+
+    # Was no logger set?
+    #: () -> bool
+    def default_logger? = chosen_logger == :default
 
     #: () -> self
     def freeze

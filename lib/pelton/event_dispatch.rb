@@ -2,6 +2,7 @@
 
 require_relative "clock"
 require_relative "event_delay"
+require_relative "failure_log"
 require_relative "labels"
 require_relative "oauth"
 require_relative "threads"
@@ -43,7 +44,9 @@ module Pelton
       @labels = Labels.new(poller)
       # The thread that publishes; it sets nil itself when all clients are gone. Guarded by @lock.
       @thread = nil
-      # Clients were forgotten.
+      # Does somebody wait for what was emitted to be published?
+      @settling = false
+      # Clients were forgotten, or events published that somebody waits for.
       @forgotten = ConditionVariable.new
     end
 
@@ -77,6 +80,19 @@ module Pelton
 
       deadline = Clock.now + LAST_WORDS
       thread.join(Clock.left(deadline)) if forgotten?(client, deadline)
+    end
+
+    # Waits until what was emitted so far is published, `seconds` at most.
+    #: (Numeric) -> void
+    def settle(seconds)
+      deadline = Clock.now + seconds
+      @lock.synchronize do
+        emitted = @poller.told
+        while @thread&.alive? && @labels.count < emitted && (left = Clock.left(deadline)).positive?
+          @settling = true
+          @forgotten.wait(@lock, left)
+        end
+      end
     end
 
     private
@@ -113,7 +129,7 @@ module Pelton
         publish_all(events, [], delay)
         while (gone = still_gone)
           Thread.handle_interrupt(Object => :immediate) do
-            events = @poller.next_events(gone.empty? ? delay.due : 0, BATCH)
+            events = @poller.next_events(gone.empty? ? due(delay) : 0, BATCH)
           end
           publish_all(events, gone, delay)
         end
@@ -122,6 +138,9 @@ module Pelton
         last_words(delay, events) if over || !replaced?(delay, events)
       end
     end
+
+    # Seconds until something is to be told without an event.
+    def due(delay) = [delay.due, FailureLog.due].compact.min
 
     # Somebody ended this thread: another one goes on. false: so does Ruby, with all of them.
     def replaced?(delay, events)
@@ -154,7 +173,9 @@ module Pelton
         publish(delay, taken, *event)
       end
       delay.tell
+      FailureLog.tell
       @lock.synchronize { forget(gone) } if all && !gone.empty?
+      @lock.synchronize { @forgotten.broadcast } if @settling
       all
     end
 

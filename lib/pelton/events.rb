@@ -65,6 +65,9 @@ module Pelton
       ["producer.reconnected", %i[client], "a producer opened its connections again, with the first use after that"],
       ["producer.unclosed", %i[client undelivered],
        "a producer was garbage collected without a close; undelivered: messages it could not deliver"],
+      ["producer.flush_failed", %i[client failures pending],
+       "`flush` answered false; failures: messages that failed since the last flush and that nobody waited for, " \
+       "`{ \"orders\" => { UNKNOWN_TOPIC_OR_PART: 3 } }`; pending: those that have no report yet"],
       ["producer.closed", %i[client undelivered], "a producer was closed; undelivered: messages it could not deliver"],
       ["producer.fatal", %i[client error attempt final],
        "a fatal error ended a producer's native client; final: it is not replaced, every call raises the error"],

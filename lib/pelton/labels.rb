@@ -82,6 +82,10 @@ module Pelton
     #: () -> void
     def published = @published += 1
 
+    # How many were.
+    #: () -> Integer
+    def count = @published
+
     #: () -> Integer
     def size = @lock.synchronize { @table.size }
 

@@ -2,6 +2,7 @@
 
 require_relative "errors"
 require_relative "events"
+require_relative "printable"
 require_relative "threads"
 
 module Pelton
@@ -43,6 +44,14 @@ module Pelton
     # Is it worth while to build this event's payload?
     #: (String) -> bool
     def wanted?(name) = @listeners.key?(name)
+
+    # Does an object listen that writes the failures to a log?
+    #: () -> bool
+    def logs_failures?
+      @listeners.fetch("error.occurred", []).any? do |owner, _|
+        owner.respond_to?(:logs_failures?) && owner.logs_failures?
+      end
+    end
 
     # Whether somebody wants this event, decided for good: if nobody does, a later subscription raises ConfigError with
     # this reason.
@@ -99,7 +108,7 @@ module Pelton
     def report(error, name)
       return publish("error.occurred", error: error, source: "subscriber of #{name}") unless name == "error.occurred"
 
-      warn("pelton: a subscriber of error.occurred raised #{error.class}: #{error.message}")
+      warn("pelton: a subscriber of error.occurred raised #{error.class}: #{Printable.line(error.message)}")
     rescue *CONTAINED
       nil
     end

@@ -75,6 +75,10 @@ module Pelton
     #: () -> Integer
     def told = native.told
 
+    # Waits until what its clients emitted so far is published, `seconds` at most.
+    #: (Numeric) -> void
+    def settle(seconds) = @dispatch.settle(seconds)
+
     # For producers: of the messages whose events it tells.
     #: () -> Labels
     def labels = @dispatch.labels

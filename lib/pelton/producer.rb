@@ -8,6 +8,7 @@ require_relative "notifications"
 require_relative "oauth"
 require_relative "poller"
 require_relative "producer/buffer"
+require_relative "producer/exit_flush"
 require_relative "producer/middleware"
 require_relative "producer/partitions"
 require_relative "producer/producing"
@@ -28,6 +29,7 @@ module Pelton
     include Producing
     include Buffering
     include Variants
+    include ExitFlush
 
     # Ours where librdkafka's own default does not suit: reports before delivery_timeout ends; keys go to the partitions
     # that Java's client would choose.
@@ -74,18 +76,21 @@ module Pelton
       # librdkafka's of the native client, once one was opened: the config does not change any more.
       @options = nil
       @closed = false
+      # [native client, its failures when the last flush ended]
+      @flushed = nil
       # Was the close published? Guarded by @lock, as @closed.
       @told = false
       @lock = Mutex.new
     end
 
-    # Waits until everything produced so far is delivered or given up; false: not within `timeout` seconds. What is in
-    # the buffer is not produced yet: flush_buffer_sync.
+    # Waits until everything produced so far is delivered. false: it is not within `timeout` seconds, or messages failed
+    # since the last flush and nobody waited for them; how many is logged (producer.flush_failed), see also `failures`.
+    # What is in the buffer is not produced yet: flush_buffer_sync.
     #: (?timeout: Numeric?) -> bool
     def flush(timeout: @delivery_timeout)
       deadline = Clock.deadline(timeout)
       native = @native
-      flushed = native ? native.flush(timeout) : true
+      flushed = native ? flush_client(native, timeout) : true
       others.all? { |other| other.flush(timeout: Clock.left(deadline)) } && flushed
     rescue ForkError => e
       after_fork(e)
@@ -116,14 +121,23 @@ module Pelton
     #: (Message | Batch | Array[Message] | Hash[[String, Integer], Integer], Subscription) -> void
     def mark_as_consumed(what, subscription) = transactions.mark(what, subscription)
 
+    # Messages that failed while no code waited for them, by topic and name of the error, since the producer
+    # opened in this process: { "orders" => { UNKNOWN_TOPIC_OR_PART: 3 } }. From any thread; takes no lock.
+    #: () -> Hash[String, Hash[Symbol, Integer]]
+    def failures
+      [self, *others].filter_map(&:opened).each_with_object({}) do |native, all|
+        native.failures.each { |topic, _, name, count| (all[topic] ||= Hash.new(0))[name] += count }
+      end
+    end
+
     # Messages of this process that are not yet reported.
     #: () -> Integer
     def pending = (opened&.pending || 0) + others.sum(&:pending)
 
-    # Delivers what is buffered and queued, then closes; returns how many messages could not be delivered within
-    # `timeout` seconds (0: all were). From any thread, subscriber or trap (which waits 10 s at most), as often as you
-    # like: all callers wait for the same close. Another thread's transaction may end before; in one's own it raises
-    # TransactionError.
+    # Delivers what is buffered and queued, then closes; returns how many messages it gave up because they were not
+    # delivered within `timeout` seconds (0: none; what Kafka refused is in `failures`). From any thread, subscriber or
+    # trap (which waits 10 s at most), as often as you like: all callers wait for the same close. Another thread's
+    # transaction may end before; in one's own it raises TransactionError.
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: @delivery_timeout)
       @native.closable! if @native.is_a?(Transactions)
@@ -212,6 +226,35 @@ module Pelton
 
     def others = @clients.each_value
 
+    # No lock: also in a trap.
+    def flush_client(native, timeout)
+      before = @flushed
+      done = native.flush(timeout)
+      failures = tally(native)
+      @flushed = [native, failures]
+      failed = newer(before&.first.equal?(native) ? before.last : {}, failures)
+      return true if done && failed.empty?
+
+      pending = done ? 0 : native.pending
+      @bus.publish("producer.flush_failed", client: @name, failures: failed, pending: pending)
+      false
+    end
+
+    def tally(native)
+      native.failures.each_with_object({}) { |(topic, _, name, count), all| (all[topic] ||= {})[name] = count }
+    end
+
+    # What is in `now` and was not in `before`.
+    def newer(before, now)
+      now.filter_map do |topic, counts|
+        more = counts.filter_map do |name, count|
+          count -= before.dig(topic, name).to_i
+          [name, count] if count.positive?
+        end
+        [topic, more.to_h] unless more.empty?
+      end.to_h
+    end
+
     def options = @options || options_for_kafka
 
     # With a bus, it is decided whether statistics are wanted on it.
@@ -245,6 +288,7 @@ module Pelton
       native = renewed?(options) ? Renewal.new(@name, @config, @bus, options, &opener) : opener.call(options)
       @poller.add(@name, @bus, @buffer)
       @owner = Process.pid
+      ExitFlush.watch(self)
       transactional ? Transactions.new(self, @config, @bus, native) : native
     end
 
@@ -254,6 +298,7 @@ module Pelton
       polling = @poller.polling(@config.polling.max_time)
       native = Oauth.of(source).open(@name, @config.oauth, @bus) { source::Producer.new(@name, options, polling) }
       native.disconnect_idle(@config.idle_disconnect_timeout)
+      native.end_with_process(@config.flush_timeout, @config.flush_timeout, @config.logger.nil?)
       reports = REPORTS.map { |event| @bus.decide(event, NO_REPORTS) }
       native.tell_reports(*reports) if reports.any?
       native

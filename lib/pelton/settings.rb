@@ -57,6 +57,8 @@ module Pelton
       callable: ["an object with the method call", ->(v) { v.respond_to?(:call) }, ->(v) { v }],
       kafka: ["a Hash of librdkafka's option names to String, Symbol, Numeric, true or false",
               ->(v) { v.respond_to?(:to_hash) }, ->(v) { KafkaOptions.of(v) }],
+      logger: ["an object with the methods debug, info, warn and error (::Logger), or nil for no log",
+               ->(v) { %i[debug info warn error].all? { |name| v.respond_to?(name) } }, ->(v) { v }],
       # The class lives upstairs.
       poller: ["a Pelton::Poller", ->(v) { v.respond_to?(:polling) && v.respond_to?(:next_events) }, ->(v) { v }]
     }.freeze
@@ -205,6 +207,9 @@ module Pelton
       [:oauth, :callable, nil, "gives the token where `sasl.mechanisms` is OAUTHBEARER, when a client opens and " \
                                "before the last token expires: `->(client) { { token: \"…\", expires_at: time } }` " \
                                "(or `expires_in:` seconds; `principal:`, `extensions:`), on a thread of its own"],
+      [:logger, :logger, :default,
+       "where failures are written: an object with `debug`, `info`, `warn` and `error`, as ::Logger. `nil`: nowhere. " \
+       "By default to stderr, or to `Rails.logger` if there is one", { choices: [:default, nil] }],
       [:concurrency, :several, 5, "worker threads of the server: jobs that run at the same time"],
       [:worker_priority, :priority, -1, "Thread#priority of the workers: one that computes lets others run after " \
                                         "100 ms with 0, half of that with -1, twice as long with 1"],

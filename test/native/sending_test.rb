@@ -83,12 +83,36 @@ class NativeSendingTest < Minitest::Test
     assert_equal 0, made.produce_sync(**good).offset
   end
 
+  def test_a_flush_is_false_when_messages_failed_and_nobody_waited
+    failed = events("producer.flush_failed")
+    topic = new_topic
+    made = sender({ "message.max.bytes" => 2_000 })
+    large = { topic: topic, payload: "y" * 3_000 }
+    made.produce_many_async([{ **large, label: 1 }, { **large, label: 2 }])
+    refute made.flush(timeout: 60)
+    assert_equal [{ topic => { MSG_SIZE_TOO_LARGE: 2 } }, 0], failed.first.values_at(:failures, :pending)
+    made.produce_async(topic: topic, payload: "x")
+    assert made.flush(timeout: 60)
+    assert_equal({ topic => { MSG_SIZE_TOO_LARGE: 2 } }, made.failures)
+    assert_equal 1, failed.size
+  end
+
+  def test_a_variants_failures_are_its_producers
+    topic = new_topic
+    made = sender
+    made.with(acks: 1).produce_async(topic: topic, payload: "x", partition: 7)
+    refute made.flush(timeout: 60)
+    assert_equal({ topic => { _UNKNOWN_PARTITION: 1 } }, made.failures)
+  end
+
   def test_a_message_of_a_batch_that_is_too_large_is_told_though_nobody_waits
     failed = events("message.delivery_failed")
     topic = new_topic
     made = sender({ "message.max.bytes" => 2_000 })
     made.produce_many_async([{ topic: topic, payload: "x" }, { topic: topic, payload: "y" * 3_000, label: "big" }])
-    assert made.flush(timeout: 60)
+    refute made.flush(timeout: 60), "a message failed"
+    assert made.flush(timeout: 60), "none since the last flush"
+    assert_equal({ topic => { MSG_SIZE_TOO_LARGE: 1 } }, made.failures)
     eventually { failed.any? }
     assert_equal [[:MSG_SIZE_TOO_LARGE, topic, "big", "big"]],
                  (failed.map { |event| [event[:error].name, event[:topic], event[:label], event[:error].label] })

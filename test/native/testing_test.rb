@@ -6,7 +6,7 @@ require "pelton/testing"
 # Pelton::Testing, as a user's tests use it.
 class TestingTest < Minitest::Test
   def setup
-    @app = Pelton::App.new
+    @app = Pelton::App.new.configure { |config| config.logger = nil } # failures are on purpose here
     @producers = []
   end
 

@@ -40,6 +40,7 @@ module EmbeddedApp
     app.configure do |config|
       config.kafka = { "bootstrap.servers" => @cluster.bootstrap_servers, **SESSION, **ONE_BATCH, **kafka }
       config.group_id = group
+      config.logger = nil # failures are events here
       settings.each { |name, value| config.set(name, value) }
     end
     app.routes(&routes) if routes

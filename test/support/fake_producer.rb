@@ -36,6 +36,7 @@ module Fakes
 
     attr_reader :name, :config, :polling, :calls, :messages, :idle
     # on_send: called with the rows and the delivery of produce_many; on_count: gives partition_count's answer or error.
+    attr_writer :failures
     attr_accessor :undelivered, :flushes, :on_send, :on_count
 
     def initialize(name, config, polling = nil)
@@ -92,6 +93,9 @@ module Fakes
       @undelivered.zero?
     end
 
+    def await_reports(timeout) = flush(timeout)
+    def failures = @failures || []
+    def end_with_process(*) = nil
     def pending = @undelivered
     def last_error = nil
     def disconnect_idle(limit) = @idle = limit

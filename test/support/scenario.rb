@@ -118,6 +118,7 @@ class Scenario
     app.configure do |config|
       config.kafka = { "bootstrap.servers" => bootstrap, **kafka }
       config.group_id = group if group
+      config.logger = nil # failures are events here
       settings.each { |name, value| config.set(name, value) }
     end
     app.routes(&routes) if routes

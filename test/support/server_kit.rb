@@ -30,6 +30,7 @@ module ServerKit
   def app(**settings)
     @app ||= Pelton::App.new(native: @native.to_module).configure do |config|
       config.group_id = "g"
+      config.logger = nil # failures are events here
       all = { concurrency: 2, flush_timeout: 1, shutdown_timeout: 10, **settings }
       all.each { |name, value| config.set(name, value) }
     end

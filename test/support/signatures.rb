@@ -39,7 +39,8 @@ class Signatures
   SETTINGS = { name: "String", text: "String", count: "Integer", several: "Integer", number: "Integer",
                memory: "Integer", priority: "Integer", port: "Integer", seconds: "Numeric", time: "Numeric",
                long: "Numeric", flag: "bool", callable: "untyped",
-               kafka: "Hash[String, untyped]", poller: "Poller", nil => "Symbol" }.freeze
+               kafka: "Hash[String, untyped]", logger: "untyped",
+               poller: "Poller", nil => "Symbol" }.freeze
   LISTENERS = Pelton::Events::TABLE.each_key.map { |name| Pelton::Events.method_name(name) }.freeze
   # What the types may name besides.
   CALLABLE = ["# Any object with this method.", "interface _Callable", "  def call: (untyped) -> untyped", "end"].freeze

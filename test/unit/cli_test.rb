@@ -22,6 +22,7 @@ class CliTest < Minitest::Test
     @app.configure do |config|
       config.group_id = "g"
       config.flush_timeout = 0.1
+      config.logger = nil # failures are events here
     end
     @out = StringIO.new
     @err = StringIO.new

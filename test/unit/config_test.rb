@@ -12,7 +12,8 @@ class ConfigTest < Minitest::Test
     assert_equal 100, config.batch
     assert_equal "pelton", config.client_id
     assert_nil config.group_id
-    Pelton::Settings::APP.each do |setting|
+    assert_same Pelton::DefaultLogger, config.logger
+    Pelton::Settings::APP.reject { |setting| setting.name == :logger }.each do |setting|
       value = config.public_send(setting.name)
       setting.default.nil? ? assert_nil(value) : assert_equal(setting.default, value)
     end

@@ -28,7 +28,8 @@ class EdgesTest < Minitest::Test
             worker: "pelton.worker#1", client: "c", level: 4, facility: "FAIL", message: "text",
             undelivered: 2, source: "kafka", idle: true, final: false, poller: "pelton.poll", count: 3,
             waits: 9, reasons: ["group g hangs"], process: 2, pid: 77,
-            status: nil, signal: "KILL", due_in: 1.5 }.freeze
+            status: nil, signal: "KILL", due_in: 1.5, pending: 4,
+            failures: { "orders" => { UNKNOWN_TOPIC_OR_PART: 3 } } }.freeze
 
   def log_everything(target)
     bus = Pelton::Notifications.new
@@ -65,6 +66,8 @@ class EdgesTest < Minitest::Test
      "c was never closed, 2 messages not delivered", "c: transaction aborted after 0.5 s: RuntimeError: the reason",
      "ERROR pelton[#{Process.pid}] c ended, another client takes its place (attempt 2): RuntimeError: the reason",
      "c has a new client after RuntimeError: the reason", "ERROR pelton[#{Process.pid}] c: RuntimeError: the reason",
+     "ERROR pelton[#{Process.pid}] c: a flush ended with 4 messages still on the way; c: not delivered since the " \
+     "last flush: orders: 3 UNKNOWN_TOPIC_OR_PART",
      "3 events of pelton.poll were told late", "c: its queue was full, produce waited 0.5 s for room (9 times)",
      "kafka (client c, group g, topic orders"].each do |text|
       assert_includes io.string, text

@@ -125,7 +125,7 @@ impl Slab {
         let code = cell.error.load(Ordering::Acquire);
         let (topic, partition) = (self.topic(position).to_string(), cell.partition.load(Ordering::Relaxed));
         let (delivery, position) = self.handle(position);
-        self.teller.emit(Kind::DeliveryFailed { code, topic, partition, delivery, position });
+        self.teller.failed(Kind::DeliveryFailed { code, topic, partition, delivery, position });
     }
 
     /// The id of the handle that has this message, and which of its messages that is.

@@ -6,6 +6,7 @@ use crate::lock;
 use crate::mailbox::Mailbox;
 use crate::rd::{Event, PerProcess, codes};
 use rdkafka_sys as sys;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
@@ -118,6 +119,8 @@ pub(crate) struct Teller {
     /// Whether each message that was delivered, or purged, is told, not only failures that nobody waits for.
     acknowledged: AtomicBool,
     purged: AtomicBool,
+    /// Messages that failed and that nobody waited for, by topic and code.
+    failures: Mutex<BTreeMap<(Arc<str>, i32), u64>>,
 }
 
 impl Teller {
@@ -127,7 +130,21 @@ impl Teller {
             client: client.into(),
             acknowledged: AtomicBool::default(),
             purged: AtomicBool::default(),
+            failures: Mutex::default(),
         })
+    }
+
+    /// A message failed that nobody waits for: counts and tells it.
+    pub fn failed(&self, kind: Kind) {
+        if let Kind::DeliveryFailed { code, topic, .. } = &kind {
+            *lock(&self.failures).entry((topic.as_str().into(), *code)).or_default() += 1;
+        }
+        self.emit(kind);
+    }
+
+    /// Messages that failed so far and that nobody waited for, by topic and code.
+    pub fn failures(&self) -> BTreeMap<(Arc<str>, i32), u64> {
+        lock(&self.failures).clone()
     }
 
     pub fn tell_reports(&self, acknowledged: bool, purged: bool) {

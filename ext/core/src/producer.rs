@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
 
 mod connection;
+pub mod exit;
 mod transactions;
 mod waiting;
 pub(crate) use connection::prepare;
@@ -95,6 +96,8 @@ pub struct Producer {
     /// What went wrong last, until a message is delivered again: why a wait is in vain.
     last_error: Mutex<Option<KafkaError>>,
     room: Room,
+    /// `None`: the end of the process is nothing to it.
+    exit: Mutex<Option<exit::Exit>>,
     /// Fork generation; a child takes none of these locks.
     made_in: u64,
 }
@@ -132,6 +135,7 @@ impl Producer {
                 transactions: Transactions::default(),
                 last_error: Mutex::default(),
                 room: Room::default(),
+                exit: Mutex::default(),
                 made_in: generation(),
             })
         })
@@ -301,6 +305,11 @@ impl Producer {
             return None;
         }
         lock(&self.last_error).clone()
+    }
+
+    /// Messages that failed and that nobody waited for, by topic and code.
+    pub fn failures(&self) -> impl Iterator<Item = (Arc<str>, i32, u64)> {
+        self.teller.failures().into_iter().map(|((topic, code), count)| (topic, code, count))
     }
 
     /// Whether each message that is delivered, or purged, is told as an event from now on.

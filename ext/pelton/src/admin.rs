@@ -41,7 +41,7 @@ fn named(admin: &Admin) -> String {
 
 /// new(name, {"bootstrap.servers" => …}, {poller: …, max_time: 100})
 fn new(ruby: &Ruby, name: String, options: RHash, polling: RHash) -> Result<Value, Error> {
-    let options = convert::options(ruby, options)?;
+    let options = convert::client_options(ruby, options)?;
     let polling = poller::read_polling(ruby, polling, |name, setting| {
         Err(error::bad_option(ruby, name, setting, "no such option"))
     })?;

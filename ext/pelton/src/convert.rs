@@ -50,6 +50,18 @@ pub fn options(ruby: &Ruby, options: RHash) -> Result<Vec<(String, String)>, Err
     Ok(pairs)
 }
 
+/// Options of a client that connects: `options`, and they say where Kafka is.
+pub fn client_options(ruby: &Ruby, given: RHash) -> Result<Vec<(String, String)>, Error> {
+    const WHERE: [&str; 3] = ["bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers"];
+    let pairs = options(ruby, given)?;
+    if pairs.iter().any(|(name, text)| WHERE.contains(&name.as_str()) && !text.trim().is_empty()) {
+        return Ok(pairs);
+    }
+    let reason = "not set, so there is no Kafka to connect to. Set it: \
+                  config.kafka = { \"bootstrap.servers\" => \"localhost:9092\" }";
+    Err(error::bad_option(ruby, WHERE[0], ruby.qnil().as_value(), reason))
+}
+
 /// Pairs as the core takes them.
 pub fn borrowed(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))

@@ -9,10 +9,12 @@ use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RArray, RClass, RHash, RModule, Ruby, Value, function, method};
 use pelton_core::delivery::Outcomes;
-use pelton_core::error::Error as CoreError;
+use pelton_core::error::{Error as CoreError, KafkaError};
+use pelton_core::producer::exit::{self, Exit, Loss};
 use pelton_core::producer::{Producer, is_topic_name};
 use pelton_core::rd::{Client, Partitioner, codes};
 use pelton_core::wait;
+use std::io::Write;
 use std::sync::Arc;
 
 pub static CLASS: Shared<Arc<Producer>> = Shared::new(c"Pelton::Native::Producer");
@@ -33,6 +35,9 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<RClass, Error> {
     class.define_method("produce_many", method!(produce_many, 2))?;
     class.define_method("partition_count", method!(partition_count, 2))?;
     class.define_method("flush", method!(flush, 1))?;
+    class.define_method("await_reports", method!(await_reports, 1))?;
+    class.define_method("failures", method!(failures, 0))?;
+    class.define_method("end_with_process", method!(end_with_process, 3))?;
     class.define_method("purge", method!(purge, 0))?;
     class.define_method("pending", method!(pending, 0))?;
     class.define_method("last_error", method!(last_error, 0))?;
@@ -51,7 +56,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<RClass, Error> {
 fn new(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let given = scan_args::<(String, RHash), (Option<RHash>,), (), (), (), ()>(arguments)?;
     let ((name, options), (polling,)) = (given.required, given.optional);
-    let options = convert::options(ruby, options)?;
+    let options = convert::client_options(ruby, options)?;
     let polling = poller::read_polling(ruby, polling.unwrap_or_else(|| ruby.hash_new()), |name, setting| {
         Err(error::bad_option(ruby, name, setting, "no such option"))
     })?;
@@ -179,6 +184,62 @@ fn flush(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     let started = producer.start_flush(convert::bounded(timeout));
     started.map_err(|error| error::ruby(ruby, &named(&producer), error))?;
     gvl::wait(ruby, this, &*producer, wait::deadline(timeout), &|| producer.pending() == 0)
+}
+
+/// Sends what was produced so far and waits until as many messages have their report, however many come meanwhile.
+fn await_reports(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
+    let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
+    let timeout = convert::timeout(timeout)?;
+    let sent = producer.sent();
+    let started = producer.start_flush(convert::bounded(timeout));
+    started.map_err(|error| error::ruby(ruby, &named(&producer), error))?;
+    gvl::wait(ruby, this, &*producer, wait::deadline(timeout), &|| producer.has_settled(sent))
+}
+
+/// Messages that failed and that nobody waited for: [[topic, code, name, count], …].
+fn failures(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
+    let producer = CLASS.get(ruby, &this)?;
+    let rows = ruby.ary_new();
+    for (topic, code, count) in producer.failures() {
+        let name = ruby.to_symbol(KafkaError::new(code).name);
+        rows.push((topic.to_string(), code, name, count))?;
+    }
+    Ok(rows)
+}
+
+/// Seconds that the end of the process waits for what is pending then, and of how many those are left; silent: it says
+/// nothing of what is lost.
+fn end_with_process(ruby: &Ruby, this: Value, left: Value, limit: Value, silent: bool) -> Result<(), Error> {
+    let [left, limit] = [convert::bounded(convert::timeout(left)?), convert::bounded(convert::timeout(limit)?)];
+    CLASS.get(ruby, &this)?.end_with_process(Exit { left, limit, silent });
+    Ok(())
+}
+
+/// The process ends: what is pending is sent, and what could not be is written to stderr. Called when no Ruby runs.
+pub fn finish() {
+    for loss in exit::finish() {
+        let text = match loss {
+            Loss::Messages { client, topic, count, error, late } => {
+                let late = late.map(|limit| format!(" within flush_timeout ({:.1} s)", limit.as_secs_f64()));
+                format!(
+                    "{client}: {count} message{} to {topic} not delivered at process exit{}: {} ({})",
+                    if count == 1 { "" } else { "s" },
+                    late.unwrap_or_default(),
+                    one_line(&error.reason),
+                    error.name,
+                )
+            }
+            Loss::Transaction { client } => {
+                format!("{client}: a transaction was open at process exit and is aborted; its messages do not count")
+            }
+        };
+        let _ = writeln!(std::io::stderr(), "pelton: {text}"); // which may be closed
+    }
+}
+
+/// Text of librdkafka's or a broker's: no control characters reach a terminal or begin a line.
+fn one_line(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 
 fn purge(ruby: &Ruby, this: Value) -> Result<(), Error> {

@@ -68,7 +68,7 @@ fn named(subscription: &Subscription) -> String {
 }
 
 fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Value, Error> {
-    let settings = convert::options(ruby, settings)?;
+    let settings = convert::client_options(ruby, settings)?;
     let (options, polling) = read_options(ruby, options)?;
     let made = Subscription::new(&name, convert::borrowed(&settings), options, polling);
     drop(settings);

@@ -189,7 +189,10 @@ pub fn process_ends() -> bool {
 fn notice_the_end(ruby: &Ruby) -> Result<(), Error> {
     let sentinel: Value = ruby.class_object().new_instance(())?.as_value();
     keep_for_ever(sentinel);
-    let ending = ruby.proc_from_fn(|_, _, _| ENDING.store(true, Ordering::Relaxed));
+    let ending = ruby.proc_from_fn(|_, _, _| {
+        crate::producer::finish();
+        ENDING.store(true, Ordering::Relaxed);
+    });
     protect(|| {
         // SAFETY: a live object and something callable; what it may raise, `protect` catches.
         unsafe { rb_sys::rb_define_finalizer(sentinel.as_raw(), ending.as_raw()) }

@@ -201,6 +201,7 @@ module Pelton
         opened || of_this_process { client.pending }
         raise ClosedError, "producer #{@name}" unless @buffer.add(messages)
 
+        ExitFlush.watch(self)
         self
       end
 

@@ -45,6 +45,8 @@ module Pelton
         # The fatal error after which there will be no other client.
         @final = nil
         @closed = false
+        # Failures of the clients before this one: rows as of the native `failures`.
+        @past = []
         # The first delivery of a client that replaced another: its success is the client's.
         @probe = nil
       end
@@ -73,7 +75,10 @@ module Pelton
         @options.tell
       ensure
         asked if asking_here?
-        client.close(error.fatal? ? LAST_REPORTS : 0) if first
+        if first
+          client.close(error.fatal? ? LAST_REPORTS : 0)
+          @past += client.failures
+        end
       end
 
       # The client works: failures are counted from 0 again.
@@ -92,7 +97,10 @@ module Pelton
       def partition_count(...) = client.partition_count(...)
       def purge = @client&.purge
       def flush(timeout) = present(true) { |client| client.flush(timeout) }
+      def await_reports(timeout) = present(true) { |client| client.await_reports(timeout) }
       def pending = @client&.pending || 0
+      def failures = @past + present([], &:failures)
+      def end_with_process(...) = present(nil) { |client| client.end_with_process(...) }
       def connected? = present(false, &:connected?)
       def disconnect(timeout) = present(false) { |client| client.disconnect(timeout) }
       def last_error = present(@final || @error, &:last_error)

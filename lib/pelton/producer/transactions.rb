@@ -32,7 +32,8 @@ module Pelton
       Outcome = Struct.new(:pid, :started, :asked, :committed, :error)
       private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :PATIENCE, :GAP, :LARGEST, :NEVER, :Outcome
 
-      def_delegators :@renewal, :purge, :flush, :pending, :last_error, :connected?, :disconnect
+      def_delegators :@renewal, :purge, :flush, :await_reports, :pending, :failures, :end_with_process, :last_error,
+                     :connected?, :disconnect
 
       # What the options of a transactional producer need besides: a message must fail before its transaction does; and
       # a consumed message of the largest size has room for what a copy says besides, below a broker's own limit.
@@ -82,6 +83,10 @@ module Pelton
       # Does this fiber's code run in a transaction?
       #: () -> bool
       def mine? = @owner.equal?(Fiber.current)
+
+      # Is a transaction open in a thread that the end of the process kills?
+      #: () -> bool
+      def open_aside? = !@owner.nil? && !@thread.equal?(Thread.main) && @thread.alive?
 
       #: (untyped, Subscription) -> void
       def mark(what, subscription)

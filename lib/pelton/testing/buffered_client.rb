@@ -40,6 +40,8 @@ module Pelton
         @closed = false
         @connected = true
         @told_reports = [false, false]
+        # {[topic, code, name] => messages that failed and that nobody waited for}
+        @failures = Hash.new(0)
       end
 
       # For its poller, as failures.
@@ -84,6 +86,9 @@ module Pelton
       end
 
       def flush(timeout) = @log.flushed?(timeout)
+      def await_reports(timeout) = flush(timeout)
+      def failures = @failures.map { |fact, count| [*fact, count] }
+      def end_with_process(*) = nil
       def pending = @log.pending
       def purge = @log.purge
       def last_error = nil
@@ -179,6 +184,7 @@ module Pelton
 
       def new_delivery(topics)
         Delivery.new(topics) do |delivery, position, error|
+          @failures[[error.topic, error.code, error.name]] += 1
           tell(:delivery_failed, *facts(error), delivery.id, position)
         end
       end

@@ -72,6 +72,9 @@ module Pelton
         @log.limit = count
       end
 
+      # The end of the process has nothing to send.
+      def open_here? = false
+
       private
 
       # A native poller, as config.polling may name one, hears nothing of what happens here.

@@ -54,6 +54,15 @@ impl Producer {
         self.progress.wait(parker, deadline, || self.pending() == 0)
     }
 
+    /// Messages accepted so far; when `has_settled` is true of it, so many have their report.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::SeqCst)
+    }
+
+    pub fn has_settled(&self, sent: u64) -> bool {
+        self.pending() == 0 || self.settled.load(Ordering::SeqCst) >= sent
+    }
+
     pub fn add_waiter(&self, waiter: Arc<dyn Wake>) {
         self.progress.add(waiter);
     }

@@ -1,0 +1,144 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../event_text"
+require_relative "../failure_log"
+require_relative "../threads"
+
+module Pelton
+  class Producer
+    # A process that ends sends what its producers still have, for config.flush_timeout seconds at most (all of them
+    # beside each other), and writes to stderr what was not delivered. In two steps:
+    # 1. `run`, an at_exit handler. Ruby calls handlers in the opposite order of their registration, and this one is
+    #    registered when Pelton is loaded: it comes after what the program registered since. Ruby threads are alive, so
+    #    subscribers and logs still hear of what happens. Nothing is closed: older handlers (minitest's runs the tests)
+    #    may go on producing.
+    # 2. The extension, when no Ruby code runs any more (ext/core/src/producer/exit.rs): whatever came meanwhile.
+    # A forked child has producers of its own, or none. exit! and SIGKILL skip all of it.
+    module ExitFlush
+      # {producer => true}, of those that opened a client. Guarded by LOCK.
+      OPEN = ObjectSpace::WeakMap.new
+      LOCK = Mutex.new
+      # Seconds for the last events to reach their subscribers.
+      LAST_EVENTS = 0.5
+      NEVER = { Object => :never }.freeze
+      private_constant :OPEN, :LOCK, :LAST_EVENTS, :NEVER
+
+      class << self
+        # The producer has a client now, or something in its buffer.
+        #: (Producer) -> void
+        def watch(producer)
+          locked do
+            OPEN[producer] = true
+            # Only the main thread: one that goes on producing must not hold up the end for ever.
+            register if !@registered && Thread.current == Thread.main
+          end
+        end
+
+        #: () -> void
+        def register
+          @registered = true
+          at_exit { run }
+        end
+
+        private
+
+        def run
+          @registered = false
+          open = locked { OPEN.keys }.select(&:open_here?)
+          busy = open.select(&:unfinished?)
+          flush(busy) unless busy.empty?
+          open.each(&:report_transaction)
+          open.each { |one| one.settle_events(LAST_EVENTS) }
+          FailureLog.tell(last: true)
+        end
+
+        def flush(producers)
+          FailureLog.process_ends = true
+          started = Clock.now
+          before = producers.to_h { |one| [one, one.failures] }.compare_by_identity
+          beside(producers) { |one| one.flush_for_exit(started) }
+          producers.each { |one| one.report_exit(before[one]) }
+          spent = Clock.now - started
+        ensure
+          FailureLog.process_ends = false
+          # Whoever interrupts it (Ctrl-C) does not want to wait any more.
+          producers.each { |one| one.end_with_process(spent || Float::INFINITY) }
+        end
+
+        def beside(producers, &flush)
+          return flush.call(producers.first) if producers.size == 1
+
+          threads = producers.map { |one| Threads.start("pelton.exit") { flush.call(one) } }
+          Threads.join(threads)
+        end
+
+        def locked(&section) = Thread.handle_interrupt(NEVER) { LOCK.synchronize(&section) }
+      end
+
+      register
+
+      # --- of each producer; for `run` ---
+
+      #: () -> bool
+      def open_here? = !@closed && !@native.nil? && @owner == Process.pid
+
+      #: () -> bool
+      def unfinished? = pending.positive? || @buffer.size.positive?
+
+      # Waits until what its clients told so far is published.
+      #: (Numeric) -> void
+      def settle_events(seconds) = @poller.settle(seconds)
+
+      # Hands over what is buffered, and waits for what was produced so far.
+      #: (Float) -> void
+      def flush_for_exit(started)
+        deadline = started + @config.flush_timeout
+        flush_buffer([Clock.left(deadline), @queue_timeout].min)
+        clients_here.each { |native| native.await_reports(Clock.left(deadline)) }
+      rescue StandardError => e # whatever it is, the others are flushed, and the exit code stays
+        @bus.publish("error.occurred", error: e, source: "process exit", client: @name)
+      end
+
+      # What failed meanwhile, and what the buffer could not hand over.
+      #: (Hash[String, Hash[Symbol, Integer]]) -> void
+      def report_exit(before)
+        lines = newer(before, failures).flat_map do |topic, counts|
+          counts.map { |name, count| "#{EventText.count(count)} to #{topic} not delivered at process exit: #{name}" }
+        end
+        lines << "#{EventText.count(@buffer.size)} of its buffer not sent at process exit" if @buffer.size.positive?
+        if pending.positive?
+          @bus.publish("producer.flush_failed", client: @name, failures: {}, pending: pending)
+        end
+        lines.each { |line| say(line) }
+      end
+
+      # Ruby kills the threads next.
+      #: () -> void
+      def report_transaction
+        return unless @native.is_a?(Transactions) && @native.open_aside?
+
+        say("a transaction is open at process exit: unless its thread commits it now it is aborted, and its messages " \
+            "do not count")
+      end
+
+      # The end of the process has so much less time for it.
+      #: (Numeric) -> void
+      def end_with_process(spent)
+        left = [@config.flush_timeout - spent, 0].max
+        clients_here.each { |native| native.end_with_process(left, @config.flush_timeout, @config.logger.nil?) }
+      end
+
+      private
+
+      # To stderr, also where the app has a log of its own: it is the last that the process has to say.
+      def say(line)
+        $stderr.puts("pelton: #{@name}: #{Printable.line(line)}") if @config.logger
+      rescue IOError, SystemCallError
+        nil # it is closed
+      end
+
+      def clients_here = [self, *others].filter_map(&:opened)
+    end
+  end
+end

@@ -1,0 +1,302 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "open3"
+require "support/embedded_app"
+
+# A process that ends without a flush or close: what it produced is delivered, or it says what was not.
+class ProcessExitTest < Minitest::Test
+  include EmbeddedApp
+
+  ROOT = File.expand_path("../..", __dir__)
+
+  # Ruby code in a process of its own, with `configure`; returns [status, stdout, stderr].
+  def program(code, limit: 60, servers: @cluster.bootstrap_servers)
+    @topic ||= topic
+    setup = <<~RUBY
+      require "pelton"
+      TOPIC = #{@topic.inspect}
+      def configure(app, **settings)
+        app.configure do |config|
+          config.kafka = { "bootstrap.servers" => #{servers.inspect} }
+          settings.each { |name, value| config.set(name, value) }
+        end
+        app
+      end
+      configure(Pelton.app)
+      def produce(*payloads, by: Pelton.producer)
+        payloads.each { |payload| by.produce_async(topic: TOPIC, payload: payload) }
+      end
+    RUBY
+    command = [RbConfig.ruby, "-w", "-I#{ROOT}/lib", "-e", "#{setup}\n#{code}"]
+    out = err = status = nil
+    Open3.popen3(*command, pgroup: true) do |input, *streams, thread|
+      input.close
+      readers = streams.map { |stream| Thread.new { stream.read } }
+      Process.kill(:KILL, -thread.pid) unless thread.join(limit)
+      out, err = readers.map(&:value)
+      status = thread.value
+    end
+    [status, out, err]
+  end
+
+  def delivered = Pelton.each(@topic, kafka: { "bootstrap.servers" => @cluster.bootstrap_servers }).map(&:raw_payload)
+
+  # All of these arrived, in whatever order, and the process said nothing.
+  def assert_delivered(code, *payloads, status: 0, err: "")
+    result, _, errors = program(code)
+    assert_equal err, errors
+    assert_equal status, result.exitstatus, result.inspect
+    assert_equal payloads.sort, delivered.sort
+  end
+
+  def test_a_script_that_ends_after_produce_async_delivers_its_message
+    assert_delivered('produce("a")', "a")
+  end
+
+  def test_a_linger_longer_than_the_flush_timeout_is_not_waited_for
+    assert_delivered(<<~RUBY, "a")
+      slow = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "linger.ms" => 60_000 } }
+      produce("a", by: slow.producer)
+    RUBY
+  end
+
+  def test_every_producer_is_flushed_whoever_has_it
+    assert_delivered(<<~RUBY, "app", "default", "made", "pool", "thread", "variant")
+      APP = configure(Pelton::App.new)
+      produce("app", by: APP.producer)
+      produce("default")
+      produce("made", by: MADE = Pelton::Producer.new(APP.config))
+      Pelton.producer_pool(size: 2).with { |producer| produce("pool", by: producer) }
+      Thread.new { produce("thread", by: configure(Pelton::App.new).producer) }.join
+      produce("variant", by: Pelton.producer.with(acks: 1))
+    RUBY
+  end
+
+  def test_a_collected_producer_is_flushed
+    assert_delivered(<<~RUBY, "a")
+      Thread.new { produce("a", by: configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "linger.ms" => 5000 } }.producer) }.join
+      3.times { GC.start }
+    RUBY
+  end
+
+  def test_messages_in_the_buffer_are_sent
+    assert_delivered('Pelton.producer.buffer(topic: TOPIC, payload: "a").buffer(topic: TOPIC, payload: "b")', "a", "b")
+  end
+
+  def test_an_exit_code_an_abort_and_an_exception_stay_what_they_are
+    assert_delivered('produce("a"); exit 3', "a", status: 3)
+    assert_equal [1, "bye\n"], program('produce("b"); abort "bye"').values_at(0, 2).then { |s, e| [s.exitstatus, e] }
+    status, _, errors = program('produce("c"); raise "no"')
+    assert_equal 1, status.exitstatus
+    assert_match(/no \(RuntimeError\)/, errors)
+    assert_equal %w[a b c], delivered
+  end
+
+  def test_sigterm_and_sigint_flush_and_end_by_the_signal
+    { "TERM" => 15, "INT" => 2 }.each do |name, number|
+      status, = program("trap(:INT, 'DEFAULT'); produce('#{name}'); Process.kill(:#{name}, Process.pid); Thread.stop")
+      assert_equal number, status.termsig, status.inspect
+    end
+    assert_equal %w[INT TERM], delivered.sort
+  end
+
+  def test_exit_without_handlers_loses_what_was_queued_as_documented
+    status, = program(<<~RUBY)
+      APP = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "linger.ms" => 5000 } }
+      produce("a", by: APP.producer)
+      exit!(0)
+    RUBY
+    assert_predicate status, :success?
+    assert_empty delivered
+  end
+
+  # Handlers run in the opposite order of their registration: before Pelton's, and (minitest's) behind it.
+  def test_what_at_exit_handlers_produce_is_delivered
+    assert_delivered('at_exit { produce("late") }; produce("early")', "early", "late")
+  end
+
+  def test_what_older_at_exit_handlers_produce_is_delivered
+    code = <<~RUBY
+      $LOAD_PATH.unshift("#{ROOT}/lib")
+      at_exit do
+        old = Pelton.producer
+        old.produce_async(topic: #{(@topic = topic).inspect}, payload: "old client")
+        app = Pelton::App.new.configure { |c| c.kafka = Pelton.config.kafka }
+        app.producer.produce_async(topic: #{@topic.inspect}, payload: "new client")
+        app.producer.buffer(topic: #{@topic.inspect}, payload: "buffered")
+      end
+      require "pelton"
+      Pelton.configure { |c| c.kafka = { "bootstrap.servers" => #{@cluster.bootstrap_servers.inspect}, "linger.ms" => 2000 } }
+      Pelton.producer.produce_async(topic: #{@topic.inspect}, payload: "first")
+    RUBY
+    out, status = Open3.capture2e(RbConfig.ruby, "-w", "-e", code)
+    assert_equal ["", 0], [out, status.exitstatus]
+    assert_equal ["buffered", "first", "new client", "old client"], delivered.sort
+  end
+
+  def test_minitest_tests_run_in_an_at_exit_handler
+    @topic = topic
+    code = <<~RUBY
+      require "minitest/autorun"
+      require "pelton"
+      Pelton.configure { |c| c.kafka = { "bootstrap.servers" => #{@cluster.bootstrap_servers.inspect}, "linger.ms" => 2000 } }
+      Pelton.producer.produce_async(topic: #{@topic.inspect}, payload: "loaded")
+      class SomeTest < Minitest::Test
+        def test_it
+          Pelton.producer.produce_async(topic: #{@topic.inspect}, payload: "in a test")
+        end
+      end
+    RUBY
+    folders = $LOAD_PATH.grep(/minitest/).map { |folder| "-I#{folder}" }
+    folders << "-I#{ROOT}/test/support/without_gems" unless folders.empty?
+    out, status = Open3.capture2e(RbConfig.ruby, *folders, "-I#{ROOT}/lib", "-e", code)
+    assert_predicate status, :success?, out
+    assert_equal ["in a test", "loaded"], delivered.sort
+  end
+
+  def test_a_thread_that_still_produces_holds_up_nothing_and_loses_nothing
+    status, out, errors = program(<<~RUBY)
+      taken = 0
+      producer = Pelton.producer
+      Thread.new { loop { producer.produce_async(topic: TOPIC, payload: "x"); taken += 1; IO.select(nil, nil, nil, 0.0005) } }
+      IO.select(nil, nil, nil, 0.01) until taken > 50
+      started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      ObjectSpace.define_finalizer(Object.new, proc { puts taken, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started })
+    RUBY
+    assert_predicate status, :success?
+    assert_equal "", errors
+    taken, seconds = out.split.map(&:to_f)
+    assert_operator seconds, :<, 9, "not the whole flush_timeout"
+    # One that was killed between the call and the count is there, too.
+    assert_includes [taken.to_i, taken.to_i + 1], delivered.size
+  end
+
+  def test_a_forked_child_flushes_what_it_produced_and_nothing_else
+    assert_delivered(<<~RUBY, "child's end", "child's exit", "in flight", "parent")
+      slow = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "linger.ms" => 2000 } }
+      produce("in flight", by: slow.producer)
+      pids = [fork { produce("child's end", by: slow.producer) }, fork { produce("child's exit", by: slow.producer); exit 4 },
+              fork { nil }, fork { exit!(5) }]
+      codes = pids.map { |pid| Process.wait2(pid)[1].exitstatus }
+      codes == [0, 4, 0, 5] or abort codes.inspect
+      produce("parent", by: slow.producer)
+    RUBY
+  end
+
+  def test_a_preforking_server_delivers_what_its_workers_and_its_master_produced
+    assert_delivered(<<~RUBY, "master", "worker 0", "worker 1")
+      Pelton.producer.partition_count(TOPIC)
+      workers = Array.new(2) do |number|
+        fork do
+          stop = Thread::Queue.new
+          trap(:TERM) { stop << true }
+          produce("worker \#{number}")
+          stop.pop(true) rescue Process.kill(:TERM, Process.pid) && stop.pop
+        end
+      end
+      workers.each { |pid| Process.wait(pid) }
+      produce("master")
+    RUBY
+  end
+
+  def test_what_is_not_delivered_in_time_is_said_with_topic_count_and_reason
+    started = now
+    status, out, errors = program(<<~RUBY, servers: "127.0.0.1:1")
+      APPS = Array.new(3) { configure(Pelton::App.new, flush_timeout: 1, logger: Pelton::DefaultLogger) }
+      APPS.each_with_index { |app, index| (index + 2).times { produce("x", by: app.producer) } }
+      puts "done"
+      exit 3
+    RUBY
+    assert_equal ["done\n", 3], [out, status.exitstatus]
+    assert_operator now - started, :<, 15, "one deadline for all"
+    [2, 3, 4].each do |count|
+      words = "pelton: pelton\\.producer#\\d: #{count} messages to #{@topic} not delivered at process exit within " \
+              "flush_timeout \\(1\\.0 s\\): .*Connection refused.* \\(_TRANSPORT\\)"
+      assert_match(/^#{words}$/, errors)
+    end
+  end
+
+  def test_messages_that_kafka_refuses_at_the_end_are_said
+    _, _, errors = program(<<~RUBY)
+      configure(Pelton.app, flush_timeout: 2)
+      3.times { Pelton.producer.produce_async(topic: TOPIC, payload: "x", partition: 99) }
+    RUBY
+    assert_match(/^pelton: pelton.producer#1: 3 messages to #{@topic} not delivered .*_UNKNOWN_PARTITION/, errors)
+    assert_equal 1, errors.lines.size, errors
+  end
+
+  def test_a_logger_of_nil_is_silent_at_the_end_too
+    code = 'configure(Pelton.app, logger: nil, flush_timeout: 0.5); produce("a"); puts 1'
+    _, out, errors = program(code, servers: "127.0.0.1:1")
+    assert_equal ["1\n", ""], [out, errors]
+  end
+
+  def test_an_own_logger_and_stderr_are_told
+    _, out, errors = program(<<~RUBY, servers: "127.0.0.1:1")
+      class Lines
+        %i[debug info warn error].each { |name| define_method(name) { |text| $stdout.puts("\#{name}: \#{text}") } }
+      end
+      configure(Pelton.app, logger: Lines.new, flush_timeout: 0.5)
+      produce("a")
+    RUBY
+    assert_match(/^error: pelton: pelton.producer#1: a flush ended with 1 message still on the way$/, out)
+    assert_match(/\Apelton: pelton.producer#1: 1 message to #{@topic} not delivered at process exit.*\n\z/, errors)
+  end
+
+  def test_an_app_that_was_closed_costs_nothing
+    _, out, = program(<<~RUBY)
+      produce("a")
+      Pelton.close
+      at_exit { $started = Process.clock_gettime(Process::CLOCK_MONOTONIC) }
+      ObjectSpace.define_finalizer(Object.new, proc { puts Process.clock_gettime(Process::CLOCK_MONOTONIC) - $started })
+    RUBY
+    assert_operator out.to_f, :<, 1 * Guard::PATIENCE
+    assert_equal ["a"], delivered
+  end
+
+  def test_a_transaction_that_is_open_in_a_thread_is_aborted_and_said
+    status, _, errors = program(<<~RUBY)
+      app = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "transactional.id" => "open-at-exit" } }
+      inside = Thread::Queue.new
+      Thread.new { app.producer.transaction { |tx| tx.produce_async(topic: TOPIC, payload: "undone"); inside << 1; Thread.stop } }
+      inside.pop
+    RUBY
+    assert_predicate status, :success?
+    assert_match(/transaction/, errors)
+    assert_match(/abort/, errors)
+  end
+
+  def test_a_transaction_that_exit_leaves_is_aborted_and_said
+    status, _, errors = program(<<~RUBY)
+      app = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "transactional.id" => "exit-in-it" } }
+      app.producer.transaction { |tx| tx.produce_async(topic: TOPIC, payload: "undone"); exit 3 }
+    RUBY
+    assert_equal 3, status.exitstatus
+    assert_match(/pelton.producer#1: transaction aborted after .* SystemExit/, errors)
+  end
+
+  def test_a_transaction_of_a_fiber_that_is_dropped_is_aborted_and_said
+    status, _, errors = program(<<~RUBY)
+      app = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "transactional.id" => "fiber" } }
+      FIBER = Fiber.new { app.producer.transaction { |tx| tx.produce_async(topic: TOPIC, payload: "undone"); Fiber.yield } }
+      FIBER.resume
+    RUBY
+    assert_predicate status, :success?
+    assert_match(/a transaction was open at process exit and is aborted/, errors)
+  end
+
+  def test_ctrl_c_ends_the_flush
+    started = now
+    status, _, errors = program(<<~RUBY, servers: "127.0.0.1:1")
+      trap(:INT, "DEFAULT")
+      configure(Pelton.app, flush_timeout: 60)
+      produce("a")
+      main = Thread.main
+      Thread.new { IO.select(nil, nil, nil, 0.01) until caller_locations && main.backtrace.to_a.join.include?("await_reports"); Process.kill(:INT, Process.pid) }
+    RUBY
+    refute_predicate status, :success?
+    assert_operator now - started, :<, 40
+    assert_match(/1 message to #{@topic} not delivered at process exit/, errors)
+  end
+end

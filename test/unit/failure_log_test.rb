@@ -1,0 +1,260 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/app"
+require "pelton/reporters/log"
+require "stringio"
+
+# config.logger: what an app that nobody watches says by itself, and how often.
+class FailureLogTest < Minitest::Test
+  # Keeps what it is told: [[:warn, "text"], …]
+  class Lines
+    attr_reader :all
+
+    def initialize = @all = []
+
+    %i[debug info warn error].each { |name| define_method(name) { |text| @all << [name, text] } }
+  end
+
+  DEAD = "127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused"
+
+  def setup
+    @lines = Lines.new
+    @config = Pelton::Config.new
+    @config.logger = @lines
+    @bus = Pelton::Notifications.new
+  end
+
+  def teardown
+    @log&.tell(last: true)
+    super
+  end
+
+  def log(window: 30) = @log = Pelton::FailureLog.new(@config, @bus, window: window)
+  def texts = @lines.all.map(&:last)
+
+  def connection(reason = DEAD, name = :_TRANSPORT, client: "c")
+    @bus.publish("error.occurred", error: Pelton::KafkaError.new(-195, name, reason), source: "kafka", client: client)
+  end
+
+  def failed_delivery(topic, name = :_MSG_TIMED_OUT)
+    error = Pelton::DeliveryError.new(-192, name, "Local: Message timed out", false, false, topic, 0)
+    @bus.publish("message.delivery_failed", client: "c", error: error, topic: topic, partition: 0, label: nil)
+  end
+
+  def stderr
+    old = $stderr
+    $stderr = StringIO.new
+    yield
+    $stderr.string
+  ensure
+    $stderr = old
+  end
+
+  def test_a_dead_broker_is_one_line_whatever_clients_and_messages_say_of_it
+    log
+    184.times do |number|
+      connection(client: "c#{number % 5}")
+      @bus.publish("kafka.log", client: "c", level: 3, facility: "FAIL", message: "[thrd:x]: #{DEAD}")
+      connection("1/1 brokers are down", :_ALL_BROKERS_DOWN)
+    end
+    assert_equal 1, texts.size
+    assert_match(/\Apelton: kafka \(client c0\): Pelton::KafkaError: #{Regexp.escape(DEAD)}/, texts.first)
+    @log.tell(last: true)
+    assert_equal 2, texts.size
+    assert_match(/\(and 182 more like it within 30 s\)\z/, texts.last)
+    @log.tell(last: true)
+    assert_equal 2, texts.size
+  end
+
+  def test_another_broker_and_another_reason_have_lines_of_their_own
+    log
+    2.times do
+      connection
+      connection(DEAD.gsub("127.0.0.1:1", "127.0.0.1:2"))
+      connection("sasl_ssl://kafka:9093/1: SASL authentication error", :_AUTHENTICATION)
+      connection("ssl://kafka:9093/1: SSL handshake failed", :_SSL)
+    end
+    assert_equal 4, texts.size
+  end
+
+  def test_that_all_brokers_are_down_is_told_where_nothing_else_is
+    log
+    2.times { connection("1/1 brokers are down", :_ALL_BROKERS_DOWN) }
+    assert_empty texts
+    @log.tell(last: true)
+    assert_equal 1, texts.size
+  end
+
+  # librdkafka reports this first when a connection breaks, and why it cannot connect again after that.
+  def test_that_all_brokers_are_down_is_left_out_where_the_reason_follows
+    log
+    connection("1/1 brokers are down", :_ALL_BROKERS_DOWN)
+    connection
+    @log.tell(last: true)
+    assert_equal 1, texts.size
+  end
+
+  def test_the_next_window_has_a_line_again_and_the_count_of_the_last_one
+    log(window: 0.05)
+    3.times { connection }
+    eventually(5) { @log.due&.zero? }
+    connection
+    assert_equal 3, texts.size
+    assert_match(/and 1 more like it within 0.05 s/, texts[1])
+  end
+
+  def test_undelivered_messages_are_counted_by_topic_and_reason
+    log
+    1000.times { failed_delivery("orders") }
+    2.times { failed_delivery("clicks") }
+    failed_delivery("orders", :MSG_SIZE_TOO_LARGE)
+    assert_equal 3, texts.size
+    @log.tell(last: true)
+    assert_equal 5, texts.size
+    assert(texts.any? { |text| text.include?("for orders/0 (and 998 more like it") })
+  end
+
+  def test_what_is_due_is_told_by_whoever_waits_anyway
+    log(window: 0.01)
+    assert_nil @log.due
+    2.times { connection }
+    assert_operator Pelton::FailureLog.due, :<=, 0.01
+    eventually(5) { @log.due&.zero? }
+    Pelton::FailureLog.tell
+    assert_equal 2, texts.size
+    assert_nil Pelton::FailureLog.due
+  end
+
+  def test_other_failures_have_ten_lines_of_a_kind
+    log
+    12.times do |offset|
+      @bus.publish("error.occurred", error: RuntimeError.new("no"), source: "consumer.consume", group: "g",
+                                     topic: "orders", partition: 0, offset: offset)
+    end
+    assert_equal 10, texts.size
+    assert_equal [:error], @lines.all.map(&:first).uniq
+  end
+
+  def test_only_failures_are_written
+    log
+    @bus.publish("producer.closed", client: "c", undelivered: 0)
+    @bus.publish("producer.unclosed", client: "c", undelivered: 0)
+    @bus.publish("transaction.aborted", client: "c", seconds: 1.0, error: nil)
+    @bus.publish("kafka.log", client: "c", level: 6, facility: "X", message: "chatter")
+    assert_empty texts
+    @bus.publish("producer.closed", client: "c", undelivered: 2)
+    @bus.publish("kafka.log", client: "c", level: 4, facility: "MAXPOLL", message: "late")
+    assert_equal [:error, :warn], @lines.all.map(&:first)
+  end
+
+  # What goes well must not become an event only because there is a log.
+  def test_nothing_that_costs_time_is_listened_to
+    log
+    %w[statistics.emitted message.acknowledged message.purged consumer.consumed watch.measured].each do |name|
+      refute @bus.wanted?(name), name
+    end
+  end
+
+  def test_the_default_is_stderr_from_warn_on
+    app = Pelton::App.new
+    assert_same Pelton::DefaultLogger, app.config.logger
+    written = stderr do
+      app.notifications.publish("error.occurred", error: IOError.new("a\nb\e[31m"), source: "kafka")
+      Pelton::DefaultLogger.debug("x")
+      Pelton::DefaultLogger.info("x")
+      Pelton::DefaultLogger.warn { "block" }
+    end
+    first, last = written.lines
+    assert_match(/\A\d{4}-\S+Z ERROR pelton\[#{Process.pid}\] kafka: IOError: a\\nb\\e\[31m\n\z/, first)
+    assert_match(/ WARN  pelton\[\d+\] block\n\z/, last)
+  end
+
+  def test_a_closed_stderr_harms_nobody
+    old = $stderr
+    $stderr = StringIO.new.tap(&:close)
+    refute Pelton::DefaultLogger.warn("x")
+  ensure
+    $stderr = old
+  end
+
+  def test_nil_is_silent
+    app = Pelton::App.new.configure { |config| config.logger = nil }
+    assert_nil app.config.logger
+    assert_empty(stderr { app.notifications.publish("error.occurred", error: IOError.new("a"), source: "kafka") })
+  end
+
+  def test_a_logger_of_rails_is_taken_where_none_was_set
+    lines = @lines
+    rails = Module.new { define_singleton_method(:logger) { lines } }
+    Object.const_set(:Rails, rails)
+    config = Pelton::Config.new
+    assert_same @lines, config.logger
+    config.logger = nil
+    assert_nil config.logger
+  ensure
+    Object.send(:remove_const, :Rails) if rails && Object.const_defined?(:Rails) && ::Rails.equal?(rails)
+  end
+
+  def test_what_is_no_logger_is_refused
+    [Object.new, "stderr", $stderr, :stdout].each do |value|
+      error = assert_raises(Pelton::ConfigError) { @config.logger = value }
+      assert_match(/debug, info, warn and error/, error.message)
+    end
+  end
+
+  def test_a_full_log_takes_the_place_of_the_default_one_and_not_of_one_that_was_set
+    [[Pelton::Config.new, 0], [@config, 1]].each do |config, lines|
+      bus = Pelton::Notifications.new
+      Pelton::FailureLog.new(config, bus)
+      all = StringIO.new
+      bus.subscribe(Pelton::Reporters::Log.new(all))
+      written = stderr { bus.publish("error.occurred", error: IOError.new("a"), source: "kafka") }
+      assert_equal [1, 0, lines], [all.string.lines.size, written.lines.size, texts.size]
+    end
+  end
+
+  def test_a_logger_that_raises_disturbs_nobody
+    broken = Lines.new
+    broken.define_singleton_method(:error) { |_| raise "disk full" }
+    @config.logger = broken
+    log
+    heard = []
+    @bus.subscribe("error.occurred") { |event| heard << event[:source] }
+    written = stderr { connection }
+    assert_equal ["subscriber of error.occurred", "kafka"].sort, (heard + ["subscriber of error.occurred"]).uniq.sort
+    assert_match(/disk full/, written)
+  end
+
+  def test_a_trap_may_publish
+    log
+    old = trap("USR1") { connection }
+    Process.kill("USR1", Process.pid)
+    eventually(5) { texts.size == 1 }
+  ensure
+    trap("USR1", old || "DEFAULT")
+  end
+
+  def test_a_child_tells_nothing_of_its_parents
+    log
+    3.times { connection }
+    reader, writer = IO.pipe
+    pid = fork do
+      Pelton::FailureLog.tell(last: true)
+      connection
+      writer.puts(texts.size)
+      exit!(0)
+    end
+    Process.wait(pid)
+    assert_equal "2\n", reader.gets, "the parent's line, and one of its own"
+  ensure
+    [reader, writer].each(&:close)
+    @log.tell(last: true)
+  end
+
+  def test_kinds_are_bounded
+    log
+    (Pelton::FailureLog::KINDS + 10).times { |number| failed_delivery("t#{number}") }
+    assert_includes @log.inspect, "#{Pelton::FailureLog::KINDS} kinds"
+  end
+end
