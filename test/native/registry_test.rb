@@ -141,7 +141,7 @@ class NativeRegistryTest < Minitest::Test
     assert_includes error.message, "no JSON"
     id = double.add("r", '{"type":"nonsense"}')
     error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
-    assert_includes error.message, 'the type "nonsense" is not defined'
+    assert_match(/\Aschema registry, schema #{id}: .*the type "nonsense" is not defined/, error.message)
   end
 
   def test_answers_that_are_not_even_http

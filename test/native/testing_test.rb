@@ -246,6 +246,17 @@ class TestingTest < Minitest::Test
     end
   end
 
+  # As kafka.apache.org/protocol numbers them.
+  def test_requests_of_a_cluster_have_kafka_s_numbers
+    cluster = Pelton::Testing::Cluster.allocate
+    cluster.define_singleton_method(:push_errors) { |key, codes| [key, codes] }
+    { produce: 0, fetch: 1, list_offsets: 2, metadata: 3, offset_commit: 8, offset_fetch: 9, find_coordinator: 10,
+      join_group: 11, heartbeat: 12, leave_group: 13, sync_group: 14, init_producer_id: 22, add_partitions_to_txn: 24,
+      add_offsets_to_txn: 25, end_txn: 26, txn_offset_commit: 28 }.each do |request, number|
+      assert_equal [number, [7, 7]], cluster.fail_next(request, 7, times: 2), request
+    end
+  end
+
   def test_a_cluster_s_topic_that_is_gone_and_what_it_was_asked
     Pelton::Testing::Cluster.start(topics: { "orders" => 2 }) do |cluster|
       options = { "bootstrap.servers" => cluster.bootstrap_servers }

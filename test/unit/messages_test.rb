@@ -63,5 +63,6 @@ class MessagesTest < Minitest::Test
     assert_includes one.inspect, "offset 5, 6 bytes"
     assert_nil Fakes::Message.new("orders", 2, 5, "x", timestamp_ms: -1).timestamp
     assert_nil Fakes::Message.new("orders", 2, 5, "x", timestamp_ms: -1).timestamp
+    assert_equal Time.at(0), Fakes::Message.new("orders", 2, 5, "x", timestamp_ms: 0).timestamp, "1970 is a time"
   end
 end

@@ -7,6 +7,24 @@ require "support/server_kit"
 class ServerTest < Minitest::Test
   include ServerKit
 
+  # With deadlines for a busy machine no other test sees a timer that is seconds late.
+  def test_a_listener_waits_no_longer_than_until_its_next_timer
+    tries = 0
+    script { (tries += 1) > 1 || raise("x") }
+    produce(1)
+    app.routes { topic("orders", to: Consumer) { backoff 0.5..0.5 } }
+    waits = Thread::Queue.new
+    start
+    subscription.singleton_class.prepend(Module.new do
+      define_method(:poll) { |timeout| (waits << timeout) && super(timeout) }
+    end)
+    subscription.assign_now(["orders", 0])
+    assert_equal [0], @log.pop
+    waits = Array.new(waits.size) { waits.pop }
+    assert_operator waits.max, :<=, 5, "never for long"
+    assert(waits.any? { |seconds| seconds.positive? && seconds <= 0.5 }, "until the retry: #{waits}")
+  end
+
   def test_a_message_goes_all_the_way
     produce(3)
     server = start
