@@ -127,6 +127,35 @@ class ArchitectureTest < Minitest::Test
     end)
   end
 
+  # Ruby 3.1 never frees the table of such a copy of a Hash that compares by identity: 176 bytes, each time.
+  COPIES = %w[select filter reject except transform_values].freeze
+
+  def test_nobody_copies_a_hash_that_compares_by_identity
+    LIBRARY.keys.group_by { |path| File.dirname(path) }.each_value do |paths|
+      names = paths.to_h { |path| [path, by_identity(read(path))] }
+      shared = names.values.flatten.grep(/\A@/) # files of a folder may share the state of one object
+      assert_none(paths.flat_map do |path|
+        read(path).each_line.with_index(1).filter_map do |line, number|
+          next unless [*shared, *names[path]].any? { |name| copies?(line, name) }
+
+          "#{path}:#{number}: Ruby 3.1 leaks such a copy: filter_map, each, or the method with a !"
+        end
+      end)
+    end
+  end
+
+  def test_copies_by_identity_are_found
+    assert_equal %w[@late seen], by_identity("@late = {}.compare_by_identity\ndef at(seen = {}.compare_by_identity)")
+    assert copies?("due = @late.select { |_, time| time }", "@late")
+    refute copies?("@late.select! { |_, time| time }", "@late")
+    refute copies?("@too_late.select { |_, time| time }", "@late")
+  end
+
+  # Names of the Hashes that compare by identity.
+  def by_identity(text) = text.scan(/(@?\w+)(?:: | (?:\|\|)?= )\S.*\.compare_by_identity/).flatten
+
+  def copies?(line, name) = line.match?(/(?<![\w@])#{name}\.(?:#{COPIES.join("|")})\b(?!!)/)
+
   def test_nobody_sleeps
     tests = self.class.glob("test/**/*.rb").to_h { |path| [path, SourceFile.new(ROOT, path)] }
     assert_none(LIBRARY.merge(tests).flat_map do |path, file|

@@ -187,8 +187,8 @@ module Pelton
 
     # A fiber that is dropped with its thread runs no ensure.
     def reclaim
-      dead = @loans.reject { |_, loan| loan.thread.alive? }
-      Thread.handle_interrupt(NEVER) { dead.each_key { |fiber| serve(@loans.delete(fiber).producer) } }
+      dead = @loans.filter_map { |fiber, loan| fiber unless loan.thread.alive? }
+      Thread.handle_interrupt(NEVER) { dead.each { |fiber| serve(@loans.delete(fiber).producer) } }
     end
 
     def made(index)

@@ -101,13 +101,15 @@ module Pelton
       now = Clock.now
       due = @lock.synchronize do
         @strays.select! { |thread, _| thread.alive? }
-        found = @strays.select { |_, (facts, ended)| now >= ended + grace && (which.nil? || which.call(facts)) }
-        found.each_key { |thread| @strays.delete(thread) }
+        found = @strays.filter_map do |thread, (facts, ended)|
+          [thread, facts, ended] if now >= ended + grace && (which.nil? || which.call(facts))
+        end
+        found.each { |thread,| @strays.delete(thread) }
         @outlived.select!(&:alive?)
-        @outlived.concat(found.keys)
+        @outlived.concat(found.map(&:first))
         found
       end
-      due.each do |thread, (facts, ended)|
+      due.each do |thread, facts, ended|
         seconds = facts[:seconds] || (now - ended)
         @bus.publish("thread.outlived", **facts, seconds: seconds, at: Threads.at(thread))
       end

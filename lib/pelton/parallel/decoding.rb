@@ -81,7 +81,8 @@ module Pelton
       # Nothing more is done ahead for this partition.
       #: (String, Integer) -> void
       def cancel(topic, partition)
-        futures = @lock.synchronize { @futures.select { |_, place| place == [topic, partition] }.keys }
+        ours = [topic, partition]
+        futures = @lock.synchronize { @futures.filter_map { |future, place| future if place == ours } }
         futures.each(&:cancel)
       end
 

@@ -342,7 +342,7 @@ module Pelton
         return if @timers.empty?
 
         now = Clock.now
-        due = @timers.select { |_, time| time <= now }.keys
+        due = @timers.filter_map { |what, time| what if time <= now }
         due.each do |what|
           @timers.delete(what)
           case what
