@@ -96,7 +96,8 @@ module Pelton
     end
 
     # Reads messages in a script: the block gets each of what is there, then this returns; with `follow: true` it goes
-    # on with new ones until `break`. Without a block: an Enumerator.
+    # on with new ones until `break`, also with partitions that are added (it looks for them every
+    # topic.metadata.refresh.interval.ms, 30 s at most). Without a block: an Enumerator.
     #   app.each("orders", from: -100) { |message| puts message.payload }        # the last 100 of each partition
     #   app.each("orders", from: Time.now - 3600, decode: :json).lazy.select { … }.first(5)
     #   app.each({ "orders" => { 0 => 42 }, "payments" => [0, 1] }, follow: true) { … }

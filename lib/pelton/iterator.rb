@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
+require_relative "background"
 require_relative "clock"
 require_relative "errors"
 require_relative "message"
 require_relative "notifications"
 require_relative "settings"
 require_relative "subscription"
+require_relative "iterator/growth"
 require_relative "iterator/places"
 
 module Pelton
@@ -19,7 +21,9 @@ module Pelton
     CLOSE = 10
     # Of who reads without a group, and may not have one: "Group authorization failed".
     NOT_NEEDED = 30
-    private_constant :CLOSE, :NOT_NEEDED
+    # Seconds between two tries of a question.
+    PAUSE = 0.2
+    private_constant :CLOSE, :NOT_NEEDED, :PAUSE
 
     # topics, from: see Places. follow: go on with new messages. group: begin where this group has committed (else at
     # `from`), and mark what the block returned from. decode, deserializers: of all topics. timeout: of questions to
@@ -54,8 +58,13 @@ module Pelton
 
       subscription = Subscription.new(@config, group_id: @group || "#{@config.client_id}.each", **@options)
       begin
-        ends = begin_at(@places.spans(subscription, timeout: @timeout, committed: !@group.nil?), subscription)
-        take(subscription, ends, &block) until ends.empty?
+        growth = growth(subscription)
+        spans = asking { @places.spans(subscription, timeout: @timeout, committed: !@group.nil?) }
+        ends = begin_at(spans, subscription, growth)
+        until ends.empty?
+          take(subscription, ends, growth, &block)
+          grow(subscription, ends, growth) if growth
+        end
         commit(subscription) if @group
       ensure
         subscription.close(CLOSE)
@@ -75,20 +84,61 @@ module Pelton
       raise ConfigError.new(name, object, "expected an object with the method call")
     end
 
+    # nil: only what is there is read, or named partitions.
+    def growth(subscription)
+      return if !@follow || @places.whole_topics.empty?
+
+      Growth.new({ **@config.kafka, **@options[:kafka] }) do |known|
+        @places.added(known, subscription, timeout: @timeout, committed: !@group.nil?)
+      end
+    end
+
+    # A partition that has no leader just now, say, has one soon.
+    def asking
+      deadline = Clock.deadline(@timeout)
+      begin
+        yield
+      rescue KafkaError => e
+        raise if !e.retriable? || e.fatal? || Clock.left(deadline).zero?
+
+        Background::Stop.new.wait(PAUSE)
+        retry
+      end
+    end
+
+    # Partitions that were added are read, too. What fails is asked again the next time.
+    def grow(subscription, ends, growth)
+      spans = growth.look
+      return if spans.empty?
+
+      commit(subscription) if @group # another assignment forgets what is marked
+      fresh = spans.map { |place, span| [*place, span.begin] }
+      subscription.assign(ends.keys.map { |place| growth.position(place) } + fresh)
+      spans.each { |place, span| growth.reading(place, span.begin) }
+      ends.update(spans.transform_values { Float::INFINITY })
+    rescue KafkaError, ConfigError => e
+      raise if e.is_a?(KafkaError) && e.fatal?
+
+      @bus.publish("error.occurred", error: e, source: "kafka")
+    end
+
     # {["orders", 0] => the offset at which it ends}, of those that have not ended.
-    def begin_at(spans, subscription)
+    def begin_at(spans, subscription, growth)
       unless @follow
         nothing, spans = spans.partition { |_, span| span.begin >= span.end }.map(&:to_h)
         nothing.each_key { |place| @reached_end&.call(*place) }
       end
       subscription.assign(spans.map { |place, span| [*place, span.begin] }) unless spans.empty?
+      spans.each { |place, span| growth.reading(place, span.begin) } if growth
       spans.transform_values { |span| @follow ? Float::INFINITY : span.end }
     end
 
-    def take(subscription, ends, &block)
-      kind, *facts = subscription.poll
+    def take(subscription, ends, growth, &block)
+      kind, *facts = subscription.poll(growth&.wait)
       case kind
-      when :batch then batch(facts.first, subscription, ends, &block)
+      when :batch
+        batch(facts.first, subscription, ends, &block)
+        growth&.reading(facts.first.topic_partition, facts.first.last_offset + 1)
       when :eof then at_end(facts.first(2), facts.last, subscription, ends)
       when :error then failed(*facts)
       when :closed then raise ClosedError, subscription.inspect

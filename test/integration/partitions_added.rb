@@ -2,8 +2,9 @@
 
 require "support/scenario"
 
-# A topic gets more partitions while it is consumed: they are assigned and read from their beginning, and the old ones
-# lose and repeat nothing. (No twin on the embedded cluster: librdkafka's mock gives no topic more partitions.)
+# A topic gets more partitions while it is consumed, or followed by a script: they are read from their beginning, and
+# the old ones lose and repeat nothing. (No twin on the embedded cluster: librdkafka's mock gives no topic more
+# partitions.)
 
 Scenario.run do
   name = topic(partitions: 2)
@@ -27,6 +28,14 @@ Scenario.run do
   end
   5.times { send.(2) }
   early = take(seen, 10)
+  followed = Thread::Queue.new
+  script = app(kafka: quick)
+  follower = Thread.new do
+    script.each(name, follow: true) do |message|
+      followed << [message.partition, message.offset]
+    end
+  end
+  followed_early = take(followed, 10)
   partitions(name, 5)
   eventually(20, "the producer's knowledge") do
     writer.producer.produce_sync(topic: name, partition: 4, payload: "x")
@@ -41,6 +50,9 @@ Scenario.run do
   5.times do |place|
     equal((0...sent[place]).to_a, all.filter_map { |at, offset| offset if at == place }, "partition #{place}")
   end
+  followed_all = followed_early + take(followed, sent.values.sum - 10)
+  equal(all.sort, followed_all.sort, "a script that follows the topic")
+  follower.kill.join
   equal([], events(server, "partition.revoked").map { |event| event[:partition] }, "cooperative: nothing was revoked")
   equal(true, server.stop, "stop")
   equal(Array.new(5) { |place| sent[place] }, committed(group, name, 5), "committed")

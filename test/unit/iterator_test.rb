@@ -14,8 +14,15 @@ class IteratorTest < Minitest::Test
       @asked = []
     end
 
+    # What a question raises before it is answered: [error, …]; more: partitions of "b" that were added.
+    attr_accessor :errors, :more
+
     def partition_count(topic, _timeout)
-      { "a" => 3, "b" => 1 }.fetch(topic) { raise Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "no such topic") }
+      raise @errors.shift if @errors&.any?
+
+      { "a" => 3, "b" => 1 + @more.to_i }.fetch(topic) do
+        raise Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "no such topic")
+      end
     end
 
     def watermarks(*place, _timeout) = [10, 60].tap { @asked << place }
@@ -64,6 +71,105 @@ class IteratorTest < Minitest::Test
     [1.5, :latest, nil, "0"].each do |bad|
       assert_match(/from/, assert_raises(Pelton::ConfigError, bad.inspect) { spans("a", from: bad) }.message)
     end
+  end
+
+  def test_partitions_that_were_added_begin_at_their_beginning
+    kafka = Kafka.new({ ["b", 2] => 17 })
+    places = Pelton::Iterator::Places.new(["b", { "a" => [0] }], :end)
+    known = places.spans(kafka, timeout: 1, committed: true).keys
+    kafka.more = 2
+    assert_equal %w[b], places.whole_topics, "of named partitions there are no more"
+    assert_equal({ ["b", 1] => 10...60, ["b", 2] => 17...60 },
+                 places.added(known, kafka, timeout: 1, committed: true))
+    assert_empty places.added([*known, ["b", 1], ["b", 2]], kafka, timeout: 1, committed: false)
+  end
+
+  # A subscription: what poll brings, and what was assigned.
+  class Reader < Kafka
+    attr_reader :assigned
+
+    def initialize(*events)
+      super()
+      @events = events
+      @assigned = []
+    end
+
+    def assign(places) = @assigned << places
+    def close(_timeout) = true
+
+    # In place of an event: what happens meanwhile.
+    def poll(timeout)
+      event = @events.shift
+      event.respond_to?(:call) ? event.call(timeout) && nil : event
+    end
+  end
+
+  def batch(topic, partition, *offsets)
+    [:batch, Fakes::Batch.new(offsets.map { |offset| Fakes::Message.new(topic, partition, offset, "x") })]
+  end
+
+  # Reads it with these options to the first message of the partition `last`.
+  def follow(reader, *topics, last:, **options)
+    config = Pelton::Config.new
+    config.kafka = { "bootstrap.servers" => "127.0.0.1:1" }
+    @published = []
+    (bus = Pelton::Notifications.new).subscribe("error.occurred") { |event| @published << event[:error] }
+    found = []
+    Pelton::Subscription.stub(:new, reader) do
+      Pelton::Iterator.new(config, topics, follow: true, bus: bus, **options).each do |message|
+        found << [message.partition, message.offset]
+        break if message.partition == last
+      end
+    end
+    found
+  end
+
+  # Looks after each event.
+  class Quick < Pelton::Iterator::Growth
+    def wait = @at = 0.0
+  end
+
+  def looking_all_the_time(&block)
+    Pelton::Iterator::Growth.stub(:new, lambda { |options, &ask|
+                                          Quick.allocate.tap do |one|
+                                            one.send(:initialize, options, &ask)
+                                          end
+                                        },
+                                  &block)
+  end
+
+  def test_who_follows_never_saw_partitions_that_were_added
+    reader = Reader.new(batch("b", 0, 60, 61), ->(_) { reader.more = 1 }, batch("b", 1, 10))
+    looking_all_the_time { assert_equal [[0, 60], [0, 61], [1, 10]], follow(reader, "b", last: 1, from: :end) }
+    assert_equal [[["b", 0, 60]], [["b", 0, 62], ["b", 1, 10]]], reader.assigned
+  end
+
+  def test_how_often_it_looks
+    { nil => 30, "500" => 0.5, "300000" => 30, "-1" => 30 }.each do |option, seconds|
+      growth = Pelton::Iterator::Growth.new({ "topic.metadata.refresh.interval.ms" => option }.compact)
+      assert_in_delta seconds, growth.wait, 0.4, option
+      assert_empty growth.look
+    end
+  end
+
+  def test_a_look_for_new_partitions_that_fails_is_told_and_asked_again
+    error = Pelton::KafkaError.new(-195, :_TRANSPORT, "away", false, true)
+    reader = Reader.new(batch("b", 0, 60), ->(_) { reader.errors = [error] }, ->(_) { reader.more = 1 },
+                        batch("b", 1, 10))
+    looking_all_the_time { assert_equal [[0, 60], [1, 10]], follow(reader, "b", last: 1, from: :end) }
+    assert_equal [error], @published
+  end
+
+  def test_a_question_that_failed_for_now_is_asked_again
+    leader = Pelton::KafkaError.new(6, :NOT_LEADER_FOR_PARTITION, "elsewhere", false, true)
+    reader = Reader.new(batch("b", 0, 60))
+    reader.errors = [leader, leader]
+    assert_equal [[0, 60]], follow(reader, "b", last: 0, from: :end)
+    reader = Reader.new
+    reader.errors = [Pelton::KafkaError.new(29, :TOPIC_AUTHORIZATION_FAILED, "no")]
+    assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0) }
+    reader.errors = [leader] * 1000
+    assert_same leader, assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0, timeout: 0.01) }
   end
 
   def test_nothing_opens_before_it_is_read

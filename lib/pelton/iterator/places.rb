@@ -33,6 +33,24 @@ module Pelton
       #: (Subscription, timeout: Numeric, committed: bool) -> Hash[[String, Integer], Range[Integer]]
       def spans(subscription, timeout:, committed:)
         places = @wanted.flat_map { |topic, wanted| partitions(topic, wanted, subscription, timeout).to_a }.to_h
+        spans_of(places, subscription, timeout, committed)
+      end
+
+      # The same of partitions that were added since; `known` are those before. All of theirs is new, so they begin at
+      # the beginning.
+      #: (Array[[String, Integer]], Subscription, timeout: Numeric, committed: bool) -> Hash[[String, Integer], Range[Integer]]
+      def added(known, subscription, timeout:, committed:)
+        places = whole_topics.flat_map { |topic| partitions(topic, :beginning, subscription, timeout).to_a }.to_h
+        spans_of(places.except(*known), subscription, timeout, committed)
+      end
+
+      # Those of which all partitions are read.
+      #: () -> Array[String]
+      def whole_topics = @wanted.reject { |_, wanted| wanted.is_a?(Hash) }.keys
+
+      private
+
+      def spans_of(places, subscription, timeout, committed)
         known = committed ? places.keys.zip(subscription.committed(places.keys, timeout)).to_h : {}
         times = times(places.select { |_, from| from.is_a?(Time) }, subscription, timeout)
         places.to_h do |place, from|
@@ -41,8 +59,6 @@ module Pelton
           [place, first.clamp(low, high)...high]
         end
       end
-
-      private
 
       def add(topic, wanted)
         raise ConfigError.new("topic", topic, TOPICS) unless topic.is_a?(String) && !topic.empty?
