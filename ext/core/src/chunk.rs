@@ -258,6 +258,12 @@ impl Chunk {
         found
     }
 
+    /// The bytes that `decode` would read, if nobody has begun to.
+    pub fn waiting(&self) -> Option<usize> {
+        let Store::Whole { bytes, .. } = &*self.store() else { return None };
+        (self.decoding.load(Ordering::Relaxed) == WAITING).then(|| bytes.len())
+    }
+
     /// Takes a chunk that waits to be decoded (and filtered) through it; does nothing in any other state.
     pub fn decode(&self) {
         let claim = self.decoding.compare_exchange(WAITING, RUNNING, Ordering::AcqRel, Ordering::Relaxed);

@@ -1,11 +1,14 @@
 //! Pelton::Native::AvroSchema
 
 use crate::value::typed::{Behind, Shared};
-use crate::{convert, datum, error, value};
+use crate::{convert, datum, error, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RArray, RModule, Ruby, Value, function, method};
 use pelton_core::decode::avro::{Schema, encode, encode_framed};
 use std::sync::Arc;
+
+/// A byte of a schema is as much work as so many of a document.
+pub const WORK: usize = 16;
 
 static CLASS: Shared<Arc<Schema>> = Shared::new(c"Pelton::Native::AvroSchema");
 
@@ -30,8 +33,10 @@ pub fn of(ruby: &Ruby, object: Value) -> Result<Arc<Schema>, Error> {
 
 fn new(ruby: &Ruby, text: String, references: RArray) -> Result<Value, Error> {
     let references = convert::strings(ruby, "references", references)?;
-    let schema = Schema::parse(&text, &references);
+    let bytes = references.iter().map(String::len).sum::<usize>() + text.len();
     let nil = ruby.qnil().as_value();
+    // Much work a byte: names and numbers become objects.
+    let schema = gvl::aside(ruby, nil, WORK * bytes, move || Schema::parse(&text, &references))?;
     CLASS.wrap(Arc::new(schema.map_err(|why| error::bad_option(ruby, "schema", nil, &why.to_string()))?))
 }
 
@@ -50,9 +55,14 @@ fn fingerprint(ruby: &Ruby, this: Value) -> Result<u64, Error> {
 /// The document of a value. framed: it is to stand behind Confluent's frame.
 fn encoded(ruby: &Ruby, this: Value, given: Value, framed: bool) -> Result<Value, Error> {
     let schema = of(ruby, this)?;
-    let mut bytes = Vec::new();
     let encode = if framed { encode_framed } else { encode };
-    match encode(&schema, &datum::read(ruby, schema.name(), given)?, &mut bytes) {
+    let (datum, size) = datum::read(ruby, schema.name(), given)?;
+    let theirs = Arc::clone(&schema);
+    let (done, bytes) = gvl::aside(ruby, this, size, move || {
+        let mut bytes = Vec::new();
+        (encode(&theirs, &datum, &mut bytes), bytes)
+    })?;
+    match done {
         Ok(()) => value::string(bytes.len(), value::Encoding::Binary, |string| string.copy_from_slice(&bytes)),
         Err(unfit) => Err(error::unfit(ruby, schema.name(), &unfit.to_string())),
     }

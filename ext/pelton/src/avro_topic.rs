@@ -2,7 +2,7 @@
 
 use crate::value::build::{Making, build};
 use crate::value::typed::{Behind, Shared};
-use crate::{avro_schema, error, value};
+use crate::{avro_schema, error, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{
     Error, Integer, IntoValue, Module, Object, RArray, RModule, RString, Ruby, Symbol, Value, function, method,
@@ -54,8 +54,8 @@ fn learn(ruby: &Ruby, this: Value, id: Value, schema: Value) -> Result<(), Error
     } else {
         SchemaId::Own
     };
-    CLASS.get(ruby, &this)?.learn(id, &*avro_schema::of(ruby, schema)?);
-    Ok(())
+    let (topic, schema) = (of(ruby, this)?, avro_schema::of(ruby, schema)?);
+    gvl::aside(ruby, this, avro_schema::WORK * schema.bytes(), move || topic.learn(id, &schema))
 }
 
 /// As `learn` takes it.
@@ -79,8 +79,12 @@ fn decode(ruby: &Ruby, this: Value, payload: Value, header: Value, shape: RArray
     let topic = of(ruby, this)?;
     let wrong = || Error::new(ruby.exception_type_error(), "a payload is a String");
     let bytes = value::bytes(&payload).map(<[u8]>::to_vec).ok_or_else(wrong)?;
-    let mut tree = Tree::new();
-    match topic.decode_named(&mut tree, &bytes, 0..bytes.len(), value::bytes(&header)) {
+    let header = value::bytes(&header).map(<[u8]>::to_vec);
+    let (root, tree, bytes) = gvl::aside(ruby, this, bytes.len(), move || {
+        let mut tree = Tree::new();
+        (topic.decode_named(&mut tree, &bytes, 0..bytes.len(), header.as_deref()), tree, bytes)
+    })?;
+    match root {
         Ok(root) => {
             let shape = Shape { symbols: shape.entry(0)?, frozen: shape.entry(1)? };
             build(tree.node(&bytes, root), Making { shape, extensions: None })

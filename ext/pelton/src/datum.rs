@@ -17,9 +17,12 @@ const JULIAN_1970: i64 = 2_440_588;
 
 /// What no type takes becomes `Datum::Other`: who encodes it says where it was. An `EncodeError` of what nests too deeply
 /// (it may contain itself, twice at each level, so nothing beside it is read any more), or is too much.
-pub fn read(ruby: &Ruby, schema: Option<&str>, given: Value) -> Result<Datum, Error> {
+/// With the bytes that it takes.
+pub fn read(ruby: &Ruby, schema: Option<&str>, given: Value) -> Result<(Datum, usize), Error> {
     let (date, time, decimal) = (class(ruby, "Date"), class(ruby, "DateTime"), class(ruby, "BigDecimal"));
-    Reader { schema, date, time, decimal, left: Cell::new(MOST) }.read(given, 0)
+    let reader = Reader { schema, date, time, decimal, left: Cell::new(MOST) };
+    let datum = reader.read(given, 0)?;
+    Ok((datum, MOST - reader.left.get()))
 }
 
 /// `None`: not loaded, so there are no objects of it.
@@ -141,20 +144,28 @@ fn large(number: Integer) -> Result<Datum, Error> {
     }))
 }
 
-/// Text, unless it is binary and not ASCII, or broken.
+/// Text, unless it is binary or broken.
 fn string(text: RString) -> Result<Datum, Error> {
     let ruby = Ruby::get_with(text);
-    let is_binary = text.enc_get() == ruby.ascii8bit_encindex();
     let bytes = |text: RString| value::bytes(&text.as_value()).unwrap_or_default().to_vec();
-    if is_binary && !bytes(text).is_ascii() {
-        return Ok(Datum::Bytes(bytes(text)));
+    if text.enc_get() == ruby.ascii8bit_encindex() {
+        let bytes = bytes(text);
+        // Others, such as what was read from a socket, are text as well.
+        return Ok(match String::from_utf8(bytes) {
+            Ok(text) if text.is_ascii() => {
+                let (bytes, encoding) = (text.clone().into_bytes(), String::new());
+                Datum::Foreign { text: Some(text), bytes, encoding, is_text: false }
+            }
+            Ok(text) => Datum::Bytes(text.into_bytes()),
+            Err(wrong) => Datum::Bytes(wrong.into_bytes()),
+        });
     }
-    let is_text = is_binary || text.enc_get() == ruby.utf8_encindex() || text.enc_get() == ruby.usascii_encindex();
+    let is_text = text.enc_get() == ruby.utf8_encindex() || text.enc_get() == ruby.usascii_encindex();
     if !is_text {
         let utf8 = text.funcall::<_, _, RString>("encode", ("UTF-8",)).ok();
         let utf8 = utf8.and_then(|text| String::from_utf8(bytes(text)).ok());
         let encoding = text.funcall::<_, _, Value>("encoding", ())?.to_string();
-        return Ok(Datum::Foreign { text: utf8, bytes: bytes(text), encoding });
+        return Ok(Datum::Foreign { text: utf8, bytes: bytes(text), encoding, is_text: true });
     }
     Ok(String::from_utf8(bytes(text)).map_or_else(|wrong| Datum::Bytes(wrong.into_bytes()), Datum::Text))
 }

@@ -141,6 +141,23 @@ pub fn background<T: Send + 'static>(
     }
 }
 
+/// Bytes of work that other Ruby threads should not have to wait for: about a millisecond.
+const LONG: usize = 256 << 10;
+
+/// Does `work` on so many bytes: beside the other Ruby threads where that takes long, and at once where it does not.
+pub fn aside<T: Send + 'static>(
+    ruby: &Ruby,
+    blocker: Value,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    if bytes < LONG {
+        return Ok(work());
+    }
+    let ended = || Error::new(ruby.exception_runtime_error(), "a native thread ended without a result");
+    background(ruby, blocker, None, work)?.ok_or_else(ended)
+}
+
 /// A sleeping thread. Unlike std's parking it ends its sleep when a signal's handler ran on the thread: up to Ruby 3.2
 /// nobody may tell the main thread of a signal (no unblock function is called) when all other Ruby threads wait in
 /// native code too.

@@ -3,17 +3,17 @@
 use crate::value::build::{Making, build};
 use crate::value::message::{self as objects, Place, place};
 use crate::value::{self, Encoding};
-use crate::{error, format};
+use crate::{error, format, gvl};
 use magnus::scan_args::scan_args;
 use magnus::value::{Opaque, ReprValue};
 use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
-use pelton_core::chunk::{Part, View};
+use pelton_core::chunk::{Chunk, Part, View};
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::decode::{Kind, Node, Refusal};
 use pelton_core::format::{Encoding as Payloads, Shape};
 use std::borrow::Cow;
 use std::iter::once;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The headers of every message without any.
 static NO_HEADERS: OnceLock<Opaque<RHash>> = OnceLock::new();
@@ -257,13 +257,25 @@ fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
     match &format.encoding {
         Payloads::Bytes => copy(ruby, place, Encoding::Binary, |view| view.payload),
         Payloads::Text => as_text(ruby, place),
-        _ => match place.chunk().decoded(place.index, |node| build(node, format::making(ruby, format)?)) {
-            Ok(built) => built.map_err(|error| explained(ruby, place, error)),
-            Err(Refusal::Undecided) => ask_ruby(ruby, place),
-            Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
-            Err(Refusal::Unknown(schema)) => look_up(ruby, place, schema),
-        },
+        _ => {
+            match decoded_aside(ruby, place)?.decoded(place.index, |node| build(node, format::making(ruby, format)?)) {
+                Ok(built) => built.map_err(|error| explained(ruby, place, error)),
+                Err(Refusal::Undecided) => ask_ruby(ruby, place),
+                Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
+                Err(Refusal::Unknown(schema)) => look_up(ruby, place, schema),
+            }
+        }
     }
+}
+
+/// A message's chunk. Where its documents still wait to be decoded, and its filter to be asked, that is done now.
+fn decoded_aside<'a>(ruby: &Ruby, place: &'a Place) -> Result<&'a Arc<Chunk>, Error> {
+    let chunk = place.chunk();
+    if let Some(bytes) = chunk.waiting() {
+        let theirs = Arc::clone(chunk);
+        gvl::aside(ruby, ruby.qnil().as_value(), bytes, move || theirs.decode())?;
+    }
+    Ok(chunk)
 }
 
 /// Ruby has the topic learn the schema; then it can be read.
@@ -367,7 +379,7 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
         return dig_in(ruby, decoded(ruby, this)?, path);
     }
     let making = format::making(ruby, &place.chunk().format)?;
-    match place.chunk().decoded(place.index, |root| walk(root, path, making)) {
+    match decoded_aside(ruby, &place)?.decoded(place.index, |root| walk(root, path, making)) {
         Err(_) => dig_in(ruby, decoded(ruby, this)?, path),
         Ok(dug) => match dug.map_err(|error| explained(ruby, &place, error))? {
             Dug::Missing => Ok(ruby.qnil().as_value()),

@@ -14,6 +14,7 @@ use pelton_core::metadata::{self, Metadata};
 use pelton_core::poller::Poller;
 use pelton_core::rd::{self, ClientKind};
 use pelton_core::wait;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limit of a question that is not given one.
@@ -127,8 +128,11 @@ fn parse(ruby: &Ruby, document: Value, make: impl FnOnce(Node<'_>) -> Result<Val
     let Some(bytes) = value::bytes(&document).map(<[u8]>::to_vec) else {
         return Err(Error::new(ruby.exception_type_error(), "a document is a String"));
     };
-    let mut tree = Tree::new();
-    match tree.parse_json(&bytes, 0, bytes.len()) {
+    let (root, tree, bytes) = gvl::aside(ruby, native(ruby), bytes.len(), move || {
+        let mut tree = Tree::new();
+        (tree.parse_json(&bytes, 0, bytes.len()), tree, bytes)
+    })?;
+    match root {
         Ok(root) => make(tree.node(&bytes, root)),
         Err(Reject) => value::pelton(ruby)?.const_get::<_, Value>("Json")?.funcall("parse", (document,)),
     }
@@ -137,10 +141,14 @@ fn parse(ruby: &Ruby, document: Value, make: impl FnOnce(Node<'_>) -> Result<Val
 /// The same of any format (as a topic's setting `decode`), which leaves nothing to Ruby; else DecodeError.
 fn decode(ruby: &Ruby, format: Value, document: Value) -> Result<Value, Error> {
     let wrong = || Error::new(ruby.exception_arg_error(), "wanted: a format and a String");
-    let format = format::read(ruby, format)?.ok_or_else(wrong)?;
+    let format = Arc::new(format::read(ruby, format)?.ok_or_else(wrong)?);
     let bytes = value::bytes(&document).map(<[u8]>::to_vec).ok_or_else(wrong)?;
-    let mut tree = Tree::new();
-    match format.decode(&mut tree, &bytes, 0, bytes.len()) {
+    let theirs = Arc::clone(&format);
+    let (root, tree, bytes) = gvl::aside(ruby, native(ruby), bytes.len(), move || {
+        let mut tree = Tree::new();
+        (theirs.decode(&mut tree, &bytes, 0, bytes.len()), tree, bytes)
+    })?;
+    match root {
         Ok(root) => build(tree.node(&bytes, root), format::making(ruby, &format)?),
         Err(Refusal::Malformed(reason)) => Err(error::undecodable(ruby, None, &reason)),
         Err(refusal) => Err(error::undecodable(ruby, None, &format!("{refusal:?}"))),

@@ -5,6 +5,7 @@ require "uri"
 require_relative "../backoff"
 require_relative "../clock"
 require_relative "../errors"
+require_relative "references"
 require_relative "schema"
 
 module Pelton
@@ -14,13 +15,11 @@ module Pelton
       TYPE = "application/vnd.schemaregistry.v1+json"
       # A larger answer is no schema.
       MOST_BYTES = 16 << 20
-      # References of references: deeper ones are a mistake.
-      MOST_REFERENCES = 50
       # Statuses that another server, or a later attempt, may not give.
       PASSING = [408, 429, 500, 502, 503, 504].freeze
       TLS = { ca_file: String, cert_file: String, key_file: String, key_password: String,
               verify: [true, false].freeze }.freeze
-      private_constant :TYPE, :MOST_BYTES, :MOST_REFERENCES, :PASSING, :TLS
+      private_constant :TYPE, :MOST_BYTES, :PASSING, :TLS
 
       #: (Array[String], ?user: String?, ?password: String?, ?token: String?, ?tls: Hash[Symbol, untyped],
       #:  ?timeout: Numeric, ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric]) -> void
@@ -87,28 +86,17 @@ module Pelton
         raise RegistryError.new(what, "its answer has no schema") unless answer["schema"].is_a?(String)
 
         named = Array(answer["references"])
-        Schema.new(answer["schema"], references: texts(named, {}, 0), named: named, id: id,
+        Schema.new(answer["schema"], references: texts(named), named: named, id: id,
                                      subject: answer["subject"], version: answer["version"])
       rescue ConfigError => e
         raise RegistryError.new(what, e.message)
       end
 
-      # Of schemas that a schema refers to, each after its own; found: {[subject, version] => text}
-      def texts(named, found, depth)
-        raise RegistryError.new("references", "nest deeper than #{MOST_REFERENCES}") if depth > MOST_REFERENCES
-
-        named.each do |reference|
-          place = reference.values_at("subject", "version") if reference.is_a?(Hash)
-          unless place in [String, Integer]
-            raise RegistryError.new("references", "are no list of objects with a subject and a version")
-          end
-          next if found.key?(place)
-
-          answer = get("reference #{place.join(" version ")}", "/subjects/#{escape(place[0])}/versions/#{place[1]}")
-          texts(Array(answer["references"]), found, depth + 1)
-          found[place] = answer["schema"].to_s
-        end
-        found.values
+      # Of the schemas that a schema refers to, each after its own.
+      def texts(named)
+        References.new do |subject, version|
+          get("reference #{subject} version #{version}", "/subjects/#{escape(subject)}/versions/#{version}")
+        end.texts(named)
       end
 
       def get(what, path) = ask(what, path)

@@ -10,6 +10,9 @@ use std::ops::Range;
 
 /// Containers open at a time, as in Ruby's msgpack; an empty one is never open.
 const MAX_DEPTH: usize = 128;
+/// Keys of a document that are NaN or contain one, at most. Such a key has the hash of every other one and equals none, so
+/// Ruby compares it with all of them.
+const MOST_NAN_KEYS: usize = 1000;
 /// The extension type that is MessagePack's own.
 const TIMESTAMP: i8 = -1;
 
@@ -21,12 +24,23 @@ struct Frame {
     /// Values (of an object: keys and values) that it still wants.
     left: u64,
     object: bool,
+    /// It is a key, or within one.
+    key: bool,
+}
+
+impl Frame {
+    /// Whether what comes next is a key, or within one.
+    fn wants_key(&self) -> bool {
+        self.key || (self.object && self.left.is_multiple_of(2))
+    }
 }
 
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     end: usize,
+    /// Floats so far that are no number.
+    nans: u64,
 }
 
 impl Tree {
@@ -41,15 +55,23 @@ impl Tree {
 
 /// Writes the document `bytes[start..end]`.
 fn read(writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Refusal> {
-    let mut reader = Reader { bytes, at: range.start, end: range.end };
+    let mut reader = Reader { bytes, at: range.start, end: range.end, nans: 0 };
     let mut frames = [Frame::default(); MAX_DEPTH];
-    let mut depth = 0;
+    let (mut depth, mut nans, mut nan_keys) = (0, 0, 0);
     loop {
         if let Some((left, object)) = reader.value(writer)? {
+            let key = around(&frames, depth).is_some_and(Frame::wants_key);
             let frame = frames.get_mut(depth).ok_or(Refusal::malformed("it is nested too deeply"))?;
-            *frame = Frame { first: writer.open(), left, object };
+            *frame = Frame { first: writer.open(), left, object, key };
             depth += 1;
             continue;
+        }
+        if reader.nans > nans {
+            nans = reader.nans;
+            nan_keys += usize::from(around(&frames, depth).is_some_and(Frame::wants_key));
+            if nan_keys > MOST_NAN_KEYS {
+                return Err(TOO_MANY_NAN_KEYS);
+            }
         }
         // A value is whole, and maybe with it containers around it.
         while let Some(frame) = frames.get_mut(..depth).and_then(<[Frame]>::last_mut) {
@@ -74,6 +96,11 @@ fn read(writer: &mut Writer, bytes: &[u8], range: Range<usize>) -> Result<(), Re
     }
 }
 
+/// The container that the next value is in.
+fn around(frames: &[Frame], depth: usize) -> Option<&Frame> {
+    frames.get(..depth)?.last()
+}
+
 impl Reader<'_> {
     /// Writes the value that begins here; of a container that has something in it, says how many values follow and
     /// whether they are keys and values.
@@ -96,8 +123,14 @@ impl Reader<'_> {
                 let length = self.length(first - 0xc7)?;
                 self.extension(writer, length)?;
             }
-            0xca => writer.float(f32::from_be_bytes(self.take()?).into())?,
-            0xcb => writer.float(f64::from_be_bytes(self.take()?))?,
+            0xca => {
+                let value = f32::from_be_bytes(self.take()?);
+                self.float(writer, value.into())?;
+            }
+            0xcb => {
+                let value = f64::from_be_bytes(self.take()?);
+                self.float(writer, value)?;
+            }
             0xcc..=0xce => {
                 let value = self.length(first - 0xcc)?;
                 writer.unsigned(value)?;
@@ -138,6 +171,12 @@ impl Reader<'_> {
         Ok(None)
     }
 
+    #[inline]
+    fn float(&mut self, writer: &mut Writer, value: f64) -> Result<(), Refusal> {
+        self.nans += u64::from(value.is_nan());
+        writer.float(value)
+    }
+
     fn extension(&mut self, writer: &mut Writer, length: u64) -> Result<(), Refusal> {
         let [kind] = self.take()?;
         if kind as i8 == TIMESTAMP && !matches!(length, 4 | 8 | 12) {
@@ -174,4 +213,5 @@ impl Reader<'_> {
     }
 }
 
+const TOO_MANY_NAN_KEYS: Refusal = Refusal::malformed("more than 1000 keys of its maps are NaN or contain it");
 const CUT_OFF: Refusal = Refusal::malformed("it ends too early");

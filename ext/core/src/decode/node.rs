@@ -38,8 +38,9 @@ pub enum Kind<'a> {
     Object(Fields<'a>),
     /// MessagePack's extension types.
     Extension(i8, &'a [u8]),
-    /// Two's complement, the highest byte first, and how many of its digits are behind the point.
-    Decimal(&'a [u8], u32),
+    /// Two's complement, the highest byte first, and how many of its digits are behind the point (if negative: zeros before
+    /// it).
+    Decimal(&'a [u8], i32),
     /// Days since 1970.
     Date(i32),
     /// Since 1970.
@@ -155,7 +156,7 @@ impl<'a> Node<'a> {
             word::SIGNED => Kind::Int(self.stored(0) as i64),
             word::UNSIGNED => Kind::Unsigned(self.stored(0)),
             word::EXTENSION => Kind::Extension(self.stored(0) as i8, self.with(self.stored(1)).span()),
-            word::DECIMAL => Kind::Decimal(self.with(self.stored(1)).span(), self.stored(0) as u32),
+            word::DECIMAL => Kind::Decimal(self.with(self.stored(1)).span(), self.stored(0) as i32),
             word::DATE => Kind::Date(self.stored(0) as i32),
             word::MILLIS => Kind::Time(self.stored(0) as i64, Unit::Millis),
             word::MICROS => Kind::Time(self.stored(0) as i64, Unit::Micros),

@@ -36,7 +36,7 @@ pub fn shown(node: Node<'_>) -> Value {
 }
 
 /// Up to 16 bytes are enough here.
-fn decimal(bytes: &[u8], scale: u32) -> String {
+fn decimal(bytes: &[u8], scale: i32) -> String {
     let negative = bytes.first().is_some_and(|first| *first >= 0x80);
     let start = if negative { -1i128 } else { 0 };
     let number = bytes.iter().fold(start, |number, byte| number << 8 | i128::from(*byte));

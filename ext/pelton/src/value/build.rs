@@ -412,8 +412,8 @@ unsafe fn time(bytes: &[u8]) -> VALUE {
 
 /// # Safety
 /// Ruby's lock is held, which the call may lend to others.
-unsafe fn big_decimal(bytes: &[u8], scale: u32) -> VALUE {
-    let number = format!("{}e-{scale}", decimal::digits(bytes));
+unsafe fn big_decimal(bytes: &[u8], scale: i32) -> VALUE {
+    let number = format!("{}e{}", decimal::digits(bytes), -scale);
     // SAFETY: Ruby copies the text, so nothing is left to be dropped when it raises; lib/pelton/avro.rb is loaded where
     // there are such values.
     unsafe {

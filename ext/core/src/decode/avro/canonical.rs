@@ -24,17 +24,17 @@ const TABLE: [u64; 256] = {
     table
 };
 
+/// CRC-64-AVRO.
+pub(super) fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(EMPTY, |print, byte| (print >> 8) ^ TABLE[(print as u8 ^ byte) as usize])
+}
+
 impl Schema {
     /// What the specification calls the parsing canonical form.
     pub fn canonical(&self) -> String {
         let mut text = String::new();
         self.write(self.root, &mut HashSet::new(), &mut text);
         text
-    }
-
-    /// CRC-64-AVRO of the canonical form.
-    pub fn fingerprint(&self) -> u64 {
-        self.canonical().bytes().fold(EMPTY, |print, byte| (print >> 8) ^ TABLE[(print as u8 ^ byte) as usize])
     }
 
     /// Names need no escapes: they are words. `seen`: named types that were written, which are their names from then on.

@@ -10,11 +10,13 @@ pub enum Datum {
     /// Valid UTF-8.
     Text(String),
     Bytes(Vec<u8>),
-    /// Characters in another encoding: as UTF-8 (`None`: it has none), for texts; as they are, for bytes.
+    /// What may be characters and bytes: as UTF-8 (`None`: it has none), for texts; as it is, for bytes.
     Foreign {
         text: Option<String>,
         bytes: Vec<u8>,
         encoding: String,
+        /// Characters of another encoding; else it is a binary String of ASCII.
+        is_text: bool,
     },
     Array(Vec<Datum>),
     Map(Vec<(String, Datum)>),
@@ -40,7 +42,8 @@ impl Datum {
     pub fn bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
-            Self::Bytes(bytes) | Self::Foreign { bytes, .. } | Self::Decimal { unscaled: bytes, .. } => bytes.len(),
+            Self::Foreign { text, bytes, .. } => text.as_ref().map_or(0, String::len) + bytes.len(),
+            Self::Bytes(bytes) | Self::Decimal { unscaled: bytes, .. } => bytes.len(),
             _ => 0,
         }
     }
@@ -51,12 +54,13 @@ impl Datum {
             Self::Null => "nil".to_owned(),
             Self::Bool(value) => value.to_string(),
             Self::Int(value) => value.to_string(),
-            Self::Float(value) => value.to_string(),
+            Self::Float(value) => format!("{value:?}"),
             Self::Text(text) => {
                 let start: String = text.chars().take(40).collect();
                 format!("{start:?}{}", if start.len() < text.len() { "…" } else { "" })
             }
             Self::Bytes(bytes) => format!("a binary String of {} bytes", bytes.len()),
+            Self::Foreign { bytes, is_text: false, .. } => format!("a binary String of {} bytes", bytes.len()),
             Self::Foreign { encoding, bytes, .. } => format!("a String of {} bytes in {encoding}", bytes.len()),
             Self::Array(items) => format!("an Array of {}", items.len()),
             Self::Map(pairs) => format!("a Hash of {}", pairs.len()),

@@ -19,7 +19,7 @@ pub(super) fn unscaled(value: &Datum, precision: u32, scale: u32) -> Option<Vec<
 /// Unscaled bytes and scale, which is 0 or more.
 pub(super) fn parts(value: &Datum) -> Option<(Vec<u8>, i32)> {
     let (bytes, scale) = raw(value)?;
-    if scale < -MOST_DIGITS {
+    if !(-MOST_DIGITS..=MOST_DIGITS).contains(&scale) {
         return None;
     }
     let number = Whole::read(&bytes).with_zeros((-scale).max(0));

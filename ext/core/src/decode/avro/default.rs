@@ -5,17 +5,29 @@ use super::encode::{put_long, put_sized};
 use super::schema::Schema;
 use super::types::{Id, Type};
 use crate::decode::json_value::Json;
+use std::collections::HashMap;
 
 /// Values that are tried for one default, at most: types whose defaults are of each other can ask for 2 ** 100.
 const MOST_TRIED: usize = 1 << 16;
 
+/// Values that may still be tried for all defaults of a plan, or of a document.
+pub(super) struct Budget(usize);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(1 << 20)
+    }
+}
+
 impl Schema {
     /// `None`: it does not fit the type.
-    pub(super) fn default_bytes(&self, of: Id, json: &Json) -> Option<Vec<u8>> {
+    pub(super) fn default_bytes(&self, of: Id, json: &Json, budget: &mut Budget) -> Option<Vec<u8>> {
         let mut to = Vec::new();
-        let mut left = MOST_TRIED;
-        self.put_default(of, json, &mut to, 0, &mut left)?;
-        Some(to)
+        let most = MOST_TRIED.min(budget.0);
+        let mut left = most;
+        let done = self.put_default(of, json, &mut to, 0, &mut left);
+        budget.0 -= most - left;
+        done.map(|()| to)
     }
 
     fn put_default(&self, of: Id, json: &Json, to: &mut Vec<u8>, depth: usize, left: &mut usize) -> Option<()> {
@@ -36,7 +48,7 @@ impl Schema {
                 to.extend(bytes(text).filter(|bytes| bytes.len() == fixed.size)?);
             }
             (Type::Enum(kind), Json::Text(text)) => {
-                put_long(to, kind.symbols.iter().position(|symbol| symbol == text)? as i64);
+                put_long(to, *kind.places.get(text)? as i64);
             }
             (Type::Array(items), Json::Array(list)) => {
                 self.put_all(list.iter(), to, |item, to| self.put_default(*items, item, to, depth + 1, left))?;
@@ -45,9 +57,11 @@ impl Schema {
                 put_sized(to, key.as_bytes());
                 self.put_default(*values, value, to, depth + 1, left)
             })?,
-            (Type::Record(record), Json::Object(_)) => {
+            (Type::Record(record), Json::Object(pairs)) => {
+                // Of a name that is there twice the last counts.
+                let given: HashMap<&str, &Json> = pairs.iter().map(|(name, value)| (&**name, value)).collect();
                 for field in &record.fields {
-                    let given = json.get(&field.name).or(field.default.as_ref())?;
+                    let given = given.get(&*field.name).copied().or(field.default.as_ref())?;
                     self.put_default(field.of, given, to, depth + 1, left)?;
                 }
             }

@@ -3,6 +3,7 @@
 use super::MAX_DEPTH;
 use super::datum::Datum;
 use super::decimal;
+use super::default::Budget;
 use super::logical::Logical;
 use super::plan::DURATION;
 use super::schema::Schema;
@@ -11,6 +12,11 @@ use crate::decode::node::Unit;
 use crate::decode::word::MAX_LENGTH;
 use std::collections::HashMap;
 use std::fmt;
+
+const MILLIS_OF_DAY: i64 = 86_400_000;
+
+/// So many names are looked through faster than hashed.
+const FEW: usize = 16;
 
 /// A value does not fit its schema.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,6 +76,8 @@ struct Tried {
     fits: HashMap<(Id, usize), bool>,
     /// Nothing is written for good: it is only asked whether it fits.
     dry: bool,
+    /// For defaults of fields that are missing.
+    budget: Budget,
 }
 
 impl Schema {
@@ -91,7 +99,13 @@ impl Schema {
             },
             (Type::Long, Datum::Int(value)) => put_long(to, *value),
             (Type::Float, Datum::Int(value)) => to.extend_from_slice(&(*value as f32).to_le_bytes()),
-            (Type::Float, Datum::Float(value)) => to.extend_from_slice(&(*value as f32).to_le_bytes()),
+            (Type::Float, Datum::Float(value)) => {
+                let short = *value as f32;
+                if short.is_infinite() && value.is_finite() {
+                    return unfit(format!("{value:?} is no float: its largest is {:?}", f32::MAX));
+                }
+                to.extend_from_slice(&short.to_le_bytes());
+            }
             (Type::Double, Datum::Int(value)) => to.extend_from_slice(&(*value as f64).to_le_bytes()),
             (Type::Double, Datum::Float(value)) => to.extend_from_slice(&value.to_le_bytes()),
             (Type::String, Datum::Text(text)) => put_sized(to, text.as_bytes()),
@@ -99,8 +113,8 @@ impl Schema {
             (Type::Bytes, Datum::Bytes(bytes)) => put_sized(to, bytes),
             (Type::Fixed(fixed), Datum::Text(text)) if text.len() == fixed.size => to.extend(text.as_bytes()),
             (Type::Fixed(fixed), Datum::Bytes(bytes)) if bytes.len() == fixed.size => to.extend(bytes),
-            (Type::Enum(kind), Datum::Text(text)) => match kind.symbols.iter().position(|symbol| **symbol == **text) {
-                Some(place) => put_long(to, place as i64),
+            (Type::Enum(kind), Datum::Text(text)) => match kind.places.get(&**text) {
+                Some(place) => put_long(to, *place as i64),
                 None => return unfit(format!("{} is no symbol of {}", value.shown(), self.shown(of))),
             },
             (Type::Array(items), Datum::Array(list)) => {
@@ -143,11 +157,22 @@ impl Schema {
         depth: usize,
         tried: &mut Tried,
     ) -> Result<(), Unfit> {
+        if let Some((name, _)) = pairs.iter().find(|(name, _)| !record.places.contains_key(&**name)) {
+            return unfit(format!("{} has no such field", record.name.full())).map_err(|it| it.within(name));
+        }
+        // Of a name that is there twice the first counts.
+        let by_name: HashMap<&str, &Datum> = match pairs.len() {
+            0..=FEW => HashMap::new(),
+            _ => pairs.iter().rev().map(|(name, value)| (&**name, value)).collect(),
+        };
         for field in &record.fields {
-            let given = pairs.iter().find(|(name, _)| **name == *field.name).map(|(_, value)| value);
+            let given = match pairs.len() {
+                0..=FEW => pairs.iter().find(|(name, _)| **name == *field.name).map(|(_, value)| value),
+                _ => by_name.get(&*field.name).copied(),
+            };
             let done = match (given, &field.default) {
                 (Some(value), _) => self.put(field.of, value, to, depth + 1, tried),
-                (None, Some(default)) => match self.default_bytes(field.of, default) {
+                (None, Some(default)) => match self.default_bytes(field.of, default, &mut tried.budget) {
                     Some(bytes) => {
                         to.extend(bytes);
                         Ok(())
@@ -159,10 +184,7 @@ impl Schema {
             };
             done.map_err(|unfit| unfit.within(&*field.name))?;
         }
-        match pairs.iter().find(|(name, _)| record.fields.iter().all(|field| *field.name != **name)) {
-            None => Ok(()),
-            Some((name, _)) => unfit(format!("{} has no such field", record.name.full())).map_err(|it| it.within(name)),
-        }
+        Ok(())
     }
 
     fn takes_null(&self, of: Id) -> bool {
@@ -173,8 +195,8 @@ impl Schema {
         }
     }
 
-    /// The first branch that takes it all, those before that lose nothing of it. Where only one could, its own error tells
-    /// more than "none fits".
+    /// The first branch that takes it all; those come before that are of the value's own kind (see `distance`). Where only
+    /// one could, its own error tells more than "none fits".
     fn put_union(
         &self,
         of: Id,
@@ -190,7 +212,7 @@ impl Schema {
             put_long(to, index as i64);
             return self.put(branch, value, to, depth, tried);
         }
-        able.sort_by_key(|(_, branch)| self.loses(*branch, value));
+        able.sort_by_key(|(_, branch)| self.distance(*branch, value));
         for (index, branch) in able {
             if self.fits(branch, value, to, depth, tried) {
                 put_long(to, index as i64);
@@ -214,12 +236,20 @@ impl Schema {
         fits
     }
 
-    /// Whether such a number would come back as another, or as one of another kind.
-    fn loses(&self, of: Id, value: &Datum) -> bool {
+    /// How far a type is from the kind of value it is given: 0 reads it back as what it was. As Java's and Python's writers
+    /// choose: characters are a string before they are bytes, bytes the other way round; an Integer is an int or long, not
+    /// what a logical type makes of it, before it is a decimal and before it is a double.
+    fn distance(&self, of: Id, value: &Datum) -> u8 {
+        let logical = self.logical(of);
         match (self.at(of), value) {
-            (Type::Float | Type::Double, Datum::Int(_)) => true,
-            (Type::Float, Datum::Float(value)) => f64::from(*value as f32) != *value && !value.is_nan(),
-            _ => false,
+            (Type::Double, Datum::Int(_)) => 2,
+            (Type::Float, Datum::Int(_)) => 3,
+            (Type::Float, Datum::Float(_)) => 1,
+            (_, Datum::Int(_)) if !matches!(logical, None | Some(Logical::TimeMillis | Logical::TimeMicros)) => 1,
+            (Type::Bytes | Type::Fixed(_), Datum::Text(_)) if logical != Some(Logical::Uuid) => 1,
+            (Type::Bytes | Type::Fixed(_), Datum::Foreign { is_text: true, .. }) => 1,
+            (Type::String | Type::Enum(_), Datum::Foreign { is_text: false, .. }) => 1,
+            _ => 0,
         }
     }
 
@@ -260,7 +290,8 @@ impl Schema {
                 Logical::BigDecimal => "big-decimal".to_owned(),
                 Logical::Uuid => "uuid".to_owned(),
                 Logical::Date => "date".to_owned(),
-                Logical::TimeMillis | Logical::TimeMicros => format!("{} (a time of day)", self.shown(of)),
+                Logical::TimeMillis => format!("time of day in milliseconds (0 to {})", MILLIS_OF_DAY - 1),
+                Logical::TimeMicros => format!("time of day in microseconds (0 to {})", 1000 * MILLIS_OF_DAY - 1),
                 Logical::Timestamp(_) | Logical::LocalTimestamp(_) => "timestamp".to_owned(),
                 Logical::Duration => "duration (months, days, millis)".to_owned(),
             },
@@ -271,6 +302,8 @@ impl Schema {
     fn put_logical(&self, of: Id, logical: Logical, value: &Datum, to: &mut Vec<u8>) -> Option<Result<(), Unfit>> {
         let refuse = || Some(unfit(format!("{} is no {}", value.shown(), self.wanted(of))));
         match (logical, value) {
+            (Logical::TimeMillis, Datum::Int(time)) if !(0..MILLIS_OF_DAY).contains(time) => return refuse(),
+            (Logical::TimeMicros, Datum::Int(time)) if !(0..1000 * MILLIS_OF_DAY).contains(time) => return refuse(),
             (Logical::Date, Datum::Date(days)) => match i32::try_from(*days) {
                 Ok(days) => put_long(to, days.into()),
                 Err(_) => return refuse(),

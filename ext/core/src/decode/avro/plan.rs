@@ -2,6 +2,7 @@
 //! name each other by their places.
 
 use super::MAX_DEPTH;
+use super::default::Budget;
 use super::logical::Logical;
 use super::matching;
 use super::schema::Schema;
@@ -94,8 +95,8 @@ impl Plan {
     /// Always succeeds: what the reader cannot read fails in the documents that have it.
     pub fn new(writer: &Schema, reader: &Schema) -> Self {
         let (steps, blob, texts) = (Vec::new(), Vec::new(), HashMap::new());
-        let mut draft =
-            Draft { writer, reader, steps, blob, texts, reads: HashMap::new(), skips: HashMap::new(), depth: 0 };
+        let (reads, skips, budget) = (HashMap::new(), HashMap::new(), Budget::default());
+        let mut draft = Draft { writer, reader, steps, blob, texts, reads, skips, depth: 0, budget, compared: 0 };
         for name in DURATION {
             draft.text(name);
         }
@@ -136,11 +137,18 @@ struct Draft<'a> {
     /// How the reader's defaults and the writer's unwanted fields are read: (is it the reader's?, type).
     skips: HashMap<(bool, Id), Step>,
     depth: usize,
+    budget: Budget,
+    /// Branches of unions that were compared.
+    compared: usize,
 }
 
 /// Steps are planned by recursion. Types that contain each other can nest deeper than any one of them does, though not
 /// the documents.
 const MOST_NESTED: usize = 4 * MAX_DEPTH;
+/// Each type of the writer's may meet each of the reader's, by aliases.
+const MOST_STEPS: usize = 1 << 20;
+/// So do branches of their unions.
+const MOST_COMPARED: usize = 1 << 24;
 
 impl Draft<'_> {
     fn text(&mut self, text: &str) -> u64 {
@@ -166,8 +174,13 @@ impl Draft<'_> {
 
     fn nested(&mut self, made: impl FnOnce(&mut Self) -> Read) -> Read {
         self.depth += 1;
-        let nests = self.depth <= MOST_NESTED;
-        let read = if nests { made(self) } else { Read::Unreadable("its types nest too deeply".into()) };
+        let read = if self.depth > MOST_NESTED {
+            Read::Unreadable("its types nest too deeply".into())
+        } else if self.steps.len() > MOST_STEPS {
+            Read::Unreadable(format!("it takes more than {MOST_STEPS} steps to read it as the other schema").into())
+        } else {
+            made(self)
+        };
         self.depth -= 1;
         read
     }
@@ -183,6 +196,10 @@ impl Draft<'_> {
             return Read::Union(branches.iter().map(|branch| self.read(*branch, wanted)).collect());
         }
         if let Type::Union(branches) = reader.at(wanted) {
+            self.compared += branches.len();
+            if self.compared > MOST_COMPARED {
+                return Read::Unreadable(format!("its unions have more than {MOST_COMPARED} pairs of branches").into());
+            }
             return match matching::branch(writer, wrote, reader, branches) {
                 Some(branch) => self.made(wrote, branch),
                 None => unreadable(writer, wrote, reader, wanted),
@@ -203,15 +220,17 @@ impl Draft<'_> {
 
     fn record(&mut self, wrote: &Record, wanted: &Record) -> Read {
         let mut found = vec![false; wanted.fields.len()];
+        // An alias is for what has that name no more.
+        let mut aliases = HashMap::new();
+        for (place, own) in wanted.fields.iter().enumerate().filter(|(_, own)| !wrote.places.contains_key(&own.name)) {
+            for alias in &own.aliases {
+                aliases.entry(&**alias).or_insert(place);
+            }
+        }
         let mut parts = Vec::with_capacity(wrote.fields.len());
         for field in &wrote.fields {
-            let named = wanted.fields.iter().position(|own| own.name == field.name);
-            // An alias is for what has that name no more.
-            let place = named.or_else(|| {
-                let alias = |own: &Field| own.aliases.contains(&field.name) && wrote.field(&own.name).is_none();
-                wanted.fields.iter().position(alias)
-            });
-            parts.push(match place {
+            let place = wanted.places.get(&field.name).or_else(|| aliases.get(&*field.name));
+            parts.push(match place.copied() {
                 Some(place) if !found[place] => {
                     found[place] = true;
                     let own = &wanted.fields[place];
@@ -221,7 +240,8 @@ impl Draft<'_> {
             });
         }
         for (own, _) in wanted.fields.iter().zip(found).filter(|(_, found)| !found) {
-            let bytes = own.default.as_ref().map(|default| self.reader.default_bytes(own.of, default));
+            let default = own.default.as_ref();
+            let bytes = default.map(|default| self.reader.default_bytes(own.of, default, &mut self.budget));
             let Some(Some(bytes)) = bytes else {
                 let why = if bytes.is_none() { "has no default" } else { "has a default of another type" };
                 let name = wanted.name.full();
@@ -237,9 +257,8 @@ impl Draft<'_> {
 
     fn symbols(&mut self, wrote: &Enum, wanted: &Enum) -> Read {
         let mut symbol = |symbol: &str| {
-            let known = wanted.symbols.iter().find(|own| ***own == *symbol);
-            let chosen = known.or_else(|| wanted.default.map(|place| &wanted.symbols[place]));
-            chosen.map(|chosen| self.text(chosen)).ok_or_else(|| {
+            let chosen = wanted.places.get(symbol).copied().or(wanted.default);
+            chosen.map(|place| self.text(&wanted.symbols[place])).ok_or_else(|| {
                 format!("enum {} of the reader has no symbol {symbol} and no default", wanted.name.full()).into()
             })
         };

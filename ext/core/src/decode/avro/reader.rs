@@ -2,6 +2,7 @@
 //! items come.
 
 use super::MAX_DEPTH;
+use super::decimal::MOST_DIGITS;
 use super::plan::{Bytes, DURATION, Number, Part, Plan, Read, Step, shifted};
 use crate::decode::Refusal;
 use crate::decode::node::Unit;
@@ -213,7 +214,7 @@ impl Reader<'_> {
                 if range.len() > precision as usize / 2 + SPARE_BYTES {
                     return malformed(format!("a decimal of precision {precision} has {} bytes", range.len()));
                 }
-                self.decimal(to, range, scale)
+                self.decimal(to, range, scale as i32)
             }
             Bytes::BigDecimal => {
                 // Inside of the bytes: bytes, and an int.
@@ -222,10 +223,18 @@ impl Reader<'_> {
                 let unscaled = self.sized()?;
                 let scale = self.int()?;
                 (self.at, self.end) = (at, end);
-                match u32::try_from(scale) {
-                    Ok(scale) if unscaled.len() <= 16 * SPARE_BYTES => self.decimal(to, unscaled, scale),
-                    _ => malformed(format!("a big-decimal has {} bytes and the scale {scale}", unscaled.len())),
+                if unscaled.len() > 16 * SPARE_BYTES {
+                    return malformed(format!(
+                        "a big-decimal has {} bytes; at most {} are read",
+                        unscaled.len(),
+                        16 * SPARE_BYTES
+                    ));
                 }
+                // To reckon with such a number takes as many digits: 2 GB for the largest scale.
+                if i64::from(scale).abs() > MOST_DIGITS {
+                    return malformed(format!("a big-decimal has the scale {scale}; at most {MOST_DIGITS} is read"));
+                }
+                self.decimal(to, unscaled, scale)
             }
             Bytes::Uuid => {
                 let text = uuid(&self.bytes[range]);
@@ -245,9 +254,9 @@ impl Reader<'_> {
         }
     }
 
-    fn decimal(&mut self, to: &mut Writer, range: Range<usize>, scale: u32) -> Result<(), Refusal> {
+    fn decimal(&mut self, to: &mut Writer, range: Range<usize>, scale: i32) -> Result<(), Refusal> {
         let unscaled = self.spanned(word::BYTES, &range);
-        to.stored(word::WIDE, word::DECIMAL, &[scale.into(), unscaled])
+        to.stored(word::WIDE, word::DECIMAL, &[i64::from(scale) as u64, unscaled])
     }
 
     #[inline]

@@ -1,16 +1,27 @@
 //! A schema read from its JSON: types in one list, which name each other by their places in it, so a type may contain itself.
 
-use super::MAX_DEPTH;
 use super::logical::Logical;
 use super::names::{Name, is_word};
 use super::types::{Enum, Field, Fixed, Id, Record, Type};
+use super::{MAX_DEPTH, canonical};
 use crate::decode::json_value::Json;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::OnceLock;
+
+/// Of a schema and its references, in all. A registry's own limit is about 1 MB, for it keeps schemas in Kafka.
+const MOST_BYTES: usize = 4 << 20;
+/// What a schema is made of, in all. Plans are made in time that is linear in it, but for unions.
+const MOST_PARTS: usize = 1 << 18;
+/// Each of a writer's branches is compared with each of a reader's.
+const MOST_BRANCHES: usize = 1024;
 
 pub struct Schema {
     types: Vec<Typed>,
     pub(super) root: Id,
+    /// Of its text and its references'.
+    bytes: usize,
+    fingerprint: OnceLock<u64>,
 }
 
 pub(super) struct Typed {
@@ -82,12 +93,26 @@ impl Schema {
     /// # Errors
     /// What is wrong with which of them.
     pub fn parse(text: &str, references: &[impl AsRef<str>]) -> Result<Self, Invalid> {
-        let mut draft = Draft { types: Vec::new(), names: HashMap::new(), depth: 0 };
+        let bytes = references.iter().map(|reference| reference.as_ref().len()).sum::<usize>() + text.len();
+        if bytes > MOST_BYTES {
+            return invalid(format!("it has {bytes} bytes with its references; at most {MOST_BYTES} are read"));
+        }
+        let mut draft = Draft { types: Vec::new(), names: HashMap::new(), depth: 0, parts: 0 };
         for reference in references {
             draft.document(reference.as_ref())?;
         }
         let root = draft.document(text)?;
-        Ok(Self { types: draft.types, root })
+        Ok(Self { types: draft.types, root, bytes, fingerprint: OnceLock::new() })
+    }
+
+    /// How long it is, with its references.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// CRC-64-AVRO of the canonical form. Computed once: each document of some framings begins with it.
+    pub fn fingerprint(&self) -> u64 {
+        *self.fingerprint.get_or_init(|| canonical::fingerprint(&self.canonical()))
     }
 
     pub(super) fn at(&self, id: Id) -> &Type {
@@ -103,13 +128,13 @@ impl Schema {
         self.at(self.root).names().map(|(name, _)| name.full())
     }
 
-    /// For errors: "record shop.Order", "int".
     /// Whether documents are bytes and nothing else. Confluent's Java clients, the first ones, write those behind their
     /// frame as they are, without the length that Avro puts before bytes (AbstractKafkaAvroSerializer).
     pub(super) fn is_bytes(&self) -> bool {
         matches!(self.at(self.root), Type::Bytes)
     }
 
+    /// For errors: "record shop.Order", "int".
     pub(super) fn shown(&self, id: Id) -> String {
         let kind = self.at(id);
         match kind.names() {
@@ -124,6 +149,8 @@ struct Draft {
     types: Vec<Typed>,
     names: HashMap<String, Id>,
     depth: usize,
+    /// Types, fields, symbols, branches and aliases so far.
+    parts: usize,
 }
 
 fn invalid<T>(reason: impl Into<String>) -> Result<T, Invalid> {
@@ -134,11 +161,21 @@ impl Draft {
     fn document(&mut self, text: &str) -> Result<Id, Invalid> {
         let json = Json::parse(text.as_bytes());
         // A name alone may come without quotes, as registries give primitive types.
-        let json = json.or_else(|| Type::primitive(text.trim()).map(|_| Json::Text(text.trim().into())));
+        let bare = || Type::primitive(text.trim()).map(|_| Json::Text(text.trim().into()));
+        let json = json.filter(|json| *json != Json::Null).or_else(bare);
         self.read(&json.ok_or_else(|| Invalid("it is no JSON".to_owned()))?, "")
     }
 
+    fn count(&mut self, more: usize) -> Result<(), Invalid> {
+        self.parts += more;
+        if self.parts <= MOST_PARTS {
+            return Ok(());
+        }
+        invalid(format!("it has more than {MOST_PARTS} types, fields, symbols, union branches and aliases"))
+    }
+
     fn add(&mut self, kind: Type, logical: Option<Logical>) -> Result<Id, Invalid> {
+        self.count(1)?;
         let height = self.height(&kind)?;
         self.types.push(Typed { kind, logical, height });
         Ok(self.types.len() - 1)
@@ -183,6 +220,10 @@ impl Draft {
     }
 
     fn union(&mut self, branches: &[Json], space: &str) -> Result<Id, Invalid> {
+        if branches.len() > MOST_BRANCHES {
+            return invalid(format!("a union has {} branches; at most {MOST_BRANCHES} are read", branches.len()));
+        }
+        self.count(branches.len())?;
         let mut ids = Vec::with_capacity(branches.len());
         let mut seen = HashSet::new();
         for branch in branches {
@@ -236,7 +277,7 @@ impl Draft {
     }
 
     /// Name and aliases of a named type.
-    fn names(json: &Json, space: &str) -> Result<(Name, Vec<Name>), Invalid> {
+    fn names_of(&mut self, json: &Json, space: &str) -> Result<(Name, Vec<Name>), Invalid> {
         let Some(given) = json.get("name").and_then(Json::text) else {
             return invalid(format!("{json} has no \"name\""));
         };
@@ -247,30 +288,32 @@ impl Draft {
         };
         let name = new(given, space)?;
         let aliases = texts(json, "aliases")?;
+        self.count(aliases.len())?;
         let aliases = aliases.iter().map(|alias| new(alias, name.space())).collect::<Result<_, _>>()?;
         Ok((name, aliases))
     }
 
     fn record(&mut self, json: &Json, space: &str) -> Result<Id, Invalid> {
-        let (name, aliases) = Self::names(json, space)?;
+        let (name, aliases) = self.names_of(json, space)?;
         let space = name.space().to_owned();
         // Known before its fields, which may contain it.
-        let record = Record { name: name.clone(), aliases, fields: Vec::new() };
+        let record = Record { name: name.clone(), aliases, fields: Vec::new(), places: HashMap::new() };
         let id = self.add(Type::Record(record), None)?;
         self.define(&name, id)?;
         let Some(Json::Array(list)) = json.get("fields") else {
             return invalid(format!("record {} has no \"fields\"", name.full()));
         };
-        let mut fields: Vec<Field> = Vec::with_capacity(list.len());
+        self.count(list.len())?;
+        let (mut fields, mut places) = (Vec::with_capacity(list.len()), HashMap::with_capacity(list.len()));
         for field in list {
             let field = self.field(field, &space).map_err(|Invalid(why)| Invalid(format!("{}: {why}", name.full())))?;
-            if fields.iter().any(|other| other.name == field.name) {
+            if places.insert(field.name.clone(), fields.len()).is_some() {
                 return invalid(format!("{}: the field {:?} is there twice", name.full(), field.name));
             }
             fields.push(field);
         }
         if let Type::Record(record) = &mut self.types[id].kind {
-            record.fields = fields;
+            (record.fields, record.places) = (fields, places);
         }
         self.types[id].height = self.height(&self.types[id].kind)?;
         Ok(id)
@@ -284,13 +327,16 @@ impl Draft {
             Some(of) => self.read(of, space).map_err(|Invalid(why)| Invalid(format!("{name}: {why}")))?,
             None => return invalid(format!("{name} has no \"type\"")),
         };
-        let aliases = texts(json, "aliases")?.into_iter().map(Box::from).collect();
+        let aliases = texts(json, "aliases")?;
+        self.count(aliases.len())?;
+        let aliases = aliases.into_iter().map(Box::from).collect();
         Ok(Field { name: name.into(), aliases, of, default: json.get("default").cloned() })
     }
 
     fn enumeration(&mut self, json: &Json, space: &str) -> Result<Type, Invalid> {
-        let (name, aliases) = Self::names(json, space)?;
+        let (name, aliases) = self.names_of(json, space)?;
         let symbols = texts(json, "symbols")?;
+        self.count(symbols.len())?;
         if let Some(wrong) = symbols.iter().find(|symbol| !is_word(symbol)) {
             return invalid(format!("enum {}: {wrong:?} is no symbol", name.full()));
         }
@@ -301,12 +347,14 @@ impl Draft {
                 Some(place.ok_or_else(|| Invalid(format!("enum {}: {wanted} is none of its symbols", name.full())))?)
             }
         };
-        let symbols = symbols.into_iter().map(Box::from).collect();
-        Ok(Type::Enum(Enum { name, aliases, symbols, default }))
+        let symbols: Vec<Box<str>> = symbols.into_iter().map(Box::from).collect();
+        // Of one that is there twice the first counts.
+        let places = symbols.iter().cloned().enumerate().rev().map(|(place, symbol)| (symbol, place)).collect();
+        Ok(Type::Enum(Enum { name, aliases, symbols, places, default }))
     }
 
     fn fixed(&mut self, json: &Json, space: &str) -> Result<Type, Invalid> {
-        let (name, aliases) = Self::names(json, space)?;
+        let (name, aliases) = self.names_of(json, space)?;
         let size = json.get("size").and_then(Json::integer).and_then(|size| usize::try_from(size).ok());
         let size = size.ok_or_else(|| Invalid(format!("fixed {} has no \"size\" of 0 or more", name.full())))?;
         Ok(Type::Fixed(Fixed { name, aliases, size }))

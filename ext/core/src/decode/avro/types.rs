@@ -2,6 +2,7 @@
 
 use super::names::Name;
 use crate::decode::json_value::Json;
+use std::collections::HashMap;
 
 /// Where a type is in its schema.
 pub(super) type Id = usize;
@@ -27,12 +28,8 @@ pub(super) struct Record {
     pub(super) name: Name,
     pub(super) aliases: Vec<Name>,
     pub(super) fields: Vec<Field>,
-}
-
-impl Record {
-    pub(super) fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.iter().find(|field| *field.name == *name)
-    }
+    /// Which of the fields has a name.
+    pub(super) places: HashMap<Box<str>, usize>,
 }
 
 pub(super) struct Field {
@@ -46,6 +43,8 @@ pub(super) struct Enum {
     pub(super) name: Name,
     pub(super) aliases: Vec<Name>,
     pub(super) symbols: Vec<Box<str>>,
+    /// Which of the symbols it is.
+    pub(super) places: HashMap<Box<str>, usize>,
     /// A symbol's place.
     pub(super) default: Option<usize>,
 }

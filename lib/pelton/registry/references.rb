@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+require_relative "../clock"
+require_relative "../errors"
+
+module Pelton
+  class Registry
+    # Reads the schemas that a schema refers to, and those that these refer to. A registry decides how many there are.
+    # So their number, their bytes and the time for them have limits.
+    class References
+      # References of references: deeper ones are a mistake.
+      DEPTH = 50
+      MOST = 200
+      # The native side reads no more of a schema and its references.
+      BYTES = 4 << 20
+      # For all of them, after which no other one is asked for.
+      SECONDS = 60
+      private_constant :DEPTH, :MOST, :BYTES, :SECONDS
+
+      # ask: gets a subject and a version, and returns the registry's answer.
+      #: () { (String, Integer) -> Hash[String, untyped] } -> void
+      def initialize(&ask)
+        @ask = ask
+        # {["shop.Price-value", 1] => "{…}"}, each after those that it refers to.
+        @found = {}
+        # Asked for so far, those included whose answer is on its way.
+        @asked = 0
+        @bytes = 0
+        @deadline = Clock.deadline(SECONDS)
+      end
+
+      # The texts. named: [{"name" => "shop.Price", "subject" => "shop.Price-value", "version" => 1}, …]
+      #: (untyped) -> Array[String]
+      def texts(named)
+        read(Array(named), 0)
+        @found.values
+      end
+
+      private
+
+      def read(named, depth)
+        refuse("nest deeper than #{DEPTH}") if depth > DEPTH
+        refuse("are #{named.size} in one list; at most #{MOST} are read") if named.size > MOST
+
+        named.each do |reference|
+          place = reference.values_at("subject", "version") if reference.is_a?(Hash)
+          refuse("are no list of objects with a subject and a version") unless place in [String, Integer]
+          next if @found.key?(place)
+
+          answer = ask(place)
+          read(Array(answer["references"]), depth + 1)
+          @found[place] = answer["schema"].to_s
+        end
+      end
+
+      def ask(place)
+        refuse("are more than #{MOST}") if (@asked += 1) > MOST
+        refuse("take longer than #{SECONDS} s: #{@asked - 1} were read") if Clock.left(@deadline).zero?
+
+        answer = @ask.call(*place)
+        @bytes += answer["schema"].to_s.bytesize
+        refuse("have more than #{BYTES} bytes") if @bytes > BYTES
+        answer
+      end
+
+      def refuse(reason) = raise(RegistryError.new("references", reason))
+    end
+  end
+end
