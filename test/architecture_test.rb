@@ -21,7 +21,7 @@ class ArchitectureTest < Minitest::Test
     "R3" => %w[consumer routing routing/* listener coordinator jobs_queue worker flow steps/* parallel parallel/*
                ractor_pool processing processing/* processing/steps/*],
     "R4" => %w[app server clients missing_topics health restarts shutdown supervisor signals embedding liveness cli
-               cli/* cli/doctor/*],
+               cli/* cli/doctor/* stranded_retries],
     "face" => %w[../pelton face],
     "R5" => %w[reporters reporters/* testing testing/* web web/* rails rails/* active_job active_job/*]
   }.freeze

@@ -14,6 +14,7 @@ require_relative "processing/listener"
 require_relative "processing/workers"
 require_relative "restarts"
 require_relative "shutdown"
+require_relative "stranded_retries"
 require_relative "watch"
 
 module Pelton
@@ -244,6 +245,7 @@ module Pelton
       @listeners.each(&:start)
       @status = :running
       @liveness&.start
+      (@retries = StrandedRetries.new(@config, bus: @bus, native: @native)).look(@groups)
       Server.stop_at_exit(self)
       @boot << (booted = true)
     ensure
@@ -259,6 +261,7 @@ module Pelton
       @jobs.close
       @scope.close(Shutdown::FORCE)
       @liveness&.close
+      @retries&.close(Shutdown::FORCE)
       @engines.close(timeout: Shutdown::FORCE)
       threads = [@thread, *@listeners.map(&:thread), *@workers.map(&:thread)].compact
       Threads.join(threads, Shutdown::FORCE + Processing::Listener::CLOSE_AT_LEAST)
@@ -321,6 +324,7 @@ module Pelton
     end
 
     def over
+      @retries&.close(Shutdown::FORCE)
       abandoned unless ended? || !Thread.main.alive? # then Ruby ends all threads
     ensure
       @liveness&.close

@@ -29,6 +29,8 @@ module Pelton
       span: ["a Range of seconds, as 1..30",
              ->(v) { v.is_a?(Range) && [v.begin, v.end].all?(Numeric) && v.begin >= 0 && v.begin <= v.end },
              ->(v) { v }],
+      names: ["an Array of Strings", ->(v) { v.is_a?(Array) && v.all? { |one| one.is_a?(String) && !one.empty? } },
+              ->(v) { v.map { |one| Settings.utf8(one) || one }.freeze }],
       delays: ["an Array of numbers of seconds > 0, each larger than the one before",
                lambda { |v|
                  v.is_a?(Array) && v.any? && v.all? { |one| one.is_a?(Numeric) && one.real? && one.to_f.finite? } &&
@@ -314,6 +316,10 @@ module Pelton
       [:retry_in, :delays, nil, "after the last retry a message waits in a retry topic so long, then in the next: " \
                                 "`retry_in 10, 60` of `orders` needs the topics `orders.retry.10` and " \
                                 "`orders.retry.60`, which the same consumer reads in the same group", SECONDS],
+      [:drain, :delays, nil, "`retry_in 2, 60, drain: [30]`: delays that `retry_in` had before, whose retry topics " \
+                             "are still read, so that what waits there comes; nothing new is sent there", SECONDS],
+      [:former_groups, :names, [], "`retry_in 10, former_groups: [\"billing-old\"]`: former names of the group: what " \
+                                   "failed under them and waits in the retry topics is its own"],
       [:dead_letters, :name, nil, "the topic that gets a copy of a message after the last retry, before the message " \
                                   "is marked: `dead_letters \"orders.dead\", retries: 5`"],
       [:on_failure, :callable, nil, "decides what becomes of a failed message: `->(failure) { … }` returns `:retry` " \

@@ -130,6 +130,15 @@ class RetryTopicsTest < Minitest::Test
     assert_equal [:of_another_group], named("messages.dropped").map { |event| event[:reason] }.uniq
   end
 
+  def test_a_renamed_group_dropped_what_failed_under_its_former_name
+    script { nil }
+    former = Fakes::Message.new("orders.retry.10", 0, 0, "x", headers: headers("old"))
+    foreign = Fakes::Message.new("orders.retry.10", 0, 1, "x", headers: headers("other"))
+    consume(stages(former_groups: ["old"])[0], former, foreign)
+    assert_equal [:assigned, [0]], @log
+    assert_equal([[:of_another_group, 1]], named("messages.dropped").map { |event| [event[:reason], event[:count]] })
+  end
+
   # Headers come back as UTF-8, whatever the group's name was tagged with: its own messages were dropped.
   def test_a_group_s_name_in_another_encoding_finds_its_own_messages_again
     ["gr\u00fcn".b, "gr\u00fcn".encode("UTF-16LE"), "gr\u00fcn".encode("ISO-8859-1")].each_with_index do |name, number|

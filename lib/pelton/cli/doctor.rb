@@ -6,6 +6,7 @@ require_relative "doctor/brokers"
 require_relative "doctor/machine"
 require_relative "doctor/options"
 require_relative "doctor/report"
+require_relative "doctor/retries"
 require_relative "doctor/timeouts"
 require_relative "doctor/topics"
 
@@ -42,6 +43,7 @@ module Pelton
         Options.new(config, groups, @native).examine(report) if @options
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)
         Topics.new(config, groups, clusters, @native).examine(report)
+        Retries.new(config, groups, clusters, @native, @timeout).examine(report)
         report
       end
 

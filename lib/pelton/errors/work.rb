@@ -33,4 +33,25 @@ module Pelton
     #: (?String) -> void
     def initialize(message = "cancelled before it was finished") = super
   end
+
+  # Messages in a retry topic that no consumer of this app will get.
+  #   StrandedMessages.new("orders.retry.30", 3, "billing", main: "orders", routed: false, group: "billing")
+  class StrandedMessages < Error
+    # owner: the group in which they failed.
+    attr_reader :topic, :count, :owner
+
+    # routed: does the group `group` read the topic?
+    #: (String, Integer, String, main: String, routed: bool, group: String) -> void
+    def initialize(topic, count, owner, main:, routed:, group:)
+      @topic = topic
+      @count = count
+      @owner = owner
+      drain = "drain: [#{topic[/[^a-z]*\z/].delete_prefix(".")}]"
+      former = "former_groups: [#{owner.inspect}]"
+      reason, word = routed ? ["has no member now", former] : ["has no such retry_in for #{main} any more", drain]
+      word = "#{drain}, #{former}" if !routed && owner != group
+      super("#{topic}: #{count} messages that failed in the group #{owner} wait there, but it #{reason}: " \
+            "so that #{group} gets them, add #{word} to the retry_in of #{main}")
+    end
+  end
 end

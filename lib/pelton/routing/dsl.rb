@@ -142,8 +142,15 @@ module Pelton
       # After the last retry (none, if nothing else is said) a failed message waits in a retry topic, and so on to the
       # last delay's; other messages of its partition go on meanwhile. The topics are to be there: retry_in 10, 60 of
       # "orders" needs "orders.retry.10" and "orders.retry.60".
-      #: (*Numeric) -> void
-      def retry_in(*seconds) = set(:retry_in, seconds)
+      # drain: delays that it had before: what waits in their topics still comes, and goes on from there. former_groups:
+      # names that the group had before: what failed under them comes, too.
+      #   retry_in 2, 60, drain: [30]
+      #: (*Numeric, ?drain: Array[Numeric]?, ?former_groups: Array[String]) -> void
+      def retry_in(*seconds, drain: nil, former_groups: [])
+        set(:retry_in, seconds) unless seconds.empty? && drain
+        set(:drain, drain, "retry_in drain") if drain
+        set(:former_groups, former_groups, "retry_in former_groups")
+      end
 
       # After the last retry (3, if nothing else is said) a copy of the message goes to this topic; when Kafka has it,
       # the message is marked. Message#origin tells who reads it where it comes from and why.

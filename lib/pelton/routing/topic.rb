@@ -50,9 +50,16 @@ module Pelton
       def stages(group)
         settings = @settings.merge(batch: 1, retries: 0, delay: nil, concurrency: 1, every: nil,
                                    where: nil, filters: [], expire_after: nil)
-        Array(retry_in).each_with_index.map do |seconds, index|
-          Topic.new(retry_name(seconds), @consumer, settings, stage: Stage.new(@name, index, group))
+        [*retry_in, *drain].map do |seconds|
+          Topic.new(retry_name(seconds), @consumer, settings, stage: Stage.new(@name, index_of(seconds), group))
         end
+      end
+
+      # Has this topic the name of one of its retry topics, of whatever delay?
+      #: (String) -> bool
+      def retry_topic?(name)
+        beginning = "#{@name}.retry."
+        name.start_with?(beginning) && name.delete_prefix(beginning).match?(/\A\d+(\.\d+)?\z/)
       end
 
       # Where a failed message goes first, and for how many seconds; nil: there is no (further) retry topic.
@@ -125,6 +132,9 @@ module Pelton
         test.call(name) ? convert.call(name) : raise(ConfigError.new("topic", name, "expected #{allowed}, or a Regexp"))
       end
 
+      # Of one that is drained: that before the next longer one.
+      def index_of(seconds) = Array(retry_in).count { |one| one <= seconds } - 1
+
       # "orders.retry.10", "orders.retry.0.5"
       def retry_name(seconds)
         number = (seconds % 1).zero? ? seconds.to_i : seconds.to_f
@@ -134,12 +144,17 @@ module Pelton
       def check
         refuse(:then, "the last retry leads to dead_letters already") if dead_letters && self.then == :skip
         refuse(:dead_letters, pattern ? "is matched by the pattern itself" : "is the topic itself") if loop?
-        refuse(:retry_in, "is for topics that are routed by their name") if pattern && retry_in
+        check_retry_topics if retry_in || drain
         refuse(:transactional, "needs the order of a partition, which concurrency gives up") if transactional && keyed?
         Parallel.check(parallel, deserializer, "topic #{@name}: deserializer")
         check_where if where
         check_partitions if partitions
         check_consumer
+      end
+
+      def check_retry_topics
+        refuse(retry_in ? :retry_in : :drain, "is for topics that are routed by their name") if pattern
+        refuse(:drain, "is in retry_in, too") if (Array(drain) & Array(retry_in)).any?
       end
 
       # Would its dead letters come back to it?
@@ -152,7 +167,7 @@ module Pelton
 
       def check_partitions
         refuse(:partitions, "are for topics that are routed by their name") if pattern
-        refuse(:partitions, "and retry_in do not go together") if retry_in
+        refuse(:partitions, "and retry_in do not go together") if retry_in || drain
       end
 
       def check_consumer

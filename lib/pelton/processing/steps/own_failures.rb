@@ -3,12 +3,13 @@
 module Pelton
   module Processing
     module Steps
-      # In a retry topic: leaves out what failed in another group, which reads the topic, too.
+      # In a retry topic: leaves out what failed in another group, which reads the topic, too. What failed in this one
+      # under a former name is its own.
       class OwnFailures
-        def self.for(topic, _bus) = topic.stage && new(topic.stage.group)
+        def self.for(topic, _bus) = topic.stage && new([topic.stage.group, *topic.former_groups])
 
-        #: (String) -> void
-        def initialize(group) = @group = group
+        #: (Array[String]) -> void
+        def initialize(groups) = @groups = groups
 
         def reason = :of_another_group
 
@@ -18,7 +19,7 @@ module Pelton
         private
 
         # Whoever else wrote it there meant everybody.
-        def ours?(origin) = origin.nil? || origin.group == @group
+        def ours?(origin) = origin.nil? || @groups.include?(origin.group)
       end
     end
   end

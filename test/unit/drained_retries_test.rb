@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton"
+
+# Routes of retry topics that a topic had before.
+class DrainedRetriesTest < Minitest::Test
+  class Orders < Pelton::Consumer
+    def consume; end
+  end
+
+  def test_retry_topics_that_are_drained_are_read_and_lead_on
+    topics = topics_of do
+      topic("a", to: Orders) { retry_in 2, 60, drain: [0.5, 30, 600], former_groups: ["old"] }
+      topic("b", to: Orders) { retry_in drain: [30] }
+    end
+    assert_equal %w[a b a.retry.2 a.retry.60 a.retry.0.5 a.retry.30 a.retry.600 b.retry.30].sort, topics.keys.sort
+    nexts = %w[a a.retry.0.5 a.retry.2 a.retry.30 a.retry.60 a.retry.600 b b.retry.30].to_h do |name|
+      [name, topics.fetch(name).next_stage&.first]
+    end
+    assert_equal({ "a" => "a.retry.2", "a.retry.0.5" => "a.retry.2", "a.retry.2" => "a.retry.60",
+                   "a.retry.30" => "a.retry.60", "a.retry.60" => nil, "a.retry.600" => nil, "b" => nil,
+                   "b.retry.30" => nil }, nexts)
+    assert_equal ["old"], topics.fetch("a.retry.30").former_groups
+  end
+
+  def test_which_topics_are_retry_topics_of_another
+    topic = Pelton::Routing::Topic.new("a.b", Orders, {})
+    names = %w[a.b.retry.30 a.b.retry.0.5 a.b.retry.x axb.retry.30 a.b.retry. a.b.retry.3.4.5 b.a.b.retry.30]
+    assert_equal %w[a.b.retry.30 a.b.retry.0.5], (names.select { |name| topic.retry_topic?(name) })
+  end
+
+  def test_wrong_words
+    { "topic a: drain = [10]: is in retry_in, too" => -> { retry_in 10, drain: [10] },
+      "topic a: retry_in drain = 10: expected" => -> { retry_in 5, drain: 10 },
+      "topic a: retry_in former_groups = \"old\": expected an Array of Strings" => lambda {
+        retry_in 5, former_groups: "old"
+      } }.each do |message, words|
+      error = assert_raises(Pelton::ConfigError) { topics_of { topic("a", to: Orders, &words) } }
+      assert_includes error.message, message
+    end
+  end
+
+  def topics_of(&routes)
+    config = Pelton::Config.new
+    config.group_id = "g"
+    Pelton::Routing.new.draw(&routes).groups(config).first.topics
+  end
+end
