@@ -38,7 +38,8 @@ module Pelton
     #: (untyped) -> bool
     def valid?(given)
       options = given.is_a?(Hash) ? given.except(:format) : {}
-      allowed = OPTIONS[name(given)]
+      name = name(given)
+      allowed = OPTIONS[name] if name.is_a?(Symbol) # the hash of a list whose parts are shared may take for ever
       !allowed.nil? && options.all? { |option, value| allowed[option]&.call(value) }
     end
 
