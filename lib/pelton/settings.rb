@@ -331,7 +331,9 @@ module Pelton
       [:transactional, :text, nil, "for `transaction` in consume: each partition has a producer of its own, with the " \
                                    "transactional.id `<this>/<group>/<topic>/<partition>`"],
       [:batch, :count, nil, "messages that consume gets at once, at most; unset: config.batch", { unit: "messages" }],
-      [:manual_offsets, :flag, false, "nothing is marked but by mark_as_consumed"],
+      [:manual_offsets, :flag, false, "messages are marked by mark_as_consumed only. Those that no consumer saw " \
+                                      "(`where`, `filter`, `expire_after`), and those that were skipped or " \
+                                      "dead-lettered, need no mark"],
       [:from, nil, nil, "where a group begins that has committed nothing (or nothing that still exists): " \
                         "`:beginning`, `:end`, or `:error`, which tells of it and reads nothing; the same for all " \
                         "topics of a group. Unset: auto.offset.reset, which is the beginning",

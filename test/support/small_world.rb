@@ -84,8 +84,8 @@ class SmallWorld
     self
   end
 
-  # By hand nothing marks what no consumer saw, or what was skipped or sought past, behind the last mark.
-  def marks_all? = !feature?(:manual) || (feature?(:keyed) && !feature?(:seek))
+  # By hand nothing marks what was sought past behind the last mark.
+  def marks_all? = !feature?(:manual) || !feature?(:seek)
 
   def end_offset = @log.last.offset + 1
   def chance(percent) = @random.rand(100) < percent

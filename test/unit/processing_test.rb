@@ -108,7 +108,7 @@ class ProcessingTest < Minitest::Test
     assert_equal [1, 7], backlog.done
     assert_equal [1], offsets(give(backlog))
     assert_equal 1, backlog.attempt(@share)
-    finish(backlog, mark: false)
+    backlog.finish(@share, 1, 7, mark: false, seen: @share.messages)
     assert_equal [1, 7], backlog.done
     assert_equal [2, 3], offsets(give(backlog))
   end

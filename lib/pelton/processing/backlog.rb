@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "keyed_backlog"
+require_relative "unseen"
 
 module Pelton
   module Processing
@@ -41,6 +42,7 @@ module Pelton
         @share = nil
         @failed = false
         @done = nil
+        @unseen = Unseen.new
         @wake_at = nil
       end
 
@@ -94,16 +96,19 @@ module Pelton
       #: (Message) -> void
       def mark(message)
         done_before(message.offset + 1, message.leader_epoch)
+        pass_unseen
         return unless @position && message.offset >= @position
 
         @position = message.offset + 1
         @attempt = @share ? 1 : 0
       end
 
-      # A share's messages are finished up to this offset; mark: and done. seen: those of them that a consumer saw.
+      # A share's messages are finished up to this offset; mark: and done. seen: those of them that a consumer saw. The
+      # others need no mark by hand: nobody could give it.
       #: (Share, Integer, Integer, mark: bool, ?seen: Enumerable[Message]) -> void
       def finish(_share, offset, leader_epoch, mark:, seen: [])
-        done_before(offset + 1, leader_epoch) if mark
+        mark ? done_before(offset + 1, leader_epoch) : @unseen.add(@position, offset, leader_epoch, seen)
+        pass_unseen
         @position = [@position, offset + 1].max
         @attempt = 1
       end
@@ -185,6 +190,11 @@ module Pelton
       # Never back.
       def done_before(offset, leader_epoch)
         @done = [offset, leader_epoch].freeze unless @done && @done.first >= offset
+      end
+
+      def pass_unseen
+        found = @unseen.take(@done ? @done.first : 0)
+        done_before(*found) if found
       end
 
       def drop

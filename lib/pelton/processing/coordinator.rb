@@ -291,7 +291,7 @@ module Pelton
         @backlog.again(job.share, time, alone_until: verdict.alone ? job.messages.last_offset : nil)
       end
 
-      # Where the user marks, it is for the user's next mark to pass the skipped message.
+      # Where the user marks, what is skipped needs no mark.
       def skip(job)
         message = left(job).first
         return unless message && message.offset == job.failed # it was marked since
