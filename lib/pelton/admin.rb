@@ -22,7 +22,13 @@ module Pelton
   # for arguments that cannot be; ClosedError.
   class Admin
     TIMEOUT = 30
-    private_constant :TIMEOUT
+    # Errors of a client that knows an earlier leader, coordinator or controller, as after a restart of a broker:
+    # nothing was done, and librdkafka would go on with what it knows for minutes.
+    OUTDATED = %i[FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH NOT_LEADER_FOR_PARTITION NOT_COORDINATOR
+                  COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS NOT_CONTROLLER].freeze
+    # Seconds between two attempts.
+    PAUSE = 0.2
+    private_constant :TIMEOUT, :OUTDATED, :PAUSE
 
     # Its name in events: "pelton.admin#1"
     #: () -> String
@@ -64,16 +70,16 @@ module Pelton
       names.each { |name| Questions::TOPIC.check(name) }
       deadline = Clock.deadline(timeout)
       names = native.topics(timeout) if names.empty?
-      names.empty? ? {} : Answers.topics(ask(:topics, names, Clock.left(deadline)))
+      names.empty? ? {} : ask(:topics, names, Clock.left(deadline)) { |rows| Answers.topics(rows) }
     end
 
     #: (?timeout: Numeric?) -> ClusterDescription
-    def cluster(timeout: TIMEOUT) = Answers.cluster(ask(:cluster, nil, timeout))
+    def cluster(timeout: TIMEOUT) = ask(:cluster, nil, timeout) { |rows| Answers.cluster(rows) }
 
     # The settings of a topic or of a broker: {"retention.ms" => #<struct Pelton::Admin::Option …>}.
     #: (?topic: String?, ?broker: Integer?, ?timeout: Numeric?) -> Hash[String, Option]
     def config(topic: nil, broker: nil, timeout: TIMEOUT)
-      Answers.options(ask(:config, Questions.resource(topic, broker), timeout))
+      ask(:config, Questions.resource(topic, broker), timeout) { |rows| Answers.options(rows) }
     end
 
     # Changes these settings and no others; nil takes one back.
@@ -86,11 +92,13 @@ module Pelton
 
     # All groups and their states: {"billing" => :stable, "old" => :empty}.
     #: (?timeout: Numeric?) -> Hash[String, Symbol]
-    def groups(timeout: TIMEOUT) = Answers.groups(ask(:groups, nil, timeout))
+    def groups(timeout: TIMEOUT) = ask(:groups, nil, timeout) { |rows| Answers.groups(rows) }
 
     # One that is not there is :dead.
     #: (String, ?timeout: Numeric?) -> GroupDescription
-    def group(id, timeout: TIMEOUT) = Answers.group(ask(:describe_groups, [Questions::GROUP.check(id)], timeout))
+    def group(id, timeout: TIMEOUT)
+      ask(:describe_groups, [Questions::GROUP.check(id)], timeout) { |rows| Answers.group(rows) }
+    end
 
     # Only where nobody is a member.
     #: (String, ?timeout: Numeric?) -> void
@@ -99,7 +107,7 @@ module Pelton
     # What the group committed: {["orders", 0] => 42}.
     #: (String, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def group_offsets(id, timeout: TIMEOUT)
-      Answers.offsets(Answers.only(ask(:group_offsets, Questions::GROUP.check(id), timeout))[2])
+      ask(:group_offsets, Questions::GROUP.check(id), timeout) { |rows| Answers.offsets(Answers.only(rows)[2]) }
     end
 
     # Where the group goes on: {["orders", 0] => 42}. Only where nobody is a member.
@@ -124,7 +132,7 @@ module Pelton
     #: (Hash[[String, Integer], Symbol | Time], ?committed: bool, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def offsets(places, committed: true, timeout: TIMEOUT)
       rows = Questions.places(places, ":beginning, :end, :newest or a Time") { |place| Questions.time(place) }
-      rows.empty? ? {} : Answers.offsets(ask(:offsets, [rows, !!committed], timeout))
+      rows.empty? ? {} : ask(:offsets, [rows, !!committed], timeout) { |found| Answers.offsets(found) }
     end
 
     # How many offsets are left to the group in each partition of which it committed something. Two questions, one after
@@ -142,7 +150,7 @@ module Pelton
     def delete_records(before, timeout: TIMEOUT)
       all = { end: -1 }
       rows = Questions.places(before, "an Integer >= 0 or :end") { |to| all[to] || Questions.offset(to) }
-      rows.empty? ? {} : Answers.offsets(ask(:delete_records, rows, timeout))
+      rows.empty? ? {} : ask(:delete_records, rows, timeout) { |found| Answers.offsets(found) }
     end
 
     # Adds an access rule. resource: topic:, group: or transactional_id: with a name (with pattern: :prefixed its
@@ -153,7 +161,7 @@ module Pelton
     def create_acl(principal:, operation:, permission: :allow, host: "*", pattern: :literal, timeout: TIMEOUT,
                    **resource)
       rule = Questions.acl(principal, operation, permission, host, pattern, resource)
-      Answers.only(ask(:create_acl, rule, timeout).map { |error| [nil, error] })
+      ask(:create_acl, rule, timeout) { |errors| Answers.only(errors.map { |error| [nil, error] }) }
       nil
     end
 
@@ -162,7 +170,7 @@ module Pelton
     #:  ?timeout: Numeric?, **untyped) -> Array[Acl]
     def acls(principal: nil, operation: nil, permission: nil, host: nil, pattern: nil, timeout: TIMEOUT, **resource)
       filter = Questions.acl_filter(principal, operation, permission, host, pattern, resource)
-      Answers.acls(ask(:acls, filter, timeout))
+      ask(:acls, filter, timeout) { |rows| Answers.acls(rows) }
     end
 
     # Deletes the rules that match and returns them; without an argument: all of them.
@@ -171,7 +179,7 @@ module Pelton
     def delete_acls(principal: nil, operation: nil, permission: nil, host: nil, pattern: nil, timeout: TIMEOUT,
                     **resource)
       filter = Questions.acl_filter(principal, operation, permission, host, pattern, resource)
-      Answers.acls(Answers.only(ask(:delete_acls, filter, timeout), error: 0)[1])
+      ask(:delete_acls, filter, timeout) { |rows| Answers.acls(Answers.only(rows, error: 0)[1]) }
     end
 
     # Whoever waits for an answer gets KafkaError (_DESTROY). As often as you like, from any thread or trap. false: not
@@ -189,18 +197,38 @@ module Pelton
     private
 
     def change(kind, argument, timeout)
-      Answers.only(ask(kind, argument, timeout))
+      ask(kind, argument, timeout) { |rows| Answers.only(rows) }
       nil
     end
 
     def change_offsets(kind, id, places, timeout)
       return Questions::GROUP.check(id) && nil if places.empty?
 
-      Answers.offsets(Answers.only(ask(kind, [Questions::GROUP.check(id), places], timeout))[2])
+      ask(kind, [Questions::GROUP.check(id), places], timeout) { |rows| Answers.offsets(Answers.only(rows)[2]) }
       nil
     end
 
-    def ask(kind, argument, timeout) = native.request(kind, argument, Clock.check(timeout))
+    # What the block makes of the rows of the answer. Asks again, of a new client, where this one knew too little.
+    def ask(kind, argument, timeout)
+      deadline = Clock.deadline(timeout)
+      left = timeout
+      begin
+        yield native.request(kind, argument, left)
+      rescue KafkaError => e
+        left &&= Clock.left(deadline) - PAUSE if deadline
+        raise unless OUTDATED.include?(e.name) && (left.nil? || left.positive?)
+
+        native.renew
+        pause
+        retry
+      end
+    end
+
+    def pause
+      deadline = Clock.deadline(PAUSE)
+      lock = Mutex.new
+      lock.synchronize { ConditionVariable.new.wait(lock, Clock.left(deadline)) until Clock.left(deadline).zero? }
+    end
 
     def native
       return @native if @native && @owner == Process.pid && !@closed

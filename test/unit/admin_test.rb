@@ -8,19 +8,23 @@ require "pelton/app"
 class AdminQuestionsTest < Minitest::Test
   # Native::Admin: answers with what the test put there.
   class Native
-    attr_reader :asked, :closes
+    attr_reader :asked, :closes, :renewals
 
     def initialize(answers)
       @answers = answers
       @asked = []
       @closes = 0
+      @renewals = 0
     end
 
     def request(kind, argument, timeout)
       @asked << [kind, argument, timeout]
       answer = @answers.fetch(kind)
+      answer = answer.call(@renewals) if answer.is_a?(Proc)
       answer.is_a?(Exception) ? raise(answer) : answer
     end
+
+    def renew = @renewals += 1
 
     def topics(_timeout) = @answers.fetch(:names)
     def close(_timeout) = (@closes += 1) && true
@@ -81,6 +85,30 @@ class AdminQuestionsTest < Minitest::Test
     option = @admin.config(broker: 1).fetch("x")
     assert_equal [:config, 1], asked
     assert_equal ["1", :default_config, false, true], [option.value, option.source, option.read_only, option.secret]
+  end
+
+  # A client goes on with the leaders and coordinators that it knew before a broker was restarted.
+  def test_a_client_that_knows_an_earlier_leader_failed_for_good
+    fenced = Pelton::KafkaError.new(74, :FENCED_LEADER_EPOCH, "Broker: Leader epoch is older than broker epoch")
+    moved = Pelton::KafkaError.new(16, :NOT_COORDINATOR, "Broker: Not coordinator")
+    @answers[:offsets] = ->(renewals) { [["a", 0, 7, renewals < 2 ? fenced : nil]] }
+    @answers[:group_offsets] = ->(renewals) { renewals < 3 ? moved : [["g", nil, [["a", 0, 5, "", nil]]]] }
+    assert_equal({ ["a", 0] => 7 }, @admin.offsets({ ["a", 0] => :end }, timeout: 60))
+    assert_equal 2, @native.renewals
+    assert_equal({ ["a", 0] => 5 }, @admin.group_offsets("g", timeout: 60))
+    assert_equal 3, @native.renewals
+  end
+
+  def test_an_earlier_leader_is_an_error_when_the_time_is_over
+    fenced = Pelton::KafkaError.new(74, :FENCED_LEADER_EPOCH, "Broker: Leader epoch is older than broker epoch")
+    @answers[:offsets] = ->(_) { [["a", 0, 7, fenced]] }
+    error = assert_raises(Pelton::KafkaError) { @admin.offsets({ ["a", 0] => :end }, timeout: 0.5) }
+    assert_equal "a/0: #{fenced.reason}", error.reason
+    assert_includes 1..2, @native.renewals
+    refused = Pelton::KafkaError.new(29, :TOPIC_AUTHORIZATION_FAILED, "Broker: Topic authorization failed")
+    @answers[:offsets] = ->(_) { [["a", 0, 7, refused]] }
+    assert_raises(Pelton::KafkaError) { @admin.offsets({ ["a", 0] => :end }, timeout: 60) }
+    assert_includes 1..2, @native.renewals, "others are told at once"
   end
 
   def test_groups

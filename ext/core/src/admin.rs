@@ -1,22 +1,34 @@
 //! An administrator: asks Kafka for changes of topics, groups, settings, and rules, and what they are. Nothing blocks:
 //! answers come to the event thread, which wakes whoever waits for them.
+//!
+//! Behind it are up to two clients (`Connection`), each opened by the first question for it. One that knows too little or
+//! too much (an answer that never came, a leader or coordinator that moved) is retired: it answers what it was asked
+//! before, and ends. See `Side` for why.
+
+mod connection;
 
 use crate::closing::{CALLS_WAIT, Closing};
 use crate::error::{Error, KafkaError};
 use crate::poller::{Poller, Polling, Source};
-use crate::rd::{Answer, Client, ClientKind, Queue, Request, Token, codes, generation};
+use crate::rd::{Answer, Client, Request, codes, generation};
 use crate::wait::{Outcome, Parker, Waiters};
-use crate::{config, events, lock};
+use crate::{events, lock};
+use connection::{Connection, Side};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-const MAIN_QUEUE: u32 = 0;
+/// librdkafka answers in time; this only bounds the unthinkable.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A question and what became of it; as many may wait as like, as often as they like.
 #[derive(Default)]
 pub struct Call {
+    id: usize,
+    /// Of its connection.
+    queue: u32,
+    side: Option<Side>,
     /// Set once, before `done`.
     answer: Mutex<Option<Result<Answer, KafkaError>>>,
     done: AtomicBool,
@@ -44,20 +56,52 @@ impl Call {
     }
 }
 
-struct Live {
-    client: Arc<Client>,
-    queue: Arc<Queue>,
+#[derive(Default)]
+struct State {
+    /// Where the next question goes; `None`: to be opened.
+    open: [Option<Connection>; Side::COUNT],
+    /// Those that still have to answer something.
+    retired: Vec<Connection>,
+    /// Those without an answer, by the id that librdkafka brings back.
+    calls: HashMap<usize, Arc<Call>>,
+    closed: bool,
+}
+
+impl State {
+    fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.open.iter().flatten().chain(&self.retired)
+    }
+
+    /// Retires the connections that `which` names; those that nothing is asked of any more come back, to be ended.
+    fn retire(&mut self, which: impl Fn(&Connection) -> bool) -> Vec<Connection> {
+        for place in &mut self.open {
+            if place.as_ref().is_some_and(&which) {
+                self.retired.extend(place.take());
+            }
+        }
+        self.unused()
+    }
+
+    fn unused(&mut self) -> Vec<Connection> {
+        let calls = &self.calls;
+        let used = |one: &Connection| calls.values().any(|call| call.queue == one.queue_id());
+        let (kept, unused) = std::mem::take(&mut self.retired).into_iter().partition(used);
+        self.retired = kept;
+        unused
+    }
 }
 
 pub struct Admin {
     name: String,
+    /// librdkafka's.
+    options: Vec<(String, String)>,
     poller: Arc<Poller>,
     id: u32,
-    /// Emptied when closed.
-    live: Mutex<Option<Live>>,
-    /// Those without an answer, by the id that librdkafka brings back.
-    calls: Mutex<HashMap<usize, Arc<Call>>>,
+    state: Mutex<State>,
+    /// Held while a connection is opened, which takes milliseconds: nobody else waits for it.
+    opening: Mutex<()>,
     last_call: AtomicUsize,
+    last_queue: AtomicU32,
     /// Why nobody answers, as far as librdkafka said.
     last_error: Mutex<Option<KafkaError>>,
     closing: Arc<Closing>,
@@ -73,65 +117,143 @@ impl Admin {
         polling: impl Into<Polling>,
     ) -> Result<Arc<Self>, Error> {
         let Polling { poller, max_time } = polling.into();
-        let mut conf = config::build(options)?;
-        conf.set("log.queue", "true").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
-        conf.set_events(events::COMMON);
-        let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;
-        let queue = Arc::new(Queue::main(&client));
-        client.logs_to(&queue);
-        poller.register(name, max_time, |id| {
-            queue.signal(poller.wakeup(), Token { client: id, queue: MAIN_QUEUE });
+        let options: Vec<_> = options.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let first = Connection::client(None, &options)?;
+        let admin = poller.register(name, max_time, |id| {
             Arc::new(Self {
                 name: name.into(),
+                options,
                 poller: Arc::clone(&poller),
                 id,
-                live: Mutex::new(Some(Live { client, queue })),
-                calls: Mutex::default(),
+                state: Mutex::default(),
+                opening: Mutex::default(),
                 last_call: AtomicUsize::new(0),
+                last_queue: AtomicU32::new(0),
                 last_error: Mutex::default(),
                 closing: Arc::default(),
                 made_in: generation(),
             })
-        })
+        })?;
+        admin.put(Side::Cluster, first)?;
+        Ok(admin)
     }
 
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Calls librdkafka in passing.
-    pub fn with_client<R>(&self, call: impl FnOnce(&Arc<Client>) -> R) -> Result<R, Error> {
-        self.with_live(|live| call(&live.client))
+    /// Calls librdkafka in passing, for each client there is; what the last one answered.
+    pub fn with_clients<R>(&self, mut call: impl FnMut(&Arc<Client>) -> R) -> Result<R, Error> {
+        self.open(None)?;
+        let clients: Vec<_> = self.alive()?.connections().map(|one| Arc::clone(one.handle())).collect();
+        clients.iter().map(&mut call).last().ok_or(Error::Closed)
     }
 
-    fn with_live<R>(&self, call: impl FnOnce(&Live) -> R) -> Result<R, Error> {
+    fn alive(&self) -> Result<MutexGuard<'_, State>, Error> {
         if self.is_foreign() {
             return Err(Error::forked(self.made_in));
         }
-        lock(&self.live).as_ref().filter(|_| !self.closing.started()).map(call).ok_or(Error::Closed)
+        let state = lock(&self.state);
+        if state.closed || self.closing.started() { Err(Error::Closed) } else { Ok(state) }
     }
 
-    /// Asks; librdkafka itself answers with an error when Kafka has not within the time given.
-    pub fn ask(&self, request: &Request, timeout: Duration) -> Result<Arc<Call>, Error> {
-        self.with_live(|live| {
-            let id = self.last_call.fetch_add(1, Ordering::Relaxed) + 1;
-            let call = Arc::new(Call::default());
-            lock(&self.calls).insert(id, Arc::clone(&call));
-            let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
-            let asked = live.client.ask(request, id, millis, &live.queue);
-            if let Err(error) = asked {
-                lock(&self.calls).remove(&id);
-                return Err(Error::from(error));
+    /// Makes a client for this question where there is none, which blocks for milliseconds.
+    pub fn prepare(&self, request: &Request) -> Result<(), Error> {
+        self.open(request.coordinated())
+    }
+
+    /// Whether there is nothing to `prepare`.
+    pub fn is_prepared(&self, request: &Request) -> bool {
+        self.alive().is_ok_and(|state| state.open[Side::of(request).index()].is_some())
+    }
+
+    /// With a client for this question, which may have been retired right after it was opened.
+    fn prepared(&self, request: &Request) -> Result<MutexGuard<'_, State>, Error> {
+        loop {
+            self.prepare(request)?;
+            let state = self.alive()?;
+            if state.open[Side::of(request).index()].is_some() {
+                return Ok(state);
             }
-            Ok(call)
-        })?
+        }
+    }
+
+    fn open(&self, group: Option<&str>) -> Result<(), Error> {
+        let side = if group.is_some() { Side::Coordinator } else { Side::Cluster };
+        if self.alive()?.open[side.index()].is_some() {
+            return Ok(());
+        }
+        let _one = lock(&self.opening);
+        if self.alive()?.open[side.index()].is_some() {
+            return Ok(());
+        }
+        self.put(side, Connection::client(group, &self.options)?)
+    }
+
+    fn put(&self, side: Side, client: Arc<Client>) -> Result<(), Error> {
+        let queue = self.last_queue.fetch_add(1, Ordering::Relaxed) + 1;
+        let connection = Connection::new(client, &self.poller, self.id, queue);
+        let mut state = self.alive()?;
+        state.open[side.index()] = Some(connection);
+        Ok(())
+    }
+
+    /// Asks. The answer is to be waited for until `deadline`; without one by then, `give_up` has to be called.
+    pub fn ask(&self, request: &Request, timeout: Duration) -> Result<Arc<Call>, Error> {
+        let side = Side::of(request);
+        let mut state = self.prepared(request)?;
+        let Some(connection) = &state.open[side.index()] else { return Err(Error::Closed) };
+        let id = self.last_call.fetch_add(1, Ordering::Relaxed) + 1;
+        let call = Arc::new(Call { id, queue: connection.queue_id(), side: Some(side), ..Call::default() });
+        connection.ask(request, id, side.librdkafkas(timeout))?;
+        state.calls.insert(id, Arc::clone(&call));
+        Ok(call)
+    }
+
+    /// Until when to wait for the answer to this question.
+    pub fn deadline(request: &Request, timeout: Duration) -> Option<Instant> {
+        let ours = match Side::of(request).patience() {
+            Some(longest) => timeout.min(longest),
+            None => timeout.checked_add(GRACE)?,
+        };
+        Instant::now().checked_add(ours)
+    }
+
+    /// Nobody waits any more for the answer, which comes back if it is there by now. A question to a coordinator that has
+    /// no answer yet costs its client (`Side`).
+    pub fn give_up(&self, call: &Call) -> Result<Answer, KafkaError> {
+        let unused = {
+            let mut state = lock(&self.state);
+            if state.calls.remove(&call.id).is_none() {
+                drop(state);
+                return call.answer().unwrap_or_else(|| Err(KafkaError::new(codes::DESTROY)));
+            }
+            state.retire(|one| call.side == Some(Side::Coordinator) && one.queue_id() == call.queue)
+        };
+        unused.into_iter().for_each(Connection::end_aside);
+        Err(self.late())
+    }
+
+    /// Nobody answered in time.
+    pub fn late(&self) -> KafkaError {
+        self.explained(codes::TIMED_OUT, "no answer in time")
+    }
+
+    /// Forgets which broker leads a partition or coordinates a group: librdkafka goes on with what it knew for minutes. So
+    /// the next question goes to a new client.
+    pub fn renew(&self) -> Result<(), Error> {
+        let unused = self.alive()?.retire(|_| true);
+        unused.into_iter().for_each(Connection::end_aside);
+        Ok(())
     }
 
     /// The names of all topics. Blocks up to the time given.
     pub fn topics(&self, timeout: Duration) -> Result<Vec<String>, Error> {
-        let client = self.with_client(Arc::clone)?;
+        self.open(None)?;
+        let client = self.alive()?.open[Side::Cluster.index()].as_ref().map(|one| Arc::clone(one.handle()));
         let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
-        let (_, topics) = client.metadata(None, millis).map_err(|code| Error::Kafka(self.explained(code, "")))?;
+        let answer = client.ok_or(Error::Closed)?.metadata(None, millis);
+        let (_, topics) = answer.map_err(|code| Error::Kafka(self.explained(code, "")))?;
         Ok(topics.into_iter().map(|(name, _)| name).collect())
     }
 
@@ -167,44 +289,58 @@ impl Admin {
     /// On the closing thread.
     fn end(&self) -> usize {
         self.poller.unregister(self.id);
-        let Some(Live { client, queue }) = lock(&self.live).take() else { return 0 };
-        queue.unsignal();
-        drop(queue);
-        let open: Vec<_> = lock(&self.calls).drain().collect();
-        for (_, call) in open {
+        let (connections, calls) = {
+            let mut state = lock(&self.state);
+            state.closed = true;
+            let retired = std::mem::take(&mut state.retired);
+            let open = state.open.iter_mut().filter_map(Option::take);
+            let connections: Vec<_> = open.chain(retired).collect();
+            (connections, std::mem::take(&mut state.calls))
+        };
+        for call in calls.into_values() {
             call.resolve(Err(KafkaError::new(codes::DESTROY)));
         }
-        Client::end(client, CALLS_WAIT);
+        connections.into_iter().for_each(|one| one.end(CALLS_WAIT));
         0
     }
-}
 
-impl Source for Admin {
-    fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
-        let queue = lock(&self.live).as_ref().map(|live| Arc::clone(&live.queue));
-        let Some(queue) = queue else { return queues.clear() };
+    /// True when the connection's queue is empty.
+    fn serve_queue(&self, queue: &crate::rd::Queue, deadline: Instant) -> bool {
         while let Some(event) = queue.poll() {
             match event.answer() {
                 Some((id, answer)) => {
                     if answer.is_ok() {
                         *lock(&self.last_error) = None;
                     }
-                    let call = lock(&self.calls).remove(&id);
-                    // Nobody's: it was closed.
+                    let (call, unused) = {
+                        let mut state = lock(&self.state);
+                        (state.calls.remove(&id), state.unused())
+                    };
+                    // Nobody's: it was closed, or given up.
                     if let Some(call) = call {
                         call.resolve(answer.map_err(|(code, reason)| self.explained(code, &reason)));
                     }
+                    unused.into_iter().for_each(Connection::end_aside);
                 }
                 None => events::emit_and_keep(self.poller.events(), &self.name, &event, &self.last_error),
             }
             if Instant::now() >= deadline {
-                return;
+                return false;
             }
         }
-        queues.clear();
+        true
+    }
+}
+
+impl Source for Admin {
+    fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
+        queues.retain(|id| {
+            let queue = lock(&self.state).connections().find(|one| one.queue_id() == *id).map(Connection::queue);
+            queue.is_some_and(|queue| !self.serve_queue(&queue, deadline))
+        });
     }
 
     fn all_queues(&self, queues: &mut Vec<u32>) {
-        queues.push(MAIN_QUEUE);
+        queues.extend(lock(&self.state).connections().map(Connection::queue_id));
     }
 }

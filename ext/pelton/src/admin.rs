@@ -28,6 +28,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     CLASS.define(class);
     class.define_singleton_method("new", function!(new, 3))?;
     class.define_method("request", method!(request, 3))?;
+    class.define_method("renew", method!(renew, 0))?;
     class.define_method("topics", method!(topics, 1))?;
     class.define_method("set_oauth_token", method!(oauth::set_token::<Admin>, 4))?;
     class.define_method("set_oauth_failure", method!(oauth::set_failure::<Admin>, 1))?;
@@ -54,16 +55,26 @@ fn new(ruby: &Ruby, name: String, options: RHash, polling: RHash) -> Result<Valu
 fn request(ruby: &Ruby, this: Value, kind: Symbol, argument: Value, timeout: Value) -> Result<Value, Error> {
     let admin = Arc::clone(&*CLASS.get(ruby, &this)?);
     let kind = kind.name()?.into_owned();
-    let asked = read(ruby, &kind, argument)?;
+    let asked = Arc::new(read(ruby, &kind, argument)?);
     let timeout = convert::bounded(convert::timeout(timeout)?);
-    let what = named(&admin);
-    let call = admin.ask(&asked, timeout).map_err(|error| error::ruby(ruby, &what, error))?;
-    gvl::wait(ruby, this, &call.waiters, wait::deadline(timeout.checked_add(GRACE)), &|| call.is_done())?;
-    match call.answer() {
-        None => Err(error::timed_out(ruby, &what)),
-        Some(Err(error)) => Err(error::ruby(ruby, &what, CoreError::Kafka(error))),
-        Some(Ok(answer)) => build(ruby, &answer),
+    let deadline = Admin::deadline(&asked, timeout);
+    let failed = |error| error::ruby(ruby, &named(&admin), error);
+    if !admin.is_prepared(&asked) {
+        let (theirs, asked) = (Arc::clone(&admin), Arc::clone(&asked));
+        let prepared = gvl::background(ruby, this, deadline, move || theirs.prepare(&asked))?;
+        prepared.unwrap_or_else(|| Err(CoreError::Kafka(admin.late()))).map_err(failed)?;
     }
+    let call = admin.ask(&asked, timeout).map_err(failed)?;
+    let waited = gvl::wait(ruby, this, &call.waiters, deadline, &|| call.is_done());
+    let answer = call.answer().unwrap_or_else(|| admin.give_up(&call));
+    waited?;
+    build(ruby, &answer.map_err(|error| failed(CoreError::Kafka(error)))?)
+}
+
+/// Leaders and coordinators are looked up again.
+fn renew(ruby: &Ruby, this: Value) -> Result<(), Error> {
+    let admin = CLASS.get(ruby, &this)?;
+    admin.renew().map_err(|error| error::ruby(ruby, &named(&admin), error))
 }
 
 /// lib/pelton/admin.rb has checked the arguments.
@@ -170,7 +181,7 @@ impl oauth::Owner for Admin {
         named(self)
     }
 
-    fn with<R>(&self, call: impl FnOnce(&Client) -> R) -> Result<R, CoreError> {
-        self.with_client(|client| call(client))
+    fn with<R>(&self, mut call: impl FnMut(&Client) -> R) -> Result<R, CoreError> {
+        self.with_clients(|client| call(client))
     }
 }

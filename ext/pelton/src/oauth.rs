@@ -15,7 +15,8 @@ where
     const CLASS: &Shared<Arc<Self>>;
     /// Its name in errors.
     fn what(&self) -> String;
-    fn with<R>(&self, call: impl FnOnce(&Client) -> R) -> Result<R, CoreError>;
+    /// Calls it for each client that it has; the last one's answer.
+    fn with<R>(&self, call: impl FnMut(&Client) -> R) -> Result<R, CoreError>;
 }
 
 pub fn set_token<T: Owner>(

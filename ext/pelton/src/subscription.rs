@@ -432,7 +432,7 @@ impl oauth::Owner for Subscription {
         named(self)
     }
 
-    fn with<R>(&self, call: impl FnOnce(&Client) -> R) -> Result<R, CoreError> {
+    fn with<R>(&self, mut call: impl FnMut(&Client) -> R) -> Result<R, CoreError> {
         self.with_client(|client| call(client))
     }
 }

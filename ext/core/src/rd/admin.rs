@@ -215,6 +215,18 @@ impl Request {
         }
     }
 
+    /// The group whose coordinator answers it, if it is for one.
+    pub fn coordinated(&self) -> Option<&str> {
+        match self {
+            Self::DescribeGroups(groups) => groups.first().map(String::as_str),
+            Self::DeleteGroup(group)
+            | Self::GroupOffsets(group)
+            | Self::AlterGroupOffsets(group, _)
+            | Self::DeleteGroupOffsets(group, _) => Some(group),
+            _ => None,
+        }
+    }
+
     fn options(&self, client: &Client, id: usize, millis: i32) -> Result<Owned<sys::rd_kafka_AdminOptions_t>, Refused> {
         const LONGEST: i32 = 3_600_000; // librdkafka's own
         let mut reason = [0 as c_char; 512];

@@ -24,6 +24,11 @@ impl Property {
         self.readable && self.kind.is_none_or(|own| own == kind)
     }
 
+    /// Whether both kinds of clients have it.
+    pub fn is_common(&self) -> bool {
+        self.kind.is_none()
+    }
+
     /// The name under which a client tells its value.
     pub fn told_as(&self) -> &str {
         self.other_name_of.as_ref().unwrap_or(&self.name)

@@ -1,7 +1,7 @@
 //! Answers as plain values. Each function's comment tells its row's columns.
 
 use super::{Answer, name_of};
-use crate::rd::{Event, PartitionList, ffi, sys, text};
+use crate::rd::{Event, PartitionList, codes, ffi, sys, text};
 use std::ffi::c_char;
 
 type Listing<E, T> = unsafe extern "C" fn(*const E, *mut usize) -> *mut *const T;
@@ -202,18 +202,28 @@ fn group(group: *const sys::rd_kafka_ConsumerGroupDescription_t) -> Answer {
     }
 }
 
+/// RD_KAFKA_OFFSET_INVALID
+const UNANSWERED: i64 = -1001;
+
 /// topic, partition, offset, timestamp, error
 fn offset(info: *const sys::rd_kafka_ListOffsetsResultInfo_t) -> Answer {
     // SAFETY: a live row with a live partition; the code is read as an integer, codes being an open set.
     unsafe {
         let place = sys::rd_kafka_ListOffsetsResultInfo_topic_partition(info);
         let code = std::ptr::addr_of!((*place).err).cast::<i32>().read();
+        // librdkafka drops the error of a leader that did not answer, and leaves the row as it had made it. Kafka never
+        // answers with this number.
+        let unanswered = code == 0 && (*place).offset == UNANSWERED;
+        let error = match unanswered {
+            true => Answer::Error(codes::TRANSPORT, "no answer from the leader of the partition".into()),
+            false => failure(code, std::ptr::null()),
+        };
         Answer::List(vec![
             words((*place).topic),
             Answer::Number((*place).partition.into()),
             Answer::Number((*place).offset),
             Answer::Number(sys::rd_kafka_ListOffsetsResultInfo_timestamp(info)),
-            failure(code, std::ptr::null()),
+            error,
         ])
     }
 }
