@@ -22,7 +22,7 @@ module Mutants
     def initialize(arguments)
       @seed = 1
       @counts = { ruby: 20, rust: 0 }
-      @limit = 300
+      @limit = 600
       @jobs = 1
       @only = @map = nil
       @list = false
@@ -50,7 +50,7 @@ module Mutants
         o.on("--ruby N", Integer, "so many changes in lib/ (20)") { |value| @counts[:ruby] = value }
         o.on("--rust N", Integer, "so many changes in ext/core/src (0)") { |value| @counts[:rust] = value }
         o.on("--only N,N", Array, "only these of them") { |value| @only = value.map { |one| Integer(one) } }
-        o.on("--limit S", Integer, "seconds of tests per change (300)") { |value| @limit = value }
+        o.on("--limit S", Integer, "seconds of tests per change (600)") { |value| @limit = value }
         o.on("--jobs N", Integer, "so many at a time (1)") { |value| @jobs = value }
         o.on("--list", "print the changes, make none") { @list = true }
       end
@@ -164,7 +164,7 @@ module Mutants
       files = Dir.glob("test/{native,contract,embedded}/*_test.rb", base: ROOT).sort
       named = files.select { |file| words.any? { |word| File.basename(file).include?(word.delete_suffix("s")) } }
       said = files.select { |file| words.any? { |word| File.read(File.join(ROOT, file)).match?(/\b#{word}/i) } }
-      (named | said).first(10)
+      (named | said).first(6)
     end
 
     # --- what came of it ---------------------------------------------------------------------------------------------

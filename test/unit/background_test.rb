@@ -226,6 +226,10 @@ class BackgroundTest < Minitest::Test
     Pelton::Threads.join(ours)
   end
 
+  def test_it_looks_every_5_seconds_or_as_often_as_it_tells
+    assert_equal [0.5, 5.0], ([0.5, 30].map { |interval| Pelton::Watch.new(@bus, interval) { {} }.tick })
+  end
+
   def test_it_is_told_only_if_somebody_listens
     asked = 0
     quiet = Pelton::Watch.new(Pelton::Notifications.new, 0) { asked += 1 }

@@ -377,7 +377,7 @@ class ClientsTest < Minitest::Test
   def test_embedded_cluster_closes_after_an_error
     assert_raises(Pelton::ConfigError) { Pelton::EmbeddedCluster.start(topics: { "!" => 1 }, native: @module) }
     assert_raises(RuntimeError) { Pelton::EmbeddedCluster.start(native: @module) { raise "x" } }
-    assert_equal [[:close]] * 2, @native.clusters.map { |cluster| cluster.calls.last }
+    assert_equal [[[:new, 1], [:close]]] * 2, @native.clusters.map { |cluster| cluster.calls.values_at(0, -1) }
     cluster = Pelton::EmbeddedCluster.start(native: @module)
     refute_includes @native.clusters.last.calls, [:close]
     cluster.close

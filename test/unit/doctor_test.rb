@@ -234,6 +234,8 @@ class DoctorTest < Minitest::Test
     assert_found :note, "concurrency", /#{cores + 1} workers/, machine
     assert_found :warning, "decoding_threads", /#{cores + 1} threads/, machine
     assert_found :warning, "parallel_workers", /#{cores + 1} workers/, machine
+    @app.configure { |config| config.concurrency = config.decoding_threads = config.parallel_workers = cores }
+    %w[concurrency decoding_threads parallel_workers].each { |about| refute_found about, machine }
   end
 
   def test_an_ffi_that_loses_objects
@@ -283,7 +285,8 @@ class DoctorTest < Minitest::Test
       assert_equal 2, report.facts["group billing"]["orders"]["partitions"]
       assert_equal "1 topics", report.facts["brokers"][server]["answers"]
       assert_found :warning, "topic orders.retry.10", /is not there/, report
-      assert_found :warning, "topic orders.dead", /for the dead letters of orders/, report
+      assert_found :warning, "topic orders.dead", /for the dead letters of orders\z/, report
+      assert_equal 1, report.findings.count { |finding| finding[:about] == "topic orders.dead" }
       refute(report.findings.any? { |finding| finding[:about] == "topic orders" && finding[:level] != :note })
     end
   end
@@ -331,5 +334,13 @@ class DoctorTest < Minitest::Test
     assert_equal [*report.facts.keys, "findings"], parsed.keys
     assert_equal report.findings.size, parsed["findings"].size
     assert_equal %w[level about text], parsed["findings"].first.keys
+  end
+
+  def test_findings_stand_in_columns
+    @app.configure { |config| config.concurrency = Pelton::CLI::Doctor::Machine.cores + 1 }
+    route("orders") { retries 0 }
+    lines = examine.to_s.lines.grep(/^  (error|warning|note) /)
+    refute_empty lines
+    lines.each { |line| assert_match(/\A  (error   |warning |note    ) \S/, line) }
   end
 end

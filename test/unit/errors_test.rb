@@ -53,6 +53,7 @@ class ErrorsTest < Minitest::Test
     assert_kind_of Pelton::KafkaError, error
     assert_equal ["orders", 3], [error.topic, error.partition]
     assert_includes error.message, "orders/3"
+    refute_predicate Pelton::DeliveryError.new(-192, :_MSG_TIMED_OUT, nil), :fatal?
   end
 
   def test_messages_say_what_happened

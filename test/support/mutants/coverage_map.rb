@@ -37,8 +37,7 @@ module Mutants
       self
     end
 
-    # The test files that run a line, or, where none does, its file: first the fast suites, and in these first the file
-    # named like the tested one and those that run most of its lines.
+    # The test files that run a line, or, where none does, its file: the one named like it first, then the quick ones.
     #: (String, Integer) -> Array[String]
     def tests_of(path, line)
       usable = @rows.select { |_, row| row["passed"] }
@@ -47,7 +46,7 @@ module Mutants
       word = File.basename(path, ".rb")
       near.keys.sort_by do |test|
         named = File.basename(test).start_with?(word, word.delete_suffix("s"))
-        [test.include?("/embedded/") ? 1 : 0, named ? 0 : 1, -@rows[test]["lines"][path].size, test]
+        [named ? 0 : 1, seconds(test), test]
       end
     end
 

@@ -4,7 +4,7 @@
 require "coverage"
 require "json"
 
-Coverage.start(oneshot_lines: true)
+Coverage.start(oneshot_lines: true, methods: true)
 
 # See above.
 module CoverageProbe
@@ -12,9 +12,17 @@ module CoverageProbe
   FOLDER = ENV.fetch("PELTON_COVERAGE")
 
   def self.write
-    lines = Coverage.peek_result.select { |path, _| path.start_with?("#{ROOT}/lib/") }
-    lines = lines.to_h { |path, found| [path.delete_prefix("#{ROOT}/"), found[:oneshot_lines]] }
+    files = Coverage.peek_result.select { |path, _| path.start_with?("#{ROOT}/lib/") }
+    lines = files.to_h { |path, found| [path.delete_prefix("#{ROOT}/"), found[:oneshot_lines] - uncalled(found)] }
     File.write(File.join(FOLDER, "#{Process.pid}.json"), JSON.generate(lines))
+  end
+
+  # Lines of methods that stand on one line, `def size = @list.size`, and were not called: to Ruby they ran when they
+  # were defined.
+  def self.uncalled(found)
+    calls = Hash.new(0)
+    found[:methods].each { |(_, _, first, _, last, _), count| calls[first] += count if first == last }
+    calls.select { |_, count| count.zero? }.keys
   end
 
   # Forked children of tests end without at_exit.
