@@ -21,7 +21,9 @@ module Pelton
     #   admit(messages) -> messages    a job is about to begin: which of its messages consume shall see; the others are
     #                                  done with. Has a `reason`, too: what the event messages.dropped says
     #   ready(messages) -> messages    of those, the first ones that may begin now; the rest comes with a later job
-    #                   or seconds     or none of them, for so long
+    #                   or seconds     or none of them, for so long. Where messages begin one by one, a step that
+    #                                  counts them has room(messages), which counts none, and begin?, asked by each;
+    #                                  and give_back(messages): what was ready did not begin after all
     #   around(job) { user's code }    surround consume
     #   settle(result) -> Verdict?     after consume: decide, or nil for the next step
     # All of them on a worker's thread, at every attempt anew; jobs of one partition may run side by side. Only `admit`
@@ -45,6 +47,7 @@ module Pelton
       def initialize(steps)
         @admit = steps.select { |step| step.respond_to?(:admit) }.freeze
         @ready = steps.select { |step| step.respond_to?(:ready) }.freeze
+        @counting = steps.select { |step| step.respond_to?(:begin?) }.freeze
         @around = steps.select { |step| step.respond_to?(:around) }.freeze
         @settle = steps.select { |step| step.respond_to?(:settle) }.freeze
         # {message that comes again => was it admitted?}; by identity. Only where somebody asks: Ruby 3.1 never frees
@@ -57,19 +60,27 @@ module Pelton
       #: () -> Steps::Delay?
       def delay = @ready.grep(Steps::Delay).first
 
-      # What a job with these messages begins with now.
-      #: (Messages) -> Start
-      def start(messages)
+      # What a job with these messages begins with now: all of them, or one after the other.
+      #: (Messages, ?one_by_one: bool) -> Start
+      def start(messages, one_by_one: false)
         return Start.new(messages, messages) if @admit.empty? && @ready.empty?
 
         stages = @admit.inject([not_refused(messages)]) { |all, step| [*all, admit(step, all.last)] }
         left = stages.last
-        first = ready(left)
+        first = ready(left, one_by_one)
         if !first.is_a?(Numeric) then begin_with(first, messages, stages, (first.last_offset if first.size < left.size))
         elsif left.first_offset == messages.first_offset then Start.new(nil, nil, nil, first.clamp(WAIT))
         else begin_with(left.upto(-1), messages, stages, left.first_offset - 1) # what is done with need not wait
         end
       end
+
+      # Of a job whose messages begin one by one: may another one begin? Then it does.
+      #: () -> bool
+      def begin? = @counting.all?(&:begin?)
+
+      # These, with which a job was to begin all at once, did not.
+      #: (Messages) -> void
+      def give_back(messages) = @counting.each { |step| step.give_back(messages) }
 
       # A job that began comes again: what was dropped then stays so, untold. given: up to this offset consume (or
       # process) had the others, so they are refused no more; nil: it had none.
@@ -119,10 +130,15 @@ module Pelton
         messages.only([*again, *step.admit(messages.only(others))].sort_by(&:offset))
       end
 
-      def ready(messages)
+      def ready(messages, one_by_one)
         return messages if messages.empty?
 
-        @ready.inject(messages) { |left, step| left.is_a?(Numeric) ? left : step.ready(left) }
+        @ready.inject(messages) do |left, step|
+          if left.is_a?(Numeric) then left
+          elsif one_by_one && @counting.include?(step) then step.room(left)
+          else step.ready(left)
+          end
+        end
       end
 
       # stages: the messages before and after each step that admits; what is behind `last` is left for a later job.

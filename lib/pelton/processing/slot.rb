@@ -256,7 +256,7 @@ module Pelton
         return call(job.kind) { @consumer.public_send(job.kind) } unless job.kind == :consume
         return job.paused = true if @coordinator.too_late?(job)
 
-        job.begin(@flow.start(job.messages), @bus)
+        job.begin(@flow.start(job.messages, one_by_one: process?), @bus)
         @flow.around(job) { consume(job) } unless job.wait || job.messages.empty?
       end
 
@@ -269,11 +269,21 @@ module Pelton
 
       def consume(job)
         @coordinator.check_key(job)
-        return call(:consume) { @consumer.consume } unless process?
+        return process_each(job) if process?
 
-        while !@exactly_once.undone && (job.current = @coordinator.step(job, job.current))
+        begun = true
+        call(:consume) { @consumer.consume }
+      ensure
+        @flow.give_back(job.messages) unless begun || process?
+      end
+
+      def process_each(job)
+        while !@exactly_once.undone && (message = @coordinator.step(job, job.current))
+          break job.halted = true unless @flow.begin?
+
+          job.current = message
           @called = Clock.now
-          call(:process) { @consumer.process(job.current) }
+          call(:process) { @consumer.process(message) }
         end
       end
 
