@@ -20,8 +20,9 @@ module Pelton
     TABLE = [
       ["error.occurred", %i[error source client group topic partition offset attempt failure_id],
        "anything failed; `source` says where (consumer.consume, consumer.revoked, listener, subscriber, schemas, " \
-       "kafka …); the other keys are there as far as they are known. failure_id: of a failed attempt of consume, in " \
-       "all events that tell of it, and in its message's copy in a retry topic or in the dead letters (`origin`)"],
+       "where, kafka …); the other keys are there as far as they are known. failure_id: of a failed attempt of " \
+       "consume, in all events that tell of it, and in its message's copy in a retry topic or in the dead letters " \
+       "(`origin`)"],
       ["kafka.log", %i[client level facility message], "librdkafka wrote a log line (level as in syslog, 0–7)"],
       ["statistics.emitted", %i[client statistics],
        "librdkafka's statistics of a client, parsed (of a consumer's partitions those that are assigned to it): " \

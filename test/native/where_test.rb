@@ -116,6 +116,27 @@ class NativeWhereTest < Minitest::Test
     end
   end
 
+  # A newline, or a letter beyond ASCII, had Ruby match it: 30 characters took seconds, 60 for ever.
+  def test_a_pattern_takes_linear_time_whatever_the_text
+    evil = "#{"a" * 100_000}!"
+    texts = [evil, "#{evil}\n", "\n#{evil}", "#{evil}\nb", "é#{evil}", "#{evil}\né\n", "b\n\n#{evil}\r\n"]
+    topic = topic_of_all(texts.map { |text| JSON.generate("t" => text) })
+    [/^(a+)+$/, /^(a|aa)+$/i, /(a*)*$b/, /^(?:a|aa)+\d$/i].each do |pattern|
+      told = read([:all, [:is, [:field, "t"], :matches, pattern]], topic, texts.size)
+      assert_empty told.flat_map(&:messages), pattern.inspect
+    end
+  end
+
+  # Undecided, and yet it was taken for refused: every such message was dropped.
+  def test_a_header_that_only_ruby_can_match_is_not_dropped
+    topic = topic_of_all([["{}", nil, { "x" => "ab" }], ["{}", nil, { "x" => %w[cb ab] }], ["{}", nil, { "x" => "cb" }],
+                          ["{}", nil, {}], ["{}", nil, { "x" => "ab\n" }]])
+    tree = tree_of { where.header("x").matches(/(?<=a)b/) }
+    assert_equal [0, 1, 4], admitted(tree, read(tree, topic, 5))
+    last = tree_of { where.header("x").matches(/b\Z/) }
+    assert_equal [0, 1, 2, 4], admitted(last, read(last, topic, 5))
+  end
+
   def test_a_batch_tells_its_whole_range_and_what_it_dropped
     topic = topic_of_all(Array.new(300) { |i| "{\"i\":#{i},\"pad\":\"#{"x" * 500}\"}" })
     [[tree_of { where("i").eq(7) }, [7]], [tree_of { where("i").eq(-1) }, []]].each do |tree, expected|

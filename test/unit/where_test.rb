@@ -144,9 +144,52 @@ class WhereTest < Minitest::Test
   def test_the_step_asks_only_where_the_native_side_did_not_decide
     decided = Class.new(Fakes::Message) { def undecided? = false }
     batch = Fakes::Batch.new([decided.new("orders", 0, 0, '{"a":2}'), given('{"a":2}'), given('{"a":1}'), given("{")])
-    step = Steps::Where.new(tree { where("a").eq(1) })
+    step = Steps::Where.new(tree { where("a").eq(1) }, Pelton::Notifications.new)
     assert_equal ['{"a":2}', '{"a":1}', "{"], step.admit(batch).raw_payloads
     assert_equal :where, step.reason
+  end
+
+  # Only Ruby's Regexp can match these, and their time grows exponentially with the text.
+  def test_a_pattern_with_back_references_is_a_config_error
+    [/(a)\1/, /(?<n>a)\k<n>/, /^(a+)+\1$/, /\\(b)\1/].each do |pattern|
+      refused(/where\("a"\) = .*: a message could make it take forever/) { where("a").matches(pattern) }
+    end
+    [/(?<=a)b/, /(?!a)b/, /\p{L}/, /[[:alpha:]]/, /\\1/, /a{2}+/, /(?i:a)/].each do |pattern|
+      assert_equal pattern, tree { where("a").matches(pattern) }.last.last
+    end
+  end
+
+  def test_a_pattern_with_a_timeout_of_its_own_keeps_it
+    skip "Ruby #{RUBY_VERSION} has no timeout of a Regexp" unless Regexp.method_defined?(:timeout)
+    pattern = ->(given) { tree { where("a").matches(given) }.last.last }
+    assert_equal [1.0, 0.25], [pattern.call(/a/).timeout, pattern.call(Regexp.new("a", timeout: 0.25)).timeout]
+  end
+
+  # 35 characters took a minute, 70 for ever.
+  def test_a_pattern_that_takes_ruby_too_long_ends_and_lets_the_message_pass
+    slow = [:all, [:is, [:key], :matches, /^(a+)+\1?$/]]
+    message = given("{}", key: "#{"a" * 70}!")
+    told = []
+    began = Pelton::Clock.now
+    Thread.handle_interrupt(Object => :never) do # as on a worker
+      assert Condition.admits?(slow, message) { |error| told << error }
+    end
+    assert_operator Pelton::Clock.now - began, :<, 30 * Guard::PATIENCE
+    assert_equal ["orders/0 at offset 0, a text of 71 bytes took it more than a second"],
+                 told.map { |error| error.message[%r{orders/.*second}] }
+    assert_instance_of Pelton::PatternTimeout, told.first
+    refute Condition.admits?([:all, slow, [:is, [:key], :in, ["x"]]], message), "another condition keeps it out"
+    assert_equal([true, false], %w[aaaa aaab].map { |key| Condition.admits?(slow, given("{}", key: key)) })
+  end
+
+  def test_the_step_tells_of_a_pattern_that_took_too_long
+    bus = Pelton::Notifications.new
+    events = []
+    bus.subscribe("error.occurred") { |event| events << event.payload }
+    step = Steps::Where.new([:all, [:is, [:key], :matches, /^(a+)+\1?$/]], bus)
+    assert_equal 1, step.admit(Fakes::Batch.new([given("{}", key: "#{"a" * 70}!")])).size
+    places = events.map { |event| event.values_at(:source, :topic, :partition, :offset) }
+    assert_equal [["where", "orders", 0, 0]], places
   end
 
   def test_defaults_hold_besides

@@ -28,6 +28,24 @@ module Pelton
     end
   end
 
+  # A regular expression of a `where` that only Ruby's Regexp can match, and that took too long for a message's text.
+  # Such a message goes to its consumer, which has to look for itself.
+  #   PatternTimeout.new(/(?=(a+)+$)b/, 31).of(message)
+  class PatternTimeout < Error
+    #: (?Regexp?, ?Integer, ?untyped) -> void
+    def initialize(pattern = nil, bytes = 0, message = nil)
+      @pattern = pattern
+      @bytes = bytes
+      place = "#{message.topic}/#{message.partition} at offset #{message.offset}, " if message
+      super("where = #{pattern.inspect}: #{place}a text of #{bytes} bytes took it more than a second; consume gets " \
+            "the message: simplify the pattern, or ask for it in a `filter`")
+    end
+
+    # The same, with the message's place.
+    #: (Message) -> PatternTimeout
+    def of(message) = self.class.new(@pattern, @bytes, message)
+  end
+
   # What was not finished of a future when it was cancelled.
   class CancelledError < Error
     #: (?String) -> void

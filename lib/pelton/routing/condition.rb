@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "matching"
 
 module Pelton
   class Routing
@@ -18,9 +19,10 @@ module Pelton
       module_function
 
       # Whether consume gets the message: not when the condition is surely false. One whose payload cannot be decoded
-      # gets there unless something else keeps it out, so that reading it raises its DecodeError.
-      #: (Array[untyped], Message) -> bool
-      def admits?(tree, message) = answer(tree, message) != false
+      # gets there unless something else keeps it out, so that reading it raises its DecodeError; so does one whose text
+      # takes a pattern too long. The block gets that PatternTimeout.
+      #: (Array[untyped], Message) ?{ (PatternTimeout) -> void } -> bool
+      def admits?(tree, message, &late) = answer(tree, message, &late) != false
 
       #: (Array[untyped]) -> bool
       def fields?(tree)
@@ -28,14 +30,14 @@ module Pelton
         kind == :is ? parts.first.first == :field : parts.any? { |part| fields?(part) }
       end
 
-      # true, false or nil: the payload that it is about cannot be decoded.
-      #: (Array[untyped], Message) -> bool?
-      def answer(tree, message)
+      # true, false or nil: the payload that it is about cannot be decoded, or a pattern takes too long.
+      #: (Array[untyped], Message) ?{ (PatternTimeout) -> void } -> bool?
+      def answer(tree, message, &late)
         kind, *parts = tree
         case kind
-        when :all then decided(parts, false, message)
-        when :any then decided(parts, true, message)
-        when :not then (found = answer(parts.first, message)).nil? ? nil : !found
+        when :all then decided(parts, false, message, &late)
+        when :any then decided(parts, true, message, &late)
+        when :not then (found = answer(parts.first, message, &late)).nil? ? nil : !found
         else given(parts.first, message).any? { |value| holds?(*parts.drop(1), value) }
         end
       rescue SchemaUnavailable => e
@@ -43,15 +45,18 @@ module Pelton
         e.missing? ? nil : raise
       rescue DecodeError
         nil
+      rescue PatternTimeout => e
+        yield e.of(message) if late
+        nil
       end
 
       # `ending` as soon as one part says so, and none of them may be undecided for the other. Fields are asked last:
       # they may want a schema from its registry.
-      def decided(parts, ending, message)
+      def decided(parts, ending, message, &late)
         undecided = false
         parts.partition { |part| !fields?(part) }.each do |some|
           some.each do |part|
-            found = answer(part, message)
+            found = answer(part, message, &late)
             return ending if found == ending
 
             undecided ||= found.nil?
@@ -87,7 +92,7 @@ module Pelton
         case check
         when :in then wanted.include?(value)
         when :starts_with then value.is_a?(String) && value.b.start_with?(wanted.b)
-        when :matches then value.is_a?(String) && text?(value) && wanted.match?(value)
+        when :matches then value.is_a?(String) && text?(value) && Matching.match?(wanted, value)
         else comparable?(value, wanted) && ordered?(check, value <=> wanted)
         end
       end

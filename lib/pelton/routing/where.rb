@@ -2,6 +2,7 @@
 
 require_relative "../errors"
 require_relative "condition"
+require_relative "matching"
 
 module Pelton
   class Routing
@@ -129,7 +130,7 @@ module Pelton
         raise refusal(pattern, expected) if pattern.options.anybits?(Regexp::NOENCODING) ||
                                             ![Encoding::UTF_8, Encoding::US_ASCII].include?(pattern.encoding)
 
-        clause(:matches, pattern)
+        clause(:matches, Matching.bounded(pattern, inspect))
       end
 
       #: (String) -> Clause

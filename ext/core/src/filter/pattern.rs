@@ -12,33 +12,45 @@ const MOST_REPEATED: u32 = 1000;
 pub struct Pattern {
     /// `None`: Ruby decides.
     regex: Option<Regex>,
-    /// Has parts that the two take for the same in texts without a newline only (`^`, `$`, `\Z`).
-    lines: bool,
-    /// Has parts that the two take for the same in ASCII texts only (`\b`, ignored case).
-    folds: bool,
+    /// Has a `^`, which in Ruby does not hold behind a newline that ends the text.
+    begins_lines: bool,
+    /// Has a `\Z`, which in Ruby also holds before a newline that ends the text.
+    ends_text: bool,
+    /// Has a `\b`, for which Ruby takes other letters than ASCII's for letters.
+    bounds_words: bool,
+    ignores_case: bool,
 }
+
+/// Characters beyond ASCII that are ASCII letters where case is ignored: "ſ" is an s, "ß" is "ss".
+const FOLDED: [char; 12] = ['ß', 'ẞ', 'ſ', '\u{212a}', 'İ', 'ﬀ', 'ﬁ', 'ﬂ', 'ﬃ', 'ﬄ', 'ﬅ', 'ﬆ'];
 
 impl Pattern {
     /// Of `Regexp#source` and its options `i` and `m`; `x` is Ruby's.
     pub fn new(source: &str, ignore_case: bool, multiline: bool, extended: bool) -> Self {
-        let mut reader =
-            Reader { rest: source.chars().peekable(), out: String::new(), multiline, lines: false, folds: ignore_case };
+        let rest = source.chars().peekable();
+        let (begins_lines, ends_text, bounds_words) = (false, false, false);
+        let mut reader = Reader { rest, out: String::new(), multiline, begins_lines, ends_text, bounds_words };
         // Ignored case has letters that stand for two ("ß").
         let native = !extended && (!ignore_case || source.is_ascii());
         let inherits = !ignore_case && !multiline;
         let translated = native.then(|| reader.pattern(inherits)).flatten();
         let options = if ignore_case { "(?i)" } else { "" };
         let regex = translated.and_then(|()| Regex::new(&format!("{options}{}", reader.out)).ok());
-        Self { regex, lines: reader.lines, folds: reader.folds }
+        let Reader { begins_lines, ends_text, bounds_words, .. } = reader;
+        Self { regex, begins_lines, ends_text, bounds_words, ignores_case: ignore_case }
     }
 
     /// A text that is no UTF-8 matches nothing. `None`: Ruby decides.
     pub fn matches(&self, text: &[u8]) -> Option<bool> {
         let Ok(text) = std::str::from_utf8(text) else { return Some(false) };
-        if (self.lines && text.contains('\n')) || (self.folds && !text.is_ascii()) {
+        let regex = self.regex.as_ref()?;
+        if !text.is_ascii() && (self.bounds_words || (self.ignores_case && text.contains(FOLDED))) {
             return None;
         }
-        self.regex.as_ref().map(|regex| regex.is_match(text))
+        let matches = regex.is_match(text);
+        // Our `^` holds in more places than Ruby's, our `\Z` in fewer.
+        let doubtful = if matches { self.begins_lines } else { self.ends_text };
+        if doubtful && text.ends_with('\n') { None } else { Some(matches) }
     }
 
     /// Whether Ruby decides always.
@@ -59,8 +71,9 @@ struct Reader<'a> {
     rest: Peekable<Chars<'a>>,
     out: String,
     multiline: bool,
-    lines: bool,
-    folds: bool,
+    begins_lines: bool,
+    ends_text: bool,
+    bounds_words: bool,
 }
 
 impl Reader<'_> {
@@ -72,10 +85,11 @@ impl Reader<'_> {
         while let Some(char) = self.rest.next() {
             last = match char {
                 '.' => self.atom(if self.multiline { "(?s:.)" } else { "[^\\n]" }),
-                '^' | '$' => {
-                    self.lines = true;
-                    self.anchor(if char == '^' { "(?m:^)" } else { "(?m:$)" })
+                '^' => {
+                    self.begins_lines = true;
+                    self.anchor("(?m:^)")
                 }
+                '$' => self.anchor("(?m:$)"),
                 '|' => self.anchor("|"),
                 '(' => {
                     depth += 1;
@@ -133,11 +147,11 @@ impl Reader<'_> {
             'A' => self.anchor("\\A"),
             'z' => self.anchor("\\z"),
             'Z' => {
-                self.lines = true;
+                self.ends_text = true;
                 self.anchor("\\z")
             }
             'b' => {
-                self.folds = true;
+                self.bounds_words = true;
                 self.anchor("(?-u:\\b)")
             }
             'd' | 'w' | 's' | 'h' => {

@@ -2,7 +2,7 @@
 
 use super::{Check, Document, Filter, Literal, Pattern, Step, Subject, compare};
 use crate::decode::Tree;
-use crate::view::View;
+use crate::view::{View, put};
 use std::cmp::Ordering::{Equal, Greater, Less};
 
 fn field(name: &str, check: Check) -> Filter {
@@ -67,6 +67,30 @@ fn what_cannot_be_read_is_undecided() {
     assert_eq!(ask(&Filter::Any(vec![open(), key("x")]), None), None);
 }
 
+/// A header of which one value is undecided may pass: it was refused, and the message never came.
+#[test]
+fn a_header_that_cannot_be_decided_is_undecided() {
+    let headers = |values: &[&str]| {
+        let mut bytes = Vec::new();
+        for value in values {
+            put(&mut bytes, Some(b"x"));
+            put(&mut bytes, Some(value.as_bytes()));
+        }
+        bytes
+    };
+    let ask = |pattern: &str, values: &[&str]| {
+        let pattern = Pattern::new(pattern, false, false, false);
+        let filter = Filter::Test(Subject::Header(b"x".to_vec()), Check::Matches(pattern));
+        filter.passes(Document::Absent, &View { payload: None, key: None, headers: &headers(values) })
+    };
+    assert_eq!(ask("(?<=a)b", &["ab"]), None);
+    assert_eq!(ask("(?<=a)b", &["x", "ab"]), None);
+    assert_eq!(ask(r"a\Z", &["x", "a\n"]), None);
+    assert_eq!(ask(r"a\Z", &["a\n", "a"]), Some(true));
+    assert_eq!(ask(r"a\Z", &["x", "y"]), Some(false));
+    assert_eq!(ask("(?<=a)b", &[]), Some(false));
+}
+
 #[test]
 fn patterns_that_are_ruby_s() {
     for source in [
@@ -123,12 +147,19 @@ fn patterns_that_are_decided_here() {
     assert_eq!(check(r"ü.\d{3}", "xüé123"), Some(true));
     assert_eq!(check(r"\w", "é"), Some(false));
     assert_eq!(check(r"(?-mix:a)|<b>", "<b>"), Some(true));
-    // The two may differ: not decided.
     assert_eq!(check(r"^a$", "a"), Some(true));
+    assert_eq!(check(r"^a$", "b\na\nc"), Some(true));
+    assert_eq!(check(r"^a$", "b\nab\n"), Some(false));
+    assert_eq!(check(r"a\Z", "b\na"), Some(true));
+    assert_eq!(check(r"a\Z", "a\nb"), Some(false));
+    // The two may differ: not decided.
     assert_eq!(check(r"^a$", "a\n"), None);
+    assert_eq!(check(r"^$", "a\n"), None);
+    assert_eq!(check(r"a\Z", "a\n"), None);
     assert_eq!(check(r"\ba", "é"), None);
     assert_eq!(Pattern::new("ERROR", true, false, false).matches(b"an error"), Some(true));
-    assert_eq!(Pattern::new("ERROR", true, false, false).matches("é error".as_bytes()), None);
+    assert_eq!(Pattern::new("ERROR", true, false, false).matches("é error".as_bytes()), Some(true));
+    assert_eq!(Pattern::new("ss", true, false, false).matches("ß".as_bytes()), None);
     assert_eq!(Pattern::new("a", false, false, false).matches(b"a\xff"), Some(false));
     assert_eq!(Pattern::new("a.b", false, true, false).matches(b"a\nb"), Some(true));
     assert_eq!(Pattern::new("a.b", false, false, false).matches(b"a\nb"), Some(false));

@@ -8,11 +8,12 @@ module Pelton
       # Asks the topic's `where` of the messages for which the native side did not decide; those that it refused are not
       # here any more.
       class Where
-        def self.for(topic, _bus) = topic.where && new(topic.where)
+        def self.for(topic, bus) = topic.where && new(topic.where, bus)
 
-        #: (Array[untyped]) -> void
-        def initialize(tree)
+        #: (Array[untyped], Notifications) -> void
+        def initialize(tree, bus)
           @tree = tree
+          @bus = bus
         end
 
         def reason = :where
@@ -22,7 +23,12 @@ module Pelton
 
         private
 
-        def admit?(message) = !message.undecided? || Routing::Condition.admits?(@tree, message)
+        def admit?(message)
+          !message.undecided? || Routing::Condition.admits?(@tree, message) do |error|
+            @bus.publish("error.occurred", error: error, source: "where", topic: message.topic,
+                                           partition: message.partition, offset: message.offset)
+          end
+        end
       end
     end
   end
