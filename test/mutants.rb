@@ -23,6 +23,7 @@ module Mutants
       @seed = 1
       @counts = { ruby: 20, rust: 0 }
       @limit = 600
+      @suites = CoverageMap::SUITES
       @jobs = 1
       @only = @map = nil
       @list = false
@@ -50,6 +51,7 @@ module Mutants
         o.on("--ruby N", Integer, "so many changes in lib/ (20)") { |value| @counts[:ruby] = value }
         o.on("--rust N", Integer, "so many changes in ext/core/src (0)") { |value| @counts[:rust] = value }
         o.on("--only N,N", Array, "only these of them") { |value| @only = value.map { |one| Integer(one) } }
+        o.on("--suites NAMES", Array, "tests that run, for lib/ (all: unit,native,…)") { |value| @suites = value }
         o.on("--limit S", Integer, "seconds of tests per change (600)") { |value| @limit = value }
         o.on("--jobs N", Integer, "so many at a time (1)") { |value| @jobs = value }
         o.on("--list", "print the changes, make none") { @list = true }
@@ -97,7 +99,7 @@ module Mutants
       return [] if sites.empty?
 
       trees = Array.new(@jobs) { |job| Tree.new(ROOT, File.join(FOLDER, "tree-#{job}")).copy }
-      @map = CoverageMap.new(trees[0].root, File.join(FOLDER, "coverage.json"))
+      @map = CoverageMap.new(trees[0].root, File.join(FOLDER, "coverage.json"), @suites)
       @map.complete(@jobs) { |test| puts "coverage: #{test}" }
       waiting = Thread::Queue.new(sites).close
       trees.map do |tree|

@@ -168,12 +168,18 @@ class LivenessTest < Minitest::Test
 
   def test_no_descriptor_is_free
     started
+    early = open
+    eventually { connections.size == 1 }
     failures = 0
     listening = app.server.liveness.instance_variable_get(:@listening)
     listening.define_singleton_method(:accept_nonblock) do |**options|
       (failures += 1) < 3 ? raise(Errno::EMFILE) : super(**options)
     end
     assert_equal [200, 3], [ask.status, failures]
+    early.write("GET /live HTTP/1.1\r\n\r\n")
+    assert_match(%r{\AHTTP/1.1 200 }, early.read, "one that was let in before is served meanwhile")
+  ensure
+    early&.close
   end
 
   def test_what_cannot_be_answered_is_told

@@ -9,13 +9,14 @@ require_relative "../program"
 module Mutants
   # Which test files run which lines of lib/. Made once by a run of each, and kept.
   class CoverageMap
-    PATTERN = "test/{unit,contract,native,embedded,assumptions}/**/*_test.rb"
+    SUITES = %w[unit contract native embedded assumptions].freeze
 
-    # root: the tree whose tests run; file: where the map is kept.
-    #: (String, String) -> void
-    def initialize(root, file)
+    # root: the tree whose tests run; file: where the map is kept; suites: folders of test/.
+    #: (String, String, ?Array[String]) -> void
+    def initialize(root, file, suites = SUITES)
       @root = root
       @file = file
+      @pattern = "test/{#{suites.join(",")}}/**/*_test.rb"
       @lock = Mutex.new
       # {"test/unit/a_test.rb" => {"passed" => true, "seconds" => 1.2, "lines" => {"lib/pelton/a.rb" => [1, 7]}}}
       @rows = File.exist?(file) ? JSON.parse(File.read(file)) : {}
@@ -24,7 +25,7 @@ module Mutants
     # Runs what is not in the map yet, so many at a time.
     #: (Integer) { (String) -> void } -> self
     def complete(jobs)
-      missing = Thread::Queue.new(Dir.glob(PATTERN, base: @root).sort.reverse - @rows.keys).close
+      missing = Thread::Queue.new(Dir.glob(@pattern, base: @root).sort.reverse - @rows.keys).close
       lanes = Array.new(jobs) do
         Thread.new do
           while (test = missing.pop)
@@ -40,7 +41,7 @@ module Mutants
     # The test files that run a line, or, where none does, its file: the one named like it first, then the quick ones.
     #: (String, Integer) -> Array[String]
     def tests_of(path, line)
-      usable = @rows.select { |_, row| row["passed"] }
+      usable = @rows.select { |test, row| row["passed"] && fits?(test) }
       near = usable.select { |_, row| row["lines"].fetch(path, []).include?(line) }
       near = usable.select { |_, row| row["lines"].key?(path) } if near.empty?
       word = File.basename(path, ".rb")
@@ -53,6 +54,8 @@ module Mutants
     def seconds(test) = @rows.dig(test, "seconds") || 60
 
     private
+
+    def fits?(test) = File.fnmatch?(@pattern, test, File::FNM_EXTGLOB | File::FNM_PATHNAME)
 
     def keep(test, row)
       @lock.synchronize do
