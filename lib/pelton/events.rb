@@ -84,7 +84,7 @@ module Pelton
        "Kafka wants a partition back; lost: it already is another's; generation: as when it was assigned"],
       ["partition.stopped", %i[group topic partition offset attempts error failure_id],
        "a message failed too often and its topic says `then: :stop`: " \
-       "nothing after it is read until a restart or rebalance"],
+       "nothing after it is read until a seek, a restart or a rebalance"],
       ["consumer.consumed", %i[group topic partition messages attempt consumption_lag processing_lag seconds error],
        "consume returned or raised; messages: how many it was given; consumption_lag, processing_lag: how many " \
        "seconds before it began the first of them was produced (by its timestamp; nil: it has none), and came to " \
@@ -96,7 +96,7 @@ module Pelton
        "end: a background thread after config.background_timeout, another one after 5 s. started_at: the line of its " \
        "block, at: where it is now, seconds: since the end. Told once; a pool's thread is named too, if it was a " \
        "consumer that first used the pool"],
-      ["watch.measured", %i[threads native_threads descriptors consumers consumer_threads lags jobs outlived],
+      ["watch.measured", %i[threads native_threads descriptors consumers consumer_threads lags stopped jobs outlived],
        "what the process holds (see App#watch), every config.watch_interval while a server runs, if somebody " \
        "subscribed"],
       ["workers.scaled", %i[from to], "the number of worker threads was changed (Server#concurrency=)"],

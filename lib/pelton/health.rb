@@ -15,7 +15,7 @@ module Pelton
 
     # A String each.
     #: () -> Array[String]
-    def ailments = @listeners.flat_map { |listener| [*silence(listener), *calls(listener)] }
+    def ailments = @listeners.flat_map { |listener| [*silence(listener), *calls(listener), *stopped(listener)] }
 
     private
 
@@ -27,6 +27,14 @@ module Pelton
 
       format("group %s: its listener has not polled for %.0f s (liveness.polling: %g s)", listener.group.name, seconds,
              @polling)
+    end
+
+    def stopped(listener)
+      listener.stopped.flat_map do |topic, partitions|
+        partitions.map do |partition, offset|
+          "#{topic}/#{partition}: stopped at offset #{offset} after a failure, nothing behind it is consumed"
+        end
+      end
     end
 
     def calls(listener)

@@ -153,7 +153,8 @@ module Pelton
     def running? = %i[running quieting quiet].include?(status)
 
     # What only a restart of the process would mend, a String each: a group whose listener hangs, a call of a consumer's
-    # that takes longer than config.liveness.consuming, a failure that ended the server. Rebalances, long jobs, quiet, a
+    # that takes longer than config.liveness.consuming, a partition that gave up after a failure (`then: :stop`; a seek
+    # lets it go on, too), a failure that ended the server. Rebalances, long jobs, quiet, a
     # stop that waits for jobs, topics that are not there and brokers that are away are no such thing. From any thread;
     # waits for nothing. Also at config.liveness.port.
     #: () -> Array[String]
@@ -191,6 +192,7 @@ module Pelton
       born = ->(one) { one.slots.count(&:alive?) }
       { **Watch.measure, consumers: per_partition(&born), consumer_threads: per_partition(&threads),
                          lags: @listeners.to_h { |one| [one.group.name, one.lags] }, jobs: @jobs.counts,
+                         stopped: @listeners.to_h { |one| [one.group.name, one.stopped] },
                          outlived: @watch.outlived }
     end
 

@@ -311,8 +311,8 @@ module Pelton
       [:retries, :number, nil, "how often a failed message runs again; unset: until it succeeds, or 3 times where " \
                                "there are `dead_letters`, 0 times where there is `retry_in`"],
       [:backoff, :span, 1..30, "wait before a retry: the first, doubled up to the last, less up to a fifth", SECONDS],
-      [:then, nil, :stop, "after the last retry: `:stop` reads nothing more of this partition until a restart or " \
-                          "rebalance, `:skip` marks the message and goes on", { choices: %i[stop skip] }],
+      [:then, nil, :stop, "after the last retry: `:stop` reads nothing more of this partition until a seek, a " \
+                          "restart or a rebalance, `:skip` marks the message and goes on", { choices: %i[stop skip] }],
       [:retry_in, :delays, nil, "after the last retry a message waits in a retry topic so long, then in the next: " \
                                 "`retry_in 10, 60` of `orders` needs the topics `orders.retry.10` and " \
                                 "`orders.retry.60`, which the same consumer reads in the same group", SECONDS],

@@ -33,6 +33,32 @@ class HealthTest < Minitest::Test
     healthy "stopped, as it was told to"
   end
 
+  # Only an event told of it.
+  def test_a_partition_that_gave_up_is_an_illness_and_in_the_stats
+    produce(3)
+    script { |consumer| raise IOError, "on purpose" if consumer.messages.any? }
+    app.routes do
+      topic "orders", to: Consumer do
+        retries 0
+        batch 1
+      end
+    end
+    server = start
+    assert_equal({ "g" => {} }, app.watch[:stopped])
+    subscription.assign_now(["orders", 0])
+    event("partition.stopped")
+    eventually { !server.healthy? }
+    assert_equal ["orders/0: stopped at offset 0 after a failure, nothing behind it is consumed"], server.ailments
+    assert_equal({ "g" => { "orders" => { 0 => 0 } } }, app.watch[:stopped])
+    script { nil }
+    consumer = server.instance_variable_get(:@listeners).first.coordinators.first.slots.first
+                     .instance_variable_get(:@consumer)
+    assert consumer.seek(1)
+    assert_equal [[1], [2]], Array.new(2) { @log.pop }
+    healthy "it goes on"
+    assert_equal({ "g" => {} }, app.watch[:stopped])
+  end
+
   def test_a_long_job_quiet_a_rebalance_and_a_stop_are_no_illness
     produce(1)
     server = start

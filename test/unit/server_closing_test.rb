@@ -107,7 +107,12 @@ class ServerClosingTest < Minitest::Test
 
   # It fails each time: the stop tries once more and does not wait for it any longer.
   def test_a_message_that_always_fails_holds_up_no_stop
-    app(concurrency: 3).routes { topic("orders", to: Keyed) { concurrency(3) && backoff(0.05..0.05) } }
+    app(concurrency: 3).routes do
+      topic "orders", to: Keyed do
+        concurrency 3
+        backoff 0.05..0.05
+      end
+    end
     script { |message| raise IOError, "on purpose" if message.key == "a" }
     server = start
     subscription.assign_now(["orders", 0])

@@ -24,7 +24,8 @@ module Pelton
     class Coordinator
       include Closing
 
-      attr_reader :topic_name, :partition, :generation, :facts, :slots, :subscription, :owner, :ended, :seeks
+      attr_reader :topic_name, :partition, :generation, :facts, :slots, :subscription, :owner, :ended, :seeks,
+                  :stopped
 
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
       # runs a job, so this one waits for `unhold`. generation: see App#generations.
@@ -56,8 +57,8 @@ module Pelton
         @epoch = nil
         # What the owner was told last of when to wake us.
         @timer = nil
-        # Gave up after a failure: nothing runs any more.
-        @stopped = false
+        # The offset at which it gave up after a failure: no message is begun until a seek. nil: it did not.
+        @stopped = nil
         # :revoked or :shutdown, once the end has begun.
         @ending = nil
         @ended = false
@@ -226,6 +227,7 @@ module Pelton
       #: (Integer?, ?job: Job?, ?done: bool) ?{ (Progress, Integer) -> untyped } -> untyped
       def leave(place, job: nil, done: false)
         @lock.synchronize do
+          @stopped = nil
           # Unless a batch from there was first.
           depart(place, done: done) if (@last.nil? || @last.stale?) && (place || !@topic.keyed?)
           @backlog.seek_past(job.share, job.messages, place) if job
@@ -237,7 +239,7 @@ module Pelton
       # To a message that its consumer was given and that is not done: with order per key that moves nobody else.
       #: (Job, Integer) -> bool
       def go_back(job, place)
-        @lock.synchronize { !sought?(job) && @backlog.go_back(job.share, job.messages, place) }
+        @lock.synchronize { !sought?(job) && @stopped.nil? && @backlog.go_back(job.share, job.messages, place) }
       end
 
       #: () { (Progress, bool sought) -> untyped } -> untyped
@@ -271,7 +273,7 @@ module Pelton
       def apply(verdict, job)
         case verdict.kind
         when :done then done(verdict, job) unless job.halted
-        when :stop then @stopped = true
+        when :stop then give_up(job)
         when :again, :forward then again(verdict, job) unless leaves_rest?
         when :later then @backlog.later(job.share, Clock.now + verdict.delay) unless leaves_rest?
         when :skip then skip(job) if verdict.to || !leaves_rest?
@@ -280,6 +282,8 @@ module Pelton
         complaint = @backlog.complaint
         @owner.failed(complaint, @facts) if complaint
       end
+
+      def give_up(job) = @stopped = left(job).first&.offset || job.messages.last_offset
 
       def done(verdict, job)
         last = job.done
@@ -324,7 +328,7 @@ module Pelton
       def depart(place, done: false)
         @slots.each { |slot| take_back(slot) if slot.job&.share && @jobs.delete(slot.job) }
         @backlog = @backlog.leave(place, @epoch, done: done)
-        @epoch = nil
+        @epoch = @stopped = nil
         @control.at_end = false
         @progress.forget
       end
@@ -336,7 +340,7 @@ module Pelton
       def schedule
         return if @ended
         return conclude if @ending
-        return if @held || @stopped
+        return if @held
 
         @slots.each { |slot| employ(slot) if slot.free? }
       end
@@ -344,6 +348,7 @@ module Pelton
       def employ(slot)
         if !slot.alive? then push(slot, :assigned, attempt: slot.birth)
         elsif slot.tick_due? then push(slot, :tick)
+        elsif @stopped then nil
         elsif !held_back? && (lot = @backlog.unsorted) then push(slot, :sort, lot: lot)
         elsif !held_back? && (share = @backlog.next(slot))
           push(slot, :consume, share, attempt: @backlog.attempt(share))

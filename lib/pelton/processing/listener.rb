@@ -137,6 +137,14 @@ module Pelton
       #: () -> Hash[[String, Integer], Integer]
       def generations = @coordinators.values.to_h { |one| [[one.topic_name, one.partition], one.generation] }
 
+      # The offsets at which partitions gave up: {"orders" => {0 => 41}}
+      #: () -> Hash[String, Hash[Integer, Integer]]
+      def stopped
+        @coordinators.values.select(&:stopped).each_with_object({}) do |one, found|
+          (found[one.topic_name] ||= {})[one.partition] = one.stopped
+        end
+      end
+
       # Of all partitions whose consumers live.
       #: () -> Array[Coordinator]
       def coordinators = [*@coordinators.values, *@leaving.keys]

@@ -10,7 +10,7 @@ module Pelton
     #          to: the topic that has a copy of it; omitted: why that has no payload, an error's name, or nil
     #   forward  send a copy of it to the topic `to` (due_in: a retry topic's seconds) and skip it; if that fails, run
     #          it again after `delay` seconds
-    #   stop   nothing more of this partition until it is assigned anew
+    #   stop   nothing more of this partition until it is sought or assigned anew
     class Verdict < Struct.new(:kind, :mark, :delay, :alone, :to, :due_in, :omitted) # rubocop:disable Style/StructInheritance
       DONE = new(:done, false).freeze
       DONE_AND_MARK = new(:done, true).freeze

@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+
+# A partition that gave up after a failure (`then: :stop`).
+class GivenUpTest < Minitest::Test
+  include CoordinatorKit
+
+  # It answered true, and nothing ran.
+  def test_a_seek_lets_a_partition_go_on_that_gave_up
+    script { |consumer| raise IOError, "on purpose" if consumer.messages.first.offset == 1 }
+    coordinator(retries: 0, batch: 1, every: 5).receive(batch(0, 1, 2))
+    3.times { work }
+    assert_equal 1, coordinator.stopped
+    assert_predicate self, :idle?
+    consumer = coordinator.slots.first.instance_variable_get(:@consumer)
+    wake
+    work
+    assert_equal [:assigned, [0], [1], :tick], @log, "ticks go on"
+    assert consumer.seek(2)
+    assert_nil coordinator.stopped
+    coordinator.receive(batch(2, 3))
+    2.times { work }
+    assert_equal [[2], [3]], @log.last(2)
+    assert_equal [4, 7], @ownership.marks.last
+  end
+
+  def test_a_seek_lets_a_keyed_partition_go_on_that_gave_up
+    failing = true
+    script { |_| raise IOError, "on purpose" if failing }
+    coordinator(retries: 0, concurrency: 2).receive(batch(0))
+    work until idle?
+    assert_equal 0, coordinator.stopped
+    failing = false
+    consumer = coordinator.slots.first.instance_variable_get(:@consumer)
+    assert consumer.seek(0)
+    coordinator.receive(batch(0, 1, 2))
+    work until idle?
+    assert_nil coordinator.stopped
+    assert_equal 3, @ownership.marks.last.first
+  end
+end
