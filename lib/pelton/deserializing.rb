@@ -39,7 +39,11 @@ module Pelton
     def failed(topic, partition, offset, error, part = :payload)
       raise error.of(topic, partition, offset, part), cause: error.cause if error.is_a?(DecodeError)
 
-      raise DecodeError.new(topic, partition, offset, "#{error.class}: #{error.message}", part), cause: error
+      # Its message may have a part of the payload, as a parser's: that is the excerpt, and the cause.
+      kind = error.is_a?(WorkError) ? error.error_class : error.class
+      line = error.backtrace&.first.to_s[/[^\/]+:\d+/]
+      raise DecodeError.new(topic, partition, offset, "#{kind}#{" at #{line}" if line}", part,
+                            excerpt: error.message.to_s[0, 200]), cause: error
     end
 
     # The deserializer alone, in any thread or Ractor: nothing is kept, errors are its own.

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "printable"
 require_relative "secrets"
 
 # Every error of Pelton. Each builds its own message from the facts it is given, and keeps the facts readable.
@@ -76,7 +77,7 @@ module Pelton
       @abortable = abortable ? true : false
       @code = code
       @name = name.to_sym
-      @reason = reason.to_s
+      @reason = Printable.line(reason)
       @fatal = fatal ? true : false
       @retriable = retriable ? true : false
       super("#{@reason.empty? ? "Kafka error" : @reason} (#{@name}, #{@code})#{", fatal" if @fatal}#{details}")
@@ -275,37 +276,6 @@ module Pelton
     end
   end
 
-  # A payload (or a key, or headers) is not what the topic's decoder expects. `cause` is the decoder's own error.
-  #   DecodeError.new("orders", 3, 1207, "unexpected token at ''")
-  class DecodeError < Error
-    # part: :payload, :key or :headers.
-    attr_reader :topic, :partition, :offset, :part
-
-    #: (?String?, ?Integer?, ?Integer?, ?String?, ?Symbol) -> void
-    def initialize(topic = nil, partition = nil, offset = nil, reason = nil, # rubocop:disable Metrics/ParameterLists
-                   part = :payload)
-      @topic = topic
-      @partition = partition
-      @offset = offset
-      @part = part
-      @reason = reason && reason.to_s[0, 200].scrub("?").freeze
-      place = topic ? "#{topic}/#{partition} offset #{offset}" : "document"
-      super("#{place}: #{part} cannot be decoded#{": #{@reason}" if reason}")
-    end
-
-    # The same of this part of a message, where it does not say of which one it is (and is made as this class is).
-    #: (String, Integer, Integer, Symbol) -> DecodeError
-    def of(topic, partition, offset, part)
-      return self if self.topic || self.class.instance_method(:initialize).owner != DecodeError
-
-      self.class.new(topic, partition, offset, @reason, part)
-    end
-
-    # The same for the next read: nothing is decoded anew. Without the cause, whose text may be the whole document.
-    #: () -> DecodeError
-    def again = self.class.new(topic, partition, offset, @reason, part)
-  end
-
   # A consumer's `around` returned, but what it surrounds did not: nothing counts as done.
   class AroundError < Error
     #: (?Class?, ?Symbol?) -> void
@@ -317,6 +287,11 @@ module Pelton
   # An argument of produce that Kafka cannot take. Nothing was sent: of a batch, no message was.
   #   InvalidMessageError.new(:partition, -3, "an Integer >= 0 or nil")
   class InvalidMessageError < Error
+    # Of these the error shows no more than what it is and how long: they may be private, and errors are logged. `value`
+    # is all of it.
+    CONTENT = %w[payload key headers header partition_key message messages label].freeze
+    private_constant :CONTENT
+
     # index: which message of a batch it is, from 0; nil of a single one.
     #: (key: String)
     attr_reader :key, :value, :index
@@ -327,14 +302,25 @@ module Pelton
       @value = value
       @expected = expected
       @index = index
-      shown = Secrets.show(key, value)
-      shown = "#{shown[0, 80]}…" if shown.size > 80
       super("#{"message #{index}: " if index}#{@key}: #{shown} is not allowed#{", expected #{expected}" if expected}")
     end
 
     # The same, of a batch's message; nil: of a single one.
     #: (Integer?) -> InvalidMessageError
     def at(index) = self.class.new(@key, @value, @expected, index)
+
+    private
+
+    def shown
+      return Printable.line(Secrets.show(@key, @value), 80) unless CONTENT.include?(@key)
+      return Printable.line(@value.inspect, 80) if [nil, true, false].include?(@value) || @value.is_a?(Symbol)
+
+      size = case @value
+             when String then " of #{@value.bytesize} bytes"
+             when Array, Hash then " of #{@value.size} entries"
+             end
+      "#{@value.class.name.to_s.match?(/\A[AEIOU]/) ? "an" : "a"} #{@value.class}#{size}"
+    end
   end
 
   # The job's thread was killed (Thread#kill, Thread.exit) while it ran the consumer's code. The job runs again.
@@ -383,5 +369,6 @@ module Pelton
   end
 end
 
+require_relative "errors/decoding"
 require_relative "errors/schemas"
 require_relative "errors/work"

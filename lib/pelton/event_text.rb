@@ -16,7 +16,8 @@ module Pelton
       # [severity as ::Logger has it, text without control characters] of an event that has a text.
       #: (Events::Event) -> [Integer, String]
       def of(event)
-        severity, text = send(event.name.tr(".", "_"), event)
+        safe = Events::Event.new(event.name, event.payload.transform_values { |fact| safe(fact) })
+        severity, text = send(event.name.tr(".", "_"), safe)
         [severity, Printable.line(text)]
       end
 
@@ -47,6 +48,15 @@ module Pelton
       end
 
       private
+
+      # Texts of any encoding join.
+      def safe(fact)
+        case fact
+        when String then Printable.line(fact)
+        when Array then fact.map { |one| safe(one) }
+        else fact
+        end
+      end
 
       def app_running(event) = info("running: groups #{event[:groups].join(", ")}, #{event[:concurrency]} workers")
 

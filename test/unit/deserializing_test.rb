@@ -122,14 +122,16 @@ class DeserializingTest < Minitest::Test
     assert_equal [:key, ["raw", "raw", [:headers, { "h" => "raw", "k" => "raw" }]]],
                  Pelton::Deserializing.key(keys, message)
     error = assert_raises(Pelton::DecodeError) { Pelton::Deserializing.headers(->(_) { raise "no" }, message) }
-    assert_equal [:headers, "orders/0 offset 7: headers cannot be decoded: RuntimeError: no"],
-                 [error.part, error.message]
-    assert_equal :headers, error.again.part
+    place = "deserializing_test.rb:#{__LINE__ - 1}"
+    assert_equal [:headers, "orders/0 offset 7: headers cannot be decoded: RuntimeError at #{place}", "no"],
+                 [error.part, error.message, error.excerpt]
+    assert_equal [:headers, "no"], [error.again.part, error.again.excerpt]
   end
 
   def test_what_it_raises
     error = assert_raises(Pelton::DecodeError) { ask(->(_) { raise "no" }) }
-    assert_equal ["orders/0 offset 7: payload cannot be decoded: RuntimeError: no", RuntimeError],
+    place = "deserializing_test.rb:#{__LINE__ - 1}"
+    assert_equal ["orders/0 offset 7: payload cannot be decoded: RuntimeError at #{place}", RuntimeError],
                  [error.message, error.cause.class]
     own = Pelton::DecodeError.new("x", 1, 2, "y")
     assert_same own, assert_raises(Pelton::DecodeError) { ask(->(_) { raise own }) }

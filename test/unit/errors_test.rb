@@ -31,7 +31,8 @@ class ErrorsTest < Minitest::Test
     [endless, shared].each do |value|
       error = assert_raises(Pelton::ConfigError) { Pelton::Config.new.client_id = value }
       assert_match(/\Aclient_id = [\[{].+expected a String/, error.message)
-      assert_match(/\Apayload: [\[{].+…/, Pelton::InvalidMessageError.new(:payload, value).message)
+      assert_match(/\Apayload: an? \w+ of 2 entries/, Pelton::InvalidMessageError.new(:payload, value).message)
+      assert_match(/\Atopic: [\[{].+…/, Pelton::InvalidMessageError.new(:topic, value).message)
     end
   end
 
@@ -74,6 +75,6 @@ class ErrorsTest < Minitest::Test
   end
 
   def test_decode_error_survives_binary_reasons
-    assert_includes Pelton::DecodeError.new("t", 0, 1, "bad \xFF byte").message, "bad ? byte"
+    assert_includes Pelton::DecodeError.new("t", 0, 1, "bad \xFF byte").message, "bad \\xFF byte"
   end
 end

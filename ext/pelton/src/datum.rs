@@ -103,7 +103,7 @@ impl Reader<'_> {
             }
             Ok(ForEach::Continue)
         })?;
-        let wrong = |key: Value| Datum::Other(format!("a Hash with the key {}", key.inspect()));
+        let wrong = |key: Value| Datum::Other(format!("a Hash with a key that is a {}", key.class()));
         Ok(other.map_or(Datum::Map(pairs), wrong))
     }
 

@@ -54,7 +54,7 @@ module Pelton
         @native.decode(payload, header, @flags)
       rescue EncodingError => e
         # Of a name that is to be a Symbol and is no UTF-8.
-        raise DecodeError.new(nil, nil, nil, e.message)
+        raise DecodeError.new(nil, nil, nil, "a name in it is no UTF-8", excerpt: e.message), cause: nil
       end
 
       # For the native side: learns the schema with this id, an Integer, [fingerprint] or a GUID, which a message names.

@@ -14,7 +14,7 @@ module Pelton
   end
 
   # A value does not fit the schema it is to be written with; `reason` names the field.
-  #   EncodeError.new("shop.Order", "lines[2].price: \"12\" is no double")
+  #   EncodeError.new("shop.Order", "lines[2].price: a String of 2 bytes is no double")
   class EncodeError < Error
     attr_reader :schema, :reason
 
@@ -37,8 +37,9 @@ module Pelton
       @what = what
       @status = status
       @code = code
+      reason = Printable.line(reason, 500) if reason
       numbers = [("HTTP #{status}" if status), code].compact.join(", ")
-      super("schema registry, #{what}: #{reason || "no answer"}#{" (#{numbers})" unless numbers.empty?}")
+      super("schema registry, #{Printable.line(what)}: #{reason || "no answer"}#{" (#{numbers})" unless numbers.empty?}")
     end
 
     # Does the registry say that there is no such thing? (It may be there later.)

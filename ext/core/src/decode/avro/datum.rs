@@ -53,12 +53,9 @@ impl Datum {
         match self {
             Self::Null => "nil".to_owned(),
             Self::Bool(value) => value.to_string(),
-            Self::Int(value) => value.to_string(),
-            Self::Float(value) => format!("{value:?}"),
-            Self::Text(text) => {
-                let start: String = text.chars().take(40).collect();
-                format!("{start:?}{}", if start.len() < text.len() { "…" } else { "" })
-            }
+            Self::Int(value) => format!("an Integer of {} bits", 64 - value.unsigned_abs().leading_zeros()),
+            Self::Float(_) => "a Float".to_owned(),
+            Self::Text(text) => format!("a String of {} bytes", text.len()),
             Self::Bytes(bytes) => format!("a binary String of {} bytes", bytes.len()),
             Self::Foreign { bytes, is_text: false, .. } => format!("a binary String of {} bytes", bytes.len()),
             Self::Foreign { encoding, bytes, .. } => format!("a String of {} bytes in {encoding}", bytes.len()),

@@ -95,7 +95,7 @@ impl Schema {
             (Type::Boolean, Datum::Bool(value)) => to.push(u8::from(*value)),
             (Type::Int, Datum::Int(value)) => match i32::try_from(*value) {
                 Ok(value) => put_long(to, value.into()),
-                Err(_) => return unfit(format!("{value} has more than 32 bits")),
+                Err(_) => return unfit("an Integer with more than 32 bits is no int".to_owned()),
             },
             (Type::Long, Datum::Int(value)) => put_long(to, *value),
             (Type::Float, Datum::Int(value)) => to.extend_from_slice(&(*value as f32).to_le_bytes()),
@@ -129,7 +129,7 @@ impl Schema {
                 for (key, value) in pairs {
                     put_sized(to, key.as_bytes());
                     let done = self.put(*values, value, to, depth + 1, tried);
-                    done.map_err(|unfit| unfit.within(format!("[{key:?}]")))?;
+                    done.map_err(|unfit| unfit.within("[…]".to_owned()))?;
                 }
                 to.push(0);
             }
