@@ -25,8 +25,9 @@ module Pelton
     #: (String) -> Registry
     def self.files(folder) = new(source: Files.new(folder))
 
-    # token: bearer, in place of user and password (which a URL may bring, too). tls: ca_file, cert_file, key_file,
-    # key_password, verify (true). timeout, open_timeout: of one request. Raises ConfigError.
+    # token: bearer, in place of user and password (which a URL may bring, too). tls: ca_file, crl_file (revoked
+    # certificates), cert_file, key_file, key_password, verify (true). timeout, open_timeout: of one request. Raises
+    # ConfigError.
     #: (*String, ?user: String?, ?password: String?, ?token: String?, ?tls: Hash[Symbol, untyped], ?timeout: Numeric,
     #:  ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric], ?ttl: Numeric, ?missing_ttl: Numeric,
     #:  ?source: untyped) -> void

@@ -32,6 +32,22 @@ def certificate(name, issuer: nil, hosts: nil)
   { key: key, cert: cert }
 end
 
+# What an authority took back.
+def revocations(authority, *certificates)
+  list = OpenSSL::X509::CRL.new
+  list.version = 1
+  list.issuer = authority[:cert].subject
+  list.last_update = Time.now - 3600
+  list.next_update = Time.now + 86_400
+  certificates.each do |one|
+    revoked = OpenSSL::X509::Revoked.new
+    revoked.serial = one[:cert].serial
+    revoked.time = Time.now - 60
+    list.add_revoked(revoked)
+  end
+  list.sign(authority[:key], OpenSSL::Digest.new("SHA256"))
+end
+
 Scenario.run do
   folder = Dir.mktmpdir("pelton-tls")
   authority = certificate("Pelton test authority")
@@ -40,6 +56,8 @@ Scenario.run do
   path = ->(name) { File.join(folder, name) }
   File.write(path.("authority.pem"), authority[:cert].to_pem)
   File.write(path.("stranger.pem"), stranger[:cert].to_pem)
+  File.write(path.("revoked.pem"), revocations(authority, server).to_pem)
+  File.write(path.("valid.pem"), revocations(authority, stranger).to_pem)
   store = OpenSSL::PKCS12.create("hush-store", "broker", server[:key], server[:cert], [authority[:cert]])
   File.binwrite(path.("broker.p12"), store.to_der)
 
@@ -83,6 +101,7 @@ Scenario.run do
     "a wrong password" => [{ "sasl.password" => "hush-wrong" }, /invalid credentials.*_AUTHENTICATION/],
     "an unknown user" => [{ "sasl.username" => "nobody" }, /invalid credentials.*_AUTHENTICATION/],
     "an unknown authority" => [{ "ssl.ca.location" => path.("stranger.pem") }, /certificate could not be verified/],
+    "a revoked certificate" => [{ "ssl.crl.location" => path.("revoked.pem") }, /certificate could not be verified/],
     "another host's certificate" => [elsewhere, /certificate could not be verified/],
     "no TLS" => [{ "security.protocol" => "sasl_plaintext" }, /brokers are down/]
   }.each do |what, (options, pattern)|
@@ -103,6 +122,10 @@ Scenario.run do
   # The same host name passes when nobody checks it.
   careless = app(kafka: { **secure, **elsewhere, "ssl.endpoint.identification.algorithm" => "none" })
   equal(1001, careless.producer.produce_sync(topic: name, payload: "careless", timeout: 20).offset, "offset")
+
+  # So does a certificate that is not on the list of the revoked ones.
+  checked = app(kafka: { **secure, "ssl.crl.location" => path.("valid.pem") })
+  equal(1002, checked.producer.produce_sync(topic: name, payload: "not revoked", timeout: 20).offset, "offset")
 
   # A consumer that cannot log in says so and stops like any other.
   shut_out = app(group: unique("group"), kafka: { **secure, "sasl.password" => "hush-wrong" }, shutdown_timeout: 60,

@@ -59,7 +59,8 @@ class PrivatePayloadTest < Minitest::Test
     writer = Pelton::Producer.new(Pelton::Config.new.tap { |config| config.kafka = server }.freeze)
     topic = new_topic
     [{ payload: { card: CARD } }, { payload: CARD.to_i }, { payload: "x", key: [CARD] },
-     { payload: "x", key: CARD.to_i }, { payload: "x", headers: { "card" => CARD.to_i } }, { payload: "x", headers: [CARD] },
+     { payload: "x", key: CARD.to_i }, { payload: "x", headers: { "card" => CARD.to_i } },
+     { payload: "x", headers: [CARD] },
      { payload: "x", headers: { CARD.to_i => "x" } }, { payload: "x", headers: { "a\0#{CARD}" => "x" } },
      { payload: "x", partition_key: [CARD] }, { payload: "x", headers: { "a" => [CARD.to_i] } }].each do |message|
       assert_private(assert_raises(Pelton::InvalidMessageError, message.inspect) do

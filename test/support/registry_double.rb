@@ -6,6 +6,7 @@ require "socket"
 
 # A schema registry on a port of this machine, as far as clients see one: subjects with versions, ids, references; a
 # fault for the next requests: a status, :hang (no answer), :close (none, and the end), :garbage, :no_http, :no_gzip;
+# :echo, :echo_schema and :echo_status repeat the request in an error, a schema, the status line;
 # :continues and :headers are lines without end.
 #   registry = RegistryDouble.new
 #   id = registry.add("orders-value", '"string"')
@@ -103,6 +104,9 @@ class RegistryDouble
   def reply(fault, line, headers, body)
     case fault
     when :close then ""
+    when :echo then http(400, JSON.generate(error_code: { "a" => line }, message: echo(line, headers, body)))
+    when :echo_schema then http(200, JSON.generate(schema: JSON.generate(type: echo(line, headers, body))))
+    when :echo_status then "#{echo(line, headers, body)}\r\n\r\n"
     when :garbage then http(200, "<html>")
     when :no_http then "\x15\x03\x01 none\r\n"
     when :no_gzip then "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain"
@@ -110,6 +114,8 @@ class RegistryDouble
     else http(*route(line, headers, body))
     end
   end
+
+  def echo(line, headers, body) = "#{line}\r\n#{headers.map { |pair| pair.join(": ") }.join("\r\n")}\r\n#{body}\e[31m"
 
   def http(status, text)
     "HTTP/1.1 #{status} X\r\nContent-Length: #{text.bytesize}\r\nConnection: close\r\n\r\n#{text}"

@@ -10,12 +10,13 @@ module Pelton
     AROUND = 40
     private_constant :AROUND
 
-    # part: :payload, :key or :headers. position: of the byte that is wrong; length: bytes of the document; nil where the
-    # decoder does not say so.
+    # part: :payload, :key or :headers. position: of the byte that is wrong; length: bytes of the document; nil where
+    # the decoder does not say so.
     #: (position: Integer?, length: Integer?)
     attr_reader :topic, :partition, :offset, :part, :position, :length
 
-    #: (?String?, ?Integer?, ?Integer?, ?String?, ?Symbol) -> void
+    #: (?String?, ?Integer?, ?Integer?, ?String?, ?Symbol, ?position: Integer?, ?length: Integer?,
+    #:  ?excerpt: String?) -> void
     def initialize(topic = nil, partition = nil, offset = nil, reason = nil, # rubocop:disable Metrics/ParameterLists
                    part = :payload, position: nil, length: nil, excerpt: nil)
       @topic = topic

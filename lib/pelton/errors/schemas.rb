@@ -39,7 +39,8 @@ module Pelton
       @code = code
       reason = Printable.line(reason, 500) if reason
       numbers = [("HTTP #{status}" if status), code].compact.join(", ")
-      super("schema registry, #{Printable.line(what)}: #{reason || "no answer"}#{" (#{numbers})" unless numbers.empty?}")
+      numbers = " (#{numbers})" unless numbers.empty?
+      super("schema registry, #{Printable.line(what)}: #{reason || "no answer"}#{numbers}")
     end
 
     # Does the registry say that there is no such thing? (It may be there later.)

@@ -5,6 +5,8 @@ require "uri"
 require_relative "../backoff"
 require_relative "../clock"
 require_relative "../errors"
+require_relative "../printable"
+require_relative "../secrets"
 require_relative "references"
 require_relative "schema"
 
@@ -17,9 +19,12 @@ module Pelton
       MOST_BYTES = 16 << 20
       # Statuses that another server, or a later attempt, may not give.
       PASSING = [408, 429, 500, 502, 503, 504].freeze
-      TLS = { ca_file: String, cert_file: String, key_file: String, key_password: String,
+      TLS = { ca_file: String, crl_file: String, cert_file: String, key_file: String, key_password: String,
               verify: [true, false].freeze }.freeze
-      private_constant :TYPE, :MOST_BYTES, :PASSING, :TLS
+      # "Authorization: Basic YTpi", also within JSON.
+      AUTHORIZATION = /((?:authorization"?\s*[:=]\s*"?|\b)(?:basic|bearer)\s+)[^\s"'\\,;]+/i
+      CRL = /-----BEGIN X509 CRL-----.*?-----END X509 CRL-----/m
+      private_constant :AUTHORIZATION, :CRL, :TYPE, :MOST_BYTES, :PASSING, :TLS
 
       #: (Array[String], ?user: String?, ?password: String?, ?token: String?, ?tls: Hash[Symbol, untyped],
       #:  ?timeout: Numeric, ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric]) -> void
@@ -32,6 +37,7 @@ module Pelton
         @login = [user, password] if user
         @token = checked_token(token)
         @tls = checked_tls(tls)
+        @secrets = secrets
         @timeouts = { read_timeout: time(:timeout, timeout), write_timeout: timeout,
                       open_timeout: time(:open_timeout, open_timeout) }
         @retries = retries.is_a?(Integer) && retries >= 0 ? retries : refuse(:retries, retries, "expected >= 0")
@@ -71,25 +77,43 @@ module Pelton
 
       private
 
+      # What a registry says may repeat the request, with the login in it.
+      def failure(what, reason, **numbers) = RegistryError.new(redacted(what), redacted(reason), **numbers)
+
+      def redacted(text)
+        text = Printable.line(text)
+        @secrets.each { |secret| text = text.gsub(secret, Secrets::MASK) }
+        text.gsub(AUTHORIZATION) { "#{$1}#{Secrets::MASK}" }
+      end
+
+      # In each form that they are sent in, the longest ones first.
+      def secrets
+        logins = [@login, *@places.map(&:login)].compact
+        plain = [@token, @tls[:key_password], *logins.map(&:last)].compact.reject(&:empty?)
+        pairs = logins.map { |login| [login.join(":")].pack("m0") }
+        all = pairs + plain.flat_map { |one| [one, escape(one), JSON.generate(one)[1..-2], Printable.line(one)] }
+        all.uniq.sort_by { |one| -one.size }.freeze
+      end
+
       def number(path, subject, schema)
         body = { schema: schema.text, schemaType: "AVRO" }
         body[:references] = schema.named unless schema.named.empty?
         what = "subject #{subject}"
         answer = ask(what, path, JSON.generate(body))
-        answer["id"].is_a?(Integer) ? answer["id"] : raise(RegistryError.new(what, "its answer has no id"))
+        answer["id"].is_a?(Integer) ? answer["id"] : raise(failure(what, "its answer has no id"))
       end
 
       # answer: of the registry, {"schema" => "…", "references" => […]}
       def read(answer, what, id: answer["id"])
         type = answer["schemaType"] || "AVRO"
-        raise RegistryError.new(what, "is #{type}, not AVRO") unless type == "AVRO"
-        raise RegistryError.new(what, "its answer has no schema") unless answer["schema"].is_a?(String)
+        raise failure(what, "is #{type}, not AVRO") unless type == "AVRO"
+        raise failure(what, "its answer has no schema") unless answer["schema"].is_a?(String)
 
         named = Array(answer["references"])
         Schema.new(answer["schema"], references: texts(named), named: named, id: id,
                                      subject: answer["subject"], version: answer["version"])
       rescue ConfigError => e
-        raise RegistryError.new(what, e.message)
+        raise failure(what, e.message), cause: nil # it shows what the registry sent
       end
 
       # Of the schemas that a schema refers to, each after its own.
@@ -138,7 +162,7 @@ module Pelton
         understood(what, status, text)
       rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::OpenSSLError, Zlib::Error,
              Net::ProtocolError, Net::HTTPBadResponse, Net::HTTPHeaderSyntaxError => e
-        raise RegistryError.new(what, "#{place} does not answer: #{e.message} (#{e.class})")
+        raise failure(what, "#{place} does not answer: #{e.message} (#{e.class})"), cause: nil
       end
 
       def request(place, path, body)
@@ -169,14 +193,16 @@ module Pelton
         return answer if status == 200 && answer.is_a?(Hash)
 
         reason, code = answer.values_at("message", "error_code") if answer.is_a?(Hash)
-        raise RegistryError.new(what, reason&.to_s&.[](0, 500) || "refused", status: status, code: code)
+        code = nil unless code.is_a?(Integer)
+        raise failure(what, reason&.to_s || "refused", status: status, code: code)
       rescue JSON::ParserError
-        raise RegistryError.new(what, status == 200 ? "its answer is no JSON" : "refused", status: status)
+        raise failure(what, status == 200 ? "its answer is no JSON" : "refused", status: status), cause: nil
       end
 
       def secure(http)
         http.use_ssl = true
-        http.ca_file = @tls[:ca_file] if @tls[:ca_file]
+        http.ca_file = @tls[:ca_file] if @tls[:ca_file] && !@tls[:crl_file]
+        http.cert_store = revoking if @tls[:crl_file]
         http.verify_mode = @tls[:verify] == false ? OpenSSL::SSL::VERIFY_NONE : OpenSSL::SSL::VERIFY_PEER
         return unless @tls[:cert_file]
 
@@ -184,6 +210,15 @@ module Pelton
         # Without a password OpenSSL would ask for one on the terminal.
         key = File.read(@tls[:key_file] || @tls[:cert_file])
         http.key = OpenSSL::PKey.read(key, @tls[:key_password].to_s)
+      end
+
+      # Refuses certificates that their authority took back.
+      def revoking
+        store = OpenSSL::X509::Store.new
+        @tls[:ca_file] ? store.add_file(@tls[:ca_file]) : store.set_default_paths
+        File.read(@tls[:crl_file]).scan(CRL) { |text| store.add_crl(OpenSSL::X509::CRL.new(text)) }
+        store.flags = OpenSSL::X509::V_FLAG_CRL_CHECK
+        store
       end
 
       # Until the next round; ends with the thread.
@@ -219,7 +254,7 @@ module Pelton
 
           refuse("tls #{name}", value, name == :verify ? "expected true or false" : "expected a String")
         end
-        %i[ca_file cert_file key_file].each do |name|
+        %i[ca_file crl_file cert_file key_file].each do |name|
           # Not the value: some give the key itself.
           refuse("tls #{name}", nil, "is no file that can be read") if given[name] && !File.readable?(given[name])
         end
