@@ -224,6 +224,7 @@ class Chaos < Scenario
   end
 
   def look
+    check(@log.any?, "nothing was produced")
     check = ChaosCheck.new(@log)
     check.confirmed(Lines.new(File.join(@folder, "acked")).to_a)
     @found = "#{check.messages} messages"

@@ -106,6 +106,7 @@ class Soak
     app.configure do |config|
       config.kafka = kafka
       config.group_id = group
+      config.logger = nil # errors are looked at below
     end
     app.routes { topic topics, to: consumer }
     app.subscribe("error.occurred") { |event| @errors << event[:error] unless passing?(event[:error]) }

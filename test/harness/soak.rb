@@ -1,0 +1,204 @@
+# frozen_string_literal: true
+
+require "support/footprint"
+require "support/scenario"
+require "support/soak"
+require_relative "options"
+
+# bin/soak: laps of rebalances, messages, starts and stops of apps, and clients that come and go, in one process that
+# stays. What a lap leaves behind is measured behind each kind of work: threads, descriptors, bytes in use, per unit.
+class LongSoak < Scenario
+  # {work => units of a lap}
+  LAP = { "rebalances" => 20, "messages" => 5_000, "starts" => 5, "clients" => 20 }.freeze
+  # Kilobytes in use that a unit may leave, over all laps behind the first ones. Caches and holes come and go; a leak of
+  # what a unit has stays and is more than that.
+  MOST = { "rebalances" => 2.0, "messages" => 0.02, "starts" => 15.0, "clients" => 3.0 }.freeze
+  WARM_UP = 3 # laps
+  NAMES = ["all", *LAP.keys].freeze
+  CLUSTERS = %w[real embedded].freeze
+  KAFKA = { "session.timeout.ms" => 6000, "heartbeat.interval.ms" => 100,
+            "topic.metadata.refresh.interval.ms" => 500 }.freeze
+  # Of the mock, which lets members that rejoin wait for a session less a second.
+  MOCK = { **KAFKA, "session.timeout.ms" => 1150, "heartbeat.interval.ms" => 50 }.freeze
+  PAYLOAD = '{"type":"order","items":[{"sku":"abc","count":2}],"note":"größe"}'
+
+  # Counts what comes.
+  class Reader < Pelton::Consumer
+    SEEN = Thread::Queue.new
+
+    def consume = SEEN << messages.sum { |message| message.payload["items"].size }
+  end
+
+  def initialize(seed:, seconds:, rebalances:, work:, cluster:)
+    super()
+    @seed = seed
+    @seconds = seconds
+    @rebalances = rebalances
+    @works = work == "all" ? LAP.keys : [work]
+    @embedded = cluster == "embedded"
+    @left = Hash.new(0.0) # {work => kilobytes that it left}
+    @units = Hash.new(0) # {work => units, warm-up apart}
+    @all = Hash.new(0) # {work => units}
+    @problems = []
+  end
+
+  def call
+    began = now
+    run { play(began) }
+    report
+    found = @all.map { |work, count| "#{count} #{work}" }.join(", ")
+    puts Harness.summary("soak", "#{found}, #{@laps} laps", problems: @problems.size, seed: @seed,
+                                                            seconds: now - began)
+    @problems.empty?
+  end
+
+  private
+
+  def play(began)
+    prepare
+    @laps = 0
+    until over?(began)
+      @works.each { |work| lap(work) }
+      @laps += 1
+      @first = Footprint.new if @laps == WARM_UP
+      puts "lap #{@laps}: #{Footprint.new}, #{resident} kB resident" if (@laps % 10).zero?
+    end
+    check(@laps.positive?, "no lap")
+    @last = calm
+  ensure
+    @soak&.close
+    @app&.close
+    @cluster&.close
+    @broker&.stop
+  end
+
+  def over?(began)
+    return true if @rebalances && @all["rebalances"] >= @rebalances
+
+    @seconds && now - began > @seconds
+  end
+
+  def prepare
+    if @embedded
+      @cluster = Pelton::EmbeddedCluster.new
+      self.bootstrap = @cluster.bootstrap_servers
+    else
+      @broker = TestBroker.start
+      self.bootstrap = @broker.bootstrap
+    end
+    create("messages", 2)
+    create("starts", 1)
+    @kafka = { "bootstrap.servers" => bootstrap, **(@embedded ? MOCK : KAFKA) }
+    waiting = ->(timeout, what, &block) { eventually(timeout, what, &block) }
+    @soak = Soak.new(@kafka, group: unique("soak"), create: method(:create), eventually: waiting)
+    @app = reading("messages")
+    @app.start
+  end
+
+  def create(name, partitions)
+    @cluster ? @cluster.create_topic(name, partitions) : topic(name: name, partitions: partitions)
+  end
+
+  def reading(name)
+    app = Pelton::App.new
+    app.configure do |config|
+      config.kafka = { **@kafka, "auto.offset.reset" => "earliest" }
+      config.group_id = unique(name)
+      config.logger = nil
+    end
+    app.routes do
+      topic(name, to: Reader) do
+        decode :json
+        concurrency 2
+      end
+    end
+    app
+  end
+
+  def lap(work)
+    before = calm
+    send(work, LAP.fetch(work))
+    after = calm
+    @all[work] += LAP.fetch(work)
+    return if @laps < WARM_UP
+
+    @left[work] += after.kilobytes - before.kilobytes if after.kilobytes
+    @units[work] += LAP.fetch(work)
+  end
+
+  # When all that ends has ended.
+  def calm
+    @soak.footprint
+  end
+
+  def rebalances(count) = @soak.rebalance(count)
+
+  def messages(count)
+    rows = Array.new(count) { |index| { topic: "messages", key: "k#{index % 50}", payload: PAYLOAD } }
+    @app.producer.produce_many_sync(rows, timeout: 60)
+    came(count)
+  end
+
+  # An app of its own each time, with a member, a worker and a producer.
+  def starts(count)
+    count.times do
+      app = reading("starts")
+      app.producer.produce_sync(topic: "starts", payload: PAYLOAD, timeout: 60)
+      app.start
+      came(1)
+      app.close(timeout: 20)
+      Reader::SEEN.clear
+    end
+  end
+
+  def clients(count)
+    count.times do
+      app = Pelton::App.new
+      app.configure do |config|
+        config.kafka = @kafka
+        config.logger = nil
+      end
+      app.producer.produce_sync(topic: "messages", key: "k", payload: PAYLOAD, timeout: 60)
+      app.close(timeout: 20)
+    end
+    came(count)
+  end
+
+  def came(count)
+    seen = 0
+    eventually(60, -> { "#{count} messages, #{seen} came" }) do
+      seen += Reader::SEEN.pop until Reader::SEEN.empty?
+      seen >= count
+    end
+  end
+
+  def resident = File.read("/proc/self/status")[/^VmRSS:\s+(\d+)/, 1]
+
+  def report
+    @units.each do |work, count|
+      each = @left[work] / count
+      puts format("%<work>s: %<each>.4f kB in use left by each of %<count>d", work: work, each: each, count: count)
+      @problems << "#{work}: #{each.round(4)} kB each" if each > MOST.fetch(work)
+    end
+    return unless @first && @last
+
+    puts "first: #{@first}", "last:  #{@last}"
+    %i[ruby_threads threads descriptors].each do |what|
+      before, after = [@first, @last].map(&what)
+      @problems << "#{what}: #{before} became #{after}" if after > before
+    end
+    @problems.each { |problem| puts "problem: #{problem}" }
+  end
+end
+
+if $PROGRAM_NAME == __FILE__
+  usage = "Works on in one process, and looks whether it grows.\n\n" \
+          "bin/soak [--seconds 60] [--work rebalances --rebalances 1000]\n\n"
+  words = { work: LongSoak::NAMES, cluster: LongSoak::CLUSTERS }
+  options = Harness::Options.new(usage, words, seconds: nil, rebalances: nil).parse(ARGV)
+  seconds = options[:seconds] || (60 unless options[:rebalances])
+  $stdout.sync = true
+  soak = LongSoak.new(seed: options[:seed], seconds: seconds, rebalances: options[:rebalances], work: options[:work],
+                      cluster: options[:cluster])
+  exit soak.call ? 0 : 1
+end
