@@ -18,7 +18,7 @@ Gem::Specification.new do |spec|
     lib/**/*.rb exe/* sig/* Cargo.toml Cargo.lock rustfmt.toml
     ext/core/Cargo.toml ext/core/{src,benches,examples,tests}/**/*.rs
     ext/pelton/{Cargo.toml,build.rs,extconf.rb} ext/pelton/src/**/*.rs
-    README.md CHANGELOG.md LICENSE
+    README.md CHANGELOG.md LICENSE SECURITY.md THIRD_PARTY_LICENSES.txt
   ]
   spec.files = Dir.glob(shipped, base: __dir__).select { |path| File.file?(File.join(__dir__, path)) }
   spec.bindir = "exe"

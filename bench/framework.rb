@@ -35,19 +35,35 @@ def read_all(topic, count)
   Served.speed(topic, count, words: -> { decode :json }) { |messages| messages.each(&:payload) }
 end
 
-# The same where garbage is collected less often, as `pelton doctor` advises: in a Ruby of its own, for only its start
-# asks for these settings.
-def roomy(topic, count)
+# The same, and its peer, where garbage is collected less often, as `pelton doctor` advises: in a Ruby of its own, for
+# only its start asks for these settings. what: "read", a topic, how many; or "parse", a name, how many.
+def roomy(*what)
   options = ("--yjit" if defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?)
-  command = [RbConfig.ruby, *options, "-I#{__dir__}/../lib", __FILE__, topic, count.to_s]
+  command = [RbConfig.ruby, *options, "-I#{__dir__}/../lib", __FILE__, *what.map(&:to_s)]
   environment = { **Pelton::CLI::Doctor::Machine::ROOMY, "PELTON_BOOTSTRAP" => Cluster.bootstrap }
   Float(IO.popen([environment, *command], &:read))
 end
 
+# Messages a second, of Strings.
+def parse_all(documents, count)
+  count / Bench.seconds { count.times { |index| JSON.parse(documents[index % DIFFERENT]) } }
+end
+
+# What `roomy` starts. Its first round warms up.
+def measure_alone(what, name, count)
+  if what == "read"
+    run = -> { read_all(name, count) }
+  else
+    size, kind = name.match(/\A(\d+ KB) (\w+)\z/).captures
+    made = documents(SIZES.fetch(size), KINDS.fetch(kind))
+    run = -> { parse_all(made, count) }
+  end
+  run.call
+  puts run.call
+end
+
 unless ARGV.empty?
-  topic, count = ARGV
-  read_all(topic, count.to_i) # warms up
-  puts read_all(topic, count.to_i)
+  measure_alone(ARGV[0], ARGV[1], Integer(ARGV[2]))
   exit
 end
 
@@ -59,10 +75,13 @@ def json(bench, name, size, description)
   parse = "JSON.parse of each, no Kafka, #{name}"
   bench.case(parse, "msg/s") do
     bench.note("#{name}, a document", "objects", objects(made))
-    count / Bench.seconds { count.times { |index| JSON.parse(made[index % DIFFERENT]) } }
+    parse_all(made, count)
   end
   bench.case("#{name}, payload read (JSON)", "msg/s", vs: parse) { read_all(orders, count) }
-  bench.case("#{name}, payload read (JSON), roomy heap", "msg/s", vs: parse) { roomy(orders, count) }
+  bench.case("#{parse}, roomy heap", "msg/s") { roomy("parse", name, count) }
+  bench.case("#{name}, payload read (JSON), roomy heap", "msg/s", vs: "#{parse}, roomy heap") do
+    roomy("read", orders, count)
+  end
   [orders, count, parse]
 end
 

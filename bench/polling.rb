@@ -22,8 +22,8 @@ def producers(topic, count, options = Cluster::PRODUCE)
   list.each { |producer| producer.produce_sync(topic: topic, payload: PAYLOAD, timeout: 30) }
 end
 
-def peers(topic, count)
-  options = { "bootstrap.servers" => Cluster.bootstrap, **Cluster::PRODUCE }
+def peers(topic, count, options = Cluster::PRODUCE)
+  options = { "bootstrap.servers" => Cluster.bootstrap, **options }
   Array.new(count) { BlockingPeer.new(topic, options) }.each { |peer| peer.produce(PAYLOAD).wait }
 end
 
@@ -53,6 +53,13 @@ def rate(kind, topic, count, share)
     took = Bench.seconds { list.map { |client| Thread.new { produce(client, topic, share) } }.each(&:join) }
     (share * count) / took
   end
+end
+
+# Messages a second of the first of these clients, burst by burst; the median of them. Closes the clients.
+def bursts(list, topic)
+  Bench.median(Array.new(BURSTS) { BURST / Bench.seconds { produce(list.first, topic, BURST) } })
+ensure
+  list.each(&:close)
 end
 
 # [threads, MB] of a process with so many clients that have sent EACH.
@@ -87,12 +94,13 @@ Bench.measure("polling") do |bench|
     end
   end
 
-  # Nothing set but bootstrap.servers.
-  bench.case("a burst of 1,000, handles waited for, default settings", "msg/s") do
-    (producer,) = list = producers(topic, 1, {}) { nil }
-    Bench.median(Array.new(BURSTS) { BURST / Bench.seconds { produce(producer, topic, BURST) } })
-  ensure
-    list&.each(&:close)
+  # Warm bursts beside warm bursts: each client has sent before, and so many follow each other. First with nothing set
+  # but bootstrap.servers, then without a linger, which only a peer pays while it waits.
+  { "default settings" => {}, "linger 0" => { "linger.ms" => "0" } }.each do |name, options|
+    burst = "a burst of 1,000, handles waited for, #{name}"
+    peer = "#{burst}, a blocking Ruby thread"
+    bench.case(peer, "msg/s") { bursts(peers(topic, 1, options), topic) }
+    bench.case(burst, "msg/s", vs: peer) { bursts(producers(topic, 1, options) { nil }, topic) }
   end
 
   bench.case("a burst of 1,000, produce_many_sync, default settings", "msg/s") do

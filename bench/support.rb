@@ -52,8 +52,13 @@ module Bench
   #: (Array[Numeric], Float) -> Numeric
   def percentile(values, share) = values.sort[((values.size - 1) * share).round]
 
+  # Of an even number of values what lies between the two in the middle.
   #: (Array[Numeric]) -> Numeric
-  def median(values) = percentile(values, 0.5)
+  def median(values)
+    sorted = values.sort
+    middle = sorted.values_at((sorted.size - 1) / 2, sorted.size / 2)
+    middle.uniq.size == 1 ? middle.first : middle.sum / 2.0
+  end
 
   # MB of memory that this process has in RAM, garbage collected.
   #: () -> Float

@@ -21,6 +21,10 @@ class GemTest < Minitest::Test
     end
   end
 
+  def test_licenses_of_what_is_linked_and_the_security_policy_are_shipped
+    assert_empty %w[LICENSE THIRD_PARTY_LICENSES.txt SECURITY.md] - FILES
+  end
+
   def test_what_was_built_or_tests_it_is_not
     assert_empty FILES.grep(/\.so\z|\Atest|\Adocs|\Abench/)
   end

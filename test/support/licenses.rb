@@ -1,0 +1,115 @@
+# frozen_string_literal: true
+
+require "json"
+require "open3"
+
+# What is linked into the extension, and under which licenses: bin/licenses writes THIRD_PARTY_LICENSES.txt with it, and
+# a test compares.
+class Licenses
+  class Failure < StandardError; end
+
+  ROOT = File.expand_path("../..", __dir__)
+  FILE = "THIRD_PARTY_LICENSES.txt"
+  OURS = %w[pelton pelton-core].freeze
+  # C libraries that crates bring with them: {crate => [[name, license, file]]}.
+  LIBRARIES = {
+    "rdkafka-sys" => [["librdkafka, with what it bundles (cJSON, crc32c, fnv1a, hdrhistogram, lz4, murmur2, nanopb, " \
+                       "OpenTelemetry's protocol, pycrc, queue, regexp, snappy, tinycthread)",
+                       "BSD-2-Clause and others", "librdkafka/LICENSES.txt"]],
+    "openssl-src" => [["OpenSSL", "Apache-2.0", "openssl/LICENSE.txt"]],
+    "zstd-sys" => [["Zstandard", "BSD-3-Clause", "zstd/LICENSE"]],
+    "libz-sys" => [["zlib", "Zlib", "src/zlib/LICENSE"]]
+  }.freeze
+  # Of a crate's texts that one whose terms we take.
+  TEXTS = %w[LICENSE-MIT LICENSE LICENSE.md LICENSE.txt LICENSE-Apache LICENSE-APACHE COPYING].freeze
+  TARGET = "x86_64-unknown-linux-gnu"
+
+  Part = Struct.new(:name, :version, :license, :text) do
+    def title = [name, version].compact.join(" ")
+  end
+
+  # Crates whose code is in the extension: not those that only build it, or run in the compiler.
+  #: () -> Array[Hash[String, untyped]]
+  def crates
+    @crates ||= linked.map { |id| packages.fetch(id) }.reject { |one| OURS.include?(one["name"]) }
+                      .sort_by { |one| one["name"] }
+  end
+
+  #: () -> String
+  def to_s
+    parts = crates.map { |crate| Part.new(crate["name"], crate["version"], crate["license"], text(crate)) } + libraries
+    <<~TEXT
+      Third-party software in Pelton's native extension
+      =================================================
+
+      Pelton itself is under the MIT license: see LICENSE. What follows is linked statically into lib/pelton/*/pelton.so, for
+      Linux. Where there is a choice of licenses, the text below is the one we take. Written by bin/licenses.
+
+      #{parts.map { |part| "- #{part.title}: #{part.license}" }.join("\n")}
+      - Rust's standard library: MIT OR Apache-2.0 (the Rust Project Developers)
+
+      #{sections(parts)}
+    TEXT
+  end
+
+  private
+
+  # Parts with the same text are told once.
+  def sections(parts)
+    parts.group_by { |part| part.text.gsub(/\s+/, " ") }.map do |_, group|
+      title = group.map(&:title).join(", ")
+      "#{"-" * 100}\n#{title}\n#{"-" * 100}\n\n#{group.first.text.strip}\n"
+    end.join("\n")
+  end
+
+  def libraries
+    LIBRARIES.flat_map do |crate, list|
+      package = packages.each_value.find { |one| one["name"] == crate } || raise(Failure, "no crate #{crate}")
+      version = package["version"][/\+(?:zstd\.)?(.+)/, 1] # "4.10.0+2.12.1"
+      list.map do |name, license, file|
+        Part.new(name, version, license, File.read(File.join(folder(package), file), encoding: "UTF-8"))
+      end
+    end
+  end
+
+  def text(crate)
+    file = TEXTS.find { |name| File.exist?(File.join(folder(crate), name)) }
+    return File.read(File.join(folder(crate), file), encoding: "UTF-8") if file
+
+    # One that names its license in Cargo.toml alone: MIT's words are the same everywhere.
+    raise Failure, "no text of #{crate["name"]}'s license" unless crate["license"] == "MIT"
+
+    ours = File.read(File.join(ROOT, "LICENSE"))
+    ours.sub(/^Copyright.*$/, "Copyright (c) #{crate["authors"].join(", ")}")
+  end
+
+  def folder(crate) = File.dirname(crate["manifest_path"])
+  def packages = @packages ||= metadata["packages"].to_h { |one| [one["id"], one] }
+
+  # Ids, from the extension on.
+  def linked
+    nodes = metadata["resolve"]["nodes"].to_h { |node| [node["id"], node] }
+    found = []
+    waiting = [packages.each_value.find { |one| one["name"] == "pelton" }["id"]]
+    while (id = waiting.shift)
+      next if found.include?(id) || of_the_compiler?(packages.fetch(id))
+
+      found << id
+      normal = nodes.fetch(id)["deps"].select { |dep| dep["dep_kinds"].any? { |kind| kind["kind"].nil? } }
+      waiting.concat(normal.map { |dep| dep["pkg"] })
+    end
+    found
+  end
+
+  def of_the_compiler?(package) = package["targets"].any? { |target| target["kind"].include?("proc-macro") }
+
+  def metadata
+    @metadata ||= begin
+      command = ["cargo", "metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", TARGET]
+      text, errors, status = Open3.capture3(*command, chdir: ROOT)
+      raise Failure, "#{command.join(" ")}: #{errors}" unless status.success?
+
+      JSON.parse(text)
+    end
+  end
+end
