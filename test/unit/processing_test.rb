@@ -14,9 +14,11 @@ class ProcessingTest < Minitest::Test
   # --- backlog ---
 
   # What the backlog gives next, as if the share before had come back.
+  SLOT = Struct.new(:process?).new(false)
+
   def give(backlog)
     @share&.then { |share| backlog.put_back(share) }
-    @share = backlog.next(:slot)
+    @share = backlog.next(SLOT)
     @share&.messages
   end
 
@@ -30,7 +32,7 @@ class ProcessingTest < Minitest::Test
     backlog.add(first)
     backlog.add(second)
     assert_same first, give(backlog)
-    assert_nil backlog.next(:slot), "one share at a time"
+    assert_nil backlog.next(SLOT), "one share at a time"
     assert_equal 1, backlog.attempt(@share)
     finish(backlog)
     assert_equal [[3, 7], 0], [backlog.done, first.releases]

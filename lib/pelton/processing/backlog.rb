@@ -38,6 +38,10 @@ module Pelton
         @attempt = 0
         # Up to this offset messages run one by one.
         @alone_until = nil
+        # Where messages are processed one by one, a job that is broken off has looked at more than it did, and the next
+        # one looks at that again. So of large batches it gets twice as many as the last one did.
+        @run = limit
+        @one_by_one = false
         # The share that is out, and whether it is to be tried again.
         @share = nil
         @failed = false
@@ -59,7 +63,8 @@ module Pelton
 
       # What the next job, of this slot, gets, or nil. What is finished is let go.
       #: (Slot) -> Share?
-      def next(_slot)
+      def next(slot)
+        @one_by_one = slot.process?
         return if @share || @wake_at
 
         while (batch = @pending.first)
@@ -130,6 +135,7 @@ module Pelton
       #: (Share) -> void
       def put_back(_share)
         @attempt -= 1 unless @failed
+        adapt(@share.messages) if @one_by_one
         @share = nil
         @failed = false
       end
@@ -185,7 +191,16 @@ module Pelton
 
       private
 
-      def limit = @alone_until && @position <= @alone_until ? 1 : @limit
+      def limit
+        return 1 if @alone_until && @position <= @alone_until
+
+        @one_by_one ? @run : @limit
+      end
+
+      def adapt(given)
+        done = given.messages.bsearch_index { |message| message.offset >= @position } || given.size
+        @run = (done * 2).clamp([Lane::FEW, @limit].min, @limit)
+      end
 
       # Never back.
       def done_before(offset, leader_epoch)

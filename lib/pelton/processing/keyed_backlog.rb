@@ -116,7 +116,7 @@ module Pelton
 
         spread until @horizon || @waiting.empty? || blocked?
         count = slot.process? ? 1 : (@lanes.ready / @slots.to_f).ceil
-        lanes, items = @lanes.take(count, @limit)
+        lanes, items = @lanes.take(count, @limit, one_by_one: slot.process?)
         lanes && give(slot, lanes, items)
       end
 

@@ -41,6 +41,10 @@ module Pelton
 
     # The unfinished messages of one key, in their order. At most one job has messages of it.
     class Lane
+      # What is left behind a message that failed is looked at again by the next job. So that gets no more than this
+      # where messages are processed one by one, until they succeed again.
+      FEW = 100
+
       attr_reader :id
       # How often the first message was tried, with the try that runs.
       attr_accessor :attempt
@@ -68,6 +72,8 @@ module Pelton
         @wake_at = @alone_until = @apart_until = nil
         @out = @moved = @left = false
         @turn = @queue = @rank = @at = nil
+        # Where messages are processed one by one: how many of them a job gets after one that failed; nil: all.
+        @run = nil
       end
 
       #: () -> Item?
@@ -82,10 +88,11 @@ module Pelton
       end
 
       # What a job gets of it at most. now: what is due later waits (seconds since 1970); nil: nothing is delayed.
-      # horizon: up to this offset; nil: all.
-      #: (Integer, now: Float?, horizon: Integer?) -> Array[Item]
-      def take(limit, now:, horizon:)
+      # horizon: up to this offset; nil: all. one_by_one: what is left behind a failure would be looked at each time.
+      #: (Integer, now: Float?, horizon: Integer?, one_by_one: bool) -> Array[Item]
+      def take(limit, now:, horizon:, one_by_one:)
         limit = 1 if before?(@alone_until)
+        limit = [limit, *@run].min if one_by_one
         close_gaps(limit) if @gaps
         items = @items.first(limit)
         items = items.take_while { |item| item.offset <= horizon } if horizon
@@ -114,6 +121,7 @@ module Pelton
       #: (bool) -> void
       def come_back(tried)
         @out = false
+        @run = tried ? FEW : @run && (@run * 2)
         @attempt -= 1 unless tried
         @turn = nil if (tried || @moved) && @wake_at.nil?
       end

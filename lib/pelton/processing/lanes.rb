@@ -46,16 +46,16 @@ module Pelton
       end
 
       # For a job: so many lanes, with so many messages together at most; nil: there are none.
-      #: (Integer, Integer) -> [Array[Lane], Array[Item]]?
-      def take(count, limit)
+      #: (Integer, Integer, one_by_one: bool) -> [Array[Lane], Array[Item]]?
+      def take(count, limit, one_by_one:)
         return if @ready.empty?
 
-        now = @delay&.now
+        how = { now: @delay&.now, horizon: @horizon, one_by_one: one_by_one }
         lanes = [first = @ready.shift]
-        items = first.take(limit, now: now, horizon: @horizon)
+        items = first.take(limit, **how)
         until first.apart? || lanes.size >= count || items.size >= limit || @ready.empty? || @ready.first.apart?
           lanes << @ready.shift
-          items.concat(lanes.last.take(limit - items.size, now: now, horizon: @horizon))
+          items.concat(lanes.last.take(limit - items.size, **how))
         end
         lanes.each(&:leave)
         items.sort_by!(&:offset) if lanes.size > 1
