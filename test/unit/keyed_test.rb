@@ -103,6 +103,44 @@ class KeyedTest < Minitest::Test
     assert_equal 6, marked.last
   end
 
+  # R17: keys that never failed kept it waiting, the longer the more there were.
+  def test_a_key_whose_back_off_is_over_comes_before_those_that_came_meanwhile
+    keyed("abc", batch: 1)
+    start
+    @deed = ->(_) { raise "failed" }
+    finish(0)
+    @deed = ->(_) {}
+    keyed("defghi", from: 3, batch: 1)
+    start
+    wake
+    finish(1)
+    assert_equal [[0]], start
+    [2, 3, 0].each { |offset| finish(offset) }
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal 9, marked.last
+  end
+
+  # R18: the count began anew with each, and its retries had no end.
+  def test_a_mark_of_a_later_message_of_a_key_leaves_the_attempts_of_the_first
+    keyed("aaaa", batch: 1, retries: 2, then: :skip)
+    later = Array.new(3) { |at| Fakes::Message.new("orders", 0, 3 - at, "x", key: "a") }
+    attempts = []
+    @deed = lambda do |consumer|
+      attempts << consumer.attempt
+      assert consumer.mark_as_consumed(later.shift)
+      assert_equal attempts.last, consumer.attempt
+      raise "failed"
+    end
+    3.times do
+      start.each { |offsets| finish(*offsets) }
+      wake
+    end
+    assert_equal [1, 2, 3], attempts
+    assert_equal [[0, 3]], (named("message.skipped").map { |event| event.payload.values_at(:offset, :attempts) })
+    assert_equal 4, marked.last
+    assert_predicate self, :idle?
+  end
+
   def test_stop_ends_what_has_not_begun
     keyed("abab", batch: 1, retries: 0)
     start

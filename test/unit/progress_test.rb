@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/coordinator_kit"
+require "pelton/processing/control"
+require "pelton/processing/progress"
+
+# What is stored of a partition, and when; and the time of ticks.
+class ProgressTest < Minitest::Test
+  Progress = Pelton::Processing::Progress
+
+  def setup
+    @ownership = CoordinatorKit::Ownership.new
+    @errors = []
+    @progress = Progress.new(@ownership, { topic: "orders", partition: 0 }) { |error, _| @errors << error }
+  end
+
+  # Clock.now is so much later.
+  def later(seconds)
+    clock = Pelton::Clock.singleton_class
+    now = Pelton::Clock.now + seconds
+    before = Pelton::Clock.method(:now)
+    silently { clock.define_method(:now) { now } }
+    yield
+  ensure
+    silently { clock.define_method(:now, before) }
+  end
+
+  def silently
+    verbose = $VERBOSE
+    $VERBOSE = nil
+    yield
+  ensure
+    $VERBOSE = verbose
+  end
+
+  # R10: 4096 characters passed, and the broker then refused every commit of the partition.
+  def test_metadata_is_measured_in_bytes
+    ["é" * 2049, "x" * 4097, :word].each do |word|
+      assert_raises(Pelton::InvalidMessageError) { @progress.metadata = word }
+    end
+    @progress.metadata = "é" * 2048
+    @progress.store([1, 7])
+    assert_equal ["é" * 2048], @ownership.words
+  end
+
+  # R09: a crash repeats what was not stored yet.
+  def test_in_the_middle_of_a_job_progress_is_stored_once_a_second
+    assert_predicate @progress, :due?
+    @progress.store([1, 7])
+    refute_predicate @progress, :due?
+    later(0.5) { refute_predicate @progress, :due? }
+    later(1.0) { assert_predicate @progress, :due? }
+  end
+
+  # R07: librdkafka committed the older mark again with the end of the assignment, and took back what the transaction
+  # had committed since.
+  def test_what_a_transaction_committed_is_not_marked_natively_any_more
+    @progress.store([1, 7])
+    @progress.committed(3, 7)
+    assert_equal [1, [3, 7]], [@ownership.unmarks, @progress.stored]
+    @progress.committed(2, 7)
+    assert_equal [1, [3, 7]], [@ownership.unmarks, @progress.stored], "never back"
+    @progress.committed(4, 7)
+    assert_equal 1, @ownership.unmarks, "nothing is marked"
+    @progress.store([5, 7])
+    @progress.abandon
+    @progress.committed(6, 7)
+    assert_equal 1, @ownership.unmarks, "it is another's"
+  end
+
+  # R37: after a long call, or a process that was stopped, they came in a burst.
+  def test_missed_ticks_are_one
+    control = Pelton::Processing::Control.new(10)
+    first = control.wake_at
+    assert control.wake(first + 95)
+    refute control.wake(first + 96)
+    assert_in_delta first + 105, control.wake_at
+    assert control.wake(first + 105)
+    refute control.wake(first + 106)
+  end
+end
