@@ -116,6 +116,23 @@ class NativeProcessTest < Minitest::Test
     assert_predicate status, :success?
   end
 
+  # A child that ends (SIGCHLD) could interrupt the thread of the cluster, which ended it: the test above waited 60 s.
+  def test_a_signal_ended_the_embedded_cluster
+    skip "tells what /proc tells" unless File.exist?("/proc/self/task")
+    mask = -> { Dir.glob("/proc/self/task/*/status").to_h { |file| [file, File.read(file)] } }
+    before = mask.call.keys
+    own = File.read("/proc/thread-self/status")[/^SigBlk:\s*(\h+)/, 1]
+    cluster = Native::EmbeddedCluster.new(1)
+    found = nil # it names itself
+    eventually(20) { found = mask.call.except(*before).values.find { |status| status.start_with?("Name:\trdk:mock") } }
+    blocked = found[/^SigBlk:\s*(\h+)/, 1].to_i(16)
+    open = %w[INT TERM CHLD USR1 ALRM].reject { |name| blocked[Signal.list.fetch(name) - 1] == 1 }
+    assert_empty open, "signals that reach the cluster's thread"
+    assert_equal own, File.read("/proc/thread-self/status")[/^SigBlk:\s*(\h+)/, 1], "the caller's own mask"
+  ensure
+    cluster&.close
+  end
+
   def test_a_process_without_descriptors_gets_an_error_that_it_can_rescue
     status, output = in_process(<<~RUBY)
       limit = IO.pipe.map(&:fileno).max + 1

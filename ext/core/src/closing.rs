@@ -34,6 +34,11 @@ impl Closing {
         self.lost.load(Ordering::Acquire)
     }
 
+    /// So many are given up, as the end knows before it is over.
+    pub(crate) fn gives_up(&self, count: usize) {
+        self.lost.store(count, Ordering::Release);
+    }
+
     /// It has to be over in that time at the latest, if only it starts before. Whoever wakes those who wait for `ends` does
     /// so after this.
     pub fn limit(&self, timeout: Duration) {

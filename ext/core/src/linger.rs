@@ -175,3 +175,63 @@ impl Cutter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poller::Poller;
+    use crate::producer::{Outgoing, Producer};
+
+    const SECONDS: Duration = Duration::from_secs(60);
+
+    /// With a message that no broker will ever take.
+    fn lonely() -> (Arc<Producer>, Arc<Client>) {
+        let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0")];
+        let producer = Producer::new("lonely", options, Poller::global().expect("a pipe")).expect("a producer");
+        producer.produce(Outgoing { topic: "t", payload: Some(b"x"), ..Outgoing::default() }).expect("room");
+        let client = producer.with_client(Arc::clone).expect("open");
+        (producer, client)
+    }
+
+    /// What is produced during a turn comes too late for it, and has to be able to ask.
+    #[test]
+    fn who_asks_during_a_turn_gets_another_one() {
+        let (producer, client) = lonely();
+        let linger = Linger::new(&client);
+        linger.asked.store(true, Ordering::SeqCst);
+        let held = lock(&linger.client);
+        let turn = std::thread::spawn({
+            let linger = Arc::clone(&linger);
+            move || linger.flush(true)
+        });
+        let deadline = Instant::now() + SECONDS;
+        while linger.asked.load(Ordering::SeqCst) {
+            assert!(Instant::now() < deadline, "a turn that has begun keeps others from asking");
+            std::thread::yield_now();
+        }
+        drop(held);
+        turn.join().expect("no panic");
+        let _ = producer.close(Duration::ZERO);
+    }
+
+    #[test]
+    fn a_turn_that_was_too_short_has_another_one_as_long_as_somebody_waits() {
+        let (producer, client) = lonely();
+        let linger = Linger::new(&client);
+        linger.waits.store(1, Ordering::Relaxed);
+        let pauses: Vec<_> = (0..4).map(|_| linger.flush(false)).collect();
+        assert_eq!([1, 2, 4, 8].map(|millis| Some(Duration::from_millis(millis))).to_vec(), pauses);
+        linger.millis.store(LAST_PAUSE * 2, Ordering::Relaxed);
+        assert_eq!(None, linger.flush(false), "the safety round's");
+        linger.millis.store(FIRST, Ordering::Relaxed);
+        linger.waits.store(0, Ordering::Relaxed);
+        assert_eq!(None, linger.flush(false), "nobody waits");
+        linger.waits.store(1, Ordering::Relaxed);
+        producer.purge().expect("open");
+        while producer.pending() > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(None, linger.flush(false), "nothing is left");
+        let _ = producer.close(Duration::ZERO);
+    }
+}

@@ -5,6 +5,8 @@
 //! stale.
 
 mod sieve;
+#[cfg(test)]
+mod tests;
 
 use crate::chunk::{Chunk, Packer};
 use crate::decode::{Pool, Task};

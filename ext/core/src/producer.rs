@@ -353,6 +353,11 @@ impl Producer {
         Ok(())
     }
 
+    /// Messages that a close, which may still run, has not delivered: given up, or on their way.
+    pub fn undelivered(&self) -> u64 {
+        self.pending().max(self.closing.lost() as u64)
+    }
+
     /// The owner is gone without a close (it was garbage collected): goes on sending for a while, then tells.
     pub fn abandon(self: &Arc<Self>) {
         if self.is_foreign() {
@@ -385,6 +390,7 @@ impl Producer {
         let mut lost = 0;
         if self.wait_flushed(&parker, deadline) != Outcome::Ready {
             lost = self.pending() as usize;
+            self.closing.gives_up(lost); // before nothing is pending any more
             client.purge();
             self.wait_flushed(&parker, wait::deadline(Some(PURGE_WAIT)));
         }

@@ -40,6 +40,23 @@ fn an_unreachable_broker_ends_with_a_verdict_at_its_deadline() {
     assert_eq!(0, close_producer(&producer));
 }
 
+/// One of ten who closed was told 0: what is purged is pending no more, and the close was not over yet.
+#[test]
+fn a_close_that_is_not_over_says_what_it_gave_up() {
+    let producer = producer("127.0.0.1:1", &[("log_level", "0")]);
+    (0..3).for_each(|_| drop(producer.produce(message("t", 0, b"x")).expect("room")));
+    let held = producer.with_client(Arc::clone).expect("open"); // the client's end waits for this
+    producer.close(Duration::ZERO).expect("ours");
+    let deadline = Instant::now() + SECONDS;
+    while producer.pending() > 0 {
+        assert!(Instant::now() < deadline, "nothing is purged");
+        std::thread::yield_now();
+    }
+    assert_eq!((false, 3), (producer.closing().done(), producer.undelivered()));
+    drop(held);
+    assert_eq!((3, 3), (close_producer(&producer), producer.undelivered()));
+}
+
 #[test]
 fn closing_beside_an_unreachable_broker_ends_and_says_what_was_lost() {
     let producer = producer(NOWHERE, &[]);

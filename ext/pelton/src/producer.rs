@@ -267,7 +267,7 @@ fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<u64, Error> {
     started.map_err(|error| error::ruby(ruby, &named(&producer), error))?;
     let closing = Arc::clone(producer.closing());
     let ended = gvl::wait(ruby, this, &*closing, deadline, &|| closing.done())?;
-    Ok(if ended { closing.lost() as u64 } else { producer.pending() })
+    Ok(if ended { closing.lost() as u64 } else { producer.undelivered() })
 }
 
 /// False: it is in use, or the time was not enough (it goes on then).

@@ -56,6 +56,19 @@ fn handles_of_a_slab_are_each_for_themselves() {
     assert_eq!(None, handles[0].first_failure());
 }
 
+/// A batch has the last id of its slab; slabs of single messages have the first ones.
+#[test]
+fn ids_of_later_slabs_are_above_all_earlier_ones() {
+    let (_feed, teller) = teller();
+    let before = Slabs::new("t".into(), None, Arc::clone(&teller)).next();
+    let batch = Delivery::batch(vec!["t".into(); 3], None, Arc::clone(&teller));
+    let slabs = Slabs::new("t".into(), None, teller);
+    let after: Vec<_> = (0..ROOM * 2).map(|_| slabs.next().id()).collect();
+    assert!(before.id() < batch.id());
+    assert!(after.iter().all(|id| *id > batch.id()));
+    assert!(after.windows(2).all(|two| two[0] < two[1]));
+}
+
 #[test]
 fn a_slab_goes_with_its_last_handle_and_report() {
     let slabs = Slabs::new("t".into(), None, teller().1);

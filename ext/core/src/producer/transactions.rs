@@ -119,7 +119,6 @@ impl Transactions {
             return Err(Error::Interrupted);
         }
         client.begin_transaction()?;
-        lock(&self.state).committed = false;
         self.open.store(true, Ordering::SeqCst);
         Ok(())
     }

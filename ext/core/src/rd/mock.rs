@@ -14,7 +14,7 @@ pub struct MockCluster {
 impl MockCluster {
     pub fn new(host: Arc<Client>, brokers: i32) -> Option<Self> {
         // SAFETY: a live client.
-        let raw = unsafe { sys::rd_kafka_mock_cluster_new(host.raw(), brokers) };
+        let raw = without_signals(|| unsafe { sys::rd_kafka_mock_cluster_new(host.raw(), brokers) });
         (!raw.is_null()).then(|| Self { raw, host })
     }
 
@@ -88,6 +88,22 @@ impl MockCluster {
     pub fn group_delay(&self, millis: i32) {
         // SAFETY: a live cluster.
         unsafe { sys::rd_kafka_mock_group_initial_rebalance_delay_ms(self.raw, millis) };
+    }
+}
+
+/// Threads that start meanwhile take no signals. One that interrupts the cluster's thread would end it for good; librdkafka
+/// looks after its other threads itself.
+fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    // SAFETY: plain data that the first calls fill in; the calling thread's own mask, put back below.
+    unsafe {
+        let (mut all, mut own) = (std::mem::zeroed::<libc::sigset_t>(), std::mem::zeroed::<libc::sigset_t>());
+        libc::sigfillset(&mut all);
+        let blocked = libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut own) == 0;
+        let result = start();
+        if blocked {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &own, std::ptr::null_mut());
+        }
+        result
     }
 }
 

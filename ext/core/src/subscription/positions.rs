@@ -155,7 +155,7 @@ impl Subscription {
         let result = self.seek_started(place, offset, timeout);
         // One that is late comes still. From the call on, not only from the answer, librdkafka hands out nothing that was
         // fetched before (`rd_kafka_toppar_version_new_barrier`), so what comes is of the new place.
-        if result.is_ok() || has_code(&result, &[codes::TIMED_OUT]) {
+        if takes_place(&result) {
             place.begin(offset);
             self.mailbox.retain(|happening| match happening {
                 Happening::Batch(batch) => !batch.is_stale(),
@@ -279,6 +279,11 @@ fn checked(list: &PartitionList) -> Result<Vec<Entry>, Error> {
     }
 }
 
+/// Whether a seek with this result moves the position, now or later.
+fn takes_place(result: &Result<(), Error>) -> bool {
+    result.is_ok() || has_code(result, &[codes::TIMED_OUT])
+}
+
 fn has_code<T>(result: &Result<T, Error>, wanted: &[i32]) -> bool {
     matches!(result, Err(Error::Kafka(error)) if wanted.contains(&error.code))
 }
@@ -291,4 +296,19 @@ fn told_of(topic: &str, partition: i32, code: i32) -> Error {
 
 fn millis(timeout: Duration) -> i32 {
     timeout.as_millis().min(i32::MAX as u128) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was read before it would come after it.
+    #[test]
+    fn a_seek_that_is_late_takes_place_all_the_same() {
+        assert!(takes_place(&Ok(())));
+        assert!(takes_place(&Err(Error::code(codes::TIMED_OUT))));
+        for code in [codes::STATE, codes::OUTDATED, codes::UNKNOWN_PARTITION, codes::DESTROY] {
+            assert!(!takes_place(&Err(Error::code(code))), "{code}");
+        }
+    }
 }

@@ -1,0 +1,44 @@
+use super::*;
+
+fn credit(prefetch: usize, prefetch_bytes: usize) -> Credit {
+    let limits = Limits { prefetch, prefetch_bytes, ..Limits::default() };
+    let token = Token { client: 0, queue: 0 };
+    Credit { out: Mutex::default(), limits, poller: Poller::new("test").expect("a pipe"), token }
+}
+
+/// Whether the partition is left alone until more comes back.
+fn rests(credit: &Credit) -> bool {
+    lock(&credit.out).spent
+}
+
+#[test]
+fn spent_credit_is_there_again_with_half_of_the_batches() {
+    let credit = credit(4, 1_000);
+    (0..4).for_each(|_| credit.take(10));
+    assert!(credit.is_spent());
+    credit.give_back(10);
+    assert!(rests(&credit));
+    credit.give_back(10);
+    assert!(!rests(&credit));
+}
+
+#[test]
+fn spent_credit_is_not_there_again_while_the_bytes_are_out() {
+    let credit = credit(4, 100);
+    [10, 10, 10, 150].into_iter().for_each(|bytes| credit.take(bytes));
+    assert!(credit.is_spent());
+    (0..3).for_each(|_| credit.give_back(10));
+    assert!(rests(&credit), "one batch of 150 bytes is out");
+    credit.give_back(150);
+    assert!(!rests(&credit));
+    assert!(!credit.is_spent());
+}
+
+#[test]
+fn a_single_large_batch_spends_the_credit() {
+    let credit = credit(4, 100);
+    credit.take(99);
+    assert!(!credit.is_spent());
+    credit.take(1);
+    assert!(credit.is_spent());
+}
