@@ -67,12 +67,13 @@ class Chaos < Scenario
     hurt(began)
     finish
     look
-  rescue Failed => e
-    @problems << e.message
+  rescue Failed, TestBroker::Failure => e
+    @problems << "#{e.class}: #{e.message}"
   ensure
     @children.each(&:destroy)
     @broker&.stop
     keep_or_remove
+    check(@counts.any?, "no fault was tried")
   end
 
   # What members and producers wrote tells more of a problem than its sentence.
@@ -90,7 +91,7 @@ class Chaos < Scenario
       progress
       fault = faults[@random.rand(faults.size)]
       work(@random.rand * 0.5)
-      @counts[fault] += 1
+      @counts[@last = fault] += 1
       send(fault)
     end
   end
@@ -100,7 +101,7 @@ class Chaos < Scenario
   # Somebody did something since the last fault.
   def progress
     before = @done.to_a.size
-    eventually(45, -> { "progress after #{@counts}: #{outputs}" }) { @done.to_a.size > before && alive }
+    eventually(90, -> { "progress after #{@last}, #{@counts}: #{outputs}" }) { @done.to_a.size > before && alive }
   end
 
   # No child ended that was not told to.
@@ -224,7 +225,6 @@ class Chaos < Scenario
   end
 
   def look
-    check(@log.any?, "nothing was produced")
     check = ChaosCheck.new(@log)
     check.confirmed(Lines.new(File.join(@folder, "acked")).to_a)
     @found = "#{check.messages} messages"

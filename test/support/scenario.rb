@@ -49,6 +49,7 @@ class Scenario
 
       kill(:KILL)
       Process.wait(pid)
+      @code = 128 + Signal.list.fetch("KILL")
     rescue Errno::ESRCH, Errno::ECHILD
       nil # it ended
     end
