@@ -128,7 +128,7 @@ class Soak
 
   def unrest
     watch = @stay.watch
-    watch.inspect unless watch[:threads]["pelton.background"] == all && watch[:jobs] == { running: 0, waiting: 0 } &&
+    watch.inspect unless watch[:threads]["pelton.background"] == all && watch[:jobs].values.sum.zero? &&
                          watch[:outlived].zero? && watch[:consumers].values.map(&:size) == [@topics.size]
   end
 

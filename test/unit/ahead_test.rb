@@ -52,8 +52,8 @@ class AheadTest < Minitest::Test
     assert worker.thread.join(20), "from here on jobs wait"
     native.kafka.append("orders", 0, "{}")
     subscription.produced
-    assert_equal [["orders", 0], 1, { running: 0, waiting: 0 }], witness.told.pop
-    eventually(20, "the job") { witness.jobs.counts == { running: 0, waiting: 1 } }
+    assert_equal [["orders", 0], 1, { running: 0, waiting: 0, aside: 0 }], witness.told.pop
+    eventually(20, "the job") { witness.jobs.counts == { running: 0, waiting: 1, aside: 0 } }
     @listener.stop(Pelton::Clock.now)
     assert_equal ["orders", 0], witness.told.pop
   end

@@ -95,7 +95,7 @@ class AppsBackgroundTest < Minitest::Test
     start(watch_interval: 0.01)
     measured = event("watch.measured").payload
     assert_equal 1, measured[:threads]["pelton.server"]
-    assert_equal({ running: 0, waiting: 0 }, measured[:jobs])
+    assert_equal({ running: 0, waiting: 0, aside: 0 }, measured[:jobs])
     assert_equal Pelton::Events.fetch("watch.measured").keys.sort, measured.keys.sort
     assert_equal measured.keys.sort, app.watch.keys.sort
     assert app.stop

@@ -97,7 +97,7 @@ class WorkersTest < Minitest::Test
     slow.each { |one| queue.finished(one) }
     refute_includes [*ones, last], queue.pop, "nobody else waits"
     assert_equal 4, queue.size
-    assert_equal({ running: 4, waiting: 4 }, queue.counts)
+    assert_equal({ running: 4, waiting: 4, aside: 0 }, queue.counts)
   end
 
   class Nothing < Pelton::Consumer

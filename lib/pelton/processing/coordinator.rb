@@ -152,6 +152,10 @@ module Pelton
       #: (Job) -> bool
       def mixed?(job) = @lock.synchronize { job.backlog.mixed?(job.share) }
 
+      # See JobsQueue#aside.
+      #: (Job, ?back: bool) { () -> untyped } -> untyped
+      def aside(job, back: false, &block) = @jobs.aside(job, back: back, &block)
+
       # Asks `by` again, where it failed: what it raises is the failure of the job. On a worker, without the lock.
       #: (Job) -> void
       def check_key(job) = job.backlog.check_key(job.share)

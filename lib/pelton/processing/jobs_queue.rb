@@ -4,21 +4,34 @@ require_relative "turns"
 
 module Pelton
   module Processing
-    # Jobs of all partitions on their way to the workers: a fair share for each topic (see Turns), but the short ones
-    # that a rebalance or a stop waits for (assigned, revoked, shutdown) go first. At most one job per slot is in it.
-    # So do, behind these, the last jobs of a partition (closing). While it is held, the other ones (consume, tick,
-    # reached_end) stay in it and the former run.
+    # Jobs of all partitions on their way to the workers: a fair share for each topic (see Turns), of which the short
+    # ones that a rebalance or a stop waits for (assigned, revoked, shutdown) go first. Where there are several topics,
+    # the last worker is kept for those that have none. Behind the short ones go the last jobs of a partition (closing).
+    # At most one job per slot is in it. While it is held, the other ones (consume, tick, reached_end) stay in it and
+    # the former run.
+    #
+    # A job that waits for Kafka (a dead letter, a first transaction) does so `aside`: its worker's place is another's
+    # meanwhile, so that no number of such jobs keeps the workers from the others.
     class JobsQueue
       URGENT = %i[assigned revoked shutdown].freeze
-      private_constant :URGENT
+      # So many jobs may be aside; more keep their workers.
+      ASIDE = 100
+      NEVER = { Object => :never }.freeze
+      private_constant :URGENT, :ASIDE, :NEVER
 
       def initialize
         @lock = Mutex.new
         @changed = ConditionVariable.new
-        # Jobs waiting for a worker; guarded by @lock.
-        @urgent = []
-        @closing = []
-        @ordinary = Turns.new
+        # Jobs waiting for a worker; guarded by @lock, as all below.
+        @turns = Turns.new
+        # How many workers there are to be, and what starts one more; nil: unknown.
+        @places = nil
+        @hire = nil
+        # Jobs that workers have: in their places, how many of these and of those aside may not run while it is held;
+        # aside; and those that come back from there as soon as a place is free.
+        @running = @ordinary = @aside = @returning = 0
+        # Workers that wait for a job, and those hired in the place of some aside.
+        @idle = @hired = 0
         # So many workers are to end when they ask for a job.
         @retiring = 0
         @closed = false
@@ -27,16 +40,31 @@ module Pelton
         @on_idle = nil
       end
 
+      # hire: starts another worker.
+      #: () { () -> void } -> void
+      def attach(&hire) = @hire = hire
+
+      # So many jobs run at once.
+      #: (Integer) -> void
+      def places=(count)
+        @lock.synchronize do
+          @places = count
+          @changed.broadcast
+        end
+      end
+
       # topic: whose share it is. false: the queue is closed, the job will not run.
       #: (Job, ?untyped) -> bool
       def push(job, topic = nil)
-        @lock.synchronize do
+        short = @lock.synchronize do
           return false if @closed
 
-          list_of(job)&.push(job) || @ordinary.push(job, topic)
+          @turns.push(job, topic, rank: rank(job))
           @changed.signal
-          true
+          short?
         end
+        hire if short
+        true
       end
 
       # Waits for a job; nil: the queue is closed and empty, or there is a worker too many.
@@ -46,10 +74,10 @@ module Pelton
           loop do
             break retired if @retiring.positive?
 
-            job = @urgent.shift || (@closing.shift unless @ending) || (@ordinary.shift unless @held)
+            job = take if @held || @closed || room?
             return job if job || @closed
 
-            @changed.wait(@lock)
+            wait
           end
         end
       end
@@ -58,8 +86,29 @@ module Pelton
       #: (Job) -> void
       def finished(job)
         @lock.synchronize do
-          @ordinary.finished(job) unless list_of(job)
+          @running -= 1
+          @ordinary -= 1 if ordinary?(job)
+          @turns.finished(job)
+          wake
           tell_idle
+        end
+      end
+
+      # On a worker, within its job: the block waits for Kafka, without the worker's place. What it returns. Interrupts
+      # are the block's. back: user code follows, so a place is waited for then.
+      #: (Job, ?back: bool) { () -> untyped } -> untyped
+      def aside(job, back: false)
+        Thread.handle_interrupt(NEVER) do
+          next yield unless leave(job)
+
+          place = [] # not empty: it has its place again
+          begin
+            value = yield
+            Thread.handle_interrupt(Object => :on_blocking) { await_place(place) } if back
+            value
+          ensure
+            come_back(place)
+          end
         end
       end
 
@@ -82,6 +131,7 @@ module Pelton
         @lock.synchronize do
           @held = true
           @on_idle = on_idle
+          @changed.broadcast
           tell_idle
         end
       end
@@ -105,13 +155,7 @@ module Pelton
 
       # Takes a job back; false: a worker has it.
       #: (Job) -> bool
-      def delete(job)
-        @lock.synchronize do
-          list = list_of(job) or next @ordinary.delete(job)
-          index = list.index { |other| other.equal?(job) }
-          index ? !list.delete_at(index).nil? : false
-        end
-      end
+      def delete(job) = @lock.synchronize { @turns.delete(job) }
 
       # What is in it (and not held) will still be popped; nothing new comes in.
       #: () -> void
@@ -125,28 +169,120 @@ module Pelton
       #: () -> bool
       def closed? = @closed
       #: () -> Integer
-      def size = @lock.synchronize { @urgent.size + @closing.size + @ordinary.size }
+      def size = @lock.synchronize { @turns.size }
 
-      # Jobs that are not urgent, as calls of consume: {running: 3, waiting: 17}
+      # Jobs by where they are: {running: 3, waiting: 17, aside: 0}
       #: () -> Hash[Symbol, Integer]
-      def counts = @lock.synchronize { { running: @ordinary.running, waiting: @ordinary.size } }
+      def counts = @lock.synchronize { { running: @running, waiting: @turns.size, aside: @aside } }
 
       private
 
       def retired
         @retiring -= 1
+        wake
         nil
       end
 
-      # That of a job which does not wait for its topic's turn; nil: it does.
-      def list_of(job)
-        return @urgent if URGENT.include?(job.kind)
+      # 0: hooks, 1: the last jobs of a partition, 2: others.
+      def rank(job)
+        return 0 if URGENT.include?(job.kind)
 
-        @closing if job.closing
+        job.closing ? 1 : Turns::ALL
+      end
+
+      def ordinary?(job) = rank(job) == Turns::ALL
+
+      # Of what may run now.
+      def ranks
+        return 0 if @ending
+
+        @held ? 1 : Turns::ALL
+      end
+
+      # Is a place free, besides those for who comes back?
+      def room? = @places.nil? || @running + @returning < @places
+
+      def take
+        last = !@held && !@closed && !@places.nil? && @places > 1 && @running + @returning + 1 >= @places
+        job = @turns.shift(rank: ranks, reserved: last) or return
+        @running += 1
+        @ordinary += 1 if ordinary?(job)
+        job
+      end
+
+      def wait
+        @idle += 1
+        @changed.wait(@lock)
+      ensure
+        @idle -= 1
+      end
+
+      # A place is free. Who waits for one may not be the one who is woken first.
+      def wake
+        return @changed.broadcast if @returning.positive?
+
+        @changed.signal if @idle.positive? && @turns.size.positive?
+      end
+
+      # Do jobs wait that nobody takes, while places of those aside are free? Then a worker is to be hired.
+      def short?
+        return false unless @hired < @aside && @idle < @turns.count(ranks)
+
+        @hired += 1
+        true
+      end
+
+      def hire
+        hired = false
+        @hire.call
+        hired = true
+      ensure
+        @lock.synchronize { @hired -= 1 } unless hired
+      end
+
+      def leave(job)
+        short = @lock.synchronize do
+          return false if @hire.nil? || @held || @closed || @aside >= ASIDE
+
+          @aside += 1
+          @running -= 1
+          @turns.finished(job)
+          wake
+          short?
+        end
+        hire if short
+        true
+      end
+
+      def await_place(place)
+        @lock.synchronize do
+          @returning += 1
+          begin
+            @changed.wait(@lock) until @held || @closed || @running < @places
+          ensure
+            @returning -= 1
+          end
+          Thread.handle_interrupt(NEVER) do
+            place << true
+            @running += 1
+          end
+        end
+      end
+
+      def come_back(place)
+        @lock.synchronize do
+          @aside -= 1
+          @running += 1 if place.empty?
+          next unless @hired > @aside
+
+          @hired -= 1
+          @retiring += 1
+          @changed.broadcast
+        end
       end
 
       def tell_idle
-        return unless @on_idle && @ordinary.running.zero?
+        return unless @on_idle && @ordinary.zero?
 
         @on_idle.call
         @on_idle = nil

@@ -171,7 +171,7 @@ module Pelton
       #: (Float, ?tick: bool) -> void
       def wake(now, tick: false)
         @wake_at = nil if @wake_at && @wake_at <= now
-        @tick = true if tick
+        @tick = true if tick && @consumer
       end
 
       #: () -> bool
@@ -250,7 +250,7 @@ module Pelton
 
       def call_consumer(job)
         @exactly_once.reset
-        @consumer ||= give_birth
+        @consumer ||= give_birth(job)
         return job.sort if job.kind == :sort
         return finish(job) if job.last?
         return call(job.kind) { @consumer.public_send(job.kind) } unless job.kind == :consume
@@ -260,10 +260,10 @@ module Pelton
         @flow.around(job) { consume(job) } unless job.wait || job.messages.empty?
       end
 
-      def give_birth
+      def give_birth(job)
         consumer = @topic.consumer_class.new.attach(self)
         @around = consumer.class.around?
-        @exactly_once.open
+        open_producer(job) if @topic.transactional
         consumer
       end
 
@@ -305,7 +305,12 @@ module Pelton
       def finish(job)
         @scope.close { call(job.kind) { @consumer.public_send(job.kind) } }
       ensure
-        @exactly_once.close
+        @coordinator.aside(job) { @exactly_once.close } if @topic.transactional
+      end
+
+      # Before `assigned`. Kafka may take its time.
+      def open_producer(job)
+        @coordinator.aside(job, back: true) { Thread.handle_interrupt(Object => :immediate) { @exactly_once.open } }
       end
 
       # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
@@ -315,12 +320,14 @@ module Pelton
         remember(job, failure)
         verdict, result = decide(job, failure, critical) if job.kind == :consume && !@coordinator.sought?(job)
         report(job, error, result) if error
-        verdict = @forwarding.forward(verdict, result) if verdict&.kind == :forward && !@coordinator.leaves_rest?
+        verdict = forward(verdict, result, job) if verdict&.kind == :forward && !@coordinator.leaves_rest?
         tell(verdict, result) if result&.error
       ensure
         @exactly_once.over
         @coordinator.carry_out(verdict, job, critical: critical && error)
       end
+
+      def forward(verdict, result, job) = @coordinator.aside(job) { @forwarding.forward(verdict, result) }
 
       # What makes a failure of a job that raised nothing. (One that paused leaves its rest for later anyway.)
       def undone(job) = (@exactly_once.undone if job.kind == :consume && !job.paused)

@@ -4,37 +4,57 @@ module Pelton
   module Processing
     # Jobs that wait, each with its topic: next is the topic with the fewest jobs under way, and among those the one
     # that had its turn longest ago. So a topic with many or slow jobs takes no more than its share of the workers while
-    # others have jobs. Not thread-safe, the jobs queue's lock guards it.
+    # others have jobs. Within a topic those of a lower rank (0 to RANKS - 1) go first. Not thread-safe, the jobs
+    # queue's lock guards it.
     class Turns
+      RANKS = 3
+      ALL = RANKS - 1
+
+      # How many wait.
+      #: () -> Integer
+      attr_reader :size
+
       def initialize
-        # {topic => [job, …]} of topics with waiting jobs; whose turn is longest ago comes first.
+        # {topic => jobs of each rank, [[job, …], [], []]} of topics with waiting jobs; whose turn is longest ago comes
+        # first.
         @waiting = {}.compare_by_identity
         # {topic => how many jobs workers have}
         @under_way = Hash.new(0).compare_by_identity
         # {job => topic} of those.
         @topics = {}.compare_by_identity
+        # {topic => true} of all that ever had a job.
+        @known = {}.compare_by_identity
+        @size = 0
       end
 
-      #: (Job, untyped) -> void
-      def push(job, topic) = (@waiting[topic] ||= []) << job
+      #: (Job, untyped, ?rank: Integer) -> void
+      def push(job, topic, rank: ALL)
+        @known[topic] = true
+        (@waiting[topic] ||= Array.new(RANKS) { [] })[rank] << job
+        @size += 1
+      end
 
-      # Gives a job to a worker.
-      #: () -> Job?
-      def shift
-        topic, jobs = @waiting.size > 1 ? @waiting.min_by { |one, _| @under_way[one] } : @waiting.first
-        return unless jobs
+      # Gives a job of this rank or a lower one to a worker. reserved: this is the last worker, kept for topics that
+      # have none, if there are several topics.
+      #: (?rank: Integer, ?reserved: bool) -> Job?
+      def shift(rank: ALL, reserved: false)
+        topic, line = choose(rank, reserved && @known.size > 1)
+        return unless line
 
-        job = jobs.shift
+        job = line.find(&:any?).shift
+        @size -= 1
         @waiting.delete(topic)
-        @waiting[topic] = jobs if jobs.any?
+        @waiting[topic] = line if line.any?(&:any?)
         @under_way[topic] += 1
         @topics[job] = topic
         job
       end
 
-      # A worker is through with it.
+      # A worker is through with it, or goes on without a worker's place.
       #: (Job) -> void
       def finished(job)
+        return unless @topics.key?(job)
+
         topic = @topics.delete(job)
         @under_way.delete(topic) if (@under_way[topic] -= 1).zero?
       end
@@ -42,21 +62,36 @@ module Pelton
       # Takes a waiting job back.
       #: (Job) -> bool
       def delete(job)
-        topic, jobs = @waiting.find { |_, list| list.any? { |one| one.equal?(job) } }
-        return false unless jobs
+        topic, line = @waiting.find { |_, ranks| ranks.any? { |jobs| jobs.any? { |one| one.equal?(job) } } }
+        return false unless line
 
-        jobs.delete_if { |one| one.equal?(job) }
-        @waiting.delete(topic) if jobs.empty?
+        line.each { |jobs| jobs.delete_if { |one| one.equal?(job) } }
+        @size -= 1
+        @waiting.delete(topic) if line.all?(&:empty?)
         true
       end
 
-      # How many wait.
-      #: () -> Integer
-      def size = @waiting.each_value.sum(&:size)
+      # How many of this rank or a lower one wait.
+      #: (Integer) -> Integer
+      def count(rank) = rank == ALL ? @size : @waiting.each_value.sum { |line| line.first(rank + 1).sum(&:size) }
 
-      # How many workers have.
-      #: () -> Integer
-      def running = @topics.size
+      private
+
+      def choose(rank, reserved)
+        return @waiting.first unless reserved || rank < ALL || @waiting.size > 1
+
+        best = nil
+        least = nil
+        @waiting.each do |topic, line|
+          busy = @under_way[topic]
+          next if (reserved && busy.positive?) || (least && busy >= least)
+          next if rank < ALL && line.first(rank + 1).all?(&:empty?)
+
+          best = [topic, line]
+          least = busy
+        end
+        best
+      end
     end
   end
 end

@@ -21,6 +21,7 @@ module Pelton
         @size = 0
         # Replaced as a whole, so that a trap may read it. Some may have ended, as many as `size` says will not.
         @workers = [].freeze
+        jobs.attach { @lock.synchronize { start(1) } }
       end
 
       #: () { (Worker) -> void } -> void
@@ -32,7 +33,7 @@ module Pelton
       def scale(size)
         @lock.synchronize do
           before = @size
-          @size = size
+          @size = @jobs.places = size
           more = size - before
           if more.negative? then @jobs.retire(-more)
           else start(more - @jobs.stay(more))
