@@ -131,7 +131,9 @@ module Mutants
       ends = now + @limit
       tests.each_with_index do |test, index|
         return [:survived, nil, index] if now > ends
-        return [:noticed, test, index + 1] unless tree.test(test, patience(test)).ok?
+
+        result = tree.test(test, patience(test))
+        return [:noticed, "#{test}#{" by its time-out" if result.late}", index + 1] unless result.ok?
       end
       [:survived, nil, tests.size]
     end

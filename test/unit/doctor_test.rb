@@ -336,11 +336,12 @@ class DoctorTest < Minitest::Test
     assert_equal %w[level about text], parsed["findings"].first.keys
   end
 
-  def test_findings_stand_in_columns
+  def test_facts_and_findings_stand_in_columns
     @app.configure { |config| config.concurrency = Pelton::CLI::Doctor::Machine.cores + 1 }
     route("orders") { retries 0 }
     lines = examine.to_s.lines.grep(/^  (error|warning|note) /)
     refute_empty lines
     lines.each { |line| assert_match(/\A  (error   |warning |note    ) \S/, line) }
+    assert_match(/^versions\n  pelton {13}\d/, examine.to_s)
   end
 end
