@@ -297,4 +297,36 @@ class EmbeddedTransactionsTest < Minitest::Test
     assert_equal 20, ticks
     assert_equal 3, happened("transaction.committed").size
   end
+
+  HEARTBEAT = 12
+  UNKNOWN_MEMBER_ID = 25
+
+  # Kafka would take them: who has lost all is a member without a name. Others read those messages again.
+  def test_offsets_of_a_lost_assignment_were_committed
+    name = topic
+    one = transactional
+    one.producer.produce_sync(topic: name, payload: "x")
+    subscription = Pelton::Subscription.new(one.config, group_id: "bare", kafka: { "heartbeat.interval.ms" => 100 })
+    subscription.subscribe([name])
+    batch = poll_for(subscription, :batch).first
+    @cluster.push_errors(HEARTBEAT, [UNKNOWN_MEMBER_ID] * 3)
+    _, _, lost = poll_for(subscription, :revoked)
+    assert lost
+    error = assert_raises(Pelton::KafkaError) do
+      one.producer.transaction { |tx| tx.mark_as_consumed(batch, subscription) }
+    end
+    assert_predicate error, :assignment_lost?
+    assert_equal [nil], subscription.committed([[name, 0]])
+  ensure
+    subscription&.close(5)
+  end
+
+  def poll_for(subscription, wanted)
+    found = nil
+    eventually(30, wanted) do
+      kind, *facts = subscription.poll(1)
+      found = facts if kind == wanted
+    end
+    found
+  end
 end

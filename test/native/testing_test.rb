@@ -170,7 +170,11 @@ class TestingTest < Minitest::Test
       error = assert_raises(Pelton::QueueFullError) { producer.flush_buffer_async }
       assert_equal [nil, nil] + ([:_QUEUE_FULL] * 3), (error.delivery.reports.map { |report| report[3]&.name })
       assert_equal 3, producer.buffered
-      assert_raises(Pelton::QueueFullError) { producer.produce_async(topic: "orders", payload: "x") }
+      [{}, { label: "one" }].each do |more|
+        error = assert_raises(Pelton::QueueFullError) { producer.produce_async(topic: "orders", payload: "x", **more) }
+        assert_nil error.delivery, "one message has no handle: it was not taken"
+        assert_match(/the message was not taken/, error.message)
+      end
     end
     producer.flush_buffer_sync
     assert_equal %w[0 1 2 3 4], producer.messages.map(&:raw_payload)

@@ -59,4 +59,32 @@ class TransactionOwnerTest < Minitest::Test
     end
     assert_equal ["mine"], fake.committed
   end
+
+  # Its own wait counts from the beginning of the transaction that it waits for.
+  def test_who_waited_behind_many_short_transactions_was_thrown_out
+    producer.transaction { nil }
+    transactions = producer.instance_variable_get(:@native)
+    long_ago = Pelton::Clock.now - 10_000
+    transactions.instance_variable_set(:@since, Pelton::Clock.now)
+    assert_nil transactions.send(:check_patience, long_ago)
+    transactions.instance_variable_set(:@since, long_ago)
+    assert_nil transactions.send(:check_patience, Pelton::Clock.now)
+    assert_raises(Pelton::WaitTimeout) { transactions.send(:check_patience, long_ago) }
+  end
+
+  # One that closes may be woken first, and wakes nobody.
+  def test_the_end_of_a_transaction_wakes_all_who_wait
+    producer.transaction { nil }
+    woken = []
+    free = ConditionVariable.new
+    %i[signal broadcast].each do |way|
+      free.define_singleton_method(way) do
+        woken << way
+        super()
+      end
+    end
+    producer.instance_variable_get(:@native).instance_variable_set(:@free, free)
+    producer.transaction { nil }
+    assert_equal [:broadcast], woken
+  end
 end

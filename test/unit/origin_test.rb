@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+
+# What the headers of a copy say of its message's way.
+class OriginTest < Minitest::Test
+  PLACE = { "pelton.topic" => "orders", "pelton.partition" => "3", "pelton.offset" => "42",
+            "pelton.attempts" => "2" }.freeze
+
+  def origin(headers) = Pelton::Origin.of(Fakes::Message.new("dead", 0, 0, "x", headers: headers))
+
+  # Somebody put one before ours: Kafka keeps both.
+  def test_of_a_header_that_is_there_twice_the_last_one_counts
+    found = origin(PLACE.merge("pelton.offset" => %w[7 42], "pelton.topic" => %w[other orders]))
+    assert_equal ["orders", 3, 42], [found.topic, found.partition, found.offset]
+  end
+
+  def test_without_its_place_or_with_a_number_that_is_none_there_is_no_origin
+    PLACE.each_key { |name| assert_nil origin(PLACE.except(name)), name }
+    assert_nil origin(PLACE.merge("pelton.offset" => "4x"))
+    assert_nil origin({})
+  end
+
+  def test_a_letter_without_its_payload_says_so_and_keeps_the_rest
+    whole = origin({ **PLACE, "pelton.error" => "IOError", "pelton.error_message" => "ü" * 150 })
+    letter = whole.without_payload(:MSG_SIZE_TOO_LARGE)
+    assert_equal ["orders", 3, 42, 2, "IOError", "MSG_SIZE_TOO_LARGE"],
+                 [letter.topic, letter.partition, letter.offset, letter.attempts, letter.error, letter.payload_omitted]
+    assert_equal "ü" * 100, letter.error_message
+    assert_nil whole.payload_omitted
+    read = origin(letter.headers({}))
+    assert_equal "MSG_SIZE_TOO_LARGE", read.payload_omitted
+  end
+end
