@@ -97,6 +97,15 @@ class NativeRegistryTest < Minitest::Test
     end
   end
 
+  def test_who_answered_last_is_asked_first
+    both = [new_double, new_double]
+    ids = [INT, '"long"'].map { |schema| both.map { |one| one.add("r", schema) }.first }
+    registry = client(*both.map(&:url))
+    both.first.fail(503)
+    ids.each { |id| registry.schema(id) }
+    assert_equal([1, 2], both.map { |one| one.requests.size })
+  end
+
   def test_one_that_hangs
     first = new_double
     first.fail(:hang)

@@ -180,6 +180,18 @@ class TestingTest < Minitest::Test
     assert_equal %w[0 1 2 3 4], producer.messages.map(&:raw_payload)
   end
 
+  def test_the_error_of_one_message_that_found_no_room_has_no_delivery
+    producer = buffered
+    producer.queue_limit = 0
+    producer.hold do
+      [{}, { label: 1 }, { partition_key: "k" }].each do |more|
+        error = assert_raises(Pelton::QueueFullError) { producer.produce_async(topic: "orders", payload: "x", **more) }
+        assert_equal [nil, "orders"], [error.delivery, error.topic]
+        assert_match(/the message was not taken/, error.message)
+      end
+    end
+  end
+
   def test_transactions_are_seen_when_they_are_committed
     producer = buffered(kafka: { "transactional.id" => "t" })
     subscription = Object.new
@@ -202,6 +214,18 @@ class TestingTest < Minitest::Test
       end
     end
     assert_equal [%w[1], 5], [producer.messages.map(&:raw_payload), producer.marks.dig(subscription, ["in", 0])]
+  end
+
+  # Who was interrupted in a commit asks so whether it was carried out.
+  def test_an_abort_after_a_commit_says_that_it_was_committed
+    log = Pelton::Testing::Log.new(nil)
+    log.begin
+    assert log.abort, "nothing was committed"
+    log.begin
+    log.commit
+    refute log.abort, "it was committed"
+    log.begin
+    assert log.abort, "the next one was not"
   end
 
   def test_a_plain_producer_takes_the_buffered_client

@@ -92,6 +92,22 @@ class BufferTest < Minitest::Test
     assert_equal %w[first 1 2 3 4 5], payloads
   end
 
+  def test_what_a_flush_could_not_hand_over_is_before_what_was_buffered_during_the_flush
+    @producer.produce_async(topic: "a", payload: "first")
+    full = Pelton::DeliveryError.new(-184, :_QUEUE_FULL, "full")
+    fake.on_send = lambda do |rows, delivery|
+      fill("during")
+      delivery.reports = rows.map { ["a", nil, nil, full] }
+      raise Pelton::QueueFullError.new("a", 1, :delivery)
+    end
+    fill("1", "2")
+    assert_raises(Pelton::QueueFullError) { @producer.flush_buffer_async }
+    fake.on_send = nil
+    fake.messages.clear
+    @producer.flush_buffer_sync
+    assert_equal %w[1 2 during], payloads
+  end
+
   def test_nothing_comes_to_harm_when_the_flushing_thread_is_killed
     fail_after(1, Class.new(Exception)) # rubocop:disable Lint/InheritException
     fill("1", "2", "3")

@@ -7,6 +7,14 @@ require "support/dead_letters_kit"
 class DeadLettersTest < Minitest::Test
   include DeadLettersKit
 
+  # A copy of a copy by another program: the last one is ours.
+  def test_of_a_header_that_is_there_twice_the_last_one_counts
+    headers = { "pelton.topic" => %w[older orders], "pelton.partition" => %w[9 3], "pelton.offset" => %w[1 7],
+                "pelton.attempts" => %w[8 2] }
+    origin = Pelton::Origin.of(Fakes::Message.new("dead", 0, 0, "x", headers: headers))
+    assert_equal ["orders", 3, 7, 2], [origin.topic, origin.partition, origin.offset, origin.attempts]
+  end
+
   def test_the_copy_is_the_message_and_says_where_it_comes_from
     headers = { "a" => %w[1 2], "b" => nil, "bin" => "\xFF", "pelton.topic" => "older", "pelton.due_at" => "7" }
     failing(5, messages: [one(5, "{broken", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])

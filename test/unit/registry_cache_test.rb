@@ -54,6 +54,26 @@ class RegistryCacheTest < Minitest::Test
     assert_raises(Pelton::RegistryError) { ask.call { raise answers[0] } }
   end
 
+  def test_a_status_of_500_is_no_answer_and_499_is_one
+    { 500 => 1, 499 => nil }.each do |status, known|
+      cache = Pelton::Registry::Cache.new
+      assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { 1 }
+      ask = -> { cache.fetch(:a, 0, ->(_) { 0 }) { raise Pelton::RegistryError.new("x", status: status) } }
+      known ? assert_equal(known, ask.call) : assert_raises(Pelton::RegistryError, &ask)
+    end
+  end
+
+  def test_each_caller_has_an_error_object_of_its_own
+    cache = Pelton::Registry::Cache.new
+    errors = Array.new(3) do
+      assert_raises(Pelton::RegistryError) do
+        cache.fetch(:a, nil, ->(_) { 600 }) { raise Pelton::RegistryError.new("x", status: 404) }
+      end
+    end
+    assert_equal 3, errors.map(&:object_id).uniq.size
+    assert_equal [404], errors.map(&:status).uniq
+  end
+
   # Not for each message a question that nobody answers.
   def test_what_outlasts_a_failed_question_is_asked_for_again_in_its_own_time
     cache = Pelton::Registry::Cache.new

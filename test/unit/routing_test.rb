@@ -263,7 +263,7 @@ class RoutingTest < Minitest::Test
     assert_includes orders.call { decode :utf8, freeze: true }, "`:bytes` or `:utf8`"
     assert_includes orders.call { decode(:utf8) && where("a").eq(1) }, "decode = :utf8: has no fields for `where`"
     assert_includes orders.call { decode :avro }, "topic orders: decode: decode :avro, schema: is missing: without a"
-    assert_includes orders.call { backoff 5..1 }, "Range"
+    [-5..5, 5..1].each { |span| assert_includes orders.call { backoff span }, "Range" }
     assert_includes orders.call { filter }, "filter = [nil]: expected an object with"
     assert_includes orders.call { filter String }, "topic orders: filter = [String]"
     assert_includes orders.call { expire_after 0 }, "expire_after = 0: expected a number of seconds > 0"
