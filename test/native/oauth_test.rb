@@ -19,6 +19,15 @@ class NativeOauthTest < Minitest::Test
 
   def later(seconds) = ((Time.now.to_f + seconds) * 1000).floor
 
+  # librdkafka's own word was "allowed: default, oidc".
+  def test_oidc_is_refused_with_what_to_do_in_its_place
+    { "sasl.oauthbearer.method" => "oidc", "sasl.oauthbearer.client.id" => "me" }.each do |name, value|
+      error = assert_raises(Pelton::ConfigError) { Native.check_options(name => value) }
+      assert_equal name, error.key
+      assert_match(/no OIDC .*set config\.oauth/, error.message)
+    end
+  end
+
   def test_a_client_asks_when_it_opens_and_again_before_its_token_expires
     [-> { lonely_producer(OPTIONS) },
      -> { subscription({ **NativeKit::NOWHERE, "log_level" => "0", **OPTIONS }) }].each do |open|

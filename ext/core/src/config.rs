@@ -11,6 +11,9 @@ const AUTHORITIES: [(&str, &[&str]); 2] = [
     ("ssl.ca.location", &["ssl.ca.location", "ssl.ca.pem", "ssl_ca", "ssl.ca.certificate.stores"]),
     ("https.ca.location", &["https.ca.location", "https.ca.pem"]),
 ];
+/// librdkafka fetches tokens itself (OIDC) only where it is built with libcurl, which this one is not.
+const OIDC: &str = "this build of librdkafka has no OIDC (it is built without libcurl): set config.oauth to a callable \
+                    that fetches the token, and leave out the options of OIDC";
 /// Environment variables that tell OpenSSL where certificates are.
 const OPENSSL_PLACES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
@@ -45,6 +48,10 @@ pub(crate) fn refused(reason: String) -> Error {
 }
 
 fn explain(key: &str, value: &str, reason: &str) -> Error {
+    if (key == "sasl.oauthbearer.method" && value.eq_ignore_ascii_case("oidc")) || reason.contains("OAuth/OIDC depends")
+    {
+        return Error::Config { key: key.into(), value: Some(value.into()), reason: OIDC.into() };
+    }
     let properties = Conf::properties();
     let reason = match properties.iter().find(|property| property.name == key) {
         Some(property) if !property.range.is_empty() => format!("allowed: {}", property.range),
@@ -101,6 +108,20 @@ mod tests {
         assert!(refused("linger.ms", "9999999").contains("0 .. 900000"));
         assert!(refused("compression.codec", "brotli").contains("zstd"));
         assert!(refused("nothing.like.this.at.all.in.kafka", "1").ends_with("no such option of librdkafka"));
+    }
+
+    #[test]
+    fn oidc_is_refused_with_the_way_to_go_in_its_place() {
+        let options = [
+            ("sasl.oauthbearer.method", "oidc"),
+            ("sasl.oauthbearer.method", "OIDC"),
+            ("sasl.oauthbearer.client.id", "me"),
+            ("sasl.oauthbearer.token.endpoint.url", "https://x"),
+        ];
+        for (key, value) in options {
+            assert!(refused(key, value).contains("set config.oauth"), "{key}");
+        }
+        assert!(build([("sasl.oauthbearer.method", "default")]).is_ok());
     }
 
     #[test]
