@@ -2,9 +2,12 @@
 
 require_relative "../test_helper"
 require "support/fakes"
+require "support/forked_child"
 
 # Buffering, on the fake native side.
 class BufferTest < Minitest::Test
+  include ForkedChild
+
   def setup
     @native = Fakes::Native.new
     @bus = Pelton::Notifications.new
@@ -139,6 +142,17 @@ class BufferTest < Minitest::Test
     child = fork { exit!(@producer.buffered.zero? && fill("3") && @producer.buffered == 1 ? 0 : 1) }
     assert_predicate Process.wait2(child).last, :success?
     assert_equal 2, @producer.buffered
+  end
+
+  def test_a_forked_child_does_not_count_what_its_parent_lost
+    buffer = Pelton::Producer::Buffer.new
+    buffer.add([{ topic: "a", payload: "1" }])
+    assert_equal 1, buffer.give_up
+    counts = in_child do
+      [buffer.give_up, buffer.add([{ topic: "a", payload: "2" }] * 2) && buffer.give_up].join(" ")
+    end
+    assert_equal "0 2\n", counts
+    assert_equal "0\n", in_child { buffer.clear && buffer.give_up }
   end
 
   # One may be in a transaction that the other one waits for.

@@ -58,7 +58,8 @@ module Pelton
       #: () -> Integer
       def give_up
         @lock.synchronize do
-          @lost += messages.size
+          count = messages.size # first: in a forked child it forgets what its parent lost
+          @lost += count
           @messages = []
           @lost
         end
