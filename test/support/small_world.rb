@@ -121,7 +121,7 @@ class SmallWorld
     end
     @done[message.offset] = true
     consumer.mark_as_consumed(message) if chance(20)
-    rewind(consumer) if feature?(:seek) && chance(2)
+    consumer.seek(@random.rand(0..@ownership.position)) if feature?(:seek) && chance(2)
     leave_off(consumer, message) if feature?(:seek) && chance(6)
   ensure
     @inside.delete(consumer)
@@ -151,7 +151,7 @@ class SmallWorld
   def sought(offset)
     @calls[:seek] += 1
     deliver if chance(30)
-    give_up(@rest.select { |message| message.offset < offset })
+    give_up(@rest.select { |message| message.offset < offset && message.offset > @read })
     @epoch += 1
     @rest = @log.select { |message| message.offset >= offset }
     deliver if chance(30)
@@ -191,8 +191,6 @@ class SmallWorld
     @problems << "works after its end" if @hooks[consumer].intersect?(%i[revoked shutdown])
     @problems << "works before its begin" unless @hooks[consumer].first == :assigned
   end
-
-  def rewind(consumer) = consumer.seek(@random.rand(0..@ownership.position))
 
   # Goes on at the message at hand or near it, whatever else is unfinished.
   def leave_off(consumer, message)
@@ -251,6 +249,7 @@ class SmallWorld
     @batches = []
     @rest = @log.select { |message| message.offset >= @position }
     @epoch = 0
+    @read = -1
     # {consumer => true} while one of its methods runs.
     @inside = {}.compare_by_identity
     @watch = Watch.new
@@ -328,6 +327,7 @@ class SmallWorld
     epoch = @epoch
     batch = Fakes::Batch.new(@rest.shift(1 + @random.rand(8)), epoch: epoch, stale: -> { @epoch != epoch })
     @batches << batch
+    @read = [@read, batch.last_offset].max
     @coordinator.receive(batch)
   end
 

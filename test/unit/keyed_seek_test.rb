@@ -105,6 +105,28 @@ class KeyedSeekTest < Minitest::Test
     assert_equal 6, marked.last
   end
 
+  # The first seek left them to be read again, the second one went past them.
+  def test_a_second_seek_does_not_skip_what_the_first_one_left_to_be_read_again
+    keyed("abcd", batch: 1)
+    start
+    @deed = ->(consumer) { assert consumer.seek(0) }
+    finish(1)
+    @deed = ->(consumer) { assert consumer.seek(9) }
+    finish(2)
+    @deed = ->(_) {}
+    finish(0)
+    assert_equal [0, 0], @ownership.seeks
+    assert_equal [[0], [0]], @ownership.committed
+    keyed("abcd", batch: 1)
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [0, 1, 2, 3], @log.grep(Array).flatten.last(4)
+    assert_equal 4, marked.last
+    @deed = ->(consumer) { assert consumer.seek(9) }
+    keyed("a", from: 4, batch: 1)
+    start.each { |offsets| finish(*offsets) }
+    assert_equal [0, 0, 9], @ownership.seeks, "nothing is owed any more"
+  end
+
   # What `by` failed for is one lane of many keys.
   def test_a_seek_out_of_a_batch_whose_keys_are_unknown_keeps_its_other_messages
     by = ->(one) { one.offset == 2 && (@asked = @asked.to_i + 1) == 1 ? raise(NotImplementedError, "no key") : one.key }

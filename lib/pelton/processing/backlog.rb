@@ -182,6 +182,8 @@ module Pelton
       def kept?(_message) = false
       #: () -> Integer?
       def first_open = nil
+      #: () -> Integer?
+      def owed = nil
 
       # Gives batches back, but the one that a job reads.
       #: () -> void

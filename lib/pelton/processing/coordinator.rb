@@ -240,6 +240,10 @@ module Pelton
         end
       end
 
+      # Where a seek to this offset has to go: others' messages that an earlier seek left have to be read again first.
+      #: (Integer) -> Integer
+      def bounded(offset) = @lock.synchronize { [offset, *@backlog.owed].min }
+
       # To a message that its consumer was given and that is not done: with order per key that moves nobody else.
       #: (Job, Integer) -> bool
       def go_back(job, place)

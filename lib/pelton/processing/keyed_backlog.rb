@@ -61,6 +61,8 @@ module Pelton
         @unmarked = 0
         # Why nothing is given, until it was told, then true; nil: fewer than half of UNMARKED are not marked.
         @complaint = nil
+        # [first, last] offset of what a seek left unfinished and what did not come again yet; nil: there is none.
+        @owed = nil
         # How many messages came, and the highest offset that is finished.
         @came = 0
         @highest = -1
@@ -76,6 +78,7 @@ module Pelton
       def add(lot)
         lot.before = @end
         @end = lot.end
+        came_again(lot) if @owed
         return if lot.over? # a `where` left nothing of it
 
         lot.items.each do |item|
@@ -230,7 +233,9 @@ module Pelton
       # done: does everything before the offset count as done, once that is?
       #: (Integer?, Integer?, done: bool) -> self
       def leave(place, epoch, done:)
-        give_up(@open.each_value.select { |item| place.nil? || item.offset >= place })
+        gone = @open.each_value.select { |item| place.nil? || item.offset >= place }
+        owe(place && gone)
+        give_up(gone)
         @waiting.reject! { |lot| lot.over? && !lot.equal?(@sorting) }
         @came = 0
         @highest = [@highest, (place || 0) - 1].min
@@ -279,6 +284,10 @@ module Pelton
       # The first offset that is not done.
       #: () -> Integer?
       def first_open = @open.first&.first
+
+      # The first offset that has to be read again: a seek may not go past it before that.
+      #: () -> Integer?
+      def owed = @owed&.first
 
       # Gives all batches back. What jobs have are message objects, which live on.
       #: () -> void
@@ -338,6 +347,21 @@ module Pelton
         passed << item
         @unmarked += 1
         @complaint ||= Error.new(UNMARKED_ERROR % UNMARKED) if full?
+      end
+
+      # items: what a seek leaves; nil: nothing of it is to come again.
+      def owe(items)
+        return @owed = nil if items.nil?
+
+        offsets = [*@owed, *[items.first, items.last].compact.map(&:offset)]
+        @owed = offsets.minmax unless offsets.empty?
+      end
+
+      def came_again(lot)
+        first, last = @owed
+        return if lot.first_offset > first
+
+        @owed = lot.end.first > last ? nil : [lot.end.first, first].max.then { |offset| [offset, last] }
       end
 
       # They will come again.

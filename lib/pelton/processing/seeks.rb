@@ -31,7 +31,7 @@ module Pelton
           next false if @coordinator.ending?
           next true if job && place.is_a?(Integer) && @coordinator.go_back(job, place)
 
-          arrive(@subscription.seek(*@place, place), job)
+          arrive(move(place), job)
         end
       rescue KafkaError => e
         @coordinator.leave(place.is_a?(Integer) ? place : nil) if e.name == :_TIMED_OUT # it may have begun
@@ -41,6 +41,14 @@ module Pelton
       end
 
       private
+
+      # Natively, but not past what has to be read again. Returns where it is.
+      def move(place)
+        place = @coordinator.bounded(place) if place.is_a?(Integer)
+        offset = @subscription.seek(*@place, place)
+        first = @coordinator.bounded(offset)
+        first < offset ? @subscription.seek(*@place, first) : offset
+      end
 
       # Is the partition read still? It may be lost before anybody was told.
       def here? = @subscription.ends.any? { |topic, partition,| @place == [topic, partition] }
