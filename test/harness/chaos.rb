@@ -22,7 +22,9 @@ class Chaos < Scenario
                 "range" => { "partition.assignment.strategy" => "range" },
                 "consumer" => { "group.protocol" => "consumer" } }.freeze
   CLASSIC = { "session.timeout.ms" => 4000, "heartbeat.interval.ms" => 300 }.freeze
-  COMMON = { "auto.commit.interval.ms" => 500, "reconnect.backoff.max.ms" => 500 }.freeze
+  # A rebalance waits for a member that was killed while it joined, as long as max.poll.interval.ms says (5 minutes).
+  COMMON = { "auto.commit.interval.ms" => 500, "reconnect.backoff.max.ms" => 500,
+             "max.poll.interval.ms" => 10_000 }.freeze
   FOUND = 20 # problems that are shown
 
   def initialize(seed:, kills: nil, stops: nil, seconds: nil, work: "keys", protocol: "cooperative-sticky")

@@ -16,7 +16,7 @@ class LongSoak < Scenario
   WARM_UP = 3 # laps
   NAMES = ["all", *LAP.keys].freeze
   CLUSTERS = %w[real embedded].freeze
-  KAFKA = { "session.timeout.ms" => 6000, "heartbeat.interval.ms" => 100,
+  KAFKA = { "session.timeout.ms" => 6000, "heartbeat.interval.ms" => 100, "max.poll.interval.ms" => 10_000,
             "topic.metadata.refresh.interval.ms" => 500 }.freeze
   # Of the mock, which lets members that rejoin wait for a session less a second.
   MOCK = { **KAFKA, "session.timeout.ms" => 1150, "heartbeat.interval.ms" => 50 }.freeze

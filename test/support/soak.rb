@@ -90,7 +90,18 @@ class Soak
     leftover || unrest || ("errors: #{@errors.map(&:message)}" if @errors.any?)
   end
 
-  def await(what, &block) = @eventually.call(60, what, &block)
+  # what: a String, or a lambda.
+  def await(what, &block)
+    @eventually.call(60, -> { "#{what.is_a?(Proc) ? what.call : what} (#{state})" }, &block)
+  end
+
+  # For who finds it stuck.
+  def state
+    [@stay, @visitor].map { |app| "#{app.assignments}, #{app.watch}" }.join("; ")
+  rescue StandardError => e
+    e.message
+  end
+
   def all = @topics.size * PARTITIONS
   def partitions(app) = app.assignments.each_value.sum(&:size)
   def shared? = [@stay, @visitor].sum { |app| partitions(app) } == all
