@@ -79,14 +79,39 @@ class KeyedSeekTest < Minitest::Test
   def test_what_stayed_before_a_seek_can_still_be_marked_by_hand
     kept = []
     @deed = ->(consumer) { kept << [consumer, consumer.messages.first] }
-    keyed("aaa", manual_offsets: true, batch: 1)
-    2.times { start.each { |offsets| finish(*offsets) } }
+    keyed("aaab", manual_offsets: true, batch: 1)
+    start
+    finish(0)
+    start
+    finish(1)
     @deed = ->(consumer) { assert consumer.seek(2) }
-    start.each { |offsets| finish(*offsets) }
+    finish(3)
     @deed = ->(_) {}
+    assert_equal [2], @ownership.seeks
     assert_empty marked + @ownership.committed
     assert kept.last.first.mark_as_consumed(kept.last.last)
     assert_equal [2], marked
+  end
+
+  # They were in the list of what the next mark of their consumer marks.
+  def test_what_is_read_again_is_not_marked_by_what_its_consumer_had_before
+    keyed("aab", manual_offsets: true, batch: 1)
+    start
+    finish(0)
+    start
+    finish(1)
+    @deed = ->(consumer) { assert consumer.seek(0) }
+    finish(2)
+    keyed("aab", manual_offsets: true, batch: 1)
+    @deed = lambda do |consumer|
+      message = consumer.messages.first
+      consumer.mark_as_consumed(message) if message.key == "a"
+    end
+    start
+    finish(0)
+    assert_equal 1, marked.last, "1 came again and is not done"
+    start.each { |offsets| finish(*offsets) }
+    assert_equal 2, marked.last
   end
 
   # Before the place a lane has only what is left.
