@@ -8,10 +8,13 @@ require_relative "threads"
 
 module Pelton
   # Begins a group anew whose listener failed for good, while the others go on: if config.group_restart says so, and no
-  # other member has taken its place (the two would take it from each other in turn).
+  # other member has taken its place (the two would take it from each other in turn). A member that only another
+  # client can bring back to its group begins anew in any case.
   class Restarts
     SHORTEST = 0.1
-    private_constant :SHORTEST
+    # Seconds, where config.group_restart says nothing.
+    REJOIN = 1
+    private_constant :SHORTEST, :REJOIN
 
     # listeners: the server's; the failed one is replaced in it. The block opens another one for it, unstarted.
     #: (Config, Array[Processing::Listener], bus: Notifications)
@@ -31,7 +34,9 @@ module Pelton
     # false: not our business, the server has to stop. From the failed listener's thread, perhaps repeatedly.
     #: (Processing::Listener, Exception) -> bool
     def take(listener, error)
-      return false if @delay.nil? || @stop.stop? || (error.is_a?(KafkaError) && error.taken_over?)
+      kafka = error if error.is_a?(KafkaError)
+      delay = @delay || (REJOIN if kafka&.name == :_ASSIGNMENT_LOST)
+      return false if delay.nil? || @stop.stop? || kafka&.taken_over?
 
       name = listener.group.name
       first = @lock.synchronize do
@@ -39,7 +44,7 @@ module Pelton
 
         begin_thread(listener)
       end
-      @bus.publish("group.restarting", group: name, error: error, seconds: @delay) if first
+      @bus.publish("group.restarting", group: name, error: error, seconds: delay) if first
       true
     end
 
@@ -77,7 +82,7 @@ module Pelton
     def restart(listener)
       listener.stop(Clock.now + @grace)
       Threads.join([listener.thread])
-      until @stop.wait([@delay, SHORTEST].max)
+      until @stop.wait([@delay || REJOIN, SHORTEST].max)
         begin
           return replace(listener)
         rescue StandardError => e

@@ -27,6 +27,21 @@ class RestartsTest < Minitest::Test
     assert_equal %w[one two], groups
   end
 
+  # As native code tells of a member of the protocol `consumer` whose heartbeats ended.
+  def test_a_member_that_only_another_client_brings_back_rejoins_without_a_setting
+    server = two_groups
+    first = @native.subscriptions.first
+    first.assign_now(["orders", 0])
+    produce(1)
+    assert_equal [0], @log.pop
+    first.push(:error, fatal(-142, :_ASSIGNMENT_LOST), nil, nil)
+    assert_equal ["one", 1], event("group.restarting").payload.values_at(:group, :seconds)
+    eventually { groups == %w[one two one] }
+    assert_predicate first, :closed?
+    assert_predicate server, :running?
+    assert app.stop
+  end
+
   def test_a_failed_group_begins_anew_and_the_other_goes_on
     server = two_groups(group_restart: 0.01)
     first, other = @native.subscriptions

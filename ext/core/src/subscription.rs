@@ -3,6 +3,7 @@
 
 mod leaving;
 mod positions;
+mod pulse;
 mod rejoining;
 
 use crate::closing::{CALLS_WAIT, Closing};
@@ -17,9 +18,10 @@ use crate::poller::{Poller, Polling, Source};
 use crate::rd::{Client, ClientKind, Commit, Conf, Event, Fetched, PartitionList, Queue, Token, codes, generation};
 use crate::wait::Waiters;
 use crate::{config, events, lock};
-use leaving::Marks;
 pub use leaving::Unconfirmed;
+use leaving::{Marks, Membership};
 pub use positions::{Committed, End};
+use pulse::Pulse;
 use rdkafka_sys as sys;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,14 +62,8 @@ pub struct Options {
     pub formats: HashMap<String, Arc<Format>>,
     /// Which messages the owner gets (`None`: all of them), in the same way.
     pub filters: HashMap<String, Option<Arc<Filter>>>,
-}
-
-/// What of librdkafka's options decides how the group is left.
-struct Membership {
-    /// What is stored is committed without being asked for.
-    commits: bool,
-    /// It may be cooperative, and is neither static nor of the protocol `consumer`: see `step_down`.
-    steps_down: bool,
+    /// After how long a member of the protocol `consumer` counts as lost whose connected coordinator answers nothing.
+    pub silence: Option<Duration>,
 }
 
 struct Live {
@@ -86,6 +82,8 @@ pub struct Subscription {
     id: u32,
     options: Options,
     member: Membership,
+    /// `None`: librdkafka looks after its heartbeats.
+    pulse: Option<Pulse>,
     /// What is marked and not confirmed.
     marks: Marks,
     mailbox: Mailbox<Happening>,
@@ -117,16 +115,10 @@ impl Subscription {
     ) -> Result<Arc<Self>, Error> {
         let Polling { poller, max_time } = polling.into();
         let mut options = options;
-        let conf = prepare(settings)?;
-        // As librdkafka took them: `TRUE`, `t` and `1` are one.
-        let told = |key| conf.get(key).unwrap_or_default();
-        let cooperative = told("partition.assignment.strategy").to_lowercase().contains("cooperative");
-        let consumer = told("group.protocol") == "consumer";
-        options.limits.singly = told("enable.partition.eof") == "true" || cooperative || consumer;
-        let member = Membership {
-            commits: told("enable.auto.commit") == "true",
-            steps_down: cooperative && !consumer && told("group.instance.id").is_empty(),
-        };
+        let mut conf = prepare(settings)?;
+        let member = Membership::of(&conf);
+        options.limits.singly = member.reads_singly;
+        let pulse = member.heartbeats.then(|| Pulse::of(&mut conf, options.silence));
         let client = Client::new(ClientKind::Consumer, conf).map_err(config::refused)?;
         let main = Arc::new(Queue::main(&client));
         client.logs_to(&main);
@@ -144,6 +136,7 @@ impl Subscription {
                 id,
                 options,
                 member,
+                pulse,
                 marks: Marks::default(),
                 mailbox: Mailbox::default(),
                 live: Mutex::new(Some(live)),
@@ -423,6 +416,7 @@ impl Subscription {
                         self.mailbox.push(Happening::Error { error, partition: None });
                     }
                 }
+                sys::RD_KAFKA_EVENT_STATS if self.feel(client, &event) => {}
                 _ => events::emit_common(self.poller.events(), &self.name, &event),
             }
             self.progress.wake_all();

@@ -180,3 +180,31 @@ impl Seen {
         }
     }
 }
+
+/// librdkafka may stop the heartbeats of such a member for good. The mock cluster wants one each 3 s, so the member counts as
+/// lost here before it is.
+#[test]
+fn a_member_whose_coordinator_answers_nothing_any_more_loses_its_partitions_and_says_so() {
+    let cluster = cluster("silent", 2);
+    let options = Options { silence: Some(Duration::from_millis(300)), ..Options::default() };
+    let settings = [("group.protocol", "consumer"), ("statistics.interval.ms", "50")];
+    let member = subscription(&cluster.bootstrap_servers(), "silent", options, &settings);
+    member.subscribe(["silent"]).expect("subscribed");
+    let (mut assigned, mut lost) = (0, 0);
+    loop {
+        match taken(&member) {
+            Happening::Assigned(partitions) => assigned += partitions.len(),
+            Happening::Revoked { token, partitions, lost: true } => {
+                lost += partitions.len();
+                member.revoked(token).expect("nothing is to be given back");
+            }
+            Happening::Error { error, .. } if error.fatal => {
+                assert_eq!("_ASSIGNMENT_LOST", error.name);
+                break;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((2, 2), (assigned, lost));
+    close_subscription(&member);
+}

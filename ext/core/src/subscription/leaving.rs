@@ -7,12 +7,39 @@
 use super::{Subscription, rejoining};
 use crate::error::Error;
 use crate::lock;
-use crate::rd::{Client, Commit, Entry, PartitionList, Queue, Token, codes};
+use crate::rd::{Client, Commit, Conf, Entry, PartitionList, Queue, Token, codes};
 use crate::wait::{self, Parker};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+/// What of librdkafka's options decides how the group is read and left.
+pub(super) struct Membership {
+    /// What is stored is committed without being asked for.
+    pub commits: bool,
+    /// It may be cooperative, and is neither static nor of the protocol `consumer`: see `step_down`.
+    pub steps_down: bool,
+    /// Message by message: what is assigned may shrink or end in the middle of a batch.
+    pub reads_singly: bool,
+    /// It is of the protocol `consumer`: see `Pulse`.
+    pub heartbeats: bool,
+}
+
+impl Membership {
+    pub fn of(conf: &Conf) -> Self {
+        // As librdkafka took them: `TRUE`, `t` and `1` are one.
+        let told = |key| conf.get(key).unwrap_or_default();
+        let cooperative = told("partition.assignment.strategy").to_lowercase().contains("cooperative");
+        let consumer = told("group.protocol") == "consumer";
+        Self {
+            commits: told("enable.auto.commit") == "true",
+            steps_down: cooperative && !consumer && told("group.instance.id").is_empty(),
+            reads_singly: told("enable.partition.eof") == "true" || cooperative || consumer,
+            heartbeats: consumer,
+        }
+    }
+}
 
 /// A commit in the middle of a rebalance: of the generation before, or before the new one is shared out. Or the coordinator
 /// is not known at the moment.
