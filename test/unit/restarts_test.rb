@@ -137,6 +137,41 @@ class RestartsTest < Minitest::Test
     assert_empty @log, "once"
   end
 
+  # Two coordinators of a partition are to end, and one of them has.
+  def test_a_partition_waits_for_all_who_had_it
+    gate = start_held
+    subscription.assign_now(["orders", 0])
+    produce(1)
+    assert_equal [0, 0], @log.pop
+    subscription.revoke_now(["orders", 0])
+    listener = app.server.instance_variable_get(:@listeners).first
+    eventually { listener.coordinators.size == 1 && listener.assignment.empty? }
+    subscription.assign_now(["orders", 0])
+    eventually { listener.coordinators.size == 2 }
+    other = Struct.new(:strays, :take_repeats).new({}, nil)
+    leaving = listener.instance_variable_get(:@leaving)
+    leaving[other] = ["orders", 0]
+    listener.ended(other)
+    eventually { !leaving.key?(other) }
+    assert_equal 0, app.watch[:jobs][:waiting]
+    assert_empty @log, "the first one's job still runs"
+    gate << :go
+    gate << :go
+    assert_equal [0, 0], @log.pop
+    assert app.stop
+  end
+
+  # Else a group that fails at once would take all of the processor.
+  def test_a_restart_waits_a_tenth_of_a_second_at_least
+    waits = []
+    stop = Pelton::Background::Stop.new
+    stop.define_singleton_method(:wait) { |seconds| (waits << seconds) && stop? }
+    Pelton::Background::Stop.stub(:new, stop) { start(group_restart: 0) }
+    subscription.push(:error, fatal, nil, nil)
+    eventually { @native.subscriptions.size == 2 }
+    assert_equal [0.1], waits
+  end
+
   # One would fence the other, and whose cluster it is nobody knew.
   def test_a_group_s_producer_for_copies_is_where_the_group_is_and_has_an_id_of_its_own
     app(kafka: { "bootstrap.servers" => "a:1", "transactional.id" => "shop" }).routes do

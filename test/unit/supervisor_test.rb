@@ -115,6 +115,24 @@ class SupervisorTest < Minitest::Test
     assert_equal %w[0.01 0.02 0.04 0.04], notes("process.ended").first(4).map { |line| line.split.last }
   end
 
+  def test_who_ran_for_long_before_it_ended_waits_as_if_for_the_first_time
+    ended = []
+    bus = Pelton::Notifications.new
+    bus.subscribe("process.ended") { |event| ended << event[:due_in] }
+    back_off = Pelton::Backoff.new(0.01, 0.16, random: Fixed.new(0))
+    supervisor = Pelton::Supervisor.new(0, bus: bus, timeout: 60, back_off: back_off) { |*| flunk }
+    [59, 61].each do |seconds|
+      orders, teller = IO.pipe
+      child = Pelton::Supervisor.const_get(:Child).new(0, 1, teller, Pelton::Clock.now - seconds, 3)
+      supervisor.instance_variable_get(:@children)[0] = child
+      supervisor.send(:ended, child, nil)
+      orders.close
+    end
+    assert_equal [0.08, 0.01], ended
+  ensure
+    %i[@woken @waker].each { |name| supervisor.instance_variable_get(name).close }
+  end
+
   def test_exit_codes
     [[0, 0], [0, 1], [2, 0], [1, 2]].each do |codes|
       FileUtils.rm_f(Dir.glob("#{@folder}/*"))

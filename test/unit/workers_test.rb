@@ -188,6 +188,30 @@ class WorkersTest < Minitest::Test
     def closing = nil
   end
 
+  # Those that were to end and have a job still are as many as begin else.
+  def test_fewer_and_then_more_workers_while_all_are_in_a_job_are_as_many_as_before
+    queue = JobsQueue.new
+    workers = Workers.new(queue, bus)
+    workers.scale(3)
+    gate = Thread::Queue.new
+    begun = Thread::Queue.new
+    3.times { queue.push(Task.new(:consume, -> { (begun << 1) && gate.pop })) }
+    3.times { begun.pop }
+    before = workers.map(&:thread)
+    assert_equal 3, workers.scale(1)
+    assert_equal 1, workers.scale(3)
+    assert_equal before, workers.map(&:thread)
+    second = Thread::Queue.new
+    3.times { queue.push(Task.new(:consume, -> { (begun << 1) && second.pop })) }
+    gate.close
+    3.times { begun.pop }
+    assert(before.all?(&:alive?), "nobody ended")
+  ensure
+    [gate, second].compact.each(&:close)
+    queue.close
+    assert_empty Pelton::Threads.join(workers.map(&:thread), 20)
+  end
+
   def test_a_killed_worker_is_replaced
     replaced = Thread::Queue.new
     bus.subscribe("worker.replaced") { |event| replaced << event[:worker] }
