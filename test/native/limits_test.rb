@@ -62,6 +62,22 @@ class NativeLimitsTest < Minitest::Test
     assert_equal symbols, Pelton::Avro::Decoder.new(schema: list).decode(list.encode(symbols))
   end
 
+  def test_200_references_are_read_and_no_more
+    assert_equal 200, read_references(200).size
+    error = assert_raises(Pelton::RegistryError) { read_references(201) }
+    assert_includes error.message, "are more than 200"
+  end
+
+  # So many, in chains of 40.
+  def read_references(count)
+    references = Pelton::Registry::References.new do |_, version|
+      { "schema" => '"int"', "references" => version % 40 == 39 ? [] : [place(version + 1)] }
+    end
+    references.texts((0...count).step(40).map { |first| place(first) })
+  end
+
+  def place(version) = { "name" => "a", "subject" => "s", "version" => version }
+
   def test_a_schema_beyond_its_limits_is_a_config_error_that_names_them
     many = Array.new(300_000) { |i| "s#{i}" }
     branches = Array.new(1025) { |i| { "type" => "fixed", "name" => "F#{i}", "size" => 1 } }

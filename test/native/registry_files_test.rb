@@ -37,11 +37,12 @@ class NativeRegistryFilesTest < Minitest::Test
 
   def test_a_file_that_is_no_schema_fails_alone
     texts = { "7.avsc" => INT, "bad.avsc" => "{", "wrong.avsc" => '"nonsense"', "9.avsc" => "\xff",
-              "12.avsc" => "[" * 2000 }
+              "12.avsc" => "[" * 2000, "deep.avsc" => ("[" * 1001) + ("]" * 1001) }
     in_files(texts) do |registry|
       assert_equal INT, registry.schema(7).text
       assert_equal 7, registry.fingerprint(registry.schema(7).fingerprint).id
-      { "bad" => "bad.avsc: is no JSON", "wrong" => 'wrong.avsc: schema: the type "nonsense" is not defined' }
+      { "bad" => "bad.avsc: is no JSON", "deep" => "deep.avsc: is no JSON",
+        "wrong" => 'wrong.avsc: schema: the type "nonsense" is not defined' }
         .each do |subject, reason|
         error = assert_raises(Pelton::RegistryError) { registry.latest(subject) }
         assert_includes error.message, reason

@@ -40,6 +40,16 @@ class EdgesTest < Minitest::Test
     end
   end
 
+  def test_the_log_names_a_thread_that_outlived_its_owner
+    io = StringIO.new
+    bus = Pelton::Notifications.new
+    bus.subscribe(Pelton::Reporters::Log.new(io))
+    ["prices", nil].each do |name|
+      bus.publish("thread.outlived", name: name, started_at: "a.rb:1", seconds: 5.0, at: "a.rb:2")
+    end
+    assert_match(/thread prices of the app, .*\n.*thread without a name of the app, started at a\.rb:1, /, io.string)
+  end
+
   def test_an_errors_message_of_another_encoding_left_no_line
     io = StringIO.new
     bus = Pelton::Notifications.new
