@@ -48,12 +48,13 @@ Scenario.run do
     [{ partition: -5 }, /partition: -5 is not allowed/], [{ partition: "1" }, /partition: "1" is not allowed/],
     [{ partition: 1 << 40 }, /partition: 1099511627776 is not allowed/],
     [{ partition: 1.5 }, /partition: 1.5 is not allowed/],
-    [{ payload: 12 }, /payload: 12 is not allowed/],
-    [{ payload: { "a" => 1 } }, /payload: \{"a" ?=> ?1\} is not allowed/],
-    [{ key: 7 }, /key: 7 is not allowed/], [{ key: :seven }, /key: :seven is not allowed/],
-    [{ headers: [] }, /headers: \[\] is not allowed/], [{ headers: { "a" => 1 } }, /headers?.*: 1 is not allowed/],
+    [{ payload: 12 }, /payload: an Integer is not allowed/],
+    [{ payload: { "a" => 1 } }, /payload: a Hash of 1 entries is not allowed/],
+    [{ key: 7 }, /key: an Integer is not allowed/], [{ key: :seven }, /key: :seven is not allowed/],
+    [{ headers: [] }, /headers: an Array of 0 entries is not allowed/],
+    [{ headers: { "a" => 1 } }, /headers?.*: an Integer is not allowed/],
     [{ headers: { a: "1" } }, /headers?.*: :a is not allowed/],
-    [{ headers: { "a" => ["1", 2] } }, /headers?.*: 2 is not allowed/],
+    [{ headers: { "a" => ["1", 2] } }, /headers?.*: an Integer is not allowed/],
     [{ timestamp: "now" }, /timestamp: "now" is not allowed/], [{ timestamp: -1 }, /timestamp: -1 is not allowed/]
   ]
   invalid.each do |wrong, pattern|
