@@ -50,8 +50,8 @@ module Pelton
         @tick = false
         # The user's object, used by the running job only; nil before :assigned made it, and after its end.
         @consumer = nil
-        # Has its class an `around`?
-        @around = false
+        # Has its class an `around`? Does it process messages one by one?
+        @around = @process = false
         # How often :assigned tried to make it.
         @births = 0
         # When it is tried again.
@@ -144,7 +144,7 @@ module Pelton
 
       # Does its consumer take messages one by one?
       #: () -> bool
-      def process? = @consumer.class.process?
+      def process? = @process
 
       # Is there a consumer that waits for its end?
       #: () -> bool
@@ -263,6 +263,7 @@ module Pelton
       def give_birth(job)
         consumer = @topic.consumer_class.new.attach(self)
         @around = consumer.class.around?
+        @process = consumer.class.process?
         open_producer(job) if @topic.transactional
         consumer
       end

@@ -22,15 +22,16 @@ module Pelton
         @under_way = Hash.new(0).compare_by_identity
         # {job => topic} of those.
         @topics = {}.compare_by_identity
-        # {topic => true} of all that ever had a job.
-        @known = {}.compare_by_identity
+        # {topic => its line} of all that ever had a job, so that a job makes no new one.
+        @lines = {}.compare_by_identity
         @size = 0
       end
 
       #: (Job, untyped, ?rank: Integer) -> void
       def push(job, topic, rank: ALL)
-        @known[topic] = true
-        (@waiting[topic] ||= Array.new(RANKS) { [] })[rank] << job
+        line = @lines[topic] ||= Array.new(RANKS) { [] }
+        line[rank] << job
+        @waiting[topic] ||= line
         @size += 1
       end
 
@@ -38,7 +39,7 @@ module Pelton
       # have none, if there are several topics.
       #: (?rank: Integer, ?reserved: bool) -> Job?
       def shift(rank: ALL, reserved: false)
-        topic, line = choose(rank, reserved && @known.size > 1)
+        topic, line = choose(rank, reserved && @lines.size > 1)
         return unless line
 
         job = line.find(&:any?).shift
