@@ -147,6 +147,30 @@ fn floats_are_rounded_as_by_the_standard_library() {
     assert!(refused < rounds / 10, "{refused}");
 }
 
+/// More than 53 bits over a power of ten, zeros first. Without the remainder of the division one in twenty was another float.
+#[test]
+fn small_floats_with_many_digits_are_rounded_as_by_the_standard_library() {
+    let (mut random, mut tree) = (Random(6), Tree::new());
+    let known = ["0.0053463368124240540", "-0.0053463368124240540", "0.00000000000000000012345678901234567"];
+    let made = (0..rounds(60_000)).map(|round| {
+        let digits = (1_000_000_000_000_000 + random.next() % (u64::MAX / 2)).to_string();
+        match round % 3 {
+            0 => format!("0.{}{digits}", "0".repeat(random.below(20))),
+            1 => format!("{digits}e-{}", 1 + random.below(40)),
+            _ => format!("{}.{}{digits}", 1 + random.below(9), "0".repeat(random.below(4))),
+        }
+    });
+    for text in known.map(str::to_owned).into_iter().chain(made) {
+        let document = format!("[{text}]");
+        tree.clear();
+        let Ok(root) = tree.parse_json(document.as_bytes(), 0, document.len()) else { panic!("{text} is refused") };
+        let Some(Kind::Float(value)) = tree.node(document.as_bytes(), root).at(0).map(|node| node.kind()) else {
+            panic!("{text} is no float");
+        };
+        assert_eq!(value.to_bits(), text.parse::<f64>().unwrap().to_bits(), "{text}");
+    }
+}
+
 /// A few of what `bin/fuzz` has many of.
 fn some_inputs(mut decoder: impl Fuzz, count: usize) {
     let mut accepted = 0;

@@ -209,7 +209,8 @@ fn strings() {
 #[test]
 fn lone_surrogates_are_left_to_ruby() {
     for unit in ["\\ud800", "\\udbff", "\\udc00", "\\udfff"] {
-        for behind in ["", "x", "\\u0041", "\\ud83d", "\\n", "\\ud83d\\ude00"] {
+        let behind = ["", "x", "\\u0041", "\\ud83d", "\\n", "\\ud83d\\ude00", "\\ud7ff", "\\ue000", "\\uffff"];
+        for behind in behind {
             rejects(format!("[\"{unit}{behind}\"]"));
             rejects(format!("[\"a{unit}{behind}b\"]"));
         }

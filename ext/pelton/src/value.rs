@@ -204,7 +204,7 @@ fn notice_the_end(ruby: &Ruby) -> Result<(), Error> {
 pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     mark_main_ractor();
     build::set_up(ruby)?;
-    kept::set_up()?;
+    kept::set_up(ruby)?;
     notice_the_end(ruby)?;
     // SAFETY: no preconditions but the promise itself: all of the extension's state is shared with native threads
     // anyway, and Ruby objects are kept per Ractor or per object.

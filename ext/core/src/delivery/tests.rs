@@ -189,3 +189,24 @@ fn a_failure_beside_waits_that_begin_and_end_is_told_once() {
         assert_eq!(expected, events, "round {round}");
     }
 }
+
+/// A waiter that is woken first and looks then, and would sleep again for ever.
+#[test]
+fn a_delivery_is_done_before_its_waiters_are_woken() {
+    struct Looks(Delivery, AtomicBool);
+    impl Wake for Looks {
+        fn wake(&self) {
+            self.1.store(self.0.is_done() && self.0.is_reported(0), Ordering::SeqCst);
+        }
+    }
+    let (_, teller) = teller();
+    let batch = Delivery::batch(vec!["t".into(), "t".into()], None, Arc::clone(&teller));
+    for delivery in [Slabs::new("t".into(), None, teller).next(), batch] {
+        let waiter = Arc::new(Looks(delivery.clone(), AtomicBool::new(false)));
+        delivery.add_waiter(waiter.clone());
+        (0..delivery.len()).for_each(|index| report(&delivery, index, 0));
+        assert!(waiter.1.load(Ordering::SeqCst), "of {}", delivery.len());
+        let waker: Arc<dyn Wake> = waiter;
+        delivery.remove_waiter(&waker);
+    }
+}

@@ -4,11 +4,12 @@
 use super::cooked;
 use super::typed::FREE_IMMEDIATELY;
 use magnus::rb_sys::{AsRawValue, protect};
-use magnus::{Error, Value};
+use magnus::value::ReprValue;
+use magnus::{Error, Module, RHash, RModule, Ruby, Value};
 use rb_sys::{VALUE, rb_data_type_t};
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A place for one object, then all others. Places are used again and never freed.
 struct Place {
@@ -67,6 +68,25 @@ static TYPE: Type = {
     Type(raw)
 };
 
+/// Whether the collector of this process says that it runs while it marks. Ruby's own does, MMTk's does not.
+static TELLS: AtomicBool = AtomicBool::new(false);
+
+/// Whether this is a collection, for a mark function: also asked by who only wants to know what an object refers to.
+pub(super) fn is_collection() -> bool {
+    // SAFETY: no preconditions.
+    !TELLS.load(Ordering::Relaxed) || unsafe { rb_sys::rb_during_gc() != 0 }
+}
+
+/// From Ruby 3.4 on: `GC.config # => {…, implementation: "default"}`
+fn is_ruby_s_own(ruby: &Ruby) -> Result<bool, Error> {
+    let gc: RModule = ruby.class_object().const_get("GC")?;
+    if !gc.respond_to("config", false)? {
+        return Ok(true);
+    }
+    let config: RHash = gc.funcall("config", ())?;
+    Ok(config.lookup::<_, Option<String>>(ruby.to_symbol("implementation"))?.is_none_or(|name| name == "default"))
+}
+
 extern "C" fn mark(_: *mut c_void) {
     for place in places() {
         let object = place.object.load(Ordering::Acquire);
@@ -78,7 +98,8 @@ extern "C" fn mark(_: *mut c_void) {
 }
 
 /// Once, at Init.
-pub fn set_up() -> Result<(), Error> {
+pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
+    TELLS.store(is_ruby_s_own(ruby)?, Ordering::Relaxed);
     let marker = protect(|| {
         // SAFETY: the type lives for ever; without a free function the data is never looked at. Not write-barrier
         // protected, so that each collection marks it.

@@ -4,6 +4,7 @@
 //! A message keeps its built payload in a word of its chunk, or the error in its place, and what deserializers made of its
 //! key and headers: values of the main Ractor's; no other Ractor looks at them.
 
+use super::kept::is_collection;
 use super::typed::{FREE_IMMEDIATELY, FROZEN_SHAREABLE, Kind, WB_PROTECTED, wrong_type};
 use super::{cooked, in_main_ractor};
 use magnus::rb_sys::{AsRawValue, protect};
@@ -69,9 +70,8 @@ extern "C" fn mark(data: *mut c_void) {
 /// From Ruby 4.0 on what a shareable object refers to has to be shareable, and its collector can be asked to check that.
 /// What the main Ractor keeps no other one looks at, so it is shown to collections only, not to who asks without one.
 fn is_shown(object: VALUE) -> bool {
-    // SAFETY: no preconditions; a live object's flags word is the first.
-    !cfg!(ruby_gte_4_0)
-        || unsafe { rb_sys::rb_during_gc() != 0 || (*(object as *const rb_sys::RBasic)).flags & SHAREABLE != 0 }
+    // SAFETY: a live object's flags word is the first.
+    !cfg!(ruby_gte_4_0) || is_collection() || unsafe { (*(object as *const rb_sys::RBasic)).flags & SHAREABLE != 0 }
 }
 
 extern "C" fn compact(data: *mut c_void) {
