@@ -32,11 +32,22 @@ module Mutants
     #: (Site) { () -> Object } -> Object
     def with(site)
       path = File.join(@root, site.path)
-      text = File.read(path)
-      File.write(path, site.apply(text))
+      @text = File.read(path)
+      File.write(path, site.apply(@text))
       yield
     ensure
-      File.write(path, text) if text
+      File.write(path, @text)
+    end
+
+    # The block runs while the file of a change that is made is as it was.
+    #: (Site) { () -> Object } -> Object
+    def without(site)
+      path = File.join(@root, site.path)
+      changed = File.read(path)
+      File.write(path, @text)
+      yield
+    ensure
+      File.write(path, changed)
     end
 
     #: (String, Numeric) -> Program::Result
