@@ -49,6 +49,10 @@ class ErrorsTest < Minitest::Test
     assert_includes Pelton::KafkaError.new(-150, "_FATAL", nil, true).message, "fatal"
   end
 
+  def test_no_offset_is_no_failed_commit
+    assert_equal [true, false], ([-168, -167].map { |code| Pelton::KafkaError.new(code, :x).nothing_to_commit? })
+  end
+
   def test_delivery_error_knows_its_place
     error = Pelton::DeliveryError.new(-192, :_MSG_TIMED_OUT, "Local: Message timed out", false, false, "orders", 3)
     assert_kind_of Pelton::KafkaError, error

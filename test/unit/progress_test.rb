@@ -34,6 +34,11 @@ class ProgressTest < Minitest::Test
     $VERBOSE = verbose
   end
 
+  def test_an_offset_that_is_stored_is_not_stored_again_with_another_leader_epoch
+    [[5, 7], [5, 8], [4, 9]].each { |done| assert @progress.store(done) }
+    assert_equal 1, @ownership.marks.size
+  end
+
   # R10: 4096 characters passed, and the broker then refused every commit of the partition.
   def test_metadata_is_measured_in_bytes
     ["é" * 2049, "x" * 4097, :word].each do |word|
