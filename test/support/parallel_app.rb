@@ -69,7 +69,8 @@ module ParallelApp
     error = errors.first
     assert_kind_of Pelton::DecodeError, error
     assert_kind_of ArgumentError, error.cause
-    assert_match(%r{#{name}/0 offset 60: .*ArgumentError: not this one}, error.message)
+    assert_equal "not this one", error.cause.message
+    assert_match(%r{#{name}/0 offset 60: .*ArgumentError at parallel_app\.rb:\d+\z}, error.message)
   end
 
   def test_tombstones_are_nobodys_business
