@@ -177,11 +177,13 @@ class SupervisorTest < Minitest::Test
 
   # H66. The last one was forked when the others' pipes were open: if it kept them, they would wait for its end.
   def test_children_see_their_parents_death
+    held, release = IO.pipe
     serve = lambda do |number, orders|
       next obeying(number, orders) { 0 } unless number == 2
 
+      release.close
       note("begun", number, Process.pid)
-      eventually(20) { notes("released").any? }
+      held.read # until the test is over
       exit!(0)
     end
     code = supervise(3, serve) do |pid|
@@ -192,7 +194,7 @@ class SupervisorTest < Minitest::Test
     assert_equal "KILL", code
     assert_equal %w[0 1], await(2, "orphans").sort
   ensure
-    note("released", "now")
+    [held, release].each(&:close)
   end
 
   def test_one_that_begins_while_it_is_quiet_is_quiet
