@@ -207,8 +207,9 @@ class SmallWorld
   # Given up is what its own consumer sought past: in the order of keys what it was given, or what has its only key.
   def seek(consumer, place, mine)
     key, *others = mine.map(&:key).uniq
+    given = mine.map(&:offset) # what was read after a seek is another object than the log's
     past = @log.select do |message|
-      ours = !feature?(:keyed) || mine.include?(message) || (others.empty? && key && key == message.key)
+      ours = !feature?(:keyed) || given.include?(message.offset) || (others.empty? && key && key == message.key)
       message.offset < place && ours && !@done[message.offset]
     end
     give_up(past)

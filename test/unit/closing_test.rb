@@ -94,6 +94,43 @@ class ClosingTest < Minitest::Test
     assert_equal 4, committed
   end
 
+  # The first unfinished message of b's job is 3, which was dropped; what runs is 5.
+  def test_a_stop_finishes_what_lies_before_a_message_that_runs_behind_a_dropped_one
+    partition("abababa", filters: [->(message) { message.offset != 3 }])
+    step(1) # 1 is done, 5 is begun
+    end_in(100)
+    run_out
+    assert_equal [0, 1, 2, 4, 5], messages.sort, "4 lies before 5, 6 behind it"
+    assert_equal 6, committed
+    assert_nil coordinator.take_repeats
+  end
+
+  # The same where what was dropped comes last: it is done when its job is.
+  def test_a_stop_finishes_what_lies_before_the_dropped_rest_of_a_job
+    partition("ababa", filters: [->(message) { message.offset != 3 }])
+    end_in(100)
+    run_out
+    assert_equal [0, 1, 2], messages.sort
+    assert_equal 4, committed
+    assert_nil coordinator.take_repeats
+  end
+
+  class Whole < Pelton::Consumer
+    def consume
+      Fiber.yield
+      Single.log.concat(messages.map(&:offset))
+    end
+  end
+
+  # The job has all four, and room for two; when it has ended there is room for the others.
+  def test_a_stop_does_not_begin_what_the_throttle_left_of_a_call
+    partition("aaaa", consumer: Whole, throttle: [2, 0.001])
+    end_in(100)
+    Pelton::Clock.stub(:now, Pelton::Clock.now + 1) { run_out }
+    assert_equal [0, 1], messages
+    assert_equal 2, committed
+  end
+
   def test_without_time_what_runs_is_finished_all_the_same
     partition("abcbcbc")
     step(1, 3)

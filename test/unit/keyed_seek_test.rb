@@ -76,6 +76,26 @@ class KeyedSeekTest < Minitest::Test
     assert_equal 12, marked.last
   end
 
+  # What fails afterwards is not tried again, nor does the commit wait for it.
+  def test_a_seek_forward_gives_up_all_keys_of_its_call_and_what_its_method_still_does_counts_for_nothing
+    [0, 10].each do |from|
+      keyed("abcd", from: from)
+      assert_equal [[from, from + 1], [from + 2], [from + 3]], start
+      @deed = lambda do |consumer|
+        consumer.mark_as_consumed(consumer.messages.first)
+        consumer.seek(from + 10)
+        raise "failed at the second one"
+      end
+      finish(from, from + 1)
+      assert_equal [from + 2], @ownership.committed.last, "not the place of the seek: other keys are unfinished"
+      @deed = ->(_) {}
+      [from + 2, from + 3].each { |offset| finish(offset) }
+      wake
+      assert_predicate self, :idle?
+      assert_equal from + 10, marked.last
+    end
+  end
+
   def test_what_stayed_before_a_seek_can_still_be_marked_by_hand
     kept = []
     @deed = ->(consumer) { kept << [consumer, consumer.messages.first] }

@@ -8,8 +8,7 @@ module Pelton
       # be gaps.
       #: (Array[Job]) -> bool
       def close(jobs)
-        running = jobs.filter_map { |job| job.share.items.public_send(job.slot.process? ? :first : :last)&.offset }
-        @horizon = [@highest, *running].max
+        @horizon = [@highest, *jobs.filter_map { |job| reach(job) }].max
         @lanes.close(@horizon)
         true
       end
@@ -31,6 +30,19 @@ module Pelton
         offset, item = @open.first
         count = item ? @came - item.number + 1 - @open.size : 0
         { offset: offset, count: count } if count.positive?
+      end
+
+      private
+
+      # Up to where a job finishes messages without beginning another one. What the flow dropped before the one that
+      # runs is finished with that one; what the flow left for a later job is not begun. nil: it finishes nothing more.
+      def reach(job)
+        first, last = job.share.items.values_at(0, -1)
+        return unless first
+
+        list = job.messages.messages
+        at = list.bsearch_index { |message| message.offset >= first.offset } if job.slot.process?
+        [at && at + 1 < list.size ? list[at].offset : job.done.last_offset, last.offset].min
       end
     end
   end
