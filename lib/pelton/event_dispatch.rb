@@ -2,9 +2,9 @@
 
 require_relative "clock"
 require_relative "event_delay"
-require_relative "failure_log"
 require_relative "labels"
 require_relative "oauth"
+require_relative "repeat_limit"
 require_relative "threads"
 
 module Pelton
@@ -140,7 +140,7 @@ module Pelton
     end
 
     # Seconds until something is to be told without an event.
-    def due(delay) = [delay.due, FailureLog.due].compact.min
+    def due(delay) = [delay.due, RepeatLimit.due].compact.min
 
     # Somebody ended this thread: another one goes on. false: so does Ruby, with all of them.
     def replaced?(delay, events)
@@ -173,7 +173,7 @@ module Pelton
         publish(delay, taken, *event)
       end
       delay.tell
-      FailureLog.tell
+      RepeatLimit.tell
       @lock.synchronize { forget(gone) } if all && !gone.empty?
       @lock.synchronize { @forgotten.broadcast } if @settling
       all

@@ -57,6 +57,26 @@ Scenario.run do
   refused = said.lines.grep(/ERROR .*refused/)
   check(refused.size.between?(1, 2), "#{refused.size} lines: #{said}")
 
+  # --- in the log of `pelton server`, too ---
+  said = run.(<<~RUBY, 0, "PELTON_BOOTSTRAP" => "127.0.0.1:1")
+    require "pelton/reporters/log"
+    Pelton.subscribe(Pelton::Reporters::Log.new($stderr))
+    away = Thread::Queue.new
+    Pelton.subscribe("error.occurred") { |event| away << 1 if event[:error].name == :_ALL_BROKERS_DOWN }
+    class Idle < Pelton::Consumer
+      def consume = nil
+    end
+    Pelton.config.group_id = "idle"
+    Pelton.routes { topic TOPIC, to: Idle }
+    server = Pelton.start
+    200.times { away.size > 9 ? break : IO.select(nil, nil, nil, 0.1) }
+    abort "librdkafka reports that all brokers are down \#{away.size} times" if away.size < 10
+    server.stop
+  RUBY
+  failed = said.lines.grep(/ (WARN|ERROR) /)
+  check(failed.size.between?(1, 3), "#{failed.size} lines: #{said}")
+  check(failed.none? { |line| line.include?("FAIL:") }, said)
+
   # --- flush says that messages failed, and the log which ---
   quiet = app(kafka: { "topic.metadata.propagation.max.ms" => 500 })
   missing = unique("missing")

@@ -78,6 +78,22 @@ class FailureLogTest < Minitest::Test
     assert_equal 4, texts.size
   end
 
+  # librdkafka names it otherwise than the other connections of the same broker.
+  def test_the_connection_to_the_group_coordinator_is_one_of_its_broker
+    log
+    connection
+    connection("GroupCoordinator: #{DEAD.sub("/bootstrap", "")}")
+    connection("GroupCoordinator: 127.0.0.1:1: Connect to ipv4#127.0.0.1:1 failed: Connection refused")
+    connection("ssl://127.0.0.1:1/7: Disconnected", client: "other")
+    assert_equal 1, texts.size
+  end
+
+  def test_a_disconnection_that_is_no_error_is_left_out
+    log
+    @bus.publish("kafka.log", client: "c", level: 4, facility: "FAIL", message: "[thrd:x]: Disconnected")
+    assert_empty texts
+  end
+
   def test_that_all_brokers_are_down_is_told_where_nothing_else_is
     log
     2.times { connection("1/1 brokers are down", :_ALL_BROKERS_DOWN) }
@@ -119,11 +135,11 @@ class FailureLogTest < Minitest::Test
     log(window: 0.01)
     assert_nil @log.due
     2.times { connection }
-    assert_operator Pelton::FailureLog.due, :<=, 0.01
+    assert_operator Pelton::RepeatLimit.due, :<=, 0.01
     eventually(5) { @log.due&.zero? }
-    Pelton::FailureLog.tell
+    Pelton::RepeatLimit.tell
     assert_equal 2, texts.size
-    assert_nil Pelton::FailureLog.due
+    assert_nil Pelton::RepeatLimit.due
   end
 
   def test_other_failures_have_ten_lines_of_a_kind
@@ -226,6 +242,21 @@ class FailureLogTest < Minitest::Test
     assert_match(/disk full/, written)
   end
 
+  # The count is written by the thread that brings all events, or at process exit.
+  def test_a_logger_that_raises_when_a_count_is_due_harms_no_other_log
+    broken = Lines.new
+    config = Pelton::Config.new.tap { |own| own.logger = broken }
+    other = Pelton::FailureLog.new(config, @bus)
+    log
+    3.times { connection }
+    broken.define_singleton_method(:error) { |_| raise IOError, "disk\nfull" }
+    written = stderr { Pelton::RepeatLimit.tell(last: true) }
+    assert_match(/and 1 more like it/, texts.last)
+    assert_match(/ERROR pelton\[\d+\] a log raised IOError: disk\\nfull$/, written)
+  ensure
+    other&.tell(last: true)
+  end
+
   def test_a_trap_may_publish
     log
     old = trap("USR1") { connection }
@@ -240,7 +271,7 @@ class FailureLogTest < Minitest::Test
     3.times { connection }
     reader, writer = IO.pipe
     pid = fork do
-      Pelton::FailureLog.tell(last: true)
+      Pelton::RepeatLimit.tell(last: true)
       connection
       writer.puts(texts.size)
       exit!(0)
@@ -254,7 +285,7 @@ class FailureLogTest < Minitest::Test
 
   def test_kinds_are_bounded
     log
-    (Pelton::FailureLog::KINDS + 10).times { |number| failed_delivery("t#{number}") }
-    assert_includes @log.inspect, "#{Pelton::FailureLog::KINDS} kinds"
+    (Pelton::RepeatLimit::KINDS + 10).times { |number| failed_delivery("t#{number}") }
+    assert_includes @log.inspect, "#{Pelton::RepeatLimit::KINDS} kinds"
   end
 end

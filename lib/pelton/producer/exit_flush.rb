@@ -50,7 +50,7 @@ module Pelton
           flush(busy) unless busy.empty?
           open.each(&:report_transaction)
           open.each { |one| one.settle_events(LAST_EVENTS) }
-          FailureLog.tell(last: true)
+          RepeatLimit.tell(last: true)
         end
 
         def flush(producers)
