@@ -90,7 +90,9 @@ module Pelton
         options.to_hash.each do |key, value|
           case value
           when String, Symbol, Numeric, true, false then result[key.to_s.dup.freeze] = value.to_s.dup.freeze
-          else raise ConfigError.new(key, value&.class, "expected a String, Symbol, Numeric, true or false")
+          else
+            unset = "is nil (an environment variable that is not set?), " if value.nil?
+            raise ConfigError.new(key, value&.class, "#{unset}expected a String, Symbol, Numeric, true or false")
           end
         end
         REFUSED.each { |key, (values, why)| raise ConfigError.new(key, result[key], why) if values.match?(result[key]) }

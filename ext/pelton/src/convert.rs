@@ -54,7 +54,8 @@ pub fn options(ruby: &Ruby, options: RHash) -> Result<Vec<(String, String)>, Err
 pub fn client_options(ruby: &Ruby, given: RHash) -> Result<Vec<(String, String)>, Error> {
     const WHERE: [&str; 3] = ["bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers"];
     let pairs = options(ruby, given)?;
-    if pairs.iter().any(|(name, text)| WHERE.contains(&name.as_str()) && !text.trim().is_empty()) {
+    let says_where = |text: &str| text.split(',').any(|server| !server.trim().is_empty());
+    if pairs.iter().any(|(name, text)| WHERE.contains(&name.as_str()) && says_where(text)) {
         return Ok(pairs);
     }
     let reason = "not set, so there is no Kafka to connect to. Set it: \
