@@ -82,7 +82,7 @@ class NativeAvroUnionTest < Minitest::Test
       [0, day - 1].each { |time| assert_equal time, reader.decode(encode(time, schema)) }
       [day, -1, 7 * day].each do |time|
         error = assert_raises(Pelton::EncodeError) { encode(time, schema) }
-        assert_includes error.message, "#{time} is no time of day in #{unit} (0 to #{day - 1})"
+        assert_includes error.message, "is no time of day in #{unit} (0 to #{day - 1})"
       end
     end
   end

@@ -105,7 +105,10 @@ class NativeDisconnectTest < Minitest::Test
       eventually(20, "the idle disconnect") { !client.connected? }
       eventually(10) { connections.zero? }
     end
-    assert_equal [[:disconnected, true], [:reconnected], [:disconnected, true]], events_of("idler")
+    # More than these on a busy machine: it may be idle again before it is given its message.
+    told = events_of("idler")
+    assert_operator told.size, :>=, 3
+    assert_equal Array.new(told.size) { |at| at.even? ? [:disconnected, true] : [:reconnected] }, told
     client.disconnect_idle(nil)
     put(client, topic).wait(timeout: 60)
     stays_connected(client)

@@ -41,7 +41,7 @@ module Pelton
       # in a retry topic has to be whole.
       #: (KafkaError) -> Copy?
       def instead(error)
-        if error.name == :INVALID_TIMESTAMP && @own_time then dup.tap(&:forget_time)
+        if error.name == :INVALID_TIMESTAMP && @own_time then dup.tap { |copy| copy.own_time = false }
         elsif REFUSALS.include?(error.name) && !omitted && !@origin.due_at then dup.tap { |copy| copy.omit(error.name) }
         end
       end
@@ -56,7 +56,7 @@ module Pelton
 
       protected
 
-      def forget_time = @own_time = false
+      attr_writer :own_time
 
       def omit(refusal)
         @own_time = false
