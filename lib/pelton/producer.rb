@@ -124,11 +124,7 @@ module Pelton
     # Messages that failed while no code waited for them, by topic and name of the error, since the producer
     # opened in this process: { "orders" => { UNKNOWN_TOPIC_OR_PART: 3 } }. From any thread; takes no lock.
     #: () -> Hash[String, Hash[Symbol, Integer]]
-    def failures
-      [self, *others].filter_map(&:opened).each_with_object({}) do |native, all|
-        native.failures.each { |topic, _, name, count| (all[topic] ||= Hash.new(0))[name] += count }
-      end
-    end
+    def failures = [self, *others].filter_map(&:opened).inject({}) { |all, native| tally(native, all) }
 
     # Messages of this process that are not yet reported.
     #: () -> Integer
@@ -240,8 +236,9 @@ module Pelton
       false
     end
 
-    def tally(native)
-      native.failures.each_with_object({}) { |(topic, _, name, count), all| (all[topic] ||= {})[name] = count }
+    def tally(native, all = {})
+      native.failures.each { |topic, _, name, count| (all[topic] ||= Hash.new(0))[name] += count }
+      all
     end
 
     # What is in `now` and was not in `before`.

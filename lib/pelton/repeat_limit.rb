@@ -64,7 +64,8 @@ module Pelton
       # A forked child has nothing to tell of its parent's.
       def counting = locked { COUNTING.filter_map { |limit, pid| limit if pid == Process.pid } }
 
-      def locked(&section) = Thread.handle_interrupt(NEVER) { LOCK.synchronize(&section) }
+      # A trap can take no lock.
+      def locked(&section) = Threads.trap? ? yield : Thread.handle_interrupt(NEVER) { LOCK.synchronize(&section) }
     end
 
     # The block writes a line with a count, in whatever thread tells it. window: for tests.

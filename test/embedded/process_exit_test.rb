@@ -226,6 +226,16 @@ class ProcessExitTest < Minitest::Test
     assert_equal 1, errors.lines.size, errors
   end
 
+  def test_a_variants_message_that_fails_at_the_end_is_said_once
+    _, _, errors = program(<<~RUBY)
+      configure(Pelton.app, flush_timeout: 2)
+      produce("there")
+      Pelton.producer.with(acks: 1).produce_async(topic: TOPIC, payload: "x", partition: 99)
+    RUBY
+    assert_match(/: 1 message to #{@topic} not delivered .*_UNKNOWN_PARTITION/, errors)
+    assert_equal 1, errors.lines.size, errors
+  end
+
   def test_a_logger_of_nil_is_silent_at_the_end_too
     code = 'configure(Pelton.app, logger: nil, flush_timeout: 0.5); produce("a"); puts 1'
     _, out, errors = program(code, servers: "127.0.0.1:1")

@@ -98,6 +98,17 @@ class AsideTest < Minitest::Test
     assert_raises(IOError) { @queue.aside(job) { raise IOError } }
   end
 
+  def test_no_more_threads_to_be_had_lost_a_place_for_good
+    @queue.attach { raise ThreadError, "can't create Thread: Resource temporarily unavailable" }
+    @queue.places = 1
+    2.times { push("a") { nil } }
+    job = @queue.pop
+    assert_equal(7, @queue.aside(job) { push("a") { nil } && 7 })
+    assert_equal({ running: 1, waiting: 2, aside: 0 }, @queue.counts)
+    @queue.finished(job)
+    assert_equal "a", take
+  end
+
   # --- an interrupt at any line ---
 
   def test_interrupts_leave_the_counts_as_they_were

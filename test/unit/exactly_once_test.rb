@@ -267,6 +267,20 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal 1, @owner.opened.size
   end
 
+  def test_a_forced_stop_waited_for_the_close_of_a_partitions_producer
+    consume(0, transactional: "t") { nil }
+    closing = Thread::Queue.new
+    own = @owner.opened.first.last
+    own.stub(:close, ->(*, **) { closing.close && Thread::Queue.new.pop }) do
+      coordinator.end(:shutdown)
+      worker = Pelton::Threads.start("test") { work }
+      closing.pop
+      worker.kill
+      assert worker.join(5), "it is killed at once"
+    end
+    assert_equal 1, @owner.named(:ended).size
+  end
+
   def test_a_fatal_error_of_its_own_producer_has_another_one_opened
     coordinator(transactional: "shop", backoff: 0..0).receive(batch(0))
     work

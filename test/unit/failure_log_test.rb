@@ -51,6 +51,21 @@ class FailureLogTest < Minitest::Test
     $stderr = old
   end
 
+  def test_what_a_trap_told_was_not_counted
+    log
+    done = Thread::Queue.new
+    before = Signal.trap("USR2") do
+      12.times { @bus.publish("producer.flush_failed", client: "c", failures: { "x" => { A: 1 } }, pending: 0) }
+      done << true
+    end
+    assert_equal("", stderr { Process.kill("USR2", Process.pid) && done.pop })
+    @log.tell(last: true)
+    assert_equal 11, texts.size
+    assert_match(/and 1 more like it/, texts.last)
+  ensure
+    Signal.trap("USR2", before)
+  end
+
   def test_a_dead_broker_is_one_line_whatever_clients_and_messages_say_of_it
     log
     184.times do |number|

@@ -27,6 +27,23 @@ class RenewalTest < Minitest::Test
     assert_equal [46, 1], [reloaded[:error].code, reloaded[:attempt]]
   end
 
+  def test_a_flush_behind_a_new_client_was_true_although_messages_failed
+    producer.transaction { 1 }
+    fake.failures = [["orders", -192, :_MSG_TIMED_OUT, 3]]
+    refute producer.flush
+    assert producer.flush
+    2.times do
+      fake.fatal_error = error(46, fatal: true)
+      producer.transaction { 1 }
+    end
+    assert_equal 3, @native.producers.size
+    assert producer.flush
+    fake.failures = [["orders", -192, :_MSG_TIMED_OUT, 1]]
+    refute producer.flush, "one more failed"
+    assert_equal({ "orders" => { _MSG_TIMED_OUT: 4 } }, producer.failures)
+    assert_equal 1, producer.client.failures.size, "a row for each kind, however many clients there were"
+  end
+
   def test_a_fatal_error_at_the_begin_costs_only_time
     @native.prepare = failing(:begin, error(48, fatal: true), error(48, fatal: true))
     assert_equal 2, producer.transaction { 2 }

@@ -232,10 +232,13 @@ module Pelton
         true
       end
 
+      # Where the process may have no more threads, the job waits for one of those that there are.
       def hire
         hired = false
         @hire.call
         hired = true
+      rescue ThreadError
+        nil
       ensure
         @lock.synchronize { @hired -= 1 } unless hired
       end

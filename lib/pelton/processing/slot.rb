@@ -264,7 +264,7 @@ module Pelton
         consumer = @topic.consumer_class.new.attach(self)
         @around = consumer.class.around?
         @process = consumer.class.process?
-        open_producer(job) if @topic.transactional
+        wait_aside(job, back: true) { @exactly_once.open } if @topic.transactional
         consumer
       end
 
@@ -306,12 +306,12 @@ module Pelton
       def finish(job)
         @scope.close { call(job.kind) { @consumer.public_send(job.kind) } }
       ensure
-        @coordinator.aside(job) { @exactly_once.close } if @topic.transactional
+        wait_aside(job) { @exactly_once.close } if @topic.transactional
       end
 
-      # Before `assigned`. Kafka may take its time.
-      def open_producer(job)
-        @coordinator.aside(job, back: true) { Thread.handle_interrupt(Object => :immediate) { @exactly_once.open } }
+      # For Kafka, which may take its time; a forced stop ends that at once.
+      def wait_aside(job, back: false, &block)
+        @coordinator.aside(job, back: back) { Thread.handle_interrupt(Object => :immediate, &block) }
       end
 
       # Decided first and carried out last, whatever comes between: a subscriber may end this thread.

@@ -45,25 +45,27 @@ module Pelton
 
         def run
           @registered = false
-          open = locked { OPEN.keys }.select(&:open_here?)
-          busy = open.select(&:unfinished?)
+          open = locked { OPEN.keys }.select { |one| tell(one, :open_here?) }
+          busy = open.select { |one| tell(one, :unfinished?) }
           flush(busy) unless busy.empty?
-          open.each(&:report_transaction)
-          open.each { |one| one.settle_events(LAST_EVENTS) }
+          open.each { |one| tell(one, :report_transaction) }
+          settle(open)
           RepeatLimit.tell(last: true)
         end
 
         def flush(producers)
-          FailureLog.process_ends = true
           started = Clock.now
-          before = producers.to_h { |one| [one, one.failures] }.compare_by_identity
-          beside(producers) { |one| one.flush_for_exit(started) }
-          producers.each { |one| one.report_exit(before[one]) }
+          before = producers.map { |one| tell(one, :own_failures) }
+          settle(producers) # of these nobody else tells
+          FailureLog.process_ends = true
+          beside(producers) { |one| tell(one, :flush_for_exit, started) }
+          producers.zip(before) { |one, failures| tell(one, :report_exit, failures) }
+          settle(producers) # so that these are not told twice
           spent = Clock.now - started
         ensure
           FailureLog.process_ends = false
           # Whoever interrupts it (Ctrl-C) does not want to wait any more.
-          producers.each { |one| one.end_with_process(spent || Float::INFINITY) }
+          producers.each { |one| tell(one, :end_with_process, spent || Float::INFINITY) }
         end
 
         def beside(producers, &flush)
@@ -73,18 +75,28 @@ module Pelton
           Threads.join(threads)
         end
 
+        def settle(producers) = producers.each { |one| tell(one, :settle_events, LAST_EVENTS) }
+
+        # What a producer does for its end is nobody else's to call.
+        def tell(producer, ...) = producer.__send__(...)
+
         def locked(&section) = Thread.handle_interrupt(NEVER) { LOCK.synchronize(&section) }
       end
 
       register
 
-      # --- of each producer; for `run` ---
+      private
+
+      # --- of each producer, for `run`: of its own client alone, since each variant's is one of those that opened ---
 
       #: () -> bool
       def open_here? = !@closed && !@native.nil? && @owner == Process.pid
 
       #: () -> bool
-      def unfinished? = pending.positive? || @buffer.size.positive?
+      def unfinished? = @native.pending.positive? || @buffer.size.positive?
+
+      #: () -> Hash[String, Hash[Symbol, Integer]]
+      def own_failures = tally(@native)
 
       # Waits until what its clients told so far is published.
       #: (Numeric) -> void
@@ -95,7 +107,7 @@ module Pelton
       def flush_for_exit(started)
         deadline = started + @config.flush_timeout
         flush_buffer([Clock.left(deadline), @queue_timeout].min)
-        clients_here.each { |native| native.await_reports(Clock.left(deadline)) }
+        @native.await_reports(Clock.left(deadline))
       rescue StandardError => e # whatever it is, the others are flushed, and the exit code stays
         @bus.publish("error.occurred", error: e, source: "process exit", client: @name)
       end
@@ -103,13 +115,12 @@ module Pelton
       # What failed meanwhile, and what the buffer could not hand over.
       #: (Hash[String, Hash[Symbol, Integer]]) -> void
       def report_exit(before)
-        lines = newer(before, failures).flat_map do |topic, counts|
+        lines = newer(before, own_failures).flat_map do |topic, counts|
           counts.map { |name, count| "#{EventText.count(count)} to #{topic} not delivered at process exit: #{name}" }
         end
         lines << "#{EventText.count(@buffer.size)} of its buffer not sent at process exit" if @buffer.size.positive?
-        if pending.positive?
-          @bus.publish("producer.flush_failed", client: @name, failures: {}, pending: pending)
-        end
+        left = @native.pending
+        @bus.publish("producer.flush_failed", client: @name, failures: {}, pending: left) if left.positive?
         lines.each { |line| say(line) }
       end
 
@@ -126,10 +137,8 @@ module Pelton
       #: (Numeric) -> void
       def end_with_process(spent)
         left = [@config.flush_timeout - spent, 0].max
-        clients_here.each { |native| native.end_with_process(left, @config.flush_timeout, @config.logger.nil?) }
+        @native.end_with_process(left, @config.flush_timeout, @config.logger.nil?)
       end
-
-      private
 
       # To stderr, also where the app has a log of its own: it is the last that the process has to say.
       def say(line)
@@ -137,8 +146,6 @@ module Pelton
       rescue IOError, SystemCallError
         nil # it is closed
       end
-
-      def clients_here = [self, *others].filter_map(&:opened)
     end
   end
 end

@@ -45,8 +45,8 @@ module Pelton
         # The fatal error after which there will be no other client.
         @final = nil
         @closed = false
-        # Failures of the clients before this one: rows as of the native `failures`.
-        @past = []
+        # Failures of the clients before this one: {[topic, code, name] => count}. Replaced as a whole.
+        @past = {}.freeze
         # The first delivery of a client that replaced another: its success is the client's.
         @probe = nil
       end
@@ -77,7 +77,7 @@ module Pelton
         asked if asking_here?
         if first
           client.close(error.fatal? ? LAST_REPORTS : 0)
-          @past += client.failures
+          past(client.failures)
         end
       end
 
@@ -99,7 +99,7 @@ module Pelton
       def flush(timeout) = present(true) { |client| client.flush(timeout) }
       def await_reports(timeout) = present(true) { |client| client.await_reports(timeout) }
       def pending = @client&.pending || 0
-      def failures = @past + present([], &:failures)
+      def failures = with_past(present([], &:failures)).map { |fact, count| [*fact, count] }
       def end_with_process(...) = present(nil) { |client| client.end_with_process(...) }
       def connected? = present(false, &:connected?)
       def disconnect(timeout) = present(false) { |client| client.disconnect(timeout) }
@@ -117,6 +117,13 @@ module Pelton
       end
 
       private
+
+      # Those of a client that is closed. One row for each fact, however many clients there were.
+      def past(rows) = @lock.synchronize { @past = with_past(rows).freeze }
+
+      def with_past(rows)
+        rows.each_with_object(@past.dup) { |(*fact, count), all| all[fact] = all.fetch(fact, 0) + count }
+      end
 
       # Read once, for it may be replaced in between.
       def present(without)

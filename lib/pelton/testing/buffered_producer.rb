@@ -72,10 +72,10 @@ module Pelton
         @log.limit = count
       end
 
+      private
+
       # The end of the process has nothing to send.
       def open_here? = false
-
-      private
 
       # A native poller, as config.polling may name one, hears nothing of what happens here.
       def poller(source) = Poller.shared(source)
