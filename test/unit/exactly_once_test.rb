@@ -275,8 +275,7 @@ class ExactlyOnceTest < Minitest::Test
       coordinator.end(:shutdown)
       worker = Pelton::Threads.start("test") { work }
       closing.pop
-      worker.kill
-      assert worker.join(5), "it is killed at once"
+      assert worker.kill.join(5), "it is killed at once"
     end
     assert_equal 1, @owner.named(:ended).size
   end
