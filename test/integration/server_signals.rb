@@ -121,11 +121,12 @@ Scenario.run do
   code, text = boot("Pelton.configure { |config| config.concurrency = -7 }")
   equal(1, code, "a value that is not allowed")
   check(text.match?(/^pelton: cannot start: concurrency = -7: expected an Integer, 1 to 1000$/), text)
+  servers = "{ 'bootstrap.servers' => 'localhost:9092',"
   routes = 'Pelton.routes { group("g") { topic "orders", to: Class.new(Pelton::Consumer) { def consume; end } } }'
-  code, text = boot("Pelton.configure { |config| config.kafka = { 'fetch.min.bites' => 7 } }\n#{routes}")
+  code, text = boot("Pelton.configure { |config| config.kafka = #{servers} 'fetch.min.bites' => 7 } }\n#{routes}")
   equal(1, code, "an unknown option of librdkafka")
   check(text.match?(/^pelton: cannot start: .*fetch\.min\.bites/), text)
-  code, text = boot("Pelton.configure { |config| config.kafka = { 'fetch.min.bytes' => 'many' } }\n#{routes}")
+  code, text = boot("Pelton.configure { |config| config.kafka = #{servers} 'fetch.min.bytes' => 'many' } }\n#{routes}")
   equal(1, code, "a value that librdkafka does not allow")
   check(text.match?(/^pelton: cannot start: .*fetch\.min\.bytes.*many/), text)
   code, text = boot("nil")
