@@ -24,7 +24,7 @@ GroupScenario.run do
   ends = end_producing
   # A member that the broker forgot meanwhile has to join again before it may commit.
   admin = app.admin
-  places = ends.to_h { |partition, count| [[@topic, partition], count] }
+  places = ends.transform_keys { |partition| [@topic, partition] }
   eventually(60, "all of it to be committed") { admin.group_offsets(@group) == places }
   leave(first)
   leave(second)

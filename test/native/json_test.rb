@@ -14,7 +14,7 @@ class NativeJsonTest < Minitest::Test
                "[9007199254740993,9223372036854775807,-9223372036854775808,4611686018427387904,-4611686018427387905]",
                "[1e3,1E-3,0.1,-0.0,5e-324,1.7976931348623157e308,123456789.125]",
                '"\u00e9\ud83d\ude00\n\t\"\\\\\/"',
-               '"\ud83d\ue000"', '"\ud83d\ud7ff"', "0.0053463368124240540",
+               "0.0053463368124240540",
                " \t\r\n{ \"a\" : [ 1 , 2 ] } \n",
                "[#{(["1"] * 300).join(",")}]",
                "{#{Array.new(50) { |i| "\"key#{i}\":#{i}" }.join(",")}}",
@@ -27,7 +27,7 @@ class NativeJsonTest < Minitest::Test
               "[1] // c",
               "[NaN]", "", " ", "[1", "{\"a\":}", "[1,]", "nul", "{1:2}", "[1]x", "\"\\ud800\"", "\"\\q\"", "\"\x01\"",
               "\xEF\xBB\xBF[]", "\"\xff\"", "[\"a\xC3\"]", "#{"[" * 101}#{"]" * 101}", "01", "[+1]", "'a'", ".5", "1.",
-              "\xff\xfe[\x00]\x00"].freeze
+              "\xff\xfe[\x00]\x00", '"\ud83d\ue000"', '"\ud83d\ud7ff"'].freeze # (half a pair: newer versions refuse it)
 
   def test_payloads_are_what_json_parse_gives
     [true, false].each do |ahead|

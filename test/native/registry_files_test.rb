@@ -41,11 +41,11 @@ class NativeRegistryFilesTest < Minitest::Test
     in_files(texts) do |registry|
       assert_equal INT, registry.schema(7).text
       assert_equal 7, registry.fingerprint(registry.schema(7).fingerprint).id
-      { "bad" => "bad.avsc: is no JSON", "deep" => "deep.avsc: is no JSON",
-        "wrong" => 'wrong.avsc: schema: the type "nonsense" is not defined' }
+      { "bad" => /bad.avsc: is no JSON/, "deep" => /deep.avsc: .*is no JSON/,
+        "wrong" => /wrong.avsc: schema: the type "nonsense" is not defined/ }
         .each do |subject, reason|
         error = assert_raises(Pelton::RegistryError) { registry.latest(subject) }
-        assert_includes error.message, reason
+        assert_match reason, error.message
         refute_predicate error, :missing?
       end
       [9, 12].each { |id| assert_raises(Pelton::RegistryError) { registry.schema(id) } }
