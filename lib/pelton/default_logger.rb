@@ -16,13 +16,21 @@ module Pelton
     #: (?String?) ?{ () -> String } -> bool
     def error(text = nil) = write(3, text || yield)
 
-    # $stderr of the moment; where that is closed, there is nobody to tell.
-    def write(severity, text)
-      $stderr.write(EventText.line(severity, text))
+    # Writes a line; false: nobody can be told. `io` may be all that Ruby allows as $stderr, an object with `write`: it
+    # may be closed, have another encoding, or raise.
+    #: (String, ?untyped) -> bool
+    def put(line, io = $stderr)
+      begin
+        io.write(line)
+      rescue EncodingError
+        io.write(line.encode(Encoding::US_ASCII, invalid: :replace, undef: :replace))
+      end
       true
-    rescue IOError, SystemCallError
+    rescue StandardError
       false
     end
+
+    def write(severity, text) = put(EventText.line(severity, text))
     private_class_method :write
   end
 end

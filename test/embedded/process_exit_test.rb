@@ -220,7 +220,8 @@ class ProcessExitTest < Minitest::Test
   def test_messages_that_kafka_refuses_at_the_end_are_said
     _, _, errors = program(<<~RUBY)
       configure(Pelton.app, flush_timeout: 2)
-      3.times { Pelton.producer.produce_async(topic: TOPIC, payload: "x", partition: 99) }
+      # In one call: once the topic is known, the next one would raise.
+      Pelton.producer.produce_many_async(Array.new(3) { { topic: TOPIC, payload: "x", partition: 99 } })
     RUBY
     assert_match(/^pelton: pelton.producer#1: 3 messages to #{@topic} not delivered .*_UNKNOWN_PARTITION/, errors)
     assert_equal 1, errors.lines.size, errors
@@ -234,6 +235,62 @@ class ProcessExitTest < Minitest::Test
     RUBY
     assert_match(/: 1 message to #{@topic} not delivered .*_UNKNOWN_PARTITION/, errors)
     assert_equal 1, errors.lines.size, errors
+  end
+
+  # The exit says what fails during its flush, so the log leaves that out; this is the log's.
+  def test_a_failure_just_before_the_exit_is_logged
+    _, _, errors = program(<<~RUBY)
+      Pelton.producer.produce_async(topic: TOPIC, payload: "x", partition: 99)
+      IO.select(nil, nil, nil, 0.001) while Pelton.producer.failures.empty?
+      produce("y")
+    RUBY
+    assert_match(/ERROR pelton\[\d+\] pelton.producer#1: Pelton::DeliveryError: .*_UNKNOWN_PARTITION/, errors)
+    assert_equal ["y"], delivered
+  end
+
+  # What the first step says goes to $stderr, what the second says to the process's own.
+  def test_a_stderr_that_was_replaced_loses_no_line_and_changes_no_exit_code
+    words = /pelton: pelton.producer#\d: 1 message to topic-1 not delivered at process exit: _UNKNOWN_PARTITION/
+    _, out, errors = program(<<~RUBY)
+      require "stringio"
+      require "tempfile"
+      def object(&write) = Object.new.tap { |io| io.define_singleton_method(:write, &write) }
+      text = StringIO.new
+      file = Tempfile.new
+      names = {
+        closed: StringIO.new.tap(&:close), raising: object { |*| raise "no" }, string: text,
+        bare: object { |*all| $stdout.write("bare ", *all) }, file: File.open(file.path, "a:US-ASCII")
+      }
+      names.each do |name, io|
+        pid = fork do
+          ObjectSpace.define_finalizer(Object.new, proc { puts "string \#{text.string}" }) if name == :string
+          configure(Pelton.app, flush_timeout: 2)
+          $stderr.write("\#{name} ")
+          $stderr = io
+          Pelton.producer.produce_async(topic: TOPIC, payload: "x", partition: 99)
+        end
+        Process.wait(pid)
+        $stdout.puts("\#{name} exit \#{$?.exitstatus}")
+      end
+      $stdout.puts("file \#{File.read(file.path)}")
+    RUBY
+    %w[closed raising].each { |name| assert_match(/#{name} #{words}/, errors, "#{out}\n#{errors}") }
+    %w[string bare file].each { |name| assert_match(/^#{name} .*#{words}/, out, "#{out}\n#{errors}") }
+    assert_equal 5, out.scan(/ exit 0$/).size, out
+    assert_equal 2, errors.scan("pelton:").size, errors
+  end
+
+  # The second step knows no Ruby: nothing is lost, but it is in another place.
+  def test_what_the_second_step_says_goes_to_the_stderr_of_the_process
+    _, out, errors = program(<<~RUBY, servers: "127.0.0.1:1")
+      require "stringio"
+      configure(Pelton.app, flush_timeout: 0.5)
+      produce("x")
+      $stderr = TEXT = StringIO.new
+      ObjectSpace.define_finalizer(Object.new, proc { $stdout.puts TEXT.string })
+    RUBY
+    assert_match(/Connection refused/, out)
+    assert_match(/\Apelton: pelton.producer#1: 1 message to #{@topic} not delivered at process exit.*\n\z/, errors)
   end
 
   def test_a_logger_of_nil_is_silent_at_the_end_too

@@ -209,6 +209,24 @@ class FailureLogTest < Minitest::Test
     $stderr = old
   end
 
+  # Ruby takes every object with `write` as $stderr.
+  def test_a_stderr_that_raises_or_is_of_another_encoding_harms_nobody
+    old = $stderr
+    io = ->(&write) { Object.new.tap { |one| one.define_singleton_method(:write, &write) } }
+    bare = io.call { |text| (@all ||= +"") << text }
+    ascii = io.call { |text| (@all ||= +"") << text.encode("US-ASCII") }
+    $stderr = io.call { |_| raise "no" }
+    refute Pelton::DefaultLogger.warn("x")
+    [bare, ascii].each do |one|
+      $stderr = one
+      assert Pelton::DefaultLogger.warn("gr\u00fcn")
+    end
+    assert_match(/ grün\n\z/, bare.instance_variable_get(:@all))
+    assert_match(/ gr\?n\n\z/, ascii.instance_variable_get(:@all))
+  ensure
+    $stderr = old
+  end
+
   def test_nil_is_silent
     app = Pelton::App.new.configure { |config| config.logger = nil }
     assert_nil app.config.logger

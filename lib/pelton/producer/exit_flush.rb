@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../clock"
+require_relative "../default_logger"
 require_relative "../event_text"
 require_relative "../failure_log"
 require_relative "../threads"
@@ -53,19 +54,22 @@ module Pelton
           RepeatLimit.tell(last: true)
         end
 
+        # A failure from before is in the log before the log leaves them to us; one of the meantime is counted after the
+        # log has them again. So none is left out, whenever its event comes.
         def flush(producers)
           started = Clock.now
           before = producers.map { |one| tell(one, :own_failures) }
-          settle(producers) # of these nobody else tells
+          settle(producers)
           FailureLog.process_ends = true
           beside(producers) { |one| tell(one, :flush_for_exit, started) }
-          producers.zip(before) { |one, failures| tell(one, :report_exit, failures) }
+          producers.each { |one| tell(one, :report_pending) }
           settle(producers) # so that these are not told twice
           spent = Clock.now - started
         ensure
           FailureLog.process_ends = false
           # Whoever interrupts it (Ctrl-C) does not want to wait any more.
           producers.each { |one| tell(one, :end_with_process, spent || Float::INFINITY) }
+          producers.zip(before) { |one, failures| tell(one, :report_exit, failures) } if before
         end
 
         def beside(producers, &flush)
@@ -112,6 +116,12 @@ module Pelton
         @bus.publish("error.occurred", error: e, source: "process exit", client: @name)
       end
 
+      #: () -> void
+      def report_pending
+        left = @native.pending
+        @bus.publish("producer.flush_failed", client: @name, failures: {}, pending: left) if left.positive?
+      end
+
       # What failed meanwhile, and what the buffer could not hand over.
       #: (Hash[String, Hash[Symbol, Integer]]) -> void
       def report_exit(before)
@@ -119,8 +129,6 @@ module Pelton
           counts.map { |name, count| "#{EventText.count(count)} to #{topic} not delivered at process exit: #{name}" }
         end
         lines << "#{EventText.count(@buffer.size)} of its buffer not sent at process exit" if @buffer.size.positive?
-        left = @native.pending
-        @bus.publish("producer.flush_failed", client: @name, failures: {}, pending: left) if left.positive?
         lines.each { |line| say(line) }
       end
 
@@ -140,11 +148,13 @@ module Pelton
         @native.end_with_process(left, @config.flush_timeout, @config.logger.nil?)
       end
 
-      # To stderr, also where the app has a log of its own: it is the last that the process has to say.
+      # To $stderr, also where the app has a log of its own: it is the last that the process has to say. Where $stderr
+      # takes nothing, to the process's own, as the second step.
       def say(line)
-        $stderr.puts("pelton: #{@name}: #{Printable.line(line)}") if @config.logger
-      rescue IOError, SystemCallError
-        nil # it is closed
+        return unless @config.logger
+
+        text = "pelton: #{@name}: #{Printable.line(line)}\n"
+        DefaultLogger.put(text) || DefaultLogger.put(text, STDERR) # rubocop:disable Style/GlobalStdStream
       end
     end
   end
