@@ -35,7 +35,8 @@ module Pelton
       groups = groups.select { |group| group.topics.each_value.any? { |topic| topic.stage || topic.dead_letters } }
       return if groups.empty?
 
-      @thread = Threads.start("pelton.retries", report: ->(_) {}) { groups.each { |group| publish(group) } }
+      report = ->(error) { @bus.publish("error.occurred", error: error, source: "retry_in") }
+      @thread = Threads.start("pelton.retries", report: report) { groups.each { |group| publish(group) } }
     end
 
     # The server ends.

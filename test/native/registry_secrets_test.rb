@@ -5,6 +5,7 @@ require "openssl"
 require "tmpdir"
 require "pelton"
 require "pelton/registry"
+require "support/certificates"
 require "support/registry_double"
 
 # A registry that is not to be trusted: what it sends back shows no login, and certificates are looked at.
@@ -71,10 +72,11 @@ class NativeRegistrySecretsTest < Minitest::Test
     double = new_double(tls: context)
     id = double.add("r", INT)
     Dir.mktmpdir do |folder|
+      own = { key: key, cert: context.cert }
       paths = %w[ca none revoked].to_h { |name| [name, File.join(folder, "#{name}.pem")] }
       File.write(paths["ca"], context.cert.to_pem)
-      File.write(paths["none"], revocations(context.cert, key, []).to_pem)
-      File.write(paths["revoked"], revocations(context.cert, key, [context.cert.serial]).to_pem)
+      File.write(paths["none"], Certificates.revocations(own).to_pem)
+      File.write(paths["revoked"], Certificates.revocations(own, own).to_pem)
       options = ->(name) { { tls: { ca_file: paths["ca"], crl_file: paths[name] } } }
       assert_equal id, client(double.url, **options.("none")).schema(id).id
       error = assert_raises(Pelton::RegistryError) { client(double.url, **options.("revoked")).schema(id) }
@@ -84,34 +86,5 @@ class NativeRegistrySecretsTest < Minitest::Test
 
   private
 
-  def revocations(cert, key, serials)
-    OpenSSL::X509::CRL.new.tap do |list|
-      list.version = 1
-      list.issuer = cert.subject
-      list.last_update = Time.now - 3600
-      list.next_update = Time.now + 86_400
-      serials.each do |serial|
-        list.add_revoked(OpenSSL::X509::Revoked.new.tap do |one|
-          one.serial = serial
-          one.time = Time.now - 60
-        end)
-      end
-      list.sign(key, OpenSSL::Digest.new("SHA256"))
-    end
-  end
-
-  def certificate(key)
-    OpenSSL::X509::Certificate.new.tap do |cert|
-      cert.version = 2
-      cert.serial = 1
-      cert.subject = cert.issuer = OpenSSL::X509::Name.parse("/CN=127.0.0.1")
-      cert.public_key = key.public_key
-      cert.not_before = Time.now - 3600
-      cert.not_after = Time.now + 86_400
-      extensions = OpenSSL::X509::ExtensionFactory.new
-      cert.add_extension(extensions.create_extension("basicConstraints", "CA:TRUE", true))
-      cert.add_extension(extensions.create_extension("subjectAltName", "IP:127.0.0.1"))
-      cert.sign(key, OpenSSL::Digest.new("SHA256"))
-    end
-  end
+  def certificate(key) = Certificates.certificate("127.0.0.1", key: key, hosts: "IP:127.0.0.1")[:cert]
 end

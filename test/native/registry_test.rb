@@ -3,6 +3,7 @@
 require "test_helper"
 require "pelton"
 require "support/registry_double"
+require "support/certificates"
 require "support/forked_child"
 require "pty"
 require "tmpdir"
@@ -281,7 +282,7 @@ class NativeRegistryTest < Minitest::Test
 
   def test_tls
     key = OpenSSL::PKey::RSA.new(2048)
-    cert = certificate(key)
+    cert = Certificates.certificate("127.0.0.1", key: key, hosts: "IP:127.0.0.1")[:cert]
     context = OpenSSL::SSL::SSLContext.new
     context.key = key
     context.cert = cert
@@ -302,7 +303,8 @@ class NativeRegistryTest < Minitest::Test
     key = OpenSSL::PKey::RSA.new(2048)
     Dir.mktmpdir do |folder|
       path = File.join(folder, "both.pem")
-      File.write(path, certificate(key).to_pem + key.to_pem(OpenSSL::Cipher.new("aes-128-cbc"), "hush"))
+      cert = Certificates.certificate("127.0.0.1", key: key)[:cert]
+      File.write(path, cert.to_pem + key.to_pem(OpenSSL::Cipher.new("aes-128-cbc"), "hush"))
       code = <<~RUBY
         require "pelton"
         begin
@@ -327,21 +329,6 @@ class NativeRegistryTest < Minitest::Test
       Process.wait(pid)
     end
     shown
-  end
-
-  def certificate(key)
-    OpenSSL::X509::Certificate.new.tap do |cert|
-      cert.version = 2
-      cert.serial = 1
-      cert.subject = cert.issuer = OpenSSL::X509::Name.parse("/CN=127.0.0.1")
-      cert.public_key = key.public_key
-      cert.not_before = Time.now - 3600
-      cert.not_after = Time.now + 86_400
-      extensions = OpenSSL::X509::ExtensionFactory.new
-      cert.add_extension(extensions.create_extension("basicConstraints", "CA:TRUE", true))
-      cert.add_extension(extensions.create_extension("subjectAltName", "IP:127.0.0.1"))
-      cert.sign(key, OpenSSL::Digest.new("SHA256"))
-    end
   end
 
   WRONG = [[[], {}], [["ftp://x"], {}], [["http://"], {}], [["http://x"], { timeout: 0 }],

@@ -2,6 +2,7 @@
 
 require "openssl"
 require "socket"
+require "support/certificates"
 
 # A server that does nothing but TLS handshakes, with certificates made here.
 #
@@ -14,8 +15,8 @@ class TlsServer
   attr_reader :port, :authority, :handshakes
 
   def initialize
-    issuer = certificate("Pelton test authority")
-    own = certificate("localhost", issuer: issuer)
+    issuer = Certificates.certificate("Pelton test authority")
+    own = Certificates.certificate("localhost", issuer: issuer, hosts: "DNS:localhost,IP:127.0.0.1")
     @authority = issuer[:cert].to_pem
     @context = OpenSSL::SSL::SSLContext.new
     @context.cert = own[:cert]
@@ -44,23 +45,5 @@ class TlsServer
     ensure
       socket&.close
     end
-  end
-
-  # A key with a certificate for it; by itself, or signed by another's.
-  def certificate(name, issuer: nil)
-    key = OpenSSL::PKey::RSA.new(2048)
-    cert = OpenSSL::X509::Certificate.new
-    cert.version = 2
-    cert.serial = rand(1 << 60)
-    cert.subject = OpenSSL::X509::Name.parse("/CN=#{name}")
-    cert.issuer = issuer ? issuer[:cert].subject : cert.subject
-    cert.public_key = key.public_key
-    cert.not_before = Time.now - 3600
-    cert.not_after = Time.now + 86_400
-    extensions = OpenSSL::X509::ExtensionFactory.new
-    cert.add_extension(extensions.create_extension("basicConstraints", issuer ? "CA:FALSE" : "CA:TRUE", true))
-    cert.add_extension(extensions.create_extension("subjectAltName", "DNS:localhost,IP:127.0.0.1")) if issuer
-    cert.sign(issuer ? issuer[:key] : key, OpenSSL::Digest.new("SHA256"))
-    { key: key, cert: cert }
   end
 end

@@ -24,6 +24,20 @@ class DrainedRetriesTest < Minitest::Test
     assert_equal ["old"], topics.fetch("a.retry.30").former_groups
   end
 
+  def test_a_look_into_the_retry_topics_that_failed_for_no_reason_of_kafkas_was_not_told
+    bus = Pelton::Notifications.new
+    told = Thread::Queue.new
+    bus.subscribe("error.occurred") { |event| told << event }
+    look = Pelton::StrandedRetries.new(Pelton::Config.new, bus: bus)
+    group = Struct.new(:name, :topics).new("g", topics_of { topic("a", to: Orders) { retry_in 2 } })
+    look.stub(:of, ->(_) { raise TypeError, "nil" }) do
+      look.look([group])
+      assert_equal ["retry_in", TypeError], told.pop.then { |event| [event[:source], event[:error].class] }
+    end
+  ensure
+    look&.close(5)
+  end
+
   def test_which_topics_are_retry_topics_of_another
     topic = Pelton::Routing::Topic.new("a.b", Orders, {})
     names = %w[a.b.retry.30 a.b.retry.0.5 a.b.retry.x axb.retry.30 a.b.retry. a.b.retry.3.4.5 b.a.b.retry.30]

@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+require "openssl"
+
+# Certificates made here, and lists of those that were taken back.
+module Certificates
+  module_function
+
+  # A key with a certificate for it; by itself, or signed by another's. hosts: "IP:127.0.0.1"
+  def certificate(name, key: OpenSSL::PKey::RSA.new(2048), issuer: nil, hosts: nil)
+    cert = OpenSSL::X509::Certificate.new
+    cert.version = 2
+    cert.serial = rand(1 << 60)
+    cert.subject = OpenSSL::X509::Name.parse("/CN=#{name}")
+    cert.issuer = issuer ? issuer[:cert].subject : cert.subject
+    cert.public_key = key.public_key
+    cert.not_before = Time.now - 3600
+    cert.not_after = Time.now + 86_400
+    extensions = OpenSSL::X509::ExtensionFactory.new
+    cert.add_extension(extensions.create_extension("basicConstraints", issuer ? "CA:FALSE" : "CA:TRUE", true))
+    cert.add_extension(extensions.create_extension("subjectAltName", hosts)) if hosts
+    cert.sign(issuer ? issuer[:key] : key, OpenSSL::Digest.new("SHA256"))
+    { key: key, cert: cert }
+  end
+
+  # What an authority took back.
+  def revocations(authority, *certificates)
+    list = OpenSSL::X509::CRL.new
+    list.version = 1
+    list.issuer = authority[:cert].subject
+    list.last_update = Time.now - 3600
+    list.next_update = Time.now + 86_400
+    certificates.each do |one|
+      revoked = OpenSSL::X509::Revoked.new
+      revoked.serial = one[:cert].serial
+      revoked.time = Time.now - 60
+      list.add_revoked(revoked)
+    end
+    list.sign(authority[:key], OpenSSL::Digest.new("SHA256"))
+  end
+end
