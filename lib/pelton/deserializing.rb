@@ -41,7 +41,7 @@ module Pelton
 
       # Its message may have a part of the payload, as a parser's: that is the excerpt, and the cause.
       kind = error.is_a?(WorkError) ? error.error_class : error.class
-      line = error.backtrace&.first.to_s[%r{[^/]+:\d+}]
+      line = error.backtrace&.find { |one| !one.start_with?("<internal:") }.to_s[%r{[^/]+:\d+}]
       raise DecodeError.new(topic, partition, offset, "#{kind}#{" at #{line}" if line}", part,
                             excerpt: error.message.to_s[0, 200]), cause: error
     end
