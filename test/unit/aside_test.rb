@@ -149,7 +149,7 @@ class AsideTest < Minitest::Test
 
   def test_the_hooks_of_a_topic_go_before_its_own_work
     kinds = %i[consume assigned tick revoked].each { |kind| push("a", kind) { nil } }
-    assert_equal %i[assigned revoked consume tick], (Array.new(kinds.size) { @queue.pop.kind })
+    assert_equal %i[revoked assigned consume tick], (Array.new(kinds.size) { @queue.pop.kind })
   end
 
   def test_one_topic_took_the_last_worker
@@ -167,6 +167,18 @@ class AsideTest < Minitest::Test
     push("third") { nil }
     other.join
     assert_equal %w[other third], other[:got]
+  end
+
+  # A rebalance waits for it, and a long job of the same topic may run for longer.
+  def test_the_hook_of_a_revocation_waited_while_the_last_worker_was_kept_for_other_topics
+    @queue.places = 2
+    push("a") { nil }
+    push("b") { nil }
+    assert_equal %w[a b], [take, take]
+    @queue.finished(Job.new(nil, :consume, "b"))
+    %i[assigned consume revoked].each { |kind| push("a", kind) { nil } }
+    assert_equal :revoked, @queue.pop.kind
+    assert_equal 2, @queue.size, "the others wait"
   end
 
   def test_a_stop_by_force_keeps_no_worker_back

@@ -6,18 +6,17 @@ module Pelton
   module Processing
     # Jobs of all partitions on their way to the workers: a fair share for each topic (see Turns), of which the short
     # ones that a rebalance or a stop waits for (assigned, revoked, shutdown) go first. Where there are several topics,
-    # the last worker is kept for those that have none. Behind the short ones go the last jobs of a partition (closing).
-    # At most one job per slot is in it. While it is held, the other ones (consume, tick, reached_end) stay in it and
-    # the former run.
+    # the last worker is kept for those that have none; only a partition's end (revoked, shutdown) may have it. Behind
+    # the short ones go the last jobs of a partition (closing). At most one job per slot is in it. While it is held, the
+    # other ones (consume, tick, reached_end) stay in it and the former run.
     #
     # A job that waits for Kafka (a dead letter, a first transaction) does so `aside`: its worker's place is another's
     # meanwhile, so that no number of such jobs keeps the workers from the others.
     class JobsQueue
-      URGENT = %i[assigned revoked shutdown].freeze
       # So many jobs may be aside; more keep their workers.
       ASIDE = 100
       NEVER = { Object => :never }.freeze
-      private_constant :URGENT, :ASIDE, :NEVER
+      private_constant :ASIDE, :NEVER
 
       def initialize
         @lock = Mutex.new
@@ -183,20 +182,22 @@ module Pelton
         nil
       end
 
-      # 0: hooks, 1: the last jobs of a partition, 2: others.
+      # 0: hooks of an end, 1: births, 2: the last jobs of a partition, 3: others.
       def rank(job)
-        return 0 if URGENT.include?(job.kind)
-
-        job.closing ? 1 : Turns::ALL
+        case job.kind
+        when :revoked, :shutdown then 0
+        when :assigned then 1
+        else job.closing ? 2 : Turns::ALL
+        end
       end
 
       def ordinary?(job) = rank(job) == Turns::ALL
 
       # Of what may run now.
       def ranks
-        return 0 if @ending
+        return 1 if @ending
 
-        @held ? 1 : Turns::ALL
+        @held ? 2 : Turns::ALL
       end
 
       # Is a place free, besides those for who comes back?
@@ -204,7 +205,10 @@ module Pelton
 
       def take
         last = !@held && !@closed && !@places.nil? && @places > 1 && @running + @returning + 1 >= @places
-        job = @turns.shift(rank: ranks, reserved: last) or return
+        job = @turns.shift(rank: ranks, reserved: last)
+        job ||= @turns.shift(rank: 0) if last # a rebalance waits for it
+        return unless job
+
         @running += 1
         @ordinary += 1 if ordinary?(job)
         job

@@ -7,7 +7,7 @@ module Pelton
     # others have jobs. Within a topic those of a lower rank (0 to RANKS - 1) go first. Not thread-safe, the jobs
     # queue's lock guards it.
     class Turns
-      RANKS = 3
+      RANKS = 4
       ALL = RANKS - 1
 
       # How many wait.
@@ -15,8 +15,8 @@ module Pelton
       attr_reader :size
 
       def initialize
-        # {topic => jobs of each rank, [[job, …], [], []]} of topics with waiting jobs; whose turn is longest ago comes
-        # first.
+        # {topic => jobs of each rank, [[job, …], [], [], []]} of topics with waiting jobs; the one whose turn is
+        # longest ago comes first.
         @waiting = {}.compare_by_identity
         # {topic => how many jobs workers have}
         @under_way = Hash.new(0).compare_by_identity
