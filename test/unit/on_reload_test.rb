@@ -78,7 +78,7 @@ class OnReloadTest < Minitest::Test
   # {what is returned => what the error says}
   WRONG = { 5 => /on_reload = Integer: expected a Hash/,
             "transactional.id=u" => /on_reload = String: expected a Hash/,
-            { "transactional.id" => nil } => /transactional.id: expected a String/,
+            { "transactional.id" => nil } => /transactional.id: is nil .*expected a String/,
             { "transactional.id" => "" } => /transactional.id = "": on_reload makes no/,
             { "sasl.password" => ["hunter2"] } => /sasl.password = \[hidden\]: expected a String/,
             { "partitioner" => "random" } => /partitioner = "random": keys stay where they are/,
