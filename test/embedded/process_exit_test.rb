@@ -256,8 +256,8 @@ class ProcessExitTest < Minitest::Test
 
   # What the first step says goes to $stderr, what the second says to the process's own.
   def test_a_stderr_that_was_replaced_loses_no_line_and_changes_no_exit_code
-    words = /pelton: pelton.producer#\d: 1 message to topic-1 not delivered at process exit: _UNKNOWN_PARTITION/
-    _, out, errors = program(<<~RUBY)
+    words = /pelton: pelton.producer#\d: 1 message to topic-1 not delivered at process exit: _MSG_TIMED_OUT/
+    _, out, errors = program(<<~RUBY, servers: "127.0.0.1:1")
       require "stringio"
       require "tempfile"
       def object(&write) = Object.new.tap { |io| io.define_singleton_method(:write, &write) }
@@ -267,13 +267,16 @@ class ProcessExitTest < Minitest::Test
         closed: StringIO.new.tap(&:close), raising: object { |*| raise "no" }, string: text,
         bare: object { |*all| $stdout.write("bare ", *all) }, file: File.open(file.path, "a:US-ASCII")
       }
+      silent = Object.new
+      %i[debug info warn error].each { |name| silent.define_singleton_method(name) { |_text| nil } }
       names.each do |name, io|
         pid = fork do
           ObjectSpace.define_finalizer(Object.new, proc { puts "string \#{text.string}" }) if name == :string
-          configure(Pelton.app, flush_timeout: 2)
+          configure(Pelton.app, flush_timeout: 20, logger: silent)
+          Pelton.config.kafka = Pelton.config.kafka.merge("message.timeout.ms" => 1000) # ends while it is flushed
           $stderr.write("\#{name} ")
           $stderr = io
-          Pelton.producer.produce_async(topic: TOPIC, payload: "x", partition: 99)
+          Pelton.producer.produce_async(topic: TOPIC, payload: "x")
         end
         Process.wait(pid)
         $stdout.puts("\#{name} exit \#{$?.exitstatus}")
