@@ -11,7 +11,7 @@ module Guard
   # Deadlines in tests are what an idle machine needs with ease; a busy one has so many times as long.
   PATIENCE = 4
 
-  @warnings = [] # e.g. ["/work/main/lib/pelton/a.rb:3: warning: unused variable"]
+  @warnings = [] # e.g. ["/src/pelton/lib/pelton/a.rb:3: warning: unused variable"]
 
   class << self
     attr_reader :warnings
