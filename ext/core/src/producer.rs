@@ -83,9 +83,10 @@ pub struct Producer {
     opening: Mutex<()>,
     /// Messages accepted by librdkafka; written by producing threads.
     sent: AtomicU64,
-    /// Messages reported, each counted before who waits for it is woken; written by the event thread.
+    /// Messages reported, each counted before those that wait for it are woken; written by the event thread.
     settled: AtomicU64,
-    /// Messages reported whose room in the queue is free again; written by the event thread.
+    /// Messages reported whose failures are counted and whose room in the queue is free again; written by the event
+    /// thread.
     reported: AtomicU64,
     /// Those who wait for `reported` to change: room in the queue, or the last report.
     progress: Waiters,
@@ -383,7 +384,7 @@ impl Producer {
         if !timeout.is_zero() {
             self.abort_abandoned(&client, deadline);
         }
-        if self.pending() > 0 {
+        if !self.is_flushed() {
             client.flush(wait::millis_left(deadline));
         }
         let parker = Parker::new();

@@ -57,6 +57,19 @@ fn a_close_that_is_not_over_says_what_it_gave_up() {
     assert_eq!((3, 3), (close_producer(&producer), producer.undelivered()));
 }
 
+/// The process exit said nothing of a message: nothing was pending any more, and its failure was not counted yet.
+#[test]
+fn a_flush_ends_after_the_failures_are_counted() {
+    let producer = producer(NOWHERE, &[("log_level", "0")]);
+    for produced in 1..=20_000 {
+        drop(producer.produce(message("t", 0, b"x")).expect("room"));
+        producer.purge().expect("open");
+        let outcome = producer.wait_flushed(&Parker::new(), wait::deadline(Some(SECONDS)));
+        let failed: u64 = producer.failures().map(|(_, _, count)| count).sum();
+        assert_eq!((Outcome::Ready, produced), (outcome, failed));
+    }
+}
+
 #[test]
 fn closing_beside_an_unreachable_broker_ends_and_says_what_was_lost() {
     let producer = producer(NOWHERE, &[]);

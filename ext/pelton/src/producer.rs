@@ -183,7 +183,7 @@ fn flush(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     let timeout = convert::timeout(timeout)?;
     let started = producer.start_flush(convert::bounded(timeout));
     started.map_err(|error| error::ruby(ruby, &named(&producer), error))?;
-    gvl::wait(ruby, this, &*producer, wait::deadline(timeout), &|| producer.pending() == 0)
+    gvl::wait(ruby, this, &*producer, wait::deadline(timeout), &|| producer.is_flushed())
 }
 
 /// Sends what was produced so far and waits until as many messages have their report, however many come meanwhile.
@@ -193,7 +193,7 @@ fn await_reports(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error
     let sent = producer.sent();
     let started = producer.start_flush(convert::bounded(timeout));
     started.map_err(|error| error::ruby(ruby, &named(&producer), error))?;
-    gvl::wait(ruby, this, &*producer, wait::deadline(timeout), &|| producer.has_settled(sent))
+    gvl::wait(ruby, this, &*producer, wait::deadline(timeout), &|| producer.is_reported(sent))
 }
 
 /// Messages that failed and that nobody waited for: [[topic, code, name, count], …].

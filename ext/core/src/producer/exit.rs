@@ -56,7 +56,7 @@ impl Producer {
     fn ending(self: Arc<Self>, now: Instant) -> Option<Ending> {
         let exit = (*lock(&self.exit))?;
         let open = self.transactions.is_open();
-        (open || self.pending() > 0).then(|| Ending {
+        (open || !self.is_flushed()).then(|| Ending {
             exit,
             deadline: now + exit.left,
             before: self.teller.failures(),

@@ -252,7 +252,7 @@ impl Producer {
             // Without patience nothing more is to be sent.
             let _hurry = (!patience.is_zero()).then(|| self.hurry());
             let limit = wait::deadline(Some(patience)).into_iter().chain(deadline).min();
-            if self.progress.wait(&Parker::new(), limit, || self.pending() == 0) != Outcome::Ready {
+            if self.progress.wait(&Parker::new(), limit, || self.is_flushed()) != Outcome::Ready {
                 self.transactions.gap.store(true, Ordering::SeqCst);
             }
         })

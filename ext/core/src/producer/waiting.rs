@@ -49,18 +49,26 @@ impl Producer {
         Ok(())
     }
 
-    /// Parks until nothing is pending.
-    pub fn wait_flushed(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
-        self.progress.wait(parker, deadline, || self.pending() == 0)
+    /// Whether every message that was accepted so far has been reported, and its failure counted. This becomes true a
+    /// moment after `pending` falls to 0.
+    pub fn is_flushed(&self) -> bool {
+        self.reported.load(Ordering::SeqCst) >= self.sent()
     }
 
-    /// Messages accepted so far; when `has_settled` is true of it, so many have their report.
+    /// Parks until `is_flushed`.
+    pub fn wait_flushed(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
+        self.progress.wait(parker, deadline, || self.is_flushed())
+    }
+
+    /// The number of messages accepted so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
 
-    pub fn has_settled(&self, sent: u64) -> bool {
-        self.pending() == 0 || self.settled.load(Ordering::SeqCst) >= sent
+    /// Whether that many messages have been reported, or all of them (`sent` may have counted one that librdkafka then
+    /// refused).
+    pub fn is_reported(&self, sent: u64) -> bool {
+        self.reported.load(Ordering::SeqCst) >= sent || self.is_flushed()
     }
 
     pub fn add_waiter(&self, waiter: Arc<dyn Wake>) {
