@@ -179,16 +179,32 @@ class GuidesTest < Minitest::Test
     }
   }.freeze
 
+  # The same for docs/guides/x.md, from test/support/guides/x.rb: {words of a block => how it is run}. Besides,
+  #   not_run: why it is not run · given: {name => code}, as GIVEN · output: false, if what is printed differs each time
+  PAGES = Dir.glob(File.join(Guides::ROOT, "test/support/guides/*.rb")).to_h do |path|
+    ["docs/guides/#{File.basename(path, ".rb")}.md", class_eval(File.read(path), path)]
+  end.freeze
+  ENTRIES = PAGES.flat_map { |page, rows| rows.map { |words, how| [[page, words], how] } }.to_h.merge(AROUND).freeze
+
   Guides.all.each do |snippet|
-    define_method("test_#{snippet.name}") { snippet_of(NOT_RUN, snippet) ? compile(snippet) : try(snippet) }
+    define_method("test_#{snippet.name}") { not_run?(snippet) ? compile(snippet) : try(snippet) }
   end
 
   def test_the_tables_name_blocks_that_are_there
-    [*NOT_RUN.keys, *AROUND.keys].each { |page, words| Guides.find(page, words) }
+    [*NOT_RUN.keys, *ENTRIES.keys].each { |page, words| Guides.find(page, words) }
     assert_operator Guides.all.size, :>=, 25
   end
 
-  # --- for the table: in the child ---
+  def test_output_below_a_block_is_compared_with_what_it_prints
+    page = "```ruby\nputs 1\n```\n\nIt prints:\n\n```text\none … 42\ntwo\n```\n"
+    assert_equal "one … 42\ntwo\n", page.split("puts 1\n```\n").last[Guides::OUTPUT, 1]
+    assert_nil "\n\nAnother topic.\n\n```text\none\n```\n"[Guides::OUTPUT, 1]
+    check_output("one … 42\ntwo\n", "one (or more) 42\ntwo\n")
+    assert_raises(Minitest::Assertion) { check_output("one … 42\ntwo\n", "one 42\ntwo\n") }
+    assert_raises(Minitest::Assertion) { check_output("one\n", "one\ntwo\n") }
+  end
+
+  # --- for the tables: in the child ---
 
   # A local variable of the block.
   def set(name, value) = TOPLEVEL_BINDING.local_variable_set(name, value)
@@ -244,6 +260,8 @@ class GuidesTest < Minitest::Test
     table.find { |(page, words), _| page == snippet.page && snippet.code.include?(words) }&.last
   end
 
+  def not_run?(snippet) = snippet_of(NOT_RUN, snippet) || (snippet_of(ENTRIES, snippet) || {})[:not_run]
+
   # A syntax error raises.
   def compile(snippet)
     assert RubyVM::InstructionSequence.compile(snippet.code, snippet.path, snippet.path, snippet.line)
@@ -251,7 +269,10 @@ class GuidesTest < Minitest::Test
 
   def try(snippet)
     said = in_child(limit: 30) do
-      beside_a_cluster(snippet) { run_block(snippet, **(snippet_of(AROUND, snippet) || {})) }
+      how = snippet_of(ENTRIES, snippet) || {}
+      output = how.fetch(:output, true)
+      beside_a_cluster(snippet) { run_block(snippet, **how.except(:output)) }
+      check_output(snippet.output, $stdout.string) if snippet.output && output
       "fine"
     rescue Exception => e # rubocop:disable Lint/RescueException
       e.full_message(highlight: false)
@@ -274,7 +295,13 @@ class GuidesTest < Minitest::Test
     assert_empty [*@errors, *Guard.warnings]
   end
 
-  def run_block(snippet, within: "%s", change: {}, before: nil, after: nil, raises: nil)
+  # expected: what the page says; `…` in it stands for anything on its line.
+  def check_output(expected, printed)
+    lines = expected.lines.map { |line| line.split("…", -1).map { |part| Regexp.escape(part) }.join(".*") }
+    assert_match(/\A#{lines.join}\z/, printed)
+  end
+
+  def run_block(snippet, within: "%s", change: {}, before: nil, after: nil, raises: nil, given: {})
     File.write("order.avsc", SCHEMA)
     ENV["REGISTRY_PASSWORD"] = "secret"
     set(:test, self)
@@ -282,7 +309,7 @@ class GuidesTest < Minitest::Test
     assert(change.each_key.all? { |there| snippet.code.include?(there) })
     code = change.inject(snippet.code) { |text, (there, here)| text.gsub(there) { here } }
     code = elsewhere(format(within, code))
-    GIVEN.each { |name, given| define(elsewhere(given)) if wanted?(code, name) }
+    GIVEN.merge(given).each { |name, its_code| define(elsewhere(its_code)) if wanted?(code, name) }
     block = -> { TOPLEVEL_BINDING.eval(code, snippet.path, snippet.line) }
     raises ? assert_raises(raises, &block) : block.call
     instance_exec(&after) if after

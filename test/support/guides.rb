@@ -1,11 +1,19 @@
 # frozen_string_literal: true
 
-# The Ruby in the pages for users: each ```ruby block by itself.
+# The pages for users, and the Ruby in them: each ```ruby block by itself. test/embedded/guides_test.rb runs them beside
+# an embedded cluster, and compares what they print with the ```text block below them. A guide docs/guides/x.md may have
+# a file test/support/guides/x.rb, a Hash {words of a block => how it is run}:
+#   { "Pelton.each" => { before: -> { fill("orders", 110) }, after: -> { read("orders", 440) } } }
 module Guides
   ROOT = File.expand_path("../..", __dir__)
+  # ["README.md", "docs/guides/testing.md", …]
+  PAGES = Dir.glob(%w[README.md docs/{producing,consuming,decoding}.md docs/guides/*.md], base: ROOT).sort.freeze
 
-  # page: "docs/producing.md"; line: where its code begins there.
-  Snippet = Struct.new(:page, :line, :code) do
+  # What stands below a block: directly, or after one line such as "It prints:".
+  OUTPUT = /\A\s*(?:[^\n`]*prints[^\n`]*:\s*\n+)?^```text\n(.*?)^```$/m
+
+  # page: "docs/producing.md"; line: where its code begins there; output: what the page says that it prints, or nil.
+  Snippet = Struct.new(:page, :line, :code, :output) do
     # "docs/producing.md:4 producer = Pelton.producer"
     def name = "#{page}:#{line} #{code.lines.first.strip[0, 60]}"
     def path = File.join(ROOT, page)
@@ -17,7 +25,7 @@ module Guides
       text = File.read(File.join(ROOT, page))
       text.to_enum(:scan, /^```ruby\n(.*?)^```$/m).map do
         found = Regexp.last_match
-        Snippet.new(page, found.pre_match.count("\n") + 2, found[1])
+        Snippet.new(page, found.pre_match.count("\n") + 2, found[1], found.post_match[OUTPUT, 1])
       end
     end
   end

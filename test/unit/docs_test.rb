@@ -2,11 +2,12 @@
 
 require "test_helper"
 require "pelton"
+require "support/guides"
 
 # Documentation is tested: generated pages are fresh, links lead somewhere, what the README names exists.
 class DocsTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
-  GUIDES = %w[README.md docs/producing.md docs/consuming.md docs/decoding.md].freeze
+  GUIDES = Guides::PAGES
   PAGES = Dir.glob(["*.md", "docs/**/*.md", "bench/*.md"], base: ROOT)
 
   def read(page) = File.read(File.join(ROOT, page))

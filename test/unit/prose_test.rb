@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/prose"
+
+# The pages for users read easily: short sentences, short pages, no phrases that have to be decoded.
+class ProseTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+  # {page => why it is not measured yet}
+  EXEMPT = { "README.md" => "is being rewritten" }.freeze
+  PAGES = (Dir.glob(%w[README.md docs/guides/*.md docs/reference/*.md], base: ROOT) - EXEMPT.keys).freeze
+  README_LINES = 150
+
+  PAGES.each do |page|
+    define_method("test_#{page}_has_short_sentences_and_no_retired_phrase") do
+      limit = Prose::GUIDE if page.start_with?("docs/guides/")
+      assert_empty Prose.new(read(page)).problems(limit: limit), "#{page}:"
+    end
+  end
+
+  def test_readme_fits_on_its_screens
+    skip EXEMPT["README.md"] if EXEMPT.key?("README.md")
+    assert_operator read("README.md").lines.size, :<=, README_LINES
+  end
+
+  def test_exempt_pages_exist_and_need_their_exemption
+    EXEMPT.each_key do |page|
+      crowded = page == "README.md" && read(page).lines.size > README_LINES
+      assert crowded || Prose.new(read(page)).problems.any?, "#{page} needs no exemption any more"
+    end
+  end
+
+  # --- the measure itself ---
+
+  def test_good_prose_has_no_problem
+    assert_empty problems("`produce` blocks for up to `queue_timeout` (10 s). Then it raises `QueueFullError`.")
+  end
+
+  def test_a_long_sentence_is_a_problem
+    short = "It ends here. So it does. It is short."
+    assert_match(/\A41 words, more than 40: word/, problems("#{(["word"] * 41).join(" ")}. #{short}").first)
+    assert_empty problems("#{(["word"] * 40).join(" ")}. #{short}")
+  end
+
+  def test_long_sentences_on_average_are_a_problem
+    text = "#{(["word"] * 19).join(" ")}. " * 5
+    assert_equal ["19.0 words per sentence on average, more than 18"], problems(text)
+    assert_in_delta 19.0, Prose.new(text).average
+  end
+
+  def test_each_retired_phrase_is_a_problem
+    ["The client starts anew.", "It waits in vain for it.", "Who forgets to stop is stopped.",
+     "There are so many of them.", "The event tells of it.", "A full queue is waited for, then it raises.",
+     "Nobody waits for it.",
+     "The app is told that it ends.", "They differ, as far as we know.", "It runs a block of yours.",
+     "It is retried, for it is not marked."].each do |bad|
+      refute_empty problems("It works well here. #{bad} It goes on."), bad
+    end
+  end
+
+  def test_a_phrase_across_two_lines_is_a_problem
+    assert_equal 1, problems("There are so\nmany of them.").size
+  end
+
+  def test_good_phrases_like_retired_ones_are_no_problem
+    ["It waits as long as it can, so long as a job runs.", "It runs so often that it hurts.",
+     "Who should read this page?", "Waits for it are short.", "The handler that raised runs again."].each do |good|
+      assert_empty problems(good), good
+    end
+  end
+
+  def test_a_page_with_too_many_words_is_a_problem
+    page = "A short sentence of words.\n\n| a | b |\n" * 2
+    assert_empty Prose.new(page).problems(limit: 14)
+    assert_equal ["14 words on the page, more than 13"], Prose.new(page).problems(limit: 13)
+  end
+
+  def test_code_tables_and_headings_are_no_sentences
+    long = (["word"] * 50).join(" ")
+    assert_empty problems("# #{long}\n\n```ruby\n#{long}\n```\n\n| #{long} |\n\nIt calls `#{long}` now.")
+  end
+
+  private
+
+  def problems(text) = Prose.new(text).problems
+
+  def read(page) = File.read(File.join(ROOT, page))
+end
