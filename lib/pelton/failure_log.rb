@@ -18,12 +18,19 @@ module Pelton
     UNDELIVERED = %w[message.delivery_failed producer.flush_failed].freeze
     private_constant :EVENTS, :WARN, :METHODS, :UNDELIVERED
 
-    @process_ends = false
+    # Id of the process that ends; nil: none does.
+    @ending = nil
 
     class << self
-      # While this is so, the default log leaves undelivered messages to Producer::ExitFlush, which counts them.
-      #: (process_ends: bool)
-      attr_accessor :process_ends
+      # While this is so, the default log leaves undelivered messages to Producer::ExitFlush, which counts them. A child
+      # that is forked meanwhile does not end with its parent: its log leaves nothing out.
+      #: (bool) -> void
+      def process_ends=(ends)
+        @ending = (Process.pid if ends)
+      end
+
+      #: () -> bool
+      def process_ends? = @ending == Process.pid
     end
 
     # window: for tests.
@@ -47,11 +54,11 @@ module Pelton
 
     def hear(event)
       logger = target or return
-      return if FailureLog.process_ends && logger.equal?(DefaultLogger) && UNDELIVERED.include?(event.name)
+      return if UNDELIVERED.include?(event.name) && logger.equal?(DefaultLogger) && FailureLog.process_ends?
 
       severity, text = EventText.of(event)
       return if RepeatLimit::TOLD_AS_ERROR.include?(event.payload[:facility])
-      return if severity < WARN && !(FailureLog.process_ends && event.name == "transaction.aborted")
+      return if severity < WARN && !(event.name == "transaction.aborted" && FailureLog.process_ends?)
 
       write(severity, text, logger) if @limit.pass?(event, severity, text)
     end

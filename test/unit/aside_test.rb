@@ -169,6 +169,23 @@ class AsideTest < Minitest::Test
     assert_equal %w[other third], other[:got]
   end
 
+  def test_turns_remembered_every_topic_for_ever
+    turns = Turns.new
+    lines = turns.instance_variable_get(:@lines)
+    job = Job.new(nil, :revoked, "a")
+    2.times { turns.partitions("a", 1) }
+    turns.push(job, "a")
+    assert_same job, turns.shift
+    2.times { turns.partitions("a", -1) }
+    assert_equal ["a"], lines.keys, "it has a job"
+    turns.finished(job)
+    assert_empty lines
+    turns.partitions("a", 1)
+    turns.push(job, "a")
+    turns.finished(turns.shift)
+    assert_equal ["a"], lines.keys, "it has a partition"
+  end
+
   # A rebalance waits for it, and a long job of the same topic may run for longer.
   def test_the_hook_of_a_revocation_waited_while_the_last_worker_was_kept_for_other_topics
     @queue.places = 2

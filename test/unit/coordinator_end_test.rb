@@ -8,6 +8,17 @@ require "support/server_kit"
 class CoordinatorEndTest < Minitest::Test
   include CoordinatorKit
 
+  def test_a_topic_whose_partitions_ended_is_forgotten
+    coordinator.receive(batch(0))
+    lines = @jobs.instance_variable_get(:@turns).instance_variable_get(:@lines)
+    run = -> { @jobs.finished(@jobs.pop.tap(&:call)) until idle? }
+    run.call
+    assert_equal 1, lines.size
+    coordinator.end(:revoked)
+    run.call
+    assert_empty lines
+  end
+
   def test_manual_offsets
     coordinator(manual_offsets: true).receive(batch(0, 1))
     coordinator.receive(batch(2, 3))

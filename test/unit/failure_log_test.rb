@@ -4,9 +4,12 @@ require_relative "../test_helper"
 require "pelton/app"
 require "pelton/reporters/log"
 require "stringio"
+require "support/forked_child"
 
 # config.logger: what an app that nobody watches says by itself, and how often.
 class FailureLogTest < Minitest::Test
+  include ForkedChild
+
   # Keeps what it is told: [[:warn, "text"], …]
   class Lines
     attr_reader :all
@@ -49,6 +52,18 @@ class FailureLogTest < Minitest::Test
     $stderr.string
   ensure
     $stderr = old
+  end
+
+  def test_a_child_that_was_forked_during_the_exit_flush_did_not_log_its_undelivered_messages
+    @config.logger = Pelton::DefaultLogger
+    log
+    failed = { client: "c", failures: { "x" => { A: 1 } }, pending: 0 }
+    tell = -> { stderr { @bus.publish("producer.flush_failed", **failed) } }
+    Pelton::FailureLog.process_ends = true
+    assert_empty tell.call
+    assert_match(/x: 1 A/, in_child { tell.call })
+  ensure
+    Pelton::FailureLog.process_ends = false
   end
 
   def test_what_a_trap_told_was_not_counted

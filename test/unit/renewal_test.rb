@@ -44,6 +44,21 @@ class RenewalTest < Minitest::Test
     assert_equal 1, producer.client.failures.size, "a row for each kind, however many clients there were"
   end
 
+  def test_failures_were_missing_while_a_failed_client_was_being_closed
+    producer.transaction { 1 }
+    old = fake
+    old.failures = [["orders", -192, :_MSG_TIMED_OUT, 3]]
+    renewal = producer.instance_variable_get(:@native).instance_variable_get(:@renewal)
+    seen = []
+    old.define_singleton_method(:close) do |timeout|
+      seen << renewal.failures
+      super(timeout)
+    end
+    old.fatal_error = error(46, fatal: true)
+    producer.transaction { 1 }
+    assert_equal [[["orders", -192, :_MSG_TIMED_OUT, 3]]] * 2, [*seen, renewal.failures]
+  end
+
   def test_a_fatal_error_at_the_begin_costs_only_time
     @native.prepare = failing(:begin, error(48, fatal: true), error(48, fatal: true))
     assert_equal 2, producer.transaction { 2 }

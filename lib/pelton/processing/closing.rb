@@ -139,6 +139,7 @@ module Pelton
         count_repeats
         @progress.abandon
         @backlog.release
+        @jobs.partitions(@topic, -1)
         @owner.ended(self)
       end
     end

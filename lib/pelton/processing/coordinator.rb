@@ -69,7 +69,10 @@ module Pelton
 
       # The partition is ours: the consumers are born.
       #: () -> self
-      def start = tap { control }
+      def start
+        @jobs.partitions(@topic, 1)
+        tap { control }
+      end
 
       # The last coordinator of this partition has ended.
       #: () -> void

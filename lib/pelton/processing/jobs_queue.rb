@@ -156,6 +156,10 @@ module Pelton
       #: (Job) -> bool
       def delete(job) = @lock.synchronize { @turns.delete(job) }
 
+      # See Turns#partitions.
+      #: (untyped, Integer) -> void
+      def partitions(topic, more) = @lock.synchronize { @turns.partitions(topic, more) }
+
       # What is in it (and not held) will still be popped; nothing new comes in.
       #: () -> void
       def close

@@ -22,8 +22,10 @@ module Pelton
         @under_way = Hash.new(0).compare_by_identity
         # {job => topic} of those.
         @topics = {}.compare_by_identity
-        # {topic => its line} of all that ever had a job, so that a job makes no new one.
+        # {topic => its line} of all that had a job, so that a job makes no new one.
         @lines = {}.compare_by_identity
+        # {topic => how many of its partitions are here}; of 0 it is forgotten with its last job.
+        @partitions = {}.compare_by_identity
         @size = 0
       end
 
@@ -57,7 +59,17 @@ module Pelton
         return unless @topics.key?(job)
 
         topic = @topics.delete(job)
-        @under_way.delete(topic) if (@under_way[topic] -= 1).zero?
+        return unless (@under_way[topic] -= 1).zero?
+
+        @under_way.delete(topic)
+        forget(topic)
+      end
+
+      # So many more partitions of this topic are here: 1, or -1. A topic without partitions and jobs counts no more.
+      #: (untyped, Integer) -> void
+      def partitions(topic, more)
+        @partitions[topic] = @partitions.fetch(topic, 0) + more
+        forget(topic)
       end
 
       # Takes a waiting job back.
@@ -68,7 +80,10 @@ module Pelton
 
         line.each { |jobs| jobs.delete_if { |one| one.equal?(job) } }
         @size -= 1
-        @waiting.delete(topic) if line.all?(&:empty?)
+        if line.all?(&:empty?)
+          @waiting.delete(topic)
+          forget(topic)
+        end
         true
       end
 
@@ -77,6 +92,13 @@ module Pelton
       def count(rank) = rank == ALL ? @size : @waiting.each_value.sum { |line| line.first(rank + 1).sum(&:size) }
 
       private
+
+      def forget(topic)
+        return if @partitions[topic] != 0 || @waiting.key?(topic) || @under_way.key?(topic)
+
+        @partitions.delete(topic)
+        @lines.delete(topic)
+      end
 
       def choose(rank, reserved)
         return @waiting.first unless reserved || rank < ALL || @waiting.size > 1

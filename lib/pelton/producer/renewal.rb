@@ -45,7 +45,9 @@ module Pelton
         # The fatal error after which there will be no other client.
         @final = nil
         @closed = false
-        # Failures of the clients before this one: {[topic, code, name] => count}. Replaced as a whole.
+        # Clients that were replaced and are being closed, whose failures still grow.
+        @closing = []
+        # Failures of the clients before these: {[topic, code, name] => count}. Replaced as a whole.
         @past = {}.freeze
         # The first delivery of a client that replaced another: its success is the client's.
         @probe = nil
@@ -77,7 +79,7 @@ module Pelton
         asked if asking_here?
         if first
           client.close(error.fatal? ? LAST_REPORTS : 0)
-          past(client.failures)
+          past(client)
         end
       end
 
@@ -99,7 +101,14 @@ module Pelton
       def flush(timeout) = present(true) { |client| client.flush(timeout) }
       def await_reports(timeout) = present(true) { |client| client.await_reports(timeout) }
       def pending = @client&.pending || 0
-      def failures = with_past(present([], &:failures)).map { |fact, count| [*fact, count] }
+
+      # Also those that a client reports while it is being closed.
+      #: () -> Array[[String, Integer, Symbol, Integer]]
+      def failures
+        rows = @lock.synchronize { with_past([*@closing, *@client].flat_map(&:failures)) }
+        rows.map { |fact, count| [*fact, count] }
+      end
+
       def end_with_process(...) = present(nil) { |client| client.end_with_process(...) }
       def connected? = present(false, &:connected?)
       def disconnect(timeout) = present(false) { |client| client.disconnect(timeout) }
@@ -118,8 +127,15 @@ module Pelton
 
       private
 
-      # Those of a client that is closed. One row for each fact, however many clients there were.
-      def past(rows) = @lock.synchronize { @past = with_past(rows).freeze }
+      # A client is closed. One row for each fact, however many clients there were.
+      def past(client)
+        Thread.handle_interrupt(NEVER) do
+          @lock.synchronize do
+            @past = with_past(client.failures).freeze
+            @closing.delete(client)
+          end
+        end
+      end
 
       def with_past(rows)
         rows.each_with_object(@past.dup) { |(*fact, count), all| all[fact] = all.fetch(fact, 0) + count }
@@ -133,6 +149,7 @@ module Pelton
 
       # Under @lock.
       def note(error)
+        @closing << @client
         @client = nil
         worked if @probe&.delivered?
         @probe = nil
