@@ -111,6 +111,51 @@ class RefusedCopiesTest < Minitest::Test
     assert_equal [[], [["forward", :INVALID_RECORD]]], [marked, forwards]
   end
 
+  # Two retry topics, neither of which takes the copy; the consumer fails until `heals` tries. Returns all tries.
+  def tried_in_place(heals: nil, **settings)
+    @producer.close
+    topics = { "orders.retry.5" => 1, "orders.retry.9" => 1 }
+    @owner.producer = @producer = Pelton::Testing::BufferedProducer.new(bus: @bus, topics: topics)
+    refuse("orders.retry.5", 87, :INVALID_RECORD, times: 9)
+    tries = []
+    failing(0, messages: [one(0, "whole"), one(1)], retry_in: [5, 9], dead_letters: nil, **settings)
+    script do |consumer|
+      tries << [consumer.messages.first.offset, consumer.attempt]
+      raise IOError, "bad" if consumer.messages.first.offset.zero? && consumer.attempt != heals
+    end
+    work_all
+    tries
+  end
+
+  def test_a_copy_that_a_retry_topic_will_never_take_blocked_its_partition_for_ever_without_dead_letters
+    assert_equal [[0, 1], [0, 2], [0, 3]], tried_in_place
+    assert_equal [[], 0, [["forward", :INVALID_RECORD]]], [marked, coordinator.stopped, forwards.uniq]
+    assert_equal [[0, 3]], (named("partition.stopped").map { |event| event.payload.values_at(:offset, :attempts) })
+    assert_equal 1, named("consumer.retrying").count { |event| event[:attempt] == 2 }
+    anew
+    assert_equal [[0, 1], [0, 2], [0, 3], [0, 4], [1, 1]], tried_in_place(retries: 1, then: :skip)
+    assert_equal [[1, 2], 1], [marked, named("message.skipped").size]
+  end
+
+  def test_a_message_whose_retry_copy_is_refused_and_that_succeeds_in_place_goes_on
+    assert_equal [[0, 1], [0, 2], [0, 3], [1, 1]], tried_in_place(heals: 3)
+    assert_equal [2, nil], [marked.last, coordinator.stopped]
+  end
+
+  def test_what_a_later_retry_topic_refuses_is_tried_as_often_as_it_had_retry_topics_left
+    main = Pelton::Routing::Topic.new("orders", Consumer, { retry_in: [5, 9, 30], retries: 2 })
+    assert_equal [3, 2, 1, 0], [main, *main.stages("g")].map(&:stages_left)
+    step = Pelton::Processing::Steps::GiveUp.for(main.stages("g").first, @bus)
+    failure = Pelton::Processing::Failure.new(IOError.new("bad"), one(0), 3, "f")
+    headers = Pelton::Origin.after(failure, group: "g", first: nil, due_in: 5).headers({})
+    message = Fakes::Message.new("orders.retry.5", 0, 0, "x", headers: headers)
+    left = Pelton::Batch::Part.new("orders.retry.5", 0, [message])
+    kinds = (4..6).map do |attempt|
+      step.settle(Pelton::Processing::Result.new(IOError.new, left, attempt, true, "f")).refused.kind
+    end
+    assert_equal %i[again again stop], kinds
+  end
+
   def test_by_hand_a_refused_copy_is_sent_without_its_payload
     refuse("dead", 87, :INVALID_RECORD)
     script { |consumer| consumer.dispatch_to_dead_letters(consumer.messages.first, reason: "old") }

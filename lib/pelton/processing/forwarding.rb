@@ -44,14 +44,17 @@ module Pelton
 
       private
 
-      # Where Kafka will never take the copy for the retry topic, it goes to the dead letters at once.
+      # Where Kafka will never take the copy for the retry topic, it goes to the dead letters at once. Without these the
+      # message stays here.
       def move(failure, verdict)
         copy = copy(failure, verdict.to, verdict.due_in)
         verdict.sent(insist(copy, failure) { |one| transfer(one, failure) }.omitted)
       rescue KafkaError => e
-        raise unless verdict.due_in && @topic.dead_letters && copy.refused?(e)
+        raise unless verdict.due_in && copy.refused?(e)
 
         tell(e, failure)
+        return verdict.refused unless @topic.dead_letters
+
         move(failure, Verdict.forward(@topic.dead_letters, verdict.delay))
       end
 

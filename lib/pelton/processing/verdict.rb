@@ -9,9 +9,10 @@ module Pelton
     #   skip   mark the message that failed (the first unfinished one) and go on behind it, if nobody marked it since;
     #          to: the topic that has a copy of it; omitted: why that has no payload, an error's name, or nil
     #   forward  send a copy of it to the topic `to` (due_in: a retry topic's seconds) and skip it; if that fails, run
-    #          it again after `delay` seconds
+    #          it again after `delay` seconds. refused: the verdict where Kafka will never take the copy, and there are
+    #          no dead letters
     #   stop   nothing more of this partition until it is sought or assigned anew
-    class Verdict < Struct.new(:kind, :mark, :delay, :alone, :to, :due_in, :omitted) # rubocop:disable Style/StructInheritance
+    class Verdict < Struct.new(:kind, :mark, :delay, :alone, :to, :due_in, :omitted, :refused) # rubocop:disable Style/StructInheritance
       DONE = new(:done, false).freeze
       DONE_AND_MARK = new(:done, true).freeze
       SKIP = new(:skip).freeze
@@ -21,7 +22,11 @@ module Pelton
       def self.done(mark:) = mark ? DONE_AND_MARK : DONE
       def self.again(delay, alone: false) = new(:again, false, delay, alone).freeze
       def self.later(delay) = new(:later, false, delay).freeze
-      def self.forward(to, delay, due_in: nil) = new(:forward, false, delay, false, to, due_in).freeze
+
+      def self.forward(to, delay, due_in: nil, refused: nil)
+        new(:forward, false, delay, false, to, due_in, nil, refused || again(delay)).freeze
+      end
+
       def self.skip = SKIP
       def self.stop = STOP
 

@@ -69,6 +69,10 @@ module Pelton
         seconds && [retry_name(seconds), seconds]
       end
 
+      # How many retry topics a message that fails here may still go through.
+      #: () -> Integer
+      def stages_left = Array(retry_in).size - (stage ? stage.index + 1 : 0)
+
       # Order per key instead of per partition?
       #: () -> bool
       def keyed? = concurrency > 1

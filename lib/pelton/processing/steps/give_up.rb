@@ -13,6 +13,9 @@ module Pelton
         #: (Routing::Topic) -> void
         def initialize(topic)
           @to, @due_in = topic.next_stage || topic.dead_letters
+          # How often a message is tried in this topic before it leaves it, and in all retry topics behind it.
+          @tries = topic.retries.to_i + 1 + topic.stages_left
+          @stage = topic.stage
           @backoff = topic.back_off
           @otherwise = topic.then == :skip ? Verdict.skip : Verdict.stop
         end
@@ -21,7 +24,18 @@ module Pelton
         def settle(result)
           return unless result.error
 
-          @to ? Verdict.forward(@to, @backoff.delay(result.attempt), due_in: @due_in) : @otherwise
+          return @otherwise unless @to
+
+          delay = @backoff.delay(result.attempt)
+          Verdict.forward(@to, delay, due_in: @due_in, refused: refused(result, delay))
+        end
+
+        private
+
+        # Without a copy in a retry topic the message is tried here as often as it would have been there.
+        def refused(result, delay)
+          before = (@stage && result.messages.first.origin&.attempts) || 0
+          result.attempt - before < @tries ? Verdict.again(delay) : @otherwise
         end
       end
     end
