@@ -10,19 +10,30 @@ require_relative "cli/doctor"
 require_relative "cli/serving"
 
 module Pelton
-  # The command `pelton`. Exit codes: 0 everything finished; 1 it could not start, or failed; 2 ended by force; 3
-  # stopped because its parent died (--processes). `doctor` fails where it found an error, with --strict also where it
-  # found a warning.
+  # The command `pelton`: parses its arguments, runs a command, returns an exit code (EXIT_CODES).
+  # docs/reference/command-line.md is generated from these tables and from the help.
+  #   CLI.new(["server", "-r", "./app.rb"], app: Pelton.app).run # => 0
   class CLI
     COMMANDS = {
-      "server" => "consume until TERM, INT or QUIT (TSTP: begin nothing new, CONT: go on)",
-      "doctor" => "show what the app would run with and why, and what of it is known to hurt",
-      "version" => "print versions"
+      "server" => "consume messages until TERM, INT or QUIT",
+      "doctor" => "check settings, brokers and topics; changes nothing",
+      "version" => "print the versions of Pelton, librdkafka and Ruby"
+    }.freeze
+    SIGNALS = {
+      "TERM, INT, QUIT" => "shut down; a second one forces the end",
+      "TSTP" => "quiet: start no new job, finish running jobs, keep the partitions",
+      "CONT" => "end quiet"
+    }.freeze
+    EXIT_CODES = {
+      0 => "everything was finished; doctor: no error was found",
+      1 => "could not start, or failed; doctor: an error was found (--strict: or a warning)",
+      2 => "ended by force: a second signal, or shutdown_timeout was over",
+      3 => "stopped because the parent process died (--processes)"
     }.freeze
     PROCESSES = Settings::Setting.new("--processes", :several, nil, "")
     private_constant :PROCESSES
 
-    # app: what the required files fill, so the default app. log: makes the reporter that writes to `out`.
+    # app: the app that the required files fill: the default one. log: makes the reporter that writes to `out`.
     #: (Array[String], app: App, ?out: IO, ?err: IO, ?log: ^(IO) -> Object) -> void
     def initialize(arguments, app:, out: $stdout, err: $stderr, log: nil)
       @arguments = arguments.dup
@@ -30,13 +41,13 @@ module Pelton
       @log = log
       @out = out
       @err = err
-      # What the command line says: {require: ["./app.rb"], groups: nil, topics: nil, concurrency: nil, log: true, …}
+      # Options from the command line: {require: ["./app.rb"], groups: nil, topics: nil, concurrency: nil, log: true, …}
       @options = { require: [], log: true }
-      # Of doctor: {offline: true, timeout: 10}
+      # Options of doctor: {offline: true, timeout: 10}
       @doctor = {}
     end
 
-    # Ends the process. By force means: threads that do not end are not waited for.
+    # Ends the process with this exit code. After a forced end it does not wait for threads that still run.
     #: (Integer) -> bot
     def self.leave(status)
       $stdout.flush
@@ -47,6 +58,8 @@ module Pelton
     #: () -> Integer
     def run
       parser.permute!(@arguments)
+      return usage(0) if @options[:help]
+
       command, more = @options[:version] ? "version" : @arguments.shift(2)
       return fail_with("unknown argument #{more} (files are loaded with -r)") if more
 
@@ -65,33 +78,35 @@ module Pelton
 
     def parser
       @parser ||= OptionParser.new do |o|
-        o.banner = "Usage: pelton COMMAND [options]\n\n" \
-                   "#{COMMANDS.map { |name, text| "    #{name.ljust(32)} #{text}" }.join("\n")}\n\n" \
-                   "Options of server and doctor:"
+        o.banner = "Usage: pelton COMMAND [options]\n\n#{rows(COMMANDS)}\n\nOptions of server and doctor:"
         o.on("-r", "--require FILE", "load this file first; repeatable") { |v| @options[:require] << v }
         o.on("-g", "--group NAME", "only this group; repeatable") { |v| (@options[:groups] ||= []) << v }
         o.on("-t", "--topic NAME", "only this topic; repeatable") { |v| (@options[:topics] ||= []) << v }
         o.on("-c", "--concurrency N", Integer, "worker threads (config.concurrency)") { |v| @options[:concurrency] = v }
         server_options(o)
         doctor_options(o)
-        o.separator("")
+        o.separator("\nOther options:")
         o.on("-v", "--version", "the same as version") { @options[:version] = true }
+        o.on("-h", "--help", "print this help") { @options[:help] = true }
+        o.separator("\nSignals of server:\n#{rows(SIGNALS)}\n\nExit codes:\n#{rows(EXIT_CODES)}")
       end
     end
 
+    def rows(table) = table.map { |name, text| "    #{name.to_s.ljust(32)} #{text}" }.join("\n")
+
     def server_options(parser)
       parser.separator("\nOptions of server:")
-      parser.on("-p", "--processes N", Integer, "fork so many, and look after them") { |v| @options[:processes] = v }
-      parser.on("--[no-]log", "write a log to stdout (default: yes)") { |v| @options[:log] = v }
+      parser.on("-p", "--processes N", Integer, "run and supervise N processes") { |v| @options[:processes] = v }
+      parser.on("--[no-]log", "write a log of all events to stdout (default: yes)") { |v| @options[:log] = v }
     end
 
     def doctor_options(parser)
       parser.separator("\nOptions of doctor:")
-      parser.on("--offline", "ask no broker") { @doctor[:offline] = true }
-      parser.on("--timeout SECONDS", Float, "for the brokers' answers (default: 10)") { |v| @doctor[:timeout] = v }
-      parser.on("--options", "all options of librdkafka that its clients would work with") { @doctor[:options] = true }
-      parser.on("--json", "the same as JSON") { @options[:json] = true }
-      parser.on("--strict", "exit with 1 also for a warning") { @options[:strict] = true }
+      parser.on("--offline", "do not connect to brokers") { @doctor[:offline] = true }
+      parser.on("--timeout SECONDS", Float, "wait this long for brokers (default: 10)") { |v| @doctor[:timeout] = v }
+      parser.on("--options", "also show all librdkafka options, with their values") { @doctor[:options] = true }
+      parser.on("--json", "print the report as JSON") { @options[:json] = true }
+      parser.on("--strict", "exit with 1 for a warning, too") { @options[:strict] = true }
     end
 
     def version
@@ -114,7 +129,7 @@ module Pelton
       Serving.new(@app, err: @err).run { |signals| boot { prepare && signals.renew && @app.start(**chosen) } }
     end
 
-    # What can be known to be wrong is found before anything is forked.
+    # Finds what is wrong before anything is forked.
     def supervise
       boot { prepare && check } or return 1
       timeout = @app.config.shutdown_timeout
@@ -138,7 +153,7 @@ module Pelton
 
     def chosen = @options.slice(:groups, :topics)
 
-    # What the block returns, or nil: then the reason is on stderr.
+    # Returns the value of the block; nil after an error, whose message is then on stderr.
     def boot
       yield
     rescue StandardError, ScriptError => e
@@ -154,7 +169,7 @@ module Pelton
       @app.subscribe(@log.call(@out))
     end
 
-    # What opens a client in a file, say a pool, freezes the configuration.
+    # Options override the configuration first: a file may freeze it, for instance by opening a producer pool.
     def load_app
       @app.config.override(:concurrency, @options[:concurrency]) if @options[:concurrency]
       @options[:require].each { |file| require File.expand_path(file) }

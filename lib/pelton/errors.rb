@@ -3,13 +3,18 @@
 require_relative "printable"
 require_relative "secrets"
 
-# Every error of Pelton. Each builds its own message from the facts it is given, and keeps the facts readable.
-# The native extension raises them by these constructors: a signature here is part of the contract with it.
+# Every error of Pelton. Each builds its message from its arguments, and has a reader for each of them.
+# The native extension calls these constructors, so a signature here is part of the contract with it.
+#
+# docs/reference/errors.md is generated from the comments above the classes. The first lines say when the error is
+# raised. The lines from "What to do:" on say what to do.
 module Pelton
-  # Rescue this to rescue everything that Pelton raises on purpose.
+  # The parent of all errors that Pelton raises.
+  # What to do: Rescue it to rescue every error of Pelton.
   class Error < StandardError; end
 
-  # A setting, an option of librdkafka or a word of the routing that cannot be used.
+  # A setting, an option of librdkafka or a word in the routes is unknown or has a value that is not allowed.
+  # What to do: The message names the setting, the value and what is allowed; correct it.
   #   ConfigError.new("acks", "many", "allowed: -1 … 1000, all")
   class ConfigError < Error
     #: (key: String)
@@ -23,7 +28,7 @@ module Pelton
       super(reason ? "#{shown}: #{reason}" : "#{shown} is not allowed")
     end
 
-    # "Unknown setting" with the nearest known name.
+    # The error for an unknown name, with the most similar known name.
     #: (String | Symbol, Array[String | Symbol], ?what: String) -> ConfigError
     def self.unknown(key, known, what: "setting")
       near = defined?(::DidYouMean::SpellChecker) &&
@@ -32,15 +37,16 @@ module Pelton
     end
   end
 
-  # A client was used after its close.
+  # A client was used after `close`.
+  # What to do: Open a new client, or close it later.
   #   ClosedError.new("producer pelton.producer#1")
   class ClosedError < Error
     #: (?String) -> void
     def initialize(what = "client") = super("#{what} is closed")
   end
 
-  # A client (or what came from it: a delivery, a message) was used in a forked child of the process that opened it.
-  # `owner_pid` is that process, where it is known.
+  # A client, or a delivery or message that came from it, was used in a forked child of the process that opened it.
+  # What to do: Open clients after the fork.
   #   ForkError.new("producer pelton.producer#1", 4711)
   class ForkError < Error
     attr_reader :owner_pid
@@ -53,7 +59,9 @@ module Pelton
     end
   end
 
-  # An error that Kafka or librdkafka reported; code and name are librdkafka's.
+  # Kafka or librdkafka reported an error. `code` and `name` are librdkafka's.
+  # What to do: Ask `retriable?` (the same call may succeed later), `abortable?` (abort the transaction) and `fatal?`
+  # (open a new client).
   #   KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
   class KafkaError < Error
     # Illegal generation, unknown member, rebalance in progress, fenced instance, fenced or stale member epoch, and
@@ -83,39 +91,40 @@ module Pelton
       super("#{@reason.empty? ? "Kafka error" : @reason} (#{@name}, #{@code})#{", fatal" if @fatal}#{details}")
     end
 
-    # The client is of no use any more: close it and open another one.
+    # true: this client cannot be used any more; close it and open another one.
     #: () -> bool
     def fatal? = @fatal
 
-    # The same call may succeed when it is repeated.
+    # true: the same call may succeed when you repeat it.
     #: () -> bool
     def retriable? = @retriable
 
-    # The transaction has failed and must be aborted; the next one may succeed.
+    # true: the transaction failed and must be aborted; the next one may succeed.
     #: () -> bool
     def abortable? = @abortable
 
-    # Another producer with the same transactional.id has taken over.
+    # true: another producer with the same transactional.id took over.
     #: () -> bool
     def fenced? = FENCED.include?(@code)
 
-    # Another client has our place: a producer with the same transactional.id, a member with the same group.instance.id.
+    # true: another client took over: a producer with the same transactional.id, or a member with the same
+    # group.instance.id.
     #: () -> bool
     def taken_over? = fenced? || @code == MEMBER_FENCED
 
-    # A new client would fail as this one did.
+    # true: a new client would fail in the same way.
     #: () -> bool
     def hopeless? = HOPELESS.include?(@code)
 
-    # The message was given up with its transaction, or by a close.
+    # true: the message was dropped with its transaction, or by a close.
     #: () -> bool
     def purged? = PURGED.include?(@code)
 
-    # A commit was refused because the partition is another's.
+    # true: a commit was refused because another member has the partition.
     #: () -> bool
     def assignment_lost? = NOT_OURS.include?(@code)
 
-    # A commit had nothing new to store.
+    # true: a commit had nothing new to store.
     #: () -> bool
     def nothing_to_commit? = @code == NO_OFFSET
 
@@ -128,11 +137,13 @@ module Pelton
     end
   end
 
-  # Kafka ended a transaction that had run longer than transaction.timeout.ms. To the client it looks as if another
-  # producer had taken over; which of the two it was, only our own clock tells. The next transaction has a new client.
+  # Kafka ended a transaction that ran longer than `transaction.timeout.ms`. The next transaction gets a new client.
+  # What to do: Make the transaction shorter, or raise `transaction.timeout.ms`.
+  #
+  # To the client it looks as if another producer took over; Pelton's own clock tells the two apart.
   #   TransactionTimeout.new(KafkaError.new(-144, :_FENCED, "…", true), 61.2, 60.0)
   class TransactionTimeout < KafkaError
-    # How long it ran, and how long it might have run.
+    # How long the transaction ran, and its limit, in seconds.
     attr_reader :seconds, :limit
 
     #: (KafkaError, Numeric, Numeric) -> void
@@ -150,10 +161,11 @@ module Pelton
     def details = "; the transaction ran #{@seconds.round(1)} s, longer than transaction.timeout.ms (#{@limit} s)"
   end
 
-  # One message was not delivered, for good.
+  # A message was not delivered, and librdkafka has given up.
+  # What to do: Produce the message again if it is still wanted; `name` says why it failed.
   #   DeliveryError.new(-192, :_MSG_TIMED_OUT, "Local: Message timed out", false, false, "orders", 3)
   class DeliveryError < KafkaError
-    # label: the message's (see Producer#produce_async), where it has one.
+    # label: the message's label (see Producer#produce_async), or nil.
     #: (label: untyped)
     attr_reader :topic, :partition, :label
 
@@ -176,10 +188,12 @@ module Pelton
     def details = " for #{[@topic, @partition].compact.join("/")}"
   end
 
-  # The producer's own queue stayed full for as long as produce was allowed to wait. The message was not taken.
+  # The producer's queue stayed full for `queue_timeout`. The message was not taken.
+  # What to do: Produce more slowly, or raise `queue_timeout` or `queue.buffering.max.messages`. Of a batch, `delivery`
+  # says which messages were taken.
   #   QueueFullError.new("orders", 10.0)
   class QueueFullError < Error
-    # delivery: of a batch, the handle whose `reports` tell which messages were taken; nil for a single message.
+    # delivery: of a batch, the handle whose `reports` say which messages were taken; nil for a single message.
     attr_reader :topic, :seconds, :delivery
 
     #: (?String?, ?Numeric?, ?Delivery?) -> void
@@ -193,7 +207,8 @@ module Pelton
     end
   end
 
-  # A wait ended at its deadline. What was waited for may still happen. `cause` says why, where that is known.
+  # A wait ended at its timeout. What it waited for may still happen.
+  # What to do: Wait again, or treat the outcome as unknown. `cause` is the last error of Kafka, if there was one.
   #   WaitTimeout.new("delivery", "orders", 5.0)
   class WaitTimeout < Error
     attr_reader :operation, :topic, :seconds
@@ -209,14 +224,16 @@ module Pelton
     end
   end
 
-  # Raise it in a transaction's block: everything in it is undone, and `transaction` returns nil.
+  # Raised by you in the block of a transaction, to abort it. `transaction` then returns nil.
+  # What to do: Nothing; Pelton rescues it.
   #   producer.transaction { |tx| … or raise Pelton::AbortTransaction }
   class AbortTransaction < Error
     #: (?String) -> void
     def initialize(message = "the transaction is aborted") = super
   end
 
-  # Something that a transaction does not allow, or the end of one that nobody can tell.
+  # A call that a transaction does not allow, or a transaction whose outcome is unknown. `reason` is a Symbol.
+  # What to do: The message says it. With the reason `:unknown`, check in Kafka whether the transaction was committed.
   #   TransactionError.new("producer pelton.producer#1", :outside)
   class TransactionError < Error
     REASONS = {
@@ -249,8 +266,8 @@ module Pelton
     end
   end
 
-  # The partition was taken while a transaction marked its messages: the transaction was aborted, and who has the
-  # partition now gets the messages again.
+  # Kafka took the partition away while a transaction marked its messages. The transaction was aborted.
+  # What to do: Nothing; the partition's next owner gets the messages again.
   #   AssignmentLost.new("orders", 3)
   class AssignmentLost < Error
     attr_reader :topic, :partition
@@ -263,7 +280,8 @@ module Pelton
     end
   end
 
-  # All producers of a pool stayed borrowed for as long as `with` was allowed to wait.
+  # All producers of a pool were in use for the whole `timeout`.
+  # What to do: Raise `size` or `timeout` of the pool, or hold its producers for a shorter time.
   #   PoolTimeout.new(5, 5.0)
   class PoolTimeout < Error
     attr_reader :size, :seconds
@@ -276,7 +294,8 @@ module Pelton
     end
   end
 
-  # A consumer's `around` returned, but what it surrounds did not: nothing counts as done.
+  # A consumer's `around` returned without a yield that ended. Its messages are not marked.
+  # What to do: Call `yield` in `around`, and do not leave its block early.
   class AroundError < Error
     #: (?Class?, ?Symbol?) -> void
     def initialize(consumer = nil, action = nil)
@@ -284,15 +303,16 @@ module Pelton
     end
   end
 
-  # An argument of produce that Kafka cannot take. Nothing was sent: of a batch, no message was.
+  # An argument of a produce call, or of a mark or seek, is not allowed. Nothing was sent, also of a batch.
+  # What to do: The message names the argument and what is expected; correct it.
   #   InvalidMessageError.new(:partition, -3, "an Integer >= 0 or nil")
   class InvalidMessageError < Error
-    # Of these the error shows no more than what it is and how long: they may be private, and errors are logged. `value`
-    # is all of it.
+    # The error's message shows only class and size of these, because they may be private and errors are logged. `value`
+    # has all of it.
     CONTENT = %w[payload key headers header partition_key message messages label].freeze
     private_constant :CONTENT
 
-    # index: which message of a batch it is, from 0; nil of a single one.
+    # index: position of the message in its batch, from 0; nil for a single message.
     #: (key: String)
     attr_reader :key, :value, :index
 
@@ -305,7 +325,7 @@ module Pelton
       super("#{"message #{index}: " if index}#{@key}: #{shown} is not allowed#{", expected #{expected}" if expected}")
     end
 
-    # The same, of a batch's message; nil: of a single one.
+    # The same error for the message at this index of a batch; nil: for a single message.
     #: (Integer?) -> InvalidMessageError
     def at(index) = self.class.new(@key, @value, @expected, index)
 
@@ -323,22 +343,26 @@ module Pelton
     end
   end
 
-  # The job's thread was killed (Thread#kill, Thread.exit) while it ran the consumer's code. The job runs again.
+  # A thread of Pelton was killed by Thread#kill or Thread.exit while it ran your code. The job runs again.
+  # What to do: Find the code that kills threads, or calls Thread.exit, in your consumers.
   class WorkerKilled < Error
     #: (?String) -> void
     def initialize(what = "job") = super("the worker thread was killed while it ran #{what}")
   end
 
-  # A group's own thread was killed: by Thread#kill, or by Thread.exit in a subscriber that it calls.
+  # The thread of a group was killed by Thread#kill, or by Thread.exit in an event subscriber.
+  # What to do: Find the code that kills threads, or calls Thread.exit, in your subscribers.
   class ListenerKilled < Error
     #: (?String?) -> void
     def initialize(group = nil) = super("the thread of group #{group} was killed (by Thread.exit?)")
   end
 
-  # A group was left before Kafka confirmed what was marked: the partitions' next owners process it again.
+  # A group was left before Kafka confirmed the last commit. The partitions' next owners get those messages again.
+  # What to do: Usually nothing; check the brokers if it happens at every shutdown.
   #   NotCommitted.new("billing", [["orders", 0, 42, nil]])
   class NotCommitted < Error
-    # offsets: what is missing, [[topic, partition, next offset, KafkaError, or nil: no answer], …].
+    # offsets: the missing commits, [["orders", 0, 42, nil], …]: topic, partition, next offset, and a KafkaError, or nil
+    # if there was no answer.
     attr_reader :group, :offsets
 
     #: (?String?, ?Array[[String, Integer, Integer, KafkaError?]]) -> void
@@ -350,13 +374,15 @@ module Pelton
     end
   end
 
-  # Something was asked of a server that is stopping or has stopped.
+  # A call needs a running server, but it is stopping or stopped; or an app was started twice.
+  # What to do: Check `Pelton.server.status` first, or stop the server before you start it again.
   class ShutdownError < Error
     #: (?String) -> void
     def initialize(message = "the server is stopping") = super
   end
 
-  # The server did not stop in time, or was asked twice: it ended by force, and this says what was left undone.
+  # The server did not stop in time, or was asked twice, and ended by force.
+  # What to do: Raise `shutdown_timeout` or make jobs shorter.
   #   ForcedShutdown.new(["orders/0: job runs for 61.2 s, 88 messages not finished"])
   class ForcedShutdown < ShutdownError
     attr_reader :losses

@@ -5,7 +5,7 @@ require_relative "formats"
 require_relative "message"
 
 module Pelton
-  # The settings as tables: validation, defaults, "did you mean" and docs/configuration.md come from here.
+  # The settings as tables: validation, defaults, "did you mean" and docs/reference/configuration.md come from here.
   module Settings
     # type => [what is allowed, check, conversion]
     TYPES = {

@@ -55,6 +55,14 @@ class CliTest < Minitest::Test
     assert_includes @err.string, "invalid option: --nonsense"
   end
 
+  def test_help_lists_options_signals_and_exit_codes
+    assert_equal 0, run_cli("server", "--help")
+    ["Usage: pelton COMMAND", "--processes", "TERM, INT, QUIT", "Exit codes:"].each do |part|
+      assert_includes @out.string, part
+    end
+    assert_nil @app.server
+  end
+
   def test_boot_errors
     assert_equal 1, run_cli("server")
     assert_includes @err.string, "cannot start: routes: are empty"

@@ -3,6 +3,7 @@
 require "test_helper"
 require "pelton"
 require "support/guides"
+require "support/reference"
 
 # Documentation is tested: generated pages are fresh, links lead somewhere, what the README names exists.
 class DocsTest < Minitest::Test
@@ -13,8 +14,17 @@ class DocsTest < Minitest::Test
   def read(page) = File.read(File.join(ROOT, page))
 
   def test_generated_pages_are_fresh
-    assert_equal Pelton::Settings.to_markdown, read("docs/configuration.md"), "run bin/docs"
-    assert_equal Pelton::Events.to_markdown, read("docs/events.md"), "run bin/docs"
+    Reference.pages.each { |name, text| assert_equal text, read("docs/reference/#{name}"), "run bin/docs" }
+  end
+
+  def test_each_error_class_says_when_it_is_raised_and_what_to_do
+    errors = Reference.error_classes
+    defined = Pelton.constants.map { |name| Pelton.const_get(name) }.grep(Class).select { |one| one <= Pelton::Error }
+    assert_empty defined.map { |one| one.name.delete_prefix("Pelton::") } - errors.map(&:name)
+    errors.each do |one|
+      refute_empty one.cause, one.name
+      refute_empty one.advice, "#{one.name}: a line `What to do:` is missing above it"
+    end
   end
 
   def test_links_lead_somewhere

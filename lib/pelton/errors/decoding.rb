@@ -1,17 +1,18 @@
 # frozen_string_literal: true
 
-# What cannot be decoded: part of errors.rb, which loads it.
+# Errors of decoding. errors.rb loads this file.
 module Pelton
-  # A payload (or a key, or headers) is not what the topic's decoder expects. The message says where and how long it is,
-  # and shows nothing of it: payloads may be private, errors are logged. `excerpt` shows a part.
+  # A payload, key or headers cannot be decoded as the route says. Raised where they are read.
+  # What to do: Send the message to the dead letters, or correct `decode`. `excerpt` shows a part of the payload; the
+  # error's message does not, because payloads may be private.
   #   DecodeError.new("orders", 3, 1207, "no JSON")
   class DecodeError < Error
-    # Bytes of an excerpt before and behind the position.
+    # Bytes of an excerpt before and after the position.
     AROUND = 40
     private_constant :AROUND
 
-    # part: :payload, :key or :headers. position: of the byte that is wrong; length: bytes of the document; nil where
-    # the decoder does not say so.
+    # part: :payload, :key or :headers. position: index of the wrong byte; length: bytes of the document; both nil where
+    # the decoder does not report them.
     #: (position: Integer?, length: Integer?)
     attr_reader :topic, :partition, :offset, :part, :position, :length
 
@@ -31,7 +32,7 @@ module Pelton
       super("#{place}: #{part} cannot be decoded#{": #{@reason}" if reason}#{where}")
     end
 
-    # Of a document that is wrong from this byte on (nil: nobody knows).
+    # The error for a document that is wrong from this byte on (nil: unknown).
     #: (String?, Integer?, Integer?, String, String, Integer?) -> DecodeError
     def self.at(topic, partition, offset, reason, document, position)
       start = [(position || 0) - AROUND, 0].max
@@ -39,12 +40,12 @@ module Pelton
                                             excerpt: document.byteslice(start, 2 * AROUND).b)
     end
 
-    # A part of what cannot be decoded, with control characters escaped, or what a deserializer's error says; nil: there
-    # is none. It may be private: do not log it by default.
+    # Up to 80 bytes around the wrong byte, with control characters escaped, or the message of a deserializer's error;
+    # nil: there is none. It may be private: do not log it by default.
     #: () -> String?
     def excerpt = @excerpt && Printable.line(@excerpt)
 
-    # The same of this part of a message, where it does not say of which one it is (and is made as this class is).
+    # The same error with the message's place, if it has none yet (and if its class has no constructor of its own).
     #: (String, Integer, Integer, Symbol) -> DecodeError
     def of(topic, partition, offset, part)
       return self if self.topic || self.class.instance_method(:initialize).owner != DecodeError
@@ -52,7 +53,7 @@ module Pelton
       self.class.new(topic, partition, offset, @reason, part, **facts)
     end
 
-    # The same for the next read: nothing is decoded anew. Without the cause, whose text may be the whole document.
+    # A copy for the next read, which does not decode again. Without the cause, whose text may be the whole document.
     #: () -> DecodeError
     def again = self.class.new(topic, partition, offset, @reason, part, **facts)
 

@@ -1,19 +1,21 @@
 # frozen_string_literal: true
 
-# The errors of schemas and their registries: part of errors.rb, which loads it.
+# Errors of schemas and schema registries. errors.rb loads this file.
 module Pelton
-  # The schema that a payload was written with could not be had: the registry does not answer (then a later attempt may
-  # succeed) or does not know it. `cause` is the RegistryError.
+  # The schema of a payload could not be loaded: the registry does not answer, or does not know it. `cause` is the
+  # RegistryError.
+  # What to do: If `missing?` is false, a retry may succeed; otherwise register the schema.
   class SchemaUnavailable < DecodeError
-    # A message does not keep it: the next read asks once more.
+    # A message does not keep this error: the next read asks the registry again.
     undef_method :again
 
-    # Does the registry say that there is no such schema? Else it did not answer.
+    # true: the registry has no such schema; false: it did not answer.
     #: () -> bool
     def missing? = cause.is_a?(RegistryError) && cause.missing?
   end
 
-  # A value does not fit the schema it is to be written with; `reason` names the field.
+  # A value does not fit the schema that it should be encoded with.
+  # What to do: `reason` names the field; correct the value or the schema.
   #   EncodeError.new("shop.Order", "lines[2].price: a String of 2 bytes is no double")
   class EncodeError < Error
     attr_reader :schema, :reason
@@ -26,10 +28,11 @@ module Pelton
     end
   end
 
-  # A schema registry refused, or did not answer.
+  # A schema registry refused a request, or did not answer.
+  # What to do: Check its URL, its credentials and `status`; without a status, retry later.
   #   RegistryError.new("schema 7", "not found", status: 404, code: 40_403)
   class RegistryError < Error
-    # What was asked for; HTTP's status (nil: no answer); the registry's own code, where it gave one.
+    # what: the request; status: of HTTP, nil without an answer; code: the registry's own, or nil.
     attr_reader :what, :status, :code
 
     #: (?String, ?String?, ?status: Integer?, ?code: Integer?) -> void
@@ -43,7 +46,7 @@ module Pelton
       super("schema registry, #{Printable.line(what)}: #{reason || "no answer"}#{numbers}")
     end
 
-    # Does the registry say that there is no such thing? (It may be there later.)
+    # true: the registry answered that it does not exist. (It may exist later.)
     #: () -> bool
     def missing? = status == 404
   end

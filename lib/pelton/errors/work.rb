@@ -1,12 +1,15 @@
 # frozen_string_literal: true
 
+# Errors of parallel work and of routes. errors.rb loads this file.
 module Pelton
-  # What failed in a worker Ractor, whose exceptions stay there: its class by name, its message and its backtrace.
+  # An error in a worker Ractor. The exception itself stays there; this one has its class name, message and backtrace.
+  # What to do: Look at `error_class` and the backtrace, as for the original error.
   #   WorkError.new("JSON::ParserError", "unexpected end of input", ["app.rb:12:in 'call'"])
   class WorkError < Error
     attr_reader :error_class
 
-    # What crosses over of an exception, whatever its own methods do; UTF-8, for other encodings may not be joined.
+    # Class name, message and backtrace of an exception, whatever its own methods do. In UTF-8, because other encodings
+    # may not be joined.
     #: (Exception) -> [String, String, Array[String]]
     def self.facts(error)
       name = Module.instance_method(:to_s).bind_call(error.class)
@@ -28,8 +31,9 @@ module Pelton
     end
   end
 
-  # A regular expression of a `where` that only Ruby's Regexp can match, and that took too long for a message's text.
-  # Such a message goes to its consumer, which has to look for itself.
+  # A regular expression of `where` that needs Ruby's Regexp took longer than a second for one text. The message goes
+  # to `consume`.
+  # What to do: Simplify the pattern, or use a `filter`. Check for such messages in `consume`.
   #   PatternTimeout.new(/(?=(a+)+$)b/, 31).of(message)
   class PatternTimeout < Error
     #: (?Regexp?, ?Integer, ?untyped) -> void
@@ -41,24 +45,26 @@ module Pelton
             "the message: simplify the pattern, or ask for it in a `filter`")
     end
 
-    # The same, with the message's place.
+    # The same error with the message's place.
     #: (Message) -> PatternTimeout
     def of(message) = self.class.new(@pattern, @bytes, message)
   end
 
-  # What was not finished of a future when it was cancelled.
+  # A `Pelton::Parallel::Future` was cancelled before its work was finished.
+  # What to do: Nothing, if you cancelled it; otherwise do the work again.
   class CancelledError < Error
     #: (?String) -> void
     def initialize(message = "cancelled before it was finished") = super
   end
 
-  # Messages in a retry topic that no consumer of this app will get.
+  # Messages wait in a retry topic, but no consumer of this app will get them.
+  # What to do: Add the `drain` or `former_groups` that the message names to `retry_in`.
   #   StrandedMessages.new("orders.retry.30", 3, "billing", main: "orders", routed: false, group: "billing")
   class StrandedMessages < Error
-    # owner: the group in which they failed.
+    # topic: the retry topic; count: messages that wait; owner: the group in which they failed.
     attr_reader :topic, :count, :owner
 
-    # routed: does the group `group` read the topic?
+    # routed: true if the group `group` reads the topic.
     #: (String, Integer, String, main: String, routed: bool, group: String) -> void
     def initialize(topic, count, owner, main:, routed:, group:)
       @topic = topic
