@@ -3,7 +3,7 @@
 require_relative "errors"
 
 module Pelton
-  # Everything that Pelton tells to whoever subscribed: name, payload keys, when. docs/reference/events.md is made of this table.
+  # The events of Pelton: name, payload keys and meaning. docs/reference/events.md is generated from this table.
   #   Pelton.subscribe("error.occurred") { |event| warn event[:error].message }
   module Events
     # One kind of event.

@@ -5,7 +5,7 @@ require_relative "formats"
 require_relative "message"
 
 module Pelton
-  # The settings as tables: validation, defaults, "did you mean" and docs/reference/configuration.md come from here.
+  # The tables of settings. Validation, defaults, "did you mean" and docs/reference/configuration.md come from them.
   module Settings
     # type => [what is allowed, check, conversion]
     TYPES = {
