@@ -238,6 +238,11 @@ impl Partition {
         self.sieve.clear();
     }
 
+    /// Whether a message came since the last seek: librdkafka knows the place, then.
+    pub fn has_read(&self) -> bool {
+        lock(&self.reading).next > 0
+    }
+
     pub fn announce_seek(&self) -> u64 {
         self.seeks.fetch_add(1, Ordering::SeqCst) + 1
     }

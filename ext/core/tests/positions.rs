@@ -220,6 +220,31 @@ fn a_seek_right_after_the_assignment() {
     close_subscription(&reader);
 }
 
+/// librdkafka asks where the log begins. When that answer comes after a seek, it asks again half a second later, and would
+/// go there.
+#[test]
+fn a_seek_while_the_beginning_is_asked_for_is_not_undone() {
+    let (cluster, reader) = filled("asked", &[]);
+    for round in 0..3 {
+        // An answer to this comes by the connection that fetches, too.
+        reader.watermarks("asked", 0, SECONDS).expect("connected");
+        cluster.round_trip_time(-1, 100).expect("a slow broker");
+        reader.assign(&[("asked", 0, -2)]).expect("assigned");
+        seek(&reader, "asked", 400).expect("sought");
+        cluster.round_trip_time(-1, 0).expect("a quick broker");
+        let end = COUNT as i64 + round;
+        let mut expected = 400;
+        while expected < end {
+            let batch = next_batch(&reader);
+            assert_eq!(expected, first(&batch), "round {round}");
+            expected = last(&batch) + 1;
+        }
+        fill(&cluster, "asked", 1);
+        assert_eq!(end, first(&next_batch(&reader)), "round {round}: it went elsewhere");
+    }
+    close_subscription(&reader);
+}
+
 #[test]
 fn only_what_is_assigned_can_be_steered() {
     let (_cluster, reader) = filled("mine", &[]);

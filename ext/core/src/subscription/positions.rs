@@ -10,8 +10,16 @@ use crate::wait::Parker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
 /// No call takes longer.
 const LONG: Duration = Duration::from_secs(3600);
+/// So long after an outdated answer librdkafka asks again.
+const ASKED_AGAIN: Duration = Duration::from_millis(500);
+/// So early another seek has to end.
+const MARGIN: Duration = Duration::from_millis(100);
+/// Where each answer takes longer than `ASKED_AGAIN`, so many are waited for.
+const ANSWERS: u32 = 3;
 
 /// What a group committed of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,22 +175,65 @@ impl Subscription {
         result
     }
 
-    /// librdkafka refuses to seek in a partition that is not being fetched yet (it asks for the committed offset first)
-    /// and tells nobody when that begins; and a pause or resume of its own meanwhile outdates a seek.
+    /// While a partition starts, librdkafka may be asking where it begins or ends. When the answer comes after the seek, it
+    /// is outdated: half a second later librdkafka asks again, and goes to where the answer says. Another seek after the
+    /// first answer prevents this. That answer is there when the leader has answered a later question.
     fn seek_started(&self, place: &Partition, offset: i64, timeout: Duration) -> Result<(), Error> {
-        const PAUSE: Duration = Duration::from_millis(5);
         let client = self.client()?;
         let list = offsets([(&*place.topic, place.number, offset, -1)])?;
         let deadline = Instant::now() + timeout.min(LONG);
+        let mut in_time = false; // did the last answer come before librdkafka could ask again?
+        for answers in 0.. {
+            let began = Instant::now();
+            self.seek_fetched(&client, place, &list, deadline)?;
+            let sure = place.has_read() || in_time && began.elapsed() < MARGIN;
+            if sure || answers == ANSWERS || !place.is_open() {
+                break;
+            }
+            self.wait_for_leader(&client, place, deadline)?;
+            in_time = began.elapsed() < ASKED_AGAIN - MARGIN;
+        }
+        Ok(())
+    }
+
+    /// librdkafka refuses to seek in a partition that is not being fetched yet (it asks for the committed offset first)
+    /// and tells nobody when that begins; and a pause or resume of its own meanwhile outdates a seek.
+    fn seek_fetched(
+        &self,
+        client: &Client,
+        place: &Partition,
+        list: &PartitionList,
+        deadline: Instant,
+    ) -> Result<(), Error> {
         let passing = [codes::STATE, codes::PREV_IN_PROGRESS, codes::OUTDATED];
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let result = client.seek(&list, millis(left.max(PAUSE))).map_err(Error::from).and_then(|()| checked(&list));
+            let left = left(deadline);
+            let result = client.seek(list, millis(left.max(PAUSE))).map_err(Error::from).and_then(|()| checked(list));
             if !has_code(&result, &passing) || left.is_zero() || !place.is_open() {
                 return result.map(drop);
             }
-            self.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || !place.is_open());
+            self.pause_while_open(place);
         }
+    }
+
+    /// Waits until the leader has answered a question. A topic that is gone has none.
+    fn wait_for_leader(&self, client: &Client, place: &Partition, deadline: Instant) -> Result<(), Error> {
+        let gone = [codes::UNKNOWN_TOPIC, codes::UNKNOWN_PARTITION, codes::UNKNOWN_TOPIC_OR_PART];
+        loop {
+            match client.watermarks(&place.topic, place.number, millis(left(deadline))) {
+                Err(code) if gone.contains(&code) => return Ok(()),
+                Err(_) if !place.is_open() => return Ok(()),
+                Err(_) if left(deadline).is_zero() => {
+                    return Err(told_of(&place.topic, place.number, codes::TIMED_OUT));
+                }
+                Err(_) => self.pause_while_open(place),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+
+    fn pause_while_open(&self, place: &Partition) {
+        self.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || !place.is_open());
     }
 
     /// The offset of the next message that the owner gets of an assigned partition; `None` as long as none came and none
@@ -292,6 +343,10 @@ fn told_of(topic: &str, partition: i32, code: i32) -> Error {
     let error = KafkaError::new(code);
     let reason = format!("{topic}/{partition}: {}", error.reason);
     Error::Kafka(KafkaError { reason, ..error })
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
 }
 
 fn millis(timeout: Duration) -> i32 {
