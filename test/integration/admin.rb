@@ -100,15 +100,17 @@ Scenario.run do
 
   # The guide's lines, one after the other; Kafka knows a moment later what it has confirmed.
   Pelton.configure { |config| config.kafka = { "bootstrap.servers" => bootstrap } }
-  guide = Guides.find("docs/producing.md", "admin = Pelton.admin")
-  guide.code.each_line.with_index(guide.line) do |line, number|
-    if line.include?("delete_records")
-      Pelton.producer.produce_many_sync([{ topic: "orders", payload: "x", partition: 0 }] * 42)
-    end
-    eventually(20, line) do
-      [TOPLEVEL_BINDING.eval(line, guide.path, number)]
-    rescue Pelton::KafkaError, KeyError
-      false
+  ['admin.create_topic("orders"', "admin.create_partitions"].each do |words|
+    guide = Guides.find("docs/guides/administration.md", words)
+    guide.code.each_line.with_index(guide.line) do |line, number|
+      if line.include?("delete_records")
+        Pelton.producer.produce_many_sync([{ topic: "orders", payload: "x", partition: 0 }] * 42)
+      end
+      eventually(20, line) do
+        [TOPLEVEL_BINDING.eval(line, guide.path, number)]
+      rescue Pelton::KafkaError, KeyError
+        false
+      end
     end
   end
   eventually(20, "what the guide did") do
