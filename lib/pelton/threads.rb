@@ -12,10 +12,11 @@ module Pelton
     TRAP_LIMIT = 10
     # A thread's variable: it is one of ours.
     OURS = :pelton
-    # Compared by identity, Ruby takes it as it is: no copy a call.
+    # What Thread.handle_interrupt takes. Ruby does not copy a frozen Hash that compares by identity.
     IMMEDIATE = { Object => :immediate }.compare_by_identity.freeze
     NEVER = { Object => :never }.compare_by_identity.freeze
-    private_constant :REGISTRY, :LOCK, :TRAP_LIMIT, :OURS, :IMMEDIATE, :NEVER
+    ON_BLOCKING = { Object => :on_blocking }.compare_by_identity.freeze
+    private_constant :REGISTRY, :LOCK, :TRAP_LIMIT, :OURS
 
     module_function
 

@@ -52,7 +52,12 @@ module Pelton
 
       # When `wake` has something to do; nil: never.
       #: () -> Float?
-      def wake_at = [*@tick_at, *@paused_until].min.then { |time| time unless time == Float::INFINITY }
+      def wake_at
+        return @tick_at if @paused_until.nil? || @paused_until == Float::INFINITY
+        return @paused_until if @tick_at.nil?
+
+        [@tick_at, @paused_until].min
+      end
     end
   end
 end

@@ -169,7 +169,7 @@ module Pelton
       def carry_out(verdict, job, critical: nil)
         @lock.synchronize do
           verdict ||= Verdict.again(@topic.back_off.delay(job.attempt)) if job.share
-          took(Clock.now - job.slot.since) if job.share && !job.current
+          took(Clock.now - job.slot.since) if @topic.keyed? && job.share && !job.current
           apply(verdict, job) if verdict && !sought?(job)
           take_back(job.slot)
           not_born(job) unless job.last? || job.slot.alive?
@@ -316,14 +316,16 @@ module Pelton
 
       # The owner keeps one time for us, the last that it is told.
       def set_timer
-        times = [@backlog.wake_at, @control.wake_at, *@slots.filter_map(&:wake_at)]
-        times << closes_at if @ending && closing?
-        time = times.compact.min
+        time = sooner(@backlog.wake_at, @control.wake_at)
+        @slots.each { |slot| time = sooner(time, slot.wake_at) }
+        time = sooner(time, closes_at) if @ending && closing?
         return if time.nil? || time == @timer
 
         @timer = time
         @owner.retry_at(self, time)
       end
+
+      def sooner(time, other) = time.nil? || (other && other < time) ? other : time
 
       # The slot has no job any more; what is left of its share may be given again.
       def take_back(slot)
@@ -353,15 +355,16 @@ module Pelton
         return conclude if @ending
         return if @held
 
-        @slots.each { |slot| employ(slot) if slot.free? }
+        held = held_back? # no job that is begun here changes that
+        @slots.each { |slot| employ(slot, held) if slot.free? }
       end
 
-      def employ(slot)
+      def employ(slot, held)
         if !slot.alive? then push(slot, :assigned, attempt: slot.birth)
         elsif slot.tick_due? then push(slot, :tick)
         elsif @stopped then nil
-        elsif !held_back? && (lot = @backlog.unsorted) then push(slot, :sort, lot: lot)
-        elsif !held_back? && (share = @backlog.next(slot))
+        elsif !held && (lot = @backlog.unsorted) then push(slot, :sort, lot: lot)
+        elsif !held && (share = @backlog.next(slot))
           push(slot, :consume, share, attempt: @backlog.attempt(share))
         elsif @control.at_end && @backlog.empty?
           @control.at_end = false
@@ -372,10 +375,11 @@ module Pelton
       def held_back? = @control.paused? || departing?
 
       def push(slot, kind, share = nil, attempt: nil, lot: nil, closing: false)
-        slot.job = Job.new(slot, kind, @facts, share&.messages, attempt, share, (@backlog if share || lot))
-        slot.job.lot = lot
-        slot.job.closing = closing
-        @jobs.push(slot.job, @topic)
+        job = Job.new(slot, kind, @facts, share&.messages, attempt, share, (@backlog if share || lot))
+        job.lot = lot if lot
+        job.closing = closing if closing
+        slot.job = job
+        @jobs.push(job, @topic)
       end
 
       # false: the partition is another's.

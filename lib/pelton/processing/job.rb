@@ -26,7 +26,8 @@ module Pelton
       def call = slot.perform(self)
 
       # It is over, and keeps nothing alive: a thread that waits for the next job may still have this one on its stack.
-      def clear = members.each { |name| self[name] = nil }
+      # Without values, Struct#initialize sets each member to nil.
+      def clear = initialize
 
       # Does its consumer end with it?
       def last? = kind == :revoked || kind == :shutdown

@@ -70,14 +70,13 @@ module Pelton
       #: () -> Job?
       def pop
         @lock.synchronize do
-          loop do
-            break retired if @retiring.positive?
-
+          until @retiring.positive?
             job = take if @held || @closed || room?
             return job if job || @closed
 
             wait
           end
+          retired
         end
       end
 

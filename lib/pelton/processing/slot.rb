@@ -5,6 +5,7 @@ require_relative "../background/scope"
 require_relative "../batch"
 require_relative "../clock"
 require_relative "../errors"
+require_relative "../threads"
 require_relative "exactly_once"
 require_relative "failure"
 require_relative "forwarding"
@@ -212,7 +213,7 @@ module Pelton
         @since = @called = Clock.now
         @thread = Thread.current
         begin
-          Thread.handle_interrupt(Object => :immediate) { @scope.inside { call_consumer(job) } }
+          Thread.handle_interrupt(Threads::IMMEDIATE) { @scope.inside { call_consumer(job) } }
           error = nil
         rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
           error = e
@@ -316,7 +317,7 @@ module Pelton
 
       # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
       def settle(job, error)
-        critical = CRITICAL.any? { |kind| error.is_a?(kind) }
+        critical = critical?(error)
         failure = error || undone(job)
         remember(job, failure)
         verdict, result = decide(job, failure, critical) if job.kind == :consume && !@coordinator.sought?(job)
@@ -328,6 +329,7 @@ module Pelton
         @coordinator.carry_out(verdict, job, critical: critical && error)
       end
 
+      def critical?(error) = !error.nil? && CRITICAL.any? { |kind| error.is_a?(kind) }
       def forward(verdict, result, job) = @coordinator.aside(job) { @forwarding.forward(verdict, result) }
 
       # What makes a failure of a job that raised nothing. (One that paused leaves its rest for later anyway.)

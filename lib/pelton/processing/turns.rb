@@ -41,13 +41,18 @@ module Pelton
       # have none, if there are several topics.
       #: (?rank: Integer, ?reserved: bool) -> Job?
       def shift(rank: ALL, reserved: false)
+        return if @waiting.empty?
+
         topic, line = choose(rank, reserved && @lines.size > 1)
         return unless line
 
-        job = line.find(&:any?).shift
+        at = 0
+        at += 1 while line[at].empty?
+        job = line[at].shift
         @size -= 1
         @waiting.delete(topic)
-        @waiting[topic] = line if line.any?(&:any?)
+        at += 1 while at < ALL && line[at].empty?
+        @waiting[topic] = line unless line[at].empty?
         @under_way[topic] += 1
         @topics[job] = topic
         job
@@ -101,7 +106,7 @@ module Pelton
       end
 
       def choose(rank, reserved)
-        return @waiting.first unless reserved || rank < ALL || @waiting.size > 1
+        return @waiting.shift unless reserved || rank < ALL || @waiting.size > 1 # it is put back if it has more jobs
 
         best = nil
         least = nil

@@ -47,7 +47,7 @@ module Pelton
       # never between the two: a job that was popped is run, one that was run is settled.
       def work
         Thread.handle_interrupt(Object => :never) do
-          while (job = Thread.handle_interrupt(Object => :on_blocking) { @jobs.pop })
+          while (job = Thread.handle_interrupt(Threads::ON_BLOCKING) { @jobs.pop })
             begin
               job.call
             ensure
