@@ -31,9 +31,7 @@ class GuidesTest < Minitest::Test
   # {page, words of a block => why it is not run}
   NOT_RUN = {
     ["README.md", 'gem "pelton"'] => "a line of a Gemfile",
-    ["CONTRIBUTING.md", 'require "support/broker"'] => "scenarios of test/integration do that",
-    ["docs/producing.md", "admin = Pelton.admin"] =>
-      "the embedded cluster has no controller; test/integration/admin.rb runs it"
+    ["CONTRIBUTING.md", 'require "support/broker"'] => "scenarios of test/integration do that"
   }.freeze
 
   # What blocks take for granted; defined where a block names it and does not define it itself.
@@ -58,17 +56,6 @@ class GuidesTest < Minitest::Test
     "config" => "config = Pelton.config"
   }.freeze
 
-  SENDING = {
-    before: -> { set(:message, consumed("payments").first) },
-    after: lambda do
-      assert_equal 5, read("orders", 5).size
-      assert_predicate read("customers", 1).first, :tombstone?
-      piped = read("orders.eu", 1).first
-      assert_equal [PAID, "42"], [piped.raw_payload, piped.headers["trace"]]
-    end
-  }.freeze
-  ROUTES = "Pelton.routes do %s end"
-
   # {page, words of a block => how it is run}; one that is not here is run as it is
   #   within: what stands around it · change: {what stands there => what is run in its place}
   #   before, after: what is run here; the latter is the proof that the block does what it says
@@ -79,17 +66,6 @@ class GuidesTest < Minitest::Test
         Pelton.start
         Pelton.producer.produce_sync(topic: "orders", key: "7", payload: PAID)
         eventually(20) { $stdout.string == "order 7: 12.5\n" }
-      end
-    },
-    ["docs/producing.md", "producer.pipe_sync"] => SENDING,
-    ["docs/producing.md", "tx.mark_as_consumed"] => {
-      before: -> { set(:messages, consumed("payments")) && set(:subscription, @subscription) },
-      after: -> { read("paid", 1) }
-    },
-    ["docs/producing.md", "config.on_reload"] => {
-      after: lambda do
-        options = Pelton.config.on_reload.call({ "transactional.id" => "a" }, Pelton::Testing.error(:_FENCED))
-        assert_equal({ "transactional.id" => "a-2" }, options)
       end
     },
     ["docs/consuming.md", 'group("audit")'] => {
@@ -137,43 +113,6 @@ class GuidesTest < Minitest::Test
     ["docs/consuming.md", "Pelton.each"] => {
       change: { "{ |message| … }" => "{ |message| break message }" },
       before: -> { fill("orders", 110) && fill("payments", 1) }
-    },
-    ["docs/decoding.md", "decode :avro"] => {
-      within: ROUTES,
-      after: lambda do
-        bytes = "\0\0\0\0\1\x0e\0".b # schema 1, then 7 and the first symbol
-        assert_equal({ "id" => 7, "kind" => "PAID" }, serve({ "orders" => bytes }).first.payload)
-      end
-    },
-    ["docs/decoding.md", "Avro::Serializer"] => {
-      after: -> { assert_equal "\0\0\0\0\1\x0e\0".b, read("orders", 1).first.raw_payload }
-    },
-    ["docs/decoding.md", "decode :msgpack"] => {
-      within: ROUTES,
-      after: lambda do
-        payload = serve({ "orders" => MSGPACK }).first.payload
-        assert_equal({ "type" => "order.paid", "money" => [:money, "\x05".b] }, payload)
-      end
-    },
-    ["docs/decoding.md", "message.decoded"] => {
-      within: ROUTES, after: -> { assert_equal 7, serve({ "orders" => PAID }).first.payload.id }
-    },
-    ["docs/decoding.md", "key_deserializer"] => {
-      within: ROUTES,
-      after: lambda do
-        trace = { "trace" => "a-b" }
-        Pelton.producer.produce_sync(topic: "orders", key: "\0\0\0\0\1\x0e\0".b, payload: PAID, headers: trace)
-        made = serve({ "orders" => PAID }, count: 2).map { |message| [message.key, message.headers] }
-        assert_equal [[nil, nil], [{ "id" => 7, "kind" => "PAID" }, %w[a b]]], made.sort_by(&:inspect)
-      end
-    },
-    ["docs/decoding.md", "parallel: :ractor"] => {
-      within: ROUTES, change: RACTORS ? {} : { "parallel: :ractor" => "parallel: :thread" },
-      after: -> { assert_equal 7, serve({ "orders" => PAID }).first.payload.id }
-    },
-    ["docs/decoding.md", "RactorPool"] => {
-      raises: RACTORS ? nil : Pelton::ConfigError,
-      after: -> { assert_empty %i[map dispatch] - Pelton::RactorPool.public_instance_methods }
     }
   }.freeze
 

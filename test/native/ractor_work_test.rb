@@ -5,7 +5,7 @@ require "support/native_kit"
 require "support/ractor_process"
 require "pelton"
 
-# What works in our Ractors: the table in docs/decoding.md says what this shows, and changes with it.
+# What works in our Ractors: the table in docs/guides/parallel-decoding.md says what this shows, and changes with it.
 class NativeRactorWorkTest < Minitest::Test
   include RactorProcess
 

@@ -7,14 +7,14 @@
 module Guides
   ROOT = File.expand_path("../..", __dir__)
   # ["README.md", "docs/guides/testing.md", …]
-  PAGES = Dir.glob(%w[README.md docs/{producing,consuming,decoding}.md docs/guides/*.md], base: ROOT).sort.freeze
+  PAGES = Dir.glob(%w[README.md docs/consuming.md docs/guides/*.md], base: ROOT).sort.freeze
 
   # What stands below a block: directly, or after one line such as "It prints:".
   OUTPUT = /\A\s*(?:[^\n`]*prints[^\n`]*:\s*\n+)?^```text\n(.*?)^```$/m
 
-  # page: "docs/producing.md"; line: where its code begins there; output: what the page says that it prints, or nil.
+  # page: "docs/guides/producing.md"; line: where its code begins there; output: what the page says it prints, or nil.
   Snippet = Struct.new(:page, :line, :code, :output) do
-    # "docs/producing.md:4 producer = Pelton.producer"
+    # "docs/guides/producing.md:4 producer = Pelton.producer"
     def name = "#{page}:#{line} #{code.lines.first.strip[0, 60]}"
     def path = File.join(ROOT, page)
   end

@@ -221,7 +221,7 @@ class DoctorTest < Minitest::Test
     assert_found :note, "heap", / with #{Regexp.escape(advice)}\z/,
                  machine(environment: {})
     refute_found "heap", machine(environment: roomy)
-    assert_includes File.read("#{__dir__}/../../docs/decoding.md"), "export #{advice}\n"
+    assert_includes File.read("#{__dir__}/../../docs/guides/parallel-decoding.md"), "export #{advice}\n"
   end
 
   def test_more_threads_than_cores

@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+# How blocks of docs/guides/producing.md are run: see test/support/guides.rb.
+{
+  "wait_all" => {
+    after: lambda do
+      assert_equal 5, read("orders", 5).size
+      assert_predicate read("customers", 1).first, :tombstone?
+      assert_equal "click", read("clicks", 1).first.raw_payload
+    end
+  },
+  "middleware.append" => { after: -> { assert_equal "42", read("orders", 1).first.headers["trace"] } },
+  "pipe_sync" => {
+    after: lambda do
+      piped = read("orders.eu", 1).first
+      assert_equal ["7", '{"id":7}', { "from" => "orders" }], [piped.key, piped.raw_payload, piped.headers]
+    end
+  },
+  "flush_buffer_sync" => { after: -> { assert_equal %w[1 2], read("orders", 2).map(&:raw_payload).sort } }
+}
