@@ -4,8 +4,9 @@ require_relative "errors"
 require_relative "settings"
 
 module Pelton
-  # A Kafka cluster inside this process (librdkafka's mock cluster), for tests and first steps: no broker, no Java.
-  # Keeps at most 5 MB or 100,000 messages a partition and drops the oldest; nothing is on disk.
+  # A Kafka cluster inside this process (librdkafka's mock cluster), for tests and first steps. It needs no broker and
+  # no Java. It keeps at most 5 MB or 100,000 messages per partition, drops the oldest, and writes nothing to disk. Its
+  # methods may be called from any thread.
   #   Pelton::EmbeddedCluster.start(topics: { "orders" => 4 }) do |cluster|
   #     Pelton.configure { |config| config.kafka = { "bootstrap.servers" => cluster.bootstrap_servers } }
   #   end
@@ -15,7 +16,9 @@ module Pelton
     MILLISECONDS = Settings::Setting.new(:round_trip_time, :number, 0, "")
     private_constant :TOPIC, :COUNTS, :MILLISECONDS
 
-    # With a block: closes the cluster after it and returns the block's value. Else returns the cluster.
+    # Starts a cluster. With a block: yields it, closes it afterwards and returns the value of the block. Without:
+    # returns it. topics: names and numbers of partitions; brokers: how many. Raises ConfigError.
+    #   cluster = Pelton::EmbeddedCluster.start(topics: { "orders" => 4 })
     #: (?topics: Hash[String, Integer], ?brokers: Integer, ?native: Module?) ?{ (instance) -> untyped } -> untyped
     def self.start(topics: {}, brokers: 1, native: nil)
       raise ConfigError.new(:topics, topics, "expected { \"orders\" => 4 }") unless topics.is_a?(Hash)
@@ -41,17 +44,21 @@ module Pelton
       @native = (native || Native)::EmbeddedCluster.new(brokers)
     end
 
-    # For librdkafka's "bootstrap.servers".
+    # Its address, for librdkafka's "bootstrap.servers".
+    #   config.kafka = { "bootstrap.servers" => cluster.bootstrap_servers }
     #: () -> String
     def bootstrap_servers = @native.bootstrap_servers
 
+    # Creates a topic with this number of partitions. Raises ConfigError.
+    #   cluster.create_topic("orders", 4)
     #: (String, ?Integer) -> self
     def create_topic(name, partitions = 1)
       @native.create_topic(TOPIC.check(name), COUNTS[:partitions].check(partitions))
       self
     end
 
-    # The next requests of this kind fail with these error codes (Kafka protocol numbers, 0: that request is served).
+    # Answers the next requests of this kind with these error codes (numbers of the Kafka protocol; 0 serves that
+    # request). Raises ConfigError.
     #   cluster.push_errors(0, [7, 7, 0]) # Produce: REQUEST_TIMED_OUT twice
     #: (Integer, Array[Integer]) -> self
     def push_errors(api_key, codes)
@@ -63,7 +70,8 @@ module Pelton
       self
     end
 
-    # What Kafka says of a topic from now on when a client asks for it: this error (3: as if it were deleted); 0: none.
+    # Answers questions for a topic with this error code from now on (3: as if it were deleted; 0: no error).
+    #   cluster.topic_error("orders", 3)
     #: (String, Integer) -> void
     def topic_error(name, code)
       raise ConfigError.new(:topic_error, code, "expected a code of Kafka's") unless code.is_a?(Integer)
@@ -71,20 +79,24 @@ module Pelton
       @native.topic_error(TOPIC.check(name), code)
     end
 
-    # Every broker answers so many milliseconds late.
+    # Delays the answers of all brokers by this many milliseconds.
+    #   cluster.round_trip_time = 200
     #: (Integer) -> void
     def round_trip_time=(milliseconds)
       MILLISECONDS.check(milliseconds)
       (1..@brokers).each { |id| @native.round_trip_time(id, milliseconds) }
     end
 
-    # A broker refuses connections / is there again (ids from 1).
+    # Lets a broker refuse connections. Brokers are numbered from 1.
+    #   cluster.broker_down(1)
     #: (?Integer) -> void
     def broker_down(id = 1) = @native.broker_down(id)
+    # Lets the broker accept connections again.
     #: (?Integer) -> void
     def broker_up(id = 1) = @native.broker_up(id)
 
-    # Close the clients first: those that are left see a dead broker.
+    # Stops the cluster. Close its clients first: to a client that is still open, the brokers are down.
+    #   cluster.close
     #: () -> void
     def close = @native.close
 

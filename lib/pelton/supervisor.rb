@@ -6,28 +6,30 @@ require_relative "clock"
 require_relative "signals"
 
 module Pelton
-  # Several processes that run the same server, as members of the same groups: forks them, starts one anew that ended
-  # without having been told to, and passes signals on. It opens no client and has no thread; its children are its own.
+  # Runs the same server in several processes, which are members of the same groups. It forks them, restarts a child
+  # that exits unexpectedly, and passes signals on. It opens no client and has no thread.
   #
-  # A child has its orders from a pipe of which no other process has the writing end: so it sees its parent's death, and
-  # nothing is sent to a pid that may be another's by now. Only who does not end in time is killed, before it is reaped.
+  # A child reads its orders from a pipe. Only its parent has the writing end, so the child notices when the parent
+  # dies, and no order reaches a pid that another process has by now. Only a child that does not end in time is killed,
+  # before it is reaped.
   class Supervisor
     ENDING = %w[TERM INT QUIT].freeze
-    # A child that ends sooner than after so many seconds waits longer each time before it is started anew.
+    # Seconds. A child that ends sooner than this after its start waits longer each time before it is restarted.
     CALM = 60
     BACK_OFF = Backoff.new(1, 30)
-    # Seconds that a child has after its own deadline.
+    # Seconds from a child's own deadline until it is killed.
     GRACE = 15
-    # The exit code of what ended by force.
+    # The exit code of a child that ended by force.
     FORCED = 2
     private_constant :CALM, :BACK_OFF, :GRACE
 
-    # orders: where its parent writes. failures: how often it ended soon, one after the other.
+    # orders: the end of the pipe that its parent writes to. failures: how often in a row it ended early.
     Child = Struct.new(:number, :pid, :orders, :began, :failures)
     private_constant :Child
 
-    # timeout: seconds that a child has for its stop; grace: and after that. The block is what a child does: it is given
-    # its number (from 0) and where it reads its orders, and ends the process.
+    # timeout: seconds that a child has to shut down; grace: seconds after that until it is killed. The block runs in
+    # the
+    # child: it gets the child's number (from 0) and the IO with its orders, and ends the process.
     #: (Integer, bus: Notifications, timeout: Numeric, ?grace: Numeric, ?back_off: Backoff)
     #:   { (Integer, IO) -> void } -> void
     def initialize(count, bus:, timeout:, grace: GRACE, back_off: BACK_OFF, &serve)
@@ -37,24 +39,24 @@ module Pelton
       @back_off = back_off
       @serve = serve
       @pid = Process.pid
-      # {number => Child} of those that are not reaped; {number => [when to start it, failures]} of the others.
+      # {0 => Child} of children that are not reaped; {1 => [when to start it, failures]} of the others.
       @children = {}
       @due = (0...count).to_h { |number| [number, [Clock.now, 0]] }
-      # Signals that came; who pushes to it in a trap writes to the pipe.
+      # Signals that arrived. The trap that pushes to it also writes to the pipe.
       @signals = Thread::Queue.new
       @woken, @waker = IO.pipe
       @quiet = @stopping = false
-      # When the rest is killed; nil: nothing was told to end.
+      # When the remaining children are killed; nil: no shutdown is under way.
       @kills = nil
-      # How children ended that were told to.
+      # Exit codes of children that were asked to end.
       @codes = [0]
     end
 
-    # Returns when all have ended: 0, 2 if one of them ended by force, else the largest of their exit codes. On the main
-    # thread, once.
+    # Runs until all children have ended. Returns 2 if one of them ended by force, otherwise the largest exit code. Call
+    # it once, on the main thread.
     #: () -> Integer
     def run
-      Process.warmup if Process.respond_to?(:warmup) # Ruby 3.3: what children share is made ready
+      Process.warmup if Process.respond_to?(:warmup) # Ruby 3.3: prepares the memory that children share
       traps = Signals.new([*Signals::NAMES, "CHLD"]) { |name| heard(name) }
       until @children.empty? && @due.empty?
         start_due
@@ -71,7 +73,7 @@ module Pelton
 
     private
 
-    # In the trap; a child that has no traps of its own yet has these.
+    # Runs in the trap. A child inherits these traps until it sets its own.
     def heard(name)
       return unless @pid == Process.pid
 
@@ -93,7 +95,7 @@ module Pelton
       @children.each_value { |child| tell(child, name) }
     end
 
-    # A second one is force.
+    # A second one forces the end.
     def stopping
       @kills = Clock.now + (@stopping ? 0 : @timeout) + @grace
       @stopping = true
@@ -133,12 +135,12 @@ module Pelton
       orders&.close
     end
 
-    # Each child by its pid: others of this process are not ours to reap.
+    # Waits for each child by its pid, because this process may have other children.
     def reap
-      @children.values.each do |child| # rubocop:disable Style/HashEachMethods -- it loses some
+      @children.values.each do |child| # rubocop:disable Style/HashEachMethods -- `ended` deletes from it
         _, status = Process.wait2(child.pid, Process::WNOHANG)
         ended(child, status) if status
-      rescue Errno::ECHILD # by somebody else
+      rescue Errno::ECHILD # other code reaped it
         ended(child, nil)
       end
     end

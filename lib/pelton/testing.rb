@@ -5,15 +5,18 @@ require_relative "testing/buffered_producer"
 require_relative "testing/cluster"
 
 module Pelton
-  # Test doubles, for any test framework. Required by name: require "pelton/testing"
+  # Test doubles for any test framework. Load them with `require "pelton/testing"`.
   #   Pelton::Testing.buffer { |producer| ShipOrder.call(7); producer.messages("shipped").size }
   module Testing
-    # {buffered producer => the one that it stands for}
+    # {buffered producer => the app's own producer, which it replaces}
     OWN = {}.compare_by_identity
     private_constant :OWN
 
-    # Puts a BufferedProducer in the place of an app's producer. With a block: yields it, puts the app's own back,
-    # closes it, and returns the block's value. Without: returns it, for a test's set-up; `unbuffer` ends that.
+    # Replaces an app's producer by a BufferedProducer, which sends nothing and keeps the messages.
+    # With a block: yields it, then restores the app's own producer and returns the value of the block.
+    #   Pelton::Testing.buffer { |producer| ShipOrder.call(7); producer.messages("shipped").size } # => 1
+    # Without a block: returns it, for the setup of a test; call `unbuffer` in its teardown.
+    # options: those of BufferedProducer.new (`topics:`, `keep:`, `kafka:`). Call it from one thread at a time.
     #: (?App, **untyped) ?{ (BufferedProducer) -> untyped } -> untyped
     def self.buffer(app = Pelton.app, **options)
       own = app.producer
@@ -29,7 +32,8 @@ module Pelton
       end
     end
 
-    # The app's own producer is used again; the buffered one is closed.
+    # Restores the app's own producer and closes the buffered one. Raises ConfigError if the app has no buffered one.
+    #   Pelton::Testing.unbuffer
     #: (?App) -> void
     def self.unbuffer(app = Pelton.app)
       producer = app.producer
@@ -38,7 +42,7 @@ module Pelton
       producer.close(timeout: 0)
     end
 
-    # One of Kafka's or librdkafka's errors, by code or name.
+    # Returns an error of Kafka or librdkafka, by code or name. Raises ConfigError for a name that does not exist.
     #   Pelton::Testing.error(:NOT_LEADER_FOR_PARTITION).code # => 6
     #: (Integer | Symbol) -> KafkaError
     def self.error(error)

@@ -6,19 +6,21 @@ require_relative "matching"
 
 module Pelton
   class Routing
-    # What `where(…)` gives inside of `topic … do`: something of a message, about which one of these words says what it
-    # has to be. A field that is not there is taken for nil, values are not converted: 1 equals 1.0 and not "1"; only
-    # numbers compare with numbers and texts with texts.
+    # What `where(…)` returns in the block of a topic: a part of a message. Its methods make a condition of it. They run
+    # while routes are declared, and raise ConfigError for a value that cannot be compared.
+    # A missing field counts as nil. Values are not converted: 1 equals 1.0, but not "1". Numbers compare with numbers
+    # only, and strings with strings.
     #   where("type").in("order.created", "order.paid")
     #   where("customer", "address", 0, "country").eq("PL").or(where.key.starts_with("pl-"))
     class Where
       POSITION_BITS = 63
       LITERALS = "a String (UTF-8), an Integer of 64 bits, a finite Float, true, false or nil"
 
-      # A condition in the list of its topic. Several of a topic must all hold; `&`, `|` and `!` make one of two (or of
-      # one), which takes their place. (Ruby's own `||` would not see the second.)
+      # A condition in the list of its topic. All conditions of a topic must hold. `&`, `|` and `!` replace two (or one)
+      # of them by a combined one. (Ruby's own `||` would not see the second side.)
       class Clause
-        # Of conditions in each other. A chain of one word is one level; each level costs the asking threads some stack.
+        # How deep conditions may be nested. A chain of one operator is one level. Each level costs the native threads
+        # some stack.
         LEVELS = 100
         private_constant :LEVELS
 
@@ -37,14 +39,20 @@ module Pelton
           freeze
         end
 
+        # Both conditions hold.
+        #   where("type").eq("order.paid").and(where("total").gt(100))
         #: (Clause) -> Clause
         def &(other) = combine(:all, other)
+        # At least one of the two holds.
+        #   where("total").gt(100).or(where("vip").eq(true))
         #: (Clause) -> Clause
         def |(other) = combine(:any, other)
+        # The condition does not hold.
+        #   where("test").exists.not
         #: () -> Clause
         def ! = combine(:not)
 
-        # As Arel says it; a line that ends with `|` would have `ruby -w` warn of a value that nobody uses.
+        # The names that Arel uses. With `a | b` alone in a line, `ruby -w` would warn about an unused value.
         alias and &
         alias or |
         alias not !
@@ -67,13 +75,14 @@ module Pelton
 
         protected
 
-        # One list for a chain of the same word, however long.
+        # A chain of the same operator is one flat list.
         def parts(kind) = chain?(kind) ? @tree.drop(1) : [@tree]
         def levels(kind) = chain?(kind) ? @levels - 1 : @levels
         def chain?(kind) = kind != :not && @tree.first == kind
       end
 
-      # place: for errors, "topic orders". list: its conditions. path: field names and positions, from the outermost in.
+      # place: for errors, "topic orders". list: the topic's conditions. path: field names and positions, outermost
+      # first.
       #: (String, Array[untyped], Array[String | Integer]) -> void
       def initialize(place, list, path)
         @place = place
@@ -83,17 +92,19 @@ module Pelton
           raise refusal(step, "expected names (String) and positions (Integer of #{POSITION_BITS} bits) of fields")
         end
         @list = list
-        # [:field, step, …], [:key], [:header, name], or nil: not said yet.
+        # [:field, "customer", 0], [:key], [:header, "source"]; nil: not known yet.
         @subject = [:field, *path.map { |step| step.is_a?(String) ? text(step) : step }].freeze unless path.empty?
-        # Until something is said of it.
+        # Stays in the list until a condition is made of it: an incomplete one is found there.
         list << self
       end
 
-      # Of the message's key.
+      # The message's key, as it came.
+      #   where.key.starts_with("pl-")
       #: () -> self
       def key = subject(:key)
 
-      # Of a header; where it has several values, one of them is enough.
+      # A header. If it has several values, one that fits is enough.
+      #   where.header("source").eq("shop")
       #: (String) -> self
       def header(name)
         raise refusal(name, "expected a header's name, a String") unless name.is_a?(String)
@@ -101,12 +112,17 @@ module Pelton
         subject(:header, text(name))
       end
 
+      # Equals this value: a String, Integer, Float, true, false or nil.
+      #   where("type").eq("order.paid")
       #: (untyped) -> Clause
       def eq(value) = clause(:in, [literal(value)].freeze)
+      # Does not equal this value. Holds for a missing field, too, unless the value is nil.
+      #   where("type").not_eq("test")
       #: (untyped) -> Clause
       def not_eq(value) = !eq(value)
 
-      # One of these.
+      # Equals one of these values.
+      #   where("type").in("order.created", "order.paid")
       #: (*untyped) -> Clause
       def in(*values)
         values = values.flatten(1)
@@ -115,14 +131,20 @@ module Pelton
         clause(:in, values.map { |value| literal(value) }.freeze)
       end
 
+      # Equals none of these values.
+      #   where("country").not_in("PL", "DE")
       #: (*untyped) -> Clause
       def not_in(*values) = !self.in(*values)
 
+      # Greater than, greater or equal, less than, less or equal; of numbers or strings.
+      #   where("total").gteq(100)
       #: (Numeric | String) -> Clause
       %i[gt gteq lt lteq].each { |check| define_method(check) { |value| clause(check, ordered(value)) } }
 
-      # It is a text in which the regular expression is found. Plain ones are answered natively: letters, sets, groups,
-      # alternatives, repetitions, anchors; look-around, back-references and properties need Ruby, and time.
+      # A string in which the regular expression is found. Native threads match plain expressions: letters, sets,
+      # groups, alternatives, repetitions, anchors. Look-around and properties need Ruby's Regexp, which has a second
+      # per text. Back-references raise ConfigError.
+      #   where("email").matches(/@example\.com\z/)
       #: (Regexp) -> Clause
       def matches(pattern)
         expected = "expected a Regexp for UTF-8"
@@ -133,6 +155,8 @@ module Pelton
         clause(:matches, Matching.bounded(pattern, inspect))
       end
 
+      # A string that starts with this one.
+      #   where.key.starts_with("pl-")
       #: (String) -> Clause
       def starts_with(prefix)
         raise refusal(prefix, "expected a String") unless prefix.is_a?(String)
@@ -140,7 +164,8 @@ module Pelton
         clause(:starts_with, text(prefix))
       end
 
-      # It is there, be it null.
+      # The field, key or header exists, also if it is null.
+      #   where("coupon").exists
       #: () -> Clause
       def exists = clause(:exists, nil)
 
@@ -190,7 +215,7 @@ module Pelton
 
       def field? = @subject.nil? || @subject.first == :field
 
-      # Its UTF-8.
+      # A frozen copy in UTF-8.
       def text(value)
         copy = String.new(value.encode(Encoding::UTF_8))
         copy.valid_encoding? ? copy.freeze : raise(refusal(value, "expected valid UTF-8"))

@@ -6,14 +6,15 @@ require_relative "buffered"
 
 module Pelton
   module Testing
-    # A Pelton::Producer that sends nothing: what it is given can be looked at. Everything else is the producer's own
+    # A Pelton::Producer that sends nothing and keeps the messages for your test. Everything else is the producer's own
     # code (checks, middleware, buffer, labels, transactions, errors, events), so a test sees what production would.
     #   producer = Pelton::Testing::BufferedProducer.new
     #   Checkout.new(producer).call
     #   producer.messages("orders").map(&:payload) # => [{"id" => 7}]
-    # topics: {"orders" => 4}, their partitions; others then are missing. Without it every topic is there, with one.
-    # keep: false forgets messages as they come, for a process that is to send nothing (a console, a load test).
-    # Variants with a client of their own (`with(acks: 1)`) write to the same log. Close it at the end of the test.
+    # topics: {"orders" => 4}, names and numbers of partitions; other topics do not exist then. Without it, every topic
+    # exists and has one partition. keep: false forgets messages at once, for a process that should send nothing (a
+    # console, a load test). Variants with a client of their own (`with(acks: 1)`) write to the same log. Close it at
+    # the end of the test. Thread-safe.
     class BufferedProducer < Producer
       #: (?Config, ?bus: Notifications, ?topics: Hash[String, Integer]?, ?keep: bool, ?kafka: Hash[String, untyped])
       #:  -> void
@@ -23,22 +24,25 @@ module Pelton
         BufferedClient.keep(name, @log)
       end
 
-      # What was delivered (to a topic), in order; of transactions, the committed ones.
+      # Returns the delivered messages, of one topic or of all, in order; of transactions, the committed ones.
+      #   producer.messages("shipped").first.key # => "7"
       #: (?String?) -> Array[Message]
       def messages(topic = nil) = @log.messages(topic)
 
-      # Offsets that committed transactions marked: {subscription => {[topic, partition] => next offset}}
+      # Returns the offsets that committed transactions marked: {subscription => {["orders", 0] => 43}}
       #: () -> Hash[untyped, Hash[[String, Integer], Integer]]
       def marks = @log.marks
 
       # Forgets the messages.
+      #   producer.clear
       #: () -> self
       def clear
         @log.clear
         self
       end
 
-      # The next messages (of a topic) fail for good. error: librdkafka's code or its name.
+      # Lets the next messages fail, of one topic or of all. error: librdkafka's code or name; times: how many messages.
+      # Raises ConfigError for an unknown error.
       #   producer.fail_next(:_MSG_TIMED_OUT, times: 2, topic: "orders")
       #: (Integer | Symbol, ?times: Integer, ?topic: String?) -> self
       def fail_next(error, times: 1, topic: nil)
@@ -46,8 +50,9 @@ module Pelton
         self
       end
 
-      # Kafka is away: deliveries stay open in the block, and what waits for them waits. Afterwards they are reported.
-      # Without a block: until `release`.
+      # Delivers nothing while the block runs, as if Kafka were down: whatever waits for a delivery keeps waiting. After
+      # the block the deliveries are reported. Without a block: until `release`.
+      #   producer.hold { assert_raises(Pelton::WaitTimeout) { checkout.call } }
       #: () ?{ () -> untyped } -> untyped
       def hold
         @log.hold
@@ -60,13 +65,15 @@ module Pelton
         end
       end
 
+      # Ends `hold`: reports the deliveries that were held back.
       #: () -> self
       def release
         @log.release
         self
       end
 
-      # With so many messages on their way the queue is full: QueueFullError. nil: never.
+      # Sets the size of the queue: with this many undelivered messages, produce raises QueueFullError. nil: no limit.
+      #   producer.queue_limit = 10
       #: (Integer?) -> void
       def queue_limit=(count)
         @log.limit = count
@@ -74,13 +81,13 @@ module Pelton
 
       private
 
-      # The end of the process has nothing to send.
+      # At process exit there is nothing to send.
       def open_here? = false
 
-      # A native poller, as config.polling may name one, hears nothing of what happens here.
+      # A native poller, as config.polling may name one, gets no events of this producer.
       def poller(source) = Poller.shared(source)
 
-      # For a variant: with the same log.
+      # A variant of this producer, with the same log.
       def another(kafka) = super.tap { |made| BufferedClient.keep(made.name, @log) }
     end
   end

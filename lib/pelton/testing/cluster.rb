@@ -7,13 +7,15 @@ require_relative "../settings"
 
 module Pelton
   module Testing
-    # An embedded cluster with what tests want of one: errors and latency by name, and messages read back.
+    # An embedded cluster with helpers for tests: failing and slow requests, brokers that are down, reading messages
+    # back.
     #   Pelton::Testing::Cluster.start(topics: { "orders" => 4 }) do |cluster|
     #     cluster.fail_next(:produce, :NOT_ENOUGH_REPLICAS, times: 2)
-    #     Pelton.producer.produce_sync(topic: "orders", payload: "…") # librdkafka tries again
+    #     Pelton.producer.produce_sync(topic: "orders", payload: "…") # librdkafka retries
     #     cluster.messages("orders", 1).map(&:raw_payload)
     #   end
-    # librdkafka's mock is kinder than Kafka: what it lacks is said at EmbeddedCluster.
+    # librdkafka's mock is kinder than Kafka; EmbeddedCluster says what it lacks. Call all methods from one thread at a
+    # time.
     class Cluster < EmbeddedCluster
       REQUESTS = { produce: 0, fetch: 1, list_offsets: 2, metadata: 3, offset_commit: 8, offset_fetch: 9,
                    find_coordinator: 10, join_group: 11, heartbeat: 12, leave_group: 13, sync_group: 14,
@@ -23,15 +25,18 @@ module Pelton
       SECONDS = Settings::Setting.new(:slow, :seconds, 0, "", unit: "s")
       private_constant :REQUESTS, :TIMES, :SECONDS
 
-      # The next requests of a kind get an error of Kafka's as their answer. error: its code or its name.
+      # Answers the next requests of a kind with an error. error: code or name; times: how many requests. Raises
+      # ConfigError for an unknown kind or error.
+      #   cluster.fail_next(:fetch, :UNKNOWN_TOPIC_OR_PART)
       #: (Symbol, Integer | Symbol, ?times: Integer) -> self
       def fail_next(request, error, times: 1)
         key = REQUESTS.fetch(request) { raise ConfigError.unknown(request, REQUESTS.keys, what: "request") }
         push_errors(key, [Testing.error(error).code] * TIMES.check(times))
       end
 
-      # In the block a topic is as if it were deleted: clients hear that there is none. (The mock can delete nothing:
-      # what was in it is there again after the block, with the offsets that groups committed.)
+      # Hides a topic from all clients while the block runs, as if it were deleted. (The mock cannot delete: after the
+      # block its messages and the committed offsets are back.)
+      #   cluster.without("orders") { … }
       #: (String) { () -> untyped } -> untyped
       def without(topic)
         topic_error(topic, Testing.error(:UNKNOWN_TOPIC_OR_PART).code)
@@ -40,8 +45,9 @@ module Pelton
         topic_error(topic, 0)
       end
 
-      # How often brokers were asked for what during the block: { offset_commit: 1, leave_group: 1, … }. What
-      # `fail_next` has no name for has Kafka's number.
+      # Returns how many requests of each kind the brokers got during the block. A kind that `fail_next` has no name for
+      # appears as Kafka's number.
+      #   cluster.requests { Pelton.stop } # => { offset_commit: 1, leave_group: 1 }
       #: () { () -> untyped } -> Hash[Symbol | Integer, Integer]
       def requests
         @native.watch_requests
@@ -49,7 +55,8 @@ module Pelton
         @native.watched_requests.map { |key| REQUESTS.key(key) || key }.tally
       end
 
-      # Answers come so many seconds late in the block (without one: from now on).
+      # Delays each answer by this many seconds while the block runs; without a block: from now on.
+      #   cluster.slow(0.2) { … }
       #: (Numeric) ?{ () -> untyped } -> untyped
       def slow(seconds)
         self.round_trip_time = (SECONDS.check(seconds) * 1000).ceil
@@ -62,7 +69,8 @@ module Pelton
         end
       end
 
-      # All brokers refuse connections in the block.
+      # Lets all brokers refuse connections while the block runs.
+      #   cluster.down { … }
       #: () { () -> untyped } -> untyped
       def down
         (1..@brokers).each { |id| broker_down(id) }
@@ -71,8 +79,10 @@ module Pelton
         (1..@brokers).each { |id| broker_up(id) }
       end
 
-      # The first `count` messages that are in a topic, by partition and offset, read from its beginning without a
-      # group. Waits for them; raises WaitTimeout after `timeout` seconds, which tells how many are there.
+      # Returns the first `count` messages of a topic, by partition and offset, read from its beginning without a group.
+      # Waits for them up to `timeout` seconds, then raises WaitTimeout, whose message says how many were read. Raises
+      # KafkaError for a topic that does not exist.
+      #   cluster.messages("shipped", 1).first.key # => "7"
       #: (String, Integer, ?timeout: Numeric) -> Array[::Pelton::Message]
       def messages(topic, count, timeout: 10)
         options = { "bootstrap.servers" => bootstrap_servers }

@@ -5,16 +5,18 @@ require_relative "../message"
 
 module Pelton
   module Testing
-    # A message that a buffered producer was given, as a consumer would see it.
+    # A message that a buffered producer got, with the methods of a consumed Pelton::Message. Frozen, so any thread may
+    # read it.
+    #   producer.messages("shipped").first.payload # => { "id" => 7 }
     class Message
       include Pelton::Message::Facts
 
       attr_reader :topic, :partition, :offset, :key, :raw_payload, :headers, :timestamp_ms
-      # When the producer was given it.
+      # When the producer got it, in milliseconds since 1970.
       #: () -> Integer
       attr_reader :received_ms
 
-      # Of a Hash with the keywords of produce_async.
+      # Makes one of a Hash with the keywords of produce_async.
       #: (Hash[Symbol, untyped], Integer, Integer) -> Message
       def self.of(message, partition, offset)
         headers = (message[:headers] || {}).to_h { |name, value| [copy(name), copy(value)] }
@@ -22,7 +24,7 @@ module Pelton
             milliseconds(message[:timestamp]))
       end
 
-      # What is changed afterwards is not what was sent.
+      # Copies and freezes a value, so that a later change of the caller's object does not change the message.
       def self.copy(value)
         case value
         when Array then value.map { |one| copy(one) }.freeze
@@ -49,35 +51,40 @@ module Pelton
         freeze
       end
 
-      # As they came, for no topic has told what to make of them.
+      # The key and headers as they were produced.
+      #   message.raw_key # => "7"
       #: () -> String?
       def raw_key = @key
       #: () -> Hash[String, (String? | Array[String?])]
       def raw_headers = @headers
 
-      # Parsed JSON, nil of a tombstone; raises DecodeError.
+      # The payload, parsed as JSON; nil for a tombstone. Raises DecodeError.
+      #   message.payload["id"] # => 7
       #: () -> untyped
       def payload = @raw_payload && Json.parse(@raw_payload, @topic, @partition, @offset)
 
-      # The same: no topic has told of a deserializer.
+      # The same as `payload`, because no route has a deserializer here.
       #: () -> untyped
       def decoded = payload
 
-      # payload.dig(…), nil of a tombstone.
+      # The same as `payload.dig`; nil for a tombstone.
+      #   message.dig("customer", "city") # => "Berlin"
       #: (String | Integer, *(String | Integer)) -> untyped
       def dig(step, *steps) = [payload].dig(0, step, *steps)
 
-      # The partition's first leader wrote it.
+      # Always 0.
       #: () -> Integer
       def leader_epoch = 0
 
-      # No native side has judged it.
+      # Always true: native threads applied no `where` to it.
       #: () -> bool
       def undecided? = true
 
+      # true: the payload is nil.
       #: () -> bool
       def tombstone? = @raw_payload.nil?
 
+      # Bytes of the payload.
       #: () -> Integer
       def size = @raw_payload ? @raw_payload.bytesize : 0
     end
