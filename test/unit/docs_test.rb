@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "pelton"
+require "pelton/testing"
 require "support/guides"
 require "support/reference"
 
