@@ -7,9 +7,10 @@ require_relative "section"
 require_relative "settings"
 
 module Pelton
-  # The settings of one app: set during the start of the program, frozen with its first client.
+  # The settings of one app. Set them while the program starts; they are frozen when its first client opens. Each
+  # setting has a reader and a writer; the writer raises ConfigError. docs/reference/configuration.md lists them.
   #   config.kafka = { "bootstrap.servers" => "localhost:9092" }
-  #   config.polling.max_time = 20
+  #   config.polling.max_time = 20 # milliseconds
   class Config < Section
     settings Settings::APP
 
@@ -19,12 +20,14 @@ module Pelton
                     "statistics.interval.ms in config.kafka"
     private_constant :STATISTICS, :STATISTICS_INTERVAL, :NO_STATISTICS
 
-    # How the native event thread treats the app's clients.
+    # Settings of the native event thread: config.polling.
+    #   config.polling.max_time = 20
     class Polling < Section
       settings Settings::POLLING
     end
 
-    # Where a server tells whether it is well, and what that means.
+    # Settings of the health endpoint: config.liveness.
+    #   config.liveness.port = 9292
     class Liveness < Section
       settings Settings::LIVENESS
     end
@@ -41,8 +44,9 @@ module Pelton
     alias chosen_logger logger
     private :chosen_logger
 
-    # Where failures are written: what was set, or `Rails.logger`, or an object that writes warnings and errors to
-    # stderr. nil: nowhere.
+    # The logger for failures: the one that was set, otherwise `Rails.logger`, otherwise an object that writes warnings
+    # and errors to stderr. nil: failures are not logged.
+    #   config.logger = Logger.new("log/pelton.log")
     #: () -> untyped
     def logger
       return chosen_logger unless default_logger?
@@ -51,10 +55,11 @@ module Pelton
       rails || DefaultLogger
     end
 
-    # Was no logger set?
+    # true: no logger was set.
     #: () -> bool
     def default_logger? = chosen_logger == :default
 
+    # Checks settings that depend on each other, then freezes all. Raises ConfigError.
     #: () -> self
     def freeze
       check_together unless frozen?
@@ -62,19 +67,22 @@ module Pelton
       super
     end
 
-    # A group of settings is no setting.
+    # Always raises ConfigError: set the settings in the group, as `config.polling.max_time = 20`.
     #: (untyped) -> bot
     def polling=(value)
       raise group(:polling, Settings::POLLING, value)
     end
 
+    # Always raises ConfigError: set the settings in the group, as `config.liveness.port = 9292`.
     #: (untyped) -> bot
     def liveness=(value)
       raise group(:liveness, Settings::LIVENESS, value)
     end
 
-    # The options for librdkafka of one client: these defaults, then ours, then the client's own. Statistics cost time
-    # and memory, so they are off unless somebody listens on its bus or an option asks for them.
+    # Returns librdkafka's options for one client: the defaults, overridden by config.kafka, overridden by the client's
+    # own. Statistics cost time and memory, so they are off unless an event subscriber or an option asks for them.
+    # Raises ConfigError.
+    #   config.kafka_with({ "linger.ms" => 5 })
     #: (Hash[String, untyped], ?Hash[String, untyped], ?bus: Notifications?) -> Settings::KafkaOptions
     def kafka_with(defaults, own = {}, bus: nil)
       options = Settings::KafkaOptions.of({ "client.id" => client_id, **defaults, **kafka, **own })
@@ -97,7 +105,7 @@ module Pelton
       ConfigError.new(name, value, "is a group: set #{known.join(" and ")}")
     end
 
-    # Without a callback librdkafka would wait for a token for ever.
+    # Without a callback, librdkafka would wait forever for a token.
     def check_oauth(options)
       mechanism = options["sasl.mechanisms"] || options["sasl.mechanism"]
       return unless mechanism&.casecmp?("OAUTHBEARER") && options["security.protocol"]&.match?(/\Asasl_/i)

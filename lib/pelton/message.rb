@@ -3,14 +3,20 @@
 require_relative "origin"
 
 module Pelton
-  # One message, read-only, in native memory. The native extension adds topic, partition, offset, timestamp_ms,
-  # received_ms, leader_epoch, epoch, key, headers, payload, raw_key, raw_headers, raw_payload, decoded, dig, size and
-  # tombstone?.
+  # One message, read-only, in native memory. Any thread may read it. The native extension adds
+  #   topic, partition, offset   its place
+  #   timestamp_ms, received_ms  milliseconds since 1970: when it was produced, when this process got it
+  #   key, headers, payload      as the route decodes them; payload is nil for a tombstone
+  #   raw_key, raw_headers, raw_payload  as they came from Kafka
+  #   decoded                    what `decode` makes of the payload, without the `deserializer`; built at each call
+  #   dig("customer", "city")    one field of `decoded`, without building the rest
+  #   size                       bytes of the payload
+  #   tombstone?                 true: the payload is nil
+  #   leader_epoch, epoch        for marking
+  # Reading raises DecodeError where the bytes do not fit.
   #
-  # `payload` is built once and kept: a retry sees what a failed attempt changed in it. Change a copy (`payload.dup`, as
-  # deep as the change), or parse `raw_payload`, which stays as Kafka sent it. Where the topic has a `deserializer`,
-  # payload is what that made, decoded what `decode` alone makes of the payload (each time anew); dig looks into that.
-  # So it is with key and headers, where the topic says so: raw_key and raw_headers are as they came.
+  # `payload` is built once and kept, so a retry sees what a failed attempt changed in it. Change a copy
+  # (`payload.dup`), or parse `raw_payload` again.
   class Message
     #: def topic: () -> String
     #: def partition: () -> Integer
@@ -32,26 +38,28 @@ module Pelton
     #: def undecided?: () -> bool
     #: def keep: (untyped, ?Symbol) -> untyped
 
-    # What follows from the others: of a native message, and of one of pelton/testing.
+    # Methods that follow from the others. A message of pelton/testing has them, too.
     module Facts
-      # When it was produced (or appended, as the topic's message.timestamp.type says); nil: the message has no
-      # timestamp.
+      # When it was produced (or appended, if the topic's message.timestamp.type says so); nil: it has no timestamp.
+      #   Time.now - message.created_at # => 0.4, its age in seconds
       #: () -> Time?
       def timestamp = time(timestamp_ms)
       alias created_at timestamp
 
-      # When this process had it from Kafka, decoded or not.
+      # When this process got it from Kafka.
       #: () -> Time?
       def received_at = time(received_ms)
 
+      #   message.topic_partition # => ["orders", 3]
       #: () -> [String, Integer]
       def topic_partition = [topic, partition]
 
-      # Where it was first and why it is here, if Pelton sent it on after a failure (retry_in, dead_letters); else nil.
+      # Where it was first and why it was copied, for a message in a retry topic or in the dead letters; otherwise nil.
+      #   letter.origin.error_message # => "order without a total"
       #: () -> Origin?
       def origin = ::Pelton::Origin.of(self)
 
-      # Where it is from and how large it is; never its payload, which may be private.
+      # Its place and size, but never its payload, which may be private.
       def inspect = "#<#{self.class} #{topic}/#{partition} offset #{offset}, #{size} bytes>"
       alias to_s inspect
 

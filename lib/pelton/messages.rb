@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 module Pelton
-  # What a consumer works on: messages of one topic-partition in the order of their offsets. A Pelton::Batch as it came
-  # from Kafka is one, a Pelton::Batch::Part (what is left of a batch) is another. Needs `messages`, `topic`,
-  # `partition`, `size`, `first_offset` and `last_offset`; as long as only those sizes and offsets are asked, no message
-  # object exists.
+  # The messages of one `consume` call: of one partition, in the order of their offsets. Included in Pelton::Batch (as
+  # it came from Kafka) and Pelton::Batch::Part (the rest of a batch). Any thread may read them.
+  #   messages.each { |message| Order.create!(message.payload) }
+  # `size`, `first_offset` and `last_offset` build no message objects.
   module Messages
     include Enumerable
 
@@ -16,7 +16,8 @@ module Pelton
     #: def last_offset: () -> Integer?
     #: def bytes: () -> Integer
 
-    # In the order of offsets.
+    # Yields each message, in the order of offsets.
+    #   messages.each { |message| puts message.key }
     #: () { (Message) -> void } -> self | () -> Enumerator[Message, self]
     def each(&block)
       return enum_for(:each) { size } unless block
@@ -25,8 +26,10 @@ module Pelton
       self
     end
 
+    # true: there is no message.
     #: () -> bool
     def empty? = size.zero?
+    # The message at this position, from 0.
     #: (Integer) -> Message?
     def [](index) = messages[index]
     #: () -> Array[Message]
@@ -36,12 +39,13 @@ module Pelton
     #: (*Integer) -> (Message? | Array[Message])
     def last(*count) = messages.last(*count)
 
-    # The decoded payloads; raises DecodeError at the first that cannot be decoded.
+    # The decoded payloads. Raises DecodeError at the first one that cannot be decoded.
+    #   Order.insert_all(messages.payloads)
     #: () -> Array[untyped]
     def payloads = messages.map(&:payload)
     #: () -> Array[String?]
     def raw_payloads = messages.map(&:raw_payload)
-    # As Message#key.
+    # The keys, as Message#key returns them.
     #: () -> Array[untyped]
     def keys = messages.map(&:key)
     #: () -> Array[String?]
@@ -49,19 +53,18 @@ module Pelton
     #: () -> [String, Integer]
     def topic_partition = [topic, partition]
 
-    # The leader epoch of the last message, for marking; -1: unknown. (A native batch answers without building
-    # messages.)
+    # The leader epoch of the last message, for marking; -1: unknown. (A native batch builds no messages for it.)
     #: () -> Integer
     def leader_epoch = last&.leader_epoch || -1
 
-    # Of the first message, in milliseconds since 1970: when it was produced, and when it came to this process; -1:
-    # unknown. (A native batch answers without building messages.)
+    # When the first message was produced, and when it came to this process, in milliseconds since 1970; -1: unknown. (A
+    # native batch builds no messages for it.)
     #: () -> Integer
     def timestamp_ms = first&.timestamp_ms || -1
     #: () -> Integer
     def received_ms = first&.received_ms || -1
 
-    # The messages from this offset on, `limit` at most: itself if that is all of them.
+    # The messages from this offset on, at most `limit`; itself if that is all of them.
     #: (Integer, Integer) -> Messages
     def from(offset, limit)
       return self if size <= limit && (empty? || offset <= first_offset)
@@ -73,7 +76,7 @@ module Pelton
       Batch::Part.new(topic, partition, part.freeze, last)
     end
 
-    # The messages up to this offset: itself if that is all of them.
+    # The messages up to this offset; itself if that is all of them.
     #: (Integer) -> Messages
     def upto(offset)
       return self if empty? || last_offset <= offset
@@ -81,7 +84,7 @@ module Pelton
       Batch::Part.new(topic, partition, messages.take_while { |one| one.offset <= offset }.freeze, offset)
     end
 
-    # The same partition's, these alone: itself if that is all of them.
+    # Only these messages; itself if that is all of them.
     #: (Array[Message]) -> Messages
     def only(list) = list.size == size ? self : Batch::Part.new(topic, partition, list.freeze)
 

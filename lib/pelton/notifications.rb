@@ -6,24 +6,25 @@ require_relative "printable"
 require_relative "threads"
 
 module Pelton
-  # The bus of an app: code emits events, reporters listen. Publishing calls the listeners in the publishing thread, one
-  # after the other; a listener that raises is reported as error.occurred and disturbs nobody. Costs one Hash look-up
-  # where nobody listens.
+  # The events of an app: code publishes them, subscribers get them. The publishing thread calls the subscribers, one
+  # after the other. A subscriber that raises is reported as error.occurred; the others are still called. An event
+  # without subscribers costs one Hash look-up. Thread-safe.
   class Notifications
     CONTAINED = [StandardError, ScriptError, NoMemoryError, SystemStackError, SystemExit].freeze
 
     def initialize
-      # Who listens: {"error.occurred" => [callable, …]}. Replaced as a whole under @lock, read without it.
+      # {"error.occurred" => [[owner, callable], …]}. Replaced as a whole under @lock, read without it.
       @listeners = {}.freeze
-      # {"statistics.emitted" => why nobody can subscribe to it any more}. Guarded by @lock.
+      # {"statistics.emitted" => why it is too late to subscribe}. Guarded by @lock.
       @refused = {}
       @lock = Mutex.new
     end
 
-    # By name with a block, or an object with methods like on_error_occurred(event). Returns what `unsubscribe` takes.
+    # Subscribes a block to one event, or an object to all events that it has a method for, as on_error_occurred(event).
+    # Returns the block or object, for `unsubscribe`.
     #   bus.subscribe("error.occurred") { |event| warn event[:error] }
-    # From any thread, at any time (to statistics.emitted: before the first client opens); raises ConfigError for an
-    # event that does not exist.
+    # From any thread, at any time; statistics.emitted, message.acknowledged and message.purged only before the first
+    # client opens. Raises ConfigError for an unknown event, or when it is too late.
     #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
     def subscribe(subject, &block)
       return add(Events.fetch(subject).name => block) if block
@@ -32,7 +33,8 @@ module Pelton
       add(callbacks(subject), subject)
     end
 
-    # Takes the block or object back that `subscribe` returned.
+    # Removes a subscriber: the block or object that `subscribe` returned. From any thread.
+    #   bus.unsubscribe(metrics)
     #: (Object) -> void
     def unsubscribe(listener)
       @lock.synchronize do
@@ -41,11 +43,11 @@ module Pelton
       end
     end
 
-    # Is it worth while to build this event's payload?
+    # true: the event has a subscriber, so its payload is worth building.
     #: (String) -> bool
     def wanted?(name) = @listeners.key?(name)
 
-    # Does an object listen that writes the failures to a log?
+    # true: a subscriber writes failures to a log.
     #: () -> bool
     def logs_failures?
       @listeners.fetch("error.occurred", []).any? do |owner, _|
@@ -53,8 +55,7 @@ module Pelton
       end
     end
 
-    # Whether somebody wants this event, decided for good: if nobody does, a later subscription raises ConfigError with
-    # this reason.
+    # true: the event has a subscriber. If not, a later subscription to it raises ConfigError with this reason.
     #: (String, String) -> bool
     def decide(name, reason)
       @lock.synchronize do
@@ -65,7 +66,8 @@ module Pelton
       end
     end
 
-    # Tells everybody who subscribed to it. Never raises what a listener raises.
+    # Calls the subscribers of an event. Never raises an error of a subscriber.
+    #   bus.publish("workers.scaled", from: 5, to: 20)
     #: (String, **untyped) -> void
     def publish(name, **payload)
       listeners = @listeners[name]
@@ -104,7 +106,7 @@ module Pelton
       report(e, event.name)
     end
 
-    # To whom else could be told that telling failed? To nobody, where stderr is closed or the error's message raises.
+    # A failed subscriber of error.occurred is reported to stderr; not at all if stderr is closed or the message raises.
     def report(error, name)
       return publish("error.occurred", error: error, source: "subscriber of #{name}") unless name == "error.occurred"
 

@@ -1,18 +1,20 @@
 # frozen_string_literal: true
 
 module Pelton
-  # Where a message comes from that Pelton sent on after a failure, to a retry topic or to dead letters, and why:
-  # Message#origin reads it from the message's headers.
-  #   topic, partition, offset  its first place
-  #   timestamp_ms              that it had there
+  # Where a message in a retry topic or in the dead letters was first, and why Pelton copied it. Message#origin reads it
+  # from the message's headers. Frozen.
+  #   letter.origin.topic # => "orders"
+  # It has
+  #   topic, partition, offset  where the message was first
+  #   timestamp_ms              its timestamp there, in milliseconds since 1970
   #   group                     the consumer group in which it failed
-  #   attempts                  how often it was tried, over all topics that it went through
-  #   error, error_message      class and message of the last error (its first 1,000 bytes), or nil and the `reason` of
+  #   attempts                  how often it was tried, over all retry topics
+  #   error, error_message      class and message (first 1,000 bytes) of the last error; or nil and the `reason` of
   #                             dispatch_to_dead_letters
-  #   failure_id                that the last failure has in the events that tell of it: error.occurred …
-  #   failed_at, due_at         milliseconds since 1970: of the last failure; when a retry topic gives it again, or nil
-  #   payload_omitted           why a dead letter has no payload: the name of Kafka's error that refused the whole copy,
-  #                             "MSG_SIZE_TOO_LARGE" say; the payload is at topic, partition, offset. nil: it is whole
+  #   failure_id                the same as in the events about the last failure
+  #   failed_at, due_at         milliseconds since 1970: the last failure; when the retry topic delivers it, or nil
+  #   payload_omitted           why a dead letter has no payload: the name of the error, as "MSG_SIZE_TOO_LARGE"; the
+  #                             payload is still at topic, partition, offset. nil: the letter has its payload
   class Origin
     FIELDS = %i[topic partition offset timestamp_ms group attempts error error_message failure_id failed_at
                 due_at payload_omitted].freeze
@@ -28,10 +30,10 @@ module Pelton
     #:  payload_omitted: String?)
     attr_reader(*FIELDS)
 
-    # What a message's headers say; nil: it is where it was produced.
+    # Reads the headers of a message; nil: Pelton did not copy it.
     #: (Message) -> Origin?
     def self.of(message)
-      headers = message.raw_headers # made anew each time
+      headers = message.raw_headers # builds a Hash at each call
       fields = HEADERS.transform_values { |name| [*headers[name]].last }
       NUMBERS.each { |field| fields[field] &&= Integer(fields[field], 10, exception: false) }
       return unless fields.values_at(:topic, :partition, :offset, :attempts).all?
@@ -39,7 +41,7 @@ module Pelton
       new(fields)
     end
 
-    # Of a message that failed now. first: its origin where it has one that counts (it was read from a retry topic).
+    # For a message that failed now. first: its origin, if it was read from a retry topic.
     #: (untyped, group: String, first: Origin?, ?due_in: Numeric?) -> Origin
     def self.after(failure, group:, first:, due_in: nil)
       now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
@@ -51,7 +53,7 @@ module Pelton
           due_at: due_in && (now + (due_in * 1000).ceil))
     end
 
-    # Valid UTF-8, whatever an error, its class or a reason says.
+    # The text of an error or reason as valid UTF-8.
     def self.text(error)
       text = error.is_a?(Exception) ? error.message.to_s : error.to_s
       text = text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace) unless AS_IT_IS.include?(text.encoding)
@@ -67,7 +69,7 @@ module Pelton
       freeze
     end
 
-    # Of a letter without the payload: the error's name says why.
+    # For a letter without payload. refusal: the error's name.
     #: (Symbol) -> Origin
     def without_payload(refusal)
       fields = FIELDS.to_h { |field| [field, public_send(field)] }
@@ -75,7 +77,7 @@ module Pelton
       self.class.new({ **fields, payload_omitted: refusal.to_s, error_message: text })
     end
 
-    # A message's headers, these instead of older ones.
+    # The headers for a copy: the message's own, with these instead of older ones.
     #: (Hash[String, untyped]) -> Hash[String, untyped]
     def headers(others)
       ours = HEADERS.to_h { |field, name| [name, public_send(field)&.to_s] }

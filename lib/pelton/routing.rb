@@ -6,21 +6,23 @@ require_relative "routing/group"
 require_relative "routing/dsl"
 
 module Pelton
-  # Which topics are consumed, in which group, by whom. Filled by Pelton.routes (as often as one likes, each call adds),
-  # frozen and checked when the server starts.
+  # The routes: which topics are consumed, in which group, by which consumer class. Each call of Pelton.routes adds
+  # some; the start of the server checks and freezes them. Declare them in one thread.
+  #   Pelton.routes { topic "orders", to: OrdersConsumer }
   class Routing
     START = "auto.offset.reset"
     EARLIEST = %w[smallest earliest beginning].freeze
     private_constant :START, :EARLIEST
 
     def initialize
-      # Group name => {topic name => Routing::Topic}; the group nil is config.group_id. In the order of declaration.
+      # {"billing" => {"orders" => Routing::Topic}}; the group nil is config.group_id. In the order of declaration.
       @topics = {}
-      # {"billing" => librdkafka's options of this group}, where there are some.
+      # {"billing" => {"session.timeout.ms" => "45000"}}: librdkafka's options of groups that have some.
       @options = {}
     end
 
-    #   routing.draw { topic "orders", to: OrdersConsumer }
+    # Adds routes. The block may use the words of Dsl: group, topic, defaults. Raises ConfigError.
+    #   Pelton.routes.draw { topic "orders", to: OrdersConsumer }
     #: () { () -> void } -> self
     def draw(&block)
       raise ConfigError.new("routes", nil, "are frozen: declare them before the server starts") if frozen?
@@ -29,7 +31,7 @@ module Pelton
       self
     end
 
-    # Used by the DSL.
+    # Adds one topic; called by the DSL. Raises ConfigError if the group has this topic already.
     #: (String?, Topic) -> void
     def add(group, topic)
       topics = (@topics[group] ||= {})
@@ -39,7 +41,7 @@ module Pelton
       topics[topic.name] = topic
     end
 
-    # Used by the DSL: librdkafka's options of a group. A group that is opened again may leave them out.
+    # Sets librdkafka's options of a group; called by the DSL. A second block of the same group may leave them out.
     #: (String, Hash[String | Symbol, untyped]) -> void
     def add_options(group, options)
       place = "group #{group}: kafka"
@@ -55,11 +57,14 @@ module Pelton
       @options[group] = options
     end
 
+    # true: no topic was declared.
     #: () -> bool
     def empty? = @topics.empty?
 
-    # The groups as they are consumed; narrowed to some groups or topics if asked. Raises ConfigError when there is
-    # nothing to consume, a name is unknown, a consumer class is not one, or group_id is missing.
+    # Returns the groups that a server with this config would consume, all or only those with these names. Raises
+    # ConfigError when there is nothing to consume, a name is unknown, a consumer class is invalid, or group_id is
+    # missing.
+    #   Pelton.routes.groups(Pelton.config, groups: ["billing"])
     #: (Config, ?groups: Array[String]?, ?topics: Array[String]?) -> Array[Group]
     def groups(config, groups: nil, topics: nil)
       raise ConfigError.new("routes", nil, "are empty: declare topics with Pelton.routes { topic … }") if empty?
@@ -74,6 +79,7 @@ module Pelton
       found.empty? ? raise(ConfigError.new("routes", nil, "leave nothing to consume: no active topic")) : found
     end
 
+    # No routes can be added from now on.
     #: () -> self
     def freeze
       @topics.each_value(&:freeze)
@@ -95,7 +101,7 @@ module Pelton
       Group.new(name, all, @options.fetch(name, {})).tap { |group| check_start(group, config) }
     end
 
-    # What waits in a retry topic when the group comes to it for the first time must not be passed by.
+    # A group that reads a retry topic for the first time must not skip the messages that wait there.
     def check_start(group, config)
       start = { **config.kafka, **group.kafka }[START]
       return if start.nil? || EARLIEST.include?(start) || group.topics.each_value.none?(&:stage)

@@ -21,13 +21,14 @@ module Pelton
     private_class_method :settings
 
     def initialize
-      # {concurrency: 5, …}, one entry per setting
+      # {concurrency: 5, …}, one entry for each setting
       @values = table.defaults
-      # Names of those that are not to be changed any more.
+      # [:concurrency, …]: names of settings that later calls do not change.
       @overridden = []
     end
 
-    # Sets one by name; raises ConfigError for an unknown name, a value that is not allowed, or a frozen config.
+    # Sets one setting by name. Raises ConfigError for an unknown name, a value that is not allowed, or a frozen config.
+    #   config.set(:concurrency, 10)
     #: (Symbol | String, untyped) -> untyped
     def set(name, value)
       setting = table.fetch(name.to_sym)
@@ -37,7 +38,8 @@ module Pelton
       @values[setting.name] = checked unless @overridden.include?(setting.name)
     end
 
-    # Sets one for good, as the command line does: a later `set` of it is checked, and changes nothing.
+    # Sets one setting and ignores later values for it, as the command line does. A later `set` still checks its value.
+    #   config.override(:concurrency, 10)
     #: (Symbol | String, untyped) -> void
     def override(name, value)
       set(name, value)
@@ -53,6 +55,8 @@ module Pelton
       super
     end
 
+    # All settings with their values.
+    #   config.to_h # => { concurrency: 5, … }
     #: () -> Hash[Symbol, untyped]
     def to_h = @values.dup
 
