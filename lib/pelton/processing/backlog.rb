@@ -46,7 +46,8 @@ module Pelton
         @share = nil
         @failed = false
         @done = nil
-        @unseen = Unseen.new
+        # Where the user marks by hand and something needed no mark.
+        @unseen = nil
         @wake_at = nil
       end
 
@@ -101,7 +102,7 @@ module Pelton
       #: (Message) -> void
       def mark(message)
         done_before(message.offset + 1, message.leader_epoch)
-        pass_unseen
+        pass_unseen if @unseen
         return unless @position && message.offset >= @position
 
         @position = message.offset + 1
@@ -112,8 +113,8 @@ module Pelton
       # others need no mark by hand: nobody could give it.
       #: (Share, Integer, Integer, mark: bool, ?seen: Enumerable[Message]) -> void
       def finish(_share, offset, leader_epoch, mark:, seen: [])
-        mark ? done_before(offset + 1, leader_epoch) : @unseen.add(@position, offset, leader_epoch, seen)
-        pass_unseen
+        mark ? done_before(offset + 1, leader_epoch) : unseen.add(@position, offset, leader_epoch, seen)
+        pass_unseen if @unseen
         @position = [@position, offset + 1].max
         @attempt = 1
       end
@@ -208,6 +209,8 @@ module Pelton
       def done_before(offset, leader_epoch)
         @done = [offset, leader_epoch].freeze unless @done && @done.first >= offset
       end
+
+      def unseen = @unseen ||= Unseen.new
 
       def pass_unseen
         found = @unseen.take(@done ? @done.first : 0)

@@ -35,6 +35,7 @@ module Pelton
                      generation: 1, background_timeout: 5)
         @topic = topic
         @topic_name = topic.name
+        @keyed = topic.keyed?
         @partition = partition
         @generation = generation
         @subscription = subscription
@@ -138,12 +139,13 @@ module Pelton
       #: (Job, ?Message?) -> Message?
       def step(job, done = nil)
         @lock.synchronize do
-          took(Clock.now - job.slot.called) if done && @topic.keyed?
-          if done && !job.paused && !sought?(job)
+          took(Clock.now - job.slot.called) if done && @keyed
+          sought = sought?(job)
+          if done && !job.paused && !sought
             @backlog.finish(job.share, done.offset, done.leader_epoch, mark: !@topic.manual_offsets, seen: [done])
             store if @progress.due?
           end
-          next_of(job)
+          next_of(job, sought)
         end
       end
 
@@ -169,7 +171,7 @@ module Pelton
       def carry_out(verdict, job, critical: nil)
         @lock.synchronize do
           verdict ||= Verdict.again(@topic.back_off.delay(job.attempt)) if job.share
-          took(Clock.now - job.slot.since) if @topic.keyed? && job.share && !job.current
+          took(Clock.now - job.slot.since) if @keyed && job.share && !job.current
           apply(verdict, job) if verdict && !sought?(job)
           take_back(job.slot)
           not_born(job) unless job.last? || job.slot.alive?
@@ -207,7 +209,7 @@ module Pelton
           full = @backlog.full?
           @backlog.mark(message)
           schedule if full
-          @progress.store(@backlog.done, ask: @topic.keyed?)
+          @progress.store(@backlog.done, ask: @keyed)
         end
       end
 
@@ -236,7 +238,7 @@ module Pelton
         @lock.synchronize do
           @stopped = nil
           # Unless a batch from there was first.
-          depart(place, done: done) if (@last.nil? || @last.stale?) && (place || !@topic.keyed?)
+          depart(place, done: done) if (@last.nil? || @last.stale?) && (place || !@keyed)
           @backlog.seek_past(job.share, job.messages, place) if job
           schedule
           yield @progress, [place, *@backlog.first_open].min if block_given?
@@ -260,10 +262,10 @@ module Pelton
 
       private
 
-      def next_of(job)
+      def next_of(job, sought)
         position = job.backlog.position(job.share)
-        found = position && job.messages.messages.bsearch { |one| one.offset >= position }
-        return found unless found && (@stopped || gone? || @control.paused? || job.paused || sought?(job) ||
+        found = position && job.at(position)
+        return found unless found && (@stopped || gone? || @control.paused? || job.paused || sought ||
                                       (@ending && !(closing? && @backlog.gap_at?(found.offset))))
 
         job.halted = true

@@ -76,7 +76,7 @@ module Pelton
 
       # Of a job whose messages begin one by one: may another one begin? Then it does.
       #: () -> bool
-      def begin? = @counting.all?(&:begin?)
+      def begin? = @counting.empty? || @counting.all?(&:begin?)
 
       # These, with which a job was to begin all at once, did not.
       #: (Messages) -> void

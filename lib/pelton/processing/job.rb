@@ -20,14 +20,25 @@ module Pelton
     #   failed    the offset of the message that its failure belongs to, which its verdict is about
     #   lot       whose messages are sorted; ids: of their keys, when that is done
     #   closing   is it one of the last, that finish what lies before finished messages?
+    #   index     of those that are processed one by one, where in `messages` the last one was
     Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :begun_at, :paused, :halted,
-                     :current, :failed, :lot, :ids, :closing) do
+                     :current, :failed, :lot, :ids, :closing, :index) do
       # On a worker's thread.
       def call = slot.perform(self)
 
       # It is over, and keeps nothing alive: a thread that waits for the next job may still have this one on its stack.
       # Without values, Struct#initialize sets each member to nil.
       def clear = initialize
+
+      # The first message from this offset on, which is never before that of the last question; nil: there is none.
+      #: (Integer) -> Message?
+      def at(position)
+        list = messages.messages
+        index = self.index || 0
+        index += 1 while (message = list[index]) && message.offset < position
+        self.index = index
+        message
+      end
 
       # Does its consumer end with it?
       def last? = kind == :revoked || kind == :shutdown

@@ -386,8 +386,7 @@ module Pelton
 
       def leave_lane(item)
         @highest = item.offset if item.offset > @highest
-        item.lot.finish
-        @lots.delete(item.lot) if item.lot.over?
+        @lots.delete(item.lot) if item.lot.finish
         @lanes.drop(item)
       end
     end

@@ -91,7 +91,7 @@ module Pelton
       # horizon: up to this offset; nil: all. one_by_one: what is left behind a failure would be looked at each time.
       #: (Integer, now: Float?, horizon: Integer?, one_by_one: bool) -> Array[Item]
       def take(limit, now:, horizon:, one_by_one:)
-        limit = 1 if before?(@alone_until)
+        limit = 1 if @alone_until && before?(@alone_until)
         limit = [limit, *@run].min if one_by_one
         close_gaps(limit) if @gaps
         items = @items.first(limit)
@@ -106,7 +106,10 @@ module Pelton
       def before(offset) = @items.take_while { |item| item.offset < offset }.reject(&:finished?)
 
       # Does it need a job of its own?
-      def apart? = @attempt.positive? || before?(@apart_until) || before?(@alone_until)
+      def apart?
+        @attempt.positive? || (!@apart_until.nil? && before?(@apart_until)) ||
+          (!@alone_until.nil? && before?(@alone_until))
+      end
 
       # A job has messages of it.
       #: () -> void
@@ -139,7 +142,7 @@ module Pelton
 
       private
 
-      def before?(offset) = !offset.nil? && @items.first.offset <= offset
+      def before?(offset) = @items.first.offset <= offset
 
       # Each is looked at once.
       def close_gaps(limit)

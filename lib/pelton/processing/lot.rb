@@ -54,11 +54,13 @@ module Pelton
         @items = @ids = @dues = nil
       end
 
-      # A message is finished; with the last one the batch goes back.
-      #: () -> void
+      # A message is finished; with the last one the batch goes back. Returns whether it was the last.
+      #: () -> bool
       def finish
-        @left -= 1
-        release if over?
+        return false unless (@left -= 1).zero?
+
+        release
+        true
       end
 
       # Are all finished?
