@@ -63,7 +63,8 @@ end
 # Messages whose documents native threads have decoded.
 def decoded(topic)
   batches = []
-  options = { decode: { format: :json, freeze: true }, release: false, prefetch: DIFFERENT, prefetch_bytes: 1 << 30 }
+  options = { decode: { format: :json, freeze: true }, release: false, prefetch_batches: DIFFERENT,
+              prefetch_bytes: 1 << 30 }
   Cluster.consume(topic, DIFFERENT, **options) { |batch| batches << batch }
   messages = batches.flat_map(&:messages)
   messages.each { |message| message.dig("id") }

@@ -35,7 +35,7 @@ Bench.measure("decode") do |bench|
   # messages' objects are made within the time.
   bench.case("dig, then payload", "ms", vs: "JSON.parse") do
     batches = []
-    roomy = { prefetch: COUNT, prefetch_bytes: 1 << 30 }
+    roomy = { prefetch_batches: COUNT, prefetch_bytes: 1 << 30 }
     Cluster.consume(topic, COUNT, release: false, **roomy) { |batch| batches << batch }
     GC.start
     timed(bench, "dig, then payload") do

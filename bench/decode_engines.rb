@@ -80,17 +80,19 @@ end
 
 LOOK = ->(order) { order["timestamp"] + order["lines"].size }
 # Half of a partition's batches have to be back before more come, and those that the engine has may all be of one.
-FEED = { batch_bytes: 1 << 30, prefetch: 2 * AHEAD, prefetch_bytes: 1 << 30 }.freeze
+FEED = { max_batch_bytes: 1 << 30, prefetch_batches: 2 * AHEAD, prefetch_bytes: 1 << 30 }.freeze
 
 # The sum of all messages has to be what is expected.
 def run(topic, count, batch, kind, expected)
   name, workers, job, decode, threads = ENGINES.fetch(kind)
-  feed = Prefetched.new(topic, count, decode: decode, threads: threads, batch: batch, partitions: PARTITIONS, **FEED)
+  feed = Prefetched.new(topic, count, decode: decode, threads: threads, max_messages: batch, partitions: PARTITIONS,
+                                      **FEED)
   early = ->(message) { LOOK.call(JSON.parse(message.raw_payload)) }
   ready = lambda do |messages|
     next engine(name, workers, messages.first(batch), job) unless name == :auto
 
-    chosen(Topic.new(topic, count, { decode: decode, decoding_threads: threads, batch: batch, **FEED }), workers, job)
+    chosen(Topic.new(topic, count, { decode: decode, decoding_threads: threads, max_messages: batch, **FEED }),
+           workers, job)
   end
   found = feed.measure(early: early, ready: ready) do |_, engine|
     consume(feed, engine, job).tap { engine.close }

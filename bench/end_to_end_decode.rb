@@ -71,7 +71,7 @@ end
 # Messages/s; every consumer looks at the same fields, and their sum is what it has to be.
 def run(topics, words)
   sums = Thread::Queue.new
-  options = { batch: 100, parallel_workers: WORKERS, concurrency: 1 }
+  options = { max_messages: 100, parallel_workers: WORKERS, concurrency: 1 }
   speed = Served.speed(topics, FILLINGS.sum(&:messages), words: words, **options) do |messages|
     sums << messages.sum { |message| LOOK.call(message.payload) }
   end

@@ -20,7 +20,7 @@ SUM = ORDERS.sum { |document| LOOK.call(JSON.parse(document)) }
 IDS = ORDERS.grep(/"method":"drone"/).map { |document| JSON.parse(document)["id"] }.sort.freeze
 
 # Batches that may be out: as by default, which is 2 MiB a partition.
-OUT = { prefetch: [16 / Prefetched::PARTITIONS, 1].max }.freeze
+OUT = { prefetch_batches: [16 / Prefetched::PARTITIONS, 1].max }.freeze
 
 # A topic of them: how native threads decode it, and how Ruby alone reads a payload.
 Filled = Struct.new(:name, :decode, :alone, :parser) do

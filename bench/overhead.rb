@@ -5,7 +5,7 @@ require_relative "support"
 require_relative "../test/support/fake_feed"
 
 BATCHES = Bench.some(20_000)
-SIZE = 100 # config.batch
+SIZE = 100 # config.max_messages
 
 # Counts batches; the first and the last tell the time and the objects made so far.
 class Tally
@@ -39,7 +39,7 @@ def overhead(partitions, workers)
     config.group_id = "bench"
     config.concurrency = workers
   end
-  consumer = Class.new(Pelton::Consumer) { define_method(:consume) { tally.batch } }
+  consumer = Class.new(Pelton::Consumer) { define_method(:consume) { tally.max_messages } }
   app.routes { topic "orders", to: consumer }
   app.start
   tally.wait.map { |value| value.fdiv(BATCHES) }

@@ -42,7 +42,7 @@ module Pelton
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> void
     def background(name, restart: false, &block) = app.background(name, restart: restart, &block)
     #: () -> Hash[Symbol, untyped]
-    def watch = app.watch
+    def stats = app.stats
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil) = app.assignments(group)
     #: (?String?) -> Hash[String, Hash[Integer, Integer]]

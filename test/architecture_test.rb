@@ -13,9 +13,9 @@ class ArchitectureTest < Minitest::Test
   FLOORS = {
     "R1" => %w[version native errors errors/* settings config events event_text event_dispatch event_delay notifications
                threads failure_log repeat_limit default_logger printable
-               clock background background/* watch backoff section status json secrets labels topic_partition message
-               formats key_format deserializing messages batch delivery fork oauth fibers origin avro avro/*
-               registry registry/*],
+               clock background background/* resource_monitor backoff section status json secrets labels
+               topic_partition message formats key_format deserializing messages batch delivery fork oauth fibers origin
+               avro avro/* registry registry/*],
     "R2" => %w[producer producer/* producer_pool poller subscription iterator iterator/* admin admin/*
                embedded_cluster],
     "R3" => %w[consumer routing routing/* listener coordinator jobs_queue worker flow steps/* parallel parallel/*

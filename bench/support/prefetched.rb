@@ -22,7 +22,7 @@ class Prefetched
     @count = count
     @partitions = partitions
     @given = { decode: { topic => decode }.compact, where: { topic => where }.compact }
-    @settings = { prefetch: 1, batch: BATCH, decoding_threads: threads, **settings }.compact
+    @settings = { prefetch_batches: 1, max_messages: BATCH, decoding_threads: threads, **settings }.compact
   end
 
   # cpu: seconds of all threads. value: the block's. early: what `early` gave for the messages that were out and maybe

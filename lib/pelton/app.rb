@@ -203,17 +203,17 @@ module Pelton
     # topic's `concurrency`) and their threads, the messages that are not done (as far as the last fetch told, and as
     # Kafka counts: with markers of transactions), the offsets at which partitions gave up (`then: :stop`), the jobs
     # (calls of consume and of hooks; `aside` those that wait for Kafka to take a dead letter, say), and the threads
-    # that outlived their consumer. Costs a look into /proc. From any thread.
+    # that live longer than their consumer. Costs a look into /proc. From any thread.
     #   { threads: { "pelton.worker" => 5, "other" => 1 }, native_threads: { "rdk:broker" => 3 }, descriptors: 40,
-    #     consumers: { "billing" => { "orders" => { 0 => 1 } } }, outlived: 0,
+    #     consumers: { "billing" => { "orders" => { 0 => 1 } } }, leaked: 0,
     #     jobs: { running: 2, waiting: 7, aside: 0 },
     #     consumer_threads: { "billing" => { "orders" => { 0 => 2 } } },
     #     lags: { "billing" => { "orders" => { 0 => 12 } } }, stopped: { "billing" => { "orders" => { 1 => 41 } } } }
     #: () -> Hash[Symbol, untyped]
-    def watch
-      none = { consumers: {}, consumer_threads: {}, lags: {}, stopped: {}, outlived: 0,
+    def stats
+      none = { consumers: {}, consumer_threads: {}, lags: {}, stopped: {}, leaked: 0,
                jobs: { running: 0, waiting: 0, aside: 0 } }
-      [nil, :stopped].include?(@server&.status) ? { **Watch.measure, **none } : @server.watch
+      [nil, :stopped].include?(@server&.status) ? { **ResourceMonitor.measure, **none } : @server.stats
     end
 
     # Stops, and closes the producers. Returns how many messages could not be delivered. In a trap it waits for 10 s at

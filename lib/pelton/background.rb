@@ -8,7 +8,7 @@ require_relative "threads"
 module Pelton
   # A thread of the user's that its owner, a consumer or an app, looks after: it is asked to stop and joined with its
   # owner, told of when it dies (error.occurred), started again if that was asked for, and named when it does not end
-  # (thread.outlived). See Consumer#background and App#background.
+  # (thread.leaked). See Consumer#background and App#background.
   class Background
     # What the thread is given: the word to end.
     #   background("flush") { |stop| flush until stop.wait(10) }

@@ -22,7 +22,7 @@ module Pelton
     # What reads for a group. deserializers: see Parallel::Engines.
     #: (Routing::Group, Hash[String, untyped]) -> Subscription
     def subscription(group, deserializers)
-      Subscription.new(@config, group_id: group.name, batch: group.batch, decode: group.decode,
+      Subscription.new(@config, group_id: group.name, max_messages: group.max_messages, decode: group.decode,
                                 deserializers: deserializers, key_deserializers: group.key_deserializers,
                                 headers_deserializers: group.headers_deserializers, where: group.where, bus: @bus,
                                 native: @native, kafka: options(group))

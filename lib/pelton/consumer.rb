@@ -80,7 +80,7 @@ module Pelton
     def retrying? = attempt > 1
 
     # How old the first of `messages` was when this call began: seconds since its timestamp (below 0: clocks differ).
-    # nil: it has no timestamp, or no consume runs. Of all that Kafka has: see `lags` of App#watch.
+    # nil: it has no timestamp, or no consume runs. Of all that Kafka has: see `lags` of App#stats.
     #: () -> Float?
     def consumption_lag = @pelton.consumption_lag
 
@@ -163,7 +163,7 @@ module Pelton
     # Starts a thread that belongs to this consumer: from `assigned`, or from anywhere in it. It is told of when it dies
     # (error.occurred) and, with restart: true, started again after a back-off. At the consumer's end it is asked to
     # stop before `revoked` or `shutdown` is called, and awaited after that: config.background_timeout at most, then
-    # thread.outlived says where it is.
+    # thread.leaked says where it is.
     #   def assigned = background("flush") { |stop| flush until stop.wait(10) }
     # `stop.wait(seconds)` waits and wakes at once when it should end; `stop.stop?` only looks. Returns a handle:
     # `stop(timeout)` ends it sooner, `alive?`. Raises ConfigError where one of this name runs already, ClosedError once

@@ -385,12 +385,12 @@ module Pelton
   # What to do: Raise `shutdown_timeout` or make jobs shorter.
   #   ForcedShutdown.new(["orders/0: job runs for 61.2 s, 88 messages not finished"])
   class ForcedShutdown < ShutdownError
-    attr_reader :losses
+    attr_reader :unfinished_work
 
     #: (?Array[String]) -> void
-    def initialize(losses = [])
-      @losses = losses
-      super("forced to stop#{": #{losses.join("; ")}" unless losses.empty?}")
+    def initialize(unfinished_work = [])
+      @unfinished_work = unfinished_work
+      super("forced to stop#{": #{unfinished_work.join("; ")}" unless unfinished_work.empty?}")
     end
   end
 end

@@ -80,18 +80,18 @@ module Pelton
       def app_stopping(event) = info("stopping (#{event[:reason]}), at most #{event[:timeout]} s")
 
       def app_stopped(event)
-        losses = event[:losses]
-        [losses.empty? ? 1 : 2, format("stopped after %.1f s, %s", event[:seconds],
-                                       losses.empty? ? "nothing left undone" : losses.join("; "))]
+        undone = event[:unfinished_work]
+        [undone.empty? ? 1 : 2, format("stopped after %.1f s, %s", event[:seconds],
+                                       undone.empty? ? "nothing left undone" : undone.join("; "))]
       end
 
-      def messages_repeated(event)
+      def message_repeated(event)
         [2, "#{place(event)}: #{event[:count]} finished messages behind offset #{event[:offset]} will be repeated"]
       end
 
       def app_forced(event)
-        losses = event[:losses]
-        [3, "ended by force: #{event[:reason]}#{"; left undone: #{losses.join("; ")}" unless losses.empty?}"]
+        undone = event[:unfinished_work]
+        [3, "ended by force: #{event[:reason]}#{"; left undone: #{undone.join("; ")}" unless undone.empty?}"]
       end
 
       def partition_assigned(event) = info("assigned #{place(event)}")
@@ -121,7 +121,7 @@ module Pelton
                    event[:delay], event[:attempt])]
       end
 
-      def thread_outlived(event)
+      def thread_leaked(event)
         owner = event.payload.key?(:topic) ? place(event) : "the app"
         [2, format("thread %s of %s, started at %s, runs on %.1f s after its end, at %s",
                    event[:name] || "without a name", owner, event[:started_at], event[:seconds], event[:at])]

@@ -43,11 +43,11 @@ module Pelton
        "over, or by an abort; told as message.acknowledged is"],
       ["message.skipped", %i[group topic partition offset attempts error failure_id],
        "a message failed too often, and its topic says `then: :skip`"],
-      ["messages.dropped", %i[group topic partition offset count reason],
+      ["message.dropped", %i[group topic partition offset count reason],
        "the topic's routes kept `count` messages from consume, in a job (`:where`: in a batch) that began with " \
        "`offset`; reason: `:where`, `:filtered`, `:expired`, or in a retry topic " \
        "`:of_another_group`. They count as done"],
-      ["messages.repeated", %i[group topic partition offset count],
+      ["message.repeated", %i[group topic partition offset count],
        "a partition with `concurrency` was given up (a stop, a rebalance) before the message at `offset` was " \
        "finished: `count` finished messages behind it will be processed again"],
       ["message.postponed", %i[group topic partition offset attempts error failure_id to due_in],
@@ -91,13 +91,13 @@ module Pelton
        "this process"],
       ["consumer.retrying", %i[group topic partition offset attempt delay error failure_id],
        "consume failed and runs again from `offset` after `delay` seconds"],
-      ["thread.outlived", %i[group topic partition name started_at at seconds],
+      ["thread.leaked", %i[group topic partition name started_at at seconds],
        "a thread that a consumer started (or the app: then without group, topic and partition) lives on after its " \
        "end: a background thread after config.background_timeout, another one after 5 s. started_at: the line of its " \
        "block, at: where it is now, seconds: since the end. Told once; a pool's thread is named too, if it was a " \
        "consumer that first used the pool"],
-      ["watch.measured", %i[threads native_threads descriptors consumers consumer_threads lags stopped jobs outlived],
-       "what the process holds (see App#watch), every config.watch_interval while a server runs, if somebody " \
+      ["stats.measured", %i[threads native_threads descriptors consumers consumer_threads lags stopped jobs leaked],
+       "what the process holds (see App#stats), every config.stats_interval while a server runs, if somebody " \
        "subscribed"],
       ["workers.scaled", %i[from to], "the number of worker threads was changed (Server#concurrency=)"],
       ["worker.replaced", %i[worker],
@@ -113,7 +113,7 @@ module Pelton
        "a group's client failed for good, and begins anew after `seconds` (config.group_restart)"],
       ["app.unhealthy", %i[reasons],
        "config.liveness.port was asked and told, for the first time or again, that only a restart would mend the " \
-       "process; reasons: one String each, as of Server#ailments"],
+       "process; reasons: one String each, as of Server#health_problems"],
       ["process.started", %i[process pid],
        "`pelton server --processes`: a process was forked; process: its number, from 0"],
       ["process.ended", %i[process pid status signal due_in],
@@ -125,13 +125,13 @@ module Pelton
       ["app.stopping", %i[reason timeout flush waits_for],
        "the server finishes what runs and takes no new work; flush: the seconds of `timeout` that are kept for the " \
        "producer; waits_for: what runs, one String each"],
-      ["app.stopped", %i[seconds undelivered losses phases],
-       "everything is finished, committed and flushed; losses: finished messages that come again all the same (see " \
-       "messages.repeated), one String each, as a rule none; phases: seconds of each, `{ groups: { \"billing\" => " \
-       "{ jobs: 1.2, leave: 0.1 } }, workers: 0.0, flush: 0.3 }`"],
-      ["app.forced", %i[reason losses seconds phases],
-       "the server ended by force; losses: what was left undone, one String each; phases: as for app.stopped, with " \
-       "`force`"]
+      ["app.stopped", %i[seconds undelivered unfinished_work phases],
+       "everything is finished, committed and flushed; unfinished_work: finished messages that will be processed " \
+       "again (see message.repeated), one String each, as a rule none; phases: seconds of each, " \
+       "`{ groups: { \"billing\" => { jobs: 1.2, leave: 0.1 } }, workers: 0.0, flush: 0.3 }`"],
+      ["app.forced", %i[reason unfinished_work seconds phases],
+       "the server ended by force; unfinished_work: what was left undone, one String each; phases: as for " \
+       "app.stopped, with `force`"]
     ].to_h { |name, keys, at| [name, Kind.new(name, keys.freeze, at).freeze] }.freeze
 
     module_function

@@ -10,9 +10,9 @@ module Pelton
   # failures only, so what goes well costs nothing. What repeats itself is counted (RepeatLimit). Thread-safe.
   class FailureLog
     EVENTS = %w[error.occurred kafka.log message.delivery_failed message.skipped message.dead_lettered
-                messages.repeated partition.stopped producer.queue_full producer.fatal producer.unclosed
+                message.repeated partition.stopped producer.queue_full producer.fatal producer.unclosed
                 producer.closed producer.flush_failed transaction.aborted group.restarting app.unhealthy app.forced
-                process.ended thread.outlived worker.replaced events.delayed].freeze
+                process.ended thread.leaked worker.replaced events.delayed].freeze
     WARN = 2
     METHODS = %i[debug info warn error error].freeze
     UNDELIVERED = %w[message.delivery_failed producer.flush_failed].freeze

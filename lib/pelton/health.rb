@@ -7,15 +7,15 @@ module Pelton
   class Health
     #: (Config::Liveness, Array[Processing::Listener]) -> void
     def initialize(settings, listeners)
-      @polling = settings.polling
-      @consuming = settings.consuming
+      @max_poll_gap = settings.max_poll_gap
+      @max_consume_time = settings.max_consume_time
       # The server's own, in which one that failed is replaced.
       @listeners = listeners
     end
 
     # A String each.
     #: () -> Array[String]
-    def ailments = @listeners.flat_map { |listener| [*silence(listener), *calls(listener), *stopped(listener)] }
+    def health_problems = @listeners.flat_map { |listener| [*silence(listener), *calls(listener), *stopped(listener)] }
 
     private
 
@@ -23,10 +23,10 @@ module Pelton
     def silence(listener)
       polled = listener.subscription.polled_at or return
       seconds = Clock.now - polled
-      return if seconds <= @polling
+      return if seconds <= @max_poll_gap
 
-      format("group %s: its listener has not polled for %.0f s (liveness.polling: %g s)", listener.group.name, seconds,
-             @polling)
+      format("group %s: its listener has not polled for %.0f s (liveness.max_poll_gap: %g s)", listener.group.name,
+             seconds, @max_poll_gap)
     end
 
     def stopped(listener)
@@ -38,15 +38,15 @@ module Pelton
     end
 
     def calls(listener)
-      return unless @consuming
+      return unless @max_consume_time
 
       listener.coordinators.flat_map do |one|
         one.slots.filter_map do |slot|
           call, seconds = slot.busy
-          next if call.nil? || seconds <= @consuming
+          next if call.nil? || seconds <= @max_consume_time
 
-          format("%s/%d: %s takes %.0f s so far (liveness.consuming: %g s)", one.topic_name, one.partition, call,
-                 seconds, @consuming)
+          format("%s/%d: %s takes %.0f s so far (liveness.max_consume_time: %g s)", one.topic_name, one.partition, call,
+                 seconds, @max_consume_time)
         end
       end
     end

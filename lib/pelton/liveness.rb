@@ -9,7 +9,7 @@ require_relative "threads"
 module Pelton
   # Tells by HTTP whether a server is well, for Kubernetes and its like, from its start to the end of its stop. One
   # thread "pelton.liveness" for all connections: one that is slow or silent keeps no other waiting.
-  #   GET /live, /started   200; 500: only a restart of the process would mend it (Server#ailments)
+  #   GET /live, /started   200; 500: only a restart of the process would mend it (Server#health_problems)
   #   GET /ready            200; 500 also while no job is begun: it is quiet, or stops
   # The body: {"healthy":true,"status":"running","reasons":[]}
   class Liveness
@@ -143,7 +143,7 @@ module Pelton
     end
 
     def look(path)
-      reasons = @server.ailments
+      reasons = @server.health_problems
       tell(reasons)
       status = @server.status
       well = reasons.empty? && (path != "/ready" || status == :running)

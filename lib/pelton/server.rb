@@ -15,7 +15,7 @@ require_relative "processing/workers"
 require_relative "restarts"
 require_relative "shutdown"
 require_relative "stranded_retries"
-require_relative "watch"
+require_relative "resource_monitor"
 
 module Pelton
   # Runs the consumers of an app: a listener per group, the workers, and one thread "pelton.server" that waits for
@@ -30,7 +30,7 @@ module Pelton
     # What was left undone: why it ended by force, e.g. ["orders/0: consume runs for 61.2 s, …"], and finished messages
     # that come again: ["orders/3: 12 finished messages behind offset 41 will be repeated"]
     #: () -> Array[String]
-    attr_reader :losses
+    attr_reader :unfinished_work
     # The error that made the server stop by itself, or nil.
     #: () -> Exception?
     attr_reader :failure
@@ -56,7 +56,7 @@ module Pelton
       @native = native
       @jobs = Processing::JobsQueue.new
       @engines = Parallel::Engines.new(config, bus)
-      @watch = Watch.new(bus, config.watch_interval) { watch }
+      @monitor = ResourceMonitor.new(bus, config.stats_interval) { stats }
       @backgrounds = backgrounds
       @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
       @listeners = []
@@ -71,7 +71,7 @@ module Pelton
       # Who runs `start`, as long as it does.
       @starter = nil
       @status = :created
-      @losses = []
+      @unfinished_work = []
       @failure = nil
       @pid = Process.pid
     end
@@ -92,9 +92,9 @@ module Pelton
       self
     end
 
-    # Stops and waits for the end. true: everything was finished; false: by force, see `losses`. From any thread, as
-    # often as one likes; from a consumer, a background thread, a listener of events or a trap it only asks to stop
-    # (nil), for the end waits for them. Of several `timeout`s the one that ends first counts.
+    # Stops and waits for the end. true: everything was finished; false: by force, see `unfinished_work`. From any
+    # thread, as often as one likes; from a consumer, a background thread, a listener of events or a trap it
+    # only asks to stop (nil), for the end waits for them. Of several `timeout`s the one that ends first counts.
     #: (?timeout: Numeric?, ?reason: String) -> bool?
     def stop(timeout: nil, reason: "stop")
       Clock.check(timeout)
@@ -153,21 +153,21 @@ module Pelton
     def running? = %i[running quieting quiet].include?(status)
 
     # What only a restart of the process would mend, a String each: a group whose listener hangs, a call of a consumer's
-    # that takes longer than config.liveness.consuming, a partition that gave up after a failure (`then: :stop`; a seek
-    # lets it go on, too), a failure that ended the server. Rebalances, long jobs, quiet, a
+    # that takes longer than config.liveness.max_consume_time, a partition that gave up after a failure (`then: :stop`;
+    # a seek lets it go on, too), a failure that ended the server. Rebalances, long jobs, quiet, a
     # stop that waits for jobs, topics that are not there and brokers that are away are no such thing. From any thread;
     # waits for nothing. Also at config.liveness.port.
     #: () -> Array[String]
-    def ailments
+    def health_problems
       return [] unless @pid == Process.pid
-      return Health.new(@config.liveness, @listeners).ailments if running?
+      return Health.new(@config.liveness, @listeners).health_problems if running?
 
       @failure && !@thread.alive? ? ["the server was ended by #{@failure.class}: #{@failure.message}"] : []
     end
 
     #   get("/health") { Pelton.server.healthy? ? 200 : 500 }
     #: () -> bool
-    def healthy? = ailments.empty?
+    def healthy? = health_problems.empty?
 
     # The partitions of this process, by topic: {"orders" => [0, 3]}. group: of this group alone. From any thread.
     #: (?String?) -> Hash[String, Array[Integer]]
@@ -185,15 +185,15 @@ module Pelton
       end
     end
 
-    # What the process holds: see App#watch.
+    # What the process holds: see App#stats.
     #: () -> Hash[Symbol, untyped]
-    def watch
+    def stats
       threads = ->(one) { one.slots.sum { |slot| slot.scope.size } }
       born = ->(one) { one.slots.count(&:alive?) }
-      { **Watch.measure, consumers: per_partition(&born), consumer_threads: per_partition(&threads),
-                         lags: @listeners.to_h { |one| [one.group.name, one.lags] }, jobs: @jobs.counts,
-                         stopped: @listeners.to_h { |one| [one.group.name, one.stopped] },
-                         outlived: @watch.outlived }
+      { **ResourceMonitor.measure, consumers: per_partition(&born), consumer_threads: per_partition(&threads),
+                                   lags: @listeners.to_h { |one| [one.group.name, one.lags] }, jobs: @jobs.counts,
+                                   stopped: @listeners.to_h { |one| [one.group.name, one.stopped] },
+                                   leaked: @monitor.leaked }
     end
 
     # See App#background; ends when the consumers have.
@@ -282,7 +282,7 @@ module Pelton
     def listener(group, looks)
       deserializers = @engines.deserializers(group)
       subscription = @clients.subscription(group, deserializers)
-      Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, watch: @watch,
+      Processing::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, monitor: @monitor,
                                                looks: looks, ahead: @engines.ahead(group, deserializers),
                                                producer: @producer, generations: @generations,
                                                open_producer: @clients.producers(group), on_failure: method(:failed))
@@ -370,11 +370,11 @@ module Pelton
       @status = :stopping
       @restarts.stop
       @shutdown ||= Shutdown.new(@config, timeout, signalled: signalled, listeners: @listeners, workers: @workers,
-                                                   jobs: @jobs, bus: @bus, scope: @scope, watch: @watch,
+                                                   jobs: @jobs, bus: @bus, scope: @scope, monitor: @monitor,
                                                    flush: @flush, inbox: @inbox, engines: @engines)
       graceful = @shutdown.call(reason)
       @restarts.join(Shutdown::FORCE)
-      @losses = @shutdown.losses
+      @unfinished_work = @shutdown.unfinished_work
       @status = graceful ? :stopped : :forced
       @shutdown.tell
     end

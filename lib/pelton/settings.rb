@@ -221,10 +221,11 @@ module Pelton
        "for development: a server's start makes the topics that its routes name and Kafka does not have, as the " \
        "broker's settings say, and looks for new ones every 5 s. false: error.occurred tells of them, and they are " \
        "looked for every 5 minutes (topic.metadata.refresh.interval.ms)"],
-      [:batch, :count, 100, "messages that consume gets at once, at most", { unit: "messages" }],
-      [:batch_bytes, :count, 1 << 20, "size of a batch at most (one larger message comes alone)", { unit: "bytes" }],
-      [:prefetch, :count, 16, "batches per partition that are in Ruby's hands at the same time; then no more come " \
-                              "before half of them are done"],
+      [:max_messages, :count, 100, "messages that consume gets at once, at most", { unit: "messages" }],
+      [:max_batch_bytes, :count, 1 << 20, "size of a batch at most (one larger message comes alone)",
+       { unit: "bytes" }],
+      [:prefetch_batches, :count, 16, "batches per partition that Ruby holds at the same time; then no more come " \
+                                      "before half of them are done"],
       [:prefetch_bytes, :count, 2 << 20, "no further batch of a partition of which so much is in Ruby's hands",
        { unit: "bytes" }],
       [:revocation_timeout, :seconds, 30, "how long a job may run on when Kafka takes its partition back", SECONDS],
@@ -233,8 +234,8 @@ module Pelton
                                       "others go on (not if another member has its place); unset: the server stops, " \
                                       "for a supervisor to start it again", SECONDS],
       [:background_timeout, :seconds, 5, "how long a background thread may run on after its consumer or app has " \
-                                         "ended; then thread.outlived names it", SECONDS],
-      [:watch_interval, :seconds, 30, "between two events watch.measured", SECONDS],
+                                         "ended; then thread.leaked names it", SECONDS],
+      [:stats_interval, :seconds, 30, "between two events stats.measured", SECONDS],
       [:flush_timeout, :seconds, 10, "the part of shutdown_timeout kept for the producer's last messages", SECONDS],
       [:delivery_timeout, :seconds, 180, "how long produce_sync waits for the delivery report; a wait shorter than " \
                                          "message.timeout.ms (150 s) may end without a verdict", SECONDS],
@@ -283,9 +284,9 @@ module Pelton
       [:port, :port, nil, "where a server tells by HTTP whether it is well: `/live`, `/started`, `/ready`; 0: any " \
                           "port that is free; unset: nowhere"],
       [:bind, :text, "0.0.0.0", "the address of that port; `::` is for IPv6, too"],
-      [:polling, :long, 300, "a group whose listener has not polled for so long hangs", SECONDS],
-      [:consuming, :time, nil, "a call of a consumer's (of `process`: a message) that takes longer hangs; unset: it " \
-                               "may take as long as it likes", SECONDS]
+      [:max_poll_gap, :long, 300, "a group whose listener has not polled for so long hangs", SECONDS],
+      [:max_consume_time, :time, nil, "a call of `consume` (of `process`: a message) that takes longer counts as " \
+                                      "hung; unset: no limit", SECONDS]
     ], prefix: "liveness.")
 
     TOPIC = Table.new("topic … do (routing)", [
@@ -332,7 +333,8 @@ module Pelton
                                         "failure; while it raises, the message is not marked, and runs again"],
       [:transactional, :text, nil, "for `transaction` in consume: each partition has a producer of its own, with the " \
                                    "transactional.id `<this>/<group>/<topic>/<partition>`"],
-      [:batch, :count, nil, "messages that consume gets at once, at most; unset: config.batch", { unit: "messages" }],
+      [:max_messages, :count, nil, "messages that consume gets at once, at most; unset: config.max_messages",
+       { unit: "messages" }],
       [:manual_offsets, :flag, false, "messages are marked by mark_as_consumed only. Those that no consumer saw " \
                                       "(`where`, `filter`, `expire_after`), and those that were skipped or " \
                                       "dead-lettered, need no mark"],
@@ -345,7 +347,7 @@ module Pelton
                                       "in the group's name. For all topics of a group or for none, and for one " \
                                       "process each; unset: Kafka shares them out among the group's members"],
       [:active, :flag, true, "false: as if the topic were not declared"],
-      [:every, :time, nil, "between two calls of the consumer's `tick`; unset: none", SECONDS],
+      [:tick_every, :time, nil, "between two calls of the consumer's `tick`; unset: none", SECONDS],
       [:where, :condition, nil, "`where(\"type\").in(\"order.created\", \"order.paid\")`: consume gets the messages " \
                                 "for which all conditions hold; the others count as done. Asked by native threads, " \
                                 "before a message becomes a Ruby object; on fields it implies `decode :json`"],

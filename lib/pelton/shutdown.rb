@@ -18,14 +18,14 @@ module Pelton
     FORCE = 1.0
 
     # What was left undone, a String each.
-    attr_reader :losses
+    attr_reader :unfinished_work
 
     # signalled: a signal began it, so the next one is the second. inbox: the server's, for signals, and stops that have
     # less time.
     #: (Config, Numeric?, signalled: bool, listeners: Array[Processing::Listener], workers: Array[Processing::Worker],
-    #:  jobs: Processing::JobsQueue, engines: Parallel::Engines, scope: Background::Scope, watch: Watch, bus: Notifications,
+    #:  jobs: Processing::JobsQueue, engines: Parallel::Engines, scope: Background::Scope, monitor: ResourceMonitor, bus: Notifications,
     #:  flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
-    def initialize(config, timeout, signalled:, listeners:, workers:, jobs:, engines:, scope:, watch:, bus:, flush:,
+    def initialize(config, timeout, signalled:, listeners:, workers:, jobs:, engines:, scope:, monitor:, bus:, flush:,
                    inbox:)
       @timeout = timeout || config.shutdown_timeout
       @signalled = signalled
@@ -36,7 +36,7 @@ module Pelton
       @engines = engines
       @bus = bus
       @scope = scope
-      @watch = watch
+      @monitor = monitor
       @background_timeout = config.background_timeout
       @flush = flush
       @inbox = inbox
@@ -46,7 +46,7 @@ module Pelton
       limit(@timeout)
       # Seconds, in the order of happening, beside those of the groups: {workers: 0.0, background: 0.1, flush: 0.3}
       @phases = {}
-      @losses = []
+      @unfinished_work = []
       # Why it is by force; nil: it is not.
       @forced = nil
       @undelivered = 0
@@ -59,7 +59,7 @@ module Pelton
       announce(reason)
       @forced ||= drain
       contain(:force) { force } if @forced
-      @losses |= @listeners.flat_map(&:repeats)
+      @unfinished_work |= @listeners.flat_map(&:repeats)
       contain(:parallel) { @engines.close(timeout: FORCE) } unless @engines.none?
       contain(:background) { end_backgrounds }
       contain(:flush) { flush }
@@ -70,9 +70,12 @@ module Pelton
     #: () -> void
     def tell
       facts = { seconds: Clock.now - @started, phases: phases }
-      return @bus.publish("app.stopped", **facts, undelivered: @undelivered, losses: @losses) unless @forced
+      unless @forced
+        return @bus.publish("app.stopped", **facts, undelivered: @undelivered,
+                                                    unfinished_work: @unfinished_work)
+      end
 
-      @bus.publish("app.forced", **facts, reason: @forced, losses: @losses)
+      @bus.publish("app.forced", **facts, reason: @forced, unfinished_work: @unfinished_work)
     end
 
     private
@@ -82,7 +85,7 @@ module Pelton
       { groups: groups, **@phases }
     end
 
-    def unfinished = @listeners.flat_map(&:losses)
+    def unfinished = @listeners.flat_map(&:unfinished_work)
 
     # The earliest end that anybody asked for counts: false if this is none. A part of the time is kept for the flush,
     # which may go on when the rest is over.
@@ -108,7 +111,7 @@ module Pelton
       timed(phase, &block)
     rescue Exception => e # rubocop:disable Lint/RescueException -- whatever it is, what is produced is flushed
       @forced ||= "#{phase}: #{e.message}"
-      @losses += ["#{phase} ended by #{e.class}: #{e.message}"]
+      @unfinished_work += ["#{phase} ended by #{e.class}: #{e.message}"]
       @bus.publish("error.occurred", error: e, source: "server")
     end
 
@@ -181,7 +184,7 @@ module Pelton
 
     # Those who were killed settle their jobs; then what the consumers' ends need is run by others.
     def force
-      @losses = unfinished + standing
+      @unfinished_work = unfinished + standing
       @jobs.finish
       @workers.each(&:kill)
       last = @workers.map { |worker| Processing::Worker.new("#{worker.name}.end", @jobs, @bus).start }
@@ -191,14 +194,14 @@ module Pelton
       Threads.join(last.map(&:thread), FORCE)
       last.each(&:kill)
       Threads.join(last.map(&:thread), FORCE)
-      @losses += @listeners.flat_map(&:unended) + @listeners.filter_map(&:unconfirmed).map(&:message)
+      @unfinished_work += @listeners.flat_map(&:unended) + @listeners.filter_map(&:unconfirmed).map(&:message)
     end
 
     # Within the time that is left beside the flush; those that need longer are told of.
     def end_backgrounds
       hearing { @scope.close([@background_timeout, [Clock.left(@ends - @flush_share), FORCE].max].min) }
-      [*@listeners, @scope].each { |one| @watch.bury(one.strays) }
-      @watch.close
+      [*@listeners, @scope].each { |one| @monitor.report_leaked(one.leaked_threads) }
+      @monitor.close
     end
 
     # By force it has its share, else all the time that is left.
@@ -207,7 +210,7 @@ module Pelton
       return unless @undelivered.positive?
 
       @forced ||= "producer not flushed in time"
-      @losses += ["#{@undelivered} produced messages not delivered"]
+      @unfinished_work += ["#{@undelivered} produced messages not delivered"]
     end
 
     # Where the workers that are in a job are: "pelton.worker#1 is at app.rb:12:in `pop'".

@@ -41,15 +41,16 @@ module Pelton
     #: () -> Float?
     attr_reader :polled_at
 
-    # batch: at most so many messages at once; decode: topics whose payloads are decoded as they arrive; deserializers:
+    # max_messages: of a batch, at most; decode: topics whose payloads are decoded as they arrive; deserializers:
     # topics whose payloads are made by such an object, so with keys and headers; where: topics of which some messages
     # come only, with the condition (a tree as in Routing::Condition).
-    #: (Config, group_id: String, ?batch: Integer, ?decode: Hash[String, Symbol | Hash[Symbol, untyped]],
+    #: (Config, group_id: String, ?max_messages: Integer, ?decode: Hash[String, Symbol | Hash[Symbol, untyped]],
     #:  ?deserializers: Hash[String, untyped], ?key_deserializers: Hash[String, untyped],
     #:  ?headers_deserializers: Hash[String, untyped], ?where: Hash[String, Array[untyped]], ?bus: Notifications,
     #:  ?native: Module?, ?kafka: Hash[String, untyped]) -> void
-    def initialize(config, group_id:, batch: config.batch, decode: {}, deserializers: {}, key_deserializers: {},
-                   headers_deserializers: {}, where: {}, bus: Notifications.new, native: nil, kafka: {})
+    def initialize(config, group_id:, max_messages: config.max_messages, decode: {}, deserializers: {},
+                   key_deserializers: {}, headers_deserializers: {}, where: {}, bus: Notifications.new, native: nil,
+                   kafka: {})
       check(group_id, decode)
       @group_id = group_id
       @commit_timeout = config.commit_timeout
@@ -58,8 +59,8 @@ module Pelton
       native ||= Native
       limit_decoding(native, config)
       formats = Formats.with(decode, deserializers, key_deserializers, headers_deserializers)
-      options = { batch: batch, bytes: config.batch_bytes, decode: formats, where: where,
-                  prefetch: config.prefetch, prefetch_bytes: config.prefetch_bytes,
+      options = { max_messages: max_messages, max_batch_bytes: config.max_batch_bytes, decode: formats, where: where,
+                  prefetch_batches: config.prefetch_batches, prefetch_bytes: config.prefetch_bytes,
                   **@poller.polling(config.polling.max_time) }
       defaults = config.create_topics ? { **DEFAULTS, **SOON } : DEFAULTS
       kafka_options = config.kafka_with(defaults, { **kafka, "group.id" => group_id }, bus: bus)

@@ -11,7 +11,7 @@ require "support/native_kit"
 #   member(topic, options) → a subscription of one group that gets the partition
 #   rival(topic)     makes Kafka want the partition back
 module SubscriptionContract
-  OPTIONS = { batch: 10, bytes: 1 << 20, prefetch: 2, decode: {} }.freeze
+  OPTIONS = { max_messages: 10, max_batch_bytes: 1 << 20, prefetch_batches: 2, decode: {} }.freeze
 
   # The next event of this kind, within a deadline; others are refused.
   def event(subscription, kind)

@@ -42,7 +42,7 @@ class EmbeddedAvroTest < Minitest::Test
     seen = @seen
     reader = consumer { messages.each { |one| seen << [one.dig("n"), one.payload] } }
     from = registry
-    app = app(batch: 10) do
+    app = app(max_messages: 10) do
       topic(name, to: reader) do
         decode :avro, registry: from, schema: NEW, freeze: true
         where("kind").eq("PAID")
@@ -66,7 +66,7 @@ class EmbeddedAvroTest < Minitest::Test
     seen = @seen
     reader = consumer { messages.each { |one| seen << [one.dig("n"), one.payload["note"]] } }
     from = registry
-    app = app(batch: 10) do
+    app = app(max_messages: 10) do
       topic(name, to: reader) do
         decode :avro, registry: from, schema: NEW
         where("kind").eq("PAID")
@@ -135,7 +135,7 @@ class EmbeddedAvroTest < Minitest::Test
       messages.each { |one| seen << one.payload["n"] }
     end
     from = registry
-    app = app(batch: 10) { topic(name, to: reader) { decode :avro, registry: from } }
+    app = app(max_messages: 10) { topic(name, to: reader) { decode :avro, registry: from } }
     produce(app, name, orders(name, OLD, 0...20))
     app.start
     eventually(20, "the look-up") { @double.requests.include?("GET /schemas/ids/1") }

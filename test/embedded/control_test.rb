@@ -18,7 +18,7 @@ class EmbeddedControlTest < Minitest::Test
     produce(app, name, %w[0 1 2 3 4 5])
     app.start
     assert_equal [0, 2, 3, 4], take(4).map { |_, offset,| offset }
-    eventually(20, "the drops") { happened("messages.dropped").sum { |payload| payload[:count] } == 2 }
+    eventually(20, "the drops") { happened("message.dropped").sum { |payload| payload[:count] } == 2 }
     assert app.stop
     assert_equal 6, marked(app, name)
     assert_equal ["cannot judge"], errors.map(&:message)
@@ -68,7 +68,7 @@ class EmbeddedControlTest < Minitest::Test
     end
     app.start
     assert_equal [[0, 1, "1"]], take(1)
-    eventually(20, "both drops") { happened("messages.dropped").sum { |payload| payload[:count] } == 2 }
+    eventually(20, "both drops") { happened("message.dropped").sum { |payload| payload[:count] } == 2 }
     assert app.stop
     assert_equal 3, marked(app, name)
   end
@@ -102,7 +102,9 @@ class EmbeddedControlTest < Minitest::Test
         mark_as_consumed(message)
       end
     end
-    app = app(prefetch: 2, batch: 5, kafka: { "max.poll.interval.ms" => 3000 }) { topic(name, to: reader) }
+    app = app(prefetch_batches: 2, max_messages: 5, kafka: { "max.poll.interval.ms" => 3000 }) do
+      topic(name, to: reader)
+    end
     app.start
     40.times { |number| produce(app, name, [number.to_s]) }
     assert_equal [[0, 0], [0, 1]], take(2)
@@ -131,7 +133,7 @@ class EmbeddedControlTest < Minitest::Test
       define_method(:consume) { seen << :consume }
       define_method(:tick) { seen << :tick }
     end
-    app = app { topic(name, to: ticking) { every 0.05 } }
+    app = app { topic(name, to: ticking) { tick_every 0.05 } }
     produce(app, name, %w[0])
     app.start
     assert_equal [:tick] * 5, take(5)
@@ -173,7 +175,7 @@ class EmbeddedControlTest < Minitest::Test
   def test_seek_back_is_committed_and_what_was_prefetched_does_not_come
     name = topic
     reader = seeker(30, 3)
-    app = app(batch: 5) { topic(name, to: reader) }
+    app = app(max_messages: 5) { topic(name, to: reader) }
     app.start
     40.times { |number| produce(app, name, [number.to_s]) }
     assert_equal [*0..29], take(30)
@@ -186,7 +188,7 @@ class EmbeddedControlTest < Minitest::Test
   def test_a_rewind_survives_a_restart
     name = topic
     reader = consumer { seek(2) if messages.last.offset == 9 }
-    app = app(group: "rewind", batch: 1) { topic(name, to: reader) }
+    app = app(group: "rewind", max_messages: 1) { topic(name, to: reader) }
     produce(app, name, Array.new(10, &:to_s))
     app.start
     eventually(20, "the rewind to be committed") { marked(app, name) == 2 }
@@ -236,7 +238,7 @@ class EmbeddedControlTest < Minitest::Test
       define_method(:tick) { (place = places.shift) ? seen << [:to, seek(place)] : resume }
       define_method(:consume) { messages.each { |message| seen << message.offset } }
     end
-    app = app(concurrency: 1) { topic(name, to: reader) { every 0.1 } }
+    app = app(concurrency: 1) { topic(name, to: reader) { tick_every 0.1 } }
     10.times do |number|
       app.producer.produce_sync(topic: name, partition: 0, payload: "x", timestamp: base + (number * 1000))
     end

@@ -33,7 +33,7 @@ class EmbeddedDeserializerTest < Minitest::Test
     produce(app, name, Array.new(20) { |number| packed(number, number == 7 ? "paid" : "new") })
     app.start
     assert_equal [[Order.new(7, "paid"), 7, { "n" => 7, "type" => "paid" }]], take(1)
-    eventually(20, "the drops") { happened("messages.dropped").sum { |payload| payload[:count] } == 19 }
+    eventually(20, "the drops") { happened("message.dropped").sum { |payload| payload[:count] } == 19 }
     assert app.stop
     assert_empty errors
   end

@@ -57,7 +57,7 @@ class FaultsTest < Minitest::Test
     # A member that has to join anew commits when it is back.
     offsets = Array.new(PARTITIONS) { |at| sent.sum { |key, count| key[1..].to_i % PARTITIONS == at ? count : 0 } }
     await_commits(server.config.group_id, name, *offsets)
-    assert_equal true, server.stop, -> { server.server.losses.join(", ") }
+    assert_equal true, server.stop, -> { server.server.unfinished_work.join(", ") }
     assert_empty ledger.report(sent).problems.first(5)
     report
   ensure
@@ -172,7 +172,7 @@ class FaultsTest < Minitest::Test
 
   SELDOM = { "auto.commit.interval.ms" => 60_000 }.freeze
 
-  def lags(server, group, name) = server.watch[:lags].fetch(group, {})[name]&.sort&.map(&:last)
+  def lags(server, group, name) = server.stats[:lags].fetch(group, {})[name]&.sort&.map(&:last)
 
   # The mock deletes nothing: what comes again is the old topic, which goes on where it was.
   def test_a_topic_that_is_deleted_while_it_is_consumed

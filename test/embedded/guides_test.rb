@@ -73,7 +73,7 @@ class GuidesTest < Minitest::Test
     },
     ["docs/consuming.md", "throttle 100"] => {
       within: 'Pelton.routes { topic("orders", to: OrdersConsumer) { decode :json; %s } }',
-      change: { "delay 10" => "delay 0.1", "every 5" => "every 0.1" },
+      change: { "delay 10" => "delay 0.1", "tick_every 5" => "tick_every 0.1" },
       after: lambda do
         define("class OrdersConsumer; def tick = SEEN << :tick; end")
         serve({ "orders" => PAID }) { |seen| seen.include?(:tick) }

@@ -17,7 +17,7 @@ class EmbeddedInterruptsTest < Minitest::Test
       define_method(:assigned) { born << self }
       define_method(:consume) { messages.each { |message| seen << message.offset } }
     end
-    app = app(batch: 7) { topic(name, to: reader) }
+    app = app(max_messages: 7) { topic(name, to: reader) }
     50.times { |round| produce(app, name, Array.new(4) { |at| "#{round} #{at}" }) }
     app.start
     consumer = born.pop

@@ -39,7 +39,7 @@ class EmbeddedKeyedTest < Minitest::Test
     name = topic
     gate = Thread::Queue.new
     reader = slow_key("a", gate)
-    app = app(group: "slow", concurrency: 4, batch: 5) { topic(name, to: reader) { concurrency 4 } }
+    app = app(group: "slow", concurrency: 4, max_messages: 5) { topic(name, to: reader) { concurrency 4 } }
     app.start
     produce_keys(app, name, "ab")
     20.times { |round| produce_keys(app, name, "bcd"[round % 3] * 5) }
@@ -200,7 +200,7 @@ class EmbeddedKeyedTest < Minitest::Test
       end
     end
     routes = proc { topic(name, to: reader) { concurrency 3 } }
-    first = app(group: "both", concurrency: 3, batch: 10, kafka: OFTEN, &routes)
+    first = app(group: "both", concurrency: 3, max_messages: 10, kafka: OFTEN, &routes)
     first.start
     keys = Array.new(150) { |number| "abcdefg"[number % 7] }.join
     2.times do |partition|
@@ -208,7 +208,7 @@ class EmbeddedKeyedTest < Minitest::Test
       first.producer.produce_many_sync(rows, timeout: 20)
     end
     rows = take(50)
-    second = app(group: "both", concurrency: 3, batch: 10, kafka: OFTEN, &routes)
+    second = app(group: "both", concurrency: 3, max_messages: 10, kafka: OFTEN, &routes)
     second.start
     eventually(30, "a rebalance") { happened("partition.revoked").any? }
     rows += take(1) until complete?(rows)

@@ -16,7 +16,7 @@ class EmbeddedLagsTest < Minitest::Test
       first = messages.first
       seen << [consumption_lag, processing_lag, first.created_at, first.received_at]
     end
-    app = app { topic(name, to: reader) { batch 1 } }
+    app = app { topic(name, to: reader) { max_messages 1 } }
     before = Time.at(0, Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond), :millisecond)
     produce(app, name, %w[0 1 2])
     app.start
@@ -24,7 +24,7 @@ class EmbeddedLagsTest < Minitest::Test
     assert_operator consumption, :>=, processing
     assert_operator processing, :>=, 0
     assert_equal [before, created, received], [before, created, received].sort
-    lags = -> { app.watch[:lags].fetch(app.config.group_id, {})[name] }
+    lags = -> { app.stats[:lags].fetch(app.config.group_id, {})[name] }
     eventually(20, -> { "lags: #{lags.call}" }) { lags.call == { 0 => 2, 1 => 0 } }
     produce(app, name, %w[3])
     eventually(20, -> { "lags: #{lags.call}" }) { lags.call == { 0 => 3, 1 => 0 } }

@@ -18,7 +18,7 @@ class ParallelThreadTest < Minitest::Test
 
   def test_auto_measures_and_says_what_it_uses
     name = topic
-    consume(name, way: :auto, batch: 1000, deserializer: Dear.new)
+    consume(name, way: :auto, max_messages: 1000, deserializer: Dear.new)
     sent = 0
     event = eventually(60) do
       assert_equal((sent...(sent += 3000)).to_a, payloads(name, 3000, from: sent - 3000).map { |value| value["i"] })

@@ -114,7 +114,7 @@ class EmbeddedProcessingTest < Minitest::Test
       gate.pop if partition.zero?
       messages.each { |message| seen << [partition, message.offset] }
     end
-    app = app(concurrency: 2, batch: 5) { topic(name, to: reader) }
+    app = app(concurrency: 2, max_messages: 5) { topic(name, to: reader) }
     app.start
     produce(app, name, Array.new(100, "x"))
     50.times { |number| produce(app, name, [number.to_s], partition: 1) }
@@ -174,7 +174,7 @@ class EmbeddedProcessingTest < Minitest::Test
     name = topic
     kept = @seen
     reader = consumer { kept << messages[messages.size / 2] }
-    app = app(batch: 10) { topic(name, to: reader) { decode :json } }
+    app = app(max_messages: 10) { topic(name, to: reader) { decode :json } }
     app.start
     produce(app, name, ['{"n":"warm-up"}'])
     take(1)

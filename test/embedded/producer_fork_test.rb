@@ -141,7 +141,7 @@ class ProducerForkTest < Minitest::Test
   def log(name, count)
     servers = @cluster.bootstrap_servers
     options = { "bootstrap.servers" => servers, "group.id" => "log", "enable.partition.eof" => "true" }
-    reader = Pelton::Native::Subscription.new("log", options, { prefetch: 1000 })
+    reader = Pelton::Native::Subscription.new("log", options, { prefetch_batches: 1000 })
     reader.assign([[name, 0, 0]])
     found = []
     loop do

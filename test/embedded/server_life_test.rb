@@ -102,7 +102,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     app.producer.produce_async(topic: name, payload: "lost")
     taken = seconds { refute app.stop }
     assert_operator taken, :<, 30, "it takes the three seconds"
-    assert_includes app.server.losses.join("; "), "1 produced messages not delivered"
+    assert_includes app.server.unfinished_work.join("; "), "1 produced messages not delivered"
   end
 
   # Its close was given a minute, for which its thread went on.
@@ -117,7 +117,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     eventually(20, "the end of the jobs") { app.server.assignments.empty? }
     assert_equal [false, true], [app.server.stop(timeout: 1), !first.join(20).nil?]
     eventually(1, "the end of its client") { Pelton::Threads.list.none? { |one| one.name.include?("listener") } }
-    assert_match(/Kafka did not confirm the last commit/, app.server.losses.join)
+    assert_match(/Kafka did not confirm the last commit/, app.server.unfinished_work.join)
   end
 
   def test_stop_of_one_that_never_reached_a_broker_is_bounded

@@ -36,9 +36,9 @@ class EmbeddedSharingTest < Minitest::Test
     # Besides: the Ruby thread of each group, and what ends by itself.
     known = /\Apelton\.(poll|decode|linger|events|listener|worker|server|call|fibers)/
     assert_empty (native.keys - before).grep_v(known)
-    assert_equal [3, 1], [three, one].map { |app| app.watch[:consumers].size }
-    assert three.stop, -> { three.server.losses.inspect }
-    assert one.stop, -> { one.server.losses.inspect }
+    assert_equal [3, 1], [three, one].map { |app| app.stats[:consumers].size }
+    assert three.stop, -> { three.server.unfinished_work.inspect }
+    assert one.stop, -> { one.server.unfinished_work.inspect }
   end
 
   def test_groups_that_wait_burn_nothing
@@ -60,10 +60,10 @@ class EmbeddedSharingTest < Minitest::Test
   end
 
   def await_jobs(app, **counts)
-    eventually(20, -> { "#{counts}: #{app.watch}" }) { app.watch[:jobs] == { **counts, aside: 0 } }
+    eventually(20, -> { "#{counts}: #{app.stats}" }) { app.stats[:jobs] == { **counts, aside: 0 } }
   end
 
-  def workers(app) = app.watch[:threads]["pelton.worker"]
+  def workers(app) = app.stats[:threads]["pelton.worker"]
 
   def test_workers_come_and_go_while_the_server_runs
     name = topic(4)

@@ -16,7 +16,7 @@ class EmbeddedWhereTest < Minitest::Test
   end
 
   def dropped
-    happened("messages.dropped").select { |payload| payload[:reason] == :where }.sum { |payload| payload[:count] }
+    happened("message.dropped").select { |payload| payload[:reason] == :where }.sum { |payload| payload[:count] }
   end
 
   # Of ten the fourth is paid.
@@ -27,7 +27,7 @@ class EmbeddedWhereTest < Minitest::Test
   def test_what_fails_counts_as_done
     name = topic
     reader = collector
-    app = app(batch: 7) { topic(name, to: reader) { where("type").eq("paid") } }
+    app = app(max_messages: 7) { topic(name, to: reader) { where("type").eq("paid") } }
     produce(app, name, orders(100))
     app.start
     assert_equal (3..93).step(10).to_a, take(10).map { |_, offset,| offset }
@@ -115,7 +115,7 @@ class EmbeddedWhereTest < Minitest::Test
   def test_by_key
     name = topic
     reader = collector
-    app = app(batch: 10, prefetch: 2) do
+    app = app(max_messages: 10, prefetch_batches: 2) do
       topic name, to: reader do
         where("type").eq("paid").and(where("n").gteq(200))
         concurrency 3
@@ -138,7 +138,7 @@ class EmbeddedWhereTest < Minitest::Test
     name = topic(2)
     reader = collector
     apps = Array.new(2) do
-      app(group: "shared", batch: 5, kafka: OFTEN) { topic(name, to: reader) { where("type").eq("paid") } }
+      app(group: "shared", max_messages: 5, kafka: OFTEN) { topic(name, to: reader) { where("type").eq("paid") } }
     end
     2.times { |partition| produce(apps.first, name, orders(500), partition: partition) }
     apps.first.start

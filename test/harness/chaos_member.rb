@@ -38,7 +38,7 @@ end
 Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => CHAOS.fetch("bootstrap"), **CHAOS.fetch("kafka") }
   config.group_id = CHAOS.fetch("group")
-  config.batch = 20
+  config.max_messages = 20
   config.concurrency = 8
   config.shutdown_timeout = 60
 end

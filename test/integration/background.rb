@@ -47,7 +47,7 @@ Scenario.run do
     refreshed << :ended
   end
   first.start
-  background = -> { first.watch[:threads]["pelton.background"].to_i }
+  background = -> { first.stats[:threads]["pelton.background"].to_i }
   eventually(30, "a thread a partition, and the app's") { background.call == 5 }
   equal(:begun, refreshed.pop, "the app's thread")
   send = lambda do |range|
@@ -72,7 +72,7 @@ Scenario.run do
   eventually(30, "two partitions each") do
     [first, second].all? { |one| one.assignments.fetch(name, []).size == 2 }
   end
-  eventually(20, -> { "four threads and the app's: #{first.watch}" }) { background.call == 5 }
+  eventually(20, -> { "four threads and the app's: #{first.stats}" }) { background.call == 5 }
   send.(40...80)
   equal((40...80).to_a, take(Flushing::FLUSHED, 40).map { |_, payload| payload.to_i }.sort, "flushed by both")
   check(second.stop, "the second stops")
@@ -81,14 +81,14 @@ Scenario.run do
   # What is kept at the end is flushed before the end is done.
   send.(80...120)
   eventually(20, "all given to consume") { committed(group, name, 4) == [30] * 4 }
-  check(first.stop, "the first stops: #{first.server.losses}")
+  check(first.stop, "the first stops: #{first.server.unfinished_work}")
   equal((80...120).to_a, take(Flushing::FLUSHED, 40, 1).map { |_, payload| payload.to_i }.sort, "flushed at the end")
   equal(:ended, refreshed.pop, "the app's thread ends")
   life = Array.new(Flushing::LIFE.size) { Flushing::LIFE.pop }.group_by(&:first).transform_values(&:size)
   ends = life[:revoked] + life[:shutdown]
   check(life[:began] > ends, "some began again: #{life}")
   equal(6, life[:shutdown], "shutdowns: 2 of the second, 4 of the first")
-  equal([], events(first, "thread.outlived").map(&:payload), "threads that outlived")
+  equal([], events(first, "thread.leaked").map(&:payload), "threads that outlived")
 
   # One that does not end in time is named with where it is, and does not hold up the stop.
   gate = Thread::Queue.new
@@ -99,9 +99,9 @@ Scenario.run do
   end
   third = app(group: unique("group"), background_timeout: 0.2) { topic name, to: stuck }
   third.start
-  eventually(30, "its threads") { third.watch[:threads]["pelton.background"] == 4 }
-  check(third.stop, "it stops: #{third.server.losses}")
-  told = events(third, "thread.outlived")
+  eventually(30, "its threads") { third.stats[:threads]["pelton.background"] == 4 }
+  check(third.stop, "it stops: #{third.server.unfinished_work}")
+  told = events(third, "thread.leaked")
   equal((0..3).to_a, told.map { |event| event[:partition] }.sort, "named")
   equal(["stuck", "#{__FILE__}:#{line}"], [told.first[:name], told.first[:started_at]], "who and since where")
   check(told.first[:at].start_with?("#{__FILE__}:#{line}:in"), "where it is: #{told.first[:at]}")

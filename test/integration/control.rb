@@ -60,9 +60,9 @@ Scenario.run do
       throttle 4, every: 1
     end
     topic topics[:pause], to: pausing
-    topic(topics[:rewind], to: rewinding) { batch 3 }
-    topic(topics[:moment], to: moment) { every 0.2 }
-    topic(topics[:silence], to: silent) { every 0.3 }
+    topic(topics[:rewind], to: rewinding) { max_messages 3 }
+    topic(topics[:moment], to: moment) { tick_every 0.2 }
+    topic(topics[:silence], to: silent) { tick_every 0.3 }
   end
   producer = all.producer
   send = lambda do |word, count, **more|
@@ -96,7 +96,7 @@ Scenario.run do
   equal([0, :end], take(seen[:silence], 2), "and with one")
   work(0.3)
   equal({}, seen.transform_values(&:size).reject { |_, size| size.zero? }, "too much")
-  check(all.stop, "a stop in order: #{all.server.losses}")
+  check(all.stop, "a stop in order: #{all.server.unfinished_work}")
   equal([], events(all, "partition.revoked").to_a, "revoked")
   equal([], events(all, "error.occurred").map { |event| event[:error] }, "errors")
   ends = { filter: 10, expire: 6, delay: 3, throttle: 10, pause: 10, rewind: 10, moment: 10, silence: 1 }

@@ -54,7 +54,7 @@ Scenario.run do
     again.start
     send.(number.to_s)
     equal([number.to_s], take(seen, 1), "round #{number}")
-    check(again.stop, "stop of round #{number}: #{again.server.losses}")
+    check(again.stop, "stop of round #{number}: #{again.server.unfinished_work}")
   end
   (0...10).each(&cycle) # caches come to their size
   before = Footprint.new

@@ -43,7 +43,7 @@ Scenario.run do
     end
   end
   writer = app
-  server = app(group: group, batch: 20) do
+  server = app(group: group, max_messages: 20) do
     topic(input, to: taker) do
       transactional "beside-#{group}"
       retries 3, backoff: 0..0.01, then: :skip

@@ -30,7 +30,7 @@ Scenario.run do
     seen << offset if offset != 5 || tries[offset] > 1
   end
   serve = lambda do |messages|
-    server = app(group: group, batch: 1) do
+    server = app(group: group, max_messages: 1) do
       topic(name, to: taker) do
         transactional "mixed-#{group}"
         backoff 0..0.01

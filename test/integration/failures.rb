@@ -39,7 +39,7 @@ CRITICAL = <<~RUBY
   Pelton.configure do |config|
     config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"] }
     config.group_id = ENV["PELTON_GROUP"]
-    config.batch = 5
+    config.max_messages = 5
   end
   Pelton.routes { topic ENV["PELTON_IN"], to: CriticalConsumer }
 RUBY

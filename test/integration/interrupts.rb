@@ -16,7 +16,7 @@ Scenario.run do
     define_method(:assigned) { born << self }
     define_method(:consume) { messages.each { |message| seen << message } }
   end
-  one = app(group: group, batch: 7) { topic(name, to: reader) }
+  one = app(group: group, max_messages: 7) { topic(name, to: reader) }
   one.producer.produce_many_sync(Array.new(200) { |at| { topic: name, payload: at.to_s } }, timeout: 20)
   one.start
   consumer = take(born, 1).first
@@ -37,7 +37,7 @@ Scenario.run do
   read = []
   read << take(seen, 1).first.offset until read.last == 200
   equal([*0..200], read.last(201), "without a gap")
-  check(one.stop, "a stop in order: #{one.server.losses}")
+  check(one.stop, "a stop in order: #{one.server.unfinished_work}")
   equal([201], committed(group, name, 1), "committed")
   equal([], events(one, "error.occurred").map { |event| event[:error] }, "errors")
 end

@@ -20,12 +20,12 @@ Scenario.run do
     define_method(:tick) { nil }
   end
   group = unique("lags")
-  all = app(group: group, kafka: { "statistics.interval.ms" => 200 }) { topic(name, to: reader) { every 0.2 } }
+  all = app(group: group, kafka: { "statistics.interval.ms" => 200 }) { topic(name, to: reader) { tick_every 0.2 } }
   send = lambda do |counts|
     rows = counts.flat_map { |number, count| [{ topic: name, partition: number, payload: "x" }] * count }
     all.producer.produce_many_sync(rows, timeout: 20)
   end
-  lags = -> { all.watch[:lags].fetch(group, {})[name] }
+  lags = -> { all.stats[:lags].fetch(group, {})[name] }
   await = ->(expected, what) { eventually(30, -> { "#{what}: #{lags.call}" }) { lags.call == expected } }
   reported = lambda do
     found = events(all, "statistics.emitted").reverse_each.find { |event| event[:client].include?("subscription") }

@@ -36,13 +36,13 @@ Scenario.run do
     end.tap(&:start)
   end
   goes_on = lambda do |server, word|
-    eventually(30, -> { "all aside: #{server.watch[:jobs]}" }) { server.watch[:jobs][:aside] == PARTITIONS }
+    eventually(30, -> { "all aside: #{server.stats[:jobs]}" }) { server.stats[:jobs][:aside] == PARTITIONS }
     5.times do |number|
       server.producer.produce_sync(topic: good, payload: "#{word} #{number}")
       nil until pop(consumed) == "#{word} #{number}"
     end
     equal([], events(server, "message.dead_lettered"), "letters that were not confirmed")
-    equal(PARTITIONS, server.watch[:jobs][:aside], "what waits aside, behind #{word}")
+    equal(PARTITIONS, server.stats[:jobs][:aside], "what waits aside, behind #{word}")
   end
   { "plain" => [PRODUCE, [TIMED_OUT] * 20, nil],
     "transactional" => [INIT_PRODUCER_ID, [LOADING] * 300, "letters"] }.each do |bad, (request, errors, id)|
@@ -52,11 +52,11 @@ Scenario.run do
     ill.push_errors(request, errors)
     server = start.call(bad, id)
     goes_on.call(server, bad)
-    eventually(90, -> { "all letters: #{server.watch[:jobs]}" }) do
+    eventually(90, -> { "all letters: #{server.stats[:jobs]}" }) do
       events(server, "message.dead_lettered").size == PARTITIONS
     end
-    eventually(30, "no job is left") { server.watch[:jobs] == { running: 0, waiting: 0, aside: 0 } }
-    eventually(30, "as many workers as before") { server.watch[:threads]["pelton.worker"] == 2 }
+    eventually(30, "no job is left") { server.stats[:jobs] == { running: 0, waiting: 0, aside: 0 } }
+    eventually(30, "as many workers as before") { server.stats[:threads]["pelton.worker"] == 2 }
     equal(true, server.stop, "stop")
   end
 

@@ -39,8 +39,8 @@ Scenario.run do
       retries 1, backoff: 0..0, then: :skip
     end
   end
-  one = app(group: group, batch: 200, parallel_workers: 2, &routes)
-  two = app(group: group, batch: 200, parallel_workers: 2, &routes)
+  one = app(group: group, max_messages: 200, parallel_workers: 2, &routes)
+  two = app(group: group, max_messages: 200, parallel_workers: 2, &routes)
   good = ->(upto) { (0...upto).reject { |number| number % 500 == 499 } }
   got = []
   all = lambda do |upto|

@@ -49,10 +49,10 @@ Scenario.run do
   holder = consumer { gate.pop }
   held = app(group: unique("held"), kafka: quick) { topic(name, to: holder) { partitions [0] } }
   held.start
-  eventually(20, "a job") { held.watch[:jobs][:running] == 1 }
+  eventually(20, "a job") { held.stats[:jobs][:running] == 1 }
   work(2.5)
   gate.close
-  eventually(20, "the end of the topic") { held.watch[:lags] == { held.config.group_id => { name => { 0 => 0 } } } }
+  eventually(20, "the end of the topic") { held.stats[:lags] == { held.config.group_id => { name => { 0 => 0 } } } }
   equal(true, held.stop, "stop")
   equal([4], committed(held.config.group_id, name, 1), "committed")
 

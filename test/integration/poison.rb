@@ -36,7 +36,7 @@ Scenario.run do
   end
 
   # --- skipped -----------------------------------------------------------------------------------------------------
-  skipping = app(group: group = unique("group"), batch: 10) do
+  skipping = app(group: group = unique("group"), max_messages: 10) do
     topic(name, to: reader) { retries 2, backoff: 0..0, then: :skip }
   end
   skipping.start
@@ -59,7 +59,11 @@ Scenario.run do
   book = nil
 
   # --- left to the next one ----------------------------------------------------------------------------------------
-  stopping = app(group: group = unique("group"), batch: 10) { topic(name, to: reader) { retries 1, backoff: 0..0 } }
+  stopping = app(group: group = unique("group"), max_messages: 10) do
+    topic(name, to: reader) do
+      retries 1, backoff: 0..0
+    end
+  end
   stopping.start
   eventually(20, "four partitions that stopped") { events(stopping, "partition.stopped").size == poison.size }
   equal(true, stopping.stop, "stop")

@@ -15,7 +15,7 @@ Scenario.run do
   end
   send.(500)
   ends = { "enable.partition.eof" => true, "auto.commit.interval.ms" => 60_000 }
-  subscription = Pelton::Subscription.new(app.config, group_id: unique("group"), batch: 10, kafka: ends)
+  subscription = Pelton::Subscription.new(app.config, group_id: unique("group"), max_messages: 10, kafka: ends)
   subscription.subscribe([name])
   take_event = lambda do |kind|
     found = nil

@@ -20,7 +20,7 @@ APP = <<~RUBY
     config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"], "session.timeout.ms" => 6000,
                      "heartbeat.interval.ms" => 300 }
     config.group_id = ENV["PELTON_GROUP"]
-    config.batch = 5
+    config.max_messages = 5
   end
   Pelton.routes { topic ENV["PELTON_IN"], to: QuietConsumer }
 RUBY

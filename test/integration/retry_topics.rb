@@ -33,7 +33,7 @@ Scenario.run do
       topic(input, to: working) do
         retry_in(*DELAYS)
         dead_letters dead
-        batch 1
+        max_messages 1
       end
     end
     server.start

@@ -35,7 +35,7 @@ Scenario.run do
       seen << [message.partition, message.offset, message.key, message.payload, message.timestamp]
     end
   end
-  first = app(group: group, concurrency: 4, batch_bytes: 4_096) { topic(name, to: reader) { decode :json } }
+  first = app(group: group, concurrency: 4, max_batch_bytes: 4_096) { topic(name, to: reader) { decode :json } }
   first.start
   all = take(seen, count)
   equal(true, first.stop, "stop")

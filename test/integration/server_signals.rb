@@ -27,7 +27,7 @@ APP = <<~RUBY
     config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"], "linger.ms" => 60_000 }
     config.group_id = ENV["PELTON_GROUP"]
     config.concurrency = 2
-    config.batch = 5
+    config.max_messages = 5
     if ENV["PELTON_MODE"] == "forever"
       config.shutdown_timeout = Integer(ENV["PELTON_DEADLINE"])
       config.flush_timeout = 1

@@ -63,7 +63,7 @@ Scenario.run do
   equal(:stopping, first.server.status, "the hooks are waited for")
   equal([], events(first, "partition.revoked").map(&:payload), "it stays in its group")
   gate.close
-  check(stopping.value, "the stop: #{first.server.losses}")
+  check(stopping.value, "the stop: #{first.server.unfinished_work}")
   equal([10, 10], committed(group, name, 2), "committed")
   sent = []
   eventually(20, "the log of both commits") do # it comes by a thread of its own
@@ -90,7 +90,7 @@ Scenario.run do
   work(1)
   equal({}, others.last.assignments, "the rebalance hangs")
   others.each do |one|
-    took = seconds { check(one.stop, "a stop in the middle of a rebalance: #{one.server.losses}") }
+    took = seconds { check(one.stop, "a stop in the middle of a rebalance: #{one.server.unfinished_work}") }
     check(took < 30, "it took #{took} s, #{events(one, "app.stopped").last&.payload}")
   end
   halted.kill(:CONT)
@@ -115,9 +115,10 @@ Scenario.run do
   last.producer.produce_async(topic: name, payload: "the last")
   equal(false, last.stop, "a stop with two jobs that never end")
   equal([0, 1], Array.new(ends.size) { ends.pop }.sort, "each consumer gets its shutdown, once")
-  losses = last.server.losses
-  equal(2, losses.grep(/consume runs for .*10 of 10 messages not finished/).size, "what was lost: #{losses}")
-  equal(2, losses.grep(/is at #{__FILE__}:\d+/).size, "where the workers were: #{losses}")
-  equal(4, losses.size, "nothing else, the producer was flushed: #{losses}")
+  unfinished_work = last.server.unfinished_work
+  equal(2, unfinished_work.grep(/consume runs for .*10 of 10 messages not finished/).size,
+        "what was lost: #{unfinished_work}")
+  equal(2, unfinished_work.grep(/is at #{__FILE__}:\d+/).size, "where the workers were: #{unfinished_work}")
+  equal(4, unfinished_work.size, "nothing else, the producer was flushed: #{unfinished_work}")
   equal([nil, nil], committed(group, name, 2), "nothing is committed")
 end

@@ -43,7 +43,7 @@ APP = <<~RUBY
     config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"], "partition.assignment.strategy" => "range",
                      "heartbeat.interval.ms" => 300, "reconnect.backoff.max.ms" => 250 }
     config.group_id = ENV["PELTON_GROUP"]
-    config.batch = 5
+    config.max_messages = 5
     config.shutdown_timeout = Integer(ENV["PELTON_DEADLINE"])
     config.flush_timeout = 1
   end

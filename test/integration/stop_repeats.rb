@@ -68,9 +68,9 @@ Scenario.run do
       end
       topic names[1], to: batches do
         concurrency 3
-        batch 5
+        max_messages 5
       end
-      topic(names[2], to: plain) { batch 5 }
+      topic(names[2], to: plain) { max_messages 5 }
     end
   end
 
@@ -84,7 +84,7 @@ Scenario.run do
       end
       equal([], finished.twice(name), "#{what}: processed twice in #{name}")
     end
-    equal([], apps.flat_map { |one| events(one, "messages.repeated").map(&:payload) }, "#{what}: told to be repeated")
+    equal([], apps.flat_map { |one| events(one, "message.repeated").map(&:payload) }, "#{what}: told to be repeated")
   end
 
   group = unique("stops")
@@ -93,7 +93,7 @@ Scenario.run do
     before = finished.count(names[0])
     first.start
     eventually(60, "round #{round}: some work") { finished.count(names[0]) > before + 20 }
-    check(first.stop, "stop #{round}: #{first.server.losses}")
+    check(first.stop, "stop #{round}: #{first.server.unfinished_work}")
   end
 
   eager = { "partition.assignment.strategy" => "range" }
@@ -110,7 +110,7 @@ Scenario.run do
       end
       before = finished.count(names[0])
       eventually(60, "#{kafka}, round #{round}: some work") { finished.count(names[0]) > before + 20 }
-      check(guest.stop, "#{kafka}, guest #{round}: #{guest.server.losses}")
+      check(guest.stop, "#{kafka}, guest #{round}: #{guest.server.unfinished_work}")
       eventually(60, "all back") { stay.assignments.values.sum(&:size) == 3 * PARTITIONS }
     end
     if index == 2
@@ -118,7 +118,7 @@ Scenario.run do
       feed.join
       settled.("at the end")
     end
-    check(stay.stop, "#{kafka}: #{stay.server.losses}")
+    check(stay.stop, "#{kafka}: #{stay.server.unfinished_work}")
   end
   puts "#{STOPS} stops, #{apps.sum { |one| events(one, "partition.revoked").size }} partitions revoked, " \
        "#{sent.values.sum} messages, none twice"

@@ -73,7 +73,7 @@ Scenario.run do
   again = app(group: group) { topic(name, to: reader) }
   again.start
   equal(Array.new(10) { |offset| [1, offset] }, take(seen, 10, 60), "what comes again")
-  check(again.stop, "the stop: #{again.server.losses}")
+  check(again.stop, "the stop: #{again.server.unfinished_work}")
   equal([10, 10], committed(group, name, 2), "committed in the end")
   equal(0, seen.size, "nothing else")
 ensure

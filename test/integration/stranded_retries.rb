@@ -23,7 +23,7 @@ Scenario.run do
       topic(input, to: to) do
         retry_in(*delays, **words)
         dead_letters dead
-        batch 1
+        max_messages 1
         backoff 0..0.01
       end
     end.tap(&:start)

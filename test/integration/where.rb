@@ -52,7 +52,7 @@ Scenario.run do
     numbers = got.select { |place,| place == partition }.map(&:last)
     equal(numbers.sort, numbers, "the order in partition #{partition}")
   end
-  dropped = -> { events(one, "messages.dropped").sum { |event| event[:count] } }
+  dropped = -> { events(one, "message.dropped").sum { |event| event[:count] } }
   others = (COUNT * PARTITIONS) - wanted.(COUNT).size
   eventually(20, -> { "#{others} that were dropped: #{dropped.()}" }) { dropped.() >= others } # told of after the rest
   equal(others, dropped.(), "what was dropped")

@@ -16,7 +16,7 @@ class KeptTest < Minitest::Test
     skip "malloc's books need fiddle" unless defined?(Fiddle)
 
     topic = topic_of_all(Array.new(COUNT, "x" * 1000))
-    reader = subscription({ "fetch.wait.max.ms" => "5" }, { batch: 31 })
+    reader = subscription({ "fetch.wait.max.ms" => "5" }, { max_messages: 31 })
     kept = Array.new(5) { read(reader, topic) }
     before = Footprint.new.kilobytes
     kept.concat(Array.new(ROUNDS) { read(reader, topic) })

@@ -46,7 +46,7 @@ class NativeMsgpackWhereTest < Minitest::Test
   # What comes of so many messages, whatever was dropped.
   def read(topic, count, format, tree = nil)
     reader = subscription({},
-                          { prefetch: 1000, prefetch_bytes: 1 << 30, decode: { "*" => format },
+                          { prefetch_batches: 1000, prefetch_bytes: 1 << 30, decode: { "*" => format },
                             where: { topic => tree } })
     reader.assign([[topic, 0, 0]])
     batches = []

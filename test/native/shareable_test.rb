@@ -116,7 +116,7 @@ class NativeShareableTest < Minitest::Test
       options = { decode: { "t" => { format: :json, key_deserializer: ->(m) { [m.raw_key, +"own"] },
                                      headers_deserializer: ->(m) { { "own" => [m.offset] } } } } }
       settings = { **SERVER, "group.id" => "g", "auto.offset.reset" => "earliest" }
-      reader = N::Subscription.new("subscription", settings, { prefetch: 100, **options })
+      reader = N::Subscription.new("subscription", settings, { prefetch_batches: 100, **options })
       reader.assign([["t", 0, 0]])
       batches = []
       batches << reader.poll(60)[1] until batches.sum(&:size) == 20

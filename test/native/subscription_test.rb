@@ -31,7 +31,7 @@ class NativeSubscriptionTest < Minitest::Test
 
   def test_nothing_of_an_assignment_comes_after_the_next_one
     topic = topic_of_all(Array.new(400, &:to_s))
-    reader = subscription({ "fetch.wait.max.ms" => "5", "fetch.queue.backoff.ms" => "1" }, { batch: 7 })
+    reader = subscription({ "fetch.wait.max.ms" => "5", "fetch.queue.backoff.ms" => "1" }, { max_messages: 7 })
     offsets = [0, 200, 0, 393]
     offsets.each do |offset|
       reader.assign([[topic, 0, offset]])
@@ -59,17 +59,19 @@ class NativeSubscriptionTest < Minitest::Test
 
   def test_a_batch_keeps_to_its_bounds
     topic = topic_of_all(Array.new(250, &:to_s))
-    sizes = batches(topic, 250, options: { batch: 100 }).map(&:size)
+    sizes = batches(topic, 250, options: { max_messages: 100 }).map(&:size)
     assert_equal 250, sizes.sum
     assert_operator sizes.max, :<=, 100
     big = topic_of_all(Array.new(20) { "x" * 100_000 })
-    assert_operator batches(big, 20, options: { batch: 1000, bytes: 200_000 }).map(&:bytes).max, :<=, 200_000
-    assert_equal [1], batches(big, 20, options: { batch: 1000, bytes: 50_000 }).map(&:size).uniq, "alone"
+    assert_operator batches(big, 20, options: { max_messages: 1000, max_batch_bytes: 200_000 }).map(&:bytes).max, :<=,
+                    200_000
+    assert_equal [1], batches(big, 20, options: { max_messages: 1000, max_batch_bytes: 50_000 }).map(&:size).uniq,
+                 "alone"
   end
 
   def test_credit_bounds_what_is_out_and_release_gives_it_back
     topic = topic_of_all(Array.new(10, &:to_s))
-    reader = subscription({}, { batch: 1, prefetch: 2 })
+    reader = subscription({}, { max_messages: 1, prefetch_batches: 2 })
     reader.assign([[topic, 0, 0]])
     first = next_of(reader, :batch)
     second = next_of(reader, :batch)
@@ -185,8 +187,8 @@ class NativeSubscriptionTest < Minitest::Test
     assert_raises(Pelton::InvalidMessageError) { reader.assign([["t", 0]]) }
     assert_raises(Pelton::InvalidMessageError) { reader.pause([["t"]]) }
     ["1", -1].each { |time| assert_raises(Pelton::ConfigError) { reader.poll(time) } }
-    [{ batch: 0 }, { bytes: -1 }, { prefetch: "2" }, { decode: { "t" => :avro } }, { decode: 1 },
-     { no: 1 }].each do |bad|
+    [{ max_messages: 0 }, { max_batch_bytes: -1 }, { prefetch_batches: "2" }, { decode: { "t" => :avro } },
+     { decode: 1 }, { no: 1 }].each do |bad|
       assert_raises(Pelton::ConfigError, bad.inspect) { subscription({}, bad) }
     end
     assert_raises(Pelton::ConfigError) { subscription({ "group.it" => "g" }) }

@@ -140,7 +140,7 @@ class NativeWhereTest < Minitest::Test
   def test_a_batch_tells_its_whole_range_and_what_it_dropped
     topic = topic_of_all(Array.new(300) { |i| "{\"i\":#{i},\"pad\":\"#{"x" * 500}\"}" })
     [[tree_of { where("i").eq(7) }, [7]], [tree_of { where("i").eq(-1) }, []]].each do |tree, expected|
-      told = read(tree, topic, 300, prefetch: 2)
+      told = read(tree, topic, 300, prefetch_batches: 2)
       assert_equal expected, told.flat_map { |batch| batch.messages.map(&:offset) }
       assert_equal expected, (told.flat_map { |batch| batch.map { |message| message.payload["i"] } })
       assert_equal [0, 299], [told.first.first_offset, told.last.last_offset]
@@ -186,8 +186,8 @@ class NativeWhereTest < Minitest::Test
   end
 
   # Batches of a topic of so many messages, read with this condition.
-  def read(tree, topic, count, prefetch: 1000)
-    reader = subscription({}, { prefetch: prefetch, prefetch_bytes: 1 << 30, where: { topic => tree },
+  def read(tree, topic, count, prefetch_batches: 1000)
+    reader = subscription({}, { prefetch_batches: prefetch, prefetch_bytes: 1 << 30, where: { topic => tree },
                                 decode: Condition.fields?(tree) ? { topic => :json } : {} })
     reader.assign([[topic, 0, 0]])
     told = []

@@ -133,7 +133,7 @@ module CoordinatorKit
 
   def coordinator(held: false, **settings)
     @coordinator ||= begin
-      topic = Pelton::Routing::Topic.new("orders", Consumer, { batch: 100, backoff: 1..1 }.merge(settings))
+      topic = Pelton::Routing::Topic.new("orders", Consumer, { max_messages: 100, backoff: 1..1 }.merge(settings))
       Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus),
                                                     subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner,
                                                     held: held).start

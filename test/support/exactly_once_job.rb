@@ -11,12 +11,12 @@ STEPS = IO.new(3, "w").tap { |pipe| pipe.sync = true }
 
 config = Pelton::Config.new
 config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }
-config.batch = 20
+config.max_messages = 20
 config.freeze
 producer = Pelton::Producer.new(config, kafka: { "transactional.id" => JOB[:id] })
 # A static member: it comes back as the same, without waiting for the session of the dead.
 kafka = { "group.instance.id" => "job", "session.timeout.ms" => 20_000, "enable.auto.commit" => true }
-subscription = Pelton::Subscription.new(config, group_id: JOB[:group], batch: 20, kafka: kafka)
+subscription = Pelton::Subscription.new(config, group_id: JOB[:group], max_messages: 20, kafka: kafka)
 
 stop = false
 trap(:TERM) do

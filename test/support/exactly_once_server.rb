@@ -42,7 +42,7 @@ KAFKA = JOB.fetch(:kafka, { "group.instance.id" => "job", "session.timeout.ms" =
 Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }
   config.group_id = JOB[:group]
-  config.batch = 20
+  config.max_messages = 20
 end
 Pelton.routes do
   group JOB[:group], kafka: KAFKA do

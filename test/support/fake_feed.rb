@@ -11,7 +11,7 @@ module FakeFeed
     Module.new do
       const_set(:Poller, Fakes::Native.new.const(:Poller))
       const_set(:Subscription, Class.new(Subscription) do
-        define_method(:initialize) { |*, options| super(partitions, batches, size, options[:prefetch]) }
+        define_method(:initialize) { |*, options| super(partitions, batches, size, options[:prefetch_batches]) }
       end)
     end
   end

@@ -253,9 +253,9 @@ module Fakes
 
     def batch
       @positions.keys.each do |place| # rubocop:disable Style/HashEachMethods -- it is changed below
-        next if @credits[place] >= @options[:prefetch] || @paused.include?(place)
+        next if @credits[place] >= @options[:prefetch_batches] || @paused.include?(place)
 
-        messages = @kafka.read(*place, @positions[place], @options[:batch])
+        messages = @kafka.read(*place, @positions[place], @options[:max_messages])
         next if messages.empty?
 
         @positions[place] += messages.size

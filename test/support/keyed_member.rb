@@ -29,7 +29,7 @@ end
 Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => MEMBER.fetch("bootstrap"), **MEMBER.fetch("kafka") }
   config.group_id = MEMBER.fetch("group")
-  config.batch = 50
+  config.max_messages = 50
   config.concurrency = 8
 end
 Pelton.routes do

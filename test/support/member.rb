@@ -37,6 +37,6 @@ end
 Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => MEMBER.fetch("bootstrap"), **MEMBER.fetch("kafka") }
   config.group_id = MEMBER.fetch("group")
-  config.batch = 50
+  config.max_messages = 50
 end
 Pelton.routes { topic MEMBER.fetch("topic"), to: MemberConsumer }

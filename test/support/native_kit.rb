@@ -77,7 +77,7 @@ module NativeKit
   # The first `count` messages of partition 0, as batches.
   def batches(topic, count, settings: {}, options: {})
     reader = subscription({ "fetch.message.max.bytes" => "5000000", **settings },
-                          { prefetch: 1000, prefetch_bytes: 1 << 30, **options })
+                          { prefetch_batches: 1000, prefetch_bytes: 1 << 30, **options })
     reader.assign([[topic, 0, 0]])
     found = []
     deadline = now + 60

@@ -14,7 +14,7 @@ def producer(options = {}) = N::Producer.new("producer", { **SERVER, "linger.ms"
 
 def subscription(options = {})
   N::Subscription.new("subscription", { **SERVER, "group.id" => "g", "auto.offset.reset" => "earliest", **options },
-                      { prefetch: 100 })
+                      { prefetch_batches: 100 })
 end
 
 def say(*words)

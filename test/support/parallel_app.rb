@@ -27,10 +27,10 @@ module ParallelApp
   end
 
   # Consumes a topic; what it read goes to @seen.
-  def consume(name, way: self.way, decode: :bytes, deserializer: Parser.new, batch: 1000, **settings, &words)
+  def consume(name, way: self.way, decode: :bytes, deserializer: Parser.new, max_messages: 1000, **settings, &words)
     seen = @seen
     reader = Class.new(Pelton::Consumer) { define_method(:process) { |message| seen << message.payload } }
-    @app = app(batch: batch, **settings) do
+    @app = app(max_messages: max_messages, **settings) do
       topic(name, to: reader) do
         decode(decode)
         deserializer(deserializer, parallel: way)

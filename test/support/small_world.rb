@@ -14,7 +14,7 @@ class SmallWorld
   OLD = 1_000 # milliseconds since 1970
 
   # Ours where a test wants another time.
-  class Watch
+  class ResourceMonitor
     attr_accessor :now
 
     def initialize = @now = 0.0
@@ -176,7 +176,7 @@ class SmallWorld
     @busy[order] = true if order
     alive(consumer)
     @problems << "#{message.offset} is not for consumers" unless kept?(message)
-    @problems << "#{message.offset} is early" if feature?(:delay) && due(message) > @watch.now
+    @problems << "#{message.offset} is early" if feature?(:delay) && due(message) > @monitor.now
     before = @log.reverse_each.find do |one|
       one.offset < message.offset && order && order_of(one) == order && kept?(one)
     end
@@ -253,7 +253,7 @@ class SmallWorld
     @read = -1
     # {consumer => true} while one of its methods runs.
     @inside = {}.compare_by_identity
-    @watch = Watch.new
+    @monitor = ResourceMonitor.new
     @steps = 0
     bus = Pelton::Notifications.new
     %w[message.skipped message.dead_lettered].each { |name| bus.subscribe(name) { |event| skip(event[:offset]) } }
@@ -274,9 +274,9 @@ class SmallWorld
       Fiber.yield if chance(10)
       message.key
     end
-    { batch: 5, backoff: [0..0, 0.1..0.5].sample(random: @random), manual_offsets: feature?(:manual),
+    { max_messages: 5, backoff: [0..0, 0.1..0.5].sample(random: @random), manual_offsets: feature?(:manual),
       filters: feature?(:filter) ? [method(:kept?)] : [], where: (where if feature?(:where)),
-      expire_after: (3600 if feature?(:expire_after)), every: (0.01 if feature?(:tick)),
+      expire_after: (3600 if feature?(:expire_after)), tick_every: (0.01 if feature?(:tick)),
       concurrency: feature?(:keyed) ? 4 : 1, by: by, **failing }
   end
 
@@ -292,8 +292,8 @@ class SmallWorld
 
   def flow(topic, bus)
     steps = Pelton::Processing::Flow::STEPS.filter_map { |step| step.for(topic, bus) }
-    steps << Pelton::Processing::Steps::Delay.new(clock: @watch) { |message| due(message) } if feature?(:delay)
-    steps << Pelton::Processing::Steps::Throttle.new(3, 1.0, clock: @watch) if feature?(:throttle)
+    steps << Pelton::Processing::Steps::Delay.new(clock: @monitor) { |message| due(message) } if feature?(:delay)
+    steps << Pelton::Processing::Steps::Throttle.new(3, 1.0, clock: @monitor) if feature?(:throttle)
     Pelton::Processing::Flow.new(steps)
   end
 
@@ -339,7 +339,7 @@ class SmallWorld
     return unless @ownership.time
 
     @ownership.woken
-    @watch.now += 1
+    @monitor.now += 1
     @coordinator.wake_up(Float::INFINITY)
   end
 

@@ -57,7 +57,7 @@ class Soak
       @visitor.start
       await("both at work") { partitions(@visitor).positive? && partitions(@stay).positive? && shared? }
       produce
-      raise "the visitor was stopped by force: #{@visitor.server.losses}" unless @visitor.stop
+      raise "the visitor was stopped by force: #{@visitor.server.unfinished_work}" unless @visitor.stop
 
       await("one alone") { shared? }
     end
@@ -97,7 +97,7 @@ class Soak
 
   # For who finds it stuck.
   def state
-    [@stay, @visitor].map { |app| "#{app.assignments}, #{app.watch}" }.join("; ")
+    [@stay, @visitor].map { |app| "#{app.assignments}, #{app.stats}" }.join("; ")
   rescue StandardError => e
     e.message
   end
@@ -121,7 +121,7 @@ class Soak
     end
     app.routes { topic topics, to: consumer }
     app.subscribe("error.occurred") { |event| @errors << event[:error] unless passing?(event[:error]) }
-    app.subscribe("thread.outlived") { |event| @errors << IOError.new(event.payload.inspect) }
+    app.subscribe("thread.leaked") { |event| @errors << IOError.new(event.payload.inspect) }
     app
   end
 
@@ -138,9 +138,9 @@ class Soak
   end
 
   def unrest
-    watch = @stay.watch
-    watch.inspect unless watch[:threads]["pelton.background"] == all && watch[:jobs].values.sum.zero? &&
-                         watch[:outlived].zero? && watch[:consumers].values.map(&:size) == [@topics.size]
+    stats = @stay.stats
+    stats.inspect unless stats[:threads]["pelton.background"] == all && stats[:jobs].values.sum.zero? &&
+                         stats[:leaked].zero? && stats[:consumers].values.map(&:size) == [@topics.size]
   end
 
   # Maps of the one that stays.

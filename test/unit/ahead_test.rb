@@ -7,7 +7,7 @@ require "pelton/processing/jobs_queue"
 require "pelton/processing/listener"
 require "pelton/processing/worker"
 require "pelton/routing"
-require "pelton/watch"
+require "pelton/resource_monitor"
 
 # What begins with a batch when it arrives.
 class AheadTest < Minitest::Test
@@ -130,9 +130,9 @@ class AheadTest < Minitest::Test
     @told = Thread::Queue.new
     bus.subscribe("error.occurred") { |event| @told << event[:error] }
     subscription = Pelton::Subscription.new(config, group_id: "g", native: native.to_module)
-    watch = Pelton::Watch.new(bus, 30) {}
+    monitor = Pelton::ResourceMonitor.new(bus, 30) {}
     @listener = Pelton::Processing::Listener.new(routing.groups(config).first, config,
-                                                 subscription: subscription, jobs: jobs, bus: bus, watch: watch,
+                                                 subscription: subscription, jobs: jobs, bus: bus, monitor: monitor,
                                                  ahead: ahead, on_failure: on_failure)
     @listener.start
   end

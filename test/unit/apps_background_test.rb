@@ -3,7 +3,7 @@
 require_relative "../test_helper"
 require "support/server_kit"
 
-# An app's own background threads, and its watch.
+# An app's own background threads, and the resource monitor.
 class AppsBackgroundTest < Minitest::Test
   include ServerKit
 
@@ -19,7 +19,7 @@ class AppsBackgroundTest < Minitest::Test
       start
       assert_equal :begun, @log.pop
       subscription.assign_now(["orders", 0])
-      eventually { app.watch[:consumers]["g"] == { "orders" => { 0 => 1 } } }
+      eventually { app.stats[:consumers]["g"] == { "orders" => { 0 => 1 } } }
       produce(1)
       assert_kind_of Array, @log.pop
       assert app.stop
@@ -31,7 +31,7 @@ class AppsBackgroundTest < Minitest::Test
     app.routes { topic("orders", to: Consumer) { concurrency 4 } }
     start
     subscription.assign_now(["orders", 0])
-    eventually { app.watch[:consumers]["g"] == { "orders" => { 0 => 4 } } }
+    eventually { app.stats[:consumers]["g"] == { "orders" => { 0 => 4 } } }
   end
 
   def test_declared_while_it_runs
@@ -41,9 +41,9 @@ class AppsBackgroundTest < Minitest::Test
       stop.wait
     end
     assert_equal :begun, @log.pop
-    assert_equal 1, app.watch[:threads]["pelton.background"]
+    assert_equal 1, app.stats[:threads]["pelton.background"]
     assert app.stop
-    assert_nil app.watch[:threads]["pelton.background"]
+    assert_nil app.stats[:threads]["pelton.background"]
   end
 
   def test_a_failed_start_ends_it
@@ -66,7 +66,7 @@ class AppsBackgroundTest < Minitest::Test
     stopping = Pelton::Threads.start("test") { app.stop }
     eventually(10, "the end of a stop that could take 600 s") { !stopping.alive? }
     assert stopping.value
-    told = event("thread.outlived").payload
+    told = event("thread.leaked").payload
     assert_equal ["prices", nil, 0.01], told.values_at(:name, :topic, :seconds)
     refute told.key?(:topic)
   ensure
@@ -83,7 +83,7 @@ class AppsBackgroundTest < Minitest::Test
     subscription.assign_now(["orders", 0])
     @log.pop
     assert app.stop
-    told = event("thread.outlived")
+    told = event("thread.leaked")
     assert_equal "orders", told[:topic]
     assert_match(/\A#{__FILE__}:\d+\z/, told[:started_at])
   ensure
@@ -92,13 +92,13 @@ class AppsBackgroundTest < Minitest::Test
   end
 
   def test_the_watch_tells_while_the_server_runs
-    start(watch_interval: 0.01)
-    measured = event("watch.measured").payload
+    start(stats_interval: 0.01)
+    measured = event("stats.measured").payload
     assert_equal 1, measured[:threads]["pelton.server"]
     assert_equal({ running: 0, waiting: 0, aside: 0 }, measured[:jobs])
-    assert_equal Pelton::Events.fetch("watch.measured").keys.sort, measured.keys.sort
-    assert_equal measured.keys.sort, app.watch.keys.sort
+    assert_equal Pelton::Events.fetch("stats.measured").keys.sort, measured.keys.sort
+    assert_equal measured.keys.sort, app.stats.keys.sort
     assert app.stop
-    assert_equal measured.keys.sort, app.watch.keys.sort
+    assert_equal measured.keys.sort, app.stats.keys.sort
   end
 end

@@ -46,7 +46,7 @@ class AroundTest < Minitest::Test
 
   def coordinator(consumer = Surrounded, **settings)
     @coordinator ||= begin
-      topic = Pelton::Routing::Topic.new("orders", consumer, { batch: 100, backoff: 0..0 }.merge(settings))
+      topic = Pelton::Routing::Topic.new("orders", consumer, { max_messages: 100, backoff: 0..0 }.merge(settings))
       Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus),
                                                     subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner)
                                      .start
@@ -58,7 +58,7 @@ class AroundTest < Minitest::Test
   def surrounded(action, *inside) = [[action, :begin], *inside, [action, :end]]
 
   def test_every_call_is_surrounded
-    coordinator(every: 5).receive(batch(0, 1))
+    coordinator(tick_every: 5).receive(batch(0, 1))
     work
     wake
     work until idle?

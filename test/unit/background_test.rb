@@ -4,7 +4,7 @@ require_relative "../test_helper"
 require "support/coordinator_kit"
 require "support/server_kit"
 require "pelton/background/scope"
-require "pelton/watch"
+require "pelton/resource_monitor"
 
 # Background threads and what watches over threads.
 class BackgroundTest < Minitest::Test
@@ -13,7 +13,7 @@ class BackgroundTest < Minitest::Test
   def setup
     @bus = Pelton::Notifications.new
     @told = Thread::Queue.new
-    %w[error.occurred thread.outlived watch.measured].each { |name| @bus.subscribe(name) { |event| @told << event } }
+    %w[error.occurred thread.leaked stats.measured].each { |name| @bus.subscribe(name) { |event| @told << event } }
     @facts = { group: "g", topic: "orders", partition: 0 }
   end
 
@@ -46,7 +46,7 @@ class BackgroundTest < Minitest::Test
     scope.close { log << :hook }
     refute_predicate one, :alive?
     assert_equal [true, :hook], Array.new(2) { log.pop }.sort_by(&:to_s).reverse
-    assert_empty scope.strays
+    assert_empty scope.leaked_threads
     assert_raises(Pelton::ClosedError) { scope.start("late") { nil } }
     assert_empty @told
   end
@@ -132,18 +132,18 @@ class BackgroundTest < Minitest::Test
     one = scope(timeout: 0.01).start("flush") { gate.pop }
     eventually { gate.num_waiting == 1 }
     scope.close
-    watch = Pelton::Watch.new(@bus, 30) { {} }
-    watch.bury(scope.strays)
+    monitor = Pelton::ResourceMonitor.new(@bus, 30) { {} }
+    monitor.report_leaked(scope.leaked_threads)
     event = @told.pop
-    assert_equal "thread.outlived", event.name
+    assert_equal "thread.leaked", event.name
     assert_equal ["flush", "#{__FILE__}:#{line}", "orders", 0, 0.01],
                  event.payload.values_at(:name, :started_at, :topic, :partition, :seconds)
     assert_match(/\A#{__FILE__}:#{line}:in/, event[:at])
-    assert_equal 1, watch.outlived
-    assert_empty scope.strays, "told once"
+    assert_equal 1, monitor.leaked
+    assert_empty scope.leaked_threads, "told once"
     gate.close
     one.thread.join
-    assert_equal 0, watch.outlived
+    assert_equal 0, monitor.leaked
   end
 
   # Threads that user code starts by itself, and those that these start.
@@ -160,9 +160,9 @@ class BackgroundTest < Minitest::Test
     end
     assert_same before, Thread.current.group
     other = Thread.new { gate.pop }
-    strays = scope.strays
-    assert_equal [outer, inner].sort_by(&:object_id), strays.keys.sort_by(&:object_id)
-    assert_match(/\A#{__FILE__}:\d+\z/, strays[inner][:started_at])
+    leaked_threads = scope.leaked_threads
+    assert_equal [outer, inner].sort_by(&:object_id), leaked_threads.keys.sort_by(&:object_id)
+    assert_match(/\A#{__FILE__}:\d+\z/, leaked_threads[inner][:started_at])
   ensure
     gate.close
     [outer, inner, other].each(&:join)
@@ -171,7 +171,7 @@ class BackgroundTest < Minitest::Test
   def test_threads_of_ours_are_no_consumers_threads
     gate = Thread::Queue.new
     ours = scope.inside { Pelton::Threads.start("test") { gate.pop } }
-    assert_empty scope.strays
+    assert_empty scope.leaked_threads
   ensure
     gate.close
     ours.join
@@ -187,12 +187,12 @@ class BackgroundTest < Minitest::Test
   def test_a_stray_has_its_grace
     gate = Thread::Queue.new
     stray = scope.inside { Thread.new { gate.pop } }
-    watch = Pelton::Watch.new(@bus, 30) { {} }
-    watch.bury(scope.strays)
-    watch.look
+    monitor = Pelton::ResourceMonitor.new(@bus, 30) { {} }
+    monitor.report_leaked(scope.leaked_threads)
+    monitor.look
     assert_empty @told
-    watch.close
-    assert_equal ["thread.outlived", nil], [@told.size == 1 && (event = @told.pop).name, event[:name]]
+    monitor.close
+    assert_equal ["thread.leaked", nil], [@told.size == 1 && (event = @told.pop).name, event[:name]]
   ensure
     gate.close
     stray.join
@@ -201,13 +201,13 @@ class BackgroundTest < Minitest::Test
   def test_a_stray_that_ends_is_nothing_to_tell
     gate = Thread::Queue.new
     stray = scope.inside { Thread.new { gate.pop } }
-    watch = Pelton::Watch.new(@bus, 30) { {} }
-    watch.bury(scope.strays)
+    monitor = Pelton::ResourceMonitor.new(@bus, 30) { {} }
+    monitor.report_leaked(scope.leaked_threads)
     gate.close
     stray.join
-    watch.close
+    monitor.close
     assert_empty @told
-    assert_equal 0, watch.outlived
+    assert_equal 0, monitor.leaked
   end
 
   # --- measuring ---
@@ -215,7 +215,7 @@ class BackgroundTest < Minitest::Test
   def test_measured
     gate = Thread::Queue.new
     ours = Array.new(2) { |index| Pelton::Threads.start("pelton.test##{index}") { gate.pop } }
-    measured = Pelton::Watch.measure
+    measured = Pelton::ResourceMonitor.measure
     assert_equal 2, measured[:threads]["pelton.test"]
     assert_operator measured[:threads]["other"], :>=, 1
     assert_operator measured[:native_threads].each_value.sum, :>=, 3
@@ -227,16 +227,16 @@ class BackgroundTest < Minitest::Test
   end
 
   def test_it_looks_every_5_seconds_or_as_often_as_it_tells
-    assert_equal [0.5, 5.0], ([0.5, 30].map { |interval| Pelton::Watch.new(@bus, interval) { {} }.tick })
+    assert_equal [0.5, 5.0], ([0.5, 30].map { |interval| Pelton::ResourceMonitor.new(@bus, interval) { {} }.tick })
   end
 
   def test_it_is_told_only_if_somebody_listens
     asked = 0
-    quiet = Pelton::Watch.new(Pelton::Notifications.new, 0) { asked += 1 }
+    quiet = Pelton::ResourceMonitor.new(Pelton::Notifications.new, 0) { asked += 1 }
     quiet.look
     assert_equal 0, asked
-    Pelton::Watch.new(@bus, 0) { { outlived: 0 } }.look
-    assert_equal({ outlived: 0 }, @told.pop.payload)
+    Pelton::ResourceMonitor.new(@bus, 0) { { leaked: 0 } }.look
+    assert_equal({ leaked: 0 }, @told.pop.payload)
   end
 end
 

@@ -183,7 +183,7 @@ class ClientsTest < Minitest::Test
     one.produce_async(topic: "a", payload: "x")
     assert_equal "1", @native.producers.last.config["acks"]
     assert_raises(Pelton::ConfigError) { @config.kafka = {} }
-    assert_raises(Pelton::ConfigError) { @config.set(:batch, 7) }
+    assert_raises(Pelton::ConfigError) { @config.set(:max_messages, 7) }
   ensure
     one&.close
   end
@@ -204,14 +204,15 @@ class ClientsTest < Minitest::Test
     @config.kafka = { "auto.offset.reset" => "latest" }
     @config.decoding_threads = 3
     @config.decoding_memory = 4096
-    subscription = Pelton::Subscription.new(@config, group_id: "g", batch: 9, decode: { "a" => :json }, native: @module)
+    subscription = Pelton::Subscription.new(@config, group_id: "g", max_messages: 9, decode: { "a" => :json },
+                                                     native: @module)
     fake = @native.subscriptions.first
     assert_equal({ "client.id" => "pelton", "group.id" => "g", "enable.auto.offset.store" => "false",
                    "auto.offset.reset" => "latest", "fetch.queue.backoff.ms" => "10",
                    "fetch.wait.max.ms" => "100",
                    "queued.max.messages.kbytes" => "16384" }, fake.config)
-    assert_equal({ batch: 9, bytes: 1 << 20, prefetch: 16, prefetch_bytes: 2 << 20, decode: { "a" => :json },
-                   where: {}, max_time: 100 }, fake.options.except(:poller))
+    assert_equal({ max_messages: 9, max_batch_bytes: 1 << 20, prefetch_batches: 16, prefetch_bytes: 2 << 20,
+                   decode: { "a" => :json }, where: {}, max_time: 100 }, fake.options.except(:poller))
     assert_equal "pelton.poll", fake.options[:poller].name
     subscription.subscribe(["a"])
     assert_equal ["a"], fake.topics

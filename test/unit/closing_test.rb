@@ -31,7 +31,8 @@ class ClosingTest < Minitest::Test
 
   # keys: "aab" is three messages; bad: offsets that fail.
   def partition(keys, bad: [], consumer: Single, **settings)
-    topic = Pelton::Routing::Topic.new("orders", consumer, { batch: 100, backoff: 1..1, concurrency: 3, **settings })
+    topic = Pelton::Routing::Topic.new("orders", consumer,
+                                       { max_messages: 100, backoff: 1..1, concurrency: 3, **settings })
     flow = Pelton::Processing::Flow.for(topic, @bus)
     @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
                                                                  jobs: @jobs, bus: @bus, owner: @owner).start

@@ -9,7 +9,7 @@ class ConfigTest < Minitest::Test
 
   def test_defaults_are_the_tables
     assert_equal 5, config.concurrency
-    assert_equal 100, config.batch
+    assert_equal 100, config.max_messages
     assert_equal "pelton", config.client_id
     assert_nil config.group_id
     assert_same Pelton::DefaultLogger, config.logger
@@ -20,8 +20,8 @@ class ConfigTest < Minitest::Test
   end
 
   def test_values_are_checked_when_they_are_set
-    { concurrency: 0, batch: "100", client_id: "a b", kafka: "x", shutdown_timeout: -1, group_id: "",
-      queue_timeout: Float::INFINITY, prefetch: 1.5, decoding_memory: 2**70 }.each do |name, value|
+    { concurrency: 0, max_messages: "100", client_id: "a b", kafka: "x", shutdown_timeout: -1, group_id: "",
+      queue_timeout: Float::INFINITY, prefetch_batches: 1.5, decoding_memory: 2**70 }.each do |name, value|
       error = assert_raises(Pelton::ConfigError, name) { config.public_send(:"#{name}=", value) }
       assert_equal name.to_s, error.key
       assert_includes error.message, "expected"

@@ -7,7 +7,7 @@ require "support/coordinator_kit"
 class ControlTest < Minitest::Test
   include CoordinatorKit
 
-  def dropped = named("messages.dropped").map { |event| event.payload.values_at(:reason, :count, :offset) }
+  def dropped = named("message.dropped").map { |event| event.payload.values_at(:reason, :count, :offset) }
 
   def keeping(*offsets) = { filters: [->(message) { offsets.include?(message.offset) }] }
 
@@ -194,7 +194,7 @@ class ControlTest < Minitest::Test
   # --- ticks ---
 
   def test_ticks_come_between_jobs_and_are_not_piled_up
-    coordinator(every: 5)
+    coordinator(tick_every: 5)
     assert_in_delta 5, last_wait, 2
     work
     coordinator.wake_up(Pelton::Clock.now + 6)
@@ -212,7 +212,7 @@ class ControlTest < Minitest::Test
   end
 
   def test_ticks_in_a_pause_and_errors_in_one
-    coordinator(every: 5)
+    coordinator(tick_every: 5)
     work
     Consumer.hooks[:tick] = lambda do |one|
       one.pause
@@ -312,7 +312,7 @@ class ControlTest < Minitest::Test
 
   def one_by_one(**settings)
     OneByOne.log = @log
-    topic = Pelton::Routing::Topic.new("orders", OneByOne, { batch: 100, backoff: 0..0 }.merge(settings))
+    topic = Pelton::Routing::Topic.new("orders", OneByOne, { max_messages: 100, backoff: 0..0 }.merge(settings))
     flow = Pelton::Processing::Flow.for(topic, @bus)
     @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
                                                                  jobs: @jobs, bus: @bus, owner: @owner).start

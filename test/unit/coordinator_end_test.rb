@@ -170,7 +170,7 @@ class CoordinatorEndTest < Minitest::Test
     { Plain => %i[revoked shutdown], noting => [:revoked], alone => [:shutdown], around => [], busy => [] }
       .each do |consumer, at_once|
         %i[revoked shutdown].each do |reason|
-          topic = Pelton::Routing::Topic.new("orders", consumer, { batch: 100 })
+          topic = Pelton::Routing::Topic.new("orders", consumer, { max_messages: 100 })
           @coordinator = Pelton::Processing::Coordinator.new(
             topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership,
                       jobs: @jobs, bus: @bus, owner: @owner
@@ -335,23 +335,24 @@ class CoordinatorEndTest < Minitest::Test
   end
 
   def test_loss
-    assert_empty coordinator.losses
+    assert_empty coordinator.unfinished_work
     work
     coordinator.receive(batch(0, 1, 2))
-    assert_includes coordinator.losses.join, "waits for a worker"
+    assert_includes coordinator.unfinished_work.join, "waits for a worker"
     script do |consumer|
       consumer.mark_as_consumed(consumer.messages.first)
-      assert_match(%r{orders/0: consume runs for 0\.\d s, 2 of 3 messages not finished}, coordinator.losses.join)
+      assert_match(%r{orders/0: consume runs for 0\.\d s, 2 of 3 messages not finished},
+                   coordinator.unfinished_work.join)
     end
     work
-    assert_empty coordinator.losses
+    assert_empty coordinator.unfinished_work
     assert_empty named("error.occurred")
   end
 
   def test_a_step_that_raises_loses_nothing
     step = Class.new { def settle(_) = raise("bug") }.new
     flow = Pelton::Processing::Flow.new([step])
-    topic = Pelton::Routing::Topic.new("orders", Consumer, { batch: 100 })
+    topic = Pelton::Routing::Topic.new("orders", Consumer, { max_messages: 100 })
     @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
                                                                  jobs: @jobs, bus: @bus, owner: @owner).start
     coordinator.receive(batch(0))
@@ -364,7 +365,7 @@ class CoordinatorEndTest < Minitest::Test
   def test_a_step_that_raises_before_the_job_loses_nothing
     broken = true
     step = Class.new { define_method(:ready) { |messages| broken ? raise("bug") : messages } }.new
-    topic = Pelton::Routing::Topic.new("orders", Consumer, { batch: 100 })
+    topic = Pelton::Routing::Topic.new("orders", Consumer, { max_messages: 100 })
     flow = Pelton::Processing::Flow.new([step, Pelton::Processing::Steps::Mark.for(topic, @bus)])
     @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
                                                                  jobs: @jobs, bus: @bus, owner: @owner).start

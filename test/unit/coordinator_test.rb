@@ -91,7 +91,9 @@ class CoordinatorTest < Minitest::Test
   end
 
   def test_messages_that_nobody_reads_are_never_made
-    topic = Pelton::Routing::Topic.new("orders", Class.new(Pelton::Consumer) { def consume = nil }, { batch: 100 })
+    topic = Pelton::Routing::Topic.new("orders", Class.new(Pelton::Consumer) do
+                                                   def consume = nil
+                                                 end, { max_messages: 100 })
     @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", subscription: @ownership, jobs: @jobs,
                                                                  flow: Pelton::Processing::Flow.for(topic, @bus),
                                                                  bus: @bus, owner: @owner).start

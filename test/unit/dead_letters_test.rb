@@ -89,7 +89,7 @@ class DeadLettersTest < Minitest::Test
 
   def test_a_partition_goes_to_one_partition
     [0, 1, 3].each do |partition|
-      topic = Pelton::Routing::Topic.new("orders", Consumer, { dead_letters: "dead", retries: 0, batch: 9 })
+      topic = Pelton::Routing::Topic.new("orders", Consumer, { dead_letters: "dead", retries: 0, max_messages: 9 })
       facts = { group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner }
       @coordinator = Pelton::Processing::Coordinator.new(topic, partition, **facts).start
@@ -226,7 +226,7 @@ class DeadLettersTest < Minitest::Test
         @bus.subscribe("error.occurred") { Thread.new { consumer.mark_as_consumed(message) }.join }
         raise IOError, "bad"
       end
-      topic = Pelton::Routing::Topic.new("orders", One, { batch: 9, retries: 0, by: ->(_) { 1 }, **settings })
+      topic = Pelton::Routing::Topic.new("orders", One, { max_messages: 9, retries: 0, by: ->(_) { 1 }, **settings })
       flow = Pelton::Processing::Flow.for(topic, @bus)
       @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
                                                                    jobs: @jobs, bus: @bus, owner: @owner).start

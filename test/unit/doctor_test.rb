@@ -65,7 +65,7 @@ class DoctorTest < Minitest::Test
 
   def test_no_routes_are_a_note_and_wrong_ones_an_error
     assert_found :note, "routes", /give the app's file by -r/
-    route("orders") { every 5 }
+    route("orders") { tick_every 5 }
     report = examine
     assert_found :error, "routes", /has no method tick/, report
     refute report.healthy?
@@ -109,7 +109,7 @@ class DoctorTest < Minitest::Test
     end
     route("small") do
       deserializer Decoder.new, parallel: :auto
-      batch 10
+      max_messages 10
     end
     report = examine
     topics = report.facts["group billing"]
@@ -120,7 +120,7 @@ class DoctorTest < Minitest::Test
                  topics["keys"].values_at("keys", "headers")
     refute_found "topic inline", report
     assert_found :note, "topic threads", /that waits/, report
-    assert_found :warning, "topic small", /its batches of 10 never have the 50 messages/, report
+    assert_found :warning, "topic small", /its batches of 10 messages are smaller than `parallel_min` \(50\)/, report
     ractors = Pelton::Parallel::RactorWorker.available?
     assert_found :note, "topic small", ractors ? /measure concurrency 1/ : /no Ractors below Ruby 4.0/, report
     assert_equal ractors, report.facts["decoding"]["engines"].include?("Ractors")

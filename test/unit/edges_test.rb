@@ -24,8 +24,8 @@ class EdgesTest < Minitest::Test
   end
 
   FACTS = { group: "g", topic: "orders", partition: 3, offset: 17, attempt: 2, attempts: 3, delay: 1.5, lost: false,
-            reason: "SIGTERM", timeout: 60, seconds: 0.5, losses: ["orders/0: busy"], groups: ["g"], concurrency: 5,
-            worker: "pelton.worker#1", client: "c", level: 4, facility: "FAIL", message: "text",
+            reason: "SIGTERM", timeout: 60, seconds: 0.5, unfinished_work: ["orders/0: busy"], groups: ["g"],
+            concurrency: 5, worker: "pelton.worker#1", client: "c", level: 4, facility: "FAIL", message: "text",
             undelivered: 2, source: "kafka", idle: true, final: false, poller: "pelton.poll", count: 3,
             waits: 9, reasons: ["group g hangs"], process: 2, pid: 77,
             status: nil, signal: "KILL", due_in: 1.5, pending: 4,
@@ -40,12 +40,12 @@ class EdgesTest < Minitest::Test
     end
   end
 
-  def test_the_log_names_a_thread_that_outlived_its_owner
+  def test_the_log_names_a_thread_that_leaked
     io = StringIO.new
     bus = Pelton::Notifications.new
     bus.subscribe(Pelton::Reporters::Log.new(io))
     ["prices", nil].each do |name|
-      bus.publish("thread.outlived", name: name, started_at: "a.rb:1", seconds: 5.0, at: "a.rb:2")
+      bus.publish("thread.leaked", name: name, started_at: "a.rb:1", seconds: 5.0, at: "a.rb:2")
     end
     assert_match(/thread prices of the app, .*\n.*thread without a name of the app, started at a\.rb:1, /, io.string)
   end
@@ -87,7 +87,7 @@ class EdgesTest < Minitest::Test
   # What happens to producers is told, but for what happens all the time.
   def test_log_tells_of_producers
     told = Pelton::Reporters::Log.instance_methods.grep(/\Aon_/).map(&:to_s)
-    silent = %w[transaction.committed message.acknowledged message.purged]
+    silent = %w[message.dropped transaction.committed message.acknowledged message.purged]
     names = Pelton::Events::TABLE.keys.grep(/\A(producer|transaction|message)\./) - silent
     assert_empty names.map { |name| Pelton::Events.method_name(name).to_s } - told
     # It would switch them on for every client.

@@ -69,7 +69,7 @@ class ErrorsTest < Minitest::Test
     assert_includes Pelton::ForkError.new("producer p", 4711).message, "4711"
     assert_includes Pelton::ClosedError.new("producer p").message, "producer p is closed"
     assert_includes Pelton::ForcedShutdown.new(["a", "b"]).message, "a; b"
-    assert_equal ["a"], Pelton::ForcedShutdown.new(["a"]).losses
+    assert_equal ["a"], Pelton::ForcedShutdown.new(["a"]).unfinished_work
   end
 
   def test_invalid_message_error_is_short

@@ -9,7 +9,7 @@ class ExactlyOnceBesideTest < Minitest::Test
 
   def test_ids_of_different_partitions_were_the_same
     ids = [%w[a b.c], %w[a.b c], %w[a/b c], %w[a%2Fb c]].map do |group, name|
-      settings = { batch: 100, backoff: 0..0, transactional: "shop" }
+      settings = { max_messages: 100, backoff: 0..0, transactional: "shop" }
       topic = Pelton::Routing::Topic.new(name, CoordinatorKit::Consumer, settings)
       Pelton::Processing::Coordinator.new(
         topic, 0, group: group, flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership,

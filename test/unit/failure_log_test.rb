@@ -197,7 +197,7 @@ class FailureLogTest < Minitest::Test
   # What goes well must not become an event only because there is a log.
   def test_nothing_that_costs_time_is_listened_to
     log
-    %w[statistics.emitted message.acknowledged message.purged consumer.consumed watch.measured].each do |name|
+    %w[statistics.emitted message.acknowledged message.purged consumer.consumed stats.measured].each do |name|
       refute @bus.wanted?(name), name
     end
   end

@@ -10,7 +10,7 @@ class GivenUpTest < Minitest::Test
   # It answered true, and nothing ran.
   def test_a_seek_lets_a_partition_go_on_that_gave_up
     script { |consumer| raise IOError, "on purpose" if consumer.messages.first.offset == 1 }
-    coordinator(retries: 0, batch: 1, every: 5).receive(batch(0, 1, 2))
+    coordinator(retries: 0, max_messages: 1, tick_every: 5).receive(batch(0, 1, 2))
     3.times { work }
     assert_equal 1, coordinator.stopped
     assert_predicate self, :idle?

@@ -19,7 +19,7 @@ class HealthTest < Minitest::Test
   end
 
   def fatal(code = -150, name = :_FATAL) = Pelton::KafkaError.new(code, name, "on purpose", true)
-  def healthy(what) = assert_equal([], app.server.ailments, what)
+  def healthy(what) = assert_equal([], app.server.health_problems, what)
 
   # As if the listener had been elsewhere for so long.
   def last_poll(seconds_ago)
@@ -40,23 +40,24 @@ class HealthTest < Minitest::Test
     app.routes do
       topic "orders", to: Consumer do
         retries 0
-        batch 1
+        max_messages 1
       end
     end
     server = start
-    assert_equal({ "g" => {} }, app.watch[:stopped])
+    assert_equal({ "g" => {} }, app.stats[:stopped])
     subscription.assign_now(["orders", 0])
     event("partition.stopped")
     eventually { !server.healthy? }
-    assert_equal ["orders/0: stopped at offset 0 after a failure, nothing behind it is consumed"], server.ailments
-    assert_equal({ "g" => { "orders" => { 0 => 0 } } }, app.watch[:stopped])
+    assert_equal ["orders/0: stopped at offset 0 after a failure, nothing behind it is consumed"],
+                 server.health_problems
+    assert_equal({ "g" => { "orders" => { 0 => 0 } } }, app.stats[:stopped])
     script { nil }
     consumer = server.instance_variable_get(:@listeners).first.coordinators.first.slots.first
                      .instance_variable_get(:@consumer)
     assert consumer.seek(1)
     assert_equal [[1], [2]], Array.new(2) { @log.pop }
     healthy "it goes on"
-    assert_equal({ "g" => {} }, app.watch[:stopped])
+    assert_equal({ "g" => {} }, app.stats[:stopped])
   end
 
   def test_a_long_job_quiet_a_rebalance_and_a_stop_are_no_illness
@@ -101,7 +102,7 @@ class HealthTest < Minitest::Test
     end
     2.times do
       @native.subscriptions.each(&:wake)
-      2.times { assert_includes 0..Pelton::Watch::TICK, waits.pop }
+      2.times { assert_includes 0..Pelton::ResourceMonitor::TICK, waits.pop }
     end
     listeners = app.server.instance_variable_get(:@listeners)
     assert(listeners.all? { |one| Pelton::Clock.now - one.subscription.polled_at < 250 })
@@ -117,30 +118,31 @@ class HealthTest < Minitest::Test
     last_poll(299)
     healthy "not yet"
     last_poll(312)
-    assert_match(/\Agroup g: its listener has not polled for 312 s \(liveness\.polling: 300 s\)\z/,
-                 app.server.ailments.join("; "))
+    assert_match(/\Agroup g: its listener has not polled for 312 s \(liveness\.max_poll_gap: 300 s\)\z/,
+                 app.server.health_problems.join("; "))
     refute_predicate app.server, :healthy?
     gate.close
     eventually { app.server.healthy? }
   end
 
   def test_the_bound_is_a_setting
-    app.config.liveness.polling = 30
+    app.config.liveness.max_poll_gap = 30
     start
-    app.subscribe("partition.assigned") { last_poll(31) && @log.push(app.server.ailments) }
+    app.subscribe("partition.assigned") { last_poll(31) && @log.push(app.server.health_problems) }
     subscription.assign_now(["orders", 0])
-    assert_match(/for 31 s \(liveness\.polling: 30 s\)/, @log.pop.join)
+    assert_match(/for 31 s \(liveness\.max_poll_gap: 30 s\)/, @log.pop.join)
   end
 
   def test_a_call_that_takes_longer_than_it_may
-    app.config.liveness.consuming = 0.01
+    app.config.liveness.max_consume_time = 0.01
     produce(1)
     start
     block_jobs
     subscription.assign_now(["orders", 0])
     @begun.pop
-    ailments = eventually { (found = app.server.ailments).any? && found }
-    assert_match(%r{\Aorders/0: consume takes \d+ s so far \(liveness\.consuming: 0\.01 s\)\z}, ailments.join("; "))
+    health_problems = eventually { (found = app.server.health_problems).any? && found }
+    assert_match(%r{\Aorders/0: consume takes \d+ s so far \(liveness\.max_consume_time: 0\.01 s\)\z},
+                 health_problems.join("; "))
     @gate.close
     eventually { app.server.healthy? }
   end
@@ -166,7 +168,7 @@ class HealthTest < Minitest::Test
     healthy "its last job runs: who restarts it now would break that off"
     @gate.close
     assert server.wait(10)
-    assert_equal ["the server was ended by Pelton::KafkaError: #{server.failure.message}"], server.ailments
+    assert_equal ["the server was ended by Pelton::KafkaError: #{server.failure.message}"], server.health_problems
     in_child { raise "a child has none of its parent's illnesses" unless server.healthy? }
     app.start
     healthy "begun anew"

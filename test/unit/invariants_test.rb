@@ -226,7 +226,7 @@ class InvariantsTest < Minitest::Test
     subscription.assign_now(*PLACES)
     (last ? 1 : random.rand(0..5)).times { rebalance(subscription, random) }
     finish_all(kafka, subscription) if last
-    assert server.stop, "round #{round}: #{server.losses}"
+    assert server.stop, "round #{round}: #{server.unfinished_work}"
     assert_equal 0, subscription.out, "credits"
     assert_empty subscription.revocations
     check_marks(subscription)
@@ -238,7 +238,7 @@ class InvariantsTest < Minitest::Test
       config.group_id = "all"
       config.concurrency = random.rand(1..3)
       config.revocation_timeout = random.rand(3).zero? ? 0.002 : 5
-      config.batch = 7
+      config.max_messages = 7
       config.shutdown_timeout = 20
     end
     manual = @witness.marking == :manual
@@ -252,7 +252,7 @@ class InvariantsTest < Minitest::Test
       end
       topic "payments", to: consumer do
         concurrency slots
-        batch 3
+        max_messages 3
         manual_offsets manual
         skipping ? retries(30, backoff: 0..0, then: :skip) : backoff(0..0)
       end

@@ -9,7 +9,7 @@ class KeyedSeekTest < Minitest::Test
 
   # Key a waits for its back-off, then the job of these offsets does something.
   def after_a_failure(keys, *offsets, **settings, &deed)
-    keyed(keys, batch: 1, **settings)
+    keyed(keys, max_messages: 1, **settings)
     start
     @deed = ->(_) { raise "failed" }
     finish(0)
@@ -35,7 +35,7 @@ class KeyedSeekTest < Minitest::Test
   end
 
   def test_a_seek_to_its_own_message_marks_nothing_of_this_call
-    keyed("ab", batch: 1)
+    keyed("ab", max_messages: 1)
     start
     @deed = lambda do |consumer|
       assert consumer.seek(consumer.messages.first)
@@ -53,7 +53,7 @@ class KeyedSeekTest < Minitest::Test
   def test_a_seek_backward_reads_again_and_keeps_what_is_unfinished_before_the_place
     after_a_failure("abc", 2) { |consumer| assert consumer.seek(1) }
     assert_equal [[1], [[0]]], [@ownership.seeks, @ownership.committed], "the commit passes no unfinished message"
-    keyed("bcd", from: 1, batch: 1)
+    keyed("bcd", from: 1, max_messages: 1)
     assert_predicate self, :idle?, "a job still has what will be read again"
     finish(1)
     assert_equal [0], marked.uniq
@@ -70,7 +70,7 @@ class KeyedSeekTest < Minitest::Test
     start.each { |offsets| finish(*offsets) } until idle?
     assert_equal [[0], [1], [0], [2]], @log.grep(Array), "3 is of the key that sought"
     assert_equal 10, marked.last
-    keyed("ab", from: 10, batch: 1)
+    keyed("ab", from: 10, max_messages: 1)
     start.each { |offsets| finish(*offsets) } until idle?
     assert_equal [[10], [11]], @log.last(2)
     assert_equal 12, marked.last
@@ -99,7 +99,7 @@ class KeyedSeekTest < Minitest::Test
   def test_what_stayed_before_a_seek_can_still_be_marked_by_hand
     kept = []
     @deed = ->(consumer) { kept << [consumer, consumer.messages.first] }
-    keyed("aaab", manual_offsets: true, batch: 1)
+    keyed("aaab", manual_offsets: true, max_messages: 1)
     start
     finish(0)
     start
@@ -115,14 +115,14 @@ class KeyedSeekTest < Minitest::Test
 
   # They were in the list of what the next mark of their consumer marks.
   def test_what_is_read_again_is_not_marked_by_what_its_consumer_had_before
-    keyed("aab", manual_offsets: true, batch: 1)
+    keyed("aab", manual_offsets: true, max_messages: 1)
     start
     finish(0)
     start
     finish(1)
     @deed = ->(consumer) { assert consumer.seek(0) }
     finish(2)
-    keyed("aab", manual_offsets: true, batch: 1)
+    keyed("aab", manual_offsets: true, max_messages: 1)
     @deed = lambda do |consumer|
       message = consumer.messages.first
       consumer.mark_as_consumed(message) if message.key == "a"
@@ -138,12 +138,12 @@ class KeyedSeekTest < Minitest::Test
   def test_a_seek_by_nobody_in_particular_keeps_all_that_was_read_before_the_place
     consumer = nil
     @deed = ->(one) { consumer = one }
-    keyed("ab", batch: 1)
+    keyed("ab", max_messages: 1)
     start.each { |offsets| finish(*offsets) }
-    keyed("abcd", from: 2, batch: 1)
+    keyed("abcd", from: 2, max_messages: 1)
     assert consumer.seek(5)
     assert_equal [[2]], @ownership.committed
-    keyed("d", from: 5, batch: 1)
+    keyed("d", from: 5, max_messages: 1)
     @deed = ->(_) {}
     start.each { |offsets| finish(*offsets) } until idle?
     assert_equal [2, 3, 4, 5], @log.grep(Array).flatten.last(4)
@@ -152,7 +152,7 @@ class KeyedSeekTest < Minitest::Test
 
   # The first seek left them to be read again, the second one went past them.
   def test_a_second_seek_does_not_skip_what_the_first_one_left_to_be_read_again
-    keyed("abcd", batch: 1)
+    keyed("abcd", max_messages: 1)
     start
     @deed = ->(consumer) { assert consumer.seek(0) }
     finish(1)
@@ -162,12 +162,12 @@ class KeyedSeekTest < Minitest::Test
     finish(0)
     assert_equal [0, 0], @ownership.seeks
     assert_equal [[0], [0]], @ownership.committed
-    keyed("abcd", batch: 1)
+    keyed("abcd", max_messages: 1)
     start.each { |offsets| finish(*offsets) } until idle?
     assert_equal [0, 1, 2, 3], @log.grep(Array).flatten.last(4)
     assert_equal 4, marked.last
     @deed = ->(consumer) { assert consumer.seek(9) }
-    keyed("a", from: 4, batch: 1)
+    keyed("a", from: 4, max_messages: 1)
     start.each { |offsets| finish(*offsets) }
     assert_equal [0, 0, 9], @ownership.seeks, "nothing is owed any more"
   end

@@ -20,7 +20,7 @@ class KeyedTest < Minitest::Test
   end
 
   def test_keys_run_beside_each_other_and_each_in_order
-    keyed("aba", batch: 1)
+    keyed("aba", max_messages: 1)
     assert_equal [[0], [1]], start
     finish(0)
     assert_equal [[2]], start
@@ -32,10 +32,10 @@ class KeyedTest < Minitest::Test
   end
 
   def test_no_barrier_between_batches
-    slow = keyed("ab", batch: 1)
+    slow = keyed("ab", max_messages: 1)
     start
     finish(1)
-    later = keyed("bcb", from: 2, batch: 1)
+    later = keyed("bcb", from: 2, max_messages: 1)
     assert_equal [[2], [3]], start
     finish(2)
     finish(3)
@@ -61,18 +61,18 @@ class KeyedTest < Minitest::Test
   end
 
   def test_messages_without_a_key_have_no_order
-    keyed("---", batch: 1)
+    keyed("---", max_messages: 1)
     assert_equal [[0], [1], [2]], start
   end
 
   def test_a_failure_stops_its_own_key_only
-    keyed("aba", batch: 1)
+    keyed("aba", max_messages: 1)
     start
     @deed = ->(_) { raise "failed" }
     finish(0)
     @deed = ->(_) {}
     finish(1)
-    keyed("ab", from: 3, batch: 1)
+    keyed("ab", from: 3, max_messages: 1)
     assert_equal [[4]], start
     finish(4)
     assert_empty marked
@@ -105,7 +105,7 @@ class KeyedTest < Minitest::Test
 
   # R17: keys that never failed kept it waiting, the longer the more there were.
   def test_a_key_whose_back_off_is_over_comes_before_those_that_wait_since
-    keyed("abcdefg", batch: 1)
+    keyed("abcdefg", max_messages: 1)
     start
     @deed = ->(_) { raise "failed" }
     finish(0)
@@ -121,7 +121,7 @@ class KeyedTest < Minitest::Test
 
   # R18: the count began anew with each, and its retries had no end.
   def test_a_mark_of_a_later_message_of_a_key_leaves_the_attempts_of_the_first
-    keyed("aaaa", batch: 1, retries: 2, then: :skip)
+    keyed("aaaa", max_messages: 1, retries: 2, then: :skip)
     later = Array.new(3) { |at| Fakes::Message.new("orders", 0, 3 - at, "x", key: "a") }
     attempts = []
     @deed = lambda do |consumer|
@@ -141,7 +141,7 @@ class KeyedTest < Minitest::Test
   end
 
   def test_stop_ends_what_has_not_begun
-    keyed("abab", batch: 1, retries: 0)
+    keyed("abab", max_messages: 1, retries: 0)
     start
     @deed = ->(_) { raise "failed" }
     finish(0)
@@ -167,7 +167,7 @@ class KeyedTest < Minitest::Test
   def test_what_was_not_marked_by_hand_is_marked_with_a_later_one_of_the_same_consumer
     kept = []
     @deed = ->(consumer) { kept << [consumer, consumer.messages.to_a] }
-    all = keyed("aaa", manual_offsets: true, batch: 1)
+    all = keyed("aaa", manual_offsets: true, max_messages: 1)
     3.times { start.each { |offsets| finish(*offsets) } }
     assert_empty marked
     assert_equal 1, all.releases, "what is processed holds nothing back"
@@ -194,7 +194,7 @@ class KeyedTest < Minitest::Test
 
   def test_a_mark_that_moves_nothing_is_about_ownership_too
     answers = []
-    keyed("abc", batch: 1)
+    keyed("abc", max_messages: 1)
     start
     finish(0)
     @deed = lambda do |consumer|
@@ -249,7 +249,7 @@ class KeyedTest < Minitest::Test
 
   def test_asking_for_keys_is_a_job_so_a_slow_by_holds_nothing_but_its_batch
     by = ->(message) { (Fiber.yield(:asked) if message.offset == 2) || message.key }
-    keyed("ab", by: by, batch: 1)
+    keyed("ab", by: by, max_messages: 1)
     assert_equal [[0], [1]], start
     coordinator.receive(late = Fakes::Batch.new([Fakes::Message.new("orders", 0, 2, "x", key: "c")]))
     fiber = Fiber.new { run_one }
@@ -259,7 +259,7 @@ class KeyedTest < Minitest::Test
     assert_equal 2, marked.last
     assert_predicate self, :idle?
     coordinator.end(:revoked)
-    refute_empty coordinator.losses.grep(/sort runs for/), "a stop names what it waits for"
+    refute_empty coordinator.unfinished_work.grep(/sort runs for/), "a stop names what it waits for"
     assert_equal :sort, fiber.resume
     work until idle?
     assert_equal [2, 1], [marked.last, late.releases]
@@ -320,14 +320,14 @@ class KeyedTest < Minitest::Test
 
   # H47.
   def test_nothing_of_an_endless_failure_is_piled_up
-    keyed("ab", batch: 1, backoff: 0..0)
+    keyed("ab", max_messages: 1, backoff: 0..0)
     start
     finish(1)
     @deed = ->(_) { raise "failed" }
     finish(0)
     @deed = ->(consumer) { raise "failed" if consumer.messages.first.key == "a" }
     300.times do |round|
-      keyed("b", from: 2 + round, batch: 1, backoff: 0..0)
+      keyed("b", from: 2 + round, max_messages: 1, backoff: 0..0)
       start.each { |offsets| finish(*offsets) }
     end
     backlog = coordinator.instance_variable_get(:@backlog)

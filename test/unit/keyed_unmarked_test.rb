@@ -30,7 +30,7 @@ class KeyedUnmarkedTest < Minitest::Test
   def test_unmarked_messages_beyond_the_limit_hold_the_partition_back_until_marks_come
     with_unmarked(10) do
       seen
-      keyed("a" * 20, manual_offsets: true, batch: 1)
+      keyed("a" * 20, manual_offsets: true, max_messages: 1)
       start.each { |offsets| finish(*offsets) } until idle?
       assert_equal 10, seen.size, "nothing more is given"
       assert_empty marked
@@ -56,7 +56,7 @@ class KeyedUnmarkedTest < Minitest::Test
   def test_unmarked_messages_are_told_again_after_the_marks_caught_up
     with_unmarked(4) do
       seen
-      keyed("a" * 12, manual_offsets: true, batch: 1)
+      keyed("a" * 12, manual_offsets: true, max_messages: 1)
       2.times do
         start.each { |offsets| finish(*offsets) } until idle?
         assert seen.last.first.mark_as_consumed(seen.last.last)

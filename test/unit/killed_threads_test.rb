@@ -34,7 +34,7 @@ class KilledThreadsTest < Minitest::Test
     produce(1)
     assert_equal [0], @log.pop
     Pelton::Threads.list.find { |thread| thread.name == "pelton.server" }.kill
-    assert server.wait(20), server.losses.inspect
+    assert server.wait(20), server.unfinished_work.inspect
     assert_kind_of Pelton::WorkerKilled, server.failure
     assert_equal :shutdown, @log.pop
     assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
@@ -236,22 +236,22 @@ class KilledThreadsTest < Minitest::Test
     assert_empty @replaced, "once"
   end
 
-  # --- the watch ---
+  # --- the monitor ---
 
   # What is over is not held, whether somebody asks for it or not.
   def test_the_watch_lets_go_of_threads_that_ended
-    watch = Pelton::Watch.new(Pelton::Notifications.new, 30) { {} }
+    monitor = Pelton::ResourceMonitor.new(Pelton::Notifications.new, 30) { {} }
     gate = Thread::Queue.new
     threads = Array.new(3) { Thread.new { gate.pop } }
-    watch.bury(threads.to_h { |thread| [thread, { name: "stray", seconds: 0 }] })
-    assert_equal 3, watch.outlived
+    monitor.report_leaked(threads.to_h { |thread| [thread, { name: "stray", seconds: 0 }] })
+    assert_equal 3, monitor.leaked
     threads.pop.kill.join
-    assert_equal 2, watch.outlived
-    assert_equal 2, watch.outlived, "asked twice"
+    assert_equal 2, monitor.leaked
+    assert_equal 2, monitor.leaked, "asked twice"
     gate.close
     threads.each(&:join)
-    assert_equal 0, watch.outlived
-    watch.look
-    assert_empty watch.instance_variable_get(:@outlived), "nor held"
+    assert_equal 0, monitor.leaked
+    monitor.look
+    assert_empty monitor.instance_variable_get(:@leaked), "nor held"
   end
 end

@@ -106,19 +106,19 @@ class AppLagsTest < Minitest::Test
       define_method(:consume) { gate.pop if partition.zero? }
       define_method(:shutdown) { @own&.kill }
     end
-    @app.routes { topic("orders", to: consumer) { batch 2 } }
+    @app.routes { topic("orders", to: consumer) { max_messages 2 } }
     5.times { |number| @native.kafka.append("orders", number % 2, "x") }
-    assert_equal [{}, {}], @app.watch.values_at(:lags, :consumer_threads)
+    assert_equal [{}, {}], @app.stats.values_at(:lags, :consumer_threads)
     @app.start
     @native.subscriptions.first.assign_now(["orders", 0], ["orders", 1])
-    eventually(10, "partition 0 waits") { @app.watch[:lags] == { "g" => { "orders" => { 0 => 3, 1 => 0 } } } }
-    eventually(10, -> { @app.watch.inspect }) do
-      @app.watch[:consumer_threads] == { "g" => { "orders" => { 0 => 1, 1 => 2 } } }
+    eventually(10, "partition 0 waits") { @app.stats[:lags] == { "g" => { "orders" => { 0 => 3, 1 => 0 } } } }
+    eventually(10, -> { @app.stats.inspect }) do
+      @app.stats[:consumer_threads] == { "g" => { "orders" => { 0 => 1, 1 => 2 } } }
     end
     3.times { gate << true }
-    eventually(10, "all is done") { @app.watch[:lags] == { "g" => { "orders" => { 0 => 0, 1 => 0 } } } }
+    eventually(10, "all is done") { @app.stats[:lags] == { "g" => { "orders" => { 0 => 0, 1 => 0 } } } }
     @app.stop
-    assert_equal [{}, {}], @app.watch.values_at(:lags, :consumer_threads)
+    assert_equal [{}, {}], @app.stats.values_at(:lags, :consumer_threads)
   ensure
     gate.close
   end

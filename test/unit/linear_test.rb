@@ -177,7 +177,7 @@ class LinearTest < Minitest::Test
       linear("#{slots} slots", 1_500) do |size|
         asked = 0
         batch = Fakes::Batch.new(Array.new(size) { |offset| keyed(offset, "k") })
-        process_all(batch, filters: [->(_) { asked += 1 }], concurrency: slots, batch: size)
+        process_all(batch, filters: [->(_) { asked += 1 }], concurrency: slots, max_messages: size)
         asked
       end
     end

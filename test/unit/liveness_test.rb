@@ -27,8 +27,8 @@ class LivenessTest < Minitest::Test
   # Makes the server unwell, or well again.
   def ail(*reasons, &failure)
     server = app.server
-    server.singleton_class.remove_method(:ailments) if server.singleton_methods.include?(:ailments)
-    server.define_singleton_method(:ailments, &(failure || -> { reasons }))
+    server.singleton_class.remove_method(:health_problems) if server.singleton_methods.include?(:health_problems)
+    server.define_singleton_method(:health_problems, &(failure || -> { reasons }))
   end
 
   def test_without_a_port_there_is_none
@@ -215,7 +215,8 @@ class LivenessTest < Minitest::Test
   end
 
   def test_bad_settings
-    { port: [-1, 65_536, "80"], bind: ["", nil], polling: [29, nil], consuming: [0, -1] }.each do |name, values|
+    { port: [-1, 65_536, "80"], bind: ["", nil], max_poll_gap: [29, nil],
+      max_consume_time: [0, -1] }.each do |name, values|
       values.each { |value| assert_raises(Pelton::ConfigError, value.inspect) { app.config.liveness.set(name, value) } }
     end
     error = assert_raises(Pelton::ConfigError) { started(bind: "no.such.host.invalid") }

@@ -60,7 +60,7 @@ class ManualOffsetsTest < Minitest::Test
   def test_one_by_one
     topic = Pelton::Routing::Topic.new("orders", Class.new(Pelton::Consumer) do
       def process(message) = (mark_as_consumed(message) if message.offset == 4)
-    end, { batch: 100, **keeping(1, 4, 5) })
+    end, { max_messages: 100, **keeping(1, 4, 5) })
     @coordinator = Pelton::Processing::Coordinator.new(
       topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner

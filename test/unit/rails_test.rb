@@ -65,7 +65,7 @@ class RailsTest < Minitest::Test
       raise "fails" unless consumer.retrying?
     end
     produce(3)
-    app(concurrency: 1).routes { topic("orders", to: reader) { batch(1) && backoff(0..0) } }
+    app(concurrency: 1).routes { topic("orders", to: reader) { max_messages(1) && backoff(0..0) } }
     start
     subscription.assign_now(["orders", 0])
     eventually(5, -> { "three ends: #{errors}" }) { @log.size == 3 }

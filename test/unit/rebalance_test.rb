@@ -176,7 +176,9 @@ class RebalanceTest < Minitest::Test
     end
     listener = server.instance_variable_get(:@listeners).first
     eventually { listener.coordinators.empty? }
-    holders = [server, listener, *%i[@jobs @watch @workers @restarts].map { |name| server.instance_variable_get(name) }]
+    holders = [server, listener, *%i[@jobs @monitor @workers @restarts].map do |name|
+                                   server.instance_variable_get(name)
+                                 end]
     kept = holders.flat_map { |one| one.instance_variables.map { |name| one.instance_variable_get(name) } }
     sizes = kept.select { |one| one.is_a?(Hash) || one.is_a?(Array) || one.is_a?(ObjectSpace::WeakMap) }.map(&:size)
     assert_operator sizes.max, :<=, 10

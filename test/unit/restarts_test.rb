@@ -148,12 +148,12 @@ class RestartsTest < Minitest::Test
     eventually { listener.coordinators.size == 1 && listener.assignment.empty? }
     subscription.assign_now(["orders", 0])
     eventually { listener.coordinators.size == 2 }
-    other = Struct.new(:strays, :take_repeats).new({}, nil)
+    other = Struct.new(:leaked_threads, :take_repeats).new({}, nil)
     leaving = listener.instance_variable_get(:@leaving)
     leaving[other] = ["orders", 0]
     listener.ended(other)
     eventually { !leaving.key?(other) }
-    assert_equal 0, app.watch[:jobs][:waiting]
+    assert_equal 0, app.stats[:jobs][:waiting]
     assert_empty @log, "the first one's job still runs"
     gate << :go
     gate << :go

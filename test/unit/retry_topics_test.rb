@@ -8,7 +8,7 @@ require "pelton/testing/buffered_producer"
 class RetryTopicsTest < Minitest::Test
   include CoordinatorKit
 
-  SETTINGS = { retry_in: [10, 60.5], dead_letters: "dead", backoff: 0..0, batch: 100 }.freeze
+  SETTINGS = { retry_in: [10, 60.5], dead_letters: "dead", backoff: 0..0, max_messages: 100 }.freeze
 
   def setup
     super
@@ -51,7 +51,7 @@ class RetryTopicsTest < Minitest::Test
 
   def test_a_retry_topic_gives_each_message_once_and_alone
     one = stages(retries: 3, delay: 7, decode: :json).first
-    assert_equal [1, 0, nil, :json, "dead"], [one.batch, one.retries, one.delay, one.decode, one.dead_letters]
+    assert_equal [1, 0, nil, :json, "dead"], [one.max_messages, one.retries, one.delay, one.decode, one.dead_letters]
     assert_equal ["orders", 0, "g"], one.stage.to_a
     assert_equal [0, 3], [main.retries, main(retries: 3).retries]
   end
@@ -91,7 +91,7 @@ class RetryTopicsTest < Minitest::Test
   end
 
   def test_without_dead_letters_then_decides
-    topic = Pelton::Routing::Topic.new("orders", Consumer, { retry_in: [1], then: :skip, batch: 1 })
+    topic = Pelton::Routing::Topic.new("orders", Consumer, { retry_in: [1], then: :skip, max_messages: 1 })
     consume(topic, Fakes::Message.new("orders", 0, 0, "x"))
     consume(topic.stages("g").first, read(sent("orders.retry.1").first))
     assert_equal 1, named("message.skipped").size
@@ -106,7 +106,7 @@ class RetryTopicsTest < Minitest::Test
     consume(main(**wanted), Fakes::Message.new("orders", 0, 0, "x", key: "k", timestamp_ms: now))
     consume(stages(**wanted).first, read(sent("orders.retry.10").first))
     assert_equal 1, sent("orders.retry.60.5").size
-    assert_empty named("messages.dropped")
+    assert_empty named("message.dropped")
   end
 
   def test_it_waits_until_its_time
@@ -127,7 +127,7 @@ class RetryTopicsTest < Minitest::Test
     consume(stages[0], foreign, ours, foreign_too)
     assert_equal [:assigned, [1]], @log
     assert_equal 3, marked.last
-    assert_equal [:of_another_group], named("messages.dropped").map { |event| event[:reason] }.uniq
+    assert_equal [:of_another_group], named("message.dropped").map { |event| event[:reason] }.uniq
   end
 
   def test_a_renamed_group_dropped_what_failed_under_its_former_name
@@ -136,7 +136,7 @@ class RetryTopicsTest < Minitest::Test
     foreign = Fakes::Message.new("orders.retry.10", 0, 1, "x", headers: headers("other"))
     consume(stages(former_groups: ["old"])[0], former, foreign)
     assert_equal [:assigned, [0]], @log
-    assert_equal([[:of_another_group, 1]], named("messages.dropped").map { |event| [event[:reason], event[:count]] })
+    assert_equal([[:of_another_group, 1]], named("message.dropped").map { |event| [event[:reason], event[:count]] })
   end
 
   # Headers come back as UTF-8, whatever the group's name was tagged with: its own messages were dropped.
@@ -154,7 +154,7 @@ class RetryTopicsTest < Minitest::Test
               Fakes::Message.new("orders.retry.10", 0, number, "x", headers: headers("gr\u00fcn")))
       assert_equal [:assigned, [number]], @log
     end
-    assert_empty named("messages.dropped")
+    assert_empty named("message.dropped")
   end
 
   def test_a_message_without_an_origin_or_with_a_broken_one_is_due_at_once

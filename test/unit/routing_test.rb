@@ -26,7 +26,7 @@ class RoutingTest < Minitest::Test
         topic "orders", to: Orders do
           decode :json
           retries 5, backoff: 2..40, then: :skip
-          batch 10
+          max_messages 10
           manual_offsets
         end
       end
@@ -35,14 +35,13 @@ class RoutingTest < Minitest::Test
     billing, app = groups
     assert_equal %w[billing app], [billing.name, app.name]
     orders = billing.topics.fetch("orders")
-    assert_equal [:json, 5, 2..40, :skip, 10, true],
-                 [orders.decode, orders.retries, orders.backoff, orders.then, orders.batch, orders.manual_offsets]
+    settings = %i[decode retries backoff then max_messages manual_offsets]
+    assert_equal([:json, 5, 2..40, :skip, 10, true], settings.map { |key| orders.public_send(key) })
     payments = app.topics.fetch("payments")
-    assert_equal [nil, nil, 1..30, :stop, 100, false],
-                 (%i[decode retries backoff then batch manual_offsets].map { |key| payments.public_send(key) })
+    assert_equal([nil, nil, 1..30, :stop, 100, false], settings.map { |key| payments.public_send(key) })
     assert_equal({ "orders" => :json }, billing.decode)
     assert_empty app.decode
-    assert_equal [10, 100], [billing.batch, app.batch]
+    assert_equal [10, 100], [billing.max_messages, app.max_messages]
     assert_predicate orders, :frozen?
   end
 
@@ -96,14 +95,14 @@ class RoutingTest < Minitest::Test
 
   def test_ticks_and_ends
     routing.draw do
-      topic("a", to: Watcher) { every 5 }
-      group("other") { topic("b", to: Orders) { every 0.5 } }
+      topic("a", to: Watcher) { tick_every 5 }
+      group("other") { topic("b", to: Orders) { tick_every 0.5 } }
     end
     group = groups(groups: ["app"]).first
-    assert_equal 5, group.topic("a").every
+    assert_equal 5, group.topic("a").tick_every
     assert_equal({ "enable.partition.eof" => true }, group.kafka)
     assert_includes config_error { groups }, "has no method tick"
-    assert_includes config_error { routing.draw { topic("c", to: Orders) { every 0 } } }, "topic c: every = 0"
+    assert_includes config_error { routing.draw { topic("c", to: Orders) { tick_every 0 } } }, "topic c: tick_every = 0"
   end
 
   def test_defaults_are_for_what_comes_after_them
@@ -116,7 +115,7 @@ class RoutingTest < Minitest::Test
       end
       topic "b", to: Orders
       group "billing" do
-        defaults { batch 7 }
+        defaults { max_messages 7 }
         topic("c", to: Orders) { retries 1 }
         topic("d", to: Orders) { filter(&:key) }
       end
@@ -125,7 +124,7 @@ class RoutingTest < Minitest::Test
     routing.draw { topic "f", to: Orders }
     topics = groups.flat_map { |group| group.topics.values }.to_h { |topic| [topic.name, topic] }
     assert_equal({ "a" => nil, "b" => 5, "c" => 1, "d" => 5, "e" => 5, "f" => nil }, topics.transform_values(&:retries))
-    assert_equal [:skip, 7, 100, 100], [topics["c"].then, topics["d"].batch, topics["e"].batch, topics["a"].batch]
+    assert_equal [:skip, 7, 100, 100], [topics["c"].then, *topics.values_at("d", "e", "a").map(&:max_messages)]
     assert_equal [1, 2, 0], (%w[c d f].map { |name| topics[name].filters.size })
     assert_includes config_error { routing.draw { defaults } }, "block"
     assert_includes config_error { routing.draw { defaults { retries(-1) } } }, "defaults: retries = -1"
@@ -188,14 +187,14 @@ class RoutingTest < Minitest::Test
 
   def test_which_route_a_topic_has
     routing.draw do
-      topic(/^orders\./, to: Orders) { batch 1 }
-      topic(/^orders\.eu/, to: Orders) { batch 2 }
-      topic("orders.us", to: Orders) { batch 3 }
+      topic(/^orders\./, to: Orders) { max_messages 1 }
+      topic(/^orders\.eu/, to: Orders) { max_messages 2 }
+      topic("orders.us", to: Orders) { max_messages 3 }
       topic("other", to: Orders) { decode :json }
     end
     group = groups.first
     assert_equal({ "orders.eu" => 1, "orders.us" => 3, "other" => 100 },
-                 %w[orders.eu orders.us other].to_h { |name| [name, group.topic(name).batch] })
+                 %w[orders.eu orders.us other].to_h { |name| [name, group.topic(name).max_messages] })
     assert_equal %w[orders.eu orders.us], (%w[orders.eu orders.us].map { |name| group.topic(name).name })
     assert_equal ["^orders\\..*$", "^orders\\.eu.*$", "orders.us", "other"], group.subscription
     assert_equal({ "orders.us" => nil, "other" => :json, "*" => nil }, group.decode)
@@ -328,7 +327,7 @@ class RoutingTest < Minitest::Test
     assert_equal [%w[a b a.retry.0.5 a.retry.10]], groups.map { |group| group.topics.keys }
     assert_equal [%w[a a.retry.0.5 a.retry.10]], groups(topics: ["a"]).map { |group| group.topics.keys }
     stage = groups.first.topics.fetch("a.retry.10")
-    assert_equal [Orders, 1, "one"], [stage.consumer_class, stage.batch, stage.stage.group]
+    assert_equal [Orders, 1, "one"], [stage.consumer_class, stage.max_messages, stage.stage.group]
     routing.draw { group("one") { topic "a.retry.10", to: Orders } }
     assert_includes config_error { groups }, "topic = \"a.retry.10\": is a retry topic of a already"
     latest = Pelton::Routing.new.draw { topic("a", to: Orders) { [retry_in(10), from(:end)] } }

@@ -291,7 +291,7 @@ class SeekTest < Minitest::Test
     consumer = nil
     Consumer.hooks[:tick] = ->(one) { consumer = one }
     @coordinator = nil
-    coordinator(every: 1)
+    coordinator(tick_every: 1)
     work
     coordinator.wake_up(Pelton::Clock.now + 2)
     work
@@ -356,7 +356,7 @@ class SeekTest < Minitest::Test
   end
 
   def one_by_one
-    topic = Pelton::Routing::Topic.new("orders", One, { batch: 100 })
+    topic = Pelton::Routing::Topic.new("orders", One, { max_messages: 100 })
     @coordinator = Pelton::Processing::Coordinator.new(
       topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner

@@ -33,14 +33,14 @@ class ServerClosingTest < Minitest::Test
   end
 
   def stop(server, **more) = Thread.new { server.stop(**more) }.tap { eventually { server.status == :stopping } }
-  def repeated = Array.new(@events.size) { @events.pop }.select { |event| event.name == "messages.repeated" }
+  def repeated = Array.new(@events.size) { @events.pop }.select { |event| event.name == "message.repeated" }
 
   def test_a_graceful_stop_repeats_nothing
     server = start_with("aaabcbcbc")
     stopping = stop(server)
     @gate.close
     assert stopping.value
-    assert_equal [:stopped, []], [server.status, server.losses]
+    assert_equal [:stopped, []], [server.status, server.unfinished_work]
     assert_equal 9, position
     assert_empty repeated
   end
@@ -69,20 +69,20 @@ class ServerClosingTest < Minitest::Test
   def test_a_rebalance_whose_time_is_over_tells_what_is_repeated
     start_with("aaabcbcbc", revocation_timeout: 0.5)
     token = revoke
-    assert_equal({ group: "g", topic: "orders", partition: 0, offset: 0, count: 6 }, event("messages.repeated").payload)
+    assert_equal({ group: "g", topic: "orders", partition: 0, offset: 0, count: 6 }, event("message.repeated").payload)
     eventually(20, "the end of the revocation") { !subscription.revoking?(token) }
     @gate.close
     assert_equal 0, position
     assert app.stop, "which was nothing of the stop's"
-    assert_empty app.server.losses
+    assert_empty app.server.unfinished_work
   end
 
   def test_a_stop_whose_time_is_over_tells_what_is_repeated
     server = start_with("aaabcbcbc")
     refute server.stop(timeout: 1)
     loss = "orders/0: 6 finished messages behind offset 0 will be repeated"
-    assert_includes server.losses, loss
-    assert_includes event("app.forced")[:losses], loss
+    assert_includes server.unfinished_work, loss
+    assert_includes event("app.forced")[:unfinished_work], loss
   end
 
   def test_a_stop_that_could_finish_what_runs_but_not_the_gap_tells_what_is_repeated
@@ -91,7 +91,7 @@ class ServerClosingTest < Minitest::Test
     assert_nil stopping.join(1) # so long takes this call: another one would be too long
     @gate << :on
     refute stopping.value
-    assert_equal ["orders/0: 6 finished messages behind offset 1 will be repeated"], server.losses
+    assert_equal ["orders/0: 6 finished messages behind offset 1 will be repeated"], server.unfinished_work
     assert_equal 1, position
   end
 
@@ -101,7 +101,7 @@ class ServerClosingTest < Minitest::Test
     eventually { server.status == :stopping }
     server.signal("TERM")
     refute server.wait(20)
-    assert_includes server.losses, "orders/0: 6 finished messages behind offset 0 will be repeated"
+    assert_includes server.unfinished_work, "orders/0: 6 finished messages behind offset 0 will be repeated"
     assert_equal 3, Array.new(@log.size) { @log.pop }.count(:shutdown)
   end
 
@@ -121,6 +121,6 @@ class ServerClosingTest < Minitest::Test
     eventually { @log.size == 4 }
     assert server.stop
     loss = "orders/0: 4 finished messages behind offset 0 will be repeated"
-    assert_equal [[loss], [loss]], [server.losses, event("app.stopped")[:losses]]
+    assert_equal [[loss], [loss]], [server.unfinished_work, event("app.stopped")[:unfinished_work]]
   end
 end

@@ -116,7 +116,7 @@ class ServerLifeTest < Minitest::Test
     start
     assert_equal [:asked, nil], @log.pop
     assert app.server.wait(60)
-    assert_empty Array.new(@events.size) { @events.pop.name }.grep(/outlived/)
+    assert_empty Array.new(@events.size) { @events.pop.name }.grep(/leaked/)
   end
 
   # Ctrl-C: while the second group opens, and when all threads run.
@@ -189,8 +189,8 @@ class ServerLifeTest < Minitest::Test
     lasts = Array.new(@log.size) { @log.pop }
     assert_equal [:shutdown], lasts.uniq
     assert_includes 1..2, lasts.size, "the second may be unborn: one worker, and it is busy"
-    assert(app.server.losses.any? { |loss| loss.match?(/\Apelton\.worker#1 is at .*server_kit\.rb:\d+/) })
-    assert_empty(app.server.losses.grep(/was not finished/))
+    assert(app.server.unfinished_work.any? { |loss| loss.match?(/\Apelton\.worker#1 is at .*server_kit\.rb:\d+/) })
+    assert_empty(app.server.unfinished_work.grep(/was not finished/))
   end
 
   # Each question for the partitions of a topic may take seconds, before the first poll.
@@ -222,7 +222,7 @@ class ServerLifeTest < Minitest::Test
     subscription.assign_now(["orders", 0])
     eventually { app.assignments.any? }
     refute app.stop
-    assert_match(%r{orders/0: shutdown runs for}, app.server.losses.first)
+    assert_match(%r{orders/0: shutdown runs for}, app.server.unfinished_work.first)
   end
 
   # A worker of a preforking server whose parent ran one.

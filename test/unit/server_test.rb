@@ -156,8 +156,9 @@ class ServerTest < Minitest::Test
     @begun.pop
     refute app.stop
     assert_equal :forced, app.server.status
-    assert_match(%r{orders/0: consume runs for \d\.\d s, 2 of 3 messages not finished}, app.server.losses.first)
-    assert_equal app.server.losses, event("app.forced")[:losses]
+    assert_match(%r{orders/0: consume runs for \d\.\d s, 2 of 3 messages not finished},
+                 app.server.unfinished_work.first)
+    assert_equal app.server.unfinished_work, event("app.forced")[:unfinished_work]
     assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
     assert_predicate subscription, :closed?
   end
@@ -249,7 +250,7 @@ class ServerTest < Minitest::Test
     app.producer.produce_async(topic: "a", payload: "x")
     @native.producers.first.undelivered = 7
     refute app.stop
-    assert_equal ["7 produced messages not delivered"], app.server.losses
+    assert_equal ["7 produced messages not delivered"], app.server.unfinished_work
   end
 
   def test_a_stop_that_kafka_does_not_confirm_loses_the_last_commit
@@ -261,7 +262,7 @@ class ServerTest < Minitest::Test
     assert_equal false, app.stop
     assert_equal :forced, server.status
     assert_equal ["group g: Kafka did not confirm the last commit, what it marked comes again: " \
-                  "orders/0 at 1 (no answer)"], server.losses
+                  "orders/0 at 1 (no answer)"], server.unfinished_work
     assert_equal [["orders", 0, 1, nil]], event("error.occurred")[:error].offsets
     assert_equal "not committed", event("app.forced")[:reason]
   end
@@ -271,7 +272,7 @@ class ServerTest < Minitest::Test
     server = start
     subscription.unanswered = true
     assert_equal true, app.stop
-    assert_equal [:stopped, []], [server.status, server.losses]
+    assert_equal [:stopped, []], [server.status, server.unfinished_work]
   end
 
   def test_consumers_have_the_apps_producer

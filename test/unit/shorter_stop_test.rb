@@ -48,7 +48,7 @@ class ShorterStopTest < Minitest::Test
       gate.pop
     end
     assert_equal [true, true], shortened(reached)
-    assert_equal "deaf", event("thread.outlived")[:name]
+    assert_equal "deaf", event("thread.leaked")[:name]
   ensure
     gate&.close
   end
@@ -65,7 +65,7 @@ class ShorterStopTest < Minitest::Test
     @native.producers.first.undelivered = 1
     assert_equal [false, false], shortened(reached)
     assert_operator reached.pop, :<=, 0.2
-    assert_equal ["1 produced messages not delivered"], app.server.losses
+    assert_equal ["1 produced messages not delivered"], app.server.unfinished_work
   end
 
   def test_a_flush_that_raises_is_told

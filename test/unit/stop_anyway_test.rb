@@ -51,12 +51,12 @@ class StopAnywayTest < Minitest::Test
     app.producer.produce_async(topic: "a", payload: "x")
     subscription.assign_now(["orders", 0])
     assert_equal [0], @log.pop
-    app.server.instance_variable_get(:@watch).define_singleton_method(:close) do
+    app.server.instance_variable_get(:@monitor).define_singleton_method(:close) do
       gate.close
       super()
     end
     assert app.stop
-    assert_equal [:stopped, [], 1], [app.server.status, app.server.losses, flushes]
+    assert_equal [:stopped, [], 1], [app.server.status, app.server.unfinished_work, flushes]
   ensure
     Careless.threads.each { |thread| assert_raises(IOError) { thread.join(20) } }
   end
@@ -81,7 +81,7 @@ class StopAnywayTest < Minitest::Test
     app.producer.produce_async(topic: "a", payload: "x")
     server.instance_variable_get(:@scope).define_singleton_method(:close) { |_| raise Failed, "no end" }
     refute app.stop
-    assert_equal ["background ended by #{Failed}: no end"], server.losses
+    assert_equal ["background ended by #{Failed}: no end"], server.unfinished_work
     assert_equal 1, flushes
     assert_equal ["no end", "server"], event("error.occurred").payload.values_at(:error, :source).map(&:to_s)
     assert_equal "background: no end", event("app.forced")[:reason]
@@ -100,7 +100,7 @@ class StopAnywayTest < Minitest::Test
     @native.producers.each_with_index { |one, index| one.undelivered = index }
     refute app.stop
     assert_equal([1, 1, 1], @native.producers.map { |one| one.flushes.size })
-    assert_equal ["3 produced messages not delivered"], app.server.losses
+    assert_equal ["3 produced messages not delivered"], app.server.unfinished_work
     @native.producers.each { |one| one.undelivered = 0 }
     pool.with(&:close)
     assert app.start.stop, "one that was closed by who had borrowed it"
@@ -151,7 +151,7 @@ class StopAnywayTest < Minitest::Test
     stop = Thread.new { app.stop }
     assert stop.join(20), "a stop that goes on"
     refute stop.value
-    assert_match(/\Aflush ended by Pelton::WorkerKilled/, app.server.losses.first)
+    assert_match(/\Aflush ended by Pelton::WorkerKilled/, app.server.unfinished_work.first)
   end
 
   # --- signals ---
@@ -165,7 +165,7 @@ class StopAnywayTest < Minitest::Test
     assert_equal false, server.wait(30)
     assert_operator waits.pop, :<=, Pelton::Shutdown::FORCE
     assert_equal "second signal (SIGINT)", event("app.forced")[:reason]
-    assert_equal ["1 produced messages not delivered"], server.losses
+    assert_equal ["1 produced messages not delivered"], server.unfinished_work
   end
 
   def test_a_second_signal_was_not_heard_while_background_threads_were_awaited
@@ -181,7 +181,7 @@ class StopAnywayTest < Minitest::Test
     reached.pop
     server.signal("TERM")
     assert_equal false, server.wait(30)
-    assert_equal "deaf", event("thread.outlived")[:name]
+    assert_equal "deaf", event("thread.leaked")[:name]
     assert_equal "second signal (SIGTERM)", event("app.forced")[:reason]
   ensure
     gate&.close
@@ -221,7 +221,7 @@ class StopAnywayTest < Minitest::Test
     eventually { server.instance_variable_get(:@inbox).empty? }
     @gate.close
     assert stop.join(30), "a stop that goes on"
-    assert_equal [true, :stopped, []], [stop.value, server.status, server.losses]
+    assert_equal [true, :stopped, []], [stop.value, server.status, server.unfinished_work]
   end
 
   def test_the_second_signal_forces_a_stop_that_no_signal_began

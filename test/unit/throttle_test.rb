@@ -10,7 +10,7 @@ class ThrottleTest < Minitest::Test
 
   Step = Pelton::Processing::Steps::Throttle
 
-  class Watch
+  class ResourceMonitor
     attr_accessor :now
 
     def initialize = @now = 0.0
@@ -22,15 +22,15 @@ class ThrottleTest < Minitest::Test
 
   def setup
     super
-    @watch = Watch.new
+    @monitor = ResourceMonitor.new
     @begun = []
   end
 
   # A coordinator with this throttle, over a clock of ours.
   def throttled(limit, every, consumer: One, **settings)
-    topic = Pelton::Routing::Topic.new("orders", consumer, { batch: 100, backoff: 0..0, **settings })
+    topic = Pelton::Routing::Topic.new("orders", consumer, { max_messages: 100, backoff: 0..0, **settings })
     steps = Pelton::Processing::Flow::STEPS.filter_map { |step| step.for(topic, @bus) }
-    flow = Pelton::Processing::Flow.new(steps << Step.new(limit, every, clock: @watch))
+    flow = Pelton::Processing::Flow.new(steps << Step.new(limit, every, clock: @monitor))
     @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
                                                                  jobs: @jobs, bus: @bus, owner: @owner).start
     topic.concurrency.times { work }
@@ -54,13 +54,13 @@ class ThrottleTest < Minitest::Test
     coordinator.receive(batch(*0..9))
     work_all
     assert_equal [0, 0, 0, 1], @begun
-    @watch.now = 9.9
+    @monitor.now = 9.9
     work_all
     assert_equal 4, @begun.size
-    @watch.now = 10.0
+    @monitor.now = 10.0
     work_all
     assert_equal [2, 3, 4, 5], @begun.drop(4)
-    @watch.now = 20.0
+    @monitor.now = 20.0
     work_all
     assert_equal [0, 0, *0..9], @begun
     assert_equal [10, 7], @ownership.marks.last
@@ -83,16 +83,16 @@ class ThrottleTest < Minitest::Test
   def test_a_message_counts_when_it_begins
     throttled(2, 10)
     script do |_, message|
-      @begun << [message.offset, @watch.now]
-      @watch.now += 3
+      @begun << [message.offset, @monitor.now]
+      @monitor.now += 3
     end
     coordinator.receive(batch(*0..3))
     work_all
     assert_equal [[0, 0.0], [1, 3.0]], @begun
-    @watch.now = 9.9
+    @monitor.now = 9.9
     work_all
     assert_equal 2, @begun.size
-    @watch.now = 10.0
+    @monitor.now = 10.0
     work_all
     assert_equal [[2, 10.0], [3, 13.0]], @begun.drop(2), "10 s after the first one, and after the second one"
   end
@@ -110,19 +110,19 @@ class ThrottleTest < Minitest::Test
   def test_no_window_has_more_than_the_limit_whoever_begins_how
     random = Random.new(7)
     5.times do
-      step = Step.new(10, 5, clock: @watch)
+      step = Step.new(10, 5, clock: @monitor)
       all = []
       400.times do |at|
-        @watch.now += random.rand(0.3)
+        @monitor.now += random.rand(0.3)
         several = batch(*(at * 10)..((at * 10) + 5))
         if random.rand(2).zero?
           found = step.ready(several)
           next if found.is_a?(Numeric)
           next step.give_back(found) if random.rand(4).zero?
 
-          all.concat([@watch.now] * found.size)
+          all.concat([@monitor.now] * found.size)
         elsif step.room(several).is_a?(Numeric) then refute_predicate step, :begin?
-        else all << @watch.now while random.rand(3).positive? && step.begin?
+        else all << @monitor.now while random.rand(3).positive? && step.begin?
         end
       end
       assert_operator all.size, :>, 100
@@ -132,14 +132,14 @@ class ThrottleTest < Minitest::Test
 
   # All of it is there for whoever is next: nobody is told to wait for what did not begin.
   def test_what_did_not_begin_is_free_at_once
-    step = Step.new(5, 60, clock: @watch)
+    step = Step.new(5, 60, clock: @monitor)
     assert_equal 5, step.ready(batch(*0..5)).size
     assert_equal 60.0, step.ready(batch(6))
     step.give_back(batch(*0..4))
     assert_equal 5, step.room(batch(*0..5)).size
     5.times { assert_predicate step, :begin? }
     refute_predicate step, :begin?
-    @watch.now = 30.0
+    @monitor.now = 30.0
     assert_equal 30.0, step.room(batch(0))
   end
 end

@@ -75,7 +75,8 @@ fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Val
     CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?)
 }
 
-/// `{batch: 100, bytes: 1 << 20, prefetch: 16, prefetch_bytes: 2 << 20, decode: {"topic" => :json}, where: {"topic" =>
+/// `{max_messages: 100, max_batch_bytes: 1 << 20, prefetch_batches: 16, prefetch_bytes: 2 << 20,
+/// decode: {"topic" => :json}, where: {"topic" =>
 /// condition}, poller: …, max_time: 100}`
 fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> {
     let mut options = Options::default();
@@ -86,9 +87,9 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> 
             number.filter(|number| *number > 0).ok_or_else(|| refuse("allowed: an Integer > 0"))
         };
         match name {
-            "batch" => options.limits.messages = count()?,
-            "bytes" => options.limits.bytes = count()?,
-            "prefetch" => options.limits.prefetch = count()?,
+            "max_messages" => options.limits.messages = count()?,
+            "max_batch_bytes" => options.limits.bytes = count()?,
+            "prefetch_batches" => options.limits.prefetch = count()?,
             "prefetch_bytes" => options.limits.prefetch_bytes = count()?,
             "decode" => {
                 let formats = RHash::from_value(setting).ok_or_else(|| refuse(format::ALLOWED))?;

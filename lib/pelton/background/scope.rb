@@ -85,10 +85,10 @@ module Pelton
         (@lock.synchronize { alive.map(&:thread) } | (started - ours)).size
       end
 
-      # What outlives the owner, which has ended: {thread => facts for thread.outlived}, once. Background threads have
+      # What outlives the owner, which has ended: {thread => facts for thread.leaked}, once. Background threads have
       # had their time, `seconds`.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
-      def strays
+      def leaked_threads
         backgrounds = @lock.synchronize { alive.to_h { |one| [one.thread, one] }.tap { @backgrounds = [] } }
         [*backgrounds.keys, *started].uniq.to_h do |thread|
           ThreadGroup::Default.add(thread)

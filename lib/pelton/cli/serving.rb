@@ -82,10 +82,10 @@ module Pelton
       def status
         if @server.status == :forced
           @err.puts "pelton: ended by force"
-          @server.losses.each { |loss| @err.puts "pelton: left undone: #{loss}" }
+          @server.unfinished_work.each { |loss| @err.puts "pelton: left undone: #{loss}" }
           return FORCED
         end
-        @server.losses.each { |loss| @err.puts "pelton: #{loss}" }
+        @server.unfinished_work.each { |loss| @err.puts "pelton: #{loss}" }
         undelivered = @app.close
         @err.puts "pelton: #{undelivered} produced messages not delivered" if undelivered.positive?
         return FORCED if undelivered.positive?

@@ -21,9 +21,9 @@ module Pelton
       # A new one, for an order per partition or per key.
       #: (Routing::Topic, Flow) -> (Backlog | KeyedBacklog)
       def self.for(topic, flow)
-        return new(topic.batch) unless topic.keyed?
+        return new(topic.max_messages) unless topic.keyed?
 
-        KeyedBacklog.new(topic.batch, slots: topic.concurrency, keys: Keys.new(topic.by), delay: flow.delay)
+        KeyedBacklog.new(topic.max_messages, slots: topic.concurrency, keys: Keys.new(topic.by), delay: flow.delay)
       end
 
       # limit: messages that a job gets at most.

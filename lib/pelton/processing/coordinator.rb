@@ -47,7 +47,7 @@ module Pelton
         # Everything below is guarded by @lock.
         @lock = Lock.new
         @backlog = Backlog.for(topic, flow)
-        @control = Control.new(topic.every)
+        @control = Control.new(topic.tick_every)
         @slots = Array.new(topic.concurrency) { Slot.new(self, topic, flow, bus, background_timeout) }.freeze
         @held = held
         @progress = Progress.new(subscription, @facts) { |error, facts| owner.failed(error, facts) }
@@ -122,11 +122,11 @@ module Pelton
 
       # What is left undone if the process ends now, a String each. For the report of a forced stop.
       #: () -> Array[String]
-      def losses = @lock.synchronize { @slots.filter_map { |slot| slot.loss { |job| left(job).size } } }
+      def unfinished_work = @lock.synchronize { @slots.filter_map { |slot| slot.loss { |job| left(job).size } } }
 
-      # Threads that the consumers left behind, asked once when all have ended: see Background::Scope#strays.
+      # Threads that the consumers left behind, asked once when all have ended: see Background::Scope#leaked_threads.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
-      def strays = @slots.map { |slot| slot.scope.strays }.inject(:merge)
+      def leaked_threads = @slots.map { |slot| slot.scope.leaked_threads }.inject(:merge)
 
       # --- the slots' side -----------------------------------------------------------------------------------------
 

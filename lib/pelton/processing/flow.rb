@@ -19,7 +19,7 @@ module Pelton
     # The layers around the user's code, all of them, in their order. Built once per partition from the steps that its
     # topic switched on. A step is given values, returns values, and never touches a client; it has at least one of
     #   admit(messages) -> messages    a job is about to begin: which of its messages consume shall see; the others are
-    #                                  done with. Has a `reason`, too: what the event messages.dropped says
+    #                                  done with. Has a `reason`, too: what the event message.dropped says
     #   ready(messages) -> messages    of those, the first ones that may begin now; the rest comes with a later job
     #                   or seconds     or none of them, for so long. Where messages begin one by one, a step that
     #                                  counts them has room(messages), which counts none, and begin?, asked by each;

@@ -54,7 +54,7 @@ module Pelton
         self.begun_at = Clock.wall
         self.messages = start.messages
         start.dropped&.each do |reason, count|
-          bus.publish("messages.dropped", **facts, offset: done.first_offset, count: count, reason: reason)
+          bus.publish("message.dropped", **facts, offset: done.first_offset, count: count, reason: reason)
         end
       end
 

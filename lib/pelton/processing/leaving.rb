@@ -25,7 +25,7 @@ module Pelton
       # A stop that had no time for them is not in order.
       def tell_repeats(coordinator)
         facts = coordinator.take_repeats or return
-        @bus.publish("messages.repeated", **coordinator.facts, **facts.slice(:offset, :count))
+        @bus.publish("message.repeated", **coordinator.facts, **facts.slice(:offset, :count))
         return unless @stop_at
 
         @late ||= facts[:late]

@@ -3,7 +3,7 @@
 require_relative "../clock"
 require_relative "../errors"
 require_relative "../threads"
-require_relative "../watch"
+require_relative "../resource_monitor"
 require_relative "coordinator"
 require_relative "flow"
 require_relative "leaving"
@@ -32,17 +32,17 @@ module Pelton
 
       # on_failure: called with an error after which the server has to stop, and with self if it is we who failed.
       # producer: the app's, when asked for. open_producer: a new one, where the group is, with this id or nil.
-      # looks: is it this listener's timer that lets the watch look? ahead: is told of each batch as it comes, if any.
+      # looks: is it this listener's timer that lets the monitor look? ahead: is told of each batch as it comes, if any.
       # generations: of the app's groups, {"billing" => how many partitions it was given so far}; ours we count.
-      #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, watch: Watch,
+      #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, monitor: ResourceMonitor,
       #:  ?looks: bool, ?ahead: Parallel::Ahead?, ?producer: ^() -> Producer, ?open_producer: ^(String?) -> Producer,
       #:  ?on_failure: ^(Exception, ?Listener) -> void, ?generations: Hash[String, Integer]) -> void
-      def initialize(group, config, subscription:, jobs:, bus:, watch:, looks: false, ahead: nil,
+      def initialize(group, config, subscription:, jobs:, bus:, monitor:, looks: false, ahead: nil,
                      producer: nil, open_producer: nil, on_failure: nil, generations: Hash.new(0))
         @group = group
         @revocation_timeout = config.revocation_timeout
         @background_timeout = config.background_timeout
-        @watch = watch
+        @monitor = monitor
         @looks = looks
         @ahead = ahead
         @subscription = subscription
@@ -59,7 +59,7 @@ module Pelton
         @generations = generations
         # {coordinator => ["orders", 0]}: revoked, but not ended.
         @leaving = {}.compare_by_identity
-        # {coordinator, revocation, :watch, :check or :stop => when (monotonic seconds)}
+        # {coordinator, revocation, :monitor, :check or :stop => when (monotonic seconds)}
         @timers = {}.compare_by_identity
         # Batches that came after the stop: kept so that their credits bring no more.
         @leftovers = []
@@ -108,7 +108,7 @@ module Pelton
 
       # What is left undone, a String each.
       #: () -> Array[String]
-      def losses = coordinators.flat_map(&:losses)
+      def unfinished_work = coordinators.flat_map(&:unfinished_work)
 
       # What is marked, and not committed: nil if nothing. Asked when it is over, or has to be.
       #: () -> NotCommitted?
@@ -127,7 +127,7 @@ module Pelton
 
       # Threads that its consumers left behind, those apart whose end it saw. Asked when all is over.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
-      def strays = coordinators.map(&:strays).inject({}, :merge)
+      def leaked_threads = coordinators.map(&:leaked_threads).inject({}, :merge)
 
       # The partitions that are ours and do not end: [["orders", 0], …]. From any thread, as `coordinators`.
       #: () -> Array[[String, Integer]]
@@ -198,7 +198,7 @@ module Pelton
       end
 
       def read
-        @timers[:watch] = Clock.now + @watch.tick if @looks
+        @timers[:monitor] = Clock.now + @monitor.tick if @looks
         begin_reading
         until over?
           kind, *facts = @subscription.poll(wait)
@@ -206,7 +206,7 @@ module Pelton
           contained { notice(*@notices.pop) } until @notices.empty?
           fire
         end
-        @graceful = losses.empty? && @leaving.empty? && @coordinators.empty? && !@late
+        @graceful = unfinished_work.empty? && @leaving.empty? && @coordinators.empty? && !@late
       end
 
       def begin_reading
@@ -230,7 +230,11 @@ module Pelton
       def over? = @over || (@stop_at && @coordinators.empty? && @leaving.empty?)
 
       # Seconds until the next timer, and never for long: who asks whether it polls sees that it does.
-      def wait = @timers.empty? ? Watch::TICK : [Clock.left(@timers.each_value.min), Watch::TICK].min
+      def wait
+        return ResourceMonitor::TICK if @timers.empty?
+
+        [Clock.left(@timers.each_value.min), ResourceMonitor::TICK].min
+      end
 
       def notify(*notice)
         @notices << notice
@@ -266,8 +270,8 @@ module Pelton
       end
 
       def tell_dropped(batch)
-        @bus.publish("messages.dropped", group: @group.name, topic: batch.topic, partition: batch.partition,
-                                         offset: batch.first_offset, count: batch.dropped, reason: :where)
+        @bus.publish("message.dropped", group: @group.name, topic: batch.topic, partition: batch.partition,
+                                        offset: batch.first_offset, count: batch.dropped, reason: :where)
       end
 
       # The partition's coordinator, a new one if need be.
@@ -341,7 +345,7 @@ module Pelton
           give_back(revocation) if revocation.coordinators.delete(coordinator) && revocation.coordinators.empty?
         end
         @coordinators[place]&.unhold unless @leaving.value?(place)
-        @watch.bury(coordinator.strays)
+        @monitor.report_leaked(coordinator.leaked_threads)
       end
 
       # --- timers --------------------------------------------------------------------------------------------------
@@ -355,7 +359,7 @@ module Pelton
           @timers.delete(what)
           case what
           when :stop then @over = true
-          when :watch then contained { watch }
+          when :monitor then contained { monitor }
           when :check then contained { check }
           when Revocation then contained { give_back(what) }
           else what.wake_up
@@ -363,9 +367,9 @@ module Pelton
         end
       end
 
-      def watch
-        @timers[:watch] = Clock.now + @watch.tick
-        @watch.look
+      def monitor
+        @timers[:monitor] = Clock.now + @monitor.tick
+        @monitor.look
       end
 
       # The client is of no use any more. (A subscriber may end this thread.)

@@ -65,8 +65,8 @@ module Pelton
     # The words inside topic(…) { … }: one per row of Settings::TOPIC.
     class TopicWords
       WORDS = %i[decode deserializer key_deserializer headers_deserializer retries backoff retry_in dead_letters
-                 on_failure on_dead_letter transactional batch manual_offsets concurrency where filter expire_after
-                 delay throttle from partitions active every].freeze
+                 on_failure on_dead_letter transactional max_messages manual_offsets concurrency where filter
+                 expire_after delay throttle from partitions active tick_every].freeze
 
       # place: for errors, "topic orders". defaults: what was said before.
       #: (String, ?Hash[Symbol, untyped]) -> void
@@ -183,7 +183,7 @@ module Pelton
 
       # So many messages at once, at most.
       #: (Integer) -> void
-      def batch(count) = set(:batch, count)
+      def max_messages(count) = set(:max_messages, count)
 
       # Nothing is marked but by mark_as_consumed.
       #: (?bool) -> void
@@ -230,7 +230,7 @@ module Pelton
 
       # The consumer's `tick` is called every so many seconds.
       #: (Numeric) -> void
-      def every(seconds) = set(:every, seconds)
+      def tick_every(seconds) = set(:tick_every, seconds)
 
       # false: as if it were not here.
       #: (bool) -> void

@@ -76,7 +76,7 @@ module Pelton
 
       # The largest batch that any of its topics wants; smaller ones are cut by their coordinators.
       #: () -> Integer
-      def batch = @topics.each_value.map(&:batch).max
+      def max_messages = @topics.each_value.map(&:max_messages).max
 
       # How payloads are decoded as they arrive: {"orders" => :json, "logs" => nil, "*" => :json}, the last one for what
       # patterns match.

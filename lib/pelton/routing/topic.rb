@@ -48,7 +48,7 @@ module Pelton
       # own, and each once, for then it goes on. What failed is not asked again whether it is wanted.
       #: (String) -> Array[Topic]
       def stages(group)
-        settings = @settings.merge(batch: 1, retries: 0, delay: nil, concurrency: 1, every: nil,
+        settings = @settings.merge(max_messages: 1, retries: 0, delay: nil, concurrency: 1, tick_every: nil,
                                    where: nil, filters: [], expire_after: nil)
         [*retry_in, *drain].map do |seconds|
           Topic.new(retry_name(seconds), @consumer, settings, stage: Stage.new(@name, index_of(seconds), group))
@@ -77,9 +77,13 @@ module Pelton
       #: () -> bool
       def keyed? = concurrency > 1
 
-      # nil: at most `batch` is config.batch.
+      # nil: at most `max_messages` is config.max_messages.
       #: (Config) -> Topic
-      def with_defaults(config) = batch ? self : Topic.new(@given, @consumer, { **@settings, batch: config.batch })
+      def with_defaults(config)
+        return self if max_messages
+
+        Topic.new(@given, @consumer, { **@settings, max_messages: config.max_messages })
+      end
 
       # The route of one topic that the pattern matches.
       #: (String) -> Topic
@@ -118,7 +122,7 @@ module Pelton
         shapes = %i[consume process].count { |name| own?(consumer, name) }
         if shapes == 2 then "has both consume and process, but one is called"
         elsif shapes.zero? then "has no method consume or process"
-        elsif every && !own?(consumer, :tick) then "has no method tick, which `every` calls"
+        elsif tick_every && !own?(consumer, :tick) then "has no method tick, which `tick_every` calls"
         else
           hidden = CALLED.find { |name| !consumer.public_method_defined?(name) }
           hidden && "has a method #{hidden} that is not public, so it could not be called"

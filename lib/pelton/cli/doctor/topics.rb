@@ -89,9 +89,9 @@ module Pelton
         def check_parallel(report, about, topic)
           return if topic.parallel == :inline
 
-          if topic.batch < @config.parallel_min
-            report.warning(about, "its batches of #{topic.batch} never have the #{@config.parallel_min} messages " \
-                                  "(parallel_min) that workers are given, so `parallel` does nothing")
+          if topic.max_messages < @config.parallel_min
+            report.warning(about, "its batches of #{topic.max_messages} messages are smaller than `parallel_min` " \
+                                  "(#{@config.parallel_min}), so `parallel` does nothing")
           end
           if topic.parallel == :thread
             report.note(about,
@@ -126,7 +126,7 @@ module Pelton
         # Bytes that one partition may hold: fetched by librdkafka, and in Ruby's hands.
         def a_partition(group)
           kilobytes = @config.kafka_with(Subscription::DEFAULTS, group.kafka)["queued.max.messages.kbytes"]
-          (Integer(kilobytes) * 1024) + [@config.prefetch_bytes, @config.batch_bytes].max
+          (Integer(kilobytes) * 1024) + [@config.prefetch_bytes, @config.max_batch_bytes].max
         end
 
         # If this process were the only one.

@@ -6,7 +6,7 @@ require_relative "threads"
 module Pelton
   # Counts what a process holds, and names the threads that outlive their consumer. It has no thread of its own: the
   # timer of a listener calls `look`.
-  class Watch
+  class ResourceMonitor
     # Seconds between two looks, at most.
     TICK = 5.0
     # How long a thread that a consumer's code started by itself may live after it: its `revoked` may have told it to
@@ -46,7 +46,7 @@ module Pelton
       end
     end
 
-    # interval: seconds between two events watch.measured. snapshot: gives what they say.
+    # interval: seconds between two events stats.measured. snapshot: gives what they say.
     #: (Notifications, Numeric) { () -> Hash[Symbol, untyped] } -> void
     def initialize(bus, interval, &snapshot)
       @bus = bus
@@ -54,10 +54,10 @@ module Pelton
       @snapshot = snapshot
       @lock = Mutex.new
       @next = Clock.now + interval
-      # {thread => [facts for thread.outlived, when its owner ended]} of those that were not told of; under @lock
-      @strays = {}.compare_by_identity
+      # {thread => [facts for thread.leaked, when its owner ended]} of those that were not told of; under @lock
+      @leaked_threads = {}.compare_by_identity
       # Told of, and perhaps alive; under @lock.
-      @outlived = []
+      @leaked = []
     end
 
     # Seconds until the next look.
@@ -66,11 +66,11 @@ module Pelton
 
     # Threads whose owner has ended: {thread => facts}. Those that had their time (`seconds`) are told of at once.
     #: (Hash[Thread, Hash[Symbol, untyped]]) -> void
-    def bury(strays)
-      return if strays.empty?
+    def report_leaked(leaked_threads)
+      return if leaked_threads.empty?
 
       ended = Clock.now
-      @lock.synchronize { strays.each { |thread, facts| @strays[thread] = [facts, ended] } }
+      @lock.synchronize { leaked_threads.each { |thread, facts| @leaked_threads[thread] = [facts, ended] } }
       tell(0) { |facts| facts[:seconds] }
     end
 
@@ -81,37 +81,37 @@ module Pelton
       return if Clock.now < @next
 
       @next = Clock.now + @interval
-      @bus.publish("watch.measured", **@snapshot.call) if @bus.wanted?("watch.measured")
+      @bus.publish("stats.measured", **@snapshot.call) if @bus.wanted?("stats.measured")
     end
 
     # The last look.
     #: () -> void
     def close
-      Threads.join(@lock.synchronize { @strays.keys }, LAST_GRACE)
+      Threads.join(@lock.synchronize { @leaked_threads.keys }, LAST_GRACE)
       tell(0)
     end
 
     # Threads that were told of and still live.
     #: () -> Integer
-    def outlived = @lock.synchronize { @outlived.count(&:alive?) }
+    def leaked = @lock.synchronize { @leaked.count(&:alive?) }
 
     private
 
     def tell(grace, &which)
       now = Clock.now
       due = @lock.synchronize do
-        @strays.select! { |thread, _| thread.alive? }
-        found = @strays.filter_map do |thread, (facts, ended)|
+        @leaked_threads.select! { |thread, _| thread.alive? }
+        found = @leaked_threads.filter_map do |thread, (facts, ended)|
           [thread, facts, ended] if now >= ended + grace && (which.nil? || which.call(facts))
         end
-        found.each { |thread,| @strays.delete(thread) }
-        @outlived.select!(&:alive?)
-        @outlived.concat(found.map(&:first))
+        found.each { |thread,| @leaked_threads.delete(thread) }
+        @leaked.select!(&:alive?)
+        @leaked.concat(found.map(&:first))
         found
       end
       due.each do |thread, facts, ended|
         seconds = facts[:seconds] || (now - ended)
-        @bus.publish("thread.outlived", **facts, seconds: seconds, at: Threads.at(thread))
+        @bus.publish("thread.leaked", **facts, seconds: seconds, at: Threads.at(thread))
       end
     end
   end
