@@ -4,26 +4,77 @@ require_relative "clock"
 require_relative "errors"
 
 module Pelton
-  # What became of one message, or of many that were handed over together. The native extension makes its objects and
-  # has its other methods: wait(timeout:), done?, delivered?, size, topic, partition, offset, error, reports; and, for
-  # Labels, settled? (it is done, and nobody waits for it who could give up and have its failures told as events).
+  # The result of one message, or of many that were sent with one call. Producer#produce_async and its relatives return
+  # it.
+  #   delivery = producer.produce_async(topic: "orders", payload: "…")
+  #   delivery.wait(timeout: 5).offset # => 42
+  # All methods are callable from every thread of the process that produced; in a forked child, `wait` raises ForkError.
   class Delivery
+    # @!method wait(timeout: nil)
+    #   Waits until each message has a result, up to `timeout` seconds (nil: as long as it takes). Returns the delivery.
+    #     producer.produce_async(topic: "orders", payload: "…").wait(timeout: 5).offset # => 42
+    #   Raises the first DeliveryError, WaitTimeout if the time is over (the messages may still be delivered), and
+    #   ForkError in a forked child. Waits without the GVL, skips the linger, and can be interrupted by Thread#kill.
+    #   Under a Fiber.scheduler, only the fiber waits.
     #: def wait: (?timeout: Numeric?) -> self
+
+    # @!method done?
+    #   Has each message a result? Does not wait.
+    #     delivery.done? # => true
     #: def done?: () -> bool
+
+    # @!method delivered?
+    #   Is each message stored in Kafka? Does not wait.
+    #     delivery.delivered? # => true
     #: def delivered?: () -> bool
+
+    # @!method settled?
+    #   For Pelton: is it done, and does no thread wait for it? (A waiting thread that gives up would publish failures
+    #   as events.)
     #: def settled?: () -> bool
+
+    # @!method size
+    #   Number of messages.
+    #     producer.produce_many_async([{ topic: "orders", payload: "a" }]).size # => 1
     #: def size: () -> Integer
+
+    # @!method id
+    #   For Pelton: a number that identifies the delivery in this process.
     #: def id: () -> Integer
+
+    # @!method topic
+    #   The topic of the (first) message; nil for an empty batch.
+    #     delivery.topic # => "orders"
     #: def topic: () -> String?
+
+    # @!method partition
+    #   The partition of the (first) message; nil while Pelton does not know it. Does not wait.
+    #     delivery.wait.partition # => 3
     #: def partition: () -> Integer?
+
+    # @!method offset
+    #   The offset of the (first) message; nil without a result, and with acks 0. Does not wait.
+    #     delivery.wait.offset # => 42
     #: def offset: () -> Integer?
+
+    # @!method error
+    #   The first failure, or nil. Does not wait and does not raise.
+    #     delivery.error&.name # => :_MSG_TIMED_OUT
     #: def error: () -> DeliveryError?
+
+    # @!method reports
+    #   [topic, partition, offset, error] of each message, in their order. Partition, offset and error are nil while
+    #   there is no result. Does not wait.
+    #     delivery.reports # => [["orders", 3, 42, nil], ["orders", 0, 17, nil]]
     #: def reports: () -> Array[[String, Integer?, Integer?, DeliveryError?]]
 
-    # Waits until every one of these deliveries has its verdict, `timeout` seconds at most in all, and returns them.
-    # Raises the first failure in their order (DeliveryError), or WaitTimeout that says how many are open.
-    #   Pelton::Delivery.wait_all(orders.map { |order| producer.produce_async(topic: "orders", payload: order) })
-    # Waits as `wait` does: without the GVL, interruptibly, parking a fiber under a scheduler.
+    # Waits until each of these deliveries has a result, up to `timeout` seconds in all (nil: as long as it takes).
+    # Returns them.
+    #   deliveries = orders.map { |order| producer.produce_async(topic: "orders", payload: order) }
+    #   Pelton::Delivery.wait_all(deliveries, timeout: 5)
+    # Raises the first failure in their order (DeliveryError), or a WaitTimeout that says how many have no result.
+    # Callable from every thread. Waits without the GVL and can be interrupted; under a Fiber.scheduler, only the fiber
+    # waits.
     #: (Array[Delivery], ?timeout: Numeric?) -> Array[Delivery]
     def self.wait_all(deliveries, timeout: nil)
       deadline = Clock.deadline(timeout)
@@ -47,11 +98,13 @@ module Pelton
     end
     private_class_method :late
 
-    # The `label:` of the message (the first of many); nil where none was given.
+    # The object that was passed as `label:` with the (first) message; nil if there was none.
+    #   producer.produce_async(topic: "orders", payload: "…", label: order).label # => order
     #: () -> untyped
     def label = nil
 
-    # Those of all its messages, in their order; empty where none was given.
+    # The labels of all messages, in their order; empty if there were none.
+    #   producer.produce_many_async([{ topic: "orders", payload: "…", label: 7 }]).labels # => [7]
     #: () -> Array[untyped]
     def labels = []
   end

@@ -17,36 +17,40 @@ require_relative "producer/transactions"
 require_relative "producer/variant"
 
 module Pelton
-  # Writes messages. One per app is enough: it is thread-safe, and librdkafka batches what all threads produce.
+  # Publishes messages to Kafka. One producer per app is enough: it is thread-safe, and librdkafka batches the messages
+  # of all threads.
   #   Pelton.producer.produce_sync(topic: "orders", payload: order.to_json, key: order.id.to_s)
-  # The native client opens with the first use, in each process for itself: in a forked child (a worker of Puma's, say)
-  # a producer that the parent used opens anew. What the parent produced stays the parent's, which delivers it once; a
-  # delivery handle of the parent's raises ForkError in a child's wait. That suits preforking servers, whose master may
-  # well have produced something while it loaded the app; who takes a use before the fork for a mistake sets
-  # config.after_fork to :error, and a child's calls raise ForkError. So they always do with a `transactional.id`, for
-  # two processes with one id would fence each other.
+  #
+  # The native client opens on first use, once per process. A forked child, such as a Puma worker, opens its own. The
+  # parent still delivers what it produced before the fork, once. Waiting in the child for such a delivery raises
+  # ForkError. With `config.after_fork = :error`, every use in the child raises ForkError. A producer with a
+  # `transactional.id` always does that, because two processes with one id would fence each other.
   class Producer
     include Producing
     include Buffering
     include Variants
     include ExitFlush
 
-    # Ours where librdkafka's own default does not suit: reports before delivery_timeout ends; keys go to the partitions
-    # that Java's client would choose.
+    # Where librdkafka's own defaults do not suit. Messages fail before delivery_timeout ends. Keys go to the partitions
+    # that Kafka's Java client would select.
     DEFAULTS = { "message.timeout.ms" => 150_000, "partitioner" => "murmur2_random" }.freeze
 
     REPORTS = %w[message.acknowledged message.purged].freeze
     NO_REPORTS = "a producer opened that does not tell of it; subscribe before the first producer opens"
     private_constant :REPORTS, :NO_REPORTS
 
-    # Its name in events: "pelton.producer#1"
+    # The producer's name in events and logs: "pelton.producer#1".
+    #   producer.name # => "billing.producer#1", with config.client_id = "billing"
     #: () -> String
     attr_reader :name
 
-    # What every message goes through before it is sent.
+    # The list of middleware that every message passes before it is sent.
+    #   producer.middleware.append(->(message) { message.merge(headers: { "trace" => "42" }) })
     #: () -> Middleware
     attr_reader :middleware
 
+    # Pelton.producer and App#producer make one for you. config: the app's settings. bus: where events are published.
+    # kafka: options of librdkafka for this producer only. native: a replacement of the native module, for tests.
     #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped]) -> void
     def initialize(config, bus: Notifications.new, native: nil, kafka: {})
       @config = config
@@ -68,24 +72,26 @@ module Pelton
       # Producers behind variants: {librdkafka's options => Producer}. Replaced as a whole under @lock, read without it
       # (also in a trap).
       @clients = {}.freeze
-      # The native client, once somebody produced, who drains it, and the process that opened it. Set under @lock, read
-      # without it.
+      # The native client once it is open, the poller that drains it, and the process that opened it. Set under @lock,
+      # read without it.
       @native = nil
       @poller = nil
       @owner = nil
-      # librdkafka's of the native client, once one was opened: the config does not change any more.
+      # librdkafka's options of the native client, once it is open. The config does not change after that.
       @options = nil
       @closed = false
-      # [native client, its failures when the last flush ended]
+      # [native client, its failures at the end of the last flush]
       @flushed = nil
-      # Was the close published? Guarded by @lock, as @closed.
+      # Is producer.closed published? Guarded by @lock, like @closed.
       @told = false
       @lock = Mutex.new
     end
 
-    # Waits until everything produced so far is delivered. false: it is not within `timeout` seconds, or messages failed
-    # since the last flush and nobody waited for them; how many is logged (producer.flush_failed), see also `failures`.
-    # What is in the buffer is not produced yet: flush_buffer_sync.
+    # Waits until everything produced so far is delivered. Returns true if it is, and false if `timeout` seconds are
+    # over (config.delivery_timeout, 180 s) or messages failed since the last flush and no thread waited for them.
+    # `failures` and the log then say which. Does not flush the buffer: use flush_buffer_sync for that.
+    #   producer.flush(timeout: 10) # => true
+    # Callable from every thread. Raises ForkError in a forked child if config.after_fork is :error.
     #: (?timeout: Numeric?) -> bool
     def flush(timeout: @delivery_timeout)
       deadline = Clock.deadline(timeout)
@@ -97,56 +103,73 @@ module Pelton
       retry
     end
 
-    # Runs the block in a transaction and commits it: all messages that this thread (or fiber) produces in it, and the
-    # offsets that it marks, count for readers with read_committed, or none of them. Returns the block's value.
+    # Runs the block in a transaction and commits it. Readers with `read_committed` see all messages that this thread
+    # (or fiber) produces in the block, and all offsets that it marks, or none of them. Returns the block's value.
     #   producer.transaction do |tx|
     #     tx.produce_async(topic: "paid", payload: order.to_json)
     #     tx.mark_as_consumed(message, subscription)
     #   end
-    # Any exception aborts and is raised again; AbortTransaction aborts and gives nil; leaving by return, break or throw
-    # aborts and raises TransactionError; Thread#kill aborts. In a transaction, `transaction` joins it. Other threads
-    # and fibers wait until it is over, so a block must not wait for one that produces (that one's call ends with
-    # WaitTimeout, when Kafka has long ended the transaction). What is produced outside of a block is a transaction of
-    # its own.
-    # Needs the option "transactional.id", which no other living producer may have. Raises KafkaError (fatal? when the
-    # producer was fenced), WaitTimeout after config.transaction_timeout for a step.
+    # Any exception aborts and is raised again. AbortTransaction aborts and returns nil. Leaving the block by return,
+    # break or throw aborts and raises TransactionError. Thread#kill aborts. A `transaction` inside of a transaction
+    # joins it.
+    #
+    # Other threads and fibers that use the producer wait until the block ends. So the block must not wait for one of
+    # them: its call raises WaitTimeout once Kafka has ended the transaction. A message that is produced outside of a
+    # block is a transaction of its own.
+    #
+    # Needs the option "transactional.id"; without it, raises TransactionError. No other running producer may use that
+    # id. Also raises KafkaError (`fatal?` if another producer fenced this one), and WaitTimeout if a step takes longer
+    # than config.transaction_timeout (70 s).
     #: () { (Transaction) -> untyped } -> untyped
     def transaction(&block) = transactions.run(&block)
 
-    # Has it a transactional.id?
+    # Does the producer have a transactional.id?
+    #   Pelton.producer.transactional? # => false
     #: () -> bool
     def transactional? = (@native ? @native.is_a?(Transactions) : options.key?("transactional.id"))
 
-    # Consumed up to here, if the transaction that runs is committed: see Transaction#mark_as_consumed.
+    # Adds "consumed up to here" to the transaction that this thread runs: see Transaction#mark_as_consumed. Outside of
+    # a transaction it raises TransactionError.
+    #   producer.mark_as_consumed(message, subscription)
     #: (Message | Batch | Array[Message] | Hash[[String, Integer], Integer], Subscription) -> void
     def mark_as_consumed(what, subscription) = transactions.mark(what, subscription)
 
-    # Messages that failed while no code waited for them, by topic and name of the error, since the producer
-    # opened in this process: { "orders" => { UNKNOWN_TOPIC_OR_PART: 3 } }. From any thread; takes no lock.
+    # Counts messages that failed while no thread waited for them, by topic and error, since the producer opened in this
+    # process.
+    #   producer.failures # => { "orders" => { UNKNOWN_TOPIC_OR_PART: 3 } }
+    # Callable from every thread; takes no lock.
     #: () -> Hash[String, Hash[Symbol, Integer]]
     def failures = [self, *others].filter_map(&:opened).inject({}) { |all, native| tally(native, all) }
 
-    # Messages of this process that are not yet reported.
+    # Number of messages of this process without a result.
+    #   producer.pending # => 0
+    # Callable from every thread; takes no lock.
     #: () -> Integer
     def pending = (opened&.pending || 0) + others.sum(&:pending)
 
-    # Delivers what is buffered and queued, then closes; returns how many messages it gave up because they were not
-    # delivered within `timeout` seconds (0: none; what Kafka refused is in `failures`). From any thread, subscriber or
-    # trap (which waits 10 s at most), as often as you like: all callers wait for the same close. Another thread's
-    # transaction may end before; in one's own it raises TransactionError.
+    # Delivers what is buffered and queued, then closes the client. Returns how many messages it gave up because
+    # `timeout` seconds (config.delivery_timeout, 180 s) were over. 0 means none. Messages that Kafka refused before are
+    # in `failures`.
+    #   producer.close(timeout: 10) # => 0
+    # Callable from every thread, subscriber and trap, and more than once: all callers wait for the same close. In a
+    # trap it waits 10 s at most. It lets another thread's transaction finish. In a transaction of the caller's own it
+    # raises TransactionError.
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: @delivery_timeout)
       @native.closable! if @native.is_a?(Transactions)
       Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || pending
     end
 
+    # Has `close` begun? Produce calls then raise ClosedError.
+    #   Pelton.producer.closed? # => false
     #: () -> bool
     def closed? = @closed
 
-    # Closes all connections (its variants' too, and that to the bootstrap servers) unless a message is pending; the
-    # next use opens them again. False: in use (or not connected, closed, transactional), or not done within `timeout`
-    # seconds. From any thread, while others produce: nothing is lost, and what is in the buffer stays there. See also
-    # config.idle_disconnect_timeout.
+    # Closes all connections, unless a message is pending. The next use opens them again. Returns false if the producer
+    # is in use, not connected, closed or transactional, or if it takes longer than `timeout` seconds. No message is
+    # lost, and the buffer keeps its messages. See also config.idle_disconnect_timeout.
+    #   producer.disconnect # => true
+    # Callable from every thread, while others produce.
     #: (?timeout: Numeric?) -> bool
     def disconnect(timeout: @delivery_timeout)
       deadline = Clock.deadline(timeout)
@@ -155,6 +178,7 @@ module Pelton
     end
 
     # :initial (not used yet), :connected, :disconnected, :closing or :closed. Takes no lock.
+    #   Pelton.producer.state # => :connected
     #: () -> Symbol
     def state
       native = @native
@@ -166,11 +190,11 @@ module Pelton
 
     def inspect = "#<#{self.class} #{@name} #{state}>"
 
-    # For Producing: raises what sending this message would raise, as far as it alone tells.
+    # For Producing: raises what sending this message would raise immediately.
     #: (Hash[Symbol, untyped]) -> void
     def check(message) = (@module || Native)::Producer.check(message)
 
-    # For Producing: how many partitions topics have. Raises ClosedError.
+    # For Producing: the numbers of partitions of topics. Raises ClosedError.
     #: () -> Partitions
     def partitions
       raise ClosedError, "producer #{@name}" if @closed
@@ -182,18 +206,19 @@ module Pelton
     #: () -> String
     def partitioner = options.fetch("partitioner")
 
-    # For Producing: labels of the messages on their way.
+    # For Producing: labels of the messages that have no result yet.
     #: () -> Labels
     def labels = @poller.labels
 
-    # For variants: the native client, opened where it is not; or nil where it is not.
+    # For variants: the native client; opens it if needed.
     #: () -> untyped
     def client = @native || native
+    # For variants: the native client of this process, or nil if it is not open.
     #: () -> untyped
     def opened = (@native if @owner == Process.pid)
 
-    # For Producing and variants. A forked child met its parent's client: raises, or forgets that client, so that a
-    # retry opens one of this process.
+    # For Producing and variants. Called when a forked child uses its parent's client. Raises the error, or forgets that
+    # client, so that the next attempt opens one for this process.
     #: (ForkError) -> void
     def after_fork(error)
       raise error if @config.after_fork == :error || @native.is_a?(Transactions)
@@ -222,7 +247,7 @@ module Pelton
 
     def others = @clients.each_value
 
-    # No lock: also in a trap.
+    # Takes no lock, so it works in a trap.
     def flush_client(native, timeout)
       before = @flushed
       done = native.flush(timeout)
@@ -241,7 +266,7 @@ module Pelton
       all
     end
 
-    # What is in `now` and was not in `before`.
+    # What is in `now` and was not in `before`, both as `failures` returns them.
     def newer(before, now)
       now.filter_map do |topic, counts|
         more = counts.filter_map do |name, count|
@@ -254,7 +279,7 @@ module Pelton
 
     def options = @options || options_for_kafka
 
-    # With a bus, it is decided whether statistics are wanted on it.
+    # With a bus, also decides whether its subscribers want statistics.
     def options_for_kafka(bus = nil)
       options = @config.kafka_with(DEFAULTS, @kafka, bus: bus)
       return options unless options.key?("transactional.id")
@@ -263,7 +288,7 @@ module Pelton
       @config.kafka_with({ **DEFAULTS, **defaults }, @kafka, bus: bus)
     end
 
-    # The native client, opened by the first caller.
+    # The native client. The first caller opens it.
     def native
       opened = false
       native = @lock.synchronize do
@@ -301,7 +326,8 @@ module Pelton
       native
     end
 
-    # A transactional client is replaced after a fatal error, an idempotent one where that is asked for.
+    # A transactional client is always replaced after a fatal error; an idempotent one if config.reload_idempotent says
+    # so.
     def renewed?(options)
       options.key?("transactional.id") ||
         (@config.reload_idempotent && options["enable.idempotence"].to_s.match?(/\A(true|t|1)\z/i))
@@ -312,7 +338,7 @@ module Pelton
       native.is_a?(Transactions) ? native : raise(TransactionError.new("producer #{@name}", :not_transactional))
     end
 
-    # The one who closed first may have been killed while waiting.
+    # True for one caller only, also if the first one was killed while it waited.
     def first_to_tell? = @lock.synchronize { !@told && (@told = true) }
 
     def closed(undelivered)

@@ -7,16 +7,16 @@ require_relative "producer"
 require_relative "settings"
 
 module Pelton
-  # Producers to borrow, for transactions side by side: a producer has one transaction at a time. Each has a
-  # transactional id of its own, the same one after every start, by which Kafka ends what a dead process left open.
+  # Lends producers, so that transactions can run side by side: one producer runs one transaction at a time. Each has a
+  # transactional id that stays the same after every start. So Kafka can end what a crashed process left open.
   #   POOL = Pelton.producer_pool(size: 5, kafka: { "transactional.id" => "billing" }) # billing-0 … billing-4
   #   POOL.transaction { |tx| tx.produce_async(topic: "paid", payload: "…") }
   #   POOL.with { |producer| producer.produce_sync(topic: "paid", payload: "…") }
-  # Thread-safe; whoever waits is served in the order of coming. Producers open when they are first borrowed.
+  # Thread-safe. Waiting threads are served in order. A producer opens when it is first borrowed.
   class ProducerPool
-    # Whoever waits for a producer: who it is, and what wakes it.
+    # A caller that waits for a producer, and the condition variable that wakes it.
     Waiter = Struct.new(:fiber, :thread, :bell)
-    # A producer that is out (its number, until whoever borrows it has made it), and with which thread.
+    # A borrowed producer (its number, until the borrower has opened it), and the borrower's thread.
     Loan = Struct.new(:producer, :thread)
     SIZE = Settings::Setting.new(:size, :count, 5, "producers")
     TIMEOUT = Settings::Setting.new(:timeout, :seconds, 5, "how long `with` waits", unit: "s")
@@ -27,13 +27,18 @@ module Pelton
     NEVER = { Object => :never }.freeze
     private_constant :Waiter, :Loan, :SIZE, :TIMEOUT, :KAFKA, :ID, :LONG, :NEVER
 
+    # size: number of producers. timeout: seconds that `with` waits for a free one.
     attr_reader :size, :timeout
 
-    # timeout: seconds that `with` waits for a producer (PoolTimeout). The block gives the options of librdkafka of each
-    # producer, called with its number when it is first borrowed:
-    #   Pelton.producer_pool { |index| { "transactional.id" => "billing-#{ENV.fetch("WORKER")}-#{index}" } }
-    # An id that does not come from the block gets the number behind it. Processes must not share transactional ids: a
-    # pool of fixed ids is of use in one process, not in its forks.
+    # Pelton.producer_pool and App#producer_pool make one for you.
+    #   Pelton.producer_pool(size: 5) { |index| { "transactional.id" => "billing-#{ENV.fetch("WORKER")}-#{index}" } }
+    # size: number of producers. timeout: seconds that `with` waits for a free one. kafka: options of librdkafka for all
+    # of them. The block returns further options for each; it is called with the producer's number when that is first
+    # borrowed.
+    #
+    # A "transactional.id" that does not come from the block gets the number as a suffix. Processes must not share
+    # transactional ids. So a pool with fixed ids works in one process, and raises ForkError in its forks. Raises
+    # ConfigError for wrong arguments.
     #: (Config, ?size: Integer, ?timeout: Numeric, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped])
     #:   ?{ (Integer) -> Hash[String, untyped] } -> void
     def initialize(config, size: 5, timeout: 5, bus: Notifications.new, native: nil, kafka: {}, &options)
@@ -47,14 +52,17 @@ module Pelton
       @close_timeout = config.delivery_timeout
       @home = Process.pid
       @lock = Mutex.new
-      # Nobody has borrowed anything any more.
+      # Signaled when no producer is borrowed any more.
       @idle = ConditionVariable.new
       fill
     end
 
-    # Lends a producer to the block. A block within the block of the same thread (or fiber) gets the same one. Raises
-    # PoolTimeout when none is given back in time, ClosedError. One that another process has fenced fails its borrowers
-    # until `reload` (or config.reload_fenced), as a producer does by itself.
+    # Lends a producer to the block and returns the block's value. A nested `with` of the same thread (or fiber) gets
+    # the same producer.
+    #   POOL.with { |producer| producer.produce_sync(topic: "paid", payload: "…") }
+    # Raises PoolTimeout if no producer is free within `timeout` seconds (5 s), and ClosedError. Callable from every
+    # thread. If another process fenced a producer, its borrowers fail until `reload` is called or config.reload_fenced
+    # is set.
     #: () { (Producer) -> untyped } -> untyped
     def with
       loan = mine
@@ -67,12 +75,17 @@ module Pelton
       end
     end
 
-    # Borrows a producer for one transaction: see Producer#transaction.
+    # Borrows a producer for one transaction and returns the block's value: see Producer#transaction.
+    #   POOL.transaction { |tx| tx.produce_async(topic: "paid", payload: "…") }
+    # Raises what `with` and Producer#transaction raise. Callable from every thread.
     #: () { (Producer::Transaction) -> untyped } -> untyped
     def transaction(&block) = with { |producer| producer.transaction(&block) }
 
-    # Lends no more, waits for what is out, then closes each producer as Producer#close does, all within `timeout`
-    # seconds. Returns how many messages could not be delivered.
+    # Lends no more producers, waits for the borrowed ones, then closes each as Producer#close does. All of that takes
+    # at most `timeout` seconds (config.delivery_timeout, 180 s). Returns how many messages were not delivered.
+    # App#close calls it.
+    #   POOL.close(timeout: 10) # => 0
+    # Callable from every thread, but not inside of `with`: there it raises TransactionError.
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: @close_timeout)
       raise TransactionError.new("the pool of producers", :borrowed) if mine
@@ -88,24 +101,27 @@ module Pelton
       producers.sum { |producer| producer.close(timeout: Clock.left(deadline)) }
     end
 
-    # Closes the producers as `close` does; the next ones to borrow are new. Returns what `close` returns.
+    # Closes the producers as `close` does. The next borrowers get new ones. Returns what `close` returns.
+    #   POOL.reload(timeout: 10) # => 0
     #: (?timeout: Numeric?) -> Integer
     def reload(timeout: @close_timeout)
       close(timeout: timeout).tap { @lock.synchronize { fill } }
     end
 
-    # Waits until all that its producers have produced so far is delivered or given up; false: not within `timeout`
-    # seconds. Lends on meanwhile.
+    # Waits until all messages of its producers have a result. Returns false if one failed without a waiting thread, or
+    # `timeout` seconds (config.delivery_timeout, 180 s) are over. Lends producers meanwhile.
+    #   POOL.flush(timeout: 10) # => true
     #: (?timeout: Numeric?) -> bool
     def flush(timeout: @close_timeout)
       deadline = Clock.deadline(timeout)
       opened.reject(&:closed?).map { |producer| producer.flush(timeout: Clock.left(deadline)) }.all?
     end
 
-    # Messages of its producers that are not yet reported.
+    # Number of messages of its producers without a result.
     #: () -> Integer
     def pending = opened.sum(&:pending)
 
+    # Has `close` been called, without a `reload` after it?
     #: () -> bool
     def closed? = @closed
 
@@ -115,20 +131,20 @@ module Pelton
 
     def opened = @lock.synchronize { @pid == Process.pid ? @producers.values : [] }
 
-    # What this fiber has borrowed; a child has nothing of its parent's.
+    # What this fiber has borrowed. A forked child has borrowed nothing.
     def mine = (@loans[Fiber.current] if @pid == Process.pid)
 
-    # All of them, none borrowed. Under @lock, as all use of this state but a look for one's own loan.
+    # All producers, none borrowed. Under @lock, like every use of this state except a look at one's own loan.
     def fill
       @pid = Process.pid
       @closed = false
-      # Those that were borrowed at least once, by their numbers.
+      # Producers that were borrowed at least once: {0 => Producer}
       @producers = {}
-      # Producers, or numbers of those that are to be made; the next one to lend is the last.
+      # Producers, or numbers of those that are not made yet. The last one is lent next.
       @free = (0...@size).to_a.reverse
       # {fiber => Loan}
       @loans = {}.compare_by_identity
-      # In the order of coming.
+      # Waiters, in order.
       @waiting = []
     end
 
@@ -140,18 +156,19 @@ module Pelton
         reclaim if @free.empty?
         @free.empty? ? wait : lend
         loan = @loans.fetch(Fiber.current)
-        # Wrong options harm nobody else: the number is given back.
+        # If the options are wrong, only this caller fails: the number goes back.
         loan.producer = made(loan.producer) if loan.producer.is_a?(Integer)
         loan.producer
       end
     end
 
-    # What is neither free nor lent would be lost, so no interrupt comes in between (nor in the other places like it).
+    # A producer that is neither free nor lent would be lost. So no interrupt may come in between, here and in similar
+    # places.
     def lend
       Thread.handle_interrupt(NEVER) { @loans[Fiber.current] = Loan.new(@free.pop, Thread.current) }
     end
 
-    # Who gives back lends to the first who waits, so nobody can come in between.
+    # A caller that gives a producer back lends it to the first waiter, so no other caller can take it.
     def wait
       deadline = Clock.now + @timeout
       waiter = Waiter.new(Fiber.current, Thread.current, ConditionVariable.new)
@@ -176,7 +193,7 @@ module Pelton
     end
 
     def serve(producer)
-      # Closed by who had borrowed it: the next one gets a new one.
+      # If its borrower has closed it, the next one gets a new producer.
       producer = @producers.key(producer) if producer.is_a?(Producer) && producer.closed?
       waiter = @waiting.shift unless @closed
       return @free.push(producer) && @loans.empty? && @idle.broadcast unless waiter

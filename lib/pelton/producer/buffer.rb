@@ -4,43 +4,45 @@ require_relative "../clock"
 
 module Pelton
   class Producer
-    # Messages that wait in Ruby for a flush, in their order. What a flush could not hand over comes back to the front.
+    # Messages that wait in Ruby for a flush, in order. Messages that a flush could not hand over come back to the
+    # front.
     class Buffer
       NEVER = { Object => :never }.freeze
-      # So many messages a flush takes at most: a delivery has a little more places.
+      # A flush takes at most this many messages. A delivery has room for a few more.
       MOST = 500_000
       private_constant :NEVER
 
       def initialize
-        # Messages of process @owner, as Hashes. Guarded by @lock.
+        # Messages of process @owner, as Hashes: [{ topic: "orders", payload: "…" }]. Guarded by @lock.
         @messages = []
         @owner = Process.pid
         @lock = Mutex.new
-        # Nothing more is taken. Guarded by @lock.
+        # True if the buffer accepts no more messages. Guarded by @lock.
         @closed = false
-        # What flushes under way took: {messages => its fiber}. Guarded by @lock.
+        # What running flushes took: {messages => the flush's fiber}. Guarded by @lock.
         @flushes = {}.compare_by_identity
-        # A flush ended.
+        # Signaled when a flush ends.
         @ended = ConditionVariable.new
-        # Messages that a close gave up. Guarded by @lock.
+        # Number of messages that a close gave up. Guarded by @lock.
         @lost = 0
       end
 
       #: () -> Integer
       def size = @lock.synchronize { messages.size }
 
-      # false: it is closed.
+      # Returns false if the buffer is closed.
       #: (Array[Hash[Symbol, untyped]]) -> bool
       def add(messages) = @lock.synchronize { !@closed && self.messages.concat(messages) && true }
 
       #: () -> void
       def close = @lock.synchronize { @closed = true }
 
-      # Empties it; returns how many there were.
+      # Empties the buffer and returns how many messages it had.
       #: () -> Integer
       def clear = @lock.synchronize { messages.slice!(0..).size }
 
-      # Waits until no flush of others is under way, then returns how many messages there are; nil: not by `deadline`.
+      # Waits until no other fiber's flush runs, then returns the number of messages. Returns nil if that takes longer
+      # than `deadline`.
       #: (Float?) -> Integer?
       def settle(deadline)
         @lock.synchronize do
@@ -54,7 +56,7 @@ module Pelton
         end
       end
 
-      # Empties it for good; returns how many messages were given up so, in all.
+      # Drops all messages. Returns how many were given up this way in all.
       #: () -> Integer
       def give_up
         @lock.synchronize do
@@ -65,10 +67,10 @@ module Pelton
         end
       end
 
-      # Yields what there is (the first of it, where that is more than MOST) and a callable, which the block calls with
-      # the delivery before it sends. When the block does not return, what did not reach librdkafka's queue comes back;
-      # so it does when the client was closed meanwhile. nil where there was nothing. Flushes do not wait for each
-      # other: one may be in a transaction that the other waits for.
+      # Takes the messages (the first MOST of them) and yields them, with a callable. The block calls that with the
+      # delivery before it sends. If the block does not return, or the client was closed meanwhile, messages that did
+      # not reach librdkafka's queue come back. Returns nil if the buffer was empty. Flushes do not wait for each other,
+      # because one may be in a transaction for which the other waits.
       #: () { (Array[Hash[Symbol, untyped]], ^(Delivery) -> void) -> Delivery } -> Delivery?
       def flush
         messages = delivery = nil
@@ -88,7 +90,7 @@ module Pelton
 
       private
 
-      # fiber: whose flush it is.
+      # fiber: the one that flushes.
       def take(fiber)
         @lock.synchronize do
           taken = messages.shift(MOST)
@@ -106,13 +108,13 @@ module Pelton
         end
       end
 
-      # Under @lock.
+      # Does another fiber flush? Under @lock.
       def under_way?
         messages # a forked child has none of its parent's
         @flushes.each_value.any? { |fiber| !fiber.equal?(Fiber.current) }
       end
 
-      # Under @lock. A forked child begins with none: its parent sends its own.
+      # The messages of this process. Under @lock. A forked child begins with none, because its parent sends its own.
       def messages
         return @messages if @owner == Process.pid
 
@@ -122,7 +124,8 @@ module Pelton
         @messages = []
       end
 
-      # Sending marks what it did not come to as refused, and what came too late for its client as destroyed.
+      # The messages that were not sent. Sending marks messages that did not fit as _QUEUE_FULL, and messages that came
+      # too late for their client as _DESTROY.
       def left(messages, delivery)
         return messages unless delivery
 
@@ -132,45 +135,55 @@ module Pelton
       end
     end
 
-    # Producing in two steps: keep messages in Ruby, then send all at once.
+    # Producing in two steps: keep messages in Ruby memory, then send all at once.
     module Buffering
-      # Seconds that a close waits at most for flushes that the client's end ends.
+      # Seconds that a close waits at most for flushes that end with the client.
       LAST_WORDS = 0.5
       private_constant :LAST_WORDS
 
-      # Keeps a message, with the keywords of produce_async, until it is flushed; `close` flushes, too. Middleware and
-      # checks run here, so what is kept is sound; only memory limits how much that is. Returns self. Opens the client.
-      # Keeping a message is no part of a transaction, flushing is: what is only kept when one is aborted stays in the
-      # buffer, for the next flush (or close); what was flushed in it is undone with it.
+      # Keeps a message in Ruby memory until it is flushed. Takes the keywords of produce_async. `close` and the end of
+      # the process flush the buffer, too. Returns self.
       #   producer.buffer(topic: "orders", payload: "…").flush_buffer_sync
+      # Middleware and checks run immediately, so this raises InvalidMessageError for wrong arguments, and ClosedError.
+      # There is no limit but memory. Callable from every thread.
+      #
+      # In a transaction, only flushing counts: messages that were flushed in it are aborted with it. Others stay in the
+      # buffer.
       #: (topic: String, payload: String?, **untyped) -> self
       def buffer(topic:, payload:, **more)
         keep([sound({ topic: topic, payload: payload, **more })])
       end
 
-      # The same for many; all or, when one is refused, none.
+      # Keeps many messages, or none of them if one is not valid. Each is a Hash with the keywords of produce_async.
+      # Returns self.
+      #   producer.buffer_many(orders.map { |order| { topic: "orders", payload: order.to_json } })
+      # Callable from every thread. Raises InvalidMessageError, whose `index` names the message, and ClosedError.
       #: (Array[Hash[Symbol, untyped]]) -> self
       def buffer_many(messages)
         check_array(messages)
         keep(each_of(messages) { |message| sound(message) })
       end
 
-      # How many messages wait in the buffer.
+      # Number of messages in the buffer.
+      #   producer.buffered # => 2
       #: () -> Integer
       def buffered = @buffer.size
 
-      # Hands everything in the buffer over, in order: one delivery for all, nil for an empty buffer. Of more than
-      # 500,000 messages it takes the first so many, and what is left waits for the next flush (or close). What does not
-      # get into librdkafka's queue (QueueFullError after config.queue_timeout, ClosedError, Thread#kill …) stays in the
-      # buffer, before everything that came since. From any thread; a flush beside another one may overtake what that
-      # could not hand over.
+      # Sends everything in the buffer, in order. Returns one delivery for all of it, or nil if the buffer is empty. At
+      # most 500,000 messages per call; the rest waits for the next flush.
+      #   delivery = producer.flush_buffer_async
+      # Messages that do not get into librdkafka's queue stay in the buffer, before newer ones. Then this raises
+      # QueueFullError (after config.queue_timeout, 10 s) or ClosedError. Callable from every thread. Of two concurrent
+      # flushes, one may overtake messages that the other could not hand over.
       #: () -> Delivery?
       def flush_buffer_async
         flush_buffer(@queue_timeout)
       end
 
-      # The same, and waits for the deliveries as produce_sync does. What Kafka refuses (DeliveryError) does not come
-      # back to the buffer.
+      # Like flush_buffer_async, and waits for the deliveries up to `timeout` seconds (config.delivery_timeout, 180 s).
+      # Raises DeliveryError and WaitTimeout as produce_sync does. Messages that Kafka refused do not return to the
+      # buffer.
+      #   producer.flush_buffer_sync(timeout: 5)
       #: (?timeout: Numeric?) -> Delivery?
       def flush_buffer_sync(timeout: nil)
         Clock.check(timeout)
@@ -178,8 +191,10 @@ module Pelton
         delivery && wait(delivery, timeout)
       end
 
-      # Forgets what is in the buffer and fails what is queued or on its way (the deliveries say _PURGE_QUEUE or
-      # _PURGE_INFLIGHT; the latter may still be delivered). Returns how many messages that are.
+      # Drops the buffer and all messages that have no result yet. Returns how many. Their deliveries fail with
+      # _PURGE_QUEUE or _PURGE_INFLIGHT. Messages with _PURGE_INFLIGHT were on their way and may still be delivered.
+      #   producer.purge # => 10
+      # Callable from every thread.
       #: () -> Integer
       def purge
         dropped = @buffer.clear + others.sum(&:purge)
@@ -197,7 +212,7 @@ module Pelton
         @buffer.flush { |messages, told| hand_over(messages, queue_timeout, &told) }
       end
 
-      # Opens the client: a collected producer tells of what it had open, with its buffer.
+      # Opens the client first: then a producer that is garbage collected reports its lost messages.
       def keep(messages)
         opened || of_this_process { client.pending }
         raise ClosedError, "producer #{@name}" unless @buffer.add(messages)
@@ -206,7 +221,8 @@ module Pelton
         self
       end
 
-      # A message as it is kept: past the middleware, checked, and not to be changed by others (but for its label).
+      # The message as it is kept: after the middleware, checked, and protected from later changes (except for its
+      # label).
       def sound(message)
         message = known(past_middleware(message)).compact
         message = { payload: nil, **message.to_h { |name, value| [name, name == :label ? value : own(value)] } }
@@ -215,7 +231,8 @@ module Pelton
         message.freeze
       end
 
-      # What nobody else can change: as deep as the lists of headers. What is deeper, or has no end, the check refuses.
+      # A copy that the caller cannot change, down to the lists of headers. Deeper or endless structures fail the check
+      # later.
       def own(value, levels = 2)
         return value.frozen? ? value : value.dup.freeze if value.is_a?(String)
         return value if levels.zero?
@@ -227,7 +244,7 @@ module Pelton
         end
       end
 
-      # Before a close: waits for flushes under way, and hands over what is left.
+      # Before a close: waits for running flushes and hands over the rest.
       def flush_rest(deadline)
         @buffer.close
         until (waiting = @buffer.settle(deadline)) == 0
@@ -238,7 +255,7 @@ module Pelton
         @bus.publish("error.occurred", error: e, source: "producer.buffer", client: @name)
       end
 
-      # After it: what could not be handed over is lost, which is told. Returns how many that are.
+      # After a close: drops messages that could not be handed over. Returns how many were lost.
       def give_up_rest
         @buffer.settle(Clock.now + LAST_WORDS)
         @buffer.give_up

@@ -4,13 +4,15 @@ require_relative "../errors"
 
 module Pelton
   class Producer
-    # What every message of a producer goes through before it is checked and sent: once, in this order. Each takes the
-    # message, a Hash with the keywords of produce_async, and returns the Hash that goes on; its errors are raised.
+    # The callables that every message of a producer passes before it is checked and sent, in this order. Each receives
+    # the message, a Hash with the keywords of produce_async, and returns the Hash that goes on. Its errors are raised
+    # by the produce call.
     #   trace = ->(message) { message.merge(headers: { "trace" => Trace.id, **message[:headers].to_h }) }
     #   producer.middleware.append(trace)
-    # Free where nothing was added. From any thread; a message on its way sees the list as it was.
+    # Costs nothing while it is empty. All methods are callable from every thread. A message that is being sent sees the
+    # list as it was.
     class Middleware
-      # chain: shared with those who run it (`run`), so that they find it empty without a call.
+      # chain: the Array that the producer also reads, so that an empty list costs no call.
       #: (?Array[_Callable]) -> void
       def initialize(chain = [])
         @chain = chain
@@ -18,25 +20,30 @@ module Pelton
         @lock = Mutex.new
       end
 
-      # Adds one at the end; returns it.
+      # Adds a middleware at the end and returns it. Raises ConfigError for an object without `call`.
+      #   producer.middleware.append(->(message) { message })
       #: (^(Hash[Symbol, untyped]) -> Hash[Symbol, untyped] | _Callable) -> untyped
       def append(callable) = change(callable) { |chain| [*chain, callable] }
 
-      # Adds one at the beginning; returns it.
+      # Adds a middleware at the beginning and returns it. Raises ConfigError for an object without `call`.
+      #   producer.middleware.prepend(->(message) { message })
       #: (^(Hash[Symbol, untyped]) -> Hash[Symbol, untyped] | _Callable) -> untyped
       def prepend(callable) = change(callable) { |chain| [callable, *chain] }
 
-      # Takes one out again.
+      # Removes a middleware and returns it.
+      #   producer.middleware.remove(trace)
       #: (untyped) -> untyped
       def remove(callable) = change(callable) { |chain| chain.reject { |other| other.equal?(callable) } }
 
+      # A copy of the list, in order.
       #: () -> Array[untyped]
       def to_a = @chain.dup
 
+      # Is there no middleware?
       #: () -> bool
       def empty? = @chain.empty?
 
-      # The message as it leaves the chain.
+      # For producers: the message after all callables. Raises InvalidMessageError if one does not return a Hash.
       #: (Array[untyped], Hash[Symbol, untyped]) -> Hash[Symbol, untyped]
       def self.run(chain, message)
         chain.dup.each do |callable|

@@ -4,25 +4,31 @@ require_relative "../errors"
 
 module Pelton
   class Producer
-    # Consumed messages go to another topic: payload as bytes, key and headers as they are; a tombstone stays one. What
-    # is said besides (key:, partition:, timestamp:, label: …) is as for produce_async, headers: come on top. From a
-    # producer, a variant of it, a pool or a transaction.
+    # Sends consumed messages to another topic as they are: payload bytes, key and headers. A tombstone stays a
+    # tombstone. Further keywords (key:, partition:, timestamp:, label: …) are those of produce_async; headers: are
+    # added. For producers, variants, pools and transactions.
     #   messages.each { |message| producer.pipe_async(message, to: "orders.large") }
     module Piping
-      # As produce_async.
+      # Sends a consumed message to another topic and returns its delivery immediately. Raises what produce_async
+      # raises.
+      #   producer.pipe_async(message, to: "orders.eu", headers: { "from" => message.topic })
       #: (Message, to: String, **untyped) -> Delivery
       def pipe_async(message, to:, **more) = produce_async(**piped(message, to, more))
 
-      # As produce_sync.
+      # Like pipe_async, and waits as produce_sync does.
+      #   producer.pipe_sync(message, to: "orders.eu", timeout: 5)
       #: (Message, to: String, ?timeout: Numeric?, **untyped) -> Delivery
       def pipe_sync(message, to:, timeout: nil, **more)
         produce_sync(**piped(message, to, more), timeout: timeout)
       end
 
-      # Many at once, as produce_many_async.
+      # Sends many consumed messages with one native call, like produce_many_async.
+      #   producer.pipe_many_async(messages, to: "orders.eu")
       #: (Enumerable[Message], to: String, **untyped) -> Delivery
       def pipe_many_async(messages, to:, **more) = produce_many_async(messages.map { |one| piped(one, to, more) })
 
+      # Like pipe_many_async, and waits for all of them as produce_sync does.
+      #   producer.pipe_many_sync(messages, to: "orders.eu", timeout: 5)
       #: (Enumerable[Message], to: String, ?timeout: Numeric?, **untyped) -> Delivery
       def pipe_many_sync(messages, to:, timeout: nil, **more)
         produce_many_sync(messages.map { |one| piped(one, to, more) }, timeout: timeout)

@@ -8,9 +8,11 @@ require_relative "piping"
 
 module Pelton
   class Producer
-    # The ways to send. Whoever includes it has @native (the open native client, or nil), `native` (opens it), `opened`
-    # (it, or nil), `after_fork`, @source (the producer whose client that is), @chain (the middleware), @partitioner (a
-    # variant's own), @queue_timeout and @delivery_timeout.
+    # The methods that send, for producers and their variants. A class that includes it provides:
+    #   @native, native, opened  the open native client or nil · opens it · the one of this process or nil
+    #   @source                  the producer whose client it is
+    #   @chain, @partitioner     the middleware · a variant's own partitioner
+    #   @queue_timeout, @delivery_timeout, after_fork
     module Producing
       include Piping
 
@@ -18,14 +20,17 @@ module Pelton
       EXPECTED = "a Hash of topic:, payload: and, if wanted, #{KEYS.drop(2).map { |key| "#{key}:" }.join(", ")}".freeze
       private_constant :KEYS, :EXPECTED
 
-      # Hands one message over and returns at once. Waits only while the queue is full (config.queue_timeout, then
-      # QueueFullError). Raises InvalidMessageError for arguments that Kafka cannot take; delivery errors are the
-      # handle's.
-      #   delivery = producer.produce_async(topic: "orders", payload: "…")
-      #   delivery.wait.offset # => 42
-      # timestamp: a Time, or Integer milliseconds since 1970. headers: {"name" => "value" or ["value", "value"]}.
-      # partition_key: chooses the partition in place of `key`; Kafka never sees it. The first one of a topic asks Kafka
-      # for the number of partitions (see partition_count). label: any object; see Delivery#label.
+      # Puts a message into the queue and returns its delivery immediately.
+      #   delivery = producer.produce_async(topic: "orders", payload: "…", key: "7")
+      #   delivery.wait(timeout: 5).offset # => 42
+      # payload: a String, or nil for a tombstone. headers: {"name" => "value" or ["value", "value"]}. timestamp: a
+      # Time, or Integer milliseconds since 1970. partition_key: selects the partition instead of `key`; Kafka does not
+      # store it. The first one of a topic asks Kafka for the number of partitions, see partition_count. label: any
+      # object, see Delivery#label.
+      #
+      # If the queue is full, it waits up to config.queue_timeout (10 s), then raises QueueFullError. Raises
+      # InvalidMessageError for wrong arguments, ClosedError and ForkError. Delivery errors are raised by `wait`.
+      # Callable from every thread.
       #: (topic: String, payload: String?, ?key: String?, ?partition: Integer?, ?partition_key: String?,
       #:  ?headers: Hash[String, String | Array[String]]?, ?timestamp: (Time | Integer)?, ?label: untyped) -> Delivery
       def produce_async(topic:, payload:, key: nil, partition: nil, headers: nil, timestamp: nil, partition_key: nil,
@@ -41,10 +46,13 @@ module Pelton
         retry
       end
 
-      # Hands one message over and waits until it is delivered: returns the delivery with its partition and offset.
-      # Raises DeliveryError when Kafka refused it for good, WaitTimeout when that is not known after `timeout` seconds
-      # (config.delivery_timeout). Waiting leaves the GVL, ends at once on Thread#kill, and parks a fiber under a
-      # scheduler.
+      # Sends a message and waits until Kafka has stored it. Takes the keywords of produce_async. Returns the delivery.
+      #   producer.produce_sync(topic: "orders", payload: "…", key: "7").offset # => 42
+      # Raises DeliveryError if the message failed, and WaitTimeout if there is no result after `timeout` seconds
+      # (config.delivery_timeout, 180 s); then it may still be delivered. Also raises what produce_async raises.
+      #
+      # Callable from every thread. Waiting releases the GVL, skips the linger and can be interrupted by Thread#kill.
+      # Under a Fiber.scheduler, only the fiber waits.
       #: (topic: String, payload: String?, ?key: String?, ?partition: Integer?, ?partition_key: String?,
       #:  ?headers: Hash[String, untyped]?, ?timestamp: (Time | Integer)?, ?label: untyped,
       #:  ?timeout: Numeric?) -> Delivery
@@ -56,15 +64,16 @@ module Pelton
         wait(delivery, timeout)
       end
 
-      # For the framework: a message as it is, past the middleware, which it went through when it was produced first.
+      # For the framework: sends a message without the middleware, which it passed when it was produced first.
       #: (topic: String, payload: String?, **untyped) -> Delivery
       def produce_copy(**message) = wait(hand_over([message]), nil)
 
-      # Hands many messages over with one native call; each is a Hash with the keywords of produce_async. All are
-      # checked before the first is sent (more than 524,287 are refused, too). Returns one delivery for all of them:
-      # `wait` raises if any failed, `reports` tells each. When the queue stays full before all are in it,
-      # QueueFullError#delivery tells which are.
+      # Sends many messages with one native call. Each is a Hash with the keywords of produce_async. Returns one
+      # delivery for all of them: its `wait` raises if any failed, and `reports` has the result of each.
       #   producer.produce_many_async(orders.map { |order| { topic: "orders", payload: order.to_json } })
+      # All messages are checked before the first one is sent; an InvalidMessageError has the `index` of the wrong one.
+      # At most 524,287 messages per call. If the queue stays full for config.queue_timeout (10 s), it raises
+      # QueueFullError, whose `delivery` shows which messages were accepted. Callable from every thread.
       #: (Array[Hash[Symbol, untyped]]) -> Delivery
       def produce_many_async(messages)
         check_array(messages)
@@ -73,40 +82,48 @@ module Pelton
         sent || hand_over(messages)
       end
 
-      # The same, and waits for all of them as produce_sync does.
+      # Like produce_many_async, and waits for all messages as produce_sync does: up to `timeout` seconds in all.
+      #   producer.produce_many_sync([{ topic: "orders", payload: "a" }, { topic: "orders", payload: "b" }], timeout: 5)
       #: (Array[Hash[Symbol, untyped]], ?timeout: Numeric?) -> Delivery
       def produce_many_sync(messages, timeout: nil)
         Clock.check(timeout)
         wait(produce_many_async(messages), timeout)
       end
 
-      # A message without a payload: log compaction then forgets its key, which therefore is not optional.
-      #   producer.tombstone_sync(topic: "customers", key: "7")
-      # Goes to the partition that the key belongs to, unless told otherwise: as produce_async.
+      # Sends a message without a payload, so that log compaction deletes its key. Takes the other keywords of
+      # produce_async.
+      #   producer.tombstone_async(topic: "customers", key: "7")
+      # Raises InvalidMessageError without a key; otherwise like produce_async.
       #: (topic: String, key: String, **untyped) -> Delivery
       def tombstone_async(topic:, key:, **more) = produce_async(**tombstone({ topic: topic, key: key, **more }))
 
-      # The same, and waits as produce_sync does.
+      # Like tombstone_async, and waits as produce_sync does.
+      #   producer.tombstone_sync(topic: "customers", key: "7", timeout: 5)
       #: (topic: String, key: String, ?timeout: Numeric?, **untyped) -> Delivery
       def tombstone_sync(topic:, key:, timeout: nil, **more)
         produce_sync(**tombstone({ topic: topic, key: key, **more }), timeout: timeout)
       end
 
-      # Many at once, as produce_many_async.
+      # Sends many tombstones with one native call, like produce_many_async.
+      #   producer.tombstone_many_async([{ topic: "customers", key: "7" }, { topic: "customers", key: "8" }])
       #: (Array[Hash[Symbol, untyped]]) -> Delivery
       def tombstone_many_async(messages)
         check_array(messages)
         produce_many_async(each_of(messages) { |message| tombstone(message) })
       end
 
+      # Like tombstone_many_async, and waits for all of them as produce_sync does.
+      #   producer.tombstone_many_sync([{ topic: "customers", key: "7" }], timeout: 5)
       #: (Array[Hash[Symbol, untyped]], ?timeout: Numeric?) -> Delivery
       def tombstone_many_sync(messages, timeout: nil)
         Clock.check(timeout)
         wait(tombstone_many_async(messages), timeout)
       end
 
-      # How many partitions a topic has. Asks Kafka and remembers it for 30 s. Raises DeliveryError where the topic is
-      # not there, WaitTimeout after `timeout` seconds (config.queue_timeout), also while others ask.
+      # Number of partitions of a topic. Asks Kafka and keeps the answer for 30 s.
+      #   producer.partition_count("orders") # => 4
+      # Raises DeliveryError if the topic does not exist, and WaitTimeout after `timeout` seconds (config.queue_timeout,
+      # 10 s). Callable from every thread; several callers share one request.
       #: (String, ?timeout: Numeric?) -> Integer
       def partition_count(topic, timeout: nil)
         check_topic(topic)
@@ -115,14 +132,14 @@ module Pelton
 
       private
 
-      # Raises what sending to it would raise at once.
+      # Raises what sending to this topic would raise immediately.
       def check_topic(topic) = @source.check({ topic: topic, payload: nil })
 
       def check_array(messages)
         raise InvalidMessageError.new(:messages, messages, "an Array of Hashes") unless messages.is_a?(Array)
       end
 
-      # Returns a message that has all it must have and nothing that is unknown; what is in it is checked elsewhere.
+      # Checks that a message has the required keys and no unknown one. Their values are checked elsewhere.
       def known(message)
         raise InvalidMessageError.new(:message, message, EXPECTED) unless message.is_a?(Hash)
 
@@ -139,7 +156,7 @@ module Pelton
         Middleware.run(@chain, message)
       end
 
-      # Maps a batch; an error tells which of its messages is meant.
+      # Maps a batch. An error gets the index of its message.
       def each_of(messages)
         index = -1
         messages.map do |message|
@@ -162,7 +179,7 @@ module Pelton
         { **message, payload: nil }
       end
 
-      # One message with what not every message has.
+      # Sends one message that has a label or partition key, or passes middleware.
       def dispatch(message)
         message = known(past_middleware(message))
         return hand_over([message]) unless message[:label].nil?
@@ -175,7 +192,7 @@ module Pelton
         raise e.delivery ? QueueFullError.new(e.topic, e.seconds) : e
       end
 
-      # Sends messages that went through the middleware. Yields the delivery before the first is sent.
+      # Sends messages that passed the middleware. Yields the delivery before the first one is sent.
       def hand_over(messages, queue_timeout = @queue_timeout)
         each_of(messages) { |message| known(message) }
         labels = messages.map { |message| message[:label] }
@@ -193,7 +210,7 @@ module Pelton
         raise labels ? QueueFullError.new(e.topic, e.seconds, made) : e
       end
 
-      # The block again, if the client turned out to be a parent process's.
+      # Runs the block. If the client belongs to a parent process, runs it again with a client of this process.
       def of_this_process
         yield
       rescue ForkError => e
@@ -201,7 +218,7 @@ module Pelton
         retry
       end
 
-      # As the native client takes it: no label, and a partition for a partition_key (or for a variant's partitioner).
+      # The message for the native client: without a label, and with a partition instead of a partition_key.
       def plain(topic:, payload:, key: nil, partition: nil, partition_key: nil, label: nil, **more)
         check_partition_key(partition_key, partition)
         by = partition_key || (key if @partitioner)
@@ -222,7 +239,7 @@ module Pelton
         @source.partitions.choose(@partitioner || @source.partitioner, topic, key, @queue_timeout)
       end
 
-      # A wait that ends at its deadline says why, as far as it is known.
+      # Adds the reason to a WaitTimeout, if it is known.
       def wait(delivery, timeout)
         delivery.wait(timeout: timeout || @delivery_timeout)
       rescue WaitTimeout => e

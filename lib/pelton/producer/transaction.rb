@@ -6,49 +6,51 @@ require_relative "../errors"
 
 module Pelton
   class Producer
-    # What the block of `transaction` is given. Of the fiber that runs the block, and of no use after it: every method
-    # raises TransactionError elsewhere (a thread or an Async task that is started in the block is another fiber), so
-    # nothing is taken for a part of the transaction that is none.
+    # The argument of `transaction`'s block. It belongs to the fiber that runs the block: in another thread or fiber,
+    # and after the block, every method raises TransactionError. So no message is taken for a part of the transaction by
+    # mistake.
     #   producer.transaction do |tx|
     #     batch.each { |message| tx.produce_async(topic: "out", payload: work(message)) }
     #     tx.mark_as_consumed(batch, subscription)
     #   end
+    # It has the producing methods of Producer: produce_…, tombstone_… and pipe_….
     class Transaction
       extend Forwardable
 
       EXPECTED = "a Message, a Batch, an Array of messages, or {[topic, partition] => next offset}"
       private_constant :EXPECTED
 
-      # As the producer's methods: what this fiber produces is in the transaction either way.
+      # The same as the producer's methods. Messages that this fiber produces are in the transaction either way.
       def_delegators :ours, :produce_async, :produce_sync, :produce_many_async, :produce_many_sync,
                      :tombstone_async, :tombstone_sync, :tombstone_many_async, :tombstone_many_sync,
                      :pipe_async, :pipe_sync, :pipe_many_async, :pipe_many_sync
 
-      # Seconds that Kafka lets one run.
+      # For Pelton: how many seconds Kafka lets a transaction run.
       #: (Hash[String, String]) -> Float
       def self.limit(options)
         (Integer(options["transaction.timeout.ms"] || 60_000, exception: false) || 60_000) / 1000.0
       end
 
+      # For Pelton: `transaction` makes it.
       #: (Producer) -> void
       def initialize(producer)
         @producer = producer
         @fiber = Fiber.current
-        # To be sent with the commit: {subscription => {[topic, partition] => next offset}}
+        # Offsets for the commit: {subscription => {[topic, partition] => next offset}}
         @marks = {}.compare_by_identity
         @over = false
-        # When it began, and how long Kafka lets it run.
+        # When the transaction began (monotonic seconds), and how many seconds Kafka lets it run.
         @began = @limit = nil
       end
 
-      # From now on Kafka may count its time, which ends after so many seconds.
+      # For Pelton: from now on Kafka may count the time, which is over after `limit` seconds.
       #: (Numeric) -> void
       def begun(limit)
         @limit = limit
         @began = Clock.now
       end
 
-      # An error as it is, or what our own clock says of it.
+      # For Pelton: the error itself, or a TransactionTimeout if our clock shows that the time was over.
       #: (Exception) -> Exception
       def explain(error)
         return error unless @began && error.is_a?(KafkaError) && error.fenced?
@@ -57,18 +59,19 @@ module Pelton
         seconds > @limit ? TransactionTimeout.new(error, seconds, @limit) : error
       end
 
-      # Nothing can be marked any more: returns what was.
+      # For Pelton: ends marking and returns the marks.
       #: () -> Hash[Subscription, Hash[[String, Integer], Integer]]
       def finish
         @over = true
         @marks
       end
 
-      # Makes "consumed up to here" a part of the transaction: the offsets are sent with the commit, in the name of the
-      # subscription's group and present generation. A commit fails when the assignment is lost by then. The
-      # subscription must not mark or commit these partitions besides.
+      # Adds "consumed up to here" to the transaction. The offsets are sent with the commit, in the name of the
+      # subscription's group. The commit fails if the partition was revoked meanwhile. Do not mark or commit these
+      # partitions elsewhere.
       #   tx.mark_as_consumed(message, subscription)
-      #   tx.mark_as_consumed({ ["orders", 0] => 42 }, subscription) # 42 is the next to be read
+      #   tx.mark_as_consumed({ ["orders", 0] => 42 }, subscription) # 42 is the next offset to read
+      # Raises InvalidMessageError for other arguments, and TransactionError in another thread or after the block.
       #: (Message | Batch | Array[Message] | Hash[[String, Integer], Integer], Subscription) -> void
       def mark_as_consumed(what, subscription)
         unless subscription.respond_to?(:send_offsets)
@@ -85,7 +88,7 @@ module Pelton
 
       private
 
-      # The producer, for who may use it here.
+      # The producer, if this fiber may use it here.
       def ours
         reason = @over ? :over : (:foreign unless @fiber.equal?(Fiber.current))
         reason ? raise(TransactionError.new("producer #{@producer.name}", reason)) : @producer

@@ -7,36 +7,38 @@ require_relative "transaction"
 
 module Pelton
   class Producer
-    # The native client of a transactional producer, with its transactions around it: one at a time, of one fiber. What
-    # that fiber produces belongs to its transaction; what others produce waits, and is a transaction of its own.
+    # The native client of a transactional producer, with its transactions around it. One fiber at a time runs a
+    # transaction. What that fiber produces belongs to it. A message of another fiber waits, and is a transaction of its
+    # own.
     class Transactions
       extend Forwardable
 
-      # Seconds that an abort may take at most. Then the client is replaced: the next one's start aborts at the
-      # coordinator.
+      # Seconds that an abort takes at most. Then the client is replaced, and the start of the next one aborts the
+      # transaction at the coordinator.
       ABORT_TIMEOUT = 10
-      # A step (begin, mark, commit) is tried so often when it fails retriably, with a pause of so many seconds.
+      # A step (begin, mark, commit) that fails with a retriable error is tried this often, with a pause of PAUSE
+      # seconds.
       ATTEMPTS = 5
       PAUSE = 0.5
-      # Seconds after which whoever waits looks whether the owner's thread is still there: a fiber that is dropped in
+      # After this many seconds, a waiting thread checks whether the owner's thread is alive. A fiber that is dropped in
       # its transaction runs no ensure.
       PATIENCE = 1
-      # A message that a broker refused for good, or that an abort purged late, leaves a gap in the sequence numbers,
-      # which would cost the next transaction its life: another client begins with new numbers.
+      # A message that a broker refused, or that an abort purged late, leaves a gap in the sequence numbers. The gap
+      # would abort the next transaction. A new client begins with new numbers.
       GAP = KafkaError.new(45, :OUT_OF_ORDER_SEQUENCE_NUMBER, "Kafka never saw some message: a new client is opened")
-      # librdkafka's own default is 1,000,000; a broker takes 1,048,588.
+      # librdkafka's own default is 1,000,000; a broker accepts 1,048,588.
       LARGEST = 1_040_000
-      # Made before: while a Hash is built in an ensure, an interrupt may come.
+      # Made in advance: an interrupt may come while an ensure builds a Hash.
       NEVER = { Object => :never }.freeze
-      # What there is to tell of a transaction that began (pid: in which process; asked: was its commit begun?).
+      # A transaction that began, for its event. pid: of its process; asked: did its commit begin?
       Outcome = Struct.new(:pid, :started, :asked, :committed, :error)
       private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :PATIENCE, :GAP, :LARGEST, :NEVER, :Outcome
 
       def_delegators :@renewal, :purge, :flush, :await_reports, :pending, :failures, :end_with_process, :last_error,
                      :connected?, :disconnect
 
-      # What the options of a transactional producer need besides: a message must fail before its transaction does; and
-      # a consumed message of the largest size has room for what a copy says besides, below a broker's own limit.
+      # Options that a transactional producer needs: a message must fail before its transaction does. And a consumed
+      # message of the largest size needs room for the headers of a copy, below the broker's own limit.
       #: (Hash[String, String]) -> Hash[String, Integer]
       def self.defaults(options, message_timeout)
         { "message.timeout.ms" => [message_timeout, (Transaction.limit(options) * 1000).to_i].min,
@@ -53,20 +55,21 @@ module Pelton
         @bus = bus
         @renewal = renewal
         @lock = Mutex.new
-        # The owner is gone / nobody wakes it: the pause between attempts.
+        # @free is signaled when the owner leaves. @pause is never signaled: attempts wait on it.
         @free = ConditionVariable.new
         @pause = ConditionVariable.new
-        # The fiber whose transaction is open, its thread, and since when. Written under @lock.
+        # The fiber that runs the transaction, its thread, and since when. Written under @lock.
         @owner = nil
         @thread = nil
         @since = nil
         @closing = false
-        # Of the owner: its transaction and the native client that this began with.
+        # The owner's transaction, and the native client with which it began.
         @transaction = nil
         @client = nil
       end
 
-      # Runs the block in a transaction, or in the one that this fiber is in already. Returns the block's value.
+      # Runs the block in a transaction, or in the one that this fiber runs already. Returns the block's value. See
+      # Producer#transaction.
       #: () { (Transaction) -> untyped } -> untyped
       def run(&block)
         return whole(&block) if mine?
@@ -75,16 +78,16 @@ module Pelton
         begin
           owned { once(outcome, &block) }
         ensure
-          # A listener may use the producer, so it is told when nobody owns it any more.
+          # A listener may use the producer. So it hears of the outcome after the owner has left.
           tell(outcome)
         end
       end
 
-      # Does this fiber's code run in a transaction?
+      # Does this fiber run a transaction?
       #: () -> bool
       def mine? = @owner.equal?(Fiber.current)
 
-      # Is a transaction open in a thread that the end of the process kills?
+      # Does another thread, which the end of the process kills, run a transaction?
       #: () -> bool
       def open_aside? = !@owner.nil? && !@thread.equal?(Thread.main) && @thread.alive?
 
@@ -102,8 +105,8 @@ module Pelton
       #: () -> void
       def closable! = mine? && raise(TransactionError.new(described, :close))
 
-      # Lets the transaction that is open come to its end, within the time; no other begins. What is still open then is
-      # aborted, in the last quarter: else its readers would wait until Kafka gives it up.
+      # Lets the running transaction finish and begins no other. In the last quarter of the time it aborts what is still
+      # open. Otherwise its readers would wait until Kafka ends it.
       #: (Numeric?) -> Integer
       def close(timeout)
         deadline = Clock.deadline(timeout)
@@ -120,11 +123,12 @@ module Pelton
 
       def described = "producer #{@name}"
 
-      # Of the owner. It has none when a listener is told that its client is replaced.
+      # The owner's client. It has none while a listener hears that the client is replaced.
       def client = @client || raise(TransactionError.new(described, :over))
 
       # --- one owner ---
 
+      # The whole `leave` is protected: an interrupt before it would leave the owner behind.
       def owned
         enter
         yield
@@ -150,7 +154,7 @@ module Pelton
         end
       end
 
-      # A transaction that Kafka has ended by now may wait for us: it joins our thread, say.
+      # A transaction that Kafka has ended by now may wait for this thread, by joining it for example.
       def check_patience(came)
         limit = Transaction.limit(@renewal.options) + @timeout
         raise WaitTimeout.new("another thread's transaction", nil, limit) if Clock.now - [came, @since].max > limit
@@ -160,7 +164,7 @@ module Pelton
         @lock.synchronize do
           @transaction&.finish
           @owner = @thread = @transaction = @client = nil
-          # All, for one that closes may be among them.
+          # Wake all: one that closes may be among them.
           @free.broadcast
         end
       end
@@ -171,6 +175,7 @@ module Pelton
 
       # --- one transaction ---
 
+      # Runs the block, and commits or aborts.
       def once(outcome, &block)
         outcome.started = Clock.now
         @transaction = Transaction.new(@producer)
@@ -186,11 +191,11 @@ module Pelton
       rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised again
         raise outcome.error = reason_of(e)
       ensure
-        # Who was interrupted in a commit may learn that it was carried out.
+        # A commit that was interrupted may have been carried out.
         outcome.committed ||= abort == :committed && outcome.asked
       end
 
-      # Of a message that was given up with its transaction: why that was.
+      # Why a message was given up with its transaction.
       def reason_of(error)
         reason = (@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error
         @transaction ? @transaction.explain(reason) : reason
@@ -198,7 +203,7 @@ module Pelton
         error
       end
 
-      # A message outside of a block: its own verdict says more than the transaction's.
+      # Sends a message outside of a block. Its own error says more than the transaction's.
       def alone
         delivery = nil
         run { delivery = yield }
@@ -209,7 +214,8 @@ module Pelton
         raise error
       end
 
-      # The block must end by itself or by an exception. (A killed thread passes: its transaction is aborted.)
+      # Raises unless the block ended normally or by an exception. (Killing a thread is allowed: its transaction is
+      # aborted.)
       def whole
         left = true
         value = yield @transaction
@@ -254,13 +260,13 @@ module Pelton
         @renewal.succeeded
       end
 
-      # A commit failed: was it carried out all the same?
+      # After a failed commit: was it carried out nevertheless?
       def settle(error)
         raise error if error.is_a?(KafkaError) && !error.retriable?
         raise error if aborted?
       end
 
-      # Aborts what can be aborted. false: the commit that had been begun succeeded.
+      # Aborts what can be aborted. Returns false if the commit that had begun succeeded.
       def aborted?
         @client.abort_transaction(@abort_timeout, @ack_wait)
       rescue KafkaError, ClosedError => e
@@ -279,17 +285,17 @@ module Pelton
         replace(e)
         nil
       rescue ClosedError, ForkError
-        nil # by somebody who did not wait any longer; the parent's, and a child that exits must come to its end
+        nil # closed by another thread; or a parent's client, in a child that exits
       end
 
-      # The client is no more what this transaction began with.
+      # The client is not the one with which this transaction began any more.
       def replace(error)
         client = @client
         @client = nil
         @renewal.failed(client, @transaction.explain(error))
       end
 
-      # Runs one step within its time, again when that may help.
+      # Runs one step within its time, and again if that may help.
       def step(what)
         deadline = Clock.now + @timeout
         attempts = 0
@@ -305,7 +311,7 @@ module Pelton
         end
       end
 
-      # A child knows nothing of how its parent's transaction ended.
+      # A forked child does not know how its parent's transaction ended.
       def tell(outcome)
         return unless outcome.started && outcome.pid == Process.pid
 

@@ -5,16 +5,20 @@ require_relative "producing"
 
 module Pelton
   class Producer
-    # The same producer with a few settings of its own, for some of its messages. Made by Producer#with; has the
-    # producing methods, while `flush`, `close` and the buffer are the producer's. Thread-safe, to be kept or made anew.
+    # A producer with a few settings of its own, for some messages. Producer#with makes it. It has the producing
+    # methods; `flush`, `close` and the buffer are the producer's. Thread-safe. Keep it, or make it again: both are
+    # cheap.
+    #   clicks = producer.with(acks: 1, compression: :zstd)
+    #   clicks.produce_async(topic: "clicks", payload: "…")
     class Variant
       include Producing
 
-      # What it was made with: {acks: 1}
+      # The options of the variant.
+      #   producer.with(acks: 1).options # => { acks: 1 }
       #: () -> Hash[Symbol, untyped]
       attr_reader :options
 
-      # source: who has the client that sends.
+      # For Pelton: Producer#with makes it. source: the producer whose client sends.
       #: (Producer, Producer, Hash[Symbol, untyped], chain: Array[untyped], queue_timeout: Numeric, timeout: Numeric) -> void
       def initialize(producer, source, options, chain:, queue_timeout:, timeout:)
         @producer = producer
@@ -24,11 +28,12 @@ module Pelton
         @partitioner = options[:partitioner]&.to_s
         @queue_timeout = options.fetch(:queue_timeout, queue_timeout)
         @delivery_timeout = options.fetch(:timeout, timeout)
-        # Stays nil: the source's may be replaced.
+        # Stays nil, because the source's client may be replaced.
         @native = nil
       end
 
-      # A variant of the producer with these options, too.
+      # A variant with the options of this one and further ones.
+      #   producer.with(acks: 1).with(timeout: 5)
       #: (**untyped) -> Variant
       def with(**options) = @producer.with(**@options, **options)
 
@@ -45,18 +50,19 @@ module Pelton
     module Variants
       CODECS = %w[none gzip snappy lz4 zstd].freeze
       PARTITIONERS = %w[murmur2_random murmur2 consistent_random consistent fnv1a_random fnv1a].freeze
-      # More differing clients than that are a mistake: each has connections of its own.
+      # More clients than this are probably a mistake: each has its own connections.
       CLIENTS = 16
 
       SECONDS = ["a number of seconds > 0",
                  ->(v) { v.is_a?(Numeric) && v.real? && v.positive? && v.to_f.finite? }].freeze
-      # {option => [what is allowed, check]}, of those that any client can do
+      # {option => [what is allowed, check]}, for options that every client can apply.
       OURS = {
         timeout: SECONDS,
         queue_timeout: ["a number of seconds >= 0", ->(v) { v == 0 || SECONDS[1].call(v) }],
         partitioner: [PARTITIONERS.join(", "), ->(v) { PARTITIONERS.include?(v.to_s) }]
       }.freeze
-      # {option => [what is allowed, check, librdkafka's names, its value]}, of those that need a client of their own
+      # {option => [what is allowed, check, librdkafka's names, its value]}, for options that need a client of their
+      # own.
       KAFKA = {
         acks: ["0, 1 or :all", ->(v) { ["0", "1", "-1", "all"].include?(v.to_s) },
                %w[acks request.required.acks], ->(v) { v.to_s == "all" ? "-1" : v.to_s }],
@@ -67,18 +73,22 @@ module Pelton
         message_timeout: [*SECONDS, %w[message.timeout.ms delivery.timeout.ms], ->(v) { (v * 1000).ceil.to_s }],
         request_timeout: [*SECONDS, %w[request.timeout.ms], ->(v) { (v * 1000).ceil.to_s }]
       }.freeze
-      # librdkafka's largest limit of a message, and room for a few such in its queue.
+      # librdkafka's largest limit of a message.
       UNLIMITED = { "message.max.bytes" => "1000000000" }.freeze
       private_constant :CODECS, :PARTITIONERS, :CLIENTS, :SECONDS, :OURS, :KAFKA
 
-      # This producer with other settings for some messages:
+      # This producer with other settings for some messages.
       #   producer.with(acks: 1, compression: :zstd).produce_async(topic: "clicks", payload: "…")
-      # timeout (of waits, s), queue_timeout (s), partitioner: of the same client, on the same connections.
-      # acks, compression, compression_level, message_timeout (s), request_timeout (s): librdkafka has one configuration
-      # of a topic a client, so these get a client of their own: with connections of its own and no common order with
-      # what the producer sends otherwise, opened with the first use, shared by all variants with the same values,
-      # flushed and closed with the producer.
-      # Raises ConfigError: unknown option, wrong value, acks below all with idempotence, transactional producer.
+      # timeout (seconds that a wait takes at most), queue_timeout (seconds) and partitioner use the producer's own
+      # client.
+      #
+      # acks, compression, compression_level, message_timeout (seconds) and request_timeout (seconds) need a client of
+      # their own, because librdkafka has one configuration per topic and client. That client opens on first use and is
+      # shared by all variants with the same values. It has its own connections, and no common order with the producer's
+      # other messages. It is flushed and closed with the producer. A producer has 16 such clients at most.
+      #
+      # Raises ConfigError for an unknown option or a wrong value, for acks below all with idempotence, and for a client
+      # option on a transactional producer. Callable from every thread.
       #: (**untyped) -> Variant
       def with(**options)
         options = options.compact
@@ -88,8 +98,8 @@ module Pelton
                     chain: @chain, queue_timeout: @queue_timeout, timeout: @delivery_timeout)
       end
 
-      # For copies of failed messages: this producer with a client that takes messages of any size, so that the broker
-      # decides. nil: it is such a client, or a transactional one.
+      # For Pelton: this producer with a client that accepts messages of any size, for copies of failed messages. The
+      # broker then decides. Returns nil if this client does already, or is transactional.
       #: () -> Producer?
       def unlimited
         same = UNLIMITED.all? { |name, value| options[name] == value }
@@ -104,7 +114,7 @@ module Pelton
         raise ConfigError.new(name, value, "expected #{allowed}") unless test.call(value)
       end
 
-      # librdkafka's options of the client that a variant needs; empty: the producer's will do.
+      # librdkafka's options of the client that a variant needs. Empty if the producer's own client will do.
       def own_client(options)
         kafka = options.slice(*KAFKA.keys).each_with_object({}) do |(name, value), all|
           _, _, names, text = KAFKA.fetch(name)
