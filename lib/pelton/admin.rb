@@ -12,28 +12,30 @@ require_relative "poller"
 require_relative "threads"
 
 module Pelton
-  # Asks Kafka for changes of topics, groups, offsets, settings and access rules, and what they are.
+  # Changes and reports topics, groups, offsets, settings and access rules.
   #   Pelton.admin.create_topic("orders", partitions: 4, config: { "retention.ms" => 86_400_000 })
   #   Pelton.admin.lag("billing") # => { ["orders", 0] => 17, … }
-  # Each call waits for Kafka's answer: without the GVL, interruptibly, parking a fiber under a scheduler; for `timeout`
-  # seconds at most, which each call takes. Has no thread of its own: answers come to the poller's. From any thread. The
-  # native client opens with the first call; a forked child opens its own. Raises KafkaError with Kafka's word for what
-  # was refused, or _TIMED_OUT with what is known of why nobody answers (then it may be done nevertheless); ConfigError
-  # for arguments that cannot be; ClosedError.
+  # Each call waits for Kafka's answer, up to `timeout` seconds (30 s): without the GVL, interruptibly, and under a
+  # Fiber.scheduler only the fiber waits. All methods are callable from every thread. The native client opens with the
+  # first call; a forked child opens its own. It has no thread of its own.
+  #
+  # Raises KafkaError with Kafka's own name and code for a refusal, or _TIMED_OUT without an answer. After _TIMED_OUT,
+  # the change may still have happened. Raises ConfigError for wrong arguments, and ClosedError.
   class Admin
     TIMEOUT = 30
-    # Errors of a client that knows an earlier leader, coordinator or controller, as after a restart of a broker:
-    # nothing was done, and librdkafka would go on with what it knows for minutes.
+    # Errors of a client that knows an earlier leader, coordinator or controller, for example after a broker's restart.
+    # Nothing was done, and librdkafka would use its old knowledge for minutes.
     OUTDATED = %i[FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH NOT_LEADER_FOR_PARTITION NOT_COORDINATOR
                   COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS NOT_CONTROLLER].freeze
     # Seconds between two attempts.
     PAUSE = 0.2
     private_constant :TIMEOUT, :OUTDATED, :PAUSE
 
-    # Its name in events: "pelton.admin#1"
+    # The client's name in events: "pelton.admin#1".
     #: () -> String
     attr_reader :name
 
+    # Pelton.admin and App#admin make one for you. kafka: options of librdkafka for this client.
     #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped]) -> void
     def initialize(config, bus: Notifications.new, native: nil, kafka: {})
       @config = config
@@ -41,7 +43,7 @@ module Pelton
       @module = native
       @kafka = kafka.dup.freeze
       @name = EventDispatch.client_name("#{config.client_id}.admin")
-      # The native client, the process that opened it, and who drains it. Set under @lock.
+      # The native client, the process that opened it, and the poller that drains it. Set under @lock.
       @native = nil
       @owner = nil
       @poller = nil
@@ -49,22 +51,29 @@ module Pelton
       @lock = Mutex.new
     end
 
-    # partitions, replicas: nil is the broker's default. config: the topic's own settings.
+    # Creates a topic. partitions, replicas: nil means the broker's default. config: the topic's own settings.
+    #   Pelton.admin.create_topic("orders", partitions: 4, replicas: 3, config: { "retention.ms" => 86_400_000 })
+    # Raises KafkaError TOPIC_ALREADY_EXISTS if it exists. Brokers learn about the topic a moment later.
     #: (String, ?partitions: Integer?, ?replicas: Integer?, ?config: Hash[String, untyped], ?timeout: Numeric?) -> void
     def create_topic(name, partitions: 1, replicas: nil, config: {}, timeout: TIMEOUT)
       change(:create_topic, Questions.new_topic(name, partitions, replicas, config), timeout)
     end
 
+    # Deletes a topic with all its messages.
+    #   Pelton.admin.delete_topic("orders")
     #: (String, ?timeout: Numeric?) -> void
     def delete_topic(name, timeout: TIMEOUT) = change(:delete_topic, Questions::TOPIC.check(name), timeout)
 
-    # count: how many it is to have in all. Keys move to other partitions by that.
+    # Adds partitions. count: how many the topic has then in all. Keys go to other partitions afterwards.
+    #   Pelton.admin.create_partitions("orders", 8)
     #: (String, Integer, ?timeout: Numeric?) -> void
     def create_partitions(topic, count, timeout: TIMEOUT)
       change(:create_partitions, [Questions::TOPIC.check(topic), Questions.count(count)], timeout)
     end
 
-    # These topics, or all of them: {"orders" => #<struct Pelton::Admin::TopicDescription …>}.
+    # Describes these topics, or all: {"orders" => #<struct Pelton::Admin::TopicDescription …>}.
+    #   Pelton.admin.topics("orders").fetch("orders").partitions.first.in_sync # => [1]
+    # Raises KafkaError UNKNOWN_TOPIC_OR_PART for a topic that does not exist.
     #: (*String, ?timeout: Numeric?) -> Hash[String, TopicDescription]
     def topics(*names, timeout: TIMEOUT)
       names.each { |name| Questions::TOPIC.check(name) }
@@ -73,51 +82,60 @@ module Pelton
       names.empty? ? {} : ask(:topics, names, Clock.left(deadline)) { |rows| Answers.topics(rows) }
     end
 
+    # Describes the cluster: its id, controller and brokers.
+    #   Pelton.admin.cluster.brokers.map(&:host) # => ["kafka-1", "kafka-2"]
     #: (?timeout: Numeric?) -> ClusterDescription
     def cluster(timeout: TIMEOUT) = ask(:cluster, nil, timeout) { |rows| Answers.cluster(rows) }
 
     # The settings of a topic or of a broker: {"retention.ms" => #<struct Pelton::Admin::Option …>}.
+    #   Pelton.admin.config(topic: "orders").fetch("retention.ms").value # => "86400000"
     #: (?topic: String?, ?broker: Integer?, ?timeout: Numeric?) -> Hash[String, Option]
     def config(topic: nil, broker: nil, timeout: TIMEOUT)
       ask(:config, Questions.resource(topic, broker), timeout) { |rows| Answers.options(rows) }
     end
 
-    # Changes these settings and no others; nil takes one back.
-    #   admin.alter_config({ "retention.ms" => 1000, "cleanup.policy" => nil }, topic: "orders")
+    # Changes these settings of a topic or of a broker, and no others. nil resets a setting.
+    #   Pelton.admin.alter_config({ "retention.ms" => 1000, "cleanup.policy" => nil }, topic: "orders")
     #: (Hash[String, untyped], ?topic: String?, ?broker: Integer?, ?timeout: Numeric?) -> void
     def alter_config(changes, topic: nil, broker: nil, timeout: TIMEOUT)
       whose = Questions.resource(topic, broker)
       change(:alter_config, [whose, Questions.options(changes, deletes: true)], timeout)
     end
 
-    # All groups and their states: {"billing" => :stable, "old" => :empty}.
+    # All groups and their states.
+    #   Pelton.admin.groups # => { "billing" => :stable, "old" => :empty }
     #: (?timeout: Numeric?) -> Hash[String, Symbol]
     def groups(timeout: TIMEOUT) = ask(:groups, nil, timeout) { |rows| Answers.groups(rows) }
 
-    # One that is not there is :dead.
+    # Describes a group and its members. The state of an unknown group is :dead.
+    #   Pelton.admin.group("billing").who.map(&:client_id) # => ["billing"]
     #: (String, ?timeout: Numeric?) -> GroupDescription
     def group(id, timeout: TIMEOUT)
       ask(:describe_groups, [Questions::GROUP.check(id)], timeout) { |rows| Answers.group(rows) }
     end
 
-    # Only where nobody is a member.
+    # Deletes a group with its committed offsets. It must have no members.
+    #   Pelton.admin.delete_group("billing")
     #: (String, ?timeout: Numeric?) -> void
     def delete_group(id, timeout: TIMEOUT) = change(:delete_group, Questions::GROUP.check(id), timeout)
 
-    # What the group committed: {["orders", 0] => 42}.
+    # The committed offsets of a group.
+    #   Pelton.admin.group_offsets("billing") # => { ["orders", 0] => 42 }
     #: (String, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def group_offsets(id, timeout: TIMEOUT)
       ask(:group_offsets, Questions::GROUP.check(id), timeout) { |rows| Answers.offsets(Answers.only(rows)[2]) }
     end
 
-    # Where the group goes on: {["orders", 0] => 42}. Only where nobody is a member.
+    # Sets the offsets at which the group continues. It must have no members.
+    #   Pelton.admin.alter_group_offsets("billing", { ["orders", 0] => 42 })
     #: (String, Hash[[String, Integer], Integer], ?timeout: Numeric?) -> void
     def alter_group_offsets(id, offsets, timeout: TIMEOUT)
       places = Questions.places(offsets, "an Integer >= 0") { |offset| Questions.offset(offset) }
       change_offsets(:alter_group_offsets, id, places, timeout)
     end
 
-    # Has the group forget these partitions, [["orders", 0], …]; only of topics that no member subscribes to.
+    # Deletes the group's offsets of these partitions. No member may subscribe to their topics.
+    #   Pelton.admin.delete_group_offsets("billing", [["orders", 0]])
     #: (String, Array[[String, Integer]], ?timeout: Numeric?) -> void
     def delete_group_offsets(id, partitions, timeout: TIMEOUT)
       raise ConfigError.new(:partitions, partitions, "expected [[topic, partition], …]") unless partitions.is_a?(Array)
@@ -126,17 +144,19 @@ module Pelton
     end
 
     # The offset of each place: :beginning, :end, :newest (the largest timestamp), or a Time (the first message that is
-    # not older; nil: all are older).
-    #   admin.offsets({ ["orders", 0] => :end, ["orders", 1] => Time.now - 3600 }) # => { ["orders", 0] => 42, … }
-    # committed: the end is before the first transaction that is still open, as for consumers with read_committed.
+    # not older; nil if all are older).
+    #   Pelton.admin.offsets({ ["orders", 0] => :end }) # => { ["orders", 0] => 59 }
+    # committed: true ends before the first open transaction, like consumers with read_committed.
     #: (Hash[[String, Integer], Symbol | Time], ?committed: bool, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def offsets(places, committed: true, timeout: TIMEOUT)
       rows = Questions.places(places, ":beginning, :end, :newest or a Time") { |place| Questions.time(place) }
       rows.empty? ? {} : ask(:offsets, [rows, !!committed], timeout) { |found| Answers.offsets(found) }
     end
 
-    # How many offsets are left to the group in each partition of which it committed something. Two questions, one after
-    # the other: what is produced meanwhile counts.
+    # Number of offsets between the group's commit and the end, per partition with a commit. Asks two questions, one
+    # after the other, so messages that are produced meanwhile count.
+    #   Pelton.admin.lag("billing") # => { ["orders", 0] => 17 }
+    # committed: as in `offsets`.
     #: (String, ?committed: bool, ?timeout: Numeric?) -> Hash[[String, Integer], Integer]
     def lag(id, committed: true, timeout: TIMEOUT)
       deadline = Clock.deadline(timeout)
@@ -145,7 +165,8 @@ module Pelton
       ends.to_h { |place, offset| [place, [offset.to_i - done.fetch(place), 0].max] }
     end
 
-    # Deletes what is before these offsets: {["orders", 0] => 42}; :end deletes all. Returns the oldest offsets left.
+    # Deletes all messages before these offsets; :end deletes all. Returns the oldest offsets that are left.
+    #   Pelton.admin.delete_records({ ["orders", 0] => 42 }) # => { ["orders", 0] => 42 }
     #: (Hash[[String, Integer], Integer | Symbol], ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def delete_records(before, timeout: TIMEOUT)
       all = { end: -1 }
@@ -153,9 +174,9 @@ module Pelton
       rows.empty? ? {} : ask(:delete_records, rows, timeout) { |found| Answers.offsets(found) }
     end
 
-    # Adds an access rule. resource: topic:, group: or transactional_id: with a name (with pattern: :prefixed its
-    # beginning), or cluster: true.
-    #   admin.create_acl(principal: "User:alice", operation: :read, topic: "orders")
+    # Adds an access rule. The resource is topic:, group: or transactional_id: with a name, or cluster: true. With
+    # pattern: :prefixed, the name is a prefix.
+    #   Pelton.admin.create_acl(principal: "User:alice", operation: :read, topic: "orders")
     #: (principal: String, operation: Symbol, ?permission: Symbol, ?host: String, ?pattern: Symbol, ?timeout: Numeric?,
     #:  **untyped) -> void
     def create_acl(principal:, operation:, permission: :allow, host: "*", pattern: :literal, timeout: TIMEOUT,
@@ -165,7 +186,8 @@ module Pelton
       nil
     end
 
-    # The rules that match; what is not given is any.
+    # The access rules that match. A missing argument matches anything.
+    #   Pelton.admin.acls(principal: "User:alice").map(&:operation) # => [:read]
     #: (?principal: String?, ?operation: Symbol?, ?permission: Symbol?, ?host: String?, ?pattern: Symbol?,
     #:  ?timeout: Numeric?, **untyped) -> Array[Acl]
     def acls(principal: nil, operation: nil, permission: nil, host: nil, pattern: nil, timeout: TIMEOUT, **resource)
@@ -173,7 +195,8 @@ module Pelton
       ask(:acls, filter, timeout) { |rows| Answers.acls(rows) }
     end
 
-    # Deletes the rules that match and returns them; without an argument: all of them.
+    # Deletes the access rules that match and returns them. Without arguments, it deletes all of them.
+    #   Pelton.admin.delete_acls(principal: "User:alice")
     #: (?principal: String?, ?operation: Symbol?, ?permission: Symbol?, ?host: String?, ?pattern: Symbol?,
     #:  ?timeout: Numeric?, **untyped) -> Array[Acl]
     def delete_acls(principal: nil, operation: nil, permission: nil, host: nil, pattern: nil, timeout: TIMEOUT,
@@ -182,13 +205,16 @@ module Pelton
       ask(:delete_acls, filter, timeout) { |rows| Answers.acls(Answers.only(rows, error: 0)[1]) }
     end
 
-    # Whoever waits for an answer gets KafkaError (_DESTROY). As often as you like, from any thread or trap. false: not
-    # finished within `timeout` seconds.
+    # Closes the client. Calls that still wait raise KafkaError (_DESTROY). Returns false if that takes longer than
+    # `timeout` seconds. App#close calls it.
+    #   Pelton.admin.close # => true
+    # Callable from every thread and trap, and more than once.
     #: (?timeout: Numeric?) -> bool
     def close(timeout: TIMEOUT)
       Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || false
     end
 
+    # Has `close` been called?
     #: () -> bool
     def closed? = @closed
 
@@ -208,7 +234,8 @@ module Pelton
       nil
     end
 
-    # What the block makes of the rows of the answer. Asks again, of a new client, where this one knew too little.
+    # Yields the rows of the answer and returns the block's value. Asks again, with a new client, if this one knew too
+    # little.
     def ask(kind, argument, timeout)
       deadline = Clock.deadline(timeout)
       left = timeout

@@ -6,20 +6,20 @@ require_relative "avro/decoder"
 require_relative "avro/serializer"
 
 module Pelton
-  # Avro: what `decode :avro` makes of payloads (Decoder), and payloads for topics (Serializer).
+  # Avro: Decoder reads payloads (for `decode :avro`), Serializer writes them.
   module Avro
-    # What comes before a document: :confluent (0 and a registry's number of the schema; read also where a header tells
-    # it), :single_object (C3 01 and the schema's fingerprint), :none.
+    # What stands before a document. :confluent: byte 0 and the schema's number (when reading, a header may name the
+    # schema instead). :single_object: bytes C3 01 and the schema's fingerprint. :none: nothing.
     FRAMINGS = %i[confluent single_object none].freeze
-    # Where Confluent's clients tell a schema that is not told by the payload: 0 and its number (4 bytes), or 1 and its
-    # GUID (16 bytes, as it is read), which is what their own serializers write. Readers look here first, then at the
-    # payload. As in confluent-kafka-dotnet's SchemaId and in HeaderSchemaIdSerializer, DualSchemaIdDeserializer.
+    # The header in which Confluent's clients name a schema: byte 0 and its number (4 bytes), or byte 1 and its GUID (16
+    # bytes). Their own serializers write the GUID. Readers look here first, then at the payload. Like SchemaId in
+    # confluent-kafka-dotnet, and HeaderSchemaIdSerializer and DualSchemaIdDeserializer in Java.
     HEADER = "__value_schema_id"
     # The same for keys.
     KEY_HEADER = "__key_schema_id"
 
-    # For the native side: the BigDecimal of "-1207e-2". From Ruby 3.4 on that is a gem, which only those need who have
-    # decimals.
+    # For the native side: the BigDecimal of "-1207e-2". From Ruby 3.4 on, bigdecimal is a gem, which only users of
+    # decimals need. Raises ConfigError if it is missing.
     #: (String) -> BigDecimal
     def self.decimal(text)
       require "bigdecimal" unless defined?(::BigDecimal)

@@ -6,11 +6,12 @@ require_relative "errors"
 require_relative "threads"
 
 module Pelton
-  # A thread of the user's that its owner, a consumer or an app, looks after: it is asked to stop and joined with its
-  # owner, told of when it dies (error.occurred), started again if that was asked for, and named when it does not end
-  # (thread.leaked). See Consumer#background and App#background.
+  # A thread of your own that a consumer or an app manages. It is asked to stop and joined when its owner ends. If it
+  # dies, Pelton publishes error.occurred and, with `restart: true`, starts it again. If it does not end in time, Pelton
+  # publishes thread.leaked. Consumer#background returns one.
+  #   Pelton.background("prices", restart: true) { |stop| PRICES.refresh until stop.wait(60) }
   class Background
-    # What the thread is given: the word to end.
+    # The argument of the thread's block: it tells the thread when to end. Callable from every thread.
     #   background("flush") { |stop| flush until stop.wait(10) }
     class Stop
       def initialize
@@ -19,11 +20,14 @@ module Pelton
         @asked = false
       end
 
-      # Should it end?
+      # Should the thread end? Does not wait.
+      #   work until stop.stop?
       #: () -> bool
       def stop? = @asked
 
-      # Waits so many seconds (nil: as long as it takes), but not longer than until the stop. true: it should end.
+      # Waits this many seconds (nil: no limit), but not longer than until the thread should end. Returns true if it
+      # should end.
+      #   refresh until stop.wait(60)
       #: (?Numeric?) -> bool
       def wait(seconds = nil)
         deadline = Clock.deadline(seconds)
@@ -33,6 +37,7 @@ module Pelton
         end
       end
 
+      # For Pelton: asks the thread to end.
       #: () -> void
       def ask
         @lock.synchronize do
@@ -42,31 +47,32 @@ module Pelton
       end
     end
 
-    # Before it is started again.
+    # Seconds before a restart: the first, doubled up to the last.
     BACK_OFF = Backoff.new(1, 30)
-    # Seconds after which a failure counts as the first.
+    # Seconds after which a failure counts as the first one.
     CALM = 60
-    # Its thread's name begins so.
+    # Its thread's name begins with this.
     THREAD = "pelton.background["
     private_constant :BACK_OFF, :CALM, :THREAD
 
-    # Raises ConfigError for what cannot be started.
+    # For Pelton: raises ConfigError if a thread with this name and block cannot start.
     #: (untyped, Proc?) -> void
     def self.check(name, block)
       raise ConfigError.new("background", name, "expected a String, its name") unless name.is_a?(String) && !name.empty?
       raise ConfigError.new("background", name, "a block is missing") unless block
     end
 
-    # Does a background thread ask?
+    # For Pelton: is the caller a background thread?
     #: () -> bool
     def self.here? = Thread.current.name.to_s.start_with?(THREAD)
 
+    # name: as it was given. thread: the Ruby thread that runs now.
     #: (thread: Thread)
     attr_reader :name, :thread
-    # Where its block is: "app.rb:12"; nil where Ruby does not know.
+    # Where its block is, "app.rb:12"; nil if Ruby does not know.
     attr_reader :started_at
 
-    # label: its owner's name; facts: of its owner, for events.
+    # For Pelton. label: the owner's name. facts: of the owner, for events.
     #: (String, started_at: String?, label: String?, facts: Hash[Symbol, untyped], bus: Notifications, restart: bool)
     #:   { (Stop) -> void } -> void
     def initialize(name, started_at:, label:, facts:, bus:, restart:, &block)
@@ -78,13 +84,17 @@ module Pelton
       @block = block
       @stop = Stop.new
       @thread_name = "#{THREAD}#{[name, *label].join(" ")}]"
-      # How often it died soon after it began, and when that was.
+      # How often it died soon after its start, and when that start was.
       @failures = 0
       @began = Clock.now
       begin_thread
     end
 
-    # Asks it to end and waits for that, so many seconds (nil: as long as it takes; 0: not at all). Has it ended?
+    # Asks the thread to end and waits up to `timeout` seconds (nil: no limit; 0: does not wait). Returns true if it has
+    # ended.
+    #   thread = background("flush") { |stop| flush until stop.wait(10) }
+    #   thread.stop(5) # => true
+    # Callable from every thread.
     #: (?Numeric?) -> bool
     def stop(timeout = nil)
       Clock.check(timeout)
@@ -92,6 +102,7 @@ module Pelton
       Threads.join([@thread], timeout).empty?
     end
 
+    # Does the thread run?
     #: () -> bool
     def alive? = @thread.alive?
 
@@ -99,7 +110,7 @@ module Pelton
 
     private
 
-    # The new thread begins with what we defer: one killed before its first step is told of, too.
+    # The new thread defers interrupts at first. So one that is killed before its first step is reported, too.
     def begin_thread(pause = nil)
       Thread.handle_interrupt(Object => :never) do
         @thread = Threads.start(@thread_name, report: method(:report)) { run(pause) }
@@ -121,7 +132,7 @@ module Pelton
       retry if @restart && !@stop.wait(back_off)
     end
 
-    # By Thread.exit or Thread#kill: another thread goes on, unless all threads are killed, at the end of the process.
+    # By Thread.exit or Thread#kill. Another thread continues, unless the end of the process kills all of them.
     def killed
       pause = back_off
       begin_thread(pause) if @restart && Thread.main.alive? && !@stop.stop?

@@ -3,28 +3,62 @@
 require_relative "messages"
 
 module Pelton
-  # What Kafka delivered of one topic-partition at once, in native memory. The native extension adds topic, partition,
-  # size, messages, first_offset, last_offset, bytes and release. Where the topic has a `where`, size and messages are
-  # of those that it left, `dropped` is the number of the others, and the offsets are the whole batch's.
+  # Messages of one partition that Kafka delivered together, in native memory. Subscription#poll returns it, and
+  # `consume` gets the same as `messages`. Any thread may read it. If the topic has a `where`, `size` and `messages`
+  # contain only the messages that passed, and the offsets are those of the whole batch.
+  #   batch.each { |message| puts message.offset }
   class Batch
     include Messages
 
+    # @!method first_offset
+    #   The offset of the first message that came from Kafka, also if a `where` dropped it.
+    #     batch.first_offset # => 42
     #: def first_offset: () -> Integer
+
+    # @!method last_offset
+    #   The offset of the last message that came from Kafka, also if a `where` dropped it.
+    #     batch.last_offset # => 141
     #: def last_offset: () -> Integer
+
+    # @!method dropped
+    #   Number of messages that the topic's `where` dropped.
+    #     batch.dropped # => 0
     #: def dropped: () -> Integer
+
+    # @!method epoch
+    #   For Pelton: counts seeks of the partition, so that marks from before a seek change nothing.
     #: def epoch: () -> Integer
+
+    # @!method stale?
+    #   Was the partition revoked, or moved by a seek, since the batch was read?
+    #     batch.stale? # => false
     #: def stale?: () -> bool
+
+    # @!method restarted?
+    #   For Pelton: is it the first batch after the topic was deleted and created again?
     #: def restarted?: () -> bool
+
+    # @!method unknown_schemas
+    #   For Pelton: the Avro decoder and the ids of schemas that messages name and it does not know; or nil.
     #: def unknown_schemas: () -> [untyped, Array[untyped]]?
+
+    # @!method release
+    #   Call it when you are done with a batch from Subscription#poll; `consume` and Pelton.each do it by themselves.
+    #   It lets the partition be read further, and frees the memory of messages that no object stands for. Without it,
+    #   reading pauses after config.prefetch_batches (16) batches, until the garbage collector finds them. Calling it
+    #   twice is harmless.
+    #     batch.release
     #: def release: () -> void
 
-    # Some messages of a batch: what is left of it after a failure, or after a step narrowed it.
+    # Some messages of a batch: the rest after a failure, or what a filter left.
     class Part
       include Messages
 
-      # last_offset: how far it goes, maybe beyond its last message: what a `where` dropped there is done with it.
+      # last_offset: up to where it reaches. That may be after its last message, if a `where` dropped the messages
+      # there.
       attr_reader :topic, :partition, :messages, :last_offset
 
+      # For Pelton.
       #: (String, Integer, Array[Message], ?Integer?) -> void
       def initialize(topic, partition, messages, last_offset = messages.last&.offset)
         @topic = topic
@@ -33,8 +67,11 @@ module Pelton
         @last_offset = last_offset
       end
 
+      # Number of messages.
       def size = @messages.size
+      # The offset of the first message; nil if there is none.
       def first_offset = @messages.first&.offset
+      # Bytes of all payloads.
       def bytes = @messages.sum(&:size)
     end
   end

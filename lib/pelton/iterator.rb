@@ -11,23 +11,24 @@ require_relative "iterator/growth"
 require_relative "iterator/places"
 
 module Pelton
-  # The messages of some topics, for scripts: read without a server, without workers, without a group's coordination.
-  # See App#each, which makes one. Each `each` opens a client of its own and closes it at its end, however it comes: by
-  # `break`, an exception, Interrupt or Thread#kill.
+  # Reads topics in a script, without a server, workers or a group's coordination. Pelton.each and App#each make one.
+  # Each `each` opens its own client and closes it at the end: after the last message, `break`, an exception, Interrupt
+  # or Thread#kill.
+  #   Pelton.each("orders", from: -100).first.payload # the Enumerator of one
   class Iterator
     include Enumerable
 
-    # How long the end may take: to commit (with a group) and to close the connections.
+    # Seconds that the end may take: to commit (with a group) and to close the connections.
     CLOSE = 10
-    # Of who reads without a group, and may not have one: "Group authorization failed".
+    # "Group authorization failed": harmless without a group.
     NOT_NEEDED = 30
-    # Seconds between two tries of a question.
+    # Seconds between two attempts to ask Kafka.
     PAUSE = 0.2
     private_constant :CLOSE, :NOT_NEEDED, :PAUSE
 
-    # topics, from: see Places. follow: go on with new messages. group: begin where this group has committed (else at
-    # `from`), and mark what the block returned from. decode, deserializers: of all topics. timeout: of questions to
-    # Kafka, in seconds. stop_at, reached_end: see App#each.
+    # For Pelton: App#each makes it, and describes the options. topics, from: see Places. group: begin where this group
+    # has committed, otherwise at `from`, and mark a message when the block returns. timeout: seconds of a question to
+    # Kafka. Raises ConfigError.
     #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?,
     #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,
@@ -51,7 +52,9 @@ module Pelton
       @bus = bus
     end
 
-    # In each partition in the order of offsets. Without a block: an Enumerator.
+    # Yields each message, in the order of offsets within a partition. Returns self; without a block, an Enumerator.
+    #   Pelton.each("orders").each_slice(100) { |messages| puts messages.size }
+    # Runs in the calling thread. Raises ConfigError if a topic or partition does not exist, and KafkaError.
     #: () { (Message) -> void } -> self | () -> Enumerator[Message, self]
     def each(&block)
       return enum_for(:each) unless block
@@ -84,7 +87,7 @@ module Pelton
       raise ConfigError.new(name, object, "expected an object with the method call")
     end
 
-    # nil: only what is there is read, or named partitions.
+    # Returns nil if no partitions can be added: without `follow`, or if partitions are named.
     def growth(subscription)
       return if !@follow || @places.whole_topics.empty?
 
@@ -93,7 +96,7 @@ module Pelton
       end
     end
 
-    # A partition that has no leader just now, say, has one soon.
+    # Repeats a question that fails for a moment, for example while a partition has no leader.
     def asking
       deadline = Clock.deadline(@timeout)
       begin
@@ -106,7 +109,7 @@ module Pelton
       end
     end
 
-    # Partitions that were added are read, too. What fails is asked again the next time.
+    # Reads added partitions, too. If a question fails, it is asked again the next time.
     def grow(subscription, ends, growth)
       spans = growth.look
       return if spans.empty?
@@ -122,7 +125,7 @@ module Pelton
       @bus.publish("error.occurred", error: e, source: "kafka")
     end
 
-    # {["orders", 0] => the offset at which it ends}, of those that have not ended.
+    # {["orders", 0] => the offset at which it ends}, for partitions that have not ended.
     def begin_at(spans, subscription, growth)
       unless @follow
         nothing, spans = spans.partition { |_, span| span.begin >= span.end }.map(&:to_h)
@@ -165,7 +168,7 @@ module Pelton
       leave(place, subscription, ends)
     end
 
-    # Of one that is followed there may be many ends.
+    # A followed partition reaches its end again and again.
     def at_end(place, offset, subscription, ends)
       @follow ? ends.key?(place) && @reached_end.call(*place) : reached(place, offset, subscription, ends)
     end
@@ -184,14 +187,14 @@ module Pelton
       subscription.mark(message.topic, message.partition, message.offset + 1, message.leader_epoch)
     end
 
-    # Kafka refuses the commits of who is no member of a group that has members.
+    # Kafka refuses commits of a client that is no member while the group has members.
     def commit(subscription)
       return if subscription.commit(@timeout)
 
       raise ConfigError.new(:group, @group, "has members now (a server, say): nothing can be committed beside them")
     end
 
-    # What librdkafka repeats by itself is told as an event.
+    # Errors that librdkafka repairs by itself become events.
     def failed(error, topic, partition)
       harmless = error.retriable? || (!@group && error.code == NOT_NEEDED)
       raise error unless harmless && !error.fatal?

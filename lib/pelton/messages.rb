@@ -8,12 +8,40 @@ module Pelton
   module Messages
     include Enumerable
 
+    # @!method messages
+    #   The messages, in the order of offsets. Builds their objects at the first call.
+    #     messages.messages.size # => 100
     #: def messages: () -> Array[Message]
+
+    # @!method topic
+    #   The topic of all messages.
+    #     messages.topic # => "orders"
     #: def topic: () -> String
+
+    # @!method partition
+    #   The partition of all messages.
+    #     messages.partition # => 3
     #: def partition: () -> Integer
+
+    # @!method size
+    #   Number of messages.
+    #     messages.size # => 100
     #: def size: () -> Integer
+
+    # @!method first_offset
+    #   The offset of the first message; nil if there is none.
+    #     messages.first_offset # => 42
     #: def first_offset: () -> Integer?
+
+    # @!method last_offset
+    #   The offset up to which the messages reach. It is larger than that of the last message if a `where` dropped
+    #   messages after it.
+    #     messages.last_offset # => 141
     #: def last_offset: () -> Integer?
+
+    # @!method bytes
+    #   Bytes of all payloads.
+    #     messages.bytes # => 12800
     #: def bytes: () -> Integer
 
     # Yields each message, in the order of offsets.
@@ -26,16 +54,23 @@ module Pelton
       self
     end
 
-    # true: there is no message.
+    # Is there no message?
     #: () -> bool
     def empty? = size.zero?
-    # The message at this position, from 0.
+    # The message at this position, from 0; nil if there is none.
+    #   messages[0].offset # => 42
     #: (Integer) -> Message?
     def [](index) = messages[index]
+    # A new Array of the messages.
+    #   messages.to_a.shuffle
     #: () -> Array[Message]
     def to_a = messages.dup
+    # The first message, or an Array of the first `count`.
+    #   messages.first.offset # => 42
     #: (*Integer) -> (Message? | Array[Message])
     def first(*count) = messages.first(*count)
+    # The last message, or an Array of the last `count`.
+    #   mark_as_consumed(messages.last)
     #: (*Integer) -> (Message? | Array[Message])
     def last(*count) = messages.last(*count)
 
@@ -43,28 +78,36 @@ module Pelton
     #   Order.insert_all(messages.payloads)
     #: () -> Array[untyped]
     def payloads = messages.map(&:payload)
+    # The payloads' bytes as they came from Kafka; nil for tombstones.
+    #   messages.raw_payloads # => ["{\"total\":12.5}"]
     #: () -> Array[String?]
     def raw_payloads = messages.map(&:raw_payload)
     # The keys, as Message#key returns them.
+    #   messages.keys # => ["7", "8"]
     #: () -> Array[untyped]
     def keys = messages.map(&:key)
+    # The keys' bytes as they came from Kafka.
+    #   messages.raw_keys # => ["7", nil]
     #: () -> Array[String?]
     def raw_keys = messages.map(&:raw_key)
+    # The topic and partition of all messages.
+    #   messages.topic_partition # => ["orders", 3]
     #: () -> [String, Integer]
     def topic_partition = [topic, partition]
 
-    # The leader epoch of the last message, for marking; -1: unknown. (A native batch builds no messages for it.)
+    # For marking: the leader epoch of the last message; -1: unknown. (A native batch builds no messages for it.)
     #: () -> Integer
     def leader_epoch = last&.leader_epoch || -1
 
-    # When the first message was produced, and when it came to this process, in milliseconds since 1970; -1: unknown. (A
-    # native batch builds no messages for it.)
+    # When the first message was produced, in milliseconds since 1970; -1: unknown. (A native batch builds no messages
+    # for it.)
     #: () -> Integer
     def timestamp_ms = first&.timestamp_ms || -1
+    # When the first message came to this process, in milliseconds since 1970; -1: unknown.
     #: () -> Integer
     def received_ms = first&.received_ms || -1
 
-    # The messages from this offset on, at most `limit`; itself if that is all of them.
+    # For Pelton: the messages from this offset on, at most `limit`; itself if that is all of them.
     #: (Integer, Integer) -> Messages
     def from(offset, limit)
       return self if size <= limit && (empty? || offset <= first_offset)
@@ -76,7 +119,7 @@ module Pelton
       Batch::Part.new(topic, partition, part.freeze, last)
     end
 
-    # The messages up to this offset; itself if that is all of them.
+    # For Pelton: the messages up to this offset; itself if that is all of them.
     #: (Integer) -> Messages
     def upto(offset)
       return self if empty? || last_offset <= offset
@@ -84,7 +127,7 @@ module Pelton
       Batch::Part.new(topic, partition, messages.take_while { |one| one.offset <= offset }.freeze, offset)
     end
 
-    # Only these messages; itself if that is all of them.
+    # For Pelton: only these messages; itself if that is all of them.
     #: (Array[Message]) -> Messages
     def only(list) = list.size == size ? self : Batch::Part.new(topic, partition, list.freeze)
 

@@ -5,13 +5,15 @@ require_relative "event_dispatch"
 require_relative "settings"
 
 module Pelton
-  # A native thread that drains clients: delivery reports, fetched messages, events. All apps share one; a poller of its
-  # own keeps a client apart from the floods of others.
+  # A native thread that drains clients: delivery reports, fetched messages, events. All apps share one. A poller of its
+  # own keeps an app apart from the load of others. Most applications need none.
   #   config.polling.poller = Pelton::Poller.new("payments")
-  # The thread starts with the poller's first client, ends with the last, and starts again. It has the poller's name
-  # (Linux shows 15 letters of it, as in `top -H`). What its clients tell is published by one Ruby thread a poller,
-  # "pelton.events.payments": a slow subscriber delays neither deliveries nor the events of other pollers. Usable
-  # from any thread, by any number of apps, and after a fork: the child's has a thread of its own.
+  # The thread starts with the poller's first client, ends with the last, and starts again. It is named after the poller
+  # (Linux shows 15 characters, for example in `top -H`). One Ruby thread per poller, "pelton.events.payments",
+  # publishes the events of its clients. So a slow subscriber delays neither deliveries nor events of other pollers.
+  #
+  # All methods are callable from every thread, and any number of apps may share a poller. A forked child has threads of
+  # its own.
   class Poller
     NAME = Settings::Setting.new("Poller.new", :name, nil, "")
     LOCK = Mutex.new
@@ -20,7 +22,8 @@ module Pelton
     SHARED_NAME = "pelton.poll"
     private_constant :NAME, :LOCK, :SHARED, :SHARED_NAME
 
-    # Of every app that names no other; its threads are "pelton.poll" and "pelton.events".
+    # The poller of every app without its own. Its threads are "pelton.poll" and "pelton.events".
+    #   Pelton::Poller.shared.running? # => true
     #: (?Module?) -> Poller
     def self.shared(native = nil)
       native ||= Native
@@ -31,39 +34,42 @@ module Pelton
     def self.next_name = LOCK.synchronize { "#{SHARED_NAME}.#{@made = (@made || 0) + 1}" }
     private_class_method :next_name
 
-    # "payments", or by itself "pelton.poll.1", "pelton.poll.2" …
+    # The poller's name: "payments", or without one "pelton.poll.1", "pelton.poll.2" …
     #: () -> String
     attr_reader :name
 
-    # Raises ConfigError for a name that is not made of a-z A-Z 0-9 . _ -
+    # name: of its threads. Raises ConfigError for a name with other characters than a-z A-Z 0-9 . _ -
+    #   Pelton::Poller.new("payments")
     #: (?String?, ?native: Module?) ?{ () -> untyped } -> void
     def initialize(name = nil, native: nil, &open)
       @name = NAME.check(name) || self.class.send(:next_name)
       @open = open || -> { (native || Native)::Poller.new(@name) }
       @lock = Mutex.new
-      # The native poller, made when it is needed by the process with this id. Set under @lock.
+      # The native poller; process @pid makes it when it is needed. Set under @lock.
       @native = nil
       @pid = nil
       @dispatch = EventDispatch.new(self, events_thread, native)
     end
 
-    # Clients that it drains in this process.
+    # Number of clients that it drains in this process.
+    #   Pelton::Poller.shared.clients # => 2
     #: () -> Integer
     def clients = known&.clients || 0
 
-    # Whether its native thread is alive in this process.
+    # Does its native thread run in this process?
     #: () -> bool
     def running? = known&.running? || false
 
-    # What a native client needs to be drained by it.
+    # For clients: what a native client needs to be drained by it.
     #: (Integer) -> Hash[Symbol, untyped]
     def polling(max_time) = { poller: native, max_time: max_time }
 
-    # From now on events of this client are published on this bus. buffer: a producer's, lost with it.
+    # For clients: publishes the events of this client on this bus from now on. buffer: a producer's, which is lost with
+    # it.
     #: (String, Notifications, ?Producer::Buffer?) -> void
     def add(client, bus, buffer = nil) = @dispatch.add(client, bus, buffer)
 
-    # The client is closed; what it said until now is still published.
+    # For clients: the client is closed. Its last events are still published.
     #: (String) -> void
     def remove(client) = @dispatch.remove(client)
 
@@ -71,23 +77,23 @@ module Pelton
     #: (Numeric?, Integer) -> Array[Array[untyped]]
     def next_events(timeout, limit) = native.next_events(timeout, limit)
 
-    # How many events its clients emitted in this process so far.
+    # For Labels: number of events that its clients emitted in this process.
     #: () -> Integer
     def told = native.told
 
-    # Waits until what its clients emitted so far is published, `seconds` at most.
+    # For the end of the process: waits until its clients' events are published, up to `seconds`.
     #: (Numeric) -> void
     def settle(seconds) = @dispatch.settle(seconds)
 
-    # For producers: of the messages whose events it tells.
+    # For producers: the labels of messages whose events it publishes.
     #: () -> Labels
     def labels = @dispatch.labels
 
-    # Ends the running `next_events`, or the next one, without an event.
+    # For the thread that publishes: ends the running `next_events`, or the next one, without an event.
     #: () -> void
     def wake = native.wake
 
-    # Takes no lock, waits for nobody.
+    # Takes no lock and does not wait.
     def inspect
       count = clients
       "#<#{self.class} #{@name}, #{count} client#{"s" unless count == 1}, #{running? ? "running" : "at rest"}>"
@@ -101,7 +107,7 @@ module Pelton
       ["pelton.events", *[own, number].compact.reject(&:empty?)].join(".")
     end
 
-    # The native poller, if this process made it.
+    # The native poller if this process made it.
     def known = (@native if @pid == Process.pid)
 
     def native

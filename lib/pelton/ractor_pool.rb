@@ -6,16 +6,17 @@ require_relative "errors"
 require_relative "parallel"
 
 module Pelton
-  # Ractors for work of your own that only computes: frozen in, frozen out. Templates, reports, transformations. Needs
-  # Ruby 4.0.
+  # Runs computations of your own in Ractors: templates, reports, transformations. Frozen objects go in and come out.
+  # Needs Ruby 4.0.
   #   POOL = Pelton::RactorPool.new(size: 4)
   #   POOL.map(orders, Invoice)   # Invoice.call(order) for each, in the order of the orders
-  # The job is an object with the method `call`, a class, a module or a block; it is frozen, as are its results. What
-  # its call raises is raised here as a WorkError. Starting Ractors costs milliseconds, so keep a pool; it ends with the
-  # process. From any thread of the main Ractor, also of a forked child (it has workers of its own there).
+  # The job is an object with `call`, a class, a module or a block. Pelton freezes it and its results. If `call` raises,
+  # the caller gets a WorkError. Starting Ractors takes milliseconds, so keep a pool; it ends with the process. Callable
+  # from every thread of the main Ractor, also in a forked child, which has its own workers.
   class RactorPool
-    # Once, with a pool for that call alone.
+    # Runs the job once, with a pool for this call alone.
     #   Pelton::RactorPool.map(pages) { |page| Page::RENDERER.render(page) }
+    # size: number of Ractors; nil: one per core. timeout: seconds in all. Raises what `new` and `map` raise.
     #: (Enumerable[untyped], ?untyped, ?size: Integer?, ?timeout: Numeric?) ?{ (untyped) -> untyped } -> Array[untyped]
     def self.map(inputs, job = nil, size: nil, timeout: nil, &block)
       pool = new(size: size)
@@ -24,10 +25,12 @@ module Pelton
       pool&.close(timeout: 0)
     end
 
+    # Number of Ractors.
     #: () -> Integer
     attr_reader :size
 
-    # size: how many Ractors; nil: one for each core. Raises ConfigError below Ruby 4.0.
+    # size: number of Ractors, 1 to 1000; nil: one per core. Raises ConfigError for other sizes, and below Ruby 4.0.
+    #   Pelton::RactorPool.new(size: 4)
     #: (?size: Integer?) -> void
     def initialize(size: nil)
       Parallel.check_ruby("Pelton::RactorPool")
@@ -38,8 +41,10 @@ module Pelton
       @pool = Parallel.engine(:ractor, size: @size, min: 1, part: 1, name: "pelton.ractors")
     end
 
-    # What the job makes of each input, in their order, frozen. Waits, `timeout` seconds at most (WaitTimeout); raises
-    # the first error, and what is not begun then is not begun any more. Inputs must be shareable: ConfigError.
+    # Returns what the job makes of each input, in their order, frozen. Waits up to `timeout` seconds (nil: no limit).
+    #   POOL.map([1, 2].freeze) { |number| number * 2 } # => [2, 4]
+    # Raises the first error (WorkError), WaitTimeout, and ConfigError for inputs or a job that are not shareable. After
+    # an error, inputs that have not begun are not begun any more. Callable from every thread of the main Ractor.
     #: (Enumerable[untyped], ?untyped, ?timeout: Numeric?) ?{ (untyped) -> untyped } -> Array[untyped]
     def map(inputs, job = nil, timeout: nil, &block)
       future = dispatch(inputs, job, timeout: timeout, &block)
@@ -48,8 +53,10 @@ module Pelton
       future&.cancel
     end
 
-    # The same without waiting: a future, whose `each` gives [value, error] of each input as they come.
-    #   POOL.dispatch(pages, Renderer).each { |html, error| … }
+    # The same without waiting. Returns a future whose `each` yields [value, error] of each input, in their order, as
+    # they come.
+    #   POOL.dispatch(pages, Renderer).each { |html, error| puts error ? error.message : html }
+    # Raises ConfigError for inputs or a job that are not shareable.
     #: (Enumerable[untyped], ?untyped, ?timeout: Numeric?) ?{ (untyped) -> untyped } -> Parallel::Future
     def dispatch(inputs, job = nil, timeout: nil, &block)
       job = job(job, block)
@@ -65,7 +72,8 @@ module Pelton
       @pool.dispatch(inputs, job, timeout: timeout)
     end
 
-    # What runs is finished, within `timeout` seconds (else it is killed: false); nothing else is begun.
+    # Finishes what runs and begins nothing else. After `timeout` seconds (10 s) it kills the workers and returns false.
+    #   POOL.close # => true
     #: (?timeout: Numeric?) -> bool
     def close(timeout: 10) = @pool.close(timeout: timeout)
 

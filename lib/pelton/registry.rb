@@ -7,27 +7,35 @@ require_relative "registry/http"
 require_relative "registry/schema"
 
 module Pelton
-  # A schema registry that speaks Confluent's protocol (Confluent's own, Karapace, Apicurio, Redpanda), with a cache.
+  # A client of a schema registry with Confluent's protocol (Confluent, Karapace, Apicurio, Redpanda), with a cache.
   #   registry = Pelton::Registry.new("https://one:8081", "https://two:8081", user: "billing", password: "…")
-  #   registry.schema(7).text           # => "{\"type\":\"record\",…}"
+  #   registry.schema(7).text            # => "{\"type\":\"record\",…}"
   #   registry.latest("orders-value").id # => 7
-  # Schemas by id never change and are asked for once; what a subject's latest is, every `ttl` seconds. What is not
-  # there is not asked for again for `missing_ttl` seconds. Many threads that want the same share one request. With
-  # several URLs, the next one is asked when one does not answer; `retries` more rounds wait in between (`backoff`,
-  # seconds). All methods may be called from any thread; they wait for the network, interruptibly, and raise
-  # RegistryError. Nothing happens before the first call. Offline, from a folder: Registry.files("schemas").
+  # A schema with an id never changes, so it is requested once. The latest schema of a subject is requested every `ttl`
+  # seconds. Something that does not exist is not requested again for `missing_ttl` seconds. If a URL does not answer,
+  # the next one is asked. `retries` more rounds follow, with a pause of `backoff` seconds.
+  #
+  # All methods are callable from every thread. They wait for the network and can be interrupted. Threads that want the
+  # same share one request. They raise RegistryError. The first call connects. To read schemas from a folder:
+  # Registry.files.
   class Registry
-    # Of requests that failed, so that a thousand messages do not wait for the same timeout one after the other.
+    # Seconds for which a failed request is remembered. So a thousand messages do not wait for the same timeout one by
+    # one.
     FAILED_TTL = 1
     private_constant :FAILED_TTL
 
-    # Schemas from a folder's files: see Registry::Files.
+    # A registry that reads schemas from a folder's files, such as `orders-value.avsc`, `7.avsc` or
+    # `orders-value.7.avsc`.
+    #   Pelton::Registry.files("schemas").latest("orders-value")
+    # Raises ConfigError if there is no such folder.
     #: (String) -> Registry
     def self.files(folder) = new(source: Files.new(folder))
 
-    # token: bearer, in place of user and password (which a URL may bring, too). tls: ca_file, crl_file (revoked
-    # certificates), cert_file, key_file, key_password, verify (true). timeout, open_timeout: of one request. Raises
-    # ConfigError.
+    # urls: one or more addresses of the same registry, which may contain user and password.
+    #   Pelton::Registry.new("https://one:8081", token: "…", timeout: 5)
+    # token: a bearer token, instead of user and password. tls: ca_file, crl_file (revoked certificates), cert_file,
+    # key_file, key_password and verify (true). timeout, open_timeout: seconds of one request (10 and 5). retries: 2.
+    # backoff: 0.2..2 seconds. ttl: 300 seconds. missing_ttl: 30 seconds. Does not connect. Raises ConfigError.
     #: (*String, ?user: String?, ?password: String?, ?token: String?, ?tls: Hash[Symbol, untyped], ?timeout: Numeric,
     #:  ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric], ?ttl: Numeric, ?missing_ttl: Numeric,
     #:  ?source: untyped) -> void
@@ -39,39 +47,47 @@ module Pelton
     end
 
     # The schema with this number.
+    #   registry.schema(7).name # => "shop.Order"
     #: (Integer) -> Schema
     def schema(id) = fetch([:id, id], nil) { @source.schema(id) }
 
-    # The schema with this GUID, "8-4-4-4-12" digits, which headers tell: from a server only (Confluent's of 8.x,
-    # Redpanda's from 26.3 on; Karapace and Apicurio have none yet).
+    # The schema with this GUID, as the header `__value_schema_id` names it. Only some servers support it: Confluent
+    # from 8.x, Redpanda from 26.3. Karapace and Apicurio do not yet.
+    #   registry.guid("00000000-0000-0000-0000-000000000007")
     #: (String) -> Schema
     def guid(text) = fetch([:guid, text], nil) { @source.guid(text) }
 
-    # The schema with this fingerprint (single-object encoding): among files only.
+    # The schema with this fingerprint (Avro's single-object encoding). Works with Registry.files only.
+    #   Pelton::Registry.files("schemas").fingerprint(schema.fingerprint)
     #: (Integer) -> Schema
     def fingerprint(number) = fetch([:fingerprint, number], nil) { @source.fingerprint(number) }
 
-    # A subject's newest schema; the last one known, while nobody answers.
+    # The newest schema of a subject. If the registry does not answer, the last known one.
+    #   registry.latest("orders-value").id # => 7
     #: (String) -> Schema
     def latest(subject) = fetch([:latest, subject], @ttl) { @source.version(subject, "latest") }
 
-    # One of its versions.
+    # One version of a subject.
+    #   registry.version("orders-value", 3)
     #: (String, Integer) -> Schema
     def version(subject, number) = fetch([:version, subject, number], nil) { @source.version(subject, number) }
 
-    # The number that this schema has in the subject; RegistryError#missing? where it was never registered.
+    # The number of this schema in the subject. Raises RegistryError, with `missing?`, if it is not registered.
+    #   registry.id_of("orders-value", schema) # => 7
     #: (String, Schema) -> Integer
     def id_of(subject, schema)
       fetch([:id_of, subject, schema.text], nil) { @source.id_of(subject, schema) }
     end
 
-    # Registers it (once more is harmless) and returns its number. The registry may refuse it as incompatible.
+    # Registers the schema in the subject and returns its number. Doing it again is harmless. Raises RegistryError if
+    # the registry refuses it, for example as incompatible.
+    #   registry.register("orders-value", Pelton::Registry::Schema.new(File.read("order.avsc"))) # => 7
     #: (String, Schema) -> Integer
     def register(subject, schema)
       fetch([:register, subject, schema.text], nil) { @source.register(subject, schema) }
     end
 
-    # What it is, never with a password or token.
+    # The addresses, without passwords and tokens.
     def inspect = "#<#{self.class} #{@source.inspect}>"
     alias to_s inspect
 

@@ -10,16 +10,19 @@ require_relative "oauth"
 require_relative "poller"
 
 module Pelton
-  # A consumer's connection to Kafka: one native client that reads the topics of one consumer group. The listener polls
-  # it; marking, committing and waking are for every thread. A forked child gets ForkError from each call.
-  #   subscription = Pelton::Subscription.new(config, group_id: "billing")
+  # A consumer's connection to Kafka: one native client that reads the topics of one group. A server has one per group.
+  # For full control, use it yourself.
+  #   subscription = Pelton::Subscription.new(Pelton.config, group_id: "billing")
   #   subscription.subscribe(["orders"])
   #   subscription.poll(1.0) # => [:batch, #<Pelton::Batch orders/0 100 messages>]
+  # One thread polls. All other methods are callable from every thread. In a forked child, each call raises ForkError.
+  # Methods that ask Kafka wait up to `timeout` seconds (config.commit_timeout, 30 s), without the GVL, and raise
+  # KafkaError.
   class Subscription
-    # Ours where librdkafka's own default does not suit. Offsets are stored by marking only; a new group begins with the
-    # oldest message. A full local queue is looked at again after 10 ms, not after a second, and holds 16 MB, not 64:
-    # each partition has its own. librdkafka asks a broker one thing at a time, and while it waits for the news of quiet
-    # partitions it does not fetch of a busy one whose queue has room again: so for 100 ms at most, not 500.
+    # Where librdkafka's own defaults do not suit. Only marking stores offsets. A new group begins with the oldest
+    # message. A full local queue is looked at again after 10 ms instead of 1 s, and holds 16 MB per partition instead
+    # of 64. librdkafka sends a broker one fetch at a time. While that waits for quiet partitions, a busy one is not
+    # fetched. So it waits 100 ms at most instead of 500.
     DEFAULTS = {
       "enable.auto.offset.store" => false,
       "auto.offset.reset" => "earliest",
@@ -31,19 +34,24 @@ module Pelton
     # With config.create_topics.
     SOON = { "topic.metadata.refresh.interval.ms" => 5_000 }.freeze
 
-    # Places without a number, as librdkafka writes them.
+    # Places without an offset, as librdkafka writes them.
     PLACES = { beginning: -2, end: -1, committed: -1001 }.freeze
     private_constant :SOON, :PLACES
 
+    # name: the subscription's name in events, "pelton.subscription#1". group_id: the consumer group.
     #: (name: String)
     attr_reader :name, :group_id
-    # When poll was called last, at first: when this was made (monotonic seconds); nil: it is being closed.
+    # When `poll` was called last (at first, when this was made), in monotonic seconds; nil while it closes.
     #: () -> Float?
     attr_reader :polled_at
 
-    # max_messages: of a batch, at most; decode: topics whose payloads are decoded as they arrive; deserializers:
-    # topics whose payloads are made by such an object, so with keys and headers; where: topics of which some messages
-    # come only, with the condition (a tree as in Routing::Condition).
+    # config: the app's settings. group_id: the consumer group.
+    #   Pelton::Subscription.new(Pelton.config, group_id: "billing", decode: { "orders" => :json })
+    # max_messages: messages per batch at most. decode: formats of topics, as in routes. deserializers,
+    # key_deserializers,
+    # headers_deserializers: objects with `call(message)`, by topic. where: conditions by topic (as Routing::Condition
+    # makes them). kafka: options of librdkafka for this client. bus, native: for Pelton and tests. Opens the client.
+    # Raises ConfigError.
     #: (Config, group_id: String, ?max_messages: Integer, ?decode: Hash[String, Symbol | Hash[Symbol, untyped]],
     #:  ?deserializers: Hash[String, untyped], ?key_deserializers: Hash[String, untyped],
     #:  ?headers_deserializers: Hash[String, untyped], ?where: Hash[String, Array[untyped]], ?bus: Notifications,
@@ -65,110 +73,133 @@ module Pelton
       defaults = config.create_topics ? { **DEFAULTS, **SOON } : DEFAULTS
       kafka_options = config.kafka_with(defaults, { **kafka, "group.id" => group_id }, bus: bus)
       @oauth = Oauth.of(native)
-      @callback = config.oauth # held here: Oauth holds it weakly
+      # Kept here, because Oauth references it weakly.
+      @callback = config.oauth
       @native = @oauth.open(@name, @callback, bus) { native::Subscription.new(@name, kafka_options, options) }
       @poller.add(@name, bus)
       @polled_at = Clock.now
     end
 
-    # Joins the group for these topics; partitions come as [:assigned, …] from poll.
+    # Joins the group for these topics and returns. `poll` then returns [:assigned, …] for the partitions that Kafka
+    # assigns.
+    #   subscription.subscribe(["orders", "payments"])
     #: (Array[String]) -> void
     def subscribe(topics) = @native.subscribe(topics)
 
-    # Leaves the group and reads nothing more, until the next subscribe. poll brings [:revoked, …] for what it had.
+    # Leaves the group and reads nothing until the next `subscribe`. `poll` returns [:revoked, …] for its partitions.
+    #   subscription.unsubscribe
     #: () -> void
     def unsubscribe = @native.unsubscribe
 
-    # Reads these partitions, and no others, without a group's help: [[topic, partition, offset], …]. In place of an
-    # offset: :beginning, :end, or :committed (by the group; where it has not: as auto.offset.reset says). Nothing that
-    # was read before comes to poll any more.
+    # Reads exactly these partitions, without the group's coordination: [[topic, partition, offset], …]. The offset may
+    # also be :beginning, :end or :committed (by the group; without a commit, auto.offset.reset decides).
+    #   subscription.assign([["orders", 0, 42], ["orders", 1, :beginning]])
+    # Batches that were read before do not come to `poll` any more. Raises InvalidMessageError for other places.
     #: (Array[[String, Integer, Integer | Symbol]]) -> void
     def assign(partitions)
       @native.assign(partitions.map { |topic, partition, place| [topic, partition, number_of(place)] })
     end
 
-    # The next event, or nil after `timeout` seconds or a wake. Waits without the GVL; nil waits forever.
-    #   [:batch, Batch] [:assigned, [[topic, partition], …]] [:revoked, token, [[topic, partition], …], lost]
-    #   [:error, KafkaError, topic, partition] [:eof, topic, partition, offset] [:closed]
+    # The next event, or nil after `timeout` seconds or a `wake`. nil as timeout waits without a limit.
+    #   kind, *facts = subscription.poll(1.0)
+    # It is one of
+    #   [:batch, Batch]  [:assigned, [[topic, partition], …]]  [:revoked, token, [[topic, partition], …], lost]
+    #   [:error, KafkaError, topic, partition]  [:eof, topic, partition, offset]  [:closed]
+    # Waits without the GVL. Call it from one thread only.
     #: (?Numeric?) -> Array[untyped]?
     def poll(timeout = nil)
       @polled_at &&= Clock.now
       @native.poll(timeout)
     end
 
-    # Ends the poll that runs, or the next one: from any thread, also from a trap.
+    # Ends the `poll` that runs, or the next one. Callable from every thread and trap.
+    #   subscription.wake
     #: () -> void
     def wake = @native.wake
 
-    # Gives partitions back that a [:revoked, token, …] asked for. Until then they are ours.
+    # Gives back the partitions of a [:revoked, token, …]. Until then they belong to this client: finish and mark first.
+    #   subscription.revoked(token)
     #: (untyped) -> void
     def revoked(token) = @native.revoked(token)
 
-    # Stores the offset of the next message to read; committed within auto.commit.interval.ms, at a rebalance, and by
-    # close. metadata: a word of yours that is committed with it (Kafka takes 4096 bytes, offset.metadata.max.bytes).
-    # false: the partition is not ours any more.
+    # Marks everything before `offset` as consumed: `offset` is the next one to read. Committed every
+    # auto.commit.interval.ms (5 s), at a rebalance, and by `close`. metadata: a String that is committed with it (4096
+    # bytes at most).
+    #   subscription.mark(message.topic, message.partition, message.offset + 1) # => true
+    # Returns false if the partition does not belong to this client any more. Does not wait.
     #: (String, Integer, Integer, ?Integer, ?String?) -> bool
     def mark(topic, partition, offset, leader_epoch = -1, metadata = nil)
       @native.mark(topic, partition, offset, leader_epoch, metadata)
     end
 
-    # Forgets what is marked of a partition. For what is committed, before a transaction commits more of it: what is
-    # marked is committed once more when the partition is given back.
+    # Forgets the mark of a partition. For marks that are committed already, before a transaction commits further: a
+    # mark is committed again when the partition is given back.
+    #   subscription.unmark("orders", 0)
     #: (String, Integer) -> void
     def unmark(topic, partition) = @native.unmark(topic, partition)
 
-    # Commits what is marked and waits for it. false: partitions of it are another's by now. Raises KafkaError.
+    # Commits all marks and waits for Kafka's answer. Returns false if some partitions belong to another member by now.
+    # Raises KafkaError.
+    #   subscription.commit # => true
     #: (?Numeric) -> bool
     def commit(timeout = @commit_timeout) = confirmed { @native.commit(timeout) }
 
-    # The same without waiting: what fails comes to poll as [:error, …].
+    # Commits all marks without waiting. `poll` returns a failure as [:error, …].
+    #   subscription.commit_async
     #: () -> void
     def commit_async = @native.commit_async
 
-    # Commits this offset of a partition, with a word of yours, and waits for it. Marks alone never commit one that is
-    # not behind what is committed; but what is marked and behind this one is committed next. false: the partition is
-    # another's by now. Raises KafkaError.
+    # Commits this offset of a partition and waits. Unlike marks, it can go back. A mark behind this offset is committed
+    # next.
+    #   subscription.commit_offset("orders", 0, 42) # => true
+    # Returns false if the partition belongs to another member by now. Raises KafkaError.
     #: (String, Integer, Integer, ?Integer, ?String?, ?Numeric) -> bool
     def commit_offset(topic, partition, offset, leader_epoch = -1, metadata = nil, timeout = @commit_timeout)
       confirmed { @native.commit_offset(topic, partition, offset, leader_epoch, metadata, timeout) }
     end
 
-    # The same without a word and without waiting: what fails comes to poll as [:error, …].
+    # The same without metadata and without waiting. `poll` returns a failure as [:error, …].
+    #   subscription.commit_offset_async("orders", 0, 42)
     #: (String, Integer, Integer) -> void
     def commit_offset_async(topic, partition, offset) = @native.commit_offset_async(topic, partition, offset)
 
-    # Sends offsets in a transaction of a native producer, in this group's name: {[topic, partition] => next offset}.
-    # For Producer#mark_as_consumed. Raises KafkaError.
+    # For Producer#mark_as_consumed: sends offsets in a transaction of a native producer, in this group's name: {[topic,
+    # partition] => next offset}. Raises KafkaError.
     #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
     def send_offsets(producer, offsets, timeout)
       producer.send_offsets(offsets.map { |place, offset| [*place, offset] }, @native, timeout)
     end
 
-    # The committed offset of each of [[topic, partition], …], nil where there is none. Asks Kafka.
+    # The committed offset of each partition, nil if there is none. Asks Kafka.
+    #   subscription.committed([["orders", 0], ["orders", 1]]) # => [42, nil]
     #: (Array[[String, Integer]], ?Numeric?) -> Array[Integer?]
     def committed(partitions, timeout = @commit_timeout) = @native.committed(partitions, timeout)
 
-    # The same with what was committed with them: [[42, "a word of yours"], nil, …].
+    # The committed offset and metadata of each partition, nil if there is none. Asks Kafka.
+    #   subscription.committed_with_metadata([["orders", 0]]) # => [[42, "batch 7"]]
     #: (Array[[String, Integer]], ?Numeric?) -> Array[[Integer, String?]?]
     def committed_with_metadata(partitions, timeout = @commit_timeout)
       @native.committed_with_metadata(partitions, timeout)
     end
 
-    # Reads nothing more of [[topic, partition], …] until they are resumed, or assigned anew; batches that are out, or
-    # wait for poll, stay. (What librdkafka fetched ahead waits in its queue.) Raises KafkaError (_STATE) when one of
-    # them is not assigned.
+    # Stops reading partitions until `resume` or a new assignment. Batches that were returned, or wait for `poll`, stay
+    # valid.
+    #   subscription.pause([["orders", 0]])
+    # Raises KafkaError (_STATE) if one of them is not assigned.
     #: (Array[[String, Integer]]) -> void
     def pause(partitions) = @native.pause(partitions)
 
+    # Reads paused partitions again.
+    #   subscription.resume([["orders", 0]])
     #: (Array[[String, Integer]]) -> void
     def resume(partitions) = @native.resume(partitions)
 
-    # Moves the position of an assigned partition to an offset, to a Time (the first message that is not older; where
-    # all are older: the end), to the :beginning or to the :end, as Kafka says they are now. What was read before comes
-    # to poll no more once this has returned; batches that are out are stale then. An offset that does not exist (any
-    # more) leads to where auto.offset.reset says. Returns the offset. Raises KafkaError; nothing has moved then, unless
-    # it is _TIMED_OUT.
-    #   subscription.seek("orders", 0, Time.now - 3600)
+    # Moves the position of an assigned partition: to an offset, to a Time (the first message that is not older, or the
+    # end), to :beginning or :end. Returns the new offset.
+    #   subscription.seek("orders", 0, Time.now - 3600) # => 42
+    # Batches that were read before do not come to `poll` any more, and batches that were returned are stale. If the
+    # offset does not exist, auto.offset.reset decides. Raises KafkaError; the position is then unchanged, unless the
+    # error is _TIMED_OUT.
     #: (String, Integer, Integer | Time | Symbol, ?Numeric?) -> Integer
     def seek(topic, partition, to, timeout = @commit_timeout)
       offset = offset_of(topic, partition, to, timeout)
@@ -176,19 +207,22 @@ module Pelton
       offset
     end
 
-    # The offset of the next message that poll brings of an assigned partition; nil: not known before one came.
+    # The offset of the next message that `poll` returns for an assigned partition; nil before the first one is known.
+    #   subscription.position("orders", 0) # => 42
     #: (String, Integer) -> Integer?
     def position(topic, partition) = @native.position(topic, partition)
 
-    # Of each partition that is read: [[topic, partition, position, end], …], the end being the offset that its next
-    # message will have, as the last fetch told (where statistics are on, Kafka is asked every 10 s, too). nil: not
-    # known yet. Does not wait.
+    # [[topic, partition, position, end], …] of each partition that is read. The end is the offset that its next message
+    # will have, as of the last fetch. nil: not known yet. Does not wait. With statistics, Kafka is asked every 10 s,
+    # too.
+    #   subscription.ends # => [["orders", 0, 42, 59]]
     #: () -> Array[[String, Integer, Integer?, Integer?]]
     def ends = @native.ends
 
-    # How many offsets of these partitions (of those that are read) are not committed yet: {["orders", 0] => 17}; nil
-    # where the group committed nothing. Asks Kafka twice; the end is before open transactions, unless isolation.level
-    # says otherwise. See also `ends`, which asks nobody, and Admin#lag.
+    # Number of offsets between the commit and the end, per partition; nil without a commit. The end is before open
+    # transactions, unless isolation.level says otherwise. Asks Kafka twice. See also `ends`, which asks nothing, and
+    # Admin#lag.
+    #   subscription.lag # => { ["orders", 0] => 17 }
     #: (?Array[[String, Integer]], ?Numeric?) -> Hash[[String, Integer], Integer?]
     def lag(partitions = assignment, timeout = @commit_timeout)
       return {} if partitions.empty?
@@ -200,20 +234,24 @@ module Pelton
       partitions.zip(done, ends).to_h { |place, offset, finish| [place, offset && [finish - offset, 0].max] }
     end
 
-    # Whether all partitions are another's already (the session has expired, say): nothing can be marked.
+    # Do all partitions belong to other members already, for example after the session expired? Then no mark counts.
+    #   subscription.lost? # => false
     #: () -> bool
     def lost? = @native.lost?
 
-    # How many partitions a topic has. Asks Kafka; does not create the topic.
+    # Number of partitions of a topic. Asks Kafka. Does not create the topic.
+    #   subscription.partition_count("orders") # => 4
     #: (String, ?Numeric?) -> Integer
     def partition_count(topic, timeout = @commit_timeout) = @native.partition_count(topic, timeout)
 
-    # The offset of the oldest message of a partition and the one that the next message will have. Asks Kafka.
+    # The offset of the oldest message of a partition, and the offset that the next message will have. Asks Kafka.
+    #   subscription.watermarks("orders", 0) # => [0, 59]
     #: (String, Integer, ?Numeric?) -> [Integer, Integer]
     def watermarks(topic, partition, timeout = @commit_timeout) = @native.watermarks(topic, partition, timeout)
 
-    # For each of [[topic, partition, time], …] the offset of the first message that is not older; nil: all are older.
-    # Asks Kafka.
+    # For each [topic, partition, time], the offset of the first message that is not older; nil if all are older. Asks
+    # Kafka.
+    #   subscription.offsets_for_times([["orders", 0, Time.now - 3600]]) # => [42]
     #: (Array[[String, Integer, Time]], ?Numeric?) -> Array[Integer?]
     def offsets_for_times(times, timeout = @commit_timeout)
       rows = times.map do |topic, partition, time|
@@ -222,23 +260,30 @@ module Pelton
       @native.offsets_for_times(rows, timeout)
     end
 
-    # What is marked and Kafka did not confirm yet: [["orders", 0, 42, nil], …], the offset being the next to be read;
-    # after a close, what the partitions' next owners process again. In place of the nil: why the commit was refused.
+    # Marks that Kafka did not confirm yet: [["orders", 0, 42, nil], …]. 42 is the next offset to read. After a `close`,
+    # the partitions' next owners process these messages again. The last element is the KafkaError if the commit was
+    # refused.
+    #   subscription.unconfirmed # => []
     #: () -> Array[[String, Integer, Integer, KafkaError?]]
     def unconfirmed = @native.unconfirmed
 
+    # The partitions that are assigned now.
+    #   subscription.assignment # => [["orders", 0], ["orders", 1]]
     #: () -> Array[[String, Integer]]
     def assignment = @native.assignment
 
-    # Stops reading, commits what is marked (again and again, as long as a rebalance or the coordinator's move is in the
-    # way), leaves the group. false: not finished within `timeout` seconds, or something is `unconfirmed`. From any
-    # thread, subscriber or trap, as often as you like.
+    # Stops reading, commits the marks and leaves the group. It repeats the commit while a rebalance or a moving
+    # coordinator is in the way. Returns false if that takes longer than `timeout` seconds (nil: no limit), or something
+    # is `unconfirmed`.
+    #   subscription.close(10) # => true
+    # Callable from every thread, subscriber and trap, and more than once.
     #: (?Numeric?) -> bool
     def close(timeout = nil)
       Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || false
     end
 
-    # A close that runs has so many seconds left at most. From any thread; returns at once.
+    # Limits a `close` that runs to this many further seconds. Callable from every thread; returns immediately.
+    #   subscription.hurry(2)
     #: (Numeric) -> void
     def hurry(timeout) = @native.hurry(timeout)
 
@@ -280,13 +325,13 @@ module Pelton
       end
     end
 
-    # Since 1970: negative numbers are commands to Kafka, and no message is older.
+    # Since 1970. Negative numbers would be commands to Kafka, and no message is older.
     def milliseconds(time)
       found = [(time.to_r * 1000).ceil, 0].max if time.is_a?(Time)
       found && found.bit_length < 64 ? found : raise(InvalidMessageError.new(:time, time, "a Time of 64 bits (ms)"))
     end
 
-    # Of the process: unset leaves what another app said.
+    # These are settings of the process. An unset one leaves what another app set.
     def limit_decoding(native, config)
       native.decoding_threads = config.decoding_threads if config.decoding_threads
       native.decoding_memory = config.decoding_memory if config.decoding_memory

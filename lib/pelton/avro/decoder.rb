@@ -6,13 +6,12 @@ require_relative "../registry"
 
 module Pelton
   module Avro
-    # The Avro of a topic: schemas that its messages were written with, read as one. Made by `decode :avro` in routes;
-    # by itself it decodes payloads from elsewhere:
+    # Reads the Avro payloads of a topic: each with the schema that it was written with, all as one. `decode :avro` in
+    # routes makes one. By itself, it decodes payloads from elsewhere:
     #   decoder = Pelton::Avro::Decoder.new(registry: registry, schema: File.read("order.avsc"))
     #   decoder.decode(payload) # => {"id" => 7, …}
-    # Payloads are decoded natively. A server has schemas looked up that a batch names and nobody knows, when it arrives
-    # (LookUps); who reads such a message sooner (`payload`, `dig`) waits for that. What comes after it is decoded
-    # ahead. Thread-safe.
+    # Payloads are decoded natively. A server looks up unknown schemas when a batch arrives (LookUps). A thread that
+    # reads such a message earlier waits for that. Thread-safe.
     class Decoder
       FLAGS = %i[symbolize_names freeze].freeze
       private_constant :FLAGS
@@ -21,9 +20,11 @@ module Pelton
       #: () -> untyped
       attr_reader :native
 
-      # registry: a Registry or its URL. schema: what readers want (JSON, or a Registry::Schema); nil: what was written.
-      # framing: :confluent (with a registry), :single_object or :none (without). writer: with :none, what was written,
-      # if that is not `schema`. Raises ConfigError.
+      # registry: a Registry or its URL. schema: the shape that readers want (JSON or Registry::Schema); nil: as
+      # written. framing: :confluent (default with a registry), :single_object or :none (default without). writer: with
+      # :none, the schema of the payloads, if it is not `schema`. symbolize_names: Symbols as keys. freeze: frozen
+      # values. Raises ConfigError.
+      #   Pelton::Avro::Decoder.new(schema: File.read("order.avsc")) # without a registry
       #: (?registry: untyped, ?schema: untyped, ?writer: untyped, ?framing: Symbol?, ?symbolize_names: bool,
       #:  ?freeze: bool) -> void
       def initialize(registry: nil, schema: nil, writer: nil, framing: nil, **flags)
@@ -43,8 +44,10 @@ module Pelton
         freeze
       end
 
-      # The value of a payload. header: what the message's `__value_schema_id` says, if it has one. Raises DecodeError;
-      # SchemaUnavailable for want of its schema.
+      # The value of a payload. header: the message's `__value_schema_id`, if it has one.
+      #   decoder.decode(message.raw_payload) # => {"id" => 7}
+      # Raises DecodeError, and SchemaUnavailable if the registry cannot provide the schema. May wait for the registry.
+      # Callable from every thread.
       #: (String, ?String?) -> untyped
       def decode(payload, header = nil)
         2.times do
@@ -53,11 +56,11 @@ module Pelton
         end
         @native.decode(payload, header, @flags)
       rescue EncodingError => e
-        # Of a name that is to be a Symbol and is no UTF-8.
+        # A name that should become a Symbol is not UTF-8.
         raise DecodeError.new(nil, nil, nil, "a name in it is no UTF-8", excerpt: e.message), cause: nil
       end
 
-      # For the native side: learns the schema with this id, an Integer, [fingerprint] or a GUID, which a message names.
+      # For the native side: loads the schema with this id (an Integer, [fingerprint] or a GUID), which a message names.
       #: ((Integer | [Integer] | String), ?String?, ?Integer?, ?Integer?) -> void
       def look_up(id, topic = nil, partition = nil, offset = nil)
         @native.learn(id, schema(id).native)
@@ -65,7 +68,7 @@ module Pelton
         raise SchemaUnavailable.new(topic, partition, offset, e.message)
       end
 
-      # Is there a registry to look schemas up in?
+      # For Pelton: is there a registry to ask?
       #: () -> bool
       def asks? = !@registry.nil? && @framing != :none
 

@@ -5,16 +5,16 @@ require_relative "../registry"
 
 module Pelton
   module Avro
-    # Payloads in Avro, for producers.
+    # Writes Avro payloads.
     #   orders = Pelton::Avro::Serializer.new(registry: registry, schema: File.read("order.avsc"))
     #   producer.produce_sync(topic: "orders", payload: orders.serialize({ "id" => 7 }, topic: "orders"))
-    # As middleware it serializes each payload (with `subject: :topic_key` each key) of `topics` that is not a String or
-    # nil already:
+    # As middleware, it serializes the payloads of `topics` that are not a String or nil already. With `subject:
+    # :topic_key`, it serializes keys instead.
     #   producer.middleware.append(Pelton::Avro::Serializer.new(registry: registry, topics: ["orders"]))
     #   producer.produce_sync(topic: "orders", payload: { "id" => 7 })
-    # Records are Hashes with String or Symbol keys; a field that is missing has its default, or is null where that is
-    # allowed; a key without a field is refused. Timestamps are a Time, dates a Date, decimals a BigDecimal or Integer.
-    # Thread-safe; waits for the registry when a subject's number is not known yet.
+    # Records are Hashes with String or Symbol keys. A missing field gets its default, or null if the schema allows it.
+    # An unknown key raises EncodeError. Timestamps are a Time, dates a Date, decimals a BigDecimal or Integer.
+    # Thread-safe. Waits for the registry if it does not know the schema's number yet.
     class Serializer
       SUBJECTS = {
         topic: ->(topic, _schema) { "#{topic}-value" },
@@ -22,16 +22,17 @@ module Pelton
         record: ->(_topic, schema) { schema.name },
         topic_record: ->(topic, schema) { "#{topic}-#{schema.name}" }
       }.freeze
-      # Of four bytes.
+      # The largest number of four bytes.
       MOST_NUMBER = (2**32) - 1
       private_constant :SUBJECTS, :MOST_NUMBER
 
-      # schema: what is written; nil: the subject's latest. subject: a name, or how it is made of topic and schema:
-      # :topic ("orders-value"), :topic_key ("orders-key", for keys), :record ("shop.Order") or :topic_record
-      # ("orders-shop.Order"). register: true registers
-      # the schema where it is not; else that is a RegistryError. framing: :confluent (with a registry), :headers (the
-      # number in a header, see `headers`; middleware adds it), :single_object or :none. topics: of which messages, as
-      # middleware; nil: of all. Raises ConfigError.
+      # registry: a Registry or its URL. schema: the schema to write, as JSON or Registry::Schema; nil: the subject's
+      # latest.
+      #   Pelton::Avro::Serializer.new(registry: registry, schema: File.read("order.avsc"), subject: "orders-value")
+      # subject: a name, or :topic ("orders-value"), :topic_key ("orders-key", for keys), :record ("shop.Order") or
+      # :topic_record ("orders-shop.Order"). register: true registers the schema if it is missing; otherwise that is a
+      # RegistryError. framing: :confluent (default with a registry), :headers (the number in a header, see `headers`),
+      # :single_object or :none. topics: topics for the middleware; nil: all. Raises ConfigError.
       #: (?registry: untyped, ?schema: untyped, ?subject: (String | Symbol), ?register: bool, ?framing: Symbol?,
       #:  ?topics: Array[String]?) -> void
       def initialize(registry: nil, schema: nil, subject: :topic, register: false, framing: nil, topics: nil)
@@ -45,26 +46,31 @@ module Pelton
         freeze
       end
 
-      # The payload. Raises RegistryError, and EncodeError, which names the field that does not fit: nor does what nests
-      # deeper than 100, or takes more than 1 GB.
+      # The payload of a value, as a binary String.
+      #   orders.serialize({ "id" => 7 }, topic: "orders")
+      # Raises EncodeError, which names the field that does not fit. Values that nest deeper than 100, or take more than
+      # 1 GB, raise it, too. Also raises RegistryError. Callable from every thread.
       #: (untyped, ?topic: String?) -> String
       def serialize(value, topic: nil)
         document(schema(topic), value, topic)
       end
 
-      # What a message with such a payload needs of headers: {"__value_schema_id" => "\0\0\0\0\a"} (with `subject:
-      # :topic_key` it is "__key_schema_id") with `framing: :headers`, else nothing. Raises RegistryError.
+      # Headers that a message with such a payload needs: with `framing: :headers` {"__value_schema_id" => "\0\0\0\0\a"}
+      # (for keys "__key_schema_id"), otherwise none. Middleware adds them by itself.
+      #   headers = orders.headers(topic: "orders")
+      #   producer.produce_sync(topic: "orders", payload: orders.serialize(order), headers: headers)
+      # Raises RegistryError.
       #: (?topic: String?) -> Hash[String, String]
       def headers(topic: nil) = @framing == :headers ? header(schema(topic), topic) : {}
 
-      # As middleware.
+      # As middleware: the message with its payload (or key) serialized.
       #: (Hash[Symbol, untyped]) -> Hash[Symbol, untyped]
       def call(message)
         part = key? ? :key : :payload
         topic, value = message.values_at(:topic, part)
         return message if value.nil? || value.is_a?(String) || (@topics && !@topics.include?(topic))
 
-        # One schema for both: the subject's latest may become another meanwhile.
+        # One schema for payload and header: the subject's latest may change meanwhile.
         schema = schema(topic)
         made = message.merge(part => document(schema, value, topic))
         @framing == :headers ? made.merge(headers: message[:headers].to_h.merge(header(schema, topic))) : made
