@@ -319,7 +319,7 @@ module Pelton
       # The owner keeps one time for us, the last that it is told.
       def set_timer
         time = sooner(@backlog.wake_at, @control.wake_at)
-        @slots.each { |slot| time = sooner(time, slot.wake_at) }
+        @slots.each { |slot| time = sooner(time, slot.wake_at) if slot.wake_at }
         time = sooner(time, closes_at) if @ending && closing?
         return if time.nil? || time == @timer
 

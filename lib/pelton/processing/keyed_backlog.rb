@@ -92,7 +92,7 @@ module Pelton
       # The next one to be sorted, by one job at a time.
       #: () -> Lot?
       def unsorted
-        return if @sorting
+        return if @sorting || @waiting.empty?
 
         @sorting = @waiting.find { |lot| !lot.sorted? }
       end
@@ -115,12 +115,14 @@ module Pelton
       # by one has those of one key: no key shall wait for another.
       #: (Slot) -> Share?
       def next(slot)
-        return if @hold_until || (full? && @horizon.nil?)
+        return if @hold_until || (@horizon.nil? && full?)
 
         spread until @horizon || @waiting.empty? || blocked?
+        return if @lanes.ready.zero?
+
         count = slot.process? ? 1 : (@lanes.ready / @slots.to_f).ceil
         lanes, items = @lanes.take(count, @limit, one_by_one: slot.process?)
-        lanes && give(slot, lanes, items)
+        give(slot, lanes, items)
       end
 
       # Is nothing given before some of what is finished is marked?
@@ -140,7 +142,7 @@ module Pelton
       # Without the lock: asks the user's `by` for a message for which it may have failed.
       #: (Share) -> void
       def check_key(share)
-        @keys.number(share.messages.first) if share.lanes.first.id == :whole
+        @keys.number(share.messages.first) if share.lanes.first.id.equal?(:whole)
       end
 
       #: (Share) -> bool
@@ -164,10 +166,11 @@ module Pelton
       # What no consumer saw (seen: what one did) needs no mark by hand: nobody could give it.
       #: (Share, Integer, Integer?, mark: bool, ?seen: Enumerable[Message]) -> void
       def finish(share, offset, _leader_epoch, mark:, seen: [])
-        by_hand = mark ? {} : seen.to_h { |message| [message.offset, true] }
-        while (item = share.items.first) && item.offset <= offset
-          share.items.shift
-          by_hand[item.offset] ? pass(item, share.passed) : done_with(item)
+        by_hand = mark ? nil : seen.to_h { |message| [message.offset, true] }
+        items = share.items
+        while (item = items.first) && item.offset <= offset
+          items.shift
+          by_hand&.key?(item.offset) ? pass(item, share.passed) : done_with(item)
         end
       end
 
@@ -193,14 +196,13 @@ module Pelton
 
       #: (Share) -> void
       def put_back(share)
-        tried = {}.compare_by_identity
-        share.items.each { |item| tried[item.lane] = true } if share.failed
+        tried = share.items.to_h { |item| [item.lane, true] }.compare_by_identity if share.failed
         share.items.each { |item| item.share = nil }
-        share.lanes.each { |lane| @lanes.put_back(lane, tried: tried.key?(lane)) }
+        share.lanes.each { |lane| @lanes.put_back(lane, tried: !tried.nil? && tried.key?(lane)) }
       end
 
       #: () -> Float?
-      def wake_at = [@hold_until, @lanes.wake_at].compact.min
+      def wake_at = @hold_until ? [@hold_until, *@lanes.wake_at].min : @lanes.wake_at
 
       #: (Float) -> void
       def wake(now)

@@ -89,8 +89,8 @@ module Pelton
 
       # What a job gets of it at most. now: what is due later waits (seconds since 1970); nil: nothing is delayed.
       # horizon: up to this offset; nil: all. one_by_one: what is left behind a failure would be looked at each time.
-      #: (Integer, now: Float?, horizon: Integer?, one_by_one: bool) -> Array[Item]
-      def take(limit, now:, horizon:, one_by_one:)
+      #: (Integer, Float?, Integer?, bool) -> Array[Item]
+      def take(limit, now, horizon, one_by_one)
         limit = 1 if @alone_until && before?(@alone_until)
         limit = [limit, *@run].min if one_by_one
         close_gaps(limit) if @gaps

@@ -44,8 +44,12 @@ module Pelton
       #: () -> Lane?
       def shift
         lane = first or return
-        @row.shift if lane.at.nil?
-        delete(lane)
+        return delete(lane) if lane.at
+
+        @row.shift
+        @size -= 1
+        lane.queue = nil
+        lane
       end
 
       #: (Lane) -> Lane

@@ -40,22 +40,21 @@ module Pelton
       #: (Item, Integer | Symbol | Item) -> void
       def add(item, id)
         lane = @all[id] ||= Lane.new(id)
-        lane.alone_until = item.offset if id == :whole # a job has one message, whose key is asked for again
+        lane.alone_until = item.offset if id.equal?(:whole) # a job has one message, whose key is asked for again
         lane.add(item)
         rest(lane) unless lane.out || lane.queue
       end
 
-      # For a job: so many lanes, with so many messages together at most; nil: there are none.
-      #: (Integer, Integer, one_by_one: bool) -> [Array[Lane], Array[Item]]?
+      # For a job: so many of those that are ready, with so many messages together at most.
+      #: (Integer, Integer, one_by_one: bool) -> [Array[Lane], Array[Item]]
       def take(count, limit, one_by_one:)
-        return if @ready.empty?
-
-        how = { now: @delay&.now, horizon: @horizon, one_by_one: one_by_one }
-        lanes = [first = @ready.shift]
-        items = first.take(limit, **how)
-        until first.apart? || lanes.size >= count || items.size >= limit || @ready.empty? || @ready.first.apart?
+        now = @delay&.now
+        lanes = [lane = @ready.shift]
+        items = lane.take(limit, now, @horizon, one_by_one)
+        count = 1 if lane.apart?
+        while lanes.size < count && items.size < limit && (lane = @ready.first) && !lane.apart?
           lanes << @ready.shift
-          items.concat(lanes.last.take(limit - items.size, **how))
+          items.concat(lane.take(limit - items.size, now, @horizon, one_by_one))
         end
         lanes.each(&:leave)
         items.sort_by!(&:offset) if lanes.size > 1
