@@ -1,198 +1,219 @@
 # frozen_string_literal: true
 
 module Pelton
-  # What a user writes: one object per partition that this process owns (or as many as the topic's `concurrency` says).
-  # It is born when the partition comes, `consume` is called for each batch, on any worker thread but never twice at
-  # once; it ends with exactly one of `revoked` (Kafka took the partition) and `shutdown` (the server stops).
+  # The parent of your consumer classes. Pelton makes one object for each partition that this process owns, or as many
+  # as the topic's `concurrency` says. The object lives as long as the process owns the partition. Pelton calls its
+  # methods on worker threads, never two of one object at the same time. The last call is either `revoked` or
+  # `shutdown`.
   #   class OrdersConsumer < Pelton::Consumer
   #     def consume
   #       messages.each { |message| Order.create!(message.payload) }
   #     end
   #   end
-  # Returning normally marks the batch as done (unless the topic says manual_offsets). Raising anything runs it again
-  # after the back-off, from the first message that is not marked: with the same message objects, whose `payload` is as
-  # the failed attempt left it (see Message), so change copies of it.
+  # When `consume` returns, its messages are marked as consumed (unless the topic has `manual_offsets`). When it raises,
+  # the messages that are not marked are retried after the back-off. A retry gets the same message objects, with
+  # `payload` as the failed attempt left it (see Message), so change copies of it.
   class Consumer
-    # Does this class process messages one by one?
+    # true: this class processes messages one by one.
     #: () -> bool
     def self.process? = instance_method(:process).owner != Consumer
 
-    # Has this class an `around` of its own?
+    # true: this class has an `around` of its own.
     #: () -> bool
     def self.around? = instance_method(:around).owner != Consumer
 
-    # Work on `messages`. Whatever it raises is contained and leads to a retry.
+    # Define this method to work on `messages`, a batch of one partition. Any error leads to a retry.
+    #   def consume = Order.insert_all(messages.payloads)
     #: () -> void
     def consume = raise(NotImplementedError, "#{self.class}#consume is missing")
 
-    # The other shape, instead of consume: work on one message. When it returns, this message is done, unless it paused
-    # or sought; when it raises, this one is tried again, and `attempt` is its own. A stop or a revocation waits for one
-    # message only.
+    # Define this method, instead of `consume`, to work on one message at a time. When it returns, the message is
+    # marked, unless it called pause or seek. When it raises, this message is retried; `attempt` counts for it. A
+    # shutdown or a revocation waits for one message only.
     #   def process(message) = Order.create!(message.payload)
     #: (Message) -> void
     def process(_message) = raise(NotImplementedError, "#{self.class}#process is missing")
 
-    # Called once, before the first consume: open what this partition needs. An error is reported, nothing more.
+    # Called once, before the first message. An error is reported, and nothing else happens.
+    #   def assigned = @prices = Prices.load(partition)
     #: () -> void
     def assigned; end
 
-    # Called last when Kafka took the partition: let go what belongs to it. Marking may still succeed (see revoked?).
+    # Called last when Kafka takes the partition away. Marking may still succeed here (see revoked?). An error is
+    # reported.
     #: () -> void
     def revoked; end
 
-    # Called last when the server stops.
+    # Called last when the server stops. An error is reported.
     #: () -> void
     def shutdown; end
 
-    # Called every so many seconds (`every 5` in the topic's routes), also when no message comes and in a pause: on a
-    # worker, never beside another method of this object. Ticks that come due while one runs are one, after it. An error
-    # is reported, nothing more.
+    # Called every `tick_every` seconds (set in the route), also when no message comes and during a pause. Ticks that
+    # come due while a method runs become one. An error is reported.
+    #   def tick = flush if @buffer.any?
     #: () -> void
     def tick; end
 
-    # Called when all messages that Kafka has of this partition were consumed, each time anew. Only if it is defined,
-    # for librdkafka has to look for the end then. Nothing is marked by it; an error is reported, nothing more.
+    # Called each time that all messages of this partition in Kafka were consumed. Only if you define it, because
+    # librdkafka has to look for the end then. It marks nothing; an error is reported.
     #: () -> void
     def reached_end; end
 
-    # Surrounds each of the calls above, on the same thread; action: :assigned, :consume, :process (each message),
-    # :tick, :reached_end, :revoked or :shutdown. For what each needs before and after: a connection, a trace.
+    # Called around each of the methods above, on the same thread. action: :assigned, :consume, :process (each message),
+    # :tick, :reached_end, :revoked or :shutdown. Use it for what every call needs, such as a connection or a trace.
     #   def around(action) = Tracer.span("orders.#{action}") { yield }
-    # It has to yield; it may do so again to try once more. Raising, also after the yield, is a failure of the call; so
-    # is what it rescued and did not raise again, and a return without a yield (AroundError): nothing counts as done
-    # that was not.
+    # It must yield; a second yield runs the method again. The call failed if `around` raises, if the method raised
+    # (also if `around` rescues that), or if `around` returns without a yield (AroundError).
     #: (Symbol) { () -> void } -> void
     def around(_action) = yield
 
-    # The messages of this call of consume; empty in the other methods.
+    # The messages of this `consume` call; empty in the other methods.
+    #   messages.size # => 100
     #: () -> Messages
     def messages = @pelton.messages
 
+    # The topic of this object; for a retry topic, its name.
+    #   topic # => "orders"
     #: () -> String
     def topic = @pelton.topic_name
+    # The partition of this object.
     #: () -> Integer
     def partition = @pelton.partition
 
-    # How often the first message that is not marked is being tried, with this time.
+    # The number of this attempt for the first message that is not marked: 1 at first. In a retry topic it counts on.
+    #   raise "give up" if attempt > 3
     #: () -> Integer
     def attempt = @pelton.attempt
+    # true: this is not the first attempt.
     #: () -> bool
     def retrying? = attempt > 1
 
-    # How old the first of `messages` was when this call began: seconds since its timestamp (below 0: clocks differ).
-    # nil: it has no timestamp, or no consume runs. Of all that Kafka has: see `lags` of App#stats.
+    # Seconds between the timestamp of the first of `messages` and the begin of this call; negative if clocks differ.
+    # nil: it has no timestamp, or this is not `consume`. For the lag of the whole partition see App#stats.
+    #   consumption_lag # => 0.4
     #: () -> Float?
     def consumption_lag = @pelton.consumption_lag
 
-    # How long it had been in this process then: seconds in which it waited for a worker, for its time or for a retry.
+    # Seconds that the first of `messages` waited inside this process before this call: for a worker, for its time or
+    # for a retry. nil outside of `consume`.
     #: () -> Float?
     def processing_lag = @pelton.processing_lag
 
-    # Kafka takes or took the partition: a long consume should come to its end.
+    # true: Kafka takes the partition away, or has done so. A long `consume` should end soon. From any thread.
+    #   messages.each { |message| break if revoked?; work(message) }
     #: () -> bool
     def revoked? = @pelton.revoked?
 
-    # Everything up to this message is done: after a restart, a rebalance or a retry the next one is first. Stored now,
-    # committed within auto.commit.interval.ms and at every stop or rebalance. With `concurrency`: everything that this
-    # object was given up to it, and stored is the unbroken run of all that is done. true: it is ours and stored (also
-    # when a later message is marked already), or of a place that a seek left, which marks nothing; false: the partition
-    # is another's, who will get the message again.
-    # metadata: a word of yours that is committed with the offset from now on (a new one for an offset that is committed
-    # already: with the next offset, or with `!` at once); see offset_metadata. From any thread.
+    # Marks everything up to this message as consumed: after a restart, a rebalance or a retry, the next message is the
+    # first. Committed within auto.commit.interval.ms (5 s), and at every stop or rebalance. With `concurrency` it marks
+    # what this object got up to the message; committed is the unbroken run of all that is marked.
+    #   mark_as_consumed(messages.first) # => true
+    # Returns true if the mark counts, also if a later message is marked already. After a seek, a mark of an earlier
+    # message returns true and changes nothing. Returns false if another member has the partition, which gets the
+    # message again. metadata: a String that is committed with the offset from now on; see offset_metadata. From any
+    # thread. Raises InvalidMessageError for a message of another partition.
     #: (Message, ?metadata: String?) -> bool
     def mark_as_consumed(message, metadata: nil) = @pelton.mark(message, metadata)
 
-    # The same, and waits until the broker has the commit (config.commit_timeout). Raises KafkaError when it failed.
+    # The same as mark_as_consumed, but waits until the broker has the commit, up to config.commit_timeout (30 s).
+    # Raises KafkaError if the commit failed.
+    #   mark_as_consumed!(message)
     #: (Message, ?metadata: String?) -> bool
     def mark_as_consumed!(message, metadata: nil) = @pelton.mark!(message, metadata)
 
-    # The word that was committed with this partition's offset when the partition came here, by whoever had it; nil:
-    # none. Asks Kafka the first time (config.commit_timeout), so ask in `assigned`. Raises KafkaError.
+    # The metadata that was committed with this partition's offset before the partition came here; nil: none. The first
+    # call asks Kafka and waits up to config.commit_timeout, so use it in `assigned`. Raises KafkaError.
+    #   def assigned = @position = JSON.parse(offset_metadata || "{}")
     #: () -> String?
     def offset_metadata = @pelton.offset_metadata
 
-    # A word of yours that is committed with the next offset that is marked, also by a return from consume, and with
-    # those after it. From any thread; false: the partition is another's. Raises InvalidMessageError.
-    #   def consume = store_offset_metadata("#{work(messages)} of #{host}")
+    # Sets the metadata for the next offset that is marked, also by a return from `consume`, and for later ones. Returns
+    # false if another member has the partition. From any thread. Raises InvalidMessageError.
+    #   store_offset_metadata("#{count} rows")
     #: (String) -> bool
     def store_offset_metadata(metadata) = @pelton.store_metadata(metadata)
 
-    # No consume of this partition is begun for so many seconds (nil: until `resume`); the one that runs goes on. If it
-    # is consume itself that asks, it says that the rest is for later: what is not marked when it returns comes again
-    # after the pause, and that is no retry. So mark what is done; in `process`, too, or its message comes again, and
-    # again if it pauses each time. Survives errors and the back-off, which is waited for too; ends with the partition.
-    # Nothing is fetched again, the group goes on, a bounded part is kept in memory.
-    # From any thread; false: the partition ends. Raises ConfigError.
-    # at: goes on there, see `seek`. When that raises, the partition is not paused.
+    # Starts no further `consume` of this partition for this many seconds (nil: until `resume`). The running call goes
+    # on.
     #   messages.each { |message| api.up? ? work(message) : break(pause(60)) }
+    # If `consume` itself calls it, messages that are not marked when it returns come again after the pause, without
+    # counting as a retry. So mark what is done, also in `process`. A back-off goes on during a pause. The group keeps
+    # the partition, fetched messages stay in memory, and the pause ends with the partition.
+    # at: continues there after the pause, see `seek`; if that raises, the partition is not paused.
+    # From any thread. Returns false if the partition is ending. Raises ConfigError for a negative time.
     #: (?Numeric?, ?at: (Integer | Message | Time | Symbol)?) -> bool
     def pause(seconds = nil, at: nil) = @pelton.pause(seconds, at: at)
 
-    # Ends a pause, if there is one. From any thread.
+    # Ends a pause. From any thread.
+    #   Thread.new { api.wait_until_up; resume }
     #: () -> void
     def resume = @pelton.resume
 
+    # true: the partition is paused. From any thread.
     #: () -> bool
     def paused? = @pelton.paused?
 
-    # Goes on elsewhere in this partition: at an offset or message, at a Time (the first message that is not older; the
-    # end, where there is none), at the :beginning or the :end. The running method goes on; when it ends, nothing of
-    # what came before is marked or tried again, and no message from there comes any more. The new place is committed,
-    # also one further back, so that it counts after a restart, too (not where the topic marks by hand). Later marks of
-    # messages that came before change nothing.
-    # Waits for Kafka, up to config.commit_timeout. From any thread; false: the partition ends (what consume did
-    # not mark is then for who gets it next). Raises KafkaError: nothing has changed then, unless it is _TIMED_OUT;
-    # InvalidMessageError. After _TIMED_OUT, or an interrupt (Timeout, Thread#kill), it may still take place: then it
-    # counts from the first message that comes from there on, and the place is not committed.
+    # Continues elsewhere in this partition: at an offset, a message, a Time (the first message that is not older, or
+    # the end), :beginning or :end.
     #   seek(Time.now - 3600)
-    # With `concurrency`: a seek to a message of this call that is not marked moves this call only, and nothing is read
-    # again. Any other seek moves the partition. Messages at the new place and behind it are read again, those of all
-    # keys. Before it, messages of this call (and of its key, if it has one only) are skipped, and so is what was not
-    # read yet. Others that were read and are not finished are still processed, and the commit waits for them.
+    # The running method goes on. When it ends, earlier messages are no longer marked or retried. The new place is
+    # committed, also if it is further back (not with manual_offsets).
+    # Waits for Kafka up to config.commit_timeout (30 s). From any thread. Returns false if the partition is ending; its
+    # next owner then gets what was not marked. Raises InvalidMessageError, and KafkaError, after which nothing changed.
+    # Only after _TIMED_OUT, or an interrupt (Timeout, Thread#kill), the seek may still take place; it is not committed
+    # then.
+    #
+    # With `concurrency`, a seek to an unmarked message of this call moves this call only, and nothing is read again.
+    # Any other seek moves the partition: messages from the new place on are read again for all keys. Messages before it
+    # that were not read yet, and the rest of this call, are skipped. Other messages that were read are still processed,
+    # and the commit waits for them.
     #: (Integer | Message | Time | Symbol) -> bool
     def seek(place) = @pelton.seek(place)
 
-    # For what need not be tried again: a copy of the message goes to the topic's `dead_letters`, with the reason (an
-    # exception or text) in its headers. Returns when Kafka has it; then it is for you to mark the message or to return.
-    # false: the partition is another's, so there is no copy. Raises what Producer#produce_sync raises, and ConfigError
-    # where the topic has no dead_letters.
-    #   dispatch_to_dead_letters(message, reason: "no such customer")
+    # Sends a copy of a message to the topic's `dead_letters` and waits until Kafka has it. reason: an exception or a
+    # text for its headers. It does not mark the message: mark it, or return.
+    #   dispatch_to_dead_letters(message, reason: "no such customer") # => true
+    # Returns false, and sends nothing, if another member has the partition. Raises what Producer#produce_sync raises,
+    # and ConfigError if the topic has no dead_letters.
     #: (Message, ?reason: (Exception | String)?) -> bool
     def dispatch_to_dead_letters(message, reason: nil) = @pelton.dispatch(message, reason)
 
-    # Starts a thread that belongs to this consumer: from `assigned`, or from anywhere in it. It is told of when it dies
-    # (error.occurred) and, with restart: true, started again after a back-off. At the consumer's end it is asked to
-    # stop before `revoked` or `shutdown` is called, and awaited after that: config.background_timeout at most, then
-    # thread.leaked says where it is.
-    #   def assigned = background("flush") { |stop| flush until stop.wait(10) }
-    # `stop.wait(seconds)` waits and wakes at once when it should end; `stop.stop?` only looks. Returns a handle:
-    # `stop(timeout)` ends it sooner, `alive?`. Raises ConfigError where one of this name runs already, ClosedError once
-    # the end has begun.
+    # Starts a thread that ends with this consumer object. Call it in `assigned` or in any other method.
+    #   def assigned = background("flush") { |stop| flush until stop.wait(10) } # seconds
+    # `stop.wait(seconds)` waits, and returns true at once when the thread should end; `stop.stop?` only looks. An error
+    # in the block is reported; with restart: true the block then starts again after a back-off. At the end of the
+    # consumer the thread is asked to stop before `revoked` or `shutdown` runs. It has config.background_timeout (5 s)
+    # to end; then thread.leaked reports it. Returns a Background with `stop(timeout)` and `alive?`. Raises ConfigError
+    # if one with this name runs, and ClosedError if the end has begun.
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
     def background(name, restart: false, &block) = @pelton.scope.start(name, restart: restart, &block)
 
-    # Runs the block in a transaction and commits it: what it produces, and what it marks with mark_as_consumed, count
-    # together or not at all (exactly once, for readers with read_committed). Returns the block's value.
+    # Runs the block in a transaction and commits it. What it produces, and what it marks with mark_as_consumed, counts
+    # together or not at all, for readers with read_committed. Returns the value of the block.
     #   transaction do |tx|
     #     messages.each { |message| tx.produce_async(topic: "paid", payload: work(message)) }
     #     mark_as_consumed(messages.last)
     #   end
-    # The producer: given (a pool lends one), else the partition's own where its topic says `transactional "id"`, else
-    # the app's. Inside, `producer` is that one. An exception aborts, and messages come again from the first that is not
-    # marked; AbortTransaction does so silently, but is a failed attempt for `retries` and what comes after them. A
-    # consume that marked in a transaction marks nothing by its return. After an aborted one, a mark that would pass its
-    # messages in the same call raises TransactionError (reason :undone), for they would be lost. Raises AssignmentLost
-    # when marks are not ours to commit any more, and what Producer#transaction raises.
+    # The producer is the given one (a pool checks one out), otherwise the partition's own if the topic has
+    # `transactional "id"`, otherwise the app's. Inside the block, `producer` returns it.
+    # An exception aborts the transaction, and the messages that are not marked come again. AbortTransaction does so
+    # without an error, but still counts as a failed attempt. A `consume` that marked in a transaction marks nothing by
+    # its return. After an aborted transaction, a mark in the same call that would skip its messages raises
+    # TransactionError (reason :undone). Raises AssignmentLost if another member has the partition, and what
+    # Producer#transaction raises.
     #: (?(Producer | ProducerPool)?) { (Producer::Transaction) -> untyped } -> untyped
     def transaction(producer = nil, &block) = @pelton.transaction(producer, &block)
 
-    # The app's producer, on the app's cluster; where the topic is `transactional`, the partition's own, on the group's.
+    # The app's producer, on the app's cluster. If the topic is `transactional`: the partition's own, on the group's
+    # cluster.
+    #   producer.produce_async(topic: "paid", payload: "…")
     #: () -> Producer
     def producer = @pelton.producer
 
     def inspect = "#<#{self.class}#{" #{topic}/#{partition}" if @pelton}>"
 
-    # Ties a new consumer to its partition. For the framework and for tests; one ivar, so that yours are free.
+    # Ties a new consumer to its partition. For the framework and for tests. It uses one instance variable, so that all
+    # other names are free.
     #: (untyped) -> self
     def attach(slot)
       @pelton = slot

@@ -7,59 +7,62 @@ require_relative "errors"
 require_relative "threads"
 
 module Pelton
-  # Tells by HTTP whether a server is well, for Kubernetes and its like, from its start to the end of its stop. One
-  # thread "pelton.liveness" for all connections: one that is slow or silent keeps no other waiting.
-  #   GET /live, /started   200; 500: only a restart of the process would mend it (Server#health_problems)
-  #   GET /ready            200; 500 also while no job is begun: it is quiet, or stops
+  # Answers health checks by HTTP, from the start of a server to the end of its shutdown. config.liveness.port starts
+  # it. One thread, "pelton.liveness", serves all connections; a slow one does not hold up the others.
+  #   GET /live, /started   200, or 500 if only a restart of the process would help (Server#health_problems)
+  #   GET /ready            200, or 500 also while the server is quiet or shuts down
   # The body: {"healthy":true,"status":"running","reasons":[]}
   class Liveness
     PATHS = %w[/live /started /ready].freeze
-    # HTTP's first line, and the end of its head.
+    # The first line of an HTTP request, and the end of its head.
     LINE = %r{\A(?<method>[A-Z]+) (?<path>/[^\s?]*)(?:\?\S*)? HTTP/1\.[01]\r?\n}
     HEAD_END = /\r?\n\r?\n/
     STATUS = { 200 => "OK", 400 => "Bad Request", 404 => "Not Found", 405 => "Method Not Allowed",
                500 => "Internal Server Error" }.freeze
-    # So many connections at a time: one more, and the oldest goes.
+    # Most connections at a time. A further one closes the oldest.
     CONNECTIONS = 100
-    # Seconds of a connection, and bytes of its request.
+    # Most seconds of a connection, and most bytes of its request.
     TIME = 5.0
     REQUEST = 8192
-    # Seconds without accepting after it failed: no descriptor is free, say.
+    # Seconds without accepting after an accept failed, for instance because no descriptor is free.
     PAUSE = 0.2
-    # So few that an answer fits into any socket's buffer: nobody waits for its reader.
+    # Most reasons in a body, so that it fits into the socket's buffer and no write blocks.
     REASONS = 10
     private_constant(*constants(false))
 
     Connection = Struct.new(:request, :ends, :answered)
     private_constant :Connection
 
-    # Listens; raises ConfigError where it cannot. Nobody is answered before `start`. process: its number, for each has
-    # a port of its own.
+    # Listens on the port; `start` answers. process: number of this process, added to the port. Raises ConfigError if it
+    # cannot listen.
     #: (Config::Liveness, Server, Notifications, ?Integer) -> void
     def initialize(settings, server, bus, process = 0)
       @server = server
       @bus = bus
       @listening = listen(settings.bind, settings.port.zero? ? 0 : settings.port + process)
-      # {socket => Connection}, oldest first. The thread's.
+      # {socket => Connection}, oldest first; used by the thread only.
       @open = {}
-      # Nothing is accepted before (monotonic seconds).
+      # When it accepts connections again, in monotonic seconds.
       @resumes = 0
-      # As it was told last.
+      # The result of the last check; the event app.unhealthy is for its changes.
       @healthy = true
       @thread = nil
     end
 
+    # Starts to answer.
     #: () -> self
     def start
       @thread = Threads.start("pelton.liveness", report: method(:report)) { serve }
       self
     end
 
-    # Where it listens; with port 0: what the system chose.
+    # The port that it listens on; with port 0, the one that the system chose. From any thread.
+    #   Pelton.server.liveness.port # => 9292
     #: () -> Integer
     def port = @listening.local_address.ip_port
 
-    # From any thread, as often as one likes. In a forked child it lets go of what is its parent's.
+    # Stops to listen. From any thread, any number of times. In a forked child it closes the copy of the parent's
+    # socket.
     #: () -> void
     def close
       Threads.join([@thread.kill], TIME) if @thread
@@ -76,7 +79,7 @@ module Pelton
 
     # --- the thread ------------------------------------------------------------------------------------------------
 
-    # Ends when it is killed.
+    # Runs until the thread is killed.
     def serve
       loop do
         waited_for = Clock.now < @resumes ? @open.keys : [@listening, *@open.keys]
@@ -88,7 +91,7 @@ module Pelton
       [@listening, *@open.keys].each(&:close)
     end
 
-    # Seconds; nil: until somebody comes.
+    # Seconds to wait; nil: until a connection comes.
     def wait = Clock.left([*@open.first&.last&.ends, *(@resumes if @resumes > Clock.now)].min)
 
     def accept
@@ -101,7 +104,7 @@ module Pelton
       @resumes = Clock.now + PAUSE
     end
 
-    # What comes after the answer is read for its end only: a close with something unread would take the answer back.
+    # After the answer it reads on until the end, because a close with unread bytes would discard the answer.
     def read(socket)
       connection = @open[socket] or return
       part = socket.read_nonblock(REQUEST, exception: false)
@@ -157,7 +160,7 @@ module Pelton
         "#{more}Connection: close\r\n\r\n#{body unless head}"
     end
 
-    # Once per illness.
+    # Once per problem.
     def tell(reasons)
       healthy = @healthy
       @healthy = reasons.empty?

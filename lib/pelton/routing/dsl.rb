@@ -7,7 +7,8 @@ require_relative "where"
 
 module Pelton
   class Routing
-    # The words inside Pelton.routes { … }: group, topic and defaults.
+    # The words in the block of Pelton.routes: group, topic and defaults. Each raises ConfigError for a value that is
+    # not allowed; an unknown word raises it, too. They run while routes are declared, in one thread.
     class Dsl
       WORDS = %i[group topic defaults].freeze
 
@@ -18,8 +19,8 @@ module Pelton
         @defaults = defaults
       end
 
-      # Topics inside belong to this consumer group (Kafka's group.id). kafka: librdkafka's options for it alone, as
-      # another cluster's bootstrap.servers, or group.instance.id.
+      # Declares topics of this consumer group (Kafka's group.id). kafka: librdkafka's options for this group only, such
+      # as the bootstrap.servers of another cluster, or group.instance.id.
       #   group("billing") { topic "orders", to: OrdersConsumer }
       #: (String, ?kafka: Hash[String | Symbol, untyped]) { () -> void } -> void
       def group(name, kafka: {}, &block)
@@ -33,8 +34,9 @@ module Pelton
         Dsl.new(@routing, name, @defaults).instance_exec(&block)
       end
 
-      # Messages of this topic go to this consumer: a class, or its name if it is loaded (or reloaded) later. With a
-      # Regexp those of all topics that match, also of later ones: librdkafka looks for them every
+      # Sends the messages of a topic to a consumer. to: the class, or its name, which is looked up when a partition
+      # comes; use the name for code that is loaded or reloaded later. The block has the topic's settings, see
+      # TopicWords. A Regexp stands for all topics that match, also for later ones: librdkafka looks for them every
       # topic.metadata.refresh.interval.ms (5 minutes).
       #   topic("orders", to: OrdersConsumer) { retries 5, backoff: 1..30, then: :skip }
       #   topic(/^orders\./, to: OrdersConsumer)
@@ -45,7 +47,7 @@ module Pelton
         @routing.add(@group, Topic.new(name, to, words.settings))
       end
 
-      # What topics after it, here and in groups inside, need not say.
+      # Sets defaults for the topics after it, also in groups after it.
       #   defaults { retries 5 }
       #: () { () -> void } -> void
       def defaults(&block)
@@ -62,47 +64,48 @@ module Pelton
       def method_missing(name, *) = raise(ConfigError.unknown(name, WORDS, what: "word in routes"))
     end
 
-    # The words inside topic(…) { … }: one per row of Settings::TOPIC.
+    # The words in the block of a topic, one for each row of Settings::TOPIC. Each raises ConfigError for a value that
+    # is not allowed. docs/reference/configuration.md lists them with their defaults.
     class TopicWords
       WORDS = %i[decode deserializer key_deserializer headers_deserializer retries backoff retry_in dead_letters
                  on_failure on_dead_letter transactional max_messages manual_offsets concurrency where filter
                  expire_after delay throttle from partitions active tick_every].freeze
 
-      # place: for errors, "topic orders". defaults: what was said before.
+      # place: for errors, "topic orders". defaults: settings of the `defaults` before it.
       #: (String, ?Hash[Symbol, untyped]) -> void
       def initialize(place, defaults = {})
         @place = place
         @settings = defaults.dup
-        # Conditions of `where`, and those of which nothing was said yet.
+        # Conditions of `where`, complete ones (Where::Clause) and incomplete ones (Where).
         @conditions = []
       end
 
-      # What was said: {retries: 5}
+      # The settings of the block: {retries: 5}. Raises ConfigError for an incomplete `where`.
       #: () -> Hash[Symbol, untyped]
       def settings
         return @settings if @conditions.empty?
 
-        unsaid = @conditions.find { |one| one.is_a?(Where) }
-        raise ConfigError.new(place(unsaid.inspect), nil, "is what? eq, in, gt, matches, exists …") if unsaid
+        open = @conditions.find { |one| one.is_a?(Where) }
+        raise ConfigError.new(place(open.inspect), nil, "incomplete condition: add eq, in, gt, matches, …") if open
 
         tree = [:all, *@settings[:where]&.drop(1), *@conditions.map(&:tree)].freeze
         { **(Condition.fields?(tree) ? { decode: :json } : {}), **@settings, where: tree }
       end
 
-      # What payloads are: :json, decoded by native threads as soon as they arrive, into what JSON.parse gives with
-      # the same options; :msgpack, in the same way, as MessagePack.unpack; :avro, by its schema; :bytes or :utf8, a
-      # String. Without this word they are JSON, decoded when they are read.
+      # Sets how payloads are decoded, on native threads when they arrive. :json works as JSON.parse, with the same
+      # options. :msgpack works as MessagePack.unpack. :avro needs a schema. :bytes and :utf8 leave a String. Without
+      # it, payloads are JSON, decoded when they are read.
       #   decode :json, symbolize_names: true, freeze: true
       #   decode :msgpack, ext: { 1 => ->(bytes) { Money.load(bytes) } }
       #: (Symbol, **untyped) -> void
       def decode(format, **options) = set(:decode, options.empty? ? format : { format: format, **options })
 
-      # What makes payloads of messages: any object with `call(message)`, asked when a payload is read, once a message
-      # (not for tombstones). It may read `raw_payload`, or `decoded`: what `decode` makes. What it raises is the cause
-      # of a DecodeError. Workers ask it at the same time: it has to be thread-safe.
+      # Sets an object with `call(message)` that returns the payload. It is called once per message, when the payload is
+      # read; not for tombstones. It may use `raw_payload`, or `decoded`, the result of `decode`. What it raises becomes
+      # the cause of a DecodeError. It must be thread-safe, because workers call it at the same time.
       #   deserializer OrderDecoder.new
-      # parallel: :ractor (Ruby 4.0; it is frozen then), :thread, or :auto, which measures: workers make the payloads of
-      # a batch from the moment it arrives.
+      # parallel: lets a pool of workers call it as soon as a batch arrives: :thread, :ractor (Ruby 4.0; freezes the
+      # object), or :auto, which measures what is fastest.
       #   deserializer OrderDecoder.new, parallel: :ractor
       #: ((^(Message) -> untyped | _Callable), ?parallel: Symbol) -> void
       def deserializer(object, parallel: :inline)
@@ -110,21 +113,23 @@ module Pelton
         set(:parallel, parallel)
       end
 
-      # What makes keys of messages: an object as `deserializer` takes it, which reads `raw_key` and is not asked where
-      # there is none; or a format, as `decode` takes it. `by`, `where` and what is sent on use the key that came.
+      # Sets what returns the key of a message: an object as for `deserializer`, or a format as for `decode`. An object
+      # reads `raw_key`, and is not called for a message without a key. `by`, `where`, retry topics and dead letters use
+      # the raw key.
       #   key_deserializer :avro, registry: REGISTRY
       #: ((^(Message) -> untyped | _Callable | Symbol), **untyped) -> void
       def key_deserializer(maker, **options)
         set(:key_deserializer, options.empty? ? maker : { format: maker, **options })
       end
 
-      # What makes headers of messages, of `raw_headers`: an object as `deserializer` takes it.
+      # Sets an object, as for `deserializer`, that returns the headers. It reads `raw_headers`.
       #   headers_deserializer ->(message) { Trace.new(message.raw_headers) }
       #: (^(Message) -> untyped | _Callable) -> void
       def headers_deserializer(object) = set(:headers_deserializer, object)
 
-      # A failed message runs again so often; then the partition stops, or with `then: :skip` the message is skipped.
-      # Without this word it runs again until it succeeds.
+      # Sets how often a failed message is retried. After the last retry the partition stops, or with `then: :skip` the
+      # message is skipped. Without it, a message is retried until it succeeds. backoff: see `backoff`.
+      #   retries 5, backoff: 1..30, then: :skip
       #: (Integer, ?backoff: Range[Numeric]?, ?then: Symbol?) -> void
       def retries(count, backoff: nil, **options)
         set(:retries, count)
@@ -135,15 +140,17 @@ module Pelton
         raise ConfigError.unknown(options.keys.first, %w[backoff then], what: place("retries option"))
       end
 
-      # The waits before retries, in seconds: the first, doubled up to the last.
+      # Sets the wait before retries, in seconds: the first one, which doubles up to the last one.
+      #   backoff 1..30
       #: (Range[Numeric]) -> void
       def backoff(span) = set(:backoff, span)
 
-      # After the last retry (none, if nothing else is said) a failed message waits in a retry topic, and so on to the
-      # last delay's; other messages of its partition go on meanwhile. The topics are to be there: retry_in 10, 60 of
-      # "orders" needs "orders.retry.10" and "orders.retry.60".
-      # drain: delays that it had before: what waits in their topics still comes, and goes on from there. former_groups:
-      # names that the group had before: what failed under them comes, too.
+      # Sends a failed message to a retry topic after its last retry in place (0, unless `retries` is set). It waits
+      # there for this many seconds, then in the topic of the next delay; other messages of its partition go on. Create
+      # the
+      # topics: retry_in 10, 60 of "orders" needs "orders.retry.10" and "orders.retry.60".
+      # drain: former delays, whose topics are still read. former_groups: former names of the group; messages that
+      # failed under them are processed, too.
       #   retry_in 2, 60, drain: [30]
       #: (*Numeric, ?drain: Array[Numeric]?, ?former_groups: Array[String]) -> void
       def retry_in(*seconds, drain: nil, former_groups: [])
@@ -152,8 +159,9 @@ module Pelton
         set(:former_groups, former_groups, "retry_in former_groups")
       end
 
-      # After the last retry (3, if nothing else is said) a copy of the message goes to this topic; when Kafka has it,
-      # the message is marked. Message#origin tells who reads it where it comes from and why.
+      # Sends a copy of a failed message to this topic after its last retry (3, unless `retries` is set). The message is
+      # marked when Kafka has the copy. Message#origin of the copy says where it is from and why.
+      #   dead_letters "orders.dead", retries: 5
       #: (String, ?retries: Integer?) -> void
       def dead_letters(topic, retries: nil, **options)
         set(:dead_letters, topic)
@@ -163,41 +171,50 @@ module Pelton
         raise ConfigError.unknown(options.keys.first, %w[retries], what: place("dead_letters option"))
       end
 
-      # Decides what becomes of a message that failed; it is called on a worker's thread, with a Failure.
+      # Decides about a failed message: the callable or block gets a Processing::Failure and returns :retry,
+      # :dead_letter, [:dead_letter, "topic"], :skip or :stop. It runs on a worker thread. If it raises, that counts as
+      # :retry.
       #   on_failure ->(failure) { failure.error.is_a?(Invalid) ? :dead_letter : :retry }
       #: (?(^(Processing::Failure) -> (Symbol | [Symbol, String]) | _Callable)?)
       #:   ?{ (Processing::Failure) -> (Symbol | [Symbol, String]) } -> void
       def on_failure(callable = nil, &block) = set(:on_failure, callable || block)
 
-      # Changes a copy before it goes to the dead letters: a Hash, what produce_sync is to be given, and the Failure. It
-      # is called on a worker's thread, each time that the copy is sent. Nothing is sent that it did not let pass: while
-      # it raises, or leaves what cannot be sent, the message is not marked, and runs again after the back-off.
+      # Changes a copy before it goes to the dead letters. The callable or block gets the Hash for produce_sync, which
+      # it changes in place, and the Failure. It runs on a worker thread, each time that the copy is sent. If it raises,
+      # or leaves a Hash that cannot be sent, nothing is sent, and the message is retried after the back-off.
       #   on_dead_letter ->(letter, failure) { letter[:headers]["team"] = "billing" }
       #: (?(^(Hash[Symbol, untyped], Processing::Failure) -> void | _Callable)?)
       #:   ?{ (Hash[Symbol, untyped], Processing::Failure) -> void } -> void
       def on_dead_letter(callable = nil, &block) = set(:on_dead_letter, callable || block)
 
-      # The beginning of the transactional ids of its partitions' producers: see Consumer#transaction.
+      # Gives each partition a producer for Consumer#transaction, with the transactional.id
+      # "<id>/<group>/<topic>/<partition>".
+      #   transactional "shop"
       #: (String) -> void
       def transactional(id) = set(:transactional, id)
 
-      # So many messages at once, at most.
+      # Sets the most messages of one `consume` call.
+      #   max_messages 500
       #: (Integer) -> void
       def max_messages(count) = set(:max_messages, count)
 
-      # Nothing is marked but by mark_as_consumed.
+      # Lets only mark_as_consumed mark messages.
+      #   manual_offsets
       #: (?bool) -> void
       def manual_offsets(manual = true) = set(:manual_offsets, manual)
 
-      # Consume gets the messages for which this holds; the others count as done and never become Ruby objects, since
-      # native threads ask it. As often as you like: all must hold. Not of a field: `where.key`, `where.header("x")`.
+      # Keeps messages from `consume` for which a condition does not hold. Native threads decide, so such a message
+      # never becomes a Ruby object; it counts as done. With several conditions, all must hold. path: names and
+      # positions of a field; without it, `where.key` or `where.header("x")`. Returns a Where, whose methods make the
+      # condition.
       #   where("type").in("order.created", "order.paid")
       #   where("total").gteq(100).or(where("customer", "vip").eq(true))
       #: (*(String | Integer)) -> Where
       def where(*path) = Where.new(@place, @conditions, path)
 
-      # So many jobs of a partition at the same time, each with a consumer instance of its own; the order is per key
-      # then: what `by` (a callable, or a reader of Message) returns. Messages for which that is nil have no order.
+      # Runs up to this many jobs of a partition at the same time, each with a consumer object of its own. Above 1, the
+      # order is per key. by: a callable, or the name of a Message method, that returns the key; messages for which it
+      # is nil have no order. Workers call it.
       #   concurrency 8, by: ->(message) { message.dig("customer") }
       #: (Integer, ?by: (Symbol | ^(Message) -> untyped | _Callable)) -> void
       def concurrency(count, by: :key)
@@ -205,38 +222,46 @@ module Pelton
         set(:by, by)
       end
 
-      # Consume gets the messages for which this returns something true, on a worker's thread; the others count as done.
+      # Keeps messages from `consume` for which the block, callable or class of callables returns false or nil. They
+      # count as done. It runs on a worker thread. With several filters, all must return true. If one raises, the
+      # message is kept.
       #   filter { |message| message.dig("type") == "order.paid" }
       #: (?untyped) ?{ (Message) -> boolish } -> void
       def filter(filter = nil, &block) = set(:filters, [*@settings[:filters], block || filter], "filter")
 
-      # Messages that are older when their job is about to begin are left out.
+      # Drops messages that are older than this many seconds, by their timestamp, when their job starts.
+      #   expire_after 3600
       #: (Numeric) -> void
       def expire_after(seconds) = set(:expire_after, seconds)
 
-      # Messages wait until they are so old.
+      # Holds messages back until they are this many seconds old, by their timestamp. Those behind them wait, too.
+      #   delay 600
       #: (Numeric) -> void
       def delay(seconds) = set(:delay, seconds)
 
-      # Where a group begins that has committed nothing (or nothing that still exists): :beginning, :end, or :error,
-      # which tells of it and reads nothing. The same for all topics of a group.
+      # Sets where a group starts that has no committed offset, or one that no longer exists: :beginning, :end, or
+      # :error, which reports it and reads nothing. It must be the same for all topics of a group.
+      #   from :end
       #: (Symbol) -> void
       def from(place) = set(:from, place)
 
-      # Reads these partitions whoever else is in the group: Kafka coordinates nothing.
+      # Reads exactly these partitions, without the group's coordination: no rebalance, no session timeout.
       #   partitions 0..3
       #: (Array[Integer] | Range[Integer]) -> void
       def partitions(list) = set(:partitions, list)
 
-      # The consumer's `tick` is called every so many seconds.
+      # Calls the consumer's `tick` every this many seconds.
+      #   tick_every 5
       #: (Numeric) -> void
       def tick_every(seconds) = set(:tick_every, seconds)
 
-      # false: as if it were not here.
+      # false: the topic is ignored.
+      #   active ENV["ORDERS"] == "on"
       #: (bool) -> void
       def active(active) = set(:active, active)
 
-      # So many messages of a partition, at most, within any `every` seconds.
+      # Starts at most this many messages of a partition within any `every` seconds, retries included.
+      #   throttle 100, every: 60
       #: (Integer, every: Numeric) -> void
       def throttle(count, every:) = set(:throttle, [count, every].freeze)
 

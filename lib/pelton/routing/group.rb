@@ -5,12 +5,12 @@ require_relative "topic"
 
 module Pelton
   class Routing
-    # The topics of one consumer group: one subscription, one listener.
+    # The topics of one consumer group. A group has one subscription and one listener. Frozen; any thread may use it.
     class Group
-      # Options that say which cluster it is, and how to get in.
+      # Options that name the cluster and the credentials.
       CONNECTING = /\A(bootstrap|metadata\.broker|broker\.address|client\.dns|security|(enable\.)?(ssl|sasl))/
 
-      # topics: {"orders" => Topic}, patterns under their source.
+      # topics: {"orders" => Topic}; patterns under their source.
       attr_reader :name, :topics
 
       #: (String, Array[Topic], ?Hash[String, untyped]) -> void
@@ -19,7 +19,7 @@ module Pelton
         @topics = topics.to_h { |topic| [topic.name, topic] }.freeze
         @patterns = topics.select(&:pattern).freeze
         @kafka = { **kafka, **reset(kafka) }.freeze
-        # {"logs.web" => Topic} of those that a pattern matched so far; under @lock.
+        # {"logs.web" => Topic}: topics that a pattern has matched so far; guarded by @lock.
         @named = {}
         @lock = Mutex.new
         check_patterns
@@ -27,8 +27,8 @@ module Pelton
         freeze
       end
 
-      # The route of a topic: the one of its name, else the first declared pattern that matches. Always the same object,
-      # by which a topic has its share of the workers. From any thread.
+      # The route of a topic: the one with its name, otherwise the first declared pattern that matches. Always the same
+      # object for a name, because workers are shared out by it. From any thread. Raises ConfigError if there is none.
       #: (String) -> Topic
       def topic(name)
         route = @topics[name] unless @topics[name]&.pattern
@@ -38,11 +38,11 @@ module Pelton
         route.pattern ? @lock.synchronize { @named[name] ||= route.named(name) } : route
       end
 
-      # Names and patterns, as librdkafka takes them.
+      # Names and patterns, in the form that librdkafka expects.
       #: () -> Array[String]
       def subscription = @topics.each_value.map(&:to_s)
 
-      # [["orders", 0, :committed], …] where its topics name their partitions; nil: Kafka assigns them.
+      # [["orders", 0, :committed], …] if its topics name their partitions; nil: Kafka assigns them.
       #: () -> Array[[String, Integer, Symbol]]?
       def assignment
         return if @topics.each_value.none?(&:partitions)
@@ -50,7 +50,7 @@ module Pelton
         @topics.each_value.flat_map { |topic| topic.partitions.map { |number| [topic.name, number, :committed] } }
       end
 
-      # Raises ConfigError for partitions that are not there: librdkafka waits for them in silence.
+      # Raises ConfigError for partitions that do not exist; librdkafka would wait for them without a message.
       #: (String, Integer) -> void
       def check_partition_count(topic, count)
         missing = topic(topic).partitions.select { |partition| partition >= count }
@@ -59,45 +59,44 @@ module Pelton
         raise ConfigError.new("topic #{topic}: partitions", missing, "there are 0 to #{count - 1}, so nothing comes")
       end
 
-      # Options of librdkafka for its subscription.
+      # librdkafka's options for its subscription.
       #: () -> Hash[String, untyped]
       def kafka = @topics.each_value.any?(&:reached_end?) ? { "enable.partition.eof" => true, **@kafka } : @kafka
 
-      # Those of them that say where its cluster is, and who asks.
+      # The part of them that names the cluster and the credentials.
       #: () -> Hash[String, untyped]
       def place = @kafka.select { |name, _| CONNECTING.match?(name.to_s) }
 
-      # All topics that it names: those it reads, and those that failed messages go to.
+      # All topics that it names: those that it reads, and those for failed messages.
       #: () -> Array[String]
       def names
         routes = @topics.each_value.to_a
         [*(routes - @patterns).map(&:name), *routes.filter_map(&:dead_letters)].uniq
       end
 
-      # The largest batch that any of its topics wants; smaller ones are cut by their coordinators.
+      # The largest `max_messages` of its topics. Coordinators cut batches for the others.
       #: () -> Integer
       def max_messages = @topics.each_value.map(&:max_messages).max
 
-      # How payloads are decoded as they arrive: {"orders" => :json, "logs" => nil, "*" => :json}, the last one for what
-      # patterns match.
+      # How payloads are decoded as they arrive: {"orders" => :json, "*" => :json}; "*" is for topics of patterns.
       #: () -> Hash[String, Symbol?]
       def decode = native(:decode)
 
-      # Objects that make payloads, in the same way: {"orders" => Decoder.new}
+      # Deserializers, in the same form: {"orders" => Decoder.new}
       #: () -> Hash[String, ^(Message) -> untyped]
       def deserializers = native(:deserializer)
 
-      # Those that make keys and headers.
+      # Deserializers of keys and headers, in the same form.
       #: () -> Hash[String, ^(Message) -> untyped]
       def key_deserializers = native(:key_deserializer)
       #: () -> Hash[String, ^(Message) -> untyped]
       def headers_deserializers = native(:headers_deserializer)
 
-      # Where those objects work, in the same way: {"orders" => :ractor}
+      # Where deserializers run, in the same form: {"orders" => :ractor}
       #: () -> Hash[String, Symbol]
       def parallel = native(:parallel)
 
-      # Which messages consume gets, in the same way: {"orders" => condition}
+      # Conditions of `where`, in the same form: {"orders" => tree}
       #: () -> Hash[String, Array[untyped]?]
       def where = native(:where)
 
@@ -105,7 +104,7 @@ module Pelton
 
       private
 
-      # One client is given partitions or chooses them.
+      # A client either gets its partitions assigned or names them, for all topics.
       def check_partitions
         without = @topics.each_value.reject(&:partitions)
         return if without.empty? || without.size == @topics.size
@@ -114,7 +113,7 @@ module Pelton
                               "has none, but another topic has: in a group all name them, or none (use one more group)")
       end
 
-      # librdkafka knows one auto.offset.reset for all topics of a client.
+      # librdkafka has one auto.offset.reset for all topics of a client.
       def reset(kafka)
         wanted = @topics.transform_values(&:from).compact
         return {} if wanted.empty?
@@ -132,7 +131,7 @@ module Pelton
       RESETS = { beginning: "earliest", end: "latest", error: "error" }.freeze
       private_constant :RESET, :RESETS
 
-      # A setting of each topic that the native side carries out, which knows names and "all others".
+      # A setting of all topics for the native side, which knows names and "*" for all others.
       def native(setting)
         return @topics.transform_values(&setting).compact if @patterns.empty?
 

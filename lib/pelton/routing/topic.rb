@@ -10,20 +10,21 @@ require_relative "pattern"
 
 module Pelton
   class Routing
-    # One topic of one group, or all topics that a pattern matches: its name, its consumer, its settings. Frozen.
+    # The route of one topic of one group, or of all topics that a pattern matches: name, consumer class and settings.
+    # Frozen.
     class Topic
-      # A retry topic's place: the topic whose failed messages it keeps, which of that one's delays it is (from 0), and
-      # the group whose failures it gives again.
+      # What a retry topic belongs to. main: the topic whose failed messages it keeps, "orders"; index: which of its
+      # delays, from 0; group: the group whose messages it keeps.
       Stage = Struct.new(:main, :index, :group)
 
-      # A consumer's methods that we call.
+      # Methods of a consumer that Pelton calls.
       CALLED = %i[assigned consume process tick reached_end revoked shutdown around].freeze
       private_constant :CALLED
 
-      # Before a message goes to dead letters, if the topic does not say.
+      # The default of `retries` for topics with dead letters.
       RETRIES = 3
 
-      # name: of a pattern, its source. pattern: nil for one topic. stage: nil where it is no retry topic.
+      # name: "orders"; for a pattern, its source. pattern: nil for one topic. stage: nil if it is no retry topic.
       attr_reader :name, :pattern, :stage
 
       #: ((String | Regexp), (Class | String), Hash[Symbol, untyped], ?stage: Stage?) -> void
@@ -40,12 +41,13 @@ module Pelton
 
       (Settings::TOPIC.names - [:retries]).each { |key| define_method(key) { @settings.fetch(key) } }
 
-      # Without a number, nothing would come to the retry topics or to the dead letters.
+      # Topics with retry topics or dead letters have a default, or no message would ever get there.
       #: () -> Integer?
       def retries = @settings.fetch(:retries) || (retry_in ? 0 : (RETRIES if dead_letters))
 
-      # The retry topics, consumed as this one is, by the same group: one message at a time, for each has a time of its
-      # own, and each once, for then it goes on. What failed is not asked again whether it is wanted.
+      # The routes of its retry topics, with the same consumer, for this group. They run one message at a time, because
+      # each message has a due time of its own, and each once, because then it goes to the next topic. Filters are not
+      # asked again.
       #: (String) -> Array[Topic]
       def stages(group)
         settings = @settings.merge(max_messages: 1, retries: 0, delay: nil, concurrency: 1, tick_every: nil,
@@ -55,29 +57,29 @@ module Pelton
         end
       end
 
-      # Has this topic the name of one of its retry topics, of whatever delay?
+      # true: this is the name of one of its retry topics, with any delay.
       #: (String) -> bool
       def retry_topic?(name)
         beginning = "#{@name}.retry."
         name.start_with?(beginning) && name.delete_prefix(beginning).match?(/\A\d+(\.\d+)?\z/)
       end
 
-      # Where a failed message goes first, and for how many seconds; nil: there is no (further) retry topic.
+      # The topic that a failed message goes to next, and its delay in seconds; nil: there is no further retry topic.
       #: () -> [String, Numeric]?
       def next_stage
         seconds = retry_in && retry_in[stage ? stage.index + 1 : 0]
         seconds && [retry_name(seconds), seconds]
       end
 
-      # How many retry topics a message that fails here may still go through.
+      # Number of retry topics that a message that fails here may still go through.
       #: () -> Integer
       def stages_left = Array(retry_in).size - (stage ? stage.index + 1 : 0)
 
-      # Order per key instead of per partition?
+      # true: order per key, not per partition.
       #: () -> bool
       def keyed? = concurrency > 1
 
-      # nil: at most `max_messages` is config.max_messages.
+      # The same route with the config's `max_messages`, unless it has its own.
       #: (Config) -> Topic
       def with_defaults(config)
         return self if max_messages
@@ -85,18 +87,19 @@ module Pelton
         Topic.new(@given, @consumer, { **@settings, max_messages: config.max_messages })
       end
 
-      # The route of one topic that the pattern matches.
+      # The route of one topic that the pattern matches, with that topic's name.
       #: (String) -> Topic
       def named(name) = @pattern ? Topic.new(name, @consumer, @settings) : self
 
       #: (String) -> bool
       def match?(name) = @pattern ? @pattern.match?(name) : name == @name
 
-      # What a subscription is told.
+      # The name or pattern for a subscription.
       #: () -> String
       def to_s = @pattern ? @pattern.to_s : @name
 
-      # The class, looked up anew each time if it was given by name (so code may be reloaded). Raises ConfigError.
+      # The consumer class. If it was given by name, it is looked up at each call, so code may be reloaded. Raises
+      # ConfigError.
       #: () -> Class
       def consumer_class
         found = @consumer.is_a?(String) ? look_up : @consumer
@@ -104,7 +107,7 @@ module Pelton
         reason ? raise(ConfigError.new("topic #{@name}, to", found, reason)) : found
       end
 
-      # Does the consumer want to hear of the end of a partition?
+      # true: the consumer defines `reached_end`.
       #: () -> bool
       def reached_end? = own?(consumer_class, :reached_end)
 
@@ -117,7 +120,7 @@ module Pelton
 
       def own?(consumer, method) = consumer.instance_method(method).owner != Consumer
 
-      # Why it cannot be one, or nil.
+      # Why this class cannot be a consumer, or nil.
       def fault(consumer)
         shapes = %i[consume process].count { |name| own?(consumer, name) }
         if shapes == 2 then "has both consume and process, but one is called"
@@ -132,7 +135,7 @@ module Pelton
       def look_up
         Object.const_get(@consumer)
       rescue NameError => e
-        raise ConfigError.new("topic #{@name}, to", @consumer, e.message[/.*/]) # without Ruby's own lines of code
+        raise ConfigError.new("topic #{@name}, to", @consumer, e.message[/.*/]) # without Ruby's excerpt
       end
 
       def checked(name)
@@ -140,7 +143,7 @@ module Pelton
         test.call(name) ? convert.call(name) : raise(ConfigError.new("topic", name, "expected #{allowed}, or a Regexp"))
       end
 
-      # Of one that is drained: that before the next longer one.
+      # For a drained delay: the index of the longest delay below it.
       def index_of(seconds) = Array(retry_in).count { |one| one <= seconds } - 1
 
       # "orders.retry.10", "orders.retry.0.5"
@@ -165,7 +168,7 @@ module Pelton
         refuse(:drain, "is in retry_in, too") if (Array(drain) & Array(retry_in)).any?
       end
 
-      # Would its dead letters come back to it?
+      # true: its dead letters would come back to it.
       def loop? = dead_letters && match?(dead_letters)
 
       def check_where
