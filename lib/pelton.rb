@@ -6,54 +6,105 @@ require_relative "pelton/embedded_cluster"
 require_relative "pelton/native"
 require_relative "pelton/ractor_pool"
 
-# Kafka for Ruby at native speed. These methods are the default app's; see Pelton::App.
+# Kafka for Ruby at native speed. These are the methods of the default app; Pelton::App says more about each, and what
+# they raise. Any thread may call them.
 #   Pelton.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:9092" } }
 #   Pelton.producer.produce_sync(topic: "orders", payload: "…")
 module Pelton
   @app = App.new
 
   class << self
-    # The default app. Tests may put a new one here.
+    # The default app. A test may set a new one.
+    #   Pelton.app = Pelton::App.new
     #: () -> App
     attr_accessor :app
 
+    # Sets settings of the default app; see App#configure.
+    #   Pelton.configure { |config| config.group_id = "billing" }
     #: () { (Config) -> void } -> App
     def configure(&block) = app.configure(&block)
+
+    # The settings of the default app.
+    #   Pelton.config.concurrency # => 5
     #: () -> Config
     def config = app.config
+
+    # Adds routes, and returns all; see App#routes.
+    #   Pelton.routes { topic "orders", to: OrdersConsumer }
     #: () ?{ () -> void } -> Routing
     def routes(&block) = app.routes(&block)
+
+    # The producer; see App#producer.
+    #   Pelton.producer.produce_sync(topic: "orders", payload: "…")
     #: () -> Producer
     def producer = app.producer
+
+    # The admin client; see App#admin.
+    #   Pelton.admin.create_topic("orders", partitions: 4)
     #: () -> Admin
     def admin = app.admin
+
+    # Subscribes to an event; see App#subscribe.
+    #   Pelton.subscribe("error.occurred") { |event| warn event[:error].message }
     #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
     def subscribe(subject, &block) = app.subscribe(subject, &block)
+
+    # Starts to consume; see App#start. Raises ConfigError and ShutdownError.
+    #   Pelton.start
     #: (?groups: Array[String]?, ?topics: Array[String]?, ?process: Integer?) -> Server
     def start(groups: nil, topics: nil, process: nil) = app.start(groups: groups, topics: topics, process: process)
+
+    # The running server, or the last one; nil before the first start.
+    #   Pelton.server.status # => :running
     #: () -> Server?
     def server = app.server
+
+    # Stops consuming and waits; true if everything was finished. See App#stop.
+    #   Pelton.stop(timeout: 20) # => true
     #: (?timeout: Numeric?) -> bool?
     def stop(timeout: nil) = app.stop(timeout: timeout)
+
+    # Starts no new job until `resume`; see App#quiet. From any thread or trap.
     #: () -> void
     def quiet = app.quiet
+
+    # Ends quiet. From any thread or trap.
     #: () -> void
     def resume = app.resume
+
+    # Declares a thread of the app; see App#background.
+    #   Pelton.background("prices") { |stop| PRICES.refresh until stop.wait(60) }
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> void
     def background(name, restart: false, &block) = app.background(name, restart: restart, &block)
+
+    # Numbers of the process: lags, jobs, threads and more; see App#stats.
+    #   Pelton.stats[:lags] # => { "billing" => { "orders" => { 0 => 12 } } }
     #: () -> Hash[Symbol, untyped]
     def stats = app.stats
+
+    # The partitions that this process has now; see App#assignments.
+    #   Pelton.assignments # => { "orders" => [0, 3] }
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil) = app.assignments(group)
+
+    # The generations of these partitions; see App#generations.
+    #   Pelton.generations # => { "orders" => { 0 => 1, 3 => 7 } }
     #: (?String?) -> Hash[String, Hash[Integer, Integer]]
     def generations(group = nil) = app.generations(group)
+
+    # Stops, closes all clients, and returns the number of undelivered messages; see App#close.
+    #   Pelton.close # => 0
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil) = app.close(timeout: timeout)
 
+    # Reads messages in a script, without a server; see App#each.
+    #   Pelton.each("orders", from: -100) { |message| puts message.raw_payload }
     #: (*(String | Hash[String, untyped]), **untyped) ?{ (Message) -> void }
     #:  -> (Iterator | Enumerator[Message, Iterator])
     def each(...) = app.each(...)
 
+    # Makes a pool of producers; see App#producer_pool.
+    #   POOL = Pelton.producer_pool(size: 5, kafka: { "transactional.id" => "billing" })
     #: (?size: Integer, ?timeout: Numeric, ?kafka: Hash[String, untyped])
     #:   ?{ (Integer) -> Hash[String, untyped] } -> ProducerPool
     def producer_pool(size: 5, timeout: 5, kafka: {}, &options)

@@ -13,8 +13,9 @@ require_relative "server"
 require_relative "threads"
 
 module Pelton
-  # One application of Pelton in this process: its configuration, its routes, its producer, its server. The methods of
-  # the module Pelton are those of a default app; a second app shares nothing with it.
+  # One application of Pelton in this process: configuration, routes, producer and server. The module Pelton has the
+  # same methods for a default app. Several apps in one process share nothing but the native event thread. Any thread
+  # may call its methods, unless it says otherwise.
   #   app = Pelton::App.new
   #   app.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:9092" } }
   class App
@@ -32,12 +33,11 @@ module Pelton
       FailureLog.new(@config, @notifications)
       @routing = Routing.new
       @lock = Mutex.new
-      # All made on demand, under @lock.
+      # Made at their first use, under @lock.
       @admin = nil
       @producer = nil
       @server = nil
-      # Those that may be open, and (as long as somebody else has them) those that were closed but may be opened again;
-      # under @lock.
+      # Pools that may be open; @closed_pools has those that were closed and may be opened again. Guarded by @lock.
       @pools = []
       # {"prices" => [restart, block]}: run with each server; under @lock.
       @backgrounds = {}
@@ -46,25 +46,31 @@ module Pelton
       @generations = Hash.new(0)
     end
 
-    # Sets settings; possible until the first client opens.
+    # Yields the configuration, to set it. Returns the app. After the first client opened, setting raises ConfigError.
+    #   app.configure { |config| config.group_id = "billing" }
     #: () { (Config) -> void } -> self
     def configure
       yield @config
       self
     end
 
-    # With a block: adds routes. Returns the routes.
+    # Adds the routes of the block, and returns all routes. Raises ConfigError, also after the server started.
+    #   app.routes { topic "orders", to: OrdersConsumer }
     #: () ?{ () -> void } -> Routing
     def routes(&block)
       @routing.draw(&block) if block
       @routing
     end
 
-    # By name with a block, or an object with methods like on_error_occurred(event): see Notifications#subscribe.
+    # Subscribes a block to an event, or an object to all events that it has a method for, as on_error_occurred(event).
+    # Returns the block or object. Raises ConfigError for an unknown event. See Notifications#subscribe.
+    #   app.subscribe("error.occurred") { |event| warn event[:error].message }
     #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
     def subscribe(subject, &block) = @notifications.subscribe(subject, &block)
 
-    # The app's producer; connects when it is used. Freezes the configuration.
+    # The app's producer, always the same one until it is closed. It connects at its first use. Freezes the
+    # configuration.
+    #   app.producer.produce_sync(topic: "orders", payload: "…")
     #: () -> Producer
     def producer
       @producer || @lock.synchronize do
@@ -72,7 +78,8 @@ module Pelton
       end
     end
 
-    # Asks Kafka for changes of topics, groups and more; connects when it is used. Freezes the configuration.
+    # The app's admin client, for topics, groups and offsets. It connects at its first use. Freezes the configuration.
+    #   app.admin.create_topic("orders", partitions: 4)
     #: () -> Admin
     def admin
       @admin || @lock.synchronize do
@@ -80,7 +87,9 @@ module Pelton
       end
     end
 
-    # A new pool of producers, for transactions side by side; see ProducerPool. Keep it: it is closed with the app.
+    # Makes a pool of producers, for transactions that run at the same time; see ProducerPool. Keep it in a constant; it
+    # is closed with the app. size: number of producers; timeout: seconds that a caller waits for one. Raises
+    # ConfigError.
     #   POOL = Pelton.producer_pool(size: 5, kafka: { "transactional.id" => "billing" })
     #: (?size: Integer, ?timeout: Numeric, ?kafka: Hash[String, untyped])
     #:   ?{ (Integer) -> Hash[String, untyped] } -> ProducerPool
@@ -95,19 +104,19 @@ module Pelton
       end
     end
 
-    # Reads messages in a script: the block gets each of what is there, then this returns; with `follow: true` it goes
-    # on with new ones until `break`, also with partitions that are added (it looks for them every
-    # topic.metadata.refresh.interval.ms, 30 s at most). Without a block: an Enumerator.
+    # Reads messages in a script, without a server. The block gets each message that is in the topics now, then `each`
+    # returns. With `follow: true` it goes on with new messages until `break`, and looks for added partitions every
+    # topic.metadata.refresh.interval.ms (at most 30 s). Without a block it returns an Enumerator.
     #   app.each("orders", from: -100) { |message| puts message.payload }        # the last 100 of each partition
     #   app.each("orders", from: Time.now - 3600, decode: :json).lazy.select { … }.first(5)
     #   app.each({ "orders" => { 0 => 42 }, "payments" => [0, 1] }, follow: true) { … }
-    #   app.each("orders", group: "import") { … } # goes on where the last run ended; marks what is done
-    # from: an offset, -n for the last n, a Time, :beginning (the default) or :end. decode, deserializer,
-    # key_deserializer, headers_deserializer: as the words in routes, for all its topics. stop_at: a partition ends
-    # before the first message for which it returns something true. reached_end: called with topic and partition
-    # whenever all that was to be read of one is read (with `follow`: all that there is). In the calling thread; ends at
-    # once on `break`, Interrupt and Thread#kill, and leaves nothing open. Raises ConfigError for a topic or partition
-    # that does not exist, KafkaError.
+    #   app.each("orders", group: "import") { … } # continues where the last run ended, and commits what is done
+    # from: an offset, -n for the last n messages, a Time, :beginning (the default) or :end. decode, deserializer,
+    # key_deserializer, headers_deserializer: as in routes, for all topics. stop_at: a partition ends before the first
+    # message for which it returns true. reached_end: called with topic and partition each time a partition was read to
+    # its end. timeout: seconds to wait for Kafka's answers.
+    # It runs in the calling thread, ends at once on `break`, Interrupt and Thread#kill, and leaves nothing open. Raises
+    # ConfigError for a topic or partition that does not exist, and KafkaError.
     #: (*(String | Hash[String, untyped]), ?from: (Integer | Time | Symbol), ?follow: bool, ?group: String?,
     #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,
@@ -119,21 +128,24 @@ module Pelton
       Iterator.new(@config.freeze, [*topics, named], **options, bus: @notifications, native: @native).each(&block)
     end
 
-    # Another one, for tests (see Pelton::Testing.buffer); nil: the app makes its own again.
+    # Replaces the producer, for tests (see Pelton::Testing.buffer). nil: the app makes its own again.
     #: (Producer?) -> void
     def producer=(producer)
       @lock.synchronize { @producer = producer }
     end
 
-    # The server that runs or ran last, or nil.
+    # The running server, or the last one; nil before the first start.
+    #   app.server.status # => :running
     #: () -> Server?
     attr_reader :server
 
-    # Starts consuming and returns; freezes configuration and routes. Can be repeated after a stop or a close (with
-    # another `producer` and `admin` then), and in a forked child of a process that runs it. Raises ConfigError. If
-    # nobody stops it, the end of the process does (exit! does not).
-    # process: where several processes run the same program, this one's number, from 0. Then a group.instance.id has it
-    # at its end ("shop" is "shop-0", "shop-1" …), and it is added to config.liveness.port.
+    # Starts to consume, and returns the server. Freezes configuration and routes. groups, topics: only these.
+    #   app.start
+    # It may be called again after a stop or a close, and in a forked child of a process that runs a server. After a
+    # close the app has a new `producer` and `admin`. If you never stop it, it stops at process exit (not with exit!).
+    # process: number of this process, from 0, if several processes run the same app. It is appended to
+    # group.instance.id ("shop-0") and added to config.liveness.port.
+    # Raises ConfigError, and ShutdownError if a server runs already.
     #: (?groups: Array[String]?, ?topics: Array[String]?, ?process: Integer?) -> Server
     def start(groups: nil, topics: nil, process: nil)
       PROCESS.check(process)
@@ -142,7 +154,7 @@ module Pelton
           raise ShutdownError, "the server is #{@server.status}: an app runs one at a time"
         end
 
-        @server&.liveness&.close # where this is a forked child, its parent's
+        @server&.liveness&.close # in a forked child: the parent's
         chosen = @routing.groups(@config, groups: groups, topics: topics)
         @routing.freeze
         @config.freeze
@@ -154,40 +166,43 @@ module Pelton
       @server.start
     end
 
-    # Stops consuming and waits: true when all was finished, false when it ended by force. From any thread; see
-    # Server#stop.
+    # Stops consuming and waits for the end. Returns true if everything was finished, false if it ended by force.
+    # timeout: seconds; default: config.shutdown_timeout. See Server#stop.
+    #   app.stop # => true
     #: (?timeout: Numeric?) -> bool?
     def stop(timeout: nil) = @server ? @server.stop(timeout: timeout) : true
 
-    # Begins no new job, finishes what runs, keeps the partitions, until `resume` or `stop`. Returns at once; from any
-    # thread or trap. Before a deploy, for instance: `app.server.status` says :quieting, then :quiet.
+    # Starts no new job until `resume` or `stop`; running jobs finish, and the partitions stay. Returns at once;
+    # `app.server.status` is :quieting, then :quiet. From any thread or trap.
+    #   app.quiet
     #: () -> void
     def quiet = @server&.quiet
 
+    # Ends quiet. Returns at once. From any thread or trap.
     #: () -> void
     def resume = @server&.resume
 
-    # The partitions that this process consumes now: {"orders" => [0, 3]}. group: for one group alone. From any thread.
+    # The partitions that this process has now, of all groups or of one.
+    #   app.assignments # => { "orders" => [0, 3] }
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil) = @server ? @server.assignments(group) : {}
 
-    # The generation of each of them: {"orders" => {0 => 1, 3 => 7}}. The partitions that a group is given here
-    # are numbered, so one that left and came back has a higher number than before, and whoever keeps something for it
-    # sees whether that is of this time; also after a stop and start. Name the group where several read a topic. From
-    # any thread.
+    # The generation of each partition. A generation counts the partitions that a group was given here. A partition that
+    # left and came back has a higher one, also after a stop and a start, so you recognize state from before. Name the
+    # group if several groups read a topic.
+    #   app.generations # => { "orders" => { 0 => 1, 3 => 7 } }
     #: (?String?) -> Hash[String, Hash[Integer, Integer]]
     def generations(group = nil) = @server ? @server.generations(group) : {}
 
-    # A thread that there is once, beside all consumers: it runs as long as the app's server does, and again with the
-    # next start. At a stop it is asked to end when the consumers have ended, before the producer is flushed. See
-    # Consumer#background for the rest.
+    # Declares a thread of the app. It runs while the server runs, and again after the next start. At a stop it is asked
+    # to end after the consumers ended and before the producers are flushed. See Consumer#background for the block.
     #   Pelton.background("prices", restart: true) { |stop| PRICES.refresh until stop.wait(60) }
-    # Also while the server runs. Raises ConfigError where there is one of this name.
+    # May be called while the server runs. Raises ConfigError if a thread with this name is declared already.
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> void
     def background(name, restart: false, &block)
       Background.check(name, block)
       @lock.synchronize do
-        raise ConfigError.new("background", name, "there is one of this name") if @backgrounds.key?(name)
+        raise ConfigError.new("background", name, "is declared already") if @backgrounds.key?(name)
 
         @backgrounds[name] = [restart, block]
         unless [nil, :stopping, :stopped, :forced].include?(@server&.status)
@@ -195,15 +210,21 @@ module Pelton
         end
       end
     rescue ClosedError
-      nil # the server stops just now: with the next start
+      nil # the server is stopping: it runs after the next start
     end
 
-    # What this process holds, as plain values: Ruby threads by kind (others' are "other"), native threads by name and
-    # open descriptors (nil where there is no /proc); of this app the living consumers (instances, so as many as a
-    # topic's `concurrency`) and their threads, the messages that are not done (as far as the last fetch told, and as
-    # Kafka counts: with markers of transactions), the offsets at which partitions gave up (`then: :stop`), the jobs
-    # (calls of consume and of hooks; `aside` those that wait for Kafka to take a dead letter, say), and the threads
-    # that live longer than their consumer. Costs a look into /proc. From any thread.
+    # Numbers of this process and of this app's server. Reads /proc, so call it every few seconds, not per message.
+    #   threads           Ruby threads by kind; "other" are those of other code
+    #   native_threads    native threads by name; nil without /proc
+    #   descriptors       open descriptors; nil without /proc
+    #   consumers         consumer objects per partition
+    #   consumer_threads  threads that consumers started, per partition
+    #   lags              messages per partition that are not done, up to the end that the last fetch reported
+    #                     (transaction markers included, as Kafka's own tools count)
+    #   stopped           offsets of partitions that stopped (`then: :stop`)
+    #   jobs              calls of consumers' methods; aside: those that wait for Kafka without a worker
+    #   leaked            threads that still run after their consumer ended
+    # For example
     #   { threads: { "pelton.worker" => 5, "other" => 1 }, native_threads: { "rdk:broker" => 3 }, descriptors: 40,
     #     consumers: { "billing" => { "orders" => { 0 => 1 } } }, leaked: 0,
     #     jobs: { running: 2, waiting: 7, aside: 0 },
@@ -216,8 +237,10 @@ module Pelton
       [nil, :stopped].include?(@server&.status) ? { **ResourceMonitor.measure, **none } : @server.stats
     end
 
-    # Stops, and closes the producers. Returns how many messages could not be delivered. In a trap it waits for 10 s at
-    # most, then it goes on without it (0).
+    # Stops the server, closes producers and admin, and returns the number of messages that were not delivered. timeout:
+    # seconds; default: the config's shutdown_timeout and flush_timeout. In a trap it waits at most 10 s, then returns
+    # 0.
+    #   app.close # => 0
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil)
       Clock.check(timeout)
@@ -235,13 +258,13 @@ module Pelton
       [*pools, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
     end
 
-    # The new server's consumers, and their dead letters, could do nothing with those of the time before.
+    # Closed clients of the time before are of no use to the new server's consumers.
     def forget_closed
       @producer = nil if @producer&.closed?
       @admin = nil if @admin&.closed?
     end
 
-    # Those that may have producers.
+    # Pools that may have open producers.
     def pools = @lock.synchronize { @pools + @closed_pools.keys.reject(&:closed?) }
 
     # Returns how many messages are left.
@@ -250,7 +273,7 @@ module Pelton
       [*@producer, *pools].sum do |one|
         one.flush(timeout: Clock.left(deadline)) ? 0 : one.pending
       rescue ClosedError
-        0 # by somebody who was told then what it could not deliver
+        0 # its `close` returned what it could not deliver
       end
     end
   end

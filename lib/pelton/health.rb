@@ -3,23 +3,28 @@
 require_relative "clock"
 
 module Pelton
-  # What of a running server only a restart of its process would mend. Looks at what its threads noted, without a lock.
+  # Finds problems of a running server that only a restart of its process would solve:
+  #   a listener that has not polled for config.liveness.max_poll_gap
+  #   a call of a consumer that takes longer than config.liveness.max_consume_time
+  #   a partition that stopped after a failure (`then: :stop`; a seek helps, too)
+  # Rebalances, long jobs, quiet, shutdowns, missing topics and brokers that are down are not among them. It reads what
+  # the threads noted, without a lock.
   class Health
     #: (Config::Liveness, Array[Processing::Listener]) -> void
     def initialize(settings, listeners)
       @max_poll_gap = settings.max_poll_gap
       @max_consume_time = settings.max_consume_time
-      # The server's own, in which one that failed is replaced.
+      # The server's own Array, in which a failed listener is replaced.
       @listeners = listeners
     end
 
-    # A String each.
+    # One String for each problem.
     #: () -> Array[String]
     def health_problems = @listeners.flat_map { |listener| [*silence(listener), *calls(listener), *stopped(listener)] }
 
     private
 
-    # One that leaves its group polls no more, within a time of its own.
+    # A listener that leaves its group no longer polls; that has a deadline of its own.
     def silence(listener)
       polled = listener.subscription.polled_at or return
       seconds = Clock.now - polled

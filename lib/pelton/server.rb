@@ -18,28 +18,29 @@ require_relative "stranded_retries"
 require_relative "resource_monitor"
 
 module Pelton
-  # Runs the consumers of an app: a listener per group, the workers, and one thread "pelton.server" that waits for
-  # orders: stop, quiet, resume. It starts once; an app makes a new one for the next start. How it ends: see Shutdown.
-  # In a forked child the parent's server counts as stopped.
+  # Runs the consumers of an app: one listener per group, the workers, and one thread, "pelton.server", that waits for
+  # the orders stop, quiet and resume. App#start makes a new one for each start. Shutdown describes its end. In a forked
+  # child, the parent's server counts as stopped.
+  #   Pelton.server.status # => :running
   class Server
-    # Those that run in this process: {server => true}; they are stopped when it exits. Guarded by LOCK.
+    # {server => true}: servers that run in this process, which stop at its exit. Guarded by LOCK.
     RUNNING = {}.compare_by_identity
     LOCK = Mutex.new
     private_constant :RUNNING, :LOCK
 
-    # What was left undone: why it ended by force, e.g. ["orders/0: consume runs for 61.2 s, …"], and finished messages
-    # that come again: ["orders/3: 12 finished messages behind offset 41 will be repeated"]
+    # What a shutdown did not finish, one String each; empty before the end. Jobs of a forced end, and finished messages
+    # that will be processed again: "orders/3: 12 finished messages behind offset 41 will be repeated".
     #: () -> Array[String]
     attr_reader :unfinished_work
-    # The error that made the server stop by itself, or nil.
+    # The error that stopped the server; nil: there was none.
     #: () -> Exception?
     attr_reader :failure
-    # The endpoint that config.liveness.port asks for, from the start on; or nil.
+    # The health endpoint; nil without config.liveness.port.
+    #   Pelton.server.liveness.port # => 9292
     #: () -> Liveness?
     attr_reader :liveness
 
-    # backgrounds: the app's, by name: [restart, block]. process: see App#start.
-    # generations: see Listener.
+    # backgrounds: {"prices" => [restart, block]}, the app's. process: see App#start. generations: see Listener.
     #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
     #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?, ?process: Integer?,
     #:  ?generations: Hash[String, Integer]) -> void
@@ -51,7 +52,7 @@ module Pelton
       @bus = bus
       @generations = generations
       @producer = producer
-      # Flushes what the app produced within so many seconds; returns what is left.
+      # Flushes the app's producers within the given seconds; returns the number of messages that are left.
       @flush = flush
       @native = native
       @jobs = Processing::JobsQueue.new
@@ -63,12 +64,12 @@ module Pelton
       @restarts = Restarts.new(config, @listeners, bus: bus) { |failed| listener(failed.group, failed.looks) }
       @workers = Processing::Workers.new(@jobs, bus, priority: config.worker_priority)
       # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:quiet, reason], [:resume],
-      # [:idle], [:drained, true or why not]. A push is all that a trap has to do.
+      # [:idle], [:drained, true or why not]. A trap only pushes to it.
       @inbox = Thread::Queue.new
-      # Told by `start` whether there is something to wait for orders for.
+      # `start` pushes true when all threads run, and false when it failed.
       @boot = Thread::Queue.new
       @thread = nil
-      # Who runs `start`, as long as it does.
+      # The thread in `start`; nil after it.
       @starter = nil
       @status = :created
       @unfinished_work = []
@@ -77,11 +78,12 @@ module Pelton
     end
 
     # :created, :starting, :running, :quieting (jobs still run), :quiet, :stopping, :stopped or :forced
+    #   Pelton.server.status # => :running
     #: () -> Symbol
     def status = @pid == Process.pid ? @status : :stopped
 
-    # Starts all threads and returns. Raises what opening a subscription raises (ConfigError); then nothing is left
-    # over. A stop that comes meanwhile is obeyed.
+    # Starts all threads and returns; App#start calls it. A stop that arrives during the start takes effect. Raises
+    # ConfigError if a subscription cannot be opened, after which nothing keeps running; ShutdownError at a second call.
     #: () -> self
     def start
       raise ShutdownError, "a server starts once, this one is #{status}" unless status == :created
@@ -92,9 +94,11 @@ module Pelton
       self
     end
 
-    # Stops and waits for the end. true: everything was finished; false: by force, see `unfinished_work`. From any
-    # thread, as often as one likes; from a consumer, a background thread, a listener of events or a trap it
-    # only asks to stop (nil), for the end waits for them. Of several `timeout`s the one that ends first counts.
+    # Stops and waits for the end. Returns true if everything was finished, false if it ended by force (see
+    # `unfinished_work`). timeout: seconds; default: config.shutdown_timeout. Of several stops, the earliest deadline
+    # counts. From any thread, any number of times. In a consumer, a background thread, an event subscriber or a trap it
+    # only asks the server to stop and returns nil, because the end waits for them.
+    #   Pelton.server.stop(timeout: 20) # => true
     #: (?timeout: Numeric?, ?reason: String) -> bool?
     def stop(timeout: nil, reason: "stop")
       Clock.check(timeout)
@@ -106,13 +110,13 @@ module Pelton
       wait
     end
 
-    # How many worker threads there are to be.
+    # The number of worker threads. From any thread.
     #: () -> Integer
     def concurrency = @workers.size
 
-    # Changes that number while the server runs: more begin at once, fewer end as soon as they have no job. From any
-    # thread, also from a consumer; raises ConfigError, and ShutdownError when it does not run.
-    #   Pelton.app.server.concurrency = 20
+    # Changes it while the server runs: new workers start at once, surplus ones end when their job is done. From any
+    # thread. Raises ConfigError, and ShutdownError if the server does not run.
+    #   Pelton.server.concurrency = 20
     #: (Integer) -> void
     def concurrency=(count)
       Settings::APP.fetch(:concurrency).check(count)
@@ -121,16 +125,18 @@ module Pelton
       @bus.publish("workers.scaled", from: @workers.scale(count), to: count)
     end
 
-    # No new job is begun; those that run are finished, partitions stay ours and are polled, rebalances go on. Returns
-    # at once: `status` is :quieting, then :quiet. From any thread or trap.
+    # Starts no new job; running jobs finish, the partitions stay, and rebalances go on. Returns at once; `status` is
+    # :quieting, then :quiet. From any thread or trap.
     #: (?reason: String) -> void
     def quiet(reason: "quiet") = @inbox << [:quiet, reason]
 
-    # The end of quiet. From any thread or trap; returns at once.
+    # Ends quiet. Returns at once. From any thread or trap.
     #: () -> void
     def resume = @inbox << [:resume]
 
-    # For traps and threads that must not wait. TSTP: quiet, CONT: resume; any other stops, a second one by force.
+    # Does what a signal does, without waiting: TSTP quiet, CONT resume, any other one stops; a second one forces the
+    # end. From any thread or trap.
+    #   trap("USR1") { Pelton.server.signal("TERM") }
     #: (String) -> void
     def signal(name)
       case name
@@ -140,7 +146,9 @@ module Pelton
       end
     end
 
-    # Waits until the server has stopped, whoever stops it. nil: not within `timeout` seconds.
+    # Waits until the server has stopped: true if everything was finished, false after a forced end, nil after the
+    # timeout in seconds.
+    #   Pelton.start.wait
     #: (?Numeric?) -> bool?
     def wait(timeout = nil)
       return unless @thread&.join(*Clock.check(timeout))
@@ -148,15 +156,13 @@ module Pelton
       status == :stopped
     end
 
-    # Also while it is quiet.
+    # true: it was started and no stop has begun; also while it is quiet. From any thread.
     #: () -> bool
     def running? = %i[running quieting quiet].include?(status)
 
-    # What only a restart of the process would mend, a String each: a group whose listener hangs, a call of a consumer's
-    # that takes longer than config.liveness.max_consume_time, a partition that gave up after a failure (`then: :stop`;
-    # a seek lets it go on, too), a failure that ended the server. Rebalances, long jobs, quiet, a
-    # stop that waits for jobs, topics that are not there and brokers that are away are no such thing. From any thread;
-    # waits for nothing. Also at config.liveness.port.
+    # Problems that only a restart of the process would solve, one String each; Health finds them, and the health
+    # endpoint uses them. From any thread, at once.
+    #   Pelton.server.health_problems # => []
     #: () -> Array[String]
     def health_problems
       return [] unless @pid == Process.pid
@@ -165,11 +171,13 @@ module Pelton
       @failure && !@thread.alive? ? ["the server was ended by #{@failure.class}: #{@failure.message}"] : []
     end
 
+    # true: there are no health_problems. Returns at once; from any thread.
     #   get("/health") { Pelton.server.healthy? ? 200 : 500 }
     #: () -> bool
     def healthy? = health_problems.empty?
 
-    # The partitions of this process, by topic: {"orders" => [0, 3]}. group: of this group alone. From any thread.
+    # The partitions that this process has now, of all groups or of one. From any thread.
+    #   Pelton.server.assignments("billing") # => { "orders" => [0, 3] }
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil)
       places = assigned(group).flat_map(&:assignment).uniq.sort
@@ -185,7 +193,7 @@ module Pelton
       end
     end
 
-    # What the process holds: see App#stats.
+    # Numbers of the process and of this server: see App#stats. From any thread.
     #: () -> Hash[Symbol, untyped]
     def stats
       threads = ->(one) { one.slots.sum { |slot| slot.scope.size } }
@@ -196,14 +204,13 @@ module Pelton
                                    leaked: @monitor.leaked }
     end
 
-    # See App#background; ends when the consumers have.
+    # Starts a thread that ends after the consumers at a stop: see App#background.
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
     def background(name, restart: false, &block) = @scope.start(name, restart: restart, &block)
 
     def inspect = "#<#{self.class} #{status} #{@groups.map(&:name).join(", ")}>"
 
-    # Whoever forgets to stop a server still commits, leaves the groups and flushes at the end of the process, within
-    # shutdown_timeout; exit! does nothing of it.
+    # Stops the server at process exit, within shutdown_timeout, if it still runs then. exit! skips it.
     #: (Server) -> void
     def self.stop_at_exit(server)
       LOCK.synchronize do
@@ -217,13 +224,13 @@ module Pelton
 
     private
 
-    # The listeners with partitions, of one group or all.
+    # The listeners of one group or of all; none after the end.
     def assigned(group)
       status == :stopped ? [] : @listeners.select { |one| group.nil? || one.group.name == group }
     end
 
-    # {group => {topic => {partition => the sum of what the block says of its coordinators}}}: there are two where one
-    # waits for the other's end.
+    # {"billing" => {"orders" => {0 => 12}}}: the sum of the block's values for the partition's coordinators. There are
+    # two while one waits for the other's end.
     def per_partition(&block)
       @listeners.to_h do |listener|
         topics = listener.coordinators.group_by(&:topic_name)
@@ -235,7 +242,7 @@ module Pelton
     def boot(facts)
       @status = :starting
       @starter = Thread.current
-      # The new thread begins with what we defer: one killed before its first step still stops what was started.
+      # The new thread inherits the deferral: if it is killed before its first step, it still stops what was started.
       Thread.handle_interrupt(Object => :never) do
         @thread = Threads.start("pelton.server", report: ->(error) { crashed(error) }) { serve }
       end
@@ -255,7 +262,7 @@ module Pelton
       @starter = nil
     end
 
-    # It could not start.
+    # Undoes a start that failed.
     def cancel
       @status = :stopped
       @boot << false
@@ -288,7 +295,7 @@ module Pelton
                                                open_producer: @clients.producers(group), on_failure: method(:failed))
     end
 
-    # From a listener or a worker: something after which we, or this listener, cannot go on.
+    # Called by a listener or a worker after an error that this listener, or the server, cannot survive.
     def failed(error, listener = nil)
       return if listener && @restarts.take(listener, error)
 
@@ -298,7 +305,7 @@ module Pelton
 
     # --- the server's thread ---------------------------------------------------------------------------------------
 
-    # A kill takes effect where all is ready for it: never before the `ensure` that stops the others is there.
+    # Defers a kill until the `ensure` is in place that stops the other threads.
     def serve
       return unless @boot.pop
 
@@ -335,8 +342,7 @@ module Pelton
 
     def ended? = %i[stopped forced].include?(@status)
 
-    # Somebody killed this thread, or a subscriber's error ends it: nobody could stop the others any more. The last that
-    # it does.
+    # This thread was killed, or a subscriber's error ends it. Its last act is to stop the others.
     def abandoned
       @failure ||= WorkerKilled.new("the server's orders")
       shut_down(@failure.message, nil)
@@ -365,7 +371,7 @@ module Pelton
       @bus.publish("app.resumed")
     end
 
-    # Goes on with the same one where a subscriber ended this thread in the midst of it.
+    # Continues the same shutdown if a subscriber ended this thread in its middle.
     def shut_down(reason, timeout, signalled: false)
       @status = :stopping
       @restarts.stop
