@@ -56,8 +56,9 @@ module Pelton
       logger = target or return
       return if UNDELIVERED.include?(event.name) && logger.equal?(DefaultLogger) && FailureLog.process_ends?
 
+      return if RepeatLimit::TOLD_AS_ERROR.include?(event.payload[:facility]) || @limit.counts?(event)
+
       severity, text = EventText.of(event)
-      return if RepeatLimit::TOLD_AS_ERROR.include?(event.payload[:facility])
       return if severity < WARN && !(event.name == "transaction.aborted" && FailureLog.process_ends?)
 
       write(severity, text, logger) if @limit.pass?(event, severity, text)

@@ -30,7 +30,11 @@ module Pelton
     NEVER = { Object => :never }.freeze
     private_constant :ALL_DOWN, :ERROR_LEVEL, :CONNECTION, :BROKER, :NEVER
 
-    # Of one kind: when its window ends, lines written in it, lines counted in it, and the last of those.
+    # Events of one severity, whatever they say. They may come by the thousand.
+    ALIKE = %w[error.occurred message.delivery_failed message.skipped message.dead_lettered].freeze
+    private_constant :ALIKE
+
+    # Of one kind: when its window ends, lines written in it, lines counted in it, and one of those.
     Kind = Struct.new(:ends, :written, :counted, :severity, :text)
     # Limits that counted something: {limit => the process it is of}. Guarded by LOCK.
     COUNTING = {}.compare_by_identity
@@ -77,6 +81,15 @@ module Pelton
       @kinds = {}
       @pid = Process.pid
       @lock = Mutex.new
+    end
+
+    # Is this event only counted? Then it is, and needs no text.
+    #: (Events::Event) -> bool
+    def counts?(event)
+      return false unless ALIKE.include?(event.name)
+
+      limit, key = kind(event)
+      limit.nil? || locked { again?(key) }
     end
 
     # Is this event's line to be written now? false: it is counted, or another event tells it.
@@ -163,7 +176,15 @@ module Pelton
       first
     end
 
-    # Under @lock, as the next ones.
+    # Under @lock, as the next ones. Was one like it counted in this window?
+    def again?(key)
+      kind = @kinds[key] if @pid == Process.pid
+      return false if kind.nil? || kind.counted.zero? || kind.ends <= Clock.now
+
+      kind.counted += 1
+      true
+    end
+
     def count(kind, severity, text)
       kind.counted += 1
       kind.severity = severity

@@ -182,6 +182,16 @@ class FailureLogTest < Minitest::Test
     assert_equal [:error], @lines.all.map(&:first).uniq
   end
 
+  def test_a_failure_that_is_only_counted_makes_no_text
+    log
+    asked = 0
+    error = RuntimeError.new.tap { |one| one.define_singleton_method(:message) { "no. #{asked += 1}" } }
+    1000.times { @bus.publish("error.occurred", error: error, source: "consumer.consume", group: "g") }
+    assert_equal 11, asked, "ten lines, and the first one that is only counted"
+    @log.tell(last: true)
+    assert_match(/ no\. 11.*\(and 989 more like it within 30 s\)\z/, texts.last)
+  end
+
   def test_only_failures_are_written
     log
     @bus.publish("producer.closed", client: "c", undelivered: 0)

@@ -34,6 +34,8 @@ module Pelton
 
       # No other line names this offset, so it is written each time.
       def hear(event)
+        return if event.payload[:offset].nil? && @limit.counts?(event)
+
         severity, text = EventText.of(event)
         counted = severity >= WARN && event.payload[:offset].nil?
         write(severity, text) if !counted || @limit.pass?(event, severity, text)
