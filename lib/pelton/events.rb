@@ -6,133 +6,172 @@ module Pelton
   # The events of Pelton: name, payload keys and meaning. docs/reference/events.md is generated from this table.
   #   Pelton.subscribe("error.occurred") { |event| warn event[:error].message }
   module Events
-    # One kind of event.
-    #: (String, Array[Symbol], String) -> void
-    Kind = Struct.new(:name, :keys, :at)
+    # One row of TABLE: name, keys of the payload, when it is published, and what its own keys mean.
+    #: (String, Array[Symbol], String, Hash[Symbol, String]) -> void
+    Kind = Struct.new(:name, :keys, :at, :notes)
 
-    # What a subscriber gets. `event[:error]`, `event.name`, `event.payload`.
+    # The argument of a subscriber: `event.name`, `event.payload` and `event[:error]`. Frozen.
     #: (String, Hash[Symbol, untyped]) -> void
     Event = Struct.new(:name, :payload) do
+      # One value of the payload. Raises KeyError for a key that the event does not have.
+      #   event[:topic] # => "orders"
       #: (Symbol) -> untyped
       def [](key) = payload.fetch(key)
     end
 
+    # Values that mean the same in all events. The fourth column of TABLE has those of one event.
+    COMMON = {
+      group: "name of the consumer group",
+      topic: "name of the topic",
+      partition: "number of the partition",
+      offset: "offset of the message, or of the first one",
+      client: "name of the producer or subscription, as `\"pelton.producer#1\"`",
+      error: "the exception",
+      attempt: "number of this attempt; the first is 1",
+      attempts: "number of attempts, over all retry topics",
+      failure_id: "identifies one failed attempt, in all its events and in the `origin` of the message's copy; nil " \
+                  "for failures of other kinds",
+      label: "the `label:` of the produce call, or nil",
+      seconds: "duration in seconds",
+      undelivered: "number of messages that were not delivered",
+      to: "the topic of the copy",
+      count: "number of messages",
+      generation: "number of this assignment among all partitions that the group was given here",
+      groups: "Array of group names",
+      concurrency: "number of worker threads",
+      reason: "why, as a String: `\"SIGTERM\"`, `\"stop\"` …"
+    }.freeze
+
     TABLE = [
       ["error.occurred", %i[error source client group topic partition offset attempt failure_id],
-       "anything failed; `source` says where (consumer.consume, consumer.revoked, listener, subscriber, schemas, " \
-       "where, kafka …); the other keys are there as far as they are known. failure_id: of a failed attempt of " \
-       "consume, in all events that tell of it, and in its message's copy in a retry topic or in the dead letters " \
-       "(`origin`)"],
-      ["kafka.log", %i[client level facility message], "librdkafka wrote a log line (level as in syslog, 0–7)"],
+       "An error occurred. Values other than `error` and `source` are missing or nil where they are unknown.",
+       { source: "where: `\"consumer.consume\"`, `\"consumer.revoked\"`, `\"listener\"`, `\"subscriber of …\"`, " \
+                 "`\"forward\"`, `\"kafka\"` …" }],
+      ["kafka.log", %i[client level facility message], "librdkafka wrote a log line.",
+       { level: "severity as in syslog: 0 (worst) to 7", facility: "librdkafka's kind of message, as `\"FAIL\"`",
+         message: "the text" }],
       ["statistics.emitted", %i[client statistics],
-       "librdkafka's statistics of a client, parsed (of a consumer's partitions those that are assigned to it): " \
-       "every 5 s, if somebody subscribed before the first client opened (later: ConfigError), or as " \
-       "statistics.interval.ms in config.kafka says"],
+       "librdkafka's statistics of a client arrived: every 5 s, or as statistics.interval.ms in config.kafka says. " \
+       "Subscribe before the first client opens; later it raises ConfigError.",
+       { statistics: "Hash, as librdkafka documents it; of a consumer's partitions, those that are assigned to it" }],
       ["events.delayed", %i[poller seconds count],
-       "the events' thread of a poller was late by more than a second (a slow subscriber, or threads that leave it " \
-       "no time): the longest delay and the number of late events since it was told last, at most once a second; " \
-       "deliveries are not delayed by it"],
+       "Events of a poller were published more than a second late, because a subscriber is slow or threads leave it " \
+       "no time. Deliveries are not delayed by it. At most once a second.",
+       { poller: "name of the poller", seconds: "the longest delay", count: "number of late events since the last " \
+                                                                            "report" }],
       ["message.delivery_failed", %i[client error topic partition label],
-       "a produced message was given up, and nobody waits for it: who does gets the DeliveryError; label: what " \
-       "produce was given, or nil"],
+       "A produced message was not delivered, and no code waits for it. (Code that waits gets the DeliveryError.)"],
       ["message.acknowledged", %i[client topic partition offset label],
-       "a produced message is in Kafka (offset: nil with acks 0), whoever waits for it; told of producers that open " \
-       "after somebody subscribed (to subscribe later: ConfigError)"],
+       "Kafka has a produced message, whether or not code waits for it. Subscribe before the producer opens; later " \
+       "it raises ConfigError.", { offset: "the message's offset; nil with acks 0" }],
       ["message.purged", %i[client error topic partition label],
-       "a produced message was taken back before Kafka had it, or before that was known: by a close whose time was " \
-       "over, or by an abort; told as message.acknowledged is"],
+       "A produced message was dropped before Kafka confirmed it: by a close that ran out of time, or by an abort. " \
+       "Subscribe before the producer opens."],
       ["message.skipped", %i[group topic partition offset attempts error failure_id],
-       "a message failed too often, and its topic says `then: :skip`"],
+       "A message failed too often and was skipped, because its topic has `then: :skip`."],
       ["message.dropped", %i[group topic partition offset count reason],
-       "the topic's routes kept `count` messages from consume, in a job (`:where`: in a batch) that began with " \
-       "`offset`; reason: `:where`, `:filtered`, `:expired`, or in a retry topic " \
-       "`:of_another_group`. They count as done"],
+       "Messages were kept from `consume` by the route. They count as done.",
+       { offset: "where the job (with `:where`: the batch) began",
+         reason: "`:where`, `:filtered`, `:expired`, or in a retry topic `:of_another_group`" }],
       ["message.repeated", %i[group topic partition offset count],
-       "a partition with `concurrency` was given up (a stop, a rebalance) before the message at `offset` was " \
-       "finished: `count` finished messages behind it will be processed again"],
+       "A partition with `concurrency` was given up (a stop, a rebalance) with an unfinished message. Finished " \
+       "messages after it will be processed again.", { offset: "the unfinished message", count: "number of finished " \
+                                                                                                "messages after it" }],
       ["message.postponed", %i[group topic partition offset attempts error failure_id to due_in],
-       "a copy of a message that failed waits in the retry topic `to` for `due_in` seconds"],
+       "A failed message was copied to a retry topic.", { due_in: "seconds until it is tried again" }],
       ["message.dead_lettered",
        %i[group topic partition offset attempts error failure_id to payload_omitted],
-       "a copy of a message that failed is in the topic `to`; error: what failed, or the `reason` of " \
-       "dispatch_to_dead_letters; payload_omitted: the name of the error with which Kafka refused the whole copy, so " \
-       "the letter only says where the payload is; or nil"],
+       "A failed message was copied to the dead letters.",
+       { error: "the exception, or the `reason` of dispatch_to_dead_letters",
+         payload_omitted: "name of the error with which Kafka refused the payload; usually nil" }],
       ["producer.queue_full", %i[client waits seconds],
-       "producing threads had to wait for room in the producer's queue; waits, seconds: so often and so long since " \
-       "the last such event of this producer, of which there is one a second at most"],
-      ["producer.opened", %i[client], "a producer opened its native client, with its first use; no word of Kafka yet"],
-      ["producer.disconnected", %i[client idle],
-       "a producer closed its connections; idle: because of config.idle_disconnect_timeout"],
-      ["producer.reconnected", %i[client], "a producer opened its connections again, with the first use after that"],
-      ["producer.unclosed", %i[client undelivered],
-       "a producer was garbage collected without a close; undelivered: messages it could not deliver"],
-      ["producer.flush_failed", %i[client failures pending],
-       "`flush` answered false; failures: messages that failed since the last flush and that nobody waited for, " \
-       "`{ \"orders\" => { UNKNOWN_TOPIC_OR_PART: 3 } }`; pending: those that have no report yet"],
-      ["producer.closed", %i[client undelivered], "a producer was closed; undelivered: messages it could not deliver"],
-      ["producer.fatal", %i[client error attempt final],
-       "a fatal error ended a producer's native client; final: it is not replaced, every call raises the error"],
+       "Threads had to wait for room in a producer's queue. At most once a second per producer.",
+       { waits: "number of waits since the last report", seconds: "total time of these waits" }],
+      ["producer.opened", %i[client], "A producer opened its native client, at its first use."],
+      ["producer.disconnected", %i[client idle], "A producer closed its connections.",
+       { idle: "true: because of config.idle_disconnect_timeout" }],
+      ["producer.reconnected", %i[client], "A producer opened its connections again, at the next use."],
+      ["producer.unclosed", %i[client undelivered], "A producer was garbage collected without a close."],
+      ["producer.flush_failed", %i[client failures pending], "`flush` returned false.",
+       { failures: "failed messages since the last flush that no code waited for: " \
+                   "`{ \"orders\" => { UNKNOWN_TOPIC_OR_PART: 3 } }`",
+         pending: "number of messages without a delivery report yet" }],
+      ["producer.closed", %i[client undelivered], "A producer was closed."],
+      ["producer.fatal", %i[client error attempt final], "A fatal error ended a producer's native client.",
+       { attempt: "number of fatal errors since the last success",
+         final: "true: the client is not replaced, every call raises the error" }],
       ["producer.reloaded", %i[client error attempt],
-       "another native client took the place of one that `error` ended, or that could not go on (an abort without an " \
-       "answer, a message refused in a transaction); attempt: fatal errors since a success"],
-      ["transaction.committed", %i[client seconds], "a transaction was committed; seconds: from its begin on"],
-      ["transaction.aborted", %i[client seconds error],
-       "a transaction was not committed; error: nil for AbortTransaction and Thread#kill"],
-      ["partition.assigned", %i[group topic partition generation],
-       "Kafka gave a partition to this process; generation: its number among all that this group was given here"],
-      ["partition.revoked", %i[group topic partition lost generation],
-       "Kafka wants a partition back; lost: it already is another's; generation: as when it was assigned"],
+       "A producer got a new native client, after a fatal error or after a transaction that could not be cleared up.",
+       { attempt: "number of fatal errors since the last success" }],
+      ["transaction.committed", %i[client seconds], "A transaction was committed.", { seconds: "since its begin" }],
+      ["transaction.aborted", %i[client seconds error], "A transaction was not committed.",
+       { seconds: "since its begin", error: "the cause; nil for AbortTransaction and Thread#kill" }],
+      ["partition.assigned", %i[group topic partition generation], "Kafka assigned a partition to this process."],
+      ["partition.revoked", %i[group topic partition lost generation], "Kafka takes a partition away.",
+       { lost: "true: another member may have it already, so nothing can be committed" }],
       ["partition.stopped", %i[group topic partition offset attempts error failure_id],
-       "a message failed too often and its topic says `then: :stop`: " \
-       "nothing after it is read until a seek, a restart or a rebalance"],
+       "A message failed too often, and its topic has `then: :stop`. The partition reads nothing more until a seek, " \
+       "a restart or a rebalance."],
       ["consumer.consumed", %i[group topic partition messages attempt consumption_lag processing_lag seconds error],
-       "consume returned or raised; messages: how many it was given; consumption_lag, processing_lag: how many " \
-       "seconds before it began the first of them was produced (by its timestamp; nil: it has none), and came to " \
-       "this process"],
+       "A call of `consume`, or of `process` for a batch, ended.",
+       { messages: "number of messages", error: "the exception; nil: it succeeded",
+         consumption_lag: "age of the first message at the begin, in seconds; nil without a timestamp",
+         processing_lag: "seconds from the arrival of the first message in this process to the begin" }],
       ["consumer.retrying", %i[group topic partition offset attempt delay error failure_id],
-       "consume failed and runs again from `offset` after `delay` seconds"],
+       "A call of `consume` failed and will be repeated from `offset` on.", { delay: "seconds until then" }],
       ["thread.leaked", %i[group topic partition name started_at at seconds],
-       "a thread that a consumer started (or the app: then without group, topic and partition) lives on after its " \
-       "end: a background thread after config.background_timeout, another one after 5 s. started_at: the line of its " \
-       "block, at: where it is now, seconds: since the end. Told once; a pool's thread is named too, if it was a " \
-       "consumer that first used the pool"],
+       "A thread still runs after its consumer ended: a background thread after config.background_timeout, another " \
+       "one after 5 s. Once per thread. For a thread of the app, group, topic and partition are missing. It may be a " \
+       "thread of a pool that a consumer was the first to use.",
+       { name: "the thread's name", started_at: "line that started it, as `\"app.rb:12\"`", at: "line where it is now",
+         seconds: "since the end of its consumer" }],
       ["stats.measured", %i[threads native_threads descriptors consumers consumer_threads lags stopped jobs leaked],
-       "what the process holds (see App#stats), every config.stats_interval while a server runs, if somebody " \
-       "subscribed"],
-      ["workers.scaled", %i[from to], "the number of worker threads was changed (Server#concurrency=)"],
+       "Numbers of the process, as `Pelton.stats` returns them. Every config.stats_interval while a server runs, if " \
+       "subscribed.",
+       { threads: "Ruby threads by kind", native_threads: "native threads by name", descriptors: "open descriptors",
+         consumers: "consumer objects per partition", consumer_threads: "threads of consumers per partition",
+         lags: "messages per partition that are not done", stopped: "partitions that stopped, with the offset",
+         jobs: "`{ running: 2, waiting: 7, aside: 0 }`", leaked: "number of leaked threads that still run" }],
+      ["workers.scaled", %i[from to], "The number of worker threads was changed (Server#concurrency=).",
+       { from: "number before", to: "number now" }],
       ["worker.replaced", %i[worker],
-       "a worker thread was killed, or a worker of a decoding pool (`pelton.parallel…`) died or did not come back in " \
-       "time; another one took its place"],
+       "A worker thread was killed, or a worker of a decoding pool died or took too long. A new one took its place.",
+       { worker: "its name" }],
       ["parallel.chosen", %i[topic engine seconds messages],
-       "a topic with `parallel: :auto` was tried, with `messages` messages that came: `engine` is used until the " \
-       "next time; seconds: of each, `{ inline: 0.21, ractor: 0.12 }` (nil: it had errors that inline has not, or " \
-       "inline takes less than 10 µs a message)"],
-      ["app.starting", %i[groups concurrency], "the server starts"],
-      ["app.running", %i[groups concurrency], "all threads run, the groups are being joined"],
-      ["group.restarting", %i[group error seconds],
-       "a group's client failed for good, and begins anew after `seconds` (config.group_restart)"],
+       "`parallel: :auto` measured the ways to decode a topic and chose the fastest.",
+       { engine: "what is used until the next measurement", messages: "number of messages of the measurement",
+         seconds: "time of each: `{ inline: 0.21, ractor: 0.12 }`; nil: it raised errors that inline does not, or " \
+                  "inline takes less than 10 µs per message" }],
+      ["app.starting", %i[groups concurrency], "The server starts."],
+      ["app.running", %i[groups concurrency], "All threads run. The groups are being joined."],
+      ["group.restarting", %i[group error seconds], "The client of a group failed and will be replaced.",
+       { seconds: "until then (config.group_restart)" }],
       ["app.unhealthy", %i[reasons],
-       "config.liveness.port was asked and told, for the first time or again, that only a restart would mend the " \
-       "process; reasons: one String each, as of Server#health_problems"],
-      ["process.started", %i[process pid],
-       "`pelton server --processes`: a process was forked; process: its number, from 0"],
-      ["process.ended", %i[process pid status signal due_in],
-       "such a process ended; status: its exit code (nil: `signal`, as \"KILL\", ended it), due_in: seconds until it " \
-       "is started anew (nil: it was told to end)"],
-      ["app.quieting", %i[reason], "the server begins no new job, and keeps its partitions"],
-      ["app.quiet", %i[], "the last job that ran has ended"],
-      ["app.resumed", %i[], "the end of quiet"],
-      ["app.stopping", %i[reason timeout flush waits_for],
-       "the server finishes what runs and takes no new work; flush: the seconds of `timeout` that are kept for the " \
-       "producer; waits_for: what runs, one String each"],
+       "A health check failed for the first time since the last success.",
+       { reasons: "Array of Strings, as Server#health_problems returns them" }],
+      ["process.started", %i[process pid], "`pelton server --processes` forked a process.",
+       { process: "its number, from 0", pid: "its process id" }],
+      ["process.ended", %i[process pid status signal due_in], "A process of `pelton server --processes` ended.",
+       { process: "its number, from 0", pid: "its process id", status: "exit code; nil: a signal ended it",
+         signal: "name of that signal, as `\"KILL\"`, or nil",
+         due_in: "seconds until it is restarted; nil: it was asked to end" }],
+      ["app.quieting", %i[reason], "The server starts no new job. It keeps its partitions."],
+      ["app.quiet", %i[], "The last running job has ended."],
+      ["app.resumed", %i[], "The server starts jobs again."],
+      ["app.stopping", %i[reason timeout flush waits_for], "The server shuts down.",
+       { timeout: "seconds that it may take", flush: "seconds of these that are kept for producers",
+         waits_for: "running jobs, one String each" }],
       ["app.stopped", %i[seconds undelivered unfinished_work phases],
-       "everything is finished, committed and flushed; unfinished_work: finished messages that will be processed " \
-       "again (see message.repeated), one String each, as a rule none; phases: seconds of each, " \
-       "`{ groups: { \"billing\" => { jobs: 1.2, leave: 0.1 } }, workers: 0.0, flush: 0.3 }`"],
-      ["app.forced", %i[reason unfinished_work seconds phases],
-       "the server ended by force; unfinished_work: what was left undone, one String each; phases: as for " \
-       "app.stopped, with `force`"]
-    ].to_h { |name, keys, at| [name, Kind.new(name, keys.freeze, at).freeze] }.freeze
+       "The server shut down in order: everything was finished, committed and flushed.",
+       { unfinished_work: "finished messages that will be processed again (see message.repeated), one String each; " \
+                          "usually none",
+         phases: "seconds of each phase: `{ groups: { \"billing\" => { jobs: 1.2, leave: 0.1 } }, workers: 0.0, " \
+                 "flush: 0.3 }`" }],
+      ["app.forced", %i[reason unfinished_work seconds phases], "The server ended by force.",
+       { unfinished_work: "what was not finished, one String each", phases: "as for app.stopped, with `force`" }]
+    ].to_h do |name, keys, at, notes|
+      [name, Kind.new(name, keys.freeze, at, notes.to_h.freeze).freeze]
+    end.freeze
 
     module_function
 
@@ -146,8 +185,34 @@ module Pelton
 
     #: () -> String
     def to_markdown
-      rows = TABLE.each_value.map { |kind| "| `#{kind.name}` | #{kind.keys.join(", ")} | #{kind.at} |" }
-      ["# Events", "", "| Event | Payload | When |", "|---|---|---|", *rows, ""].join("\n")
+      common = COMMON.map { |key, meaning| "| `#{key}` | #{meaning} |" }
+      groups = TABLE.each_value.group_by { |kind| kind.name[/\A\w+/] }
+      sections = groups.map { |title, kinds| ["## #{title}", "", *HEAD, *kinds.map { |kind| row(kind) }, ""] }
+      [INTRODUCTION, *common, "", *sections].join("\n")
     end
+
+    def row(kind)
+      own, common = kind.keys.partition { |key| kind.notes.key?(key) }
+      values = [*(common.map { |key| "`#{key}`" }.join(", ") if common.any?),
+                *own.map { |key| "`#{key}`: #{kind.notes[key]}" }]
+      "| `#{kind.name}` | #{kind.at} | #{values.join("<br>")} |"
+    end
+    private_class_method :row
+
+    HEAD = ["| Event | When | Values |", "|---|---|---|"].freeze
+    INTRODUCTION = <<~MARKDOWN.chomp
+      # Events
+
+      All events that Pelton publishes. [Monitoring](../guides/monitoring.md) shows how to subscribe, and which events to
+      alert on. Generated from `lib/pelton/events.rb` by `bin/docs`.
+
+      ## Common values
+
+      These mean the same in all events. The tables below explain the others.
+
+      | Value | Meaning |
+      |---|---|
+    MARKDOWN
+    private_constant :HEAD, :INTRODUCTION
   end
 end

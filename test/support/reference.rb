@@ -34,8 +34,8 @@ module Reference
     `pelton server -r ./app.rb` loads your file and consumes what its routes name. In a Rails app the file is
     `./config/environment.rb`. `-g` and `-t` narrow it to groups and topics. `-c` overrides `config.concurrency`.
 
-    `--processes 4` loads the app once and forks four servers. The guide on several processes describes
-    this, signals and shutdown.
+    `--processes 4` loads the app once and forks four servers. See
+    [several processes, signals and shutdown](../guides/several-processes.md).
 
     The log on stdout has every event. `--no-log` leaves the failures, which go to `config.logger`.
 

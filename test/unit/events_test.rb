@@ -85,6 +85,13 @@ class EventsTest < Minitest::Test
     assert_empty Pelton::Events::TABLE.keys - CALLS.map(&:name)
   end
 
+  def test_each_key_in_the_table_has_a_meaning
+    Pelton::Events::TABLE.each_value do |kind|
+      assert_empty kind.keys - kind.notes.keys - Pelton::Events::COMMON.keys, kind.name
+      assert_empty kind.notes.keys - kind.keys, kind.name
+    end
+  end
+
   # Where no call has facts of its own (**facts), the keys in the table are those that somebody writes.
   def test_each_key_in_the_table_is_given
     CALLS.group_by(&:name).each do |name, calls|

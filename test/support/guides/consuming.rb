@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+{
+  "TracedConsumer" => {
+    after: lambda do
+      define("class Payments < TracedConsumer; #{GuidesTest::CONSUME}; end")
+      Pelton.routes { topic("payments", to: "Payments") }
+      serve({ "payments" => GuidesTest::PAID })
+      assert_match(%r{^consume of payments/\d took \d}, $stdout.string)
+    end
+  },
+  'group "archive"' => { after: -> { serve({ "orders" => GuidesTest::PAID, "logs.web" => "x" }, count: 3) } },
+  "PricesConsumer" => {
+    change: { "wait(10)" => "wait(0.1)", "= @prices.clear" => "= SEEN << (@prices.empty? ? :none : @prices.pop)" },
+    after: lambda do
+      Pelton.routes { topic("orders", to: "PricesConsumer") }
+      serve({ "orders" => GuidesTest::PAID }, count: 0) { |seen| seen.grep(Hash).any? }
+    end
+  }
+}
