@@ -31,7 +31,8 @@ module Pelton
     PAUSE = 0.2
     private_constant :TIMEOUT, :OUTDATED, :PAUSE
 
-    # The client's name in events: "pelton.admin#1".
+    # The client's name in events.
+    #   Pelton.admin.name # => "pelton.admin#1"
     #: () -> String
     attr_reader :name
 
@@ -215,6 +216,7 @@ module Pelton
     end
 
     # Has `close` been called?
+    #   Pelton.admin.closed? # => false
     #: () -> bool
     def closed? = @closed
 

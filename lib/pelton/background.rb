@@ -67,6 +67,7 @@ module Pelton
     def self.here? = Thread.current.name.to_s.start_with?(THREAD)
 
     # name: as it was given. thread: the Ruby thread that runs now.
+    #   thread.name # => "prices"
     #: (thread: Thread)
     attr_reader :name, :thread
     # Where its block is, "app.rb:12"; nil if Ruby does not know.
@@ -103,6 +104,7 @@ module Pelton
     end
 
     # Does the thread run?
+    #   thread.alive? # => true
     #: () -> bool
     def alive? = @thread.alive?
 

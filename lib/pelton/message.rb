@@ -127,6 +127,7 @@ module Pelton
       alias created_at timestamp
 
       # When this process got it from Kafka.
+      #   message.received_at # => 2026-11-23 00:05:12.345 +0000
       #: () -> Time?
       def received_at = time(received_ms)
 

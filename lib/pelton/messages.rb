@@ -55,6 +55,7 @@ module Pelton
     end
 
     # Is there no message?
+    #   messages.empty? # => false
     #: () -> bool
     def empty? = size.zero?
     # The message at this position, from 0; nil if there is none.

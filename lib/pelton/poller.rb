@@ -34,7 +34,8 @@ module Pelton
     def self.next_name = LOCK.synchronize { "#{SHARED_NAME}.#{@made = (@made || 0) + 1}" }
     private_class_method :next_name
 
-    # The poller's name: "payments", or without one "pelton.poll.1", "pelton.poll.2" …
+    # The poller's name; without one "pelton.poll.1", "pelton.poll.2" …
+    #   Pelton::Poller.new("payments").name # => "payments"
     #: () -> String
     attr_reader :name
 
@@ -57,6 +58,7 @@ module Pelton
     def clients = known&.clients || 0
 
     # Does its native thread run in this process?
+    #   Pelton::Poller.shared.running? # => true
     #: () -> bool
     def running? = known&.running? || false
 

@@ -28,6 +28,7 @@ module Pelton
     private_constant :Waiter, :Loan, :SIZE, :TIMEOUT, :KAFKA, :ID, :LONG, :NEVER
 
     # size: number of producers. timeout: seconds that `with` waits for a free one.
+    #   POOL.size # => 5
     attr_reader :size, :timeout
 
     # Pelton.producer_pool and App#producer_pool make one for you.
@@ -118,10 +119,12 @@ module Pelton
     end
 
     # Number of messages of its producers without a result.
+    #   POOL.pending # => 0
     #: () -> Integer
     def pending = opened.sum(&:pending)
 
     # Has `close` been called, without a `reload` after it?
+    #   POOL.closed? # => false
     #: () -> bool
     def closed? = @closed
 

@@ -26,6 +26,7 @@ module Pelton
     end
 
     # Number of Ractors.
+    #   POOL.size # => 4
     #: () -> Integer
     attr_reader :size
 

@@ -38,10 +38,12 @@ module Pelton
     PLACES = { beginning: -2, end: -1, committed: -1001 }.freeze
     private_constant :SOON, :PLACES
 
-    # name: the subscription's name in events, "pelton.subscription#1". group_id: the consumer group.
+    # name: the subscription's name in events. group_id: the consumer group.
+    #   subscription.name # => "pelton.subscription#1"
     #: (name: String)
     attr_reader :name, :group_id
     # When `poll` was called last (at first, when this was made), in monotonic seconds; nil while it closes.
+    #   subscription.polled_at # => 4711.25
     #: () -> Float?
     attr_reader :polled_at
 

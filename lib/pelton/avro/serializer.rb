@@ -63,7 +63,8 @@ module Pelton
       #: (?topic: String?) -> Hash[String, String]
       def headers(topic: nil) = @framing == :headers ? header(schema(topic), topic) : {}
 
-      # As middleware: the message with its payload (or key) serialized.
+      # As middleware: the message with its payload (or key) serialized. Raises what `serialize` raises.
+      #   producer.middleware.append(orders)
       #: (Hash[Symbol, untyped]) -> Hash[Symbol, untyped]
       def call(message)
         part = key? ? :key : :payload

@@ -5,16 +5,19 @@ require_relative "../errors"
 
 module Pelton
   module Parallel
-    # What `dispatch` of an engine gives: for each input, in their order, a value or an error. Any thread or fiber may
-    # ask, as often as it likes; who asks for a value that is not there waits, until the deadline of the dispatch.
-    #   future = engine.dispatch(messages, decoder, timeout: 30)
-    #   future.each { |value, error| … }   # the first ones while the last are still in work
+    # The result of RactorPool#dispatch and of other engines: for each input, in order, a value or an error. Callable
+    # from every thread and fiber, as often as you like. A caller that asks for a value that is not there waits, until
+    # the deadline of the dispatch.
+    #   future = POOL.dispatch(orders, Invoice, timeout: 30)
+    #   future.each { |value, error| … } # the first ones while the last are still being made
     class Future
       include Enumerable
 
+      # Number of inputs.
+      #   future.size # => 2
       #: () -> Integer
       attr_reader :size
-      # Seconds from the dispatch on; nil: without a limit.
+      # Seconds from the dispatch on; nil: no limit.
       #: () -> Numeric?
       attr_reader :timeout
 
@@ -25,7 +28,8 @@ module Pelton
         @deadline = Clock.deadline(timeout)
       end
 
-      # [value, error] (one of them nil) of each input, as they come.
+      # Yields [value, error] of each input, as they come; one of them is nil. Without a block, returns an Enumerator.
+      #   future.each { |page, error| puts error ? error.message : page }
       #: () { ([untyped, Exception?]) -> void } -> self | () -> Enumerator[[untyped, Exception?], self]
       def each
         return enum_for(:each) { @size } unless block_given?
@@ -34,22 +38,24 @@ module Pelton
         self
       end
 
-      # The value at this index; raises its error.
+      # The value at this index. Waits for it, and raises its error.
+      #   future[0] # => "<h1>…"
       #: (Integer) -> untyped
       def [](index)
         value, error = at(index)
         error ? raise(error) : value
       end
 
-      # All values; raises the first error.
+      # All values. Waits for them, and raises the first error.
+      #   future.values.size # => 2
       #: () -> Array[untyped]
       def values = Array.new(@size) { |index| self[index] }
 
-      # Is it done by somebody else, whether it is asked for or not?
+      # For Pelton: is it made without being asked for?
       #: () -> bool
       def ahead? = false
 
-      # Past its time, whether it was finished or not.
+      # Is its time over, finished or not?
       #: () -> bool
       def late? = !@deadline.nil? && Clock.now >= @deadline
 

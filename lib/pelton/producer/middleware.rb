@@ -36,10 +36,12 @@ module Pelton
       def remove(callable) = change(callable) { |chain| chain.reject { |other| other.equal?(callable) } }
 
       # A copy of the list, in order.
+      #   producer.middleware.to_a.size # => 1
       #: () -> Array[untyped]
       def to_a = @chain.dup
 
       # Is there no middleware?
+      #   producer.middleware.empty? # => true
       #: () -> bool
       def empty? = @chain.empty?
 

@@ -18,7 +18,9 @@ module Pelton
       #: (text: String)
       attr_reader :text, :references, :named, :id, :subject, :version
 
-      # text: JSON, or what it stands for: {"type" => "record", …}. Raises ConfigError for what is no schema.
+      # text: JSON, or what it stands for: {"type" => "record", …}. references, named, id, subject, version: as the
+      # registry says. Raises ConfigError if it is not a schema.
+      #   Pelton::Registry::Schema.new(File.read("order.avsc"))
       #: ((String | Hash[untyped, untyped] | Array[untyped]), ?references: Array[String],
       #:  ?named: Array[Hash[String, untyped]], ?id: Integer?, ?subject: String?, ?version: Integer?) -> void
       def initialize(text, references: [], named: [], id: nil, subject: nil, version: nil)
@@ -34,7 +36,7 @@ module Pelton
         raise ConfigError.new("schema", nil, e.message)
       end
 
-      # A schema of what somebody gives as one.
+      # For Pelton: a Schema of JSON, or of what JSON stands for.
       #: (untyped) -> Schema
       def self.of(given)
         case given
@@ -44,20 +46,25 @@ module Pelton
         end
       end
 
-      # The whole name of a record, an enum or a fixed; nil of others.
+      # The full name of a record, an enum or a fixed; nil for others.
+      #   schema.name # => "shop.Order"
       #: () -> String?
       def name = @native.name
 
-      # The "parsing canonical form": two schemas that read the same documents in the same way have the same.
+      # Avro's "parsing canonical form". Two schemas that read documents the same way have the same.
+      #   schema.canonical # => "{\"name\":\"shop.Order\",…"
       #: () -> String
       def canonical = @native.canonical
 
-      # CRC-64-AVRO of that, 0 to 2**64 - 1.
+      # CRC-64-AVRO of the canonical form, 0 to 2**64 - 1.
+      #   schema.fingerprint # => 1234567890
       #: () -> Integer
       def fingerprint = @native.fingerprint
 
-      # The document of a value. framed: as it stands behind Confluent's frame, where bytes alone have no length. Raises
-      # EncodeError, which names the field.
+      # The document of a value, without framing. framed: for Confluent's framing, where a schema of just bytes has no
+      # length.
+      #   schema.encode({ "id" => 7 })
+      # Raises EncodeError, which names the field.
       #: (untyped, ?framed: bool) -> String
       def encode(value, framed: false) = @native.encode(value, framed)
 
