@@ -17,7 +17,7 @@ use crate::rd::generation;
 use crate::spare::Spare;
 use crate::view::NULL;
 pub use crate::view::View;
-pub use packer::Packer;
+pub use packer::{LastRead, Packer};
 use std::cell::RefCell;
 use std::iter::once;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};

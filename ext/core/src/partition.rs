@@ -8,7 +8,7 @@ mod sieve;
 #[cfg(test)]
 mod tests;
 
-use crate::chunk::{Chunk, Packer};
+use crate::chunk::{Chunk, LastRead, Packer};
 use crate::decode::{Pool, Task};
 use crate::filter::Filter;
 use crate::format::Format;
@@ -144,14 +144,14 @@ struct Reading {
     paused: bool,
     /// What came behind the last batch in librdkafka's queue, and had no room in it.
     rest: Fetched,
-    /// The offset behind the last message that was read; 0: none was in this epoch.
-    next: i64,
+    /// The last message that was read in this epoch.
+    last: LastRead,
 }
 
 impl Reading {
     /// Where the log begins anew: its topic was made again, say, or it lost its end. What came is not of the one before.
     fn restart(&self) -> Option<i64> {
-        self.rest.first_offset().filter(|first| *first < self.next)
+        self.rest.first().filter(|first| self.last.is_behind(*first)).map(|first| first.offset())
     }
 }
 
@@ -231,7 +231,7 @@ impl Partition {
         let mut reading = lock(&self.reading);
         reading.open = false;
         reading.rest.clear();
-        reading.next = 0;
+        reading.last = LastRead::default();
         drop(reading);
         self.queue.unsignal();
         self.cursor.begin(UNKNOWN);
@@ -240,7 +240,7 @@ impl Partition {
 
     /// Whether a message came since the last seek: librdkafka knows the place, then.
     pub fn has_read(&self) -> bool {
-        lock(&self.reading).next > 0
+        !lock(&self.reading).last.is_none()
     }
 
     pub fn announce_seek(&self) -> u64 {
@@ -279,7 +279,7 @@ impl Partition {
     pub fn begin(&self, position: i64) {
         let mut reading = lock(&self.reading);
         reading.rest.clear();
-        reading.next = 0;
+        reading.last = LastRead::default();
         drop(reading);
         lock(&self.notices).clear();
         self.cursor.begin(position);
@@ -339,9 +339,9 @@ impl Partition {
         let restart = reading.restart();
         if let Some(offset) = restart {
             self.cursor.begin(offset);
-            reading.next = 0;
+            reading.last = LastRead::default();
         }
-        let Reading { rest, next, .. } = reading;
+        let Reading { rest, last, .. } = reading;
         let epoch = self.cursor.epoch();
         let mut packer = Packer::new(topic, self.number, epoch, format, filter, self.limits.bytes);
         rest.move_rest(0, fetched);
@@ -354,7 +354,7 @@ impl Partition {
             } else {
                 self.queue.fetch(wanted, 0, fetched)
             };
-            packer.add_all(fetched, rest, next);
+            packer.add_all(fetched, rest, last);
             for message in fetched.iter().filter(|message| message.error() != 0) {
                 lock(&self.notices).push_back((message.error(), message.error_text(), message.offset()));
             }

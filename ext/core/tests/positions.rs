@@ -80,6 +80,34 @@ fn nothing_that_was_read_before_a_seek_comes_after_it() {
     close_subscription(&reader);
 }
 
+/// librdkafka takes a message from its queue, and only then moves the position that it goes back to. A rebalance in between,
+/// in which the partition stays, brings that message again.
+#[test]
+fn the_last_message_that_librdkafka_brings_again_is_left_out() {
+    for messages in [1, 7] {
+        let topic = "twice";
+        let cluster = cluster(topic, 1);
+        fill(&cluster, topic, COUNT);
+        let limits = Limits { messages, ..Limits::default() };
+        let reader = subscription(&cluster.bootstrap_servers(), "g", Options { limits, ..Options::default() }, &[]);
+        let start = COUNT as i64 - 5;
+        reader.assign(&[(topic, 0, start)]).expect("assigned");
+        let mut next = start;
+        for end in COUNT as i64..COUNT as i64 + 4 {
+            while next < end {
+                let batch = next_batch(&reader);
+                assert_eq!((next, false, false), (first(&batch), batch.restarted, batch.is_stale()));
+                next = last(&batch) + 1;
+            }
+            let list = PartitionList::with_offsets([(topic, 0, end - 1, -1)]).expect("a list");
+            let sought = reader.with_client(|client| client.seek(&list, SECONDS.as_millis() as i32));
+            sought.expect("open").expect("sought");
+            fill(&cluster, topic, 1);
+        }
+        close_subscription(&reader);
+    }
+}
+
 /// librdkafka goes back by itself where its offset is out of range, say because the topic was made again. What had no room
 /// in the last batch is before that.
 #[test]

@@ -37,6 +37,37 @@ fn size_of(message: FetchedMessage<'_>) -> usize {
     size
 }
 
+/// The last message that was read of a partition.
+#[derive(Default)]
+pub struct LastRead {
+    /// The offset behind it; 0: none was read.
+    next: i64,
+    timestamp: i64,
+    size: usize,
+}
+
+impl LastRead {
+    pub fn is_none(&self) -> bool {
+        self.next == 0
+    }
+
+    fn set(&mut self, message: FetchedMessage<'_>, size: usize) {
+        *self = Self { next: message.offset() + 1, timestamp: message.timestamp(), size };
+    }
+
+    /// Whether the log begins anew with this message.
+    pub fn is_behind(&self, message: FetchedMessage<'_>) -> bool {
+        message.offset() < self.next && !self.is(message)
+    }
+
+    /// Whether it is this message. A message of another log may have its offset, but not its time, too.
+    fn is(&self, message: FetchedMessage<'_>) -> bool {
+        message.offset() + 1 == self.next
+            && message.timestamp() >= 0
+            && (message.timestamp(), size_of(message)) == (self.timestamp, self.size)
+    }
+}
+
 impl Packer {
     /// Of `most` bytes, or one larger message.
     pub fn new(
@@ -75,27 +106,33 @@ impl Packer {
         self.size >= self.most
     }
 
-    /// Adds the messages among these (the others are errors); the first one that there is no room for, or that is before
-    /// `next`, and all that comes behind it, goes to `rest`. `next` is the offset behind the last one then.
-    pub fn add_all(&mut self, fetched: &mut Fetched, rest: &mut Fetched, next: &mut i64) {
+    /// Adds the messages among these (the others are errors). The first one that there is no room for, or with which the log
+    /// begins anew, and all that comes behind it, goes to `rest`.
+    ///
+    /// librdkafka may bring the last message once more. It takes a message from its queue, and only then moves the
+    /// position that it goes back to after a rebalance, if the partition stays. A rebalance may begin in between.
+    pub fn add_all(&mut self, fetched: &mut Fetched, rest: &mut Fetched, last: &mut LastRead) {
         let (before, mut sizes, mut passed) = (self.size, Vec::with_capacity(fetched.len()), 0);
         for message in fetched.iter() {
             if message.error() == 0 {
                 let size = size_of(message);
-                if self.size + size > self.most && self.count > 0 || message.offset() < *next {
+                let comes_again = last.is(message);
+                if !comes_again && (self.size + size > self.most && self.count > 0 || last.is_behind(message)) {
                     break;
                 }
-                *next = message.offset() + 1;
-                self.count += 1;
-                self.size += size;
-                sizes.push(size);
+                if !comes_again {
+                    last.set(message, size);
+                    self.count += 1;
+                    self.size += size;
+                }
+                sizes.push((!comes_again).then_some(size));
             }
             passed += 1;
         }
         fetched.move_rest(passed, rest);
-        (self.messages_left, self.bytes_left) = (sizes.len(), self.size - before);
+        (self.messages_left, self.bytes_left) = (sizes.iter().flatten().count(), self.size - before);
         let messages = fetched.iter().filter(|message| message.error() == 0);
-        messages.zip(sizes).for_each(|(message, size)| self.add(message, size));
+        messages.zip(sizes).for_each(|(message, size)| size.into_iter().for_each(|size| self.add(message, size)));
     }
 
     fn add(&mut self, message: FetchedMessage<'_>, size: usize) {

@@ -42,9 +42,9 @@ impl Fetched {
         }
     }
 
-    /// The offset of the first message (not error) that is there.
-    pub fn first_offset(&self) -> Option<i64> {
-        self.iter().find(|message| message.error() == 0).map(FetchedMessage::offset)
+    /// The first message (not error) that is there.
+    pub fn first(&self) -> Option<FetchedMessage<'_>> {
+        self.iter().find(|message| message.error() == 0)
     }
 
     /// Moves all but the first `count` to the end of another buffer.
