@@ -67,52 +67,6 @@ class GuidesTest < Minitest::Test
         Pelton.producer.produce_sync(topic: "orders", key: "7", payload: PAID)
         eventually(20) { $stdout.string == "order 7: 12.5\n" }
       end
-    },
-    ["docs/consuming.md", 'group("audit")'] => {
-      after: -> { serve({ "orders" => PAID, "logs.web" => "x" }, count: 3) }
-    },
-    ["docs/consuming.md", "throttle 100"] => {
-      within: 'Pelton.routes { topic("orders", to: OrdersConsumer) { decode :json; %s } }',
-      change: { "delay 10" => "delay 0.1", "tick_every 5" => "tick_every 0.1" },
-      after: lambda do
-        define("class OrdersConsumer; def tick = SEEN << :tick; end")
-        serve({ "orders" => PAID }) { |seen| seen.include?(:tick) }
-      end
-    },
-    ["docs/consuming.md", "Tracer.span"] => { after: -> { serve_orders } },
-    ["docs/consuming.md", "ApplicationConsumer"] => {
-      after: lambda do
-        define("class Payments < ApplicationConsumer; #{CONSUME}; end")
-        Pelton.routes { topic("payments", to: "Payments") }
-        serve({ "payments" => PAID })
-      end
-    },
-    ["docs/consuming.md", "def assigned = background"] => {
-      change: { "wait(10)" => "wait(0.1)", "wait(60)" => "wait(0.1)" },
-      after: lambda do
-        define("class OrdersConsumer; def flush = SEEN << :flushed; end")
-        serve_orders { |seen| (%i[flushed refreshed] - seen).empty? }
-      end
-    },
-    ["docs/consuming.md", "on_failure"] => {
-      before: -> { define("class OrdersConsumer < Pelton::Consumer; def consume = raise(UnknownCustomer, 'x'); end") },
-      after: lambda do
-        serve({ "orders" => PAID }, count: 0)
-        assert_equal "UnknownCustomer", read("orders.dead", 1).first.origin.error
-        assert_equal [UnknownCustomer], @errors.map(&:class)
-        @errors.clear
-      end
-    },
-    ["docs/consuming.md", "transactional"] => {
-      after: lambda do
-        define("class PaidConsumer; def work(message) = message.raw_payload; end")
-        serve({ "orders" => PAID }, count: 0)
-        assert_equal PAID, read("paid", 1).first.raw_payload
-      end
-    },
-    ["docs/consuming.md", "Pelton.each"] => {
-      change: { "{ |message| … }" => "{ |message| break message }" },
-      before: -> { fill("orders", 110) && fill("payments", 1) }
     }
   }.freeze
 

@@ -7,7 +7,7 @@
 module Guides
   ROOT = File.expand_path("../..", __dir__)
   # ["README.md", "docs/guides/testing.md", …]
-  PAGES = Dir.glob(%w[README.md docs/consuming.md docs/guides/*.md], base: ROOT).sort.freeze
+  PAGES = Dir.glob(%w[README.md docs/guides/*.md], base: ROOT).sort.freeze
 
   # What stands below a block: directly, or after one line such as "It prints:".
   OUTPUT = /\A\s*(?:[^\n`]*prints[^\n`]*:\s*\n+)?^```text\n(.*?)^```$/m

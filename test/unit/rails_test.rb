@@ -9,8 +9,8 @@ rescue LoadError
   nil # not of every Ruby: what needs it says so
 end
 
-# What docs/consuming.md says of Rails: an `around` with the executor gives back what a job took of its worker's thread,
-# however the job ends. The executor is Rails' own, with what Rails has it do for attributes and connections.
+# An `around` with the executor, as docs/guides/getting-started-rails.md shows it, resets what a job used on its worker
+# thread, however the job ends. The executor is Rails' own, with its hooks for attributes and connections.
 class RailsTest < Minitest::Test
   include ServerKit
 
