@@ -4,38 +4,41 @@ require_relative "../errors"
 
 module Pelton
   class Admin
-    # partitions: Partition each, by number.
+    # A topic, from Admin#topics. internal: does Kafka use it itself? partitions: a Partition for each, by number.
     #: (name: String, internal: bool, partitions: Array[Partition]) -> void
     TopicDescription = Struct.new(:name, :internal, :partitions, keyword_init: true)
-    # leader (nil: none at present), replicas, in_sync: ids of brokers.
+    # A partition of a topic. leader (nil: none now), replicas, in_sync: ids of brokers.
     #: (number: Integer, leader: Integer?, replicas: Array[Integer], in_sync: Array[Integer]) -> void
     Partition = Struct.new(:number, :leader, :replicas, :in_sync, keyword_init: true)
-    # controller: the id of a broker; nil: none is known.
+    # The cluster, from Admin#cluster. controller: the id of a broker; nil: unknown.
     #: (id: String?, controller: Integer?, brokers: Array[Broker]) -> void
     ClusterDescription = Struct.new(:id, :controller, :brokers, keyword_init: true)
-    # rack: nil where none is set.
+    # A broker. rack: nil if none is set.
     #: (id: Integer, host: String, port: Integer, rack: String?) -> void
     Broker = Struct.new(:id, :host, :port, :rack, keyword_init: true)
-    # source: :default_config, :dynamic_topic_config, :static_broker_config …; value: nil where it is secret.
+    # A setting of a topic or broker, from Admin#config. source: :default_config, :dynamic_topic_config,
+    # :static_broker_config …
+    # value: nil if it is secret.
     #: (name: String, value: String?, source: Symbol, read_only: bool, secret: bool) -> void
     Option = Struct.new(:name, :value, :source, :read_only, :secret, keyword_init: true)
-    # state: :stable, :empty, :dead (also: never was) …; coordinator: the id of a broker.
-    # who: its members, Member each.
+    # A group, from Admin#group. state: :stable, :empty, :dead (also if it never existed) … coordinator: the id of a
+    # broker. who: a Member for each member.
     #: (id: String, state: Symbol, assignor: String, coordinator: Integer?, who: Array[Member]) -> void
     GroupDescription = Struct.new(:id, :state, :assignor, :coordinator, :who, keyword_init: true)
-    # partitions: [["orders", 0], …]; instance_id: nil without static membership.
+    # A member of a group. partitions: [["orders", 0], …]. instance_id: nil without static membership.
     #: (id: String, client_id: String, instance_id: String?, host: String, partitions: Array[[String, Integer]]) -> void
     Member = Struct.new(:id, :client_id, :instance_id, :host, :partitions, keyword_init: true)
-    # resource: :topic, :group, :cluster (of name "kafka-cluster"), :transactional_id; pattern: :literal, :prefixed.
+    # An access rule, from Admin#acls. resource: :topic, :group, :cluster (its name is "kafka-cluster") or
+    # :transactional_id. pattern: :literal or :prefixed.
     #: (resource: Symbol, name: String, pattern: Symbol, principal: String, host: String, operation: Symbol,
     #:  permission: Symbol) -> void
     Acl = Struct.new(:resource, :name, :pattern, :principal, :host, :operation, :permission, keyword_init: true)
 
-    # From native rows (ext/core/src/rd/admin/answers.rs tells their columns) to frozen values. Raises a row's error.
+    # Turns native rows (ext/core/src/rd/admin/answers.rs lists their columns) into frozen values. Raises a row's error.
     module Answers
       module_function
 
-      # Row of an answer of one row: [name, error, rest…] → rest
+      # The rest of an answer's only row: [name, error, rest…] → rest.
       def only(rows, error: 1)
         row = rows.fetch(0)
         raise row[error] if row[error]
@@ -43,7 +46,7 @@ module Pelton
         row
       end
 
-      # A row's error does not say whose it is: "orders/7: Broker: Unknown topic or partition".
+      # Adds the name, which a row's error lacks: "orders/7: Broker: Unknown topic or partition".
       def named(place, error)
         reason = [place, error.reason].reject(&:empty?).join(": ")
         KafkaError.new(error.code, error.name, reason, error.fatal?, error.retriable?, error.abortable?)
@@ -92,7 +95,7 @@ module Pelton
                              who: members.freeze).freeze
       end
 
-      # [[topic, partition, offset, …, error], …] → {[topic, partition] => offset}; nil where there is none.
+      # [[topic, partition, offset, …, error], …] → {[topic, partition] => offset}; nil if there is none.
       def offsets(rows)
         rows.to_h do |topic, partition, offset, *, error|
           raise named("#{topic}/#{partition}", error) if error

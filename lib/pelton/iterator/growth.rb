@@ -4,21 +4,21 @@ require_relative "../clock"
 
 module Pelton
   class Iterator
-    # Partitions that are added to topics while these are followed. Of one `each`, on its thread.
+    # Finds partitions that are added to followed topics. Each `each` has one, used by its thread.
     class Growth
-      # Seconds between two looks, at most.
+      # Seconds between two looks at most.
       LOOK = 30
       REFRESH = "topic.metadata.refresh.interval.ms"
       private_constant :LOOK, :REFRESH
 
-      # options: librdkafka's. The block asks for the spans of partitions but those it is given: see Places.
+      # options: of librdkafka. The block returns the spans of all partitions except those it is given: see Places.
       #: (Hash[String, untyped]) { (Array[[String, Integer]]) -> Hash[[String, Integer], Range[Integer]] } -> void
       def initialize(options, &ask)
         seconds = options[REFRESH].to_f / 1000
         @every = seconds.positive? ? [seconds, LOOK].min : LOOK
         @ask = ask
         @at = Clock.now + @every
-        # {["orders", 0] => the offset that is read next} of all that were ever read
+        # {["orders", 0] => the offset to read next}, for all partitions that were ever read.
         @next = {}
       end
 
@@ -26,15 +26,15 @@ module Pelton
       #: () -> Float
       def wait = Clock.left(@at)
 
-      # The one to be read next.
+      # Remembers the offset to read next.
       #: ([String, Integer], Integer) -> void
       def reading(place, offset) = @next[place] = offset
 
-      # What to assign so that a partition goes on where it is.
+      # The arguments of `assign` with which a partition continues where it is.
       #: ([String, Integer]) -> [String, Integer, Integer]
       def position(place) = [*place, @next.fetch(place)]
 
-      # Spans of new partitions, if it is time to look for some.
+      # Spans of new partitions; empty if it is not time to look.
       #: () -> Hash[[String, Integer], Range[Integer]]
       def look
         return {} if Clock.now < @at

@@ -4,13 +4,13 @@ require_relative "../errors"
 
 module Pelton
   class Iterator
-    # Which partitions are read, and from where: what the caller said, checked, then asked of Kafka.
+    # Which partitions are read, and from where: checks what the caller said, then asks Kafka.
     #   "orders"                        all partitions
     #   { "orders" => [0, 2] }          some (or a Range)
-    #   { "orders" => -100 }            all from there
+    #   { "orders" => -100 }            all, from there
     #   { "orders" => { 0 => 42, 1 => :end } }
-    # From where: an offset; a negative number, which is the last so many of each partition; a Time; :beginning or :end.
-    # What is not there (any more) becomes the nearest end.
+    # A place is an offset, a negative number (the last n of each partition), a Time, :beginning or :end. An offset that
+    # does not exist becomes the nearest one that does.
     class Places
       FROM = "expected an offset, a negative number (the last so many of each partition), a Time, :beginning or :end"
       TOPICS = "expected names of topics, or {topic => partitions, a place to begin at or {partition => place}}"
@@ -20,7 +20,7 @@ module Pelton
       #: (Array[untyped], untyped) -> void
       def initialize(topics, from)
         @from = check(from)
-        # {topic => {partition => place}}; a place alone: of all partitions.
+        # {topic => {partition => place}}, or {topic => place} for all its partitions.
         @wanted = {}
         topics.flatten(1).each { |given| given.is_a?(Hash) ? given.each { |pair| add(*pair) } : add(given, @from) }
         raise ConfigError.new("topics", nil, "are missing: #{TOPICS}") if @wanted.empty?
@@ -29,22 +29,22 @@ module Pelton
       #: () -> Array[String]
       def topics = @wanted.keys
 
-      # {["orders", 0] => first offset … end as of now}. committed: what the group has committed counts first.
+      # {["orders", 0] => first offset … present end}. committed: the group's commits take precedence.
       #: (Subscription, timeout: Numeric, committed: bool) -> Hash[[String, Integer], Range[Integer]]
       def spans(subscription, timeout:, committed:)
         places = @wanted.flat_map { |topic, wanted| partitions(topic, wanted, subscription, timeout).to_a }.to_h
         spans_of(places, subscription, timeout, committed)
       end
 
-      # The same of partitions that were added since; `known` are those before. All of theirs is new, so they begin at
-      # the beginning.
+      # The same for partitions that were added; `known` are the earlier ones. All their messages are new, so they begin
+      # at the beginning.
       #: (Array[[String, Integer]], Subscription, timeout: Numeric, committed: bool) -> Hash[[String, Integer], Range[Integer]]
       def added(known, subscription, timeout:, committed:)
         places = whole_topics.flat_map { |topic| partitions(topic, :beginning, subscription, timeout).to_a }.to_h
         spans_of(places.except(*known), subscription, timeout, committed)
       end
 
-      # Those of which all partitions are read.
+      # Topics of which all partitions are read.
       #: () -> Array[String]
       def whole_topics = @wanted.reject { |_, wanted| wanted.is_a?(Hash) }.keys
 

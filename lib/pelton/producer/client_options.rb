@@ -5,10 +5,9 @@ require_relative "../notifications"
 
 module Pelton
   class Producer
-    # librdkafka's options of a producer's native client, and of the one that follows it: config.on_reload may change
-    # them. Whatever that does, some client can follow: what it returns is checked, and options with which no client
-    # opens, or none works, are taken back. Guarded by its Renewal's lock, but for `ask` (one thread at a time) and
-    # `tell`.
+    # librdkafka's options of a producer's native client and of its successor, which config.on_reload may change. A
+    # successor is always possible: the callback's answer is checked, and options with which no client opens or works
+    # are taken back. Guarded by its owner's lock, except `ask` (one thread at a time) and `tell`.
     class ClientOptions
       ID = "transactional.id"
       PARTITIONER = "partitioner"
@@ -23,18 +22,18 @@ module Pelton
         @name = name
         @config = config
         @bus = bus
-        # Of the client that there is, or of the next one; and the last ones with which one worked.
+        # @current: of this client, or of the next one. @proven: the last options with which a client worked.
         @current = @proven = options
-        # Why options were taken back, until that is told.
+        # Why options were taken back, until that is published.
         @refusal = nil
       end
 
-      # Will anybody be asked?
+      # Is there a callback?
       #: () -> bool
       def asked? = !@config.on_reload.nil?
 
-      # The options of the client that follows after this error: config.on_reload's, or the same as before. Runs the
-      # user's code; what that raises is reported.
+      # The options of the next client: config.on_reload's answer, or the same as before. Runs the user's code and
+      # publishes its errors.
       #: (KafkaError) -> Settings::KafkaOptions
       def ask(error)
         answer = @config.on_reload.call(@current, error)
@@ -47,12 +46,11 @@ module Pelton
       #: (Settings::KafkaOptions) -> void
       def become(options) = @current = options
 
-      # A client works with them.
+      # A client works with the current options.
       #: () -> void
       def proved = @proven = @current
 
-      # The error, or what follows from it, is due to options that were changed: the last ones that worked are used
-      # again. False: nothing was changed.
+      # Uses the last working options again, if the error is due to changed ones. Returns false if nothing was changed.
       #: (StandardError) -> bool
       def take_back(error)
         return false if @current.equal?(@proven)
@@ -62,7 +60,7 @@ module Pelton
         true
       end
 
-      # Opens a client in the block, with the options from before where it cannot be done with the changed ones.
+      # Opens a client in the block. If that fails with changed options, opens one with the earlier options.
       #: () { (Settings::KafkaOptions) -> untyped } -> untyped
       def open
         yield @current
@@ -72,7 +70,7 @@ module Pelton
         retry
       end
 
-      # Tells why options were taken back. Without the lock: a listener may use the producer.
+      # Publishes why options were taken back. Call it without the lock, because a listener may use the producer.
       #: () -> void
       def tell
         refusal = @refusal
@@ -82,7 +80,7 @@ module Pelton
 
       private
 
-      # What it leaves out stays as it is.
+      # Options that the answer leaves out stay as they are.
       def check(answer)
         raise ConfigError.new(:on_reload, answer.class, "expected #{EXPECTED}") unless answer.is_a?(Hash)
 

@@ -8,16 +8,16 @@ require_relative "../threads"
 
 module Pelton
   class Producer
-    # A process that ends sends what its producers still have, for config.flush_timeout seconds at most (all of them
-    # beside each other), and writes to stderr what was not delivered. In two steps:
-    # 1. `run`, an at_exit handler. Ruby calls handlers in the opposite order of their registration, and this one is
-    #    registered when Pelton is loaded: it comes after what the program registered since. Ruby threads are alive, so
-    #    subscribers and logs still hear of what happens. Nothing is closed: older handlers (minitest's runs the tests)
-    #    may go on producing.
-    # 2. The extension, when no Ruby code runs any more (ext/core/src/producer/exit.rs): whatever came meanwhile.
-    # A forked child has producers of its own, or none. exit! and SIGKILL skip all of it.
+    # At process exit, producers send what they still have, for up to config.flush_timeout seconds in parallel. What was
+    # not delivered is written to stderr. There are two steps:
+    # 1. `run`, an at_exit handler. Ruby calls handlers in reverse order of registration. This one is registered when
+    #    Pelton is loaded, so it comes after those of the program. Ruby threads are still alive, so subscribers and logs
+    #    receive events. Nothing is closed, because older handlers (such as minitest's, which runs the tests) may go on
+    #    producing.
+    # 2. The extension, when no Ruby code runs any more (ext/core/src/producer/exit.rs): sends what came meanwhile.
+    # A forked child has its own producers, or none. exit! and SIGKILL skip both steps.
     module ExitFlush
-      # {producer => true}, of those that opened a client. Guarded by LOCK.
+      # {producer => true}, for producers that opened a client. Guarded by LOCK.
       OPEN = ObjectSpace::WeakMap.new
       LOCK = Mutex.new
       # Seconds for the last events to reach their subscribers.
@@ -31,7 +31,7 @@ module Pelton
         def watch(producer)
           locked do
             OPEN[producer] = true
-            # Only the main thread: one that goes on producing must not hold up the end for ever.
+            # Only the main thread registers: another thread that goes on producing must not delay the exit forever.
             register if !@registered && Thread.current == Thread.main
           end
         end
@@ -54,8 +54,8 @@ module Pelton
           RepeatLimit.tell(last: true)
         end
 
-        # A failure from before is in the log before the log leaves them to us; one of the meantime is counted after the
-        # log has them again. So none is left out, whenever its event comes.
+        # Earlier failures reach the log before the log leaves failures to this module. Failures after that are counted
+        # when the log has them again. So none is left out, whenever its event comes.
         def flush(producers)
           started = Clock.now
           before = producers.map { |one| tell(one, :own_failures) }
@@ -67,7 +67,7 @@ module Pelton
           spent = Clock.now - started
         ensure
           FailureLog.process_ends = false
-          # Whoever interrupts it (Ctrl-C) does not want to wait any more.
+          # An interrupt (Ctrl-C) ends the wait.
           producers.each { |one| tell(one, :end_with_process, spent || Float::INFINITY) }
           producers.zip(before) { |one, failures| tell(one, :report_exit, failures) } if before
         end
@@ -81,7 +81,7 @@ module Pelton
 
         def settle(producers) = producers.each { |one| tell(one, :settle_events, LAST_EVENTS) }
 
-        # What a producer does for its end is nobody else's to call.
+        # These methods of a producer are private, for the exit only.
         def tell(producer, ...) = producer.__send__(...)
 
         def locked(&section) = Thread.handle_interrupt(NEVER) { LOCK.synchronize(&section) }
@@ -93,6 +93,7 @@ module Pelton
 
       # --- of each producer, for `run`: of its own client alone, since each variant's is one of those that opened ---
 
+      # --- of each producer, for `run`: its own client only, because variants' producers are registered, too ---
       #: () -> bool
       def open_here? = !@closed && !@native.nil? && @owner == Process.pid
 
@@ -102,11 +103,11 @@ module Pelton
       #: () -> Hash[String, Hash[Symbol, Integer]]
       def own_failures = tally(@native)
 
-      # Waits until what its clients told so far is published.
+      # Waits until its clients' events are published.
       #: (Numeric) -> void
       def settle_events(seconds) = @poller.settle(seconds)
 
-      # Hands over what is buffered, and waits for what was produced so far.
+      # Hands over the buffer and waits for what was produced.
       #: (Float) -> void
       def flush_for_exit(started)
         deadline = started + @config.flush_timeout
@@ -141,15 +142,15 @@ module Pelton
             "do not count")
       end
 
-      # The end of the process has so much less time for it.
+      # The second step has that much less time.
       #: (Numeric) -> void
       def end_with_process(spent)
         left = [@config.flush_timeout - spent, 0].max
         @native.end_with_process(left, @config.flush_timeout, @config.logger.nil?)
       end
 
-      # To $stderr, also where the app has a log of its own: it is the last that the process has to say. Where $stderr
-      # takes nothing, to the process's own, as the second step.
+      # To $stderr, also if the app has its own log, because these are the process's last words. If $stderr cannot
+      # write, to the process's own stderr, like the second step.
       def say(line)
         return unless @config.logger
 

@@ -5,19 +5,20 @@ require_relative "../errors"
 
 module Pelton
   class Producer
-    # How many partitions topics have, asked of Kafka through the producer's client and kept: for 30 s where known (then
-    # the larger count of a grown topic is taken over, and the smaller one of a topic made anew), for 5 s where the
-    # question was in vain, so that a missing topic does not cost a question a message. One asks at a time for a topic,
-    # and the others wait as long as each wants to; who waited in vain speaks for those with no more time only.
+    # How many partitions topics have. It asks Kafka through the producer's client.
+    #   - An answer counts for 30 s. Then a topic may have grown, or have been created again with fewer partitions.
+    #   - A failure counts for 5 s, so that a missing topic does not cost a question per message.
+    #   - One caller at a time asks for a topic. The others wait, each for its own timeout.
+    #   - A caller that timed out answers only for callers with no more time than it had.
     class Partitions
       KNOWN = 30
       UNKNOWN = 5
       NEVER = { Object => :never }.freeze
-      # partitions, or error; until: on the monotonic clock; patience: seconds that a WaitTimeout took.
+      # until: when it expires, on the monotonic clock. patience: seconds after which the question timed out.
       Entry = Struct.new(:partitions, :error, :until, :patience)
       private_constant :KNOWN, :UNKNOWN, :NEVER, :Entry
 
-      # source: gives the native module. The block asks: it takes a topic and a time limit, returns the count and
+      # source: returns the native module. The block asks Kafka: it takes a topic and a timeout, returns the count, and
       # raises KafkaError or WaitTimeout.
       #: (^() -> Module, ?clock: Module) { (String, Numeric) -> Integer } -> void
       def initialize(source, clock: Clock, &ask)
@@ -30,11 +31,11 @@ module Pelton
         @asking = {}
         @pid = Process.pid
         @lock = Mutex.new
-        # Somebody has an answer, or none.
+        # Signaled when a question has ended.
         @answered = ConditionVariable.new
       end
 
-      # Raises DeliveryError where the topic is not there, WaitTimeout where nobody answers within `timeout` seconds.
+      # Number of partitions. Raises DeliveryError if the topic does not exist, and WaitTimeout after `timeout` seconds.
       #: (String, Numeric) -> Integer
       def count(topic, timeout)
         entry = @entries[topic]
@@ -59,14 +60,14 @@ module Pelton
 
       private
 
-      # A timeout is no answer to who has more time.
+      # A timeout is no answer for a caller with more time.
       def counts?(entry, timeout)
         entry && @clock.now < entry.until && (entry.partitions || !entry.patience || timeout <= entry.patience)
       end
 
       def asking?(topic) = @pid == Process.pid && @asking[topic]
 
-      # An answer that somebody else got meanwhile, or the seconds that are left to ask: it is our turn.
+      # An answer that another caller got meanwhile; or the seconds that are left to ask, if it is this caller's turn.
       def turn(topic, timeout)
         deadline = @clock.now + timeout
         left = timeout
@@ -85,7 +86,7 @@ module Pelton
         end
       end
 
-      # What was known holds on when Kafka cannot be asked.
+      # If Kafka does not answer, the last known count stays in use.
       def ask(topic, left)
         entry = begin
           Entry.new(@ask.call(topic, left), nil, @clock.now + KNOWN)
@@ -97,7 +98,7 @@ module Pelton
         @lock.synchronize { @entries[topic] = entry.freeze }
       end
 
-      # The next one may ask, if it was us who did.
+      # Lets the next caller ask, if this one did.
       def asked(topic)
         @lock.synchronize do
           next unless @asking[topic].equal?(Fiber.current)
@@ -107,7 +108,7 @@ module Pelton
         end
       end
 
-      # Who asked in the parent does not ask here.
+      # Questions of the parent process do not count here.
       def start_anew
         @asking.clear
         @pid = Process.pid
@@ -115,7 +116,7 @@ module Pelton
 
       def operation(topic) = "partition count of #{topic}"
 
-      # The entry's count, or its error, to who had `timeout` seconds.
+      # The entry's count, or its error for a caller with `timeout` seconds.
       def value(entry, topic, timeout)
         return entry.partitions if entry.partitions
 
