@@ -91,9 +91,8 @@ module Pelton
 
       private
 
-      # --- of each producer, for `run`: of its own client alone, since each variant's is one of those that opened ---
-
       # --- of each producer, for `run`: its own client only, because variants' producers are registered, too ---
+
       #: () -> bool
       def open_here? = !@closed && !@native.nil? && @owner == Process.pid
 

@@ -6,16 +6,16 @@ require_relative "client_options"
 
 module Pelton
   class Producer
-    # Keeps a producer's native client, and replaces it when a fatal error ended it. Behaves as the native client of an
-    # idempotent producer itself; Transactions uses one for its own. Thread-safe: whoever needs the client while it is
-    # being replaced waits; when replacing it is over (fenced, too many attempts), everybody gets the fatal error.
+    # Keeps a producer's native client, and replaces it after a fatal error. It behaves like the native client of an
+    # idempotent producer; Transactions has one inside. Thread-safe: while the client is being replaced, callers wait.
+    # If there will be no other client (fenced, too many attempts), all callers get the fatal error.
     class Renewal
       # Seconds for the last reports of a client that failed.
       LAST_REPORTS = 5
-      # Seconds after which whoever waits for config.on_reload looks whether its thread is still there.
+      # After this many seconds, a thread that waits for config.on_reload checks whether the callback's thread is alive.
       PATIENCE = 1
       NEVER = { Object => :never }.freeze
-      # Where config.on_reload runs.
+      # The fiber and thread that run config.on_reload.
       Asking = Struct.new(:fiber, :thread)
       private_constant :LAST_REPORTS, :PATIENCE, :NEVER, :Asking
 
@@ -38,9 +38,9 @@ module Pelton
         @error = nil
         # Fatal errors since the last success.
         @failures = 0
-        # Not before this time the next client opens.
+        # The next client does not open before this time.
         @next_at = nil
-        # While config.on_reload is asked for the next client's options.
+        # Set while config.on_reload is asked for the next client's options.
         @asking = nil
         # The fatal error after which there will be no other client.
         @final = nil
@@ -49,20 +49,20 @@ module Pelton
         @closing = []
         # Failures of the clients before these: {[topic, code, name] => count}. Replaced as a whole.
         @past = {}.freeze
-        # The first delivery of a client that replaced another: its success is the client's.
+        # The first delivery of a client that replaced another. If it succeeds, the client works.
         @probe = nil
       end
 
-      # The client; waits for a new one at most until the deadline. Raises the fatal error when there will be none.
+      # The client. Waits for a new one until the deadline. Raises the fatal error if there will be none.
       #: (?Float?) -> untyped
       def client(deadline = nil) = @client || renewed(deadline)
 
-      # Those of the client, or of the next one.
+      # librdkafka's options of this client, or of the next one.
       #: () -> Settings::KafkaOptions
       def options = @options.current
 
-      # The client raised a fatal error, or cannot be brought to a known state: it is closed, another one may follow.
-      # Only the first to say so of a client does anything.
+      # The client raised a fatal error, or its state is unknown: closes it, so that another one may follow. Only the
+      # first call for a client has an effect.
       #: (untyped, KafkaError) -> void
       def failed(client, error)
         first = false
@@ -91,7 +91,7 @@ module Pelton
 
       def produce(...) = attempt { |client| client.produce(...) }
 
-      # A batch takes a fatal error for its messages' and raises nothing, so it is looked for before.
+      # A batch reports a fatal error as its messages' and raises nothing. So the client is asked first.
       def produce_many(...)
         attempt { |client| (error = client.fatal_error) ? raise(error) : client.produce_many(...) }
       end
@@ -102,7 +102,7 @@ module Pelton
       def await_reports(timeout) = present(true) { |client| client.await_reports(timeout) }
       def pending = @client&.pending || 0
 
-      # Also those that a client reports while it is being closed.
+      # Includes failures that a client reports while it is being closed.
       #: () -> Array[[String, Integer, Symbol, Integer]]
       def failures
         rows = @lock.synchronize { with_past([*@closing, *@client].flat_map(&:failures)) }
@@ -114,7 +114,7 @@ module Pelton
       def disconnect(timeout) = present(false) { |client| client.disconnect(timeout) }
       def last_error = present(@final || @error, &:last_error)
 
-      # Ends it all; returns the native client's count of undelivered messages.
+      # Closes the client for the last time. Returns its number of undelivered messages.
       #: (Numeric?) -> Integer
       def close(timeout)
         client = @lock.synchronize do
@@ -141,7 +141,7 @@ module Pelton
         rows.each_with_object(@past.dup) { |(*fact, count), all| all[fact] = all.fetch(fact, 0) + count }
       end
 
-      # Read once, for it may be replaced in between.
+      # Reads @client once, because it may be replaced in between.
       def present(without)
         client = @client
         client ? yield(client) : without
@@ -171,10 +171,10 @@ module Pelton
       end
 
       def last?(error) = error.hopeless? || (error.fenced? && !@fenced_too) || @failures > @attempts
-      # Nobody opens the next client before it is known what with.
+      # The next client does not open before its options are known.
       def asks? = !@final && @options.asked?
 
-      # Others wait meanwhile, but not under the lock: it is the user's code.
+      # Other threads wait meanwhile, but not for the lock, because this is the user's code.
       def ask(error)
         options = @options.ask(error)
         @lock.synchronize { @options.become(options) }
@@ -211,7 +211,7 @@ module Pelton
         client
       end
 
-      # Under @lock: may the next client open? Waits for on_reload or the back-off, a part of the time.
+      # Under @lock: may the next client open? Waits a part of the time, for on_reload or the back-off.
       def turn?(deadline)
         raise @final.dup if @final
         raise ClosedError, "producer #{@name}" if @closed
@@ -229,7 +229,7 @@ module Pelton
         false
       end
 
-      # For a producer without transactions: what a fatal error kept from being taken is given to the next client.
+      # For a producer without transactions: messages that a fatal error rejected are given to the next client.
       def attempt
         client = nil # of the attempt before
         client = self.client
