@@ -1,0 +1,166 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+
+# docs/guides/troubleshooting.md quotes messages of Pelton's. Each is triggered here, and is what Pelton says today.
+
+PAGE = File.read(File.join(Scenario::ROOT, "docs/guides/troubleshooting.md"))
+# Cells that quote one message: "group_id: is not set, but … need it"
+QUOTED = PAGE.scan(/^\| `([^`]+)` \|/).flatten.freeze
+NOWHERE = "localhost:1"
+
+# What an app logs and what calls raise, as text.
+class Said
+  def initialize
+    @texts = Thread::Queue.new
+    @all = []
+  end
+
+  %i[debug info warn error].each { |severity| define_method(severity) { |text| @texts << text } }
+
+  # The block's error is kept.
+  def raised
+    yield
+  rescue Pelton::Error => e
+    @texts << e.message
+  end
+
+  def all
+    @all << @texts.pop until @texts.empty?
+    @all
+  end
+
+  def line?(pattern) = all.any? { |text| text.match?(pattern) }
+end
+
+# /Failed\ to\ resolve\ .*/m for "Failed to resolve …"
+def pattern_of(quoted)
+  Regexp.new(quoted.split("…", -1).map { |part| Regexp.escape(part) }.join(".*"), Regexp::MULTILINE)
+end
+
+Scenario.run do
+  said = Said.new
+  fails = consumer { raise IOError, "the ledger is busy" }
+  works = consumer { messages }
+  wait_for = ->(words) { eventually(30, "the log of #{words}") { said.line?(pattern_of(words)) } }
+  produce = lambda do |kafka: {}, settings: {}, **message|
+    client = app(kafka: kafka, logger: said, **settings)
+    said.raised { client.producer.produce_sync(topic: "nowhere", payload: "x", **message) }
+  end
+  # Runs a consumer beside one message until the words are logged.
+  consume = lambda do |type, words, payload: "{}", settings: {}, kafka: {}, stop: nil, &route|
+    name = topic
+    server = app(group: unique("group"), logger: said, kafka: kafka, **settings) do
+      topic(name, to: type) { instance_exec(name, &route) if route }
+    end
+    server.start
+    server.producer.produce_sync(topic: name, payload: payload)
+    stop&.call(server)
+    wait_for.(words)
+    server.stop(timeout: 10)
+    server
+  end
+
+  # --- it does not start
+  said.raised { Pelton::App.new.producer.produce_sync(topic: "x", payload: "y") }
+  said.raised { app { topic("x", to: works) }.start }
+  said.raised { app(group: "x").start }
+  produce.(kafka: { "lingr.ms" => "1" })
+  said.raised { Pelton::App.new.config.concurency = 3 }
+  said.raised { Pelton::App.new.routes { topic("x", to: works) { retires 3 } } }
+  said.raised { app(group: "x") { topic("x", to: "Missing") }.start }
+  said.raised { app(group: "x") { topic("x", to: Class.new(Pelton::Consumer)) }.start }
+  twice = app(group: unique("group")) { topic("x", to: works) }
+  twice.start
+  said.raised { twice.config.group_id = "y" }
+  said.raised { twice.start }
+
+  # --- it does not reach Kafka; a message is not delivered
+  soon = { "message.timeout.ms" => "1500" }
+  produce.(kafka: { "bootstrap.servers" => NOWHERE, **soon })
+  produce.(kafka: { "bootstrap.servers" => "kafka.invalid:9092", **soon })
+  produce.(kafka: { "security.protocol" => "ssl", **soon })
+  produce.(kafka: { "security.protocol" => "sasl_plaintext", "sasl.mechanisms" => "PLAIN", "sasl.username" => "a",
+                    "sasl.password" => "b", **soon })
+  produce.()
+  orders = topic
+  produce.(topic: orders, partition: 77)
+  produce.(topic: orders, payload: "x" * 2_000_000)
+  produce.(topic: orders, payload: { id: 1 })
+  produce.(kafka: { "bootstrap.servers" => NOWHERE }, settings: { delivery_timeout: 0.2 })
+  full = app(kafka: { "bootstrap.servers" => NOWHERE, "queue.buffering.max.messages" => 1 }, queue_timeout: 0.1)
+  said.raised { 3.times { full.producer.produce_async(topic: "x", payload: "y") } }
+  full.close(timeout: 0)
+  id = unique("id")
+  first, second = Array.new(2) { app(kafka: { "transactional.id" => id }).producer }
+  [first, second, first].each do |producer|
+    said.raised { producer.transaction { |tx| tx.produce_async(topic: orders, payload: "x") } }
+  end
+  parent = app(after_fork: :error)
+  parent.producer.produce_sync(topic: orders, payload: "x")
+  reader, writer = IO.pipe
+  forked do
+    parent.producer.produce_sync(topic: orders, payload: "x")
+  rescue Pelton::ForkError => e
+    writer.write(e.message)
+  end.call
+  writer.close
+  said.error(reader.read)
+  exits = ruby("-rpelton", "-e", <<~RUBY)
+    Pelton.configure { |config| config.kafka = { "bootstrap.servers" => "#{NOWHERE}" } }
+    Pelton.config.flush_timeout = 0.2
+    2.times { Pelton.producer.produce_async(topic: "orders", payload: "x") }
+  RUBY
+  exit_code(exits)
+  said.error(exits.output)
+
+  # --- messages are not consumed
+  missing = app(group: unique("group"), logger: said) { topic("missing-topic", to: works) }
+  missing.start
+  wait_for.("Subscribed topic not available: …")
+  missing.stop
+  consume.(consumer { messages.each(&:payload) }, "payload cannot be decoded: no valid JSON", payload: "{oops") do
+    decode :json
+  end
+  consume.(fails, "… stopped at offset … after … attempts") { retries 0 }
+  consume.(fails, "forward (…): Pelton::DeliveryError: …") do
+    dead_letters "missing-letters", retries: 0
+  end
+  consume.(works, "no previously committed offset available") { from :error }
+  around = Class.new(works) { def around(_action) = nil }
+  consume.(around, "#around has to yield")
+  name = topic
+  topic(name: "#{name}.retry.1000")
+  topic(name: "#{name}.retry.1")
+  renamed = unique("group")
+  before = app(group: renamed, logger: said) { topic(name, to: fails) { retry_in 1000 } }
+  before.start
+  before.producer.produce_sync(topic: name, payload: "x")
+  eventually(30, "a message in the retry topic") { committed(renamed, name, 1) == [1] }
+  before.stop
+  after = app(group: renamed, logger: said) { topic(name, to: fails) { retry_in 1 } }
+  after.start
+  wait_for.("1 messages that failed in the group … wait there")
+  after.stop
+  group = unique("group")
+  members = Array.new(2) do
+    app(group: group, kafka: { "group.instance.id" => "one" }, logger: said) { topic(orders, to: works) }
+  end
+  members.first.start
+  eventually(30, "the first member's partition") { members.first.assignments.any? }
+  members.last.start
+  wait_for.("Static consumer fenced by other consumer with same group.instance.id")
+
+  # --- it does not stop, or something is left
+  started = Thread::Queue.new
+  sleeps = consumer { (started << true) && Thread.stop }
+  consume.(sleeps, "ended by force: …", stop: ->(server) { take(started, 1) && server.stop(timeout: 0.5) })
+  over = Thread::Queue.new
+  leaves = consumer { (started << true) && Thread.new { over.pop } }
+  consume.(leaves, "thread … started at …", stop: ->(server) { take(started, 1) && server.stop })
+  over << true
+
+  check(QUOTED.size > 30, "#{QUOTED.size} messages are quoted")
+  unknown = QUOTED.reject { |quoted| said.line?(pattern_of(quoted)) }
+  check(unknown.empty?, "the page quotes what is not said: #{unknown.join("\n  ")}\nsaid:\n  #{said.all.join("\n  ")}")
+end
