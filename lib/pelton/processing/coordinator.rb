@@ -158,8 +158,8 @@ module Pelton
       def mixed?(job) = @lock.synchronize { job.backlog.mixed?(job.share) }
 
       # See JobsQueue#aside.
-      #: (Job, ?back: bool) { () -> untyped } -> untyped
-      def aside(job, back: false, &block) = @jobs.aside(job, back: back, &block)
+      #: (Job, ?back: bool, ?later: untyped) { () -> untyped } -> untyped
+      def aside(job, back: false, later: nil, &block) = @jobs.aside(job, back: back, later: later, &block)
 
       # Asks `by` again, where it failed: what it raises is the failure of the job. On a worker, without the lock.
       #: (Job) -> void

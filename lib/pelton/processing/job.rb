@@ -21,8 +21,9 @@ module Pelton
     #   lot       whose messages are sorted; ids: of their keys, when that is done
     #   closing   is it one of the last, that finish what lies before finished messages?
     #   index     of those that are processed one by one, where in `messages` the last one was
+    #   later     it failed, and its copy could not be sent yet: [verdict, result]. It comes again for that alone
     Job = Struct.new(:slot, :kind, :facts, :messages, :attempt, :share, :backlog, :start, :begun_at, :paused, :halted,
-                     :current, :failed, :lot, :ids, :closing, :index) do
+                     :current, :failed, :lot, :ids, :closing, :index, :later) do
       # On a worker's thread.
       def call = slot.perform(self)
 

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "overflow"
 require_relative "turns"
 
 module Pelton
@@ -11,9 +12,10 @@ module Pelton
     # other ones (consume, tick, reached_end) stay in it and the former run.
     #
     # A job that waits for Kafka (a dead letter, a first transaction) does so `aside`: its worker's place is another's
-    # meanwhile, so that no number of such jobs keeps the workers from the others.
+    # meanwhile, so that no number of such jobs keeps the workers from the others. Each has a thread, so their number is
+    # limited: of more, those that can come again wait without one (see Overflow), and the others keep their workers.
     class JobsQueue
-      # So many jobs may be aside; more keep their workers.
+      # So many jobs may be aside.
       ASIDE = 100
       NEVER = { Object => :never }.freeze
       private_constant :ASIDE, :NEVER
@@ -29,6 +31,7 @@ module Pelton
         # Jobs that workers have: in their places, how many of these and of those aside may not run while it is held;
         # aside; and those that come back from there as soon as a place is free.
         @running = @ordinary = @aside = @returning = 0
+        @overflow = Overflow.new
         # Workers that wait for a job, and those hired in the place of some aside.
         @idle = @hired = 0
         # So many workers are to end when they ask for a job.
@@ -80,24 +83,27 @@ module Pelton
         end
       end
 
-      # A worker is through with a job that it popped.
-      #: (Job) -> void
+      # A worker is through with a job that it popped. false: it comes again.
+      #: (Job) -> bool
       def finished(job)
         @lock.synchronize do
           @running -= 1
           @ordinary -= 1 if ordinary?(job)
-          @turns.finished(job)
+          over = @overflow.finished(job, @turns.finished(job))
+          call_overflow
           wake
           tell_idle
+          over
         end
       end
 
       # On a worker, within its job: the block waits for Kafka, without the worker's place. What it returns. Interrupts
-      # are the block's. back: user code follows, so a place is waited for then.
-      #: (Job, ?back: bool) { () -> untyped } -> untyped
-      def aside(job, back: false)
+      # are the block's. back: user code follows, so a place is waited for then. later: the job is to be called again
+      # where too many are aside, with this as its `later`; then the block is not called, and nil returned.
+      #: (Job, ?back: bool, ?later: untyped) { () -> untyped } -> untyped
+      def aside(job, back: false, later: nil)
         Thread.handle_interrupt(NEVER) do
-          next yield unless leave(job)
+          next (yield unless job.later) unless leave(job, later)
 
           place = [] # not empty: it has its place again
           begin
@@ -153,7 +159,15 @@ module Pelton
 
       # Takes a job back; false: a worker has it.
       #: (Job) -> bool
-      def delete(job) = @lock.synchronize { @turns.delete(job) }
+      def delete(job)
+        @lock.synchronize do
+          next true if @overflow.delete(job)
+          next false unless @turns.delete(job)
+
+          call_overflow if @overflow.redeem(job)
+          true
+        end
+      end
 
       # See Turns#partitions.
       #: (untyped, Integer) -> void
@@ -175,7 +189,7 @@ module Pelton
 
       # Jobs by where they are: {running: 3, waiting: 17, aside: 0}
       #: () -> Hash[Symbol, Integer]
-      def counts = @lock.synchronize { { running: @running, waiting: @turns.size, aside: @aside } }
+      def counts = @lock.synchronize { { running: @running, waiting: @turns.size, aside: @aside + @overflow.size } }
 
       private
 
@@ -250,9 +264,10 @@ module Pelton
         @lock.synchronize { @hired -= 1 } unless hired
       end
 
-      def leave(job)
+      def leave(job, later)
         short = @lock.synchronize do
-          return false if @hire.nil? || @held || @closed || @aside >= ASIDE
+          return false if @hire.nil? || @held || @closed
+          return put_off(job, later) unless @overflow.redeem(job) || @aside + @overflow.promised < ASIDE
 
           @aside += 1
           @running -= 1
@@ -262,6 +277,23 @@ module Pelton
         end
         hire if short
         true
+      end
+
+      # false, as of every job that goes on where it is.
+      def put_off(job, later)
+        if later
+          job.later = later
+          @overflow.add(job)
+        end
+        false
+      end
+
+      # Places aside are free: who waits for one comes to a worker first.
+      def call_overflow
+        @overflow.call(ASIDE - @aside - @overflow.promised) do |job, topic|
+          @turns.push(job, topic, rank: rank(job))
+          @changed.signal
+        end
       end
 
       def await_place(place)
@@ -283,6 +315,7 @@ module Pelton
         @lock.synchronize do
           @aside -= 1
           @running += 1 if place.empty?
+          call_overflow
           next unless @hired > @aside
 
           @hired -= 1

@@ -7,20 +7,17 @@ require_relative "../clock"
 require_relative "../errors"
 require_relative "../threads"
 require_relative "exactly_once"
-require_relative "failure"
 require_relative "forwarding"
-require_relative "verdict"
+require_relative "settling"
 
 module Pelton
   module Processing
     # A place of a partition at which one job runs at a time, with a consumer instance of its own: a partition has one,
-    # or as many as its topic's `concurrency` says. It runs its jobs, and finds the verdict that the coordinator then
-    # carries out; and it is what its consumer sees of the framework (Consumer#attach).
+    # or as many as its topic's `concurrency` says. It runs its jobs; how they end is in Settling. And it is what its
+    # consumer sees of the framework (Consumer#attach).
     class Slot
       extend Forwardable
-
-      # Errors after which the process cannot go on: nothing is retried, the server is asked to stop.
-      CRITICAL = [SystemExit, SignalException, NoMemoryError].freeze
+      include Settling
 
       attr_reader :coordinator
       # The job in the queue or on a worker; written under the coordinator's lock.
@@ -210,7 +207,10 @@ module Pelton
       #: (Job) -> void
       def perform(job)
         error = :killed
-        @since = @called = Clock.now
+        @since = Clock.now
+        return settle(job, nil) if job.later
+
+        @called = @since
         @thread = Thread.current
         begin
           Thread.handle_interrupt(Threads::IMMEDIATE) { @scope.inside { call_consumer(job) } }
@@ -313,87 +313,6 @@ module Pelton
       # For Kafka, which may take its time; a forced stop ends that at once.
       def wait_aside(job, back: false, &block)
         @coordinator.aside(job, back: back) { Thread.handle_interrupt(Object => :immediate, &block) }
-      end
-
-      # Decided first and carried out last, whatever comes between: a subscriber may end this thread.
-      def settle(job, error)
-        critical = critical?(error)
-        failure = error || undone(job)
-        remember(job, failure)
-        verdict, result = decide(job, failure, critical) if job.kind == :consume && !@coordinator.sought?(job)
-        report(job, error, result) if error
-        verdict = forward(verdict, result, job) if verdict&.kind == :forward && !@coordinator.leaves_rest?
-        tell(verdict, result) if result&.error
-      ensure
-        @exactly_once.over
-        @coordinator.carry_out(verdict, job, critical: critical && error)
-      end
-
-      def critical?(error) = !error.nil? && CRITICAL.any? { |kind| error.is_a?(kind) }
-      def forward(verdict, result, job) = @coordinator.aside(job) { @forwarding.forward(verdict, result) }
-
-      # What makes a failure of a job that raised nothing. (One that paused leaves its rest for later anyway.)
-      def undone(job) = (@exactly_once.undone if job.kind == :consume && !job.paused)
-
-      # It comes again, at least in part.
-      def remember(job, error)
-        return unless job.begun? && (error || job.left?)
-
-        @flow.remember(job.start, given: process? ? job.current&.offset : job.messages.last_offset)
-      end
-
-      # The verdict, and the result it is about if a step decided; nil: a step failed.
-      def decide(job, error, critical)
-        return Verdict.stop if critical
-        return Verdict.later(job.wait || 0) if (job.wait || job.paused) && !error
-
-        result = result_of(job, error)
-        return [Verdict.again(0), result] if error && @coordinator.mixed?(job) # to find out which one it is
-        return [break_off(job), result] if error && failed_behind?(result.messages, job.current)
-
-        [unmixed(@flow.settle(result)), result]
-      rescue StandardError => e
-        @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
-      end
-
-      def result_of(job, error)
-        left = error ? failed(job) : job.messages
-        alone = left.size == 1 && (process? || job.messages.size == 1)
-        Result.new(error, left, attempt, alone, (Failure.next_id if error))
-      end
-
-      # What may have failed: of messages that are processed one by one it is the first, once these have begun.
-      def failed(job)
-        left = @coordinator.unfinished(job)
-        left = left.only(left.first(1)) if process? && job.begun?
-        job.failed = left.first&.offset
-        left
-      end
-
-      # Did it fail behind its message, which it had marked? The next one was not begun: it is not what failed.
-      def failed_behind?(left, message) = !message.nil? && !left.empty? && left.first.offset > message.offset
-
-      # What is left is for another job, at once.
-      def break_off(job)
-        job.halted = true
-        Verdict.done(mark: false)
-      end
-
-      # Where a transaction marked, nothing is marked besides.
-      def unmixed(verdict)
-        verdict.kind == :done && @exactly_once.used? ? Verdict.done(mark: false) : verdict
-      end
-
-      def report(job, error, result)
-        place = result && process? ? result.messages : job.messages
-        more = job.kind == :consume ? { attempt: attempt, offset: job.current&.offset || place.first_offset } : {}
-        more[:failure_id] = result.failure_id if result
-        @bus.publish("error.occurred", **job.facts, **more, error: error, source: "consumer.#{job.kind}")
-      end
-
-      # What the end left undone is not told.
-      def tell(verdict, result)
-        verdict.tell(@bus, result, @coordinator.facts) if verdict.to || !@coordinator.leaves_rest?
       end
     end
   end

@@ -58,16 +58,17 @@ module Pelton
         job
       end
 
-      # A worker is through with it, or goes on without a worker's place.
-      #: (Job) -> void
+      # A worker is through with it, or goes on without a worker's place. Returns its topic.
+      #: (Job) -> untyped
       def finished(job)
         return unless @topics.key?(job)
 
         topic = @topics.delete(job)
-        return unless (@under_way[topic] -= 1).zero?
-
-        @under_way.delete(topic)
-        forget(topic)
+        if (@under_way[topic] -= 1).zero?
+          @under_way.delete(topic)
+          forget(topic)
+        end
+        topic
       end
 
       # So many more partitions of this topic are here: 1, or -1. A topic without partitions and jobs counts no more.

@@ -51,8 +51,7 @@ module Pelton
             begin
               job.call
             ensure
-              @jobs.finished(job)
-              job.clear
+              job.clear if @jobs.finished(job)
               job = nil
             end
           end
