@@ -5,7 +5,7 @@ require_relative "printable"
 require_relative "secrets"
 
 module Pelton
-  # An event as a line of a log. All logs say the same: the one that every app has (FailureLog), and Reporters::Log.
+  # The text of an event for a log line. FailureLog, which every app has, and Reporters::Log use it.
   module EventText
     SEVERITIES = %w[DEBUG INFO WARN ERROR FATAL].freeze
     # librdkafka's levels are syslog's: 0–3 errors, 4 warning, 5–6 info, 7 debug.
@@ -61,7 +61,7 @@ module Pelton
       def app_running(event) = info("running: groups #{event[:groups].join(", ")}, #{event[:concurrency]} workers")
 
       def group_restarting(event)
-        [3, "#{event[:group]} failed, and begins anew in #{event[:seconds]} s: #{error(event[:error])}"]
+        [3, "#{event[:group]} failed and restarts in #{event[:seconds]} s: #{error(event[:error])}"]
       end
 
       def app_unhealthy(event) = [3, "unhealthy: #{event[:reasons].join("; ")}"]
@@ -70,8 +70,8 @@ module Pelton
       def process_ended(event)
         number, pid, code, signal, seconds = event.payload.values_at(:process, :pid, :status, :signal, :due_in)
         way = code ? "exit code #{code}" : signal
-        anew = seconds && format(", and is started anew in %.1f s", seconds)
-        [anew || code != 0 ? 3 : 1, "process #{number} (#{pid}) ended: #{way}#{anew}"]
+        restart = seconds && format(", restarts in %.1f s", seconds)
+        [restart || code != 0 ? 3 : 1, "process #{number} (#{pid}) ended: #{way}#{restart}"]
       end
 
       def app_quieting(event) = info("quieting (#{event[:reason]}): no new jobs")
@@ -112,25 +112,25 @@ module Pelton
       end
 
       def message_dead_lettered(event)
-        [2, "#{place(event)} offset #{event[:offset]} is in #{event[:to]} after #{event[:attempts]} attempts: " \
+        [2, "#{place(event)} offset #{event[:offset]} went to #{event[:to]} after #{event[:attempts]} attempts: " \
             "#{why(event[:error])}"]
       end
 
       def consumer_retrying(event)
-        [2, format("%s runs again from offset %d in %.1f s, attempt %d failed", place(event), event[:offset],
+        [2, format("%s retries from offset %d in %.1f s, attempt %d failed", place(event), event[:offset],
                    event[:delay], event[:attempt])]
       end
 
       def thread_leaked(event)
         owner = event.payload.key?(:topic) ? place(event) : "the app"
-        [2, format("thread %s of %s, started at %s, runs on %.1f s after its end, at %s",
+        [2, format("thread %s of %s, started at %s, still runs %.1f s after its end, at %s",
                    event[:name] || "without a name", owner, event[:started_at], event[:seconds], event[:at])]
       end
 
       def worker_replaced(event) = [2, "#{event[:worker]} was killed and replaced"]
 
       def events_delayed(event)
-        [2, format("%d events of %s were told late, by up to %.1f s", event[:count], event[:poller],
+        [2, format("%d events of %s were published late, by up to %.1f s", event[:count], event[:poller],
                    event[:seconds])]
       end
 
@@ -162,7 +162,7 @@ module Pelton
       end
 
       def producer_fatal(event)
-        [3, "#{event[:client]} ended, #{event[:final] ? "for good" : "another client takes its place"} " \
+        [3, "#{event[:client]} ended and is #{event[:final] ? "not replaced" : "replaced by a new client"} " \
             "(attempt #{event[:attempt]}): #{error(event[:error])}"]
       end
 
