@@ -167,12 +167,17 @@ module Pelton
     # Any other seek moves the partition: messages from the new place on are read again for all keys. Messages before it
     # that were not read yet, and the rest of this call, are skipped. Other messages that were read are still processed,
     # and the commit waits for them.
+    #
+    # A seek does not recall a dead letter that is on its way. If the new place is that message or an earlier one, the
+    # message comes again, and a second letter follows if it fails again. Both have the same place in `origin`.
     #: (Integer | Message | Time | Symbol) -> bool
     def seek(place) = @pelton.seek(place)
 
     # Sends a copy of a message to the topic's `dead_letters` and waits until Kafka has it. reason: an exception or a
     # text for its headers. It does not mark the message: mark it, or return.
     #   dispatch_to_dead_letters(message, reason: "no such customer") # => true
+    # This is a synchronous call of your method, so it occupies its worker while it waits, up to
+    # config.delivery_timeout. The copies that Pelton sends after a failure occupy none.
     # Returns false, and sends nothing, if another member has the partition. Raises what Producer#produce_sync raises,
     # and ConfigError if the topic has no dead_letters.
     #: (Message, ?reason: (Exception | String)?) -> bool

@@ -186,6 +186,24 @@ class AsideTest < Minitest::Test
     assert_equal ["a"], lines.keys, "it has a partition"
   end
 
+  # dispatch_to_dead_letters waits in the user's code, and so does any other call.
+  def test_calls_that_wait_for_kafka_in_user_code_take_all_workers_but_the_last
+    workers(3)
+    gate = Thread::Queue.new
+    ran = Thread::Queue.new
+    push("other") { ran << 0 }
+    ran.pop
+    @queue.partitions("other", 1)
+    9.times { push("slow") { gate.pop } }
+    eventually { @queue.counts == { running: 2, waiting: 7, aside: 0 } }
+    3.times do |number|
+      push("other") { ran << number }
+      assert_equal number, ran.pop
+    end
+  ensure
+    9.times { gate << 1 }
+  end
+
   # A rebalance waits for it, and a long job of the same topic may run for longer.
   def test_the_hook_of_a_revocation_waited_while_the_last_worker_was_kept_for_other_topics
     @queue.places = 2

@@ -165,6 +165,22 @@ class DeadLettersTest < Minitest::Test
     assert_equal [1], marked
   end
 
+  # A letter that is on its way cannot be recalled.
+  def test_a_seek_while_a_letter_is_sent_gives_the_message_again_only_if_it_goes_back_to_it
+    [[0, 2], [1, 1]].each do |place, letters|
+      failing(0, messages: [one(0)])
+      count = @producer.method(:partition_count)
+      seek = [place]
+      @producer.define_singleton_method(:partition_count) { |topic| count.call(topic).tap { @on_count.call } }
+      @producer.instance_variable_set(:@on_count, -> { (to = seek.shift) && coordinator.seeks.to(to) })
+      work_all
+      coordinator.receive(batch(*(place..1)))
+      work_all
+      assert_equal [letters, [2]], [dead.size, [marked.last]]
+      anew
+    end
+  end
+
   def test_a_kill_while_it_is_sent_leaves_the_message_to_be_tried_again
     failing(0, messages: [one(0)], backoff: 1..1)
     @producer.hold
