@@ -17,6 +17,10 @@ module Pelton
   #
   # `payload` is built once and kept, so a retry sees what a failed attempt changed in it. Change a copy
   # (`payload.dup`), or parse `raw_payload` again.
+  #
+  # A payload that no native thread decoded ahead is parsed when you read it, without the GVL from 256 KB on. Building
+  # the Ruby objects holds the GVL, in proportion to the number of values. So does Ruby's own JSON.parse, which reads
+  # the documents that the native parser refuses: malformed ones, for example.
   class Message
     # @!method topic
     #   The topic's name.

@@ -92,6 +92,44 @@ enum Store {
     Kept(Vec<(usize, Box<[u8]>)>),
 }
 
+impl Store {
+    /// A message's document that was decoded ahead.
+    fn tree(&self, index: usize) -> Option<(&Tree, &[u8], Root)> {
+        let Store::Whole { bytes, decoded: Some(decoded) } = self else { return None };
+        Some((&decoded.tree, bytes, decoded.roots.get(index).copied().flatten()?))
+    }
+
+    /// The bytes that a message is part of.
+    fn bytes(&self, index: usize) -> Option<&[u8]> {
+        match self {
+            Store::Whole { bytes, .. } => Some(bytes),
+            Store::Kept(kept) => find(kept, index),
+        }
+    }
+
+    /// Where it begins in them.
+    fn start(&self, record: &Record) -> usize {
+        if matches!(self, Store::Whole { .. }) { record.start as usize } else { 0 }
+    }
+}
+
+/// A document that was parsed by itself, with the bytes that it refers to.
+pub struct Alone {
+    store: Arc<Store>,
+    tree: Tree,
+    root: Result<Root, Refusal>,
+    index: usize,
+}
+
+impl Alone {
+    /// Lends it, as `Chunk::decoded` does.
+    pub fn read<R>(self, call: impl FnOnce(Node<'_>) -> R) -> Result<R, Refusal> {
+        let root = self.root?;
+        let bytes = self.store.bytes(self.index).ok_or(Refusal::Undecided)?;
+        Ok(call(self.tree.node(bytes, root)))
+    }
+}
+
 /// Messages' bytes, then the decoder's padding.
 struct Buffer(Vec<u8>);
 
@@ -220,24 +258,43 @@ impl Chunk {
     /// here and now; one that another thread is at is not waited for: the single document is decoded instead, as is one
     /// that was refused ahead.
     pub fn decoded<R>(&self, index: usize, call: impl FnOnce(Node<'_>) -> R) -> Result<R, Refusal> {
+        self.decode();
+        let store = self.store();
+        if let Some((tree, bytes, root)) = store.tree(index) {
+            return Ok(call(tree.node(bytes, root)));
+        }
+        // Taken out of its place: the call may come here again.
+        let mut tree = SCRATCH.take();
+        tree.clear();
+        let result = self.parse(&store, &mut tree, index).map(|(bytes, root)| call(tree.node(bytes, root)));
+        if tree.memory() <= SPARE_TREE_BYTES {
+            SCRATCH.set(tree);
+        }
+        result
+    }
+
+    /// Bytes of the document that `decoded` would parse by itself; `None`: no thread has to parse it any more.
+    pub fn unparsed(&self, index: usize) -> Option<usize> {
+        if self.store().tree(index).is_some() { None } else { self.records[index].payload_size() }
+    }
+
+    /// Parses one document alone, on any thread: `decoded` in two steps.
+    pub fn decode_alone(&self, index: usize) -> Alone {
+        let (store, mut tree) = (self.store(), Tree::new());
+        let root = self.parse(&store, &mut tree, index).map(|(_, root)| root);
+        Alone { store, tree, root, index }
+    }
+
+    /// One document, into a tree that is its own; with the bytes that the tree refers to.
+    fn parse<'a>(&self, store: &'a Store, tree: &mut Tree, index: usize) -> Result<(&'a [u8], Root), Refusal> {
         let record = &self.records[index];
         if record.payload == NULL {
             return Err(Refusal::Undecided);
         }
-        self.decode();
-        match &*self.store() {
-            Store::Whole { bytes, decoded } => {
-                let found = decoded.as_ref().and_then(|decoded| Some((decoded, decoded.roots[index]?)));
-                if let Some((decoded, root)) = found {
-                    return Ok(call(decoded.tree.node(bytes, root)));
-                }
-                decode_alone(&self.format, bytes, record.start as usize, record, call)
-            }
-            Store::Kept(kept) => {
-                let bytes = find(kept, index).ok_or(Refusal::Undecided)?;
-                decode_alone(&self.format, bytes, 0, record, call)
-            }
-        }
+        let (bytes, start) = (store.bytes(index).ok_or(Refusal::Undecided)?, store.start(record));
+        let view = record.view(&bytes[start..start + record.size()]);
+        let root = self.format.decode_message(tree, bytes, start..start + record.payload_len(), &view)?;
+        Ok((bytes, root))
     }
 
     /// The schemas that its messages name (those that the filter let pass) and its topic has not learnt, `most` at most.
@@ -416,25 +473,6 @@ impl Chunk {
 
 fn find(kept: &[(usize, Box<[u8]>)], index: usize) -> Option<&[u8]> {
     kept.binary_search_by_key(&index, |(kept, _)| *kept).ok().map(|found| &*kept[found].1)
-}
-
-fn decode_alone<R>(
-    format: &Format,
-    bytes: &[u8],
-    start: usize,
-    record: &Record,
-    call: impl FnOnce(Node<'_>) -> R,
-) -> Result<R, Refusal> {
-    // Taken out of its place: the call may come here again.
-    let mut tree = SCRATCH.take();
-    tree.clear();
-    let view = record.view(&bytes[start..start + record.size()]);
-    let root = format.decode_message(&mut tree, bytes, start..start + record.payload_len(), &view);
-    let result = root.map(|root| call(tree.node(bytes, root)));
-    if tree.memory() <= SPARE_TREE_BYTES {
-        SCRATCH.set(tree);
-    }
-    result
 }
 
 impl Task for Chunk {

@@ -1,11 +1,12 @@
 //! From Ruby values to those that an encoder writes.
 
+use crate::gvl::Turns;
 use crate::{error, value};
 use magnus::encoding::EncodingCapable;
 use magnus::value::ReprValue;
 use magnus::{Error, Float, Integer, Module, RArray, RClass, RHash, RString, Ruby, Symbol, Value, r_hash::ForEach};
 use pelton_core::decode::avro::{Datum, decimal};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Deeper ones are no values of any schema.
 const MAX_DEPTH: usize = 100;
@@ -20,7 +21,8 @@ const JULIAN_1970: i64 = 2_440_588;
 /// With the bytes that it takes.
 pub fn read(ruby: &Ruby, schema: Option<&str>, given: Value) -> Result<(Datum, usize), Error> {
     let (date, time, decimal) = (class(ruby, "Date"), class(ruby, "DateTime"), class(ruby, "BigDecimal"));
-    let reader = Reader { schema, date, time, decimal, left: Cell::new(MOST) };
+    let turns = RefCell::new(Turns::new());
+    let reader = Reader { ruby, schema, date, time, decimal, left: Cell::new(MOST), turns };
     let datum = reader.read(given, 0)?;
     Ok((datum, MOST - reader.left.get()))
 }
@@ -33,6 +35,7 @@ fn class(ruby: &Ruby, name: &str) -> Option<RClass> {
 }
 
 struct Reader<'a> {
+    ruby: &'a Ruby,
     /// Its name, for errors.
     schema: Option<&'a str>,
     date: Option<RClass>,
@@ -40,11 +43,14 @@ struct Reader<'a> {
     decimal: Option<RClass>,
     /// Of `MOST`.
     left: Cell<usize>,
+    turns: RefCell<Turns>,
 }
 
 impl Reader<'_> {
     fn read(&self, given: Value, depth: usize) -> Result<Datum, Error> {
-        let refuse = |reason: &str| error::unfit(&Ruby::get_with(given), self.schema, reason);
+        let refuse = |reason: &str| error::unfit(self.ruby, self.schema, reason);
+        let turn = self.turns.borrow_mut().step(self.ruby);
+        turn?;
         if depth > MAX_DEPTH {
             return Err(refuse(&format!("it nests deeper than {MAX_DEPTH}, or contains itself")));
         }

@@ -141,8 +141,15 @@ pub fn background<T: Send + 'static>(
     }
 }
 
-/// Bytes of work that other Ruby threads should not have to wait for: about a millisecond.
+/// Bytes of work that other Ruby threads should not have to wait for: up to a millisecond. To give the lock away costs a
+/// native thread (some 50 µs) and, where other Ruby threads compute, up to one of their time slices (100 ms) until the lock
+/// comes back. So it pays where the work takes many times as long as the thread, and not for each document of some kilobytes.
 const LONG: usize = 256 << 10;
+
+/// Whether `aside` leaves the lock for that many bytes.
+pub fn is_long(bytes: usize) -> bool {
+    bytes >= LONG
+}
 
 /// Does `work` on so many bytes: beside the other Ruby threads where that takes long, and at once where it does not.
 pub fn aside<T: Send + 'static>(
@@ -151,11 +158,39 @@ pub fn aside<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    if bytes < LONG {
+    if !is_long(bytes) {
         return Ok(work());
     }
     let ended = || Error::new(ruby.exception_runtime_error(), "a native thread ended without a result");
     background(ruby, blocker, None, work)?.ok_or_else(ended)
+}
+
+/// For loops that read Ruby objects, which needs the lock: gives other threads their turn, as Ruby itself does between two
+/// lines of Ruby.
+pub struct Turns {
+    steps: u32,
+    since: Instant,
+}
+
+impl Turns {
+    const STEPS: u32 = 64;
+    const TIME: Duration = Duration::from_millis(10);
+
+    pub fn new() -> Self {
+        Self { steps: 0, since: Instant::now() }
+    }
+
+    /// After each step of the loop. True: other threads may have run, and changed what the loop reads. Fails where the
+    /// thread is to end, or to raise.
+    pub fn step(&mut self, ruby: &Ruby) -> Result<bool, Error> {
+        self.steps += 1;
+        if !self.steps.is_multiple_of(Self::STEPS) || self.since.elapsed() < Self::TIME {
+            return Ok(false);
+        }
+        ruby.thread_check_ints()?;
+        self.since = Instant::now();
+        Ok(true)
+    }
 }
 
 /// A sleeping thread. Unlike std's parking it ends its sleep when a signal's handler ran on the thread: up to Ruby 3.2

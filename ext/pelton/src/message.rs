@@ -7,7 +7,7 @@ use crate::{error, format, gvl};
 use magnus::scan_args::scan_args;
 use magnus::value::{Opaque, ReprValue};
 use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule, Ruby, Symbol, Value, method};
-use pelton_core::chunk::{Chunk, Part, View};
+use pelton_core::chunk::{Part, View};
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::decode::{Kind, Node, Refusal};
 use pelton_core::format::{Encoding as Payloads, Shape};
@@ -257,32 +257,37 @@ fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
     match &format.encoding {
         Payloads::Bytes => copy(ruby, place, Encoding::Binary, |view| view.payload),
         Payloads::Text => as_text(ruby, place),
-        _ => {
-            match decoded_aside(ruby, place)?.decoded(place.index, |node| build(node, format::making(ruby, format)?)) {
-                Ok(built) => built.map_err(|error| explained(ruby, place, error)),
-                Err(Refusal::Undecided) => ask_ruby(ruby, place),
-                Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
-                Err(Refusal::Unknown(schema)) => look_up(ruby, place, schema),
-            }
-        }
+        _ => match read(ruby, place, |node| build(node, format::making(ruby, format)?))? {
+            Ok(built) => built.map_err(|error| explained(ruby, place, error)),
+            Err(Refusal::Undecided) => ask_ruby(ruby, place),
+            Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
+            Err(Refusal::Unknown(schema)) => look_up(ruby, place, schema),
+        },
     }
 }
 
-/// A message's chunk. Where its documents still wait to be decoded, and its filter to be asked, that is done now.
-fn decoded_aside<'a>(ruby: &Ruby, place: &'a Place) -> Result<&'a Arc<Chunk>, Error> {
-    let chunk = place.chunk();
+/// Lends the message's decoded payload to `call`, which has Ruby's lock. What has to be parsed for it (a chunk that no native
+/// thread began with, or this document alone) is parsed without, where that takes long.
+fn read<R>(ruby: &Ruby, place: &Place, call: impl FnOnce(Node<'_>) -> R) -> Result<Result<R, Refusal>, Error> {
+    let (chunk, index, nil) = (place.chunk(), place.index, ruby.qnil().as_value());
     if let Some(bytes) = chunk.waiting() {
         let theirs = Arc::clone(chunk);
-        gvl::aside(ruby, ruby.qnil().as_value(), bytes, move || theirs.decode())?;
+        gvl::aside(ruby, nil, bytes, move || theirs.decode())?;
     }
-    Ok(chunk)
+    match chunk.unparsed(index).filter(|bytes| gvl::is_long(*bytes)) {
+        Some(bytes) => {
+            let theirs = Arc::clone(chunk);
+            Ok(gvl::aside(ruby, nil, bytes, move || theirs.decode_alone(index))?.read(call))
+        }
+        None => Ok(chunk.decoded(index, call)),
+    }
 }
 
 /// Ruby has the topic learn the schema; then it can be read.
 fn look_up(ruby: &Ruby, place: &Place, schema: SchemaId) -> Result<Value, Error> {
     let (chunk, record) = (place.chunk(), place.record());
     format::look_up(ruby, &chunk.format, schema, (&chunk.topic, chunk.partition, record.offset))?;
-    match chunk.decoded(place.index, |node| build(node, format::making(ruby, &chunk.format)?)) {
+    match read(ruby, place, |node| build(node, format::making(ruby, &chunk.format)?))? {
         Ok(built) => built.map_err(|error| explained(ruby, place, error)),
         Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
         Err(_) => Err(undecodable(ruby, place, "its schema was not learnt")),
@@ -379,7 +384,7 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
         return dig_in(ruby, decoded(ruby, this)?, path);
     }
     let making = format::making(ruby, &place.chunk().format)?;
-    match decoded_aside(ruby, &place)?.decoded(place.index, |root| walk(root, path, making)) {
+    match read(ruby, &place, |root| walk(root, path, making))? {
         Err(_) => dig_in(ruby, decoded(ruby, this)?, path),
         Ok(dug) => match dug.map_err(|error| explained(ruby, &place, error))? {
             Dug::Missing => Ok(ruby.qnil().as_value()),

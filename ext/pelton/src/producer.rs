@@ -164,8 +164,14 @@ fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) ->
             return Err(error);
         }
     }
+    let mut turns = gvl::Turns::new();
     for index in 0..delivery.len() {
-        let sent = batch.send(ruby, this, &producer, index, &delivery, deadline);
+        let turn = turns.step(ruby).inspect(|turn| {
+            if *turn {
+                batch.forget();
+            }
+        });
+        let sent = turn.and_then(|_| batch.send(ruby, this, &producer, index, &delivery, deadline));
         if matches!(sent, Ok(true)) {
             continue;
         }

@@ -1,5 +1,6 @@
 //! Messages as Ruby gives them: the arguments of one, and the Hashes of a batch.
 
+use crate::gvl::Turns;
 use crate::room::{named, wait_for_room};
 use crate::{convert, error, value};
 use magnus::r_hash::ForEach;
@@ -83,7 +84,7 @@ pub struct Rows {
     rows: RArray,
     topics: Vec<Arc<str>>,
     /// As they were when checked. Neither marked nor pinned: good until Ruby runs again, which it does in a wait, in a
-    /// block and for some Times.
+    /// block, for some Times and while other threads have their turn.
     given: Vec<Given>,
 }
 
@@ -91,8 +92,11 @@ impl Rows {
     pub fn check(ruby: &Ruby, rows: RArray, producer: &Producer) -> Result<Option<Self>, Error> {
         let count = value::length(rows);
         let (mut topics, mut given) = (Vec::<Arc<str>>::with_capacity(count), Vec::with_capacity(count));
-        let mut plain = true;
+        let (mut plain, mut turns) = (true, Turns::new());
         for index in 0..count {
+            if turns.step(ruby)? {
+                plain = false;
+            }
             let one = row(ruby, value::element(rows, index)).map_err(|error| error::at(error, index))?;
             let Some(one) = one else { return Ok(None) };
             let topic = one.lend(ruby, |message| match topics.last() {

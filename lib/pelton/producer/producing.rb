@@ -70,6 +70,10 @@ module Pelton
 
       # Sends many messages with one native call. Each is a Hash with the keywords of produce_async. Returns one
       # delivery for all of them: its `wait` raises if any failed, and `reports` has the result of each.
+      #
+      # The call holds the GVL while it reads the Hashes and librdkafka copies keys, payloads and headers. The time is
+      # in proportion to the number of messages and their bytes. Every 10 ms other Ruby threads get their turn, as they
+      # do between two lines of Ruby. A thread that is killed there leaves the rest of its messages unsent.
       #   producer.produce_many_async(orders.map { |order| { topic: "orders", payload: order.to_json } })
       # All messages are checked before the first one is sent; an InvalidMessageError has the `index` of the wrong one.
       # At most 524,287 messages per call. If the queue stays full for config.queue_timeout (10 s), it raises

@@ -65,6 +65,9 @@ module Pelton
       # length.
       #   schema.encode({ "id" => 7 })
       # Raises EncodeError, which names the field.
+      #
+      # Reading the value's Ruby objects needs the GVL, in proportion to their number. Every 10 ms other Ruby threads
+      # get their turn. A value of 256 KB or more is then encoded without the GVL.
       #: (untyped, ?framed: bool) -> String
       def encode(value, framed: false) = @native.encode(value, framed)
 
