@@ -64,8 +64,7 @@ module Pelton
   # (open a new client).
   #   KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
   class KafkaError < Error
-    # Illegal generation, unknown member, rebalance in progress, fenced instance, fenced or stale member epoch, and
-    # librdkafka's assignment lost.
+    # Illegal generation, unknown member, rebalance, fenced instance, fenced or stale member epoch, assignment lost.
     NOT_OURS = [22, 25, 27, 82, 110, 113, -142].freeze
     NO_OFFSET = -168
     # librdkafka's fenced, invalid producer epoch, producer fenced.
@@ -177,6 +176,7 @@ module Pelton
       super(code, name, reason, fatal, retriable)
     end
 
+    # For Pelton: adds the message's label and returns the error.
     #: (untyped) -> self
     def with_label(label)
       @label = label

@@ -183,6 +183,7 @@ module Pelton
     #: (String) -> Symbol
     def method_name(name) = :"on_#{name.tr(".", "_")}"
 
+    # For bin/docs: the page docs/reference/events.md.
     #: () -> String
     def to_markdown
       common = COMMON.map { |key, meaning| "| `#{key}` | #{meaning} |" }

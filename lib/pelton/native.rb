@@ -29,7 +29,14 @@ end
 module Pelton
   # A MessagePack value of an extension type that nothing decodes: a Struct, which the native extension makes.
   class ExtensionValue # rubocop:disable Lint/EmptyClass
+    # @!method type
+    #   The number of the extension type, from -128 to 127.
+    #     value.type # => 1
     #: def type: () -> Integer
+
+    # @!method payload
+    #   The bytes of the value, a binary String.
+    #     value.payload # => "\x05"
     #: def payload: () -> String
   end
 end

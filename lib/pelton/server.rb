@@ -219,6 +219,7 @@ module Pelton
       end
     end
 
+    # For Pelton: the end of the process needs not stop this server any more.
     #: (Server) -> void
     def self.ended(server) = LOCK.synchronize { RUNNING.delete(server) }
 

@@ -26,6 +26,18 @@ class SigTest < Minitest::Test
     assert_equal @text, File.read(Signatures::FILE), "run bin/sig"
   end
 
+  def test_every_public_method_has_a_docstring
+    bare = @signatures.typed.reject { |_, _, method| documented?(method) }
+    assert_empty bare.map(&:first), "a comment is missing above"
+  end
+
+  # Methods of the extension have no Ruby text but their `#: def` line; YARD reads the `@!method` above it.
+  def test_every_native_method_has_a_docstring
+    named = Dir.glob("#{ROOT}/lib/**/*.rb").flat_map { |path| File.read(path).scan(/^(.*)\n(.*)\n *#: def (\S+):/) }
+    assert_operator named.size, :>, 40
+    assert_empty named.reject { |above| above.first(2).join.match?(/#   \S/) }.map(&:last), "a comment is missing above"
+  end
+
   def test_what_the_guides_name_is_there
     named = PAGES.flat_map { |page| File.read(File.join(ROOT, page)).scan(/\bPelton(?:::[A-Z]\w*)+/) }.uniq
     classes = @signatures.classes.map(&:name)
@@ -56,6 +68,16 @@ class SigTest < Minitest::Test
   end
 
   private
+
+  # Attributes are explained by their class, settings and events by their tables, a method by the one that it overrides.
+  def documented?(method)
+    file, line = method.source_location
+    return true if !file&.start_with?(ROOT) || method.name == :initialize || method.super_method
+
+    lines = File.readlines(file, chomp: true).first(line)
+    comment = lines[0..-2].reverse.take_while { |text| text.match?(/\A\s*#/) }
+    !lines.last.match?(/\bdef /) || comment.any? { |text| text.match?(/\A\s*# (?!rubocop:)/) }
+  end
 
   # "() { (Message) -> void } -> self | () -> Enumerator[Message, self]" is two.
   def overloads(type)

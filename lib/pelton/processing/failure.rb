@@ -13,13 +13,17 @@ module Pelton
       #: () -> String
       def self.next_id = Random.urandom(8).unpack1("H*").freeze
 
+      # For Pelton: the failure of a job that ended so.
       #: (Result) -> Failure
       def self.of(result) = new(result.error, result.messages.first, result.attempt, result.failure_id)
 
+      # The message's topic.
       #: () -> String
       def topic = message.topic
+      # The message's partition.
       #: () -> Integer
       def partition = message.partition
+      # The message's offset.
       #: () -> Integer
       def offset = message.offset
     end

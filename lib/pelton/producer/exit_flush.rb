@@ -36,6 +36,7 @@ module Pelton
           end
         end
 
+        # At load, and again with a client that opens later.
         #: () -> void
         def register
           @registered = true

@@ -51,10 +51,12 @@ module Pelton
         freeze
       end
 
-      # The key and headers as they were produced.
+      # The key as it was produced.
       #   message.raw_key # => "7"
       #: () -> String?
       def raw_key = @key
+      # The headers as they were produced.
+      #   message.raw_headers # => { "trace" => "42" }
       #: () -> Hash[String, (String? | Array[String?])]
       def raw_headers = @headers
 
