@@ -155,14 +155,15 @@ module Pelton
 
       attr_reader :title, :prefix
 
-      # prefix: of its settings' names in errors, "polling."
+      # rows: [[name, type, default, text, { unit: … }], …], or {"Consuming" => rows, …}: by section of the page.
+      # prefix: for names in errors, "polling."
       def initialize(title, rows, prefix: "")
         @title = title
         @prefix = prefix
-        @settings = rows.to_h do |name, type, default, doc, more|
-          [name, Setting.new(name, type, default, doc, key: "#{prefix}#{name}", **(more || {}))]
-        end
-        @settings.freeze
+        # {"Consuming" => [Setting, …], …}; nil for a table without sections.
+        @sections = (rows.is_a?(Hash) ? rows : { nil => rows }).transform_values { |list| settings(list) }.freeze
+        # {concurrency: Setting, …}
+        @settings = @sections.values.flatten.to_h { |setting| [setting.name, setting] }.freeze
         freeze
       end
 
@@ -182,10 +183,19 @@ module Pelton
 
       #: () -> String
       def to_markdown
-        rows = map do |setting|
-          "| `#{setting.name}` | #{setting.default_text} | #{setting.doc} |"
+        parts = @sections.map do |section, settings|
+          rows = settings.map { |one| "| `#{one.name}` | #{one.default_text} | #{one.doc} |" }
+          [*(["### #{section}", ""] if section), "| Setting | Default | Meaning |", "|---|---|---|", *rows, ""]
         end
-        ["## #{title}", "", "| Setting | Default | Meaning |", "|---|---|---|", *rows, ""].join("\n")
+        ["## #{@title}", "", *parts].join("\n")
+      end
+
+      private
+
+      def settings(rows)
+        rows.map do |name, type, default, doc, more|
+          Setting.new(name, type, default, doc, key: "#{@prefix}#{name}", **(more || {}))
+        end
       end
     end
 
