@@ -200,11 +200,12 @@ module Pelton
     # end), to :beginning or :end. Returns the new offset.
     #   subscription.seek("orders", 0, Time.now - 3600) # => 42
     # Batches that were read before do not come to `poll` any more, and batches that were returned are stale. If the
-    # offset does not exist, auto.offset.reset decides. Raises KafkaError; the position is then unchanged, unless the
-    # error is _TIMED_OUT.
-    #: (String, Integer, Integer | Time | Symbol, ?Numeric?) -> Integer
+    # offset does not exist, auto.offset.reset decides. A block gets the offset that was found and returns the one to go
+    # to. Raises KafkaError; the position is then unchanged, unless the error is _TIMED_OUT.
+    #: (String, Integer, Integer | Time | Symbol, ?Numeric?) ?{ (Integer) -> Integer } -> Integer
     def seek(topic, partition, to, timeout = @commit_timeout)
       offset = offset_of(topic, partition, to, timeout)
+      offset = yield(offset) if block_given?
       @native.seek(topic, partition, offset, timeout)
       offset
     end

@@ -45,9 +45,11 @@ module CoordinatorKit
     def ends = @here ? [["orders", 0, nil, nil]] : []
 
     def seek(_topic, _partition, place)
-      @seeks << place
+      found = place.is_a?(Integer) ? place : 40
+      offset = yield found
+      @seeks << (offset == found ? place : offset)
       @on_seek ? @on_seek.call : @epoch += 1
-      place.is_a?(Integer) ? place : 40
+      offset
     end
 
     def commit_offset(_topic, _partition, offset, _epoch, word)

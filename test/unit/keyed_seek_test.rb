@@ -172,6 +172,28 @@ class KeyedSeekTest < Minitest::Test
     assert_equal [0, 0, 9], @ownership.seeks, "nothing is owed any more"
   end
 
+  # It is resolved to an offset before anything moves: what an interrupt left behind went past what was owed.
+  def test_an_interrupted_seek_to_a_time_went_past_what_an_earlier_seek_left_to_be_read_again
+    keyed("abcd", max_messages: 1)
+    start
+    @deed = ->(consumer) { assert consumer.seek(0) }
+    finish(1)
+    @ownership.on_seek = lambda do
+      @ownership.epoch += 1
+      raise Interrupt
+    end
+    @deed = ->(consumer) { assert_raises(Interrupt) { consumer.seek(Time.now) } }
+    finish(2)
+    @ownership.on_seek = nil
+    assert_equal [0, 0], @ownership.seeks
+    @deed = ->(_) {}
+    finish(0)
+    keyed("abcd", max_messages: 1)
+    start.each { |offsets| finish(*offsets) } until idle?
+    assert_equal [0, 1, 2, 3], @log.grep(Array).flatten.last(4)
+    assert_equal 4, marked.last
+  end
+
   # What `by` failed for is one lane of many keys.
   def test_a_seek_out_of_a_batch_whose_keys_are_unknown_keeps_its_other_messages
     by = ->(one) { one.offset == 2 && (@asked = @asked.to_i + 1) == 1 ? raise(NotImplementedError, "no key") : one.key }

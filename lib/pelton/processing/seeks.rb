@@ -42,13 +42,9 @@ module Pelton
 
       private
 
-      # Natively, but not past what has to be read again. Returns where it is.
-      def move(place)
-        place = @coordinator.bounded(place) if place.is_a?(Integer)
-        offset = @subscription.seek(*@place, place)
-        first = @coordinator.bounded(offset)
-        first < offset ? @subscription.seek(*@place, first) : offset
-      end
+      # Natively, but not past what has to be read again: not for a moment, for the caller may be interrupted. Returns
+      # where it is.
+      def move(place) = @subscription.seek(*@place, place) { |offset| @coordinator.bounded(offset) }
 
       # Is the partition read still? It may be lost before anybody was told.
       def here? = @subscription.ends.any? { |topic, partition,| @place == [topic, partition] }
