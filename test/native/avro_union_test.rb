@@ -19,6 +19,7 @@ class NativeAvroUnionTest < Minitest::Test
   UUID = { "type" => "fixed", "name" => "U", "size" => 16, "logicalType" => "uuid" }.freeze
   ENUM = { "type" => "enum", "name" => "E", "symbols" => %w[ab A] }.freeze
   DECIMAL = { "type" => "bytes", "logicalType" => "decimal", "precision" => 9, "scale" => 2 }.freeze
+  WIDE = { "type" => "bytes", "logicalType" => "decimal", "precision" => 40, "scale" => 2 }.freeze
   TIMESTAMP = { "type" => "long", "logicalType" => "timestamp-millis" }.freeze
   DATE = { "type" => "int", "logicalType" => "date" }.freeze
   TIME_MILLIS = { "type" => "int", "logicalType" => "time-millis" }.freeze
@@ -31,14 +32,19 @@ class NativeAvroUnionTest < Minitest::Test
     ["é", %w[null bytes string], "string"], ["abc", %w[bytes string], "string"], ["", %w[bytes string], "string"],
     ["ab", [FIXED, "string"], "string"], ["ab", [FIXED, "bytes", ENUM], ENUM], ["abc", [FIXED, "bytes"], "bytes"],
     ["é".encode("UTF-16LE"), %w[bytes string], "string"], [:abc, %w[bytes string], "string"],
-    [ID, ["bytes", UUID], UUID],
+    [ID, ["bytes", UUID], UUID], [ID, [UUID, "string"], "string"],
     ["ab", [ENUM, "string"], ENUM], ["ab", ["string", ENUM], "string"], ["x", [ENUM, "string"], "string"],
     # A binary String is bytes before it is a string, whatever is in it.
     ["abc".b, %w[null string bytes], "bytes"], ["".b, %w[string bytes], "bytes"], ["\0\1".b, %w[string bytes], "bytes"],
     ["\xff".b, %w[string bytes], "bytes"], ["ab".b, ["string", FIXED], FIXED], ["ab".b, [ENUM, FIXED], FIXED],
     ["ab".b, ["bytes", FIXED], "bytes"], ["abc".b, %w[null string], "string"], ["ab".b, [ENUM, "long"], ENUM],
-    # An Integer is an int or a long, before it is what a logical type makes of it, or a float.
-    [36, [DECIMAL, "long"], "long"], [36, [DECIMAL, "double"], DECIMAL], [5, [TIMESTAMP, "int"], "int"],
+    ["0123456789abcdef".b, ["string", UUID], UUID], ["0123456789abcdef".b, [UUID, "bytes"], "bytes"],
+    # An Integer is an int or a long, before it is what a logical type makes of it, a double, or a decimal.
+    [36, [DECIMAL, "long"], "long"], [36, [DECIMAL, "double"], "double"], [5, [TIMESTAMP, "int"], "int"],
+    [36, [DECIMAL, "string"], DECIMAL], [36, [DECIMAL, DATE], DATE],
+    # What a double or float would round goes to a decimal that holds it.
+    [2**53, [WIDE, "double"], "double"], [(2**53) + 1, ["double", WIDE], WIDE], [(2**24) + 1, ["float", WIDE], WIDE],
+    [(2**53) + 1, ["string", "double"], "double"], [(2**53) + 1, ["double", DECIMAL], "double"],
     [5, [DATE, "long"], "long"], [5, ["double", TIMESTAMP], TIMESTAMP], [5, %w[float double], "double"],
     [5, %w[double int], "int"], [5, %w[long int], "long"],
     [2**40, %w[int long], "long"], [2**40, ["int", TIMESTAMP], TIMESTAMP], [5, [TIME_MILLIS, "long"], TIME_MILLIS],
@@ -55,7 +61,7 @@ class NativeAvroUnionTest < Minitest::Test
       # Also within a record, an Array and a Hash, where branches are tried.
       record = { "type" => "record", "name" => "R", "fields" => [{ "name" => "f", "type" => branches }] }
       assert_equal bytes, encode({ "f" => value }, record)
-      both = [record, { "type" => "map", "values" => "int" }]
+      both = [record, { "type" => "map", "values" => "boolean" }]
       assert_equal "\0".b + bytes, encode({ "f" => value }, both)
     end
   end
@@ -67,6 +73,20 @@ class NativeAvroUnionTest < Minitest::Test
       assert_equal [value, value.class], [made, made.class]
       assert_equal value.encoding, made.encoding if value.is_a?(String)
     end
+  end
+
+  # As fastavro does; a Hash that only the record takes is the record's.
+  def test_a_hash_that_fits_a_map_and_a_record_is_written_as_the_map
+    record = { "type" => "record", "name" => "R", "fields" => [{ "name" => "f", "type" => %w[int string] }] }
+    map = { "type" => "map", "values" => "int" }
+    assert_equal([0, 1], [[map, record], [record, map]].map { |union| encode({ f: 1 }, union).getbyte(0) / 2 })
+    assert_equal([1, 0], [[map, record], [record, map]].map { |union| encode({ f: "a" }, union).getbyte(0) / 2 })
+  end
+
+  # A uuid's bytes were refused if they happened to be ASCII.
+  def test_sixteen_bytes_are_a_fixed_uuid
+    ["0123456789abcdef".b, "\xff".b * 16].each { |bytes| assert_equal bytes, encode(bytes, UUID) }
+    [("0" * 36).b, "0" * 16, "0".b * 15].each { |other| assert_raises(Pelton::EncodeError) { encode(other, UUID) } }
   end
 
   def test_a_big_decimal_is_a_decimal
