@@ -165,8 +165,8 @@ module Pelton
     #
     # With `concurrency`, a seek to an unmarked message of this call moves this call only, and nothing is read again.
     # Any other seek moves the partition: messages from the new place on are read again for all keys. Messages before it
-    # that were not read yet, and the rest of this call, are skipped. Other messages that were read are still processed,
-    # and the commit waits for them.
+    # that were not read yet, the rest of this call, and the message at which the partition stopped (`then: :stop`) are
+    # skipped. Other messages that were read are still processed, and the commit waits for them.
     #
     # A seek does not recall a dead letter that is on its way. If the new place is that message or an earlier one, the
     # message comes again, and a second letter follows if it fails again. Both have the same place in `origin`.

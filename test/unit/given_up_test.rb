@@ -40,4 +40,35 @@ class GivenUpTest < Minitest::Test
     assert_nil coordinator.stopped
     assert_equal 3, @ownership.marks.last.first
   end
+
+  # A seek past the message answered true, and with `concurrency` the message ran and stopped the partition again.
+  def test_a_seek_past_the_failed_message_of_a_keyed_partition_leaves_it_and_no_other
+    script { |consumer| raise IOError, "on purpose" if consumer.messages.first.offset == 1 }
+    coordinator(retries: 0, concurrency: 2, batch: 1).receive(batch(0, 1, 2, 3, 4))
+    work until idle?
+    assert_equal 1, coordinator.stopped
+    consumer = coordinator.slots.first.instance_variable_get(:@consumer)
+    @log.clear
+    assert consumer.seek(4)
+    coordinator.receive(batch(4, 5))
+    work until idle?
+    assert_nil coordinator.stopped
+    refute_includes @log, [1]
+    assert_equal [[4], [5]], @log.last(2).sort
+    assert_equal 6, @ownership.marks.last.first
+  end
+
+  def test_a_seek_back_of_a_keyed_partition_tries_the_failed_message_again
+    failing = true
+    script { |consumer| raise IOError, "on purpose" if failing && consumer.messages.first.offset == 1 }
+    coordinator(retries: 0, concurrency: 2, batch: 1).receive(batch(0, 1, 2))
+    work until idle?
+    failing = false
+    @log.clear
+    assert coordinator.slots.first.instance_variable_get(:@consumer).seek(1)
+    coordinator.receive(batch(1, 2))
+    work until idle?
+    assert_includes @log, [1]
+    assert_equal 3, @ownership.marks.last.first
+  end
 end

@@ -163,8 +163,8 @@ module Pelton
       def full? = false
 
       # The partition goes on elsewhere: what was there is left, and another one takes its place.
-      #: (Integer?, Integer?, done: bool) -> Backlog
-      def leave(_place, _epoch, done:)
+      #: (Integer?, Integer?, done: bool, ?failed: Integer?) -> Backlog
+      def leave(_place, _epoch, done:, failed: nil)
         release
         Backlog.new(@limit)
       end

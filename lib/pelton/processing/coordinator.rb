@@ -236,9 +236,9 @@ module Pelton
       #: (Integer?, ?job: Job?, ?done: bool) ?{ (Progress, Integer) -> untyped } -> untyped
       def leave(place, job: nil, done: false)
         @lock.synchronize do
-          @stopped = nil
           # Unless a batch from there was first.
           depart(place, done: done) if (@last.nil? || @last.stale?) && (place || !@keyed)
+          @stopped = nil
           @backlog.seek_past(job.share, job.messages, place) if job
           schedule
           yield @progress, [place, *@backlog.first_open].min if block_given?
@@ -342,7 +342,7 @@ module Pelton
       # What was there before a seek is let go (see KeyedBacklog#leave); jobs that run have what they have.
       def depart(place, done: false)
         @slots.each { |slot| take_back(slot) if slot.job&.share && @jobs.delete(slot.job) }
-        @backlog = @backlog.leave(place, @epoch, done: done)
+        @backlog = @backlog.leave(place, @epoch, done: done, failed: @stopped)
         @epoch = @stopped = nil
         @control.at_end = false
         @progress.forget

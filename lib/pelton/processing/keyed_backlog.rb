@@ -232,12 +232,14 @@ module Pelton
 
       # The partition goes on at this offset (nil: nothing of what was there counts). What is there or behind it will
       # come again. What is before it stays: it is others', who have not finished it. epoch: that of its messages;
-      # done: does everything before the offset count as done, once that is?
-      #: (Integer?, Integer?, done: bool) -> self
-      def leave(place, epoch, done:)
+      # done: does everything before the offset count as done, once that is? failed: a message that need not be tried
+      # again, if it is before the offset.
+      #: (Integer?, Integer?, done: bool, ?failed: Integer?) -> self
+      def leave(place, epoch, done:, failed: nil)
         gone = @open.each_value.select { |item| place.nil? || item.offset >= place }
         owe(place && gone)
         give_up(gone)
+        give_up([@open[failed]].compact)
         @waiting.reject! { |lot| lot.over? && !lot.equal?(@sorting) }
         @came = 0
         @highest = [@highest, (place || 0) - 1].min
