@@ -5,22 +5,23 @@ require_relative "matching"
 
 module Pelton
   class Routing
-    # Conditions of `where` as frozen trees of plain values, and the answer that Ruby gives. The native side
-    # (ext/core/src/filter.rs) has the same trees and gives the same answers, before Ruby knows of a message; Ruby is
-    # asked where that did not decide: a payload that only JSON.parse reads, a pattern that only Regexp knows.
+    # Conditions of `where`, as frozen trees of plain values, and Ruby's evaluation of them. The native side
+    # (ext/core/src/filter.rs) evaluates the same trees, before a message becomes a Ruby object. Ruby decides the rest:
+    # a payload that only JSON.parse reads, a pattern that only Regexp supports.
     #   [:all, tree, …]  [:any, tree, …]  [:not, tree]  [:is, subject, check, value]
     #   subject  [:field, step, …]  [:key]  [:header, name]
     #   check    :exists (nil), :in (a list), :gt :gteq :lt :lteq, :starts_with, :matches
     module Condition
-      # What is not there, other than a null that is. A check takes it for nil; only `exists` tells the two apart.
+      # A field that does not exist, as opposed to one that is null. Checks treat it as nil; only `exists` tells the two
+      # apart.
       MISSING = Object.new.freeze
       private_constant :MISSING
 
       module_function
 
-      # Whether consume gets the message: not when the condition is surely false. One whose payload cannot be decoded
-      # gets there unless something else keeps it out, so that reading it raises its DecodeError; so does one whose text
-      # takes a pattern too long. The block gets that PatternTimeout.
+      # true: consume gets the message, unless the condition is certainly false. So it gets a message whose payload
+      # cannot be decoded, and reading that raises its DecodeError. It also gets one whose text takes a pattern too
+      # long; the block gets that PatternTimeout.
       #: (Array[untyped], Message) ?{ (PatternTimeout) -> void } -> bool
       def admits?(tree, message, &late) = answer(tree, message, &late) != false
 
@@ -30,7 +31,7 @@ module Pelton
         kind == :is ? parts.first.first == :field : parts.any? { |part| fields?(part) }
       end
 
-      # true, false or nil: the payload that it is about cannot be decoded, or a pattern takes too long.
+      # true, false, or nil for undecided: the payload cannot be decoded, or a pattern takes too long.
       #: (Array[untyped], Message) ?{ (PatternTimeout) -> void } -> bool?
       def answer(tree, message, &late)
         kind, *parts = tree

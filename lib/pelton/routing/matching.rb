@@ -6,27 +6,26 @@ require_relative "../native"
 
 module Pelton
   class Routing
-    # Regular expressions of `where`. Native threads match them in time that is linear in the text. Ruby is asked for
-    # the few that only its Regexp knows (see ext/core/src/filter/pattern.rs), and for a few texts. Its time may grow
-    # exponentially with the text, so it stops after a second.
+    # Regular expressions of `where`. Native threads match them in time linear to the text. A few need Ruby's Regexp
+    # (see ext/core/src/filter/pattern.rs), whose time may grow exponentially with the text, so it stops after a second.
     module Matching
       SECONDS = 1.0
-      # Ruby below 3.2 cannot stop by itself. Texts so short take no time.
+      # Bytes. Ruby below 3.2 has no Regexp timeout; texts this short need none.
       SHORT = 16
-      # References to a group, and calls of one.
+      # Back-references, and calls of a group.
       BACK = /(?<!\\)(?:\\\\)*\\(?:[1-9]|[kg]<)/
       BOUNDED = Regexp.method_defined?(:timeout)
       private_constant :SHORT, :BACK, :BOUNDED
 
-      # Raised in the middle of a match, whatever interrupts are put off.
+      # Interrupts a match, even where other interrupts are deferred.
       class Late < Exception # rubocop:disable Lint/InheritException -- no code in between may rescue it
       end
       private_constant :Late
 
       module_function
 
-      # The pattern as it is asked; one with a timeout of its own stays. Raises ConfigError for what nobody matches in
-      # linear time.
+      # The pattern with a timeout, unless it has one. Raises ConfigError for a pattern that cannot be matched in linear
+      # time.
       #: (Regexp, String) -> Regexp
       def bounded(pattern, place)
         return bound(pattern) if Native.knows_pattern?(pattern) || linear?(pattern)
@@ -35,7 +34,7 @@ module Pelton
                                               "ask for it in a `filter`")
       end
 
-      # Raises PatternTimeout.
+      # Does the text match? Raises PatternTimeout.
       #: (Regexp, String) -> bool
       def match?(pattern, text)
         return bound(pattern).match?(text) if BOUNDED

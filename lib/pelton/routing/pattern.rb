@@ -5,22 +5,23 @@ require_relative "../errors"
 
 module Pelton
   class Routing
-    # A Regexp for topic names, and the same in the words that all sides understand: a classic group's topics are
-    # matched by librdkafka (POSIX, a search), those of a group with `group.protocol` consumer by the broker (RE2, the
-    # whole name), and which route a topic belongs to is decided here. Raises ConfigError for what one of them cannot.
+    # A Regexp for topic names, translated into a form that means the same everywhere. librdkafka matches the topics of
+    # a classic group (POSIX, a search). The broker matches those of a group with `group.protocol` consumer (RE2, the
+    # whole name). Ruby decides which route a topic belongs to. Raises ConfigError for what one of them does not
+    # support. Frozen.
     #   Pattern.new(/^orders\.\w+$/).to_s # => "^orders\\.[A-Za-z0-9_]+$"
     class Pattern
       ALLOWED = "expected a Regexp without options, made of characters of topic names, . [a-z] [^a-z] \\. \\d \\w " \
                 "\\A \\z ^ $ ( ) (?: ) | * + ? {2} {2,} {2,3}"
-      # Who consumes what his own commits write never comes to an end.
+      # A consumer of this topic would consume its own commits without end.
       INTERNAL = "__consumer_offsets"
       OTHERS = "begin with ^[^_] to leave Kafka's own topics out, or route it by its name"
-      # What stands for the same everywhere.
+      # Ruby's syntax, and the equivalent that all three understand.
       TOKENS = [
         [/\\d/, "[0-9]"], [/\\w/, "[A-Za-z0-9_]"], [/\\A|\^/, "^"], [/\\z|\$/, "$"], [/\\\./, "\\."],
         [/\\([-_])/, '\1'], [/\(\?:|\((?!\?)/, "("], [/[A-Za-z0-9_.)|-]/, '\0']
       ].freeze
-      # Not followed by what would make it lazy or possessive.
+      # Without a suffix that makes it lazy or possessive.
       QUANTIFIER = /(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})(?![*+?{])/
       CLASS = /\[\^?(?:\w-\w|\\d|\\w|\\[.-]|[\w.])+-?\]/
       private_constant :INTERNAL, :OTHERS, :TOKENS, :QUANTIFIER, :CLASS
@@ -39,7 +40,7 @@ module Pelton
       #: (String) -> bool
       def match?(topic) = @regexp.match?(topic)
 
-      # For librdkafka, which tells a pattern by its ^.
+      # The form for librdkafka, which recognizes a pattern by its ^.
       #: () -> String
       def to_s = @text
 
@@ -61,14 +62,14 @@ module Pelton
         raise ConfigError.new("topic", @regexp, "#{scanner.rest[0, 4].inspect} is not understood: #{ALLOWED}")
       end
 
-      # In POSIX a backslash in brackets is a backslash.
+      # In POSIX, a backslash in brackets stands for itself.
       def bracket(text)
         hyphen = text.gsub!("\\-", "") ? "-" : ""
         text = text.gsub("\\d", "0-9").gsub("\\w", "A-Za-z0-9_").gsub("\\.", ".")
         text.sub(/-?\]\z/) { |ending| "#{ending.size > 1 ? "-" : hyphen}]" }
       end
 
-      # A search, said as a match of the whole name.
+      # The search as a match of the whole name.
       def whole(text)
         return "^.*(#{text}).*$" if text.include?("|") || !text.start_with?("^")
 

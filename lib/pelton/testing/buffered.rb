@@ -5,11 +5,11 @@ require_relative "buffered_client"
 
 module Pelton
   module Testing
-    # What a Pelton::Producer takes in the place of Pelton::Native: `Producer.new(config, native: Buffered)`.
+    # Replaces Pelton::Native for a producer: `Producer.new(config, native: Buffered)`.
     module Buffered
       Producer = BufferedClient
 
-      # Brings events from clients to who publishes them.
+      # Passes events of clients to the thread that publishes them.
       class Poller
         def initialize(_name = nil)
           @lock = Mutex.new
@@ -50,7 +50,7 @@ module Pelton
 
         private
 
-        # Whole, as natively: who is interrupted in between would let the other wait for ever.
+        # Not interruptible, as in the native poller: otherwise the waiting thread could wait forever.
         def tell
           Thread.handle_interrupt(Object => :never) do
             @lock.synchronize do
@@ -67,7 +67,7 @@ module Pelton
         end
       end
 
-      # Nobody asks for tokens.
+      # No client asks for tokens.
       def self.next_token_requests(timeout)
         lock = Mutex.new
         lock.synchronize { ConditionVariable.new.wait(lock, timeout || 3600) }

@@ -8,12 +8,12 @@ require_relative "log"
 
 module Pelton
   module Testing
-    # Stands for a native producer and keeps messages in a Log instead of sending them. Checks them as the native one
-    # does, by its own code, and chooses partitions as its partitioner does. Thread-safe.
+    # Replaces a native producer and keeps messages in a Log instead of sending them. The native code checks the
+    # messages and chooses their partitions. Thread-safe.
     class BufferedClient
-      # Logs of those who want to read what their client was given: {the very name that the client gets => Log}
+      # {name of the client => Log}, by identity of the name: logs that a BufferedProducer reads.
       LOGS = ObjectSpace::WeakMap.new
-      # So many messages are too many for a delivery.
+      # A delivery cannot have this many messages.
       TOO_MANY = 524_288
       private_constant :LOGS, :TOO_MANY
 
@@ -28,7 +28,7 @@ module Pelton
         def partition(...) = Native::Producer.partition(...)
       end
 
-      # polling: as the native one's; failures that nobody waits for are told by its poller, if that is Buffered's.
+      # polling: as for the native producer. Its poller publishes failures that no code waits for, if it is Buffered's.
       #: (String, Hash[String, String], ?Hash[Symbol, untyped]) -> void
       def initialize(name, options, polling = {})
         Native.check_options(options)
@@ -40,11 +40,11 @@ module Pelton
         @closed = false
         @connected = true
         @told_reports = [false, false]
-        # {[topic, code, name] => messages that failed and that nobody waited for}
+        # {["orders", 3, :UNKNOWN_TOPIC_OR_PART] => number of failed messages that no code waited for}
         @failures = Hash.new(0)
       end
 
-      # For its poller, as failures.
+      # Which reports its poller publishes.
       def tell_reports(acknowledged, purged) = @told_reports = [acknowledged, purged]
 
       def produce(topic, payload, key, partition, timestamp, headers, queue_timeout)
@@ -96,7 +96,7 @@ module Pelton
       def gap? = false
       def closed? = @closed
 
-      # There are no connections: a disconnect is seen in the producer's state only.
+      # There are no connections: a disconnect only changes the state.
       def disconnect_idle(_seconds) = nil
       def connected? = @connected && !@closed
 
@@ -162,7 +162,7 @@ module Pelton
         end
       end
 
-      # What librdkafka refuses at once.
+      # The error with which librdkafka would refuse the message at once, or nil.
       def refusal(message)
         topic, partition = message.values_at(:topic, :partition)
         code = if message[:payload].to_s.bytesize + message[:key].to_s.bytesize > @largest then 10

@@ -5,10 +5,10 @@ require_relative "../errors"
 
 module Pelton
   module Testing
-    # A delivery of a buffered producer: Pelton::Delivery's methods in Ruby.
+    # A delivery of a buffered producer, with the methods of Pelton::Delivery. Thread-safe.
     class Delivery
-      # topics: of its messages. told: is called with it, a position and the error, under its lock, when a message fails
-      # unwatched, or once those who watched meanwhile have given up.
+      # topics: of its messages. The block gets the delivery, a position and the error of a message that failed and that
+      # no code waits for (any more). It is called under the lock.
       def initialize(topics, &told)
         @topics = topics
         @told = told
@@ -17,7 +17,7 @@ module Pelton
         # [partition, offset, error] of each reported message. Guarded by @lock.
         @reports = {}
         @watchers = 0
-        # [position, error] of what failed while somebody watched. Guarded by @lock.
+        # [position, error] of messages that failed while code waited. Guarded by @lock.
         @untold = []
       end
 
@@ -83,7 +83,7 @@ module Pelton
         WaitTimeout.new(size > 1 ? "#{open} of #{size} deliveries" : "delivery", (topic if @topics.uniq.one?), timeout)
       end
 
-      # told: its outcome, so there is nothing that anybody else has to tell.
+      # told: the code that waited got the outcome, so no event reports it.
       def leave(told)
         @lock.synchronize do
           @untold.clear if told

@@ -7,46 +7,46 @@ require_relative "message"
 
 module Pelton
   module Testing
-    # What a buffered producer was given, as Kafka would keep it: per topic and partition, with offsets from 0. And what
-    # Kafka does: it can fail, be away (`hold`), or leave no room. Thread-safe.
+    # The messages of a buffered producer, as Kafka would keep them: per topic and partition, with offsets from 0. It
+    # can also behave like Kafka: fail, hold deliveries back, or have no room. Thread-safe.
     class Log
       TOPIC = Settings::Setting.new(:topic, :name, nil, "")
       PARTITIONS = Settings::Setting.new(:topics, :count, 1, "")
       TIMES = Settings::Setting.new(:times, :count, 1, "")
       LIMIT = Settings::Setting.new(:queue_limit, :number, nil, "")
       KEEP = Settings::Setting.new(:keep, :flag, true, "")
-      # failed: how many of its messages.
+      # failed: number of its messages that failed.
       Transaction = Struct.new(:messages, :marks, :failed)
       private_constant :TOPIC, :PARTITIONS, :TIMES, :LIMIT, :KEEP, :Transaction
 
-      # topics: {"orders" => 4} partitions; nil: every topic is there, with one partition. keep: false forgets messages
-      # as they come. Raises ConfigError.
+      # topics: {"orders" => 4}, partitions; nil: every topic exists and has one partition. keep: false forgets messages
+      # at once. Raises ConfigError.
       #: (?Hash[String, Integer]?, ?keep: bool) -> void
       def initialize(topics = nil, keep: true)
         @topics = checked(topics)
         @keep = KEEP.check(keep)
         @lock = Mutex.new
         @changed = ConditionVariable.new
-        # All guarded by @lock: [Message, …] that readers see; {[topic, partition] => next offset}
+        # All guarded by @lock. [Message, …] that readers see; {["orders", 0] => next offset}
         @messages = []
         @offsets = Hash.new(0)
-        # What is on its way: [[message, partition, reporter], …]; empty unless held.
+        # Messages that are held back: [[message, partition, reporter], …]
         @pending = []
         @held = false
         @limit = nil
         # Errors of the next messages: [[topic or nil, KafkaError], …]
         @failures = []
-        # The open one, or nil.
+        # The open transaction, or nil.
         @transaction = nil
-        # Is the one that was begun last committed?
+        # true: the last transaction was committed.
         @committed = false
-        # {subscription => {[topic, partition] => offset}}, of committed transactions.
+        # {subscription => {["orders", 0] => 43}}, of committed transactions.
         @marks = {}
       end
 
       # --- for the test ---
 
-      # Those of a topic (or all) in the order they came, committed ones only.
+      # Messages of one topic or of all, in order; of transactions, the committed ones.
       #: (?String?) -> Array[Message]
       def messages(topic = nil)
         @lock.synchronize { @messages.select { |message| topic.nil? || message.topic == topic } }
@@ -55,11 +55,11 @@ module Pelton
       #: () -> Hash[untyped, Hash[[String, Integer], Integer]]
       def marks = @lock.synchronize { @marks.transform_values(&:dup) }
 
-      # Forgets messages; offsets go on.
+      # Forgets messages; offsets continue.
       #: () -> void
       def clear = @lock.synchronize { @messages.clear }
 
-      # The next messages (of a topic) fail.
+      # Lets the next messages fail, of one topic or of all.
       #: (KafkaError, Integer, String?) -> void
       def fail_next(error, times, topic)
         TIMES.check(times)
@@ -67,10 +67,10 @@ module Pelton
         @lock.synchronize { times.times { @failures << [topic, error] } }
       end
 
-      # From now on nothing is reported, until `release`.
+      # Reports nothing until `release`.
       def hold = @lock.synchronize { @held = true }
 
-      # Reports what was held, in order.
+      # Reports the deliveries that were held back, in order.
       def release
         settle(@lock.synchronize do
           @held = false
@@ -78,7 +78,7 @@ module Pelton
         end)
       end
 
-      # So many messages may be on their way at once; nil: any number.
+      # Most messages that may be undelivered at once; nil: no limit.
       def limit=(count)
         LIMIT.check(count)
         @lock.synchronize { @limit = count }
@@ -91,7 +91,7 @@ module Pelton
       def room? = @lock.synchronize { @limit.nil? || @pending.size < @limit }
       def pending = @lock.synchronize { @pending.size }
 
-      # Yields offset and error when it is known what became of it.
+      # Adds a message. Yields its offset, or nil and the error, when its delivery ends.
       def append(message, partition, &reporter)
         entry = [message, partition, reporter]
         held = @lock.synchronize { @pending << entry if @held }
@@ -126,7 +126,7 @@ module Pelton
         true
       end
 
-      # As librdkafka, it commits none of which a message failed.
+      # Like librdkafka, it refuses to commit a transaction with a failed message.
       def commit
         @lock.synchronize do
           raise incomplete if @transaction.failed.positive?
