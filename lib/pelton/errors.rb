@@ -237,23 +237,23 @@ module Pelton
   #   TransactionError.new("producer pelton.producer#1", :outside)
   class TransactionError < Error
     REASONS = {
-      outside: "there is no transaction: mark_as_consumed is for the block of `transaction`",
-      left_early: "the block of the transaction was left by return, break or throw (or below Ruby 3.3 by " \
-                  "Timeout.timeout, which throws), so it was aborted: leave it by its end (next), or raise " \
+      outside: "there is no open transaction: call mark_as_consumed in the block of `transaction`",
+      left_early: "the block of the transaction was left by return, break or throw (below Ruby 3.3 also by " \
+                  "Timeout.timeout), so the transaction was aborted: leave the block by next, or raise " \
                   "Pelton::AbortTransaction",
       close: "it cannot be closed in its own transaction",
-      over: "the transaction is over (or not begun yet): nothing can be added to it",
-      foreign: "this transaction is of the thread (or fiber) that runs its block: produce there, or by the producer " \
-               "itself once the block has ended",
-      other_fiber: "another fiber of this thread is in a transaction, which cannot end while this one waits for it",
-      mark_beside: "another fiber of this thread is in a transaction: mark in its own fiber, or behind it",
-      undone: "the transaction with that message was aborted, so it is not done. Mark that offset first if you " \
-              "did it again, or raise: messages that are not marked come again",
-      sought: "it was sought while a transaction marked its messages, which is aborted: seek behind a transaction",
-      borrowed: "it cannot be closed by who has borrowed of it",
+      over: "the transaction has ended, or has not begun: nothing can be added to it",
+      foreign: "the transaction belongs to the thread (or fiber) that runs its block: produce there, or with the " \
+               "producer itself after the block",
+      other_fiber: "another fiber of this thread is in a transaction, which cannot end while this fiber waits for it",
+      mark_beside: "another fiber of this thread is in a transaction: mark in that fiber, or after its transaction",
+      undone: "the transaction with that message was aborted, so the message is not done: mark that offset first if " \
+              "you did its work again, or raise, and all messages that are not marked come again",
+      sought: "a seek came while a transaction marked messages, so the transaction was aborted: seek after it",
+      borrowed: "it cannot be closed by the code that checked it out of its pool",
       unknown: "Kafka did not confirm the commit in time: the transaction may be committed or aborted",
-      committed: "the last transaction was committed after all: what it marked is done, the rest runs again",
-      not_transactional: "it has no transactional.id (an option of librdkafka)"
+      committed: "the previous transaction was committed after all: what it marked is done, the rest is retried",
+      not_transactional: "it has no transactional.id: set this option of librdkafka"
     }.freeze
     private_constant :REASONS
 
@@ -276,7 +276,7 @@ module Pelton
     def initialize(topic, partition)
       @topic = topic
       @partition = partition
-      super("#{topic}/#{partition} is another member's: the transaction is aborted, its messages are that one's")
+      super("#{topic}/#{partition} belongs to another member now, which gets its messages: the transaction was aborted")
     end
   end
 
@@ -290,7 +290,7 @@ module Pelton
     def initialize(size, seconds)
       @size = size
       @seconds = seconds
-      super("none of the pool's #{size} producers was given back within #{seconds} s")
+      super("none of the pool's #{size} producers was free within #{seconds} s")
     end
   end
 
@@ -370,7 +370,7 @@ module Pelton
       @group = group
       @offsets = offsets
       list = offsets.map { |topic, number, at, error| "#{topic}/#{number} at #{at} (#{error&.name || "no answer"})" }
-      super("group #{group}: Kafka did not confirm the last commit, what it marked comes again: #{list.join(", ")}")
+      super("group #{group}: Kafka did not confirm the last commit, its messages come again: #{list.join(", ")}")
     end
   end
 

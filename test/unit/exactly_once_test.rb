@@ -207,7 +207,7 @@ class ExactlyOnceTest < Minitest::Test
         end
       end
       assert_equal [[Pelton::AssignmentLost], [], []], [errors.map(&:class), out, marked]
-      assert_match %r{\Aorders/0 is another member's}, errors.first.message
+      assert_match %r{\Aorders/0 belongs to another member}, errors.first.message
     end
   end
 

@@ -204,7 +204,7 @@ class TransactionsTest < Minitest::Test
   end
 
   def test_marks_are_checked
-    assert_match(/there is no transaction/,
+    assert_match(/there is no open transaction/,
                  assert_raises(Pelton::TransactionError) { producer.mark_as_consumed(OFFSETS, Marks.new) }.message)
     wrong = [42, nil, { "in" => 3 }, { ["in", 0] => -1 }, { ["in", -1] => 1 }, { ["in", 0] => 1.5 }]
     [*wrong.product([Marks.new]), [OFFSETS, nil]].each do |arguments|

@@ -57,7 +57,7 @@ class WhereTest < Minitest::Test
   end
 
   def test_what_cannot_be_meant_is_refused_by_name
-    refused(/\Atopic orders: where\("a", "b"\): is what\? eq,/) { where("a", "b") }
+    refused(/\Atopic orders: where\("a", "b"\): incomplete condition: add eq,/) { where("a", "b") }
     refused(/\Atopic orders: where: of what\?/) { where.eq(1) }
     refused(/\Atopic orders: where = :a: expected names \(String\)/) { where(:a).eq(1) }
     refused(/where\("a"\) = :x: expected a String \(UTF-8\), an Integer of 64 bits/) { where("a").eq(:x) }
@@ -175,7 +175,7 @@ class WhereTest < Minitest::Test
       assert Condition.admits?(slow, message) { |error| told << error }
     end
     assert_operator Pelton::Clock.now - began, :<, 30 * Guard::PATIENCE
-    assert_equal ["orders/0 at offset 0, a text of 71 bytes took it more than a second"],
+    assert_equal ["orders/0 at offset 0, matching a text of 71 bytes took more than a second"],
                  told.map { |error| error.message[%r{orders/.*second}] }
     assert_instance_of Pelton::PatternTimeout, told.first
     refute Condition.admits?([:all, slow, [:is, [:key], :in, ["x"]]], message), "another condition keeps it out"

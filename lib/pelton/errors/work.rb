@@ -41,8 +41,8 @@ module Pelton
       @pattern = pattern
       @bytes = bytes
       place = "#{message.topic}/#{message.partition} at offset #{message.offset}, " if message
-      super("where = #{pattern.inspect}: #{place}a text of #{bytes} bytes took it more than a second; consume gets " \
-            "the message: simplify the pattern, or ask for it in a `filter`")
+      super("where = #{pattern.inspect}: #{place}matching a text of #{bytes} bytes took more than a second, so " \
+            "consume gets the message: simplify the pattern, or use a `filter`")
     end
 
     # The same error with the message's place.
@@ -72,10 +72,10 @@ module Pelton
       @owner = owner
       drain = "drain: [#{topic[/[^a-z]*\z/].delete_prefix(".")}]"
       former = "former_groups: [#{owner.inspect}]"
-      reason, word = routed ? ["has no member now", former] : ["has no such retry_in for #{main} any more", drain]
+      reason, word = routed ? ["has no member", former] : ["has no such delay in its retry_in of #{main}", drain]
       word = "#{drain}, #{former}" if !routed && owner != group
-      super("#{topic}: #{count} messages that failed in the group #{owner} wait there, but it #{reason}: " \
-            "so that #{group} gets them, add #{word} to the retry_in of #{main}")
+      super("#{topic}: #{count} messages of the group #{owner} wait there, but this group #{reason}: to let #{group} " \
+            "process them, add #{word} to the retry_in of #{main}")
     end
   end
 end
