@@ -3,7 +3,7 @@
 
 require_relative "support"
 require_relative "support/orders"
-require "pelton/parallel"
+require "pelton/decoding/parallel/parallel"
 
 unless Pelton::Parallel::RactorWorker.available?
   warn "break_even: needs the Ractors of Ruby 4.0"

@@ -4,8 +4,8 @@
 require_relative "support"
 require_relative "support/orders"
 require_relative "support/prefetched"
-require "pelton/parallel"
-require "pelton/parallel/auto"
+require "pelton/decoding/parallel/parallel"
+require "pelton/decoding/parallel/auto"
 
 # Size of a message => how many of them, how many in a batch; a shuffled mix of all of them.
 SIZES = { "0.5 KB" => [500, 20_000, 500], "5 KB" => [5_100, 5_000, 500], "19 KB" => [18_800, 1_500, 250],

@@ -6,7 +6,7 @@ require_relative "support/orders"
 require_relative "support/ruby_avro"
 require_relative "support/served"
 require "pelton/avro"
-require "pelton/parallel"
+require "pelton/decoding/parallel/parallel"
 
 # KB of a topic's documents (as Avro they have half of that); so many in each topic, over 5 partitions.
 SIZES = [1, 5, 10, 25, 50, 100].freeze

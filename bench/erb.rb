@@ -3,7 +3,7 @@
 
 require "erb"
 require_relative "support"
-require "pelton/parallel"
+require "pelton/decoding/parallel/parallel"
 
 # KB of the pages that the five templates give, and how many reports.
 TEMPLATES = [35, 25, 8, 68, 60].freeze

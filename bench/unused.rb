@@ -3,9 +3,9 @@
 
 require_relative "support"
 require "pelton/batch"
-require "pelton/parallel"
-require "pelton/parallel/ahead"
-require "pelton/processing/listener"
+require "pelton/decoding/parallel/parallel"
+require "pelton/decoding/parallel/eager_decoding"
+require "pelton/consuming/listener"
 
 TIMES = Bench.some(2_000_000)
 INPUTS = Array.new(40, "{}").freeze
@@ -28,8 +28,8 @@ end
 
 # A listener without a client, of a group with these deserializers: all that it does for engines with each batch.
 def listener(deserializers)
-  ahead = Pelton::Parallel::Ahead.new(deserializers)
-  Pelton::Processing::Listener.allocate.tap { |one| one.instance_variable_set(:@ahead, (ahead unless ahead.none?)) }
+  ahead = Pelton::Parallel::EagerDecoding.new(deserializers)
+  Pelton::Consuming::Listener.allocate.tap { |one| one.instance_variable_set(:@ahead, (ahead unless ahead.none?)) }
 end
 
 # µs of a dispatch of messages that take no time: what the caller pays, and until all are there.

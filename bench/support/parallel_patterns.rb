@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "pelton/parallel"
+require "pelton/decoding/parallel/parallel"
 
 # Four ways to have Ractors do the work of callers that are threads. Each has `call(inputs)`, which waits for the values
 # in their order, and is called by several threads at once; each does the same: JSON, parsed and frozen.

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-require_relative "admin/answers"
-require_relative "admin/questions"
-require_relative "clock"
+require_relative "admin/responses"
+require_relative "admin/requests"
+require_relative "runtime/clock"
 require_relative "config"
 require_relative "errors"
-require_relative "event_dispatch"
-require_relative "notifications"
-require_relative "oauth"
+require_relative "runtime/event_dispatch"
+require_relative "runtime/notifications"
+require_relative "runtime/oauth"
 require_relative "poller"
-require_relative "threads"
+require_relative "runtime/threads"
 
 module Pelton
   # Changes and reports topics, groups, offsets, settings and access rules.
@@ -57,19 +57,19 @@ module Pelton
     # Raises KafkaError TOPIC_ALREADY_EXISTS if it exists. Brokers learn about the topic a moment later.
     #: (String, ?partitions: Integer?, ?replicas: Integer?, ?config: Hash[String, untyped], ?timeout: Numeric?) -> void
     def create_topic(name, partitions: 1, replicas: nil, config: {}, timeout: TIMEOUT)
-      change(:create_topic, Questions.new_topic(name, partitions, replicas, config), timeout)
+      change(:create_topic, Requests.new_topic(name, partitions, replicas, config), timeout)
     end
 
     # Deletes a topic with all its messages.
     #   Pelton.admin.delete_topic("orders")
     #: (String, ?timeout: Numeric?) -> void
-    def delete_topic(name, timeout: TIMEOUT) = change(:delete_topic, Questions::TOPIC.check(name), timeout)
+    def delete_topic(name, timeout: TIMEOUT) = change(:delete_topic, Requests::TOPIC.check(name), timeout)
 
     # Adds partitions. count: how many the topic has then in all. Keys go to other partitions afterwards.
     #   Pelton.admin.create_partitions("orders", 8)
     #: (String, Integer, ?timeout: Numeric?) -> void
     def create_partitions(topic, count, timeout: TIMEOUT)
-      change(:create_partitions, [Questions::TOPIC.check(topic), Questions.count(count)], timeout)
+      change(:create_partitions, [Requests::TOPIC.check(topic), Requests.count(count)], timeout)
     end
 
     # Describes these topics, or all: {"orders" => #<struct Pelton::Admin::TopicDescription …>}.
@@ -77,61 +77,61 @@ module Pelton
     # Raises KafkaError UNKNOWN_TOPIC_OR_PART for a topic that does not exist.
     #: (*String, ?timeout: Numeric?) -> Hash[String, TopicDescription]
     def topics(*names, timeout: TIMEOUT)
-      names.each { |name| Questions::TOPIC.check(name) }
+      names.each { |name| Requests::TOPIC.check(name) }
       deadline = Clock.deadline(timeout)
       names = native.topics(timeout) if names.empty?
-      names.empty? ? {} : ask(:topics, names, Clock.left(deadline)) { |rows| Answers.topics(rows) }
+      names.empty? ? {} : ask(:topics, names, Clock.left(deadline)) { |rows| Responses.topics(rows) }
     end
 
     # Describes the cluster: its id, controller and brokers.
     #   Pelton.admin.cluster.brokers.map(&:host) # => ["kafka-1", "kafka-2"]
     #: (?timeout: Numeric?) -> ClusterDescription
-    def cluster(timeout: TIMEOUT) = ask(:cluster, nil, timeout) { |rows| Answers.cluster(rows) }
+    def cluster(timeout: TIMEOUT) = ask(:cluster, nil, timeout) { |rows| Responses.cluster(rows) }
 
     # The settings of a topic or of a broker: {"retention.ms" => #<struct Pelton::Admin::Option …>}.
     #   Pelton.admin.config(topic: "orders").fetch("retention.ms").value # => "86400000"
     #: (?topic: String?, ?broker: Integer?, ?timeout: Numeric?) -> Hash[String, Option]
     def config(topic: nil, broker: nil, timeout: TIMEOUT)
-      ask(:config, Questions.resource(topic, broker), timeout) { |rows| Answers.options(rows) }
+      ask(:config, Requests.resource(topic, broker), timeout) { |rows| Responses.options(rows) }
     end
 
     # Changes these settings of a topic or of a broker, and no others. nil resets a setting.
     #   Pelton.admin.alter_config({ "retention.ms" => 1000, "cleanup.policy" => nil }, topic: "orders")
     #: (Hash[String, untyped], ?topic: String?, ?broker: Integer?, ?timeout: Numeric?) -> void
     def alter_config(changes, topic: nil, broker: nil, timeout: TIMEOUT)
-      whose = Questions.resource(topic, broker)
-      change(:alter_config, [whose, Questions.options(changes, deletes: true)], timeout)
+      whose = Requests.resource(topic, broker)
+      change(:alter_config, [whose, Requests.options(changes, deletes: true)], timeout)
     end
 
     # All groups and their states.
     #   Pelton.admin.groups # => { "billing" => :stable, "old" => :empty }
     #: (?timeout: Numeric?) -> Hash[String, Symbol]
-    def groups(timeout: TIMEOUT) = ask(:groups, nil, timeout) { |rows| Answers.groups(rows) }
+    def groups(timeout: TIMEOUT) = ask(:groups, nil, timeout) { |rows| Responses.groups(rows) }
 
     # Describes a group and its members. The state of an unknown group is :dead.
     #   Pelton.admin.group("billing").who.map(&:client_id) # => ["billing"]
     #: (String, ?timeout: Numeric?) -> GroupDescription
     def group(id, timeout: TIMEOUT)
-      ask(:describe_groups, [Questions::GROUP.check(id)], timeout) { |rows| Answers.group(rows) }
+      ask(:describe_groups, [Requests::GROUP.check(id)], timeout) { |rows| Responses.group(rows) }
     end
 
     # Deletes a group with its committed offsets. It must have no members.
     #   Pelton.admin.delete_group("billing")
     #: (String, ?timeout: Numeric?) -> void
-    def delete_group(id, timeout: TIMEOUT) = change(:delete_group, Questions::GROUP.check(id), timeout)
+    def delete_group(id, timeout: TIMEOUT) = change(:delete_group, Requests::GROUP.check(id), timeout)
 
     # The committed offsets of a group.
     #   Pelton.admin.group_offsets("billing") # => { ["orders", 0] => 42 }
     #: (String, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def group_offsets(id, timeout: TIMEOUT)
-      ask(:group_offsets, Questions::GROUP.check(id), timeout) { |rows| Answers.offsets(Answers.only(rows)[2]) }
+      ask(:group_offsets, Requests::GROUP.check(id), timeout) { |rows| Responses.offsets(Responses.only(rows)[2]) }
     end
 
     # Sets the offsets at which the group continues. It must have no members.
     #   Pelton.admin.alter_group_offsets("billing", { ["orders", 0] => 42 })
     #: (String, Hash[[String, Integer], Integer], ?timeout: Numeric?) -> void
     def alter_group_offsets(id, offsets, timeout: TIMEOUT)
-      places = Questions.places(offsets, "an Integer >= 0") { |offset| Questions.offset(offset) }
+      places = Requests.places(offsets, "an Integer >= 0") { |offset| Requests.offset(offset) }
       change_offsets(:alter_group_offsets, id, places, timeout)
     end
 
@@ -141,7 +141,7 @@ module Pelton
     def delete_group_offsets(id, partitions, timeout: TIMEOUT)
       raise ConfigError.new(:partitions, partitions, "expected [[topic, partition], …]") unless partitions.is_a?(Array)
 
-      change_offsets(:delete_group_offsets, id, partitions.map { |place| [*Questions.partition(place), 0] }, timeout)
+      change_offsets(:delete_group_offsets, id, partitions.map { |place| [*Requests.partition(place), 0] }, timeout)
     end
 
     # The offset of each place: :beginning, :end, :newest (the largest timestamp), or a Time (the first message that is
@@ -150,8 +150,8 @@ module Pelton
     # committed: true ends before the first open transaction, like consumers with read_committed.
     #: (Hash[[String, Integer], Symbol | Time], ?committed: bool, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def offsets(places, committed: true, timeout: TIMEOUT)
-      rows = Questions.places(places, ":beginning, :end, :newest or a Time") { |place| Questions.time(place) }
-      rows.empty? ? {} : ask(:offsets, [rows, !!committed], timeout) { |found| Answers.offsets(found) }
+      rows = Requests.places(places, ":beginning, :end, :newest or a Time") { |place| Requests.time(place) }
+      rows.empty? ? {} : ask(:offsets, [rows, !!committed], timeout) { |found| Responses.offsets(found) }
     end
 
     # Number of offsets between the group's commit and the end, per partition with a commit. Asks two questions, one
@@ -171,8 +171,8 @@ module Pelton
     #: (Hash[[String, Integer], Integer | Symbol], ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def delete_records(before, timeout: TIMEOUT)
       all = { end: -1 }
-      rows = Questions.places(before, "an Integer >= 0 or :end") { |to| all[to] || Questions.offset(to) }
-      rows.empty? ? {} : ask(:delete_records, rows, timeout) { |found| Answers.offsets(found) }
+      rows = Requests.places(before, "an Integer >= 0 or :end") { |to| all[to] || Requests.offset(to) }
+      rows.empty? ? {} : ask(:delete_records, rows, timeout) { |found| Responses.offsets(found) }
     end
 
     # Adds an access rule. The resource is topic:, group: or transactional_id: with a name, or cluster: true. With
@@ -182,8 +182,8 @@ module Pelton
     #:  **untyped) -> void
     def create_acl(principal:, operation:, permission: :allow, host: "*", pattern: :literal, timeout: TIMEOUT,
                    **resource)
-      rule = Questions.acl(principal, operation, permission, host, pattern, resource)
-      ask(:create_acl, rule, timeout) { |errors| Answers.only(errors.map { |error| [nil, error] }) }
+      rule = Requests.acl(principal, operation, permission, host, pattern, resource)
+      ask(:create_acl, rule, timeout) { |errors| Responses.only(errors.map { |error| [nil, error] }) }
       nil
     end
 
@@ -192,8 +192,8 @@ module Pelton
     #: (?principal: String?, ?operation: Symbol?, ?permission: Symbol?, ?host: String?, ?pattern: Symbol?,
     #:  ?timeout: Numeric?, **untyped) -> Array[Acl]
     def acls(principal: nil, operation: nil, permission: nil, host: nil, pattern: nil, timeout: TIMEOUT, **resource)
-      filter = Questions.acl_filter(principal, operation, permission, host, pattern, resource)
-      ask(:acls, filter, timeout) { |rows| Answers.acls(rows) }
+      filter = Requests.acl_filter(principal, operation, permission, host, pattern, resource)
+      ask(:acls, filter, timeout) { |rows| Responses.acls(rows) }
     end
 
     # Deletes the access rules that match and returns them. Without arguments, it deletes all of them.
@@ -202,8 +202,8 @@ module Pelton
     #:  ?timeout: Numeric?, **untyped) -> Array[Acl]
     def delete_acls(principal: nil, operation: nil, permission: nil, host: nil, pattern: nil, timeout: TIMEOUT,
                     **resource)
-      filter = Questions.acl_filter(principal, operation, permission, host, pattern, resource)
-      ask(:delete_acls, filter, timeout) { |rows| Answers.acls(Answers.only(rows, error: 0)[1]) }
+      filter = Requests.acl_filter(principal, operation, permission, host, pattern, resource)
+      ask(:delete_acls, filter, timeout) { |rows| Responses.acls(Responses.only(rows, error: 0)[1]) }
     end
 
     # Closes the client. Calls that still wait raise KafkaError (_DESTROY). Returns false if that takes longer than
@@ -225,14 +225,14 @@ module Pelton
     private
 
     def change(kind, argument, timeout)
-      ask(kind, argument, timeout) { |rows| Answers.only(rows) }
+      ask(kind, argument, timeout) { |rows| Responses.only(rows) }
       nil
     end
 
     def change_offsets(kind, id, places, timeout)
-      return Questions::GROUP.check(id) && nil if places.empty?
+      return Requests::GROUP.check(id) && nil if places.empty?
 
-      ask(kind, [Questions::GROUP.check(id), places], timeout) { |rows| Answers.offsets(Answers.only(rows)[2]) }
+      ask(kind, [Requests::GROUP.check(id), places], timeout) { |rows| Responses.offsets(Responses.only(rows)[2]) }
       nil
     end
 

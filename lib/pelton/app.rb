@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
 require_relative "admin"
-require_relative "clock"
+require_relative "runtime/clock"
 require_relative "config"
-require_relative "failure_log"
+require_relative "logging/failure_log"
 require_relative "iterator"
-require_relative "notifications"
+require_relative "runtime/notifications"
 require_relative "producer"
 require_relative "producer_pool"
-require_relative "routing"
-require_relative "server"
-require_relative "threads"
+require_relative "routing/routing"
+require_relative "server/server"
+require_relative "runtime/threads"
 
 module Pelton
   # One application of Pelton in this process: configuration, routes, producer and server. The module Pelton has the

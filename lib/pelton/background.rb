@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-require_relative "backoff"
-require_relative "clock"
+require_relative "runtime/backoff"
+require_relative "runtime/clock"
 require_relative "errors"
-require_relative "threads"
+require_relative "runtime/threads"
 
 module Pelton
   # A thread of your own that a consumer or an app manages. It is asked to stop and joined when its owner ends. If it

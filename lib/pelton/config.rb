@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-require_relative "default_logger"
+require_relative "logging/default_logger"
 require_relative "errors"
-require_relative "secrets"
-require_relative "section"
-require_relative "settings"
+require_relative "runtime/secrets"
+require_relative "runtime/section"
+require_relative "settings/settings"
 
 module Pelton
   # The settings of one app. Set them while the program starts; they are frozen when its first client opens. Each

@@ -220,8 +220,8 @@ module Pelton
     # Ties a new consumer to its partition. For the framework and for tests. It uses one instance variable, so that all
     # other names are free.
     #: (untyped) -> self
-    def attach(slot)
-      @pelton = slot
+    def attach(executor)
+      @pelton = executor
       self
     end
   end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
-require_relative "settings"
+require_relative "settings/settings"
 
 module Pelton
   # A Kafka cluster inside this process (librdkafka's mock cluster), for tests and first steps. It needs no broker and

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require_relative "printable"
-require_relative "secrets"
+require_relative "logging/printable"
+require_relative "runtime/secrets"
 
 # Every error of Pelton. Each builds its message from its arguments, and has a reader for each of them.
 # The native extension calls these constructors, so a signature here is part of the contract with it.

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 require_relative "background"
-require_relative "clock"
+require_relative "runtime/clock"
 require_relative "errors"
 require_relative "message"
-require_relative "notifications"
-require_relative "settings"
+require_relative "runtime/notifications"
+require_relative "settings/settings"
 require_relative "subscription"
 require_relative "iterator/growth"
-require_relative "iterator/places"
+require_relative "iterator/positions"
 
 module Pelton
   # Reads topics in a script, without a server, workers or a group's coordination. Pelton.each and App#each make one.
@@ -38,7 +38,7 @@ module Pelton
                    key_deserializer: nil, headers_deserializer: nil, kafka: {}, timeout: nil, stop_at: nil,
                    reached_end: nil, bus: Notifications.new, native: nil)
       @config = config
-      @places = Places.new(topics, from)
+      @places = Positions.new(topics, from)
       @follow = follow
       @group = group
       @timeout = Clock.check(timeout) || config.commit_timeout

@@ -2,9 +2,9 @@
 
 require "json"
 require "socket"
-require_relative "clock"
+require_relative "runtime/clock"
 require_relative "errors"
-require_relative "threads"
+require_relative "runtime/threads"
 
 module Pelton
   # Answers health checks by HTTP, from the start of a server to the end of its shutdown. config.liveness.port starts
@@ -156,7 +156,7 @@ module Pelton
     def http(status, body, more = nil, head: false)
       body = "#{JSON.generate(body)}\n"
       "HTTP/1.1 #{status} #{STATUS.fetch(status)}\r\nDate: #{Time.now.utc.strftime("%a, %d %b %Y %T GMT")}\r\n" \
-        "Content-Type: application/json\r\nContent-Length: #{body.bytesize}\r\nCache-Control: no-store\r\n" \
+        "Content-Type: application/json\r\nContent-Length: #{body.bytesize}\r\nCache-PartitionState: no-store\r\n" \
         "#{more}Connection: close\r\n\r\n#{body unless head}"
     end
 

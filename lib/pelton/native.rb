@@ -3,12 +3,12 @@
 require "rbconfig"
 require_relative "version"
 require_relative "errors"
-require_relative "json"
-require_relative "deserializing"
+require_relative "decoding/json"
+require_relative "decoding/deserializing"
 require_relative "message"
 require_relative "batch"
 require_relative "delivery"
-require_relative "fibers"
+require_relative "runtime/fibers"
 
 # Loads the native extension of this Ruby: lib/pelton/<major.minor>/pelton.so. It defines Pelton::Native and
 # Pelton::Delivery, and fills Pelton::Message and Pelton::Batch, whose Ruby parts are loaded above.

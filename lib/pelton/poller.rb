@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "errors"
-require_relative "event_dispatch"
-require_relative "settings"
+require_relative "runtime/event_dispatch"
+require_relative "settings/settings"
 
 module Pelton
   # A native thread that drains clients: delivery reports, fetched messages, events. All apps share one. A poller of its

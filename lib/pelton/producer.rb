@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-require_relative "clock"
+require_relative "runtime/clock"
 require_relative "errors"
 require_relative "config"
-require_relative "event_dispatch"
-require_relative "notifications"
-require_relative "oauth"
+require_relative "runtime/event_dispatch"
+require_relative "runtime/notifications"
+require_relative "runtime/oauth"
 require_relative "poller"
 require_relative "producer/buffer"
 require_relative "producer/exit_flush"
 require_relative "producer/middleware"
 require_relative "producer/partitions"
 require_relative "producer/producing"
-require_relative "producer/renewal"
+require_relative "producer/client_replacement"
 require_relative "producer/transactions"
 require_relative "producer/variant"
 
@@ -307,7 +307,7 @@ module Pelton
       transactional = options.key?("transactional.id")
       @poller = poller(source)
       opener = ->(now) { open_native(source, now) }
-      native = renewed?(options) ? Renewal.new(@name, @config, @bus, options, &opener) : opener.call(options)
+      native = renewed?(options) ? ClientReplacement.new(@name, @config, @bus, options, &opener) : opener.call(options)
       @poller.add(@name, @bus, @buffer)
       @owner = Process.pid
       ExitFlush.watch(self)

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-require_relative "clock"
+require_relative "runtime/clock"
 require_relative "errors"
-require_relative "notifications"
+require_relative "runtime/notifications"
 require_relative "producer"
-require_relative "settings"
+require_relative "settings/settings"
 
 module Pelton
   # Lends producers, so that transactions can run side by side: one producer runs one transaction at a time. Each has a
@@ -17,7 +17,7 @@ module Pelton
     # A caller that waits for a producer, and the condition variable that wakes it.
     Waiter = Struct.new(:fiber, :thread, :bell)
     # A borrowed producer (its number, until the borrower has opened it), and the borrower's thread.
-    Loan = Struct.new(:producer, :thread)
+    Checkout = Struct.new(:producer, :thread)
     SIZE = Settings::Setting.new(:size, :count, 5, "producers")
     TIMEOUT = Settings::Setting.new(:timeout, :seconds, 5, "how long `with` waits", unit: "s")
     KAFKA = Settings::Setting.new(:kafka, :kafka, {}, "options of librdkafka")
@@ -25,7 +25,7 @@ module Pelton
     # Seconds of one wait at most; then the next one begins. (Ruby cannot wait for 1e300 s.)
     LONG = 3600
     NEVER = { Object => :never }.freeze
-    private_constant :Waiter, :Loan, :SIZE, :TIMEOUT, :KAFKA, :ID, :LONG, :NEVER
+    private_constant :Waiter, :Checkout, :SIZE, :TIMEOUT, :KAFKA, :ID, :LONG, :NEVER
 
     # size: number of producers. timeout: seconds that `with` waits for a free one.
     #   POOL.size # => 5
@@ -168,7 +168,7 @@ module Pelton
     # A producer that is neither free nor lent would be lost. So no interrupt may come in between, here and in similar
     # places.
     def lend
-      Thread.handle_interrupt(NEVER) { @loans[Fiber.current] = Loan.new(@free.pop, Thread.current) }
+      Thread.handle_interrupt(NEVER) { @loans[Fiber.current] = Checkout.new(@free.pop, Thread.current) }
     end
 
     # A caller that gives a producer back lends it to the first waiter, so no other caller can take it.
@@ -201,7 +201,7 @@ module Pelton
       waiter = @waiting.shift unless @closed
       return @free.push(producer) && @loans.empty? && @idle.broadcast unless waiter
 
-      @loans[waiter.fiber] = Loan.new(producer, waiter.thread)
+      @loans[waiter.fiber] = Checkout.new(producer, waiter.thread)
       waiter.bell.signal
     end
 

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 require "etc"
-require_relative "clock"
+require_relative "runtime/clock"
 require_relative "errors"
-require_relative "parallel"
+require_relative "decoding/parallel/parallel"
 
 module Pelton
   # Runs computations of your own in Ractors: templates, reports, transformations. Frozen objects go in and come out.

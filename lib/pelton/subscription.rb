@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-require_relative "clock"
+require_relative "runtime/clock"
 require_relative "errors"
 require_relative "config"
-require_relative "event_dispatch"
-require_relative "formats"
-require_relative "notifications"
-require_relative "oauth"
+require_relative "runtime/event_dispatch"
+require_relative "decoding/formats"
+require_relative "runtime/notifications"
+require_relative "runtime/oauth"
 require_relative "poller"
 
 module Pelton

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/parallel/auto"
+require "pelton/decoding/parallel/auto"
 require "support/pool_contract"
 
 # The engines that every Ruby has.

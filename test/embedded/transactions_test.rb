@@ -24,7 +24,7 @@ class EmbeddedTransactionsTest < Minitest::Test
   def native(app)
     client = app.producer.instance_variable_get(:@native)
     client = client.instance_variable_get(:@renewal) if client.is_a?(Pelton::Producer::Transactions)
-    client.is_a?(Pelton::Producer::Renewal) ? client.client : client
+    client.is_a?(Pelton::Producer::ClientReplacement) ? client.client : client
   end
 
   def fatal(app, code = 46) = native(app).fail_for_good(code, "for a test")

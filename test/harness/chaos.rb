@@ -226,7 +226,7 @@ class Chaos < Scenario
     @members.each { |child| stop(child, "member") }
   end
 
-  def look
+  def check
     check = ChaosCheck.new(@log)
     check.confirmed(Lines.new(File.join(@folder, "acked")).to_a)
     @found = "#{check.messages} messages"

@@ -12,7 +12,7 @@ LIMIT = 60
 
 Scenario.run do
   # Fewer messages than in real life.
-  backlog = Pelton::Processing::KeyedBacklog
+  backlog = Pelton::Consuming::KeyedBacklog
   backlog.send(:remove_const, :UNMARKED)
   backlog.const_set(:UNMARKED, LIMIT)
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "pelton/formats"
+require "pelton/decoding/formats"
 require "support/native_kit"
 
 # Payloads that a topic's own deserializer makes.

@@ -2,7 +2,7 @@
 
 require "test_helper"
 require "pelton"
-require "pelton/avro/look_ups"
+require "pelton/avro/schema_prefetcher"
 require "support/native_kit"
 require "support/registry_double"
 
@@ -33,7 +33,7 @@ class NativeLookUpsTest < Minitest::Test
     @told = Thread::Queue.new
     bus = Pelton::Notifications.new
     bus.subscribe("error.occurred") { |event| @told << event.payload.values_at(:error, :source) }
-    @look_ups = Pelton::Avro::LookUps.new(bus)
+    @look_ups = Pelton::Avro::SchemaPrefetcher.new(bus)
     @double = RegistryDouble.new
   end
 
@@ -190,7 +190,7 @@ class NativeLookUpsTest < Minitest::Test
     source.asked.pop
     said = in_child do
       source.gate.close
-      other = Pelton::Avro::LookUps.new(Pelton::Notifications.new)
+      other = Pelton::Avro::SchemaPrefetcher.new(Pelton::Notifications.new)
       other.dispatch(unread)
       eventually(20, "the child's look-up") { other.inspect.include?(" 0 wanted") }
       asked = source.asked.size

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "pelton/routing"
+require "pelton/routing/routing"
 require "support/native_kit"
 
 # Filters on MessagePack: the native side drops what Ruby's own answer surely refuses, and nothing else.

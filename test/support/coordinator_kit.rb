@@ -124,7 +124,7 @@ module CoordinatorKit
   def setup
     @owner = Owner.new
     @ownership = Ownership.new
-    @jobs = Pelton::Processing::JobsQueue.new
+    @jobs = Pelton::Consuming::JobsQueue.new
     @bus = Pelton::Notifications.new
     @events = []
     Pelton::Events::TABLE.each_key { |name| @bus.subscribe(name) { |event| @events << event } }
@@ -136,9 +136,9 @@ module CoordinatorKit
   def coordinator(held: false, **settings)
     @coordinator ||= begin
       topic = Pelton::Routing::Topic.new("orders", Consumer, { max_messages: 100, backoff: 1..1 }.merge(settings))
-      Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus),
-                                                    subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner,
-                                                    held: held).start
+      Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus),
+                                                   subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner,
+                                                   held: held).start
     end
   end
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "pelton/app"
-require "pelton/json"
+require "pelton/decoding/json"
 
 # Messages and batches of the fake log (see fakes.rb).
 module Fakes

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "pelton/clock"
+require "pelton/runtime/clock"
 
 module Fakes
   # Native::Poller's methods, with a queue of events that a test fills: [kind, client, fact, …].

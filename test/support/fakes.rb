@@ -2,7 +2,7 @@
 
 require "pelton/app"
 require "pelton/embedded_cluster"
-require "pelton/json"
+require "pelton/decoding/json"
 require_relative "fake_messages"
 require_relative "fake_tokens"
 require_relative "fake_poller"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "json"
-require "pelton/parallel"
-require "pelton/notifications"
+require "pelton/decoding/parallel/parallel"
+require "pelton/runtime/notifications"
 require "support/native_kit"
 
 # What every engine promises. `engine` gives one; the inputs are messages of an embedded cluster.

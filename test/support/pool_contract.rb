@@ -123,10 +123,10 @@ module PoolContract
     before = Thread.list
     @engine.hold.hold
     assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
-    @engine.let_go
+    @engine.release
     assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
     refute_empty Thread.list - before
-    @engine.let_go
+    @engine.release
     eventually(20) { (Thread.list - before).empty? }
     assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
   end
@@ -134,7 +134,7 @@ module PoolContract
   def test_a_pool_that_is_let_go_finishes_what_runs
     future = @engine.hold.dispatch(last_at_the_gate, gated, timeout: 60)
     at_the_gate # a worker has the last part
-    @engine.let_go
+    @engine.release
     open_gate
     assert_equal 300, future.values.size
   end

@@ -2,7 +2,7 @@
 
 require "stringio"
 require "pelton"
-require "pelton/cli"
+require "pelton/cli/cli"
 
 # The pages of docs/reference, generated from the code: bin/docs writes them, test/unit/docs_test.rb keeps them fresh.
 # Settings and events are tables in the code. Errors are read from the comments in lib/pelton/errors.rb, the

@@ -23,7 +23,7 @@ class Signatures
     RactorPool Parallel::Future Subscription Iterator Background Background::Stop Message Batch Batch::Part Origin
     Delivery Poller EmbeddedCluster ExtensionValue Server Liveness Config Config::Polling Config::Liveness
     Notifications Events Events::Event Events::Kind Routing Routing::Dsl Routing::TopicWords Routing::Where
-    Routing::Where::Clause Processing::Failure
+    Routing::Where::Clause Consuming::Failure
     Registry Registry::Schema Avro Avro::Decoder Avro::Serializer Reporters::Log
     Testing Testing::BufferedProducer Testing::Cluster Testing::Message
     Admin::TopicDescription Admin::Partition Admin::ClusterDescription Admin::Broker Admin::Option

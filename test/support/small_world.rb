@@ -245,7 +245,7 @@ class SmallWorld
   def open_up
     Taker.world = self
     @ownership = Surroundings.new(self, @position)
-    @jobs = Pelton::Processing::JobsQueue.new
+    @jobs = Pelton::Consuming::JobsQueue.new
     @fibers = []
     @batches = []
     @rest = @log.select { |message| message.offset >= @position }
@@ -258,7 +258,7 @@ class SmallWorld
     bus = Pelton::Notifications.new
     %w[message.skipped message.dead_lettered].each { |name| bus.subscribe(name) { |event| skip(event[:offset]) } }
     topic = Pelton::Routing::Topic.new("orders", feature?(:process) ? SingleTaker : BatchTaker, settings)
-    @coordinator = Pelton::Processing::Coordinator.new(
+    @coordinator = Pelton::Consuming::Coordinator.new(
       topic, 0, group: "g", flow: flow(topic, bus), subscription: @ownership, jobs: @jobs, bus: bus, owner: @ownership
     ).start
   end
@@ -291,10 +291,10 @@ class SmallWorld
   end
 
   def flow(topic, bus)
-    steps = Pelton::Processing::Flow::STEPS.filter_map { |step| step.for(topic, bus) }
-    steps << Pelton::Processing::Steps::Delay.new(clock: @monitor) { |message| due(message) } if feature?(:delay)
-    steps << Pelton::Processing::Steps::Throttle.new(3, 1.0, clock: @monitor) if feature?(:throttle)
-    Pelton::Processing::Flow.new(steps)
+    steps = Pelton::Consuming::Flow::STEPS.filter_map { |step| step.for(topic, bus) }
+    steps << Pelton::Consuming::Steps::Delay.new(clock: @monitor) { |message| due(message) } if feature?(:delay)
+    steps << Pelton::Consuming::Steps::Throttle.new(3, 1.0, clock: @monitor) if feature?(:throttle)
+    Pelton::Consuming::Flow.new(steps)
   end
 
   def skip(offset)

@@ -6,7 +6,7 @@ require "ripper"
 class SourceFile
   attr_reader :path
 
-  # `path` is relative to the project's folder: "lib/pelton/clock.rb".
+  # `path` is relative to the project's folder: "lib/pelton/runtime/clock.rb".
   def initialize(root, path)
     @root = root
     @path = path

@@ -2,12 +2,12 @@
 
 require_relative "../test_helper"
 require "support/fakes"
-require "pelton/parallel/engines"
-require "pelton/processing/jobs_queue"
-require "pelton/processing/listener"
-require "pelton/processing/worker"
-require "pelton/routing"
-require "pelton/resource_monitor"
+require "pelton/decoding/parallel/engines"
+require "pelton/consuming/jobs_queue"
+require "pelton/consuming/listener"
+require "pelton/consuming/worker"
+require "pelton/routing/routing"
+require "pelton/runtime/resource_monitor"
 
 # What begins with a batch when it arrives.
 class AheadTest < Minitest::Test
@@ -41,11 +41,11 @@ class AheadTest < Minitest::Test
   # E19.
   def test_it_is_told_of_a_batch_before_its_job_is_queued_and_of_what_is_revoked
     native = Fakes::Native.new
-    witness = Witness.new(Pelton::Processing::JobsQueue.new, Thread::Queue.new)
+    witness = Witness.new(Pelton::Consuming::JobsQueue.new, Thread::Queue.new)
     start(native, witness)
     subscription = native.subscriptions.last
     eventually(20, "the subscription") { subscription.topics }
-    worker = Pelton::Processing::Worker.new("pelton.worker#1", witness.jobs, Pelton::Notifications.new).start
+    worker = Pelton::Consuming::Worker.new("pelton.worker#1", witness.jobs, Pelton::Notifications.new).start
     subscription.assign_now(["orders", 0])
     assert_equal 0, Orders::ASSIGNED.pop
     witness.jobs.retire(1)
@@ -60,14 +60,14 @@ class AheadTest < Minitest::Test
 
   def test_topics_that_have_nothing_to_do_with_it
     noted = Noted.new(nil, nil, topic: "*", bus: nil, timeout: 1)
-    ahead = Pelton::Parallel::Ahead.new({ "orders" => noted, "logs" => ->(_) {}, "none" => nil, "*" => noted })
+    ahead = Pelton::Parallel::EagerDecoding.new({ "orders" => noted, "logs" => ->(_) {}, "none" => nil, "*" => noted })
     batch = Struct.new(:topic)
     %w[orders logs none other].each { |topic| ahead.dispatch(batch.new(topic)) && ahead.cancel(topic, 0) }
     ahead.cancel("logs", 0)
     assert_equal ["orders", ["orders", 0], "other", ["other", 0]], noted.told
     refute_predicate ahead, :none?
-    assert_predicate Pelton::Parallel::Ahead.new({ "logs" => ->(_) {}, "none" => nil }), :none?
-    assert_predicate Pelton::Parallel::Ahead.new({}), :none?
+    assert_predicate Pelton::Parallel::EagerDecoding.new({ "logs" => ->(_) {}, "none" => nil }), :none?
+    assert_predicate Pelton::Parallel::EagerDecoding.new({}), :none?
   end
 
   # Schemas first: payloads are made of what is decoded.
@@ -77,18 +77,18 @@ class AheadTest < Minitest::Test
     look_ups.define_singleton_method(:dispatch) { |_| order << :schemas }
     decoding = Noted.new(nil, nil, topic: "*", bus: nil, timeout: 1)
     decoding.define_singleton_method(:dispatch) { |_| order << :payloads }
-    Pelton::Parallel::Ahead.new({ "orders" => decoding }, look_ups).dispatch(Struct.new(:topic).new("orders"))
+    Pelton::Parallel::EagerDecoding.new({ "orders" => decoding }, look_ups).dispatch(Struct.new(:topic).new("orders"))
     assert_equal %i[schemas payloads], order
   end
 
   # A batch was lost for good when the thread of the look-ups could not start.
   def test_what_cannot_begin_costs_no_batch
     native = Fakes::Native.new
-    ahead = Witness.new(Pelton::Processing::JobsQueue.new)
+    ahead = Witness.new(Pelton::Consuming::JobsQueue.new)
     ahead.define_singleton_method(:dispatch) { |_| raise ThreadError, "can't create Thread" }
     ahead.define_singleton_method(:cancel) { |*| nil }
     start(native, ahead)
-    worker = Pelton::Processing::Worker.new("pelton.worker#1", ahead.jobs, Pelton::Notifications.new).start
+    worker = Pelton::Consuming::Worker.new("pelton.worker#1", ahead.jobs, Pelton::Notifications.new).start
     subscription = read(native)
     eventually(20, "the mark") { subscription.marks.map { |_, offset, _| offset } == [1] }
     assert_equal ThreadError, @told.pop.class
@@ -100,7 +100,7 @@ class AheadTest < Minitest::Test
   def test_a_batch_that_its_coordinator_does_not_get_is_the_listeners_end
     native = Fakes::Native.new
     failures = Thread::Queue.new
-    jobs = Pelton::Processing::JobsQueue.new
+    jobs = Pelton::Consuming::JobsQueue.new
     jobs.define_singleton_method(:push) { |*| raise ThreadError, "no coordinator" }
     start(native, nil, jobs: jobs, on_failure: ->(*facts) { failures << facts })
     subscription = read(native)
@@ -131,9 +131,9 @@ class AheadTest < Minitest::Test
     bus.subscribe("error.occurred") { |event| @told << event[:error] }
     subscription = Pelton::Subscription.new(config, group_id: "g", native: native.to_module)
     monitor = Pelton::ResourceMonitor.new(bus, 30) {}
-    @listener = Pelton::Processing::Listener.new(routing.groups(config).first, config,
-                                                 subscription: subscription, jobs: jobs, bus: bus, monitor: monitor,
-                                                 ahead: ahead, on_failure: on_failure)
+    @listener = Pelton::Consuming::Listener.new(routing.groups(config).first, config,
+                                                subscription: subscription, jobs: jobs, bus: bus, monitor: monitor,
+                                                ahead: ahead, on_failure: on_failure)
     @listener.start
   end
 end

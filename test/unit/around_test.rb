@@ -47,9 +47,9 @@ class AroundTest < Minitest::Test
   def coordinator(consumer = Surrounded, **settings)
     @coordinator ||= begin
       topic = Pelton::Routing::Topic.new("orders", consumer, { max_messages: 100, backoff: 0..0 }.merge(settings))
-      Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus),
-                                                    subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner)
-                                     .start
+      Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus),
+                                                   subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner)
+                                    .start
     end
   end
 

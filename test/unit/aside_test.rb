@@ -7,7 +7,7 @@ require "support/interrupting"
 # Jobs that wait for Kafka without a worker's place, and whose turn it is.
 class AsideTest < Minitest::Test
   include Interrupting
-  include Pelton::Processing
+  include Pelton::Consuming
 
   # Runs what it was made with, on a worker.
   Work = Struct.new(:block) { def perform(job) = block.call(job) }
@@ -170,7 +170,7 @@ class AsideTest < Minitest::Test
   end
 
   def test_turns_remembered_every_topic_for_ever
-    turns = Turns.new
+    turns = FairQueue.new
     lines = turns.instance_variable_get(:@lines)
     job = Job.new(nil, :revoked, "a")
     2.times { turns.partitions("a", 1) }

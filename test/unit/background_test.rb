@@ -4,7 +4,7 @@ require_relative "../test_helper"
 require "support/coordinator_kit"
 require "support/server_kit"
 require "pelton/background/scope"
-require "pelton/resource_monitor"
+require "pelton/runtime/resource_monitor"
 
 # Background threads and what watches over threads.
 class BackgroundTest < Minitest::Test
@@ -189,7 +189,7 @@ class BackgroundTest < Minitest::Test
     stray = scope.inside { Thread.new { gate.pop } }
     monitor = Pelton::ResourceMonitor.new(@bus, 30) { {} }
     monitor.report_leaked(scope.leaked_threads)
-    monitor.look
+    monitor.check
     assert_empty @told
     monitor.close
     assert_equal ["thread.leaked", nil], [@told.size == 1 && (event = @told.pop).name, event[:name]]
@@ -233,9 +233,9 @@ class BackgroundTest < Minitest::Test
   def test_it_is_told_only_if_somebody_listens
     asked = 0
     quiet = Pelton::ResourceMonitor.new(Pelton::Notifications.new, 0) { asked += 1 }
-    quiet.look
+    quiet.check
     assert_equal 0, asked
-    Pelton::ResourceMonitor.new(@bus, 0) { { leaked: 0 } }.look
+    Pelton::ResourceMonitor.new(@bus, 0) { { leaked: 0 } }.check
     assert_equal({ leaked: 0 }, @told.pop.payload)
   end
 end

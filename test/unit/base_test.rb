@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/backoff"
-require "pelton/clock"
-require "pelton/json"
-require "pelton/secrets"
+require "pelton/runtime/backoff"
+require "pelton/runtime/clock"
+require "pelton/decoding/json"
+require "pelton/runtime/secrets"
 require "uri"
 
 # The small ones of R1: clock, backoff, json, secrets.

@@ -2,7 +2,7 @@
 
 require_relative "../test_helper"
 require "support/fakes"
-require "pelton/cli"
+require "pelton/cli/cli"
 require "pelton/reporters/log"
 require "stringio"
 require "tempfile"

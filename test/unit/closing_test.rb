@@ -33,9 +33,9 @@ class ClosingTest < Minitest::Test
   def partition(keys, bad: [], consumer: Single, **settings)
     topic = Pelton::Routing::Topic.new("orders", consumer,
                                        { max_messages: 100, backoff: 1..1, concurrency: 3, **settings })
-    flow = Pelton::Processing::Flow.for(topic, @bus)
-    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
-                                                                 jobs: @jobs, bus: @bus, owner: @owner).start
+    flow = Pelton::Consuming::Flow.for(topic, @bus)
+    @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                jobs: @jobs, bus: @bus, owner: @owner).start
     work until idle?
     @log.clear
     messages = keys.chars.each_with_index.map do |key, index|

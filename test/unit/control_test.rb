@@ -313,9 +313,9 @@ class ControlTest < Minitest::Test
   def one_by_one(**settings)
     OneByOne.log = @log
     topic = Pelton::Routing::Topic.new("orders", OneByOne, { max_messages: 100, backoff: 0..0 }.merge(settings))
-    flow = Pelton::Processing::Flow.for(topic, @bus)
-    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
-                                                                 jobs: @jobs, bus: @bus, owner: @owner).start
+    flow = Pelton::Consuming::Flow.for(topic, @bus)
+    @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                jobs: @jobs, bus: @bus, owner: @owner).start
   end
 
   def test_a_pause_that_is_over_before_process_returns_is_no_endless_loop

@@ -171,8 +171,8 @@ class CoordinatorEndTest < Minitest::Test
       .each do |consumer, at_once|
         %i[revoked shutdown].each do |reason|
           topic = Pelton::Routing::Topic.new("orders", consumer, { max_messages: 100 })
-          @coordinator = Pelton::Processing::Coordinator.new(
-            topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership,
+          @coordinator = Pelton::Consuming::Coordinator.new(
+            topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership,
                       jobs: @jobs, bus: @bus, owner: @owner
           ).start
           work
@@ -351,10 +351,10 @@ class CoordinatorEndTest < Minitest::Test
 
   def test_a_step_that_raises_loses_nothing
     step = Class.new { def settle(_) = raise("bug") }.new
-    flow = Pelton::Processing::Flow.new([step])
+    flow = Pelton::Consuming::Flow.new([step])
     topic = Pelton::Routing::Topic.new("orders", Consumer, { max_messages: 100 })
-    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
-                                                                 jobs: @jobs, bus: @bus, owner: @owner).start
+    @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                jobs: @jobs, bus: @bus, owner: @owner).start
     coordinator.receive(batch(0))
     2.times { work }
     assert_equal "flow", named("error.occurred").last[:source]
@@ -366,9 +366,9 @@ class CoordinatorEndTest < Minitest::Test
     broken = true
     step = Class.new { define_method(:ready) { |messages| broken ? raise("bug") : messages } }.new
     topic = Pelton::Routing::Topic.new("orders", Consumer, { max_messages: 100 })
-    flow = Pelton::Processing::Flow.new([step, Pelton::Processing::Steps::Mark.for(topic, @bus)])
-    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
-                                                                 jobs: @jobs, bus: @bus, owner: @owner).start
+    flow = Pelton::Consuming::Flow.new([step, Pelton::Consuming::Steps::Mark.for(topic, @bus)])
+    @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                jobs: @jobs, bus: @bus, owner: @owner).start
     coordinator.receive(one = batch(0))
     2.times { work }
     assert_equal [:assigned], @log

@@ -94,9 +94,9 @@ class CoordinatorTest < Minitest::Test
     topic = Pelton::Routing::Topic.new("orders", Class.new(Pelton::Consumer) do
                                                    def consume = nil
                                                  end, { max_messages: 100 })
-    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", subscription: @ownership, jobs: @jobs,
-                                                                 flow: Pelton::Processing::Flow.for(topic, @bus),
-                                                                 bus: @bus, owner: @owner).start
+    @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", subscription: @ownership, jobs: @jobs,
+                                                                flow: Pelton::Consuming::Flow.for(topic, @bus),
+                                                                bus: @bus, owner: @owner).start
     untouched = batch(0, 1, 2)
     untouched.define_singleton_method(:messages) { raise "message objects" }
     untouched.define_singleton_method(:leader_epoch) { 7 }
@@ -226,7 +226,7 @@ class CoordinatorTest < Minitest::Test
     @bus.unsubscribe(ending)
   end
 
-  def test_a_subscriber_that_ends_the_thread_does_not_change_the_verdict
+  def test_a_subscriber_that_ends_the_thread_does_not_change_the_outcome
     coordinator(retries: 0, then: :skip).receive(batch(0))
     work
     %w[error.occurred message.skipped].each { |name| @bus.subscribe(name) { Thread.exit } }

@@ -90,9 +90,9 @@ class DeadLettersTest < Minitest::Test
   def test_a_partition_goes_to_one_partition
     [0, 1, 3].each do |partition|
       topic = Pelton::Routing::Topic.new("orders", Consumer, { dead_letters: "dead", retries: 0, max_messages: 9 })
-      facts = { group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+      facts = { group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner }
-      @coordinator = Pelton::Processing::Coordinator.new(topic, partition, **facts).start
+      @coordinator = Pelton::Consuming::Coordinator.new(topic, partition, **facts).start
       failing(7, messages: [one(7, partition: partition)])
       work_all
     end
@@ -203,7 +203,7 @@ class DeadLettersTest < Minitest::Test
     work_all
     assert_equal([0, 3], @owner.copier.messages("dead").map { |copy| Pelton::Origin.of(copy).offset })
     assert_empty dead
-    assert_same @producer, coordinator.slots.first.producer, "for what the user produces"
+    assert_same @producer, coordinator.executors.first.producer, "for what the user produces"
   ensure
     @owner.copier.close
   end
@@ -212,12 +212,12 @@ class DeadLettersTest < Minitest::Test
   def test_while_a_copy_is_sent_the_consumer_is_at_no_call
     busy = []
     script do
-      busy << coordinator.slots.first.busy&.first
+      busy << coordinator.executors.first.busy&.first
       raise IOError, "bad"
     end
     count = @producer.method(:partition_count)
     @producer.define_singleton_method(:partition_count) { |topic| count.call(topic).tap { @on_count.call } }
-    @producer.instance_variable_set(:@on_count, -> { busy << coordinator.slots.first.busy })
+    @producer.instance_variable_set(:@on_count, -> { busy << coordinator.executors.first.busy })
     coordinator(dead_letters: "dead", retries: 0).receive(batch(0))
     work
     work_all
@@ -243,9 +243,9 @@ class DeadLettersTest < Minitest::Test
         raise IOError, "bad"
       end
       topic = Pelton::Routing::Topic.new("orders", One, { max_messages: 9, retries: 0, by: ->(_) { 1 }, **settings })
-      flow = Pelton::Processing::Flow.for(topic, @bus)
-      @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
-                                                                   jobs: @jobs, bus: @bus, owner: @owner).start
+      flow = Pelton::Consuming::Flow.for(topic, @bus)
+      @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                  jobs: @jobs, bus: @bus, owner: @owner).start
       @coordinator.receive(batch(0, 1, 2, 3))
       work_all
       assert_equal [0, 1, 2, 3], seen
@@ -264,7 +264,7 @@ class DeadLettersTest < Minitest::Test
     broken = Class.new(StandardError) { def message = raise("no message") }
     ["\xFF\xFEbinary".b, "é" * 2_000, "latin \xE9".dup.force_encoding("ISO-8859-1"), "x".encode("UTF-16LE"), broken.new,
      nil, 7].each do |what|
-      failure = Pelton::Processing::Failure.new(what.is_a?(Exception) ? what : IOError.new(what), one(0), 1)
+      failure = Pelton::Consuming::Failure.new(what.is_a?(Exception) ? what : IOError.new(what), one(0), 1)
       text = Pelton::Origin.after(failure, group: "g", first: nil).error_message
       assert_equal [Encoding::UTF_8, true], [text.encoding, text.valid_encoding?]
       assert_operator text.bytesize, :<=, 1_000

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/routing"
-require "pelton/deserializing"
+require "pelton/routing/routing"
+require "pelton/decoding/deserializing"
 
 # The words `decode` and `deserializer`, and who is asked for a payload.
 class DeserializingTest < Minitest::Test

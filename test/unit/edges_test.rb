@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/signals"
-require "pelton/notifications"
+require "pelton/server/signals"
+require "pelton/runtime/notifications"
 require "pelton/reporters/log"
 require "stringio"
 

@@ -11,8 +11,8 @@ class ExactlyOnceBesideTest < Minitest::Test
     ids = [%w[a b.c], %w[a.b c], %w[a/b c], %w[a%2Fb c]].map do |group, name|
       settings = { max_messages: 100, backoff: 0..0, transactional: "shop" }
       topic = Pelton::Routing::Topic.new(name, CoordinatorKit::Consumer, settings)
-      Pelton::Processing::Coordinator.new(
-        topic, 0, group: group, flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership,
+      Pelton::Consuming::Coordinator.new(
+        topic, 0, group: group, flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership,
                   jobs: @jobs, bus: @bus, owner: @owner
       ).start
       work

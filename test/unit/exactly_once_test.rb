@@ -99,8 +99,8 @@ class ExactlyOnceTest < Minitest::Test
   def test_a_silent_abort_in_process_marked_its_message
     OneByOne.seen.clear
     topic = Pelton::Routing::Topic.new("orders", OneByOne, { max_messages: 100, backoff: 0..0 })
-    @coordinator = Pelton::Processing::Coordinator.new(
-      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+    @coordinator = Pelton::Consuming::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner
     ).start
     coordinator.receive(batch(0, 1))
@@ -122,8 +122,8 @@ class ExactlyOnceTest < Minitest::Test
   def test_silent_aborts_in_process_ran_for_ever
     topic = Pelton::Routing::Topic.new("orders", Aborting, { max_messages: 100, backoff: 1..1, retries: 2,
                                                              dead_letters: "dead" })
-    @coordinator = Pelton::Processing::Coordinator.new(
-      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+    @coordinator = Pelton::Consuming::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner
     ).start
     coordinator.receive(batch(0, 1, 2))

@@ -9,7 +9,7 @@ class HealthTest < Minitest::Test
   include ForkedChild
   include ServerKit
 
-  # A consumer that takes its messages one by one and notes since when its slot has been at each.
+  # A consumer that takes its messages one by one and notes since when its executor has been at each.
   class Single < Pelton::Consumer
     class << self
       attr_accessor :log
@@ -52,7 +52,7 @@ class HealthTest < Minitest::Test
                  server.health_problems
     assert_equal({ "g" => { "orders" => { 0 => 0 } } }, app.stats[:stopped])
     script { nil }
-    consumer = server.instance_variable_get(:@listeners).first.coordinators.first.slots.first
+    consumer = server.instance_variable_get(:@listeners).first.coordinators.first.executors.first
                      .instance_variable_get(:@consumer)
     assert consumer.seek(1)
     assert_equal [[1], [2]], Array.new(2) { @log.pop }

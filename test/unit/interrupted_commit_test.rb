@@ -30,8 +30,8 @@ class InterruptedCommitTest < Minitest::Test
       value
     end
     topic = Pelton::Routing::Topic.new("orders", Interrupted, { max_messages: 100, backoff: 1..1, **settings })
-    @coordinator = Pelton::Processing::Coordinator.new(
-      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+    @coordinator = Pelton::Consuming::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner
     ).start
     coordinator.receive(batch(0, 1))

@@ -101,8 +101,8 @@ class InterruptsTest < Minitest::Test
   def whole_job(at, kind, to: Consumer)
     trap = Trap.new(at, kind)
     topic = Pelton::Routing::Topic.new("orders", to, { max_messages: 100, backoff: 1..1 })
-    @coordinator = Pelton::Processing::Coordinator.new(
-      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+    @coordinator = Pelton::Consuming::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner
     ).start
     start

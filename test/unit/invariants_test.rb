@@ -243,15 +243,15 @@ class InvariantsTest < Minitest::Test
     end
     manual = @witness.marking == :manual
     consumer = @consumer
-    slots = @witness.keyed? ? random.rand(2..4) : 1
+    executors = @witness.keyed? ? random.rand(2..4) : 1
     app.routes do
       topic "orders", to: consumer do
-        concurrency slots
+        concurrency executors
         manual_offsets manual
         skipping ? retries(30, backoff: 0..0.001, then: :skip) : backoff(0..0.002)
       end
       topic "payments", to: consumer do
-        concurrency slots
+        concurrency executors
         max_messages 3
         manual_offsets manual
         skipping ? retries(30, backoff: 0..0, then: :skip) : backoff(0..0)

@@ -31,7 +31,7 @@ class IteratorTest < Minitest::Test
   end
 
   def spans(*topics, from: :beginning, committed: nil)
-    places = Pelton::Iterator::Places.new(topics, from)
+    places = Pelton::Iterator::Positions.new(topics, from)
     places.spans(Kafka.new(committed || {}), timeout: 1, committed: !committed.nil?)
   end
 
@@ -75,7 +75,7 @@ class IteratorTest < Minitest::Test
 
   def test_partitions_that_were_added_begin_at_their_beginning
     kafka = Kafka.new({ ["b", 2] => 17 })
-    places = Pelton::Iterator::Places.new(["b", { "a" => [0] }], :end)
+    places = Pelton::Iterator::Positions.new(["b", { "a" => [0] }], :end)
     known = places.spans(kafka, timeout: 1, committed: true).keys
     kafka.more = 2
     assert_equal %w[b], places.whole_topics, "of named partitions there are no more"

@@ -2,12 +2,12 @@
 
 require_relative "../test_helper"
 require "support/fakes"
-require "pelton/processing/backlog"
-require "pelton/processing/steps/delay"
+require "pelton/consuming/partition/backlog"
+require "pelton/consuming/execution/steps/delay"
 
 # `delay` where the order is per key: each message comes when it is due, in order, whoever else waits.
 class KeyedDelayTest < Minitest::Test
-  Slot = Struct.new(:process?)
+  Executor = Struct.new(:process?)
 
   class Watch
     attr_accessor :wall
@@ -18,9 +18,9 @@ class KeyedDelayTest < Minitest::Test
   # dues: [[key, seconds from now], …]
   def backlog(*dues, limit: 10)
     @watch = Watch.new
-    delay = Pelton::Processing::Steps::Delay.new(clock: @watch) { |message| message.timestamp_ms / 1000.0 }
-    keys = Pelton::Processing::Keys.new(:key)
-    @backlog = Pelton::Processing::KeyedBacklog.new(limit, slots: 3, keys: keys, delay: delay)
+    delay = Pelton::Consuming::Steps::Delay.new(clock: @watch) { |message| message.timestamp_ms / 1000.0 }
+    keys = Pelton::Consuming::Keys.new(:key)
+    @backlog = Pelton::Consuming::KeyedBacklog.new(limit, executors: 3, keys: keys, delay: delay)
     add(*dues)
   end
 
@@ -28,9 +28,9 @@ class KeyedDelayTest < Minitest::Test
     messages = dues.each_with_index.map do |(key, seconds), at|
       Fakes::Message.new("orders", 0, from + at, "x", key: key, timestamp_ms: ((100 + seconds) * 1000).round)
     end
-    lot = @backlog.prepare(Fakes::Batch.new(messages))
-    @backlog.add(lot)
-    @backlog.sorted(@backlog.unsorted, @backlog.ids(lot))
+    tracker = @backlog.prepare(Fakes::Batch.new(messages))
+    @backlog.add(tracker)
+    @backlog.sorted(@backlog.unsorted, @backlog.ids(tracker))
   end
 
   # What is given after so many seconds: [[offsets], …], and is done at once.
@@ -38,7 +38,7 @@ class KeyedDelayTest < Minitest::Test
     @watch.wall = 100.0 + seconds
     @backlog.wake(Float::INFINITY)
     all = []
-    while (share = @backlog.next(Slot.new(process)))
+    while (share = @backlog.next(Executor.new(process)))
       all << share.messages.map(&:offset)
       @backlog.finish(share, share.messages.last_offset, 7, mark: true)
       @backlog.put_back(share)
@@ -91,12 +91,12 @@ class KeyedDelayTest < Minitest::Test
   # Whatever asks for a pause of all.
   def test_of_several_waits_the_shortest_counts
     backlog(["a", 0], ["b", 0], ["c", 0])
-    shares = Array.new(3) { @backlog.next(Slot.new(true)) }
+    shares = Array.new(3) { @backlog.next(Executor.new(true)) }
     shares.zip([50.0, 20.0, 90.0]) { |share, time| @backlog.later(share, time) }
     shares.reverse_each { |share| @backlog.put_back(share) }
     assert_equal 20.0, @backlog.wake_at
     @backlog.wake(19.0)
-    assert_nil @backlog.next(Slot.new(true))
+    assert_nil @backlog.next(Executor.new(true))
     assert_equal [[0], [1], [2]], given_after(1), "in the order that they had"
   end
 end

@@ -134,7 +134,7 @@ class KeyedSeekTest < Minitest::Test
     assert_equal 2, marked.last
   end
 
-  # Before the place a lane has only what is left.
+  # Before the place a key_queue has only what is left.
   def test_a_seek_by_nobody_in_particular_keeps_all_that_was_read_before_the_place
     consumer = nil
     @deed = ->(one) { consumer = one }
@@ -194,7 +194,7 @@ class KeyedSeekTest < Minitest::Test
     assert_equal 4, marked.last
   end
 
-  # What `by` failed for is one lane of many keys.
+  # What `by` failed for is one key_queue of many keys.
   def test_a_seek_out_of_a_batch_whose_keys_are_unknown_keeps_its_other_messages
     by = ->(one) { one.offset == 2 && (@asked = @asked.to_i + 1) == 1 ? raise(NotImplementedError, "no key") : one.key }
     keyed("abc", by: by)

@@ -48,7 +48,7 @@ class KeyedTest < Minitest::Test
     assert_equal 1, slow.releases
   end
 
-  def test_messages_are_split_among_the_slots
+  def test_messages_are_split_among_the_executors
     keyed("abcdef")
     assert_equal [[0, 1], [2, 3], [4]], start
     finish(0, 1)
@@ -331,8 +331,8 @@ class KeyedTest < Minitest::Test
       start.each { |offsets| finish(*offsets) }
     end
     backlog = coordinator.instance_variable_get(:@backlog)
-    lanes = backlog.instance_variable_get(:@lanes).instance_variable_get(:@all)
-    [backlog.instance_variable_get(:@lots), backlog.instance_variable_get(:@open), lanes].each do |kept|
+    key_queues = backlog.instance_variable_get(:@key_queues).instance_variable_get(:@all)
+    [backlog.instance_variable_get(:@trackers), backlog.instance_variable_get(:@open), key_queues].each do |kept|
       assert_operator kept.size, :<=, 2
     end
     assert_empty marked

@@ -9,7 +9,7 @@ class KeyedUnmarkedTest < Minitest::Test
 
   # Messages that are finished and not marked: nothing more is given, and what is marked counts.
   def with_unmarked(limit)
-    backlog = Pelton::Processing::KeyedBacklog
+    backlog = Pelton::Consuming::KeyedBacklog
     before = backlog::UNMARKED
     backlog.send(:remove_const, :UNMARKED)
     backlog.const_set(:UNMARKED, limit)

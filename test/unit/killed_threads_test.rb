@@ -195,11 +195,11 @@ class KilledThreadsTest < Minitest::Test
   # --- workers ---
 
   def worker
-    @jobs = Pelton::Processing::JobsQueue.new
+    @jobs = Pelton::Consuming::JobsQueue.new
     @bus = Pelton::Notifications.new
     @replaced = Thread::Queue.new
     @bus.subscribe("worker.replaced") { |event| @replaced << event[:worker] }
-    Pelton::Processing::Worker.new("pelton.worker#1", @jobs, @bus)
+    Pelton::Consuming::Worker.new("pelton.worker#1", @jobs, @bus)
   end
 
   # Runs one more job, by whatever thread there is now.
@@ -251,7 +251,7 @@ class KilledThreadsTest < Minitest::Test
     gate.close
     threads.each(&:join)
     assert_equal 0, monitor.leaked
-    monitor.look
+    monitor.check
     assert_empty monitor.instance_variable_get(:@leaked), "nor held"
   end
 end

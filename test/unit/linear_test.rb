@@ -2,14 +2,14 @@
 
 require_relative "../test_helper"
 require "support/fakes"
-require "pelton/processing/backlog"
-require "pelton/processing/coordinator"
-require "pelton/processing/steps/delay"
+require "pelton/consuming/partition/backlog"
+require "pelton/consuming/partition/coordinator"
+require "pelton/consuming/execution/steps/delay"
 
 # With twice as many keys or messages everything takes about twice as many calls of methods (comparisons included), not
 # four times: it is done under the coordinator's lock.
 class LinearTest < Minitest::Test
-  Slot = Struct.new(:process?)
+  Executor = Struct.new(:process?)
   SIZE = 600
 
   # What compares two of them calls a method that is counted.
@@ -18,7 +18,9 @@ class LinearTest < Minitest::Test
     alias eql? ==
     def hash = __id__.hash
   end
-  [Pelton::Processing::Item, Pelton::Processing::Lane, Pelton::Processing::Lot].each { |kind| kind.prepend(Compared) }
+  [Pelton::Consuming::Item, Pelton::Consuming::KeyQueue, Pelton::Consuming::BatchTracker].each do |kind|
+    kind.prepend(Compared)
+  end
 
   def calls(&block)
     count = 0
@@ -37,19 +39,19 @@ class LinearTest < Minitest::Test
   def keyed(offset, key) = Fakes::Message.new("orders", 0, offset, "x", key: key)
 
   # Of so many messages, each with a key of its own unless a block says which.
-  def backlog(size, limit: size, slots: 1, batches: 1, delay: nil, &key)
-    keys = Pelton::Processing::Keys.new(:key)
-    backlog = Pelton::Processing::KeyedBacklog.new(limit, slots: slots, keys: keys, delay: delay)
+  def backlog(size, limit: size, executors: 1, batches: 1, delay: nil, &key)
+    keys = Pelton::Consuming::Keys.new(:key)
+    backlog = Pelton::Consuming::KeyedBacklog.new(limit, executors: executors, keys: keys, delay: delay)
     @messages = Array.new(size) { |offset| keyed(offset, key ? key.(offset) : "k#{offset}") }
     @messages.each_slice(size / batches) do |some|
       backlog.add(backlog.prepare(Fakes::Batch.new(some)))
-      lot = backlog.unsorted
-      backlog.sorted(lot, backlog.ids(lot))
+      tracker = backlog.unsorted
+      backlog.sorted(tracker, backlog.ids(tracker))
     end
     backlog
   end
 
-  def share(backlog, process: false) = backlog.next(@slot = Slot.new(process))
+  def share(backlog, process: false) = backlog.next(@executor = Executor.new(process))
 
   # Each message fails in a job of its own.
   def fail_each(backlog, time = 5.0)
@@ -118,7 +120,7 @@ class LinearTest < Minitest::Test
       calls { @messages.reverse_each { |found| all.mark(found) } }
     end
     linear("of ready ones") do |size|
-      all = backlog(size) # the first one is given, all of them are in lanes then
+      all = backlog(size) # the first one is given, all of them are in key_queues then
       share(all, process: true)
       calls { @messages.reverse_each { |found| all.mark(found) } }
     end
@@ -145,10 +147,10 @@ class LinearTest < Minitest::Test
     end
   end
 
-  # Array#unshift(*lanes) raised SystemStackError, in the listener's thread.
+  # Array#unshift(*key_queues) raised SystemStackError, in the listener's thread.
   def test_a_hundred_and_forty_thousand_keys_wake_up_at_once
     watch = Struct.new(:wall).new(0.0)
-    delay = Pelton::Processing::Steps::Delay.new(clock: watch) { 1.0 }
+    delay = Pelton::Consuming::Steps::Delay.new(clock: watch) { 1.0 }
     all = backlog(140_000, delay: delay)
     assert_nil share(all)
     watch.wall = 2.0
@@ -173,26 +175,26 @@ class LinearTest < Minitest::Test
   end
 
   def test_each_message_of_a_large_batch_fails_once
-    [1, 2].each do |slots|
-      linear("#{slots} slots", 1_500) do |size|
+    [1, 2].each do |executors|
+      linear("#{executors} executors", 1_500) do |size|
         asked = 0
         batch = Fakes::Batch.new(Array.new(size) { |offset| keyed(offset, "k") })
-        process_all(batch, filters: [->(_) { asked += 1 }], concurrency: slots, max_messages: size)
+        process_all(batch, filters: [->(_) { asked += 1 }], concurrency: executors, max_messages: size)
         asked
       end
     end
   end
 
   def process_all(batch, **settings)
-    jobs = Pelton::Processing::JobsQueue.new
+    jobs = Pelton::Consuming::JobsQueue.new
     bus = Pelton::Notifications.new
     owner = Struct.new(:retry_at, :failed, :critical, :ended, :seek, :mark).new
     %i[retry_at failed critical].each { |name| owner.define_singleton_method(name) { |*| true } }
     owner.define_singleton_method(:mark) { |*| true }
     topic = Pelton::Routing::Topic.new("orders", Failing, { backoff: 0..0, **settings })
-    flow = Pelton::Processing::Flow.for(topic, bus)
-    coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: owner, jobs: jobs,
-                                                                bus: bus, owner: owner).start
+    flow = Pelton::Consuming::Flow.for(topic, bus)
+    coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: owner, jobs: jobs,
+                                                               bus: bus, owner: owner).start
     coordinator.receive(batch)
     Thread.handle_interrupt(Object => :never) { jobs.pop.call } until jobs.size.zero?
     assert_equal 1, batch.releases

@@ -61,8 +61,8 @@ class ManualOffsetsTest < Minitest::Test
     topic = Pelton::Routing::Topic.new("orders", Class.new(Pelton::Consumer) do
       def process(message) = (mark_as_consumed(message) if message.offset == 4)
     end, { max_messages: 100, **keeping(1, 4, 5) })
-    @coordinator = Pelton::Processing::Coordinator.new(
-      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+    @coordinator = Pelton::Consuming::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner
     ).start
     work
@@ -108,8 +108,8 @@ class ManualOffsetsTest < Minitest::Test
 
   # What it remembers is bounded; then a mark that comes late passes less, and the next one the rest.
   def test_many_unmarked_messages_between_dropped_ones
-    unseen = Pelton::Processing::Unseen.new
-    limit = Pelton::Processing::Unseen::LIMIT
+    unseen = Pelton::Consuming::Unseen.new
+    limit = Pelton::Consuming::Unseen::LIMIT
     message = Struct.new(:offset, :leader_epoch)
     (0..limit).each { |n| unseen.add(2 * n, (2 * n) + 1, 7, [message.new(2 * n, 7)]) }
     assert_nil unseen.take(1), "forgotten"

@@ -6,7 +6,7 @@ require "support/dead_letters_kit"
 # More failing partitions at once than jobs may wait for Kafka: no copy holds a worker.
 class ManyCopiesTest < Minitest::Test
   include DeadLettersKit
-  include Pelton::Processing
+  include Pelton::Consuming
 
   FAILING = 150
 

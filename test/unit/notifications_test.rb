@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/notifications"
+require "pelton/runtime/notifications"
 
 class NotificationsTest < Minitest::Test
   def bus = @bus ||= Pelton::Notifications.new

@@ -220,7 +220,7 @@ class OnReloadTest < Minitest::Test
     assert_match(/transactional.id = "u": on_reload makes no producer transactional/, complaints.first[:error].message)
   end
 
-  # Each slot of a pool changes its own.
+  # Each executor of a pool changes its own.
   def test_a_pool_of_producers
     reload { |options, _| { "transactional.id" => "#{options["transactional.id"]}b" } }
     pool = Pelton::ProducerPool.new(@config, size: 2, bus: @bus, native: @module)

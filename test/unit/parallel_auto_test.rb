@@ -3,7 +3,7 @@
 require_relative "../test_helper"
 require "weakref"
 require "support/forked_child"
-require "pelton/parallel/auto"
+require "pelton/decoding/parallel/auto"
 
 # `parallel: :auto`: what it chooses, what that costs, and what it keeps.
 class ParallelAutoTest < Minitest::Test
@@ -34,7 +34,7 @@ class ParallelAutoTest < Minitest::Test
   # A pool without workers.
   class Pool
     def hold = self
-    def let_go = nil
+    def release = nil
     def worth?(_) = true
   end
 
@@ -232,7 +232,7 @@ class ParallelAutoTest < Minitest::Test
     end
 
     def hold = tap { @held << 1 }
-    def let_go = @held << -1
+    def release = @held << -1
   end
 
   def test_it_holds_the_workers_that_it_chose_only

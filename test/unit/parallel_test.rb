@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/parallel/decoding"
-require "pelton/parallel/engines"
+require "pelton/decoding/parallel/decoding"
+require "pelton/decoding/parallel/engines"
 require "pelton/config"
-require "pelton/notifications"
-require "pelton/routing"
+require "pelton/runtime/notifications"
+require "pelton/routing/routing"
 
 # What stands around the engines (their own promises are in test/contract).
 class ParallelTest < Minitest::Test
@@ -278,8 +278,8 @@ class ParallelTest < Minitest::Test
     port = other.instance_variable_get(:@port)
     port << :exited # of the other: who looks, sees both
     eventually(20) { Puppet.all.size == 4 && Puppet.all.last(2).any?(&:part) }
-    heir = Puppet.all.last(2).find(&:part)
-    port << [:done, heir.id, [heir.part.inputs[0].upcase], {}]
+    successor = Puppet.all.last(2).find(&:part)
+    port << [:done, successor.id, [successor.part.inputs[0].upcase], {}]
     assert_equal %w[A B], future.values
     assert_equal [0, 1, 1, 1], Puppet.all.map { |puppet| puppet.given.size }.sort, "nothing was done twice"
   ensure

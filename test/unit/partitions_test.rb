@@ -2,7 +2,7 @@
 
 require_relative "../test_helper"
 require "pelton/producer/partitions"
-require "pelton/threads"
+require "pelton/runtime/threads"
 
 # How long what is known of a topic's partitions counts.
 class PartitionsTest < Minitest::Test

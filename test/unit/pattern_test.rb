@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/routing"
+require "pelton/routing/routing"
 
 # Patterns of topics: one meaning for Ruby, for librdkafka (POSIX) and for the broker (RE2).
 class PatternTest < Minitest::Test

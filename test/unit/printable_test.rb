@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/printable"
+require "pelton/logging/printable"
 
 # Text of others in a log: one line, no cursor moved, no line forged.
 class PrintableTest < Minitest::Test

@@ -5,7 +5,7 @@ require "support/fakes"
 
 # The parts of R3 one by one: backlog, steps, flow.
 class ProcessingTest < Minitest::Test
-  include Pelton::Processing
+  include Pelton::Consuming
 
   def batch(*offsets) = Fakes::Batch.new(offsets.map { |offset| Fakes::Message.new("orders", 0, offset, "x") })
   def offsets(messages) = messages&.map(&:offset)
@@ -165,20 +165,20 @@ class ProcessingTest < Minitest::Test
 
   def test_success_is_marked
     result = Result.new(nil, batch(1, 2), 1)
-    assert_equal Verdict.done(mark: true), flow.settle(result)
-    assert_equal Verdict.done(mark: false), flow(manual: true).settle(result)
+    assert_equal Outcome.done(mark: true), flow.settle(result)
+    assert_equal Outcome.done(mark: false), flow(manual: true).settle(result)
   end
 
   def test_failure_behind_the_last_message_has_nothing_to_run_again
     none = batch(1).from(2, 1)
-    assert_equal Verdict.done(mark: true), flow.settle(Result.new(RuntimeError.new, none, 1))
-    assert_equal Verdict.done(mark: false), flow(manual: true).settle(Result.new(RuntimeError.new, none, 1))
+    assert_equal Outcome.done(mark: true), flow.settle(Result.new(RuntimeError.new, none, 1))
+    assert_equal Outcome.done(mark: false), flow(manual: true).settle(Result.new(RuntimeError.new, none, 1))
   end
 
   def test_retries_for_ever
     assert_equal [1, 2, 4], ([1, 2, 3].map { |attempt| flow.settle(failed(1, 2, attempt: attempt)).delay })
-    verdict = flow.settle(failed(1, 2, attempt: 1000))
-    assert_equal [:again, 30.0, false], [verdict.kind, verdict.delay, verdict.alone]
+    outcome = flow.settle(failed(1, 2, attempt: 1000))
+    assert_equal [:again, 30.0, false], [outcome.kind, outcome.delay, outcome.alone]
   end
 
   def test_limited_retries_count_for_one_message
@@ -216,7 +216,7 @@ class ProcessingTest < Minitest::Test
 
   def test_steps_are_switched_on_by_the_topic
     off = Class.new { def self.for(_topic, _bus) = nil }
-    assert_equal Verdict.done(mark: true), Flow.for(topic, bus, [off, Steps::Mark]).settle(Result.new(nil, batch(1), 1))
+    assert_equal Outcome.done(mark: true), Flow.for(topic, bus, [off, Steps::Mark]).settle(Result.new(nil, batch(1), 1))
   end
 
   def test_instrument

@@ -2,12 +2,12 @@
 
 require_relative "../test_helper"
 require "support/coordinator_kit"
-require "pelton/processing/control"
-require "pelton/processing/progress"
+require "pelton/consuming/partition/partition_state"
+require "pelton/consuming/partition/progress"
 
 # What is stored of a partition, and when; and the time of ticks.
 class ProgressTest < Minitest::Test
-  Progress = Pelton::Processing::Progress
+  Progress = Pelton::Consuming::Progress
 
   def setup
     @ownership = CoordinatorKit::Ownership.new
@@ -76,7 +76,7 @@ class ProgressTest < Minitest::Test
 
   # R37: after a long call, or a process that was stopped, they came in a burst.
   def test_missed_ticks_are_one
-    control = Pelton::Processing::Control.new(10)
+    control = Pelton::Consuming::PartitionState.new(10)
     first = control.wake_at
     assert control.wake(first + 95)
     refute control.wake(first + 96)

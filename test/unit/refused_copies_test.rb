@@ -145,13 +145,13 @@ class RefusedCopiesTest < Minitest::Test
   def test_what_a_later_retry_topic_refuses_is_tried_as_often_as_it_had_retry_topics_left
     main = Pelton::Routing::Topic.new("orders", Consumer, { retry_in: [5, 9, 30], retries: 2 })
     assert_equal [3, 2, 1, 0], [main, *main.stages("g")].map(&:stages_left)
-    step = Pelton::Processing::Steps::GiveUp.for(main.stages("g").first, @bus)
-    failure = Pelton::Processing::Failure.new(IOError.new("bad"), one(0), 3, "f")
+    step = Pelton::Consuming::Steps::RetriesExhausted.for(main.stages("g").first, @bus)
+    failure = Pelton::Consuming::Failure.new(IOError.new("bad"), one(0), 3, "f")
     headers = Pelton::Origin.after(failure, group: "g", first: nil, due_in: 5).headers({})
     message = Fakes::Message.new("orders.retry.5", 0, 0, "x", headers: headers)
     left = Pelton::Batch::Part.new("orders.retry.5", 0, [message])
     kinds = (4..6).map do |attempt|
-      step.settle(Pelton::Processing::Result.new(IOError.new, left, attempt, true, "f")).refused.kind
+      step.settle(Pelton::Consuming::Result.new(IOError.new, left, attempt, true, "f")).refused.kind
     end
     assert_equal %i[again again stop], kinds
   end

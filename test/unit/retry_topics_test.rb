@@ -26,8 +26,8 @@ class RetryTopicsTest < Minitest::Test
 
   # Gives a coordinator of this topic these messages.
   def consume(topic, *messages)
-    @coordinator = Pelton::Processing::Coordinator.new(
-      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+    @coordinator = Pelton::Consuming::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner
     ).start
     @coordinator.receive(Fakes::Batch.new(messages))

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/routing"
+require "pelton/routing/routing"
 
 class RoutingTest < Minitest::Test
   class Orders < Pelton::Consumer

@@ -142,7 +142,7 @@ class SeekTest < Minitest::Test
     script { |one| assert_raises(Timeout::Error) { one.seek(9) } if one.messages.first.offset == 50 }
     2.times { work }
     assert_equal [[52, 7]], @ownership.marks, "it may not take place at all"
-    other = Pelton::Processing::JobsQueue.instance_method(:pop).bind_call(@jobs) # a worker has it
+    other = Pelton::Consuming::JobsQueue.instance_method(:pop).bind_call(@jobs) # a worker has it
     @ownership.epoch += 1
     coordinator.receive(third = batch(9))
     assert_predicate self, :idle?, "a job of before still runs"
@@ -339,7 +339,7 @@ class SeekTest < Minitest::Test
     2.times { work }
     coordinator.receive(batch(4, 5))
     work # which asks for keys
-    other = Pelton::Processing::JobsQueue.instance_method(:pop).bind_call(@jobs) # a worker has it
+    other = Pelton::Consuming::JobsQueue.instance_method(:pop).bind_call(@jobs) # a worker has it
     seeking(0)
     work
     coordinator.receive(batch(0, 1))
@@ -357,8 +357,8 @@ class SeekTest < Minitest::Test
 
   def one_by_one
     topic = Pelton::Routing::Topic.new("orders", One, { max_messages: 100 })
-    @coordinator = Pelton::Processing::Coordinator.new(
-      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+    @coordinator = Pelton::Consuming::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
                 bus: @bus, owner: @owner
     ).start
     work

@@ -119,33 +119,33 @@ class SendingTest < Minitest::Test
     assert_equal([nil, "B"], delivery.reports.map { |report| report.last&.label })
   end
 
-  Open = Struct.new(:id, :labels, :settled) { def settled? = settled }
+  OpenTransaction = Struct.new(:id, :labels, :settled) { def settled? = settled }
 
   def test_labels_are_looked_up_by_place_and_forgotten_when_done
     labels = Pelton::Labels.new(Struct.new(:told).new(0))
-    labels.add(first = Open.new(0, ["a", "b"], false))
+    labels.add(first = OpenTransaction.new(0, ["a", "b"], false))
     assert_equal %w[a b], [labels.of(0, 0), labels.of(0, 1)]
     assert_nil labels.of(1, 0)
     assert_nil labels.of
-    (1..10_000).each { |id| labels.add(Open.new(id, ["x"], true)) }
+    (1..10_000).each { |id| labels.add(OpenTransaction.new(id, ["x"], true)) }
     assert_operator labels.size, :<=, 1_000
     assert_equal "a", labels.of(0, 0)
     first.settled = true
-    (10_001..12_000).each { |id| labels.add(Open.new(id, ["x"], true)) }
+    (10_001..12_000).each { |id| labels.add(OpenTransaction.new(id, ["x"], true)) }
     assert_nil labels.of(0, 0)
   end
 
   def test_a_label_was_forgotten_whose_event_waited_behind_many
     poller = Struct.new(:told).new(0)
     labels = Pelton::Labels.new(poller)
-    all = Array.new(30_000) { |id| Open.new(id, [id.to_s], true) }
+    all = Array.new(30_000) { |id| OpenTransaction.new(id, [id.to_s], true) }
     all.each do |one|
       poller.told += 1
       labels.add(one)
     end
     found = all.map { |one| labels.of(one.id, 0).tap { labels.published } }
     assert_equal all.flat_map(&:labels), found
-    (30_001..100_000).each { |id| labels.add(Open.new(id, ["x"], true)) }
+    (30_001..100_000).each { |id| labels.add(OpenTransaction.new(id, ["x"], true)) }
     assert_operator labels.size, :<=, 1_000
   end
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/cli"
+require "pelton/cli/cli"
 require "stringio"
 require "support/server_kit"
 
@@ -34,7 +34,7 @@ class ServingTest < Minitest::Test
       @begun.pop
       yield
     end
-    Pelton::CLI::Serving.new(app, err: @err, orders: @orders).run { app.start(process: 3) }
+    Pelton::CLI::ServerCommand.new(app, err: @err, orders: @orders).run { app.start(process: 3) }
   ensure
     @acting&.join
   end
@@ -124,11 +124,11 @@ class ServingTest < Minitest::Test
   def test_an_order_that_came_during_the_start
     app.routes { topic "orders", to: Consumer }
     order("TERM")
-    assert_equal 0, Pelton::CLI::Serving.new(app, err: @err, orders: @orders).run { app.start }
+    assert_equal 0, Pelton::CLI::ServerCommand.new(app, err: @err, orders: @orders).run { app.start }
   end
 
   def test_what_cannot_start
-    assert_equal 1, Pelton::CLI::Serving.new(app, err: @err, orders: @orders).run { nil }
+    assert_equal 1, Pelton::CLI::ServerCommand.new(app, err: @err, orders: @orders).run { nil }
   end
 
   # --- what its number is for --------------------------------------------------------------------------------------

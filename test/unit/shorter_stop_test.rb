@@ -34,7 +34,7 @@ class ShorterStopTest < Minitest::Test
     end
     assert_equal [true, true], shortened(closing)
     # A close has a little time in any case.
-    assert_operator hurried.pop, :<=, Pelton::Processing::Listener::CLOSE_AT_LEAST
+    assert_operator hurried.pop, :<=, Pelton::Consuming::Listener::CLOSE_AT_LEAST
     assert_equal 1, @native.kafka.position("g", ["orders", 0])
   end
 

@@ -27,9 +27,9 @@ class SingleTest < Minitest::Test
   def coordinator(**settings)
     @coordinator ||= begin
       topic = Pelton::Routing::Topic.new("orders", Single, { max_messages: 100, backoff: 1..1 }.merge(settings))
-      Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus),
-                                                    subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner)
-                                     .start.tap { topic.concurrency.times { work } }
+      Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus),
+                                                   subscription: @ownership, jobs: @jobs, bus: @bus, owner: @owner)
+                                    .start.tap { topic.concurrency.times { work } }
     end
   end
 

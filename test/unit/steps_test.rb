@@ -5,7 +5,7 @@ require "support/fakes"
 
 # The steps that decide what of a job's messages begins and when, one by one, and what the flow makes of them.
 class StepsTest < Minitest::Test
-  include Pelton::Processing
+  include Pelton::Consuming
 
   # Both clocks, moved by hand.
   class HandClock

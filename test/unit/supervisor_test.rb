@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/notifications"
-require "pelton/supervisor"
+require "pelton/runtime/notifications"
+require "pelton/server/supervisor"
 require "support/forked_child"
 require "tmpdir"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/threads"
+require "pelton/runtime/threads"
 
 class ThreadsTest < Minitest::Test
   def test_a_thread_has_a_name_and_is_registered_while_it_lives
@@ -37,7 +37,7 @@ class ThreadsTest < Minitest::Test
     Pelton::Threads.send(:const_get, :LOCK).synchronize do
       threads.zip(gates) do |thread, gate|
         gate.close
-        eventually { thread.stop? && Pelton::Threads.at(thread).include?("/lib/pelton/threads.rb") }
+        eventually { thread.stop? && Pelton::Threads.at(thread).include?("/lib/pelton/runtime/threads.rb") }
       end
       threads.first.kill
     end

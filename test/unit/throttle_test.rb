@@ -2,13 +2,13 @@
 
 require_relative "../test_helper"
 require "support/keyed_kit"
-require "pelton/processing/steps/throttle"
+require "pelton/consuming/execution/steps/throttle"
 
 # Which messages count for `throttle`: those that began.
 class ThrottleTest < Minitest::Test
   include CoordinatorKit
 
-  Step = Pelton::Processing::Steps::Throttle
+  Step = Pelton::Consuming::Steps::Throttle
 
   class ResourceMonitor
     attr_accessor :now
@@ -29,10 +29,10 @@ class ThrottleTest < Minitest::Test
   # A coordinator with this throttle, over a clock of ours.
   def throttled(limit, every, consumer: One, **settings)
     topic = Pelton::Routing::Topic.new("orders", consumer, { max_messages: 100, backoff: 0..0, **settings })
-    steps = Pelton::Processing::Flow::STEPS.filter_map { |step| step.for(topic, @bus) }
-    flow = Pelton::Processing::Flow.new(steps << Step.new(limit, every, clock: @monitor))
-    @coordinator = Pelton::Processing::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
-                                                                 jobs: @jobs, bus: @bus, owner: @owner).start
+    steps = Pelton::Consuming::Flow::STEPS.filter_map { |step| step.for(topic, @bus) }
+    flow = Pelton::Consuming::Flow.new(steps << Step.new(limit, every, clock: @monitor))
+    @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", flow: flow, subscription: @ownership,
+                                                                jobs: @jobs, bus: @bus, owner: @owner).start
     topic.concurrency.times { work }
   end
 

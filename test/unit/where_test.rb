@@ -7,7 +7,7 @@ require "support/coordinator_kit"
 # The words of `where`, what they make, and what Ruby answers; test/native/where_test.rb holds that against the native
 # side.
 class WhereTest < Minitest::Test
-  include Pelton::Processing
+  include Pelton::Consuming
 
   Condition = Pelton::Routing::Condition
 

@@ -5,7 +5,7 @@ require "support/fakes"
 
 # The jobs queue and who works on it.
 class WorkersTest < Minitest::Test
-  include Pelton::Processing
+  include Pelton::Consuming
 
   def bus = @bus ||= Pelton::Notifications.new
 
@@ -34,8 +34,8 @@ class WorkersTest < Minitest::Test
     performed = Thread::Queue.new
     queue = JobsQueue.new
     worker = Worker.new("test", queue, bus).start
-    slot = Struct.new(:performed) { def perform(job) = performed << job.messages }.new(performed)
-    jobs = Array.new(2) { |number| Job.new(slot, :consume, {}, [number], 1) }
+    executor = Struct.new(:performed) { def perform(job) = performed << job.messages }.new(performed)
+    jobs = Array.new(2) { |number| Job.new(executor, :consume, {}, [number], 1) }
     jobs.each { |one| queue.push(one) }
     assert_equal [[0], [1]], [performed.pop, performed.pop]
     eventually { jobs.all? { |one| one.to_a.compact.empty? } }

@@ -1,6 +1,7 @@
 //! From plain strings to a librdkafka configuration, with errors that name key, value and what is allowed.
 //!
-//! Which values are secret is Ruby's to say (lib/pelton/secrets.rb): here a value stands by itself, and in no sentence.
+//! Which values are secret is Ruby's to say (lib/pelton/runtime/secrets.rb): here a value stands by
+//! itself, and in no sentence.
 
 use crate::error::Error;
 use crate::rd::Conf;

@@ -331,7 +331,7 @@ fn without_gvl<R, F: FnOnce() -> R>(sleeper: &Arc<Sleeper>, work: F) -> Option<R
 }
 
 /// The scheduler of the current fiber, if it is a non-blocking one. Fibers of other Ractors than the main one block
-/// their thread: the registry of waiting fibers (lib/pelton/fibers.rb) is the main Ractor's.
+/// their thread: the registry of waiting fibers (lib/pelton/runtime/fibers.rb) is the main Ractor's.
 fn scheduler() -> Option<Value> {
     // SAFETY: no preconditions but the Ruby lock, which every caller has.
     let scheduler = value::cooked(unsafe { rb_sys::rb_fiber_scheduler_current() });

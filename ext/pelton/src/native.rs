@@ -93,7 +93,7 @@ fn native(ruby: &Ruby) -> Value {
     ruby.qnil().as_value()
 }
 
-/// Ids of fibers to be unblocked; for the thread of lib/pelton/fibers.rb.
+/// Ids of fibers to be unblocked; for the thread of lib/pelton/runtime/fibers.rb.
 fn next_fibers(ruby: &Ruby, timeout: Value) -> Result<RArray, Error> {
     let mailbox = gvl::woken_fibers();
     let deadline = wait::deadline(convert::timeout(timeout)?);
@@ -101,7 +101,7 @@ fn next_fibers(ruby: &Ruby, timeout: Value) -> Result<RArray, Error> {
     Ok(ruby.ary_from_iter(mailbox.take_all()))
 }
 
-/// Names of clients that want a token; for the thread of lib/pelton/oauth.rb.
+/// Names of clients that want a token; for the thread of lib/pelton/runtime/oauth.rb.
 fn next_token_requests(ruby: &Ruby, timeout: Value) -> Result<RArray, Error> {
     let mailbox = events::tokens();
     let deadline = wait::deadline(convert::timeout(timeout)?);

@@ -1,4 +1,4 @@
-//! Tokens for SASL/OAUTHBEARER: what a producer and a subscription have in common. lib/pelton/oauth.rb checked them.
+//! Tokens for SASL/OAUTHBEARER: what a producer and a subscription have in common. lib/pelton/runtime/oauth.rb checked them.
 
 use crate::value::typed::{Behind, Shared};
 use crate::{convert, error};

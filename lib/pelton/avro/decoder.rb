@@ -10,8 +10,8 @@ module Pelton
     # routes makes one. By itself, it decodes payloads from elsewhere:
     #   decoder = Pelton::Avro::Decoder.new(registry: registry, schema: File.read("order.avsc"))
     #   decoder.decode(payload) # => {"id" => 7, …}
-    # Payloads are decoded natively. A server looks up unknown schemas when a batch arrives (LookUps). A thread that
-    # reads such a message earlier waits for that. Thread-safe.
+    # Payloads are decoded natively. A server looks up unknown schemas when a batch arrives (SchemaPrefetcher). A thread
+    # that reads such a message earlier waits for that. Thread-safe.
     class Decoder
       FLAGS = %i[symbolize_names freeze].freeze
       private_constant :FLAGS

@@ -2,7 +2,7 @@
 
 require_relative "../background"
 require_relative "../errors"
-require_relative "../threads"
+require_relative "../runtime/threads"
 
 module Pelton
   class Background

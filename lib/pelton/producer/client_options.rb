@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
-require_relative "../notifications"
+require_relative "../runtime/notifications"
 
 module Pelton
   class Producer

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-require_relative "../clock"
-require_relative "../default_logger"
-require_relative "../event_text"
-require_relative "../failure_log"
-require_relative "../threads"
+require_relative "../runtime/clock"
+require_relative "../logging/default_logger"
+require_relative "../logging/event_text"
+require_relative "../logging/failure_log"
+require_relative "../runtime/threads"
 
 module Pelton
   class Producer

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../clock"
+require_relative "../runtime/clock"
 require_relative "../errors"
-require_relative "../labels"
+require_relative "../runtime/labels"
 require_relative "middleware"
 require_relative "piping"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "forwardable"
-require_relative "../clock"
+require_relative "../runtime/clock"
 require_relative "../errors"
 
 module Pelton

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "forwardable"
-require_relative "../clock"
+require_relative "../runtime/clock"
 require_relative "../errors"
 require_relative "transaction"
 
@@ -31,8 +31,8 @@ module Pelton
       # Made in advance: an interrupt may come while an ensure builds a Hash.
       NEVER = { Object => :never }.freeze
       # A transaction that began, for its event. pid: of its process; asked: did its commit begin?
-      Outcome = Struct.new(:pid, :started, :asked, :committed, :error)
-      private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :PATIENCE, :GAP, :LARGEST, :NEVER, :Outcome
+      CommitState = Struct.new(:pid, :started, :asked, :committed, :error)
+      private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :PATIENCE, :GAP, :LARGEST, :NEVER, :CommitState
 
       def_delegators :@renewal, :purge, :flush, :await_reports, :pending, :failures, :end_with_process, :last_error,
                      :connected?, :disconnect
@@ -45,7 +45,7 @@ module Pelton
           "message.max.bytes" => LARGEST }
       end
 
-      #: (Producer, Config, Notifications, Renewal) -> void
+      #: (Producer, Config, Notifications, ClientReplacement) -> void
       def initialize(producer, config, bus, renewal)
         @producer = producer
         @name = producer.name
@@ -74,7 +74,7 @@ module Pelton
       def run(&block)
         return whole(&block) if mine?
 
-        outcome = Outcome.new(Process.pid)
+        outcome = CommitState.new(Process.pid)
         begin
           owned { once(outcome, &block) }
         ensure

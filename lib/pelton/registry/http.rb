@@ -2,11 +2,11 @@
 
 require "json"
 require "uri"
-require_relative "../backoff"
-require_relative "../clock"
+require_relative "../runtime/backoff"
+require_relative "../runtime/clock"
 require_relative "../errors"
-require_relative "../printable"
-require_relative "../secrets"
+require_relative "../logging/printable"
+require_relative "../runtime/secrets"
 require_relative "references"
 require_relative "schema"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require_relative "../event_text"
-require_relative "../repeat_limit"
+require_relative "../logging/event_text"
+require_relative "../logging/repeat_limit"
 
 module Pelton
   module Reporters

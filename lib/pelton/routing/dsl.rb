@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
-require_relative "../settings"
+require_relative "../settings/settings"
 require_relative "topic"
 require_relative "where"
 
@@ -171,20 +171,20 @@ module Pelton
         raise ConfigError.unknown(options.keys.first, %w[retries], what: place("dead_letters option"))
       end
 
-      # Decides about a failed message: the callable or block gets a Processing::Failure and returns :retry,
+      # Decides about a failed message: the callable or block gets a Consuming::Failure and returns :retry,
       # :dead_letter, [:dead_letter, "topic"], :skip or :stop. It runs on a worker thread. If it raises, that counts as
       # :retry.
       #   on_failure ->(failure) { failure.error.is_a?(Invalid) ? :dead_letter : :retry }
-      #: (?(^(Processing::Failure) -> (Symbol | [Symbol, String]) | _Callable)?)
-      #:   ?{ (Processing::Failure) -> (Symbol | [Symbol, String]) } -> void
+      #: (?(^(Consuming::Failure) -> (Symbol | [Symbol, String]) | _Callable)?)
+      #:   ?{ (Consuming::Failure) -> (Symbol | [Symbol, String]) } -> void
       def on_failure(callable = nil, &block) = set(:on_failure, callable || block)
 
       # Changes a copy before it goes to the dead letters. The callable or block gets the Hash for produce_sync, which
       # it changes in place, and the Failure. It runs on a worker thread, each time that the copy is sent. If it raises,
       # or leaves a Hash that cannot be sent, nothing is sent, and the message is retried after the back-off.
       #   on_dead_letter ->(letter, failure) { letter[:headers]["team"] = "billing" }
-      #: (?(^(Hash[Symbol, untyped], Processing::Failure) -> void | _Callable)?)
-      #:   ?{ (Hash[Symbol, untyped], Processing::Failure) -> void } -> void
+      #: (?(^(Hash[Symbol, untyped], Consuming::Failure) -> void | _Callable)?)
+      #:   ?{ (Hash[Symbol, untyped], Consuming::Failure) -> void } -> void
       def on_dead_letter(callable = nil, &block) = set(:on_dead_letter, callable || block)
 
       # Gives each partition a producer for Consumer#transaction, with the transactional.id

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
-require_relative "../settings"
-require_relative "../backoff"
+require_relative "../settings/settings"
+require_relative "../runtime/backoff"
 require_relative "../consumer"
-require_relative "../parallel"
+require_relative "../decoding/parallel/parallel"
 require_relative "condition"
 require_relative "pattern"
 
@@ -15,7 +15,7 @@ module Pelton
     class Topic
       # What a retry topic belongs to. main: the topic whose failed messages it keeps, "orders"; index: which of its
       # delays, from 0; group: the group whose messages it keeps.
-      Stage = Struct.new(:main, :index, :group)
+      RetryStage = Struct.new(:main, :index, :group)
 
       # Methods of a consumer that Pelton calls.
       CALLED = %i[assigned consume process tick reached_end revoked shutdown around].freeze
@@ -27,7 +27,7 @@ module Pelton
       # name: "orders"; for a pattern, its source. pattern: nil for one topic. stage: nil if it is no retry topic.
       attr_reader :name, :pattern, :stage
 
-      #: ((String | Regexp), (Class | String), Hash[Symbol, untyped], ?stage: Stage?) -> void
+      #: ((String | Regexp), (Class | String), Hash[Symbol, untyped], ?stage: RetryStage?) -> void
       def initialize(name, consumer, settings, stage: nil)
         @given = name
         @pattern = Pattern.new(name) if name.is_a?(Regexp)
@@ -53,7 +53,7 @@ module Pelton
         settings = @settings.merge(max_messages: 1, retries: 0, delay: nil, concurrency: 1, tick_every: nil,
                                    where: nil, filters: [], expire_after: nil)
         [*retry_in, *drain].map do |seconds|
-          Topic.new(retry_name(seconds), @consumer, settings, stage: Stage.new(@name, index_of(seconds), group))
+          Topic.new(retry_name(seconds), @consumer, settings, stage: RetryStage.new(@name, index_of(seconds), group))
         end
       end
 

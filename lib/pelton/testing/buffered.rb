@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../clock"
+require_relative "../runtime/clock"
 require_relative "buffered_client"
 
 module Pelton

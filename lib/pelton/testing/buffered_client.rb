@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../clock"
+require_relative "../runtime/clock"
 require_relative "../errors"
 require_relative "../native"
 require_relative "delivery"

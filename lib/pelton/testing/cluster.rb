@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-require_relative "../clock"
+require_relative "../runtime/clock"
 require_relative "../embedded_cluster"
 require_relative "../native"
-require_relative "../settings"
+require_relative "../settings/settings"
 
 module Pelton
   module Testing

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../clock"
+require_relative "../runtime/clock"
 require_relative "../errors"
-require_relative "../settings"
+require_relative "../settings/settings"
 require_relative "message"
 
 module Pelton

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../json"
+require_relative "../decoding/json"
 require_relative "../message"
 
 module Pelton

@@ -12,7 +12,7 @@ module Mutants
       bytes.force_encoding(text.encoding)
     end
 
-    # "lib/pelton/clock.rb:12 compare: `<` → `<=`"
+    # "lib/pelton/runtime/clock.rb:12 compare: `<` → `<=`"
     def to_s = "#{path}:#{line} #{operator}: `#{short(old)}` → `#{short(new)}`"
 
     # The changed line, before and after.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "socket"
-require_relative "../../clock"
+require_relative "../../runtime/clock"
 require_relative "../../errors"
 require_relative "../../routing/group"
 

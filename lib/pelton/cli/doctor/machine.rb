@@ -2,7 +2,7 @@
 
 require "etc"
 require "rbconfig"
-require_relative "../../parallel"
+require_relative "../../decoding/parallel/parallel"
 require_relative "../../version"
 
 module Pelton

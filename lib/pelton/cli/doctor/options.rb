@@ -2,7 +2,7 @@
 
 require_relative "../../errors"
 require_relative "../../producer"
-require_relative "../../secrets"
+require_relative "../../runtime/secrets"
 require_relative "../../subscription"
 
 module Pelton

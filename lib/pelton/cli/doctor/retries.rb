@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "../../errors"
-require_relative "../../notifications"
-require_relative "../../stranded_retries"
+require_relative "../../runtime/notifications"
+require_relative "../../server/stranded_retries"
 
 module Pelton
   class CLI

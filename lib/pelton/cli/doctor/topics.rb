@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require_relative "../../formats"
-require_relative "../../parallel"
+require_relative "../../decoding/formats"
+require_relative "../../decoding/parallel/parallel"
 require_relative "../../subscription"
 require_relative "machine"
 

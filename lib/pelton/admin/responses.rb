@@ -1,0 +1,123 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+
+module Pelton
+  class Admin
+    # A topic, from Admin#topics. internal: does Kafka use it itself? partitions: a Partition for each, by number.
+    #: (name: String, internal: bool, partitions: Array[Partition]) -> void
+    TopicDescription = Struct.new(:name, :internal, :partitions, keyword_init: true)
+    # A partition of a topic. leader (nil: none now), replicas, in_sync: ids of brokers.
+    #: (number: Integer, leader: Integer?, replicas: Array[Integer], in_sync: Array[Integer]) -> void
+    Partition = Struct.new(:number, :leader, :replicas, :in_sync, keyword_init: true)
+    # The cluster, from Admin#cluster. controller: the id of a broker; nil: unknown.
+    #: (id: String?, controller: Integer?, brokers: Array[Broker]) -> void
+    ClusterDescription = Struct.new(:id, :controller, :brokers, keyword_init: true)
+    # A broker. rack: nil if none is set.
+    #: (id: Integer, host: String, port: Integer, rack: String?) -> void
+    Broker = Struct.new(:id, :host, :port, :rack, keyword_init: true)
+    # A setting of a topic or broker, from Admin#config. source: :default_config, :dynamic_topic_config,
+    # :static_broker_config …
+    # value: nil if it is secret.
+    #: (name: String, value: String?, source: Symbol, read_only: bool, secret: bool) -> void
+    Option = Struct.new(:name, :value, :source, :read_only, :secret, keyword_init: true)
+    # A group, from Admin#group. state: :stable, :empty, :dead (also if it never existed) … coordinator: the id of a
+    # broker. who: a Member for each member.
+    #: (id: String, state: Symbol, assignor: String, coordinator: Integer?, who: Array[Member]) -> void
+    GroupDescription = Struct.new(:id, :state, :assignor, :coordinator, :who, keyword_init: true)
+    # A member of a group. partitions: [["orders", 0], …]. instance_id: nil without static membership.
+    #: (id: String, client_id: String, instance_id: String?, host: String, partitions: Array[[String, Integer]]) -> void
+    Member = Struct.new(:id, :client_id, :instance_id, :host, :partitions, keyword_init: true)
+    # An access rule, from Admin#acls. resource: :topic, :group, :cluster (its name is "kafka-cluster") or
+    # :transactional_id. pattern: :literal or :prefixed.
+    #: (resource: Symbol, name: String, pattern: Symbol, principal: String, host: String, operation: Symbol,
+    #:  permission: Symbol) -> void
+    Acl = Struct.new(:resource, :name, :pattern, :principal, :host, :operation, :permission, keyword_init: true)
+
+    # Turns native rows (ext/core/src/rd/admin/answers.rs lists their columns) into frozen values. Raises a row's error.
+    module Responses
+      module_function
+
+      # The rest of an answer's only row: [name, error, rest…] → rest.
+      def only(rows, error: 1)
+        row = rows.fetch(0)
+        raise row[error] if row[error]
+
+        row
+      end
+
+      # Adds the name, which a row's error lacks: "orders/7: Broker: Unknown topic or partition".
+      def named(place, error)
+        reason = [place, error.reason].reject(&:empty?).join(": ")
+        KafkaError.new(error.code, error.name, reason, error.fatal?, error.retriable?, error.abortable?)
+      end
+
+      def topics(rows)
+        rows.to_h do |name, error, internal, partitions|
+          raise named(name, error) if error
+
+          list = partitions.map do |number, leader, replicas, in_sync|
+            Partition.new(number: number, leader: leader, replicas: replicas, in_sync: in_sync).freeze
+          end
+          [name, TopicDescription.new(name: name, internal: internal, partitions: list.sort_by(&:number).freeze).freeze]
+        end
+      end
+
+      def cluster(row)
+        id, controller, nodes = row
+        brokers = nodes.map do |number, host, port, rack|
+          Broker.new(id: number, host: host, port: port, rack: rack).freeze
+        end
+        ClusterDescription.new(id: id, controller: controller, brokers: brokers.sort_by(&:id).freeze).freeze
+      end
+
+      def options(rows)
+        only(rows)[2].to_h do |name, value, source, read_only, secret|
+          [name, Option.new(name: name, value: value, source: word(source), read_only: read_only,
+                            secret: secret).freeze]
+        end
+      end
+
+      def groups(rows)
+        listed, errors = rows
+        raise errors.first unless errors.empty?
+
+        listed.to_h.transform_values { |state| word(state) }
+      end
+
+      def group(rows)
+        id, _, state, assignor, coordinator, members = only(rows)
+        members = members.map do |member, client, instance, host, places|
+          Member.new(id: member, client_id: client, instance_id: instance, host: host,
+                     partitions: places.map { |place| place.first(2) }).freeze
+        end
+        GroupDescription.new(id: id, state: word(state), assignor: assignor, coordinator: coordinator,
+                             who: members.freeze).freeze
+      end
+
+      # [[topic, partition, offset, …, error], …] → {[topic, partition] => offset}; nil if there is none.
+      def offsets(rows)
+        rows.to_h do |topic, partition, offset, *, error|
+          raise named("#{topic}/#{partition}", error) if error
+
+          [[topic, partition], (offset unless offset.negative?)]
+        end
+      end
+
+      def acls(rows)
+        rows.map do |*columns, error|
+          raise error if error
+
+          rule = Acl.new(Acl.members.zip(columns).to_h)
+          %i[resource pattern operation permission].each { |name| rule[name] = word(rule[name]) }
+          rule.resource = :cluster if rule.resource == :broker
+          rule.freeze
+        end
+      end
+
+      # "PreparingRebalance", "DEFAULT_CONFIG" → :preparing_rebalance, :default_config
+      def word(text) = text.gsub(/([a-z])([A-Z])/, '\1_\2').downcase.to_sym
+    end
+    private_constant :Responses
+  end
+end

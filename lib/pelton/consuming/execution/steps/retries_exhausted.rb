@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+require_relative "../outcome"
+
+module Pelton
+  module Consuming
+    module Steps
+      # After the last retry: the message goes to the next retry topic, behind the last of them to the dead letters, or
+      # what `then` says is done.
+      class RetriesExhausted
+        def self.for(topic, _bus) = new(topic)
+
+        #: (Routing::Topic) -> void
+        def initialize(topic)
+          @to, @due_in = topic.next_stage || topic.dead_letters
+          # How often a message is tried in this topic before it leaves it, and in all retry topics behind it.
+          @tries = topic.retries.to_i + 1 + topic.stages_left
+          @stage = topic.stage
+          @backoff = topic.back_off
+          @otherwise = topic.then == :skip ? Outcome.skip : Outcome.stop
+        end
+
+        #: (Result) -> Outcome?
+        def settle(result)
+          return unless result.error
+
+          return @otherwise unless @to
+
+          delay = @backoff.delay(result.attempt)
+          Outcome.forward(@to, delay, due_in: @due_in, refused: refused(result, delay))
+        end
+
+        private
+
+        # Without a copy in a retry topic the message is tried here as often as it would have been there.
+        def refused(result, delay)
+          before = (@stage && result.messages.first.origin&.attempts) || 0
+          result.attempt - before < @tries ? Outcome.again(delay) : @otherwise
+        end
+      end
+    end
+  end
+end

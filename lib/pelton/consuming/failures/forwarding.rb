@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+require_relative "../../errors"
+require_relative "copy"
+require_relative "failure"
+require_relative "../execution/outcome"
+
+module Pelton
+  module Consuming
+    # Sends copies of a partition's failed messages to other topics, on the worker's thread, and waits until Kafka has
+    # them. Has no state.
+    class Forwarding
+      #: (Routing::Topic, Hash[Symbol, untyped], Notifications, ExactlyOnce) -> void
+      def initialize(topic, facts, bus, exactly_once)
+        @topic = topic
+        @facts = facts
+        @bus = bus
+        @exactly_once = exactly_once
+      end
+
+      # Carries an outcome :forward out; a kill ends that at once. Returns what is to be done with the message here: it
+      # is skipped, or, if the copy failed, it runs again.
+      #: (Outcome, Result) -> Outcome
+      def forward(outcome, result)
+        failure = Failure.of(result)
+        @exactly_once.reset # of the job that failed nothing is left for its copy to heed
+        Thread.handle_interrupt(Object => :immediate) { move(failure, outcome) }
+      rescue Exception => e # rubocop:disable Lint/RescueException -- whatever happens, the message is still there
+        tell(e, failure)
+        Outcome.again(outcome.delay)
+      end
+
+      # By hand: see Consumer#dispatch_to_dead_letters.
+      #: (Message, (Exception | String)?, Integer) -> true
+      def dispatch(message, reason, attempt)
+        to = @topic.dead_letters or raise ConfigError.new("topic #{@topic.name}: dead_letters", nil, "is not set")
+        failure = Failure.new(reason, message, attempt, Failure.next_id)
+        sent = insist(copy(failure, to), failure) { |copy| copy.deliver(@exactly_once.copier) }
+        @bus.publish("message.dead_lettered", **@facts, offset: message.offset, attempts: attempt, to: to,
+                                                        error: reason, failure_id: failure.id,
+                                                        payload_omitted: sent.omitted)
+        true
+      end
+
+      private
+
+      # Where Kafka will never take the copy for the retry topic, it goes to the dead letters at once. Without these the
+      # message stays here.
+      def move(failure, outcome)
+        copy = copy(failure, outcome.to, outcome.due_in)
+        outcome.sent(insist(copy, failure) { |one| transfer(one, failure) }.omitted)
+      rescue KafkaError => e
+        raise unless outcome.due_in && copy.refused?(e)
+
+        tell(e, failure)
+        return outcome.refused unless @topic.dead_letters
+
+        move(failure, Outcome.forward(@topic.dead_letters, outcome.delay))
+      end
+
+      # With a transactional producer the copy and the offset behind the message are in one transaction.
+      def transfer(copy, failure)
+        producer = @exactly_once.copier
+        return copy.deliver(producer) if @topic.manual_offsets || @topic.keyed? || !producer.transactional?
+
+        @exactly_once.run(producer, advance: false) do
+          copy.deliver(producer)
+          @exactly_once.mark(failure.message)
+        end
+      end
+
+      # Yields the copy, and what there is instead where Kafka refused it for good, which is told. Returns what was
+      # sent.
+      def insist(copy, failure)
+        yield copy
+        copy
+      rescue KafkaError => e
+        instead = copy.instead(e) or raise
+        tell(e, failure)
+        copy = instead
+        retry
+      end
+
+      def tell(error, failure)
+        @bus.publish("error.occurred", **@facts, error: error, source: "forward", offset: failure.offset,
+                                                 failure_id: failure.id)
+      end
+
+      def copy(failure, to, due_in = nil)
+        first = failure.message.origin if @topic.stage
+        change = @topic.on_dead_letter unless due_in
+        Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in, change: change)
+      end
+    end
+  end
+end

@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+module Pelton
+  module Consuming
+    # The end of a keyed backlog: it gives nothing more but gaps, unfinished messages before finished ones.
+    module Gaps
+      # From now on nothing behind what is finished, or in the hands of these jobs, is given. Returns whether there may
+      # be gaps.
+      #: (Array[Job]) -> bool
+      def close(jobs)
+        @horizon = [@highest, *jobs.filter_map { |job| reach(job) }].max
+        @key_queues.close(@horizon)
+        true
+      end
+
+      # May a message be begun that its job has already?
+      #: (Integer) -> bool
+      def gap_at?(offset) = !@horizon.nil? && offset <= @horizon
+
+      # When there is something in a gap to be begun (0: now); nil: there is nothing, or it failed again.
+      #: () -> Float?
+      def gap_at
+        time = @key_queues.ready_before(@highest)
+        time && [time, *@hold_until].max
+      end
+
+      # {offset: 41, count: 12}: 12 messages behind the first that is not done, at 41, are; nil: none.
+      #: () -> Hash[Symbol, Integer]?
+      def repeats
+        offset, item = @open.first
+        count = item ? @came - item.number + 1 - @open.size : 0
+        { offset: offset, count: count } if count.positive?
+      end
+
+      private
+
+      # Up to where a job finishes messages without beginning another one. What the flow dropped before the one that
+      # runs is finished with that one; what the flow left for a later job is not begun. nil: it finishes nothing more.
+      def reach(job)
+        first, last = job.slice.items.values_at(0, -1)
+        return unless first
+
+        list = job.messages.messages
+        at = list.bsearch_index { |message| message.offset >= first.offset } if job.executor.process?
+        [at && at + 1 < list.size ? list[at].offset : job.done.last_offset, last.offset].min
+      end
+    end
+  end
+end

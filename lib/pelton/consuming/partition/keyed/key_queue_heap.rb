@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+module Pelton
+  module Consuming
+    # KeyQueues in the order of a rank, a number: the one with the smallest comes first. Most come in that order
+    # already: they wait in a row. The others are in a binary heap beside it. A key queue is in one queue at most, and
+    # once.
+    class KeyQueueHeap
+      include Enumerable
+
+      attr_reader :size
+
+      def initialize = empty_out
+
+      def empty? = @size.zero?
+
+      #: () -> KeyQueue?
+      def first
+        @row.shift while (head = @row.first) && !equal?(head.queue)
+        top = @heap.first
+        head.nil? || (top && top.rank < head.rank) ? top : head
+      end
+
+      # In no order.
+      #: () { (KeyQueue) -> void } -> void
+      def each(&block)
+        @row.each { |key_queue| yield key_queue if equal?(key_queue.queue) }
+        @heap.each(&block)
+      end
+
+      # Returns all that were there.
+      #: () -> Array[KeyQueue]
+      def clear
+        to_a.each { |key_queue| key_queue.queue = key_queue.at = nil }.tap { empty_out }
+      end
+
+      #: (KeyQueue, Numeric) -> void
+      def push(key_queue, rank)
+        key_queue.queue = self
+        key_queue.rank = rank
+        @size += 1
+        @row.empty? || @row.last.rank <= rank ? @row << key_queue : rise(key_queue, @heap.size)
+      end
+
+      #: () -> KeyQueue?
+      def shift
+        key_queue = first or return
+        return delete(key_queue) if key_queue.at
+
+        @row.shift
+        @size -= 1
+        key_queue.queue = nil
+        key_queue
+      end
+
+      #: (KeyQueue) -> KeyQueue
+      def delete(key_queue)
+        @size -= 1
+        key_queue.queue = nil
+        key_queue.at ? leave_heap(key_queue) : tidy
+        key_queue
+      end
+
+      private
+
+      def empty_out
+        @size = 0
+        # By rank; with those that were taken out of its middle, which have no queue any more.
+        @row = []
+        # Each of these knows where it is (KeyQueue#at), to be taken out of the middle.
+        @heap = []
+      end
+
+      def tidy = @row.size > (2 * @size) + 16 && @row.select! { |key_queue| equal?(key_queue.queue) }
+
+      def leave_heap(key_queue)
+        last = @heap.pop
+        move(last, key_queue.at) unless last.equal?(key_queue)
+        key_queue.at = nil
+      end
+
+      def move(key_queue, at)
+        parent = (at - 1) / 2
+        at.positive? && key_queue.rank < @heap[parent].rank ? rise(key_queue, at) : sink(key_queue, at)
+      end
+
+      def rise(key_queue, at)
+        while at.positive? && key_queue.rank < (above = @heap[parent = (at - 1) / 2]).rank
+          place(above, at)
+          at = parent
+        end
+        place(key_queue, at)
+      end
+
+      def sink(key_queue, at)
+        while (below = smaller_below(at)) && @heap[below].rank < key_queue.rank
+          place(@heap[below], at)
+          at = below
+        end
+        place(key_queue, at)
+      end
+
+      def smaller_below(at)
+        left = (at * 2) + 1
+        return unless left < @heap.size
+
+        right = left + 1
+        right < @heap.size && @heap[right].rank < @heap[left].rank ? right : left
+      end
+
+      def place(key_queue, at)
+        @heap[at] = key_queue
+        key_queue.at = at
+      end
+    end
+  end
+end

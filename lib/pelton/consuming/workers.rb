@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+require_relative "worker"
+
+module Pelton
+  module Consuming
+    # The workers of a server; their number may change while it runs.
+    class Workers
+      include Enumerable
+
+      # How many there are to be.
+      #: () -> Integer
+      attr_reader :size
+
+      #: (JobsQueue, Notifications, ?priority: Integer) -> void
+      def initialize(jobs, bus, priority: 0)
+        @jobs = jobs
+        @bus = bus
+        @priority = priority
+        @lock = Mutex.new
+        @size = 0
+        # Replaced as a whole, so that a trap may read it. Some may have ended, as many as `size` says will not.
+        @workers = [].freeze
+        jobs.attach { @lock.synchronize { start(1) } }
+      end
+
+      #: () { (Worker) -> void } -> void
+      def each(&block) = @workers.each(&block)
+
+      # More begin at once; fewer: as many end as soon as they have no job. Returns how many there were. From any
+      # thread.
+      #: (Integer) -> Integer
+      def scale(size)
+        @lock.synchronize do
+          before = @size
+          @size = @jobs.places = size
+          more = size - before
+          if more.negative? then @jobs.retire(-more)
+          else start(more - @jobs.stay(more))
+          end
+          before
+        end
+      end
+
+      private
+
+      def start(count)
+        alive = @workers.reject(&:over?)
+        names = (1..).lazy.map { |number| "pelton.worker##{number}" }.reject { |name| alive.map(&:name).include?(name) }
+        @workers = [*alive, *names.first(count).map { |name| Worker.new(name, @jobs, @bus, @priority).start }].freeze
+      end
+    end
+  end
+end

@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require_relative "../avro"
+require_relative "key_format"
+
+module Pelton
+  # What payloads can be, as the word `decode` takes it: a name, or a Hash with `format` and that format's options. The
+  # native side (ext/core/src/format.rs) decodes them.
+  module Formats
+    FLAG = ->(value) { [true, false].include?(value) }
+    # {1 => ->(bytes) { … }}
+    EXTENSIONS = lambda do |value|
+      value.is_a?(Hash) && value.all? do |type, decoder|
+        type.is_a?(Integer) && type.between?(-128, 127) && decoder.respond_to?(:call)
+      end
+    end
+    ANY = ->(_value) { true }
+    private_constant :FLAG, :EXTENSIONS, :ANY
+
+    # The options of each, with what they may be.
+    OPTIONS = {
+      json: { symbolize_names: FLAG, freeze: FLAG },
+      msgpack: { symbolize_keys: FLAG, freeze: FLAG, ext: EXTENSIONS },
+      # Avro::Decoder checks them, and says more.
+      avro: %i[registry schema writer framing decoder symbolize_names freeze].to_h { |option| [option, ANY] },
+      bytes: {},
+      utf8: {}
+    }.freeze
+    # Those without fields for `where` and `dig`.
+    STRINGS = %i[bytes utf8].freeze
+
+    ALLOWED = "`:json` (with `symbolize_names: true` or false, `freeze: true` or false), " \
+              "`:msgpack` (with `symbolize_keys`, `freeze` and `ext: {1 => ->(bytes) { … }}`), " \
+              "`:avro` (with `registry: Pelton::Registry.new(…)` or `schema:`), `:bytes` or `:utf8`"
+
+    module_function
+
+    #: (untyped) -> bool
+    def valid?(given)
+      options = given.is_a?(Hash) ? given.except(:format) : {}
+      name = name(given)
+      allowed = OPTIONS[name] if name.is_a?(Symbol) # the hash of a list whose parts are shared may take for ever
+      !allowed.nil? && options.all? { |option, value| allowed[option]&.call(value) }
+    end
+
+    # :json of {format: :json, freeze: true}
+    #: (untyped) -> Symbol?
+    def name(given) = given.is_a?(Hash) ? given[:format] : given
+
+    # With the objects that make payloads, keys and headers, as the native side takes them:
+    # {"orders" => {format: :json, deserializer: …, key_deserializer: …}}
+    #: (Hash[String, untyped], Hash[String, untyped], ?Hash[String, untyped], ?Hash[String, untyped])
+    #:   -> Hash[String, untyped]
+    def with(formats, deserializers, keys = {}, headers = {})
+      all = formats.is_a?(Hash) ? formats.transform_values { |given| given && frozen(given) } : formats.dup
+      { deserializer: deserializers, key_deserializer: keys, headers_deserializer: headers }.each do |option, objects|
+        objects.compact.each do |topic, object|
+          given = all[topic]
+          all[topic] = { **(given.is_a?(Hash) ? given : { format: given }), option => object }
+        end
+      end
+      all
+    end
+
+    # What makes keys: an object with `call(message)`, or one that reads this format.
+    #: (untyped) -> untyped
+    def key_maker(given) = given.respond_to?(:call) ? given : KeyFormat.new(frozen(given))
+
+    # Frozen, for native threads share it. Of Avro with its decoder.
+    #: (Symbol | Hash[Symbol, untyped]) -> (Symbol | Hash[Symbol, untyped])
+    def frozen(given)
+      return avro(given.is_a?(Hash) ? given.except(:format) : {}) if name(given) == :avro
+      return given unless given.is_a?(Hash)
+
+      given.transform_values { |value| value.is_a?(Hash) ? value.dup.freeze : value }.freeze
+    end
+
+    def avro(options)
+      decoder = options[:decoder] || Avro::Decoder.new(**options)
+      { format: :avro, decoder: decoder, **options.slice(:symbolize_names, :freeze) }.freeze
+    end
+    private_class_method :avro
+  end
+end

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+require "etc"
+require_relative "../../avro/schema_prefetcher"
+require_relative "parallel"
+require_relative "eager_decoding"
+require_relative "auto"
+require_relative "decoding"
+
+module Pelton
+  module Parallel
+    # The engines of one server: a pool of each kind that its topics want, and who looks schemas up, shared by them.
+    class Engines
+      #: (Config, Notifications) -> void
+      def initialize(config, bus)
+        @config = config
+        @bus = bus
+        # {ractor: pool} and the measuring ones; filled while the server boots.
+        @pools = {}
+        @autos = []
+        # From the first group on that has a registry.
+        @look_ups = nil
+      end
+
+      # The group's deserializers by topic, as a subscription takes them; those with a `parallel` are Decodings. Their
+      # pools are started (with :auto by a trial, and then only what it chose stays).
+      #: (Routing::Group) -> Hash[String, untyped]
+      def deserializers(group)
+        ways = group.parallel
+        group.deserializers.to_h do |topic, deserializer|
+          way = ways.fetch(topic, :inline)
+          [topic, deserializer.nil? || way == :inline ? deserializer : decoding(topic, deserializer, way)]
+        end
+      end
+
+      # What begins with the group's batches as they arrive; nil: nothing does. deserializers: of that method.
+      #: (Routing::Group, Hash[String, untyped]) -> EagerDecoding?
+      def ahead(group, deserializers)
+        asks = group.decode.each_value.any? { |format| format.is_a?(Hash) && format[:decoder]&.asks? }
+        @look_ups ||= Avro::SchemaPrefetcher.new(@bus) if asks
+        ahead = EagerDecoding.new(deserializers, (@look_ups if asks))
+        ahead unless ahead.none?
+      end
+
+      # false: some workers had to be killed.
+      #: (?timeout: Numeric?) -> bool
+      def close(timeout: 10)
+        deadline = Clock.deadline(timeout)
+        [*@look_ups, *@autos, *@pools.each_value].map { |engine| engine.close(timeout: Clock.left(deadline)) }.all?
+      end
+
+      # Is there nothing to close?
+      #: () -> bool
+      def none? = @pools.empty? && @look_ups.nil?
+
+      private
+
+      def decoding(topic, deserializer, way)
+        engine = way == :auto ? auto(topic, deserializer) : pool(way).start.hold
+        deserializer = Decoding::Frozen.new(deserializer) unless way == :thread
+        Decoding.new(deserializer, engine, topic: topic, bus: @bus, timeout: @config.parallel_timeout)
+      end
+
+      # Nothing is frozen for a trial.
+      def auto(topic, deserializer)
+        ways = [:thread, *(:ractor if RactorWorker.available? && RactorWorker.refusal(deserializer).nil?)]
+        engine = Auto.new(ways.to_h { |way| [way, pool(way)] }) do |name, seconds, messages|
+          @bus.publish("parallel.chosen", topic: topic, engine: name, seconds: seconds, messages: messages)
+        end
+        @autos << engine
+        engine
+      end
+
+      def pool(way)
+        @pools[way] ||= Parallel.engine(way, size: @config.parallel_workers || Etc.nprocessors,
+                                             min: @config.parallel_min, name: "pelton.parallel[#{way}]", bus: @bus)
+      end
+    end
+  end
+end

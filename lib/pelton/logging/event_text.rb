@@ -1,0 +1,198 @@
+# frozen_string_literal: true
+
+require_relative "../events"
+require_relative "printable"
+require_relative "../runtime/secrets"
+
+module Pelton
+  # The text of an event for a log line. FailureLog, which every app has, and Reporters::Log use it.
+  module EventText
+    SEVERITIES = %w[DEBUG INFO WARN ERROR FATAL].freeze
+    # librdkafka's levels are syslog's: 0–3 errors, 4 warning, 5–6 info, 7 debug.
+    SYSLOG = [3, 3, 3, 3, 2, 1, 1, 0].freeze
+    private_constant :SEVERITIES, :SYSLOG
+
+    class << self
+      # [severity as ::Logger has it, text without control characters] of an event that has a text.
+      #: (Events::Event) -> [Integer, String]
+      def of(event)
+        safe = Events::Event.new(event.name, event.payload.transform_values { |fact| safe(fact) })
+        severity, text = send(event.name.tr(".", "_"), safe)
+        [severity, Printable.line(text)]
+      end
+
+      # The same, as it is written to an IO.
+      #: (Integer, String) -> String
+      def line(severity, text)
+        time = Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
+        "#{time} #{SEVERITIES[severity].ljust(5)} pelton[#{Process.pid}] #{text}\n"
+      end
+
+      # Names of the events that have a text.
+      #: () -> Array[String]
+      def names = Events::TABLE.keys.select { |name| respond_to?(name.tr(".", "_"), true) }
+
+      # Class and message of an error, in the encoding of what is around it: an error's message may be in any.
+      #: (Exception) -> String
+      def error(error) = "#{error.class}: #{Printable.line(error.message)}"
+
+      # "3 messages"
+      #: (Integer, ?String) -> String
+      def count(number, word = "message") = "#{number} #{word}#{"s" unless number == 1}"
+
+      # "orders: 3 UNKNOWN_TOPIC_OR_PART"; failures: {"orders" => {UNKNOWN_TOPIC_OR_PART: 3}}
+      #: (Hash[String, Hash[Symbol, Integer]]) -> String
+      def failures(failures)
+        failures.map { |topic, counts| "#{topic}: #{counts.map { |name, number| "#{number} #{name}" }.join(", ")}" }
+                .join("; ")
+      end
+
+      private
+
+      # Texts of any encoding join.
+      def safe(fact)
+        case fact
+        when String then Printable.line(fact)
+        when Array then fact.map { |one| safe(one) }
+        else fact
+        end
+      end
+
+      def app_running(event) = info("running: groups #{event[:groups].join(", ")}, #{event[:concurrency]} workers")
+
+      def group_restarting(event)
+        [3, "#{event[:group]} failed and restarts in #{event[:seconds]} s: #{error(event[:error])}"]
+      end
+
+      def app_unhealthy(event) = [3, "unhealthy: #{event[:reasons].join("; ")}"]
+      def process_started(event) = info("process #{event[:process]} is #{event[:pid]}")
+
+      def process_ended(event)
+        number, pid, code, signal, seconds = event.payload.values_at(:process, :pid, :status, :signal, :due_in)
+        way = code ? "exit code #{code}" : signal
+        restart = seconds && format(", restarts in %.1f s", seconds)
+        [restart || code != 0 ? 3 : 1, "process #{number} (#{pid}) ended: #{way}#{restart}"]
+      end
+
+      def app_quieting(event) = info("quieting (#{event[:reason]}): no new jobs")
+      def app_quiet(_event) = info("quiet: no job runs")
+      def app_resumed(_event) = info("resumed")
+      def app_stopping(event) = info("stopping (#{event[:reason]}), at most #{event[:timeout]} s")
+
+      def app_stopped(event)
+        undone = event[:unfinished_work]
+        [undone.empty? ? 1 : 2, format("stopped after %.1f s, %s", event[:seconds],
+                                       undone.empty? ? "nothing left undone" : undone.join("; "))]
+      end
+
+      def message_repeated(event)
+        [2, "#{place(event)}: #{event[:count]} finished messages behind offset #{event[:offset]} will be repeated"]
+      end
+
+      def app_forced(event)
+        undone = event[:unfinished_work]
+        [3, "ended by force: #{event[:reason]}#{"; left undone: #{undone.join("; ")}" unless undone.empty?}"]
+      end
+
+      def partition_assigned(event) = info("assigned #{place(event)}")
+      def partition_revoked(event) = info("#{event[:lost] ? "lost" : "revoked"} #{place(event)}")
+
+      def partition_stopped(event)
+        [3, "#{place(event)} stopped at offset #{event[:offset]} after #{event[:attempts]} attempts"]
+      end
+
+      def message_skipped(event)
+        [2, "#{place(event)} skipped offset #{event[:offset]} after #{event[:attempts]} attempts: " \
+            "#{error(event[:error])}"]
+      end
+
+      def message_postponed(event)
+        [2, "#{place(event)} offset #{event[:offset]} waits #{event[:due_in]} s in #{event[:to]} after " \
+            "#{event[:attempts]} attempts: #{error(event[:error])}"]
+      end
+
+      def message_dead_lettered(event)
+        [2, "#{place(event)} offset #{event[:offset]} went to #{event[:to]} after #{event[:attempts]} attempts: " \
+            "#{why(event[:error])}"]
+      end
+
+      def consumer_retrying(event)
+        [2, format("%s retries from offset %d in %.1f s, attempt %d failed", place(event), event[:offset],
+                   event[:delay], event[:attempt])]
+      end
+
+      def thread_leaked(event)
+        owner = event.payload.key?(:topic) ? place(event) : "the app"
+        [2, format("thread %s of %s, started at %s, still runs %.1f s after its end, at %s",
+                   event[:name] || "without a name", owner, event[:started_at], event[:seconds], event[:at])]
+      end
+
+      def worker_replaced(event) = [2, "#{event[:worker]} was killed and replaced"]
+
+      def events_delayed(event)
+        [2, format("%d events of %s were published late, by up to %.1f s", event[:count], event[:poller],
+                   event[:seconds])]
+      end
+
+      def message_delivery_failed(event) = [3, "#{event[:client]}: #{error(event[:error])}"]
+      def producer_opened(event) = info("#{event[:client]} opened")
+
+      def producer_disconnected(event)
+        info("#{event[:client]} disconnected#{", having been idle" if event[:idle]}")
+      end
+
+      def producer_reconnected(event) = info("#{event[:client]} connected again")
+
+      def producer_flush_failed(event)
+        pending = event[:pending]
+        failed = event[:failures]
+        [3, [("#{event[:client]}: a flush ended with #{count(pending)} still on the way" if pending.positive?),
+             ("#{event[:client]}: not delivered since the last flush: #{failures(failed)}" unless failed.empty?)]
+          .compact.join("; ")]
+      end
+
+      def producer_closed(event)
+        lost = event[:undelivered]
+        [lost.zero? ? 1 : 3, "#{event[:client]} closed#{", #{count(lost)} not delivered" unless lost.zero?}"]
+      end
+
+      def producer_queue_full(event)
+        [2, format("%s: its queue was full, produce waited %.1f s for room (%d times)", event[:client],
+                   event[:seconds], event[:waits])]
+      end
+
+      def producer_fatal(event)
+        [3, "#{event[:client]} ended and is #{event[:final] ? "not replaced" : "replaced by a new client"} " \
+            "(attempt #{event[:attempt]}): #{error(event[:error])}"]
+      end
+
+      def producer_reloaded(event) = [2, "#{event[:client]} has a new client after #{error(event[:error])}"]
+
+      def transaction_aborted(event)
+        cause = event[:error]
+        [cause ? 2 : 1, format("%s: transaction aborted after %.1f s%s", event[:client], event[:seconds],
+                               cause ? ": #{error(cause)}" : "")]
+      end
+
+      def producer_unclosed(event)
+        lost = event[:undelivered]
+        [lost.zero? ? 1 : 2, "#{event[:client]} was never closed, #{count(lost)} not delivered"]
+      end
+
+      def kafka_log(event)
+        [SYSLOG.fetch(event[:level], 0), "#{event[:client]} #{event[:facility]}: #{event[:message]}"]
+      end
+
+      def error_occurred(event)
+        facts = event.payload.except(:error, :source).compact.map { |key, value| "#{key} #{value}" }.join(", ")
+        cause = event[:error]
+        [3, "#{event[:source]}#{" (#{facts})" unless facts.empty?}: #{error(cause)}#{origin(cause)}"]
+      end
+
+      def place(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
+      def why(reason) = reason.is_a?(Exception) ? error(reason) : reason || "by hand"
+      def origin(error) = (first = error.backtrace&.first) ? " at #{first}" : ""
+      def info(text) = [1, text]
+    end
+  end
+end

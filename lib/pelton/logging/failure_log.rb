@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+require_relative "default_logger"
+require_relative "event_text"
+require_relative "../runtime/notifications"
+require_relative "repeat_limit"
+
+module Pelton
+  # Writes an app's failures to config.logger: what would be lost without a word if nobody subscribed. It listens to
+  # failures only, so what goes well costs nothing. What repeats itself is counted (RepeatLimit). Thread-safe.
+  class FailureLog
+    EVENTS = %w[error.occurred kafka.log message.delivery_failed message.skipped message.dead_lettered
+                message.repeated partition.stopped producer.queue_full producer.fatal producer.unclosed
+                producer.closed producer.flush_failed transaction.aborted group.restarting app.unhealthy app.forced
+                process.ended thread.leaked worker.replaced events.delayed].freeze
+    WARN = 2
+    METHODS = %i[debug info warn error error].freeze
+    UNDELIVERED = %w[message.delivery_failed producer.flush_failed].freeze
+    private_constant :EVENTS, :WARN, :METHODS, :UNDELIVERED
+
+    # Id of the process that ends; nil: none does.
+    @ending = nil
+
+    class << self
+      # While this is so, the default log leaves undelivered messages to Producer::ExitFlush, which counts them. A child
+      # that is forked meanwhile does not end with its parent: its log leaves nothing out.
+      #: (bool) -> void
+      def process_ends=(ends)
+        @ending = (Process.pid if ends)
+      end
+
+      #: () -> bool
+      def process_ends? = @ending == Process.pid
+    end
+
+    # window: for tests.
+    #: (Config, Notifications, ?window: Numeric) -> void
+    def initialize(config, bus, window: RepeatLimit::WINDOW)
+      @config = config
+      @bus = bus
+      @limit = RepeatLimit.new(window: window) { |severity, text| write(severity, text) }
+      EVENTS.each { |name| bus.subscribe(name) { |event| hear(event) } }
+    end
+
+    #: () -> Numeric?
+    def due = @limit.due
+
+    #: (?last: bool) -> void
+    def tell(last: false) = @limit.tell(last: last)
+
+    def inspect = "#<#{self.class} #{@limit.size} kinds>"
+
+    private
+
+    def hear(event)
+      logger = target or return
+      return if UNDELIVERED.include?(event.name) && logger.equal?(DefaultLogger) && FailureLog.process_ends?
+
+      return if RepeatLimit::TOLD_AS_ERROR.include?(event.payload[:facility]) || @limit.counts?(event)
+
+      severity, text = EventText.of(event)
+      return if severity < WARN && !(event.name == "transaction.aborted" && FailureLog.process_ends?)
+
+      write(severity, text, logger) if @limit.pass?(event, severity, text)
+    end
+
+    # Where to write, or nil.
+    def target
+      logger = @config.logger
+      logger unless logger.nil? || (@config.default_logger? && @bus.logs_failures?)
+    end
+
+    def write(severity, text, logger = target)
+      return unless logger
+
+      logger.public_send(METHODS.fetch(severity), logger.equal?(DefaultLogger) ? text : "pelton: #{text}")
+    end
+  end
+end

@@ -1,0 +1,149 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../config"
+require_relative "group"
+require_relative "dsl"
+
+module Pelton
+  # The routes: which topics are consumed, in which group, by which consumer class. Each call of Pelton.routes adds
+  # some; the start of the server checks and freezes them. Declare them in one thread.
+  #   Pelton.routes { topic "orders", to: OrdersConsumer }
+  class Routing
+    START = "auto.offset.reset"
+    EARLIEST = %w[smallest earliest beginning].freeze
+    private_constant :START, :EARLIEST
+
+    def initialize
+      # {"billing" => {"orders" => Routing::Topic}}; the group nil is config.group_id. In the order of declaration.
+      @topics = {}
+      # {"billing" => {"session.timeout.ms" => "45000"}}: librdkafka's options of groups that have some.
+      @options = {}
+    end
+
+    # Adds routes. The block may use the words of Dsl: group, topic, defaults. Raises ConfigError.
+    #   Pelton.routes.draw { topic "orders", to: OrdersConsumer }
+    #: () { () -> void } -> self
+    def draw(&block)
+      raise ConfigError.new("routes", nil, "are frozen: declare them before the server starts") if frozen?
+
+      Dsl.new(self).instance_exec(&block)
+      self
+    end
+
+    # Adds one topic; called by the DSL. Raises ConfigError if the group has this topic already.
+    #: (String?, Topic) -> void
+    def add(group, topic)
+      topics = (@topics[group] ||= {})
+      place = group ? " in group #{group}" : ""
+      raise ConfigError.new("topic", topic.name, "is routed twice#{place}") if topics.key?(topic.name)
+
+      topics[topic.name] = topic
+    end
+
+    # Sets librdkafka's options of a group; called by the DSL. A second block of the same group may leave them out.
+    #: (String, Hash[String | Symbol, untyped]) -> void
+    def add_options(group, options)
+      place = "group #{group}: kafka"
+      unless options.respond_to?(:to_hash)
+        raise ConfigError.new(place, options.class, "expected a Hash of librdkafka's options")
+      end
+
+      options = Settings::KafkaOptions.of(options)
+      raise ConfigError.new(place, "group.id", "is the group's name") if options.key?("group.id")
+      return if options.empty?
+      raise ConfigError.new(place, options, "differs from what was said before") unless same?(@options[group], options)
+
+      @options[group] = options
+    end
+
+    # true: no topic was declared.
+    #: () -> bool
+    def empty? = @topics.empty?
+
+    # Returns the groups that a server with this config would consume, all or only those with these names. Raises
+    # ConfigError when there is nothing to consume, a name is unknown, a consumer class is invalid, or group_id is
+    # missing.
+    #   Pelton.routes.groups(Pelton.config, groups: ["billing"])
+    #: (Config, ?groups: Array[String]?, ?topics: Array[String]?) -> Array[Group]
+    def groups(config, groups: nil, topics: nil)
+      raise ConfigError.new("routes", nil, "are empty: declare topics with Pelton.routes { topic … }") if empty?
+
+      all = named(config)
+      groups = asked("groups", groups)
+      topics = asked("topics", topics)
+      check_names("group", groups, all.keys)
+      check_names("topic", topics, all.each_value.flat_map(&:keys).uniq)
+      all.select! { |name, _| groups.include?(name) } if groups
+      found = all.filter_map { |name, table| group(name, table, topics, config) }
+      found.empty? ? raise(ConfigError.new("routes", nil, "leave nothing to consume: no active topic")) : found
+    end
+
+    # No routes can be added from now on.
+    #: () -> self
+    def freeze
+      @topics.each_value(&:freeze)
+      @topics.freeze
+      @options.freeze
+      super
+    end
+
+    def inspect = "#<#{self.class} #{@topics.transform_values(&:keys)}>"
+
+    private
+
+    def group(name, table, topics, config)
+      chosen = table.each_value.select { |topic| topic.active && (topics.nil? || topics.include?(topic.name)) }
+      return if chosen.empty?
+
+      chosen.each(&:consumer_class)
+      all = with_stages(name, table, chosen).map { |topic| topic.with_defaults(config) }
+      Group.new(name, all, @options.fetch(name, {})).tap { |group| check_start(group, config) }
+    end
+
+    # A group that reads a retry topic for the first time must not skip the messages that wait there.
+    def check_start(group, config)
+      start = { **config.kafka, **group.kafka }[START]
+      return if start.nil? || EARLIEST.include?(start) || group.topics.each_value.none?(&:stage)
+
+      raise ConfigError.new(START, start, "group #{group.name} has retry_in, for which it has to be earliest")
+    end
+
+    # The chosen topics and their retry topics.
+    def with_stages(group, table, chosen)
+      stages = chosen.flat_map { |topic| topic.stages(group) }
+      twice = stages.find { |stage| table.key?(stage.name) }
+      raise ConfigError.new("topic", twice.name, "is a retry topic of #{twice.stage.main} already") if twice
+
+      chosen + stages
+    end
+
+    def same?(before, options) = before.nil? || before == options
+
+    # {"billing" => {"orders" => topic}}, the default group under its name.
+    def named(config)
+      @topics.each_with_object({}) do |(group, table), result|
+        name = group || config.group_id
+        unless name
+          raise ConfigError.new("group_id", nil, "is not set, but #{table.keys.join(", ")} need it (no group around)")
+        end
+
+        twice = result[name]&.keys.to_a & table.keys
+        raise ConfigError.new("topic", twice.first, "is routed twice in group #{name}") unless twice.empty?
+
+        result[name] = { **(result[name] || {}), **table }
+      end
+    end
+
+    def asked(what, names)
+      return if names.nil?
+      return names.map { |name| Settings.utf8(name) || name } if names.is_a?(Array) && names.all?(String)
+
+      raise ConfigError.new(what, names, "expected an Array of Strings")
+    end
+
+    def check_names(what, asked, known)
+      asked&.each { |name| raise ConfigError.unknown(name, known, what: what) unless known.include?(name) }
+    end
+  end
+end

@@ -1,0 +1,179 @@
+# frozen_string_literal: true
+
+require "weakref"
+require_relative "../errors"
+require_relative "notifications"
+require_relative "threads"
+
+module Pelton
+  # Tokens for brokers that ask for them (SASL/OAUTHBEARER). librdkafka wants one when a client opens, and again after
+  # 80 % of its life; config.oauth gives it. One Ruby thread for the process, "pelton.oauth", hears what is wanted; each
+  # answer has a thread of its own, so a callback that hangs keeps its own client waiting and nobody else. Both exist
+  # only with config.oauth, from the first such client to the last.
+  class Oauth
+    INSTANCES = {} # rubocop:disable Style/MutableConstant -- {native module => its Oauth}, guarded by LOCK
+    LOCK = Mutex.new
+    # What a token and the value of an extension may consist of (RFC 7628).
+    TEXT = /\A[\x20-\x7e\t\r\n]+\z/
+    # Milliseconds that librdkafka can still reckon with, in microseconds.
+    LATEST = 1 << 52
+    private_constant :INSTANCES, :LOCK, :TEXT, :LATEST
+
+    # callback: WeakRef, for a block may hold the very producer that nobody closes; who opens the client keeps it alive.
+    # client: WeakRef of the native client, nil while it opens; wanted: it asked meanwhile; thread: of the last answer.
+    Entry = Struct.new(:callback, :bus, :client, :wanted, :thread)
+    private_constant :Entry
+
+    # Those of a native module (there is one; tests bring their own).
+    #: (Module) -> Oauth
+    def self.of(native) = LOCK.synchronize { INSTANCES[native] ||= new(native) }
+
+    # What config.oauth returned, as the native side takes it: [token, milliseconds since 1970, principal, extensions].
+    # Raises ConfigError, in which nothing of a token is shown (librdkafka's own sentences show it).
+    #: (untyped) -> [String, Integer, String, Hash[String, String]]
+    def self.check(answer)
+      refuse("a Hash, not #{answer.class}") unless answer.is_a?(Hash)
+      known = %i[token expires_at expires_in principal extensions]
+      unknown = answer.keys - known
+      refuse("no keys but #{known.join(", ")}") unless unknown.empty?
+      refuse("a token: a String of printable ASCII") unless text?(answer[:token])
+
+      [answer[:token], expiry(answer), (answer[:principal] || "").to_s, extensions(answer[:extensions] || {})]
+    end
+
+    class << self
+      private
+
+      def refuse(expected)
+        raise ConfigError.new(:oauth, nil, "the callback has to return { token: \"…\", expires_at: Time (or " \
+                                           "expires_in: seconds) }, expected #{expected}")
+      end
+
+      def text?(value) = value.is_a?(String) && value.match?(TEXT)
+
+      def expiry(answer)
+        time, seconds = answer.values_at(:expires_at, :expires_in)
+        time ||= Time.now + seconds if seconds.is_a?(Numeric) && seconds.real? && seconds.to_f.finite?
+        refuse("expires_at, a Time, or expires_in, a number of seconds") unless time.is_a?(Time)
+        refuse("a token that has not expired") unless time > Time.now
+        [(time.to_r * 1000).floor, LATEST].min
+      end
+
+      def extensions(given)
+        valid = given.is_a?(Hash) && given.all? do |key, value|
+          key.to_s.match?(/\A[a-zA-Z]+\z/) && key.to_s != "auth" && text?(value)
+        end
+        refuse("extensions: a Hash of names of letters (not auth) to Strings of printable ASCII") unless valid
+        given.transform_keys(&:to_s)
+      end
+    end
+
+    #: (Module) -> void
+    def initialize(native)
+      @native = native
+      @lock = Mutex.new
+      # {client name => Entry} of the clients that this process (@pid) opened. Guarded by @lock, as what is in them.
+      @clients = {}
+      @pid = nil
+      # The thread that waits for requests; nil without clients. Guarded by @lock.
+      @thread = nil
+    end
+
+    # Opens a native client in the block and returns it; its tokens come from `callback`, which the caller keeps alive,
+    # until `remove`.
+    #: (String, untyped, Notifications) { () -> untyped } -> untyped
+    def open(name, callback, bus)
+      return yield unless callback
+
+      add(name, Entry.new(WeakRef.new(callback), bus))
+      begin
+        client = yield
+      ensure
+        remove(name) unless client
+      end
+      opened(name, client)
+      client
+    end
+
+    # The client is closed. A callback that still runs for it is ended: there is no use in its answer.
+    #: (String) -> void
+    def remove(name)
+      ended = @lock.synchronize do
+        next [] unless (entry = @clients.delete(name))
+
+        thread = @thread
+        @thread = nil if @clients.empty?
+        [entry.thread, @thread ? nil : thread]
+      end
+      ended.each { |thread| thread&.kill unless thread == Thread.current }
+    end
+
+    private
+
+    def add(name, entry)
+      @lock.synchronize do
+        @clients.clear unless @pid == Process.pid
+        @pid = Process.pid
+        @clients[name] = entry
+        @thread = Threads.start("pelton.oauth") { run } unless @thread&.alive?
+      end
+    end
+
+    # Its first request may have come before it was known.
+    def opened(name, client)
+      @lock.synchronize do
+        entry = @clients[name] or return
+        entry.client = WeakRef.new(client)
+        start(name, entry) if entry.wanted
+      end
+    end
+
+    # Killed only while it waits: a request that was taken is answered.
+    def run
+      Thread.handle_interrupt(Object => :never) do
+        while @lock.synchronize { @thread == Thread.current }
+          names = []
+          begin
+            Thread.handle_interrupt(Object => :immediate) { names = @native.next_token_requests(nil) }
+          ensure
+            names.each { |name| wanted(name) }
+          end
+        end
+      end
+    end
+
+    def wanted(name)
+      @lock.synchronize do
+        entry = @clients[name] or return
+        entry.client ? start(name, entry) : entry.wanted = true
+      end
+    end
+
+    # Ruby hands the mask of interrupts down to new threads: an answer may be killed.
+    def start(name, entry)
+      entry.thread = Threads.start("pelton.oauth[#{name}]") do
+        Thread.handle_interrupt(Object => :immediate) { answer(name, entry) }
+      end
+    end
+
+    # Whatever happens, librdkafka is told: it asks again 10 s after a failure, and never without an answer.
+    def answer(name, entry)
+      failure = "the callback ended its thread"
+      entry.client.set_oauth_token(*self.class.check(entry.callback.call(name)))
+      failure = nil
+    rescue *Notifications::CONTAINED => e
+      failure = "#{e.class}: #{e.message.lines.first&.chomp.to_s[0, 300]}"
+      entry.bus.publish("error.occurred", error: e, source: "oauth", client: name) if alive?(name, entry)
+    ensure
+      fail_with(entry, failure) if failure
+    end
+
+    def alive?(name, entry) = @lock.synchronize { @clients[name].equal?(entry) } && entry.client.weakref_alive?
+
+    def fail_with(entry, reason)
+      entry.client.set_oauth_failure(reason)
+    rescue Error, WeakRef::RefError
+      nil # closed or collected meanwhile
+    end
+  end
+end

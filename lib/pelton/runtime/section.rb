@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../settings/settings"
+
+module Pelton
+  # Settings of one table, with a reader and a writer for each: a value is checked when it is set.
+  #   class Polling < Section
+  #     settings Settings::POLLING
+  #   end
+  class Section
+    #: (Settings::Table) -> void
+    def self.settings(table)
+      define_method(:table) { table }
+      private :table
+      table.names.each do |name|
+        define_method(name) { @values.fetch(name) }
+        define_method(:"#{name}=") { |value| set(name, value) }
+      end
+    end
+    private_class_method :settings
+
+    def initialize
+      # {concurrency: 5, …}, one entry for each setting
+      @values = table.defaults
+      # [:concurrency, …]: names of settings that later calls do not change.
+      @overridden = []
+    end
+
+    # Sets one setting by name. Raises ConfigError for an unknown name, a value that is not allowed, or a frozen config.
+    #   config.set(:concurrency, 10)
+    #: (Symbol | String, untyped) -> untyped
+    def set(name, value)
+      setting = table.fetch(name.to_sym)
+      checked = setting.check(value)
+      raise ConfigError.new("#{table.prefix}#{name}", checked, FROZEN) if frozen?
+
+      @values[setting.name] = checked unless @overridden.include?(setting.name)
+    end
+
+    # Sets one setting and ignores later values for it, as the command line does. A later `set` still checks its value.
+    #   config.override(:concurrency, 10)
+    #: (Symbol | String, untyped) -> void
+    def override(name, value)
+      set(name, value)
+      @overridden << name.to_sym
+    end
+
+    FROZEN = "configuration is frozen: set it before the first client opens"
+    private_constant :FROZEN
+
+    #: () -> self
+    def freeze
+      @values.freeze
+      super
+    end
+
+    # All settings with their values.
+    #   config.to_h # => { concurrency: 5, … }
+    #: () -> Hash[Symbol, untyped]
+    def to_h = @values.dup
+
+    def inspect = "#<#{self.class} #{to_h.inspect}>"
+
+    private
+
+    def respond_to_missing?(_name, _private = false) = false
+
+    def method_missing(name, *arguments)
+      raise table.unknown(name.to_s.chomp("=")) if name.end_with?("=") && arguments.size == 1
+
+      super
+    end
+  end
+end

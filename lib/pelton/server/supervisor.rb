@@ -1,0 +1,166 @@
+# frozen_string_literal: true
+
+require "io/wait"
+require_relative "../runtime/backoff"
+require_relative "../runtime/clock"
+require_relative "signals"
+
+module Pelton
+  # Runs the same server in several processes, which are members of the same groups. It forks them, restarts a child
+  # that exits unexpectedly, and passes signals on. It opens no client and has no thread.
+  #
+  # A child reads its orders from a pipe. Only its parent has the writing end, so the child notices when the parent
+  # dies, and no order reaches a pid that another process has by now. Only a child that does not end in time is killed,
+  # before it is reaped.
+  class Supervisor
+    ENDING = %w[TERM INT QUIT].freeze
+    # Seconds. A child that ends sooner than this after its start waits longer each time before it is restarted.
+    CALM = 60
+    BACK_OFF = Backoff.new(1, 30)
+    # Seconds from a child's own deadline until it is killed.
+    GRACE = 15
+    # The exit code of a child that ended by force.
+    FORCED = 2
+    private_constant :CALM, :BACK_OFF, :GRACE
+
+    # orders: the end of the pipe that its parent writes to. failures: how often in a row it ended early.
+    Child = Struct.new(:number, :pid, :orders, :began, :failures)
+    private_constant :Child
+
+    # timeout: seconds that a child has to shut down; grace: seconds after that until it is killed. The block runs in
+    # the
+    # child: it gets the child's number (from 0) and the IO with its orders, and ends the process.
+    #: (Integer, bus: Notifications, timeout: Numeric, ?grace: Numeric, ?back_off: Backoff)
+    #:   { (Integer, IO) -> void } -> void
+    def initialize(count, bus:, timeout:, grace: GRACE, back_off: BACK_OFF, &serve)
+      @bus = bus
+      @timeout = timeout
+      @grace = grace
+      @back_off = back_off
+      @serve = serve
+      @pid = Process.pid
+      # {0 => Child} of children that are not reaped; {1 => [when to start it, failures]} of the others.
+      @children = {}
+      @due = (0...count).to_h { |number| [number, [Clock.now, 0]] }
+      # Signals that arrived. The trap that pushes to it also writes to the pipe.
+      @signals = Thread::Queue.new
+      @woken, @waker = IO.pipe
+      @quiet = @stopping = false
+      # When the remaining children are killed; nil: no shutdown is under way.
+      @kills = nil
+      # Exit codes of children that were asked to end.
+      @codes = [0]
+    end
+
+    # Runs until all children have ended. Returns 2 if one of them ended by force, otherwise the largest exit code. Call
+    # it once, on the main thread.
+    #: () -> Integer
+    def run
+      Process.warmup if Process.respond_to?(:warmup) # Ruby 3.3: prepares the memory that children slice
+      traps = Signals.new([*Signals::NAMES, "CHLD"]) { |name| heard(name) }
+      until @children.empty? && @due.empty?
+        start_due
+        wait
+        pass_on(@signals.pop) until @signals.empty?
+        reap
+        kill if @kills && Clock.now >= @kills
+      end
+      @codes.include?(FORCED) ? FORCED : @codes.max
+    ensure
+      traps&.restore
+      [@woken, @waker].each(&:close)
+    end
+
+    private
+
+    # Runs in the trap. A child inherits these traps until it sets its own.
+    def heard(name)
+      return unless @pid == Process.pid
+
+      @signals << name
+      @waker.write_nonblock(".", exception: false)
+    end
+
+    def wait
+      times = [*@due.each_value.map(&:first), *@kills]
+      @woken.wait_readable(Clock.left(times.min))
+      @woken.read_nonblock(4096, exception: false)
+    end
+
+    def pass_on(name)
+      return if name == "CHLD"
+
+      stopping if ENDING.include?(name)
+      @quiet = name == "TSTP" if %w[TSTP CONT].include?(name)
+      @children.each_value { |child| tell(child, name) }
+    end
+
+    # A second one forces the end.
+    def stopping
+      @kills = Clock.now + (@stopping ? 0 : @timeout) + @grace
+      @stopping = true
+      @due.clear
+    end
+
+    def tell(child, name)
+      child.orders.write_nonblock("#{name}\n", exception: false)
+    rescue Errno::EPIPE
+      nil # it has ended
+    end
+
+    # --- life and death --------------------------------------------------------------------------------------------
+
+    def start_due
+      now = Clock.now
+      @due.select { |_, (time, _)| time <= now }.each do |number, (_, failures)|
+        @due.delete(number)
+        start(number, failures)
+      end
+    end
+
+    def start(number, failures)
+      orders, teller = IO.pipe
+      pid = fork do
+        [teller, @woken, @waker, *@children.each_value.map(&:orders)].each(&:close)
+        @serve.call(number, orders)
+      end
+      child = @children[number] = Child.new(number, pid, teller, Clock.now, failures)
+      tell(child, "TSTP") if @quiet
+      @bus.publish("process.started", process: number, pid: pid)
+    rescue SystemCallError => e
+      @bus.publish("error.occurred", error: e, source: "supervisor")
+      teller&.close
+      postpone(number, failures)
+    ensure
+      orders&.close
+    end
+
+    # Waits for each child by its pid, because this process may have other children.
+    def reap
+      @children.values.each do |child| # rubocop:disable Style/HashEachMethods -- `ended` deletes from it
+        _, status = Process.wait2(child.pid, Process::WNOHANG)
+        ended(child, status) if status
+      rescue Errno::ECHILD # other code reaped it
+        ended(child, nil)
+      end
+    end
+
+    def ended(child, status)
+      @children.delete(child.number).orders.close
+      code = status&.exitstatus
+      @codes << (code || FORCED) if @stopping
+      seconds = postpone(child.number, Clock.now - child.began < CALM ? child.failures : 0) unless @stopping
+      @bus.publish("process.ended", process: child.number, pid: child.pid, status: code,
+                                    signal: status&.termsig && Signal.signame(status.termsig), due_in: seconds)
+    end
+
+    def postpone(number, failures)
+      @back_off.delay(failures + 1).tap { |seconds| @due[number] = [Clock.now + seconds, failures + 1] }
+    end
+
+    def kill
+      @kills = nil
+      @children.each_value { |child| Process.kill(:KILL, child.pid) }
+    end
+  end
+end
