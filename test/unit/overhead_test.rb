@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "support/coordinator_kit"
 require "support/fake_feed"
 
 # What the way of a batch through the framework costs, counted: bench/overhead.rb measures the time.
@@ -42,4 +43,81 @@ class OverheadTest < Minitest::Test
   private
 
   def consumer_of(&block) = Class.new(Pelton::Consumer) { define_method(:consume) { block.call(messages) } }
+end
+
+# How many of the framework's own methods are called. The number does not depend on how busy the machine is, and is the
+# same on Ruby 3.1 to 4.0. If you add a call for each batch or message, measure what it costs with bench/overhead.rb.
+class OverheadCallsTest < Minitest::Test
+  include CoordinatorKit
+
+  LIBRARY = File.expand_path("../../lib/pelton/", __dir__)
+  SIZE = 100
+  BATCHES = 10
+  # There were 131, 22.4 and 29.2 when this was written.
+  BATCH = 136
+  MESSAGE = 23.5
+  KEYED = 31
+
+  class Whole < Pelton::Consumer
+    def consume = nil
+  end
+
+  class Single < Pelton::Consumer
+    def process(_message) = nil
+  end
+
+  def setup
+    super
+    @bus = Pelton::Notifications.new # nobody listens
+  end
+
+  def test_a_plain_batch_takes_few_calls
+    assert_operator calls(Whole), :<=, BATCH
+  end
+
+  def test_a_message_that_is_processed_by_itself_takes_few_calls
+    assert_operator calls(Single) / SIZE, :<=, MESSAGE
+  end
+
+  def test_a_message_whose_order_is_that_of_its_key_takes_few_calls
+    assert_operator calls(Whole, concurrency: 4, by: ->(message) { message.offset % 25 }) / SIZE, :<=, KEYED
+  end
+
+  private
+
+  # Of one batch, on the average.
+  def calls(consumer, **settings)
+    topic = Pelton::Routing::Topic.new("orders", consumer, { max_messages: SIZE, backoff: 1..1 }.merge(settings))
+    coordinator = Pelton::Processing::Coordinator.new(
+      topic, 0, group: "g", flow: Pelton::Processing::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
+                bus: @bus, owner: @owner
+    ).start
+    batches = Array.new(2 * BATCHES) { |number| batch(*(number * SIZE...(number + 1) * SIZE)) }
+    batches.shift(BATCHES).each { |one| consume(coordinator, one) }
+    count { batches.each { |one| consume(coordinator, one) } }.fdiv(BATCHES)
+  end
+
+  # As the listener and a worker do.
+  def consume(coordinator, batch)
+    coordinator.receive(batch)
+    Thread.handle_interrupt(Object => :never) do
+      until @jobs.size.zero?
+        job = @jobs.pop
+        job.call
+        @jobs.finished(job)
+        job.clear
+      end
+    end
+    assert_equal batch.last_offset + 1, @ownership.marks.last.first
+  end
+
+  def count(&block)
+    thread = Thread.current
+    calls = 0
+    trace = TracePoint.new(:call) do |point|
+      calls += 1 if point.path.start_with?(LIBRARY) && Thread.current.equal?(thread)
+    end
+    trace.enable(&block)
+    calls
+  end
 end

@@ -234,7 +234,7 @@ module Pelton
       def wait
         return ResourceMonitor::TICK if @timers.empty?
 
-        [Clock.left(@timers.each_value.min), ResourceMonitor::TICK].min
+        [Clock.left(@timers.values.min), ResourceMonitor::TICK].min
       end
 
       def notify(*notice)
@@ -355,6 +355,8 @@ module Pelton
         return if @timers.empty?
 
         now = Clock.now
+        return if @timers.values.min > now
+
         due = @timers.filter_map { |what, time| what if time <= now }
         due.each do |what|
           @timers.delete(what)
