@@ -48,19 +48,22 @@ class LifecycleTest < Minitest::Test
     assert_equal [{ client: @forgotten, undelivered: 3 }], told("producer.unclosed")
   end
 
-  # Neither the collector nor whoever allocates waits for a producer's end.
+  # Neither the collector nor the thread that allocates waits for a producer's end, which takes 30 s without a broker.
   def test_collecting_unclosed_producers_does_not_block
     app = app(kafka: { "message.timeout.ms" => 300_000, "reconnect.backoff.max.ms" => 200, "log_level" => 0 })
-    @cluster.broker_down # so that none ends before it is up again
-    20.times { forget(app, collect: false) { |producer| producer.produce_async(topic: "t", payload: "x") } }
-    GC.stress = true
-    Array.new(10) { "garbage" }
-    GC.stress = false
-    5.times { GC.start }
-    assert_empty happened("producer.unclosed"), "nobody waited for one of them"
+    @cluster.broker_down
+    made = 0
+    assert_quick(20, "the collection") do
+      12.times { forget(app, collect: false) { |producer| producer.produce_async(topic: "t", payload: "x") } }
+      made += 12
+      GC.stress = true
+      Array.new(10) { "garbage" }
+      GC.stress = false
+      5.times { GC.start }
+    end
     @cluster.broker_up
     # Some may be kept by what looks like a reference on a stack.
-    eventually(20, "15 events") { GC.start || happened("producer.unclosed").size >= 15 }
+    eventually(20, "the end of most") { GC.start || happened("producer.unclosed").size >= made * 3 / 4 }
   ensure
     GC.stress = false
   end
