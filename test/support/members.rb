@@ -108,7 +108,7 @@ module Members
         key = "#{partition}-#{index % KEYS}"
         { topic: @topic, partition: partition, key: key, payload: ((@counts[key] += 1) - 1).to_s }
       end
-      producer.produce_many_sync(rows, timeout: 60)
+      producer.produce_many_sync(rows, timeout: 60 * Guard::PATIENCE) # a broker may be restarted
       @sent[partition] += rows.size
       work(@pause)
     end
