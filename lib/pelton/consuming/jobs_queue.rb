@@ -88,9 +88,9 @@ module Pelton
       def finished(job)
         @lock.synchronize do
           @running -= 1
-          @ordinary -= 1 if ordinary?(job)
+          @ordinary -= 1 if rank(job) == FairQueue::ALL
           over = @overflow.finished(job, @turns.finished(job))
-          call_overflow
+          call_overflow if @overflow.waiting?
           wake
           tell_idle
           over
@@ -208,8 +208,6 @@ module Pelton
         end
       end
 
-      def ordinary?(job) = rank(job) == FairQueue::ALL
-
       # Of what may run now.
       def ranks
         return 1 if @ending
@@ -227,7 +225,7 @@ module Pelton
         return unless job
 
         @running += 1
-        @ordinary += 1 if ordinary?(job)
+        @ordinary += 1 if rank(job) == FairQueue::ALL
         job
       end
 

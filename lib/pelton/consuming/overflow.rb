@@ -18,6 +18,10 @@ module Pelton
       #: () -> Integer
       def size = @ending.size + @waiting.size
 
+      # Does a job wait for a place?
+      #: () -> bool
+      def waiting? = !@waiting.empty?
+
       # How many places are promised.
       #: () -> Integer
       def promised = @called.size
