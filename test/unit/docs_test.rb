@@ -58,6 +58,25 @@ class DocsTest < Minitest::Test
     code.flat_map { |text| text.scan(/\bPelton(?:::\w+)+/) }.each { |name| assert Object.const_get(name), name }
   end
 
+  # {case of a bench => [bench, what one of the README's is there, how exact it is, median, least and most]}
+  HEADLINES = {
+    "5 KB text, field filter (where), the rare read" => ["framework", 1, 500, %w[212,000 170,000 323,000]],
+    "JSON.parse of each, no Kafka, 5 KB text" => ["framework", 1, 500, %w[52,000 51,000 53,000]],
+    "1 KB, untouched" => ["framework", 1_000_000, 0.005, %w[1.33 1.01 1.67]],
+    "C loop, 1 KB" => ["framework", 1_000_000, 0.005, %w[1.02 1.00 1.71]],
+    "produce_sync, default settings, p50" => ["sync", 1_000, 0.005, %w[0.10 0.08 0.13]],
+    "C loop, default settings, p50" => ["sync", 1_000, 0.005, %w[5.75 5.63 5.86]]
+  }.freeze
+
+  def test_the_readmes_numbers_are_those_of_the_results
+    HEADLINES.each do |name, (bench, unit, exact, shown)|
+      row = read("bench/results/#{bench}-ruby4.0.md")[/^\| #{Regexp.escape(name)} \|(.*)$/, 1]
+      measured = row.scan(/\d[\d,.]*/).first(3).map { |number| Float(number.delete(",")) / unit }
+      shown.zip(measured) { |number, there| assert_in_delta there, Float(number.delete(",")), exact, name }
+      assert_match(%r{#{shown[0]} (?:M )?m(?:sg/)?s \(#{shown[1]}–#{shown[2]}\)}, read("README.md"), name)
+    end
+  end
+
   # "Producer.live" for Rust's, "Coordinator" for Ruby's. (Test doubles are nobody's business.)
   def test_every_lock_has_its_place_in_the_order
     page = read("docs/concurrency.md")
