@@ -168,6 +168,36 @@ class ClosingTest < Minitest::Test
     assert_equal 3, @log.count(:shutdown)
   end
 
+  def test_messages_that_a_filter_dropped_counted_as_repeated
+    partition("abcb", bad: [0], backoff: 60..60, filters: [->(one) { one.offset != 2 }])
+    step(0)
+    step(1, 2)
+    end_in(20)
+    run_out
+    assert_equal [0, 1, 3], messages
+    assert_equal({ offset: 0, count: 2, late: true }, coordinator.take_repeats)
+  end
+
+  def test_an_end_behind_which_a_filter_dropped_all_repeats_nothing
+    partition("abb", bad: [0], backoff: 60..60, filters: [->(one) { one.offset.zero? }])
+    step(0)
+    end_in(20)
+    run_out
+    assert_equal [0], messages
+    assert_nil coordinator.take_repeats
+  end
+
+  def test_a_message_that_a_filter_dropped_after_the_end_began_did_not_count_as_repeated
+    consumer = Class.new(Single)
+    consumer.log = @log
+    partition("abb", bad: [0], backoff: 60..60, consumer: consumer, filters: [lambda { |one|
+      end_in(20) if one.offset == 1
+      one.offset != 2
+    }])
+    run_out
+    assert_operator coordinator.take_repeats.to_h.fetch(:count, 0), :<=, 1, "1 at most was processed"
+  end
+
   def test_a_key_whose_back_off_is_too_long_is_not_waited_for
     partition("abbb", bad: [0], backoff: 60..60)
     step(0)

@@ -62,6 +62,24 @@ class StepsTest < Minitest::Test
     assert_equal [[0], [0]], (Array.new(2) { offsets(filter(counting).admit(fresh(3))) })
   end
 
+  # A throttle or a delay leaves most of a large batch for later jobs.
+  def test_a_filter_was_asked_again_about_what_had_to_wait
+    { throttle: [2, 60], delay: 60 }.each do |word, value|
+      asked = []
+      filters = [->(message) { (asked << message.offset) && message.offset.even? }]
+      topic = Pelton::Routing::Topic.new("orders", Pelton::Consumer, { filters: filters, word => value })
+      flow = Flow.new([Steps::Filter.for(topic, @bus), word == :throttle ? throttle(*value) : delay(value)])
+      all = fresh(9)
+      begun = []
+      4.times do
+        start = flow.start(all.from(begun.last.to_i, 9))
+        begun = [*begun, *offsets(start.messages)].uniq if start.messages
+        @clock.now += 30
+      end
+      assert_equal [(0..8).to_a, [0, 2]], [asked, begun.first(2)], word.to_s
+    end
+  end
+
   # --- expire ---
 
   def test_expire

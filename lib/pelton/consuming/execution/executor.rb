@@ -258,6 +258,7 @@ module Pelton
         return job.paused = true if @coordinator.too_late?(job)
 
         job.begin(@flow.start(job.messages, one_by_one: process?), @bus)
+        @coordinator.dropped(job) if job.start.dropped&.any?
         @flow.around(job) { consume(job) } unless job.wait || job.messages.empty?
       end
 

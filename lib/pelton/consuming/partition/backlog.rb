@@ -153,6 +153,8 @@ module Pelton
 
       #: () -> Hash[Symbol, Integer]?
       def repeats = nil
+      #: (Slice, Integer, Enumerable[Message]) -> void
+      def dropped(_share, _upto, _messages) = nil
 
       # Something that has to be told, once.
       #: () -> Error?

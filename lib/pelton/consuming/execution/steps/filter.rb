@@ -4,14 +4,19 @@ module Pelton
   module Consuming
     module Steps
       # Keeps the messages for which every filter of the topic returns something true. One that raises is told of and
-      # its message is kept: to drop what nobody could judge would lose it.
+      # its message is kept: to drop what nobody could judge would lose it. Each message is asked about once, also where
+      # a throttle or a delay leaves it for a later job.
       class Filter
-        def self.for(topic, bus) = topic.filters.empty? ? nil : new(topic.filters, bus)
+        def self.for(topic, bus)
+          new(topic.filters, bus, remember: topic.throttle || topic.delay) unless topic.filters.empty?
+        end
 
-        #: (Array[untyped], Notifications) -> void
-        def initialize(filters, bus)
+        #: (Array[untyped], Notifications, ?remember: untyped) -> void
+        def initialize(filters, bus, remember: false)
           @given = filters
           @bus = bus
+          # {message => is it kept?}, by identity; nil: none comes again without having begun.
+          @answers = remember ? ObjectSpace::WeakMap.new : nil
           # Callable ones: a class of filters has an instance per partition. Made on a worker's thread: one whose `new`
           # raises is told of as any failure of a filter, and tried again. Guarded by @lock.
           @filters = nil
@@ -26,6 +31,13 @@ module Pelton
         private
 
         def keep?(message)
+          return ask(message) unless @answers
+
+          answer = @answers[message]
+          answer.nil? ? @answers[message] = ask(message) : answer
+        end
+
+        def ask(message)
           filters.all? { |filter| filter.call(message) }
         rescue StandardError, ScriptError, SystemStackError => e
           @bus.publish("error.occurred", topic: message.topic, partition: message.partition, offset: message.offset,

@@ -4,6 +4,10 @@ module Pelton
   module Consuming
     # The end of a keyed backlog: it gives nothing more but gaps, unfinished messages before finished ones.
     module Gaps
+      # So many dropped messages are remembered. Older ones count as if they were processed again.
+      DROPPED = 10_000
+      private_constant :DROPPED
+
       # From now on nothing behind what is finished, or in the hands of these jobs, is given. Returns whether there may
       # be gaps.
       #: (Array[Job]) -> bool
@@ -24,15 +28,39 @@ module Pelton
         time && [time, *@hold_until].max
       end
 
-      # {offset: 41, count: 12}: 12 messages behind the first that is not done, at 41, are; nil: none.
+      # Of a job's messages up to this offset the flow left these: a consumer never sees the others.
+      #: (KeyedBacklog::Slice, Integer, Enumerable[Message]) -> void
+      def dropped(slice, upto, messages)
+        kept = messages.to_h { |message| [message.offset, true] }
+        slice.items.each do |item|
+          break if item.offset > upto
+
+          item.dropped = !kept[item.offset]
+        end
+      end
+
+      # {offset: 41, count: 12}: the first message that is not done is at 41. 12 behind it are done, and a consumer saw
+      # them. nil: none.
       #: () -> Hash[Symbol, Integer]?
       def repeats
         offset, item = @open.first
-        count = item ? @came - item.number + 1 - @open.size : 0
+        return unless item
+
+        count = @came - item.number + 1 - @open.size - @dropped.count { |one| one > offset }
         { offset: offset, count: count } if count.positive?
       end
 
       private
+
+      # A dropped one is finished.
+      def note(item)
+        @dropped << item.offset
+        return if @dropped.size < DROPPED
+
+        first = first_open || item.offset
+        @dropped.select! { |offset| offset > first }
+        @dropped.shift([@dropped.size - (DROPPED / 2), 0].max)
+      end
 
       # Up to where a job finishes messages without beginning another one. What the flow dropped before the one that
       # runs is finished with that one; what the flow left for a later job is not begun. nil: it finishes nothing more.

@@ -17,6 +17,8 @@ module Pelton
       attr_accessor :epoch
       # How many came with it and before it.
       attr_accessor :number
+      # Did the flow drop it?
+      attr_accessor :dropped
       # Finished, but not marked: the list of such of the executor that had it.
       attr_reader :passed
 
@@ -26,7 +28,7 @@ module Pelton
         @tracker = tracker
         @offset = message.offset
         @leader_epoch = message.leader_epoch
-        @key_queue = @slice = @due = @epoch = @number = @passed = nil
+        @key_queue = @slice = @due = @epoch = @number = @passed = @dropped = nil
       end
 
       # passed: where it waits for its mark; nil: it is marked.

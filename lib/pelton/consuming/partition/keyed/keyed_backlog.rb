@@ -64,6 +64,8 @@ module Pelton
         # How many messages came, and the highest offset that is finished.
         @came = 0
         @highest = -1
+        # Offsets of finished messages that the flow dropped, the last ones (see Gaps).
+        @dropped = []
         # The end has begun: nothing behind this offset is given any more.
         @horizon = nil
       end
@@ -242,6 +244,7 @@ module Pelton
         give_up(gone)
         give_up([@open[failed]].compact)
         @waiting.reject! { |tracker| tracker.over? && !tracker.equal?(@sorting) }
+        @dropped.clear
         @came = 0
         @highest = [@highest, (place || 0) - 1].min
         @end = nil
@@ -342,6 +345,7 @@ module Pelton
       def done_with(item)
         @open.delete(item.offset)
         item.passed ? @unmarked -= 1 : leave_key_queue(item)
+        note(item) if item.dropped
         item.finish
         @complaint = nil if @complaint && @unmarked < UNMARKED / 2
       end
