@@ -47,6 +47,10 @@ module Pelton
         end
       end
 
+      # The flow dropped some of the messages of a job that begins. They do not count as repeated.
+      #: (Job) -> void
+      def dropped(job) = @lock.synchronize { job.backlog.dropped(job.slice, job.done.last_offset, job.messages) }
+
       # What comes again although it was finished: {offset: 41, count: 12}: 12 messages behind the unfinished one at 41.
       # late: for want of time. Known when it has ended or was abandoned, told once; nil: nothing.
       #: () -> Hash[Symbol, untyped]?

@@ -142,10 +142,6 @@ module Pelton
       #: (Job) -> Messages
       def unfinished(job) = @lock.synchronize { left(job) }
 
-      # The flow dropped some of the messages of a job that begins.
-      #: (Job) -> void
-      def dropped(job) = @lock.synchronize { job.backlog.dropped(job.slice, job.done.last_offset, job.messages) }
-
       # Of a job that is processed message by message: `done` is finished. Returns the next one; nil: there is none, or
       # the rest is not for us. Stored every now and then, and when the job has ended.
       #: (Job, ?Message?) -> Message?
