@@ -45,7 +45,7 @@ Scenario.run do
   serve = lambda do |held|
     reader = copying.(held)
     id = unique("id")
-    app(group: group, batch: MESSAGES, kafka: quick, revocation_timeout: 0.5) do
+    app(group: group, max_messages: MESSAGES, kafka: quick, revocation_timeout: 0.5) do
       topic(input, to: reader) { transactional id }
     end.tap(&:start)
   end
