@@ -44,7 +44,7 @@ class GivenUpTest < Minitest::Test
   # A seek past the message answered true, and with `concurrency` the message ran and stopped the partition again.
   def test_a_seek_past_the_failed_message_of_a_keyed_partition_leaves_it_and_no_other
     script { |consumer| raise IOError, "on purpose" if consumer.messages.first.offset == 1 }
-    coordinator(retries: 0, concurrency: 2, batch: 1).receive(batch(0, 1, 2, 3, 4))
+    coordinator(retries: 0, concurrency: 2, max_messages: 1).receive(batch(0, 1, 2, 3, 4))
     work until idle?
     assert_equal 1, coordinator.stopped
     consumer = coordinator.executors.first.instance_variable_get(:@consumer)
@@ -61,7 +61,7 @@ class GivenUpTest < Minitest::Test
   def test_a_seek_back_of_a_keyed_partition_tries_the_failed_message_again
     failing = true
     script { |consumer| raise IOError, "on purpose" if failing && consumer.messages.first.offset == 1 }
-    coordinator(retries: 0, concurrency: 2, batch: 1).receive(batch(0, 1, 2))
+    coordinator(retries: 0, concurrency: 2, max_messages: 1).receive(batch(0, 1, 2))
     work until idle?
     failing = false
     @log.clear
