@@ -88,6 +88,24 @@ class EmbeddedControlTest < Minitest::Test
     assert_empty happened("partition.revoked")
   end
 
+  def test_a_filter_is_asked_once_about_each_message_that_a_throttle_holds_back
+    name = topic
+    reader = collector
+    asked = Thread::Queue.new
+    filter = ->(message) { (asked << message.offset) && message.offset != 4 }
+    app = app do
+      topic(name, to: reader) do
+        filter(filter)
+        throttle(3, every: 0.2)
+      end
+    end
+    produce(app, name, Array.new(10, &:to_s))
+    app.start
+    assert_equal [*0..3, *5..9], take(9).map { |_, offset,| offset }
+    assert app.stop
+    assert_equal (0..9).to_a, Array.new(asked.size) { asked.pop }
+  end
+
   def test_pause_keeps_the_group_and_goes_on_with_what_was_left
     name = topic(2)
     seen = @seen
