@@ -97,6 +97,40 @@ class EmbeddedFailureTest < Minitest::Test
     other&.close
   end
 
+  # Each copy is held up where Kafka would hold it up: 100 have a thread, the others wait for these.
+  def test_150_failing_partitions_leave_the_only_worker_to_a_healthy_topic
+    name = topic(150)
+    healthy = topic
+    dead = topic
+    gate = Thread::Queue.new
+    failing = poisoned
+    reader = collector
+    app = app(concurrency: 1) do
+      topic(name, to: failing) do
+        dead_letters dead, retries: 0
+        on_dead_letter { |_letter, _failure| gate.pop }
+      end
+      topic(healthy, to: reader)
+    end
+    rows = Array.new(150) { |number| { topic: name, partition: number, key: "bad", payload: "x" } }
+    app.producer.produce_many_sync(rows, timeout: 20)
+    app.start
+    eventually(60, "150 copies") { app.stats[:jobs].values_at(:running, :aside) == [0, 150] }
+    assert_equal 100, gate.num_waiting
+    assert_operator Thread.list.count { |thread| thread.name.to_s.start_with?("pelton.worker") }, :<=, 102
+    3.times do |number|
+      produce(app, healthy, [number.to_s])
+      assert_equal [[0, number, number.to_s]], take(1)
+    end
+    assert_empty happened("message.dead_lettered")
+    150.times { gate << true }
+    eventually(60, "150 letters") { happened("message.dead_lettered").map { |one| one[:partition] }.uniq.size == 150 }
+    assert app.stop
+    assert_equal 150, happened("message.dead_lettered").size
+  ensure
+    150.times { gate << true }
+  end
+
   # Twin of dead_letters: what changes the letters fails at first, and nothing goes out unchanged.
   def test_dead_letters_that_are_changed_on_their_way
     name = topic
