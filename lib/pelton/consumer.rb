@@ -99,8 +99,13 @@ module Pelton
     #: () -> Float?
     def processing_lag = @pelton.processing_lag
 
-    # true: Kafka takes the partition away, or has done so. A long `consume` should end soon. From any thread.
-    #   messages.each { |message| break if revoked?; work(message) }
+    # true: Kafka takes the partition away, or has done so. A long `consume` should end soon. A plain return marks all
+    # of its messages, so mark what is done and pause: the partition's next owner gets the rest. From any thread.
+    #   messages.each do |message|
+    #     break pause(1) if revoked?
+    #     work(message)
+    #     mark_as_consumed(message)
+    #   end
     #: () -> bool
     def revoked? = @pelton.revoked?
 

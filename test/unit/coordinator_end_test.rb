@@ -78,6 +78,22 @@ class CoordinatorEndTest < Minitest::Test
     assert_empty named("error.occurred")
   end
 
+  # A return marks all messages of the call, so what the docstring of Consumer#revoked? shows is this.
+  def test_a_consume_that_pauses_when_its_partition_is_revoked_leaves_the_rest_to_the_next_owner
+    coordinator.receive(batch(0, 1))
+    work
+    script do |consumer|
+      coordinator.end(:revoked)
+      consumer.mark_as_consumed(consumer.messages.first)
+      refute consumer.pause(1)
+    end
+    work
+    assert_equal [[1, 7]], @ownership.marks
+    work
+    assert_equal [:assigned, [0, 1], :revoked], @log
+    assert_equal 1, @owner.named(:ended).size
+  end
+
   # H53.
   def test_a_job_that_outlives_the_revocation_marks_nothing
     coordinator.receive(batch(0, 1))
