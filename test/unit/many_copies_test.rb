@@ -76,4 +76,25 @@ class ManyCopiesTest < Minitest::Test
     assert_equal FAILING, @log.count(:revoked)
     eventually { @jobs.counts == { running: 0, waiting: 0, aside: 0 } && alive == 3 }
   end
+
+  # It failed while its partition was ending, when there was time yet.
+  def test_a_partition_whose_time_is_over_does_not_wait_for_a_copy_that_waits_for_others
+    failing_partitions(workers: 2)
+    gate = Thread::Queue.new
+    Consumer.hooks[:healthy] = lambda do |_|
+      gate.pop
+      raise IOError, "bad"
+    end
+    settings = { dead_letters: "dead", retries: 0, concurrency: 2 }
+    give(keyed = start(topic("keyed", Healthy, **settings), 0), 0)
+    eventually { gate.num_waiting == 1 }
+    keyed.end(:revoked, Pelton::Clock.now + 1000)
+    gate << 1
+    eventually { @jobs.counts[:aside] == FAILING + 1 }
+    refute keyed.ended
+    keyed.end(:revoked, 0.0)
+    eventually { keyed.ended }
+    assert_equal FAILING, @jobs.counts[:aside]
+    assert_empty dead
+  end
 end

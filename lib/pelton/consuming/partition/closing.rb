@@ -112,7 +112,7 @@ module Pelton
 
       def leave_gaps
         @closes = false
-        @executors.each { |executor| take_back(executor) if executor.job&.closing && @jobs.delete(executor.job) }
+        @executors.each { |executor| take_back(executor) if executor.job&.slice && @jobs.delete(executor.job) }
         @backlog.release
       end
 
