@@ -14,7 +14,7 @@ use crate::filter::Filter;
 use crate::format::Format;
 use crate::lock;
 use crate::poller::Poller;
-use crate::rd::{Client, Fetched, Queue, Token, generation};
+use crate::rd::{Client, Fetched, FetchedMessage, Queue, Token, codes, generation, gzip};
 use sieve::Sieve;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -356,7 +356,7 @@ impl Partition {
             };
             packer.add_all(fetched, rest, last);
             for message in fetched.iter().filter(|message| message.error() != 0) {
-                lock(&self.notices).push_back((message.error(), message.error_text(), message.offset()));
+                lock(&self.notices).push_back((message.error(), explained(&message), message.offset()));
             }
             fetched.clear();
             if came < wanted {
@@ -387,6 +387,15 @@ impl Partition {
         };
         Some((batch, tasks))
     }
+}
+
+/// librdkafka's sentence; where a batch may have been too large, with the limit.
+fn explained(message: &FetchedMessage) -> String {
+    let text = message.error_text();
+    if message.error() != codes::BAD_COMPRESSION {
+        return text;
+    }
+    format!("{text}; it is damaged, or more than {} bytes when decompressed (receive.message.max.bytes)", gzip::limit())
 }
 
 /// Messages of one partition, in order.

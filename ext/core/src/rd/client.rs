@@ -1,6 +1,8 @@
 //! `rd_kafka_t`: one producer or consumer. Everything that blocks says so.
 
-use super::{Conf, Headers, PartitionList, Queue, Reported, Topic, codes, conf, ffi, generation, opaque, sys, text};
+use super::{
+    Conf, Headers, PartitionList, Queue, Reported, Topic, codes, conf, ffi, generation, gzip, opaque, sys, text,
+};
 use std::ffi::{CString, c_char, c_void};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -53,6 +55,9 @@ impl Client {
         };
         let made_in = generation();
         let mut reason = [0 as c_char; 512];
+        if matches!(kind, sys::rd_kafka_type_t::RD_KAFKA_CONSUMER) {
+            gzip::allow(conf.largest_answer());
+        }
         let conf = conf.into_raw();
         // SAFETY: a live conf, which librdkafka owns on success; a buffer with its length.
         let raw = unsafe { sys::rd_kafka_new(kind, conf, reason.as_mut_ptr(), reason.len()) };

@@ -12,6 +12,7 @@ pub const ILLEGAL_GENERATION: i32 = 22;
 pub const REBALANCE_IN_PROGRESS: i32 = 27;
 pub const STALE_MEMBER_EPOCH: i32 = 113;
 
+pub const BAD_COMPRESSION: i32 = -198;
 pub const DESTROY: i32 = -197;
 pub const FAIL: i32 = -196;
 pub const TRANSPORT: i32 = -195;

@@ -80,6 +80,12 @@ impl Conf {
         (result as i32 == 0).then(|| text(value.as_ptr()))
     }
 
+    /// Bytes of the largest answer that a client takes: librdkafka raises the limit itself where one fetch may have more.
+    pub fn largest_answer(&self) -> usize {
+        let bytes = |key| self.get(key).and_then(|bytes| bytes.parse::<usize>().ok()).unwrap_or(0);
+        bytes("receive.message.max.bytes").max(bytes("fetch.max.bytes") + 512)
+    }
+
     /// Which events come through queues instead of callbacks.
     pub fn set_events(&mut self, events: i32) {
         // SAFETY: a live conf.

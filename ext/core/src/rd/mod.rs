@@ -8,6 +8,7 @@ mod commit;
 mod conf;
 mod event;
 mod ffi;
+pub mod gzip;
 mod headers;
 mod message;
 mod mock;
