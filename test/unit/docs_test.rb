@@ -36,6 +36,21 @@ class DocsTest < Minitest::Test
     end
   end
 
+  def test_anchors_of_links_are_headings
+    PAGES.each do |page|
+      read(page).scan(/\]\(([^)#]*)#([^)]+)\)/).each do |link, anchor|
+        next if link.include?("://")
+
+        target = link.empty? ? page : File.expand_path(link, File.dirname(File.join(ROOT, page)))
+        headings = File.read(File.expand_path(target, ROOT)).gsub(/^```.*?^```/m, "").scan(/^#+ (.*)$/).flatten
+        assert_includes headings.map { |one| anchor_of(one) }, anchor, "#{page}: #{link}"
+      end
+    end
+  end
+
+  # As GitHub and GitLab make it of a heading.
+  def anchor_of(heading) = heading.downcase.gsub(/[^\p{Word}\- ]/, "").tr(" ", "-")
+
   # Paths in `code` of the pages for developers.
   def test_named_files_exist
     [*GUIDES, *%w[CONTRIBUTING.md PROJECT_RULES.md docs/internals.md docs/concurrency.md]].each do |page|
