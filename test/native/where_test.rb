@@ -187,7 +187,7 @@ class NativeWhereTest < Minitest::Test
 
   # Batches of a topic of so many messages, read with this condition.
   def read(tree, topic, count, prefetch_batches: 1000)
-    reader = subscription({}, { prefetch_batches: prefetch, prefetch_bytes: 1 << 30, where: { topic => tree },
+    reader = subscription({}, { prefetch_batches: prefetch_batches, prefetch_bytes: 1 << 30, where: { topic => tree },
                                 decode: Condition.fields?(tree) ? { topic => :json } : {} })
     reader.assign([[topic, 0, 0]])
     told = []
@@ -198,7 +198,7 @@ class NativeWhereTest < Minitest::Test
       next unless kind == :batch
 
       told << batch
-      next if prefetch == 1000
+      next if prefetch_batches == 1000
 
       batch.messages.each(&:payload) # kept when the batch is released
       batch.release
