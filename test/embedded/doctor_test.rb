@@ -60,7 +60,7 @@ class EmbeddedDoctorTest < Minitest::Test
     report = JSON.parse(out)
     assert_equal Pelton::Native.librdkafka_version, report["versions"]["librdkafka"]
     assert_equal 0, report["group billing"]["orders"]["partitions"]
-    assert_includes report["findings"], { "level" => "warning", "about" => "topic orders", "text" => "is not there" }
+    assert_includes report["findings"], { "level" => "warning", "about" => "topic orders", "text" => "does not exist" }
   end
 
   def test_all_options_without_secrets

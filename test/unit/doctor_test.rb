@@ -88,9 +88,9 @@ class DoctorTest < Minitest::Test
     assert_match(/native threads/, topics["filtered"]["decoded"])
     assert_equal "native threads; /a(?=b)/ by Ruby", topics["filtered"]["where"]
     assert_match(/per key, 8 jobs/, topics["filtered"]["order"])
-    assert_found :note, "topic plain", /decode :json has native threads/, report
-    assert_found :note, "topic plain", /`filter` is asked by the worker/, report
-    assert_found :note, "topic filtered", /only Ruby's Regexp knows/, report
+    assert_found :note, "topic plain", /with decode :json, native threads parse/, report
+    assert_found :note, "topic plain", /`filter` runs in Ruby/, report
+    assert_found :note, "topic filtered", /only Ruby's Regexp supports/, report
     refute_found "topic ahead", report
   end
 
@@ -116,10 +116,10 @@ class DoctorTest < Minitest::Test
     assert_equal "DoctorTest::Decoder, by the worker that reads them", topics["inline"]["payloads"]
     assert_equal "DoctorTest::Decoder, ahead, by a pool of threads", topics["threads"]["payloads"]
     assert_equal "not at all: no `decode`", topics["inline"]["decoded"]
-    assert_equal ["as json, by who reads them", "DoctorTest::Decoder, by who reads them"],
+    assert_equal ["as json, where they are read", "DoctorTest::Decoder, where they are read"],
                  topics["keys"].values_at("keys", "headers")
     refute_found "topic inline", report
-    assert_found :note, "topic threads", /that waits/, report
+    assert_found :note, "topic threads", /that wait/, report
     assert_found :warning, "topic small", /its batches of 10 messages are smaller than `parallel_min` \(50\)/, report
     ractors = Pelton::Parallel::RactorWorker.available?
     assert_found :note, "topic small", ractors ? /measure concurrency 1/ : /no Ractors below Ruby 4.0/, report
@@ -204,7 +204,7 @@ class DoctorTest < Minitest::Test
   end
 
   def test_limits_and_collector
-    assert_found :warning, "descriptors", /256 allowed/, machine(descriptors: [256, 1024])
+    assert_found :warning, "descriptors", /limit 256/, machine(descriptors: [256, 1024])
     environment = { "RUBY_GC_MALLOC_LIMIT" => "1000000", "RUBY_GC_HEAP_GROWTH_FACTOR" => "1.1", "HOME" => "/" }
     report = machine(environment: environment)
     assert_found :warning, "RUBY_GC_MALLOC_LIMIT", /1000000 bytes/, report
@@ -256,7 +256,7 @@ class DoctorTest < Minitest::Test
     port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
     kafka "bootstrap.servers" => "127.0.0.1:#{port}", "sasl.password" => "geheim"
     report = examine(offline: false, timeout: 5)
-    assert_found :error, "brokers 127.0.0.1:#{port}", /none can be reached/, report
+    assert_found :error, "brokers 127.0.0.1:#{port}", /no address can be reached/, report
     assert_found :warning, "broker 127.0.0.1:#{port}", /refused/, report
     assert_empty @native.asked
     refute_includes report.to_s + report.to_json, "geheim"
@@ -284,7 +284,7 @@ class DoctorTest < Minitest::Test
       report = examine(offline: false)
       assert_equal 2, report.facts["group billing"]["orders"]["partitions"]
       assert_equal "1 topics", report.facts["brokers"][server]["answers"]
-      assert_found :warning, "topic orders.retry.10", /is not there/, report
+      assert_found :warning, "topic orders.retry.10", /does not exist/, report
       assert_found :warning, "topic orders.dead", /for the dead letters of orders\z/, report
       assert_equal 1, report.findings.count { |finding| finding[:about] == "topic orders.dead" }
       refute(report.findings.any? { |finding| finding[:about] == "topic orders" && finding[:level] != :note })
@@ -309,7 +309,7 @@ class DoctorTest < Minitest::Test
       kafka "bootstrap.servers" => server
       report = examine(offline: false)
       assert_equal 3, report.facts["group billing"]['/^logs\.\w+$/']["partitions"]
-      assert_found :warning, "topic /^none$/", /matches none/, report
+      assert_found :warning, "topic /^none$/", /matches no topic/, report
       assert_found :note, "concurrency", /4 workers, but at most 3 jobs/, report
     end
   end
@@ -323,7 +323,7 @@ class DoctorTest < Minitest::Test
       kafka "bootstrap.servers" => server
       report = examine(offline: false)
       assert_equal 1, @native.asked.size
-      assert_equal 1, report.findings.count { |finding| finding[:text] == "is not there" }
+      assert_equal 1, report.findings.count { |finding| finding[:text] == "does not exist" }
     end
   end
 

@@ -61,7 +61,7 @@ module Pelton
         def reach(server)
           host, port = address(server)
           left = [Clock.left(@deadline), CONNECT].min
-          return "not tried: the time is over" if left.zero?
+          return "not tried: --timeout is over" if left.zero?
 
           Socket.tcp(host, port, resolv_timeout: left, connect_timeout: left).close
           "reached"
@@ -79,18 +79,18 @@ module Pelton
         def ask(report, servers, options, reached)
           failures = reached.reject { |_, answer| answer == "reached" }
           failures.each { |server, answer| report.warning("broker #{server}", answer) }
-          return report.error("brokers #{servers}", "none can be reached") && nil if failures.size == reached.size
+          return report.error("brokers #{servers}", "no address can be reached") && nil if failures.size == reached.size
           return report.note("brokers #{servers}", TOKENS) && nil if @config.oauth
 
           topics = @native.metadata(options, nil, Clock.left(@deadline))[:topics]
           topics.select { |_, partitions| partitions.is_a?(Integer) }
         rescue KafkaError, ConfigError, WaitTimeout => e
           report.error("brokers #{servers}", "an address can be reached, but Kafka does not answer (#{e.message}): " \
-                                             "is it Kafka, with this security.protocol and these credentials?")
+                                             "check the port, security.protocol and the credentials")
           nil
         end
 
-        TOKENS = "Kafka is not asked where config.oauth gives the tokens: only the connection was tried"
+        TOKENS = "config.oauth is set, so only the connection was tried: Kafka itself was not asked"
         private_constant :TOKENS
       end
     end

@@ -96,28 +96,28 @@ module Pelton
 
         def check_ruby(report)
           if ffi && ffi < Gem::Version.new(SAFE_FFI)
-            report.warning("ffi", "#{ffi} is loaded: below #{SAFE_FFI} garbage collection may take objects that its " \
-                                  "structs hold, which looks like wrong classes in anybody's code: upgrade it")
+            report.warning("ffi", "#{ffi} is loaded: below #{SAFE_FFI}, garbage collection may free objects that its " \
+                                  "structs still use, and any code may then see wrong objects: upgrade it")
           end
-          report.note("yjit", "is there but off: ruby --yjit, or RUBY_YJIT_ENABLE=1") if yjit == false
+          report.note("yjit", "is available but off: ruby --yjit, or RUBY_YJIT_ENABLE=1") if yjit == false
         end
 
         def check_collector(report)
-          report.warning("GC.stress", "collects garbage at every allocation: for tests only") if GC.stress
-          report.warning("GC.disable", "memory grows without end") if collector_off?
+          report.warning("GC.stress", "is on: collects garbage at every allocation; for tests only") if GC.stress
+          report.warning("GC.disable", "garbage collection is off, so memory grows without end") if collector_off?
           if @environment.none? { |name, _| name.start_with?("RUBY_GC_HEAP_") }
-            report.note("heap", "as Ruby starts it: where payloads are read, collections take a third of the time; " \
-                                "half of that with #{ROOMY.map { |pair| pair.join("=") }.join(" ")}")
+            report.note("heap", "has Ruby's default size: reading payloads spends a third of the time in garbage " \
+                                "collection, and half of that with #{ROOMY.map { |pair| pair.join("=") }.join(" ")}")
           end
           if GC.respond_to?(:auto_compact) && GC.auto_compact
-            report.warning("GC.auto_compact", "moves all objects at every major collection: for tests only")
+            report.warning("GC.auto_compact", "is on: every major collection moves all objects; use it in tests only")
           end
           MALLOC_LIMITS.each do |name|
             bytes = @environment[name].to_s[/\A\d+/]&.to_i
             next unless bytes&.between?(1, SMALL_MALLOC_LIMIT - 1)
 
             report.warning(name, "#{bytes} bytes: a batch counts with its payloads (1 MB), so garbage is collected " \
-                                 "every few batches: leave it at Ruby's default, or at 16 MB")
+                                 "every few batches: use Ruby's default, or 16 MB")
           end
         end
 
@@ -125,25 +125,27 @@ module Pelton
 
         def check_sizes(report)
           if @config.concurrency > @cores
-            report.note("concurrency", "#{@config.concurrency} workers, #{cores_text}: right for jobs that wait; of " \
-                                       "jobs that compute, one runs at a time in a Ruby process, and delays the others")
+            report.note("concurrency", "#{@config.concurrency} workers, #{cores_text}: good for jobs that wait; of " \
+                                       "jobs that compute, only one runs at a time in a Ruby process")
           end
           if threads > @cores
-            report.warning("decoding_threads", "#{threads} threads, #{cores_text}: those beyond only take turns")
+            report.warning("decoding_threads", "#{threads} threads, #{cores_text}: more threads than cores bring " \
+                                               "nothing")
           end
           if @config.parallel_workers.to_i > @cores
-            report.warning("parallel_workers", "#{@config.parallel_workers} workers, #{cores_text}: those beyond " \
-                                               "only take turns")
+            report.warning("parallel_workers", "#{@config.parallel_workers} workers, #{cores_text}: more workers " \
+                                               "than cores bring nothing")
           end
           if @cores == 1
-            report.note("cores", "one: what native threads decode takes time from Ruby's threads; filters still pay")
+            report.note("cores", "only one: decoding on native threads competes with Ruby's threads; `where` still " \
+                                 "helps")
           end
           check_memory(report)
           soft = @descriptors.first
           return if soft >= 1024
 
-          report.warning("descriptors", "#{soft} allowed (ulimit -n); a client takes #{A_CLIENT} with one broker and " \
-                                        "three with each further one: allow 1024 and more")
+          report.warning("descriptors", "limit #{soft} (ulimit -n); a client needs #{A_CLIENT} with one broker, and " \
+                                        "three for each further broker: allow at least 1024")
         end
 
         def check_memory(report)

@@ -24,12 +24,12 @@ module Pelton
           @facts[section] = facts
         end
 
-        # error: it does not work so; warning: it works, and hurts; note: good to know.
+        # error: it does not work; warning: it works, but causes trouble; note: good to know.
         LEVELS.each do |level|
           define_method(level) { |about, text| @findings |= [{ level: level, about: about, text: text }] }
         end
 
-        # strict: a warning is enough.
+        # true: no errors, and with strict: no warnings either.
         #: (?strict: bool) -> bool
         def healthy?(strict: false)
           hurting = strict ? %i[error warning] : %i[error]
@@ -66,7 +66,7 @@ module Pelton
         end
 
         def advice
-          return ["  nothing that is known to hurt"] if @findings.empty?
+          return ["  none"] if @findings.empty?
 
           sorted = @findings.sort_by.with_index { |finding, index| [LEVELS.index(finding[:level]), index] }
           sorted.map { |finding| "  #{finding[:level].to_s.ljust(8)} #{finding[:about]}: #{finding[:text]}" }

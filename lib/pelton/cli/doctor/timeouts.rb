@@ -49,7 +49,8 @@ module Pelton
           return if message.positive? && @config.delivery_timeout * 1000 >= message
 
           report.warning("delivery_timeout", "#{@config.delivery_timeout} s is shorter than message.timeout.ms " \
-                                             "(#{seconds(message)}): produce_sync may give up on what is still sent")
+                                             "(#{seconds(message)}): produce_sync may give up while the message is " \
+                                             "still in flight")
         end
 
         def check_group(report, about, options)
@@ -63,8 +64,8 @@ module Pelton
           check_fetching(report, about, options)
           return unless number(options, "auto.commit.interval.ms", 5_000).zero?
 
-          report.warning(about, "auto.commit.interval.ms = 0: what is marked is committed at a stop or rebalance " \
-                                "only, so after a crash all of it comes again")
+          report.warning(about, "auto.commit.interval.ms = 0: marks are committed only at a stop or rebalance, so " \
+                                "after a crash all messages since then come again")
         end
 
         # The consumer protocol (KIP-848) has these times at the broker.
@@ -74,7 +75,7 @@ module Pelton
           poll = number(options, "max.poll.interval.ms", POLL)
           if session > poll
             report.error(about, "session.timeout.ms (#{seconds(session)}) is longer than max.poll.interval.ms " \
-                                "(#{seconds(poll)}): librdkafka refuses that")
+                                "(#{seconds(poll)}): librdkafka does not allow that")
           end
           return if heartbeat * 3 <= session
 
@@ -87,13 +88,13 @@ module Pelton
           socket = number(options, "socket.timeout.ms", SOCKET)
           if wait + 1000 > socket
             report.warning(about, "fetch.wait.max.ms (#{seconds(wait)}) leaves less than a second of " \
-                                  "socket.timeout.ms (#{seconds(socket)}): connections end that only wait")
+                                  "socket.timeout.ms (#{seconds(socket)}): connections that only wait are closed")
           end
           backoff = Integer(options.fetch("fetch.queue.backoff.ms"))
           return if backoff < 100
 
-          report.warning(about, "fetch.queue.backoff.ms = #{backoff}: each time that its queue was full, a consumer " \
-                                "may wait so long; Pelton's default is 10")
+          report.warning(about, "fetch.queue.backoff.ms = #{backoff}: a consumer may wait that many ms each time its " \
+                                "queue was full; Pelton's default is 10")
         end
 
         def number(options, name, default) = Integer(options[name] || default)

@@ -38,11 +38,11 @@ module Pelton
         def facts(group, topic)
           { "partitions" => (count(group, topic) if @clusters.key?(group.name)), "decoded" => decoded(topic),
             "payloads" => topic.deserializer && payloads(topic),
-            "keys" => topic.key_deserializer && "#{by(topic.key_deserializer)}, by who reads them",
-            "headers" => topic.headers_deserializer && "#{by(topic.headers_deserializer)}, by who reads them",
+            "keys" => topic.key_deserializer && "#{by(topic.key_deserializer)}, where they are read",
+            "headers" => topic.headers_deserializer && "#{by(topic.headers_deserializer)}, where they are read",
             "where" => topic.where && where(topic), "filters" => ("#{topic.filters.size} in Ruby" if filters?(topic)),
             "order" => topic.keyed? ? "per key, #{topic.concurrency} jobs of a partition at once" : "per partition",
-            "memory" => "up to #{a_partition(group) >> 20} MB a partition, before it is decoded" }.compact
+            "memory" => "up to #{a_partition(group) >> 20} MB per partition, before decoding" }.compact
         end
 
         # Where, and why there.
@@ -58,7 +58,7 @@ module Pelton
         # How those of a deserializer are made: in other words of Settings::TOPIC.
         def payloads(topic)
           how = { inline: "by the worker that reads them", thread: "ahead, by a pool of threads",
-                  ractor: "ahead, by a pool of Ractors", auto: "by what is measured to be fastest" }
+                  ractor: "ahead, by a pool of Ractors", auto: "in the way that is measured to be fastest" }
           "#{topic.deserializer.class}, #{how.fetch(topic.parallel)}"
         end
 
@@ -73,16 +73,16 @@ module Pelton
           about = "topic #{label(topic)}"
           check_parallel(report, about, topic) if topic.deserializer
           if topic.decode.nil? && topic.deserializer.nil?
-            report.note(about, "decode :json has native threads parse payloads as they arrive; decode :bytes says " \
-                               "that you parse them yourself")
+            report.note(about, "no `decode`: with decode :json, native threads parse payloads as they arrive; if you " \
+                               "parse them yourself, say decode :bytes")
           end
           if filters?(topic) && topic.where.nil?
-            report.note(about, "`filter` is asked by the worker, message by message: what can be said by `where` is " \
-                               "asked by native threads, and what it refuses never becomes an object")
+            report.note(about, "`filter` runs in Ruby, message by message: native threads evaluate `where`, and a " \
+                               "message that it drops never becomes an object")
           end
           (topic.where ? ruby_patterns(topic.where) : []).each do |pattern|
-            report.note(about, "where: #{pattern.inspect} has parts that only Ruby's Regexp knows, so Ruby is asked " \
-                               "for each message that the rest lets pass")
+            report.note(about, "where: #{pattern.inspect} has parts that only Ruby's Regexp supports, so Ruby " \
+                               "evaluates it for each message that passes the other conditions")
           end
         end
 
@@ -91,15 +91,15 @@ module Pelton
 
           if topic.max_messages < @config.parallel_min
             report.warning(about, "its batches of #{topic.max_messages} messages are smaller than `parallel_min` " \
-                                  "(#{@config.parallel_min}), so `parallel` does nothing")
+                                  "(#{@config.parallel_min}), so `parallel` has no effect")
           end
           if topic.parallel == :thread
             report.note(about,
-                        "parallel: :thread helps a deserializer that waits; those that compute run one at a time")
+                        "parallel: :thread helps deserializers that wait; those that compute run one at a time")
           elsif !Parallel::RactorWorker.available?
-            report.note(about, "parallel: :auto has no Ractors below Ruby 4.0")
+            report.note(about, "parallel: :auto uses no Ractors below Ruby 4.0")
           elsif @config.concurrency > 1
-            report.note(about, "beside Ractors each worker that computes takes time from them: measure concurrency 1 " \
+            report.note(about, "workers that compute take time from the Ractors: measure with concurrency 1 " \
                                "(now #{@config.concurrency})")
           end
         end
@@ -108,9 +108,10 @@ module Pelton
         def check_existence(report, group, topic)
           known = @clusters[group.name] or return
           found = partitions(group, topic)
-          report.warning("topic #{label(topic)}", topic.pattern ? "matches none" : "is not there") if found.empty?
+          report.warning("topic #{label(topic)}", topic.pattern ? "matches no topic" : "does not exist") if found.empty?
           if topic.dead_letters && !topic.stage && !known.key?(topic.dead_letters)
-            report.warning("topic #{topic.dead_letters}", "is not there, for the dead letters of #{label(topic)}")
+            report.warning("topic #{topic.dead_letters}", "does not exist: it is for the dead letters of " \
+                                                          "#{label(topic)}")
           end
           found.each { |name, count| group.check_partition_count(name, count) if topic.partitions }
         rescue ConfigError => e
@@ -137,8 +138,8 @@ module Pelton
           end
           return if total <= memory / 2
 
-          report.warning("memory", "all partitions together may hold #{total >> 20} MB of the #{memory >> 20} MB: " \
-                                   "lower queued.max.messages.kbytes or prefetch_bytes, or have more processes")
+          report.warning("memory", "all partitions together may take #{total >> 20} MB of #{memory >> 20} MB: lower " \
+                                   "queued.max.messages.kbytes or prefetch_bytes, or run more processes")
         end
 
         def check_workers(report)
@@ -150,7 +151,7 @@ module Pelton
           return if jobs >= @config.concurrency
 
           report.note("concurrency", "#{@config.concurrency} workers, but at most #{jobs} jobs at once: a partition " \
-                                     "has one at a time, or as many as its topic's `concurrency` says")
+                                     "runs one at a time, or as many as the topic's `concurrency`")
         end
 
         def count(group, topic) = partitions(group, topic).to_h.sum { |_, count| count }
