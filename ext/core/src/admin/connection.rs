@@ -62,7 +62,10 @@ impl Connection {
             // Of the user's options those of every client: others may not go together, or say how to join.
             Some(group) => {
                 let known = Conf::properties();
-                let common = |name: &str| known.iter().any(|one| one.name == name && one.is_common());
+                let common = |name: &str| {
+                    // librdkafka refuses a low receive.message.max.bytes without a low fetch.max.bytes.
+                    name == "fetch.max.bytes" || known.iter().any(|one| one.name == name && one.is_common())
+                };
                 let mut conf = config::build(given.filter(|(key, _)| common(key)))?;
                 conf.set("group.id", group).map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
                 (ClientKind::Consumer, conf)
