@@ -44,7 +44,7 @@ module Reference
     `pelton doctor -r ./app.rb` loads your file and changes nothing. It prints
 
     - versions, cores, memory and limits of this machine;
-    - the settings of each topic and group, and where they come from;
+    - what each topic and group uses, and why;
     - whether the brokers answer and the topics exist;
     - retry topics with messages that no consumer will get;
     - findings: errors, warnings and notes. Examples are timeouts that contradict each other, an old FFI, or limits that
