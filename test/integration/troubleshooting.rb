@@ -128,7 +128,7 @@ Scenario.run do
   end
   consume.(works, "no previously committed offset available") { from :error }
   around = Class.new(works) { def around(_action) = nil }
-  consume.(around, "#around has to yield")
+  consume.(around, "#around must yield")
   name = topic
   topic(name: "#{name}.retry.1000")
   topic(name: "#{name}.retry.1")

@@ -3,20 +3,22 @@
 require "stringio"
 require "pelton"
 require "pelton/cli/cli"
+require_relative "source_file"
 
 # The pages of docs/reference, generated from the code: bin/docs writes them, test/unit/docs_test.rb keeps them fresh.
-# Settings and events are tables in the code. Errors are read from the comments in lib/pelton/errors.rb, the
-# command line from its help.
+# Settings and events are tables in the code. Errors are read from the comments in lib/pelton/errors.rb and
+# lib/pelton/errors/, the command line from its help.
 module Reference
   ROOT = File.expand_path("../..", __dir__)
   FOLDER = "docs/reference"
-  ERRORS = %w[lib/pelton/errors.rb lib/pelton/errors/*.rb].freeze
+  ERRORS = "lib/pelton/errors.rb"
 
   ERRORS_HEAD = <<~MARKDOWN.chomp
     # Errors
 
     All errors of Pelton, in the module `Pelton`. Rescue `Pelton::Error` to rescue all of them. The last column lists the
-    methods that return the details. Generated from `lib/pelton/errors.rb` by `bin/docs`.
+    methods that return the details. Generated from `lib/pelton/errors.rb` and
+    `lib/pelton/errors` by `bin/docs`.
 
     | Error | Parent | When | What to do | Details |
     |---|---|---|---|---|
@@ -80,9 +82,12 @@ module Reference
       pages.each { |name, text| File.write(File.join(ROOT, FOLDER, name), text) }
     end
 
-    # In the order of the files.
+    # In the order in which errors.rb loads them.
     #: () -> Array[ErrorClass]
-    def error_classes = Dir.glob(ERRORS, base: ROOT).flat_map { |path| classes(File.readlines(File.join(ROOT, path))) }
+    def error_classes
+      paths = [ERRORS, *SourceFile.new(ROOT, ERRORS).requires.grep(%r{\Alib/pelton/errors/})]
+      paths.flat_map { |path| classes(File.readlines(File.join(ROOT, path))) }
+    end
 
     private
 

@@ -94,7 +94,7 @@ class AroundTest < Minitest::Test
     work until idle? || calls > 5
     assert_equal [2], marked
     assert_equal [Pelton::AroundError] * 2, errors.map(&:class)
-    assert_includes errors.first.message, "AroundTest::Surrounded#around has to yield, and to let consume end"
+    assert_includes errors.first.message, "AroundTest::Surrounded#around must yield, and let consume finish"
   end
 
   def test_what_it_rescues_has_failed_all_the_same

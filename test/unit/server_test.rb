@@ -261,7 +261,7 @@ class ServerTest < Minitest::Test
     subscription.unanswered = true
     assert_equal false, app.stop
     assert_equal :forced, server.status
-    assert_equal ["group g: Kafka did not confirm the last commit, its messages come again: " \
+    assert_equal ["group g: Kafka did not confirm the last commit, so these messages will be consumed again: " \
                   "orders/0 at 1 (no answer)"], server.unfinished_work
     assert_equal [["orders", 0, 1, nil]], event("error.occurred")[:error].offsets
     assert_equal "not committed", event("app.forced")[:reason]

@@ -1,4 +1,4 @@
-//! From the core's errors to Ruby's (lib/pelton/errors.rb builds the messages), one class for each variant.
+//! From the core's errors to Ruby's (lib/pelton/errors builds the messages), one class for each variant.
 
 use crate::value;
 use magnus::value::ReprValue;

@@ -155,7 +155,7 @@ module Pelton
         @probe = nil
         @error = error
         # That costs no attempt: it comes once for each change.
-        taken_back = error.hopeless? && @options.take_back(error)
+        taken_back = error.permanent? && @options.take_back(error)
         @failures += 1 if error.fatal? && !taken_back
         @final = error if last?(error) && !taken_back
         @asking = OnReloadCall.new(Fiber.current, Thread.current) if error.fatal? && !taken_back && asks?
@@ -170,7 +170,7 @@ module Pelton
         @options.proved
       end
 
-      def last?(error) = error.hopeless? || (error.fenced? && !@fenced_too) || @failures > @attempts
+      def last?(error) = error.permanent? || (error.fenced? && !@fenced_too) || @failures > @attempts
       # The next client does not open before its options are known.
       def asks? = !@final && @options.asked?
 

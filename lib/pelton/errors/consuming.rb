@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+# Errors of consumers, their threads and their groups. errors.rb loads this file.
+module Pelton
+  # A consumer's `around` returned, but its `yield` was never called or did not finish. Its messages are not marked.
+  # What to do: Call `yield` in `around`, and do not leave its block early.
+  class AroundError < Error
+    #: (?Class?, ?Symbol?) -> void
+    def initialize(consumer = nil, action = nil)
+      super("#{consumer}#around must yield, and let #{action} finish")
+    end
+  end
+
+  # A thread of Pelton was killed by Thread#kill or Thread.exit while it ran your code. The job runs again.
+  # What to do: Find the code that kills threads, or calls Thread.exit, in your consumers.
+  class WorkerKilled < Error
+    #: (?String) -> void
+    def initialize(what = "job") = super("the worker thread was killed while it ran #{what}")
+  end
+
+  # The thread of a group was killed by Thread#kill, or by Thread.exit in an event subscriber.
+  # What to do: Find the code that kills threads, or calls Thread.exit, in your subscribers.
+  class ListenerKilled < Error
+    #: (?String?) -> void
+    def initialize(group = nil) = super("the thread of group #{group} was killed (by Thread.exit?)")
+  end
+
+  # Pelton left a group before Kafka confirmed the last commit. The partitions' next owners get those messages again.
+  # What to do: Usually nothing; check the brokers if it happens at every shutdown.
+  #   NotCommitted.new("billing", [["orders", 0, 42, nil]])
+  class NotCommitted < Error
+    # offsets: the missing commits, [["orders", 0, 42, nil], …]: topic, partition, next offset, and a KafkaError, or nil
+    # if there was no answer.
+    attr_reader :group, :offsets
+
+    #: (?String?, ?Array[[String, Integer, Integer, KafkaError?]]) -> void
+    def initialize(group = nil, offsets = [])
+      @group = group
+      @offsets = offsets
+      list = offsets.map { |topic, number, at, error| "#{topic}/#{number} at #{at} (#{error&.name || "no answer"})" }
+      super("group #{group}: Kafka did not confirm the last commit, so these messages will be consumed again: " \
+            "#{list.join(", ")}")
+    end
+  end
+
+  # A regular expression of `where` that needs Ruby's Regexp took longer than a second for one text. The message goes
+  # to `consume`.
+  # What to do: Simplify the pattern, or use a `filter`. Check for such messages in `consume`.
+  #   PatternTimeout.new(/(?=(a+)+$)b/, 31).of(message)
+  class PatternTimeout < Error
+    #: (?Regexp?, ?Integer, ?untyped) -> void
+    def initialize(pattern = nil, bytes = 0, message = nil)
+      @pattern = pattern
+      @bytes = bytes
+      at = "#{message.topic}/#{message.partition} at offset #{message.offset}, " if message
+      super("where = #{pattern.inspect}: #{at}matching a text of #{bytes} bytes took more than a second, so " \
+            "consume gets the message: simplify the pattern, or use a `filter`")
+    end
+
+    # The same error with the message's topic, partition and offset.
+    #: (Message) -> PatternTimeout
+    def of(message) = self.class.new(@pattern, @bytes, message)
+  end
+
+  # Messages wait in a retry topic, but no consumer of this app will get them.
+  # What to do: Add the `drain` or `former_groups` that the message names to `retry_in`.
+  #   StrandedMessages.new("orders.retry.30", 3, "billing", main: "orders", routed: false, group: "billing")
+  class StrandedMessages < Error
+    # topic: the retry topic; count: messages that wait; owner: the group in which they failed.
+    attr_reader :topic, :count, :owner
+
+    # routed: true if the group `group` reads the topic.
+    #: (String, Integer, String, main: String, routed: bool, group: String) -> void
+    def initialize(topic, count, owner, main:, routed:, group:)
+      @topic = topic
+      @count = count
+      @owner = owner
+      drain = "drain: [#{topic[/[^a-z]*\z/].delete_prefix(".")}]"
+      former = "former_groups: [#{owner.inspect}]"
+      reason, option = routed ? ["has no member", former] : ["has no such delay in its retry_in of #{main}", drain]
+      option = "#{drain}, #{former}" if !routed && owner != group
+      super("#{topic}: #{count} messages of the group #{owner} wait there, but that group #{reason}: to let #{group} " \
+            "process them, add #{option} to the retry_in of #{main}")
+    end
+  end
+end
