@@ -87,7 +87,7 @@ def latencies(&send)
     sent.empty? ? reading << true : tally.add(sent.size)
   end
   served.run do
-    # A new group's first messages come 100 ms late: see docs/internals.md.
+    # A new group's first messages come 100 ms late: see docs/internals/non-obvious.md.
     Served::PARTITIONS.times { reading.pop }
     source.start
     tally.speed

@@ -10,7 +10,14 @@ require "support/reference"
 class DocsTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
   GUIDES = Guides::PAGES
-  PAGES = Dir.glob(["*.md", "docs/**/*.md", "bench/*.md"], base: ROOT)
+  PAGES = Dir.glob(["*.md", "docs/**/*.md", "bench/*.md", "test/*.md"], base: ROOT)
+  # The pages for people who change Pelton.
+  INSIDE = Dir.glob("docs/internals/*.md", base: ROOT)
+  DEVELOPERS = [*INSIDE, *%w[CONTRIBUTING.md PROJECT_RULES.md docs/concurrency.md test/README.md]].freeze
+  GLOSSARY = "docs/internals/glossary.md"
+  ROLES = 30
+  # Their names end as those of roles do, and they are things.
+  THINGS = %w[buffer cluster filter].freeze
 
   def read(page) = File.read(File.join(ROOT, page))
 
@@ -53,9 +60,50 @@ class DocsTest < Minitest::Test
 
   # Paths in `code` of the pages for developers.
   def test_named_files_exist
-    [*GUIDES, *%w[CONTRIBUTING.md PROJECT_RULES.md docs/internals.md docs/concurrency.md]].each do |page|
+    [*GUIDES, *DEVELOPERS].each do |page|
       read(page).scan(%r{`((?:lib|ext|test|bin|bench|docs|examples)/[\w./-]+)`}).flatten.each do |path|
         assert Dir.glob(path, base: ROOT).any?, "#{page}: #{path} is not there"
+      end
+    end
+  end
+
+  # "closing.rs", "rd/conf.rs", "Job#clear", "Chunk::thin"
+  def test_what_the_internals_name_exists
+    sources = Dir.glob("{lib,ext/*/src,test,bench}/**/*.{rb,rs}", base: ROOT)
+    code = sources.map { |path| read(path) }.join
+    INSIDE.each do |page|
+      spans = read(page).gsub(/```.*?```/m, "").scan(/`([^`]+)`/).flatten.uniq
+      spans.grep(%r{\A[\w./-]+\.r[bs]\z}).each do |name|
+        assert sources.any? { |path| "/#{path}".end_with?("/#{name}") }, "#{page}: #{name} is not there"
+      end
+      spans.filter_map { |span| span.match(/\A(?:\w+::)*([A-Z]\w+)(?:#|::|\.)([a-z_]\w*[?!]?)/) }.each do |found|
+        next unless code.match?(/\b(?:class|module|struct|enum) #{found[1]}\b/)
+
+        assert_match(/\b(?:def (?:self\.)?|fn |attr_\w+ .*:|def_delegators? .*:)#{Regexp.escape(found[2])}/, code,
+                     "#{page}: #{found}")
+      end
+    end
+  end
+
+  def test_each_role_is_in_the_glossary_once_with_its_class
+    roles = read(GLOSSARY).scan(/^\| ([a-z ]+) \| `(\w+)` \| (.+) \|$/)
+    assert_includes 20..ROLES, roles.size
+    assert_equal roles.map(&:first).uniq, roles.map(&:first)
+    ruby = defined_in("lib/**/*.rb")
+    rust = defined_in("ext/core/src/**/*.rs")
+    assert_empty roles.map { |_, name,| name } - ruby - rust, "no class has the name"
+    assert_empty roles.select { |_, _, sentence| sentence.match?(/[.;]( |\z)/) }, "more than one sentence"
+    words = ruby.grep(/(?:er|or)\z/).grep_v(/Error/).map { |name| name[/[A-Z][a-z]+\z/].downcase }.uniq
+    assert_empty words - THINGS - roles.map(&:first), "#{GLOSSARY} lacks"
+  end
+
+  # {"a heading" => "#a-heading"}, as forges make them.
+  def test_links_into_a_page_lead_to_a_heading
+    anchors = PAGES.to_h { |page| [File.join(ROOT, page), headings(read(page))] }
+    PAGES.each do |page|
+      read(page).gsub(/```.*?```/m, "").scan(/\]\(([^)#:]*)#([^)]+)\)/) do |path, anchor|
+        target = path.empty? ? File.join(ROOT, page) : File.expand_path(path, File.dirname(File.join(ROOT, page)))
+        assert_includes anchors.fetch(target, [anchor]), anchor, "#{page}: #{path}"
       end
     end
   end
@@ -101,6 +149,16 @@ class DocsTest < Minitest::Test
   RUST_LOCK = /^\ *(?:pub(?:\(\w+\))?\ )?struct\ (\w+) # whose
              | ^\ +(?:pub\ )?(\w+):\ .*\b(?:Mutex|RwLock)<
              | ^static\ (\w+):\ Mutex</x
+
+  def defined_in(pattern)
+    texts = Dir.glob(pattern, base: ROOT).map { |path| read(path) }
+    texts.flat_map { |text| text.scan(/^\s*(?:pub )?(?:class|module|struct) ([A-Z]\w*)/).flatten }
+  end
+
+  def headings(text)
+    lines = text.gsub(/```.*?```/m, "").scan(/^#+ (.+)$/).flatten
+    lines.map { |line| line.gsub(/\[([^\]]*)\]\([^)]*\)/, '\\1').downcase.gsub(/[^\p{Word}\- ]/, "").tr(" ", "-") }
+  end
 
   def rust_locks
     Dir.glob("ext/*/src/**/*.rs", base: ROOT).flat_map do |path|

@@ -1,6 +1,6 @@
 //! Pelton's native core: everything of a Kafka client that needs no Ruby. Owned librdkafka handles (`rd`), one event
 //! thread for all clients (`poller`), waits that wake at once (`wait`), batches in native memory (`chunk`) and decoding
-//! on native threads (`decode`, `format`). See docs/internals.md for the way a message takes.
+//! on native threads (`decode`, `format`). See docs/internals/consuming.md for the way a message takes.
 
 pub mod decode;
 pub mod rd;

@@ -1,5 +1,6 @@
-//! Pelton's extension: pelton-core with a Ruby face. No logic here: one file a class, `gvl` for waiting, `value` for what
-//! needs `unsafe`. lib/pelton/native.rb loads it after the Ruby parts of the classes it fills.
+//! Pelton's extension: pelton-core with a Ruby face. One file per Ruby class converts arguments and results; `gvl` waits,
+//! and `value` makes Ruby objects, which needs `unsafe`. What Kafka is asked, and when, is decided in pelton-core.
+//! lib/pelton/native.rb loads the extension after the Ruby parts of the classes that it fills.
 
 #[forbid(unsafe_code)]
 mod admin;
