@@ -12,15 +12,15 @@ require_relative "doctor/topics"
 
 module Pelton
   class CLI
-    # `pelton doctor`: what an app would run with, why, and what of that is known to hurt. It looks and changes nothing;
-    # it tells plain values, without secrets.
+    # `pelton doctor`: shows what an app would run with, and why, and finds what causes trouble. It changes nothing, and
+    # reports plain values without secrets.
     #   Doctor.new(app).examine.findings # => [{ level: :warning, about: "ffi", text: "1.16.3 is loaded: …" }]
     class Doctor
-      # How long Kafka may take to answer, in all.
+      # Seconds to wait for Kafka, in total.
       TIMEOUT = 10
 
-      # groups, topics: only these. offline: no broker is asked. options: all of librdkafka's, too. native: a stand-in,
-      # for tests.
+      # groups, topics: only these. offline: connects to no broker. options: also shows librdkafka's options. native: a
+      # replacement, for tests.
       #: (App, ?groups: Array[String]?, ?topics: Array[String]?, ?offline: bool, ?options: bool, ?timeout: Numeric,
       #:  ?native: Module?) -> void
       def initialize(app, groups: nil, topics: nil, offline: false, options: false, timeout: TIMEOUT, native: nil)
@@ -32,7 +32,7 @@ module Pelton
         @native = native || Native
       end
 
-      # Waits for brokers, `timeout` seconds at most. Raises nothing for what it finds: that is in the report.
+      # Waits for brokers up to `timeout` seconds. Problems are in the report, not raised.
       #: () -> Report
       def examine
         report = Report.new
@@ -49,7 +49,7 @@ module Pelton
 
       private
 
-      # None where the routes are empty or wrong.
+      # The groups; none if the routes are empty or invalid.
       def groups(report)
         return [].tap { report.note("routes", "are empty: give the app's file by -r") } if @app.routes.empty?
 

@@ -6,32 +6,34 @@ require_relative "../runtime/threads"
 
 module Pelton
   class CLI
-    # Runs the app's server in this process until signals end it, or in a Supervisor's child its parent's orders.
+    # Runs the app's server in this process until a signal ends it; in a child of the Supervisor, an order of the
+    # parent.
     class ServerCommand
       ENDING = Supervisor::ENDING
       FORCED = Supervisor::FORCED
       ORPHANED = 3
       private_constant :ENDING, :ORPHANED
 
-      # orders: where a parent writes the names of signals.
+      # orders: the IO to which a parent writes the names of signals.
       #: (App, err: IO, ?orders: IO?) -> void
       def initialize(app, err:, orders: nil)
         @app = app
         @err = err
         @orders = orders
-        # Once it runs.
+        # The server, when it runs.
         @server = nil
         # Signals that came during the start.
         @early = []
-        # In a child whoever takes this is the first to end it: a terminal and systemd tell parent and children at once.
+        # In a child, the first ending takes this element. A terminal and systemd signal parent and children at once,
+        # and the parent's order must not count as a second signal.
         @first = Thread::Queue.new.push(:first)
         @ordered = false
-        # Has its parent died?
+        # true: the parent died.
         @orphaned = false
       end
 
-      # Returns the exit code. The block gives the running server, or nil: it could not start. It is given the signals,
-      # to take them back from what it loads.
+      # Returns the exit code. The block returns the running server, or nil if it could not start. It gets the Signals,
+      # to install the traps again after loading the app's files.
       #: () { (Signals) -> Server? } -> Integer
       def run
         # A signal that comes during the start is not lost: the server stops as soon as it runs. A second one ends all.
@@ -56,7 +58,7 @@ module Pelton
         @early << name
       end
 
-      # What waits in the pipe since the start comes first.
+      # Orders that came during the start are in the pipe, and come first.
       def obey
         while (name = @orders.gets(chomp: true))
           order(name)
@@ -65,7 +67,7 @@ module Pelton
         order("TERM")
       end
 
-      # One that repeats what a signal said already counts only as a second order: then it is by force.
+      # An order that only repeats a signal does not count; a second order forces the end.
       def order(name)
         return hear(name) unless ENDING.include?(name)
 

@@ -14,7 +14,7 @@ module Pelton
       text: ["a String (UTF-8) that is not empty", ->(v) { Settings.utf8(v)&.match?(/./m) },
              ->(v) { Settings.utf8(v) }],
       count: ["an Integer >= 1", ->(v) { v.is_a?(Integer) && v.positive? }, ->(v) { v }],
-      # Of threads, processes, Ractors.
+      # Numbers of threads, processes or Ractors.
       several: ["an Integer, 1 to 1000", ->(v) { v.is_a?(Integer) && v.between?(1, 1000) }, ->(v) { v }],
       number: ["an Integer >= 0", ->(v) { v.is_a?(Integer) && v >= 0 }, ->(v) { v }],
       priority: ["an Integer, -3 to 3", ->(v) { v.is_a?(Integer) && v.between?(-3, 3) }, ->(v) { v }],
@@ -61,26 +61,26 @@ module Pelton
               ->(v) { v.respond_to?(:to_hash) }, ->(v) { KafkaOptions.of(v) }],
       logger: ["an object with the methods debug, info, warn and error (::Logger), or nil for no log",
                ->(v) { %i[debug info warn error].all? { |name| v.respond_to?(name) } }, ->(v) { v }],
-      # The class lives upstairs.
+      # Not `is_a?`, because Poller is on a higher floor.
       poller: ["a Pelton::Poller", ->(v) { v.respond_to?(:polling) && v.respond_to?(:next_events) }, ->(v) { v }]
     }.freeze
 
-    # Options for librdkafka: names untouched, values as Strings; frozen, and never shown with their secrets (a
-    # FrozenError shows its receiver).
+    # Options for librdkafka: names as given, values as Strings. Frozen. `inspect` hides secrets, also in a FrozenError,
+    # which shows its receiver.
     class KafkaOptions < Hash
-      # {option => [values that would break marking, why]}
+      # {option => [values that Pelton does not allow, why]}
       REFUSED = {
         "enable.auto.commit" =>
-          [/\A(false|f|0)\z/i, "what is marked is committed by librdkafka's auto commit, so nothing would be at a " \
-                               "stop or rebalance; to choose when, use manual_offsets and mark_as_consumed!"],
+          [/\A(false|f|0)\z/i, "librdkafka's auto commit commits what is marked, so without it nothing would be " \
+                               "committed: to choose the time, use manual_offsets and mark_as_consumed!"],
         "enable.sasl.oauthbearer.unsecure.jwt" =>
           [/\A(true|t|1)\z/i, "librdkafka would not renew such a token here: return one from config.oauth"],
         "enable.auto.offset.store" =>
-          [/\A(true|t|1)\z/i, "messages would count as done before they are processed; offsets are stored by a " \
-                              "return from consume, or with manual_offsets by mark_as_consumed"],
+          [/\A(true|t|1)\z/i, "messages would count as done before they are processed: Pelton stores offsets when " \
+                              "consume returns, or with manual_offsets by mark_as_consumed"],
         "delivery.report.only.error" =>
-          [/\A(true|t|1)\z/i, "a delivery would never hear that its message is in Kafka: each wait, and each flush, " \
-                              "would last its whole time"]
+          [/\A(true|t|1)\z/i, "a delivery would not learn that its message is in Kafka, so each wait and each flush " \
+                              "would take its whole timeout"]
       }.freeze
       private_constant :REFUSED
 
@@ -120,13 +120,13 @@ module Pelton
         freeze
       end
 
-      # What the setting keeps for this value; raises ConfigError with what is allowed.
+      # Returns the value that the setting stores for this one. Raises ConfigError, which says what is allowed.
       #: (untyped) -> untyped
       def check(value)
         return value if @choices&.include?(value) || (value.nil? && nilable?)
 
         allowed, test, convert = TYPES[@type]
-        # Whatever is given instead of librdkafka's options may hold a password at any place.
+        # A wrong value of `kafka` may have a password anywhere, so only its class is shown.
         shown = @type == :kafka ? value&.class : value
         raise ConfigError.new(@key, shown, "expected #{allowed_text(allowed)}") unless test&.call(value)
 
@@ -199,7 +199,7 @@ module Pelton
       end
     end
 
-    # A name as Kafka has it, and as it comes back from there; nil: it is no text. Bytes without an encoding are UTF-8.
+    # A name in UTF-8, as Kafka returns it; nil: it is not text. Bytes without an encoding count as UTF-8.
     #: (untyped) -> String?
     def self.utf8(value)
       return unless value.is_a?(String)
@@ -211,7 +211,7 @@ module Pelton
       nil
     end
 
-    # Has a message this method, without arguments?
+    # true: Message has this method, without arguments.
     #: (Symbol) -> bool
     def self.reader?(name)
       [Message, Message::Facts].any? { |own| own.public_method_defined?(name, false) } &&

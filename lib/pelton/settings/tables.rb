@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The tables themselves: part of settings.rb, which loads this file.
+# The rows of the tables of settings. settings.rb loads this file.
 module Pelton
   module Settings
     SECONDS = { unit: "s" }.freeze
