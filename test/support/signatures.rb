@@ -36,9 +36,9 @@ class Signatures
   # What every Struct class answers to.
   STRUCT = %i[new [] members keyword_init? inspect].freeze
   # Settings::TYPES → RBS
-  SETTINGS = { name: "String", text: "String", count: "Integer", several: "Integer", number: "Integer",
-               memory: "Integer", priority: "Integer", port: "Integer", seconds: "Numeric", time: "Numeric",
-               long: "Numeric", flag: "bool", callable: "untyped",
+  SETTINGS = { name: "String", text: "String", count: "Integer", pool_size: "Integer", number: "Integer",
+               memory: "Integer", priority: "Integer", port: "Integer", seconds: "Numeric", positive_seconds: "Numeric",
+               long_seconds: "Numeric", flag: "bool", callable: "untyped",
                kafka: "Hash[String, untyped]", logger: "untyped",
                poller: "Poller", nil => "Symbol" }.freeze
   LISTENERS = Pelton::Events::TABLE.each_key.map { |name| Pelton::Events.method_name(name) }.freeze

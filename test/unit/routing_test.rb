@@ -375,7 +375,7 @@ class RoutingTest < Minitest::Test
     refute_predicate topics["d"], :keyed?
     [:partition_key, :inspect!, "key", nil, :dig].each do |by|
       error = config_error { Pelton::Routing.new.draw { topic("a", to: Orders) { concurrency 2, by: by } } }
-      assert_match(/topic a: by.*expected :key, another reader of Message, or an object with the method call/, error)
+      assert_match(/topic a: by.*expected :key, the name of another method of Message, or an object with/, error)
     end
     [0, 1001, 10**30].each do |count|
       error = config_error { Pelton::Routing.new.draw { topic("a", to: Orders) { concurrency count } } }

@@ -30,7 +30,7 @@ module Pelton
       2 => "ended by force: a second signal, or shutdown_timeout was over",
       3 => "stopped because the parent process died (--processes)"
     }.freeze
-    PROCESSES = Settings::Setting.new("--processes", :several, nil, "")
+    PROCESSES = Settings::Setting.new("--processes", :pool_size, nil, "")
     private_constant :PROCESSES
 
     # app: the app that the required files fill: the default one. log: makes the reporter that writes to `out`.
