@@ -309,8 +309,14 @@ class TransactionsTest < Minitest::Test
     inside.pop
     left = nil
     fake.define_singleton_method(:close) { |timeout| super(left = timeout) }
-    assert_operator seconds { producer.close(timeout: 4) }, :<, 30
-    assert_operator left, :>, 0, "for the abort of what is open"
+    clock = Pelton::Clock.now
+    Pelton::Clock.stub(:now, -> { clock }) do
+      closer = Pelton::Threads.start("test") { producer.close(timeout: 0.4) }
+      eventually { producer.instance_variable_get(:@native).instance_variable_get(:@closing) }
+      clock += 0.35
+      assert_empty Pelton::Threads.join([closer], 10 * Guard::PATIENCE)
+    end
+    assert_in_delta 0.05, left, 0.001, "for the abort of what is open"
     thread.kill.join
   end
 
