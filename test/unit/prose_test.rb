@@ -3,16 +3,30 @@
 require "test_helper"
 require "support/prose"
 
-# The pages for users read easily: short sentences, short pages, no phrases that have to be decoded.
+# The pages read easily: short sentences, short pages, no phrases that have to be decoded. A decision begins with a
+# summary of a few lines; the lab notes behind it are not measured.
 class ProseTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
-  PAGES = Dir.glob(%w[README.md docs/guides/*.md docs/reference/*.md], base: ROOT).freeze
+  PAGES = Dir.glob(%w[README.md CONTRIBUTING.md PROJECT_RULES.md SECURITY.md bench/README.md test/README.md
+                      docs/*.md docs/{guides,internals,reference}/*.md], base: ROOT).freeze
+  DECISIONS = Dir.glob("docs/decisions/*.md", base: ROOT).freeze
+  SUMMARY_LINES = 5
   README_LINES = 150
 
   PAGES.each do |page|
     define_method("test_#{page}_has_short_sentences_and_no_retired_phrase") do
       limit = Prose::GUIDE if page.start_with?("docs/guides/")
       assert_empty Prose.new(read(page)).problems(limit: limit), "#{page}:"
+    end
+  end
+
+  DECISIONS.each do |page|
+    define_method("test_#{page}_begins_with_question_answer_and_consequence") do
+      head = read(page)[/\A# \d{4} [A-Z].+\n\n((?:- .+\n)+)\n/, 1]
+      assert head, "#{page}: a title with its number, then a list, an item a line"
+      assert_includes 3..SUMMARY_LINES, head.lines.size, page
+      %w[Question Answer Consequence].each { |word| assert_match(/^- #{word}: /, head, page) }
+      assert_empty Prose.new(head).problems, page
     end
   end
 
