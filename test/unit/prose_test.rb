@@ -25,6 +25,7 @@ class ProseTest < Minitest::Test
       head = read(page)[/\A# \d{4} [A-Z].+\n\n((?:- .+\n)+)\n/, 1]
       assert head, "#{page}: a title with its number, then a list, an item a line"
       assert_includes 3..SUMMARY_LINES, head.lines.size, page
+      assert_operator head.lines.map(&:size).max, :<=, 121, page
       %w[Question Answer Consequence].each { |word| assert_match(/^- #{word}: /, head, page) }
       assert_empty Prose.new(head).problems, page
     end
