@@ -184,6 +184,11 @@ class ArchitectureTest < Minitest::Test
     assert_none long
   end
 
+  def test_the_rules_state_the_limits
+    rules = read("PROJECT_RULES.md").gsub(/\s+/, " ")
+    assert_match(/Ruby files: [^.]* #{RUBY_LINES} at most\. Rust files: [^.]* #{RUST_LINES} at most\./, rules)
+  end
+
   def test_folders
     deep = LIBRARY.keys.select { |path| File.dirname(path).delete_prefix("lib/pelton").count("/") > FOLDERS }
     assert_none deep.map { |path| "#{path}: more than #{FOLDERS} folders below lib/pelton" }

@@ -96,6 +96,11 @@ class DocsTest < Minitest::Test
     assert_empty words - THINGS - roles.map(&:first), "#{GLOSSARY} lacks"
   end
 
+  def test_contributing_names_the_rust_that_cargo_needs
+    needed = read("Cargo.toml")[/^rust-version = "([\d.]+)"/, 1]
+    assert_includes read("CONTRIBUTING.md"), "Rust #{needed} or newer"
+  end
+
   # In the text, that is: the blocks are run by test/embedded/guides_test.rb.
   def test_what_the_guides_name_exists
     code = GUIDES.flat_map { |page| read(page).gsub(/```.*?```/m, "").scan(/`([^`]+)`/) }.flatten
