@@ -168,7 +168,7 @@ class HealthTest < Minitest::Test
     healthy "its last job runs: who restarts it now would break that off"
     @gate.close
     assert server.wait(10)
-    assert_equal ["the server was ended by Pelton::KafkaError: #{server.failure.message}"], server.health_problems
+    assert_equal ["Pelton::KafkaError stopped the server: #{server.failure.message}"], server.health_problems
     in_child { raise "a child has none of its parent's illnesses" unless server.healthy? }
     app.start
     healthy "begun anew"

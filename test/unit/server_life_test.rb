@@ -132,7 +132,9 @@ class ServerLifeTest < Minitest::Test
     assert_raises(Interrupt) { app.start }
     assert_equal [true], @native.subscriptions.map(&:closed?)
     assert_equal :stopped, app.server.status
-    last = TracePoint.new(:call) { |call| raise Interrupt if call.method_id == :stop_at_exit }
+    last = TracePoint.new(:call) do |call|
+      raise Interrupt if call.method_id == :add && call.self.equal?(Pelton::ExitStop)
+    end
     last.enable { assert_raises(Interrupt) { app.start } }
     assert_equal [true] * 3, @native.subscriptions.map(&:closed?)
     assert app.stop

@@ -218,7 +218,7 @@ class StopAnywayTest < Minitest::Test
   def test_the_first_signal_forced_a_stop_that_no_signal_had_begun
     server, stop = stop_without_a_signal
     server.signal("TERM")
-    eventually { server.instance_variable_get(:@inbox).empty? }
+    eventually { server.instance_variable_get(:@lifecycle).inbox.empty? }
     @gate.close
     assert stop.join(30), "a stop that goes on"
     assert_equal [true, :stopped, []], [stop.value, server.status, server.unfinished_work]

@@ -7,31 +7,30 @@ require_relative "../runtime/lock"
 require_relative "../runtime/threads"
 
 module Pelton
-  # Begins a group anew whose listener failed for good, while the others go on: if config.group_restart says so, and no
-  # other member has taken its place (the two would take it from each other in turn). A member that only another
-  # client can bring back to its group begins anew in any case.
+  # Restarts a group whose listener failed for good, while the other groups go on. It does so if config.group_restart is
+  # set, and no other member took over (the two would fence each other in turn). It always restarts a member that can
+  # return to its group only with another client.
   class Restarts
     SHORTEST = 0.1
-    # Seconds, where config.group_restart says nothing.
+    # Seconds, if config.group_restart is not set.
     REJOIN = 1
     private_constant :SHORTEST, :REJOIN
 
-    # listeners: the server's; the failed one is replaced in it. The block opens another one for it, unstarted.
-    #: (Config, Array[Consuming::Listener], bus: Notifications)
-    #:   { (Consuming::Listener) -> Consuming::Listener } -> void
-    def initialize(config, listeners, bus:, &open)
+    # listeners: the server's, in which the failed one is replaced.
+    #: (Config, Listeners, bus: Notifications) -> void
+    def initialize(config, listeners, bus:)
       @delay = config.group_restart
       @grace = config.revocation_timeout
       @listeners = listeners
       @bus = bus
-      @open = open
       @stop = Background::Stop.new
-      @lock = Consuming::Lock.new # what runs under it is whole
-      # {failed listener => the thread that replaces it}; under @lock, as every replacement.
+      @lock = Consuming::Lock.new # a thread that holds it is not interrupted
+      # {failed listener => the thread that replaces it}; guarded by @lock, like every replacement.
       @threads = {}.compare_by_identity
     end
 
-    # false: not our business, the server has to stop. From the failed listener's thread, perhaps repeatedly.
+    # Begins to restart the listener's group. Returns false if the server must stop instead. Called by the failed
+    # listener's thread, possibly more than once.
     #: (Consuming::Listener, Exception) -> bool
     def take(listener, error)
       kafka = error if error.is_a?(KafkaError)
@@ -48,20 +47,21 @@ module Pelton
       true
     end
 
-    # Nothing is replaced any more.
+    # No listener is replaced after this call.
     #: () -> void
     def stop
       @stop.ask
       @lock.synchronize { nil } # a replacement that runs is finished
     end
 
-    # After the end of the listeners.
+    # Waits for the threads that replace listeners, after the end of the listeners.
     #: (Numeric) -> void
     def join(seconds) = Threads.join(@lock.synchronize { @threads.values }, seconds)
 
     private
 
-    # Under @lock. Its interrupts are deferred at first: one killed before its first step is replaced, too.
+    # Call it under @lock. The thread begins with deferred interrupts, so it is replaced even if it is killed before its
+    # first step.
     def begin_thread(listener)
       name = listener.group.name
       Thread.handle_interrupt(Object => :never) do
@@ -75,7 +75,7 @@ module Pelton
       Thread.handle_interrupt(Object => :immediate) { restart(listener) }
       ended = true
     ensure
-      # Unless it is the end of the process, somebody killed it.
+      # It was killed, unless the process ends.
       @lock.synchronize { begin_thread(listener) } unless ended || @stop.stop? || !Thread.main.alive?
     end
 
@@ -95,10 +95,9 @@ module Pelton
       @lock.synchronize do
         next if @stop.stop?
 
-        fresh = @open.call(listener)
-        @listeners[@listeners.index(listener)] = fresh
+        successor = @listeners.replace(listener)
         @threads.delete(listener)
-        fresh.succeed(listener).start
+        successor.succeed(listener).start
       end
     end
 

@@ -2,11 +2,13 @@
 
 require_relative "../background/scope"
 require_relative "clients"
+require_relative "exit_stop"
 require_relative "../runtime/clock"
 require_relative "../errors"
 require_relative "health"
 require_relative "../liveness"
-require_relative "missing_topics"
+require_relative "lifecycle"
+require_relative "listeners"
 require_relative "../decoding/parallel/engines"
 require_relative "../runtime/threads"
 require_relative "../consuming/jobs_queue"
@@ -18,29 +20,19 @@ require_relative "stranded_retries"
 require_relative "../runtime/resource_monitor"
 
 module Pelton
-  # Runs the consumers of an app: one listener per group, the workers, and one thread, "pelton.server", that waits for
-  # the orders stop, quiet and resume. App#start makes a new one for each start. Shutdown describes its end. In a forked
-  # child, the parent's server counts as stopped.
+  # Runs the consumers of an app: one listener per group (see Listeners), the workers, and one thread, "pelton.server",
+  # that carries out stop, quiet and resume (see Lifecycle). App#start makes a new server for each start. Shutdown
+  # describes its end. In a forked child, the parent's server counts as stopped.
   #   Pelton.server.status # => :running
   class Server
-    # {server => true}: servers that run in this process, which stop at its exit. Guarded by LOCK.
-    RUNNING = {}.compare_by_identity
-    LOCK = Mutex.new
-    private_constant :RUNNING, :LOCK
-
-    # What a shutdown did not finish, one String each; empty before the end. Jobs of a forced end, and finished messages
-    # that will be processed again: "orders/3: 12 finished messages behind offset 41 will be repeated".
-    #: () -> Array[String]
-    attr_reader :unfinished_work
-    # The error that stopped the server; nil: there was none.
-    #: () -> Exception?
-    attr_reader :failure
     # The health endpoint; nil without config.liveness.port.
     #   Pelton.server.liveness.port # => 9292
     #: () -> Liveness?
     attr_reader :liveness
 
-    # backgrounds: {"prices" => [restart, block]}, the app's. process: see App#start. generations: see Listener.
+    # backgrounds: {"prices" => [restart, block]}, the app's. producer: returns the app's producer. flush: flushes the
+    # app's producers within the given seconds, and returns the number of messages that are left. process: see
+    # App#start. generations: see Listener.
     #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
     #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?, ?process: Integer?,
     #:  ?generations: Hash[String, Integer]) -> void
@@ -50,37 +42,39 @@ module Pelton
       @groups = groups
       @process = process
       @bus = bus
-      @generations = generations
-      @producer = producer
-      # Flushes the app's producers within the given seconds; returns the number of messages that are left.
-      @flush = flush
       @native = native
+      @flush = flush
+      @backgrounds = backgrounds
       @jobs = Consuming::JobsQueue.new
       @engines = Parallel::Engines.new(config, bus)
       @monitor = ResourceMonitor.new(bus, config.stats_interval) { stats }
-      @backgrounds = backgrounds
       @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
-      @listeners = []
-      @restarts = Restarts.new(config, @listeners, bus: bus) { |failed| listener(failed.group, failed.looks) }
       @workers = Consuming::Workers.new(@jobs, bus, priority: config.worker_priority)
-      # Orders to the server's thread: [:stop, reason, timeout], [:signal, "TERM"], [:quiet, reason], [:resume],
-      # [:idle], [:drained, true or why not]. A trap only pushes to it.
-      @inbox = Thread::Queue.new
-      # `start` pushes true when all threads run, and false when it failed.
-      @boot = Thread::Queue.new
-      @thread = nil
+      clients = Clients.new(config, bus: bus, native: native, process: process)
+      @listeners = Listeners.new(config, clients: clients, engines: @engines, bus: bus, native: native, jobs: @jobs,
+                                         monitor: @monitor, producer: producer, generations: generations,
+                                         on_failure: method(:failed))
+      @restarts = Restarts.new(config, @listeners, bus: bus)
+      @lifecycle = Lifecycle.new(jobs: @jobs, restarts: @restarts, bus: bus, on_end: method(:ended),
+                                 &method(:new_shutdown))
       # The thread in `start`; nil after it.
       @starter = nil
-      @status = :created
-      @unfinished_work = []
-      @failure = nil
       @pid = Process.pid
     end
 
     # :created, :starting, :running, :quieting (jobs still run), :quiet, :stopping, :stopped or :forced
     #   Pelton.server.status # => :running
     #: () -> Symbol
-    def status = @pid == Process.pid ? @status : :stopped
+    def status = @pid == Process.pid ? @lifecycle.status : :stopped
+
+    # What a shutdown did not finish, one String each; empty before the end. Jobs of a forced end, and finished messages
+    # that will be processed again: "orders/3: 12 finished messages behind offset 41 will be repeated".
+    #: () -> Array[String]
+    def unfinished_work = @lifecycle.unfinished_work
+
+    # The error that stopped the server; nil: there was none.
+    #: () -> Exception?
+    def failure = @lifecycle.failure
 
     # Starts all threads and returns; App#start calls it. A stop that arrives during the start takes effect. Raises
     # ConfigError if a subscription cannot be opened, after which nothing keeps running; ShutdownError at a second call.
@@ -88,9 +82,9 @@ module Pelton
     def start
       raise ShutdownError, "a server starts once, this one is #{status}" unless status == :created
 
-      facts = { groups: @groups.map(&:name), concurrency: @config.concurrency }
-      boot(facts)
-      @bus.publish("app.running", **facts)
+      event = { groups: @groups.map(&:name), concurrency: @config.concurrency }
+      boot(event)
+      @bus.publish("app.running", **event)
       self
     end
 
@@ -104,7 +98,7 @@ module Pelton
       Clock.check(timeout)
       return true if %i[created stopped].include?(status)
 
-      @inbox << [:stop, reason, timeout]
+      @lifecycle.inbox << [:stop, reason, timeout]
       return if own_thread? || Threads.trap?
 
       wait
@@ -128,11 +122,11 @@ module Pelton
     # Starts no new job; running jobs finish, the partitions stay, and rebalances go on. Returns at once; `status` is
     # :quieting, then :quiet. From any thread or trap.
     #: (?reason: String) -> void
-    def quiet(reason: "quiet") = @inbox << [:quiet, reason]
+    def quiet(reason: "quiet") = @lifecycle.inbox << [:quiet, reason]
 
     # Ends quiet. Returns at once. From any thread or trap.
     #: () -> void
-    def resume = @inbox << [:resume]
+    def resume = @lifecycle.inbox << [:resume]
 
     # Does what a signal does, without waiting: TSTP quiet, CONT resume, any other one stops; a second one forces the
     # end. From any thread or trap.
@@ -142,7 +136,7 @@ module Pelton
       case name
       when "TSTP" then quiet(reason: "SIGTSTP")
       when "CONT" then resume
-      else @inbox << [:signal, name]
+      else @lifecycle.inbox << [:signal, name]
       end
     end
 
@@ -151,7 +145,7 @@ module Pelton
     #   Pelton.start.wait
     #: (?Numeric?) -> bool?
     def wait(timeout = nil)
-      return unless @thread&.join(*Clock.check(timeout))
+      return unless @lifecycle.thread&.join(*Clock.check(timeout))
 
       status == :stopped
     end
@@ -168,7 +162,7 @@ module Pelton
       return [] unless @pid == Process.pid
       return Health.new(@config.liveness, @listeners).health_problems if running?
 
-      @failure && !@thread.alive? ? ["the server was ended by #{@failure.class}: #{@failure.message}"] : []
+      failure && !@lifecycle.thread.alive? ? ["#{failure.class} stopped the server: #{failure.message}"] : []
     end
 
     # true: there are no health_problems. Returns at once; from any thread.
@@ -179,29 +173,16 @@ module Pelton
     # The partitions that this process has now, of all groups or of one. From any thread.
     #   Pelton.server.assignments("billing") # => { "orders" => [0, 3] }
     #: (?String?) -> Hash[String, Array[Integer]]
-    def assignments(group = nil)
-      places = assigned(group).flat_map(&:assignment).uniq.sort
-      places.group_by(&:first).transform_values { |list| list.map(&:last) }
-    end
+    def assignments(group = nil) = status == :stopped ? {} : @listeners.assignments(group)
 
     # See App#generations.
     #: (?String?) -> Hash[String, Hash[Integer, Integer]]
-    def generations(group = nil)
-      all = assigned(group).map(&:generations).inject({}) { |one, other| one.merge(other) { |_, *both| both.max } }
-      all.sort.each_with_object({}) do |((topic, partition), number), found|
-        (found[topic] ||= {})[partition] = number
-      end
-    end
+    def generations(group = nil) = status == :stopped ? {} : @listeners.generations(group)
 
     # Numbers of the process and of this server: see App#stats. From any thread.
     #: () -> Hash[Symbol, untyped]
     def stats
-      threads = ->(one) { one.executors.sum { |executor| executor.scope.size } }
-      alive = ->(one) { one.executors.count(&:alive?) }
-      { **ResourceMonitor.measure, consumers: per_partition(&alive), consumer_threads: per_partition(&threads),
-                                   lags: @listeners.to_h { |one| [one.group.name, one.lags] }, jobs: @jobs.counts,
-                                   stopped: @listeners.to_h { |one| [one.group.name, one.stopped] },
-                                   leaked: @monitor.leaked }
+      { **ResourceMonitor.measure, **@listeners.stats, jobs: @jobs.counts, leaked: @monitor.leaked }
     end
 
     # Starts a thread that ends after the consumers at a stop: see App#background.
@@ -210,191 +191,63 @@ module Pelton
 
     def inspect = "#<#{self.class} #{status} #{@groups.map(&:name).join(", ")}>"
 
-    # Stops the server at process exit, within shutdown_timeout, if it still runs then. exit! skips it.
-    #: (Server) -> void
-    def self.stop_at_exit(server)
-      LOCK.synchronize do
-        RUNNING[server] = true
-        @at_exit ||= at_exit { LOCK.synchronize { RUNNING.keys }.each { |one| one.stop(reason: "exit") } }
-      end
-    end
-
-    # For Pelton: the end of the process needs not stop this server any more.
-    #: (Server) -> void
-    def self.ended(server) = LOCK.synchronize { RUNNING.delete(server) }
-
     private
 
-    # The listeners of one group or of all; none after the end.
-    def assigned(group)
-      status == :stopped ? [] : @listeners.select { |one| group.nil? || one.group.name == group }
-    end
-
-    # {"billing" => {"orders" => {0 => 12}}}: the sum of the block's values for the partition's coordinators. There are
-    # two while one waits for the other's end.
-    def per_partition(&block)
-      @listeners.to_h do |listener|
-        topics = listener.coordinators.group_by(&:topic_name)
-        topics.transform_values! { |list| list.group_by(&:partition).transform_values { |same| same.sum(&block) } }
-        [listener.group.name, topics]
-      end
-    end
-
-    def boot(facts)
-      @status = :starting
+    # Starts everything. If it raises, or the thread that runs it is killed, nothing keeps running.
+    def boot(event)
       @starter = Thread.current
-      # The new thread inherits the deferral: if it is killed before its first step, it still stops what was started.
-      Thread.handle_interrupt(Object => :never) do
-        @thread = Threads.start("pelton.server", report: ->(error) { crashed(error) }) { serve }
-      end
-      @bus.publish("app.starting", **facts)
-      open_listeners
+      @lifecycle.start
+      @bus.publish("app.starting", **event)
+      @listeners.open(@groups)
       @workers.scale(@config.concurrency)
       @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
       @liveness = Liveness.new(@config.liveness, self, @bus, @process || 0) if @config.liveness.port
       @listeners.each(&:start)
-      @status = :running
+      @lifecycle.running
       @liveness&.start
       (@retries = StrandedRetries.new(@config, bus: @bus, native: @native)).look(@groups)
-      Server.stop_at_exit(self)
-      @boot << (booted = true)
+      ExitStop.add(self)
+      booted = true
+      @lifecycle.started
     ensure
-      cancel unless booted # also where the thread that starts it is killed
+      cancel unless booted
       @starter = nil
     end
 
     # Undoes a start that failed.
     def cancel
-      @status = :stopped
-      @boot << false
-      @listeners.each { |listener| listener.thread ? listener.stop(Clock.now) : listener.discard }
+      @lifecycle.cancel
+      @listeners.cancel
       @jobs.close
       @scope.close(Shutdown::FORCE)
       @liveness&.close
       @retries&.close(Shutdown::FORCE)
       @engines.close(timeout: Shutdown::FORCE)
-      threads = [@thread, *@listeners.map(&:thread), *@workers.map(&:thread)].compact
       Threads.join(threads, Shutdown::FORCE + Consuming::Listener::CLOSE_AT_LEAST)
-      Server.ended(self)
-    end
-
-    def open_listeners
-      @clients = Clients.new(@config, bus: @bus, native: @native, process: @process)
-      missing = MissingTopics.new(@config, bus: @bus, native: @native)
-      @groups.each do |group|
-        missing.create(group)
-        @listeners << listener(group, @listeners.empty?)
-      end
-    end
-
-    def listener(group, looks)
-      deserializers = @engines.deserializers(group)
-      subscription = @clients.subscription(group, deserializers)
-      Consuming::Listener.new(group, @config, subscription: subscription, jobs: @jobs, bus: @bus, monitor: @monitor,
-                                              looks: looks, ahead: @engines.ahead(group, deserializers),
-                                              producer: @producer, generations: @generations,
-                                              open_producer: @clients.producers(group), on_failure: method(:failed))
+      ExitStop.remove(self)
     end
 
     # Called by a listener or a worker after an error that this listener, or the server, cannot survive.
     def failed(error, listener = nil)
-      return if listener && @restarts.take(listener, error)
-
-      @failure ||= error
-      @inbox << [:stop, "#{error.class}: #{error.message}", nil]
+      @lifecycle.stop_for(error) unless listener && @restarts.take(listener, error)
     end
 
-    # --- the server's thread ---------------------------------------------------------------------------------------
-
-    # Defers a kill until the `ensure` is in place that stops the other threads.
-    def serve
-      return unless @boot.pop
-
-      begin
-        Thread.handle_interrupt(Object => :immediate) { obey }
-      rescue Exception => e # rubocop:disable Lint/RescueException -- what a subscriber raises that is no StandardError
-        @failure ||= e
-        raise
-      ensure
-        Thread.handle_interrupt(Object => :immediate) { over }
-      end
+    def new_shutdown(timeout, signalled)
+      Shutdown.new(@config, timeout, signalled: signalled, listeners: @listeners, workers: @workers, jobs: @jobs,
+                                     bus: @bus, scope: @scope, monitor: @monitor, flush: @flush,
+                                     inbox: @lifecycle.inbox, engines: @engines)
     end
 
-    def obey
-      loop do
-        kind, reason, timeout = @inbox.pop
-        case kind
-        when :quiet then hold(reason)
-        when :idle then idle
-        when :resume then unhold
-        when :stop then return shut_down(reason, timeout)
-        when :signal then return shut_down("SIG#{reason}", nil, signalled: true)
-        end
-      end
-    end
-
-    def over
+    # On the server's thread, after the shutdown.
+    def ended
       @retries&.close(Shutdown::FORCE)
-      abandoned unless ended? || !Thread.main.alive? # then Ruby ends all threads
     ensure
       @liveness&.close
-      Server.ended(self)
+      ExitStop.remove(self)
     end
 
-    def ended? = %i[stopped forced].include?(@status)
+    def threads = [*@lifecycle.thread, *@listeners.threads, *@workers.filter_map(&:thread)]
 
-    # This thread was killed, or a subscriber's error ends it. Its last act is to stop the others.
-    def abandoned
-      @failure ||= WorkerKilled.new("the server's orders")
-      shut_down(@failure.message, nil)
-    end
-
-    def hold(reason)
-      return unless @status == :running
-
-      @status = :quieting
-      @bus.publish("app.quieting", reason: reason)
-      @jobs.hold { @inbox << [:idle] }
-    end
-
-    def idle
-      return unless @status == :quieting
-
-      @status = :quiet
-      @bus.publish("app.quiet")
-    end
-
-    def unhold
-      return unless %i[quieting quiet].include?(@status)
-
-      @jobs.unhold
-      @status = :running
-      @bus.publish("app.resumed")
-    end
-
-    # Continues the same shutdown if a subscriber ended this thread in its middle.
-    def shut_down(reason, timeout, signalled: false)
-      @status = :stopping
-      @restarts.stop
-      @shutdown ||= Shutdown.new(@config, timeout, signalled: signalled, listeners: @listeners, workers: @workers,
-                                                   jobs: @jobs, bus: @bus, scope: @scope, monitor: @monitor,
-                                                   flush: @flush, inbox: @inbox, engines: @engines)
-      graceful = @shutdown.call(reason)
-      @restarts.join(Shutdown::FORCE)
-      @unfinished_work = @shutdown.unfinished_work
-      @status = graceful ? :stopped : :forced
-      @shutdown.tell
-    end
-
-    def crashed(error)
-      @failure ||= error
-      @status = :forced unless ended?
-      @bus.publish("error.occurred", error: error, source: "server")
-    end
-
-    def own_thread?
-      threads = [@thread, @starter, *@listeners.map(&:thread), *@workers.map(&:thread)]
-      threads.include?(Thread.current) || Background.here?
-    end
+    def own_thread? = [*threads, @starter].include?(Thread.current) || Background.here?
   end
 end

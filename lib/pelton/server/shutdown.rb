@@ -22,7 +22,7 @@ module Pelton
 
     # signalled: a signal began it, so the next one is the second. inbox: the server's, for signals, and stops that have
     # less time.
-    #: (Config, Numeric?, signalled: bool, listeners: Array[Consuming::Listener], workers: Array[Consuming::Worker],
+    #: (Config, Numeric?, signalled: bool, listeners: Listeners, workers: Array[Consuming::Worker],
     #:  jobs: Consuming::JobsQueue, engines: Parallel::Engines, scope: Background::Scope, monitor: ResourceMonitor, bus: Notifications,
     #:  flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
     def initialize(config, timeout, signalled:, listeners:, workers:, jobs:, engines:, scope:, monitor:, bus:, flush:,
@@ -66,9 +66,9 @@ module Pelton
       @forced.nil?
     end
 
-    # Called when the server's status says it, too.
+    # Publishes how it ended. Called after the server's status has changed.
     #: () -> void
-    def tell
+    def publish
       facts = { seconds: Clock.now - @started, phases: phases }
       unless @forced
         return @bus.publish("app.stopped", **facts, undelivered: @undelivered,
