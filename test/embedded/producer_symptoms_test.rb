@@ -18,8 +18,9 @@ class ProducerSymptomsTest < Minitest::Test
     one = app(kafka: { "enable.idempotence" => true, "linger.ms" => 60_000 }, reload_idempotent: true,
               reload_backoff: 0.05)
     one.producer.produce_sync(topic: name, payload: "x", partition: 0)
-    one.producer.produce_many_async(Array.new(20) { { topic: name, payload: "x", partition: 0 } })
+    # Before the messages: on a slow machine, some may still be sent without the linger, as the one above was.
     @cluster.push_errors(PRODUCE, [OUT_OF_ORDER] * 3)
+    one.producer.produce_many_async(Array.new(20) { { topic: name, payload: "x", partition: 0 } })
     closing = Pelton::Threads.start("test") { one.producer.close(timeout: 10) }
     assert closing.join(25 * Guard::PATIENCE), "the close hangs"
     assert_kind_of Integer, closing.value
