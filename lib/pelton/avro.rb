@@ -25,7 +25,8 @@ module Pelton
       require "bigdecimal" unless defined?(::BigDecimal)
       BigDecimal(text)
     rescue LoadError
-      raise ConfigError.new("decode :avro", nil, "a schema has decimals: add the gem bigdecimal to the Gemfile")
+      reason = "a schema has decimals, so add the gem bigdecimal to the Gemfile"
+      raise ConfigError.new("decode :avro", nil, reason)
     end
   end
 end

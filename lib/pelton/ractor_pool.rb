@@ -98,7 +98,7 @@ module Pelton
     rescue Ractor::IsolationError => e
       raise ConfigError.new(:job, Proc, "cannot be shared with Ractors: #{e.message}")
     rescue RuntimeError, ArgumentError # of a Method's, or of curry or >>
-      raise ConfigError.new(:job, Proc, "cannot be shared with Ractors: it is no block written as one")
+      raise ConfigError.new(:job, Proc, "cannot be shared with Ractors: write it as a block, not by method or curry")
     end
   end
 end

@@ -62,7 +62,7 @@ class RactorEngineTest < Minitest::Test
   else
     def test_it_says_which_ruby_it_needs
       error = assert_raises(Pelton::ConfigError) { Pelton::Parallel.check(:ractor, ParallelTexts, "topic orders") }
-      assert_equal "topic orders = :ractor: needs Ruby >= 4.0, this is #{RUBY_VERSION}", error.message
+      assert_equal "topic orders = :ractor: needs Ruby 4.0 or later, this is Ruby #{RUBY_VERSION}", error.message
     end
   end
 

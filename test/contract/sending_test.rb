@@ -94,7 +94,7 @@ module SendingContract
     messages = [{ topic: topic, payload: "x" }.freeze] * 524_288
     error = assert_raises(Pelton::InvalidMessageError) { made.produce_many_async(messages) }
     assert_equal ["batch size", "524288"], [error.key, error.value.to_s]
-    assert_includes error.message, "fewer than 524288 messages a call"
+    assert_includes error.message, "fewer than 524288 messages per call"
     # One less is only too many where one of them is wrong.
     messages[-2..] = [{ topic: topic, payload: 5 }]
     error = assert_raises(Pelton::InvalidMessageError) { made.produce_many_async(messages) }

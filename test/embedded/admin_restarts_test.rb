@@ -63,7 +63,7 @@ class AdminRestartsTest < Minitest::Test
     @cluster.broker_down(1)
     error = assert_raises(Pelton::KafkaError) { admin.offsets({ [name, 0] => :end }, timeout: 0.5) }
     assert_equal :_TRANSPORT, error.name
-    assert_equal "#{name}/0: no answer from the leader of the partition", error.reason
+    assert_equal "#{name}/0: the leader of the partition did not answer", error.reason
     assert_predicate error, :retriable?
     @cluster.broker_up(1)
     assert_equal({ [name, 0] => 0 }, admin.offsets({ [name, 0] => :end }))

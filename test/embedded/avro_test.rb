@@ -97,7 +97,7 @@ class EmbeddedAvroTest < Minitest::Test
     app = app()
     app.producer.produce_sync(topic: name, payload: "\x02", headers: { "__value_schema_id" => "7" })
     message = app.each(name, decode: { format: :avro, registry: registry }).first
-    assert_includes assert_raises(Pelton::DecodeError) { message.payload }.message, "no schema's number or GUID"
+    assert_includes assert_raises(Pelton::DecodeError) { message.payload }.message, "not a schema number or GUID"
   end
 
   def test_a_registry_that_comes_back
@@ -207,7 +207,7 @@ class EmbeddedAvroTest < Minitest::Test
     taken = take(6)
     assert_equal [0, 1], taken.values_at(0, 5)
     assert_equal [1, 2, 3, 4], taken[1..4].map(&:first)
-    assert_match(/begin with 0 and the number/, taken[1][1])
+    assert_match(/start with byte 0 and a schema number/, taken[1][1])
     assert_match(/ends too early/, taken[3][1])
     assert_match(/schema 77: Schema not found/, taken[4][1])
     assert app.stop
@@ -224,7 +224,7 @@ class EmbeddedAvroTest < Minitest::Test
     app.producer.produce_many_sync([{ topic: name, payload: order(8) }, { topic: name, payload: nil }], timeout: 20)
     assert_equal [order(7), order(8), nil], take(3)
     error = assert_raises(Pelton::EncodeError) { app.producer.produce_sync(topic: name, payload: { n: "x" }) }
-    assert_includes error.message, "n: a String of 1 bytes is no int"
+    assert_includes error.message, "n: expected int, got a String of 1 bytes"
     assert app.stop
   end
 

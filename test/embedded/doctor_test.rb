@@ -82,7 +82,7 @@ class EmbeddedDoctorTest < Minitest::Test
       servers = "127.0.0.1:#{deaf.addr[1]}"
       code, out, = doctor("--timeout", "1", servers: servers)
       assert_equal 1, code
-      assert_match(/error +brokers #{servers}: an address can be reached, but Kafka does not answer/, out)
+      assert_match(/error +brokers #{servers}: the connection works, but Kafka does not answer/, out)
       assert_equal 0, doctor("--offline", servers: servers).first
     end
   end

@@ -145,7 +145,7 @@ class EmbeddedIteratorTest < Minitest::Test
     error = assert_raises(Pelton::ConfigError) { app.each("nowhere") { flunk } }
     assert_match(/topic = "nowhere": does not exist/, error.message)
     error = assert_raises(Pelton::ConfigError) { app.each({ name => [1] }) { flunk } }
-    assert_match(/topic #{name}, partition = 1: there are 0 to 0/, error.message)
+    assert_match(/topic #{name}, partition = 1: does not exist, there are 0 to 0/, error.message)
   end
 
   def test_two_at_once

@@ -35,7 +35,7 @@ class PartitionsTest < Minitest::Test
     app { topic(name, to: seen) { partitions [0, 7] } }.start
     assert_equal [0, 0, "a"], take(1).first
     # librdkafka tells of it in its own words, before or after ours.
-    text = "topic #{name}: partitions = [7]: there are 0 to 0"
+    text = "topic #{name}: partitions = [7]: does not exist, there are 0 to 0"
     eventually(20) { errors.any? { |error| error.message.include?(text) } }
   end
 

@@ -316,7 +316,7 @@ class ProcessExitTest < Minitest::Test
       configure(Pelton.app, logger: Lines.new, flush_timeout: 0.5)
       produce("a")
     RUBY
-    assert_match(/^error: pelton: pelton.producer#1: a flush ended with 1 message still on the way$/, out)
+    assert_match(/^error: pelton: pelton.producer#1: a flush ended with 1 message still in flight$/, out)
     assert_match(/\Apelton: pelton.producer#1: 1 message to #{@topic} not delivered at process exit.*\n\z/, errors)
   end
 

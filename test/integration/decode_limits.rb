@@ -31,9 +31,9 @@ Scenario.run do
 
   # [topic, payload, what is wrong with it: nil if nothing is]
   rows = [
-    [packed, nans.(1000), nil], [packed, nans.(1001), /more than 1000 keys of its maps are NaN/],
-    [packed, nans.(90_000), /more than 1000 keys of its maps are NaN/], [packed, "\x81\xa1a\x01".b, nil],
-    # Unscaled 1 with 2, 4,096, 4,097 and 2**31 - 1 digits behind the point.
+    [packed, nans.(1000), nil], [packed, nans.(1001), /more than 1000 map keys are NaN/],
+    [packed, nans.(90_000), /more than 1000 map keys are NaN/], [packed, "\x81\xa1a\x01".b, nil],
+    # Unscaled 1 with 2, 4,096, 4,097 and 2**31 - 1 digits after the decimal point.
     [avro, decimal.("\x06\x02\x01\x04"), nil], [avro, decimal.("\x08\x02\x01\x80\x40"), nil],
     [avro, decimal.("\x08\x02\x01\x82\x40"), /4,?096/], [avro, decimal.("\x0e\x02\x01\xfe\xff\xff\xff\x0f"), /4,?096/],
     [avro, framed.(1, "\x02" * FIELDS), nil], [avro, framed.(2, "\x00"), /262,?144|#{MANY}/],

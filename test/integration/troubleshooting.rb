@@ -119,7 +119,7 @@ Scenario.run do
   missing.start
   wait_for.("Subscribed topic not available: …")
   missing.stop
-  consume.(consumer { messages.each(&:payload) }, "payload cannot be decoded: no valid JSON", payload: "{oops") do
+  consume.(consumer { messages.each(&:payload) }, "payload cannot be decoded: invalid JSON", payload: "{oops") do
     decode :json
   end
   consume.(fails, "… stopped at offset … after … attempts") { retries 0 }

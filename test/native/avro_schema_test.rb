@@ -18,12 +18,12 @@ class NativeAvroSchemaTest < Minitest::Test
   end
 
   SCHEMAS = {
-    "{" => "no JSON", '"foo"' => 'type "foo" is not defined', "{}" => 'no "type"', "[[]]" => "inside of a union",
-    '["int","int"]' => "int twice", '{"type":"record","name":"R"}' => 'no "fields"', "7" => "7 is no type",
-    '{"type":"record","name":"a b","fields":[]}' => "no name of a type",
+    "{" => "not valid JSON", '"foo"' => 'type "foo" is not defined', "{}" => 'no "type"', "[[]]" => "contains a union",
+    '["int","int"]' => "int twice", '{"type":"record","name":"R"}' => 'no "fields"', "7" => "7 is not a type",
+    '{"type":"record","name":"a b","fields":[]}' => "not a valid type name",
     '{"type":"record","name":"R","fields":[{"name":"x","type":"Y"}]}' => 'R: x: the type "Y" is not defined',
-    '{"type":"record","name":"R","fields":[{"name":"x","type":"int"},{"name":"x","type":"int"}]}' => "there twice",
-    '{"type":"enum","name":"E","symbols":["A"],"default":"B"}' => "none of its symbols",
+    '{"type":"record","name":"R","fields":[{"name":"x","type":"int"},{"name":"x","type":"int"}]}' => "defined twice",
+    '{"type":"enum","name":"E","symbols":["A"],"default":"B"}' => "is not one of its symbols",
     '{"type":"fixed","name":"F","size":-1}' => '"size" of 0 or more', '{"type":"array"}' => 'no "items"'
   }.freeze
 

@@ -132,7 +132,7 @@ class NativeAvroTest < Minitest::Test
       end
     end
     error = assert_raises(Pelton::EncodeError) { encode(BigDecimal("1.2345"), DECIMAL) }
-    assert_includes error.message, "a decimal with 4 digits behind the point is no decimal of 12 digits, 3 behind"
+    assert_includes error.message, "expected decimal of 12 digits, 3 after the decimal point, got a decimal with 4"
     assert_raises(Pelton::EncodeError) { encode(BigDecimal("NaN"), DECIMAL) }
     assert_raises(Pelton::EncodeError) { encode(BigDecimal("1e99999999"), DECIMAL) }
   end
@@ -158,7 +158,7 @@ class NativeAvroTest < Minitest::Test
     assert_equal "A", round_trip("A".encode("UTF-16BE"), { "type" => "enum", "name" => "E", "symbols" => ["A"] })
     nowhere = "\x81\x82".dup.force_encoding("EUC-JP")
     error = assert_raises(Pelton::EncodeError) { encode(nowhere, "string") }
-    assert_includes error.message, "a String of 2 bytes in EUC-JP is no string: it has no UTF-8"
+    assert_includes error.message, "expected string, got a String of 2 bytes in EUC-JP: it is not valid UTF-8"
     assert_equal nowhere.b, round_trip(nowhere, %w[string bytes])
     assert_includes assert_raises(Pelton::EncodeError) { encode("\xff".b, "string") }.message, "a binary String of 1"
     assert_includes assert_raises(Pelton::EncodeError) { encode("\xff", "string") }.message, "a binary String of 1"
@@ -184,7 +184,7 @@ class NativeAvroTest < Minitest::Test
   def test_integers_are_decimals_and_floats_are_none
     assert_equal "061e8480", encode(2000, DECIMAL).unpack1("H*")
     error = assert_raises(Pelton::EncodeError) { encode(10**12, DECIMAL) }
-    assert_includes error.message, "an Integer of 40 bits is no decimal of 12 digits"
+    assert_includes error.message, "got an Integer of 40 bits"
     assert_raises(Pelton::EncodeError) { encode(1.5, DECIMAL) }
   end
 
@@ -205,25 +205,25 @@ class NativeAvroTest < Minitest::Test
   end
 
   UNFIT = {
-    { "id" => "7" } => "id: a String of 1 bytes is no long",
-    { "id" => 2**63 } => "id: a decimal with 0 digits behind the point is no long",
-    { "kind" => "LOST" } => "kind: a String of 4 bytes is no symbol of enum shop.Kind",
-    { "day" => Time.now } => "day: a Time is no date",
-    { "note" => 3 } => "note: an Integer of 2 bits is no null or string",
+    { "id" => "7" } => "id: expected long, got a String of 1 bytes",
+    { "id" => 2**63 } => "id: expected long, got a decimal with 0 digits after the decimal point",
+    { "kind" => "LOST" } => "kind: expected a symbol of enum shop.Kind, got a String of 4 bytes",
+    { "day" => Time.now } => "day: expected date, got a Time",
+    { "note" => 3 } => "note: expected null or string, got an Integer of 2 bits",
     { "lines" => [{ "sku" => "a", "price" => 1 }, { "sku" => "a", "price" => nil }] } =>
-      "lines[1].price: nil is no double",
+      "lines[1].price: expected double, got nil",
     { "lines" => [{ "sku" => "a" }] } => "lines[0].price: is missing",
-    { "lines" => {} } => "lines: a Hash of 0 is no array",
-    { "tags" => { "a" => 1 } } => "tags[…]: an Integer of 1 bits is no string",
-    { "tags" => { 1 => "a" } } => "tags: a Hash with a key that is a Integer is no map",
+    { "lines" => {} } => "lines: expected array, got a Hash of 0",
+    { "tags" => { "a" => 1 } } => "tags[…]: expected string, got an Integer of 1 bits",
+    { "tags" => { 1 => "a" } } => "tags: expected map, got a Hash with a key of class Integer",
     { "totl" => 1 } => "totl: shop.Order has no such field",
-    { "raw" => Object.new } => "raw: a Object is no bytes"
+    { "raw" => Object.new } => "raw: expected bytes, got an object of class Object"
   }.freeze
 
   def test_what_does_not_fit_is_named_with_its_path
     UNFIT.each do |change, reason|
       error = assert_raises(Pelton::EncodeError, reason) { encode(VALUE.merge(change)) }
-      assert_includes error.message, "the value is no shop.Order: #{reason}"
+      assert_includes error.message, "the value does not fit shop.Order: #{reason}"
       assert_equal "shop.Order", error.schema
     end
   end
@@ -247,10 +247,10 @@ class NativeAvroTest < Minitest::Test
       end
     RUBY
     assert_predicate status, :success?, output[0, 400]
-    deep = "it nests deeper than 100, or contains itself"
+    deep = "it is nested deeper than 100 levels, or contains itself"
     large = "its values take more than 1000000000 bytes"
     assert_equal [deep, deep, deep, large, large],
-                 output.lines(chomp: true).map { |line| line.delete_prefix("the value is no value of the schema: ") }
+                 output.lines(chomp: true).map { |line| line.delete_prefix("the value does not fit the schema: ") }
   end
 
   def test_unions_take_the_branch_that_fits_wholly
@@ -264,7 +264,7 @@ class NativeAvroTest < Minitest::Test
       value.nil? ? assert_nil(made) : assert_equal(value, made)
     end
     error = assert_raises(Pelton::EncodeError) { encode({ "y" => 1 }, union) }
-    assert_includes error.message, "is no null or boolean or int"
+    assert_includes error.message, "expected null or boolean or int or "
   end
 
   MALFORMED = { "" => "too early", "0e" => "too early", "0e02ff" => "too early",
@@ -336,9 +336,9 @@ class NativeAvroTest < Minitest::Test
   def test_symbols_in_every_encoding
     assert_equal "\x04\xC3\xA9".b, encode("é".encode("ISO-8859-1").to_sym, "string")
     error = assert_raises(Pelton::EncodeError) { encode("\xff".b.to_sym, "string") }
-    assert_includes error.message, "is no string"
+    assert_includes error.message, "expected string, got"
     error = assert_raises(Pelton::EncodeError) { encode({ "\xff".b.to_sym => 1 }, { type: "map", values: "int" }) }
-    assert_includes error.message, "is no map"
+    assert_includes error.message, "expected map, got"
   end
 
   # Dates and decimals are calls of Ruby, in whose midst other threads build, too.

@@ -102,7 +102,7 @@ class NativeAvroUnionTest < Minitest::Test
       [0, day - 1].each { |time| assert_equal time, reader.decode(encode(time, schema)) }
       [day, -1, 7 * day].each do |time|
         error = assert_raises(Pelton::EncodeError) { encode(time, schema) }
-        assert_includes error.message, "is no time of day in #{unit} (0 to #{day - 1})"
+        assert_includes error.message, "expected time of day in #{unit} (0 to #{day - 1})"
       end
     end
   end
@@ -110,7 +110,7 @@ class NativeAvroUnionTest < Minitest::Test
   # It became Infinity.
   def test_a_float_beyond_32_bits_is_an_encode_error
     error = assert_raises(Pelton::EncodeError) { encode(1e300, "float") }
-    assert_includes error.message, "1e300 is no float: its largest is 3.4028235e38"
+    assert_includes error.message, "expected float, got 1e300: the largest float is 3.4028235e38"
     assert_equal 1, encode(1e300, %w[float double]).getbyte(0) / 2
     read = Pelton::Avro::Decoder.new(schema: "float")
     [Float::INFINITY, -Float::INFINITY].each { |it| assert_equal it, read.decode(encode(it, "float")) }

@@ -24,7 +24,7 @@ class NativeLimitsTest < Minitest::Test
       "a map's value" => "8101#{NAN}", "a map's key" => "81#{NAN}01" }.each do |what, key|
       assert_equal 1000, msgpack("de03e8#{"#{key}c0" * 1000}").size, what
       error = assert_raises(Pelton::DecodeError, what) { msgpack("de03e9#{"#{key}c0" * 1001}") }
-      assert_includes error.message, "more than 1000 keys of its maps are NaN", what
+      assert_includes error.message, "more than 1000 map keys are NaN", what
       # In many maps, too: their keys are compared within each, but there may be any number of maps.
       assert_raises(Pelton::DecodeError, what) { msgpack("dc0200#{"82#{key}c0#{key}c0" * 512}") }
     end
@@ -131,13 +131,13 @@ class NativeLimitsTest < Minitest::Test
     assert_equal 200, references(&one).texts(named.call(200)).size
     asked = 0
     error = assert_raises(Pelton::RegistryError) { references(&one).texts(named.call(20_000)) }
-    assert_includes error.message, "references: are 20000 in one list; at most 200 are read"
+    assert_includes error.message, "references: are 20000 in one list, at most 200 are read"
     assert_equal 0, asked
     # Each with ten others: never the same.
     below = ->(subject) { named.call(10).each { |it| it["subject"] += ".#{subject}" } }
     more = ->(subject, _) { { "schema" => "1", "references" => below.call(subject) } }
     assert_includes assert_raises(Pelton::RegistryError) { references(&more).texts(named.call(10)) }.message,
-                    "references: nest deeper than 50"
+                    "references: are nested deeper than 50 levels"
     wide = ->(subject, _) { { "schema" => "1", "references" => subject.count(".") < 2 ? below.call(subject) : [] } }
     assert_includes assert_raises(Pelton::RegistryError) { references(&wide).texts(named.call(10)) }.message,
                     "references: are more than 200"
@@ -155,7 +155,7 @@ class NativeLimitsTest < Minitest::Test
     Pelton::Clock.stub(:left, ->(_) { read < 3 ? 1.0 : 0.0 }) do
       error = assert_raises(Pelton::RegistryError) { references(&slow).texts(named) }
     end
-    assert_includes error.message, "references: take longer than 60 s: 3 were read"
+    assert_includes error.message, "references: took longer than 60 s, 3 were read"
   end
 
   def test_a_schema_whose_references_have_no_end_is_a_registry_error
@@ -163,7 +163,7 @@ class NativeLimitsTest < Minitest::Test
     references = Array.new(201) { |i| { name: "n#{i}", subject: "s#{i}", version: 1 } }
     id = double.add("top", '"int"', references: references)
     error = assert_raises(Pelton::RegistryError) { Pelton::Registry.new(double.url, retries: 0).schema(id) }
-    assert_includes error.message, "references: are 201 in one list; at most 200 are read"
+    assert_includes error.message, "references: are 201 in one list, at most 200 are read"
     assert_equal 1, double.requests.size
   ensure
     double.close

@@ -32,14 +32,14 @@ class PrivatePayloadTest < Minitest::Test
   def test_a_decode_error_has_position_length_and_on_request_an_excerpt
     error = assert_raises(Pelton::DecodeError) { Pelton::Json.parse("[1,\"ok\",#{CARD}\e[31mx]") }
     assert_equal 31, error.length
-    assert_match(/no valid JSON \(byte \d+ of 31\)\z/, error.message)
+    assert_match(/invalid JSON \(byte \d+ of 31\)\z/, error.message)
     assert_includes 8..25, error.position
     assert_includes error.excerpt, "#{CARD}\\e[31mx]"
     again = error.again
     assert_equal [error.position, error.length, error.excerpt, error.message],
                  [again.position, again.length, again.excerpt, again.message]
     of = error.of("orders", 3, 7, :key)
-    assert_equal "orders/3 offset 7: key cannot be decoded: no valid JSON (byte #{error.position} of 31)", of.message
+    assert_equal "orders/3 offset 7: key cannot be decoded: invalid JSON (byte #{error.position} of 31)", of.message
     long = assert_raises(Pelton::DecodeError) { Pelton::Json.parse("#{"[1," * 1000}x#{" " * 10_000}") }
     assert_operator long.excerpt.size, :<, 200
     assert_nil Pelton::DecodeError.new("t", 0, 0, "it ends too early").excerpt

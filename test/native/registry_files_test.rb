@@ -41,7 +41,7 @@ class NativeRegistryFilesTest < Minitest::Test
     in_files(texts) do |registry|
       assert_equal INT, registry.schema(7).text
       assert_equal 7, registry.fingerprint(registry.schema(7).fingerprint).id
-      { "bad" => /bad.avsc: is no JSON/, "deep" => /deep.avsc: .*is no JSON/,
+      { "bad" => /bad.avsc: is not valid JSON/, "deep" => /deep.avsc: .*is not valid JSON/,
         "wrong" => /wrong.avsc: schema: the type "nonsense" is not defined/ }
         .each do |subject, reason|
         error = assert_raises(Pelton::RegistryError) { registry.latest(subject) }
@@ -65,7 +65,7 @@ class NativeRegistryFilesTest < Minitest::Test
       assert_equal [8, 10], [7, 9].map { |id| registry.id_of("r-value", registry.schema(id)) }
       assert_predicate assert_raises(Pelton::RegistryError) { registry.version("r-value", 3) }, :missing?
       error = assert_raises(Pelton::RegistryError) { registry.latest("list") }
-      assert_includes error.message, "shop.R: is another in each of 7.avsc, 9.avsc, r-value.10.avsc, r-value.8.avsc"
+      assert_includes error.message, "shop.R: is defined differently in 7.avsc, 9.avsc, r-value.10.avsc, r-value.8.avsc"
     end
   end
 

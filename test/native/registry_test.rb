@@ -85,7 +85,7 @@ class NativeRegistryTest < Minitest::Test
     end
     double.add("top", LONG, references: [{ name: "x", subject: "s0", version: 1 }])
     error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
-    assert_includes error.message, "nest deeper than 50"
+    assert_includes error.message, "are nested deeper than 50 levels"
   end
 
   def test_the_next_url_where_one_does_not_answer
@@ -124,7 +124,7 @@ class NativeRegistryTest < Minitest::Test
       asking = Thread.new { client(double.url, timeout: 0.3).schema(1) }
       asking.report_on_exception = false
       error = assert_raises(Pelton::RegistryError, fault) { asking.join(20) || asking.kill }
-      assert_includes error.message, "the answer does not end"
+      assert_includes error.message, "the answer takes too long"
     end
   end
 
@@ -148,7 +148,7 @@ class NativeRegistryTest < Minitest::Test
     double = new_double
     double.fail(:garbage)
     error = assert_raises(Pelton::RegistryError) { client(double.url).schema(1) }
-    assert_includes error.message, "no JSON"
+    assert_includes error.message, "not valid JSON"
     id = double.add("r", '{"type":"nonsense"}')
     error = assert_raises(Pelton::RegistryError) { client(double.url).schema(id) }
     assert_match(/\Aschema registry, schema #{id}: .*the type "nonsense" is not defined/, error.message)
@@ -273,7 +273,7 @@ class NativeRegistryTest < Minitest::Test
       ["-----BEGIN PRIVATE KEY-----\nMIIhush", "MIIhush"].each do |key|
         error = assert_raises(Pelton::ConfigError) { Pelton::Registry.new("https://x", tls: { name => key }) }
         refute_match(/hush/, "#{error.full_message} #{error.value.inspect}")
-        assert_includes error.message, "tls #{name}: is no file that can be read"
+        assert_includes error.message, "tls #{name}: cannot be read, or is not a file"
       end
     end
   end
@@ -350,7 +350,7 @@ class NativeRegistryTest < Minitest::Test
       registry = Struct.new(:id) { def id_of(*) = id }.new(number)
       serializer = Pelton::Avro::Serializer.new(registry: registry, schema: '"string"')
       error = assert_raises(Pelton::RegistryError) { serializer.serialize("a", topic: "t") }
-      assert_includes error.message, "#{number.inspect} is no number of a schema"
+      assert_includes error.message, "#{number.inspect} is not a schema number"
     end
   end
 

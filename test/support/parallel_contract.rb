@@ -87,7 +87,7 @@ module ParallelContract
     errors = future.each_with_index.filter_map { |(_, error), index| [index, error] if error }
     assert_equal [150], errors.map(&:first)
     error = assert_raises(StandardError) { future[150] }
-    assert_match(/unexpected|expected|no valid JSON/, error.message)
+    assert_match(/unexpected|expected|invalid JSON/, error.message)
     assert_raises(error.class) { future.values }
     assert_equal({ "i" => 151 }, future[151])
     assert_equal numbers(60), @engine.dispatch(inputs(numbers(60)), decoder, timeout: 30).values, "and goes on"

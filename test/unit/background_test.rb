@@ -54,7 +54,7 @@ class BackgroundTest < Minitest::Test
   def test_one_name_runs_once
     one = scope.start("flush", &:wait)
     error = assert_raises(Pelton::ConfigError) { scope.start("flush", &:wait) }
-    assert_match(/"flush": one of this name runs/, error.message)
+    assert_match(/"flush": a background thread of this name is already running/, error.message)
     assert one.stop(10)
     scope.start("flush", &:wait)
     scope.close

@@ -88,7 +88,7 @@ class DeserializingTest < Minitest::Test
     error = assert_raises(Pelton::DecodeError) do
       Pelton::Deserializing.key(Pelton::Formats.key_maker(:utf8), place("\xff".b))
     end
-    assert_equal "orders/0 offset 7: key cannot be decoded: it is no UTF-8", error.message
+    assert_equal "orders/0 offset 7: key cannot be decoded: it is not valid UTF-8", error.message
   end
 
   def place(key) = Message.new.tap { |message| message.define_singleton_method(:raw_key) { key } }

@@ -45,7 +45,7 @@ class DrainedRetriesTest < Minitest::Test
   end
 
   def test_wrong_words
-    { "topic a: drain = [10]: is in retry_in, too" => -> { retry_in 10, drain: [10] },
+    { "topic a: drain = [10]: contains a delay that is also in retry_in" => -> { retry_in 10, drain: [10] },
       "topic a: retry_in drain = 10: expected" => -> { retry_in 5, drain: 10 },
       "topic a: retry_in former_groups = \"old\": expected an Array of Strings" => lambda {
         retry_in 5, former_groups: "old"

@@ -69,16 +69,16 @@ class EdgesTest < Minitest::Test
     assert(lines.all? { |line| line.match?(shape) })
     ["running: groups g, 5 workers", "stopping (SIGTERM)", "left undone: orders/0: busy",
      "g orders/3 stopped at offset 17", "ERROR pelton[#{Process.pid}] unhealthy: group g hangs",
-     "ERROR pelton[#{Process.pid}] process 2 (77) ended: KILL, restarts in 1.5 s",
+     "ERROR pelton[#{Process.pid}] process 2 (pid 77) ended: killed by SIGKILL, restarts in 1.5 s",
      "skipped offset 17 after 3 attempts: RuntimeError: the reason", "retries from offset 17 in 1.5 s",
      "WARN  pelton[#{Process.pid}] c FAIL: text", "INFO  pelton[#{Process.pid}] c opened",
-     "c disconnected, having been idle", "c connected again", "ERROR pelton[#{Process.pid}] c closed, 2 messages not",
+     "c disconnected after being idle", "c reconnected", "ERROR pelton[#{Process.pid}] c closed, 2 messages not",
      "c was never closed, 2 messages not delivered", "c: transaction aborted after 0.5 s: RuntimeError: the reason",
-     "ERROR pelton[#{Process.pid}] c ended and is replaced by a new client (attempt 2): RuntimeError: the reason",
+     "ERROR pelton[#{Process.pid}] c failed and is replaced by a new client (attempt 2): RuntimeError: the reason",
      "c has a new client after RuntimeError: the reason", "ERROR pelton[#{Process.pid}] c: RuntimeError: the reason",
-     "ERROR pelton[#{Process.pid}] c: a flush ended with 4 messages still on the way; c: not delivered since the " \
+     "ERROR pelton[#{Process.pid}] c: a flush ended with 4 messages still in flight; c: not delivered since the " \
      "last flush: orders: 3 UNKNOWN_TOPIC_OR_PART",
-     "3 events of pelton.poll were published late", "c: its queue was full, produce waited 0.5 s for room (9 times)",
+     "3 events of pelton.poll were published late", "c: the queue was full, produce waited 0.5 s for space (9 times)",
      "kafka (client c, group g, topic orders"].each do |text|
       assert_includes io.string, text
     end
@@ -105,7 +105,7 @@ class EdgesTest < Minitest::Test
     bus.publish("transaction.aborted", client: "c", seconds: 1, error: nil)
     bus.publish("producer.fatal", client: "c", error: RuntimeError.new("x"), attempt: 1, final: true)
     assert_equal [[1, "c closed"], [1, "c disconnected"], [1, "c: transaction aborted after 1.0 s"],
-                  [3, "c ended and is not replaced (attempt 1): RuntimeError: x"]], lines
+                  [3, "c failed and is not replaced (attempt 1): RuntimeError: x"]], lines
   end
 
   def test_log_to_a_logger

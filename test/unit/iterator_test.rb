@@ -64,7 +64,7 @@ class IteratorTest < Minitest::Test
       [].tap { |endless| endless << endless } => /topic = \[/,
       %w[a a] => /named twice/, [{ "a" => "x" }] => /from = "x": expected an offset/,
       [{ "a" => [-1] }] => /topic a, partition = -1/, [{ "a" => { "0" => 1 } }] => /topic a, partition = "0"/,
-      [{ "a" => { 0 => nil } }] => /from: expected an offset/, [{ "a" => [3] }] => /partition = 3: there are 0 to 2/,
+      [{ "a" => { 0 => nil } }] => /from: expected an offset/, [{ "a" => [3] }] => /does not exist, there are 0 to 2/,
       ["nope"] => /topic = "nope": does not exist/ }.each do |topics, message|
       assert_match(message, assert_raises(Pelton::ConfigError, topics.inspect) { spans(*topics) }.message)
     end

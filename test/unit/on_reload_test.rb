@@ -79,9 +79,9 @@ class OnReloadTest < Minitest::Test
   WRONG = { 5 => /on_reload = Integer: expected a Hash/,
             "transactional.id=u" => /on_reload = String: expected a Hash/,
             { "transactional.id" => nil } => /transactional.id: is nil .*expected a String/,
-            { "transactional.id" => "" } => /transactional.id = "": on_reload makes no/,
+            { "transactional.id" => "" } => /transactional.id = "": on_reload can neither make a/,
             { "sasl.password" => ["hunter2"] } => /sasl.password = \[hidden\]: expected a String/,
-            { "partitioner" => "random" } => /partitioner = "random": keys stay where they are/,
+            { "partitioner" => "random" } => /partitioner = "random": on_reload cannot change it/,
             { "sasl.mechanisms" => "OAUTHBEARER", "security.protocol" => "sasl_ssl" } =>
               /sasl.mechanisms = "OAUTHBEARER": config.oauth has to be set/ }.freeze
 
@@ -217,7 +217,7 @@ class OnReloadTest < Minitest::Test
     producer.produce_async(**row)
     fake.fatal_error = error(46, fatal: true)
     producer.produce_async(**row)
-    assert_match(/transactional.id = "u": on_reload makes no producer transactional/, complaints.first[:error].message)
+    assert_match(/transactional.id = "u": on_reload can neither make/, complaints.first[:error].message)
   end
 
   # Each executor of a pool changes its own.

@@ -312,7 +312,7 @@ class ParallelTest < Minitest::Test
     error = assert_raises(Pelton::ConfigError) { group(:fast) }
     assert_equal "topic orders: parallel = :fast: expected :inline or :thread or :ractor or :auto", error.message
     error = assert_raises(Pelton::ConfigError) { group(:ractor, Unfit.new) }
-    hindrance = Parallel::RactorWorker.available? ? "@cache, a Hash that is not frozen" : "needs Ruby >= 4.0"
+    hindrance = Parallel::RactorWorker.available? ? "@cache, a Hash that is not frozen" : "needs Ruby 4.0 or later"
     assert_match(/\Atopic orders: deserializer .*#{Regexp.escape(hindrance)}/, error.message)
   end
 

@@ -104,7 +104,7 @@ class RactorPoolTest < Minitest::Test
   else
     def test_it_says_which_ruby_it_needs
       error = assert_raises(Pelton::ConfigError) { Pelton::RactorPool.new }
-      assert_equal "Pelton::RactorPool: needs Ruby >= 4.0, this is #{RUBY_VERSION}", error.message
+      assert_equal "Pelton::RactorPool: needs Ruby 4.0 or later, this is Ruby #{RUBY_VERSION}", error.message
     end
   end
 end

@@ -65,9 +65,9 @@ class RoutingTest < Minitest::Test
       assert_match(/topic orders: partitions = .*an Array or Range of 1 to 10000 Integers/, message)
     end
     draw = ->(&words) { Pelton::Routing.new.draw(&words).groups(config) }
-    assert_match(/partitions = \[0\]: are for topics that are routed by their name/,
+    assert_match(/partitions = \[0\]: work only for topics that are routed by name/,
                  config_error { draw.call { topic(/orders/, to: Orders) { partitions [0] } } })
-    assert_match(/and retry_in do not go together/,
+    assert_match(/cannot be combined with retry_in/,
                  config_error { draw.call { topic("orders", to: Orders) { partitions([0]) && retry_in(10) } } })
     assert_match(/group app: partitions = "payments": has none/, config_error do
       draw.call do
@@ -138,7 +138,7 @@ class RoutingTest < Minitest::Test
       group("other") { topic("c", to: Orders) { active false } }
     end
     assert_equal [["b"]], groups.map { |group| group.topics.keys }
-    assert_includes config_error { groups(topics: ["a"]) }, "no active topic"
+    assert_includes config_error { groups(topics: ["a"]) }, "no topic is active"
     assert_includes config_error { routing.draw { topic("d", to: Orders) { active :no } } }, "topic d: active = :no"
   end
 
@@ -171,7 +171,7 @@ class RoutingTest < Minitest::Test
     assert_equal [{ "bootstrap.servers" => "b:9092", "group.instance.id" => "one" }, {}], groups.map(&:kafka)
     again = ->(options) { config_error { routing.draw { group("billing", kafka: options) { topic "x", to: Orders } } } }
     assert_includes again.({ "bootstrap.servers" => "c:9092" }), "differs"
-    assert_includes again.({ "group.id" => "x" }), "is the group's name"
+    assert_includes again.({ "group.id" => "x" }), "is set by the group's name: remove it"
     assert_includes again.("b:9092"), "group billing: kafka = String"
     refute_includes again.({ "sasl.password" => "secret-7" }), "secret-7"
   end
@@ -202,7 +202,7 @@ class RoutingTest < Minitest::Test
     assert_equal [["^orders\\."]], (groups(topics: ["^orders\\."]).map { |one| one.topics.keys })
     assert_includes config_error { routing.draw { topic(/^orders\./, to: Orders) } }, "routed twice"
     loop = config_error { routing.draw { topic(/^or/, to: Orders) { dead_letters "orders.dead" } } }
-    assert_includes loop, "is matched by the pattern itself"
+    assert_includes loop, "is matched by the topic's own pattern"
     loop = config_error { routing.draw { topic("orders", to: Orders) { dead_letters "orders" } } }
     assert_includes loop, "topic orders: dead_letters = \"orders\": is the topic itself"
     assert_includes config_error { stages_to("orders.retry.1") }, "orders.retry.1: dead_letters"
@@ -272,7 +272,7 @@ class RoutingTest < Minitest::Test
     assert_includes config_error { routing.draw { topic("or ders", to: Orders) } }, "or ders"
     assert_includes config_error { routing.draw { topic("orders", to: :orders) } }, "topic orders, to"
     assert_includes config_error { routing.draw { topik "orders", to: Orders } }, "did you mean topic?"
-    assert_includes config_error { routing.draw { group("a") { group("b") { nil } } } }, "inside of group a"
+    assert_includes config_error { routing.draw { group("a") { group("b") { nil } } } }, "inside group a"
     assert_includes config_error { routing.draw { group("") { nil } } }, "group"
     assert_includes config_error { routing.draw { group("a") } }, "block"
     assert_raises(ArgumentError) { routing.draw { topic "orders" } }
@@ -329,9 +329,9 @@ class RoutingTest < Minitest::Test
     stage = groups.first.topics.fetch("a.retry.10")
     assert_equal [Orders, 1, "one"], [stage.consumer_class, stage.max_messages, stage.stage.group]
     routing.draw { group("one") { topic "a.retry.10", to: Orders } }
-    assert_includes config_error { groups }, "topic = \"a.retry.10\": is a retry topic of a already"
+    assert_includes config_error { groups }, "topic = \"a.retry.10\": is already a retry topic of a"
     latest = Pelton::Routing.new.draw { topic("a", to: Orders) { [retry_in(10), from(:end)] } }
-    assert_includes config_error { latest.groups(config) }, "auto.offset.reset = \"latest\": group app has retry_in"
+    assert_includes config_error { latest.groups(config) }, "auto.offset.reset = \"latest\": group app uses retry_in"
     long = "x" * 245
     routing = Pelton::Routing.new.draw { topic(long, to: Orders) { retry_in 10 } }
     assert_includes config_error { routing.groups(config) }, ".retry.10"
@@ -342,12 +342,12 @@ class RoutingTest < Minitest::Test
       "topic a: dead_letters = false: expected a String" => -> { dead_letters false },
       "dead_lettersoption: unknown" => -> { dead_letters "d", dead_lettersoption: 1 },
       "topic a: retries = -1: expected an Integer" => -> { dead_letters "d", retries: -1 },
-      "topic a: then = :skip: the last retry leads to dead_letters already" =>
+      "topic a: then = :skip: cannot be combined with dead_letters" =>
         -> { [dead_letters("d"), retries(1, then: :skip)] },
       "topic a: retry_in = []: expected an Array of numbers of seconds > 0" => -> { retry_in },
       "topic a: retry_in = [10, 10]: expected" => -> { retry_in 10, 10 },
-      "topic ^a: retry_in = [1]: is for topics that are routed by their name" => [/^a/, -> { retry_in 1 }],
-      "topic a: transactional = \"t\": needs the order of a partition" => -> { [transactional("t"), concurrency(2)] },
+      "topic ^a: retry_in = [1]: works only for topics that are routed by name" => [/^a/, -> { retry_in 1 }],
+      "transactional = \"t\": cannot be combined with concurrency" => -> { [transactional("t"), concurrency(2)] },
       "topic a: transactional = \"\": expected a String (UTF-8) that is not empty" => -> { transactional "" },
       "topic a: transactional = \"\\xFF\": expected a String (UTF-8)" => -> { transactional "\xff" },
       "topic a: dead_letters = \"\\xFF\": expected a String of 1 to 249" => -> { dead_letters "\xff" },

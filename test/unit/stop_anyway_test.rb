@@ -81,7 +81,7 @@ class StopAnywayTest < Minitest::Test
     app.producer.produce_async(topic: "a", payload: "x")
     server.instance_variable_get(:@scope).define_singleton_method(:close) { |_| raise Failed, "no end" }
     refute app.stop
-    assert_equal ["background ended by #{Failed}: no end"], server.unfinished_work
+    assert_equal ["background failed with #{Failed}: no end"], server.unfinished_work
     assert_equal 1, flushes
     assert_equal ["no end", "server"], event("error.occurred").payload.values_at(:error, :source).map(&:to_s)
     assert_equal "background: no end", event("app.forced")[:reason]
@@ -151,7 +151,7 @@ class StopAnywayTest < Minitest::Test
     stop = Thread.new { app.stop }
     assert stop.join(20), "a stop that goes on"
     refute stop.value
-    assert_match(/\Aflush ended by Pelton::WorkerKilled/, app.server.unfinished_work.first)
+    assert_match(/\Aflush failed with Pelton::WorkerKilled/, app.server.unfinished_work.first)
   end
 
   # --- signals ---

@@ -65,8 +65,8 @@ fn explain(key: &str, value: &str, reason: &str) -> Error {
             let nearest = properties.iter().min_by_key(|property| distance(&property.name, key));
             let hint = nearest.filter(|property| distance(&property.name, key) <= 3 + key.len() / 4);
             match hint {
-                Some(property) => format!("no such option of librdkafka; did you mean {:?}?", property.name),
-                None => "no such option of librdkafka".into(),
+                Some(property) => format!("unknown option of librdkafka; did you mean {:?}?", property.name),
+                None => "unknown option of librdkafka".into(),
             }
         }
     };
@@ -111,7 +111,7 @@ mod tests {
         assert!(refused("bootstrap.server", "x").contains("bootstrap.servers"));
         assert!(refused("linger.ms", "9999999").contains("0 .. 900000"));
         assert!(refused("compression.codec", "brotli").contains("zstd"));
-        assert!(refused("nothing.like.this.at.all.in.kafka", "1").ends_with("no such option of librdkafka"));
+        assert!(refused("nothing.like.this.at.all.in.kafka", "1").ends_with("unknown option of librdkafka"));
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
         assert_ne!(
             Some("probe"),
             location(&[("ssl.ca.location", "")], false).as_deref(),
-            "OpenSSL's own, as asked for"
+            "OpenSSL's default, as configured"
         );
         assert_ne!(Some("probe"), location(&[("ssl.ca.pem", "-----BEGIN")], false).as_deref());
         assert_ne!(Some("probe"), location(&[("security.protocol", "ssl")], true).as_deref());

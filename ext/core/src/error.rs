@@ -136,7 +136,9 @@ impl fmt::Display for Error {
             Self::Config { key, reason, .. } => write!(f, "{key}: {reason}"),
             Self::Kafka(error) => error.fmt(f),
             Self::Closed => f.write_str("the client is closed"),
-            Self::Forked(_) => f.write_str("the client belongs to the parent process: make a new one after fork"),
+            Self::Forked(_) => {
+                f.write_str("the client was opened by the parent process: open a new one after the fork")
+            }
             Self::QueueFull => f.write_str("the local queue stayed full"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Interrupted => f.write_str("interrupted"),

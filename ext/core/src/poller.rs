@@ -96,8 +96,9 @@ impl Poller {
             let reason = "a thread's name has no NUL byte".into();
             return Err(Error::Config { key: "poller".into(), value: Some(name.into()), reason });
         }
-        let no_pipe =
-            |error: io::Error| Error::from((codes::CRIT_SYS_RESOURCE, format!("no pipe for the poller: {error}")));
+        let no_pipe = |error: io::Error| {
+            Error::from((codes::CRIT_SYS_RESOURCE, format!("cannot create a pipe for the poller: {error}")))
+        };
         Ok(Arc::new(Self {
             name: name.into(),
             wakeup: Wakeup::new().map_err(no_pipe)?,
@@ -169,7 +170,10 @@ impl Poller {
             let started = std::thread::Builder::new().name(self.name.clone()).spawn(move || poller.run());
             if let Err(error) = started {
                 state.clients.remove(&id);
-                return Err(Error::from((codes::CRIT_SYS_RESOURCE, format!("no thread for the poller: {error}"))));
+                return Err(Error::from((
+                    codes::CRIT_SYS_RESOURCE,
+                    format!("cannot start the poller's thread: {error}"),
+                )));
             }
             self.note_running(&mut state, true);
         }
@@ -255,7 +259,7 @@ impl Poller {
     fn pause(&self, error: &io::Error, last: Option<Duration>, busy: bool) -> Duration {
         let state = lock(&self.state);
         if last.is_none() {
-            let reason = format!("the pipe of {} is broken, its clients are served late: {error}", self.name);
+            let reason = format!("the pipe of {} is broken, so its clients are served late: {error}", self.name);
             for client in state.clients.values() {
                 self.tell_failure(&client.name, reason.clone());
             }

@@ -212,7 +212,7 @@ impl Producer {
     pub fn batch(&self, topics: Vec<Arc<str>>) -> Result<Delivery, Error> {
         if topics.len() >= rd::MAX_POSITIONS {
             let value = topics.len().to_string();
-            return Err(Error::Invalid { what: "batch size", value, allowed: "fewer than 524288 messages a call" });
+            return Err(Error::Invalid { what: "batch size", value, allowed: "fewer than 524288 messages per call" });
         }
         Ok(Delivery::batch(topics, self.linger.clone(), Arc::clone(&self.teller)))
     }

@@ -203,12 +203,12 @@ fn lengths_that_lie_take_no_memory() {
     assert_eq!(refusal(&empty, &huge), "it has more than 65536 items without bytes");
     assert_eq!(refusal(&plain(r#""bytes""#), &huge), "it ends too early");
     assert_eq!(refusal(&plain(r#"{"type":"array","items":"int"}"#), &huge), "it ends too early");
-    assert_eq!(refusal(&plain(r#""string""#), &[0x01]), "-1 is no length");
+    assert_eq!(refusal(&plain(r#""string""#), &[0x01]), "-1 is not a valid length");
     assert_eq!(refusal(&plain(r#""long""#), &[0xff; 10]), "a number has more than 64 bits");
     assert_eq!(refusal(&plain(r#""int""#), &[0x80, 0x80, 0x80, 0x80, 0x10]), "an int has more than 32 bits");
-    assert_eq!(refusal(&plain(r#""int""#), &[0x02, 0x00]), "1 bytes are left behind its end");
+    assert_eq!(refusal(&plain(r#""int""#), &[0x02, 0x00]), "1 extra bytes after the value");
     assert_eq!(refusal(&plain(r#"["null","int"]"#), &[0x04]), "a union has no such branch");
-    assert_eq!(refusal(&plain(r#""boolean""#), &[2]), "2 is no boolean");
+    assert_eq!(refusal(&plain(r#""boolean""#), &[2]), "2 is not a boolean");
     // A skipped field is not read for ever either.
     let reader = Schema::parse(r#"{"type":"record","name":"R","fields":[]}"#, &[] as &[&str]).expect("a schema");
     let writer = r#"{"type":"record","name":"R","fields":[{"name":"a","type":{"type":"array","items":"null"}}]}"#;
@@ -273,7 +273,7 @@ fn few_bytes_never_become_many_words() {
         let root = topic.decode(&mut tree, &some, 0, some.len()).expect("half a million values");
         assert_eq!(tree.node(&some, root).size(), 500);
         let refused = topic.decode(&mut tree, &many, 0, many.len()).err();
-        let why = Refusal::Malformed("it has too many values: more than 16 a byte and 1048576".into());
+        let why = Refusal::Malformed("it has too many values: more than 16 per byte and more than 1048576".into());
         assert_eq!(refused, (fields == default).then_some(why));
         assert!(tree.memory() < 64 << 20, "{} bytes of memory", tree.memory());
     }
@@ -323,7 +323,7 @@ fn a_schema_nests_as_deep_as_its_types_may() {
     let parse = |text: String| Schema::parse(&text, &[] as &[&str]);
     assert!(parse(nested(49)).is_ok(), "unions count, too");
     let error = parse(nested(51)).err().map(|error| error.to_string()).unwrap_or_default();
-    assert!(error.ends_with("types nest deeper than 100"), "{error}");
+    assert!(error.ends_with("types are nested deeper than 100 levels"), "{error}");
     let lists = format!("{}\"int\"{}", r#"{"type":"array","items":"#.repeat(99), "}".repeat(99));
     assert!(parse(lists).is_ok());
     // A document of JSON is not read deeper than Ruby's parser does.
@@ -336,8 +336,8 @@ fn nesting_is_bounded() {
     let list = plain(r#"{"type":"record","name":"L","fields":[{"name":"next","type":["null","L"]}]}"#);
     let of = |depth: usize| [vec![2; depth - 1], vec![0]].concat();
     assert!(list.decode(&mut Tree::new(), &of(100), 0, 100).is_ok());
-    assert_eq!(refusal(&list, &of(101)), "it nests deeper than 100");
-    assert_eq!(refusal(&list, &vec![2; 1 << 20]), "it nests deeper than 100");
+    assert_eq!(refusal(&list, &of(101)), "it is nested deeper than 100 levels");
+    assert_eq!(refusal(&list, &vec![2; 1 << 20]), "it is nested deeper than 100 levels");
     let text = format!("{}\"int\"{}", r#"{"type":"array","items":"#.repeat(120), "}".repeat(120));
     assert!(Schema::parse(&text, &[] as &[&str]).is_err());
     // Each text is flat; their references are not.
@@ -348,7 +348,7 @@ fn nesting_is_bounded() {
         })
         .collect();
     let error = Schema::parse("\"R4999\"", &chain).err().map(|error| error.to_string());
-    assert_eq!(error.as_deref(), Some("types nest deeper than 100"));
+    assert_eq!(error.as_deref(), Some("types are nested deeper than 100 levels"));
 }
 
 #[test]
@@ -363,8 +363,8 @@ fn framing_names_the_schema() {
     let chunk = [9, 9, 0, 0, 0, 1, 2, 0x54, 9];
     let root = confluent.decode(&mut tree, &chunk, 2, 8).expect("known by now");
     assert!(matches!(tree.node(&chunk, root).kind(), Kind::Int(42)));
-    assert_eq!(refusal(&confluent, &[0, 0, 0, 1]), "it does not begin with 0 and the number of a schema");
-    assert_eq!(refusal(&confluent, b"{\"a\":1}"), "it does not begin with 0 and the number of a schema");
+    assert_eq!(refusal(&confluent, &[0, 0, 0, 1]), "it does not start with byte 0 and a schema number");
+    assert_eq!(refusal(&confluent, b"{\"a\":1}"), "it does not start with byte 0 and a schema number");
 
     // Headers tell it in the payload's place: a number, or a GUID.
     let guid = "00112233-4455-6677-8899-aabbccddeeff";
@@ -381,7 +381,7 @@ fn framing_names_the_schema() {
     assert_eq!(read(&single, &object).err(), Some(Refusal::Unknown(SchemaId::Fingerprint(schema.fingerprint()))));
     single.learn(SchemaId::Fingerprint(schema.fingerprint()), &schema);
     assert!(read(&single, &object).is_ok());
-    assert_eq!(refusal(&single, &[0xc3, 0x01, 1, 2]), "it ends within its schema's fingerprint");
+    assert_eq!(refusal(&single, &[0xc3, 0x01, 1, 2]), "it ends inside the schema fingerprint");
 }
 
 #[test]

@@ -30,13 +30,19 @@ fn a_promotion_makes_no_other_value_of_a_logical_type() {
     let (millis, micros) = (logical("int", "time-millis"), logical("long", "time-micros"));
     let (date, moment) = (logical("int", "date"), logical("long", "timestamp-millis"));
     let refused = |writer: &str, reader: &str| resolved(writer, reader, &[0x54]).expect_err("it is another value");
-    assert_eq!(refused(&millis, &micros), "int (time-millis) was written, long (time-micros) is wanted");
-    assert_eq!(refused(&date, &moment), "int (date) was written, long (timestamp-millis) is wanted");
-    assert_eq!(refused(&date, &format!(r#"["null",{moment}]"#)), "int (date) was written, union is wanted");
+    assert_eq!(
+        refused(&millis, &micros),
+        "the writer's schema has int (time-millis), the reader's has long (time-micros)"
+    );
+    assert_eq!(refused(&date, &moment), "the writer's schema has int (date), the reader's has long (timestamp-millis)");
+    assert_eq!(
+        refused(&date, &format!(r#"["null",{moment}]"#)),
+        "the writer's schema has int (date), the reader's has union"
+    );
     let decimal = r#"{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}"#;
     assert_eq!(
         refused(decimal, &logical("string", "uuid")),
-        "bytes (decimal(4, 2)) was written, string (uuid) is wanted"
+        "the writer's schema has bytes (decimal(4, 2)), the reader's has string (uuid)"
     );
     // Where one says nothing, the reader's word counts.
     assert_eq!(resolved("\"int\"", &moment, &[0x54]), Ok(json!({ "$time": [0, 42_000_000] })));

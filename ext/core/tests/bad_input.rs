@@ -18,7 +18,7 @@ const NOWHERE: &str = "127.0.0.1:1";
 #[test]
 fn an_unknown_option_is_named() {
     let error = Producer::new("bad", [("linger.mss", "5")], Poller::global().expect("a pipe")).err().expect("refused");
-    assert_eq!(r#"linger.mss: no such option of librdkafka; did you mean "linger.ms"?"#, error.to_string());
+    assert_eq!(r#"linger.mss: unknown option of librdkafka; did you mean "linger.ms"?"#, error.to_string());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_batch_of_more_messages_than_a_delivery_has_places_for_is_refused() {
     assert!(producer.batch(vec![topic.clone(); MAX_POSITIONS - 1]).is_ok());
     match producer.batch(vec![topic; MAX_POSITIONS]) {
         Err(Error::Invalid { what: "batch size", allowed, .. }) => {
-            assert_eq!(format!("fewer than {MAX_POSITIONS} messages a call"), allowed);
+            assert_eq!(format!("fewer than {MAX_POSITIONS} messages per call"), allowed);
         }
         _ => panic!("accepted"),
     }

@@ -44,7 +44,7 @@ fn named(admin: &Admin) -> String {
 fn new(ruby: &Ruby, name: String, options: RHash, polling: RHash) -> Result<Value, Error> {
     let options = convert::client_options(ruby, options)?;
     let polling = poller::read_polling(ruby, polling, |name, setting| {
-        Err(error::bad_option(ruby, name, setting, "no such option"))
+        Err(error::bad_option(ruby, name, setting, "unknown option"))
     })?;
     let admin = Admin::new(&name, convert::borrowed(&options), polling);
     drop(options);
@@ -116,7 +116,7 @@ fn read(ruby: &Ruby, kind: &str, argument: Value) -> Result<Request, Error> {
         "create_acl" => Request::CreateAcl(acl(argument)?),
         "acls" => Request::DescribeAcls(acl(argument)?),
         "delete_acls" => Request::DeleteAcls(acl(argument)?),
-        _ => return Err(Error::new(ruby.exception_arg_error(), format!("no such request: {kind}"))),
+        _ => return Err(Error::new(ruby.exception_arg_error(), format!("unknown request: {kind}"))),
     })
 }
 

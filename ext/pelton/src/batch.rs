@@ -147,11 +147,11 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     }
     if !value::in_main_ractor() {
         // Two Ractors could make two objects for one message.
-        return Err(error::plain(ruby, "ask for batch.messages in the main Ractor first"));
+        return Err(error::plain(ruby, "the messages are not built yet: call batch.messages in the main Ractor first"));
     }
     let chunks = held.batch.chunks();
     if chunks.is_empty() && !held.batch.is_empty() {
-        return Err(error::plain(ruby, "the batch was released before its messages were asked for"));
+        return Err(error::plain(ruby, "the batch was released before batch.messages was called"));
     }
     let list = message::wrap_all(&chunks)?.as_value();
     CLASS.keep(ruby, &this, list)?;

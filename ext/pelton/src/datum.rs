@@ -52,7 +52,7 @@ impl Reader<'_> {
         let turn = self.turns.borrow_mut().step(self.ruby);
         turn?;
         if depth > MAX_DEPTH {
-            return Err(refuse(&format!("it nests deeper than {MAX_DEPTH}, or contains itself")));
+            return Err(refuse(&format!("it is nested deeper than {MAX_DEPTH} levels, or contains itself")));
         }
         let datum = self.datum(given, depth)?;
         let left = self.left.get().checked_sub(size_of::<Datum>() + datum.bytes());
@@ -109,7 +109,7 @@ impl Reader<'_> {
             }
             Ok(ForEach::Continue)
         })?;
-        let wrong = |key: Value| Datum::Other(format!("a Hash with a key that is a {}", key.class()));
+        let wrong = |key: Value| Datum::Other(format!("a Hash with a key of class {}", key.class()));
         Ok(other.map_or(Datum::Map(pairs), wrong))
     }
 
@@ -128,7 +128,7 @@ impl Reader<'_> {
                 return Ok(Datum::Decimal { unscaled, scale: digits.len() as i64 - exponent });
             }
         }
-        Ok(Datum::Other(format!("a {}", given.class())))
+        Ok(Datum::Other(format!("an object of class {}", given.class())))
     }
 }
 

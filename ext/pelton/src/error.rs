@@ -20,7 +20,7 @@ fn raise<A: magnus::ArgList>(ruby: &Ruby, name: &str, arguments: A) -> Error {
         Err(error) => error,
         Ok(made) => match magnus::Exception::from_value(made) {
             Some(exception) => exception.into(),
-            None => Error::new(ruby.exception_type_error(), format!("Pelton::{name} is no exception")),
+            None => Error::new(ruby.exception_type_error(), format!("Pelton::{name} is not an exception class")),
         },
     }
 }

@@ -57,7 +57,7 @@ pub fn decoder(format: &Format) -> Option<Value> {
 /// Has Ruby look the schema up, from which the topic then learns it. Raises what that raises.
 pub fn look_up(ruby: &Ruby, format: &Format, id: SchemaId, place: (&str, i32, i64)) -> Result<(), Error> {
     let Some(decoder) = decoder(format).filter(|_| value::in_main_ractor()) else {
-        let why = "its schema is not known yet, and only the main Ractor asks for it";
+        let why = "its schema is not known yet, and only the main Ractor can look it up: read one message there first";
         return Err(error::undecodable(ruby, Some(place), why));
     };
     let (topic, partition, offset) = place;
@@ -76,7 +76,7 @@ pub fn making(ruby: &Ruby, format: &Format) -> Result<Making, Error> {
         return Err(error::undecodable(
             ruby,
             None,
-            "`ext` is the main Ractor's: Ractor.make_shareable(it) to share it",
+            "`ext` belongs to the main Ractor: make it shareable with Ractor.make_shareable",
         ));
     }
     Ok(Making { shape: format.shape, extensions: extensions.map(|(decoders, _)| decoders) })
@@ -148,7 +148,7 @@ fn read_options(ruby: &Ruby, options: RHash, known: &[&str]) -> Result<(Shape, E
             "headers_deserializer" => extra.headers_deserializer = kept(value),
             name if !known.contains(&name) => {
                 let allowed = [&DESERIALIZERS, known].concat().join(", ");
-                return Err(refuse(&format!("no such option; allowed: {allowed}")));
+                return Err(refuse(&format!("unknown option, known are {allowed}")));
             }
             "freeze" => shape.frozen = flag()?,
             "decoder" => extra.decoder = kept(value),

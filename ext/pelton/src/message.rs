@@ -290,7 +290,7 @@ fn look_up(ruby: &Ruby, place: &Place, schema: SchemaId) -> Result<Value, Error>
     match read(ruby, place, |node| build(node, format::making(ruby, &chunk.format)?))? {
         Ok(built) => built.map_err(|error| explained(ruby, place, error)),
         Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
-        Err(_) => Err(undecodable(ruby, place, "its schema was not learnt")),
+        Err(_) => Err(undecodable(ruby, place, "its schema is not known")),
     }
 }
 
@@ -334,7 +334,7 @@ fn explained(ruby: &Ruby, place: &Place, error: Error) -> Error {
 fn as_text(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
     let valid = |view: View<'_>| view.payload.is_none_or(|bytes| std::str::from_utf8(bytes).is_ok());
     if !view(ruby, place, valid)? {
-        return Err(undecodable(ruby, place, "it is no UTF-8"));
+        return Err(undecodable(ruby, place, "it is not valid UTF-8"));
     }
     copy(ruby, place, Encoding::Text, |view| view.payload)
 }

@@ -58,7 +58,7 @@ fn new(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let ((name, options), (polling,)) = (given.required, given.optional);
     let options = convert::client_options(ruby, options)?;
     let polling = poller::read_polling(ruby, polling.unwrap_or_else(|| ruby.hash_new()), |name, setting| {
-        Err(error::bad_option(ruby, name, setting, "no such option"))
+        Err(error::bad_option(ruby, name, setting, "unknown option"))
     })?;
     let producer = Producer::new(&name, convert::borrowed(&options), polling);
     drop(options);

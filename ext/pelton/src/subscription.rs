@@ -107,7 +107,7 @@ fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> 
                     Ok(ForEach::Continue)
                 })?;
             }
-            _ => return Err(refuse("no such option")),
+            _ => return Err(refuse("unknown option")),
         }
         Ok(())
     })?;

@@ -24,7 +24,7 @@ module Pelton
       # [name, partitions, replicas, [["retention.ms", "1000"], …]]
       def new_topic(name, partitions, replicas, config)
         unless replicas.nil? || (replicas.is_a?(Integer) && replicas.between?(1, 32_767))
-          raise ConfigError.new(:replicas, replicas, "expected an Integer >= 1, or nil: as the broker does by default")
+          raise ConfigError.new(:replicas, replicas, "expected an Integer >= 1, or nil for the broker's default")
         end
 
         [TOPIC.check(name), partitions ? count(partitions) : -1, replicas || -1, options(config)]

@@ -14,7 +14,10 @@ module Pelton
     # that reads such a message earlier waits for that. Thread-safe.
     class Decoder
       FLAGS = %i[symbolize_names freeze].freeze
-      private_constant :FLAGS
+      MISSING_SCHEMA = "is missing: without a registry, give the schema of all payloads"
+      MISSING_REGISTRY = "is missing: with this framing, each message names its schema, which a registry provides"
+      NEEDLESS_WRITER = "works only with framing :none; with others, each message names its schema"
+      private_constant :FLAGS, :MISSING_SCHEMA, :MISSING_REGISTRY, :NEEDLESS_WRITER
 
       # For the native side.
       #: () -> untyped
@@ -57,7 +60,7 @@ module Pelton
         @native.decode(payload, header, @flags)
       rescue EncodingError => e
         # A name that should become a Symbol is not UTF-8.
-        raise DecodeError.new(nil, nil, nil, "a name in it is no UTF-8", excerpt: e.message), cause: nil
+        raise DecodeError.new(nil, nil, nil, "a name in it is not valid UTF-8", excerpt: e.message), cause: nil
       end
 
       # For the native side: loads the schema with this id (an Integer, [fingerprint] or a GUID), which a message names.
@@ -87,15 +90,15 @@ module Pelton
       def check(writer)
         refuse(:framing, @framing, "expected one of #{FRAMINGS.join(", ")}") unless FRAMINGS.include?(@framing)
         if @framing == :none
-          refuse(:schema, nil, "is missing: without a registry all payloads have one schema") unless @reader || writer
-        elsif writer then refuse(:writer, writer, "is for framing :none: otherwise each message names its schema")
-        elsif !@registry then refuse(:registry, nil, "is missing: who knows the schemas that messages name?")
+          refuse(:schema, nil, MISSING_SCHEMA) unless @reader || writer
+        elsif writer then refuse(:writer, writer, NEEDLESS_WRITER)
+        elsif !@registry then refuse(:registry, nil, MISSING_REGISTRY)
         end
         # Not the value: URLs have passwords.
         refuse(:registry, @registry.class, "expected a Pelton::Registry or its URL") unless registry?
         return if @flags.all? { |flag| [true, false].include?(flag) }
 
-        refuse(:symbolize_names, @flags, "expected true or false, as `freeze`")
+        refuse(:symbolize_names, @flags, "expected true or false, for `freeze`, too")
       end
 
       def registry? = @registry.nil? || %i[schema guid fingerprint].all? { |method| @registry.respond_to?(method) }

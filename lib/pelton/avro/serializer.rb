@@ -97,7 +97,7 @@ module Pelton
         id = number(schema, topic)
         return [0, id].pack("CN") if id.is_a?(Integer) && id.between?(0, MOST_NUMBER)
 
-        raise RegistryError.new("subject #{subject(topic, schema)}", "#{id.inspect} is no number of a schema")
+        raise RegistryError.new("subject #{subject(topic, schema)}", "#{id.inspect} is not a schema number")
       end
 
       def head(schema, topic)
@@ -118,7 +118,9 @@ module Pelton
 
       def subject(topic, schema)
         return @subject if @subject.is_a?(String)
-        raise ConfigError.new(:topic, topic, "names the subject, so `serialize` needs it") if topic.nil? && topics?
+        if topic.nil? && topics?
+          raise ConfigError.new(:topic, nil, "is missing: the subject contains the topic: call serialize(…, topic: …)")
+        end
 
         SUBJECTS.fetch(@subject).call(topic, schema)
       end
@@ -133,10 +135,10 @@ module Pelton
         # Not the value: URLs have passwords.
         refuse(:registry, @registry.class, "expected a Pelton::Registry or its URL") unless registry?
         refuse(:registry, nil, "is missing") if registered? && !@registry
-        refuse(:schema, nil, "is missing: there is no registry to ask") unless @schema || @registry
+        refuse(:schema, nil, "is missing, and there is no registry that could provide it") unless @schema || @registry
         return if @schema || (@subject != :record && @subject != :topic_record)
 
-        refuse(:schema, nil, "is missing: its name is the subject")
+        refuse(:schema, nil, "is missing: subject :record and :topic_record need its name")
       end
 
       def topics_list? = @topics.nil? || (@topics.is_a?(Array) && @topics.all?(String))

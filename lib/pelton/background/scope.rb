@@ -35,7 +35,7 @@ module Pelton
 
           @backgrounds = alive
           if @backgrounds.any? { |one| one.name == name }
-            raise ConfigError.new("background", name, "one of this name runs already")
+            raise ConfigError.new("background", name, "a background thread of this name is already running")
           end
 
           @backgrounds << Background.new(name, started_at: block.source_location&.join(":"), label: @label,

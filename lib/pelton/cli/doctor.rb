@@ -51,11 +51,16 @@ module Pelton
 
       # The groups; none if the routes are empty or invalid.
       def groups(report)
-        return [].tap { report.note("routes", "are empty: give the app's file by -r") } if @app.routes.empty?
+        return no_routes(report) if @app.routes.empty?
 
         @app.routes.groups(@app.config, **@chosen)
       rescue ConfigError => e
         report.error("routes", e.message)
+        []
+      end
+
+      def no_routes(report)
+        report.note("routes", "are empty: load the file that declares them with -r")
         []
       end
     end

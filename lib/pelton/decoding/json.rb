@@ -20,7 +20,7 @@ module Pelton
       text = raw.encoding == Encoding::UTF_8 ? raw : raw.dup.force_encoding(Encoding::UTF_8)
       options ? ::JSON.parse(text, options) : ::JSON.parse(text)
     rescue ::JSON::JSONError, EncodingError, ArgumentError, TypeError => e
-      reason = e.is_a?(::JSON::NestingError) ? "it nests too deep" : "no valid JSON"
+      reason = e.is_a?(::JSON::NestingError) ? "it is nested too deeply" : "invalid JSON"
       raise DecodeError.at(topic, partition, offset, reason, raw, position(e.message.b, raw.b)),
             cause: e.class.new(reason)
     end

@@ -39,7 +39,7 @@ module Pelton
 
     # Keys are UTF-8 where they can be.
     def text(key)
-      key.encoding == Encoding::UTF_8 ? key : raise(DecodeError.new(nil, nil, nil, "it is no UTF-8", :key))
+      key.encoding == Encoding::UTF_8 ? key : raise(DecodeError.new(nil, nil, nil, "it is not valid UTF-8", :key))
     end
   end
 end

@@ -16,7 +16,7 @@ module Pelton
 
   # A value does not fit the schema that it should be encoded with.
   # What to do: `reason` names the field; correct the value or the schema.
-  #   EncodeError.new("shop.Order", "lines[2].price: a String of 2 bytes is no double")
+  #   EncodeError.new("shop.Order", "lines[2].price: expected double, got a String of 2 bytes")
   class EncodeError < Error
     attr_reader :schema, :reason
 
@@ -24,7 +24,7 @@ module Pelton
     def initialize(schema = nil, reason = nil)
       @schema = schema
       @reason = reason
-      super("the value is no #{schema || "value of the schema"}#{": #{reason}" if reason}")
+      super("the value does not fit #{schema || "the schema"}#{": #{reason}" if reason}")
     end
   end
 

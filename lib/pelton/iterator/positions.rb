@@ -12,8 +12,9 @@ module Pelton
     # A place is an offset, a negative number (the last n of each partition), a Time, :beginning or :end. An offset that
     # does not exist becomes the nearest one that does.
     class Positions
-      FROM = "expected an offset, a negative number (the last so many of each partition), a Time, :beginning or :end"
-      TOPICS = "expected names of topics, or {topic => partitions, a place to begin at or {partition => place}}"
+      FROM = "expected an offset, a negative number (that many messages before each partition's end), a Time, " \
+             ":beginning or :end"
+      TOPICS = "expected names of topics, or {topic => partitions, a start position or {partition => position}}"
       UNKNOWN_TOPIC = 3
       private_constant :FROM, :TOPICS, :UNKNOWN_TOPIC
 
@@ -90,7 +91,7 @@ module Pelton
         wanted.to_h do |partition, from|
           next [[topic, partition], from] if partition < count
 
-          raise ConfigError.new("topic #{topic}, partition", partition, "there are 0 to #{count - 1}")
+          raise ConfigError.new("topic #{topic}, partition", partition, "does not exist, there are 0 to #{count - 1}")
         end
       end
 

@@ -61,17 +61,18 @@ module Pelton
       def app_running(event) = info("running: groups #{event[:groups].join(", ")}, #{event[:concurrency]} workers")
 
       def group_restarting(event)
-        [3, "#{event[:group]} failed and restarts in #{event[:seconds]} s: #{error(event[:error])}"]
+        [3, "group #{event[:group]} failed and restarts in #{event[:seconds]} s: #{error(event[:error])}"]
       end
 
       def app_unhealthy(event) = [3, "unhealthy: #{event[:reasons].join("; ")}"]
-      def process_started(event) = info("process #{event[:process]} is #{event[:pid]}")
+      def process_started(event) = info("started process #{event[:process]} (pid #{event[:pid]})")
 
       def process_ended(event)
         number, pid, code, signal, seconds = event.payload.values_at(:process, :pid, :status, :signal, :due_in)
-        way = code ? "exit code #{code}" : signal
+        way = "exit code #{code || "unknown"}"
+        way = "killed by SIG#{signal}" if signal
         restart = seconds && format(", restarts in %.1f s", seconds)
-        [restart || code != 0 ? 3 : 1, "process #{number} (#{pid}) ended: #{way}#{restart}"]
+        [restart || code != 0 ? 3 : 1, "process #{number} (pid #{pid}) ended: #{way}#{restart}"]
       end
 
       def app_quieting(event) = info("quieting (#{event[:reason]}): no new jobs")
@@ -123,7 +124,7 @@ module Pelton
 
       def thread_leaked(event)
         owner = event.payload.key?(:topic) ? place(event) : "the app"
-        [2, format("thread %s of %s, started at %s, still runs %.1f s after its end, at %s",
+        [2, format("thread %s of %s, started at %s, still runs %.1f s after its owner ended, at %s",
                    event[:name] || "without a name", owner, event[:started_at], event[:seconds], event[:at])]
       end
 
@@ -138,15 +139,15 @@ module Pelton
       def producer_opened(event) = info("#{event[:client]} opened")
 
       def producer_disconnected(event)
-        info("#{event[:client]} disconnected#{", having been idle" if event[:idle]}")
+        info("#{event[:client]} disconnected#{" after being idle" if event[:idle]}")
       end
 
-      def producer_reconnected(event) = info("#{event[:client]} connected again")
+      def producer_reconnected(event) = info("#{event[:client]} reconnected")
 
       def producer_flush_failed(event)
         pending = event[:pending]
         failed = event[:failures]
-        [3, [("#{event[:client]}: a flush ended with #{count(pending)} still on the way" if pending.positive?),
+        [3, [("#{event[:client]}: a flush ended with #{count(pending)} still in flight" if pending.positive?),
              ("#{event[:client]}: not delivered since the last flush: #{failures(failed)}" unless failed.empty?)]
           .compact.join("; ")]
       end
@@ -157,12 +158,12 @@ module Pelton
       end
 
       def producer_queue_full(event)
-        [2, format("%s: its queue was full, produce waited %.1f s for room (%d times)", event[:client],
+        [2, format("%s: the queue was full, produce waited %.1f s for space (%d times)", event[:client],
                    event[:seconds], event[:waits])]
       end
 
       def producer_fatal(event)
-        [3, "#{event[:client]} ended and is #{event[:final] ? "not replaced" : "replaced by a new client"} " \
+        [3, "#{event[:client]} failed and is #{event[:final] ? "not replaced" : "replaced by a new client"} " \
             "(attempt #{event[:attempt]}): #{error(event[:error])}"]
       end
 
@@ -190,7 +191,7 @@ module Pelton
       end
 
       def place(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
-      def why(reason) = reason.is_a?(Exception) ? error(reason) : reason || "by hand"
+      def why(reason) = reason.is_a?(Exception) ? error(reason) : reason || "sent by the consumer"
       def origin(error) = (first = error.backtrace&.first) ? " at #{first}" : ""
       def info(text) = [1, text]
     end

@@ -11,7 +11,7 @@ module Pelton
     class ClientOptions
       ID = "transactional.id"
       PARTITIONER = "partitioner"
-      EXPECTED = "a Hash of librdkafka's options, or nil: as they are"
+      EXPECTED = "a Hash of librdkafka's options, or nil to keep them"
       private_constant :ID, :PARTITIONER, :EXPECTED
 
       #: () -> Settings::KafkaOptions
@@ -88,13 +88,13 @@ module Pelton
         check_id(options[ID])
         return options if options[PARTITIONER] == @current[PARTITIONER]
 
-        raise ConfigError.new(PARTITIONER, options[PARTITIONER], "keys stay where they are: on_reload cannot change it")
+        raise ConfigError.new(PARTITIONER, options[PARTITIONER], "on_reload cannot change it: keys would move")
       end
 
       def check_id(id)
         return if @current.key?(ID) ? !id.empty? : id.nil?
 
-        raise ConfigError.new(ID, id, "on_reload makes no producer transactional, and none that is not any more")
+        raise ConfigError.new(ID, id, "on_reload can neither make a producer transactional nor make it stop being so")
       end
 
       def report(error) = @bus.publish("error.occurred", error: error, source: "on_reload", client: @name)

@@ -129,7 +129,7 @@ module Pelton
         lines = newer(before, own_failures).flat_map do |topic, counts|
           counts.map { |name, count| "#{EventText.count(count)} to #{topic} not delivered at process exit: #{name}" }
         end
-        lines << "#{EventText.count(@buffer.size)} of its buffer not sent at process exit" if @buffer.size.positive?
+        lines << "#{EventText.count(@buffer.size)} in its buffer not sent at process exit" if @buffer.size.positive?
         lines.each { |line| say(line) }
       end
 
@@ -138,7 +138,7 @@ module Pelton
       def report_transaction
         return unless @native.is_a?(Transactions) && @native.open_aside?
 
-        say("a transaction is open at process exit: unless its thread commits it now it is aborted, and its messages " \
+        say("a transaction is open at process exit: it is aborted unless its thread commits it now, and its messages " \
             "do not count")
       end
 

@@ -52,7 +52,7 @@ module Pelton
           message = callable.call(message)
           next if message.is_a?(Hash)
 
-          raise InvalidMessageError.new(:middleware, message, "a message, that is a Hash, from #{callable.inspect}")
+          raise InvalidMessageError.new(:middleware, message, "a message (a Hash) from #{callable.inspect}")
         end
         message
       end

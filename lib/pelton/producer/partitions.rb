@@ -55,7 +55,7 @@ module Pelton
       #: (String, String, String, Numeric) -> Integer
       def choose(partitioner, topic, key, timeout)
         @source.call::Producer.partition(partitioner, key, count(topic, timeout)) ||
-          raise(InvalidMessageError.new(:partition_key, key, "nil: the partitioner #{partitioner} looks at no key"))
+          raise(InvalidMessageError.new(:partition_key, key, "nil: the partitioner #{partitioner} ignores keys"))
       end
 
       private

@@ -235,7 +235,7 @@ module Pelton
 
         raise InvalidMessageError.new(:partition_key, given, "a String that is not empty, or nil") unless partition
 
-        raise InvalidMessageError.new(:partition_key, given, "nil, for a partition is given")
+        raise InvalidMessageError.new(:partition_key, given, "nil: a partition is given")
       end
 
       def place(topic, key)

@@ -19,7 +19,8 @@ module Pelton
       attr_reader :options
 
       # For Pelton: Producer#with makes it. source: the producer whose client sends.
-      #: (Producer, Producer, Hash[Symbol, untyped], chain: Array[untyped], queue_timeout: Numeric, timeout: Numeric) -> void
+      #: (Producer, Producer, Hash[Symbol, untyped], chain: Array[untyped], queue_timeout: Numeric,
+      #:  timeout: Numeric) -> void
       def initialize(producer, source, options, chain:, queue_timeout:, timeout:)
         @producer = producer
         @source = source
@@ -127,11 +128,12 @@ module Pelton
       def refuse_variant(kafka, options)
         base = self.options
         if base["transactional.id"]
-          raise ConfigError.new(options.keys.join(", "), nil, "a transaction is of one client: no variant takes part")
+          reason = "a transactional producer cannot have a variant that needs its own client"
+          raise ConfigError.new(options.keys.join(", "), nil, reason)
         end
         return unless base["enable.idempotence"]&.match?(/\A(true|t|1)\z/i) && kafka["acks"] && kafka["acks"] != "-1"
 
-        raise ConfigError.new(:acks, options[:acks], "an idempotent producer needs acks: :all")
+        raise ConfigError.new(:acks, options[:acks], "an idempotent producer (enable.idempotence) needs acks: :all")
       end
 
       def client_with(kafka)
@@ -140,7 +142,8 @@ module Pelton
 
           @clients.fetch(kafka) do
             if @clients.size >= CLIENTS
-              raise ConfigError.new(:with, kafka, "#{CLIENTS} clients for variants are open: use fewer combinations")
+              reason = "#{CLIENTS} clients for variants are already open: use fewer combinations of options"
+              raise ConfigError.new(:with, kafka, reason)
             end
 
             made = another(kafka)

@@ -18,7 +18,7 @@ module Pelton
       #: (String) -> void
       def initialize(folder)
         @folder = File.expand_path(folder)
-        raise ConfigError.new("registry files", folder, "is no folder") unless File.directory?(@folder)
+        raise ConfigError.new("registry files", folder, "is not a folder") unless File.directory?(@folder)
 
         @lock = Mutex.new
         # [Found, …], once somebody asked.
@@ -48,10 +48,12 @@ module Pelton
       def id_of(subject, schema)
         latest = version(subject, "latest")
         found = versions(subject).filter_map(&:schema).select { |one| one.canonical == schema.canonical }
-        raise RegistryError.new("subject #{subject}", "has another schema in #{@folder}", status: 404) if found.empty?
+        if found.empty?
+          raise RegistryError.new("subject #{subject}", "exists in #{@folder} with another schema", status: 404)
+        end
 
         (found.include?(latest) ? latest : found.last).id ||
-          raise(RegistryError.new("subject #{subject}", "its file has no id: #{subject}.<id>.avsc"))
+          raise(RegistryError.new("subject #{subject}", "its file name has no id: rename it to #{subject}.<id>.avsc"))
       end
 
       #: (String, Schema) -> Integer
@@ -97,7 +99,7 @@ module Pelton
         found.names = Names.new(found.json)
         found
       rescue JSON::ParserError, EncodingError, SystemCallError => e
-        found.error = RegistryError.new(path, e.is_a?(SystemCallError) ? e.message : "is no JSON")
+        found.error = RegistryError.new(path, e.is_a?(SystemCallError) ? e.message : "is not valid JSON")
         found
       end
 
@@ -128,7 +130,7 @@ module Pelton
         return found.first if found.map(&:json).uniq.size == 1
 
         files = found.map { |file| File.basename(file.path) }
-        raise ConfigError.new(name, nil, "is another in each of #{files.join(", ")}: which one is meant?")
+        raise ConfigError.new(name, nil, "is defined differently in #{files.join(", ")}: remove or rename all but one")
       end
     end
   end

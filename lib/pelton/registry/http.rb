@@ -31,9 +31,9 @@ module Pelton
       def initialize(urls, user: nil, password: nil, token: nil, tls: {}, timeout: 10, open_timeout: 5, retries: 2,
                      backoff: 0.2..2)
         @places = urls.map { |url| place(url) }
-        refuse(:urls, urls, "expected one at least") if @places.empty?
-        refuse(:token, token, "or user and password, not both") if token && user
-        refuse(:user, nil, "is missing beside the password") if password && !user
+        refuse(:urls, urls, "expected at least one") if @places.empty?
+        refuse(:token, token, "use either a token, or user and password") if token && user
+        refuse(:user, nil, "is missing, but a password is set") if password && !user
         @login = [user, password] if user
         @token = checked_token(token)
         @tls = checked_tls(tls)
@@ -56,8 +56,8 @@ module Pelton
 
       #: (Integer) -> Schema
       def fingerprint(number)
-        raise RegistryError.new("fingerprint #{number.to_s(16)}", "a registry knows none, only Registry.files does",
-                                status: 404)
+        reason = "a registry cannot look up fingerprints: use Registry.files"
+        raise RegistryError.new("fingerprint #{number.to_s(16)}", reason, status: 404)
       end
 
       #: (String, Integer | String) -> Schema
@@ -155,7 +155,7 @@ module Pelton
         secure(http) if place.scheme == "https"
         status, text = http.start do |open|
           # Of the whole answer, head and all: net/http's are of each read.
-          Timeout.timeout(@timeouts[:read_timeout], Timeout::Error, "the answer does not end") do
+          Timeout.timeout(@timeouts[:read_timeout], Timeout::Error, "the answer takes too long") do
             exchange(open, request(place, path, body))
           end
         end
@@ -196,7 +196,7 @@ module Pelton
         code = nil unless code.is_a?(Integer)
         raise failure(what, reason&.to_s || "refused", status: status, code: code)
       rescue JSON::ParserError
-        raise failure(what, status == 200 ? "its answer is no JSON" : "refused", status: status), cause: nil
+        raise failure(what, status == 200 ? "its answer is not valid JSON" : "refused", status: status), cause: nil
       end
 
       def secure(http)
@@ -256,7 +256,7 @@ module Pelton
         end
         %i[ca_file crl_file cert_file key_file].each do |name|
           # Not the value: some give the key itself.
-          refuse("tls #{name}", nil, "is no file that can be read") if given[name] && !File.readable?(given[name])
+          refuse("tls #{name}", nil, "cannot be read, or is not a file") if given[name] && !File.readable?(given[name])
         end
         given.dup.freeze
       end

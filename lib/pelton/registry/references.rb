@@ -39,12 +39,12 @@ module Pelton
       private
 
       def read(named, depth)
-        refuse("nest deeper than #{DEPTH}") if depth > DEPTH
-        refuse("are #{named.size} in one list; at most #{MOST} are read") if named.size > MOST
+        refuse("are nested deeper than #{DEPTH} levels") if depth > DEPTH
+        refuse("are #{named.size} in one list, at most #{MOST} are read") if named.size > MOST
 
         named.each do |reference|
           place = reference.values_at("subject", "version") if reference.is_a?(Hash)
-          refuse("are no list of objects with a subject and a version") unless place in [String, Integer]
+          refuse("expected a list of objects with a subject and a version") unless place in [String, Integer]
           next if @found.key?(place)
 
           answer = ask(place)
@@ -55,7 +55,7 @@ module Pelton
 
       def ask(place)
         refuse("are more than #{MOST}") if (@asked += 1) > MOST
-        refuse("take longer than #{SECONDS} s: #{@asked - 1} were read") if Clock.left(@deadline).zero?
+        refuse("took longer than #{SECONDS} s, #{@asked - 1} were read") if Clock.left(@deadline).zero?
 
         answer = @ask.call(*place)
         @bytes += answer["schema"].to_s.bytesize

@@ -89,7 +89,7 @@ module Pelton
       def utf8(text)
         binary = text.encoding == Encoding::BINARY
         text = binary ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8)
-        text.valid_encoding? ? text.freeze : raise(EncodingError, "it is no UTF-8")
+        text.valid_encoding? ? text.freeze : raise(EncodingError, "it is not valid UTF-8")
       end
     end
   end

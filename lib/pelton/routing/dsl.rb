@@ -26,8 +26,8 @@ module Pelton
       def group(name, kafka: {}, &block)
         expected, test, convert = Settings::TYPES.fetch(:text)
         raise ConfigError.new("group", name, "expected #{expected}") unless test.call(name)
-        raise ConfigError.new("group", name, "is inside of group #{@group}") if @group
-        raise ConfigError.new("group", name, "a block with its topics is missing") unless block
+        raise ConfigError.new("group", name, "is inside group #{@group}: groups cannot be nested") if @group
+        raise ConfigError.new("group", name, "needs a block with its topics") unless block
 
         name = convert.call(name)
         @routing.add_options(name, kafka)
@@ -51,7 +51,7 @@ module Pelton
       #   defaults { retries 5 }
       #: () { () -> void } -> void
       def defaults(&block)
-        raise ConfigError.new("defaults", nil, "a block with words of topics is missing") unless block
+        raise ConfigError.new("defaults", nil, "needs a block with the settings of topics") unless block
 
         words = TopicWords.new("defaults", @defaults)
         words.instance_exec(&block)

@@ -56,7 +56,7 @@ module Pelton
         missing = topic(topic).partitions.select { |partition| partition >= count }
         return if missing.empty?
 
-        raise ConfigError.new("topic #{topic}: partitions", missing, "there are 0 to #{count - 1}, so nothing comes")
+        raise ConfigError.new("topic #{topic}: partitions", missing, "does not exist, there are 0 to #{count - 1}")
       end
 
       # librdkafka's options for its subscription.
@@ -110,7 +110,8 @@ module Pelton
         return if without.empty? || without.size == @topics.size
 
         raise ConfigError.new("group #{@name}: partitions", without.first.name,
-                              "has none, but another topic has: in a group all name them, or none (use one more group)")
+                              "has none, but another topic of the group has: name them for all topics, or use a " \
+                              "second group")
       end
 
       # librdkafka has one auto.offset.reset for all topics of a client.
@@ -120,9 +121,9 @@ module Pelton
 
         place = "group #{@name}: from"
         if wanted.size < @topics.size || wanted.values.uniq.size > 1
-          raise ConfigError.new(place, wanted, "has to be the same for all topics of a group: use one more group")
+          raise ConfigError.new(place, wanted, "must be the same for all topics of a group: use a second group")
         end
-        raise ConfigError.new(place, wanted.values[0], "is said by auto.offset.reset, too") if kafka.key?(RESET)
+        raise ConfigError.new(place, wanted.values[0], "is also set by auto.offset.reset") if kafka.key?(RESET)
 
         { RESET => RESETS.fetch(wanted.values[0]) }
       end
@@ -144,7 +145,8 @@ module Pelton
           values = @patterns.to_h { |pattern| [pattern.name, pattern.public_send(setting)] }
           next if values.values.uniq.size < 2
 
-          raise ConfigError.new("group #{@name}: #{setting}", values, "has to be the same for all patterns of a group")
+          raise ConfigError.new("group #{@name}: #{setting}", values,
+                                "must be the same for all patterns of a group: use a second group")
         end
       end
     end

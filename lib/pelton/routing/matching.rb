@@ -30,8 +30,8 @@ module Pelton
       def bounded(pattern, place)
         return bound(pattern) if Native.knows_pattern?(pattern) || linear?(pattern)
 
-        raise ConfigError.new(place, pattern, "a message could make it take forever: leave out back-references, or " \
-                                              "ask for it in a `filter`")
+        raise ConfigError.new(place, pattern, "a message could make it take forever: remove back-references, or " \
+                                              "use a `filter`")
       end
 
       # Does the text match? Raises PatternTimeout.

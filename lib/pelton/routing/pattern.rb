@@ -15,7 +15,7 @@ module Pelton
                 "\\A \\z ^ $ ( ) (?: ) | * + ? {2} {2,} {2,3}"
       # A consumer of this topic would consume its own commits without end.
       INTERNAL = "__consumer_offsets"
-      OTHERS = "begin with ^[^_] to leave Kafka's own topics out, or route it by its name"
+      OTHERS = "start the pattern with ^[^_] to exclude Kafka's internal topics, or route this topic by its name"
       # Ruby's syntax, and the equivalent that all three understand.
       TOKENS = [
         [/\\d/, "[0-9]"], [/\\w/, "[A-Za-z0-9_]"], [/\\A|\^/, "^"], [/\\z|\$/, "$"], [/\\\./, "\\."],
@@ -59,7 +59,7 @@ module Pelton
         return bracket(scanner.matched) if scanner.scan(CLASS)
 
         TOKENS.each { |token, text| return scanner.matched.sub(token, text) if scanner.scan(token) }
-        raise ConfigError.new("topic", @regexp, "#{scanner.rest[0, 4].inspect} is not understood: #{ALLOWED}")
+        raise ConfigError.new("topic", @regexp, "unsupported syntax at #{scanner.rest[0, 4].inspect}: #{ALLOWED}")
       end
 
       # In POSIX, a backslash in brackets stands for itself.

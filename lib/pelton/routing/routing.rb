@@ -50,9 +50,9 @@ module Pelton
       end
 
       options = Settings::KafkaOptions.of(options)
-      raise ConfigError.new(place, "group.id", "is the group's name") if options.key?("group.id")
+      raise ConfigError.new(place, "group.id", "is set by the group's name: remove it") if options.key?("group.id")
       return if options.empty?
-      raise ConfigError.new(place, options, "differs from what was said before") unless same?(@options[group], options)
+      raise ConfigError.new(place, options, "differs from its options before") unless same?(@options[group], options)
 
       @options[group] = options
     end
@@ -76,7 +76,7 @@ module Pelton
       check_names("topic", topics, all.each_value.flat_map(&:keys).uniq)
       all.select! { |name, _| groups.include?(name) } if groups
       found = all.filter_map { |name, table| group(name, table, topics, config) }
-      found.empty? ? raise(ConfigError.new("routes", nil, "leave nothing to consume: no active topic")) : found
+      found.empty? ? raise(ConfigError.new("routes", nil, "leave nothing to consume: no topic is active")) : found
     end
 
     # No routes can be added from now on.
@@ -106,14 +106,14 @@ module Pelton
       start = { **config.kafka, **group.kafka }[START]
       return if start.nil? || EARLIEST.include?(start) || group.topics.each_value.none?(&:stage)
 
-      raise ConfigError.new(START, start, "group #{group.name} has retry_in, for which it has to be earliest")
+      raise ConfigError.new(START, start, "group #{group.name} uses retry_in, which needs earliest")
     end
 
     # The chosen topics and their retry topics.
     def with_stages(group, table, chosen)
       stages = chosen.flat_map { |topic| topic.stages(group) }
       twice = stages.find { |stage| table.key?(stage.name) }
-      raise ConfigError.new("topic", twice.name, "is a retry topic of #{twice.stage.main} already") if twice
+      raise ConfigError.new("topic", twice.name, "is already a retry topic of #{twice.stage.main}") if twice
 
       chosen + stages
     end
@@ -125,7 +125,8 @@ module Pelton
       @topics.each_with_object({}) do |(group, table), result|
         name = group || config.group_id
         unless name
-          raise ConfigError.new("group_id", nil, "is not set, but #{table.keys.join(", ")} need it (no group around)")
+          reason = "is not set, but #{table.keys.join(", ")} need it: set it, or declare them inside a group"
+          raise ConfigError.new("group_id", nil, reason)
         end
 
         twice = result[name]&.keys.to_a & table.keys

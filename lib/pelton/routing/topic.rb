@@ -123,12 +123,12 @@ module Pelton
       # Why this class cannot be a consumer, or nil.
       def fault(consumer)
         shapes = %i[consume process].count { |name| own?(consumer, name) }
-        if shapes == 2 then "has both consume and process, but one is called"
-        elsif shapes.zero? then "has no method consume or process"
-        elsif tick_every && !own?(consumer, :tick) then "has no method tick, which `tick_every` calls"
+        if shapes == 2 then "has both consume and process: define only one of them"
+        elsif shapes.zero? then "has no method consume or process: define one of them"
+        elsif tick_every && !own?(consumer, :tick) then "has no method tick, which `tick_every` calls: define it"
         else
           hidden = CALLED.find { |name| !consumer.public_method_defined?(name) }
-          hidden && "has a method #{hidden} that is not public, so it could not be called"
+          hidden && "has a method #{hidden} that is not public: make it public"
         end
       end
 
@@ -153,10 +153,10 @@ module Pelton
       end
 
       def check
-        refuse(:then, "the last retry leads to dead_letters already") if dead_letters && self.then == :skip
-        refuse(:dead_letters, pattern ? "is matched by the pattern itself" : "is the topic itself") if loop?
+        refuse(:then, "cannot be combined with dead_letters") if dead_letters && self.then == :skip
+        refuse(:dead_letters, pattern ? "is matched by the topic's own pattern" : "is the topic itself") if loop?
         check_retry_topics if retry_in || drain
-        refuse(:transactional, "needs the order of a partition, which concurrency gives up") if transactional && keyed?
+        refuse(:transactional, "cannot be combined with concurrency") if transactional && keyed?
         Parallel.check(parallel, deserializer, "topic #{@name}: deserializer")
         check_where if where
         check_partitions if partitions
@@ -164,8 +164,8 @@ module Pelton
       end
 
       def check_retry_topics
-        refuse(retry_in ? :retry_in : :drain, "is for topics that are routed by their name") if pattern
-        refuse(:drain, "is in retry_in, too") if (Array(drain) & Array(retry_in)).any?
+        refuse(retry_in ? :retry_in : :drain, "works only for topics that are routed by name") if pattern
+        refuse(:drain, "contains a delay that is also in retry_in") if (Array(drain) & Array(retry_in)).any?
       end
 
       # true: its dead letters would come back to it.
@@ -173,12 +173,14 @@ module Pelton
 
       def check_where
         strings = Formats::STRINGS.include?(Formats.name(decode))
-        refuse(:decode, "has no fields for `where`") if strings && Condition.fields?(where)
+        return unless strings && Condition.fields?(where)
+
+        refuse(:decode, "has no fields for `where`: use :json, :msgpack or :avro")
       end
 
       def check_partitions
-        refuse(:partitions, "are for topics that are routed by their name") if pattern
-        refuse(:partitions, "and retry_in do not go together") if retry_in || drain
+        refuse(:partitions, "work only for topics that are routed by name") if pattern
+        refuse(:partitions, "cannot be combined with retry_in") if retry_in || drain
       end
 
       def check_consumer

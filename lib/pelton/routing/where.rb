@@ -15,6 +15,7 @@ module Pelton
     class Where
       POSITION_BITS = 63
       LITERALS = "a String (UTF-8), an Integer of 64 bits, a finite Float, true, false or nil"
+      NOTHING = "nothing to compare: use where(\"field\"), where.key or where.header(\"name\")"
 
       # A condition in the list of its topic. All conditions of a topic must hold. `&`, `|` and `!` replace two (or one)
       # of them by a combined one. (Ruby's own `||` would not see the second side.)
@@ -30,7 +31,7 @@ module Pelton
 
         #: (Array[untyped], Array[untyped], ?Integer) -> void
         def initialize(list, tree, levels = 1)
-          raise ConfigError.new("where", levels, "more than #{LEVELS} levels of conditions") if levels > LEVELS
+          raise ConfigError.new("where", levels, "conditions nest deeper than #{LEVELS} levels") if levels > LEVELS
 
           @list = list
           @tree = tree.freeze
@@ -65,7 +66,7 @@ module Pelton
           others.each do |other|
             next if Clause === other # rubocop:disable Style/CaseEquality -- `!` is ours
 
-            raise ConfigError.new("where", other, "expected a condition on both sides of & and |, as where(…).eq(1)")
+            raise ConfigError.new("where", other, "expected a condition on both sides of & and |, like where(…).eq(1)")
           end
           parts = [self, *others]
           parts.each { |part| @list.delete_if { |one| one.equal?(part) } }
@@ -126,7 +127,7 @@ module Pelton
       #: (*untyped) -> Clause
       def in(*values)
         values = values.flatten(1)
-        raise refusal(nil, "in needs a value at least") if values.empty?
+        raise refusal(nil, "`in` needs at least one value") if values.empty?
 
         clause(:in, values.map { |value| literal(value) }.freeze)
       end
@@ -183,14 +184,14 @@ module Pelton
       private
 
       def subject(*subject)
-        raise refusal(nil, "a field, the key or a header: one of them") if @subject
+        raise refusal(nil, "names more than one of field, key and header: use one") if @subject
 
         @subject = subject.freeze
         self
       end
 
       def clause(check, value)
-        raise refusal(nil, "of what? where(\"field\"), where.key or where.header(\"name\")") unless @subject
+        raise refusal(nil, NOTHING) unless @subject
 
         @list.delete_if { |one| one.equal?(self) }
         Clause.new(@list, [:is, @subject, check, value])

@@ -35,8 +35,8 @@ module Pelton
       refuse("a Hash, not #{answer.class}") unless answer.is_a?(Hash)
       known = %i[token expires_at expires_in principal extensions]
       unknown = answer.keys - known
-      refuse("no keys but #{known.join(", ")}") unless unknown.empty?
-      refuse("a token: a String of printable ASCII") unless text?(answer[:token])
+      refuse("no keys other than #{known.join(", ")}") unless unknown.empty?
+      refuse("token, a String of printable ASCII") unless text?(answer[:token])
 
       [answer[:token], expiry(answer), (answer[:principal] || "").to_s, extensions(answer[:extensions] || {})]
     end
@@ -45,7 +45,7 @@ module Pelton
       private
 
       def refuse(expected)
-        raise ConfigError.new(:oauth, nil, "the callback has to return { token: \"…\", expires_at: Time (or " \
+        raise ConfigError.new(:oauth, nil, "the callback must return { token: \"…\", expires_at: Time (or " \
                                            "expires_in: seconds) }, expected #{expected}")
       end
 
@@ -63,7 +63,7 @@ module Pelton
         valid = given.is_a?(Hash) && given.all? do |key, value|
           key.to_s.match?(/\A[a-zA-Z]+\z/) && key.to_s != "auth" && text?(value)
         end
-        refuse("extensions: a Hash of names of letters (not auth) to Strings of printable ASCII") unless valid
+        refuse("extensions, a Hash of names of letters (not auth) to values of printable ASCII") unless valid
         given.transform_keys(&:to_s)
       end
     end
@@ -158,7 +158,7 @@ module Pelton
 
     # Whatever happens, librdkafka is told: it asks again 10 s after a failure, and never without an answer.
     def answer(name, entry)
-      failure = "the callback ended its thread"
+      failure = "the callback ended its thread (Thread.exit or Thread#kill)"
       entry.client.set_oauth_token(*self.class.check(entry.callback.call(name)))
       failure = nil
     rescue *Notifications::CONTAINED => e

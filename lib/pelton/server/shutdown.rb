@@ -111,7 +111,7 @@ module Pelton
       timed(phase, &block)
     rescue Exception => e # rubocop:disable Lint/RescueException -- whatever it is, what is produced is flushed
       @forced ||= "#{phase}: #{e.message}"
-      @unfinished_work += ["#{phase} ended by #{e.class}: #{e.message}"]
+      @unfinished_work += ["#{phase} failed with #{e.class}: #{e.message}"]
       @bus.publish("error.occurred", error: e, source: "server")
     end
 

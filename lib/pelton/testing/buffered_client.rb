@@ -152,7 +152,7 @@ module Pelton
 
       def check_all(messages)
         if messages.size >= TOO_MANY
-          raise InvalidMessageError.new("batch size", messages.size, "fewer than #{TOO_MANY} messages a call")
+          raise InvalidMessageError.new("batch size", messages.size, "fewer than #{TOO_MANY} messages per call")
         end
 
         messages.each_with_index do |message, index|

@@ -18,7 +18,7 @@ pub(super) enum Json {
 const MAX_DEPTH: usize = 512;
 
 impl Json {
-    /// `None` where it is no JSON that the native parser takes; it takes all numbers here.
+    /// `None` where it is not valid JSON that the native parser takes; it takes all numbers here.
     pub(super) fn parse(document: &[u8]) -> Option<Self> {
         let mut tree = Tree::new();
         let root = tree.parse_nested::<MAX_DEPTH>(document, 0, document.len()).ok()?;

@@ -213,5 +213,5 @@ impl Reader<'_> {
     }
 }
 
-const TOO_MANY_NAN_KEYS: Refusal = Refusal::malformed("more than 1000 keys of its maps are NaN or contain it");
+const TOO_MANY_NAN_KEYS: Refusal = Refusal::malformed("more than 1000 map keys are NaN or contain it");
 const CUT_OFF: Refusal = Refusal::malformed("it ends too early");

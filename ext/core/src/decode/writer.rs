@@ -13,7 +13,7 @@ const SPARE_WORDS: usize = 1 << 20;
 /// And no more than a container can tell.
 const MOST_WORDS: usize = word::MAX_LENGTH;
 
-const TOO_MANY: Refusal = Refusal::malformed("it has too many values: more than 16 a byte and 1048576");
+const TOO_MANY: Refusal = Refusal::malformed("it has too many values: more than 16 per byte and more than 1048576");
 
 pub(super) struct Writer<'a> {
     tree: &'a mut Tree,

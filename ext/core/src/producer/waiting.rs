@@ -81,5 +81,5 @@ impl Producer {
 }
 
 fn no_thread(error: io::Error) -> Error {
-    Error::from((codes::CRIT_SYS_RESOURCE, format!("no thread to flush: {error}")))
+    Error::from((codes::CRIT_SYS_RESOURCE, format!("cannot start a thread for the flush: {error}")))
 }

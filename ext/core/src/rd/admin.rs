@@ -128,7 +128,7 @@ fn new_topic(topic: &NewTopic) -> Result<Owned<sys::rd_kafka_NewTopic_t>, Refuse
         // SAFETY: a live object and strings (copied).
         let code = unsafe { ffi::rd_kafka_NewTopic_set_config(owned.raw, key.as_ptr(), value.as_ptr()) };
         if code != 0 {
-            return Err((code, "a topic's option that cannot be".into()));
+            return Err((code, "an option of a topic is invalid".into()));
         }
     }
     Ok(owned)

@@ -85,7 +85,7 @@ impl Wakeup {
                 return harmless(io::Error::last_os_error());
             }
             if n == 0 {
-                return Err(io::Error::new(io::ErrorKind::BrokenPipe, "nobody can write to it"));
+                return Err(io::Error::new(io::ErrorKind::BrokenPipe, "its writing end is closed"));
             }
             tokens.extend(buffer[..n as usize].as_chunks::<8>().0.iter().map(|bytes| Token::from_bytes(*bytes)));
             if (n as usize) < buffer.len() {

@@ -8,11 +8,11 @@ require_relative "../../routing/group"
 module Pelton
   class CLI
     class Doctor
-      # Asks the clusters of an app: can each address be reached, does Kafka answer, are the topics there?
+      # Asks the clusters of an app: can each address be reached, does Kafka answer, do the topics exist?
       class Brokers
         SERVERS = %w[bootstrap.servers metadata.broker.list].freeze
         PORT = 9092
-        # An address that does not answer leaves time for the next.
+        # Seconds for one address, so that one that does not answer leaves time for the next.
         CONNECT = 3
 
         # timeout: seconds for all of it.
@@ -24,8 +24,8 @@ module Pelton
           @deadline = Clock.deadline(timeout)
         end
 
-        # What there is by name of the group, nil is the app itself: {"billing" => { "orders" => 4 }}, without those
-        # that did not answer. Waits.
+        # The partition counts of each group's topics: {"billing" => { "orders" => 4 }}. The key nil is the app itself.
+        # Leaves out clusters that did not answer. Waits for brokers.
         #: (Report) -> Hash[String?, Hash[String, Integer]]
         def examine(report)
           facts = {}
@@ -43,7 +43,7 @@ module Pelton
 
         private
 
-        # [["billing", options], …] of all groups; without any, of the app.
+        # [["billing", options], …] for all groups, or [[nil, options]] of the app if there are no groups.
         def options
           owners = @groups.empty? ? [[nil, {}]] : @groups.map { |group| [group.name, group.kafka] }
           connecting = Routing::Group::CONNECTING
@@ -54,14 +54,14 @@ module Pelton
 
         def no_servers(report, owners)
           where = owners.first.first
-          report.error(where ? "group #{where}" : "config.kafka", "bootstrap.servers is not set")
+          report.error(where ? "group #{where}" : "config.kafka", "bootstrap.servers is not set, so no broker is known")
         end
 
-        # "reached", or why not.
+        # "reached", or the reason for the failure.
         def reach(server)
           host, port = address(server)
           left = [Clock.left(@deadline), CONNECT].min
-          return "not tried: --timeout is over" if left.zero?
+          return "not tried: the time of --timeout was over" if left.zero?
 
           Socket.tcp(host, port, resolv_timeout: left, connect_timeout: left).close
           "reached"
@@ -79,19 +79,20 @@ module Pelton
         def ask(report, servers, options, reached)
           failures = reached.reject { |_, answer| answer == "reached" }
           failures.each { |server, answer| report.warning("broker #{server}", answer) }
-          return report.error("brokers #{servers}", "no address can be reached") && nil if failures.size == reached.size
+          return report.error("brokers #{servers}", UNREACHABLE) && nil if failures.size == reached.size
           return report.note("brokers #{servers}", TOKENS) && nil if @config.oauth
 
           topics = @native.metadata(options, nil, Clock.left(@deadline))[:topics]
           topics.select { |_, partitions| partitions.is_a?(Integer) }
         rescue KafkaError, ConfigError, WaitTimeout => e
-          report.error("brokers #{servers}", "an address can be reached, but Kafka does not answer (#{e.message}): " \
+          report.error("brokers #{servers}", "the connection works, but Kafka does not answer (#{e.message}): " \
                                              "check the port, security.protocol and the credentials")
           nil
         end
 
-        TOKENS = "config.oauth is set, so only the connection was tried: Kafka itself was not asked"
-        private_constant :TOKENS
+        TOKENS = "config.oauth is set, so only the connection was checked, not the answer of Kafka"
+        UNREACHABLE = "cannot reach any address: check bootstrap.servers, the network and that the brokers run"
+        private_constant :TOKENS, :UNREACHABLE
       end
     end
   end

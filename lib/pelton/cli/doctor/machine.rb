@@ -10,20 +10,21 @@ module Pelton
     class Doctor
       # The machine and its Ruby: versions, cores, memory, limits, garbage collection.
       class Machine
-        # Before it, objects made for a C struct could be collected while in use (FFI's structs had no write barrier):
-        # a String where a Hash was, once in millions, in any library that uses FFI.
+        # In earlier versions FFI's structs have no write barrier, so Ruby may collect objects that a struct still uses.
+        # Once in millions of calls, code then sees a String where a Hash was.
         SAFE_FFI = "1.17.0"
-        # Descriptors of a client, measured with one broker.
+        # File descriptors of one client, measured with one broker.
         A_CLIENT = 10
-        # A batch's megabyte counts as allocated, so a smaller limit collects garbage every few batches.
+        # A batch counts as 1 MB of allocated memory, so with a smaller limit Ruby collects garbage every few batches.
         SMALL_MALLOC_LIMIT = 8 << 20
         MALLOC_LIMITS = %w[RUBY_GC_MALLOC_LIMIT RUBY_GC_MALLOC_LIMIT_MAX
                            RUBY_GC_OLDMALLOC_LIMIT RUBY_GC_OLDMALLOC_LIMIT_MAX].freeze
-        # With them a small process that reads every payload collects garbage half as often: `bin/bench framework`.
+        # With these values, a small process that reads every payload collects garbage half as often. Measured with
+        # `bin/bench framework`.
         ROOMY = { "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO" => "0.5", "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO" => "0.7",
                   "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "0.9" }.freeze
 
-        # The cores that this process may use: fewer than the machine has where a container's quota says so.
+        # The cores that this process may use. A container's quota may allow fewer than the machine has.
         #: () -> Integer
         def self.cores
           quota, period = File.read("/sys/fs/cgroup/cpu.max").split.map(&:to_f)
@@ -32,7 +33,7 @@ module Pelton
           Etc.nprocessors # no cgroups of version 2
         end
 
-        # Bytes that it may use; nil where the system does not say.
+        # Bytes of memory that this process may use; nil if the system does not say.
         #: () -> Integer?
         def self.memory
           total = File.read("/proc/meminfo")[/^MemTotal:\s+(\d+) kB/, 1].to_i * 1024
@@ -87,7 +88,7 @@ module Pelton
             "workers" => @config.concurrency }
         end
 
-        # What the native side takes where nothing is said (ext/core/src/budget.rs).
+        # The native side's default, from ext/core/src/budget.rs.
         DECODING_MEMORY = 256 << 20
         private_constant :DECODING_MEMORY
 
@@ -97,27 +98,28 @@ module Pelton
         def check_ruby(report)
           if ffi && ffi < Gem::Version.new(SAFE_FFI)
             report.warning("ffi", "#{ffi} is loaded: below #{SAFE_FFI}, garbage collection may free objects that its " \
-                                  "structs still use, and any code may then see wrong objects: upgrade it")
+                                  "structs still use. Upgrade the gem ffi to #{SAFE_FFI} or later")
           end
-          report.note("yjit", "is available but off: ruby --yjit, or RUBY_YJIT_ENABLE=1") if yjit == false
+          report.note("yjit", "is available but off: start Ruby with --yjit or RUBY_YJIT_ENABLE=1") if yjit == false
         end
 
         def check_collector(report)
-          report.warning("GC.stress", "is on: collects garbage at every allocation; for tests only") if GC.stress
-          report.warning("GC.disable", "garbage collection is off, so memory grows without end") if collector_off?
+          report.warning("GC.stress", "is on, so every allocation collects garbage: use it in tests only") if GC.stress
+          report.warning("GC.disable", "is in effect, so memory grows without limit: call GC.enable") if collector_off?
           if @environment.none? { |name, _| name.start_with?("RUBY_GC_HEAP_") }
-            report.note("heap", "has Ruby's default size: reading payloads spends a third of the time in garbage " \
-                                "collection, and half of that with #{ROOMY.map { |pair| pair.join("=") }.join(" ")}")
+            report.note("heap", "has Ruby's default size: an app that reads every payload spends about a third of " \
+                                "its time in garbage collection. Half as much with " \
+                                "#{ROOMY.map { |pair| pair.join("=") }.join(" ")}")
           end
           if GC.respond_to?(:auto_compact) && GC.auto_compact
-            report.warning("GC.auto_compact", "is on: every major collection moves all objects; use it in tests only")
+            report.warning("GC.auto_compact", "is on, so major collections move all objects: use it in tests only")
           end
           MALLOC_LIMITS.each do |name|
             bytes = @environment[name].to_s[/\A\d+/]&.to_i
             next unless bytes&.between?(1, SMALL_MALLOC_LIMIT - 1)
 
-            report.warning(name, "#{bytes} bytes: a batch counts with its payloads (1 MB), so garbage is collected " \
-                                 "every few batches: use Ruby's default, or 16 MB")
+            report.warning(name, "#{bytes} bytes is low: a batch counts as 1 MB, so Ruby collects garbage every few " \
+                                 "batches. Use Ruby's default, or 16 MB")
           end
         end
 
@@ -125,38 +127,37 @@ module Pelton
 
         def check_sizes(report)
           if @config.concurrency > @cores
-            report.note("concurrency", "#{@config.concurrency} workers, #{cores_text}: good for jobs that wait; of " \
-                                       "jobs that compute, only one runs at a time in a Ruby process")
+            report.note("concurrency", "#{@config.concurrency} workers, #{cores_text}: this helps jobs that wait, " \
+                                       "but a Ruby process runs only one computing job at a time")
           end
           if threads > @cores
-            report.warning("decoding_threads", "#{threads} threads, #{cores_text}: more threads than cores bring " \
-                                               "nothing")
+            report.warning("decoding_threads", "#{threads} threads, #{cores_text}: more threads than cores do not help")
           end
           if @config.parallel_workers.to_i > @cores
             report.warning("parallel_workers", "#{@config.parallel_workers} workers, #{cores_text}: more workers " \
-                                               "than cores bring nothing")
+                                               "than cores do not help")
           end
           if @cores == 1
-            report.note("cores", "only one: decoding on native threads competes with Ruby's threads; `where` still " \
-                                 "helps")
+            report.note("cores", "there is only one, so decoding on native threads competes with Ruby's threads. " \
+                                 "`where` still helps")
           end
           check_memory(report)
           soft = @descriptors.first
           return if soft >= 1024
 
-          report.warning("descriptors", "limit #{soft} (ulimit -n); a client needs #{A_CLIENT} with one broker, and " \
-                                        "three for each further broker: allow at least 1024")
+          report.warning("descriptors", "the limit is #{soft}, and a client needs #{A_CLIENT}, plus three for each " \
+                                        "broker after the first: raise it to at least 1024 (ulimit -n)")
         end
 
         def check_memory(report)
           budget = @config.decoding_memory || DECODING_MEMORY
           return if @memory.nil? || budget <= @memory / 2
 
-          report.warning("decoding_memory", "payloads decoded ahead may take #{megabytes(budget)}: more than half of " \
-                                            "the #{megabytes(@memory)} that this process may use")
+          report.warning("decoding_memory", "#{megabytes(budget)} is more than half of the #{megabytes(@memory)} " \
+                                            "that this process may use: lower it")
         end
 
-        # nil: this Ruby has none.
+        # nil if this Ruby has no YJIT.
         def yjit = defined?(RubyVM::YJIT) ? RubyVM::YJIT.enabled? : nil
 
         def ffi

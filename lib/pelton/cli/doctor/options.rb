@@ -8,8 +8,7 @@ require_relative "../../subscription"
 module Pelton
   class CLI
     class Doctor
-      # `--options`: every option of librdkafka that the clients of an app would work with: its defaults, Pelton's, the
-      # app's, and what follows from them. Without secrets.
+      # `--options`: every librdkafka option that the app's clients would use, with its value. It contains no secrets.
       class Options
         #: (Config, Array[Routing::Group], Module) -> void
         def initialize(config, groups, native)
@@ -18,7 +17,7 @@ module Pelton
           @native = native
         end
 
-        # Waits for a client each, which connects to nobody.
+        # Opens and closes a client per group, without connecting to a broker.
         #: (Report) -> void
         def examine(report)
           tell(report, "producer", :producer, Producer::DEFAULTS)

@@ -5,11 +5,11 @@ require "json"
 module Pelton
   class CLI
     class Doctor
-      # What was found: facts by section, and findings by their weight.
+      # The result of the doctor: facts by section, and findings by level.
       class Report
         LEVELS = %i[error warning note].freeze
 
-        # {"ruby" => { "version" => "4.0.5", … }, …}, in the order of telling
+        # {"ruby" => { "version" => "4.0.5", … }, …}, in the order they were reported.
         attr_reader :facts
         # [{ level: :warning, about: "ffi", text: "…" }, …]
         attr_reader :findings
@@ -24,12 +24,12 @@ module Pelton
           @facts[section] = facts
         end
 
-        # error: it does not work; warning: it works, but causes trouble; note: good to know.
+        # error: it does not work. warning: it works, but causes trouble. note: good to know.
         LEVELS.each do |level|
           define_method(level) { |about, text| @findings |= [{ level: level, about: about, text: text }] }
         end
 
-        # true: no errors, and with strict: no warnings either.
+        # true if there are no errors; with strict, no warnings either.
         #: (?strict: bool) -> bool
         def healthy?(strict: false)
           hurting = strict ? %i[error warning] : %i[error]

@@ -7,7 +7,7 @@ require_relative "../../server/stranded_retries"
 module Pelton
   class CLI
     class Doctor
-      # Messages that wait in retry topics which no consumer of the app will give again.
+      # Finds messages in retry topics that no consumer of the app will process.
       class Retries
         # clusters: {"billing" => { "orders" => 4 }} of the groups whose cluster answered.
         #: (Config, Array[Routing::Group], Hash[String?, Hash[String, Integer]], Module, Numeric) -> void

@@ -7,7 +7,7 @@ require_relative "../../subscription"
 module Pelton
   class CLI
     class Doctor
-      # Options that librdkafka refuses, and times of which one makes another one useless.
+      # Finds options that librdkafka refuses, and timeouts that do not fit together.
       class Timeouts
         # librdkafka's defaults, ms.
         SESSION = 45_000
@@ -35,7 +35,7 @@ module Pelton
 
         private
 
-        # Yields what the client would be given, unless librdkafka refuses that already.
+        # Yields the client's options, unless librdkafka refuses them.
         def with_options(report, about, defaults, own = {})
           options = @config.kafka_with(defaults, own)
           @native.check_options(options)
@@ -50,7 +50,7 @@ module Pelton
 
           report.warning("delivery_timeout", "#{@config.delivery_timeout} s is shorter than message.timeout.ms " \
                                              "(#{seconds(message)}): produce_sync may give up while the message is " \
-                                             "still in flight")
+                                             "still in flight. Make it at least as long")
         end
 
         def check_group(report, about, options)
@@ -58,29 +58,30 @@ module Pelton
           poll = number(options, "max.poll.interval.ms", POLL)
           if @config.revocation_timeout * 1000 >= poll
             report.warning(about, "revocation_timeout (#{@config.revocation_timeout} s) is not shorter than " \
-                                  "max.poll.interval.ms (#{seconds(poll)}): Kafka gives the partitions to another " \
-                                  "member while a job still runs")
+                                  "max.poll.interval.ms (#{seconds(poll)}): Kafka may give the partitions to another " \
+                                  "member while a job still runs. Make it shorter")
           end
           check_fetching(report, about, options)
           return unless number(options, "auto.commit.interval.ms", 5_000).zero?
 
-          report.warning(about, "auto.commit.interval.ms = 0: marks are committed only at a stop or rebalance, so " \
-                                "after a crash all messages since then come again")
+          report.warning(about, "auto.commit.interval.ms = 0: offsets are committed only at a stop or rebalance, so " \
+                                "after a crash all messages since then are consumed again")
         end
 
-        # The consumer protocol (KIP-848) has these times at the broker.
+        # With the consumer protocol (KIP-848), the broker sets these times.
         def check_membership(report, about, options)
           session = number(options, "session.timeout.ms", SESSION)
           heartbeat = number(options, "heartbeat.interval.ms", HEARTBEAT)
           poll = number(options, "max.poll.interval.ms", POLL)
           if session > poll
             report.error(about, "session.timeout.ms (#{seconds(session)}) is longer than max.poll.interval.ms " \
-                                "(#{seconds(poll)}): librdkafka does not allow that")
+                                "(#{seconds(poll)}), which librdkafka does not allow: make it shorter")
           end
           return if heartbeat * 3 <= session
 
           report.warning(about, "heartbeat.interval.ms (#{seconds(heartbeat)}) is more than a third of " \
-                                "session.timeout.ms (#{seconds(session)}): one lost heartbeat may cost the partitions")
+                                "session.timeout.ms (#{seconds(session)}): after one lost heartbeat, Kafka may " \
+                                "revoke the partitions")
         end
 
         def check_fetching(report, about, options)
@@ -88,13 +89,14 @@ module Pelton
           socket = number(options, "socket.timeout.ms", SOCKET)
           if wait + 1000 > socket
             report.warning(about, "fetch.wait.max.ms (#{seconds(wait)}) leaves less than a second of " \
-                                  "socket.timeout.ms (#{seconds(socket)}): connections that only wait are closed")
+                                  "socket.timeout.ms (#{seconds(socket)}), so connections without new messages are " \
+                                  "closed: lower it")
           end
           backoff = Integer(options.fetch("fetch.queue.backoff.ms"))
           return if backoff < 100
 
           report.warning(about, "fetch.queue.backoff.ms = #{backoff}: a consumer may wait that many ms each time its " \
-                                "queue was full; Pelton's default is 10")
+                                "queue was full. Pelton's default is 10")
         end
 
         def number(options, name, default) = Integer(options[name] || default)

@@ -8,13 +8,14 @@ require_relative "machine"
 module Pelton
   class CLI
     class Doctor
-      # What each routed topic would use, and why; whether it is there, and what its partitions may take in memory.
+      # Shows what each routed topic would use, and why. Checks whether it exists and how much memory its partitions may
+      # take.
       class Topics
         #: (Config, Array[Routing::Group], Hash[String?, Hash[String, Integer]], Module) -> void
         def initialize(config, groups, clusters, native)
           @config = config
           @groups = groups
-          # {"billing" => { "orders" => 4 partitions }} of the groups whose cluster answered
+          # {"billing" => { "orders" => 4 }}: partition counts for groups whose cluster answered.
           @clusters = clusters
           @native = native
         end
@@ -45,7 +46,7 @@ module Pelton
             "memory" => "up to #{a_partition(group) >> 20} MB per partition, before decoding" }.compact
         end
 
-        # Where, and why there.
+        # Which thread decodes, and why.
         def decoded(topic)
           return "not at all: no `decode`" if topic.decode.nil? && topic.deserializer
           return "by the worker that reads a payload (JSON): no `decode`" unless topic.decode
@@ -55,7 +56,7 @@ module Pelton
           "#{how}: decode :#{format}"
         end
 
-        # How those of a deserializer are made: in other words of Settings::TOPIC.
+        # How a deserializer runs: the values of the setting `parallel`, in words.
         def payloads(topic)
           how = { inline: "by the worker that reads them", thread: "ahead, by a pool of threads",
                   ractor: "ahead, by a pool of Ractors", auto: "in the way that is measured to be fastest" }
@@ -73,15 +74,15 @@ module Pelton
           about = "topic #{label(topic)}"
           check_parallel(report, about, topic) if topic.deserializer
           if topic.decode.nil? && topic.deserializer.nil?
-            report.note(about, "no `decode`: with decode :json, native threads parse payloads as they arrive; if you " \
-                               "parse them yourself, say decode :bytes")
+            report.note(about, "no `decode`: with decode :json, native threads parse payloads as they arrive. If you " \
+                               "parse them yourself, use decode :bytes")
           end
           if filters?(topic) && topic.where.nil?
-            report.note(about, "`filter` runs in Ruby, message by message: native threads evaluate `where`, and a " \
-                               "message that it drops never becomes an object")
+            report.note(about, "`filter` runs in Ruby for each message. Native threads evaluate `where`, and a " \
+                               "message that it drops never becomes a Ruby object: use it where you can")
           end
           (topic.where ? ruby_patterns(topic.where) : []).each do |pattern|
-            report.note(about, "where: #{pattern.inspect} has parts that only Ruby's Regexp supports, so Ruby " \
+            report.note(about, "where: #{pattern.inspect} uses syntax that only Ruby's Regexp supports, so Ruby " \
                                "evaluates it for each message that passes the other conditions")
           end
         end
@@ -99,7 +100,7 @@ module Pelton
           elsif !Parallel::RactorWorker.available?
             report.note(about, "parallel: :auto uses no Ractors below Ruby 4.0")
           elsif @config.concurrency > 1
-            report.note(about, "workers that compute take time from the Ractors: measure with concurrency 1 " \
+            report.note(about, "workers that compute take CPU time from the Ractors: compare with concurrency 1 " \
                                "(now #{@config.concurrency})")
           end
         end
@@ -110,7 +111,7 @@ module Pelton
           found = partitions(group, topic)
           report.warning("topic #{label(topic)}", topic.pattern ? "matches no topic" : "does not exist") if found.empty?
           if topic.dead_letters && !topic.stage && !known.key?(topic.dead_letters)
-            report.warning("topic #{topic.dead_letters}", "does not exist: it is for the dead letters of " \
+            report.warning("topic #{topic.dead_letters}", "does not exist: create it for the dead letters of " \
                                                           "#{label(topic)}")
           end
           found.each { |name, count| group.check_partition_count(name, count) if topic.partitions }
@@ -118,19 +119,19 @@ module Pelton
           report.error("topic #{topic.name}", e.message)
         end
 
-        # {"orders" => 4}, of a pattern all that match; nil: not known.
+        # {"orders" => 4}; for a pattern, all topics that match; nil if not known.
         def partitions(group, topic)
           known = @clusters[group.name] or return
           topic.pattern ? known.select { |name, _| topic.match?(name) } : known.slice(topic.name)
         end
 
-        # Bytes that one partition may hold: fetched by librdkafka, and in Ruby's hands.
+        # Bytes that one partition may hold, in librdkafka's queue and in Ruby.
         def a_partition(group)
           kilobytes = @config.kafka_with(Subscription::DEFAULTS, group.kafka)["queued.max.messages.kbytes"]
           (Integer(kilobytes) * 1024) + [@config.prefetch_bytes, @config.max_batch_bytes].max
         end
 
-        # If this process were the only one.
+        # Assumes that this process is the group's only member.
         def check_memory(report)
           memory = Machine.memory or return
           total = @groups.sum do |group|
@@ -151,14 +152,14 @@ module Pelton
           return if jobs >= @config.concurrency
 
           report.note("concurrency", "#{@config.concurrency} workers, but at most #{jobs} jobs at once: a partition " \
-                                     "runs one at a time, or as many as the topic's `concurrency`")
+                                     "runs one job at a time, or as many as its topic's `concurrency`")
         end
 
         def count(group, topic) = partitions(group, topic).to_h.sum { |_, count| count }
         def label(topic) = topic.pattern ? topic.pattern.inspect : topic.name
         def filters?(topic) = !topic.filters.empty?
 
-        # The patterns of a condition that the native side leaves to Ruby.
+        # The patterns of a condition that Ruby has to evaluate.
         def ruby_patterns(tree)
           kind, *parts = tree
           return parts.flat_map { |part| ruby_patterns(part) } unless kind == :is

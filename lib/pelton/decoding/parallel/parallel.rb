@@ -37,7 +37,7 @@ module Pelton
     def check_ruby(place, value = nil)
       return if RactorWorker.available?
 
-      raise ConfigError.new(place, value, "needs Ruby >= 4.0, this is #{RUBY_VERSION}")
+      raise ConfigError.new(place, value, "needs Ruby 4.0 or later, this is Ruby #{RUBY_VERSION}")
     end
 
     # A new one of them: inline, native, thread or ractor.

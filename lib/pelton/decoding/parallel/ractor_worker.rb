@@ -76,7 +76,7 @@ module Pelton
         end
 
         def describe(object)
-          return "it being a block: make it with Ractor.shareable_proc" if object.is_a?(Proc)
+          return "a block: create it with Ractor.shareable_proc" if object.is_a?(Proc)
 
           "a #{object.class} #{object.frozen? ? "with something inside that is not shareable" : "that is not frozen"}"
         end

@@ -28,7 +28,8 @@ pub enum Datum {
     },
     /// Days since 1970.
     Date(i64),
-    /// Two's complement, the highest byte first, as short as it can be; its digits behind the point, if negative zeros before it.
+    /// Two's complement, the highest byte first, as short as it can be; its digits behind the point, if negative zeros
+    /// before it.
     Decimal {
         unscaled: Vec<u8>,
         scale: i64,
@@ -63,7 +64,7 @@ impl Datum {
             Self::Map(pairs) => format!("a Hash of {}", pairs.len()),
             Self::Time { .. } => "a Time".to_owned(),
             Self::Date(_) => "a Date".to_owned(),
-            Self::Decimal { scale, .. } => format!("a decimal with {scale} digits behind the point"),
+            Self::Decimal { scale, .. } => format!("a decimal with {scale} digits after the decimal point"),
             Self::Other(what) => what.clone(),
         }
     }

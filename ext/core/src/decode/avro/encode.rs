@@ -86,7 +86,7 @@ struct Tried {
 impl Schema {
     fn put(&self, of: Id, value: &Datum, to: &mut Vec<u8>, depth: usize, tried: &mut Tried) -> Result<(), Unfit> {
         if depth > MAX_DEPTH {
-            return unfit(format!("it nests deeper than {MAX_DEPTH}"));
+            return unfit(format!("it is nested deeper than {MAX_DEPTH} levels"));
         }
         if let Some(logical) = self.logical(of)
             && let Some(done) = self.put_logical(of, logical, value, to)
@@ -98,14 +98,14 @@ impl Schema {
             (Type::Boolean, Datum::Bool(value)) => to.push(u8::from(*value)),
             (Type::Int, Datum::Int(value)) => match i32::try_from(*value) {
                 Ok(value) => put_long(to, value.into()),
-                Err(_) => return unfit("an Integer with more than 32 bits is no int".to_owned()),
+                Err(_) => return unfit("expected int, got an Integer with more than 32 bits".to_owned()),
             },
             (Type::Long, Datum::Int(value)) => put_long(to, *value),
             (Type::Float, Datum::Int(value)) => to.extend_from_slice(&(*value as f32).to_le_bytes()),
             (Type::Float, Datum::Float(value)) => {
                 let short = *value as f32;
                 if short.is_infinite() && value.is_finite() {
-                    return unfit(format!("{value:?} is no float: its largest is {:?}", f32::MAX));
+                    return unfit(format!("expected float, got {value:?}: the largest float is {:?}", f32::MAX));
                 }
                 to.extend_from_slice(&short.to_le_bytes());
             }
@@ -118,7 +118,7 @@ impl Schema {
             (Type::Fixed(fixed), Datum::Bytes(bytes)) if bytes.len() == fixed.size => to.extend(bytes),
             (Type::Enum(kind), Datum::Text(text)) => match kind.places.get(&**text) {
                 Some(place) => put_long(to, *place as i64),
-                None => return unfit(format!("{} is no symbol of {}", value.shown(), self.shown(of))),
+                None => return unfit(format!("expected a symbol of {}, got {}", self.shown(of), value.shown())),
             },
             (Type::Array(items), Datum::Array(list)) => {
                 put_count(to, list.len());
@@ -147,9 +147,9 @@ impl Schema {
                 return self.put(of, &Datum::Text(text.clone()), to, depth, tried);
             }
             (_, Datum::Foreign { text: None, .. }) => {
-                return unfit(format!("{} is no {}: it has no UTF-8", value.shown(), self.wanted(of)));
+                return unfit(format!("expected {}, got {}: it is not valid UTF-8", self.wanted(of), value.shown()));
             }
-            _ => return unfit(format!("{} is no {}", value.shown(), self.wanted(of))),
+            _ => return unfit(format!("expected {}, got {}", self.wanted(of), value.shown())),
         }
         Ok(())
     }
@@ -224,7 +224,7 @@ impl Schema {
                 return if tried.dry { Ok(()) } else { self.put(branch, value, to, depth, tried) };
             }
         }
-        unfit(format!("{} is no {}", value.shown(), self.wanted(of)))
+        unfit(format!("expected {}, got {}", self.wanted(of), value.shown()))
     }
 
     fn fits(&self, branch: Id, value: &Datum, to: &mut Vec<u8>, depth: usize, tried: &mut Tried) -> bool {
@@ -296,7 +296,7 @@ impl Schema {
             (_, None) => self.shown(of),
             (_, Some(logical)) => match logical {
                 Logical::Decimal { precision, scale } => {
-                    format!("decimal of {precision} digits, {scale} behind the point")
+                    format!("decimal of {precision} digits, {scale} after the decimal point")
                 }
                 Logical::BigDecimal => "big-decimal".to_owned(),
                 Logical::Uuid => "uuid".to_owned(),
@@ -311,7 +311,7 @@ impl Schema {
 
     /// `None`: as the underlying type says.
     fn put_logical(&self, of: Id, logical: Logical, value: &Datum, to: &mut Vec<u8>) -> Option<Result<(), Unfit>> {
-        let refuse = || Some(unfit(format!("{} is no {}", value.shown(), self.wanted(of))));
+        let refuse = || Some(unfit(format!("expected {}, got {}", self.wanted(of), value.shown())));
         match (logical, value) {
             (Logical::TimeMillis, Datum::Int(time)) if !(0..MILLIS_OF_DAY).contains(time) => return refuse(),
             (Logical::TimeMicros, Datum::Int(time)) if !(0..1000 * MILLIS_OF_DAY).contains(time) => return refuse(),

@@ -46,7 +46,7 @@ impl SchemaId {
                 Ok(Self::Number(number.iter().fold(0, |all, byte| all << 8 | u32::from(*byte))))
             }
             [1, guid @ ..] if let Ok(guid) = guid.try_into() => Ok(Self::Guid(guid)),
-            _ => Err(Refusal::malformed("its header __value_schema_id is no schema's number or GUID")),
+            _ => Err(Refusal::malformed("its header __value_schema_id is not a schema number or GUID")),
         }
     }
 }
@@ -59,10 +59,10 @@ impl Framing {
             (Self::Registry, [0, a, b, c, d, ..]) => Ok((SchemaId::Number(u32::from_be_bytes([*a, *b, *c, *d])), 5)),
             (Self::SingleObject, [0xc3, 0x01, rest @ ..]) => match rest.first_chunk::<8>() {
                 Some(print) => Ok((SchemaId::Fingerprint(u64::from_le_bytes(*print)), 10)),
-                None => Err(Refusal::malformed("it ends within its schema's fingerprint")),
+                None => Err(Refusal::malformed("it ends inside the schema fingerprint")),
             },
-            (Self::Registry, _) => Err(Refusal::malformed("it does not begin with 0 and the number of a schema")),
-            (Self::SingleObject, _) => Err(Refusal::malformed("it does not begin with C3 01 and a fingerprint")),
+            (Self::Registry, _) => Err(Refusal::malformed("it does not start with byte 0 and a schema number")),
+            (Self::SingleObject, _) => Err(Refusal::malformed("it does not start with bytes C3 01 and a fingerprint")),
         }
     }
 }

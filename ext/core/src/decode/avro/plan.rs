@@ -175,7 +175,7 @@ impl Draft<'_> {
     fn nested(&mut self, made: impl FnOnce(&mut Self) -> Read) -> Read {
         self.depth += 1;
         let read = if self.depth > MOST_NESTED {
-            Read::Unreadable("its types nest too deeply".into())
+            Read::Unreadable("its types are nested too deeply".into())
         } else if self.steps.len() > MOST_STEPS {
             Read::Unreadable(format!("it takes more than {MOST_STEPS} steps to read it as the other schema").into())
         } else {
@@ -245,7 +245,9 @@ impl Draft<'_> {
             let Some(Some(bytes)) = bytes else {
                 let why = if bytes.is_none() { "has no default" } else { "has a default of another type" };
                 let name = wanted.name.full();
-                return Read::Unreadable(format!("{name}.{} is not in what was written and {why}", own.name).into());
+                return Read::Unreadable(
+                    format!("{name}.{} is missing in the writer's schema and {why}", own.name).into(),
+                );
             };
             let start = self.blob.len();
             self.blob.extend(bytes);
@@ -259,7 +261,8 @@ impl Draft<'_> {
         let mut symbol = |symbol: &str| {
             let chosen = wanted.places.get(symbol).copied().or(wanted.default);
             chosen.map(|place| self.text(&wanted.symbols[place])).ok_or_else(|| {
-                format!("enum {} of the reader has no symbol {symbol} and no default", wanted.name.full()).into()
+                format!("enum {} of the reader's schema has no symbol {symbol} and no default", wanted.name.full())
+                    .into()
             })
         };
         Read::Enum(wrote.symbols.iter().map(|own| symbol(own)).collect())
@@ -331,5 +334,7 @@ fn unreadable(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> Read {
         Some(logical) => format!("{} ({logical})", schema.shown(id)),
         None => schema.shown(id),
     };
-    Read::Unreadable(format!("{} was written, {} is wanted", shown(writer, wrote), shown(reader, wanted)).into())
+    Read::Unreadable(
+        format!("the writer's schema has {}, the reader's has {}", shown(writer, wrote), shown(reader, wanted)).into(),
+    )
 }

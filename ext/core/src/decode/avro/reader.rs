@@ -26,7 +26,7 @@ pub(super) fn read(plan: &Plan, writer: &mut Writer, bytes: &[u8], range: Range<
     reader.value(writer, plan.root)?;
     match reader.end - reader.at {
         0 => Ok(()),
-        rest => Err(Refusal::Malformed(format!("{rest} bytes are left behind its end").into())),
+        rest => Err(Refusal::Malformed(format!("{rest} extra bytes after the value").into())),
     }
 }
 
@@ -51,7 +51,7 @@ impl Reader<'_> {
             Read::Null => to.null(),
             Read::Boolean => match self.byte()? {
                 value @ (0 | 1) => to.bool(value == 1),
-                other => malformed(format!("{other} is no boolean")),
+                other => malformed(format!("{other} is not a boolean")),
             },
             Read::Integer { wide, number } => {
                 let value = if *wide { self.long()? } else { self.int()?.into() };
@@ -167,7 +167,7 @@ impl Reader<'_> {
     fn nested(&mut self, inside: impl FnOnce(&mut Self) -> Result<(), Refusal>) -> Result<(), Refusal> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Refusal::malformed("it nests deeper than 100"));
+            return Err(Refusal::malformed("it is nested deeper than 100 levels"));
         }
         inside(self)?;
         self.depth -= 1;
@@ -320,7 +320,7 @@ impl Reader<'_> {
         let length = self.long()?;
         match usize::try_from(length) {
             Ok(length) => self.skip(length),
-            Err(_) => malformed(format!("{length} is no length")),
+            Err(_) => malformed(format!("{length} is not a valid length")),
         }
     }
 

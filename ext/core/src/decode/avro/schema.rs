@@ -163,7 +163,7 @@ impl Draft {
         // A name alone may come without quotes, as registries give primitive types.
         let bare = || Type::primitive(text.trim()).map(|_| Json::Text(text.trim().into()));
         let json = json.filter(|json| *json != Json::Null).or_else(bare);
-        self.read(&json.ok_or_else(|| Invalid("it is no JSON".to_owned()))?, "")
+        self.read(&json.ok_or_else(|| Invalid("it is not valid JSON".to_owned()))?, "")
     }
 
     fn count(&mut self, more: usize) -> Result<(), Invalid> {
@@ -191,19 +191,23 @@ impl Draft {
             Type::Record(record) => record.fields.iter().map(|field| of(&field.of)).max().unwrap_or(0),
             _ => 0,
         };
-        if inside < MAX_DEPTH { Ok(inside + 1) } else { invalid(format!("types nest deeper than {MAX_DEPTH}")) }
+        if inside < MAX_DEPTH {
+            Ok(inside + 1)
+        } else {
+            invalid(format!("types are nested deeper than {MAX_DEPTH} levels"))
+        }
     }
 
     fn read(&mut self, json: &Json, space: &str) -> Result<Id, Invalid> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return invalid(format!("types nest deeper than {MAX_DEPTH}"));
+            return invalid(format!("types are nested deeper than {MAX_DEPTH} levels"));
         }
         let id = match json {
             Json::Text(word) => self.named(word, space),
             Json::Array(branches) => self.union(branches, space),
             Json::Object(_) => self.object(json, space),
-            other => invalid(format!("{other} is no type")),
+            other => invalid(format!("{other} is not a type")),
         };
         self.depth -= 1;
         id
@@ -214,7 +218,7 @@ impl Draft {
         if let Some(kind) = Type::primitive(word) {
             return self.add(kind, None);
         }
-        let name = Name::new(word, space).ok_or_else(|| Invalid(format!("{word:?} is no name of a type")))?;
+        let name = Name::new(word, space).ok_or_else(|| Invalid(format!("{word:?} is not a valid type name")))?;
         let found = self.names.get(name.full()).or_else(|| self.names.get(word));
         found.copied().ok_or_else(|| Invalid(format!("the type {:?} is not defined", name.full())))
     }
@@ -231,7 +235,7 @@ impl Draft {
             let kind = &self.types[id].kind;
             let what = kind.names().map_or(kind.word(), |(name, _)| name.full()).to_owned();
             if matches!(kind, Type::Union(_)) {
-                return invalid("a union is directly inside of a union");
+                return invalid("a union directly contains a union");
             }
             if !seen.insert(what.clone()) {
                 return invalid(format!("a union has {what} twice"));
@@ -284,7 +288,7 @@ impl Draft {
         let space = json.get("namespace").and_then(Json::text).unwrap_or(space);
         let new = |name: &str, space: &str| {
             let valid = Name::new(name, space).filter(|name| Type::primitive(name.full()).is_none());
-            valid.ok_or_else(|| Invalid(format!("{name:?} (namespace {space:?}) is no name of a type")))
+            valid.ok_or_else(|| Invalid(format!("{name:?} (namespace {space:?}) is not a valid type name")))
         };
         let name = new(given, space)?;
         let aliases = texts(json, "aliases")?;
@@ -308,7 +312,7 @@ impl Draft {
         for field in list {
             let field = self.field(field, &space).map_err(|Invalid(why)| Invalid(format!("{}: {why}", name.full())))?;
             if places.insert(field.name.clone(), fields.len()).is_some() {
-                return invalid(format!("{}: the field {:?} is there twice", name.full(), field.name));
+                return invalid(format!("{}: the field {:?} is defined twice", name.full(), field.name));
             }
             fields.push(field);
         }
@@ -338,13 +342,15 @@ impl Draft {
         let symbols = texts(json, "symbols")?;
         self.count(symbols.len())?;
         if let Some(wrong) = symbols.iter().find(|symbol| !is_word(symbol)) {
-            return invalid(format!("enum {}: {wrong:?} is no symbol", name.full()));
+            return invalid(format!("enum {}: {wrong:?} is not a valid symbol", name.full()));
         }
         let default = match json.get("default") {
             None => None,
             Some(wanted) => {
                 let place = symbols.iter().position(|symbol| wanted.text() == Some(symbol));
-                Some(place.ok_or_else(|| Invalid(format!("enum {}: {wanted} is none of its symbols", name.full())))?)
+                Some(place.ok_or_else(|| {
+                    Invalid(format!("enum {}: the default {wanted} is not one of its symbols", name.full()))
+                })?)
             }
         };
         let symbols: Vec<Box<str>> = symbols.into_iter().map(Box::from).collect();
@@ -368,5 +374,5 @@ fn texts<'a>(json: &'a Json, name: &str) -> Result<Vec<&'a str>, Invalid> {
         Some(Json::Array(list)) => list.iter().map(Json::text).collect(),
         Some(_) => None,
     };
-    list.ok_or_else(|| Invalid(format!("{name:?} is no list of names")))
+    list.ok_or_else(|| Invalid(format!("{name:?} is not a list of names")))
 }

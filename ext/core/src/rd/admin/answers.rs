@@ -215,7 +215,7 @@ fn offset(info: *const sys::rd_kafka_ListOffsetsResultInfo_t) -> Answer {
         // answers with this number.
         let unanswered = code == 0 && (*place).offset == UNANSWERED;
         let error = match unanswered {
-            true => Answer::Error(codes::TRANSPORT, "no answer from the leader of the partition".into()),
+            true => Answer::Error(codes::TRANSPORT, "the leader of the partition did not answer".into()),
             false => failure(code, std::ptr::null()),
         };
         Answer::List(vec![
