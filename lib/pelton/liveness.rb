@@ -156,7 +156,7 @@ module Pelton
     def http(status, body, more = nil, head: false)
       body = "#{JSON.generate(body)}\n"
       "HTTP/1.1 #{status} #{STATUS.fetch(status)}\r\nDate: #{Time.now.utc.strftime("%a, %d %b %Y %T GMT")}\r\n" \
-        "Content-Type: application/json\r\nContent-Length: #{body.bytesize}\r\nCache-PartitionState: no-store\r\n" \
+        "Content-Type: application/json\r\nContent-Length: #{body.bytesize}\r\nCache-Control: no-store\r\n" \
         "#{more}Connection: close\r\n\r\n#{body unless head}"
     end
 

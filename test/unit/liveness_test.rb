@@ -42,7 +42,7 @@ class LivenessTest < Minitest::Test
     assert_equal 200, answer.status
     assert_equal({ healthy: true, status: "running", reasons: [] }, answer.json)
     assert_equal [answer.body.bytesize.to_s, "close", "application/json", "no-store"],
-                 answer.head.values_at("Content-Length", "Connection", "Content-Type", "Cache-PartitionState")
+                 answer.head.values_at("Content-Length", "Connection", "Content-Type", "Cache-Control")
     assert_match(/\A\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT\z/, answer.head["Date"])
     head = ask("/live", method: "HEAD")
     assert_equal [200, answer.head["Content-Length"], ""], [head.status, head.head["Content-Length"], head.body]
