@@ -332,10 +332,10 @@ class SmallWorld
     @coordinator.receive(batch)
   end
 
-  def at_end = @coordinator.control { |control| control.at_end = true }
+  def at_end = @coordinator.change_state { |state| state.at_end = true }
 
   def wake
-    @coordinator.control(&:resume) if chance(30)
+    @coordinator.change_state(&:resume) if chance(30)
     return unless @ownership.time
 
     @ownership.woken

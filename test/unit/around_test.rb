@@ -62,7 +62,7 @@ class AroundTest < Minitest::Test
     work
     wake
     work until idle?
-    coordinator.control { |control| control.at_end = true }
+    coordinator.change_state { |state| state.at_end = true }
     work
     coordinator.end(:revoked)
     work

@@ -260,7 +260,7 @@ class ClosingTest < Minitest::Test
     end_in(30)
     refute_includes @log, :shutdown
     assert_in_delta failed + 2.7, @owner.named(:retry_at).last.last, 0.3001, "3 s, or up to a fifth less"
-    Pelton::Clock.stub(:now, Pelton::Clock.now + 31) { coordinator.control }
+    Pelton::Clock.stub(:now, Pelton::Clock.now + 31) { coordinator.change_state }
     run_out
     assert_equal 3, @log.count(:shutdown)
   end
@@ -290,7 +290,7 @@ class ClosingTest < Minitest::Test
   def test_a_pause_that_does_not_end_is_not_waited_for
     partition("aabb")
     step(1, 2)
-    coordinator.control { |control| control.pause(nil) }
+    coordinator.change_state { |state| state.pause(nil) }
     step(0)
     end_in(100)
     run_out
@@ -302,7 +302,7 @@ class ClosingTest < Minitest::Test
   def test_a_pause_that_ends_in_time_is_waited_for
     partition("aabb")
     step(1, 2)
-    coordinator.control { |control| control.pause(Pelton::Clock.now + 5) }
+    coordinator.change_state { |state| state.pause(Pelton::Clock.now + 5) }
     step(0)
     end_in(100)
     refute_includes @log, :shutdown

@@ -235,7 +235,7 @@ class ControlTest < Minitest::Test
 
   # --- the end of a partition ---
 
-  def at_end = coordinator.control { |control| control.at_end = true }
+  def at_end = coordinator.change_state { |state| state.at_end = true }
 
   # H72
   def test_the_end_is_told_after_all_that_came_before_it_and_marks_nothing

@@ -114,7 +114,7 @@ class InterruptsTest < Minitest::Test
 
   # Ours is over; what is there is worked on, and what comes.
   def goes_on(place)
-    coordinator.control(&:resume)
+    coordinator.change_state(&:resume)
     settled
     from = @ownership.seeks.last if @ownership.epoch.positive?
     fresh = batch(*(from || 4).then { |offset| [offset, offset + 1] })

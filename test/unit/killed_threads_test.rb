@@ -146,7 +146,8 @@ class KilledThreadsTest < Minitest::Test
     produce(1)
     @begun.pop
     stop = Thread.new { server.stop(timeout: 20) }
-    eventually { server.instance_variable_get(:@listeners).first.instance_variable_get(:@stop_at) }
+    closing = server.instance_variable_get(:@listeners).first.instance_variable_get(:@closing)
+    eventually { closing.stop_at }
     listener.kill
     @gate.close
     assert stop.join(30)

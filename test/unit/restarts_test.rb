@@ -149,7 +149,7 @@ class RestartsTest < Minitest::Test
     subscription.assign_now(["orders", 0])
     eventually { listener.coordinators.size == 2 }
     other = Struct.new(:leaked_threads, :take_repeats).new({}, nil)
-    leaving = listener.instance_variable_get(:@leaving)
+    leaving = listener.instance_variable_get(:@rebalance).instance_variable_get(:@leaving)
     leaving[other] = ["orders", 0]
     listener.ended(other)
     eventually { !leaving.key?(other) }

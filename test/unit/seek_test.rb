@@ -214,14 +214,14 @@ class SeekTest < Minitest::Test
   def test_the_end_that_was_reached_before_a_seek_is_forgotten
     coordinator.receive(batch(0))
     script do |one|
-      coordinator.control { |control| control.at_end = true }
+      coordinator.change_state { |state| state.at_end = true }
       assert one.seek(0)
     end
     work until idle?
     assert_equal [:assigned, [0]], @log
     script { nil }
     coordinator.receive(batch(0))
-    coordinator.control { |control| control.at_end = true }
+    coordinator.change_state { |state| state.at_end = true }
     work until idle?
     assert_equal [:assigned, [0], [0], :reached_end], @log
   end

@@ -74,7 +74,7 @@ class ThrottleTest < Minitest::Test
     end
     coordinator.receive(batch(*0..9))
     work_all
-    coordinator.control(&:resume)
+    coordinator.change_state(&:resume)
     work_all
     assert_equal [0, 1, 1, 2], @begun
   end

@@ -79,19 +79,19 @@ module Pelton
         left = ours? && @job&.paused
         before = nil
         leave_rest
-        return false unless @coordinator.control { |control| before = [control.pause(deadline)] }
+        return false unless @coordinator.change_state { |state| before = [state.pause(deadline)] }
 
         at.nil? || seek(at).tap { before = nil }
       rescue Exception # rubocop:disable Lint/RescueException -- whatever ends the seek, also an interrupt
         if before
-          @coordinator.control { |control| control.take_back(deadline, *before) }
+          @coordinator.change_state { |state| state.take_back(deadline, *before) }
           @job.paused = left if ours? && @job&.slice
         end
         raise
       end
 
       #: () -> void
-      def resume = @coordinator.control(&:resume)
+      def resume = @coordinator.change_state(&:resume)
 
       # See Consumer#seek. Where the end of the partition came first, consume has left its rest all the same.
       #: (Integer | Message | Time | Symbol) -> bool

@@ -1,29 +1,63 @@
 # frozen_string_literal: true
 
+require_relative "../../errors"
 require_relative "../../runtime/clock"
 
 module Pelton
   module Consuming
-    # The end of a listener, whose state and thread it shares: its partitions end, what is marked is committed, the
-    # group is left.
-    module ListenerClosing
-      # How long closing the subscription may take when the time is up already.
+    # The stop of a listener: its deadlines, the last commit, and the report of what was left undone. The listener's
+    # thread writes it; the server reads the report when that thread has ended.
+    class ListenerClosing
+      # Seconds that closing the subscription may take after the deadline.
       CLOSE_AT_LEAST = 2.0
 
-      private
+      # Seconds that each phase of the stop took: {jobs: 1.2, leave: 0.1}; `leave` includes the last commit.
+      #: () -> Hash[Symbol, Float]
+      attr_reader :phases
+      # Messages that were finished but not committed: ["orders/0: 12 finished messages behind offset 41 …"]
+      #: () -> Array[String]
+      attr_reader :repeats
+      # When the stop ends by force (monotonic seconds); nil: nobody asked for a stop.
+      #: () -> Float?
+      attr_reader :stop_at
+      # Did a partition have too little time to finish its gaps?
+      #: () -> bool
+      attr_reader :late
+      # Was the last commit refused?
+      #: () -> bool
+      attr_reader :uncommitted
 
-      # Asked again it may end sooner, not later.
-      def stopping(deadline)
-        @stopping_since ||= Clock.now
-        @stop_at = @timers[:stop] = [@stop_at, deadline].compact.min
-        coordinators.each do |coordinator|
-          @ahead&.cancel(coordinator.topic_name, coordinator.partition)
-          coordinator.end(:shutdown, @stop_at)
-        end
+      # copier: the listener's own producer for copies, if it has one.
+      #: (Routing::Group, Subscription, Notifications, Producer?) -> void
+      def initialize(group, subscription, bus, copier)
+        @group = group
+        @subscription = subscription
+        @bus = bus
+        @copier = copier
+        # When the stop began, and when the subscription began to close. Other threads read the latter.
+        @stopping_since = @stop_at = @leaving_since = nil
+        @phases = {}
+        @repeats = []
+        @late = @uncommitted = false
       end
 
-      # A stop that had no time for them is not in order.
-      def tell_repeats(coordinator)
+      # A stop was requested. A second request may shorten the deadline, never extend it. Returns the deadline.
+      #: (Float) -> Float
+      def begin(deadline)
+        @stopping_since ||= Clock.now
+        @stop_at = [@stop_at, deadline].compact.min
+      end
+
+      # Shortens a close that has begun already. From any thread.
+      #: (Float) -> void
+      def shorten(deadline)
+        @subscription.hurry(time_to_leave(deadline)) if @leaving_since
+      end
+
+      # Publishes message.repeated for a coordinator that has ended or was abandoned, if it left finished messages
+      # behind an unfinished one.
+      #: (Coordinator) -> void
+      def report_repeats(coordinator)
         facts = coordinator.take_repeats or return
         @bus.publish("message.repeated", **coordinator.facts, **facts.slice(:offset, :count))
         return unless @stop_at
@@ -33,27 +67,34 @@ module Pelton
                     "offset #{facts[:offset]} will be repeated"
       end
 
-      # Whatever happened: what is marked is committed and the group is left. Jobs that still run cannot mark any more.
-      def finish
-        rest = coordinators
-        rest.each { |coordinator| coordinator.end(:shutdown) }
-        @leaving_since = ended = Clock.now # a stop that comes from here on finds it
+      # Commits what is marked and leaves the group, whatever ended the listener. A job that still runs can no longer
+      # mark. The block returns the deadlines of stops that were requested meanwhile.
+      #: (Array[Coordinator]) { () -> Array[Float] } -> void
+      def finish(coordinators)
+        coordinators.each { |coordinator| coordinator.end(:shutdown) }
+        @leaving_since = ended = Clock.now # a stop that is requested from here on calls `shorten`
         @phases[:jobs] = ended - (@stopping_since || ended)
-        asked = Array.new(@notices.size) { @notices.pop }.filter_map { |kind, deadline| deadline if kind == :stop }
-        @subscription.close(time_to_leave([@stop_at, *asked].compact.min || ended))
+        @subscription.close(time_to_leave([@stop_at, *yield].compact.min || ended))
         @copier&.close(timeout: time_to_leave(ended))
         @phases[:leave] = Clock.now - ended
-        tell_unconfirmed
-        rest.each(&:abandon)
-        @leftovers.each(&:release)
-        rest.each { |coordinator| tell_repeats(coordinator) }
+        report_unconfirmed
+        coordinators.each(&:abandon)
       end
+
+      # Offsets that are marked but not committed; nil: none. Valid after the close.
+      #: () -> NotCommitted?
+      def unconfirmed
+        offsets = @subscription.unconfirmed
+        NotCommitted.new(@group.name, offsets) if offsets.any?
+      end
+
+      private
 
       def time_to_leave(deadline) = Clock.left([deadline, @leaving_since + CLOSE_AT_LEAST].max)
 
-      def tell_unconfirmed
+      def report_unconfirmed
         error = unconfirmed or return
-        @graceful = false
+        @uncommitted = true
         @bus.publish("error.occurred", error: error, source: "commit", group: @group.name)
       end
     end

@@ -122,7 +122,7 @@ module Pelton
         return true if @executors.any? { |executor| executor.job&.slice }
 
         gap = @backlog.gap_at
-        !gap.nil? && [gap, *@control.paused_until].max < closes_at
+        !gap.nil? && [gap, *@state.paused_until].max < closes_at
       end
 
       def count_repeats
@@ -134,7 +134,7 @@ module Pelton
 
       # Is it for want of time that something is left?
       def late?
-        return false if @stopped || @control.paused_until == Float::INFINITY
+        return false if @stopped || @state.paused_until == Float::INFINITY
 
         !@backlog.gap_at.nil? || @executors.any? { |executor| executor.job&.slice }
       end

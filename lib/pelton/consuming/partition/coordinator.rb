@@ -46,7 +46,7 @@ module Pelton
         # Everything below is guarded by @lock.
         @lock = Lock.new
         @backlog = Backlog.for(topic, flow)
-        @control = PartitionState.new(topic.tick_every)
+        @state = PartitionState.new(topic.tick_every)
         @executors = Array.new(topic.concurrency) { Executor.new(self, topic, flow, bus, background_timeout) }.freeze
         @held = held
         @progress = Progress.new(subscription, @facts) { |error, facts| owner.failed(error, facts) }
@@ -71,12 +71,12 @@ module Pelton
       #: () -> self
       def start
         @jobs.partitions(@topic, 1)
-        tap { control }
+        tap { change_state }
       end
 
       # The last coordinator of this partition has ended.
       #: () -> void
-      def unhold = control { @held = false }
+      def unhold = change_state { @held = false }
 
       # The first one from another place tells of a seek, if nobody waited for its end.
       #: (Batch) -> void
@@ -89,7 +89,7 @@ module Pelton
           @progress.start_over(batch.first_offset) if batch.restarted?
           @last = batch
           @epoch = batch.epoch
-          @control.at_end = false
+          @state.at_end = false
           @progress.begin(batch.first_offset)
           @backlog.add(prepared)
           store
@@ -99,9 +99,9 @@ module Pelton
 
       # Changes what holds the partition or asks for jobs, if the block does. false: the partition ends.
       #: () ?{ (PartitionState) -> void } -> bool
-      def control
+      def change_state
         @lock.synchronize do
-          yield @control if block_given?
+          yield @state if block_given?
           set_timer
           schedule
           @ending.nil?
@@ -111,9 +111,9 @@ module Pelton
       # The time of a retry or tick, or of a pause's end, has come.
       #: (?Float) -> void
       def wake_up(now = Clock.now)
-        control do |control|
+        change_state do |state|
           @backlog.wake(now)
-          tick = control.wake(now)
+          tick = state.wake(now)
           @executors.each { |executor| executor.wake(now, tick: tick) }
           @timer = nil
         end
@@ -223,7 +223,7 @@ module Pelton
       end
 
       #: () -> bool
-      def paused? = @control.paused?
+      def paused? = @state.paused?
 
       # A new word for an offset that is committed already is nothing that librdkafka would commit by itself.
       #: (Message, ?String?) -> bool
@@ -274,7 +274,7 @@ module Pelton
       def next_of(job, sought)
         position = job.backlog.position(job.slice)
         found = position && job.at(position)
-        return found unless found && (@stopped || gone? || @control.paused? || job.paused || sought ||
+        return found unless found && (@stopped || gone? || @state.paused? || job.paused || sought ||
                                       (@ending && !(closing? && @backlog.gap_at?(found.offset))))
 
         job.halted = true
@@ -327,7 +327,7 @@ module Pelton
 
       # The owner keeps one time for us, the last that it is told.
       def set_timer
-        time = sooner(@backlog.wake_at, @control.wake_at)
+        time = sooner(@backlog.wake_at, @state.wake_at)
         @executors.each { |executor| time = sooner(time, executor.wake_at) if executor.wake_at }
         time = sooner(time, closes_at) if @ending && closing?
         return if time.nil? || time == @timer
@@ -353,7 +353,7 @@ module Pelton
         @executors.each { |executor| take_back(executor) if executor.job&.slice && @jobs.delete(executor.job) }
         @backlog = @backlog.leave(place, @epoch, done: done, failed: @stopped)
         @epoch = @stopped = nil
-        @control.at_end = false
+        @state.at_end = false
         @progress.forget
       end
 
@@ -377,13 +377,13 @@ module Pelton
         elsif !held && (tracker = @backlog.unsorted) then push(executor, :sort, tracker: tracker)
         elsif !held && (slice = @backlog.next(executor))
           push(executor, :consume, slice, attempt: @backlog.attempt(slice))
-        elsif @control.at_end && @backlog.empty?
-          @control.at_end = false
+        elsif @state.at_end && @backlog.empty?
+          @state.at_end = false
           push(executor, :reached_end)
         end
       end
 
-      def held_back? = @control.paused? || departing?
+      def held_back? = @state.paused? || departing?
 
       def push(executor, kind, slice = nil, attempt: nil, tracker: nil, closing: false)
         job = Job.new(executor, kind, @facts, slice&.messages, attempt, slice, (@backlog if slice || tracker))

@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require_relative "../../errors"
+
+module Pelton
+  module Consuming
+    # What health checks, statistics and the report of a stop ask a listener. Any thread may call it.
+    class ListenerStatus
+      #: (Rebalance, Subscription) -> void
+      def initialize(rebalance, subscription)
+        @rebalance = rebalance
+        @subscription = subscription
+      end
+
+      # The partitions that this process owns and that are not ending: [["orders", 0], …]
+      #: () -> Array[[String, Integer]]
+      def assignment = @rebalance.owned.keys
+
+      # The offsets at which partitions stopped after a failure: {"orders" => {0 => 41}}
+      #: () -> Hash[String, Hash[Integer, Integer]]
+      def stopped
+        @rebalance.owned.values.select(&:stopped).each_with_object({}) do |coordinator, found|
+          (found[coordinator.topic_name] ||= {})[coordinator.partition] = coordinator.stopped
+        end
+      end
+
+      # Messages of each owned partition that are not done, where that is known: {"orders" => {0 => 12}}
+      #: () -> Hash[String, Hash[Integer, Integer]]
+      def lags
+        @subscription.ends.each_with_object({}) do |(topic, partition, position, finish), lags|
+          coordinator = @rebalance.owned[[topic, partition]]
+          next unless coordinator && finish
+
+          (lags[topic] ||= {})[partition] = coordinator.progress { |progress, _| progress.lag(position, finish) }
+        end
+      rescue ClosedError
+        {}
+      end
+
+      # Work that is lost if the process ends now: ["orders/0: consume runs for 1.2 s, 3 of 100 messages not finished"]
+      #: () -> Array[String]
+      def unfinished_work = @rebalance.coordinators.flat_map(&:unfinished_work)
+
+      # Hooks that consumers did not get: ["orders/0: shutdown was not finished"]. Valid when all is over.
+      #: () -> Array[String]
+      def unended
+        @rebalance.coordinators.flat_map do |coordinator|
+          place = "#{coordinator.topic_name}/#{coordinator.partition}"
+          coordinator.due.map { |hook| "#{place}: #{hook} was not finished" }
+        end
+      end
+
+      # Threads that consumers left behind, except those of coordinators that ended in time: {thread => facts}. Valid
+      # when all is over.
+      #: () -> Hash[Thread, Hash[Symbol, untyped]]
+      def leaked_threads = @rebalance.coordinators.map(&:leaked_threads).inject({}, :merge)
+    end
+  end
+end
