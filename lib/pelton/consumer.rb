@@ -99,10 +99,11 @@ module Pelton
     #: () -> Float?
     def processing_lag = @pelton.processing_lag
 
-    # true: Kafka takes the partition away, or has done so. A long `consume` should end soon. A plain return marks all
-    # of its messages, so mark what is done and pause: the partition's next owner gets the rest. From any thread.
+    # true: Kafka takes the partition away, or has done so. A long `consume` should end soon: mark what is done, and the
+    # partition's next owner gets the rest. Once `revoked?` has answered true to a call, its return marks nothing. From
+    # any thread; only the answer to the thread of the call has this effect.
     #   messages.each do |message|
-    #     break pause(1) if revoked?
+    #     break if revoked?
     #     work(message)
     #     mark_as_consumed(message)
     #   end

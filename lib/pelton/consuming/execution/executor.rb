@@ -23,7 +23,7 @@ module Pelton
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
 
-      def_delegators :@coordinator, :topic_name, :partition, :revoked?, :paused?, :offset_metadata, :store_metadata
+      def_delegators :@coordinator, :topic_name, :partition, :paused?, :offset_metadata, :store_metadata
       def_delegators :@exactly_once, :producer
 
       # The threads of its consumer.
@@ -70,6 +70,10 @@ module Pelton
 
       #: () -> Float?
       def processing_lag = @job&.processing_lag
+
+      # See Consumer#revoked?. A consume that knows may stop early, so its return marks nothing from then on.
+      #: () -> bool
+      def revoked? = @coordinator.revoked?.tap { |revoked| leave_rest if revoked }
 
       # See Consumer#pause. Where consume itself asks for it, what it leaves unmarked is for later. The pause comes
       # first, or others could begin at the new place; when the seek fails, nothing is paused.
