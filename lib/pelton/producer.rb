@@ -5,14 +5,14 @@ require_relative "errors"
 require_relative "config"
 require_relative "runtime/event_dispatch"
 require_relative "runtime/notifications"
-require_relative "runtime/oauth"
 require_relative "poller"
 require_relative "producer/buffer"
+require_relative "producer/client_factory"
 require_relative "producer/exit_flush"
+require_relative "producer/failure_counts"
 require_relative "producer/middleware"
 require_relative "producer/partitions"
 require_relative "producer/producing"
-require_relative "producer/client_replacement"
 require_relative "producer/transactions"
 require_relative "producer/variant"
 
@@ -35,10 +35,6 @@ module Pelton
     # that Kafka's Java client would select.
     DEFAULTS = { "message.timeout.ms" => 150_000, "partitioner" => "murmur2_random" }.freeze
 
-    REPORTS = %w[message.acknowledged message.purged].freeze
-    NO_REPORTS = "a producer opened that does not tell of it; subscribe before the first producer opens"
-    private_constant :REPORTS, :NO_REPORTS
-
     # The producer's name in events and logs: "pelton.producer#1".
     #   producer.name # => "billing.producer#1", with config.client_id = "billing"
     #: () -> String
@@ -56,8 +52,8 @@ module Pelton
       @config = config
       @bus = bus
       @module = native
-      @kafka = kafka.dup.freeze
       @name = EventDispatch.client_name("#{config.client_id}.producer")
+      @client_factory = ClientFactory.new(self, config, bus, kafka, native)
       @queue_timeout = config.queue_timeout
       @delivery_timeout = config.delivery_timeout
       # The middleware's callables: the same Array in @middleware and in Producing.
@@ -65,7 +61,7 @@ module Pelton
       @middleware = Middleware.new(@chain)
       @source = self
       @partitioner = nil
-      @partitions = Partitions.new(-> { native || Native }) do |topic, timeout|
+      @partitions = Partitions.new(@client_factory.method(:native)) do |topic, timeout|
         of_this_process { client.partition_count(topic, timeout) }
       end
       @buffer = Buffer.new
@@ -80,10 +76,9 @@ module Pelton
       # librdkafka's options of the native client, once it is open. The config does not change after that.
       @options = nil
       @closed = false
-      # [native client, its failures at the end of the last flush]
-      @flushed = nil
+      @failure_counts = FailureCounts.new
       # Is producer.closed published? Guarded by @lock, like @closed.
-      @told = false
+      @closed_published = false
       @lock = Mutex.new
     end
 
@@ -139,7 +134,7 @@ module Pelton
     #   producer.failures # => { "orders" => { UNKNOWN_TOPIC_OR_PART: 3 } }
     # Callable from every thread; takes no lock.
     #: () -> Hash[String, Hash[Symbol, Integer]]
-    def failures = [self, *others].filter_map(&:opened).inject({}) { |all, native| tally(native, all) }
+    def failures = [self, *others].filter_map(&:opened).inject({}) { |all, native| FailureCounts.of(native, all) }
 
     # Number of messages of this process without a result.
     #   producer.pending # => 0
@@ -182,7 +177,7 @@ module Pelton
     #: () -> Symbol
     def state
       native = @native
-      return native && !@told ? :closing : :closed if @closed
+      return native && !@closed_published ? :closing : :closed if @closed
       return :initial unless native && @owner == Process.pid
 
       native.connected? ? :connected : :disconnected
@@ -238,7 +233,7 @@ module Pelton
       undelivered = others.sum { |other| other.close(timeout: Clock.left(deadline)) }
       undelivered += native.close(Clock.left(deadline)) if native
       undelivered += give_up_rest
-      closed(undelivered) if native && first_to_tell?
+      closed(undelivered) if native && first_to_close?
       undelivered
     rescue ForkError => e
       after_fork(e)
@@ -249,11 +244,8 @@ module Pelton
 
     # Takes no lock, so it works in a trap.
     def flush_client(native, timeout)
-      before = @flushed
-      done = native.flush(timeout)
-      failures = tally(native)
-      @flushed = [native, failures]
-      failed = newer(before&.first.equal?(native) ? before.last : {}, failures)
+      done = nil
+      failed = @failure_counts.since_last_flush(native) { done = native.flush(timeout) }
       return true if done && failed.empty?
 
       pending = done ? 0 : native.pending
@@ -261,32 +253,7 @@ module Pelton
       false
     end
 
-    def tally(native, all = {})
-      native.failures.each { |topic, _, name, count| (all[topic] ||= Hash.new(0))[name] += count }
-      all
-    end
-
-    # What is in `now` and was not in `before`, both as `failures` returns them.
-    def newer(before, now)
-      now.filter_map do |topic, counts|
-        more = counts.filter_map do |name, count|
-          count -= before.dig(topic, name).to_i
-          [name, count] if count.positive?
-        end
-        [topic, more.to_h] unless more.empty?
-      end.to_h
-    end
-
-    def options = @options || options_for_kafka
-
-    # With a bus, also decides whether its subscribers want statistics.
-    def options_for_kafka(bus = nil)
-      options = @config.kafka_with(DEFAULTS, @kafka, bus: bus)
-      return options unless options.key?("transactional.id")
-
-      defaults = Transactions.defaults(options, DEFAULTS.fetch("message.timeout.ms"))
-      @config.kafka_with({ **DEFAULTS, **defaults }, @kafka, bus: bus)
-    end
+    def options = @options || @client_factory.options
 
     # The native client. The first caller opens it.
     def native
@@ -302,35 +269,13 @@ module Pelton
 
     def open
       @config.freeze
-      source = @module || Native
-      options = @options = options_for_kafka(@bus)
-      transactional = options.key?("transactional.id")
-      @poller = poller(source)
-      opener = ->(now) { open_native(source, now) }
-      native = renewed?(options) ? ClientReplacement.new(@name, @config, @bus, options, &opener) : opener.call(options)
+      @options = @client_factory.options(@bus)
+      @poller = @client_factory.poller
+      native = @client_factory.open(@options, @poller)
       @poller.add(@name, @bus, @buffer)
       @owner = Process.pid
       ExitFlush.watch(self)
-      transactional ? Transactions.new(self, @config, @bus, native) : native
-    end
-
-    def poller(source) = @config.polling.poller || Poller.shared(source)
-
-    def open_native(source, options)
-      polling = @poller.polling(@config.polling.max_time)
-      native = Oauth.of(source).open(@name, @config.oauth, @bus) { source::Producer.new(@name, options, polling) }
-      native.disconnect_idle(@config.idle_disconnect_timeout)
-      native.end_with_process(@config.flush_timeout, @config.flush_timeout, @config.logger.nil?)
-      reports = REPORTS.map { |event| @bus.decide(event, NO_REPORTS) }
-      native.tell_reports(*reports) if reports.any?
       native
-    end
-
-    # A transactional client is always replaced after a fatal error; an idempotent one if config.reload_idempotent says
-    # so.
-    def renewed?(options)
-      options.key?("transactional.id") ||
-        (@config.reload_idempotent && options["enable.idempotence"].to_s.match?(/\A(true|t|1)\z/i))
     end
 
     def transactions
@@ -338,12 +283,13 @@ module Pelton
       native.is_a?(Transactions) ? native : raise(TransactionError.new("producer #{@name}", :not_transactional))
     end
 
-    # True for one caller only, also if the first one was killed while it waited.
-    def first_to_tell? = @lock.synchronize { !@told && (@told = true) }
+    # Returns true to one caller only, also if the first one was killed while it waited.
+    def first_to_close? = @lock.synchronize { !@closed_published && (@closed_published = true) }
 
     def closed(undelivered)
       @bus.publish("producer.closed", client: @name, undelivered: undelivered)
-      [Oauth.of(@module || Native), @poller].each { |clients| clients.remove(@name) }
+      @client_factory.closed
+      @poller.remove(@name)
     end
   end
 end

@@ -23,7 +23,7 @@ class EmbeddedTransactionsTest < Minitest::Test
   # The native client that a producer has at present.
   def native(app)
     client = app.producer.instance_variable_get(:@native)
-    client = client.instance_variable_get(:@renewal) if client.is_a?(Pelton::Producer::Transactions)
+    client = client.instance_variable_get(:@replacement) if client.is_a?(Pelton::Producer::Transactions)
     client.is_a?(Pelton::Producer::ClientReplacement) ? client.client : client
   end
 

@@ -48,7 +48,7 @@ class RenewalTest < Minitest::Test
     producer.transaction { 1 }
     old = fake
     old.failures = [["orders", -192, :_MSG_TIMED_OUT, 3]]
-    renewal = producer.instance_variable_get(:@native).instance_variable_get(:@renewal)
+    renewal = producer.instance_variable_get(:@native).instance_variable_get(:@replacement)
     seen = []
     old.define_singleton_method(:close) do |timeout|
       seen << renewal.failures

@@ -15,7 +15,7 @@ class TransactionEndTest < Minitest::Test
     stop = Class.new(StandardError)
     producer.transaction { 1 }
     calls = 0
-    producer.client.define_singleton_method(:mine?) do
+    producer.client.instance_variable_get(:@lock).define_singleton_method(:mine?) do
       (calls += 1) == 2 && Thread.current.raise(stop)
       super()
     end

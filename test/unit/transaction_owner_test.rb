@@ -9,6 +9,8 @@ class TransactionOwnerTest < Minitest::Test
 
   OFFSETS = { ["in", 0] => 42 }.freeze
 
+  def transaction_lock = producer.instance_variable_get(:@native).instance_variable_get(:@lock)
+
   def reason
     yield
   rescue Pelton::TransactionError => e
@@ -63,13 +65,13 @@ class TransactionOwnerTest < Minitest::Test
   # Its own wait counts from the beginning of the transaction that it waits for.
   def test_who_waited_behind_many_short_transactions_was_thrown_out
     producer.transaction { nil }
-    transactions = producer.instance_variable_get(:@native)
+    lock = transaction_lock
     long_ago = Pelton::Clock.now - 10_000
-    transactions.instance_variable_set(:@since, Pelton::Clock.now)
-    assert_nil transactions.send(:check_patience, long_ago)
-    transactions.instance_variable_set(:@since, long_ago)
-    assert_nil transactions.send(:check_patience, Pelton::Clock.now)
-    assert_raises(Pelton::WaitTimeout) { transactions.send(:check_patience, long_ago) }
+    lock.instance_variable_set(:@since, Pelton::Clock.now)
+    assert_nil lock.send(:check_patience, long_ago)
+    lock.instance_variable_set(:@since, long_ago)
+    assert_nil lock.send(:check_patience, Pelton::Clock.now)
+    assert_raises(Pelton::WaitTimeout) { lock.send(:check_patience, long_ago) }
   end
 
   # One that closes may be woken first, and wakes nobody.
@@ -83,7 +85,7 @@ class TransactionOwnerTest < Minitest::Test
         super()
       end
     end
-    producer.instance_variable_get(:@native).instance_variable_set(:@free, free)
+    transaction_lock.instance_variable_set(:@free, free)
     producer.transaction { nil }
     assert_equal [:broadcast], woken
   end

@@ -312,7 +312,8 @@ class TransactionsTest < Minitest::Test
     clock = Pelton::Clock.now
     Pelton::Clock.stub(:now, -> { clock }) do
       closer = Pelton::Threads.start("test") { producer.close(timeout: 0.4) }
-      eventually { producer.instance_variable_get(:@native).instance_variable_get(:@closing) }
+      lock = producer.instance_variable_get(:@native).instance_variable_get(:@lock)
+      eventually { lock.instance_variable_get(:@closing) }
       clock += 0.35
       assert_empty Pelton::Threads.join([closer], 10 * Guard::PATIENCE)
     end

@@ -5,6 +5,7 @@ require_relative "../logging/default_logger"
 require_relative "../logging/event_text"
 require_relative "../logging/failure_log"
 require_relative "../runtime/threads"
+require_relative "failure_counts"
 
 module Pelton
   class Producer
@@ -101,7 +102,7 @@ module Pelton
       def unfinished? = @native.pending.positive? || @buffer.size.positive?
 
       #: () -> Hash[String, Hash[Symbol, Integer]]
-      def own_failures = tally(@native)
+      def own_failures = FailureCounts.of(@native)
 
       # Waits until its clients' events are published.
       #: (Numeric) -> void
@@ -126,7 +127,7 @@ module Pelton
       # What failed meanwhile, and what the buffer could not hand over.
       #: (Hash[String, Hash[Symbol, Integer]]) -> void
       def report_exit(before)
-        lines = newer(before, own_failures).flat_map do |topic, counts|
+        lines = FailureCounts.newer(before, own_failures).flat_map do |topic, counts|
           counts.map { |name, count| "#{EventText.count(count)} to #{topic} not delivered at process exit: #{name}" }
         end
         lines << "#{EventText.count(@buffer.size)} in its buffer not sent at process exit" if @buffer.size.positive?
@@ -136,7 +137,7 @@ module Pelton
       # Ruby kills the threads next.
       #: () -> void
       def report_transaction
-        return unless @native.is_a?(Transactions) && @native.open_aside?
+        return unless @native.is_a?(Transactions) && @native.open_elsewhere?
 
         say("a transaction is open at process exit: it is aborted unless its thread commits it now, and its messages " \
             "do not count")

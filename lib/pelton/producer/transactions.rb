@@ -4,41 +4,37 @@ require "forwardable"
 require_relative "../runtime/clock"
 require_relative "../errors"
 require_relative "transaction"
+require_relative "transaction_lock"
 
 module Pelton
   class Producer
-    # The native client of a transactional producer, with its transactions around it. One fiber at a time runs a
-    # transaction. What that fiber produces belongs to it. A message of another fiber waits, and is a transaction of its
-    # own.
+    # Runs the transactions of a transactional producer, and has the methods of its native client. One fiber at a time
+    # runs a transaction (see TransactionLock), and what it produces belongs to the transaction. A message of another
+    # fiber waits, and becomes a transaction of its own.
     class Transactions
       extend Forwardable
 
       # Seconds that an abort takes at most. Then the client is replaced, and the start of the next one aborts the
       # transaction at the coordinator.
       ABORT_TIMEOUT = 10
-      # A step (begin, mark, commit) that fails with a retriable error is tried this often, with a pause of PAUSE
-      # seconds.
+      # How often a step (begin, mark, commit) is tried if it fails with a retriable error, and the pause between two
+      # attempts in seconds.
       ATTEMPTS = 5
       PAUSE = 0.5
-      # After this many seconds, a waiting thread checks whether the owner's thread is alive. A fiber that is dropped in
-      # its transaction runs no ensure.
-      PATIENCE = 1
       # A message that a broker refused, or that an abort purged late, leaves a gap in the sequence numbers. The gap
       # would abort the next transaction. A new client begins with new numbers.
       GAP = KafkaError.new(45, :OUT_OF_ORDER_SEQUENCE_NUMBER, "Kafka never saw some message: a new client is opened")
       # librdkafka's own default is 1,000,000; a broker accepts 1,048,588.
       LARGEST = 1_040_000
-      # Made in advance: an interrupt may come while an ensure builds a Hash.
-      NEVER = { Object => :never }.freeze
-      # A transaction that began, for its event. pid: of its process; asked: did its commit begin?
-      CommitState = Struct.new(:pid, :started, :asked, :committed, :error)
-      private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :PATIENCE, :GAP, :LARGEST, :NEVER, :CommitState
+      # A transaction that began, for its event. pid: of its process; committing: did its commit begin?
+      CommitState = Struct.new(:pid, :started, :committing, :committed, :error)
+      private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :GAP, :LARGEST, :CommitState
 
-      def_delegators :@renewal, :purge, :flush, :await_reports, :pending, :failures, :end_with_process, :last_error,
+      def_delegators :@replacement, :purge, :flush, :await_reports, :pending, :failures, :end_with_process, :last_error,
                      :connected?, :disconnect
 
-      # Options that a transactional producer needs: a message must fail before its transaction does. And a consumed
-      # message of the largest size needs room for the headers of a copy, below the broker's own limit.
+      # Options that a transactional producer needs. A message must fail before its transaction does. The copy of a
+      # consumed message needs space for further headers, below the broker's own limit.
       #: (Hash[String, String]) -> Hash[String, Integer]
       def self.defaults(options, message_timeout)
         { "message.timeout.ms" => [message_timeout, (Transaction.limit(options) * 1000).to_i].min,
@@ -46,24 +42,20 @@ module Pelton
       end
 
       #: (Producer, Config, Notifications, ClientReplacement) -> void
-      def initialize(producer, config, bus, renewal)
+      def initialize(producer, config, bus, replacement)
         @producer = producer
         @name = producer.name
         @timeout = config.transaction_timeout
         @abort_timeout = [ABORT_TIMEOUT, @timeout].min
         @ack_wait = config.abort_ack_wait
         @bus = bus
-        @renewal = renewal
-        @lock = Mutex.new
-        # @free is signaled when the owner leaves. @pause is never signaled: attempts wait on it.
-        @free = ConditionVariable.new
+        @replacement = replacement
+        limit = -> { Transaction.limit(@replacement.options) + @timeout }
+        @lock = TransactionLock.new(described, limit: limit) { forget }
+        # Attempts wait on @pause, which is never signaled.
+        @pausing = Mutex.new
         @pause = ConditionVariable.new
-        # The fiber that runs the transaction, its thread, and since when. Written under @lock.
-        @owner = nil
-        @thread = nil
-        @since = nil
-        @closing = false
-        # The owner's transaction, and the native client with which it began.
+        # The transaction of the fiber that has @lock, and the native client with which it began.
         @transaction = nil
         @client = nil
       end
@@ -72,106 +64,57 @@ module Pelton
       # Producer#transaction.
       #: () { (Transaction) -> untyped } -> untyped
       def run(&block)
-        return whole(&block) if mine?
+        return whole(&block) if @lock.mine?
 
         outcome = CommitState.new(Process.pid)
         begin
-          owned { once(outcome, &block) }
+          @lock.synchronize { once(outcome, &block) }
         ensure
-          # A listener may use the producer. So it hears of the outcome after the owner has left.
-          tell(outcome)
+          # Without the lock, because a subscriber may use the producer.
+          publish(outcome)
         end
       end
 
-      # Does this fiber run a transaction?
-      #: () -> bool
-      def mine? = @owner.equal?(Fiber.current)
-
       # Does another thread, which the end of the process kills, run a transaction?
       #: () -> bool
-      def open_aside? = !@owner.nil? && !@thread.equal?(Thread.main) && @thread.alive?
+      def open_elsewhere? = @lock.other_thread?
 
       #: (untyped, Subscription) -> void
       def mark(what, subscription)
-        raise TransactionError.new(described, :outside) unless mine?
+        raise TransactionError.new(described, :outside) unless @lock.mine?
 
         @transaction.mark_as_consumed(what, subscription)
       end
 
-      def produce(...) = mine? ? client.produce(...) : alone { client.produce(...) }
-      def produce_many(...) = mine? ? client.produce_many(...) : alone { client.produce_many(...) }
-      def partition_count(...) = @renewal.client.partition_count(...)
+      def produce(...) = @lock.mine? ? client.produce(...) : alone { client.produce(...) }
+      def produce_many(...) = @lock.mine? ? client.produce_many(...) : alone { client.produce_many(...) }
+      def partition_count(...) = @replacement.client.partition_count(...)
 
       #: () -> void
-      def closable! = mine? && raise(TransactionError.new(described, :close))
+      def closable! = @lock.mine? && raise(TransactionError.new(described, :close))
 
-      # Lets the running transaction finish and begins no other. In the last quarter of the time it aborts what is still
-      # open. Otherwise its readers would wait until Kafka ends it.
+      # Lets the running transaction finish and begins no other one. In the last quarter of the time it aborts an open
+      # transaction. Otherwise readers would wait until Kafka ends it.
       #: (Numeric?) -> Integer
       def close(timeout)
         deadline = Clock.deadline(timeout)
         patience = Clock.deadline(timeout && (timeout - [timeout / 4.0, ABORT_TIMEOUT].min))
-        @lock.synchronize do
-          @closing = true
-          @free.broadcast
-          wait(patience) while occupied? && !Clock.left(patience)&.zero?
-        end
-        @renewal.close(Clock.left(deadline))
+        @lock.close(patience)
+        @replacement.close(Clock.left(deadline))
       end
 
       private
 
       def described = "producer #{@name}"
 
-      # The owner's client. It has none while a listener hears that the client is replaced.
+      # The owner's client. There is none while subscribers get the event that the client is replaced.
       def client = @client || raise(TransactionError.new(described, :over))
 
-      # --- one owner ---
-
-      # The whole `leave` is protected: an interrupt before it would leave the owner behind.
-      def owned
-        enter
-        yield
-      ensure
-        # All in it: an interrupt before `leave` would leave the owner behind.
-        Thread.handle_interrupt(NEVER) { leave if mine? }
+      # The owner leaves.
+      def forget
+        @transaction&.finish
+        @transaction = @client = nil
       end
-
-      def enter
-        @lock.synchronize do
-          came = Clock.now
-          while occupied?
-            raise TransactionError.new(described, :other_fiber) if deadlock?
-
-            check_patience(came)
-            wait(nil)
-          end
-          raise ClosedError, described if @closing
-
-          @owner = Fiber.current
-          @thread = Thread.current
-          @since = Clock.now
-        end
-      end
-
-      # A transaction that Kafka has ended by now may wait for this thread, by joining it for example.
-      def check_patience(came)
-        limit = Transaction.limit(@renewal.options) + @timeout
-        raise WaitTimeout.new("another thread's transaction", nil, limit) if Clock.now - [came, @since].max > limit
-      end
-
-      def leave
-        @lock.synchronize do
-          @transaction&.finish
-          @owner = @thread = @transaction = @client = nil
-          # Wake all: one that closes may be among them.
-          @free.broadcast
-        end
-      end
-
-      def occupied? = @owner && @thread.alive?
-      def deadlock? = @thread.equal?(Thread.current) && (Fiber.current.blocking? || !Fiber.scheduler)
-      def wait(deadline) = @free.wait(@lock, [PATIENCE, *Clock.left(deadline)].min)
 
       # --- one transaction ---
 
@@ -180,9 +123,9 @@ module Pelton
         outcome.started = Clock.now
         @transaction = Transaction.new(@producer)
         start
-        @transaction.begun(Transaction.limit(@renewal.options))
+        @transaction.begun(Transaction.limit(@replacement.options))
         value = whole(&block)
-        outcome.asked = true
+        outcome.committing = true
         commit
         outcome.committed = true
         value
@@ -192,7 +135,7 @@ module Pelton
         raise outcome.error = reason_of(e)
       ensure
         # A commit that was interrupted may have been carried out.
-        outcome.committed ||= abort == :committed && outcome.asked
+        outcome.committed ||= abort == :committed && outcome.committing
       end
 
       # Why a message was given up with its transaction.
@@ -230,7 +173,7 @@ module Pelton
 
       # --- its steps ---
 
-      def start = step("begin of the transaction") { |deadline| begin_on(@renewal.client(deadline), deadline) }
+      def start = step("begin of the transaction") { |deadline| begin_on(@replacement.client(deadline), deadline) }
 
       # Nothing is lost yet, so a fatal error only costs time.
       def begin_on(client, deadline)
@@ -241,7 +184,7 @@ module Pelton
         raise unless e.fatal?
 
         replace(e)
-        begin_on(@renewal.client(deadline), deadline)
+        begin_on(@replacement.client(deadline), deadline)
       end
 
       def commit
@@ -257,7 +200,7 @@ module Pelton
         rescue ClosedError
           raise TransactionError.new(described, :unknown)
         end
-        @renewal.succeeded
+        @replacement.succeeded
       end
 
       # After a failed commit: was it carried out nevertheless?
@@ -292,7 +235,7 @@ module Pelton
       def replace(error)
         client = @client
         @client = nil
-        @renewal.failed(client, @transaction.explain(error))
+        @replacement.failed(client, @transaction.explain(error))
       end
 
       # Runs one step within its time, and again if that may help.
@@ -306,13 +249,13 @@ module Pelton
           raise WaitTimeout.new(what, nil, @timeout, @client&.last_error || e) if Clock.left(deadline).zero?
           raise if (attempts += 1) == ATTEMPTS
 
-          @lock.synchronize { @pause.wait(@lock, [PAUSE, Clock.left(deadline)].min) }
+          @pausing.synchronize { @pause.wait(@pausing, [PAUSE, Clock.left(deadline)].min) }
           retry
         end
       end
 
       # A forked child does not know how its parent's transaction ended.
-      def tell(outcome)
+      def publish(outcome)
         return unless outcome.started && outcome.pid == Process.pid
 
         seconds = Clock.now - outcome.started

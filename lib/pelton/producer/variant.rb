@@ -153,7 +153,9 @@ module Pelton
         end
       end
 
-      def another(kafka) = Producer.new(@config, bus: @bus, native: @module, kafka: { **@kafka, **kafka })
+      def another(kafka)
+        Producer.new(@config, bus: @bus, native: @module, kafka: { **@client_factory.kafka, **kafka })
+      end
     end
   end
 end

@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require_relative "../poller"
+require_relative "../runtime/oauth"
+require_relative "client_replacement"
+require_relative "transactions"
+
+module Pelton
+  class Producer
+    # Opens the native client of a producer, as its settings say: with replacement after fatal errors, and with
+    # transactions if it has a transactional.id. Guarded by the producer's lock, except `options`.
+    class ClientFactory
+      REPORTS = %w[message.acknowledged message.purged].freeze
+      NO_REPORTS = "a producer opened without reporting it; subscribe before the first producer opens"
+      private_constant :REPORTS, :NO_REPORTS
+
+      # Options of librdkafka for this producer only.
+      #: () -> Hash[String, untyped]
+      attr_reader :kafka
+
+      # native: a replacement of the native module, or nil.
+      #: (Producer, Config, Notifications, Hash[String, untyped], Module?) -> void
+      def initialize(producer, config, bus, kafka, native)
+        @producer = producer
+        @name = producer.name
+        @config = config
+        @bus = bus
+        @kafka = kafka.dup.freeze
+        @native = native
+      end
+
+      # The native module.
+      #: () -> Module
+      def native = @native || Native
+
+      # The poller that drains the client.
+      #: () -> Poller
+      def poller = @config.polling.poller || Poller.shared(native)
+
+      # librdkafka's options for the client. With a bus, also decides whether its subscribers want statistics.
+      #: (?Notifications?) -> Settings::KafkaOptions
+      def options(bus = nil)
+        options = @config.kafka_with(DEFAULTS, @kafka, bus: bus)
+        return options unless options.key?("transactional.id")
+
+        defaults = Transactions.defaults(options, DEFAULTS.fetch("message.timeout.ms"))
+        @config.kafka_with({ **DEFAULTS, **defaults }, @kafka, bus: bus)
+      end
+
+      # Opens the client with these options. Waits for no broker.
+      #: (Settings::KafkaOptions, Poller) -> (ClientReplacement | Transactions | untyped)
+      def open(options, poller)
+        opener = ->(now) { open_native(now, poller) }
+        return opener.call(options) unless replaced?(options)
+
+        client = ClientReplacement.new(@name, @config, @bus, options, &opener)
+        options.key?("transactional.id") ? Transactions.new(@producer, @config, @bus, client) : client
+      end
+
+      # The client is closed: its tokens need no renewal.
+      #: () -> void
+      def closed = Oauth.of(native).remove(@name)
+
+      private
+
+      def open_native(options, poller)
+        polling = poller.polling(@config.polling.max_time)
+        client = Oauth.of(native).open(@name, @config.oauth, @bus) { native::Producer.new(@name, options, polling) }
+        client.disconnect_idle(@config.idle_disconnect_timeout)
+        client.end_with_process(@config.flush_timeout, @config.flush_timeout, @config.logger.nil?)
+        reports = REPORTS.map { |event| @bus.decide(event, NO_REPORTS) }
+        client.tell_reports(*reports) if reports.any?
+        client
+      end
+
+      # Is the client replaced after a fatal error? A transactional one always is, an idempotent one if
+      # config.reload_idempotent says so.
+      def replaced?(options)
+        options.key?("transactional.id") ||
+          (@config.reload_idempotent && options["enable.idempotence"].to_s.match?(/\A(true|t|1)\z/i))
+      end
+    end
+  end
+end
