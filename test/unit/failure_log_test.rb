@@ -29,7 +29,7 @@ class FailureLogTest < Minitest::Test
   end
 
   def teardown
-    @log&.tell(last: true)
+    @log&.report(last: true)
     super
   end
 
@@ -74,7 +74,7 @@ class FailureLogTest < Minitest::Test
       done << true
     end
     assert_equal("", stderr { Process.kill("USR2", Process.pid) && done.pop })
-    @log.tell(last: true)
+    @log.report(last: true)
     assert_equal 11, texts.size
     assert_match(/and 1 more like it/, texts.last)
   ensure
@@ -90,10 +90,10 @@ class FailureLogTest < Minitest::Test
     end
     assert_equal 1, texts.size
     assert_match(/\Apelton: kafka \(client c0\): Pelton::KafkaError: #{Regexp.escape(DEAD)}/, texts.first)
-    @log.tell(last: true)
+    @log.report(last: true)
     assert_equal 2, texts.size
     assert_match(/\(and 182 more like it within 30 s\)\z/, texts.last)
-    @log.tell(last: true)
+    @log.report(last: true)
     assert_equal 2, texts.size
   end
 
@@ -128,7 +128,7 @@ class FailureLogTest < Minitest::Test
     log
     2.times { connection("1/1 brokers are down", :_ALL_BROKERS_DOWN) }
     assert_empty texts
-    @log.tell(last: true)
+    @log.report(last: true)
     assert_equal 1, texts.size
   end
 
@@ -137,7 +137,7 @@ class FailureLogTest < Minitest::Test
     log
     connection("1/1 brokers are down", :_ALL_BROKERS_DOWN)
     connection
-    @log.tell(last: true)
+    @log.report(last: true)
     assert_equal 1, texts.size
   end
 
@@ -156,7 +156,7 @@ class FailureLogTest < Minitest::Test
     2.times { failed_delivery("clicks") }
     failed_delivery("orders", :MSG_SIZE_TOO_LARGE)
     assert_equal 3, texts.size
-    @log.tell(last: true)
+    @log.report(last: true)
     assert_equal 5, texts.size
     assert(texts.any? { |text| text.include?("for orders/0 (and 998 more like it") })
   end
@@ -167,7 +167,7 @@ class FailureLogTest < Minitest::Test
     2.times { connection }
     assert_operator Pelton::RepeatLimit.due, :<=, 0.01
     eventually(5) { @log.due&.zero? }
-    Pelton::RepeatLimit.tell
+    Pelton::RepeatLimit.report
     assert_equal 2, texts.size
     assert_nil Pelton::RepeatLimit.due
   end
@@ -188,7 +188,7 @@ class FailureLogTest < Minitest::Test
     error = RuntimeError.new.tap { |one| one.define_singleton_method(:message) { "no. #{asked += 1}" } }
     1000.times { @bus.publish("error.occurred", error: error, source: "consumer.consume", group: "g") }
     assert_equal 11, asked, "ten lines, and the first one that is only counted"
-    @log.tell(last: true)
+    @log.report(last: true)
     assert_match(/ no\. 11.*\(and 989 more like it within 30 s\)\z/, texts.last)
   end
 
@@ -308,11 +308,11 @@ class FailureLogTest < Minitest::Test
     log
     3.times { connection }
     broken.define_singleton_method(:error) { |_| raise IOError, "disk\nfull" }
-    written = stderr { Pelton::RepeatLimit.tell(last: true) }
+    written = stderr { Pelton::RepeatLimit.report(last: true) }
     assert_match(/and 1 more like it/, texts.last)
     assert_match(/ERROR pelton\[\d+\] a log raised IOError: disk\\nfull$/, written)
   ensure
-    other&.tell(last: true)
+    other&.report(last: true)
   end
 
   def test_a_trap_may_publish
@@ -329,7 +329,7 @@ class FailureLogTest < Minitest::Test
     3.times { connection }
     reader, writer = IO.pipe
     pid = fork do
-      Pelton::RepeatLimit.tell(last: true)
+      Pelton::RepeatLimit.report(last: true)
       connection
       writer.puts(texts.size)
       exit!(0)
@@ -338,7 +338,7 @@ class FailureLogTest < Minitest::Test
     assert_equal "2\n", reader.gets, "the parent's line, and one of its own"
   ensure
     [reader, writer].each(&:close)
-    @log.tell(last: true)
+    @log.report(last: true)
   end
 
   def test_kinds_are_bounded

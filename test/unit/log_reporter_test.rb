@@ -16,7 +16,7 @@ class LogReporterTest < Minitest::Test
   end
 
   def teardown
-    Pelton::RepeatLimit.tell(last: true)
+    Pelton::RepeatLimit.report(last: true)
     super
   end
 
@@ -44,7 +44,7 @@ class LogReporterTest < Minitest::Test
     end
     assert_equal 1, lines.size, @io.string
     assert_match(/ERROR pelton\[\d+\] kafka \(group g\): Pelton::KafkaError: #{Regexp.escape(REFUSED)}/, lines.first)
-    Pelton::RepeatLimit.tell(last: true)
+    Pelton::RepeatLimit.report(last: true)
     assert_equal 2, lines.size
     assert_match(/\(and 598 more like it within 30 s\)$/, lines.last)
   end
@@ -55,7 +55,7 @@ class LogReporterTest < Minitest::Test
     3.times { connection }
     assert_operator Pelton::RepeatLimit.due, :<=, 0.01
     eventually(5) { Pelton::RepeatLimit.due.zero? }
-    Pelton::RepeatLimit.tell
+    Pelton::RepeatLimit.report
     assert_match(/\(and 1 more like it within 0.01 s\)$/, lines.last)
     assert_nil Pelton::RepeatLimit.due
   end
@@ -63,7 +63,7 @@ class LogReporterTest < Minitest::Test
   def test_all_brokers_down_without_another_sign_is_one_line_when_the_time_is_over
     600.times { down }
     assert_empty lines
-    Pelton::RepeatLimit.tell(last: true)
+    Pelton::RepeatLimit.report(last: true)
     assert_match(/brokers are down .*\(and 599 more like it within 30 s\)$/, lines.fetch(0))
   end
 
@@ -96,7 +96,7 @@ class LogReporterTest < Minitest::Test
     facts = { client: "c", error: error, topic: "t", partition: 0, label: nil }
     1000.times { @bus.publish("message.delivery_failed", **facts) }
     assert_equal 1, lines.size
-    Pelton::RepeatLimit.tell(last: true)
+    Pelton::RepeatLimit.report(last: true)
     assert_match(/\(and 998 more like it within 30 s\)$/, lines.last)
   end
 
@@ -105,7 +105,7 @@ class LogReporterTest < Minitest::Test
     200.times { @bus.publish("partition.revoked", group: "g", topic: "t", partition: 0, lost: false) }
     told = -> { lines.grep(/subscriber of partition\.revoked: IOError/) }
     assert_equal 10, told.call.size
-    Pelton::RepeatLimit.tell(last: true)
+    Pelton::RepeatLimit.report(last: true)
     assert_match(/and 189 more like it/, told.call.last)
   end
 

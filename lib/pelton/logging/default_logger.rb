@@ -3,7 +3,8 @@
 require_relative "event_text"
 
 module Pelton
-  # config.logger where none was set: warnings and errors to stderr, a line each. (::Logger is a gem since Ruby 4.0.)
+  # The default of config.logger: writes warnings and errors to stderr, one line each. It is not a ::Logger, which is a
+  # gem since Ruby 4.0.
   module DefaultLogger
     module_function
 
@@ -16,8 +17,8 @@ module Pelton
     #: (?String?) ?{ () -> String } -> bool
     def error(text = nil) = write(3, text || yield)
 
-    # Writes a line; false: nobody can be told. `io` may be all that Ruby allows as $stderr, an object with `write`: it
-    # may be closed, have another encoding, or raise.
+    # Writes a line. Returns false if that is not possible. `io` may be any object that Ruby allows as $stderr: it has
+    # `write`, but may be closed, have another encoding, or raise.
     #: (String, ?untyped) -> bool
     def put(line, io = $stderr)
       begin

@@ -13,7 +13,7 @@ module Pelton
     private_constant :SEVERITIES, :SYSLOG
 
     class << self
-      # [severity as ::Logger has it, text without control characters] of an event that has a text.
+      # [severity, text] of an event that has a text. The severity is ::Logger's; the text has no control characters.
       #: (Events::Event) -> [Integer, String]
       def of(event)
         safe = Events::Event.new(event.name, event.payload.transform_values { |fact| safe(fact) })
@@ -21,7 +21,7 @@ module Pelton
         [severity, Printable.line(text)]
       end
 
-      # The same, as it is written to an IO.
+      # The line that is written to an IO.
       #: (Integer, String) -> String
       def line(severity, text)
         time = Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
@@ -32,7 +32,7 @@ module Pelton
       #: () -> Array[String]
       def names = Events::TABLE.keys.select { |name| respond_to?(name.tr(".", "_"), true) }
 
-      # Class and message of an error, in the encoding of what is around it: an error's message may be in any.
+      # Class and message of an error, as UTF-8. An error's message may have any encoding.
       #: (Exception) -> String
       def error(error) = "#{error.class}: #{Printable.line(error.message)}"
 
@@ -49,7 +49,7 @@ module Pelton
 
       private
 
-      # Texts of any encoding join.
+      # Makes texts of any encoding safe to join.
       def safe(fact)
         case fact
         when String then Printable.line(fact)

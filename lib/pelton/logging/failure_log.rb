@@ -6,8 +6,8 @@ require_relative "../runtime/notifications"
 require_relative "repeat_limit"
 
 module Pelton
-  # Writes an app's failures to config.logger: what would be lost without a word if nobody subscribed. It listens to
-  # failures only, so what goes well costs nothing. What repeats itself is counted (RepeatLimit). Thread-safe.
+  # Writes an app's failures to config.logger, so that they are visible without a subscriber. It subscribes to failures
+  # only, so success costs nothing. RepeatLimit limits repeated lines. Thread-safe.
   class FailureLog
     EVENTS = %w[error.occurred kafka.log message.delivery_failed message.skipped message.dead_lettered
                 message.repeated partition.stopped producer.queue_full producer.fatal producer.unclosed
@@ -18,12 +18,12 @@ module Pelton
     UNDELIVERED = %w[message.delivery_failed producer.flush_failed].freeze
     private_constant :EVENTS, :WARN, :METHODS, :UNDELIVERED
 
-    # Id of the process that ends; nil: none does.
+    # Id of the process that is ending; nil otherwise.
     @ending = nil
 
     class << self
-      # While this is so, the default log leaves undelivered messages to Producer::ExitFlush, which counts them. A child
-      # that is forked meanwhile does not end with its parent: its log leaves nothing out.
+      # While this is true, the default log ignores undelivered messages, because Producer::ExitFlush counts them. A
+      # child that is forked meanwhile does not end with its parent, so its log ignores nothing.
       #: (bool) -> void
       def process_ends=(ends)
         @ending = (Process.pid if ends)
@@ -46,7 +46,7 @@ module Pelton
     def due = @limit.due
 
     #: (?last: bool) -> void
-    def tell(last: false) = @limit.tell(last: last)
+    def report(last: false) = @limit.report(last: last)
 
     def inspect = "#<#{self.class} #{@limit.size} kinds>"
 
@@ -56,7 +56,7 @@ module Pelton
       logger = target or return
       return if UNDELIVERED.include?(event.name) && logger.equal?(DefaultLogger) && FailureLog.process_ends?
 
-      return if RepeatLimit::TOLD_AS_ERROR.include?(event.payload[:facility]) || @limit.counts?(event)
+      return if RepeatLimit::REPORTED_AS_ERROR.include?(event.payload[:facility]) || @limit.counts?(event)
 
       severity, text = EventText.of(event)
       return if severity < WARN && !(event.name == "transaction.aborted" && FailureLog.process_ends?)

@@ -1,16 +1,17 @@
 # frozen_string_literal: true
 
 module Pelton
-  # Text from payloads, brokers and registries, made safe for a log: one line, and nothing that moves a cursor.
+  # Makes text from payloads, brokers and registries safe for a log: one line without terminal control characters.
   module Printable
-    # Control characters (also those of a terminal, ESC), line separators, and marks that reverse the direction of text.
+    # Control characters (also ESC, which terminals interpret), line separators, and marks that change the text
+    # direction.
     UNSAFE = /[[:cntrl:]\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/
     ELLIPSIS = "…"
     private_constant :UNSAFE, :ELLIPSIS
 
     module_function
 
-    # "a\nb" is `a\nb` with a backslash and an n; bytes that are no UTF-8 are `\xFF`. Never raises. limit: characters.
+    # Escapes unsafe characters: a line feed becomes `\n`, an invalid byte `\xFF`. Never raises. limit: characters.
     #: (untyped, ?Integer?) -> String
     def line(text, limit = nil)
       safe = utf8(text.to_s).scrub { |bytes| bytes.unpack("C*").map { |byte| format("\\x%02X", byte) }.join }
@@ -18,7 +19,7 @@ module Pelton
       limit && safe.size > limit ? "#{safe[0, limit]}#{ELLIPSIS}" : safe
     end
 
-    # Bytes without an encoding are taken for UTF-8; a text in another one becomes it.
+    # Treats bytes without an encoding as UTF-8, and converts text in other encodings.
     def utf8(text)
       return text if text.encoding == Encoding::UTF_8
       return text.dup.force_encoding(Encoding::UTF_8) if [Encoding::BINARY, Encoding::US_ASCII].include?(text.encoding)

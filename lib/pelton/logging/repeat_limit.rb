@@ -7,20 +7,21 @@ require_relative "printable"
 require_relative "../runtime/threads"
 
 module Pelton
-  # Decides which failures a log writes, and which it only counts. The first few of a kind are written; the rest of
-  # WINDOW are counted, and the count is written when that time is over: a broker that is away is one line in 30 s.
+  # Decides which failures a log writes, and which it only counts. It writes the first few lines of a kind and counts
+  # the others. When the kind's WINDOW ends, it writes the count. So a broker that is down causes one line in 30 s.
   # FailureLog and Reporters::Log have one each. Thread-safe.
   class RepeatLimit
-    # Seconds in which only so many lines of one kind are written; the others are counted.
+    # Seconds in which a limited number of lines of one kind is written.
     WINDOW = 30
-    # Lines of a kind in that time, by what it is: connections to a broker, messages to a topic that were not delivered,
-    # everything else (of one source, group and topic). That all brokers are down is told if it stays the only sign.
+    # Number of lines of a kind in that time. Kinds are: connections to one broker; undelivered messages to one topic;
+    # everything else with the same source, group and topic. "All brokers are down" is written at the end of the window,
+    # and only if no connection error was written.
     LINES = { connection: 1, delivery: 1, other: 10, all_down: 0 }.freeze
-    # Kinds that are known at a time; the oldest are forgotten first.
+    # The largest number of kinds that are kept. The oldest ones are removed first.
     KINDS = 1000
 
-    # librdkafka logs these about a broker; up to syslog's level 3 it also reports them as an error.
-    TOLD_AS_ERROR = %w[FAIL ERROR].freeze
+    # Facilities of librdkafka's logs about a broker. Up to syslog's level 3, librdkafka also reports them as errors.
+    REPORTED_AS_ERROR = %w[FAIL ERROR].freeze
     ERROR_LEVEL = 3
     CONNECTION = %i[_TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _TIMED_OUT _SSL _AUTHENTICATION].freeze
     # "ssl://kafka-1:9093/bootstrap: Connect to … failed" → "kafka-1:9093", and so
@@ -30,60 +31,61 @@ module Pelton
     NEVER = { Object => :never }.freeze
     private_constant :ALL_DOWN, :ERROR_LEVEL, :CONNECTION, :BROKER, :NEVER
 
-    # Events of one severity, whatever they say. They may come by the thousand.
+    # Events that always have the same severity. There may be thousands of them.
     ALIKE = %w[error.occurred message.delivery_failed message.skipped message.dead_lettered].freeze
     private_constant :ALIKE
 
-    # Of one kind: when its window ends, lines written in it, lines counted in it, and one of those.
+    # State of one kind. ends: when its window ends. written, counted: numbers of lines in the window. severity, text:
+    # the last line that was counted.
     Kind = Struct.new(:ends, :written, :counted, :severity, :text)
-    # Limits that counted something: {limit => the process it is of}. Guarded by LOCK.
+    # Limits that counted something: {limit => process id}. Guarded by LOCK.
     COUNTING = {}.compare_by_identity
     LOCK = Mutex.new
     private_constant :Kind, :COUNTING, :LOCK
 
     class << self
-      # Seconds until a log has to tell what it counted; nil: none has. For a thread that waits anyway.
+      # Seconds until a log must write a count; nil if none must. For a thread that waits anyway.
       #: () -> Numeric?
       def due = COUNTING.empty? ? nil : counting.filter_map(&:due).min
 
-      # Writes what was counted in windows that are over; at the end, everything. A log that raises stops no other one,
-      # and not the thread that calls this.
+      # Writes the counts of windows that have ended. last: writes all counts. If a log raises, the other logs still
+      # write, and so does the calling thread.
       #: (?last: bool) -> void
-      def tell(last: false)
+      def report(last: false)
         return if COUNTING.empty?
 
         counting.each do |limit|
-          limit.tell(last: last)
+          limit.report(last: last)
         rescue StandardError => e
           DefaultLogger.error("a log raised #{e.class}: #{Printable.line(e.message)}")
         end
       end
 
-      # The limit has something to tell later, or no more.
+      # The limit has counted something, or has reported all of it.
       #: (RepeatLimit, bool) -> void
       def note(limit, counts) = locked { counts ? COUNTING[limit] = Process.pid : COUNTING.delete(limit) }
 
       private
 
-      # A forked child has nothing to tell of its parent's.
+      # A forked child does not report its parent's counts.
       def counting = locked { COUNTING.filter_map { |limit, pid| limit if pid == Process.pid } }
 
-      # A trap can take no lock.
+      # A signal handler cannot take a lock.
       def locked(&section) = Threads.trap? ? yield : Thread.handle_interrupt(NEVER) { LOCK.synchronize(&section) }
     end
 
-    # The block writes a line with a count, in whatever thread tells it. window: for tests.
+    # The block writes a line with a count, on the thread that calls `report`. window: for tests.
     #: (?window: Numeric) { (Integer, String) -> void } -> void
     def initialize(window: WINDOW, &write)
       @window = window
       @write = write
-      # {[:connection, "kafka-1:9092", :_TRANSPORT] => Kind}. Guarded by @lock, which no user code is called under.
+      # {[:connection, "kafka-1:9092", :_TRANSPORT] => Kind}. Guarded by @lock. No user code runs under @lock.
       @kinds = {}
       @pid = Process.pid
       @lock = Mutex.new
     end
 
-    # Is this event only counted? Then it is, and needs no text.
+    # Counts the event if its line is not to be written, and returns true. Then its text is not needed.
     #: (Events::Event) -> bool
     def counts?(event)
       return false unless ALIKE.include?(event.name)
@@ -92,7 +94,7 @@ module Pelton
       limit.nil? || locked { again?(key) }
     end
 
-    # Is this event's line to be written now? false: it is counted, or another event tells it.
+    # Is this event's line to be written now? If not, it is counted, or another event has the same information.
     #: (Events::Event, Integer, String) -> bool
     def pass?(event, severity, text)
       limit, key = kind(event)
@@ -108,7 +110,7 @@ module Pelton
     end
 
     #: (?last: bool) -> void
-    def tell(last: false)
+    def report(last: false)
       now = Clock.now
       over = locked do
         found = @kinds.select { |_, kind| last || kind.ends <= now }
@@ -119,7 +121,7 @@ module Pelton
       over.each { |kind| summarize(kind) if kind.counted.positive? }
     end
 
-    # Kinds that are known now.
+    # Number of kinds that are kept now.
     #: () -> Integer
     def size = @kinds.size
 
@@ -127,14 +129,14 @@ module Pelton
 
     private
 
-    # [which of LINES, what is counted together], or nil: another event tells it.
+    # [key of LINES, key of the kind], or nil if another event has the same information.
     def kind(event)
       case event.name
       when "error.occurred" then kind_of_error(event)
       when "message.delivery_failed" then [:delivery, [:delivery, event[:topic], name(event[:error])]]
       when "kafka.log"
         facility = event[:facility]
-        [:other, [:log, facility]] unless TOLD_AS_ERROR.include?(facility) && event[:level] <= ERROR_LEVEL
+        [:other, [:log, facility]] unless REPORTED_AS_ERROR.include?(facility) && event[:level] <= ERROR_LEVEL
       else
         [:other, [event.name, *event.payload.values_at(:client, :group, :topic)]]
       end
@@ -144,7 +146,7 @@ module Pelton
       error = event[:error]
       if error.is_a?(KafkaError) && event[:source] == "kafka" && CONNECTION.include?(error.name)
         if error.name == :_ALL_BROKERS_DOWN
-          return connection_told? ? nil : [:all_down, ALL_DOWN]
+          return connection_reported? ? nil : [:all_down, ALL_DOWN]
         end
 
         return [:connection, [:connection, error.reason[BROKER, 1] || event[:client], error.name]]
@@ -154,16 +156,16 @@ module Pelton
 
     def name(error) = error.is_a?(KafkaError) ? error.name : error.class
 
-    def connection_told?
+    def connection_reported?
       now = Clock.now
       locked { @kinds.any? { |(what, *), kind| what == :connection && kind.ends > now } }
     end
 
-    # Yields the kind from before, if it counted something that was not told; true: this line is to be written.
+    # Returns true if this line is to be written. Yields the kind's previous window if its count was not written yet.
     def first?(limit, key, severity, text)
       old = nil
       first = locked do
-        start_anew unless @pid == Process.pid
+        reset_after_fork unless @pid == Process.pid
         now = Clock.now
         kind = @kinds[key]
         if kind.nil? || kind.ends <= now
@@ -176,7 +178,7 @@ module Pelton
       first
     end
 
-    # Under @lock, as the next ones. Was one like it counted in this window?
+    # Was a line of this kind counted in this window? Under @lock, like the next methods.
     def again?(key)
       kind = @kinds[key] if @pid == Process.pid
       return false if kind.nil? || kind.counted.zero? || kind.ends <= Clock.now
@@ -200,8 +202,8 @@ module Pelton
       @kinds[key] = Kind.new(now + @window, 0, 0)
     end
 
-    # Under @lock: a forked child.
-    def start_anew
+    # In a forked child. Under @lock.
+    def reset_after_fork
       @kinds.clear
       @pid = Process.pid
     end
@@ -212,7 +214,7 @@ module Pelton
       @write.call(kind.severity, "#{kind.text}#{more}")
     end
 
-    # A trap can take no lock, and may write a line too many.
+    # A signal handler cannot take a lock, so it may write too many lines.
     def locked(&section)
       return yield if Threads.trap?
 

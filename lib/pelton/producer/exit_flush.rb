@@ -53,7 +53,7 @@ module Pelton
           flush(busy) unless busy.empty?
           open.each { |one| tell(one, :report_transaction) }
           settle(open)
-          RepeatLimit.tell(last: true)
+          RepeatLimit.report(last: true)
         end
 
         # Earlier failures reach the log before the log leaves failures to this module. Failures after that are counted

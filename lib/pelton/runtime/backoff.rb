@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Pelton
-  # How long to wait before attempt n + 1: the first wait is `minimum`, each further one doubles, none exceeds
-  # `maximum`. A random part of up to a fifth is taken off, so that what failed together does not come back together.
+  # How long to wait before the next attempt. The first wait is `minimum`; each further one doubles, up to `maximum`. A
+  # random part of up to a fifth is subtracted, so that clients that failed together do not retry together.
   #   Backoff.new(1, 30).delay(1) # => 0.8 … 1.0
   #   Backoff.new(1, 30).delay(9) # => 24.0 … 30.0
   class Backoff

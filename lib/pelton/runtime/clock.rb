@@ -5,7 +5,7 @@ require_relative "../errors"
 module Pelton
   # Time for deadlines and durations: monotonic seconds. The wall clock is for comparisons with messages' timestamps.
   module Clock
-    # More seconds than that (30 years) are for ever: Ruby cannot wait for 1e300 s.
+    # Longer times (30 years) count as no limit, because Ruby cannot wait for 1e300 s.
     EVER = 1e9
     private_constant :EVER
 
@@ -18,7 +18,7 @@ module Pelton
     #: () -> Float
     def wall = Process.clock_gettime(Process::CLOCK_REALTIME)
 
-    # The same, if it is a time to wait: seconds >= 0, or nil for ever. Raises ConfigError.
+    # Returns the timeout if it is valid: seconds >= 0, or nil for no limit. Raises ConfigError otherwise.
     #: (Numeric?) -> Numeric?
     def check(timeout)
       return if timeout.nil?
@@ -27,11 +27,11 @@ module Pelton
       raise ConfigError.new(:timeout, timeout, "expected a number of seconds >= 0 or nil")
     end
 
-    # The point of time so many seconds from now; nil for nil. Raises ConfigError for what is no time to wait.
+    # The time at which this timeout ends; nil for nil. Raises ConfigError for an invalid timeout.
     #: (Numeric?) -> Float?
     def deadline(timeout) = check(timeout) && timeout < EVER ? now + timeout : nil
 
-    # The seconds left until a point of time, never less than 0; nil (forever) for nil.
+    # Seconds left until a deadline, never less than 0; nil (no limit) for nil.
     #: (Float?) -> Float?
     def left(deadline)
       return unless deadline

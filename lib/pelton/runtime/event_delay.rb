@@ -3,18 +3,18 @@
 require_relative "clock"
 
 module Pelton
-  # How late the events of one poller reach their subscribers, from the native clock to the Ruby thread that publishes
-  # them. What is late is gathered and told as "events.delayed", so that a flood of late events is not followed by
-  # another. Belongs to the poller's events thread.
+  # Measures how late the events of one poller reach their subscribers: from the native side's clock to the Ruby thread
+  # that publishes them. It collects late events and publishes them as one "events.delayed", so that a flood of late
+  # events does not cause another flood. Used by the poller's events thread only.
   class EventDelay
     NAME = "events.delayed"
-    # Seconds from which on an event is late; also the pause between two reports to an app.
+    # An event is late after this many seconds. Also the shortest time between two reports to an app.
     LIMIT = 1.0
 
     #: (String) -> void
     def initialize(poller)
       @poller = poller
-      # What was not told yet: {bus => [longest delay, late events]}
+      # Not reported yet: {bus => [longest delay, number of late events]}.
       @late = {}.compare_by_identity
       @told = nil
     end
@@ -27,7 +27,7 @@ module Pelton
       @late[bus] = [[longest, seconds].max, count + 1]
     end
 
-    # Seconds until the next report; nil: there is none to be made.
+    # Seconds until the next report; nil if there is nothing to report.
     #: () -> Float?
     def due
       return if @late.empty?
@@ -35,9 +35,9 @@ module Pelton
       @told ? Clock.left(@told + LIMIT) : 0.0
     end
 
-    # Tells what is due; at the end, everything.
+    # Publishes the reports that are due. last: publishes all of them.
     #: (?last: bool) -> void
-    def tell(last: false)
+    def report(last: false)
       return if @late.empty? || (!last && due.positive?)
 
       @told = Clock.now

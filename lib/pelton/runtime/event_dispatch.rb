@@ -8,26 +8,26 @@ require_relative "../logging/repeat_limit"
 require_relative "threads"
 
 module Pelton
-  # Brings native events (logs, errors, statistics, failed deliveries) to the bus of the client they belong to. One Ruby
-  # thread a poller, started with its first client, ended with its last; a forked child starts its own with its first
-  # client.
+  # Publishes native events (logs, errors, statistics, failed deliveries) on the bus of the client they belong to. Each
+  # poller has one Ruby thread for that. It starts with the first client and ends with the last one. A forked child
+  # starts its own thread with its first client.
   class EventDispatch
     LOCK = Mutex.new
-    # Events taken from the native side at once: other Ruby threads run in between.
+    # Most events taken from the native side at once, so that other Ruby threads run in between.
     BATCH = 1000
-    # Seconds that a close waits at most until its last events are published.
-    LAST_WORDS = 0.5
-    private_constant :LOCK, :BATCH, :LAST_WORDS
+    # Seconds that a close waits, at most, for its last events to be published.
+    CLOSE_WAIT = 0.5
+    private_constant :LOCK, :BATCH, :CLOSE_WAIT
 
     # A name that no other client of this process has: "pelton.producer#1"
     #: (String) -> String
     def self.client_name(prefix) = LOCK.synchronize { "#{prefix}##{@clients = (@clients || 0) + 1}" }
 
-    # Of messages whose events this process publishes. Set under @lock.
+    # Labels of messages whose events this process publishes. Set under @lock.
     #: () -> Labels
     attr_reader :labels
 
-    # name: of its thread; native: the native module (tests bring their own).
+    # name: the thread's name. native: the native module; tests pass their own.
     #: (Poller, String, Module?) -> void
     def initialize(poller, name, native)
       @poller = poller
@@ -38,51 +38,51 @@ module Pelton
       @buses = {}
       # Client name => a producer's buffer. Guarded by @lock.
       @buffers = {}
-      # Those of them that are closed: forgotten once what they said before is published. Guarded by @lock.
+      # Names of closed clients. They are removed when their last events are published. Guarded by @lock.
       @gone = []
       @pid = nil
       @labels = Labels.new(poller)
-      # The thread that publishes; it sets nil itself when all clients are gone. Guarded by @lock.
+      # The thread that publishes. It sets this to nil itself when all clients are gone. Guarded by @lock.
       @thread = nil
-      # Does somebody wait for what was emitted to be published?
+      # true while a thread waits in `settle`.
       @settling = false
-      # Clients were forgotten, or events published that somebody waits for.
+      # Signaled when clients were removed, or when events were published while a thread waits in `settle`.
       @forgotten = ConditionVariable.new
     end
 
-    # From now on events of this client are published on this bus. buffer: a producer's, whose messages are lost when
+    # Publishes events of this client on this bus from now on. buffer: a producer's buffer, whose messages are lost when
     # the producer is garbage collected.
     #: (String, Notifications, ?Producer::Buffer?) -> void
     def add(client, bus, buffer = nil)
-      whole do
-        start_anew unless @pid == Process.pid
+      uninterrupted do
+        reset_after_fork unless @pid == Process.pid
         @buses[client] = bus
         @buffers[client] = buffer if buffer
         @thread = Threads.start(@name) { run } unless @thread&.alive?
       end
     end
 
-    # The client is closed; what it said until now is still published. With the last one the thread ends, which is
-    # waited for: with a limit, since a subscriber may wait for the one who closes.
+    # The client is closed; its events up to now are still published. The thread ends with the last client, and `remove`
+    # waits for that. The wait has a limit, because a subscriber may be waiting for the thread that closes the client.
     #: (String) -> void
     def remove(client)
-      thread = whole do
+      thread = uninterrupted do
         next unless @pid == Process.pid # the parent's client
 
         @gone << client if @buses.key?(client) && !@gone.include?(client)
-        # A subscriber closed it: the thread looks for itself.
+        # If a subscriber closed the client, this is the thread itself: it notices.
         next unless @thread&.alive? && @thread != Thread.current
 
-        @poller.wake # also while others are open: who is gone is forgotten now, not with the next event
+        @poller.wake # also while other clients are open, so that this one is removed now, not with the next event
         @thread if all_gone?
       end
       return unless thread
 
-      deadline = Clock.now + LAST_WORDS
+      deadline = Clock.now + CLOSE_WAIT
       thread.join(Clock.left(deadline)) if forgotten?(client, deadline)
     end
 
-    # Waits until what was emitted so far is published, `seconds` at most.
+    # Waits until all events emitted so far are published, up to `seconds`.
     #: (Numeric) -> void
     def settle(seconds)
       deadline = Clock.now + seconds
@@ -97,11 +97,11 @@ module Pelton
 
     private
 
-    # Not to be interrupted: that would leave a client without its thread, two threads for one wake-up, or one for none.
-    def whole(&section) = Thread.handle_interrupt(Object => :never) { @lock.synchronize(&section) }
+    # Cannot be interrupted. An interrupt here could leave a client without a thread, or start two threads.
+    def uninterrupted(&section) = Thread.handle_interrupt(Object => :never) { @lock.synchronize(&section) }
 
-    # Of a parent's clients and messages its child hears nothing.
-    def start_anew
+    # A forked child gets no events of its parent's clients and messages.
+    def reset_after_fork
       [@buses, @buffers, @gone].each(&:clear)
       @labels = Labels.new(@poller)
       @pid = Process.pid
@@ -109,7 +109,8 @@ module Pelton
 
     def all_gone? = @buses.size == @gone.size
 
-    # Waits until the client's last event is published; true if the thread ends then, without a new client.
+    # Waits until the client's last event is published. Returns true if the thread then ends, because there is no new
+    # client.
     def forgotten?(client, deadline)
       @lock.synchronize do
         while @buses.key?(client)
@@ -122,12 +123,12 @@ module Pelton
       end
     end
 
-    # events: that a thread before this one left behind. It ends only while it waits or in a subscriber (which may call
-    # Thread.exit): other events that were taken are published.
+    # events: those that a thread before this one left unpublished. The thread can only be killed while it waits, or in
+    # a subscriber, which may call Thread.exit. The next thread publishes the events that were already taken.
     def run(delay = EventDelay.new(@poller.name), events = [])
       Thread.handle_interrupt(Object => :never) do
         publish_all(events, [], delay)
-        while (gone = still_gone)
+        while (gone = closed_clients)
           Thread.handle_interrupt(Object => :immediate) do
             events = @poller.next_events(gone.empty? ? due(delay) : 0, BATCH)
           end
@@ -135,29 +136,29 @@ module Pelton
         end
         over = true
       ensure
-        last_words(delay, events) if over || !replaced?(delay, events)
+        publish_rest(delay, events) if over || !replaced?(delay, events)
       end
     end
 
-    # Seconds until something is to be told without an event.
+    # Seconds until a report is due that does not need an event.
     def due(delay) = [delay.due, RepeatLimit.due].compact.min
 
-    # Somebody ended this thread: another one goes on. false: so does Ruby, with all of them.
+    # This thread was killed, so another one continues. Returns false if the uninterrupted process ends.
     def replaced?(delay, events)
       @lock.synchronize { @thread = Threads.start(@name) { run(delay, events) } }
     rescue ThreadError
       false
     end
 
-    def last_words(delay, events)
+    def publish_rest(delay, events)
       gone = @lock.synchronize { @gone.dup }
       publish_all(events, [], delay)
       nil until publish_all(@poller.next_events(0, BATCH), gone, delay)
-      delay.tell(last: true)
+      delay.report(last: true)
     end
 
-    # The clients that are closed already, or nil: all are, the thread has to end.
-    def still_gone
+    # The closed clients, or nil if all clients are closed and the thread must end.
+    def closed_clients
       @lock.synchronize do
         next @gone.dup unless all_gone?
 
@@ -165,15 +166,16 @@ module Pelton
       end
     end
 
-    # gone: closed before the events were taken, so there will be no more of theirs, if these were all (true).
+    # gone: clients that were closed before these events were taken. If the batch contains all events (returns true),
+    # none of their events can follow.
     def publish_all(events, gone, delay)
       taken = Clock.now
       all = events.size < BATCH
       while (event = events.shift)
         publish(delay, taken, *event)
       end
-      delay.tell
-      RepeatLimit.tell
+      delay.report
+      RepeatLimit.report
       @lock.synchronize { forget(gone) } if all && !gone.empty?
       @lock.synchronize { @forgotten.broadcast } if @settling
       all
@@ -185,12 +187,12 @@ module Pelton
       @forgotten.broadcast
     end
 
-    # age: seconds between the native side's telling and our taking it. What subscribers raise that even the bus lets
-    # pass, as a failed assertion, harms no other event.
+    # age: seconds from the native event until this thread took it. The bus does not rescue everything, for example a
+    # failed assertion. Such an error of a subscriber must not affect other events.
     def publish(delay, taken, kind, client, *facts, age)
       bus = @lock.synchronize { @buses[client] } or return
       delay.note(bus, age + Clock.now - taken)
-      tell(bus, kind, client, *facts)
+      dispatch(bus, kind, client, *facts)
     rescue Exception => e # rubocop:disable Lint/RescueException -- whatever subscribers raise ends here
       failed(bus, client, e)
     ensure
@@ -199,11 +201,11 @@ module Pelton
 
     def failed(bus, client, error)
       bus.publish("error.occurred", error: error, source: "events", client: client)
-    rescue Exception # rubocop:disable Lint/RescueException -- from who is told of errors: nobody else is
+    rescue Exception # rubocop:disable Lint/RescueException -- a subscriber of error.occurred raised it
       nil
     end
 
-    def tell(bus, kind, client, *facts)
+    def dispatch(bus, kind, client, *facts)
       case kind
       when :log then log(bus, client, *facts)
       when :statistics then statistics(bus, client, facts.first)
@@ -214,8 +216,8 @@ module Pelton
 
     def of_producer(bus, client, kind, *facts)
       case kind
-      when :delivery_failed then bus.publish("message.delivery_failed", **refusal(client, *facts))
-      when :purged then bus.publish("message.purged", **refusal(client, *facts))
+      when :delivery_failed then bus.publish("message.delivery_failed", **failure_payload(client, *facts))
+      when :purged then bus.publish("message.purged", **failure_payload(client, *facts))
       when :acknowledged then acknowledged(bus, client, *facts)
       when :queue_full then bus.publish("producer.queue_full", client: client, waits: facts[0], seconds: facts[1])
       when :disconnected then bus.publish("producer.disconnected", client: client, idle: facts.first)
@@ -224,7 +226,7 @@ module Pelton
       end
     end
 
-    # config.kafka is for clients of both kinds: that a producer ignores a consumer's option is as it should be.
+    # config.kafka is for producers and consumers, so it is normal that each kind ignores options of the other.
     def log(bus, client, level, facility, message)
       return if facility == "CONFWARN" && message.include?("property and will be ignored by this")
 
@@ -246,8 +248,8 @@ module Pelton
 
     def kafka_error(code, name, reason, fatal) = KafkaError.new(code, name, reason, fatal, false)
 
-    # place: of its label, see Labels.
-    def refusal(client, code, name, reason, topic, partition, *place)
+    # place: where its label is, see Labels#of.
+    def failure_payload(client, code, name, reason, topic, partition, *place)
       label = @labels.of(*place)
       error = DeliveryError.new(code, name, reason, false, false, topic, partition).with_label(label)
       { client: client, error: error, topic: topic, partition: partition, label: label }

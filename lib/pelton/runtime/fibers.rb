@@ -3,25 +3,26 @@
 require_relative "threads"
 
 module Pelton
-  # Waking fibers that wait for native threads. A fiber under a Fiber.scheduler that waits for Pelton is blocked by its
-  # scheduler; native threads put its id into a mailbox, and one Ruby thread of the process, "pelton.fibers", takes ids
-  # from there and has the schedulers unblock their fibers. Called by the native extension only (gvl.rs).
+  # Wakes fibers that wait for native threads. Under a Fiber.scheduler, a fiber that waits for Pelton is blocked by its
+  # scheduler. Native threads put the fiber's id into a mailbox. One Ruby thread of the process, "pelton.fibers", takes
+  # ids from there and asks the schedulers to unblock the fibers. Only the native extension calls this (gvl.rs).
   module Fibers
     # Waiting fibers: {id => [scheduler, blocker, fiber, thread]}. Each access is one operation under the GVL, so no
     # Mutex.
     WAITING = {} # rubocop:disable Style/MutableConstant
     LOCK = Mutex.new
-    # So many may wait before anybody looks for dead ones among them.
+    # With fewer waiting fibers, `enter` does not look for dead ones.
     FEW = 100
     private_constant :WAITING, :LOCK, :FEW
 
-    # The thread that unblocks, and the process it was started in. Set under LOCK.
+    # The thread that unblocks fibers. Set under LOCK.
     @thread = nil
-    # How many wait when the dead ones are looked for next.
+    # With this many waiting fibers, `enter` looks for dead ones.
     @most = FEW
 
     class << self
-      # The current fiber is going to wait. false: it cannot here (in a trap context), so its thread has to.
+      # The current fiber is about to wait. Returns false if it cannot wait here (in a signal handler), so its thread
+      # must.
       #: (Integer, untyped, untyped) -> bool
       def enter(id, scheduler, blocker)
         start unless @thread&.alive?
@@ -32,7 +33,7 @@ module Pelton
         false
       end
 
-      # The fiber does not wait any more.
+      # The fiber no longer waits.
       #: (Integer) -> void
       def leave(id)
         WAITING.delete(id)
@@ -41,13 +42,13 @@ module Pelton
 
       private
 
-      # Fibers of a thread that was killed never leave: nobody resumes them.
+      # Fibers of a killed thread are never resumed, so they never call `leave`.
       def forget_dead
         WAITING.to_a.each { |id, waiting| WAITING.delete(id) unless waiting.last.alive? }
         @most = FEW + (2 * WAITING.size)
       end
 
-      # Also after a fork: threads do not survive one.
+      # Starts the thread, also after a fork, which threads do not survive.
       def start
         LOCK.synchronize do
           @thread = Threads.start("pelton.fibers") { loop { unblock_next } } unless @thread&.alive?
@@ -59,7 +60,7 @@ module Pelton
           scheduler, blocker, fiber, thread = WAITING[id]
           scheduler.unblock(blocker, fiber) if thread&.alive?
         rescue StandardError => e
-          # A scheduler that is closed already: its other fibers are no worse off.
+          # For example, the scheduler is already closed. Other fibers are still unblocked.
           warn("pelton.fibers: #{e.class}: #{e.message}")
         end
       end

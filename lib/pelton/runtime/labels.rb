@@ -3,10 +3,10 @@
 require_relative "../errors"
 
 module Pelton
-  # A delivery whose messages carry labels: objects of the user's that come back with what became of them. Has the
-  # methods of Pelton::Delivery; its errors tell their message's label.
+  # A delivery whose messages have labels: objects of the application that come back with the result. It has the methods
+  # of Pelton::Delivery, and its errors have their message's label.
   class LabelledDelivery
-    # One per message, in their order.
+    # One per message, in order.
     attr_reader :labels
 
     #: (Delivery, Array[untyped]) -> void
@@ -44,24 +44,24 @@ module Pelton
     def inspect = "#<#{self.class} #{topic} #{done? ? "done" : "open"} #{@labels.inspect}>"
   end
 
-  # Which labels belong to messages on their way: for what one poller tells as events. Costs nothing where no label is
-  # given. Forgets what is done once every event that it can have been the reason of is published, however late that is.
-  # It looks for that when the table is twice as large as after the last look, so it is bounded by twice the messages
-  # that are on their way or whose events are.
+  # Finds the labels of messages for the events of one poller. Without labels, it costs nothing. A delivery is removed
+  # when it is settled and all its events are published. `add` looks for such deliveries each time the table has
+  # doubled. So the table has at most twice as many entries as there are deliveries in flight or with unpublished
+  # events.
   class Labels
-    # A smaller table is not worth a look.
+    # With fewer entries, `add` does not look for deliveries to remove.
     LIMIT = 256
     private_constant :LIMIT
 
-    # poller: `told` is how many events its clients ever emitted.
+    # poller: its `told` is the number of events that its clients ever emitted.
     #: (Poller) -> void
     def initialize(poller)
       @poller = poller
       @lock = Mutex.new
-      # {id of the delivery => [LabelledDelivery, what `told` was when it was found settled]}. Guarded by @lock.
+      # {delivery id => [LabelledDelivery, value of `told` when it was found settled, or nil]}. Guarded by @lock.
       @table = {}
       @limit = LIMIT
-      # Events that were published. Only the thread that publishes writes it.
+      # Number of published events. Only the thread that publishes writes it.
       @published = 0
     end
 
@@ -74,15 +74,15 @@ module Pelton
       delivery
     end
 
-    # The label of a message: its delivery's id, its position in it.
+    # The label of a message, by its delivery's id and its position in the delivery.
     #: (Integer?, Integer?) -> untyped
     def of(id = nil, position = nil) = id && @lock.synchronize { @table[id]&.first&.labels&.at(position) }
 
-    # One more event, in the order they were emitted in, was published.
+    # One more event was published, in the order in which they were emitted.
     #: () -> void
     def published = @published += 1
 
-    # How many were.
+    # Number of published events.
     #: () -> Integer
     def count = @published
 
@@ -91,7 +91,7 @@ module Pelton
 
     private
 
-    # A delivery emits its events before it is settled: `told` is asked afterwards, so it counts them.
+    # A delivery emits its events before it is settled. `told` is read after that, so it counts them.
     def sweep
       settled = @table.each_value.select { |delivery, as_of| as_of.nil? && delivery.settled? }
       told = @poller.told

@@ -2,11 +2,11 @@
 
 module Pelton
   module Consuming
-    # A Mutex for short sections that have to be whole: who holds it is not interrupted. A Thread#kill, a Timeout or any
-    # other Thread#raise comes when the section is over, be it waited for. (What a signal's handler raises in the main
-    # thread does not wait: Ruby has no word for that.)
+    # A Mutex for short sections that must run completely. The thread that holds it is not interrupted: a Thread#kill, a
+    # Timeout or another Thread#raise takes effect after the section. The same holds while a thread waits for the lock.
+    # Only an error that a signal handler raises in the main thread is not deferred, because Ruby cannot do that.
     class Lock
-      # Compared by identity, Ruby takes it as it is: no copy a call.
+      # Ruby does not copy a Hash that compares by identity, so a call allocates nothing.
       NEVER = { Object => :never }.compare_by_identity.freeze
       private_constant :NEVER
 

@@ -15,7 +15,7 @@ module Pelton
     def initialize
       # {"error.occurred" => [[owner, callable], …]}. Replaced as a whole under @lock, read without it.
       @listeners = {}.freeze
-      # {"statistics.emitted" => why it is too late to subscribe}. Guarded by @lock.
+      # {"statistics.emitted" => the reason why it is too late to subscribe}. Guarded by @lock.
       @refused = {}
       @lock = Mutex.new
     end

@@ -6,30 +6,31 @@ require_relative "notifications"
 require_relative "threads"
 
 module Pelton
-  # Tokens for brokers that ask for them (SASL/OAUTHBEARER). librdkafka wants one when a client opens, and again after
-  # 80 % of its life; config.oauth gives it. One Ruby thread for the process, "pelton.oauth", hears what is wanted; each
-  # answer has a thread of its own, so a callback that hangs keeps its own client waiting and nobody else. Both exist
-  # only with config.oauth, from the first such client to the last.
+  # Tokens for brokers that require them (SASL/OAUTHBEARER). librdkafka requests a token when a client opens, and again
+  # after 80 % of the token's life; config.oauth returns it. One Ruby thread of the process, "pelton.oauth", receives
+  # the requests. Each callback runs on its own thread, so one that hangs delays only its own client. These threads
+  # exist only with config.oauth, from the first client to the last.
   class Oauth
     INSTANCES = {} # rubocop:disable Style/MutableConstant -- {native module => its Oauth}, guarded by LOCK
     LOCK = Mutex.new
-    # What a token and the value of an extension may consist of (RFC 7628).
+    # The characters that a token and an extension's value may have (RFC 7628).
     TEXT = /\A[\x20-\x7e\t\r\n]+\z/
-    # Milliseconds that librdkafka can still reckon with, in microseconds.
+    # The latest expiry, in milliseconds, that librdkafka can convert to microseconds.
     LATEST = 1 << 52
     private_constant :INSTANCES, :LOCK, :TEXT, :LATEST
 
-    # callback: WeakRef, for a block may hold the very producer that nobody closes; who opens the client keeps it alive.
-    # client: WeakRef of the native client, nil while it opens; wanted: it asked meanwhile; thread: of the last answer.
+    # callback: a WeakRef, because a block may refer to its producer, which then could never be garbage collected. The
+    # code that opens the client keeps the callback alive. client: a WeakRef of the native client, nil while it opens.
+    # wanted: true if the client requested a token while it was opening. thread: runs the last callback.
     Entry = Struct.new(:callback, :bus, :client, :wanted, :thread)
     private_constant :Entry
 
-    # Those of a native module (there is one; tests bring their own).
+    # The instance of a native module (there is one; tests pass their own).
     #: (Module) -> Oauth
     def self.of(native) = LOCK.synchronize { INSTANCES[native] ||= new(native) }
 
-    # What config.oauth returned, as the native side takes it: [token, milliseconds since 1970, principal, extensions].
-    # Raises ConfigError, in which nothing of a token is shown (librdkafka's own sentences show it).
+    # Converts the result of config.oauth for the native side: [token, milliseconds since 1970, principal, extensions].
+    # Raises ConfigError, which never shows a token. (librdkafka's own messages do.)
     #: (untyped) -> [String, Integer, String, Hash[String, String]]
     def self.check(answer)
       refuse("a Hash, not #{answer.class}") unless answer.is_a?(Hash)
@@ -72,15 +73,15 @@ module Pelton
     def initialize(native)
       @native = native
       @lock = Mutex.new
-      # {client name => Entry} of the clients that this process (@pid) opened. Guarded by @lock, as what is in them.
+      # {client name => Entry} of the clients that this process (@pid) opened. Guarded by @lock, like the entries.
       @clients = {}
       @pid = nil
-      # The thread that waits for requests; nil without clients. Guarded by @lock.
+      # The thread that receives requests; nil without clients. Guarded by @lock.
       @thread = nil
     end
 
-    # Opens a native client in the block and returns it; its tokens come from `callback`, which the caller keeps alive,
-    # until `remove`.
+    # Opens a native client in the block and returns it. Until `remove`, its tokens come from `callback`, which the
+    # caller keeps alive.
     #: (String, untyped, Notifications) { () -> untyped } -> untyped
     def open(name, callback, bus)
       return yield unless callback
@@ -95,7 +96,7 @@ module Pelton
       client
     end
 
-    # The client is closed. A callback that still runs for it is ended: there is no use in its answer.
+    # The client is closed. Kills the thread of a callback that still runs for it, because its result is not needed.
     #: (String) -> void
     def remove(name)
       ended = @lock.synchronize do
@@ -119,7 +120,7 @@ module Pelton
       end
     end
 
-    # Its first request may have come before it was known.
+    # The client's first request may have come before the client was known.
     def opened(name, client)
       @lock.synchronize do
         entry = @clients[name] or return
@@ -128,7 +129,7 @@ module Pelton
       end
     end
 
-    # Killed only while it waits: a request that was taken is answered.
+    # Can be killed only while it waits, so every request that was taken gets an answer.
     def run
       Thread.handle_interrupt(Object => :never) do
         while @lock.synchronize { @thread == Thread.current }
@@ -149,14 +150,14 @@ module Pelton
       end
     end
 
-    # Ruby hands the mask of interrupts down to new threads: an answer may be killed.
+    # New threads inherit deferred interrupts. This one allows them, so that `remove` can kill it.
     def start(name, entry)
       entry.thread = Threads.start("pelton.oauth[#{name}]") do
         Thread.handle_interrupt(Object => :immediate) { answer(name, entry) }
       end
     end
 
-    # Whatever happens, librdkafka is told: it asks again 10 s after a failure, and never without an answer.
+    # librdkafka always gets an answer. It requests a token again 10 s after a failure, but never without an answer.
     def answer(name, entry)
       failure = "the callback ended its thread (Thread.exit or Thread#kill)"
       entry.client.set_oauth_token(*self.class.check(entry.callback.call(name)))
@@ -173,7 +174,7 @@ module Pelton
     def fail_with(entry, reason)
       entry.client.set_oauth_failure(reason)
     rescue Error, WeakRef::RefError
-      nil # closed or collected meanwhile
+      nil # the client was closed or garbage collected
     end
   end
 end

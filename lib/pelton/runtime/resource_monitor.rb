@@ -4,18 +4,18 @@ require_relative "clock"
 require_relative "threads"
 
 module Pelton
-  # Counts what a process holds, and names the threads that outlive their consumer. It has no thread of its own: the
-  # timer of a listener calls `check`.
+  # Counts the threads and descriptors of a process, and reports threads that outlive their consumer. It has no thread
+  # of its own: the timer of a listener calls `check`.
   class ResourceMonitor
-    # Seconds between two looks, at most.
+    # The longest time between two checks, in seconds.
     TICK = 5.0
-    # How long a thread that a consumer's code started by itself may live after it: its `revoked` may have told it to
-    # end without waiting for that.
+    # Seconds that a thread started by a consumer's code may outlive the consumer. The consumer's `revoked` may have
+    # asked it to end without waiting for it.
     GRACE = 5.0
-    # The same when a server stops.
+    # The same, when a server stops.
     LAST_GRACE = 0.2
 
-    # What this process holds, by name without numbers. Values of the system are nil where there is no /proc.
+    # The threads and descriptors of this process. Thread names have no numbers. Without /proc, some values are nil.
     #   { threads: { "pelton.worker" => 5, "other" => 1 }, native_threads: { "rdk:broker" => 3, … }, descriptors: 40 }
     #: () -> Hash[Symbol, untyped]
     def self.measure
@@ -46,7 +46,7 @@ module Pelton
       end
     end
 
-    # interval: seconds between two events stats.measured. snapshot: gives what they say.
+    # interval: seconds between two stats.measured events. The block returns their payload.
     #: (Notifications, Numeric) { () -> Hash[Symbol, untyped] } -> void
     def initialize(bus, interval, &snapshot)
       @bus = bus
@@ -54,50 +54,52 @@ module Pelton
       @snapshot = snapshot
       @lock = Mutex.new
       @next = Clock.now + interval
-      # {thread => [facts for thread.leaked, when its owner ended]} of those that were not told of; under @lock
+      # Threads that are not reported yet: {thread => [payload of thread.leaked, when its owner ended]}. Guarded by
+      # @lock.
       @leaked_threads = {}.compare_by_identity
-      # Told of, and perhaps alive; under @lock.
+      # Threads that were reported and may still be alive. Guarded by @lock.
       @leaked = []
     end
 
-    # Seconds until the next look.
+    # Seconds until the next check.
     #: () -> Float
     def tick = [TICK, @interval].min.to_f
 
-    # Threads whose owner has ended: {thread => facts}. Those that had their time (`seconds`) are told of at once.
+    # Adds threads whose owner has ended: {thread => payload}. Threads whose payload has `seconds` have had their time
+    # to end, so they are reported immediately.
     #: (Hash[Thread, Hash[Symbol, untyped]]) -> void
     def report_leaked(leaked_threads)
       return if leaked_threads.empty?
 
       ended = Clock.now
       @lock.synchronize { leaked_threads.each { |thread, facts| @leaked_threads[thread] = [facts, ended] } }
-      tell(0) { |facts| facts[:seconds] }
+      report(0) { |facts| facts[:seconds] }
     end
 
-    # Tells of threads whose time is over, and what the process holds if it is time for that and somebody listens.
+    # Reports threads whose time is over. Publishes stats.measured if it is due and has a subscriber.
     #: () -> void
     def check
-      tell(GRACE)
+      report(GRACE)
       return if Clock.now < @next
 
       @next = Clock.now + @interval
       @bus.publish("stats.measured", **@snapshot.call) if @bus.wanted?("stats.measured")
     end
 
-    # The last look.
+    # The last check.
     #: () -> void
     def close
       Threads.join(@lock.synchronize { @leaked_threads.keys }, LAST_GRACE)
-      tell(0)
+      report(0)
     end
 
-    # Threads that were told of and still live.
+    # Number of reported threads that are still alive.
     #: () -> Integer
     def leaked = @lock.synchronize { @leaked.count(&:alive?) }
 
     private
 
-    def tell(grace, &which)
+    def report(grace, &which)
       now = Clock.now
       due = @lock.synchronize do
         @leaked_threads.select! { |thread, _| thread.alive? }

@@ -5,15 +5,15 @@ module Pelton
   module Secrets
     MASK = "[hidden]"
 
-    # Matched against librdkafka's names and ours: sasl.password, ssl.key.pem, sasl.oauthbearer.client.secret,
-    # sasl.oauthbearer.config, ssl.keystore.password, sasl.jaas.config … and against slips of the pen: sasl.pasword.
+    # Names of options with secret values, librdkafka's and Pelton's: sasl.password, ssl.key.pem, sasl.jaas.config,
+    # sasl.oauthbearer.client.secret and others. Also matches typing errors such as sasl.pasword.
     PATTERN = /pas+w|word\b|pwd|secr|token(?!\.endpoint)|credential|private|passphrase|
                \Aoauth\z|\.pem\z|jaas|oauthbearer\.config|oauthbearer\.assertion/xi
 
-    # Before a URL's host: "//billing:s3cret@"; up to the last @, for passwords have some.
+    # User and password in a URL: "//billing:s3cret@". It ends at the last @, because a password may contain one.
     LOGIN = %r{//[^\s"']*@}
     PRIVATE_KEY = "PRIVATE KEY-----"
-    # Stands for what is nested deeper, or is what it stands in.
+    # Replaces values that are nested deeper than LEVELS, or that contain themselves.
     DEEPER = "[…]"
     LEVELS = 8
     private_constant :LOGIN, :PRIVATE_KEY, :DEEPER, :LEVELS
@@ -23,8 +23,8 @@ module Pelton
     #: (String | Symbol) -> bool
     def secret?(key) = PATTERN.match?(key.to_s)
 
-    # The value as it may be kept and told: options among it without their secrets, URLs without passwords. around: the
-    # Hashes and Arrays that it stands in.
+    # The value without its secrets: nested options are masked, and URLs have no passwords. around: the Hashes and
+    # Arrays that contain the value.
     #: (String | Symbol, untyped, ?Array[untyped]) -> untyped
     def safe(key, value, around = [])
       if value.nil? then nil
@@ -38,11 +38,11 @@ module Pelton
       end
     end
 
-    # The value as it may be printed.
+    # The value as text, without its secrets.
     #: (String | Symbol, untyped) -> String
     def show(key, value) = (safe = safe(key, value)).equal?(MASK) ? MASK : text(safe.inspect)
 
-    # A text without what is secret in any: it may be in any encoding, or broken.
+    # A text without private keys and passwords in URLs. It may have any encoding, or invalid bytes.
     #: (String) -> String
     def text(value)
       bytes = value.b
@@ -51,7 +51,7 @@ module Pelton
       bytes.match?(LOGIN) ? bytes.gsub(LOGIN, "//#{MASK}@").force_encoding(value.encoding) : value
     end
 
-    # A copy of the options in which no secret is left.
+    # A copy of the options without secrets.
     #: (Hash[String | Symbol, untyped]) -> Hash[String | Symbol, untyped]
     def mask(options) = parts("", options, [])
 

@@ -8,11 +8,11 @@ module Pelton
     # Alive threads: {Thread => "pelton.worker#1"}. Guarded by LOCK.
     REGISTRY = {} # rubocop:disable Style/MutableConstant
     LOCK = Mutex.new
-    # Seconds that a trap waits at most: the thread that it interrupted may hold what is waited for.
+    # The longest wait of a signal handler, in seconds. The thread that it interrupted may hold the lock it waits for.
     TRAP_LIMIT = 10
-    # A thread's variable: it is one of ours.
+    # A thread variable that marks Pelton's threads.
     OURS = :pelton
-    # What Thread.handle_interrupt takes. Ruby does not copy a frozen Hash that compares by identity.
+    # Arguments for Thread.handle_interrupt. Ruby does not copy a frozen Hash that compares by identity.
     IMMEDIATE = { Object => :immediate }.compare_by_identity.freeze
     NEVER = { Object => :never }.compare_by_identity.freeze
     ON_BLOCKING = { Object => :on_blocking }.compare_by_identity.freeze
@@ -20,11 +20,11 @@ module Pelton
 
     module_function
 
-    # Starts a thread. An error that escapes the block goes to `report`, never to stderr behind the app's back.
+    # Starts a thread. An error that escapes the block goes to `report`, or to `warn` without one.
     #   Threads.start("pelton.worker#1") { work }
     #: (String, ?priority: Integer, ?report: ^(Exception) -> void) { () -> void } -> Thread
     def start(name, priority: 0, report: nil)
-      # Held until the thread is registered, so that a short thread cannot leave before it came.
+      # The lock is held until the thread is registered, so a short thread cannot remove itself before that.
       locked do
         thread = Thread.new do
           Thread.current.thread_variable_set(OURS, true)
@@ -37,16 +37,16 @@ module Pelton
         thread.name = name
         thread.priority = priority
         thread.report_on_exception = false
-        # Whoever's code we were started from: we are not its thread (see Background::Scope).
+        # A thread inherits the group of the code that starts it, but it is not that code's (see Background::Scope).
         ThreadGroup::Default.add(thread) if thread.group && !thread.group.enclosed?
         REGISTRY[thread] = name
         thread
       end
     end
 
-    # Runs user code that may be on a thread of ours, which defers interrupts: there it may be interrupted. Else a
-    # Timeout of its own would come when it is over, in the midst of our code, and the threads that it starts, which
-    # inherit what is deferred, could not be killed, not even by the end of the process. Changes nothing on others.
+    # Runs user code so that it can be interrupted, also on Pelton's threads, which defer interrupts. Otherwise a
+    # Timeout in user code would take effect later, in the middle of Pelton's code. And threads that user code starts
+    # would inherit the deferral: not even the end of the process could kill them. Changes nothing on other threads.
     #: () { () -> untyped } -> untyped
     def interruptible(&user)
       return yield unless Thread.current.thread_variable?(OURS)
@@ -54,19 +54,20 @@ module Pelton
       Thread.handle_interrupt(IMMEDIATE, &user)
     end
 
-    # Starts a thread inside of a Ractor, which may not see what is registered here; it ends with its Ractor.
+    # Starts a thread inside a Ractor, which cannot use REGISTRY. It ends with its Ractor.
     #: () { () -> void } -> Thread
     def start_in_ractor(&block) = Thread.new(&block).tap { |thread| thread.report_on_exception = false }
 
-    # Runs a block that takes locks. A trap may take none: there it runs on a thread of its own, and the trap waits for
-    # what it returns or raises, `timeout` seconds at most and never more than 10; nil when it goes on after that.
+    # Runs a block that takes locks. A signal handler may not take locks, so there the block runs on its own thread, and
+    # the handler waits for its result or error. It waits up to `timeout` seconds, and never more than 10 s. After that
+    # it returns nil while the block continues.
     #: (String, ?timeout: Numeric?) { () -> untyped } -> untyped
     def outside_trap(name, timeout: nil)
       Clock.check(timeout)
       return yield unless trap?
 
       thread = Thread.new do
-        Thread.current.report_on_exception = false # the trap is told, if it still waits
+        Thread.current.report_on_exception = false # the handler gets the error, if it still waits
         locked { REGISTRY[Thread.current] = name }
         yield
       ensure
@@ -76,7 +77,7 @@ module Pelton
       thread.value if thread.join([timeout, TRAP_LIMIT].compact.min)
     end
 
-    # Is this a signal's handler?
+    # Is this code running in a signal handler?
     #: () -> bool
     def trap?
       Mutex.new.synchronize { false }
@@ -84,16 +85,16 @@ module Pelton
       true
     end
 
-    # The threads that are alive in this process, oldest first (a forked child has none of its parent's).
+    # The live threads of this process, oldest first. A forked child has none of its parent's threads.
     #: () -> Array[Thread]
     def list
       locked do
-        REGISTRY.select! { |thread, _| thread.alive? } # one killed before its first step could not sign out
+        REGISTRY.select! { |thread, _| thread.alive? } # one killed before its first step did not remove itself
         REGISTRY.keys
       end
     end
 
-    # The line where a thread is: "app.rb:12:in `pop'"; nil: it has ended.
+    # The line that a thread is at: "app.rb:12:in `pop'"; nil if it has ended.
     #: (Thread) -> String?
     def at(thread) = thread.backtrace&.find { |line| !line.start_with?("<internal:") }
 
@@ -101,16 +102,16 @@ module Pelton
     #: (Thread) -> String?
     def started_at(thread) = thread.inspect[/ ([^ ]+:\d+) \w+>\z/, 1]
 
-    # Waits until all of these threads ended, or until the deadline. Returns those that are left. What one of them died
-    # of is nothing to who waits: it may be a thread of the user's.
+    # Waits until all of these threads have ended, up to `timeout` seconds. Returns those that still run. An error that
+    # ended one of them is ignored, because it may be the user's thread.
     #: (Array[Thread], ?Numeric?) -> Array[Thread]
     def join(threads, timeout = nil)
       deadline = Clock.deadline(timeout)
       threads.reject { |thread| thread.equal?(Thread.current) || ended?(thread, deadline) }
     end
 
-    # Nobody who waits for the lock is interrupted: an unlocked Mutex wakes one of its waiters; if that one is killed
-    # just then, Ruby (3.1 to 4.0) wakes no other one.
+    # A thread that waits for the lock cannot be interrupted. An unlocked Mutex wakes one waiting thread. If that thread
+    # is killed at this moment, Ruby (3.1 to 4.0) wakes no other one.
     def locked
       held = nil
       Thread.handle_interrupt(NEVER) { held = LOCK.lock }
@@ -122,11 +123,11 @@ module Pelton
 
     def ended?(thread, deadline)
       thread.join(*Clock.left(deadline))
-    rescue Exception => e # rubocop:disable Lint/RescueException -- an error of that thread's, or an interrupt of this one
+    rescue Exception => e # rubocop:disable Lint/RescueException -- that thread's error, or an interrupt of this one
       died_of?(thread, e) || raise
     end
 
-    # Of a thread that did, join raises the same object each time.
+    # Did the thread end with this error? Then each `join` raises the same object.
     def died_of?(thread, error)
       Thread.handle_interrupt(NEVER) { thread.join(0) }
       false
