@@ -40,7 +40,7 @@ class ArchitectureTest < Minitest::Test
   # Lines of the glue that may have them: inside of these no Ruby object is made, and no Ruby code runs.
   WITHOUT_RUBY = {
     # An empty place on the native heap.
-    "ext/pelton/src/value/kept.rs" => ["place.next.get_or_init(|| Box::new(Place::new()))"],
+    "ext/pelton/src/value/gc_root.rs" => ["slot.next.get_or_init(|| Box::new(RootSlot::new()))"],
     # An empty mailbox; the result of native work, moved in and out.
     "ext/pelton/src/gvl.rs" => ["use std::sync::", "WOKEN.get_or_init(Mailbox::default)",
                                 "result: Mutex<Option<std::thread::Result<T>>>", "result: Mutex::new(None)"],

@@ -286,9 +286,9 @@ module Pelton
     end
 
     # Limits a `close` that runs to this many further seconds. Callable from every thread; returns immediately.
-    #   subscription.hurry(2)
+    #   subscription.shorten_deadline(2)
     #: (Numeric) -> void
-    def hurry(timeout) = @native.hurry(timeout)
+    def shorten_deadline(timeout) = @native.shorten_deadline(timeout)
 
     def inspect = "#<#{self.class} #{@name} group #{@group_id}>"
 

@@ -172,7 +172,7 @@ class NativeSubscriptionTest < Minitest::Test
     reader = subscription({ "auto.commit.interval.ms" => "600000" })
     reader.assign([[topic, 0, 0]])
     next_of(reader, :batch).release
-    reader.hurry(0)
+    reader.shorten_deadline(0)
     reader.mark(topic, 0, 1)
     assert_equal true, reader.commit(60)
     assert_equal [1], reader.committed([[topic, 0]], 60)

@@ -72,7 +72,7 @@ module FakeFeed
     def revoked(_token) = nil
     def assignment = []
     def unconfirmed = []
-    def hurry(_timeout) = nil
+    def shorten_deadline(_timeout) = nil
     def close(_timeout) = @closed = true
 
     def poll(timeout)

@@ -184,7 +184,7 @@ module Fakes
       places.map { |place| (offset = @kafka.committed[[@group, place]]) && [offset, @kafka.metadata[[@group, place]]] }
     end
 
-    def hurry(_timeout) = nil
+    def shorten_deadline(_timeout) = nil
 
     def close(_timeout)
       @lock.synchronize do

@@ -26,7 +26,7 @@ class ShorterStopTest < Minitest::Test
     @log.pop
     closing = Thread::Queue.new
     hurried = Thread::Queue.new
-    subscription.define_singleton_method(:hurry) { |seconds| hurried << seconds }
+    subscription.define_singleton_method(:shorten_deadline) { |seconds| hurried << seconds }
     subscription.define_singleton_method(:close) do |seconds|
       closing << seconds
       hurried.push(left = hurried.pop)

@@ -25,12 +25,12 @@ fn counter() -> &'static AtomicUsize {
 }
 
 /// Bytes that are taken as long as this lives.
-pub struct Room {
+pub struct Reservation {
     bytes: usize,
     made_in: u64,
 }
 
-impl Room {
+impl Reservation {
     /// `None`: there is not so much.
     pub fn take(bytes: usize) -> Option<Self> {
         let limit = LIMIT.load(Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.made_in == generation() {
             counter().fetch_sub(self.bytes, Ordering::Relaxed);

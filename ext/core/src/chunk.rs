@@ -7,14 +7,14 @@
 
 mod packer;
 
-use crate::budget::Room;
+use crate::budget::Reservation;
 use crate::decode::avro::SchemaId;
 use crate::decode::{Node, Refusal, Root, Task, Tree};
 use crate::error::Error;
 use crate::filter::{Document, Filter};
 use crate::format::{Encoding, Format};
+use crate::free_list::FreeList;
 use crate::rd::generation;
-use crate::spare::Spare;
 use crate::view::NULL;
 pub use crate::view::View;
 pub use packer::{LastRead, Packer};
@@ -133,7 +133,7 @@ impl Alone {
 /// Messages' bytes, then the decoder's padding.
 struct Buffer(Vec<u8>);
 
-static BUFFERS: Spare<Vec<u8>> = Spare::new(512);
+static BUFFERS: FreeList<Vec<u8>> = FreeList::new(512);
 /// Smaller buffers are left to the allocator, larger ones are not kept.
 const SPARE_BUFFERS: std::ops::RangeInclusive<usize> = CHUNK_BYTES / 4..=CHUNK_BYTES * 2;
 
@@ -166,10 +166,10 @@ struct Decoded {
     tree: Tree,
     roots: Vec<Option<Root>>,
     /// In the budget; `None`: there is not so much, so it may not be kept.
-    room: Option<Room>,
+    room: Option<Reservation>,
 }
 
-static TREES: Spare<Tree> = Spare::new(64);
+static TREES: FreeList<Tree> = FreeList::new(64);
 const SPARE_TREE_BYTES: usize = 256 * 1024;
 
 impl Drop for Decoded {
@@ -329,7 +329,7 @@ impl Chunk {
         }
         if let Store::Whole { bytes, .. } = &*self.store() {
             // A guess, to begin with: a tree is about as large as its documents.
-            let room = if self.format.ahead { Room::take(bytes.len()) } else { None };
+            let room = if self.format.ahead { Reservation::take(bytes.len()) } else { None };
             let decoded = (room.is_some() || self.filter.is_some()).then(|| self.parse_all(bytes, room));
             let decoded = decoded.filter(|decoded| decoded.room.is_some());
             let nothing = self.admitted().next().is_none();
@@ -341,7 +341,7 @@ impl Chunk {
 
     /// A tree of all documents but of those that the filter, asked of each as soon as it is parsed, refuses. Where there is no
     /// room for it, be it from some document on, the filter is asked and nothing else: few bytes may become a large tree.
-    fn parse_all(&self, bytes: &[u8], mut room: Option<Room>) -> Decoded {
+    fn parse_all(&self, bytes: &[u8], mut room: Option<Reservation>) -> Decoded {
         let mut tree = TREES.take().unwrap_or_default();
         let mut roots = Vec::with_capacity(self.records.len());
         let mut answers = Vec::with_capacity(self.records.len());

@@ -9,7 +9,7 @@
 //! taken once.
 
 use crate::error::{Error, KafkaError};
-use crate::events::{Kind, Teller};
+use crate::events::{EventKind, ReportPublisher};
 use crate::linger::{Linger, Wait};
 use crate::lock;
 use crate::rd::{MAX_POSITIONS, Report, Reported, generation, hold};
@@ -70,7 +70,7 @@ pub struct Slab {
     /// Of the messages' producer.
     linger: Option<Arc<Linger>>,
     /// Of the messages' producer.
-    teller: Arc<Teller>,
+    publisher: Arc<ReportPublisher>,
     serial: u64,
     /// Fork generation: reports of a parent's messages never reach a child.
     made_in: u64,
@@ -82,7 +82,7 @@ impl Slab {
         room: usize,
         open: Option<AtomicUsize>,
         linger: Option<Arc<Linger>>,
-        teller: Arc<Teller>,
+        publisher: Arc<ReportPublisher>,
     ) -> Arc<Self> {
         Arc::new(Self {
             topics,
@@ -91,7 +91,7 @@ impl Slab {
             failed: AtomicUsize::new(0),
             waiters: Waiters::default(),
             linger,
-            teller,
+            publisher,
             serial: SLABS.fetch_add(1, Ordering::Relaxed),
             made_in: generation(),
         })
@@ -125,7 +125,7 @@ impl Slab {
         let code = cell.error.load(Ordering::Acquire);
         let (topic, partition) = (self.topic(position).to_string(), cell.partition.load(Ordering::Relaxed));
         let (delivery, position) = self.handle(position);
-        self.teller.failed(Kind::DeliveryFailed { code, topic, partition, delivery, position });
+        self.publisher.failed(EventKind::DeliveryFailed { code, topic, partition, delivery, position });
     }
 
     /// The id of the handle that has this message, and which of its messages that is.
@@ -137,9 +137,9 @@ impl Slab {
     fn tell_report(&self, position: u32, Report { partition, offset, error: code }: Report) {
         let topic = Arc::clone(self.topic(position));
         let (delivery, position) = self.handle(position);
-        self.teller.emit(match code {
-            0 => Kind::Acknowledged { topic, partition, offset, delivery, position },
-            _ => Kind::Purged { code, topic, partition, delivery, position },
+        self.publisher.emit(match code {
+            0 => EventKind::Acknowledged { topic, partition, offset, delivery, position },
+            _ => EventKind::Purged { code, topic, partition, delivery, position },
         });
     }
 }
@@ -149,7 +149,7 @@ impl Reported for Slab {
         let cell = &self.cells[position as usize];
         cell.partition.store(report.partition, Ordering::Relaxed);
         cell.offset.store(report.offset, Ordering::Relaxed);
-        if self.teller.tells_report(report.error) {
+        if self.publisher.tells_report(report.error) {
             self.tell_report(position, report);
         }
         if report.error != 0 {
@@ -179,26 +179,26 @@ impl Reported for Slab {
 pub(crate) struct Slabs {
     topic: Arc<str>,
     linger: Option<Arc<Linger>>,
-    teller: Arc<Teller>,
+    publisher: Arc<ReportPublisher>,
     /// The slab with room, and how much of it is taken.
     current: Mutex<(Arc<Slab>, u32)>,
 }
 
 impl Slabs {
-    pub fn new(topic: Arc<str>, linger: Option<Arc<Linger>>, teller: Arc<Teller>) -> Self {
-        let first = Self::slab(&topic, &linger, &teller);
-        Self { topic, linger, teller, current: Mutex::new((first, 0)) }
+    pub fn new(topic: Arc<str>, linger: Option<Arc<Linger>>, publisher: Arc<ReportPublisher>) -> Self {
+        let first = Self::slab(&topic, &linger, &publisher);
+        Self { topic, linger, publisher, current: Mutex::new((first, 0)) }
     }
 
-    fn slab(topic: &Arc<str>, linger: &Option<Arc<Linger>>, teller: &Arc<Teller>) -> Arc<Slab> {
-        Slab::new(Topics::Same(Arc::clone(topic)), ROOM as usize, None, linger.clone(), Arc::clone(teller))
+    fn slab(topic: &Arc<str>, linger: &Option<Arc<Linger>>, publisher: &Arc<ReportPublisher>) -> Arc<Slab> {
+        Slab::new(Topics::Same(Arc::clone(topic)), ROOM as usize, None, linger.clone(), Arc::clone(publisher))
     }
 
     /// A handle for a message that is about to be sent: held until it is reported.
     pub fn next(&self) -> Delivery {
         let mut current = lock(&self.current);
         if current.1 == ROOM {
-            *current = (Self::slab(&self.topic, &self.linger, &self.teller), 0);
+            *current = (Self::slab(&self.topic, &self.linger, &self.publisher), 0);
         }
         let delivery = Delivery { slab: Arc::clone(&current.0), position: current.1 };
         current.1 += 1;
@@ -227,14 +227,14 @@ pub struct Delivery {
 
 impl Delivery {
     /// For messages to these topics, which are then reported one by one.
-    pub(crate) fn batch(topics: Vec<Arc<str>>, linger: Option<Arc<Linger>>, teller: Arc<Teller>) -> Self {
+    pub(crate) fn batch(topics: Vec<Arc<str>>, linger: Option<Arc<Linger>>, publisher: Arc<ReportPublisher>) -> Self {
         let count = topics.len();
         let same = topics.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1]));
         let topics = match topics.first() {
             Some(first) if same => Topics::Same(Arc::clone(first)),
             _ => Topics::Each(topics.into()),
         };
-        let slab = Slab::new(topics, count, Some(AtomicUsize::new(count)), linger, teller);
+        let slab = Slab::new(topics, count, Some(AtomicUsize::new(count)), linger, publisher);
         if count > 0 {
             hold(&slab);
         }
@@ -362,7 +362,7 @@ impl Delivery {
             watch.told();
             return Outcome::Ready;
         }
-        let _hurry = self.hurry();
+        let _no_linger = self.skip_linger();
         let outcome = self.slab.waiters.wait_for(self.position, parker, deadline, || self.is_done());
         if outcome == Outcome::Ready {
             watch.told();
@@ -372,7 +372,7 @@ impl Delivery {
 
     /// Somebody is about to wait, as long as the answer lives: what was produced so far is sent at once, whatever
     /// `linger.ms` says.
-    pub fn hurry(&self) -> Option<Wait> {
+    pub fn skip_linger(&self) -> Option<Wait> {
         self.slab.linger.as_ref().filter(|_| !self.is_done()).map(Linger::wait)
     }
 

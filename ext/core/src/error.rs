@@ -117,9 +117,9 @@ impl Error {
     }
 }
 
-impl From<rd::Refusal> for Error {
-    fn from(refusal: rd::Refusal) -> Self {
-        let rd::Refusal { code, reason, fatal, retriable, abortable } = refusal;
+impl From<rd::TransactionError> for Error {
+    fn from(refusal: rd::TransactionError) -> Self {
+        let rd::TransactionError { code, reason, fatal, retriable, abortable } = refusal;
         Self::Kafka(KafkaError { fatal, abortable, retry: Some(retriable), ..KafkaError::with_reason(code, reason) })
     }
 }

@@ -15,7 +15,7 @@ use std::time::Instant;
 pub struct ClientEvent {
     /// The name that the client was made with.
     pub client: String,
-    pub kind: Kind,
+    pub kind: EventKind,
     /// When it was emitted.
     pub at: Instant,
 }
@@ -23,7 +23,7 @@ pub struct ClientEvent {
 pub type Feed = Mailbox<ClientEvent>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventKind {
     /// Syslog level 0 (emergency) to 7 (debug).
     Log {
         level: i32,
@@ -99,21 +99,21 @@ pub fn tokens() -> &'static Mailbox<String> {
     TOKENS.get_or_init(Mailbox::default)
 }
 
-pub fn emit(feed: &Feed, client: &str, kind: Kind) {
+pub fn emit(feed: &Feed, client: &str, kind: EventKind) {
     let event = ClientEvent { client: client.into(), kind, at: Instant::now() };
     match event.kind {
-        Kind::Statistics(_) => {
-            let same = |older: &ClientEvent| matches!(older.kind, Kind::Statistics(_)) && older.client == client;
+        EventKind::Statistics(_) => {
+            let same = |older: &ClientEvent| matches!(older.kind, EventKind::Statistics(_)) && older.client == client;
             feed.replace_bounded(event, CHATTER_LIMIT, same)
         }
-        Kind::Log { .. } => feed.push_bounded(event, CHATTER_LIMIT),
+        EventKind::Log { .. } => feed.push_bounded(event, CHATTER_LIMIT),
         _ => feed.push_bounded(event, LIMIT),
     };
 }
 
 /// For what outlives its client and may still have to tell something in the client's name. Keeps no mailbox that nobody
 /// else needs.
-pub(crate) struct Teller {
+pub(crate) struct ReportPublisher {
     feed: Weak<Feed>,
     client: String,
     /// Whether each message that was delivered, or purged, is told, not only failures that nobody waits for.
@@ -123,7 +123,7 @@ pub(crate) struct Teller {
     failures: Mutex<BTreeMap<(Arc<str>, i32), u64>>,
 }
 
-impl Teller {
+impl ReportPublisher {
     pub fn new(feed: &Arc<Feed>, client: &str) -> Arc<Self> {
         Arc::new(Self {
             feed: Arc::downgrade(feed),
@@ -135,8 +135,8 @@ impl Teller {
     }
 
     /// A message failed that nobody waits for: counts and tells it.
-    pub fn failed(&self, kind: Kind) {
-        if let Kind::DeliveryFailed { code, topic, .. } = &kind {
+    pub fn failed(&self, kind: EventKind) {
+        if let EventKind::DeliveryFailed { code, topic, .. } = &kind {
             *lock(&self.failures).entry((topic.as_str().into(), *code)).or_default() += 1;
         }
         self.emit(kind);
@@ -161,7 +161,7 @@ impl Teller {
         }
     }
 
-    pub fn emit(&self, kind: Kind) {
+    pub fn emit(&self, kind: EventKind) {
         if let Some(feed) = self.feed.upgrade() {
             emit(&feed, &self.client, kind);
         }
@@ -186,13 +186,13 @@ pub(crate) fn emit_common(feed: &Feed, name: &str, event: &Event) {
     match event.kind() {
         sys::RD_KAFKA_EVENT_LOG => {
             if let Some((facility, message, level)) = event.log() {
-                emit(feed, name, Kind::Log { level, facility, message });
+                emit(feed, name, EventKind::Log { level, facility, message });
             }
         }
-        sys::RD_KAFKA_EVENT_STATS => emit(feed, name, Kind::Statistics(event.statistics())),
+        sys::RD_KAFKA_EVENT_STATS => emit(feed, name, EventKind::Statistics(event.statistics())),
         sys::RD_KAFKA_EVENT_ERROR => {
             let KafkaError { code, reason, fatal, .. } = KafkaError::of(event);
-            emit(feed, name, Kind::Error { code, reason, fatal });
+            emit(feed, name, EventKind::Error { code, reason, fatal });
         }
         // librdkafka asks once and waits for the answer: at most one a client is here.
         sys::RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH => tokens().push(name.into()),
@@ -206,7 +206,7 @@ mod tests {
 
     fn statistics(feed: &Feed) -> Vec<(String, String)> {
         let told = feed.take_all().into_iter().filter_map(|event| match event.kind {
-            Kind::Statistics(json) => Some((event.client, json)),
+            EventKind::Statistics(json) => Some((event.client, json)),
             _ => None,
         });
         told.collect()
@@ -217,26 +217,26 @@ mod tests {
     fn unread_statistics_keep_the_newest_of_each_client_only() {
         let feed = Feed::default();
         for number in 0..1000 {
-            emit(&feed, "one", Kind::Statistics(format!("1-{number}")));
-            emit(&feed, "two", Kind::Statistics(format!("2-{number}")));
-            emit(&feed, "one", Kind::Log { level: 6, facility: "F".into(), message: number.to_string() });
+            emit(&feed, "one", EventKind::Statistics(format!("1-{number}")));
+            emit(&feed, "two", EventKind::Statistics(format!("2-{number}")));
+            emit(&feed, "one", EventKind::Log { level: 6, facility: "F".into(), message: number.to_string() });
         }
         assert_eq!(1002, feed.pushed(), "as many as a reader is told of");
         let expected = [("one", "1-999"), ("two", "2-999")].map(|(client, json)| (client.into(), json.into()));
         assert_eq!(expected.to_vec(), statistics(&feed));
-        emit(&feed, "one", Kind::Statistics("next".into()));
+        emit(&feed, "one", EventKind::Statistics("next".into()));
         assert_eq!(vec![("one".into(), "next".into())], statistics(&feed));
     }
 
     #[test]
     fn statistics_take_the_place_of_older_ones_where_there_is_no_room() {
         let feed = Feed::default();
-        emit(&feed, "one", Kind::Statistics("old".into()));
+        emit(&feed, "one", EventKind::Statistics("old".into()));
         for _ in 0..CHATTER_LIMIT {
-            emit(&feed, "one", Kind::Disconnected { idle: true });
+            emit(&feed, "one", EventKind::Disconnected { idle: true });
         }
-        emit(&feed, "one", Kind::Statistics("new".into()));
-        emit(&feed, "two", Kind::Statistics("no room".into()));
+        emit(&feed, "one", EventKind::Statistics("new".into()));
+        emit(&feed, "two", EventKind::Statistics("no room".into()));
         assert_eq!(vec![("one".into(), "new".into())], statistics(&feed));
     }
 }

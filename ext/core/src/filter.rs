@@ -23,14 +23,14 @@ pub enum Filter {
 
 /// What of a message is looked at.
 pub enum Subject {
-    Field(Vec<Step>),
+    Field(Vec<PathStep>),
     Key,
     /// By name; of several values one is enough.
     Header(Vec<u8>),
 }
 
 /// Into a document: an object's name or an array's position (negative: from the end).
-pub enum Step {
+pub enum PathStep {
     Name(Vec<u8>),
     At(i64),
 }
@@ -86,7 +86,7 @@ pub enum Document<'a> {
 
 /// What a check is about.
 #[derive(Clone, Copy)]
-enum Given<'a> {
+enum Operand<'a> {
     Missing,
     Null,
     Bool(bool),
@@ -103,13 +103,13 @@ enum Given<'a> {
     Extension,
 }
 
-impl<'a> Given<'a> {
+impl<'a> Operand<'a> {
     fn text(bytes: Option<&'a [u8]>) -> Self {
         bytes.map_or(Self::Null, Self::Text)
     }
 }
 
-impl<'a> From<Node<'a>> for Given<'a> {
+impl<'a> From<Node<'a>> for Operand<'a> {
     fn from(node: Node<'a>) -> Self {
         match node.kind() {
             Kind::Null => Self::Null,
@@ -155,19 +155,19 @@ impl Subject {
     fn is(&self, check: &Check, document: Document<'_>, message: &View<'_>) -> Option<bool> {
         match self {
             Self::Field(path) => match document {
-                Document::Absent => check.holds(Given::Missing),
+                Document::Absent => check.holds(Operand::Missing),
                 Document::Undecided => None,
                 Document::Root(root) => check.holds(walk(root, path)),
             },
-            Self::Key => check.holds(message.key.map_or(Given::Missing, Given::Text)),
+            Self::Key => check.holds(message.key.map_or(Operand::Missing, Operand::Text)),
             Self::Header(wanted) => {
                 let mut sure = true;
                 let mut values = message.headers().filter(|(name, _)| name == wanted).peekable();
                 if values.peek().is_none() {
-                    return check.holds(Given::Missing);
+                    return check.holds(Operand::Missing);
                 }
                 for (_, value) in values {
-                    match check.holds(Given::text(value)) {
+                    match check.holds(Operand::text(value)) {
                         Some(true) => return Some(true),
                         Some(false) => {}
                         None => sure = false,
@@ -179,35 +179,35 @@ impl Subject {
     }
 }
 
-fn walk<'a>(root: Node<'a>, path: &[Step]) -> Given<'a> {
+fn walk<'a>(root: Node<'a>, path: &[PathStep]) -> Operand<'a> {
     let mut node = root;
     for step in path {
         if node.is_foreign() {
-            return Given::Extension;
+            return Operand::Extension;
         }
         let next = match step {
-            Step::Name(name) => node.get(name),
-            Step::At(position) => node.at(*position),
+            PathStep::Name(name) => node.get(name),
+            PathStep::At(position) => node.at(*position),
         };
         match next {
             Some(next) => node = next,
-            None => return Given::Missing,
+            None => return Operand::Missing,
         }
     }
-    Given::from(node)
+    Operand::from(node)
 }
 
 impl Check {
-    fn holds(&self, given: Given<'_>) -> Option<bool> {
+    fn holds(&self, given: Operand<'_>) -> Option<bool> {
         match (self, given) {
-            (_, Given::Extension) => None,
-            (Self::Exists, given) => Some(!matches!(given, Given::Missing)),
+            (_, Operand::Extension) => None,
+            (Self::Exists, given) => Some(!matches!(given, Operand::Missing)),
             (Self::OneOf(literals), given) => Some(literals.include(given)),
             (Self::Ordered(this, that, literal), given) => {
                 Some(literal.compare(given).is_some_and(|order| order == *this || Some(order) == *that))
             }
-            (Self::StartsWith(prefix), Given::Text(text) | Given::Bytes(text)) => Some(text.starts_with(prefix)),
-            (Self::Matches(pattern), Given::Text(text)) => pattern.matches(text),
+            (Self::StartsWith(prefix), Operand::Text(text) | Operand::Bytes(text)) => Some(text.starts_with(prefix)),
+            (Self::Matches(pattern), Operand::Text(text)) => pattern.matches(text),
             (Self::StartsWith(_) | Self::Matches(_), _) => Some(false),
         }
     }
@@ -215,12 +215,12 @@ impl Check {
 
 impl Literals {
     /// What is missing is as null.
-    fn include(&self, given: Given<'_>) -> bool {
+    fn include(&self, given: Operand<'_>) -> bool {
         match given {
-            Given::Text(text) => self.texts.contains(text),
-            Given::Bytes(bytes) => bytes.is_ascii() && self.texts.contains(bytes),
-            Given::Missing | Given::Null => self.others.contains(&Literal::Null),
-            Given::Bool(value) => self.others.contains(&Literal::Bool(value)),
+            Operand::Text(text) => self.texts.contains(text),
+            Operand::Bytes(bytes) => bytes.is_ascii() && self.texts.contains(bytes),
+            Operand::Missing | Operand::Null => self.others.contains(&Literal::Null),
+            Operand::Bool(value) => self.others.contains(&Literal::Bool(value)),
             other => self.others.iter().any(|literal| literal.compare(other) == Some(Ordering::Equal)),
         }
     }
@@ -229,17 +229,17 @@ impl Literals {
 impl Literal {
     /// How the given value compares with this one; `None` where they do not: only numbers with numbers and texts (by
     /// their bytes, as Ruby does) with texts.
-    fn compare(&self, given: Given<'_>) -> Option<Ordering> {
+    fn compare(&self, given: Operand<'_>) -> Option<Ordering> {
         match (given, self) {
-            (Given::Int(given), Self::Int(own)) => Some(given.cmp(own)),
-            (Given::Int(given), Self::Float(own)) => compare(given.into(), *own),
-            (Given::Unsigned(given), Self::Float(own)) => compare(given.into(), *own),
-            (Given::Unsigned(_), Self::Int(_)) => Some(Ordering::Greater),
-            (Given::Float(given), Self::Int(own)) => compare((*own).into(), given).map(Ordering::reverse),
-            (Given::Float(given), Self::Float(own)) => given.partial_cmp(own),
-            (Given::Text(given), Self::Text(own)) => Some(given.cmp(own)),
+            (Operand::Int(given), Self::Int(own)) => Some(given.cmp(own)),
+            (Operand::Int(given), Self::Float(own)) => compare(given.into(), *own),
+            (Operand::Unsigned(given), Self::Float(own)) => compare(given.into(), *own),
+            (Operand::Unsigned(_), Self::Int(_)) => Some(Ordering::Greater),
+            (Operand::Float(given), Self::Int(own)) => compare((*own).into(), given).map(Ordering::reverse),
+            (Operand::Float(given), Self::Float(own)) => given.partial_cmp(own),
+            (Operand::Text(given), Self::Text(own)) => Some(given.cmp(own)),
             // Ruby's order of equal bytes that are not equal: binary comes before UTF-8.
-            (Given::Bytes(given), Self::Text(own)) => {
+            (Operand::Bytes(given), Self::Text(own)) => {
                 Some(given.cmp(own).then(if given.is_ascii() { Ordering::Equal } else { Ordering::Less }))
             }
             _ => None,

@@ -21,7 +21,7 @@ pub struct Format {
 pub enum Encoding {
     Json,
     MessagePack,
-    Avro(Arc<avro::Topic>),
+    Avro(Arc<avro::TopicSchemas>),
     /// Not decoded: a payload is a String of bytes.
     Bytes,
     /// The same, of characters: UTF-8.

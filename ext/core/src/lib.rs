@@ -30,6 +30,8 @@ pub mod filter;
 #[forbid(unsafe_code)]
 pub mod format;
 #[forbid(unsafe_code)]
+mod free_list;
+#[forbid(unsafe_code)]
 mod idle;
 #[forbid(unsafe_code)]
 pub mod linger;
@@ -46,9 +48,7 @@ pub mod poller;
 #[forbid(unsafe_code)]
 pub mod producer;
 #[forbid(unsafe_code)]
-mod room;
-#[forbid(unsafe_code)]
-mod spare;
+mod queue_waits;
 #[forbid(unsafe_code)]
 pub mod subscription;
 #[forbid(unsafe_code)]

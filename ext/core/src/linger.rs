@@ -41,7 +41,7 @@ impl Drop for Wait {
 }
 
 #[derive(Default)]
-struct Turns {
+struct LingerTurns {
     waiting: VecDeque<Arc<Linger>>,
     /// Who has another turn when.
     later: Vec<(Instant, Arc<Linger>)>,
@@ -49,12 +49,12 @@ struct Turns {
 }
 
 #[derive(Default)]
-struct Cutter {
-    turns: Mutex<Turns>,
+struct LingerFlusher {
+    turns: Mutex<LingerTurns>,
     changed: Condvar,
 }
 
-static CUTTER: PerProcess<Cutter> = PerProcess::new();
+static FLUSHER: PerProcess<LingerFlusher> = PerProcess::new();
 
 impl Linger {
     pub(crate) fn new(client: &Arc<Client>) -> Arc<Self> {
@@ -94,13 +94,13 @@ impl Linger {
         if self.asked.swap(true, Ordering::SeqCst) {
             return;
         }
-        let cutter = CUTTER.get_or_init(Cutter::default);
-        let mut turns = lock(&cutter.turns);
+        let flusher = FLUSHER.get_or_init(LingerFlusher::default);
+        let mut turns = lock(&flusher.turns);
         turns.waiting.push_back(Arc::clone(self));
         if turns.running {
             drop(turns);
-            cutter.changed.notify_one();
-        } else if std::thread::Builder::new().name("pelton.linger".into()).spawn(|| cutter.run()).is_ok() {
+            flusher.changed.notify_one();
+        } else if std::thread::Builder::new().name("pelton.linger".into()).spawn(|| flusher.run()).is_ok() {
             turns.running = true;
         } else {
             turns.give_up();
@@ -123,7 +123,7 @@ impl Linger {
     }
 }
 
-impl Turns {
+impl LingerTurns {
     /// Without a thread the linger runs out by itself; whoever waits next asks again.
     fn give_up(&mut self) {
         self.later.clear();
@@ -152,7 +152,7 @@ impl Turns {
     }
 }
 
-impl Cutter {
+impl LingerFlusher {
     fn run(&self) {
         let mut turns = lock(&self.turns);
         loop {

@@ -12,7 +12,7 @@ pub struct Mailbox<T> {
     /// Items that ever came in. Written under the lock of `items`.
     pushed: AtomicU64,
     /// Somebody asked the reader to come back without an item.
-    nudged: AtomicBool,
+    woken: AtomicBool,
     waiters: Waiters,
 }
 
@@ -21,7 +21,7 @@ impl<T> Default for Mailbox<T> {
         Self {
             items: Mutex::default(),
             pushed: AtomicU64::new(0),
-            nudged: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
             waiters: Waiters::default(),
         }
     }
@@ -96,17 +96,17 @@ impl<T> Mailbox<T> {
     }
 
     /// Makes the running wait, or the next one, end at once without an item.
-    pub fn nudge(&self) {
-        self.nudged.store(true, Ordering::SeqCst);
+    pub fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
         self.waiters.wake_all();
     }
 
-    /// Whether there is reason to come back; a nudge is used up by that.
+    /// Whether there is reason to come back; a wake-up is used up by that.
     pub fn ready(&self) -> bool {
-        !self.is_empty() || self.nudged.swap(false, Ordering::SeqCst)
+        !self.is_empty() || self.woken.swap(false, Ordering::SeqCst)
     }
 
-    /// Parks until there is an item or a nudge.
+    /// Parks until there is an item or a wake-up.
     pub fn wait(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
         self.waiters.wait(parker, deadline, || self.ready())
     }

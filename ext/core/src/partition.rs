@@ -4,7 +4,7 @@
 //! What is read belongs to an epoch: a seek, and the end of the assignment, begin another, and batches of the last are
 //! stale.
 
-mod sieve;
+mod pending_filters;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +15,7 @@ use crate::format::Format;
 use crate::lock;
 use crate::poller::Poller;
 use crate::rd::{Client, Fetched, FetchedMessage, Queue, Token, codes, generation, gzip};
-use sieve::Sieve;
+use pending_filters::PendingFilters;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -57,23 +57,23 @@ impl Credit {
         out.bytes -= bytes;
         if out.spent && out.batches <= self.limits.prefetch / 2 && out.bytes < self.limits.prefetch_bytes {
             out.spent = false;
-            self.look();
+            self.schedule_read();
         }
     }
 
     /// Has the partition looked at again.
-    fn look(&self) {
+    fn schedule_read(&self) {
         self.poller.wake(self.token);
     }
 }
 
 /// Where the owner of a partition is: shared with its batches.
 struct Cursor {
-    state: Mutex<Place>,
+    state: Mutex<CursorState>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct CursorState {
     epoch: u64,
     /// The next message that the owner gets; −1001 as long as nobody knows.
     position: i64,
@@ -81,7 +81,7 @@ struct Place {
 
 impl Cursor {
     fn new(position: i64) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(Place { epoch: 0, position }) })
+        Arc::new(Self { state: Mutex::new(CursorState { epoch: 0, position }) })
     }
 
     fn epoch(&self) -> u64 {
@@ -90,11 +90,11 @@ impl Cursor {
 
     fn begin(&self, position: i64) {
         let mut place = lock(&self.state);
-        *place = Place { epoch: place.epoch + 1, position };
+        *place = CursorState { epoch: place.epoch + 1, position };
     }
 
     /// The owner has what was read in this epoch, up to this offset.
-    fn pass(&self, epoch: u64, next: i64) {
+    fn advance(&self, epoch: u64, next: i64) {
         let mut place = lock(&self.state);
         if place.epoch == epoch {
             place.position = next;
@@ -167,7 +167,7 @@ pub struct Partition {
     /// Which messages the owner gets.
     filter: Option<Arc<Filter>>,
     /// Used where there is a filter.
-    sieve: Sieve,
+    pending_filters: PendingFilters,
     limits: Limits,
     /// Held by the seek that is under way.
     seeking: Mutex<()>,
@@ -204,7 +204,7 @@ impl Partition {
             cursor: Cursor::new(position),
             format,
             filter,
-            sieve: Sieve::default(),
+            pending_filters: PendingFilters::default(),
             limits,
             seeking: Mutex::default(),
             seeks: AtomicU64::new(0),
@@ -223,7 +223,7 @@ impl Partition {
     /// It is assigned: what comes now is of this assignment.
     pub fn open(&self) {
         lock(&self.reading).open = true;
-        self.look();
+        self.schedule_read();
     }
 
     /// What was handed on before this returns was handed on before it; nothing is afterwards.
@@ -235,7 +235,7 @@ impl Partition {
         drop(reading);
         self.queue.unsignal();
         self.cursor.begin(UNKNOWN);
-        self.sieve.clear();
+        self.pending_filters.clear();
     }
 
     /// Whether a message came since the last seek: librdkafka knows the place, then.
@@ -255,14 +255,14 @@ impl Partition {
         lock(&self.seeking)
     }
 
-    /// Nothing is read until `let_go`, which has to follow.
+    /// Nothing is read until `release`, which has to follow.
     pub fn hold(&self) {
         lock(&self.reading).holds += 1;
     }
 
-    pub fn let_go(&self) {
+    pub fn release(&self) {
         lock(&self.reading).holds -= 1;
-        self.look();
+        self.schedule_read();
     }
 
     /// What comes is left in its queue, until `resume`.
@@ -272,10 +272,10 @@ impl Partition {
 
     pub fn resume(&self) {
         lock(&self.reading).paused = false;
-        self.look();
+        self.schedule_read();
     }
 
-    /// What was read up to now is stale. To be called between `hold` and `let_go`.
+    /// What was read up to now is stale. To be called between `hold` and `release`.
     pub fn begin(&self, position: i64) {
         let mut reading = lock(&self.reading);
         reading.rest.clear();
@@ -283,7 +283,7 @@ impl Partition {
         drop(reading);
         lock(&self.notices).clear();
         self.cursor.begin(position);
-        self.sieve.clear();
+        self.pending_filters.clear();
     }
 
     /// The next message that the owner gets; `None`: not known before one came.
@@ -292,8 +292,8 @@ impl Partition {
     }
 
     /// Signals may have come while it was not read.
-    fn look(&self) {
-        self.credit.look();
+    fn schedule_read(&self) {
+        self.credit.schedule_read();
     }
 
     /// Takes a batch of what is there, without waiting, and hands it on; false when there is nothing to be taken now. Its
@@ -312,14 +312,14 @@ impl Partition {
 
     fn take(&self, fetched: &mut Fetched, reading: &mut Reading) -> Option<Taken> {
         loop {
-            if let Some(batch) = self.sieve.pop() {
+            if let Some(batch) = self.pending_filters.pop() {
                 return Some(Taken::Batch(batch));
             }
             if self.credit.is_spent() {
                 return None;
             }
             // Notices are of what comes behind the batches before them.
-            let notice = if self.sieve.is_empty() { self.notice() } else { None };
+            let notice = if self.pending_filters.is_empty() { self.notice() } else { None };
             if notice.is_some() {
                 return notice;
             }
@@ -328,9 +328,9 @@ impl Partition {
                 Pool::global().submit_many(tasks);
                 return Some(Taken::Batch(batch));
             }
-            Pool::global().submit_many(self.sieve.push(batch, &self.credit));
+            Pool::global().submit_many(self.pending_filters.push(batch, &self.credit));
         }
-        if self.sieve.is_empty() { self.notice() } else { None }
+        if self.pending_filters.is_empty() { self.notice() } else { None }
     }
 
     /// The next batch, and what is to be run for its decoding. It begins with the rest of what came with the last one.
@@ -435,7 +435,7 @@ impl Batch {
     }
 
     /// To be called when all have been judged.
-    fn sift(&mut self) {
+    fn count_admitted(&mut self) {
         let read = self.len;
         self.len = self.chunks().iter().map(|chunk| chunk.admitted().count()).sum();
         self.dropped = read - self.len;
@@ -452,8 +452,8 @@ impl Batch {
     }
 
     /// The owner has it: the position is behind it.
-    pub fn pass(&self) {
-        self.cursor.pass(self.epoch, self.next);
+    pub fn advance(&self) {
+        self.cursor.advance(self.epoch, self.next);
     }
 
     /// The chunks; none after `release`.

@@ -9,7 +9,7 @@
 //!    tells librdkafka that the application lives: `max.poll.interval.ms`).
 
 use crate::error::Error;
-use crate::events::{self, Feed, Kind};
+use crate::events::{self, EventKind, Feed};
 use crate::lock;
 use crate::rd::{PerProcess, Token, Wakeup, codes, generation};
 use std::collections::{HashMap, VecDeque};
@@ -272,7 +272,7 @@ impl Poller {
     }
 
     fn tell_failure(&self, client: &str, reason: String) {
-        events::emit(&self.events, client, Kind::Error { code: codes::FAIL, reason, fatal: false });
+        events::emit(&self.events, client, EventKind::Error { code: codes::FAIL, reason, fatal: false });
     }
 
     fn note(&self, ready: &mut VecDeque<(u32, Vec<u32>)>, token: Token) {

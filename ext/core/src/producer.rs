@@ -3,13 +3,13 @@
 use crate::closing::{CALLS_WAIT, Closing};
 use crate::delivery::{Delivery, Slab, Slabs};
 use crate::error::{Error, KafkaError};
-use crate::events::{self, Kind, Teller};
+use crate::events::{self, EventKind, ReportPublisher};
 use crate::idle::Idle;
 use crate::linger::Linger;
 use crate::lock;
 use crate::poller::{Poller, Polling, Source};
+use crate::queue_waits::QueueWaits;
 use crate::rd::{self, Client, Headers, Queue, Report, Token, Topic, codes, generation};
-use crate::room::Room;
 use crate::wait::{self, Outcome, Parker, Waiters};
 use rdkafka_sys as sys;
 use std::cell::Cell;
@@ -51,17 +51,17 @@ pub struct Outgoing<'a> {
 }
 
 /// A topic that was produced to.
-struct Known {
+struct KnownTopic {
     name: Arc<str>,
     handle: Topic,
     slabs: Slabs,
 }
 
 /// What exists only while the client lives.
-struct Live {
+struct LiveProducer {
     client: Arc<Client>,
     queue: Arc<Queue>,
-    topics: HashMap<Arc<str>, Known>,
+    topics: HashMap<Arc<str>, KnownTopic>,
     /// Bytes of payload that the queue has room for (`queue.buffering.max.kbytes`).
     room: usize,
 }
@@ -71,14 +71,14 @@ pub struct Producer {
     settings: connection::Settings,
     poller: Arc<Poller>,
     /// For its messages' failures.
-    teller: Arc<Teller>,
+    publisher: Arc<ReportPublisher>,
     id: u32,
     me: Weak<Self>,
     /// Set while `live` is empty although it is not closed.
     disconnected: AtomicBool,
     idle: Idle,
     /// Emptied when closed or disconnected. Held for reading during an enqueue, so a close never pulls a client from under one.
-    live: RwLock<Option<Live>>,
+    live: RwLock<Option<LiveProducer>>,
     /// Held while a client is opened again.
     opening: Mutex<()>,
     /// Messages accepted by librdkafka; written by producing threads.
@@ -96,7 +96,7 @@ pub struct Producer {
     transactions: Transactions,
     /// What went wrong last, until a message is delivered again: why a wait is in vain.
     last_error: Mutex<Option<KafkaError>>,
-    room: Room,
+    queue_waits: QueueWaits,
     /// `None`: the end of the process is nothing to it.
     exit: Mutex<Option<exit::Exit>>,
     /// Fork generation; a child takes none of these locks.
@@ -120,7 +120,7 @@ impl Producer {
                 name: name.into(),
                 settings,
                 poller: Arc::clone(&poller),
-                teller: Teller::new(poller.events(), name),
+                publisher: ReportPublisher::new(poller.events(), name),
                 id,
                 me: me.clone(),
                 live: RwLock::new(Some(live)),
@@ -135,14 +135,14 @@ impl Producer {
                 linger,
                 transactions: Transactions::default(),
                 last_error: Mutex::default(),
-                room: Room::default(),
+                queue_waits: QueueWaits::default(),
                 exit: Mutex::default(),
                 made_in: generation(),
             })
         })
     }
 
-    fn live(&self) -> RwLockReadGuard<'_, Option<Live>> {
+    fn live(&self) -> RwLockReadGuard<'_, Option<LiveProducer>> {
         self.live.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -163,7 +163,7 @@ impl Producer {
     }
 
     /// Runs `call` with the live client and the topic, which is made known the first time.
-    fn with_topic<R>(&self, topic: &str, call: impl Fn(&Live, &Known) -> R) -> Result<R, Error> {
+    fn with_topic<R>(&self, topic: &str, call: impl Fn(&LiveProducer, &KnownTopic) -> R) -> Result<R, Error> {
         self.check_origin()?;
         loop {
             {
@@ -181,8 +181,8 @@ impl Producer {
             let Some(live) = guard.as_mut() else { continue };
             let handle = handle(&live.client, topic)?;
             let name: Arc<str> = topic.into();
-            let slabs = Slabs::new(Arc::clone(&name), self.linger.clone(), Arc::clone(&self.teller));
-            live.topics.insert(Arc::clone(&name), Known { name, handle, slabs });
+            let slabs = Slabs::new(Arc::clone(&name), self.linger.clone(), Arc::clone(&self.publisher));
+            live.topics.insert(Arc::clone(&name), KnownTopic { name, handle, slabs });
         }
     }
 
@@ -214,7 +214,7 @@ impl Producer {
             let value = topics.len().to_string();
             return Err(Error::Invalid { what: "batch size", value, allowed: "fewer than 524288 messages per call" });
         }
-        Ok(Delivery::batch(topics, self.linger.clone(), Arc::clone(&self.teller)))
+        Ok(Delivery::batch(topics, self.linger.clone(), Arc::clone(&self.publisher)))
     }
 
     /// Sends one message of a batch.
@@ -237,7 +237,7 @@ impl Producer {
 
     fn send(
         &self,
-        live: &Live,
+        live: &LiveProducer,
         topic: &Topic,
         message: &Outgoing<'_>,
         headers: Option<Headers>,
@@ -310,12 +310,12 @@ impl Producer {
 
     /// Messages that failed and that nobody waited for, by topic and code.
     pub fn failures(&self) -> impl Iterator<Item = (Arc<str>, i32, u64)> {
-        self.teller.failures().into_iter().map(|((topic, code), count)| (topic, code, count))
+        self.publisher.failures().into_iter().map(|((topic, code), count)| (topic, code, count))
     }
 
     /// Whether each message that is delivered, or purged, is told as an event from now on.
     pub fn tell_reports(&self, acknowledged: bool, purged: bool) {
-        self.teller.tell_reports(acknowledged, purged);
+        self.publisher.tell_reports(acknowledged, purged);
     }
 
     pub fn name(&self) -> &str {
@@ -367,7 +367,7 @@ impl Producer {
         let producer = Arc::clone(self);
         self.closing.start(move || {
             let lost = producer.end(ABANDONED_FLUSH);
-            events::emit(producer.poller.events(), &producer.name, Kind::Unclosed { lost });
+            events::emit(producer.poller.events(), &producer.name, EventKind::Unclosed { lost });
             lost
         });
     }
@@ -395,7 +395,7 @@ impl Producer {
             client.purge();
             self.wait_flushed(&parker, wait::deadline(Some(PURGE_WAIT)));
         }
-        self.room.tell(self.poller.events(), &self.name);
+        self.queue_waits.tell(self.poller.events(), &self.name);
         self.poller.unregister(self.id);
         let live = self.live.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(live) = &live {
@@ -462,7 +462,7 @@ impl Source for Producer {
                     events::emit(
                         self.poller.events(),
                         &self.name,
-                        Kind::Error { code: codes::FAIL, reason, fatal: false },
+                        EventKind::Error { code: codes::FAIL, reason, fatal: false },
                     );
                 }
                 // The room that the messages took is free only now: who is woken must find it.

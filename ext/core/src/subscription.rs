@@ -33,7 +33,7 @@ const GROUP_QUEUE: u32 = 1;
 const FIRST_PARTITION: u32 = 2;
 
 /// What a subscription tells its owner.
-pub enum Happening {
+pub enum SubscriptionEvent {
     Batch(Batch),
     Assigned(Vec<TopicPartition>),
     /// To be answered with `revoked(token)` when the owner has let go; until then the partitions stay assigned, unread.
@@ -66,7 +66,7 @@ pub struct Options {
     pub silence: Option<Duration>,
 }
 
-struct Live {
+struct LiveSubscription {
     client: Arc<Client>,
     main: Arc<Queue>,
     group: Option<Arc<Queue>>,
@@ -86,9 +86,9 @@ pub struct Subscription {
     pulse: Option<Pulse>,
     /// What is marked and not confirmed.
     marks: Marks,
-    mailbox: Mailbox<Happening>,
+    mailbox: Mailbox<SubscriptionEvent>,
     /// Emptied when closed. Never held while librdkafka is called for long.
-    live: Mutex<Option<Live>>,
+    live: Mutex<Option<LiveSubscription>>,
     last_token: AtomicU64,
     /// Woken when something of a closing has moved on.
     progress: Waiters,
@@ -129,7 +129,14 @@ impl Subscription {
                 group.signal(poller.wakeup(), Token { client: id, queue: GROUP_QUEUE });
             }
             let partitions = HashMap::new();
-            let live = Live { client, main, group, partitions, last_index: FIRST_PARTITION, revoking: HashMap::new() };
+            let live = LiveSubscription {
+                client,
+                main,
+                group,
+                partitions,
+                last_index: FIRST_PARTITION,
+                revoking: HashMap::new(),
+            };
             Arc::new(Self {
                 name: name.into(),
                 poller: Arc::clone(&poller),
@@ -214,17 +221,17 @@ impl Subscription {
     }
 
     /// For waits.
-    pub fn mailbox(&self) -> &Mailbox<Happening> {
+    pub fn mailbox(&self) -> &Mailbox<SubscriptionEvent> {
         &self.mailbox
     }
 
     /// The next thing that happened.
-    pub fn pop(&self) -> Option<Happening> {
-        let happening = self.mailbox.pop();
-        if let Some(Happening::Batch(batch)) = &happening {
-            batch.pass();
+    pub fn pop(&self) -> Option<SubscriptionEvent> {
+        let event = self.mailbox.pop();
+        if let Some(SubscriptionEvent::Batch(batch)) = &event {
+            batch.advance();
         }
-        happening
+        event
     }
 
     /// Carries a revocation out. Unknown tokens (carried out already) are ignored.
@@ -232,10 +239,10 @@ impl Subscription {
         let taken =
             lock(&self.live).as_mut().and_then(|live| Some((live.revoking.remove(&token)?, Arc::clone(&live.client))));
         let Some((list, client)) = taken else { return Ok(()) };
-        self.let_go(&client, &list)
+        self.release(&client, &list)
     }
 
-    fn let_go(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {
+    fn release(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {
         if client.assignment_lost() {
             positions::unstore(client, list);
         }
@@ -268,7 +275,7 @@ impl Subscription {
     }
 
     /// A close that runs has so much time left, and not more.
-    pub fn hurry(&self, timeout: Duration) {
+    pub fn shorten_deadline(&self, timeout: Duration) {
         if !self.is_foreign() {
             self.closing.limit(timeout);
             self.progress.wake_all();
@@ -299,7 +306,7 @@ impl Subscription {
             // The time is over, and librdkafka's own end would wait for the answer that did not come.
             false => Client::end_aside(client),
         }
-        self.mailbox.push(Happening::Closed);
+        self.mailbox.push(SubscriptionEvent::Closed);
         usize::from(!left || self.member.commits && !self.marks.is_empty())
     }
 
@@ -318,7 +325,7 @@ impl Subscription {
                 };
                 self.joining.store(false, Ordering::SeqCst);
                 let place = |made: &Arc<Partition>| (Arc::clone(&made.topic), made.number);
-                self.mailbox.push(Happening::Assigned(made.iter().map(place).collect()));
+                self.mailbox.push(SubscriptionEvent::Assigned(made.iter().map(place).collect()));
                 if !self.closing.started() {
                     made.iter().for_each(|partition| partition.open());
                 }
@@ -333,7 +340,7 @@ impl Subscription {
                     live.revoking.insert(token, list);
                 }
                 if !self.closing.started() {
-                    self.mailbox.push(Happening::Revoked { token, partitions, lost });
+                    self.mailbox.push(SubscriptionEvent::Revoked { token, partitions, lost });
                 }
                 // A close does it, once its last commit is over; one that is over has not seen this token.
                 if self.leaving.load(Ordering::SeqCst) || self.stepping_down.load(Ordering::SeqCst) {
@@ -347,7 +354,7 @@ impl Subscription {
 
     fn report(&self, result: Result<(), Error>, partition: Option<TopicPartition>) {
         if let Err(Error::Kafka(error)) = result {
-            self.mailbox.push(Happening::Error { error, partition });
+            self.mailbox.push(SubscriptionEvent::Error { error, partition });
         }
     }
 
@@ -390,9 +397,9 @@ impl Subscription {
                 !goes
             });
         }
-        self.mailbox.retain(|happening| match happening {
-            Happening::Batch(batch) => !concerned(&batch.topic, batch.partition),
-            Happening::EndOfPartition { topic, partition, .. } => !concerned(topic, *partition),
+        self.mailbox.retain(|event| match event {
+            SubscriptionEvent::Batch(batch) => !concerned(&batch.topic, batch.partition),
+            SubscriptionEvent::EndOfPartition { topic, partition, .. } => !concerned(topic, *partition),
             _ => true,
         });
     }
@@ -404,7 +411,7 @@ impl Subscription {
                 sys::RD_KAFKA_EVENT_REBALANCE => self.rebalance(client, &event),
                 sys::RD_KAFKA_EVENT_ERROR => {
                     let partition = event.partition().map(|(topic, number)| (topic.into(), number));
-                    self.mailbox.push(Happening::Error { error: KafkaError::of(&event), partition });
+                    self.mailbox.push(SubscriptionEvent::Error { error: KafkaError::of(&event), partition });
                     if rejoining::is_due(&event) {
                         self.report(self.join_anew(client), None);
                     }
@@ -413,7 +420,7 @@ impl Subscription {
                     self.marks.heard(&Commit::of(&event), None);
                     if !matches!(event.error(), 0 | codes::NO_OFFSET) {
                         let error = KafkaError::with_reason(event.error(), event.error_text());
-                        self.mailbox.push(Happening::Error { error, partition: None });
+                        self.mailbox.push(SubscriptionEvent::Error { error, partition: None });
                     }
                 }
                 sys::RD_KAFKA_EVENT_STATS if self.feel(client, &event) => {}
@@ -433,13 +440,13 @@ impl Subscription {
         let place = || (Arc::clone(&partition.topic), partition.number);
         let hand_on = |taken| {
             self.mailbox.push(match taken {
-                Taken::Batch(batch) => Happening::Batch(batch),
+                Taken::Batch(batch) => SubscriptionEvent::Batch(batch),
                 Taken::Notice(codes::PARTITION_EOF, _, offset) => {
                     let (topic, partition) = place();
-                    Happening::EndOfPartition { topic, partition, offset }
+                    SubscriptionEvent::EndOfPartition { topic, partition, offset }
                 }
                 Taken::Notice(code, reason, _) => {
-                    Happening::Error { error: KafkaError::with_reason(code, reason), partition: Some(place()) }
+                    SubscriptionEvent::Error { error: KafkaError::with_reason(code, reason), partition: Some(place()) }
                 }
             });
         };

@@ -4,7 +4,7 @@
 #[path = "support/avro.rs"]
 mod support;
 
-use pelton_core::decode::avro::{Datum, Framing, Schema, SchemaId, Topic, encode};
+use pelton_core::decode::avro::{Datum, Framing, Schema, SchemaId, TopicSchemas, encode};
 use pelton_core::decode::{Kind, Node, Refusal, Tree};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ fn schema(text: &Value) -> Schema {
     Schema::parse(text, &[] as &[&str]).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn topic(vector: &Value) -> Topic {
+fn topic(vector: &Value) -> TopicSchemas {
     let reader = vector.get("reader").map(|reader| Arc::new(schema(reader)));
-    let topic = Topic::new(Framing::None, reader);
+    let topic = TopicSchemas::new(Framing::None, reader);
     topic.learn(SchemaId::Own, &schema(&vector["writer"]));
     topic
 }
@@ -180,13 +180,13 @@ fn broken_documents_are_refused_or_read_but_never_more() {
     assert!(refused > 1000, "{refused} refused");
 }
 
-fn plain(writer: &str) -> Topic {
-    let topic = Topic::new(Framing::None, None);
+fn plain(writer: &str) -> TopicSchemas {
+    let topic = TopicSchemas::new(Framing::None, None);
     topic.learn(SchemaId::Own, &Schema::parse(writer, &[] as &[&str]).expect("a schema"));
     topic
 }
 
-fn refusal(topic: &Topic, document: &[u8]) -> String {
+fn refusal(topic: &TopicSchemas, document: &[u8]) -> String {
     match topic.decode(&mut Tree::new(), document, 0, document.len()) {
         Err(Refusal::Malformed(why)) => why.into_owned(),
         other => panic!("{other:?}"),
@@ -212,7 +212,7 @@ fn lengths_that_lie_take_no_memory() {
     // A skipped field is not read for ever either.
     let reader = Schema::parse(r#"{"type":"record","name":"R","fields":[]}"#, &[] as &[&str]).expect("a schema");
     let writer = r#"{"type":"record","name":"R","fields":[{"name":"a","type":{"type":"array","items":"null"}}]}"#;
-    let skipping = Topic::new(Framing::None, Some(Arc::new(reader)));
+    let skipping = TopicSchemas::new(Framing::None, Some(Arc::new(reader)));
     skipping.learn(SchemaId::Own, &Schema::parse(writer, &[] as &[&str]).expect("a schema"));
     assert_eq!(refusal(&skipping, &huge), "it has more than 65536 items without bytes");
 }
@@ -225,7 +225,7 @@ fn records_that_double_at_each_level_are_not_read_over_for_ever() {
             let text = format!(r#"{{"type":"record","name":"R","fields":[{fields}{{"name":"id","type":"long"}}]}}"#);
             Schema::parse(&text, &[] as &[&str]).expect("a schema")
         };
-        let topic = Topic::new(Framing::None, Some(Arc::new(record(""))));
+        let topic = TopicSchemas::new(Framing::None, Some(Arc::new(record(""))));
         topic.learn(SchemaId::Own, &record(&format!(r#"{{"name":"junk","type":{junk}}},"#)));
         topic
     };
@@ -236,7 +236,8 @@ fn records_that_double_at_each_level_are_not_read_over_for_ever() {
             format!(r#"{{"type":"record","name":"D{level}","fields":[{fields}]}}"#)
         })
     };
-    let read = |topic: &Topic, document: &[u8]| topic.decode(&mut Tree::new(), document, 0, document.len()).is_ok();
+    let read =
+        |topic: &TopicSchemas, document: &[u8]| topic.decode(&mut Tree::new(), document, 0, document.len()).is_ok();
     assert_eq!(refusal(&skipping(&doubling(60)), &[2]), "it has more than 65536 items without bytes");
     // 2^16 − 1 of them, and as many as may be in a list: each counts once.
     assert!(read(&skipping(&doubling(15)), &[2]));
@@ -267,7 +268,7 @@ fn few_bytes_never_become_many_words() {
         [vec![0xc0, 0xb8, 0x02], vec![1; 20_000], vec![0]].concat(),
     );
     for fields in [&default, uuids] {
-        let topic = Topic::new(Framing::None, Some(Arc::new(list(&record(fields)))));
+        let topic = TopicSchemas::new(Framing::None, Some(Arc::new(list(&record(fields)))));
         topic.learn(SchemaId::Own, &list(&record("")));
         let mut tree = Tree::new();
         let root = topic.decode(&mut tree, &some, 0, some.len()).expect("half a million values");
@@ -354,8 +355,8 @@ fn nesting_is_bounded() {
 #[test]
 fn framing_names_the_schema() {
     let schema = Schema::parse("\"int\"", &[] as &[&str]).expect("a schema");
-    let confluent = Topic::new(Framing::Registry, None);
-    let read = |topic: &Topic, bytes: &[u8]| topic.decode(&mut Tree::new(), bytes, 0, bytes.len());
+    let confluent = TopicSchemas::new(Framing::Registry, None);
+    let read = |topic: &TopicSchemas, bytes: &[u8]| topic.decode(&mut Tree::new(), bytes, 0, bytes.len());
     assert_eq!(read(&confluent, &[0, 0, 0, 1, 2, 0x54]).err(), Some(Refusal::Unknown(SchemaId::Number(258))));
     confluent.learn(SchemaId::Number(258), &schema);
     let mut tree = Tree::new();
@@ -376,7 +377,7 @@ fn framing_names_the_schema() {
 
     // The specification's fingerprint of "int".
     assert_eq!(schema.fingerprint(), 0x7275_d51a_3f39_5c8f);
-    let single = Topic::new(Framing::SingleObject, None);
+    let single = TopicSchemas::new(Framing::SingleObject, None);
     let object = [0xc3, 0x01, 0x8f, 0x5c, 0x39, 0x3f, 0x1a, 0xd5, 0x75, 0x72, 0x54];
     assert_eq!(read(&single, &object).err(), Some(Refusal::Unknown(SchemaId::Fingerprint(schema.fingerprint()))));
     single.learn(SchemaId::Fingerprint(schema.fingerprint()), &schema);

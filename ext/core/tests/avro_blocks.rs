@@ -5,7 +5,7 @@
 #[path = "support/avro.rs"]
 mod support;
 
-use pelton_core::decode::avro::{Framing, Schema, SchemaId, Topic};
+use pelton_core::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
 use pelton_core::decode::{Refusal, Tree};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn schema(text: &Value) -> Schema {
 }
 
 fn read(writer: &Value, reader: Option<&Value>, document: &[u8]) -> Result<Value, String> {
-    let topic = Topic::new(Framing::None, reader.map(|reader| Arc::new(schema(reader))));
+    let topic = TopicSchemas::new(Framing::None, reader.map(|reader| Arc::new(schema(reader))));
     topic.learn(SchemaId::Own, &schema(writer));
     let mut tree = Tree::new();
     match topic.decode(&mut tree, document, 0, document.len()) {

@@ -4,7 +4,7 @@
 #[path = "support/avro.rs"]
 mod support;
 
-use pelton_core::decode::avro::{Datum, Framing, Schema, SchemaId, Topic, encode, encode_framed};
+use pelton_core::decode::avro::{Datum, Framing, Schema, SchemaId, TopicSchemas, encode, encode_framed};
 use pelton_core::decode::{Refusal, Tree};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use support::{hex, shown};
 /// Reads a document of the writer's as the reader wants it.
 fn resolved(writer: &str, reader: &str, document: &[u8]) -> Result<Value, String> {
     let parse = |text| Schema::parse(text, &[] as &[&str]).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let topic = Topic::new(Framing::None, Some(Arc::new(parse(reader))));
+    let topic = TopicSchemas::new(Framing::None, Some(Arc::new(parse(reader))));
     topic.learn(SchemaId::Own, &parse(writer));
     let mut tree = Tree::new();
     match topic.decode(&mut tree, document, 0, document.len()) {
@@ -83,7 +83,7 @@ fn bytes_alone_have_no_length_behind_confluents_frame() {
     assert_eq!(written("\"string\"", Datum::Text("a".into())).0, b"\x02a");
 
     let read = |framing: Framing, writer: &str, reader: Option<&str>, payload: &[u8]| {
-        let topic = Topic::new(framing, reader.map(|reader| Arc::new(parse(reader))));
+        let topic = TopicSchemas::new(framing, reader.map(|reader| Arc::new(parse(reader))));
         let header = (framing == Framing::Registry).then_some(&[0, 0, 0, 0, 7][..]);
         let id = if header.is_some() { SchemaId::Number(7) } else { SchemaId::Own };
         topic.learn(id, &parse(writer));

@@ -3,11 +3,11 @@
 mod support;
 
 use pelton_core::error::Error;
-use pelton_core::events::Kind;
+use pelton_core::events::EventKind;
 use pelton_core::poller::Poller;
 use pelton_core::producer::{Outgoing, Producer};
 use pelton_core::rd::MAX_POSITIONS;
-use pelton_core::subscription::{Happening, Options};
+use pelton_core::subscription::{Options, SubscriptionEvent};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -175,7 +175,7 @@ fn a_topic_that_does_not_exist_is_an_error_for_both_sides() {
     let subscription = subscription(&servers, "g", Options::default(), &[quick, ("allow.auto.create.topics", "false")]);
     subscription.subscribe(["here", "not.here"]).expect("asked for");
     loop {
-        if let Happening::Error { error, .. } = next(&subscription) {
+        if let SubscriptionEvent::Error { error, .. } = next(&subscription) {
             assert_eq!("UNKNOWN_TOPIC_OR_PART", error.name);
             assert!(error.reason.contains("not.here"), "{error}");
             break;
@@ -245,7 +245,7 @@ fn an_abandoned_producer_sends_what_it_has_and_tells() {
     let deadline = Some(Instant::now() + SECONDS);
     loop {
         if let Some(event) = Poller::global().expect("a pipe").events().pop() {
-            if event.client == "left behind" && event.kind == (Kind::Unclosed { lost: 0 }) {
+            if event.client == "left behind" && event.kind == (EventKind::Unclosed { lost: 0 }) {
                 return;
             }
             continue;

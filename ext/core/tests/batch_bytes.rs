@@ -8,7 +8,7 @@ use pelton_core::embedded::EmbeddedCluster;
 use pelton_core::partition::{Batch, Limits};
 use pelton_core::producer::Outgoing;
 use pelton_core::rd::Headers;
-use pelton_core::subscription::{Happening, Options, Subscription};
+use pelton_core::subscription::{Options, Subscription, SubscriptionEvent};
 use pelton_core::wait::Parker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,8 +45,8 @@ fn filled(topic: &str, partitions: i32, more: &[(&str, &str)]) -> (EmbeddedClust
 fn next_batch(subscription: &Subscription) -> Batch {
     loop {
         match taken(subscription) {
-            Happening::Batch(batch) => return batch,
-            Happening::Error { error, .. } => panic!("{error}"),
+            SubscriptionEvent::Batch(batch) => return batch,
+            SubscriptionEvent::Error { error, .. } => panic!("{error}"),
             _ => {}
         }
     }
@@ -166,8 +166,8 @@ fn the_end_of_a_partition_comes_behind_what_had_no_room() {
     let mut seen = Vec::new();
     loop {
         match taken(&reader) {
-            Happening::Batch(batch) => seen.extend(offsets(&batch)),
-            Happening::EndOfPartition { offset, .. } => break assert_eq!(COUNT, offset),
+            SubscriptionEvent::Batch(batch) => seen.extend(offsets(&batch)),
+            SubscriptionEvent::EndOfPartition { offset, .. } => break assert_eq!(COUNT, offset),
             _ => panic!("something else"),
         }
     }
@@ -192,11 +192,11 @@ fn a_rebalance_beside_what_had_no_room_leaves_nothing_out() {
         for (member, subscription) in [&first, &second].into_iter().enumerate() {
             subscription.mailbox().wait(&Parker::new(), Some(Instant::now() + Duration::from_millis(10)));
             match subscription.pop() {
-                Some(Happening::Assigned(partitions)) => {
+                Some(SubscriptionEvent::Assigned(partitions)) => {
                     partitions.iter().for_each(|(_, partition)| next[member][*partition as usize] = None);
                     has_joined |= member == 1 && !partitions.is_empty();
                 }
-                Some(Happening::Batch(batch)) => {
+                Some(SubscriptionEvent::Batch(batch)) => {
                     let (partition, offsets) = (batch.partition as usize, offsets(&batch));
                     let (begins, ends) = (offsets[0], offsets[0] + offsets.len() as i64);
                     assert_eq!((begins..ends).collect::<Vec<_>>(), offsets);
@@ -207,7 +207,7 @@ fn a_rebalance_beside_what_had_no_room_leaves_nothing_out() {
                     let _ = subscription.mark("shared", batch.partition, ends, -1, None);
                     held.push(batch);
                 }
-                Some(Happening::Revoked { token, .. }) => subscription.revoked(token).expect("answered"),
+                Some(SubscriptionEvent::Revoked { token, .. }) => subscription.revoked(token).expect("answered"),
                 _ => {}
             }
         }

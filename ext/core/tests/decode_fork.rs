@@ -52,7 +52,7 @@ fn works_in_children(depth: usize) -> bool {
 fn children_start_threads_of_their_own() {
     assert!(works());
     assert!(works_in_children(3));
-    // Deeper than there are yards: tasks run inside `submit`.
+    // Deeper than there are pools: tasks run inside `submit`.
     assert!(works_in_children(80));
     let stop = AtomicBool::new(false);
     let begun = Barrier::new(4);

@@ -3,7 +3,7 @@
 
 mod random;
 
-use pelton_core::decode::avro::{Framing, Schema, SchemaId, Topic};
+use pelton_core::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
 use pelton_core::decode::{Kind, Node, Tree};
 use pelton_core::format::{Encoding, Format, Shape};
 use random::Random;
@@ -76,7 +76,7 @@ const SCHEMAS: [&str; 2] = [
 
 fn avro(number: usize, framing: Framing, id: SchemaId) -> Format {
     let schema = Schema::parse(SCHEMAS[number], &[] as &[&str]);
-    let topic = Topic::new(framing, None);
+    let topic = TopicSchemas::new(framing, None);
     topic.learn(id, &schema.unwrap_or_else(|error| panic!("{error}")));
     format(Encoding::Avro(Arc::new(topic)))
 }

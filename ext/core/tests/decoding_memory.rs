@@ -7,10 +7,10 @@ mod support;
 
 use pelton_core::budget;
 use pelton_core::decode::Node;
-use pelton_core::decode::avro::{Framing, Schema, SchemaId, Topic};
-use pelton_core::filter::{Check, Filter, Step, Subject};
+use pelton_core::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
+use pelton_core::filter::{Check, Filter, PathStep, Subject};
 use pelton_core::format::{Encoding, Format, Shape};
-use pelton_core::subscription::{Happening, Options};
+use pelton_core::subscription::{Options, SubscriptionEvent};
 use std::sync::Arc;
 use std::time::Instant;
 use support::*;
@@ -29,7 +29,7 @@ fn schema(fields: &str) -> Schema {
 fn format() -> Arc<Format> {
     let zeros = vec!["0"; 1_000].join(",");
     let reader = schema(&format!(r#",{{"name":"d","type":{{"type":"array","items":"int"}},"default":[{zeros}]}}"#));
-    let topic = Topic::new(Framing::None, Some(Arc::new(reader)));
+    let topic = TopicSchemas::new(Framing::None, Some(Arc::new(reader)));
     topic.learn(SchemaId::Own, &schema(""));
     Format::ahead(Encoding::Avro(Arc::new(topic)), Shape::default()).into()
 }
@@ -43,7 +43,7 @@ fn documents_that_become_large_are_decoded_ahead_as_far_as_there_is_memory() {
     let document = [vec![0xe8, 0x07], vec![1; ITEMS], vec![0]].concat();
     produce_all(&writer, "large", 1, &vec![document; COUNT]);
     close_producer(&writer);
-    let first = Subject::Field(vec![Step::At(0), Step::Name(b"b".to_vec())]);
+    let first = Subject::Field(vec![PathStep::At(0), PathStep::Name(b"b".to_vec())]);
     for filter in [None, Some(Arc::new(Filter::Test(first, Check::Exists)))] {
         let before = counting::watch();
         let options = Options {
@@ -56,7 +56,7 @@ fn documents_that_become_large_are_decoded_ahead_as_far_as_there_is_memory() {
         let mut seen = 0;
         while seen < COUNT {
             match next(&reader) {
-                Happening::Batch(batch) => {
+                SubscriptionEvent::Batch(batch) => {
                     seen += batch.len();
                     for chunk in batch.chunks() {
                         for index in 0..chunk.records().len() {
@@ -67,7 +67,7 @@ fn documents_that_become_large_are_decoded_ahead_as_far_as_there_is_memory() {
                         }
                     }
                 }
-                Happening::Error { error, .. } => panic!("{error}"),
+                SubscriptionEvent::Error { error, .. } => panic!("{error}"),
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use pelton_core::events::Kind;
+use pelton_core::events::EventKind;
 use pelton_core::poller::Poller;
 use pelton_core::producer::Producer;
 use pelton_core::wait::{Outcome, Parker};
@@ -32,12 +32,14 @@ fn a_client_tells_logs_errors_and_statistics() {
         assert_eq!("talker", event.client);
         assert!(!format!("{event:?}").contains("hunter2"));
         match event.kind {
-            Kind::Log { level, message, .. } => log |= level == 7 && !message.is_empty(),
-            Kind::Error { code, reason, fatal } => {
+            EventKind::Log { level, message, .. } => log |= level == 7 && !message.is_empty(),
+            EventKind::Error { code, reason, fatal } => {
                 assert!(code < 0 && !reason.is_empty() && !fatal);
                 error = true;
             }
-            Kind::Statistics(json) => statistics = json.starts_with('{') && json.contains("\"type\": \"producer\""),
+            EventKind::Statistics(json) => {
+                statistics = json.starts_with('{') && json.contains("\"type\": \"producer\"")
+            }
             _ => {}
         }
     }

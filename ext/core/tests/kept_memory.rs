@@ -7,7 +7,7 @@ mod support;
 
 use pelton_core::chunk::{CHUNK_MESSAGES, Chunk, Record};
 use pelton_core::partition::Limits;
-use pelton_core::subscription::{Happening, Options, Subscription};
+use pelton_core::subscription::{Options, Subscription, SubscriptionEvent};
 use std::sync::Arc;
 use support::*;
 
@@ -23,7 +23,7 @@ fn read_round(reader: &Subscription, kept: &mut Vec<(Arc<Chunk>, usize)>) {
     let mut seen = 0;
     while seen < ROUND {
         match next(reader) {
-            Happening::Batch(batch) => {
+            SubscriptionEvent::Batch(batch) => {
                 seen += batch.len();
                 let chunk = Arc::clone(batch.chunks().first().expect("a chunk"));
                 let index = chunk.records().len() - 1;
@@ -35,7 +35,7 @@ fn read_round(reader: &Subscription, kept: &mut Vec<(Arc<Chunk>, usize)>) {
                 assert!(chunk.thin(), "one is kept");
                 kept.push((chunk, index));
             }
-            Happening::Error { error, .. } => panic!("{error}"),
+            SubscriptionEvent::Error { error, .. } => panic!("{error}"),
             _ => {}
         }
     }

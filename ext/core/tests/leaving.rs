@@ -3,7 +3,7 @@
 mod support;
 
 use pelton_core::rd::codes;
-use pelton_core::subscription::{Happening, Options, Subscription, Unconfirmed};
+use pelton_core::subscription::{Options, Subscription, SubscriptionEvent, Unconfirmed};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const SELDOM: [(&str, &str); 2] = [("auto.commit.interval.ms", "600000"), ("sess
 fn marked(servers: &str, topic: &str, more: &[(&str, &str)]) -> Arc<Subscription> {
     let member = subscription(servers, "g", Options::default(), &[&SELDOM[..], more].concat());
     member.subscribe([topic]).expect("subscribed");
-    while !matches!(next(&member), Happening::Assigned(partitions) if partitions.len() == 2) {}
+    while !matches!(next(&member), SubscriptionEvent::Assigned(partitions) if partitions.len() == 2) {}
     for (partition, offset) in [(0, 5), (1, 7)] {
         assert_eq!(Ok(true), member.mark(topic, partition, offset, -1, None));
     }
@@ -137,8 +137,8 @@ fn a_cooperative_member_without_a_partition_says_that_it_leaves() {
         for (member, owned) in members.iter().zip(&mut owned) {
             member.mailbox().wait(&Parker::new(), wait::deadline(Some(Duration::from_millis(20))));
             match member.pop() {
-                Some(Happening::Assigned(partitions)) => *owned += partitions.len(),
-                Some(Happening::Revoked { token, partitions, .. }) => {
+                Some(SubscriptionEvent::Assigned(partitions)) => *owned += partitions.len(),
+                Some(SubscriptionEvent::Revoked { token, partitions, .. }) => {
                     *owned -= partitions.len();
                     member.revoked(token).expect("answered");
                 }

@@ -6,7 +6,7 @@ use pelton_core::chunk::{CHUNK_BYTES, CHUNK_MESSAGES, Chunk};
 use pelton_core::decode::Kind;
 use pelton_core::format::Format;
 use pelton_core::partition::{Batch, Limits};
-use pelton_core::subscription::{Happening, Options, Subscription};
+use pelton_core::subscription::{Options, Subscription, SubscriptionEvent};
 use std::sync::Arc;
 use support::*;
 
@@ -36,12 +36,12 @@ fn whole_batch(size: usize, count: usize, format: &Arc<Format>) -> Option<(Batch
     subscription.assign(&[("memory", 0, -2)]).expect("assigned");
     loop {
         match next(&subscription) {
-            Happening::Batch(batch) if batch.len() == count => return Some((batch, subscription)),
-            Happening::Batch(_) => {
+            SubscriptionEvent::Batch(batch) if batch.len() == count => return Some((batch, subscription)),
+            SubscriptionEvent::Batch(_) => {
                 close_subscription(&subscription);
                 return None;
             }
-            Happening::Error { error, .. } => panic!("{error}"),
+            SubscriptionEvent::Error { error, .. } => panic!("{error}"),
             _ => {}
         }
     }

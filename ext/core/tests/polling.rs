@@ -1,6 +1,6 @@
 //! The event thread: who is served, how long, in which order, and when the thread lives.
 
-use pelton_core::events::Kind;
+use pelton_core::events::EventKind;
 use pelton_core::mailbox::Mailbox;
 use pelton_core::poller::{DEFAULT_MAX_TIME, Poller, Source};
 use pelton_core::rd::Wakeup;
@@ -185,7 +185,10 @@ fn a_panic_costs_a_client_its_turn_and_is_told() {
     good.await_done();
     eventually("an event", || !poller.events().is_empty());
     let event = poller.events().pop().expect("an event");
-    assert!(matches!(&event.kind, Kind::Error { code: -196, reason, .. } if reason.contains("panic")), "{event:?}");
+    assert!(
+        matches!(&event.kind, EventKind::Error { code: -196, reason, .. } if reason.contains("panic")),
+        "{event:?}"
+    );
 }
 
 /// H4: as by a program that closes descriptors it does not know.
@@ -206,7 +209,7 @@ fn a_poller_whose_pipe_is_broken_tells_and_goes_on_without_a_busy_loop() {
     assert!(started.elapsed() > Duration::from_millis(1_200), "{:?}: not in a loop", started.elapsed());
     let told: Vec<_> = poller.events().take_all().into_iter().collect();
     assert!((1..=2).contains(&told.len()), "{told:?}: once a client");
-    assert!(matches!(&told[0].kind, Kind::Error { reason, .. } if reason.contains("test.poll")), "{told:?}");
+    assert!(matches!(&told[0].kind, EventKind::Error { reason, .. } if reason.contains("test.poll")), "{told:?}");
     poller.unregister(id);
     assert_eq!(1, poller.clients());
 }
@@ -248,7 +251,7 @@ impl Source for Asked {
 
 /// Else its last reference could go on the event thread, where its end would block all others.
 #[test]
-fn a_client_that_is_let_go_is_not_even_asked_for_its_queues_any_more() {
+fn an_unregistered_client_is_not_even_asked_for_its_queues_any_more() {
     let poller = poller();
     let (returned, end) = channel();
     let (begun, id) = (Mailbox::default(), AtomicU32::new(0));

@@ -6,7 +6,7 @@ use pelton_core::embedded::EmbeddedCluster;
 use pelton_core::error::Error;
 use pelton_core::partition::{Batch, Limits};
 use pelton_core::rd::PartitionList;
-use pelton_core::subscription::{Committed, Happening, Options, Subscription};
+use pelton_core::subscription::{Committed, Options, Subscription, SubscriptionEvent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn fill(cluster: &EmbeddedCluster, topic: &str, count: usize) {
 
 fn next_batch(subscription: &Subscription) -> Batch {
     loop {
-        if let Happening::Batch(batch) = taken(subscription) {
+        if let SubscriptionEvent::Batch(batch) = taken(subscription) {
             return batch;
         }
     }
@@ -236,7 +236,7 @@ fn a_seek_right_after_the_assignment() {
     let (_cluster, reader) = filled("early", &[]);
     reader.subscribe(["early"]).expect("subscribed");
     loop {
-        while !matches!(taken(&reader), Happening::Assigned(_)) {}
+        while !matches!(taken(&reader), SubscriptionEvent::Assigned(_)) {}
         // librdkafka still asks for the committed offset.
         match seek(&reader, "early", 400) {
             // The mock's coordinator may want the group joined anew: then there is another assignment.
@@ -302,9 +302,9 @@ fn a_pause_at_the_end_of_a_partition_leaves_nothing_out() {
         let end = COUNT as i64 + round;
         loop {
             match taken(&reader) {
-                Happening::EndOfPartition { offset, .. } if offset == end => break,
-                Happening::Batch(batch) => assert!(first(&batch) >= COUNT as i64 - 3),
-                Happening::EndOfPartition { .. } => {}
+                SubscriptionEvent::EndOfPartition { offset, .. } if offset == end => break,
+                SubscriptionEvent::Batch(batch) => assert!(first(&batch) >= COUNT as i64 - 3),
+                SubscriptionEvent::EndOfPartition { .. } => {}
                 _ => panic!("something else"),
             }
         }

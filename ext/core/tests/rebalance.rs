@@ -2,7 +2,7 @@
 
 mod support;
 
-use pelton_core::subscription::{Happening, Options, Subscription};
+use pelton_core::subscription::{Options, Subscription, SubscriptionEvent};
 use pelton_core::wait::Parker;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,10 +21,12 @@ fn run(
         for (subscription, owned) in members.iter_mut() {
             let parker = Parker::new();
             subscription.mailbox().wait(&parker, Some(Instant::now() + Duration::from_millis(20)));
-            while let Some(happening) = subscription.mailbox().pop() {
-                match happening {
-                    Happening::Assigned(partitions) => owned.extend(partitions.iter().map(|(_, number)| number)),
-                    Happening::Revoked { token, partitions, lost } => {
+            while let Some(event) = subscription.mailbox().pop() {
+                match event {
+                    SubscriptionEvent::Assigned(partitions) => {
+                        owned.extend(partitions.iter().map(|(_, number)| number))
+                    }
+                    SubscriptionEvent::Revoked { token, partitions, lost } => {
                         assert!(!lost);
                         // Still ours until we answer.
                         for (topic, number) in &partitions {
@@ -35,7 +37,7 @@ fn run(
                         subscription.revoked(token).expect("twice is harmless");
                     }
                     // The mock cluster refuses every commit during a rebalance (Kafka accepts a member's own).
-                    Happening::Error { error, .. } => {
+                    SubscriptionEvent::Error { error, .. } => {
                         assert!(
                             ["REBALANCE_IN_PROGRESS", "ILLEGAL_GENERATION"].contains(&error.name.as_str()),
                             "{error}"
@@ -87,12 +89,12 @@ fn a_subscription_that_never_answers_a_revocation_can_be_closed() {
     let short = [("session.timeout.ms", "6000")];
     let one = subscription(&servers, "g", Options::default(), &short);
     one.subscribe(["silent"]).expect("subscribed");
-    while !matches!(next(&one), Happening::Assigned(_)) {}
+    while !matches!(next(&one), SubscriptionEvent::Assigned(_)) {}
     let two = subscription(&servers, "g", Options::default(), &short);
     two.subscribe(["silent"]).expect("subscribed");
-    while !matches!(next(&one), Happening::Revoked { .. }) {}
+    while !matches!(next(&one), SubscriptionEvent::Revoked { .. }) {}
     close_subscription(&one);
-    while !matches!(next(&two), Happening::Assigned(partitions) if partitions.len() == 2) {}
+    while !matches!(next(&two), SubscriptionEvent::Assigned(partitions) if partitions.len() == 2) {}
     close_subscription(&two);
 }
 
@@ -151,21 +153,21 @@ impl Seen {
             assert!(Instant::now() < deadline, "not in time: {:?} {:?} {:?}", self.offsets, self.errors, self.owned);
             for (index, member) in members.iter().enumerate() {
                 member.mailbox().wait(&Parker::new(), Some(Instant::now() + Duration::from_millis(20)));
-                while let Some(happening) = member.pop() {
-                    self.note(index, member, happening);
+                while let Some(event) = member.pop() {
+                    self.note(index, member, event);
                 }
             }
         }
     }
 
-    fn note(&mut self, index: usize, member: &Subscription, happening: Happening) {
-        match happening {
-            Happening::Assigned(partitions) => self.owned[index] += partitions.len(),
-            Happening::Revoked { token, partitions, .. } => {
+    fn note(&mut self, index: usize, member: &Subscription, event: SubscriptionEvent) {
+        match event {
+            SubscriptionEvent::Assigned(partitions) => self.owned[index] += partitions.len(),
+            SubscriptionEvent::Revoked { token, partitions, .. } => {
                 self.owned[index] -= partitions.len();
                 member.revoked(token).expect("answered");
             }
-            Happening::Batch(batch) => {
+            SubscriptionEvent::Batch(batch) => {
                 let offsets = batch
                     .chunks()
                     .into_iter()
@@ -175,7 +177,7 @@ impl Seen {
                 self.offsets[batch.partition as usize].extend(offsets);
                 member.mark(&batch.topic, batch.partition, next, -1, None).expect("ours");
             }
-            Happening::Error { partition: Some((_, number)), .. } => drop(self.errors.insert(number)),
+            SubscriptionEvent::Error { partition: Some((_, number)), .. } => drop(self.errors.insert(number)),
             _ => {}
         }
     }
@@ -193,12 +195,12 @@ fn a_member_whose_coordinator_answers_nothing_any_more_loses_its_partitions_and_
     let (mut assigned, mut lost) = (0, 0);
     loop {
         match taken(&member) {
-            Happening::Assigned(partitions) => assigned += partitions.len(),
-            Happening::Revoked { token, partitions, lost: true } => {
+            SubscriptionEvent::Assigned(partitions) => assigned += partitions.len(),
+            SubscriptionEvent::Revoked { token, partitions, lost: true } => {
                 lost += partitions.len();
                 member.revoked(token).expect("nothing is to be given back");
             }
-            Happening::Error { error, .. } if error.fatal => {
+            SubscriptionEvent::Error { error, .. } if error.fatal => {
                 assert_eq!("_ASSIGNMENT_LOST", error.name);
                 break;
             }

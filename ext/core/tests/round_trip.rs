@@ -8,7 +8,7 @@ use pelton_core::format::Format;
 use pelton_core::partition::{Batch, Limits};
 use pelton_core::producer::Outgoing;
 use pelton_core::rd::Headers;
-use pelton_core::subscription::{Happening, Options};
+use pelton_core::subscription::{Options, SubscriptionEvent};
 use support::*;
 
 /// Takes messages until `count` came; hands each batch on.
@@ -16,11 +16,11 @@ fn consume(subscription: &pelton_core::subscription::Subscription, count: usize,
     let mut seen = 0;
     while seen < count {
         match next(subscription) {
-            Happening::Batch(batch) => {
+            SubscriptionEvent::Batch(batch) => {
                 seen += batch.len();
                 each(batch);
             }
-            Happening::Error { error, .. } => panic!("{error}"),
+            SubscriptionEvent::Error { error, .. } => panic!("{error}"),
             _ => {}
         }
     }
@@ -190,8 +190,8 @@ fn a_reader_that_is_busy_holds_back_its_own_partition_only() {
     let (mut kept, mut other) = (Vec::new(), 0);
     while other < 1_000 {
         match next(&subscription) {
-            Happening::Batch(batch) if batch.partition == 0 => kept.push(batch),
-            Happening::Batch(batch) => other += batch.len(),
+            SubscriptionEvent::Batch(batch) if batch.partition == 0 => kept.push(batch),
+            SubscriptionEvent::Batch(batch) => other += batch.len(),
             _ => {}
         }
     }
@@ -200,7 +200,7 @@ fn a_reader_that_is_busy_holds_back_its_own_partition_only() {
     let mut rest = kept.iter().map(Batch::len).sum::<usize>();
     kept.clear();
     while rest < 1_000 {
-        if let Happening::Batch(batch) = next(&subscription) {
+        if let SubscriptionEvent::Batch(batch) = next(&subscription) {
             rest += batch.len();
         }
     }

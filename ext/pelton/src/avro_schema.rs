@@ -63,7 +63,7 @@ fn encoded(ruby: &Ruby, this: Value, given: Value, framed: bool) -> Result<Value
         (encode(&theirs, &datum, &mut bytes), bytes)
     })?;
     match done {
-        Ok(()) => value::string(bytes.len(), value::Encoding::Binary, |string| string.copy_from_slice(&bytes)),
+        Ok(()) => value::string(bytes.len(), value::StringEncoding::Binary, |string| string.copy_from_slice(&bytes)),
         Err(unfit) => Err(error::unfit(ruby, schema.name(), &unfit.to_string())),
     }
 }

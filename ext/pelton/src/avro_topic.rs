@@ -1,20 +1,20 @@
 //! Pelton::Native::AvroTopic: what lib/pelton/avro/decoder.rb stands on.
 
-use crate::value::build::{Making, build};
+use crate::value::build::{BuildOptions, build};
 use crate::value::typed::{Behind, Shared};
 use crate::{avro_schema, error, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{
     Error, Integer, IntoValue, Module, Object, RArray, RModule, RString, Ruby, Symbol, Value, function, method,
 };
-use pelton_core::decode::avro::{Framing, SchemaId, Topic};
+use pelton_core::decode::avro::{Framing, SchemaId, TopicSchemas};
 use pelton_core::decode::{Refusal, Tree};
 use pelton_core::format::Shape;
 use std::sync::Arc;
 
-static CLASS: Shared<Arc<Topic>> = Shared::new(c"Pelton::Native::AvroTopic");
+static CLASS: Shared<Arc<TopicSchemas>> = Shared::new(c"Pelton::Native::AvroTopic");
 
-impl Behind for Arc<Topic> {
+impl Behind for Arc<TopicSchemas> {
     fn collected(self) {}
 }
 
@@ -28,7 +28,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
 }
 
 /// The topic behind an object of this class.
-pub fn of(ruby: &Ruby, object: Value) -> Result<Arc<Topic>, Error> {
+pub fn of(ruby: &Ruby, object: Value) -> Result<Arc<TopicSchemas>, Error> {
     Ok(Arc::clone(&*CLASS.get(ruby, &object)?))
 }
 
@@ -39,7 +39,7 @@ fn new(ruby: &Ruby, framing: Symbol, reader: Value) -> Result<Value, Error> {
         _ => Framing::None,
     };
     let reader = if reader.is_nil() { None } else { Some(avro_schema::of(ruby, reader)?) };
-    CLASS.wrap(Arc::new(Topic::new(framing, reader)))
+    CLASS.wrap(Arc::new(TopicSchemas::new(framing, reader)))
 }
 
 /// id: nil, a registry's number, [fingerprint] or a GUID: "8-4-4-4-12" digits.
@@ -87,7 +87,7 @@ fn decode(ruby: &Ruby, this: Value, payload: Value, header: Value, shape: RArray
     match root {
         Ok(root) => {
             let shape = Shape { symbols: shape.entry(0)?, frozen: shape.entry(1)? };
-            build(tree.node(&bytes, root), Making { shape, extensions: None })
+            build(tree.node(&bytes, root), BuildOptions { shape, extensions: None })
         }
         Err(Refusal::Malformed(why)) => Err(error::undecodable(ruby, None, &why)),
         Err(_) => Err(error::undecodable(ruby, None, "its schema is not known")),

@@ -1,6 +1,6 @@
 //! From Ruby values to those that an encoder writes.
 
-use crate::gvl::Turns;
+use crate::gvl::TimeSlice;
 use crate::{error, value};
 use magnus::encoding::EncodingCapable;
 use magnus::value::ReprValue;
@@ -21,7 +21,7 @@ const JULIAN_1970: i64 = 2_440_588;
 /// With the bytes that it takes.
 pub fn read(ruby: &Ruby, schema: Option<&str>, given: Value) -> Result<(Datum, usize), Error> {
     let (date, time, decimal) = (class(ruby, "Date"), class(ruby, "DateTime"), class(ruby, "BigDecimal"));
-    let turns = RefCell::new(Turns::new());
+    let turns = RefCell::new(TimeSlice::new());
     let reader = Reader { ruby, schema, date, time, decimal, left: Cell::new(MOST), turns };
     let datum = reader.read(given, 0)?;
     Ok((datum, MOST - reader.left.get()))
@@ -43,7 +43,7 @@ struct Reader<'a> {
     decimal: Option<RClass>,
     /// Of `MOST`.
     left: Cell<usize>,
-    turns: RefCell<Turns>,
+    turns: RefCell<TimeSlice>,
 }
 
 impl Reader<'_> {

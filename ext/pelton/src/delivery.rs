@@ -48,9 +48,9 @@ fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
     delivery.check_origin().map_err(|error| error::ruby(ruby, "delivery", error))?;
     // However the wait ends: failures that this one is not told of are told as events.
     let watch = delivery.watch();
-    let hurry = delivery.hurry();
+    let no_linger = delivery.skip_linger();
     let ended = gvl::wait(ruby, this, &delivery, wait::deadline(timeout), &|| delivery.is_done());
-    drop(hurry);
+    drop(no_linger);
     if !ended? && !delivery.is_done() {
         return Err(late(ruby, &delivery, timeout));
     }

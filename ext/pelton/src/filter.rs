@@ -4,7 +4,7 @@ use crate::convert::utf8;
 use crate::{error, value};
 use magnus::value::{Fixnum, Qfalse, Qtrue, ReprValue};
 use magnus::{Error, Float, Integer, RArray, Ruby, Symbol, Value};
-use pelton_core::filter::{Check, Filter, Literal, Pattern, Step, Subject};
+use pelton_core::filter::{Check, Filter, Literal, PathStep, Pattern, Subject};
 use std::cmp::Ordering;
 
 /// Regexp::IGNORECASE, EXTENDED, MULTILINE.
@@ -38,10 +38,10 @@ fn subject(ruby: &Ruby, given: Value) -> Result<Subject, Error> {
     }
 }
 
-fn step(ruby: &Ruby, given: Value) -> Result<Step, Error> {
+fn step(ruby: &Ruby, given: Value) -> Result<PathStep, Error> {
     match Fixnum::from_value(given) {
-        Some(position) => Ok(Step::At(position.to_i64())),
-        None => Ok(Step::Name(text(ruby, given)?)),
+        Some(position) => Ok(PathStep::At(position.to_i64())),
+        None => Ok(PathStep::Name(text(ruby, given)?)),
     }
 }
 

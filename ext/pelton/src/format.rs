@@ -1,7 +1,7 @@
 //! What a topic's payloads are, from its settings `decode` and `deserializer`, and what Ruby objects become of them.
 
-use crate::value::build::Making;
-use crate::value::kept::Kept;
+use crate::value::build::BuildOptions;
+use crate::value::gc_root::GcRoot;
 use crate::{avro_topic, error, value};
 use magnus::r_hash::ForEach;
 use magnus::value::ReprValue;
@@ -22,16 +22,16 @@ const DESERIALIZERS: [&str; 3] = ["deserializer", "key_deserializer", "headers_d
 #[derive(Default)]
 struct Extra {
     /// Makes a payload of a message.
-    deserializer: Option<Kept>,
+    deserializer: Option<GcRoot>,
     /// Makes its key, and its headers.
-    key_deserializer: Option<Kept>,
-    headers_deserializer: Option<Kept>,
+    key_deserializer: Option<GcRoot>,
+    headers_deserializer: Option<GcRoot>,
     /// A Hash from MessagePack's extension types to what decodes them.
-    extensions: Option<Kept>,
+    extensions: Option<GcRoot>,
     /// Other Ractors may call those.
     shareable: bool,
     /// Of Avro: a Pelton::Avro::Decoder, which looks schemas up.
-    decoder: Option<Kept>,
+    decoder: Option<GcRoot>,
 }
 
 fn extra(format: &Format) -> Option<&Extra> {
@@ -46,12 +46,12 @@ pub fn deserializer(format: &Format, part: Part) -> Option<Value> {
         Part::Key => &extra.key_deserializer,
         Part::Headers => &extra.headers_deserializer,
     };
-    found.as_ref().map(Kept::get)
+    found.as_ref().map(GcRoot::get)
 }
 
 /// Of Avro the object that looks schemas up.
 pub fn decoder(format: &Format) -> Option<Value> {
-    extra(format)?.decoder.as_ref().map(Kept::get)
+    extra(format)?.decoder.as_ref().map(GcRoot::get)
 }
 
 /// Has Ruby look the schema up, from which the topic then learns it. Raises what that raises.
@@ -70,7 +70,7 @@ pub fn has_extensions(format: &Format) -> bool {
 }
 
 /// Fails in a Ractor that must not call the decoders of extension types.
-pub fn making(ruby: &Ruby, format: &Format) -> Result<Making, Error> {
+pub fn options(ruby: &Ruby, format: &Format) -> Result<BuildOptions, Error> {
     let extensions = extra(format).and_then(|extra| Some((extra.extensions.as_ref()?.get(), extra.shareable)));
     if extensions.is_some_and(|(_, shareable)| !shareable && !value::in_main_ractor()) {
         return Err(error::undecodable(
@@ -79,7 +79,7 @@ pub fn making(ruby: &Ruby, format: &Format) -> Result<Making, Error> {
             "`ext` belongs to the main Ractor: make it shareable with Ractor.make_shareable",
         ));
     }
-    Ok(Making { shape: format.shape, extensions: extensions.map(|(decoders, _)| decoders) })
+    Ok(BuildOptions { shape: format.shape, extensions: extensions.map(|(decoders, _)| decoders) })
 }
 
 /// `:json`, `:msgpack`, `:bytes`, `:utf8`, nil, or `{format: :json, symbolize_names: true, freeze: true, deserializer:
@@ -143,21 +143,21 @@ fn read_options(ruby: &Ruby, options: RHash, known: &[&str]) -> Result<(Shape, E
         };
         match &*name {
             "format" => {}
-            "deserializer" => extra.deserializer = kept(value),
-            "key_deserializer" => extra.key_deserializer = kept(value),
-            "headers_deserializer" => extra.headers_deserializer = kept(value),
+            "deserializer" => extra.deserializer = rooted(value),
+            "key_deserializer" => extra.key_deserializer = rooted(value),
+            "headers_deserializer" => extra.headers_deserializer = rooted(value),
             name if !known.contains(&name) => {
                 let allowed = [&DESERIALIZERS, known].concat().join(", ");
                 return Err(refuse(&format!("unknown option, known are {allowed}")));
             }
             "freeze" => shape.frozen = flag()?,
-            "decoder" => extra.decoder = kept(value),
+            "decoder" => extra.decoder = rooted(value),
             "ext" if value.is_nil() => {}
             "ext" => {
                 let decoders = RHash::from_value(value).ok_or_else(|| refuse("allowed: {1 => ->(bytes) { … }}"))?;
                 let ractor: Value = ruby.class_object().const_get("Ractor")?;
                 extra.shareable = ractor.funcall("shareable?", (decoders,))?;
-                extra.extensions = kept(value);
+                extra.extensions = rooted(value);
             }
             _ => shape.symbols = flag()?,
         }
@@ -166,6 +166,6 @@ fn read_options(ruby: &Ruby, options: RHash, known: &[&str]) -> Result<(Shape, E
     Ok((shape, extra))
 }
 
-fn kept(value: Value) -> Option<Kept> {
-    (!value.is_nil()).then(|| Kept::new(value))
+fn rooted(value: Value) -> Option<GcRoot> {
+    (!value.is_nil()).then(|| GcRoot::new(value))
 }

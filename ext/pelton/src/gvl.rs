@@ -114,12 +114,13 @@ pub fn background<T: Send + 'static>(
     deadline: Option<Instant>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Error> {
-    struct Call<T> {
+    struct NativeCall<T> {
         result: Mutex<Option<std::thread::Result<T>>>,
         done: AtomicBool,
         waiters: Waiters,
     }
-    let call = Arc::new(Call { result: Mutex::new(None), done: AtomicBool::new(false), waiters: Waiters::default() });
+    let call =
+        Arc::new(NativeCall { result: Mutex::new(None), done: AtomicBool::new(false), waiters: Waiters::default() });
     let theirs = Arc::clone(&call);
     let run = move || {
         let result = catch_unwind(AssertUnwindSafe(work));
@@ -167,12 +168,12 @@ pub fn aside<T: Send + 'static>(
 
 /// For loops that read Ruby objects, which needs the lock: gives other threads their turn, as Ruby itself does between two
 /// lines of Ruby.
-pub struct Turns {
+pub struct TimeSlice {
     steps: u32,
     since: Instant,
 }
 
-impl Turns {
+impl TimeSlice {
     const STEPS: u32 = 64;
     const TIME: Duration = Duration::from_millis(10);
 

@@ -1,8 +1,8 @@
 //! Pelton::Message
 
-use crate::value::build::{Making, build};
-use crate::value::message::{self as objects, Place, place};
-use crate::value::{self, Encoding};
+use crate::value::build::{BuildOptions, build};
+use crate::value::message::{self as objects, MessageRef, message_ref};
+use crate::value::{self, StringEncoding};
 use crate::{error, format, gvl};
 use magnus::scan_args::scan_args;
 use magnus::value::{Opaque, ReprValue};
@@ -10,7 +10,7 @@ use magnus::{Error, Exception, IntoValue, Module, RArray, RClass, RHash, RModule
 use pelton_core::chunk::{Part, View};
 use pelton_core::decode::avro::SchemaId;
 use pelton_core::decode::{Kind, Node, Refusal};
-use pelton_core::format::{Encoding as Payloads, Shape};
+use pelton_core::format::{Encoding, Shape};
 use std::borrow::Cow;
 use std::iter::once;
 use std::sync::{Arc, OnceLock};
@@ -47,65 +47,65 @@ pub fn define(ruby: &Ruby, pelton: RModule) -> Result<(), Error> {
 }
 
 fn topic(ruby: &Ruby, this: Value) -> Result<Value, Error> {
-    value::interned(&place(ruby, this)?.chunk().topic)
+    value::interned(&message_ref(ruby, this)?.chunk().topic)
 }
 
 fn partition(ruby: &Ruby, this: Value) -> Result<i32, Error> {
-    Ok(place(ruby, this)?.chunk().partition)
+    Ok(message_ref(ruby, this)?.chunk().partition)
 }
 
 fn offset(ruby: &Ruby, this: Value) -> Result<i64, Error> {
-    Ok(place(ruby, this)?.record().offset)
+    Ok(message_ref(ruby, this)?.record().offset)
 }
 
 fn timestamp(ruby: &Ruby, this: Value) -> Result<i64, Error> {
-    Ok(place(ruby, this)?.record().timestamp)
+    Ok(message_ref(ruby, this)?.record().timestamp)
 }
 
 fn received(ruby: &Ruby, this: Value) -> Result<i64, Error> {
-    Ok(place(ruby, this)?.chunk().received)
+    Ok(message_ref(ruby, this)?.chunk().received)
 }
 
 fn leader_epoch(ruby: &Ruby, this: Value) -> Result<i32, Error> {
-    Ok(place(ruby, this)?.record().leader_epoch)
+    Ok(message_ref(ruby, this)?.record().leader_epoch)
 }
 
 fn epoch(ruby: &Ruby, this: Value) -> Result<u64, Error> {
-    Ok(place(ruby, this)?.chunk().epoch)
+    Ok(message_ref(ruby, this)?.chunk().epoch)
 }
 
 fn size(ruby: &Ruby, this: Value) -> Result<usize, Error> {
-    Ok(place(ruby, this)?.record().payload_size().unwrap_or(0))
+    Ok(message_ref(ruby, this)?.record().payload_size().unwrap_or(0))
 }
 
 fn is_tombstone(ruby: &Ruby, this: Value) -> Result<bool, Error> {
-    Ok(place(ruby, this)?.record().payload_size().is_none())
+    Ok(message_ref(ruby, this)?.record().payload_size().is_none())
 }
 
 /// A forked child must not ask for its parent's bytes.
-fn ours(ruby: &Ruby, place: &Place) -> Result<(), Error> {
-    place.chunk().check_origin().map_err(|error| error::ruby(ruby, "message", error))
+fn ours(ruby: &Ruby, message: &MessageRef) -> Result<(), Error> {
+    message.chunk().check_origin().map_err(|error| error::ruby(ruby, "message", error))
 }
 
 /// Runs `call` with the message's bytes; it must not call Ruby.
-fn view<R>(ruby: &Ruby, place: &Place, call: impl FnOnce(View<'_>) -> R) -> Result<R, Error> {
-    ours(ruby, place)?;
-    place.chunk().view(place.index, call).ok_or_else(|| error::plain(ruby, "the message was released"))
+fn view<R>(ruby: &Ruby, message: &MessageRef, call: impl FnOnce(View<'_>) -> R) -> Result<R, Error> {
+    ours(ruby, message)?;
+    message.chunk().view(message.index, call).ok_or_else(|| error::plain(ruby, "the message was released"))
 }
 
 /// A copy of one part of the message as a String; nil where there is none. Its length is asked first, for making a
 /// String is a call of Ruby.
 fn copy(
     ruby: &Ruby,
-    place: &Place,
-    encoding: Encoding,
+    message: &MessageRef,
+    encoding: StringEncoding,
     part: impl for<'a> Fn(&View<'a>) -> Option<&'a [u8]>,
 ) -> Result<Value, Error> {
-    let Some(size) = view(ruby, place, |view| part(&view).map(<[u8]>::len))? else {
+    let Some(size) = view(ruby, message, |view| part(&view).map(<[u8]>::len))? else {
         return Ok(ruby.qnil().as_value());
     };
     value::string(size, encoding, |string| {
-        place.chunk().view(place.index, |view| {
+        message.chunk().view(message.index, |view| {
             if let Some(bytes) = part(&view) {
                 string.copy_from_slice(bytes);
             }
@@ -115,32 +115,32 @@ fn copy(
 
 /// Whether the topic has a `where` that the native side could not answer for this message.
 fn is_undecided(ruby: &Ruby, this: Value) -> Result<bool, Error> {
-    let place = place(ruby, this)?;
-    Ok(place.chunk().is_undecided(place.index))
+    let message = message_ref(ruby, this)?;
+    Ok(message.chunk().is_undecided(message.index))
 }
 
 fn key(ruby: &Ruby, this: Value) -> Result<Value, Error> {
-    let place = place(ruby, this)?;
-    match deserializer(&place, Part::Key) {
-        Some(deserializer) if place.record().has_key() => made(ruby, this, &place, Part::Key, deserializer),
-        _ => key_of(ruby, &place),
+    let message = message_ref(ruby, this)?;
+    match deserializer(&message, Part::Key) {
+        Some(deserializer) if message.record().has_key() => made(ruby, this, &message, Part::Key, deserializer),
+        _ => key_of(ruby, &message),
     }
 }
 
 fn raw_key(ruby: &Ruby, this: Value) -> Result<Value, Error> {
-    key_of(ruby, &place(ruby, this)?)
+    key_of(ruby, &message_ref(ruby, this)?)
 }
 
-fn key_of(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
-    copy(ruby, place, Encoding::Text, |view| view.key)
+fn key_of(ruby: &Ruby, message: &MessageRef) -> Result<Value, Error> {
+    copy(ruby, message, StringEncoding::Text, |view| view.key)
 }
 
 /// What a deserializer made of the key or the headers, or makes now.
-fn made(ruby: &Ruby, this: Value, place: &Place, part: Part, deserializer: Value) -> Result<Value, Error> {
-    match objects::kept(place, part) {
+fn made(ruby: &Ruby, this: Value, message: &MessageRef, part: Part, deserializer: Value) -> Result<Value, Error> {
+    match objects::kept(message, part) {
         Some(kept) => Ok(kept),
         None => {
-            ours(ruby, place)?;
+            ours(ruby, message)?;
             deserialize(ruby, this, part, deserializer)
         }
     }
@@ -158,30 +158,30 @@ fn deserialize(ruby: &Ruby, this: Value, part: Part, deserializer: Value) -> Res
 }
 
 fn raw_payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
-    copy(ruby, &place(ruby, this)?, Encoding::Binary, |view| view.payload)
+    copy(ruby, &message_ref(ruby, this)?, StringEncoding::Binary, |view| view.payload)
 }
 
 fn headers(ruby: &Ruby, this: Value) -> Result<Value, Error> {
-    let place = place(ruby, this)?;
-    match deserializer(&place, Part::Headers) {
-        Some(deserializer) => made(ruby, this, &place, Part::Headers, deserializer),
-        None => Ok(headers_of(ruby, &place)?.as_value()),
+    let message = message_ref(ruby, this)?;
+    match deserializer(&message, Part::Headers) {
+        Some(deserializer) => made(ruby, this, &message, Part::Headers, deserializer),
+        None => Ok(headers_of(ruby, &message)?.as_value()),
     }
 }
 
 fn raw_headers(ruby: &Ruby, this: Value) -> Result<RHash, Error> {
-    headers_of(ruby, &place(ruby, this)?)
+    headers_of(ruby, &message_ref(ruby, this)?)
 }
 
-fn headers_of(ruby: &Ruby, place: &Place) -> Result<RHash, Error> {
-    let places = view(ruby, place, |view| view.header_places())?;
+fn headers_of(ruby: &Ruby, message: &MessageRef) -> Result<RHash, Error> {
+    let places = view(ruby, message, |view| view.header_places())?;
     if places.is_empty() {
         return Ok(ruby.get_inner(*NO_HEADERS.get().expect("set up at Init")));
     }
     let hash = ruby.hash_new();
     for at in places {
-        let name = copy(ruby, place, Encoding::Text, |view| view.header(at).map(|(name, _)| name))?;
-        let value = copy(ruby, place, Encoding::Text, |view| view.header(at).and_then(|(_, value)| value))?;
+        let name = copy(ruby, message, StringEncoding::Text, |view| view.header(at).map(|(name, _)| name))?;
+        let value = copy(ruby, message, StringEncoding::Text, |view| view.header(at).and_then(|(_, value)| value))?;
         match hash.get(name) {
             None => hash.aset(name, value)?,
             // A second value of a name makes it a list; no header value is an Array by itself.
@@ -195,29 +195,29 @@ fn headers_of(ruby: &Ruby, place: &Place) -> Result<RHash, Error> {
 }
 
 fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
-    let place = place(ruby, this)?;
-    if let Some(kept) = kept(&place)? {
+    let message = message_ref(ruby, this)?;
+    if let Some(kept) = kept(&message)? {
         return Ok(kept);
     }
-    if place.record().payload_size().is_none() {
+    if message.record().payload_size().is_none() {
         return Ok(ruby.qnil().as_value());
     }
-    ours(ruby, &place)?;
-    if let Some(deserializer) = deserializer(&place, Part::Payload) {
+    ours(ruby, &message)?;
+    if let Some(deserializer) = deserializer(&message, Part::Payload) {
         return deserialize(ruby, this, Part::Payload, deserializer);
     }
-    let built = decode(ruby, &place).inspect_err(|error| keep_error(this, &place, error))?;
+    let built = decode(ruby, &message).inspect_err(|error| keep_error(this, &message, error))?;
     // Where Ruby code took part (a decoder of extensions, say), another thread may have been quicker.
-    if let Some(kept) = kept(&place)? {
+    if let Some(kept) = kept(&message)? {
         return Ok(kept);
     }
-    objects::keep(this, &place, Part::Payload, built);
+    objects::keep(this, &message, Part::Payload, built);
     Ok(built)
 }
 
 /// The topic's deserializer of this part, which is the main Ractor's.
-fn deserializer(place: &Place, part: Part) -> Option<Value> {
-    let format = &place.chunk().format;
+fn deserializer(message: &MessageRef, part: Part) -> Option<Value> {
+    let format = &message.chunk().format;
     if part != Part::Payload && !format.keeps_parts {
         return None;
     }
@@ -226,12 +226,12 @@ fn deserializer(place: &Place, part: Part) -> Option<Value> {
 
 /// What the topic's `decode` alone makes of the payload: built anew where a deserializer has the payload.
 fn decoded(ruby: &Ruby, this: Value) -> Result<Value, Error> {
-    let place = place(ruby, this)?;
-    if place.record().payload_size().is_none() || deserializer(&place, Part::Payload).is_none() {
+    let message = message_ref(ruby, this)?;
+    if message.record().payload_size().is_none() || deserializer(&message, Part::Payload).is_none() {
         return payload(ruby, this);
     }
-    ours(ruby, &place)?;
-    decode(ruby, &place)
+    ours(ruby, &message)?;
+    decode(ruby, &message)
 }
 
 /// Keeps a payload that was made elsewhere, if there is none yet (or a :key, or :headers); returns what is kept.
@@ -243,33 +243,33 @@ fn keep(ruby: &Ruby, this: Value, args: &[Value]) -> Result<Value, Error> {
         Some("headers") => Part::Headers,
         _ => Part::Payload,
     };
-    let place = place(ruby, this)?;
-    let before = if part == Part::Payload { kept(&place)? } else { objects::kept(&place, part) };
+    let message = message_ref(ruby, this)?;
+    let before = if part == Part::Payload { kept(&message)? } else { objects::kept(&message, part) };
     if let Some(before) = before {
         return Ok(before);
     }
-    objects::keep(this, &place, part, made);
+    objects::keep(this, &message, part, made);
     Ok(made)
 }
 
-fn decode(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
-    let format = &place.chunk().format;
+fn decode(ruby: &Ruby, message: &MessageRef) -> Result<Value, Error> {
+    let format = &message.chunk().format;
     match &format.encoding {
-        Payloads::Bytes => copy(ruby, place, Encoding::Binary, |view| view.payload),
-        Payloads::Text => as_text(ruby, place),
-        _ => match read(ruby, place, |node| build(node, format::making(ruby, format)?))? {
-            Ok(built) => built.map_err(|error| explained(ruby, place, error)),
-            Err(Refusal::Undecided) => ask_ruby(ruby, place),
-            Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
-            Err(Refusal::Unknown(schema)) => look_up(ruby, place, schema),
+        Encoding::Bytes => copy(ruby, message, StringEncoding::Binary, |view| view.payload),
+        Encoding::Text => as_text(ruby, message),
+        _ => match read(ruby, message, |node| build(node, format::options(ruby, format)?))? {
+            Ok(built) => built.map_err(|error| explained(ruby, message, error)),
+            Err(Refusal::Undecided) => ask_ruby(ruby, message),
+            Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, message, &reason)),
+            Err(Refusal::Unknown(schema)) => look_up(ruby, message, schema),
         },
     }
 }
 
 /// Lends the message's decoded payload to `call`, which has Ruby's lock. What has to be parsed for it (a chunk that no native
 /// thread began with, or this document alone) is parsed without, where that takes long.
-fn read<R>(ruby: &Ruby, place: &Place, call: impl FnOnce(Node<'_>) -> R) -> Result<Result<R, Refusal>, Error> {
-    let (chunk, index, nil) = (place.chunk(), place.index, ruby.qnil().as_value());
+fn read<R>(ruby: &Ruby, message: &MessageRef, call: impl FnOnce(Node<'_>) -> R) -> Result<Result<R, Refusal>, Error> {
+    let (chunk, index, nil) = (message.chunk(), message.index, ruby.qnil().as_value());
     if let Some(bytes) = chunk.waiting() {
         let theirs = Arc::clone(chunk);
         gvl::aside(ruby, nil, bytes, move || theirs.decode())?;
@@ -284,19 +284,19 @@ fn read<R>(ruby: &Ruby, place: &Place, call: impl FnOnce(Node<'_>) -> R) -> Resu
 }
 
 /// Ruby has the topic learn the schema; then it can be read.
-fn look_up(ruby: &Ruby, place: &Place, schema: SchemaId) -> Result<Value, Error> {
-    let (chunk, record) = (place.chunk(), place.record());
+fn look_up(ruby: &Ruby, message: &MessageRef, schema: SchemaId) -> Result<Value, Error> {
+    let (chunk, record) = (message.chunk(), message.record());
     format::look_up(ruby, &chunk.format, schema, (&chunk.topic, chunk.partition, record.offset))?;
-    match read(ruby, place, |node| build(node, format::making(ruby, &chunk.format)?))? {
-        Ok(built) => built.map_err(|error| explained(ruby, place, error)),
-        Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, place, &reason)),
-        Err(_) => Err(undecodable(ruby, place, "its schema is not known")),
+    match read(ruby, message, |node| build(node, format::options(ruby, &chunk.format)?))? {
+        Ok(built) => built.map_err(|error| explained(ruby, message, error)),
+        Err(Refusal::Malformed(reason)) => Err(undecodable(ruby, message, &reason)),
+        Err(_) => Err(undecodable(ruby, message, "its schema is not known")),
     }
 }
 
 /// The payload that was built before, or again the error.
-fn kept(place: &Place) -> Result<Option<Value>, Error> {
-    let kept = objects::kept(place, Part::Payload);
+fn kept(message: &MessageRef) -> Result<Option<Value>, Error> {
+    let kept = objects::kept(message, Part::Payload);
     let error = kept.and_then(Exception::from_value);
     // Another exception is what a deserializer made.
     match error.filter(|error| error.respond_to("again", false).unwrap_or(false)) {
@@ -307,22 +307,22 @@ fn kept(place: &Place) -> Result<Option<Value>, Error> {
 
 /// Keeps a DecodeError for the next read; others (no memory, an interrupt) say nothing of the payload, and decoders of
 /// extensions may succeed the next time.
-fn keep_error(this: Value, place: &Place, error: &Error) {
+fn keep_error(this: Value, message: &MessageRef, error: &Error) {
     if let Some(error) = error.value()
-        && !format::has_extensions(&place.chunk().format)
+        && !format::has_extensions(&message.chunk().format)
         && error.respond_to("again", false).is_ok_and(|answer| answer)
         && let Ok(again) = error.funcall("again", ())
     {
-        objects::keep(this, place, Part::Payload, again);
+        objects::keep(this, message, Part::Payload, again);
     }
 }
 
 /// What a decoder of extensions raised (or Ruby, of a Symbol that is no UTF-8) as the cause of a DecodeError.
-fn explained(ruby: &Ruby, place: &Place, error: Error) -> Error {
+fn explained(ruby: &Ruby, message: &MessageRef, error: Error) -> Error {
     let Some(cause) = error.value().filter(|cause| cause.is_kind_of(ruby.exception_standard_error())) else {
         return error;
     };
-    let (chunk, offset) = (place.chunk(), place.record().offset);
+    let (chunk, offset) = (message.chunk(), message.record().offset);
     let ask = || {
         let deserializing: Value = value::pelton(ruby)?.const_get("Deserializing")?;
         deserializing.funcall::<_, _, Value>("failed", (value::interned(&chunk.topic)?, chunk.partition, offset, cause))
@@ -331,24 +331,24 @@ fn explained(ruby: &Ruby, place: &Place, error: Error) -> Error {
 }
 
 /// The payload as a String of UTF-8, or an error.
-fn as_text(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
+fn as_text(ruby: &Ruby, message: &MessageRef) -> Result<Value, Error> {
     let valid = |view: View<'_>| view.payload.is_none_or(|bytes| std::str::from_utf8(bytes).is_ok());
-    if !view(ruby, place, valid)? {
-        return Err(undecodable(ruby, place, "it is not valid UTF-8"));
+    if !view(ruby, message, valid)? {
+        return Err(undecodable(ruby, message, "it is not valid UTF-8"));
     }
-    copy(ruby, place, Encoding::Text, |view| view.payload)
+    copy(ruby, message, StringEncoding::Text, |view| view.payload)
 }
 
-fn undecodable(ruby: &Ruby, place: &Place, reason: &str) -> Error {
-    let chunk = place.chunk();
-    error::undecodable(ruby, Some((&chunk.topic, chunk.partition, place.record().offset)), reason)
+fn undecodable(ruby: &Ruby, message: &MessageRef, reason: &str) -> Error {
+    let chunk = message.chunk();
+    error::undecodable(ruby, Some((&chunk.topic, chunk.partition, message.record().offset)), reason)
 }
 
 /// The native decoder does not decide: Ruby's own gives its value or its error.
-fn ask_ruby(ruby: &Ruby, place: &Place) -> Result<Value, Error> {
-    let raw = copy(ruby, place, Encoding::Binary, |view| view.payload)?;
+fn ask_ruby(ruby: &Ruby, message: &MessageRef) -> Result<Value, Error> {
+    let raw = copy(ruby, message, StringEncoding::Binary, |view| view.payload)?;
     let json: Value = value::pelton(ruby)?.const_get("Json")?;
-    let (chunk, record) = (place.chunk(), place.record());
+    let (chunk, record) = (message.chunk(), message.record());
     let shape = chunk.format.shape;
     let options = (shape != Shape::default()).then(|| ruby.hash_new());
     if let Some(options) = options {
@@ -370,23 +370,23 @@ fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Error> {
     if path.is_empty() {
         return Err(Error::new(ruby.exception_arg_error(), "wrong number of arguments (given 0, expected 1+)"));
     }
-    let place = place(ruby, this)?;
+    let message = message_ref(ruby, this)?;
     // What a deserializer made is not looked at.
-    let kept = if deserializer(&place, Part::Payload).is_none() { kept(&place)? } else { None };
+    let kept = if deserializer(&message, Part::Payload).is_none() { kept(&message)? } else { None };
     if let Some(kept) = kept {
         return dig_in(ruby, kept, path);
     }
-    if place.record().payload_size().is_none() {
+    if message.record().payload_size().is_none() {
         return Ok(ruby.qnil().as_value());
     }
-    ours(ruby, &place)?;
-    if !place.chunk().format.has_fields() {
+    ours(ruby, &message)?;
+    if !message.chunk().format.has_fields() {
         return dig_in(ruby, decoded(ruby, this)?, path);
     }
-    let making = format::making(ruby, &place.chunk().format)?;
-    match read(ruby, &place, |root| walk(root, path, making))? {
+    let options = format::options(ruby, &message.chunk().format)?;
+    match read(ruby, &message, |root| walk(root, path, options))? {
         Err(_) => dig_in(ruby, decoded(ruby, this)?, path),
-        Ok(dug) => match dug.map_err(|error| explained(ruby, &place, error))? {
+        Ok(dug) => match dug.map_err(|error| explained(ruby, &message, error))? {
             Dug::Missing => Ok(ruby.qnil().as_value()),
             Dug::Found(found) => Ok(found),
             Dug::Rest(object, step) => dig_in(ruby, object, &path[step..]),
@@ -405,25 +405,25 @@ fn name(step: Value) -> Result<Value, Error> {
     if Symbol::from_value(step).is_some() { step.funcall("name", ()) } else { Ok(step) }
 }
 
-fn walk(root: Node<'_>, path: &[Value], making: Making) -> Result<Dug, Error> {
+fn walk(root: Node<'_>, path: &[Value], options: BuildOptions) -> Result<Dug, Error> {
     let mut node = root;
     for (index, step) in path.iter().enumerate() {
         let next = match node.kind() {
             Kind::Null => return Ok(Dug::Missing),
-            Kind::Object(_) if !node.is_foreign() && is_name(*step, making.shape) => {
+            Kind::Object(_) if !node.is_foreign() && is_name(*step, options.shape) => {
                 value::bytes(&name(*step)?).and_then(|key| node.get(key))
             }
             Kind::Array(_) if magnus::value::Fixnum::from_value(*step).is_some() => {
                 magnus::value::Fixnum::from_value(*step).and_then(|position| node.at(position.to_i64()))
             }
-            _ => return Ok(Dug::Rest(build(node, making)?, index)),
+            _ => return Ok(Dug::Rest(build(node, options)?, index)),
         };
         match next {
             None => return Ok(Dug::Missing),
             Some(child) => node = child,
         }
     }
-    build(node, making).map(Dug::Found)
+    build(node, options).map(Dug::Found)
 }
 
 /// Ruby's own `dig`, which also answers for what has none ("Integer does not have #dig method").

@@ -1,6 +1,6 @@
 //! Pelton::Native: module functions.
 
-use crate::value::build::{Making, build, copies_hashes};
+use crate::value::build::{BuildOptions, build, copies_hashes};
 use crate::{convert, error, filter, format, gvl, statistics, value};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function};
@@ -116,7 +116,7 @@ fn since_wake() -> Option<f64> {
 
 /// A document's value by the native decoder; what that does not decide, by Ruby's own.
 fn parse_json(ruby: &Ruby, document: Value) -> Result<Value, Error> {
-    parse(ruby, document, |root| build(root, Making::default()))
+    parse(ruby, document, |root| build(root, BuildOptions::default()))
 }
 
 /// The same for a client's statistics: of a consumer's partitions those that are assigned to it.
@@ -149,7 +149,7 @@ fn decode(ruby: &Ruby, format: Value, document: Value) -> Result<Value, Error> {
         (theirs.decode(&mut tree, &bytes, 0, bytes.len()), tree, bytes)
     })?;
     match root {
-        Ok(root) => build(tree.node(&bytes, root), format::making(ruby, &format)?),
+        Ok(root) => build(tree.node(&bytes, root), format::options(ruby, &format)?),
         Err(Refusal::Malformed(reason)) => Err(error::undecodable(ruby, None, &reason)),
         Err(refusal) => Err(error::undecodable(ruby, None, &format!("{refusal:?}"))),
     }

@@ -4,7 +4,7 @@ use crate::value::typed::{Behind, Shared};
 use crate::{convert, error, gvl, value};
 use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function, method, r_hash::ForEach};
 use pelton_core::error::KafkaError;
-use pelton_core::events::{ClientEvent, Kind};
+use pelton_core::events::{ClientEvent, EventKind};
 use pelton_core::poller::{DEFAULT_MAX_TIME, Poller, Polling};
 use pelton_core::wait;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn told(ruby: &Ruby, this: Value) -> Result<u64, Error> {
 fn wake(ruby: &Ruby, this: Value) -> Result<(), Error> {
     let poller = CLASS.get(ruby, &this)?;
     if !poller.is_foreign() {
-        poller.events().nudge();
+        poller.events().wake();
     }
     Ok(())
 }
@@ -91,36 +91,36 @@ fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
         row.push(event.client.as_str())
     };
     match event.kind {
-        Kind::Log { level, facility, message } => {
+        EventKind::Log { level, facility, message } => {
             begin("log")?;
             row.push(level)?;
             row.push(facility)?;
             row.push(message)?;
         }
-        Kind::Error { code, reason, fatal } => {
+        EventKind::Error { code, reason, fatal } => {
             begin("error")?;
             row.push(code)?;
             row.push(ruby.to_symbol(KafkaError::new(code).name))?;
             row.push(reason)?;
             row.push(fatal)?;
         }
-        Kind::Statistics(json) => {
+        EventKind::Statistics(json) => {
             begin("statistics")?;
             row.push(json)?;
         }
-        Kind::DeliveryFailed { code, topic, partition, delivery, position } => {
+        EventKind::DeliveryFailed { code, topic, partition, delivery, position } => {
             begin("delivery_failed")?;
             failed(ruby, row, code, &topic, partition)?;
             row.push(delivery)?;
             row.push(position)?;
         }
-        Kind::Purged { code, topic, partition, delivery, position } => {
+        EventKind::Purged { code, topic, partition, delivery, position } => {
             begin("purged")?;
             failed(ruby, row, code, &topic, partition)?;
             row.push(delivery)?;
             row.push(position)?;
         }
-        Kind::Acknowledged { topic, partition, offset, delivery, position } => {
+        EventKind::Acknowledged { topic, partition, offset, delivery, position } => {
             begin("acknowledged")?;
             row.push(value::interned(&topic)?)?;
             row.push(partition)?;
@@ -128,17 +128,17 @@ fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
             row.push(delivery)?;
             row.push(position)?;
         }
-        Kind::QueueFull { waits, time } => {
+        EventKind::QueueFull { waits, time } => {
             begin("queue_full")?;
             row.push(waits)?;
             row.push(time.as_secs_f64())?;
         }
-        Kind::Disconnected { idle } => {
+        EventKind::Disconnected { idle } => {
             begin("disconnected")?;
             row.push(idle)?;
         }
-        Kind::Reconnected => begin("reconnected")?,
-        Kind::Unclosed { lost } => {
+        EventKind::Reconnected => begin("reconnected")?,
+        EventKind::Unclosed { lost } => {
             begin("unclosed")?;
             row.push(lost)?;
         }

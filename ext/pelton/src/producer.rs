@@ -2,7 +2,7 @@
 
 use crate::delivery::CLASS as DELIVERY;
 use crate::room::{named, wait_for_room};
-use crate::rows::{Given, Rows, row};
+use crate::rows::{MessageRow, Rows, row};
 use crate::value::typed::{Behind, Shared};
 use crate::{convert, error, gvl, oauth, poller, value};
 use magnus::scan_args::scan_args;
@@ -78,7 +78,7 @@ fn produce(
     queue_timeout: Value,
 ) -> Result<Value, Error> {
     let producer = CLASS.get(ruby, &this)?;
-    let given = Given { topic, payload, key, partition, timestamp, headers };
+    let given = MessageRow { topic, payload, key, partition, timestamp, headers };
     let seen = producer.reports();
     match given.lend(ruby, |message| producer.produce(message))? {
         Ok(delivery) => Ok(DELIVERY.wrap_bare(delivery)),
@@ -88,7 +88,13 @@ fn produce(
 }
 
 /// The queue is full: waits for room and reads the arguments anew, since they may have changed meanwhile.
-fn produce_later(ruby: &Ruby, this: Value, given: Given, queue_timeout: Value, mut seen: u64) -> Result<Value, Error> {
+fn produce_later(
+    ruby: &Ruby,
+    this: Value,
+    given: MessageRow,
+    queue_timeout: Value,
+    mut seen: u64,
+) -> Result<Value, Error> {
     let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
     let timeout = convert::timeout(queue_timeout)?;
     let deadline = wait::deadline(timeout);
@@ -107,7 +113,7 @@ fn produce_later(ruby: &Ruby, this: Value, given: Given, queue_timeout: Value, m
 }
 
 /// What librdkafka says to a message at once is a delivery error as much as what it says later.
-fn refused(ruby: &Ruby, producer: &Producer, given: Given, error: CoreError) -> Error {
+fn refused(ruby: &Ruby, producer: &Producer, given: MessageRow, error: CoreError) -> Error {
     match error {
         CoreError::Kafka(error) => {
             let topic = convert::utf8(&given.topic).unwrap_or_default().into();
@@ -164,7 +170,7 @@ fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) ->
             return Err(error);
         }
     }
-    let mut turns = gvl::Turns::new();
+    let mut turns = gvl::TimeSlice::new();
     for index in 0..delivery.len() {
         let turn = turns.step(ruby).inspect(|turn| {
             if *turn {

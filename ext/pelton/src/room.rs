@@ -20,7 +20,7 @@ pub fn wait_for_room(
     deadline: Option<Instant>,
 ) -> Result<bool, Error> {
     let started = Instant::now();
-    let _hurry = producer.hurry();
+    let _no_linger = producer.skip_linger();
     let ready = || producer.reports() != seen || producer.closing().started();
     let found = gvl::wait(ruby, this, &**producer, deadline, &ready);
     producer.waited_for_room(started.elapsed());

@@ -1,6 +1,6 @@
 //! Messages as Ruby gives them: the arguments of one, and the Hashes of a batch.
 
-use crate::gvl::Turns;
+use crate::gvl::TimeSlice;
 use crate::room::{named, wait_for_room};
 use crate::{convert, error, value};
 use magnus::r_hash::ForEach;
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// One message's arguments, as Ruby gave them.
 #[derive(Clone, Copy)]
-pub struct Given {
+pub struct MessageRow {
     pub topic: Value,
     pub payload: Value,
     pub key: Value,
@@ -25,7 +25,7 @@ pub struct Given {
     pub headers: Value,
 }
 
-impl Given {
+impl MessageRow {
     /// Whether lending it makes no Ruby object: reading some Times does.
     fn is_plain(&self) -> bool {
         self.timestamp.is_nil() || magnus::Integer::from_value(self.timestamp).is_some()
@@ -57,7 +57,7 @@ pub fn set_up(ruby: &Ruby) {
 }
 
 /// A message of a batch; `None` if Ruby has to do with it first. Makes no Ruby object.
-pub fn row(ruby: &Ruby, row: Value) -> Result<Option<Given>, Error> {
+pub fn row(ruby: &Ruby, row: Value) -> Result<Option<MessageRow>, Error> {
     let columns = RHash::from_value(row).ok_or_else(|| error::invalid(ruby, "message", row, EXPECTED))?;
     let symbols = SYMBOLS.get().expect("set up at Init");
     let mut given = [None; COLUMNS.len()];
@@ -76,7 +76,7 @@ pub fn row(ruby: &Ruby, row: Value) -> Result<Option<Given>, Error> {
         return Ok(None);
     }
     let [key, partition, timestamp, headers] = [key, partition, timestamp, headers].map(|column| column.unwrap_or(nil));
-    Ok(Some(Given { topic, payload, key, partition, timestamp, headers }))
+    Ok(Some(MessageRow { topic, payload, key, partition, timestamp, headers }))
 }
 
 /// The messages of a batch. All of them are checked before the first is sent.
@@ -85,14 +85,14 @@ pub struct Rows {
     topics: Vec<Arc<str>>,
     /// As they were when checked. Neither marked nor pinned: good until Ruby runs again, which it does in a wait, in a
     /// block, for some Times and while other threads have their turn.
-    given: Vec<Given>,
+    given: Vec<MessageRow>,
 }
 
 impl Rows {
     pub fn check(ruby: &Ruby, rows: RArray, producer: &Producer) -> Result<Option<Self>, Error> {
         let count = value::length(rows);
         let (mut topics, mut given) = (Vec::<Arc<str>>::with_capacity(count), Vec::with_capacity(count));
-        let (mut plain, mut turns) = (true, Turns::new());
+        let (mut plain, mut turns) = (true, TimeSlice::new());
         for index in 0..count {
             if turns.step(ruby)? {
                 plain = false;
@@ -127,7 +127,7 @@ impl Rows {
     }
 
     /// The message as it is now.
-    fn get(&self, ruby: &Ruby, index: usize) -> Result<Given, Error> {
+    fn get(&self, ruby: &Ruby, index: usize) -> Result<MessageRow, Error> {
         match self.given.get(index) {
             Some(given) => Ok(*given),
             // Has it got a label meanwhile?

@@ -57,7 +57,7 @@ fn pairs<'a>(node: Option<Node<'a>>) -> impl Iterator<Item = (Text<'a>, Node<'a>
 }
 
 fn plain(node: Node<'_>) -> Result<Value, Error> {
-    build::build(node, build::Making::default())
+    build::build(node, build::BuildOptions::default())
 }
 
 /// A Hash of what `make` makes of each field.

@@ -9,7 +9,7 @@ use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Val
 use pelton_core::error::{Error as CoreError, KafkaError};
 use pelton_core::poller::Polling;
 use pelton_core::rd::Client;
-use pelton_core::subscription::{Committed, End, Happening, Options, Subscription, TopicPartition};
+use pelton_core::subscription::{Committed, End, Options, Subscription, SubscriptionEvent, TopicPartition};
 use pelton_core::wait;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
     class.define_method("set_oauth_failure", method!(oauth::set_failure::<Subscription>, 1))?;
     class.define_method("unconfirmed", method!(unconfirmed, 0))?;
     class.define_method("close", method!(close, 1))?;
-    class.define_method("hurry", method!(hurry, 1))?;
+    class.define_method("shorten_deadline", method!(shorten_deadline, 1))?;
     class.define_method("closed?", method!(is_closed, 0))
 }
 
@@ -136,24 +136,24 @@ fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {
     let mailbox = subscription.mailbox();
     gvl::wait(ruby, this, mailbox, wait::deadline(convert::timeout(timeout)?), &|| mailbox.ready())?;
     match subscription.pop() {
-        Some(happening) => event(ruby, happening),
+        Some(event) => event_row(ruby, event),
         None => Ok(ruby.qnil().as_value()),
     }
 }
 
-fn event(ruby: &Ruby, happening: Happening) -> Result<Value, Error> {
-    let row = match happening {
-        Happening::Batch(batch) => {
+fn event_row(ruby: &Ruby, event: SubscriptionEvent) -> Result<Value, Error> {
+    let row = match event {
+        SubscriptionEvent::Batch(batch) => {
             let batch = batch::wrap(batch)?;
             ruby.ary_new_from_values(&[ruby.to_symbol("batch").as_value(), batch])
         }
-        Happening::Assigned(partitions) => {
+        SubscriptionEvent::Assigned(partitions) => {
             let row = ruby.ary_new_capa(2);
             row.push(ruby.to_symbol("assigned"))?;
             row.push(list(ruby, &partitions)?)?;
             row
         }
-        Happening::Revoked { token, partitions, lost } => {
+        SubscriptionEvent::Revoked { token, partitions, lost } => {
             let row = ruby.ary_new_capa(4);
             row.push(ruby.to_symbol("revoked"))?;
             row.push(token)?;
@@ -161,7 +161,7 @@ fn event(ruby: &Ruby, happening: Happening) -> Result<Value, Error> {
             row.push(lost)?;
             row
         }
-        Happening::Error { error, partition } => {
+        SubscriptionEvent::Error { error, partition } => {
             let row = ruby.ary_new_capa(4);
             row.push(ruby.to_symbol("error"))?;
             row.push(error::kafka_error(ruby, &error)?)?;
@@ -169,7 +169,7 @@ fn event(ruby: &Ruby, happening: Happening) -> Result<Value, Error> {
             row.push(partition.map(|(_, number)| number))?;
             row
         }
-        Happening::EndOfPartition { topic, partition, offset } => {
+        SubscriptionEvent::EndOfPartition { topic, partition, offset } => {
             let row = ruby.ary_new_capa(4);
             row.push(ruby.to_symbol("eof"))?;
             row.push(value::interned(&topic)?)?;
@@ -177,7 +177,7 @@ fn event(ruby: &Ruby, happening: Happening) -> Result<Value, Error> {
             row.push(offset)?;
             row
         }
-        Happening::Closed => ruby.ary_new_from_values(&[ruby.to_symbol("closed").as_value()]),
+        SubscriptionEvent::Closed => ruby.ary_new_from_values(&[ruby.to_symbol("closed").as_value()]),
     };
     Ok(row.as_value())
 }
@@ -194,7 +194,7 @@ fn list(ruby: &Ruby, partitions: &[TopicPartition]) -> Result<RArray, Error> {
 fn wake(ruby: &Ruby, this: Value) -> Result<(), Error> {
     let subscription = CLASS.get(ruby, &this)?;
     if !subscription.is_foreign() {
-        subscription.mailbox().nudge();
+        subscription.mailbox().wake();
     }
     Ok(())
 }
@@ -417,8 +417,8 @@ fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
 }
 
 /// A close that runs has so many seconds left at most.
-fn hurry(ruby: &Ruby, this: Value, timeout: Value) -> Result<(), Error> {
-    CLASS.get(ruby, &this)?.hurry(convert::bounded(convert::timeout(timeout)?));
+fn shorten_deadline(ruby: &Ruby, this: Value, timeout: Value) -> Result<(), Error> {
+    CLASS.get(ruby, &this)?.shorten_deadline(convert::bounded(convert::timeout(timeout)?));
     Ok(())
 }
 

@@ -2,10 +2,10 @@
 //! lock, and says when it may raise.
 
 pub mod build;
-pub mod kept;
+pub mod gc_root;
+mod hash_templates;
 mod keys;
 pub mod message;
-mod moulds;
 mod stack;
 pub mod typed;
 
@@ -96,7 +96,7 @@ pub fn time(value: Value) -> Option<(i64, u32)> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub enum StringEncoding {
     Binary,
     /// UTF-8 where the bytes are valid, else binary.
     Text,
@@ -106,7 +106,7 @@ const CODERANGE_7BIT: VALUE = rb_sys::ruby_coderange_type::RUBY_ENC_CODERANGE_7B
 const CODERANGE_VALID: VALUE = rb_sys::ruby_coderange_type::RUBY_ENC_CODERANGE_VALID as VALUE;
 
 /// A new String of `size` bytes that `write` fills in; `write` must not call Ruby.
-pub fn string(size: usize, encoding: Encoding, write: impl FnOnce(&mut [u8])) -> Result<Value, Error> {
+pub fn string(size: usize, encoding: StringEncoding, write: impl FnOnce(&mut [u8])) -> Result<Value, Error> {
     let string = protect(|| {
         // SAFETY: allocates, or raises NoMemoryError, which `protect` catches.
         unsafe { rb_sys::rb_str_new(std::ptr::null(), size as c_long) }
@@ -118,7 +118,7 @@ pub fn string(size: usize, encoding: Encoding, write: impl FnOnce(&mut [u8])) ->
         std::ptr::write_bytes(pointer, 0, size);
         let bytes = std::slice::from_raw_parts_mut(pointer, size);
         write(bytes);
-        if encoding == Encoding::Text {
+        if encoding == StringEncoding::Text {
             let range = match (bytes.is_ascii(), std::str::from_utf8(bytes).is_ok()) {
                 (true, _) => CODERANGE_7BIT,
                 (_, true) => CODERANGE_VALID,
@@ -204,7 +204,7 @@ fn notice_the_end(ruby: &Ruby) -> Result<(), Error> {
 pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     mark_main_ractor();
     build::set_up(ruby)?;
-    kept::set_up(ruby)?;
+    gc_root::set_up(ruby)?;
     notice_the_end(ruby)?;
     // SAFETY: no preconditions but the promise itself: all of the extension's state is shared with native threads
     // anyway, and Ruby objects are kept per Ractor or per object.

@@ -2,7 +2,7 @@
 //! children move to the tape and one word for all of them takes their place.
 
 use super::number::{Number, any_number, number};
-use super::simd::{Kernel, Simd, Source};
+use super::simd::{Input, Kernel, Simd};
 use super::string::string;
 use super::word;
 
@@ -22,9 +22,9 @@ pub(super) const fn stack_size(length: usize) -> usize {
 }
 
 /// One document to parse, which nests `DEPTH` deep at most, and where its parts go.
-pub(super) struct Document<'a, const DEPTH: usize> {
+pub(super) struct JsonParser<'a, const DEPTH: usize> {
     /// The document and its padding.
-    pub(super) source: Source<'a>,
+    pub(super) source: Input<'a>,
     /// Bytes of `source` that are the document.
     pub(super) length: usize,
     /// Where `source` begins in the chunk.
@@ -35,7 +35,7 @@ pub(super) struct Document<'a, const DEPTH: usize> {
     pub(super) text: &'a mut Vec<u8>,
 }
 
-impl<const DEPTH: usize> Kernel for Document<'_, DEPTH> {
+impl<const DEPTH: usize> Kernel for JsonParser<'_, DEPTH> {
     /// The word of the document's value.
     type Output = Option<u64>;
 
@@ -71,7 +71,7 @@ enum Value {
 /// State of a parse.
 struct Walk<'a, S, const DEPTH: usize> {
     simd: S,
-    source: Source<'a>,
+    source: Input<'a>,
     base: usize,
     /// Open containers.
     depth: usize,
@@ -86,11 +86,11 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
     #[inline(always)]
     fn container(
         &mut self,
-        document: &mut Document<DEPTH>,
+        document: &mut JsonParser<DEPTH>,
         mut in_object: bool,
         mut at: usize,
     ) -> Option<(u64, usize)> {
-        let Document { stack, tape, text, .. } = document;
+        let JsonParser { stack, tape, text, .. } = document;
         // By the depth inside: first child of the container around (its index on the stack) * 2 + is it an object?
         let mut frames = [0usize; DEPTH];
         let mut first = 0;

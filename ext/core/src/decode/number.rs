@@ -1,6 +1,6 @@
 //! JSON numbers: eight digits at a time, floats rounded correctly.
 
-use super::simd::Source;
+use super::simd::Input;
 
 /// A number that Ruby reads the same way.
 pub(super) enum Number {
@@ -55,7 +55,7 @@ fn join(digits: u64, count: usize) -> u64 {
 
 /// The leading digits among eight bytes, as (value, how many).
 #[inline(always)]
-fn eight(source: Source, at: usize) -> (u64, usize) {
+fn eight(source: Input, at: usize) -> (u64, usize) {
     let (digits, others) = split(source.eight(at).unwrap_or(0));
     let count = others.trailing_zeros() as usize / 8;
     if count == 0 { (0, 0) } else { (join(digits, count), count) }
@@ -63,7 +63,7 @@ fn eight(source: Source, at: usize) -> (u64, usize) {
 
 /// All digits from `at` on, continuing `before` (an integer part followed by its fraction).
 #[inline(always)]
-fn digits(source: Source, at: usize, before: u64) -> Digits {
+fn digits(source: Input, at: usize, before: u64) -> Digits {
     let (value, count) = eight(source, at);
     let value = before.wrapping_mul(TENS[count & 15]).wrapping_add(value);
     if count < 8 { Digits { value, count } } else { more_digits(source, at, value) }
@@ -71,7 +71,7 @@ fn digits(source: Source, at: usize, before: u64) -> Digits {
 
 /// What follows the first eight.
 #[inline(never)]
-fn more_digits(source: Source, at: usize, mut value: u64) -> Digits {
+fn more_digits(source: Input, at: usize, mut value: u64) -> Digits {
     let mut count = 8;
     loop {
         let (next, found) = eight(source, at + count);
@@ -84,20 +84,20 @@ fn more_digits(source: Source, at: usize, mut value: u64) -> Digits {
 }
 
 #[inline(always)]
-fn byte(source: Source, at: usize) -> u8 {
+fn byte(source: Input, at: usize) -> u8 {
     source.byte(at).unwrap_or(0)
 }
 
 /// The number whose first byte is at `start`, and where it ends. `None`: malformed or doubtful. The caller checks what
 /// follows.
 #[inline(always)]
-pub(super) fn number(source: Source, start: usize) -> Option<(Number, usize)> {
+pub(super) fn number(source: Input, start: usize) -> Option<(Number, usize)> {
     if byte(source, start) == b'-' { negative(source, start) } else { unsigned(source, start, false) }
 }
 
 /// Any number that JSON has, a float where it is no integer of 64 bits: of documents that are not Ruby's to decide.
 #[cold]
-pub(super) fn any_number(source: Source, start: usize) -> Option<(Number, usize)> {
+pub(super) fn any_number(source: Input, start: usize) -> Option<(Number, usize)> {
     let rest = source.bytes().get(start..)?;
     let part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
     let text = std::str::from_utf8(rest.get(..rest.iter().take_while(part).count())?).ok()?;
@@ -111,13 +111,13 @@ pub(super) fn any_number(source: Source, start: usize) -> Option<(Number, usize)
 
 /// Apart, so that where ordinary numbers begin is not computed from whether there is a minus.
 #[inline(never)]
-fn negative(source: Source, start: usize) -> Option<(Number, usize)> {
+fn negative(source: Input, start: usize) -> Option<(Number, usize)> {
     unsigned(source, start + 1, true)
 }
 
 /// The number whose first digit is at `start`.
 #[inline(always)]
-fn unsigned(source: Source, start: usize, negative: bool) -> Option<(Number, usize)> {
+fn unsigned(source: Input, start: usize, negative: bool) -> Option<(Number, usize)> {
     let (digits, others) = split(source.eight(start)?);
     let count = others.trailing_zeros() as usize / 8;
     let zero = digits as u8 == 0;
@@ -179,7 +179,7 @@ struct Decimal {
 
 /// `start` = the first digit, `at` = what is behind the last one, maybe an exponent.
 #[inline(always)]
-fn float(source: Source, start: usize, negative: bool, decimal: Decimal, mut at: usize) -> Option<(Number, usize)> {
+fn float(source: Input, start: usize, negative: bool, decimal: Decimal, mut at: usize) -> Option<(Number, usize)> {
     let mut power = decimal.power;
     if byte(source, at) | 0x20 == b'e' {
         let (exponent, end) = exponent(source, at + 1)?;
@@ -196,7 +196,7 @@ fn float(source: Source, start: usize, negative: bool, decimal: Decimal, mut at:
 
 /// What follows the `e`: (value, end).
 #[inline(never)]
-fn exponent(source: Source, mut at: usize) -> Option<(i32, usize)> {
+fn exponent(source: Input, mut at: usize) -> Option<(i32, usize)> {
     let negative = byte(source, at) == b'-';
     at += (negative || byte(source, at) == b'+') as usize;
     let digits = digits(source, at, 0);

@@ -2,7 +2,7 @@
 //!
 //! Threads start when work comes and nobody is free, and end after [`IDLE`] without work, parked on a condition
 //! variable meanwhile (no polling). A forked child has none of its parent's threads and maybe a lock that a vanished
-//! thread holds; so each generation of processes uses a yard of its own and never touches an older one.
+//! thread holds; so each generation of processes has a `ProcessPool` of its own and never touches an older one.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ pub static FORK_GENERATION: AtomicU64 = AtomicU64::new(0);
 pub const IDLE: Duration = Duration::from_secs(10);
 
 /// Nested generations that can have threads. Deeper ones run their tasks inside `submit`.
-const YARDS: usize = 64;
+const PROCESSES: usize = 64;
 
 static GLOBAL: Pool = Pool::new(0, IDLE);
 
@@ -31,8 +31,8 @@ type Queue = VecDeque<Arc<dyn Task>>;
 
 /// Native threads that share one queue, first in, first out. Use [`Pool::global`]; others are for tests.
 pub struct Pool {
-    yards: [Yard; YARDS],
-    /// Generation * YARDS + index of its yard.
+    pools: [ProcessPool; PROCESSES],
+    /// Generation * PROCESSES + index of its `ProcessPool`.
     current: AtomicU64,
     /// Most threads at a time; 0 = not told, see `most`.
     threads: AtomicUsize,
@@ -41,7 +41,7 @@ pub struct Pool {
 }
 
 /// The threads of one process.
-struct Yard {
+struct ProcessPool {
     state: Mutex<State>,
     work: Condvar,
     ended: Condvar,
@@ -62,7 +62,7 @@ impl Pool {
     /// A pool of its own, for a `static`. `threads` = most at a time, 0 = cores - 1 (at least 1); they end after `idle`.
     pub const fn new(threads: usize, idle: Duration) -> Pool {
         Pool {
-            yards: [const { Yard::new() }; YARDS],
+            pools: [const { ProcessPool::new() }; PROCESSES],
             current: AtomicU64::new(0),
             threads: AtomicUsize::new(threads),
             panics: AtomicU64::new(0),
@@ -83,11 +83,11 @@ impl Pool {
     /// Hands over tasks in order, under one lock. Takes under a microsecond, a few tens when a thread has to be started.
     /// Runs them itself when the system refuses a first thread.
     pub fn submit_many(&'static self, tasks: Vec<Arc<dyn Task>>) {
-        let Some(yard) = self.yard() else {
+        let Some(pool) = self.process_pool() else {
             return tasks.into_iter().for_each(|task| self.perform(task));
         };
         let most = self.most();
-        let mut state = yard.lock();
+        let mut state = pool.lock();
         let before = state.queue.len();
         state.queue.extend(tasks);
         let added = state.queue.len() - before;
@@ -101,21 +101,21 @@ impl Pool {
         }
         drop(state);
         for _ in 0..calls {
-            yard.work.notify_one();
+            pool.work.notify_one();
         }
         for _ in 0..starts {
-            self.start(yard);
+            self.start(pool);
         }
     }
 
     /// Threads alive now in this process.
     pub fn threads(&self) -> usize {
-        self.yard().map_or(0, |yard| yard.lock().live)
+        self.process_pool().map_or(0, |pool| pool.lock().live)
     }
 
     /// Tasks handed over and not yet begun.
     pub fn waiting(&self) -> usize {
-        self.yard().map_or(0, |yard| yard.lock().queue.len())
+        self.process_pool().map_or(0, |pool| pool.lock().queue.len())
     }
 
     /// Tasks that panicked, since the first process of the family began.
@@ -126,17 +126,17 @@ impl Pool {
     /// Lets the threads end once the queue is empty, waits for that up to `timeout`; true when none is left. A later
     /// `submit` starts threads anew. Not to be called from a task.
     pub fn shutdown(&self, timeout: Duration) -> bool {
-        let Some(yard) = self.yard() else { return true };
+        let Some(pool) = self.process_pool() else { return true };
         let deadline = Instant::now() + timeout;
-        let mut state = yard.lock();
+        let mut state = pool.lock();
         state.closing = true;
-        yard.work.notify_all();
+        pool.work.notify_all();
         while state.live > 0 && state.closing {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            state = yard.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = pool.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.live == 0
     }
@@ -154,55 +154,55 @@ impl Pool {
         }
     }
 
-    /// The yard of this generation of processes; `None` when all are used up.
-    fn yard(&self) -> Option<&Yard> {
+    /// The threads of this generation of processes; `None` when all are used up.
+    fn process_pool(&self) -> Option<&ProcessPool> {
         let generation = FORK_GENERATION.load(Ordering::Acquire);
         let mut current = self.current.load(Ordering::Acquire);
-        while current / YARDS as u64 != generation {
+        while current / PROCESSES as u64 != generation {
             // The last index means "none left".
-            let index = (current % YARDS as u64 + 1).min(YARDS as u64 - 1);
-            let next = generation * YARDS as u64 + index;
+            let index = (current % PROCESSES as u64 + 1).min(PROCESSES as u64 - 1);
+            let next = generation * PROCESSES as u64 + index;
             match self.current.compare_exchange(current, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => current = next,
                 Err(other) => current = other,
             }
         }
-        let index = (current % YARDS as u64) as usize;
-        if index == YARDS - 1 { None } else { self.yards.get(index) }
+        let index = (current % PROCESSES as u64) as usize;
+        if index == PROCESSES - 1 { None } else { self.pools.get(index) }
     }
 
     /// Starts a thread that already counts as alive.
-    fn start(&'static self, yard: &'static Yard) {
+    fn start(&'static self, pool: &'static ProcessPool) {
         let thread = std::thread::Builder::new().name("pelton.decode".to_owned());
-        if thread.spawn(move || self.work(yard)).is_ok() {
+        if thread.spawn(move || self.work(pool)).is_ok() {
             return;
         }
-        let mut state = yard.lock();
+        let mut state = pool.lock();
         state.live -= 1;
         while state.live == 0 {
             let Some(task) = state.queue.pop_front() else { break };
             drop(state);
             self.perform(task);
-            state = yard.lock();
+            state = pool.lock();
         }
-        yard.ended.notify_all();
+        pool.ended.notify_all();
     }
 
     /// A thread's life.
-    fn work(&self, yard: &Yard) {
-        let mut state = yard.lock();
+    fn work(&self, pool: &ProcessPool) {
+        let mut state = pool.lock();
         loop {
             if let Some(task) = state.queue.pop_front() {
                 drop(state);
                 self.perform(task);
-                state = yard.lock();
+                state = pool.lock();
                 continue;
             }
             if state.closing {
                 break;
             }
             state.resting += 1;
-            let (woken, wait) = yard.work.wait_timeout(state, self.idle).unwrap_or_else(PoisonError::into_inner);
+            let (woken, wait) = pool.work.wait_timeout(state, self.idle).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             if state.called > 0 {
                 // Maybe another one's call: that one then finds no call and an empty queue, and rests again.
@@ -219,7 +219,7 @@ impl Pool {
             // An idle process keeps no queue either.
             state.queue = Queue::new();
         }
-        yard.ended.notify_all();
+        pool.ended.notify_all();
     }
 
     /// Runs and drops a task; nothing of it escapes.
@@ -233,10 +233,10 @@ impl Pool {
     }
 }
 
-impl Yard {
-    const fn new() -> Yard {
+impl ProcessPool {
+    const fn new() -> ProcessPool {
         let state = State { queue: Queue::new(), live: 0, resting: 0, called: 0, closing: false };
-        Yard { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new() }
+        ProcessPool { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

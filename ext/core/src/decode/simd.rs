@@ -4,7 +4,7 @@
 
 /// Bytes that vectors are loaded from.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct Input<'a> {
     bytes: &'a [u8],
     /// `bytes.len()` - `LARGEST`: the last place where every load stays inside.
     last: usize,
@@ -13,10 +13,10 @@ pub(super) struct Source<'a> {
 /// Bytes of the largest load.
 const LARGEST: usize = 32;
 
-impl<'a> Source<'a> {
+impl<'a> Input<'a> {
     /// `None` when it is shorter than a load.
-    pub(super) fn new(bytes: &'a [u8]) -> Option<Source<'a>> {
-        Some(Source { bytes, last: bytes.len().checked_sub(LARGEST)? })
+    pub(super) fn new(bytes: &'a [u8]) -> Option<Input<'a>> {
+        Some(Input { bytes, last: bytes.len().checked_sub(LARGEST)? })
     }
 
     #[inline(always)]
@@ -63,7 +63,7 @@ pub(super) trait Simd: Copy {
     type Narrow: Simd;
     fn narrow(self) -> Self::Narrow;
     /// `WIDTH` bytes from `at`, `None` when they are not all inside `source`.
-    fn load(self, source: Source, at: usize) -> Option<Self::Block>;
+    fn load(self, source: Input, at: usize) -> Option<Self::Block>;
     fn text(self, block: Self::Block) -> Found;
     /// Bytes other than space, tab, line feed and carriage return.
     fn solid(self, block: Self::Block) -> u32;
@@ -105,7 +105,7 @@ pub(super) fn baseline() -> impl Simd {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Found, Kernel, Simd, Source};
+    use super::{Found, Input, Kernel, Simd};
     use std::arch::x86_64::*;
 
     #[derive(Clone, Copy)]
@@ -133,7 +133,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn load(self, source: Source, at: usize) -> Option<__m256i> {
+        fn load(self, source: Input, at: usize) -> Option<__m256i> {
             let place = source.place(at)?;
             // SAFETY: `place` gives 32 readable bytes, the load is unaligned; `self` proves AVX2.
             Some(unsafe { _mm256_loadu_si256(place.cast()) })
@@ -179,7 +179,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn load(self, source: Source, at: usize) -> Option<__m128i> {
+        fn load(self, source: Input, at: usize) -> Option<__m128i> {
             let place = source.place(at)?;
             // SAFETY: `place` gives 32 readable bytes, the load is unaligned; SSE2 is always there.
             Some(unsafe { _mm_loadu_si128(place.cast()) })
@@ -252,7 +252,7 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn load(self, source: Source, at: usize) -> Option<u64> {
+    fn load(self, source: Input, at: usize) -> Option<u64> {
         source.eight(at)
     }
 

@@ -1,6 +1,6 @@
 //! JSON strings: found by vectors, copied only when they have escapes.
 
-use super::simd::{self, Found, Simd, Source};
+use super::simd::{self, Found, Input, Simd};
 use super::word;
 
 /// The string whose first byte (behind the quote) is at `start`: its word and what is behind its closing quote. UTF-8
@@ -9,7 +9,7 @@ use super::word;
 pub(super) fn string<S: Simd>(
     simd: S,
     text: &mut Vec<u8>,
-    source: Source,
+    source: Input,
     start: usize,
     base: usize,
     wide: &mut u32,
@@ -32,7 +32,7 @@ pub(super) fn string<S: Simd>(
 
 /// Where the plain text from `at` on stops, and whether by a quote.
 #[inline(always)]
-fn rest<S: Simd>(simd: S, source: Source, mut at: usize, high: &mut u32) -> Option<(usize, bool)> {
+fn rest<S: Simd>(simd: S, source: Input, mut at: usize, high: &mut u32) -> Option<(usize, bool)> {
     loop {
         if let Some((bit, quoted)) = stop(simd.text(simd.load(source, at)?), high) {
             return Some((at.wrapping_add(bit), quoted));
@@ -55,7 +55,7 @@ fn stop(found: Found, high: &mut u32) -> Option<(usize, bool)> {
 
 /// The rest of a string from its first escape at `at` on. Compiled once, so without what was found at run time.
 #[inline(never)]
-fn escaped(text: &mut Vec<u8>, source: Source, start: usize, mut at: usize, wide: &mut u32) -> Option<(u64, usize)> {
+fn escaped(text: &mut Vec<u8>, source: Input, start: usize, mut at: usize, wide: &mut u32) -> Option<(u64, usize)> {
     let first = text.len();
     text.extend_from_slice(source.bytes().get(start..at)?);
     loop {
@@ -79,7 +79,7 @@ fn escaped(text: &mut Vec<u8>, source: Source, start: usize, mut at: usize, wide
 
 /// Where the next stop byte is.
 #[inline(always)]
-fn plain_end<S: Simd>(simd: S, source: Source, mut at: usize, wide: &mut u32) -> Option<usize> {
+fn plain_end<S: Simd>(simd: S, source: Input, mut at: usize, wide: &mut u32) -> Option<usize> {
     loop {
         let found = simd.text(simd.load(source, at)?);
         let stop = found.quote | found.other;
@@ -93,7 +93,7 @@ fn plain_end<S: Simd>(simd: S, source: Source, mut at: usize, wide: &mut u32) ->
 
 /// Appends what the escape means whose letter is at `at`; gives where it ends.
 #[inline(always)]
-fn unescape(text: &mut Vec<u8>, source: Source, at: usize) -> Option<usize> {
+fn unescape(text: &mut Vec<u8>, source: Input, at: usize) -> Option<usize> {
     let plain = match source.byte(at)? {
         b'"' => b'"',
         b'\\' => b'\\',
@@ -130,7 +130,7 @@ fn push(text: &mut Vec<u8>, point: char) {
 
 /// The character of `XXXX` at `at`, or of `XXXX\uXXXX` for a surrogate pair. Lone surrogates: `None`.
 #[inline(always)]
-fn code_point(source: Source, at: usize) -> Option<(char, usize)> {
+fn code_point(source: Input, at: usize) -> Option<(char, usize)> {
     let unit = hex(source, at)?;
     if !(0xd800..0xe000).contains(&unit) {
         return Some((char::from_u32(unit)?, at + 4));
@@ -158,7 +158,7 @@ const HEX: [u32; 256] = {
 };
 
 #[inline(always)]
-fn hex(source: Source, at: usize) -> Option<u32> {
+fn hex(source: Input, at: usize) -> Option<u32> {
     let [a, b, c, d] = *source.bytes().get(at..)?.first_chunk::<4>()?;
     let digit = |byte: u8| HEX[byte as usize];
     let value = digit(a) << 12 | digit(b) << 8 | digit(c) << 4 | digit(d);

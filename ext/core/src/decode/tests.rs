@@ -1,6 +1,6 @@
 //! Every kernel gives the same, whichever this processor would choose.
 
-use super::simd::{Found, Kernel, Portable, Simd, Source};
+use super::simd::{Found, Input, Kernel, Portable, Simd};
 use super::{json, simd};
 
 /// Masks of every byte at every place, against the definition.
@@ -14,7 +14,7 @@ fn check_masks<S: Simd>(simd: S) {
                 let mask = |matches: fn(u8) -> bool| -> u32 {
                     source.iter().enumerate().map(|(bit, byte)| (matches(*byte) as u32) << bit).sum()
                 };
-                let block = simd.load(Source::new(&padded).unwrap(), 0).unwrap();
+                let block = simd.load(Input::new(&padded).unwrap(), 0).unwrap();
                 let found = Found {
                     quote: mask(|byte| byte == b'"'),
                     other: mask(|byte| byte < 0x20 || byte == b'\\'),
@@ -48,7 +48,7 @@ fn masks() {
 fn loads_stay_inside() {
     let bytes = [b'x'; 100];
     for length in 0..=100 {
-        let Some(source) = Source::new(&bytes[..length]) else {
+        let Some(source) = Input::new(&bytes[..length]) else {
             assert!(length < 32);
             continue;
         };
@@ -72,10 +72,10 @@ fn every_kernel_parses_the_same() {
     ];
     for document in documents {
         let source = [document.as_bytes(), &[b'"'; super::PADDING]].concat();
-        let parse = |run: &dyn Fn(&mut json::Document<100>) -> Option<u64>| {
+        let parse = |run: &dyn Fn(&mut json::JsonParser<100>) -> Option<u64>| {
             let (mut tape, mut text) = (Vec::new(), Vec::new());
-            let root = run(&mut json::Document {
-                source: Source::new(&source).unwrap(),
+            let root = run(&mut json::JsonParser {
+                source: Input::new(&source).unwrap(),
                 length: document.len(),
                 base: 5,
                 stack: &mut vec![0; json::stack_size(document.len())],

@@ -1,6 +1,6 @@
 //! The flat tree: every value is one word (see `word.rs`), the children of a container lie side by side.
 
-use super::simd::{self, Source};
+use super::simd::{self, Input};
 use super::{PADDING, Reject, json, word};
 
 /// Chunk buffers above this many bytes are rejected.
@@ -123,13 +123,13 @@ impl Tree {
 
     /// `padded` = document of `length` bytes + [`PADDING`]; `base` = where it lies in the chunk.
     fn parse_padded<const DEPTH: usize>(&mut self, padded: &[u8], length: usize, base: usize) -> Result<Root, Reject> {
-        let source = Source::new(padded).ok_or(Reject)?;
+        let source = Input::new(padded).ok_or(Reject)?;
         if self.stack.len() < json::stack_size(length) {
             // Not `resize`: fresh zeros cost nothing until they are written to.
             self.stack = vec![0; json::stack_size(length).max(1024).next_power_of_two()];
         }
         let Tree { tape, text, stack, .. } = self;
-        let root = simd::run(&mut json::Document::<DEPTH> { source, length, base, stack, tape, text });
+        let root = simd::run(&mut json::JsonParser::<DEPTH> { source, length, base, stack, tape, text });
         self.give_back();
         let index = u32::try_from(self.tape.len()).map_err(|_| Reject)?;
         self.tape.push(root.ok_or(Reject)?);

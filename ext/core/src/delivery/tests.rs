@@ -19,16 +19,16 @@ fn report(delivery: &Delivery, index: usize, error: i32) {
     report_unsent(delivery.slab(), delivery.position(index), Report { partition: 1, offset: 7, error }, true);
 }
 
-fn teller() -> (Arc<Feed>, Arc<Teller>) {
+fn publisher() -> (Arc<Feed>, Arc<ReportPublisher>) {
     let feed = Arc::default();
-    let teller = Teller::new(&feed, "p");
-    (feed, teller)
+    let publisher = ReportPublisher::new(&feed, "p");
+    (feed, publisher)
 }
 
 /// (delivery, position) of the failures told since the last call.
 fn told(feed: &Feed) -> Vec<(u64, u32)> {
     let place = |kind| match kind {
-        Kind::DeliveryFailed { delivery, position, code: -192, .. } => (delivery, position),
+        EventKind::DeliveryFailed { delivery, position, code: -192, .. } => (delivery, position),
         other => panic!("{other:?}"),
     };
     feed.take_all().into_iter().map(|event| place(event.kind)).collect()
@@ -36,8 +36,8 @@ fn told(feed: &Feed) -> Vec<(u64, u32)> {
 
 #[test]
 fn handles_of_a_slab_are_each_for_themselves() {
-    let (feed, teller) = teller();
-    let slabs = Slabs::new("t".into(), None, teller);
+    let (feed, publisher) = publisher();
+    let slabs = Slabs::new("t".into(), None, publisher);
     let handles: Vec<Delivery> = (0..ROOM as usize * 2 + 1).map(|_| slabs.next()).collect();
     assert!(Arc::ptr_eq(handles[0].slab(), handles[63].slab()));
     assert!(!Arc::ptr_eq(handles[0].slab(), handles[64].slab()));
@@ -59,10 +59,10 @@ fn handles_of_a_slab_are_each_for_themselves() {
 /// A batch has the last id of its slab; slabs of single messages have the first ones.
 #[test]
 fn ids_of_later_slabs_are_above_all_earlier_ones() {
-    let (_feed, teller) = teller();
-    let before = Slabs::new("t".into(), None, Arc::clone(&teller)).next();
-    let batch = Delivery::batch(vec!["t".into(); 3], None, Arc::clone(&teller));
-    let slabs = Slabs::new("t".into(), None, teller);
+    let (_feed, publisher) = publisher();
+    let before = Slabs::new("t".into(), None, Arc::clone(&publisher)).next();
+    let batch = Delivery::batch(vec!["t".into(); 3], None, Arc::clone(&publisher));
+    let slabs = Slabs::new("t".into(), None, publisher);
     let after: Vec<_> = (0..ROOM * 2).map(|_| slabs.next().id()).collect();
     assert!(before.id() < batch.id());
     assert!(after.iter().all(|id| *id > batch.id()));
@@ -71,7 +71,7 @@ fn ids_of_later_slabs_are_above_all_earlier_ones() {
 
 #[test]
 fn a_slab_goes_with_its_last_handle_and_report() {
-    let slabs = Slabs::new("t".into(), None, teller().1);
+    let slabs = Slabs::new("t".into(), None, publisher().1);
     let handle = slabs.next();
     let slab = Arc::downgrade(handle.slab());
     let parts = handle.clone().into_parts();
@@ -84,7 +84,7 @@ fn a_slab_goes_with_its_last_handle_and_report() {
 
 #[test]
 fn a_batch_is_done_with_its_last_message() {
-    let batch = Delivery::batch(vec!["a".into(), "b".into()], None, teller().1);
+    let batch = Delivery::batch(vec!["a".into(), "b".into()], None, publisher().1);
     let waiter = flag();
     batch.add_waiter(waiter.clone());
     report(&batch, 1, 0);
@@ -96,11 +96,11 @@ fn a_batch_is_done_with_its_last_message() {
 }
 #[test]
 fn numbers_of_handles_do_not_come_again() {
-    let (_, teller) = teller();
-    let slabs = Slabs::new("t".into(), None, Arc::clone(&teller));
+    let (_, publisher) = publisher();
+    let slabs = Slabs::new("t".into(), None, Arc::clone(&publisher));
     let mut ids: Vec<u64> = (0..500)
         .flat_map(|_| {
-            let (one, batch) = (slabs.next(), Delivery::batch(vec!["t".into()], None, Arc::clone(&teller)));
+            let (one, batch) = (slabs.next(), Delivery::batch(vec!["t".into()], None, Arc::clone(&publisher)));
             report(&one, 0, 0);
             report(&batch, 0, 0);
             [one.id(), batch.id()]
@@ -113,8 +113,8 @@ fn numbers_of_handles_do_not_come_again() {
 
 #[test]
 fn failures_that_came_during_a_wait_in_vain_are_told_when_it_ends() {
-    let (feed, teller) = teller();
-    let batch = Delivery::batch((0..3).map(|_| "t".into()).collect(), None, teller);
+    let (feed, publisher) = publisher();
+    let batch = Delivery::batch((0..3).map(|_| "t".into()).collect(), None, publisher);
     let watch = batch.watch();
     report(&batch, 1, -192);
     assert!(told(&feed).is_empty());
@@ -137,8 +137,8 @@ fn failures_that_came_during_a_wait_in_vain_are_told_when_it_ends() {
 
 #[test]
 fn one_of_two_who_wait_may_give_up() {
-    let (feed, teller) = teller();
-    let slabs = Slabs::new("t".into(), None, teller);
+    let (feed, publisher) = publisher();
+    let slabs = Slabs::new("t".into(), None, publisher);
     let (first, second) = (slabs.next(), slabs.next());
     for (one, events) in [(&first, 0), (&second, 1)] {
         let (stays, leaves) = (one.watch(), one.watch());
@@ -156,8 +156,8 @@ fn one_of_two_who_wait_may_give_up() {
 
 #[test]
 fn what_is_not_to_be_told_is_not() {
-    let (feed, teller) = teller();
-    let batch = Delivery::batch(vec!["t".into(), "t".into()], None, teller);
+    let (feed, publisher) = publisher();
+    let batch = Delivery::batch(vec!["t".into(), "t".into()], None, publisher);
     let watch = batch.watch();
     report_unsent(batch.slab(), 0, Report { partition: -1, offset: -1001, error: -152 }, false);
     drop(watch);
@@ -168,10 +168,10 @@ fn what_is_not_to_be_told_is_not() {
 #[test]
 fn a_failure_beside_waits_that_begin_and_end_is_told_once() {
     for round in 0..2_000 {
-        let (feed, teller) = teller();
+        let (feed, publisher) = publisher();
         let count = if round % 2 == 0 { 1 } else { 3 };
-        let batch = Delivery::batch((0..count).map(|_| "t".into()).collect(), None, Arc::clone(&teller));
-        let single = Slabs::new("t".into(), None, teller).next();
+        let batch = Delivery::batch((0..count).map(|_| "t".into()).collect(), None, Arc::clone(&publisher));
+        let single = Slabs::new("t".into(), None, publisher).next();
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| (0..5).for_each(|_| drop((batch.watch(), single.watch()))));
@@ -199,9 +199,9 @@ fn a_delivery_is_done_before_its_waiters_are_woken() {
             self.1.store(self.0.is_done() && self.0.is_reported(0), Ordering::SeqCst);
         }
     }
-    let (_, teller) = teller();
-    let batch = Delivery::batch(vec!["t".into(), "t".into()], None, Arc::clone(&teller));
-    for delivery in [Slabs::new("t".into(), None, teller).next(), batch] {
+    let (_, publisher) = publisher();
+    let batch = Delivery::batch(vec!["t".into(), "t".into()], None, Arc::clone(&publisher));
+    for delivery in [Slabs::new("t".into(), None, publisher).next(), batch] {
         let waiter = Arc::new(Looks(delivery.clone(), AtomicBool::new(false)));
         delivery.add_waiter(waiter.clone());
         (0..delivery.len()).for_each(|index| report(&delivery, index, 0));

@@ -1,12 +1,12 @@
 //! Answers to the letter; that Ruby gives the same ones, test/native/where_test.rb asks.
 
-use super::{Check, Document, Filter, Literal, Pattern, Step, Subject, compare};
+use super::{Check, Document, Filter, Literal, PathStep, Pattern, Subject, compare};
 use crate::decode::Tree;
 use crate::view::{View, put};
 use std::cmp::Ordering::{Equal, Greater, Less};
 
 fn field(name: &str, check: Check) -> Filter {
-    Filter::Test(Subject::Field(vec![Step::Name(name.into())]), check)
+    Filter::Test(Subject::Field(vec![PathStep::Name(name.into())]), check)
 }
 
 fn eq(name: &str, literal: Literal) -> Filter {

@@ -1,11 +1,11 @@
 //! A producer's connections: opened with it, closed by `disconnect` or when it was idle, opened again by the next use.
 //! What is closed is all of librdkafka's client, for it keeps its bootstrap connection otherwise.
 
-use super::{Live, MAIN_QUEUE, Producer};
+use super::{LiveProducer, MAIN_QUEUE, Producer};
 use crate::closing::CALLS_WAIT;
 use crate::config;
 use crate::error::Error;
-use crate::events::{self, Kind};
+use crate::events::{self, EventKind};
 use crate::lock;
 use crate::rd::{Client, ClientKind, Conf, Queue, Token, codes};
 use rdkafka_sys as sys;
@@ -26,7 +26,7 @@ pub(crate) fn prepare<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>
 }
 
 /// A new client, and whether it lingers.
-pub(super) fn open(settings: &Settings) -> Result<(Live, bool), Error> {
+pub(super) fn open(settings: &Settings) -> Result<(LiveProducer, bool), Error> {
     let conf = prepare(settings.iter().map(|(key, value)| (key.as_str(), value.as_str())))?;
     let lingers = conf.get("linger.ms").is_none_or(|millis| millis.parse() != Ok(0.0));
     let room = conf.get("queue.buffering.max.kbytes").and_then(|kilobytes| kilobytes.parse::<usize>().ok());
@@ -34,7 +34,7 @@ pub(super) fn open(settings: &Settings) -> Result<(Live, bool), Error> {
     let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;
     let queue = Arc::new(Queue::main(&client));
     client.logs_to(&queue);
-    Ok((Live { client, queue, topics: HashMap::new(), room }, lingers))
+    Ok((LiveProducer { client, queue, topics: HashMap::new(), room }, lingers))
 }
 
 impl Producer {
@@ -64,7 +64,7 @@ impl Producer {
             }
             let Some(live) = live.take() else { return false };
             // Told under the lock: whoever opens it again meanwhile tells of that afterwards.
-            events::emit(self.poller.events(), &self.name, Kind::Disconnected { idle });
+            events::emit(self.poller.events(), &self.name, EventKind::Disconnected { idle });
             self.disconnected.store(true, Ordering::Release);
             live
         };
@@ -104,7 +104,7 @@ impl Producer {
         }
         *live = Some(opened);
         self.disconnected.store(false, Ordering::Release);
-        events::emit(self.poller.events(), &self.name, Kind::Reconnected);
+        events::emit(self.poller.events(), &self.name, EventKind::Reconnected);
         drop(live);
         // What was queued before the signals were switched on.
         self.poller.wake(Token { client: self.id, queue: u32::MAX });

@@ -59,7 +59,7 @@ impl Producer {
         (open || !self.is_flushed()).then(|| Ending {
             exit,
             deadline: now + exit.left,
-            before: self.teller.failures(),
+            before: self.publisher.failures(),
             aborted: open,
             producer: self,
         })
@@ -104,7 +104,7 @@ impl Ending {
     }
 
     fn failures(&self) -> impl Iterator<Item = Loss> + '_ {
-        self.producer.teller.failures().into_iter().filter_map(|((topic, code), count)| {
+        self.producer.publisher.failures().into_iter().filter_map(|((topic, code), count)| {
             let before = self.before.get(&(Arc::clone(&topic), code)).copied().unwrap_or(0);
             let late = matches!(code, codes::PURGE_QUEUE | codes::PURGE_INFLIGHT);
             let why = if late { self.reason(&topic) } else { None };

@@ -7,7 +7,7 @@
 use super::Producer;
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
-use crate::rd::{Client, GroupMetadata, PartitionList, Refusal, codes};
+use crate::rd::{Client, GroupMetadata, PartitionList, TransactionError, codes};
 use crate::subscription::Subscription;
 use crate::wait::{self, Outcome, Parker, Waiters};
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ const SLICE: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+enum TransactionStep {
     Init,
     Commit,
     Abort,
@@ -32,7 +32,7 @@ struct State {
     /// The producer has its id and epoch.
     ready: bool,
     /// What librdkafka wants repeated before anything else.
-    unfinished: Option<Step>,
+    unfinished: Option<TransactionStep>,
     /// The transaction that was begun last is committed, whoever waited for that.
     committed: bool,
 }
@@ -113,7 +113,7 @@ impl Transactions {
         let _turn = self.turn(ticket, deadline)?;
         self.settle(client, ticket, deadline)?;
         if !lock(&self.state).ready {
-            self.call(client, Step::Init, ticket, deadline)?;
+            self.call(client, TransactionStep::Init, ticket, deadline)?;
         }
         if self.is_old(ticket) {
             return Err(Error::Interrupted);
@@ -140,7 +140,7 @@ impl Transactions {
     /// it was committed.
     pub fn commit(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
         let _turn = self.turn(ticket, deadline)?;
-        self.call(client, Step::Commit, ticket, deadline)
+        self.call(client, TransactionStep::Commit, ticket, deadline)
     }
 
     /// Aborts what is open, if anything is. Blocks. False: the transaction that was begun last is committed, now or before.
@@ -163,27 +163,33 @@ impl Transactions {
     /// Brings to its end whatever an earlier caller left. (`begin` resumes an init.)
     fn settle(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
         let unfinished = lock(&self.state).unfinished;
-        if unfinished == Some(Step::Commit) {
-            match self.call(client, Step::Commit, ticket, deadline) {
+        if unfinished == Some(TransactionStep::Commit) {
+            match self.call(client, TransactionStep::Commit, ticket, deadline) {
                 Err(Error::Kafka(error)) if error.abortable => {}
                 other => other?,
             }
         }
         if self.is_open() {
-            self.call(client, Step::Abort, ticket, deadline)?;
+            self.call(client, TransactionStep::Abort, ticket, deadline)?;
         }
         Ok(())
     }
 
-    fn call(&self, client: &Client, step: Step, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
-        let resumable = |refusal: &Refusal| refusal.retriable && !refusal.abortable && !refusal.fatal;
+    fn call(
+        &self,
+        client: &Client,
+        step: TransactionStep,
+        ticket: Ticket,
+        deadline: Option<Instant>,
+    ) -> Result<(), Error> {
+        let resumable = |refusal: &TransactionError| refusal.retriable && !refusal.abortable && !refusal.fatal;
         let result = loop {
             let began = Instant::now();
             let slice = millis(deadline).min(SLICE.as_millis() as i32);
             let result = match step {
-                Step::Init => client.init_transactions(slice),
-                Step::Commit => client.commit_transaction(slice),
-                Step::Abort => client.abort_transaction(slice),
+                TransactionStep::Init => client.init_transactions(slice),
+                TransactionStep::Commit => client.commit_transaction(slice),
+                TransactionStep::Abort => client.abort_transaction(slice),
             };
             // Whether a slice's time is over shows in the time, for the error tells rather what has kept it.
             let in_time = deadline.is_none_or(|deadline| Instant::now() < deadline);
@@ -196,9 +202,9 @@ impl Transactions {
         state.unfinished = result.as_ref().is_err_and(resumable).then_some(step);
         if result.is_ok() {
             match step {
-                Step::Init => state.ready = true,
-                Step::Commit | Step::Abort => {
-                    state.committed = step == Step::Commit;
+                TransactionStep::Init => state.ready = true,
+                TransactionStep::Commit | TransactionStep::Abort => {
+                    state.committed = step == TransactionStep::Commit;
                     self.open.store(false, Ordering::SeqCst);
                 }
             }
@@ -250,7 +256,7 @@ impl Producer {
         let client = self.client()?;
         self.transactions.abort(&client, ticket, deadline, || {
             // Without patience nothing more is to be sent.
-            let _hurry = (!patience.is_zero()).then(|| self.hurry());
+            let _no_linger = (!patience.is_zero()).then(|| self.skip_linger());
             let limit = wait::deadline(Some(patience)).into_iter().chain(deadline).min();
             if self.progress.wait(&Parker::new(), limit, || self.is_flushed()) != Outcome::Ready {
                 self.transactions.gap.store(true, Ordering::SeqCst);

@@ -18,19 +18,19 @@ impl Producer {
 
     /// Parks until a report came since `seen` (each makes room).
     pub fn wait_for_room(&self, seen: u64, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
-        let _hurry = self.hurry();
+        let _no_linger = self.skip_linger();
         self.progress.wait(parker, deadline, || self.reports() != seen || self.closing.started())
     }
 
     /// Somebody is about to wait for room, as long as the answer lives: what is queued is sent at once, whatever
     /// `linger.ms` says.
-    pub fn hurry(&self) -> Option<Wait> {
+    pub fn skip_linger(&self) -> Option<Wait> {
         self.linger.as_ref().map(Linger::wait)
     }
 
     /// A wait for room ended after this time.
     pub fn waited_for_room(&self, time: Duration) {
-        self.room.waited(self.poller.events(), &self.name, time);
+        self.queue_waits.waited(self.poller.events(), &self.name, time);
     }
 
     /// Starts sending everything at once, whatever `linger.ms` says, for at most `timeout`. Waiting is `add_waiter` /

@@ -37,7 +37,7 @@ pub use process::{PerProcess, generation, process_of};
 pub use queue::Queue;
 pub use topic::Topic;
 pub use tpl::{Entry, PartitionList};
-pub use transaction::{GroupMetadata, Refusal};
+pub use transaction::{GroupMetadata, TransactionError};
 pub use wakeup::{Token, Wakeup};
 
 use rdkafka_sys as sys;

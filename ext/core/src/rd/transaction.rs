@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char, c_int};
 
 /// What a transactional call says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct TransactionError {
     pub code: i32,
     pub reason: String,
     /// The client can't be used any more.
@@ -24,13 +24,13 @@ unsafe extern "C" {
     fn rd_kafka_test_fatal_error(client: *mut sys::rd_kafka_t, code: c_int, reason: *const c_char) -> c_int;
 }
 
-fn check(error: RawError) -> Result<(), Refusal> {
+fn check(error: RawError) -> Result<(), TransactionError> {
     if error.is_null() {
         return Ok(());
     }
     // SAFETY: a live error object, ours to destroy; its string is copied before.
     unsafe {
-        let refusal = Refusal {
+        let refusal = TransactionError {
             code: rd_kafka_error_code(error),
             reason: text(sys::rd_kafka_error_string(error)),
             fatal: sys::rd_kafka_error_is_fatal(error) != 0,
@@ -67,31 +67,36 @@ impl Client {
 
     /// Gets the producer's id and epoch, which fences every other producer of this transactional.id and aborts what it
     /// left open. Resumable: after a retriable error nothing but the same call may follow.
-    pub fn init_transactions(&self, millis: i32) -> Result<(), Refusal> {
+    pub fn init_transactions(&self, millis: i32) -> Result<(), TransactionError> {
         // SAFETY: a live client.
         check(unsafe { sys::rd_kafka_init_transactions(self.raw(), millis) })
     }
 
     /// Local; nothing is sent before the first message.
-    pub fn begin_transaction(&self) -> Result<(), Refusal> {
+    pub fn begin_transaction(&self) -> Result<(), TransactionError> {
         // SAFETY: a live client.
         check(unsafe { sys::rd_kafka_begin_transaction(self.raw()) })
     }
 
     /// Makes the group's offsets a part of the transaction. Not resumable.
-    pub fn send_offsets(&self, offsets: &PartitionList, group: &GroupMetadata, millis: i32) -> Result<(), Refusal> {
+    pub fn send_offsets(
+        &self,
+        offsets: &PartitionList,
+        group: &GroupMetadata,
+        millis: i32,
+    ) -> Result<(), TransactionError> {
         // SAFETY: live client, list and metadata, all of them copied.
         check(unsafe { sys::rd_kafka_send_offsets_to_transaction(self.raw(), offsets.raw(), group.raw, millis) })
     }
 
     /// Waits until every message is reported, then commits. Resumable.
-    pub fn commit_transaction(&self, millis: i32) -> Result<(), Refusal> {
+    pub fn commit_transaction(&self, millis: i32) -> Result<(), TransactionError> {
         // SAFETY: a live client.
         check(unsafe { sys::rd_kafka_commit_transaction(self.raw(), millis) })
     }
 
     /// Fails every message that is not sent yet, then aborts. Resumable.
-    pub fn abort_transaction(&self, millis: i32) -> Result<(), Refusal> {
+    pub fn abort_transaction(&self, millis: i32) -> Result<(), TransactionError> {
         // SAFETY: a live client.
         check(unsafe { sys::rd_kafka_abort_transaction(self.raw(), millis) })
     }

@@ -274,7 +274,7 @@ impl Subscription {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Happening, Options};
+    use super::super::{Options, SubscriptionEvent};
     use super::*;
     use crate::embedded::EmbeddedCluster;
     use crate::poller::Poller;
@@ -347,11 +347,11 @@ mod tests {
         };
         member.subscribe(["t"]).expect("subscribed");
         assert!(joins());
-        while !matches!(next(), Happening::Assigned(_)) {}
+        while !matches!(next(), SubscriptionEvent::Assigned(_)) {}
         assert!(!joins());
         member.unsubscribe().expect("unsubscribed");
         let token = loop {
-            if let Happening::Revoked { token, .. } = next() {
+            if let SubscriptionEvent::Revoked { token, .. } = next() {
                 break token;
             }
         };

@@ -1,6 +1,6 @@
 //! Where a subscription is in its partitions: marks, commits, pauses, seeks, and what Kafka says of offsets.
 
-use super::{Happening, Subscription};
+use super::{Subscription, SubscriptionEvent};
 use crate::error::{Error, KafkaError, check};
 use crate::lock;
 use crate::partition::Partition;
@@ -165,13 +165,13 @@ impl Subscription {
         // fetched before (`rd_kafka_toppar_version_new_barrier`), so what comes is of the new place.
         if takes_place(&result) {
             place.begin(offset);
-            self.mailbox.retain(|happening| match happening {
-                Happening::Batch(batch) => !batch.is_stale(),
-                Happening::EndOfPartition { topic, partition, .. } => !place.is(topic, *partition),
+            self.mailbox.retain(|event| match event {
+                SubscriptionEvent::Batch(batch) => !batch.is_stale(),
+                SubscriptionEvent::EndOfPartition { topic, partition, .. } => !place.is(topic, *partition),
                 _ => true,
             });
         }
-        place.let_go();
+        place.release();
         result
     }
 

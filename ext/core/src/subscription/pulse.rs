@@ -2,7 +2,7 @@
 //! after a broker was frozen for longer than a session: the group goes on without the member, which keeps its partitions,
 //! reads nothing and says nothing. Statistics show it: the coordinator is connected, and answers nothing any more.
 
-use super::{Happening, Subscription, positions};
+use super::{Subscription, SubscriptionEvent, positions};
 use crate::error::KafkaError;
 use crate::lock;
 use crate::places::names;
@@ -88,7 +88,7 @@ impl Subscription {
             positions::unstore(client, &list);
             self.marks.forget(&list);
             let token = self.last_token.fetch_add(1, Ordering::Relaxed) + 1; // nothing is to be given back
-            self.mailbox.push(Happening::Revoked { token, partitions, lost: true });
+            self.mailbox.push(SubscriptionEvent::Revoked { token, partitions, lost: true });
         }
         let reason = format!(
             "the group's coordinator has answered no heartbeat for {} s although it is connected; the partitions are lost, \
@@ -96,7 +96,7 @@ impl Subscription {
             pulse.limit.as_secs_f64().round()
         );
         let error = KafkaError { fatal: true, ..KafkaError::with_reason(codes::ASSIGNMENT_LOST, reason) };
-        self.mailbox.push(Happening::Error { error, partition: None });
+        self.mailbox.push(SubscriptionEvent::Error { error, partition: None });
     }
 }
 

@@ -3,7 +3,7 @@
 use super::value::{Value, assert_same};
 use super::{Fuzz, assert_little_memory, mutate, random};
 use crate::random::Random;
-use pelton_core::decode::avro::{Framing, Schema, SchemaId, Topic};
+use pelton_core::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
 use pelton_core::decode::{Refusal, Tree};
 use serde_json::json;
 
@@ -36,7 +36,7 @@ pub struct Avro {
     chunk: Vec<u8>,
     /// The number of the schema that the others are of.
     block: Option<(u64, u64)>,
-    schema: Option<(Type, Topic)>,
+    schema: Option<(Type, TopicSchemas)>,
 }
 
 impl Fuzz for Avro {
@@ -46,7 +46,7 @@ impl Fuzz for Avro {
             let kind = a_type(&mut random(seed, u64::MAX - block.1), 0);
             let text = as_json(&kind, &mut 0).to_string();
             let schema = Schema::parse(&text, &[] as &[&str]).unwrap_or_else(|error| panic!("{text}: {error}"));
-            let topic = Topic::new(Framing::None, None);
+            let topic = TopicSchemas::new(Framing::None, None);
             topic.learn(SchemaId::Own, &schema);
             (self.schema, self.block) = (Some((kind, topic)), Some(block));
         }

@@ -2,7 +2,7 @@
 //! answer or an error, whatever they are.
 
 use super::{Fuzz, assert_little_memory, mutate, random};
-use pelton_core::decode::avro::{Framing, Schema, SchemaId, Topic};
+use pelton_core::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
 use pelton_core::decode::{Kind, Node, Tree};
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Fuzz for Schemas {
         assert_eq!(canonical(&writer).fingerprint(), writer.fingerprint());
         let tree = self.tree.get_or_insert_with(Tree::new);
         tree.clear();
-        let topic = Topic::new(Framing::None, Some(Arc::new(reader)));
+        let topic = TopicSchemas::new(Framing::None, Some(Arc::new(reader)));
         topic.learn(SchemaId::Own, &writer);
         let root = topic.decode(tree, document, 0, document.len());
         let accepted = root.is_ok_and(|root| walk(tree.node(document, root)) > 0);

@@ -6,7 +6,7 @@ use pelton_core::embedded::EmbeddedCluster;
 use pelton_core::error::Error;
 use pelton_core::poller::Poller;
 use pelton_core::producer::{Outgoing, Producer};
-use pelton_core::subscription::{Happening, Options, Subscription};
+use pelton_core::subscription::{Options, Subscription, SubscriptionEvent};
 use pelton_core::wait::{self, Outcome, Parker};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,11 +65,11 @@ pub fn produce_all(producer: &Producer, topic: &str, partitions: i32, payloads: 
 }
 
 /// The next thing that happens, or a failure of the test.
-pub fn next(subscription: &Subscription) -> Happening {
+pub fn next(subscription: &Subscription) -> SubscriptionEvent {
     let deadline = Some(Instant::now() + SECONDS);
     loop {
-        if let Some(happening) = subscription.mailbox().pop() {
-            return happening;
+        if let Some(event) = subscription.mailbox().pop() {
+            return event;
         }
         let outcome = subscription.mailbox().wait(&Parker::new(), deadline);
         assert_eq!(Outcome::Ready, outcome, "nothing happened in time");
@@ -77,11 +77,11 @@ pub fn next(subscription: &Subscription) -> Happening {
 }
 
 /// The same as its owner takes it.
-pub fn taken(subscription: &Subscription) -> Happening {
+pub fn taken(subscription: &Subscription) -> SubscriptionEvent {
     let deadline = Instant::now() + SECONDS;
     loop {
-        if let Some(happening) = subscription.pop() {
-            return happening;
+        if let Some(event) = subscription.pop() {
+            return event;
         }
         assert!(Instant::now() < deadline, "nothing happened in time");
         subscription.mailbox().wait(&Parker::new(), Some(deadline));

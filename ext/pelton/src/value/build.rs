@@ -1,9 +1,9 @@
 //! From a decoded tree to Ruby objects, with as few calls as Ruby allows: values are pushed on a native stack, which is
 //! marked, and arrays and hashes are made of its top in one call each. Keys come from a cache of interned Strings.
 
+use super::hash_templates::{self, HashTemplates};
 use super::keys::Keys;
 use super::message::SHAREABLE;
-use super::moulds::{self, Moulds};
 use super::{cooked, stack};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Error, RModule, Ruby, Value};
@@ -24,11 +24,11 @@ const MARKS_SHAREABLE: bool = cfg!(ruby_gte_4_0);
 
 /// What a Ractor builds with; lives in a Ruby object that marks it. Ruby's allocations may run the mark function at any
 /// time, therefore cells.
-struct Workshop {
+struct RactorCache {
     /// A stack that no build uses; 0: none.
     stack: Cell<VALUE>,
     keys: Keys,
-    moulds: Moulds,
+    templates: HashTemplates,
 }
 
 /// MessagePack's own extension type.
@@ -47,7 +47,7 @@ unsafe impl Sync for Type {}
 static TYPE: Type = {
     // SAFETY: plain data for which zero means "none".
     let mut raw: rb_data_type_t = unsafe { std::mem::zeroed() };
-    raw.wrap_struct_name = c"Pelton's workshop".as_ptr();
+    raw.wrap_struct_name = c"Pelton's Ractor cache".as_ptr();
     raw.function.dmark = Some(mark);
     raw.function.dfree = Some(free);
     raw.function.dsize = Some(size);
@@ -61,13 +61,14 @@ unsafe impl Send for Key {}
 // SAFETY: as above.
 unsafe impl Sync for Key {}
 
-static WORKSHOP: OnceLock<Key> = OnceLock::new();
+static RACTOR_CACHE: OnceLock<Key> = OnceLock::new();
 
 extern "C" fn mark(data: *mut c_void) {
-    // SAFETY: our workshop; what is in it is live, and pinned.
+    // SAFETY: our ractor_cache; what is in it is live, and pinned.
     unsafe {
-        let workshop = &*data.cast::<Workshop>();
-        let kept = workshop.keys.objects().chain(workshop.moulds.objects()).chain([workshop.stack.get()]);
+        let ractor_cache = &*data.cast::<RactorCache>();
+        let kept =
+            ractor_cache.keys.objects().chain(ractor_cache.templates.objects()).chain([ractor_cache.stack.get()]);
         for object in kept.filter(|object| *object != 0) {
             rb_sys::rb_gc_mark(object);
         }
@@ -75,21 +76,21 @@ extern "C" fn mark(data: *mut c_void) {
 }
 
 extern "C" fn free(data: *mut c_void) {
-    // SAFETY: the box leaked by `workshop`, freed once.
-    drop(unsafe { Box::from_raw(data.cast::<Workshop>()) });
+    // SAFETY: the box leaked by `ractor_cache`, freed once.
+    drop(unsafe { Box::from_raw(data.cast::<RactorCache>()) });
 }
 
 extern "C" fn size(_: *const c_void) -> rb_sys::size_t {
-    (size_of::<Workshop>() + Keys::BYTES + Moulds::BYTES) as rb_sys::size_t
+    (size_of::<RactorCache>() + Keys::BYTES + HashTemplates::BYTES) as rb_sys::size_t
 }
 
 /// Once, at Init.
 pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     // SAFETY: no preconditions.
-    let _ = WORKSHOP.set(Key(unsafe { rb_sys::rb_ractor_local_storage_value_newkey() }));
+    let _ = RACTOR_CACHE.set(Key(unsafe { rb_sys::rb_ractor_local_storage_value_newkey() }));
     // SAFETY: Init has Ruby's lock; what it may raise, `protect` catches.
     protect(|| unsafe {
-        moulds::try_out();
+        hash_templates::try_out();
         rb_sys::Qnil as VALUE
     })?;
     let pelton: RModule = ruby.define_module("Pelton")?;
@@ -105,53 +106,56 @@ pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
 
 /// Whether Hashes whose keys came before begin as copies.
 pub fn copies_hashes() -> bool {
-    moulds::in_use()
+    hash_templates::in_use()
 }
 
-/// This Ractor's workshop. May raise for want of memory.
-fn workshop() -> *const Workshop {
-    let key = WORKSHOP.get().expect("set up at Init").0;
+/// This Ractor's ractor_cache. May raise for want of memory.
+fn ractor_cache() -> *const RactorCache {
+    let key = RACTOR_CACHE.get().expect("set up at Init").0;
     // SAFETY: the key lives for ever; what is stored under it is an object of our type.
     unsafe {
         let mut object: VALUE = rb_sys::Qnil.into();
         if rb_sys::rb_ractor_local_storage_value_lookup(key, &raw mut object) {
             return rb_sys::RTYPEDDATA_GET_DATA(object).cast_const().cast();
         }
-        let workshop =
-            Box::into_raw(Box::new(Workshop { stack: Cell::new(0), keys: Keys::new(), moulds: Moulds::new() }));
-        object = rb_sys::rb_data_typed_object_wrap(0, workshop.cast(), &TYPE.0);
+        let ractor_cache = Box::into_raw(Box::new(RactorCache {
+            stack: Cell::new(0),
+            keys: Keys::new(),
+            templates: HashTemplates::new(),
+        }));
+        object = rb_sys::rb_data_typed_object_wrap(0, ractor_cache.cast(), &TYPE.0);
         rb_sys::rb_ractor_local_storage_value_set(key, object);
-        workshop
+        ractor_cache
     }
 }
 
 /// What becomes of the values.
 #[derive(Clone, Copy, Default)]
-pub struct Making {
+pub struct BuildOptions {
     pub shape: Shape,
     /// A Hash from extension types to what decodes them (objects with `call(bytes)`).
     pub extensions: Option<Value>,
 }
 
 /// One build.
-struct Hand {
-    workshop: *const Workshop,
+struct BuildContext {
+    ractor_cache: *const RactorCache,
     /// Values not yet in a container.
     stack: *mut Vec<VALUE>,
-    making: Making,
+    options: BuildOptions,
 }
 
 /// The Ruby object of a tree's node: just what Ruby's own parser of that format gives for it, with the same options.
 /// Raises what decoders of extensions raise.
-pub fn build(node: Node<'_>, making: Making) -> Result<Value, Error> {
+pub fn build(node: Node<'_>, options: BuildOptions) -> Result<Value, Error> {
     protect(|| {
-        let workshop = workshop();
-        // SAFETY: the workshop is this Ractor's own, the stack this build's; a build that raised leaves its stack to the
+        let ractor_cache = ractor_cache();
+        // SAFETY: the ractor_cache is this Ractor's own, the stack this build's; a build that raised leaves its stack to the
         // garbage collector. `room` is needed behind the build, so it is on the machine's stack and alive.
         unsafe {
-            let room = stack::take(&(*workshop).stack);
-            let made = object(&Hand { workshop, stack: stack::of(room), making }, node);
-            stack::give(&(*workshop).stack, room);
+            let room = stack::take(&(*ractor_cache).stack);
+            let made = object(&BuildContext { ractor_cache, stack: stack::of(room), options }, node);
+            stack::give(&(*ractor_cache).stack, room);
             made
         }
     })
@@ -159,13 +163,13 @@ pub fn build(node: Node<'_>, making: Making) -> Result<Value, Error> {
 }
 
 /// # Safety
-/// Ruby's lock is held and the hand is of this very build. Containers nest 128 deep at most (the decoders' limit).
+/// Ruby's lock is held and the context is of this very build. Containers nest 128 deep at most (the decoders' limit).
 // Inlined where values of containers are made, so that a node need not be written to memory for each.
 #[inline(always)]
-unsafe fn object(hand: &Hand, node: Node<'_>) -> VALUE {
+unsafe fn object(context: &BuildContext, node: Node<'_>) -> VALUE {
     // SAFETY: the caller's promise.
     unsafe {
-        let shape = hand.making.shape;
+        let shape = context.options.shape;
         match node.kind() {
             Kind::Null => rb_sys::Qnil.into(),
             Kind::True => rb_sys::Qtrue.into(),
@@ -175,9 +179,9 @@ unsafe fn object(hand: &Hand, node: Node<'_>) -> VALUE {
             Kind::Float(number) => rb_sys::DBL2NUM(number),
             Kind::Str(text) => finished(string(text), shape),
             Kind::Bytes(bytes) => finished(binary(bytes), shape),
-            Kind::Array(items) => array(hand, items),
-            Kind::Object(fields) => hash(hand, fields),
-            rare => self::rare(hand.making, rare),
+            Kind::Array(items) => array(context, items),
+            Kind::Object(fields) => hash(context, fields),
+            rare => self::rare(context.options, rare),
         }
     }
 }
@@ -185,14 +189,14 @@ unsafe fn object(hand: &Hand, node: Node<'_>) -> VALUE {
 /// # Safety
 /// As of `object`.
 #[inline(never)]
-unsafe fn rare(making: Making, kind: Kind<'_>) -> VALUE {
+unsafe fn rare(options: BuildOptions, kind: Kind<'_>) -> VALUE {
     // SAFETY: the caller's promise.
     unsafe {
         match kind {
-            Kind::Extension(kind, bytes) => extension(making, kind, bytes),
-            Kind::Decimal(bytes, scale) => asked(big_decimal(bytes, scale), making.shape),
-            Kind::Date(days) => asked(date(days), making.shape),
-            Kind::Time(value, unit) => asked(utc(value, unit), making.shape),
+            Kind::Extension(kind, bytes) => extension(options, kind, bytes),
+            Kind::Decimal(bytes, scale) => asked(big_decimal(bytes, scale), options.shape),
+            Kind::Date(days) => asked(date(days), options.shape),
+            Kind::Time(value, unit) => asked(utc(value, unit), options.shape),
             _ => unreachable!("made by `object`"),
         }
     }
@@ -201,18 +205,18 @@ unsafe fn rare(making: Making, kind: Kind<'_>) -> VALUE {
 /// # Safety
 /// As of `object`.
 #[inline(never)]
-unsafe fn array(hand: &Hand, items: Items<'_>) -> VALUE {
+unsafe fn array(context: &BuildContext, items: Items<'_>) -> VALUE {
     // SAFETY: `stack` is only touched between calls of Ruby. What was made and is not yet in a container lies on it.
     unsafe {
-        let stack = hand.stack;
+        let stack = context.stack;
         let bottom = (*stack).len();
         for item in items {
-            let value = object(hand, item);
+            let value = object(context, item);
             (*stack).push(value);
         }
         let count = (*stack).len() - bottom;
         let array = rb_sys::rb_ary_new_from_values(count as c_long, (*stack).as_ptr().add(bottom));
-        finish_container(array, &*stack, bottom, hand.making.shape);
+        finish_container(array, &*stack, bottom, context.options.shape);
         (*stack).truncate(bottom);
         array
     }
@@ -221,20 +225,20 @@ unsafe fn array(hand: &Hand, items: Items<'_>) -> VALUE {
 /// # Safety
 /// As of `object`.
 #[inline(never)]
-unsafe fn hash(hand: &Hand, fields: Fields<'_>) -> VALUE {
+unsafe fn hash(context: &BuildContext, fields: Fields<'_>) -> VALUE {
     // SAFETY: as in `array`.
     unsafe {
-        let stack = hand.stack;
+        let stack = context.stack;
         let bottom = (*stack).len();
         for (name, value) in fields {
-            let name = name_of(hand, name);
+            let name = name_of(context, name);
             (*stack).push(name);
-            let value = object(hand, value);
+            let value = object(context, value);
             (*stack).push(value);
         }
         let pairs = &(&*stack)[bottom..];
-        let hash = (*hand.workshop).moulds.cast(pairs).unwrap_or_else(|| new_hash(pairs));
-        finish_container(hash, &*stack, bottom, hand.making.shape);
+        let hash = (*context.ractor_cache).templates.cast(pairs).unwrap_or_else(|| new_hash(pairs));
+        finish_container(hash, &*stack, bottom, context.options.shape);
         (*stack).truncate(bottom);
         hash
     }
@@ -367,11 +371,11 @@ unsafe fn binary(bytes: &[u8]) -> VALUE {
 ///
 /// # Safety
 /// Ruby's lock is held. Calls Ruby code.
-unsafe fn extension(making: Making, kind: i8, bytes: &[u8]) -> VALUE {
+unsafe fn extension(options: BuildOptions, kind: i8, bytes: &[u8]) -> VALUE {
     // SAFETY: live objects; the class is a Struct of two members, kept for ever.
     unsafe {
         let number = rb_sys::LONG2FIX(kind.into());
-        if let Some(decoders) = making.extensions {
+        if let Some(decoders) = options.extensions {
             let decoder = rb_sys::rb_hash_lookup(decoders.as_raw(), number);
             if decoder != rb_sys::Qnil as VALUE {
                 let bytes = binary(bytes);
@@ -452,18 +456,18 @@ unsafe fn utc(value: i64, unit: Unit) -> VALUE {
 ///
 /// # Safety
 /// As of `object`.
-unsafe fn name_of(hand: &Hand, node: Node<'_>) -> VALUE {
+unsafe fn name_of(context: &BuildContext, node: Node<'_>) -> VALUE {
     // SAFETY: the caller's promise.
     unsafe {
-        let (workshop, shape) = (hand.workshop, hand.making.shape);
+        let (ractor_cache, shape) = (context.ractor_cache, context.options.shape);
         match node.text() {
-            Some(text) if shape.symbols => (*workshop).keys.symbol(text.bytes),
-            Some(text) => (*workshop).keys.string(text.bytes),
+            Some(text) if shape.symbols => (*ractor_cache).keys.symbol(text.bytes),
+            Some(text) => (*ractor_cache).keys.string(text.bytes),
             None => match node.kind() {
                 Kind::Bytes(bytes) if shape.symbols => rb_sys::rb_str_intern(binary(bytes)),
                 // As Hash#[]= does.
                 Kind::Bytes(bytes) => frozen(binary(bytes)),
-                _ => object(hand, node),
+                _ => object(context, node),
             },
         }
     }

@@ -10,10 +10,10 @@ const COUNT: usize = 2048;
 const MOST_BYTES: usize = 64;
 
 /// A Ractor's; whoever owns it marks `objects`. Ruby's allocations may run the mark function at any time, therefore cells.
-pub struct Keys(Box<[Cell<Known>]>);
+pub struct Keys(Box<[Cell<InternedKey>]>);
 
 #[derive(Clone, Copy, Default)]
-struct Known {
+struct InternedKey {
     print: Print,
     /// Its interned String; 0: none yet.
     string: VALUE,
@@ -30,7 +30,7 @@ struct Print {
 }
 
 impl Keys {
-    pub const BYTES: usize = COUNT * size_of::<Known>();
+    pub const BYTES: usize = COUNT * size_of::<InternedKey>();
 
     pub fn new() -> Self {
         Self((0..COUNT).map(|_| Cell::default()).collect())
@@ -69,14 +69,14 @@ impl Keys {
     /// # Safety
     /// As of `string`.
     #[inline(always)]
-    unsafe fn slot(&self, bytes: &[u8]) -> Option<&Cell<Known>> {
+    unsafe fn slot(&self, bytes: &[u8]) -> Option<&Cell<InternedKey>> {
         let print = Print::of(bytes)?;
         let slot = &self.0[print.hash() % COUNT];
         let known = slot.get();
         // SAFETY: a String that is kept is alive (marked).
         unsafe {
             if known.print != print || (bytes.len() > 16 && !is(known.string, bytes)) {
-                slot.set(Known { print, string: intern(bytes), symbol: 0 });
+                slot.set(InternedKey { print, string: intern(bytes), symbol: 0 });
             }
         }
         Some(slot)

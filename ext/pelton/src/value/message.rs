@@ -4,8 +4,8 @@
 //! A message keeps its built payload in a word of its chunk, or the error in its place, and what deserializers made of its
 //! key and headers: values of the main Ractor's; no other Ractor looks at them.
 
-use super::kept::is_collection;
-use super::typed::{FREE_IMMEDIATELY, FROZEN_SHAREABLE, Kind, WB_PROTECTED, wrong_type};
+use super::gc_root::is_collection;
+use super::typed::{DataType, FREE_IMMEDIATELY, FROZEN_SHAREABLE, WB_PROTECTED, wrong_type};
 use super::{cooked, in_main_ractor};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Error, RArray, RClass, Ruby, TryConvert, Value};
@@ -24,7 +24,7 @@ pub(super) const SHAREABLE: VALUE = 1 << 8;
 /// `false` in a message's word, for its own word is 0, which says that nothing is kept: one that no Ruby object has.
 const FALSE: usize = rb_sys::Qundef as usize;
 
-static KIND: Kind = Kind::new(
+static KIND: DataType = DataType::new(
     c"Pelton::Message",
     FREE_IMMEDIATELY | WB_PROTECTED | FROZEN_SHAREABLE,
     free,
@@ -122,12 +122,12 @@ fn wrap(chunk: &Arc<Chunk>, index: usize) -> VALUE {
 }
 
 /// Where a message's facts and bytes are.
-pub struct Place {
+pub struct MessageRef {
     chunk: ManuallyDrop<Arc<Chunk>>,
     pub index: usize,
 }
 
-impl Place {
+impl MessageRef {
     pub fn chunk(&self) -> &Arc<Chunk> {
         &self.chunk
     }
@@ -138,15 +138,15 @@ impl Place {
 }
 
 /// Valid as long as the object lives: for the time of a method.
-pub fn place(ruby: &Ruby, object: Value) -> Result<Place, Error> {
+pub fn message_ref(ruby: &Ruby, object: Value) -> Result<MessageRef, Error> {
     let (chunk, index) = unpack(KIND.data(object).ok_or_else(|| wrong_type(ruby))?);
     // SAFETY: the object holds a count of the chunk; `ManuallyDrop` leaves it there.
-    Ok(Place { chunk: ManuallyDrop::new(unsafe { Arc::from_raw(chunk) }), index })
+    Ok(MessageRef { chunk: ManuallyDrop::new(unsafe { Arc::from_raw(chunk) }), index })
 }
 
 /// What was kept.
-pub fn kept(place: &Place, part: Part) -> Option<Value> {
-    match place.chunk.word(place.index, part)?.load(Ordering::Acquire) {
+pub fn kept(message: &MessageRef, part: Part) -> Option<Value> {
+    match message.chunk.word(message.index, part)?.load(Ordering::Acquire) {
         0 => None,
         _ if !in_main_ractor() => None,
         FALSE => Some(cooked(rb_sys::Qfalse as VALUE)),
@@ -155,8 +155,8 @@ pub fn kept(place: &Place, part: Part) -> Option<Value> {
 }
 
 /// Keeps what was made (of a payload also why there is none) as long as the message lives.
-pub fn keep(object: Value, place: &Place, part: Part, made: Value) {
-    let Some(word) = place.chunk.word(place.index, part).filter(|_| in_main_ractor()) else { return };
+pub fn keep(object: Value, message: &MessageRef, part: Part, made: Value) {
+    let Some(word) = message.chunk.word(message.index, part).filter(|_| in_main_ractor()) else { return };
     let raw = made.as_raw();
     word.store(if raw == rb_sys::Qfalse as VALUE { FALSE } else { raw as usize }, Ordering::Release);
     if !rb_sys::SPECIAL_CONST_P(raw) {

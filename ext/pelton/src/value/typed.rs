@@ -19,17 +19,17 @@ pub(super) const WB_PROTECTED: VALUE = flags::RUBY_TYPED_WB_PROTECTED as VALUE;
 pub(super) const FROZEN_SHAREABLE: VALUE = flags::RUBY_TYPED_FROZEN_SHAREABLE as VALUE;
 
 /// What Ruby knows of a kind of objects, and their class.
-pub(super) struct Kind {
+pub(super) struct DataType {
     pub raw: rb_data_type_t,
     class: AtomicUsize,
 }
 
 // SAFETY: the pointers in it are to static strings and functions; the class is atomic.
-unsafe impl Sync for Kind {}
+unsafe impl Sync for DataType {}
 
 type Function = unsafe extern "C" fn(*mut c_void);
 
-impl Kind {
+impl DataType {
     pub const fn new(
         name: &'static CStr,
         flags: VALUE,
@@ -136,7 +136,7 @@ pub trait Behind: Word + Send + Sync + 'static {
 
 /// A class of objects that hold a `T`.
 pub struct Shared<T> {
-    kind: Kind,
+    kind: DataType,
     data: PhantomData<fn() -> T>,
 }
 
@@ -157,7 +157,7 @@ impl<T> Deref for Lent<'_, T> {
 impl<T: Behind> Shared<T> {
     pub const fn new(name: &'static CStr) -> Self {
         let flags = FREE_IMMEDIATELY | WB_PROTECTED | FROZEN_SHAREABLE;
-        Self { kind: Kind::new(name, flags, Self::free, Self::size, None, None), data: PhantomData }
+        Self { kind: DataType::new(name, flags, Self::free, Self::size, None, None), data: PhantomData }
     }
 
     extern "C" fn free(data: *mut c_void) {
@@ -208,7 +208,7 @@ pub struct Keeping<T> {
 
 /// A class of objects that hold a `T` of their own and keep one Ruby object.
 pub struct Keeper<T> {
-    kind: Kind,
+    kind: DataType,
     data: PhantomData<fn() -> T>,
 }
 
@@ -216,7 +216,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     pub const fn new(name: &'static CStr) -> Self {
         let flags = FREE_IMMEDIATELY | WB_PROTECTED | FROZEN_SHAREABLE;
         let (mark, compact): (Function, Function) = (Self::mark, Self::compact);
-        Self { kind: Kind::new(name, flags, Self::free, Self::size, Some(mark), Some(compact)), data: PhantomData }
+        Self { kind: DataType::new(name, flags, Self::free, Self::size, Some(mark), Some(compact)), data: PhantomData }
     }
 
     extern "C" fn free(data: *mut c_void) {

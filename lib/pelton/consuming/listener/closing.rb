@@ -51,7 +51,7 @@ module Pelton
       # Shortens a close that has begun already. From any thread.
       #: (Float) -> void
       def shorten(deadline)
-        @subscription.hurry(time_to_leave(deadline)) if @leaving_since
+        @subscription.shorten_deadline(time_to_leave(deadline)) if @leaving_since
       end
 
       # Publishes message.repeated for a coordinator that has ended or was abandoned, if it left finished messages

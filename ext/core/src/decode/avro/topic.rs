@@ -9,27 +9,27 @@ use crate::view::View;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-pub struct Topic {
+pub struct TopicSchemas {
     framing: Framing,
     /// What is wanted; `None`: what was written.
     reader: Option<Arc<Schema>>,
     /// By the schema that was written; grows by the schemas that `learn` is told. Not under a lock: a fork would copy it as a
     /// decoding thread held it, and the child would wait for that for ever.
-    plans: [Place; PLACES],
+    plans: [PlanSlot; PLACES],
 }
 
 const PLACES: usize = 64;
 
 /// Plans whose ids share a place, one behind the other.
-type Place = OnceLock<Box<Known>>;
+type PlanSlot = OnceLock<Box<KnownSchema>>;
 
-struct Known {
+struct KnownSchema {
     id: SchemaId,
     plan: Plan,
-    next: Place,
+    next: PlanSlot,
 }
 
-impl Topic {
+impl TopicSchemas {
     pub fn new(framing: Framing, reader: Option<Arc<Schema>>) -> Self {
         Self { framing, reader, plans: [const { OnceLock::new() }; PLACES] }
     }
@@ -45,7 +45,7 @@ impl Topic {
             Framing::Registry => Plan::framed(writer, reader),
             Framing::None | Framing::SingleObject => Plan::new(writer, reader),
         };
-        let mut new = Box::new(Known { id, plan, next: OnceLock::new() });
+        let mut new = Box::new(KnownSchema { id, plan, next: OnceLock::new() });
         while let Err(refused) = place.set(new) {
             new = refused;
             match place.get() {
@@ -55,7 +55,7 @@ impl Topic {
         }
     }
 
-    fn place(&self, id: SchemaId) -> &Place {
+    fn place(&self, id: SchemaId) -> &PlanSlot {
         let number = match id {
             SchemaId::Own => 0,
             SchemaId::Number(number) => number.into(),

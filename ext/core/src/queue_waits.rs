@@ -1,7 +1,7 @@
 //! How long producing threads waited for room in a full queue, told as an event: at most one a second, for a queue that is
 //! always full has a wait a message.
 
-use crate::events::{self, Feed, Kind};
+use crate::events::{self, EventKind, Feed};
 use crate::lock;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct QueueWaits {
     waits: Mutex<Waits>,
 }
 
@@ -21,7 +21,7 @@ struct Waits {
     told: Option<Instant>,
 }
 
-impl Room {
+impl QueueWaits {
     /// A wait ended, be it with room or without.
     pub fn waited(&self, feed: &Feed, client: &str, time: Duration) {
         let mut waits = lock(&self.waits);
@@ -44,5 +44,5 @@ impl Room {
 fn tell(feed: &Feed, client: &str, waits: &mut Waits) {
     let (count, time) = (waits.count, waits.time);
     *waits = Waits { told: Some(Instant::now()), ..Waits::default() };
-    events::emit(feed, client, Kind::QueueFull { waits: count, time });
+    events::emit(feed, client, EventKind::QueueFull { waits: count, time });
 }

@@ -11,40 +11,40 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const COUNT: usize = 256;
 /// Pairs of the largest Hash that is a list.
 const LIST: usize = 8;
-/// Of the largest for which there are moulds.
+/// Of the largest for which there are templates.
 const MOST: usize = 32;
 
 /// A Ractor's; whoever owns it marks `objects`, so that they stay in their places. Ruby's allocations may run the mark
 /// function at any time, therefore cells.
-pub struct Moulds(Box<[Mould]>);
+pub struct HashTemplates(Box<[HashTemplate]>);
 
 /// Up to so many pairs, `values` knows the way to them: 0, `LIST` or `MOST`.
 static KNOWN: AtomicUsize = AtomicUsize::new(0);
 
-struct Mould {
+struct HashTemplate {
     /// A Hash with these keys; 0: none, and then the keys are only what came last, maybe dead.
     hash: Cell<VALUE>,
     count: Cell<usize>,
     keys: [Cell<VALUE>; MOST],
 }
 
-impl Moulds {
-    pub const BYTES: usize = COUNT * size_of::<Mould>();
+impl HashTemplates {
+    pub const BYTES: usize = COUNT * size_of::<HashTemplate>();
 
     pub fn new() -> Self {
-        let empty = || Mould { hash: Cell::new(0), count: Cell::new(0), keys: [const { Cell::new(0) }; MOST] };
+        let empty = || HashTemplate { hash: Cell::new(0), count: Cell::new(0), keys: [const { Cell::new(0) }; MOST] };
         Self((0..COUNT).map(|_| empty()).collect())
     }
 
     pub fn objects(&self) -> impl Iterator<Item = VALUE> {
-        let made = self.0.iter().filter(|mould| mould.hash.get() != 0);
-        made.flat_map(|mould| mould.keys[..mould.count.get()].iter().chain([&mould.hash])).map(Cell::get)
+        let made = self.0.iter().filter(|template| template.hash.get() != 0);
+        made.flat_map(|template| template.keys[..template.count.get()].iter().chain([&template.hash])).map(Cell::get)
     }
 
-    /// A new Hash of these keys and values in turn, `None` where there is no such mould: there is one the second time.
+    /// A new Hash of these keys and values in turn, `None` where there is no such template: there is one the second time.
     ///
     /// # Safety
-    /// Ruby's lock is held, these are the Ractor's own moulds, and the pairs are alive. Calls no Ruby code.
+    /// Ruby's lock is held, these are the Ractor's own templates, and the pairs are alive. Calls no Ruby code.
     pub unsafe fn cast(&self, pairs: &[VALUE]) -> Option<VALUE> {
         let count = pairs.len() / 2;
         if count == 0 || count > KNOWN.load(Ordering::Relaxed) {
@@ -52,20 +52,20 @@ impl Moulds {
         }
         let keys = || pairs.iter().step_by(2);
         let print = keys().fold(count as u64, |print, key| print.rotate_left(9) ^ *key);
-        let mould = &self.0[(print.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % COUNT];
-        if mould.count.get() != count || !mould.keys.iter().zip(keys()).all(|(own, key)| own.get() == *key) {
-            mould.hash.set(0);
-            mould.count.set(count);
-            mould.keys.iter().zip(keys()).for_each(|(own, key)| own.set(*key));
+        let template = &self.0[(print.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % COUNT];
+        if template.count.get() != count || !template.keys.iter().zip(keys()).all(|(own, key)| own.get() == *key) {
+            template.hash.set(0);
+            template.count.set(count);
+            template.keys.iter().zip(keys()).for_each(|(own, key)| own.set(*key));
             return None;
         }
         // SAFETY: the caller's promise. A new Hash is written to before Ruby is called again: either no collection has seen
         // it, or the collector was told last that it is to be looked at again.
         unsafe {
-            if mould.hash.get() == 0 {
-                mould.hash.set(made(pairs)?);
+            if template.hash.get() == 0 {
+                template.hash.set(made(pairs)?);
             }
-            let hash = rb_sys::rb_hash_dup(mould.hash.get());
+            let hash = rb_sys::rb_hash_dup(template.hash.get());
             let (first, step) = values(hash, count);
             for (index, value) in pairs.iter().skip(1).step_by(2).enumerate() {
                 *first.add(step * index) = *value;
@@ -124,7 +124,7 @@ unsafe fn is_known(count: usize) -> bool {
     }
 }
 
-/// Whether Hashes are made so, in this Ruby: of all sizes that there are moulds for.
+/// Whether Hashes are made so, in this Ruby: of all sizes that there are templates for.
 pub fn in_use() -> bool {
     KNOWN.load(Ordering::Relaxed) == MOST
 }
@@ -156,7 +156,7 @@ unsafe fn table(hash: VALUE) -> *const rb_sys::st_table {
     unsafe { if cfg!(ruby_gte_3_3) { words.add(3).cast() } else { *words.add(2) as *const rb_sys::st_table } }
 }
 
-/// The Hash of a mould: with these keys and nil each. `None` if a key comes twice, or has its own idea of equality.
+/// The Hash of a template: with these keys and nil each. `None` if a key comes twice, or has its own idea of equality.
 ///
 /// # Safety
 /// As of `cast`.

@@ -1,4 +1,4 @@
-//! Ruby objects that native memory refers to: alive, and in their place, as long as a [`Kept`] of them is. Whoever drops
+//! Ruby objects that native memory refers to: alive, and in their slot, as long as a [`GcRoot`] of them is. Whoever drops
 //! one may be any native thread, also within the garbage collector: nothing here blocks.
 
 use super::cooked;
@@ -11,36 +11,36 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// A place for one object, then all others. Places are used again and never freed.
-struct Place {
+/// A slot for one object, then all others. Slots are used again and never freed.
+struct RootSlot {
     /// 0: free.
     object: AtomicUsize,
-    next: OnceLock<Box<Place>>,
+    next: OnceLock<Box<RootSlot>>,
 }
 
-impl Place {
+impl RootSlot {
     const fn new() -> Self {
         Self { object: AtomicUsize::new(0), next: OnceLock::new() }
     }
 }
 
-static FIRST: Place = Place::new();
+static FIRST: RootSlot = RootSlot::new();
 
-fn places() -> impl Iterator<Item = &'static Place> {
-    std::iter::successors(Some(&FIRST), |place| place.next.get().map(|next| &**next))
+fn slots() -> impl Iterator<Item = &'static RootSlot> {
+    std::iter::successors(Some(&FIRST), |slot| slot.next.get().map(|next| &**next))
 }
 
-pub struct Kept(&'static Place);
+pub struct GcRoot(&'static RootSlot);
 
-impl Kept {
+impl GcRoot {
     /// With Ruby's lock.
     pub fn new(object: Value) -> Self {
         let raw = object.as_raw() as usize;
-        let mut place = &FIRST;
-        while place.object.compare_exchange(0, raw, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            place = place.next.get_or_init(|| Box::new(Place::new()));
+        let mut slot = &FIRST;
+        while slot.object.compare_exchange(0, raw, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            slot = slot.next.get_or_init(|| Box::new(RootSlot::new()));
         }
-        Self(place)
+        Self(slot)
     }
 
     /// With Ruby's lock.
@@ -49,7 +49,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for GcRoot {
     fn drop(&mut self) {
         self.0.object.store(0, Ordering::Release);
     }
@@ -88,8 +88,8 @@ fn is_ruby_s_own(ruby: &Ruby) -> Result<bool, Error> {
 }
 
 extern "C" fn mark(_: *mut c_void) {
-    for place in places() {
-        let object = place.object.load(Ordering::Acquire);
+    for slot in slots() {
+        let object = slot.object.load(Ordering::Acquire);
         if object != 0 {
             // SAFETY: alive until now, for each collection marks it.
             unsafe { rb_sys::rb_gc_mark(object as VALUE) };

@@ -10,53 +10,53 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
-pub(super) struct Sieve {
-    waiting: Mutex<VecDeque<(Batch, Arc<Gate>)>>,
+pub(super) struct PendingFilters {
+    waiting: Mutex<VecDeque<(Batch, Arc<Countdown>)>>,
 }
 
 /// A batch's tasks that have not ended.
-pub(super) struct Gate {
+pub(super) struct Countdown {
     left: AtomicUsize,
     credit: Arc<Credit>,
 }
 
 /// One of them. It has ended when it is dropped: also after a panic, which leaves its messages to Ruby.
-struct Sifting {
+struct FilterTask {
     chunk: Arc<Chunk>,
-    gate: Arc<Gate>,
+    countdown: Arc<Countdown>,
 }
 
-impl Task for Sifting {
+impl Task for FilterTask {
     fn run(&self) {
         self.chunk.decode();
     }
 }
 
-impl Drop for Sifting {
+impl Drop for FilterTask {
     fn drop(&mut self) {
-        if self.gate.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.gate.credit.look();
+        if self.countdown.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.countdown.credit.schedule_read();
         }
     }
 }
 
-impl Sieve {
+impl PendingFilters {
     /// Adds a batch; these tasks, to be run, let it out.
     pub fn push(&self, batch: Batch, credit: &Arc<Credit>) -> Vec<Arc<dyn Task>> {
         let chunks = batch.chunks();
-        let gate = Arc::new(Gate { left: AtomicUsize::new(chunks.len()), credit: Arc::clone(credit) });
-        let task = |chunk| Arc::new(Sifting { chunk, gate: Arc::clone(&gate) }) as Arc<dyn Task>;
+        let countdown = Arc::new(Countdown { left: AtomicUsize::new(chunks.len()), credit: Arc::clone(credit) });
+        let task = |chunk| Arc::new(FilterTask { chunk, countdown: Arc::clone(&countdown) }) as Arc<dyn Task>;
         let tasks = chunks.into_iter().map(task).collect();
-        lock(&self.waiting).push_back((batch, gate));
+        lock(&self.waiting).push_back((batch, countdown));
         tasks
     }
 
     /// The first batch, if its messages have been judged.
     pub fn pop(&self) -> Option<Batch> {
         let mut waiting = lock(&self.waiting);
-        let open = waiting.front().is_some_and(|(_, gate)| gate.left.load(Ordering::Acquire) == 0);
+        let open = waiting.front().is_some_and(|(_, countdown)| countdown.left.load(Ordering::Acquire) == 0);
         let (mut batch, _) = if open { waiting.pop_front() } else { None }?;
-        batch.sift();
+        batch.count_admitted();
         Some(batch)
     }
 

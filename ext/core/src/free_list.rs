@@ -5,13 +5,13 @@ use crate::lock;
 use crate::rd::PerProcess;
 use std::sync::Mutex;
 
-pub struct Spare<T: 'static> {
+pub struct FreeList<T: 'static> {
     /// At most so many are kept.
     limit: usize,
     kept: PerProcess<Mutex<Vec<T>>>,
 }
 
-impl<T: Send> Spare<T> {
+impl<T: Send> FreeList<T> {
     pub const fn new(limit: usize) -> Self {
         Self { limit, kept: PerProcess::new() }
     }
