@@ -13,7 +13,7 @@ class ArchitectureTest < Minitest::Test
   FLOORS = {
     "R1" => %w[version native errors errors/* settings/* config events runtime/* logging/* background background/*
                decoding/* message messages batch delivery origin avro avro/* registry registry/*],
-    "R2" => %w[producer producer/* producer_pool poller subscription iterator iterator/* admin admin/*
+    "R2" => %w[producer producer/* producer_pool poller subscription subscription/* iterator iterator/* admin admin/*
                embedded_cluster],
     "R3" => %w[consumer routing/* consuming/**/* ractor_pool decoding/parallel/*],
     "R4" => %w[app liveness server/* cli/**/*],

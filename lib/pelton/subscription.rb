@@ -6,8 +6,9 @@ require_relative "config"
 require_relative "runtime/event_dispatch"
 require_relative "decoding/formats"
 require_relative "runtime/notifications"
-require_relative "runtime/oauth"
-require_relative "poller"
+require_relative "runtime/threads"
+require_relative "subscription/client_factory"
+require_relative "subscription/positions"
 
 module Pelton
   # A consumer's connection to Kafka: one native client that reads the topics of one group. A server has one per group.
@@ -19,25 +20,6 @@ module Pelton
   # Methods that ask Kafka wait up to `timeout` seconds (config.commit_timeout, 30 s), without the GVL, and raise
   # KafkaError.
   class Subscription
-    # Where librdkafka's own defaults do not suit. Only marking stores offsets. A new group begins with the oldest
-    # message. A full local queue is looked at again after 10 ms instead of 1 s, and holds 16 MB per partition instead
-    # of 64. librdkafka sends a broker one fetch at a time. While that waits for quiet partitions, a busy one is not
-    # fetched. So it waits 100 ms at most instead of 500.
-    DEFAULTS = {
-      "enable.auto.offset.store" => false,
-      "auto.offset.reset" => "earliest",
-      "fetch.queue.backoff.ms" => 10,
-      "fetch.wait.max.ms" => 100,
-      "queued.max.messages.kbytes" => 16_384
-    }.freeze
-
-    # With config.create_topics.
-    SOON = { "topic.metadata.refresh.interval.ms" => 5_000 }.freeze
-
-    # Places without an offset, as librdkafka writes them.
-    PLACES = { beginning: -2, end: -1, committed: -1001 }.freeze
-    private_constant :SOON, :PLACES
-
     # name: the subscription's name in events. group_id: the consumer group.
     #   subscription.name # => "pelton.subscription#1"
     #: (name: String)
@@ -50,10 +32,9 @@ module Pelton
     # config: the app's settings. group_id: the consumer group.
     #   Pelton::Subscription.new(Pelton.config, group_id: "billing", decode: { "orders" => :json })
     # max_messages: messages per batch at most. decode: formats of topics, as in routes. deserializers,
-    # key_deserializers,
-    # headers_deserializers: objects with `call(message)`, by topic. where: conditions by topic (as Routing::Condition
-    # makes them). kafka: options of librdkafka for this client. bus, native: for Pelton and tests. Opens the client.
-    # Raises ConfigError.
+    # key_deserializers, headers_deserializers: objects with `call(message)`, by topic. where: conditions by topic (as
+    # Routing::Condition makes them). kafka: options of librdkafka for this client. bus, native: for Pelton and tests.
+    # Opens the client. Raises ConfigError.
     #: (Config, group_id: String, ?max_messages: Integer, ?decode: Hash[String, Symbol | Hash[Symbol, untyped]],
     #:  ?deserializers: Hash[String, untyped], ?key_deserializers: Hash[String, untyped],
     #:  ?headers_deserializers: Hash[String, untyped], ?where: Hash[String, Array[untyped]], ?bus: Notifications,
@@ -65,19 +46,11 @@ module Pelton
       @group_id = group_id
       @commit_timeout = config.commit_timeout
       @name = EventDispatch.client_name("#{config.client_id}.subscription")
-      @poller = config.polling.poller || Poller.shared(native)
-      native ||= Native
-      limit_decoding(native, config)
+      @client_factory = ClientFactory.new(@name, config, bus, native)
+      @poller = @client_factory.poller
       formats = Formats.with(decode, deserializers, key_deserializers, headers_deserializers)
-      options = { max_messages: max_messages, max_batch_bytes: config.max_batch_bytes, decode: formats, where: where,
-                  prefetch_batches: config.prefetch_batches, prefetch_bytes: config.prefetch_bytes,
-                  **@poller.polling(config.polling.max_time) }
-      defaults = config.create_topics ? { **DEFAULTS, **SOON } : DEFAULTS
-      kafka_options = config.kafka_with(defaults, { **kafka, "group.id" => group_id }, bus: bus)
-      @oauth = Oauth.of(native)
-      # Kept here, because Oauth references it weakly.
-      @callback = config.oauth
-      @native = @oauth.open(@name, @callback, bus) { native::Subscription.new(@name, kafka_options, options) }
+      @native = @client_factory.open({ **kafka, "group.id" => group_id }, max_messages: max_messages, decode: formats,
+                                                                          where: where)
       @poller.add(@name, bus)
       @polled_at = Clock.now
     end
@@ -96,10 +69,10 @@ module Pelton
     # Reads exactly these partitions, without the group's coordination: [[topic, partition, offset], …]. The offset may
     # also be :beginning, :end or :committed (by the group; without a commit, auto.offset.reset decides).
     #   subscription.assign([["orders", 0, 42], ["orders", 1, :beginning]])
-    # Batches that were read before do not come to `poll` any more. Raises InvalidMessageError for other places.
+    # Batches that were read before do not come to `poll` any more. Raises InvalidMessageError for other values.
     #: (Array[[String, Integer, Integer | Symbol]]) -> void
     def assign(partitions)
-      @native.assign(partitions.map { |topic, partition, place| [topic, partition, number_of(place)] })
+      @native.assign(partitions.map { |topic, partition, offset| [topic, partition, Positions.number(offset)] })
     end
 
     # The next event, or nil after `timeout` seconds or a `wake`. nil as timeout waits without a limit.
@@ -169,7 +142,7 @@ module Pelton
     # partition] => next offset}. Raises KafkaError.
     #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
     def send_offsets(producer, offsets, timeout)
-      producer.send_offsets(offsets.map { |place, offset| [*place, offset] }, @native, timeout)
+      producer.send_offsets(offsets.map { |partition, offset| [*partition, offset] }, @native, timeout)
     end
 
     # The committed offset of each partition, nil if there is none. Asks Kafka.
@@ -204,7 +177,7 @@ module Pelton
     # to. Raises KafkaError; the position is then unchanged, unless the error is _TIMED_OUT.
     #: (String, Integer, Integer | Time | Symbol, ?Numeric?) ?{ (Integer) -> Integer } -> Integer
     def seek(topic, partition, to, timeout = @commit_timeout)
-      offset = offset_of(topic, partition, to, timeout)
+      offset = Positions.offset(self, topic, partition, to, timeout)
       offset = yield(offset) if block_given?
       @native.seek(topic, partition, offset, timeout)
       offset
@@ -232,12 +205,12 @@ module Pelton
 
       deadline = Clock.deadline(timeout)
       done = committed(partitions, timeout)
-      rows = partitions.map { |place| [*place, PLACES.fetch(:end)] }
+      rows = partitions.map { |partition| [*partition, Positions::END_OFFSET] }
       ends = @native.offsets_for_times(rows, Clock.left(deadline))
-      partitions.zip(done, ends).to_h { |place, offset, finish| [place, offset && [finish - offset, 0].max] }
+      partitions.zip(done, ends).to_h { |partition, offset, last| [partition, offset && [last - offset, 0].max] }
     end
 
-    # Do all partitions belong to other members already, for example after the session expired? Then no mark counts.
+    # Do all partitions belong to other members already, for example after the session expired? Then marks do not count.
     #   subscription.lost? # => false
     #: () -> bool
     def lost? = @native.lost?
@@ -258,7 +231,7 @@ module Pelton
     #: (Array[[String, Integer, Time]], ?Numeric?) -> Array[Integer?]
     def offsets_for_times(times, timeout = @commit_timeout)
       rows = times.map do |topic, partition, time|
-        [topic, partition, milliseconds(time)]
+        [topic, partition, Positions.milliseconds(time)]
       end
       @native.offsets_for_times(rows, timeout)
     end
@@ -310,41 +283,12 @@ module Pelton
       decode.each_value { |format| Settings::TOPIC.fetch(:decode).check(format) } if decode.is_a?(Hash)
     end
 
-    def number_of(place)
-      offset = PLACES.fetch(place, place)
-      return offset unless offset.is_a?(Integer) && offset.negative? && !PLACES.value?(offset)
-
-      raise InvalidMessageError.new(:offset, place, "an Integer >= 0, :beginning, :end or :committed")
-    end
-
-    def offset_of(topic, partition, place, timeout)
-      case place
-      when :beginning then watermarks(topic, partition, timeout).first
-      when :end then watermarks(topic, partition, timeout).last
-      when Time
-        offsets_for_times([[topic, partition, place]], timeout).first || offset_of(topic, partition, :end, timeout)
-      when 0.. then place
-      else raise InvalidMessageError.new(:offset, place, "an Integer >= 0, a Time, :beginning or :end")
-      end
-    end
-
-    # Since 1970. Negative numbers would be commands to Kafka, and no message is older.
-    def milliseconds(time)
-      found = [(time.to_r * 1000).ceil, 0].max if time.is_a?(Time)
-      found && found.bit_length < 64 ? found : raise(InvalidMessageError.new(:time, time, "a Time of 64 bits (ms)"))
-    end
-
-    # These are settings of the process. An unset one leaves what another app set.
-    def limit_decoding(native, config)
-      native.decoding_threads = config.decoding_threads if config.decoding_threads
-      native.decoding_memory = config.decoding_memory if config.decoding_memory
-    end
-
     def shut(timeout)
       @polled_at = nil
       @native.close(timeout)
     ensure
-      [@oauth, @poller].each { |clients| clients.remove(@name) }
+      @client_factory.closed
+      @poller.remove(@name)
     end
   end
 end

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+require_relative "../poller"
+require_relative "../runtime/oauth"
+
+module Pelton
+  class Subscription
+    # Where librdkafka's own defaults do not suit. Only marking stores offsets. A new group begins with the oldest
+    # message. A full local queue is checked again after 10 ms instead of 1 s, and holds 16 MB per partition instead of
+    # 64. librdkafka sends a broker one fetch at a time. While that waits for quiet partitions, a busy one is not
+    # fetched. So it waits 100 ms at most instead of 500.
+    DEFAULTS = {
+      "enable.auto.offset.store" => false,
+      "auto.offset.reset" => "earliest",
+      "fetch.queue.backoff.ms" => 10,
+      "fetch.wait.max.ms" => 100,
+      "queued.max.messages.kbytes" => 16_384
+    }.freeze
+
+    # Opens the native client of a subscription, as its settings say.
+    class ClientFactory
+      # With config.create_topics: new topics are found soon.
+      CREATING_TOPICS = { "topic.metadata.refresh.interval.ms" => 5_000 }.freeze
+      private_constant :CREATING_TOPICS
+
+      # The poller that drains the client.
+      #: () -> Poller
+      attr_reader :poller
+
+      # native: a replacement of the native module, or nil.
+      #: (String, Config, Notifications, Module?) -> void
+      def initialize(name, config, bus, native)
+        @name = name
+        # Also keeps config.oauth alive, which Oauth references weakly.
+        @config = config
+        @bus = bus
+        @poller = config.polling.poller || Poller.shared(native)
+        @native = native || Native
+        @oauth = Oauth.of(@native)
+      end
+
+      # Opens the client. kafka: options of librdkafka. options: of the native client. Raises ConfigError.
+      #: (Hash[String, untyped], **untyped) -> untyped
+      def open(kafka, **options)
+        limit_decoding
+        defaults = @config.create_topics ? { **DEFAULTS, **CREATING_TOPICS } : DEFAULTS
+        kafka = @config.kafka_with(defaults, kafka, bus: @bus)
+        limits = { max_batch_bytes: @config.max_batch_bytes, prefetch_batches: @config.prefetch_batches,
+                   prefetch_bytes: @config.prefetch_bytes, **@poller.polling(@config.polling.max_time) }
+        @oauth.open(@name, @config.oauth, @bus) { @native::Subscription.new(@name, kafka, { **options, **limits }) }
+      end
+
+      # The client is closed: its tokens need no renewal.
+      #: () -> void
+      def closed = @oauth.remove(@name)
+
+      private
+
+      # These are settings of the process. An unset one leaves what another app set.
+      def limit_decoding
+        @native.decoding_threads = @config.decoding_threads if @config.decoding_threads
+        @native.decoding_memory = @config.decoding_memory if @config.decoding_memory
+      end
+    end
+  end
+end
