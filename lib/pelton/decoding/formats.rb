@@ -4,7 +4,7 @@ require_relative "../avro"
 require_relative "key_format"
 
 module Pelton
-  # What payloads can be, as the word `decode` takes it: a name, or a Hash with `format` and that format's options. The
+  # The formats of payloads, as `decode` takes them: a name, or a Hash with `format` and that format's options. The
   # native side (ext/core/src/format.rs) decodes them.
   module Formats
     FLAG = ->(value) { [true, false].include?(value) }
@@ -17,16 +17,16 @@ module Pelton
     ANY = ->(_value) { true }
     private_constant :FLAG, :EXTENSIONS, :ANY
 
-    # The options of each, with what they may be.
+    # The options of each format, with a check for each.
     OPTIONS = {
       json: { symbolize_names: FLAG, freeze: FLAG },
       msgpack: { symbolize_keys: FLAG, freeze: FLAG, ext: EXTENSIONS },
-      # Avro::Decoder checks them, and says more.
+      # Avro::Decoder checks these, with better messages.
       avro: %i[registry schema writer framing decoder symbolize_names freeze].to_h { |option| [option, ANY] },
       bytes: {},
       utf8: {}
     }.freeze
-    # Those without fields for `where` and `dig`.
+    # Formats without fields for `where` and `dig`.
     STRINGS = %i[bytes utf8].freeze
 
     ALLOWED = "`:json` (with `symbolize_names: true` or false, `freeze: true` or false), " \
@@ -39,7 +39,7 @@ module Pelton
     def valid?(given)
       options = given.is_a?(Hash) ? given.except(:format) : {}
       name = name(given)
-      allowed = OPTIONS[name] if name.is_a?(Symbol) # the hash of a list whose parts are shared may take for ever
+      allowed = OPTIONS[name] if name.is_a?(Symbol) # the hash value of a nested Array may take very long to compute
       !allowed.nil? && options.all? { |option, value| allowed[option]&.call(value) }
     end
 
@@ -47,8 +47,8 @@ module Pelton
     #: (untyped) -> Symbol?
     def name(given) = given.is_a?(Hash) ? given[:format] : given
 
-    # With the objects that make payloads, keys and headers, as the native side takes them:
-    # {"orders" => {format: :json, deserializer: …, key_deserializer: …}}
+    # Adds the deserializers of payloads, keys and headers to the formats, for the native side. Returns, for example:
+    #   {"orders" => {format: :json, deserializer: …, key_deserializer: …}}
     #: (Hash[String, untyped], Hash[String, untyped], ?Hash[String, untyped], ?Hash[String, untyped])
     #:   -> Hash[String, untyped]
     def with(formats, deserializers, keys = {}, headers = {})
@@ -62,11 +62,11 @@ module Pelton
       all
     end
 
-    # What makes keys: an object with `call(message)`, or one that reads this format.
+    # The deserializer of keys: the object itself if it has `call(message)`, or one for this format.
     #: (untyped) -> untyped
     def key_maker(given) = given.respond_to?(:call) ? given : KeyFormat.new(frozen(given))
 
-    # Frozen, for native threads share it. Of Avro with its decoder.
+    # The format, frozen, because native threads share it. An Avro format also gets its decoder.
     #: (Symbol | Hash[Symbol, untyped]) -> (Symbol | Hash[Symbol, untyped])
     def frozen(given)
       return avro(given.is_a?(Hash) ? given.except(:format) : {}) if name(given) == :avro

@@ -4,17 +4,17 @@ require "json"
 require_relative "../errors"
 
 module Pelton
-  # Ruby's own JSON parser behind the native one: it is asked for every document that the native parser does not decide,
-  # so values and errors are exactly those of JSON.parse.
+  # Ruby's JSON parser, for documents that the native parser leaves to it. So values and errors are exactly those of
+  # JSON.parse.
   module Json
     module_function
 
-    # "unexpected token at '<all that is left>'", as old parsers say; newer ones cut it off and say "line 1 column 7".
+    # Old versions of json report "unexpected token at '<the rest of the document>'"; newer ones "at line 1 column 7".
     REST = /at '(.*)'\z/m
     PLACE = /at line (\d+) column (\d+)/
     private_constant :REST, :PLACE
 
-    # Raises DecodeError. Its cause has the class of the parser's error, and not its message, which shows the document.
+    # Raises DecodeError. The cause has the class of the parser's error, but not its message, which shows the document.
     #: (String, ?String?, ?Integer?, ?Integer?, ?Hash[Symbol, bool]?) -> untyped
     def parse(raw, topic = nil, partition = nil, offset = nil, options = nil)
       text = raw.encoding == Encoding::UTF_8 ? raw : raw.dup.force_encoding(Encoding::UTF_8)
@@ -25,7 +25,7 @@ module Pelton
             cause: e.class.new(reason)
     end
 
-    # The byte that the parser did not take; nil where its message does not tell.
+    # The position of the byte that the parser refused; nil if its message does not contain it.
     #: (String, String) -> Integer?
     def position(message, document)
       if (rest = message[REST, 1])

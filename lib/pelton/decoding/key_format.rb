@@ -5,9 +5,9 @@ require_relative "../errors"
 require_relative "json"
 
 module Pelton
-  # Makes keys in the way that a format, as `decode` takes it, makes payloads: `key_deserializer :avro, registry: …`.
-  # Keys are small and few are read, so native threads have no part in it. Any thread; the first key of an Avro schema
-  # waits for the registry.
+  # Decodes keys in a format of `decode`, such as `key_deserializer :avro, registry: …`. Keys are small and few are
+  # read, so native threads do not decode them. Callable from every thread. The first key with an Avro schema waits for
+  # the registry.
   class KeyFormat
     # :json, :msgpack, :avro, :utf8 or :bytes
     #: () -> Symbol
@@ -20,7 +20,7 @@ module Pelton
       freeze
     end
 
-    # The value of a message's key, which has one. Raises DecodeError.
+    # The value of the key of a message that has a key. Raises DecodeError.
     #: (Message) -> untyped
     def call(message)
       key = message.raw_key
@@ -37,7 +37,7 @@ module Pelton
 
     private
 
-    # Keys are UTF-8 where they can be.
+    # Valid UTF-8 keys already have this encoding.
     def text(key)
       key.encoding == Encoding::UTF_8 ? key : raise(DecodeError.new(nil, nil, nil, "it is not valid UTF-8", :key))
     end

@@ -36,7 +36,7 @@ module Pelton
     private_constant :ALIKE
 
     # State of one kind. ends: when its window ends. written, counted: numbers of lines in the window. severity, text:
-    # the last line that was counted.
+    # one of the lines that were counted.
     Kind = Struct.new(:ends, :written, :counted, :severity, :text)
     # Limits that counted something: {limit => process id}. Guarded by LOCK.
     COUNTING = {}.compare_by_identity

@@ -7,18 +7,19 @@ require_relative "trial"
 
 module Pelton
   module Parallel
-    # The engine that is fastest on this machine with these payloads: a trial with the batches that come finds it, and
-    # another one every few minutes. Until the first, and where nothing is surely faster, it is inline. Workers of the
-    # engines that it did not choose end.
+    # Uses the engine that is fastest on this machine with these payloads. A trial with arriving batches measures that,
+    # and repeats every few minutes. Before the first trial, and if no engine is clearly faster, it uses inline. The
+    # workers of other engines end.
     class Auto
       # Seconds from one trial to the next.
       AGAIN = 300
-      # What of inline's time another engine may take, at most, to be worth its threads; and what, to stay.
+      # An engine is chosen if it takes at most this part of inline's time. The current engine stays with STAY.
       GAIN = 0.85
       STAY = 0.95
 
-      # engines: {thread: pool, ractor: pool}. chosen: called with name, seconds by name and the number of messages of a
-      # trial: what all of them take by each (nil: it had errors that inline has not, or inline is cheap).
+      # engines: {thread: pool, ractor: pool}. The block gets the result of each trial: the chosen name, {name =>
+      # seconds} and the number of messages. The seconds of an engine are nil if it failed where inline did not, or if
+      # inline was so fast that no other engine was measured.
       #: (Hash[Symbol, Pool], ?again: Numeric) { (Symbol, Hash[Symbol, Float?], Integer) -> void } -> void
       def initialize(engines, again: AGAIN, &chosen)
         @pools = engines
@@ -26,9 +27,9 @@ module Pelton
         @again = again
         @chosen = chosen
         @lock = Mutex.new
-        # The engine's name; written by the trial's thread.
+        # The name of the engine in use. Written by the trial's thread.
         @name = :inline
-        # When the next trial begins (monotonic seconds); the one that runs, and its thread. Guarded by @lock.
+        # When the next trial begins (monotonic seconds); the running trial and its thread. Guarded by @lock.
         @due = Clock.now
         @trial = nil
         @thread = nil
@@ -38,7 +39,7 @@ module Pelton
       #: () -> Symbol
       attr_reader :name
 
-      # In a trial, what is worth it to any of them.
+      # Is this many messages worth a dispatch? During a trial: for any engine.
       #: (Integer) -> bool
       def worth?(count)
         return current.worth?(count) if @trial.nil? && Clock.now < @due
@@ -52,7 +53,7 @@ module Pelton
           current.dispatch(inputs, job, timeout: timeout, &on_done)
       end
 
-      # Ends a trial; the engines are others'.
+      # Ends a running trial. Does not close the engines, which it does not own.
       #: (?timeout: Numeric?) -> bool
       def close(timeout: 10)
         thread = @lock.synchronize do
@@ -69,9 +70,9 @@ module Pelton
 
       def current = @pools.fetch(@name, @inline)
 
-      # The one that runs, or is due.
+      # The running trial, or a new one if it is due.
       def trial
-        return @trial if @thread&.alive? # a forked parent's is not
+        return @trial if @thread&.alive? # in a forked child, the parent's thread is not alive
         return if Clock.now < @due
 
         @lock.synchronize do
@@ -86,8 +87,8 @@ module Pelton
         end
       end
 
-      # The chosen engine's workers are held from one trial to the next. Whenever the thread is killed, be it before its
-      # first step, nobody waits for its trial.
+      # Keeps the chosen engine's workers until the next trial. If the trial's thread is killed, even before its first
+      # step, its trial is abandoned, so that no thread waits for it.
       def holding(&work)
         @pools.except(@name).each_value(&:hold)
         Thread.handle_interrupt(Object => :immediate, &work)
@@ -102,11 +103,11 @@ module Pelton
         shares = shares(costs)
         @name = best(shares)
         @trial.finish(@name)
-        tell(shares, median(costs[:inline]) * @trial.messages)
+        report(shares, median(costs[:inline]) * @trial.messages)
       end
 
-      # What each takes of inline's time. Rounds are compared one by one, for those were beside each other: a slow
-      # second of the machine is all of theirs.
+      # Each engine's time as a part of inline's. Rounds are compared one by one, because their batches ran at about the
+      # same time. So a slow second of the machine affects all engines.
       def shares(costs)
         costs.transform_values { |rounds| median(rounds.zip(costs[:inline]).map { |one, other| one / other }) }
       end
@@ -117,7 +118,7 @@ module Pelton
         share && share <= limit ? name : :inline
       end
 
-      def tell(shares, seconds)
+      def report(shares, seconds)
         times = [:inline, *@pools.keys].to_h { |name| [name, shares[name]&.*(seconds)] }
         @chosen&.call(@name, times, @trial.messages)
       end

@@ -5,11 +5,12 @@ require_relative "../../errors"
 
 module Pelton
   module Parallel
-    # A topic's deserializer whose work is done ahead: it stands in its place, so `Message#payload` asks it. What an
-    # engine made is kept by the messages; for all that it did not make (an error, a death, a cancel, no time) the
-    # deserializer is asked where the payload is read, so values and errors are those of the inline way.
+    # Replaces a topic's deserializer, so that an engine deserializes payloads before they are read. `Message#payload`
+    # calls this object. Messages keep the values that the engine made. If a value is missing (after an error, a killed
+    # worker, a cancel or a timeout), the deserializer runs when the payload is read. So values and errors are the same
+    # as without an engine.
     class Decoding
-      # What workers run. In a thread too, the payload that a deserializer itself asks for is what `decode` makes of it.
+      # The job that workers run. A deserializer that reads the payload gets it as decoded by `decode`.
       class Job
         #: (^(Message) -> untyped) -> void
         def initialize(deserializer)
@@ -21,8 +22,9 @@ module Pelton
         def call(message) = Deserializing.call(@deserializer, message)
       end
 
-      # A deserializer whose payloads are frozen at the top: where Ractors may make them, which freeze them through and
-      # through, code that changes one fails wherever it was made. More would cost more than Ractors save.
+      # A deserializer whose payloads are frozen at the top level, for topics that may use Ractors. A Ractor's payloads
+      # are deeply frozen. So code that changes a payload fails no matter where it was made. To freeze deeply here would
+      # cost more than Ractors save.
       class Frozen
         #: (^(Message) -> untyped) -> void
         def initialize(deserializer)
@@ -43,14 +45,14 @@ module Pelton
         @bus = bus
         @timeout = timeout
         @lock = Mutex.new
-        # Guarded by @lock: {message => [future, index]} and {future => [topic, partition]} of what is not done.
+        # Unfinished work, guarded by @lock: {message => [future, index]} and {future => [topic, partition]}.
         @pending = {}.compare_by_identity
         @futures = {}.compare_by_identity
-        # Was it told that the deserializer is none for Ractors?
-        @told = false
+        # true if an error was published that the deserializer does not work in a Ractor.
+        @reported = false
       end
 
-      # The payload: what a worker made or makes of it; else here and now. Any thread.
+      # The payload that a worker made or is making. Without one, calls the deserializer. Callable from every thread.
       #: (Message) -> untyped
       def call(message)
         future, index = @lock.synchronize { @pending[message] } unless @pending.empty?
@@ -58,7 +60,7 @@ module Pelton
         future && !error ? value : @deserializer.call(message)
       end
 
-      # Before its jobs are queued, on the listener's thread; never waits.
+      # Called on the listener's thread before the batch's jobs are queued. Never waits.
       #: (Messages) -> void
       def dispatch(batch)
         return unless @engine.worth?(batch.size)
@@ -73,12 +75,12 @@ module Pelton
           @futures[future] = batch.topic_partition
           messages.each_with_index { |message, index| @pending[message] = [future, index].freeze }
         end
-        forget(future, messages) if future.done? # it was faster
-      rescue StandardError => e # then payloads are made where they are read
+        forget(future, messages) if future.done? # it finished before it was added
+      rescue StandardError => e # then payloads are deserialized when they are read
         @bus.publish("error.occurred", error: e, source: "parallel", topic: @topic)
       end
 
-      # Nothing more is done ahead for this partition.
+      # Cancels the unfinished work of this partition.
       #: (String, Integer) -> void
       def cancel(topic, partition)
         ours = [topic, partition]
@@ -90,7 +92,7 @@ module Pelton
 
       private
 
-      # On the thread that finished it.
+      # Runs on the thread that finished the work.
       def done(future, messages)
         future.each_with_index { |(value, error), index| error ? failed(error) : keep(messages[index], value) }
       ensure
@@ -100,7 +102,7 @@ module Pelton
       def keep(message, value)
         message.keep(value)
       rescue DecodeError
-        nil # it has a payload already: the error that its deserializer returned, as whoever reads it again is told
+        nil # the message already has a result: the error that its deserializer returned
       end
 
       def forget(future, messages)
@@ -110,12 +112,12 @@ module Pelton
         end
       end
 
-      # An error of the deserializer's comes again where the payload is read. That it cannot work in a Ractor would go
-      # unnoticed.
+      # Publishes the first error that says that the deserializer does not work in a Ractor. Other errors are raised
+      # again when the payload is read.
       def failed(error)
-        return if @told || !error.is_a?(WorkError) || !error.error_class.start_with?("Ractor::")
+        return if @reported || !error.is_a?(WorkError) || !error.error_class.start_with?("Ractor::")
 
-        @told = true
+        @reported = true
         @bus.publish("error.occurred", error: error, source: "deserializer", topic: @topic)
       end
     end

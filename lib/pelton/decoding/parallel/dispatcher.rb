@@ -6,26 +6,25 @@ require_relative "../../runtime/threads"
 
 module Pelton
   module Parallel
-    # A part of what was dispatched at once: for one worker, in one send. from: the index of its first input; begun:
-    # when a worker was given it (monotonic seconds). again: is it the second try?
+    # A part of a dispatch, which one worker gets in one send. from: the index of its first input. begun: when a worker
+    # got it (monotonic seconds). again: true for the second try.
     Part = Struct.new(:future, :from, :inputs, :job, :begun, :again) do
-      # Is it late by its worker's doing, who had at least half of the time? One that had to wait for a worker says
-      # nothing of the one that has just begun it. A cancelled one may be overdue, too, and one that nobody waits for.
+      # Is its worker too slow? Yes if the future is late and the worker had at least half of the time. A part that had
+      # to wait for a free worker says nothing about that worker. Cancelled parts may be overdue, too.
       #: () -> bool
       def overdue? = future.late? && Clock.now - begun >= future.timeout / 2.0
 
-      # Each input by itself, for the second try.
+      # One part for each input, for the second try.
       #: () -> Array[Part]
       def singly
         inputs.each_with_index.map { |input, index| Part.new(future, from + index, [input].freeze, job, nil, true) }
       end
     end
 
-    # The one thread of a pool that coordinates: it hears of parts that wait and of workers that are ready, and brings
-    # them together. It waits on one port for all of that, and does nothing else, so callers and workers never wait for
-    # each other. Workers that die or do not come back are replaced.
+    # The thread of a pool that gives waiting parts to free workers. It waits on one port for messages of callers and
+    # workers, so these never wait for each other. It replaces workers that die or hang.
     class Dispatcher
-      # How long workers may take to end once they are killed.
+      # Seconds that killed workers have to end.
       FORCE = 1.0
 
       #: (Class, size: Integer, name: String, ?bus: Notifications?) -> void
@@ -36,48 +35,48 @@ module Pelton
         @bus = bus
         @port = kind.mailbox
         @lock = Mutex.new
-        # Guarded by @lock: parts that no worker has, and whether new ones are refused.
+        # Guarded by @lock: parts that no worker has, and whether new parts are refused.
         @waiting = []
         @closed = false
-        # The rest belongs to the thread. {id => worker} of those that get parts.
+        # Everything below is used by the dispatcher's thread only. {id => worker}: workers that get parts.
         @workers = {}
-        # Those that overran their time and were killed, until they have ended.
+        # Workers that hung and were killed, but have not ended yet.
         @lost = []
-        # How many are to be hired, as soon as they may be.
-        @idle_workers = size
+        # Number of workers to start as soon as that is possible.
+        @missing = size
         @ids = 0
-        # It begins with what is deferred here: one killed before its first step still says that it is over.
+        # The thread inherits deferred interrupts, so `finish` also runs if it is killed before its first step.
         @thread = Thread.handle_interrupt(Object => :never) { Threads.start(name, report: method(:report)) { run } }
       end
 
       #: () -> bool
       def alive? = @thread.alive?
 
-      # Never waits. false: it takes nothing any more.
+      # Adds parts. Never waits. Returns false if the dispatcher is closed.
       #: (Array[Part]) -> bool
       def push(parts)
         @lock.synchronize { !@closed && @waiting.concat(parts) } || (return false)
-        tell(:work)
+        notify(:work)
       end
 
-      # A future's time was over.
+      # A future has timed out.
       #: () -> void
-      def late = tell(:late)
+      def late = notify(:late)
 
-      # Nothing is begun any more; what workers have is finished.
+      # Starts no more parts. Workers finish the parts that they have.
       #: () -> void
       def retire
         @lock.synchronize { @closed = true }
-        tell(:stop)
+        notify(:stop)
       end
 
-      # The same, within the time. false: some had to be killed.
+      # Like `retire`, and waits up to `timeout` seconds. Returns false if workers had to be killed.
       #: (Numeric?) -> bool
       def close(timeout)
         retire
         return true if @thread.join(*timeout)
 
-        tell(:force)
+        notify(:force)
         @thread.kill unless @thread.join(FORCE)
         @thread.join
         false
@@ -85,8 +84,8 @@ module Pelton
 
       private
 
-      # false: the port is closed, since the thread has ended.
-      def tell(what)
+      # Sends to the thread. Returns false if it has ended and its port is closed.
+      def notify(what)
         @port << what
         true
       rescue StandardError
@@ -97,9 +96,9 @@ module Pelton
 
       def run
         Thread.handle_interrupt(Object => :immediate) do
-          spawn_worker
+          spawn_workers
           until @closed && @workers.empty? && @lost.empty?
-            hear(*@port.receive)
+            receive(*@port.receive)
             hand_out
           end
         end
@@ -107,7 +106,7 @@ module Pelton
         finish
       end
 
-      def hear(kind, id = nil, *facts)
+      def receive(kind, id = nil, *facts)
         case kind
         when :ready then @workers[id]&.ready(*facts)
         when :done then done(@workers[id], *facts)
@@ -119,22 +118,22 @@ module Pelton
         end
       end
 
-      # None while more than there are to be do not end.
-      def spawn_worker
-        while @idle_workers.positive? && @lost.size <= @size
-          @idle_workers -= 1
+      # Starts the missing workers, unless too many killed ones have not ended yet.
+      def spawn_workers
+        while @missing.positive? && @lost.size <= @size
+          @missing -= 1
           @ids += 1
           @workers[@ids] = @kind.new("#{@name}##{@ids}", @ids, @port)
         end
       end
 
       def hand_out
-        return give_up(@lock.synchronize { @waiting.slice!(0..) }) if @workers.empty? # there is nobody to wait for
+        return give_up(@lock.synchronize { @waiting.slice!(0..) }) if @workers.empty?
 
         @workers.each_value.select(&:free?).each do |worker|
           part = take or break
           part.begun = Clock.now
-          put_back([part]) unless worker.give(part) # one that has just died: we hear of it soon
+          put_back([part]) unless worker.give(part) # it has just died, and its message follows
         end
       end
 
@@ -143,12 +142,12 @@ module Pelton
           return give_up(@waiting) if @closed
 
           part = @waiting.shift
-          part = @waiting.shift while part&.future&.done? # cancelled, or too late
+          part = @waiting.shift while part&.future&.done? # cancelled or timed out
           part
         end
       end
 
-      # worker: nil, if it was given up.
+      # worker: nil if it was already replaced.
       def done(worker, values, failures)
         return unless worker
 
@@ -157,18 +156,19 @@ module Pelton
         part.future.fulfil(part.from, values, errors)
       end
 
-      # Nobody says which one has ended. What one has said that has, waits at the port: it is heard first.
+      # A worker has ended, but the message does not say which one. Its earlier messages are still in the port, so they
+      # are handled before :dead.
       def on_worker_exit
         @lost.select!(&:alive?)
         @workers.each_value.reject(&:alive?).each { |worker| @port << [:dead, worker.id].freeze }
-        spawn_worker unless @closed
+        spawn_workers unless @closed
       end
 
-      # worker: nil, if it was buried before.
+      # worker: nil if it was already replaced.
       def replace_dead(worker) = worker && replace(worker)
 
-      # Those whose part should have been done by now, whoever still waits for it. Who hangs, but not for long enough
-      # yet, is lost with a later word: at the latest that of whoever waits for the pool in vain.
+      # Kills and replaces workers whose part is overdue. A worker that has not hung long enough yet is replaced at a
+      # later call, at the latest when the next future times out.
       def replace_lost
         @workers.each_value.select { |worker| worker.part&.overdue? }.each do |worker|
           worker.take_back.future.give_up
@@ -178,15 +178,15 @@ module Pelton
         end
       end
 
-      # Another one in its place, but not for one that never began. What it was at is tried again, each input alone; one
-      # that was tried again has an error.
+      # Starts another worker in its place, unless this one was never ready. Each input of its part is tried once more,
+      # alone. An input that fails this way twice gets an error.
       def replace(worker)
         @workers.delete(worker.id)
         try_again(worker.part, worker) if worker.part
         return if @closed
 
-        @idle_workers += 1 if worker.ready?
-        spawn_worker
+        @missing += 1 if worker.ready?
+        spawn_workers
         @bus&.publish("worker.replaced", worker: "#{@name}##{worker.id}")
       end
 
@@ -200,7 +200,7 @@ module Pelton
 
       def died(worker) = WorkerKilled.new("a job of #{@name}##{worker.id}")
 
-      # Whatever ended us: nobody waits for what does not come, and no worker is left.
+      # The thread ends, for whatever reason: no caller waits any longer, and no worker is left.
       def finish
         @lock.synchronize { @closed = true }
         all = [*@workers.values, *@lost]

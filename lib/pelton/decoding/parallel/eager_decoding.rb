@@ -4,10 +4,10 @@ require_relative "decoding"
 
 module Pelton
   module Parallel
-    # What begins with the batches of a group as they arrive, before their jobs are queued: schemas are looked up, and
-    # payloads made by topics' workers. The listener's.
+    # Work that starts when a group's batches arrive, before their jobs are queued: schema look-ups, and deserializing
+    # on the workers of topics. Each listener has one.
     class EagerDecoding
-      # deserializers: as Engines gives them. look_ups: nil where no topic has a registry.
+      # deserializers: those of Engines#deserializers. look_ups: nil if no topic has a registry.
       #: (Hash[String, untyped], Avro::SchemaPrefetcher?) -> void
       def initialize(deserializers, look_ups = nil)
         # {"orders" => Decoding, "logs" => nil, "*" => Decoding}
@@ -15,7 +15,7 @@ module Pelton
         @look_ups = look_ups
       end
 
-      # Is there nothing to begin with?
+      # Is there nothing to do?
       #: () -> bool
       def none? = @look_ups.nil? && @decodings.each_value.none?
 
@@ -26,7 +26,7 @@ module Pelton
         decoding(batch.topic)&.dispatch(batch)
       end
 
-      # Nothing more is made for this partition.
+      # Cancels the unfinished work of this partition.
       #: (String, Integer) -> void
       def cancel(topic, partition) = decoding(topic)&.cancel(topic, partition)
 

@@ -9,21 +9,21 @@ require_relative "decoding"
 
 module Pelton
   module Parallel
-    # The engines of one server: a pool of each kind that its topics want, and who looks schemas up, shared by them.
+    # The engines of one server: one pool of each kind that its topics use, and one prefetcher of schemas.
     class Engines
       #: (Config, Notifications) -> void
       def initialize(config, bus)
         @config = config
         @bus = bus
-        # {ractor: pool} and the measuring ones; filled while the server boots.
+        # {ractor: pool}, and the engines that measure. Filled while the server boots.
         @pools = {}
         @autos = []
-        # From the first group on that has a registry.
+        # Set with the first group that has a registry.
         @look_ups = nil
       end
 
-      # The group's deserializers by topic, as a subscription takes them; those with a `parallel` are Decodings. Their
-      # pools are started (with :auto by a trial, and then only what it chose stays).
+      # The group's deserializers by topic, for a subscription. Those with `parallel` become Decodings, whose pools are
+      # started. With :auto, a trial starts the pools, and only the chosen one stays.
       #: (Routing::Group) -> Hash[String, untyped]
       def deserializers(group)
         ways = group.parallel
@@ -33,7 +33,8 @@ module Pelton
         end
       end
 
-      # What begins with the group's batches as they arrive; nil: nothing does. deserializers: of that method.
+      # The work that starts when the group's batches arrive; nil if there is none. deserializers: the result of that
+      # method.
       #: (Routing::Group, Hash[String, untyped]) -> EagerDecoding?
       def ahead(group, deserializers)
         asks = group.decode.each_value.any? { |format| format.is_a?(Hash) && format[:decoder]&.asks? }
@@ -42,7 +43,7 @@ module Pelton
         ahead unless ahead.none?
       end
 
-      # false: some workers had to be killed.
+      # Returns false if some workers had to be killed.
       #: (?timeout: Numeric?) -> bool
       def close(timeout: 10)
         deadline = Clock.deadline(timeout)
@@ -61,7 +62,7 @@ module Pelton
         Decoding.new(deserializer, engine, topic: topic, bus: @bus, timeout: @config.parallel_timeout)
       end
 
-      # Nothing is frozen for a trial.
+      # Does not freeze the deserializer for a trial, so Ractors take part only if it is shareable already.
       def auto(topic, deserializer)
         ways = [:thread, *(:ractor if RactorWorker.available? && RactorWorker.refusal(deserializer).nil?)]
         engine = Auto.new(ways.to_h { |way| [way, pool(way)] }) do |name, seconds, messages|

@@ -17,7 +17,7 @@ module Pelton
       #   future.size # => 2
       #: () -> Integer
       attr_reader :size
-      # Seconds from the dispatch on; nil: no limit.
+      # Timeout in seconds, from the dispatch on; nil: no limit.
       #: () -> Numeric?
       attr_reader :timeout
 
@@ -51,11 +51,11 @@ module Pelton
       #: () -> Array[untyped]
       def values = Array.new(@size) { |index| self[index] }
 
-      # For Pelton: is it made without being asked for?
+      # For Pelton: is the work done before a value is read?
       #: () -> bool
       def ahead? = false
 
-      # Is its time over, finished or not?
+      # Is its time over, whether it is finished or not?
       #: () -> bool
       def late? = !@deadline.nil? && Clock.now >= @deadline
 
@@ -70,8 +70,8 @@ module Pelton
       def too_late = WaitTimeout.new("work of #{@size} inputs", nil, @timeout)
     end
 
-    # Nothing is done before it is asked for, by who asks first (others wait for that): what engines without workers
-    # give, and all others for less than is worth a dispatch.
+    # A future whose values are made when they are read, by the first reader; other readers wait. The result of engines
+    # without workers, and of other engines for too few inputs.
     class Lazy < Future
       #: (Array[untyped], untyped, ?timeout: Numeric?) -> void
       def initialize(inputs, job, timeout: nil)
@@ -79,18 +79,19 @@ module Pelton
         @inputs = inputs
         @job = job
         @lock = Mutex.new
-        # Guarded by @lock: {index => the lock of who does it}. Ruby gives it back however that one ends.
+        # Guarded by @lock: {index => lock of the thread that makes the value}. Ruby releases it even if the thread is
+        # killed.
         @doing = {}
-        # {index => [value, error]}; written with that index's lock.
+        # {index => [value, error]}. Written under that index's lock.
         @outcomes = {}
-        # For what was not asked for; nil: not cancelled.
+        # The error of values that were not read before the cancel; nil: not cancelled.
         @cancel = nil
       end
 
       #: () -> bool
       def done? = @outcomes.size == @size || !@cancel.nil?
 
-      # What was not asked for until now has an error.
+      # Values that were not read until now get an error.
       #: () -> void
       def cancel = @cancel ||= CancelledError.new
 
@@ -119,8 +120,8 @@ module Pelton
       NOT_YET = Object.new.freeze
       private_constant :NOT_YET
 
-      # on_late: called once when somebody waited in vain, on that thread. on_done: called once when all is there, or
-      # was given up, on the thread that did the last of it.
+      # on_late: called once when a wait times out, on the waiting thread. on_done: called once when all values are
+      # there or were given up, on the thread that completed the future.
       #: (Integer, timeout: Numeric?, ?on_late: ^() -> void?, ?on_done: ^(Future) -> void?) -> void
       def initialize(size, timeout:, on_late: nil, on_done: nil)
         super(size, timeout)
@@ -129,8 +130,8 @@ module Pelton
         @pid = Process.pid
         @lock = Mutex.new
         @changed = ConditionVariable.new
-        # Written with @lock: values in the order of the inputs, {index => error}, which is there before its value is;
-        # how many are not there yet.
+        # Written under @lock: values in the order of the inputs; {index => error}, set before the value; number of
+        # missing values.
         @values = Array.new(size, NOT_YET)
         @errors = {}
         @left = size
@@ -141,11 +142,11 @@ module Pelton
       #: () -> bool
       def ahead? = true
 
-      # What is not there yet has an error, and what no worker began is not begun.
+      # Missing values get an error. Work that no worker has begun is not done.
       #: () -> void
       def cancel = give_up(CancelledError.new)
 
-      # The pool's: the outcomes of the inputs from this index on. What was given up before stays so.
+      # For the pool: sets the outcomes of inputs from this index on, unless they were given up before.
       #: (Integer, Array[untyped], Hash[Integer, Exception]) -> void
       def fulfil(from, values, errors)
         change do
@@ -155,7 +156,7 @@ module Pelton
         end
       end
 
-      # All that is not there yet has this error. false: everything is there.
+      # Missing values get this error. Returns false if no value was missing.
       #: (?Exception) -> bool
       def give_up(error = too_late)
         change do
@@ -179,7 +180,7 @@ module Pelton
 
       private
 
-      # Is everything there then, by this change? It is told, even if the thread is being killed.
+      # Returns true if this change completed the future. Then on_done is called, even if the thread is being killed.
       def change(&block)
         Thread.handle_interrupt(Object => :never) do
           last = @lock.synchronize { @left.positive? && filled?(&block) }
@@ -194,7 +195,7 @@ module Pelton
         @left.zero?
       end
 
-      # false: in vain.
+      # Waits for a value. Returns false if the wait timed out.
       def wait(index)
         @lock.synchronize do
           while NOT_YET.equal?(@values[index])

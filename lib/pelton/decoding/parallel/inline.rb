@@ -4,9 +4,9 @@ require_relative "future"
 
 module Pelton
   module Parallel
-    # The engine without workers: whoever asks for a value has the job make it.
+    # The engine without workers: the job runs on the thread that reads a value.
     class Inline
-      # Is it worth a dispatch? Never: nothing is done ahead.
+      # Is this many inputs worth a dispatch? Never, because nothing is done before a value is read.
       #: (Integer) -> bool
       def worth?(_count) = false
 
@@ -17,8 +17,8 @@ module Pelton
       def close(timeout: nil) = true
     end
 
-    # The engine whose workers are native threads: they began to decode when the messages arrived, as their topic's
-    # `decode` says. What is left to do is to build Ruby objects, which whoever asks does.
+    # The engine whose workers are native threads. They started to decode when the messages arrived, if the topic has a
+    # `decode`. The thread that reads a payload builds its Ruby objects.
     class NativeThreads < Inline
       PAYLOAD = :payload.to_proc
       private_constant :PAYLOAD

@@ -7,20 +7,20 @@ require_relative "ractor_worker"
 require_relative "thread_worker"
 
 module Pelton
-  # Work that is done beside whoever wants it: one contract, several engines.
-  #   engine.dispatch(messages, decoder, timeout: 30)    a Future at once: a value or an error for each, in their order
+  # Parallel work: several engines with the same interface.
+  #   engine.dispatch(messages, decoder, timeout: 30)    a Future: a value or an error for each message, in order
   #   engine.close(timeout: 10)
-  # A decoder (any job) has `call(message)`. An engine never lets one bad payload harm the others, ends what takes
-  # longer than the time given, and finishes nothing that was cancelled.
+  # A decoder (any job) has `call(message)`. One bad payload never affects the others. An engine ends work that takes
+  # longer than its timeout, and does not finish cancelled work.
   module Parallel
-    # Engines by name: what runs in them, and which Ruby they need.
+    # Worker classes by the engine's name.
     WORKERS = { thread: ThreadWorker, ractor: RactorWorker }.freeze
     private_constant :WORKERS
 
     module_function
 
-    # Raises ConfigError for an engine that this Ruby lacks, or a job that it cannot take; place: for that error. A job
-    # for Ractors is frozen here, if nothing else hinders it.
+    # Raises ConfigError if this Ruby does not support the engine, or if the engine cannot run the job. place: for that
+    # error. A job for Ractors is frozen here, if that makes it shareable.
     #: (Symbol, untyped, ?String) -> void
     def check(engine, job, place = "parallel")
       return unless engine == :ractor
@@ -32,7 +32,7 @@ module Pelton
       raise ConfigError.new(place, job.class, "cannot be shared with Ractors because of #{hindrance}")
     end
 
-    # Raises ConfigError where there are no Ractors as we need them.
+    # Raises ConfigError if this Ruby's Ractors are not supported.
     #: (String, ?untyped) -> void
     def check_ruby(place, value = nil)
       return if RactorWorker.available?
@@ -40,7 +40,7 @@ module Pelton
       raise ConfigError.new(place, value, "needs Ruby 4.0 or later, this is Ruby #{RUBY_VERSION}")
     end
 
-    # A new one of them: inline, native, thread or ractor.
+    # A new engine: :inline, :native, :thread or :ractor.
     #: (Symbol, **untyped) -> (Inline | Pool)
     def engine(name, **options)
       case name

@@ -7,14 +7,14 @@ require_relative "future"
 
 module Pelton
   module Parallel
-    # The engines with workers: threads or Ractors that live as long as the pool. They start with the first dispatch
-    # (or `start`), and anew in a forked child. Everything from any thread.
+    # An engine with workers: threads or Ractors that live as long as the pool. They start with the first dispatch (or
+    # `start`), and again in a forked child. All methods are callable from every thread.
     class Pool
-      # What is dispatched is cut into so many parts for each worker, at most.
+      # The largest number of parts per worker that a dispatch is split into.
       PARTS = 4
 
-      # kind: ThreadWorker or RactorWorker. min: less than that is not worth it, and is done by who asks for it.
-      # part: so many inputs go to a worker at once, at least. bus: is told of workers that were replaced.
+      # kind: ThreadWorker or RactorWorker. min: fewer inputs than this are not dispatched; the reading thread does the
+      # work. part: the smallest number of inputs that a worker gets at once. bus: gets worker.replaced events.
       #: (Class, size: Integer, ?min: Integer, ?part: Integer, ?name: String, ?bus: Notifications?) -> void
       def initialize(kind, size:, min: 50, part: 100, name: "pelton.parallel", bus: nil)
         @kind = kind
@@ -24,20 +24,20 @@ module Pelton
         @name = name
         @bus = bus
         @lock = Mutex.new
-        # Guarded by @lock: who brings parts to workers; those of before that may not have ended; who holds it.
+        # Guarded by @lock: the dispatcher; earlier ones that may not have ended; number of users (see `hold`).
         @dispatcher = nil
         @retired = []
         @holders = 0
         @closed = false
       end
 
-      # Is it worth a dispatch?
+      # Is this many inputs worth a dispatch?
       #: (Integer) -> bool
       def worth?(count) = count >= @min && count.positive?
 
-      # Has workers do it; never waits. inputs and job must be fit for them (Ractors: shareable). A worker that dies is
-      # replaced, and each input that it was at is tried once more, alone. on_done: called when there is nothing left to
-      # wait for, on any thread; it must not wait.
+      # Gives the work to the workers. Never waits. Ractors need shareable inputs and a shareable job. A worker that
+      # dies is replaced, and each input that it had is tried once more, alone. on_done: called on any thread when the
+      # future is complete; it must not wait.
       #: (Array[untyped], untyped, ?timeout: Numeric?) ?{ (Future) -> void } -> Future
       def dispatch(inputs, job, timeout: nil, &on_done)
         return Lazy.new(inputs, job, timeout: timeout) unless worth?(inputs.size)
@@ -48,15 +48,15 @@ module Pelton
         future
       end
 
-      # The workers, at once.
+      # Starts the workers.
       #: () -> self
       def start = tap { running }
 
-      # For who has several pools and may not need this one: its workers end when the last that holds it lets go.
+      # For code with several pools that may not need this one: the workers end when each `hold` has had its `release`.
       #: () -> self
       def hold = tap { @lock.synchronize { @holders += 1 } }
 
-      # Never waits. A dispatch that is in work is finished, as by a close; a later one starts other workers.
+      # Never waits. Running work is finished, as with `close`. A later dispatch starts new workers.
       #: () -> void
       def release
         retired = @lock.synchronize do
@@ -68,7 +68,8 @@ module Pelton
         retired&.retire
       end
 
-      # What workers have is finished, the rest is not begun; after `timeout` seconds they are killed (false).
+      # Workers finish the parts that they have; other parts are not started. After `timeout` seconds workers are
+      # killed, and this returns false.
       #: (?timeout: Numeric?) -> bool
       def close(timeout: 10)
         deadline = Clock.deadline(timeout)
@@ -90,7 +91,7 @@ module Pelton
         @lock.synchronize do
           raise closed if @closed
 
-          # A thread of the parent's is not alive in its child.
+          # In a forked child, the parent's thread is not alive.
           next @dispatcher if @dispatcher&.alive?
 
           @dispatcher = Dispatcher.new(@kind, size: @size, name: @name, bus: @bus)

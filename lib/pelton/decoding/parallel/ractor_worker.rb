@@ -6,23 +6,22 @@ require_relative "work"
 
 module Pelton
   module Parallel
-    # A pool's worker that is a Ractor (Ruby 4.0 and later). What goes in is frozen and shareable, so nothing is copied;
-    # what comes out is made so by the Ractor, which is no work where it is already. Used by the dispatcher's thread
-    # only.
+    # A pool's worker that is a Ractor (Ruby 4.0 and later). Inputs are shareable, so nothing is copied. The Ractor
+    # makes its results shareable, which costs nothing if they are already. Used by the dispatcher's thread only.
     class RactorWorker
       class << self
-        # Is there a Ruby for it?
+        # Does this Ruby support it?
         #: () -> bool
         def available? = defined?(::Ractor::Port) ? true : false
 
         #: () -> Ractor::Port
         def mailbox = ::Ractor::Port.new
 
-        # Why this cannot be given to a Ractor, or nil: "@cache, a Hash that is not frozen".
+        # The reason why a Ractor cannot use this object, or nil: "@cache, a Hash that is not frozen".
         #: (untyped) -> String?
         def refusal(object) = ::Ractor.shareable?(object) ? nil : blame(object)
 
-        # The same of an object that is ours to freeze: it is, where that alone is missing.
+        # Like `refusal`, but first freezes the object if that alone makes it shareable.
         #: (untyped) -> String?
         def unfit(job)
           return if ::Ractor.shareable?(job)
@@ -32,7 +31,7 @@ module Pelton
           refusal(job)
         end
 
-        # In the Ractor, until it is told to end. Its second thread is the only way to end one that does not come back.
+        # Runs in the Ractor until it gets an order to end. A second thread can end it while a job hangs.
         #: (Ractor::Port, Integer) -> void
         def live(port, id)
           thread = Thread.current
@@ -42,14 +41,14 @@ module Pelton
           port << [:ready, id, control].freeze
           nil while work(port, id, ::Ractor.receive)
         ensure
-          # Ruby 4.0 keeps a Ractor for ever of which a thread still waits at a port.
+          # Ruby 4.0 never frees a Ractor of which a thread still waits at a port.
           control << false
           guard.join
         end
 
         private
 
-        # A method of its own, so that nothing of it is kept alive by who waits for the next.
+        # A separate method, so that the wait for the next order does not keep this one's objects alive.
         def work(port, id, order)
           port << answer(id, *order) if order.is_a?(Array)
           order
@@ -61,8 +60,8 @@ module Pelton
           ::Ractor.make_shareable([:done, id, values, told])
         end
 
-        # The way to what hinders: "@parser.@cache, a Hash that is not frozen". seen: what is on it, for objects may
-        # refer to themselves.
+        # The path to the object that is not shareable: "@parser.@cache, a Hash that is not frozen". seen: the objects
+        # on the path, because objects may refer to themselves.
         def blame(object, seen = {}.compare_by_identity)
           seen[object] = true
           name = object.instance_variables.find do |one|
@@ -83,15 +82,15 @@ module Pelton
       end
 
       attr_reader :id
-      # What it was given and has not done.
+      # The part that it has not finished, or nil.
       attr_reader :part
 
-      # port: where it says [:ready, id, control], [:done, id, values, facts of errors] and, at its end, a Symbol.
+      # port: receives [:ready, id, control], [:done, id, values, {index => error data}] and, at the end, a Symbol.
       #: (String, Integer, Ractor::Port) -> void
       def initialize(name, id, port)
         @id = id
         @part = nil
-        # Ends it; nil: it is not ready yet.
+        # The port that ends the Ractor; nil until it is ready.
         @control = nil
         @ractor = quietly { ::Ractor.new(port, id, name: name) { |*place| Parallel::RactorWorker.live(*place) } }
         @ractor.monitor(port)
@@ -103,19 +102,19 @@ module Pelton
       def free? = ready? && @part.nil?
       #: (Ractor::Port) -> void
       def ready(control) = @control = control
-      # Its ports close before it tells of its end.
+      # The Ractor's ports close before its end is reported.
       #: () -> bool
       def alive? = send(:ping)
 
-      # false: it has ended, and has not taken it.
+      # Returns false if the worker has ended and did not take the part.
       #: (Part) -> bool
       def give(part) = send([part.inputs, part.job].freeze) && (@part = part) && true
 
-      # The part that it was given: it has it no more.
+      # Returns the worker's part and removes it.
       #: () -> Part?
       def take_back = @part.tap { @part = nil }
 
-      # It ends when it has done what it was given.
+      # Ends the worker after its current part.
       #: () -> void
       def stop = send(nil)
 
@@ -138,8 +137,8 @@ module Pelton
         false
       end
 
-      # The first Ractor of a process makes Ruby warn that they are experimental, which users of ours need not hear:
-      # they asked for Ractors by name. The switch is the process's, so it is touched for that one only.
+      # Ruby warns at the first Ractor of a process that Ractors are experimental. Pelton's users chose Ractors, so the
+      # warning is off for that moment. The switch is global, so it is changed for the first Ractor only.
       def quietly
         return yield if ::Ractor.count > 1 || !Warning[:experimental]
 

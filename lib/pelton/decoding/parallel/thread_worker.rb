@@ -5,28 +5,29 @@ require_relative "work"
 
 module Pelton
   module Parallel
-    # A pool's worker that is a thread: the twin of RactorWorker, for every Ruby. Used by the dispatcher's thread only.
+    # A pool's worker that is a thread, for every Ruby. It has the same methods as RactorWorker. Used by the
+    # dispatcher's thread only.
     class ThreadWorker
-      # A queue as a Ractor::Port.
+      # A queue with the methods of a Ractor::Port.
       class Mailbox < Thread::Queue
         alias receive pop
 
-        # Workers may still tell of their ends.
+        # Does nothing, because workers may still report their end.
         def close = nil
       end
 
       #: () -> Mailbox
       def self.mailbox = Mailbox.new
 
-      # Can it be given this? Everything can.
+      # The reason why a worker cannot use this object: always nil.
       #: (untyped) -> nil
       def self.refusal(_object) = nil
 
       attr_reader :id
-      # What it was given and has not done.
+      # The part that it has not finished, or nil.
       attr_reader :part
 
-      # port: where it says [:ready, id], [:done, id, values, errors] and, at its end, :exited.
+      # port: receives [:ready, id], [:done, id, values, errors] and, at the end, :exited.
       #: (String, Integer, Mailbox) -> void
       def initialize(name, id, port)
         @id = id
@@ -35,7 +36,7 @@ module Pelton
         @part = nil
         @ready = false
         @ended = false
-        # With the interrupts deferred that the new thread inherits: one killed before its first step says so, too.
+        # The thread inherits deferred interrupts, so one that is killed before its first step reports its end, too.
         @thread = Thread.handle_interrupt(Object => :never) { Threads.start(name) { live } }
       end
 
@@ -48,7 +49,7 @@ module Pelton
       #: () -> bool
       def alive? = !@ended
 
-      # false: it has ended, and has not taken it.
+      # Returns false if the worker has ended and did not take the part.
       #: (Part) -> bool
       def give(part)
         return false if @ended
@@ -58,17 +59,17 @@ module Pelton
         true
       end
 
-      # The part that it was given: it has it no more.
+      # Returns the worker's part and removes it.
       #: () -> Part?
       def take_back = @part.tap { @part = nil }
 
-      # It ends when it has done what it was given.
+      # Ends the worker after its current part.
       #: () -> void
       def stop = @orders << nil
       #: () -> void
       def kill = @thread.kill
 
-      # Errors by index, as a worker told them.
+      # The errors of a worker's answer, by index.
       #: (Hash[Integer, Exception]) -> Hash[Integer, Exception]
       def errors(failures) = failures
 
@@ -84,7 +85,7 @@ module Pelton
         @port << :exited
       end
 
-      # A method of its own, so that nothing of it is kept alive by who waits for the next.
+      # A separate method, so that the wait for the next order does not keep this one's objects alive.
       def work(order) = order && (@port << [:done, @id, *Work.run(*order)])
     end
   end

@@ -7,27 +7,28 @@ require_relative "inline"
 
 module Pelton
   module Parallel
-    # How long engines take for the batches that come: each round of them is made by another engine, and who reads them
-    # gets what that made. So nothing is made twice, nobody makes the same beside it, and what is measured is what there
-    # is to do. One thread runs it, any may dispatch.
+    # Measures how long engines take for arriving batches. The engines take turns, one round of batches each, and
+    # readers get their results. So no payload is made twice, and the trial measures real work. One thread runs it;
+    # every thread may dispatch.
     class Trial
-      # Of each engine: so many rounds, each of as many messages as take inline so many seconds.
+      # Rounds of each engine. A round has as many messages as inline makes in SPAN seconds.
       ROUNDS = 5
       SPAN = 0.05
-      # What takes so many times inline's time, in one round, has no more of them.
+      # An engine that takes this many times inline's time in one round is out.
       LOST = 2
-      # What an engine gets at once, if it is there.
+      # The largest number of batches that an engine gets at once.
       AT_ONCE = 8
-      # Seconds a message: what inline makes in less, no worker makes faster, for it takes part of that to tell it so.
+      # Seconds per message. If inline takes less, no other engine can be faster, because handing a message to a worker
+      # already takes a part of that.
       CHEAP = 0.000_01
 
-      # So many are told of at once.
+      # Number of messages whose results are handed over at once.
       SLICE = 50
 
       Batch = Struct.new(:future, :inputs, :job)
       private_constant :Batch
 
-      # How many there were.
+      # Number of messages so far.
       #: () -> Integer
       attr_reader :messages
 
@@ -36,14 +37,14 @@ module Pelton
         @engines = { inline: Inline.new, **pools }
         @queue = Thread::Queue.new
         @messages = 0
-        # Batches in work; names of engines that had errors where inline has none.
+        # Batches that are being made; names of engines that failed where inline does not.
         @batches = []
         @failed = []
-        # Of `run`.
+        # The thread of `run`.
         @thread = nil
       end
 
-      # A future that is filled in its turn; nil: the trial is over.
+      # A future that the trial fills; nil if the trial is over.
       #: (Array[untyped], untyped, ?timeout: Numeric?) ?{ (Future) -> void } -> Future?
       def dispatch(inputs, job, timeout: nil, &on_done)
         Pending.new(inputs.size, timeout: timeout, on_late: method(:late), on_done: on_done).tap do |future|
@@ -53,8 +54,8 @@ module Pelton
         nil
       end
 
-      # Seconds a message of each round: {inline: [0.0002, …], ractor: [0.0001, …]}; without those that failed, and
-      # without all others where inline is cheap.
+      # Seconds per message of each round: {inline: [0.0002, …], ractor: [0.0001, …]}. Leaves out engines that failed.
+      # If inline is cheap, it contains only inline.
       #: () -> Hash[Symbol, Array[Float]]
       def run
         @thread = Thread.current
@@ -71,14 +72,14 @@ module Pelton
         costs.except(*@failed)
       end
 
-      # No more is taken; what was is made by this one.
+      # Accepts no more batches. The engine of this name makes the waiting ones.
       #: (Symbol) -> void
       def finish(name)
         @queue.close
         make(name) until @queue.empty?
       end
 
-      # Nobody waits for what is not made.
+      # Gives up all unfinished batches, so that no thread waits for them.
       #: () -> void
       def abandon
         @queue.close
@@ -88,16 +89,18 @@ module Pelton
 
       private
 
-      # Somebody waited in vain: a job hangs, or more comes than one thread makes. All the others would wait, too.
+      # A wait timed out: a job hangs, or one thread is too slow for all batches. Ends the trial, so that others do not
+      # wait, too.
       def late = @thread&.kill
 
-      # How many take inline so long. What is new to Ruby is slow: this counts as no round.
+      # How many messages inline makes in `span` seconds. This is no round, because code that Ruby runs for the first
+      # time is slow.
       def messages_in(span)
         span -= make(:inline) while span.positive?
         @messages
       end
 
-      # Seconds a message.
+      # Seconds per message.
       def round(name, count)
         before = @messages
         seconds = 0.0
@@ -105,7 +108,8 @@ module Pelton
         seconds / (@messages - before)
       end
 
-      # Seconds that the next batches took. What was cancelled (its partition was revoked, say) is not made.
+      # Makes the next batches and returns the seconds they took. Skips cancelled batches, for example of a revoked
+      # partition.
       def make(name)
         @batches << @queue.pop
         @batches << @queue.pop until @queue.empty? || @batches.size == AT_ONCE
@@ -135,7 +139,7 @@ module Pelton
         @messages += batch.inputs.size
       end
 
-      # Has inline no error there?
+      # Does inline make this input without an error?
       def fine?(batch, index) = Lazy.new([batch.inputs[index]], batch.job).at(0).last.nil?
     end
   end

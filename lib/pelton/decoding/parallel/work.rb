@@ -2,12 +2,12 @@
 
 module Pelton
   module Parallel
-    # What a worker does with its part: all inputs through the job, whatever one of them does to it. Runs in Ractors
-    # too, so it touches no state.
+    # A worker's loop over its part: calls the job with each input, and continues after errors. It also runs in Ractors,
+    # so it uses no state.
     module Work
       module_function
 
-      # [values, {index => exception}]; the block makes of a value what is handed over.
+      # Returns [values, {index => exception}]. The block converts each value.
       #: (Array[untyped], untyped) ?{ (untyped) -> untyped } -> [Array[untyped], Hash[Integer, Exception]]
       def run(inputs, job)
         failures = {}
