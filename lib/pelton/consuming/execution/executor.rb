@@ -88,7 +88,7 @@ module Pelton
         at.nil? || seek(at).tap { before = nil }
       rescue Exception # rubocop:disable Lint/RescueException -- whatever ends the seek, also an interrupt
         if before
-          @coordinator.change_state { |state| state.take_back(deadline, *before) }
+          @coordinator.change_state { |state| state.undo_pause(deadline, *before) }
           @job.paused = left if ours? && @job&.slice
         end
         raise
@@ -275,7 +275,7 @@ module Pelton
       end
 
       def consume(job)
-        @coordinator.check_key(job)
+        job.backlog.check_key(job.slice) # raises what the user's `by` raised, as a failure of this job
         return process_each(job) if process?
 
         begun = true
@@ -285,7 +285,7 @@ module Pelton
       end
 
       def process_each(job)
-        while !@exactly_once.undone && (message = @coordinator.step(job, job.current))
+        while !@exactly_once.undone && (message = @coordinator.one_by_one.step(job, job.current))
           break job.halted = true unless @flow.begin?
 
           job.current = message

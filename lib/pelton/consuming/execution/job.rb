@@ -41,6 +41,20 @@ module Pelton
         message
       end
 
+      # The messages that are not finished. Under the coordinator's lock, as `next_message`.
+      #: () -> Messages
+      def unfinished
+        position = backlog.position(slice)
+        position ? messages.from(position, messages.size) : messages.only([])
+      end
+
+      # The first message that is not finished; nil: all are.
+      #: () -> Message?
+      def next_message
+        position = backlog.position(slice)
+        position && at(position)
+      end
+
       # Does its consumer end with it?
       def last? = kind == :revoked || kind == :shutdown
 

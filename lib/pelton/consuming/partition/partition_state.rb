@@ -4,33 +4,37 @@ require_relative "../../runtime/clock"
 
 module Pelton
   module Consuming
-    # What holds the jobs of a partition besides its messages, or asks for some: the user's pause, ticks, the end of the
-    # partition. Not thread-safe, its coordinator's lock guards it.
+    # What else decides about the jobs of a partition, besides its messages: the user's pause, ticks, the end of the
+    # partition's log, and a stop after a failure. Not thread-safe: the coordinator's lock guards it.
     class PartitionState
-      # When the pause ends; Float::INFINITY: with `resume`; nil: there is none.
+      # When the pause ends (monotonic seconds). Float::INFINITY: at `resume`; nil: the partition is not paused.
       attr_reader :paused_until
-      # Was the end of the partition reached, and nothing came since?
+      # true: the end of the log was reached, and no message came since.
       attr_accessor :at_end
+      # The offset at which the partition stopped after a failure: no message is begun until a seek. nil: it did not.
+      attr_accessor :stopped
 
-      # every: seconds between two ticks; nil: none.
+      # every: seconds between two ticks; nil: no ticks.
       #: (Numeric?) -> void
       def initialize(every)
         @every = every
-        # Monotonic seconds.
+        # When the next tick is due (monotonic seconds); nil: no ticks.
         @tick_at = every && (Clock.now + every)
         @paused_until = nil
+        @stopped = nil
         @at_end = false
       end
 
-      # Until then, nil: until `resume`. Returns until when it was paused before; nil: it was not.
+      # Pauses until `deadline`, or until `resume` if that is nil. Returns until when it was paused before; nil: it was
+      # not.
       #: (Float?) -> Float?
       def pause(deadline)
         @paused_until.tap { @paused_until = deadline || Float::INFINITY }
       end
 
-      # The pause until then does not count, unless another came since. before: what `pause` returned.
+      # Undoes the pause until `deadline`, unless another pause came since. before: what `pause` returned.
       #: (Float?, Float?) -> void
-      def take_back(deadline, before)
+      def undo_pause(deadline, before)
         @paused_until = before if @paused_until == (deadline || Float::INFINITY)
       end
 
@@ -40,7 +44,7 @@ module Pelton
       #: () -> bool
       def paused? = !@paused_until.nil?
 
-      # The time is `now`. Returns whether a tick is due.
+      # Ends a pause whose time has come. Returns true if a tick is due.
       #: (Float) -> bool
       def wake(now)
         resume if paused? && @paused_until <= now
