@@ -4,8 +4,8 @@ require_relative "../execution/job"
 
 module Pelton
   module Consuming
-    # The jobs of one partition: gives its executors their next jobs, and takes back jobs that no worker has begun. Not thread-safe:
-    # the coordinator's lock guards it.
+    # The jobs of one partition: gives its executors their next jobs, and takes back jobs that no worker has begun. Not
+    # thread-safe: the coordinator's lock guards it.
     class PartitionJobs
       #: () -> Array[Executor]
       attr_reader :executors
