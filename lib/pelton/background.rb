@@ -51,7 +51,7 @@ module Pelton
     BACK_OFF = Backoff.new(1, 30)
     # Seconds after which a failure counts as the first one.
     CALM = 60
-    # Its thread's name begins with this.
+    # The start of the thread's name.
     THREAD = "pelton.background["
     private_constant :BACK_OFF, :CALM, :THREAD
 

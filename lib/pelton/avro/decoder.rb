@@ -6,8 +6,8 @@ require_relative "../registry"
 
 module Pelton
   module Avro
-    # Reads the Avro payloads of a topic: each with the schema that it was written with, all as one. `decode :avro` in
-    # routes makes one. By itself, it decodes payloads from elsewhere:
+    # Reads the Avro payloads of a topic, each with the schema that it was written with. `decode :avro` in routes
+    # creates one. You can also use it to decode payloads from elsewhere:
     #   decoder = Pelton::Avro::Decoder.new(registry: registry, schema: File.read("order.avsc"))
     #   decoder.decode(payload) # => {"id" => 7, …}
     # Payloads are decoded natively. A server looks up unknown schemas when a batch arrives (SchemaPrefetcher). A thread
@@ -94,7 +94,7 @@ module Pelton
         elsif writer then refuse(:writer, writer, NEEDLESS_WRITER)
         elsif !@registry then refuse(:registry, nil, MISSING_REGISTRY)
         end
-        # Not the value: URLs have passwords.
+        # Does not show the value, because URLs may have passwords.
         refuse(:registry, @registry.class, "expected a Pelton::Registry or its URL") unless registry?
         return if @flags.all? { |flag| [true, false].include?(flag) }
 

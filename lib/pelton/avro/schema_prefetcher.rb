@@ -6,34 +6,36 @@ require_relative "../runtime/threads"
 
 module Pelton
   module Avro
-    # Schemas that messages name and nobody knows yet are looked up from the moment their batch arrives, by one thread
-    # of a server, so that whoever reads those messages finds them known. Who reads sooner waits for the same request
-    # (the registry's cache sees to it), and is told of its failure: here it is left at that.
+    # Looks up unknown schemas of messages as soon as their batch arrives, on one thread of the server. So they are
+    # usually known when the messages are read. A thread that reads a message earlier waits for the same request,
+    # because the registry's cache shares it. If the request fails, that thread gets the error; the prefetcher ignores
+    # it.
     class SchemaPrefetcher
-      # So many wait at most: broken messages may name any number. Others are looked up where they are read.
+      # The largest number of waiting look-ups, because broken messages may contain any number. Other schemas are looked
+      # up when their messages are read.
       MOST = 100
 
       #: (Notifications) -> void
       def initialize(bus)
         @bus = bus
         @lock = Mutex.new
-        # Guarded by @lock: {[decoder, id] => true} of what waits or is asked for.
+        # Waiting and running look-ups: {[decoder, id] => true}. Guarded by @lock.
         @wanted = {}
-        # The same, in its order; closed at the end.
+        # Waiting look-ups in order. Closed by `close`.
         @queue = Thread::Queue.new
         @thread = nil
       end
 
-      # Before the batch's jobs are queued, on the listener's thread; never waits.
+      # Called on the listener's thread before the batch's jobs are queued. Never waits.
       #: (Batch) -> void
       def dispatch(batch)
         decoder, ids = batch.unknown_schemas
         ids&.each { |id| want(decoder, id) }
-      rescue StandardError => e # no thread, say: then they are looked up where they are read
-        tell(e)
+      rescue StandardError => e # for example, no thread can start: then schemas are looked up when messages are read
+        report(e)
       end
 
-      # Ends, in the middle of a request if need be. false: it has not ended within `timeout` seconds.
+      # Ends the thread, also during a request. Returns false if it has not ended within `timeout` seconds.
       #: (?timeout: Numeric?) -> bool
       def close(timeout: 10)
         thread = @lock.synchronize do
@@ -51,7 +53,7 @@ module Pelton
         @lock.synchronize do
           next if @queue.closed? || @wanted.size >= MOST || @wanted.key?([decoder, id])
 
-          # One that was killed is followed by another.
+          # Starts the thread, also again if it was killed.
           @thread = start unless @thread&.alive?
           @queue << [decoder, id]
           @wanted[[decoder, id]] = true
@@ -59,7 +61,7 @@ module Pelton
       end
 
       def start
-        Threads.start("pelton.schemas", report: method(:tell)) { work }
+        Threads.start("pelton.schemas", report: method(:report)) { work }
       end
 
       def work
@@ -71,14 +73,14 @@ module Pelton
       def look_up(decoder, id)
         decoder.look_up(id)
       rescue SchemaUnavailable
-        nil # who reads it is told, and asks again
+        nil # the thread that reads the message requests it again and gets the error
       rescue StandardError => e
-        tell(e)
+        report(e)
       ensure
         @lock.synchronize { @wanted.delete([decoder, id]) }
       end
 
-      def tell(error) = @bus.publish("error.occurred", error: error, source: "schemas")
+      def report(error) = @bus.publish("error.occurred", error: error, source: "schemas")
     end
   end
 end

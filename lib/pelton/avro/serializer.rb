@@ -71,7 +71,7 @@ module Pelton
         topic, value = message.values_at(:topic, part)
         return message if value.nil? || value.is_a?(String) || (@topics && !@topics.include?(topic))
 
-        # One schema for payload and header: the subject's latest may change meanwhile.
+        # Payload and header get the same schema, although the subject's latest one may change meanwhile.
         schema = schema(topic)
         made = message.merge(part => document(schema, value, topic))
         @framing == :headers ? made.merge(headers: message[:headers].to_h.merge(header(schema, topic))) : made
@@ -132,7 +132,7 @@ module Pelton
         refuse(:framing, @framing, "expected one of #{allowed.join(", ")}") unless allowed.include?(@framing)
         refuse(:topics, @topics, "expected an Array of Strings") unless topics_list?
         refuse(:subject, @subject, "expected a name, or one of #{SUBJECTS.keys.join(", ")}") unless subject?
-        # Not the value: URLs have passwords.
+        # Does not show the value, because URLs may have passwords.
         refuse(:registry, @registry.class, "expected a Pelton::Registry or its URL") unless registry?
         refuse(:registry, nil, "is missing") if registered? && !@registry
         refuse(:schema, nil, "is missing, and there is no registry that could provide it") unless @schema || @registry

@@ -6,11 +6,12 @@ require_relative "../runtime/threads"
 
 module Pelton
   class Background
-    # The threads of one owner, a consumer or an app: its background threads, and those that its code starts by itself,
-    # which are in its ThreadGroup, for a thread inherits the group of who starts it. From any thread.
+    # The threads of one owner, which is a consumer or an app: its background threads, and threads that its code starts.
+    # The latter are in the owner's ThreadGroup, because a thread inherits the group of the thread that starts it.
+    # Callable from every thread.
     class Scope
-      # label: the owner's name ("orders/0"; nil: the app). facts: for events. timeout: how many seconds its background
-      # threads may take to end.
+      # label: the owner's name ("orders/0"; nil: the app). facts: for events. timeout: seconds that background threads
+      # have to end.
       #: (String?, Hash[Symbol, untyped], bus: Notifications, timeout: Numeric) -> void
       def initialize(label, facts, bus:, timeout:)
         @label = label
@@ -18,15 +19,16 @@ module Pelton
         @bus = bus
         @timeout = timeout
         @group = ThreadGroup.new
-        # Of background threads and of those that they start: a job is not told of them as its own (see Attempt#of?).
+        # The group of background threads and of threads that they start. They do not count as a job's own threads (see
+        # Attempt#of?).
         @beside = ThreadGroup.new
         @lock = Mutex.new
-        # Background threads; under @lock. Those that ended go with the next start.
+        # Background threads. Ended ones are removed with the next start. Guarded by @lock.
         @backgrounds = []
         @closed = false
       end
 
-      # Raises ConfigError if one of this name runs, ClosedError after the end of the owner.
+      # Raises ConfigError if a thread of this name runs, and ClosedError after the end of the owner.
       #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
       def start(name, restart: false, &block)
         Background.check(name, block)
@@ -46,7 +48,7 @@ module Pelton
         end
       end
 
-      # Runs code of the owner's: the threads that it starts are known to be the owner's.
+      # Runs the owner's code, so that threads that it starts belong to the owner.
       #: (?ThreadGroup) { () -> untyped } -> untyped
       def inside(group = @group)
         thread = Thread.current
@@ -61,8 +63,7 @@ module Pelton
         end
       end
 
-      # The owner's end: background threads are asked to stop, then the block runs, then they are awaited, so many
-      # seconds at most.
+      # The owner ends: asks background threads to stop, runs the block, then waits for the threads, up to `seconds`.
       #: (?Numeric) ?{ () -> void } -> void
       def close(seconds = @timeout)
         list = @lock.synchronize do
@@ -74,19 +75,19 @@ module Pelton
         Threads.join(list.map(&:thread), seconds)
       end
 
-      # The owner's end, if no background thread has to be awaited; false: one has.
+      # The owner ends, if it has no live background thread. Returns false if it has one.
       #: () -> bool
       def close_empty = @lock.synchronize { alive.empty? && (@closed = true) }
 
-      # How many threads it has that live: background threads, and those that its code started.
+      # Number of live threads: background threads, and threads that the owner's code started.
       #: () -> Integer
       def size
         ours = Threads.list # workers are in the group while they run the owner's code
         (@lock.synchronize { alive.map(&:thread) } | (started - ours)).size
       end
 
-      # What outlives the owner, which has ended: {thread => facts for thread.leaked}, once. Background threads have
-      # had their time, `seconds`.
+      # The threads that outlive the owner, which has ended: {thread => payload of thread.leaked}. Returns each only
+      # once. Background threads have had their time to end, `seconds`.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
       def leaked_threads
         backgrounds = @lock.synchronize { alive.to_h { |one| [one.thread, one] }.tap { @backgrounds = [] } }

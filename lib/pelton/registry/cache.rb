@@ -5,32 +5,32 @@ require_relative "../errors"
 
 module Pelton
   class Registry
-    # What a registry answered, good or bad, for a time; and one request at a time for each thing.
+    # Keeps a registry's answers and errors for a time. For each key, one request runs at a time.
     class Cache
-      # answer: nil until there was one. lock: of who asks: Ruby gives it back however that ends (an interrupt at any
-      # line, the thread's death, a fork), so nobody waits for an answer that nobody is after.
+      # answer: nil until the first one. lock: held by the thread that sends the request. Ruby releases it even if the
+      # thread is interrupted or killed, or after a fork. So no thread waits for a request that nothing will finish.
       Entry = Struct.new(:lock, :answer)
-      # value or error; till: a point of time, nil for ever.
+      # A value or an error. till: when it expires, on the monotonic clock; nil: never.
       Answer = Struct.new(:value, :error, :till)
-      # Errors kept at most: broken messages may name any id.
+      # The largest number of errors that are kept. Broken messages may contain any id.
       ERRORS = 1000
       private_constant :Entry, :Answer, :ERRORS
 
       #: () -> void
       def initialize
         @lock = Mutex.new
-        # {key => Entry}; under @lock.
+        # {key => Entry}. Guarded by @lock.
         @entries = {}
       end
 
-      # What is known of the key, or what the block returns: that is kept for `ttl` seconds (nil: for ever), a
-      # RegistryError of it for what `error_ttl` says. Where nobody answers, what was known counts as long again. Waits
-      # while another thread asks for the same.
+      # Returns the kept value of the key, or the block's result, which it keeps for `ttl` seconds (nil: without limit).
+      # It keeps a RegistryError for the seconds that `error_ttl` returns. If the registry does not answer, an expired
+      # value counts for that time again. Waits while another thread requests the same key.
       #: (untyped, Numeric?, ^(RegistryError) -> Numeric) { () -> untyped } -> untyped
       def fetch(key, ttl, error_ttl, &look_up)
         entry = @lock.synchronize { @entries[key] ||= Entry.new(Mutex.new) }
         known = fresh(entry) || entry.lock.synchronize { fresh(entry) || ask(entry, ttl, error_ttl, look_up) }
-        # A new error each time: an exception is one thread's.
+        # A new error each time, because threads must not share an exception.
         known.error ? raise(known.error.dup) : known.value
       end
 
@@ -48,13 +48,13 @@ module Pelton
         end
       end
 
-      # Is what was known still all that anybody knows?
+      # Does the old value stay in use, because the registry did not answer?
       def outlasts?(entry, error)
         known = entry.answer
         known && known.error.nil? && (error.status.nil? || error.status >= 500)
       end
 
-      # The oldest ones; their places in the Hash are those of their first question.
+      # Removes the oldest errors. The Hash has the order of the first requests.
       def forget_errors
         @lock.synchronize do
           errors = @entries.select { |_, entry| entry.answer&.error }
@@ -62,7 +62,7 @@ module Pelton
         end
       end
 
-      # The answer that still counts.
+      # The answer, unless it has expired.
       def fresh(entry)
         known = entry.answer
         known if known && (known.till.nil? || Clock.now < known.till)

@@ -8,10 +8,10 @@ require_relative "schema"
 module Pelton
   class Registry
     # Schemas from a folder, for tests, for scripts, and for topics without a registry. A file is named after its id,
-    # its subject, or both: `7.avsc`, `orders-value.avsc`, `orders-value.7.avsc`. They may name each other's types. Read
-    # once, when the first is wanted; one that is no schema is an error for who wants that one.
+    # its subject, or both: `7.avsc`, `orders-value.avsc`, `orders-value.7.avsc`. Schemas may use types of other files.
+    # All files are read once, with the first look-up. A look-up of a file without a valid schema raises an error.
     class Files
-      # error: of a file without a schema, a RegistryError.
+      # error: the RegistryError of a file without a valid schema.
       Found = Struct.new(:path, :subject, :id, :text, :json, :names, :schema, :error)
       private_constant :Found
 
@@ -21,7 +21,7 @@ module Pelton
         raise ConfigError.new("registry files", folder, "is not a folder") unless File.directory?(@folder)
 
         @lock = Mutex.new
-        # [Found, …], once somebody asked.
+        # [Found, …], after the first look-up.
         @files = nil
       end
 
@@ -36,7 +36,7 @@ module Pelton
       #: (String) -> bot
       def guid(text) = one("GUID #{text}", nil)
 
-      # A subject's versions are its files in the order of their ids; of a single one the number is not asked.
+      # A subject's versions are its files in the order of their ids. If there is only one file, any number finds it.
       #: (String, Integer | String) -> Schema
       def version(subject, number)
         versions = versions(subject)
@@ -70,7 +70,7 @@ module Pelton
       def one(what, file)
         return file.schema || raise(file.error.dup) if file
 
-        # It may have been one of these.
+        # The schema may be in one of the invalid files.
         broken = files.filter_map(&:error)
         reason = ["is not in #{@folder}", *broken.first&.message].join("; ")
         raise RegistryError.new(what, reason, status: 404)
@@ -112,7 +112,8 @@ module Pelton
         end
       end
 
-      # The files whose types one uses, each after those that it uses itself; known: names that are defined so far.
+      # The files whose types this file uses, each after the files that it uses itself. known: type names defined so
+      # far.
       def needed(one, all, known)
         one.names.used.flat_map do |names|
           name = names.find { |wanted| known.include?(wanted) || all.any? { |other| other.names.own == wanted } }
@@ -124,7 +125,7 @@ module Pelton
         end
       end
 
-      # Of two versions nobody could say which one is meant.
+      # The file that defines this type. Raises ConfigError if several files define it differently.
       def only(name, all)
         found = all.select { |file| file.names.own == name }
         return found.first if found.map(&:json).uniq.size == 1

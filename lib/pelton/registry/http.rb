@@ -12,12 +12,12 @@ require_relative "schema"
 
 module Pelton
   class Registry
-    # The registry's protocol, request by request. net/http is loaded with the first one.
+    # Sends the requests of the registry's protocol. The first one loads net/http.
     class Http
       TYPE = "application/vnd.schemaregistry.v1+json"
-      # A larger answer is no schema.
+      # Larger answers are refused.
       MOST_BYTES = 16 << 20
-      # Statuses that another server, or a later attempt, may not give.
+      # Statuses after which another server, or a later attempt, may succeed.
       PASSING = [408, 429, 500, 502, 503, 504].freeze
       TLS = { ca_file: String, crl_file: String, cert_file: String, key_file: String, key_password: String,
               verify: [true, false].freeze }.freeze
@@ -30,8 +30,8 @@ module Pelton
       #:  ?timeout: Numeric, ?open_timeout: Numeric, ?retries: Integer, ?backoff: Range[Numeric]) -> void
       def initialize(urls, user: nil, password: nil, token: nil, tls: {}, timeout: 10, open_timeout: 5, retries: 2,
                      backoff: 0.2..2)
-        @places = urls.map { |url| place(url) }
-        refuse(:urls, urls, "expected at least one") if @places.empty?
+        @addresses = urls.map { |url| address(url) }
+        refuse(:urls, urls, "expected at least one") if @addresses.empty?
         refuse(:token, token, "use either a token, or user and password") if token && user
         refuse(:user, nil, "is missing, but a password is set") if password && !user
         @login = [user, password] if user
@@ -43,14 +43,15 @@ module Pelton
         @retries = retries.is_a?(Integer) && retries >= 0 ? retries : refuse(:retries, retries, "expected >= 0")
         refuse(:backoff, backoff, "expected a Range of seconds") unless seconds?(backoff)
         @backoff = Backoff.new(backoff.begin, backoff.end)
-        # Which URL answered last: the first to be asked next time. A wrong one costs a request, so no lock.
+        # Index of the URL that answered last. The next request tries it first. A stale index costs only one request, so
+        # there is no lock.
         @first = 0
       end
 
       #: (Integer) -> Schema
       def schema(id) = read(get("schema #{id}", "/schemas/ids/#{id}"), "schema #{id}", id: id)
 
-      # Documented by Confluent ("Get schema by GUID") and by Redpanda; an answer has no number.
+      # Documented by Confluent ("Get schema by GUID") and by Redpanda. The answer contains no schema number.
       #: (String) -> Schema
       def guid(text) = read(get("schema #{text}", "/schemas/guids/#{text}"), "schema #{text}")
 
@@ -72,12 +73,12 @@ module Pelton
       #: (String, Schema) -> Integer
       def register(subject, schema) = number("/subjects/#{escape(subject)}/versions", subject, schema)
 
-      # Without what may be secret.
-      def inspect = @places.map(&:to_s).join(", ")
+      # The URLs without secrets.
+      def inspect = @addresses.map(&:to_s).join(", ")
 
       private
 
-      # What a registry says may repeat the request, with the login in it.
+      # A registry's error message may repeat the request, with the login in it, so secrets are removed.
       def failure(what, reason, **numbers) = RegistryError.new(redacted(what), redacted(reason), **numbers)
 
       def redacted(text)
@@ -86,9 +87,9 @@ module Pelton
         text.gsub(AUTHORIZATION) { "#{$1}#{Secrets::MASK}" }
       end
 
-      # In each form that they are sent in, the longest ones first.
+      # The secrets in each form in which they may appear, longest first.
       def secrets
-        logins = [@login, *@places.map(&:login)].compact
+        logins = [@login, *@addresses.map(&:login)].compact
         plain = [@token, @tls[:key_password], *logins.map(&:last)].compact.reject(&:empty?)
         pairs = logins.map { |login| [login.join(":")].pack("m0") }
         all = pairs + plain.flat_map { |one| [one, escape(one), JSON.generate(one)[1..-2], Printable.line(one)] }
@@ -103,7 +104,7 @@ module Pelton
         answer["id"].is_a?(Integer) ? answer["id"] : raise(failure(what, "its answer has no id"))
       end
 
-      # answer: of the registry, {"schema" => "…", "references" => […]}
+      # answer: {"schema" => "…", "references" => […]}
       def read(answer, what, id: answer["id"])
         type = answer["schemaType"] || "AVRO"
         raise failure(what, "is #{type}, not AVRO") unless type == "AVRO"
@@ -113,10 +114,10 @@ module Pelton
         Schema.new(answer["schema"], references: texts(named), named: named, id: id,
                                      subject: answer["subject"], version: answer["version"])
       rescue ConfigError => e
-        raise failure(what, e.message), cause: nil # it shows what the registry sent
+        raise failure(what, e.message), cause: nil # the cause shows the registry's answer
       end
 
-      # Of the schemas that a schema refers to, each after its own.
+      # The texts of the schemas that a schema refers to, each after those that it refers to itself.
       def texts(named)
         References.new do |subject, version|
           get("reference #{subject} version #{version}", "/subjects/#{escape(subject)}/versions/#{version}")
@@ -125,14 +126,14 @@ module Pelton
 
       def get(what, path) = ask(what, path)
 
-      # The answer, from whichever URL gives one.
+      # The answer of the first URL that has one.
       def ask(what, path, body = nil)
         error = nil
         (0..@retries).each do |round|
           pause(@backoff.delay(round)) if round.positive?
-          @places.size.times do |turn|
-            index = (@first + turn) % @places.size
-            answer = attempt(@places[index], what, path, body)
+          @addresses.size.times do |turn|
+            index = (@first + turn) % @addresses.size
+            answer = attempt(@addresses[index], what, path, body)
             @first = index
             return answer
           rescue RegistryError => e
@@ -146,37 +147,37 @@ module Pelton
       end
 
       # One request. Raises RegistryError, without a status if there was no answer.
-      def attempt(place, what, path, body)
-        # Whole, whatever comes: half of it, loaded anew, warns of each method.
+      def attempt(address, what, path, body)
+        # Not interruptible: if net/http is loaded partly and then again, Ruby warns about redefined methods.
         Thread.handle_interrupt(Object => :never) { require "net/http" }
-        http = Net::HTTP.new(place.host, place.port)
+        http = Net::HTTP.new(address.host, address.port)
         http.max_retries = 0
         @timeouts.each { |name, seconds| http.public_send(:"#{name}=", seconds) }
-        secure(http) if place.scheme == "https"
+        secure(http) if address.scheme == "https"
         status, text = http.start do |open|
-          # Of the whole answer, head and all: net/http's are of each read.
+          # Limits the time of the whole answer. net/http's timeouts are for each read.
           Timeout.timeout(@timeouts[:read_timeout], Timeout::Error, "the answer takes too long") do
-            exchange(open, request(place, path, body))
+            exchange(open, request(address, path, body))
           end
         end
         understood(what, status, text)
       rescue SystemCallError, SocketError, IOError, Timeout::Error, OpenSSL::OpenSSLError, Zlib::Error,
              Net::ProtocolError, Net::HTTPBadResponse, Net::HTTPHeaderSyntaxError => e
-        raise failure(what, "#{place} does not answer: #{e.message} (#{e.class})"), cause: nil
+        raise failure(what, "#{address} does not answer: #{e.message} (#{e.class})"), cause: nil
       end
 
-      def request(place, path, body)
+      def request(address, path, body)
         kind = body ? Net::HTTP::Post : Net::HTTP::Get
-        request = kind.new("#{place.path.chomp("/")}#{path}", "Accept" => "#{TYPE}, application/json")
+        request = kind.new("#{address.path.chomp("/")}#{path}", "Accept" => "#{TYPE}, application/json")
         request.content_type = TYPE if body
         request.body = body
-        user, password = @login || place.login
+        user, password = @login || address.login
         request.basic_auth(user, password.to_s) if user && !@token
         request["Authorization"] = "Bearer #{@token}" if @token
         request
       end
 
-      # [status, body], of which no more is read than a schema may have.
+      # Returns [status, body]. Stops reading after MOST_BYTES.
       def exchange(http, request)
         text = "".b
         response = http.request(request) do |answer|
@@ -212,7 +213,7 @@ module Pelton
         http.key = OpenSSL::PKey.read(key, @tls[:key_password].to_s)
       end
 
-      # Refuses certificates that their authority took back.
+      # A store that refuses revoked certificates.
       def revoking
         store = OpenSSL::X509::Store.new
         @tls[:ca_file] ? store.add_file(@tls[:ca_file]) : store.set_default_paths
@@ -221,7 +222,7 @@ module Pelton
         store
       end
 
-      # Until the next round; ends with the thread.
+      # Waits until the next round. Can be interrupted.
       def pause(seconds)
         lock = Mutex.new
         deadline = Clock.deadline(seconds)
@@ -229,20 +230,20 @@ module Pelton
       end
 
       # A URL without its secrets.
-      Place = Struct.new(:scheme, :host, :port, :path, :login) do
+      Address = Struct.new(:scheme, :host, :port, :path, :login) do
         def to_s = "#{scheme}://#{host}:#{port}#{path}"
         alias_method :inspect, :to_s
       end
-      private_constant :Place
+      private_constant :Address
 
-      def place(url)
+      def address(url)
         uri = URI.parse(url.to_s)
         raise URI::InvalidURIError unless uri.is_a?(URI::HTTP) && uri.hostname && !uri.hostname.empty?
 
         login = uri.userinfo&.split(":", 2)&.map { |part| URI.decode_www_form_component(part.gsub("+", "%2B")) }
-        Place.new(uri.scheme, uri.hostname, uri.port, uri.path, login).freeze
+        Address.new(uri.scheme, uri.hostname, uri.port, uri.path, login).freeze
       rescue URI::InvalidURIError, ArgumentError
-        # Neither the value nor the cause, which shows it: it may have a password.
+        # Shows neither the URL nor the cause, which contains it: it may have a password.
         raise ConfigError.new("registry url", nil, "expected http://host:port or https://host:port"), cause: nil
       end
 
@@ -255,7 +256,7 @@ module Pelton
           refuse("tls #{name}", value, name == :verify ? "expected true or false" : "expected a String")
         end
         %i[ca_file crl_file cert_file key_file].each do |name|
-          # Not the value: some give the key itself.
+          # Does not show the value, because some users pass the key itself.
           refuse("tls #{name}", nil, "cannot be read, or is not a file") if given[name] && !File.readable?(given[name])
         end
         given.dup.freeze

@@ -2,14 +2,14 @@
 
 module Pelton
   class Registry
-    # The names of types in a schema's JSON: its own, those that it defines, and those that it uses.
+    # The type names in a schema's JSON: its own, those that it defines, and those that it uses.
     #   Names.new(JSON.parse('{"type":"record","name":"shop.Order","fields":[{"name":"l","type":"Line"}]}')).used
     #   # => [["shop.Line", "Line"]]
     class Names
       NAMED = %w[record error enum fixed].freeze
       private_constant :NAMED
 
-      # own: "shop.Order", nil of what has no name. used: each with what else it may mean, being without a namespace.
+      # own: "shop.Order", or nil if the schema has no name. used: pairs of the full name and the name as written.
       #: (defined: Array[String], used: Array[[String, String]])
       attr_reader :own, :defined, :used
 
@@ -23,7 +23,7 @@ module Pelton
 
       private
 
-      # space: the namespace around it. What is no schema is left to who reads it as one.
+      # space: the enclosing namespace. Ignores invalid parts: the schema parser reports them.
       def read(json, space)
         case json
         when String then @used << [full(json, space), json]

@@ -5,15 +5,15 @@ require_relative "../errors"
 
 module Pelton
   class Registry
-    # Reads the schemas that a schema refers to, and those that these refer to. A registry decides how many there are.
-    # So their number, their bytes and the time for them have limits.
+    # Reads the schemas that a schema refers to, directly and indirectly. The registry decides how many there are, so
+    # their number, size and time are limited.
     class References
-      # References of references: deeper ones are a mistake.
+      # The deepest nesting of references. Deeper ones are a mistake.
       DEPTH = 50
       MOST = 200
-      # The native side reads no more of a schema and its references.
+      # The native side's limit for a schema with its references.
       BYTES = 4 << 20
-      # For all of them, after which no other one is asked for.
+      # Time for all requests. After that, no other reference is requested.
       SECONDS = 60
       private_constant :DEPTH, :MOST, :BYTES, :SECONDS
 
@@ -23,7 +23,7 @@ module Pelton
         @ask = ask
         # {["shop.Price-value", 1] => "{…}"}, each after those that it refers to.
         @found = {}
-        # Asked for so far, those included whose answer is on its way.
+        # Number of requests so far.
         @asked = 0
         @bytes = 0
         @deadline = Clock.deadline(SECONDS)

@@ -5,16 +5,17 @@ require_relative "../errors"
 
 module Pelton
   class Registry
-    # An Avro schema with what its registry says of it. Frozen.
+    # An Avro schema with its id, subject and version in the registry. Frozen.
     #   Pelton::Registry::Schema.new('{"type":"record","name":"Order","fields":[…]}')
     class Schema
-      # The native side reads no more.
+      # The native side's limit of nesting.
       LEVELS = 512
       private_constant :LEVELS
 
-      # text: its JSON. references: the texts of schemas whose types it names, each after those that it names itself.
-      # named: how a registry knows those: [{"name" => …, "subject" => …, "version" => …}]. id, subject, version: nil
-      # where unknown.
+      # text: its JSON. references: the texts of the schemas that it refers to, each after those that it refers to
+      # itself.
+      # named: the registry's names of these: [{"name" => …, "subject" => …, "version" => …}]. id, subject, version: nil
+      # if unknown.
       #: (text: String)
       attr_reader :text, :references, :named, :id, :subject, :version
 
@@ -85,7 +86,7 @@ module Pelton
         raise ConfigError.new(:schema, nil, "cannot be written as JSON: #{e.message}")
       end
 
-      # Bytes, of a file say, are taken for it.
+      # Treats binary Strings, for example from a file, as UTF-8.
       def utf8(text)
         binary = text.encoding == Encoding::BINARY
         text = binary ? text.dup.force_encoding(Encoding::UTF_8) : text.encode(Encoding::UTF_8)
