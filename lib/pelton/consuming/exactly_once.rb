@@ -2,116 +2,104 @@
 
 require_relative "../errors"
 require_relative "../producer_pool"
+require_relative "exactly_once/open_transaction"
+require_relative "exactly_once/own_producer"
+require_relative "exactly_once/unresolved_transactions"
 require_relative "execution/attempt"
 
 module Pelton
   module Consuming
-    # The transactions of an executor: what its consumer produces and marks in one counts together, or not at all. Until
-    # the commit neither the position in the backlog nor what is marked moves. Used by the running job, on its thread;
-    # what another thread marks meanwhile is no part of it.
+    # The transactions of an executor. What the consumer produces and marks in a transaction counts together or not at
+    # all, so the position in the backlog and the mark move only with the commit. Used by the thread that runs the job.
+    # Marks that another thread makes meanwhile are not in the transaction.
     class ExactlyOnce
-      # A transaction from its begin to the time when its outcome is known.
-      #   thread, fiber  that run its block
-      #   attempt   of the job that it belongs to (see Attempt#of?); nil: none, as where a background thread began it
-      #   producer, tx
-      #   message   the marked one with the largest offset; offsets: of all that it marked
-      #   finished  did its block come to its end? Then with this value; reason: what ended it else
-      #   silent    it was aborted without an error
-      #   over      it is not under way any more
-      OpenTransaction = Struct.new(:thread, :fiber, :attempt, :producer, :tx, :message, :offsets, :finished, :value,
-                                   :reason, :silent, :over) do
-        # Nobody is about to learn of its outcome.
-        def left? = over || !thread.alive? || fiber.equal?(Fiber.current)
-      end
-      # How long the end of an executor waits for its producer's.
-      CLOSE = 5
       NONE = [].freeze
-      private_constant :OpenTransaction, :CLOSE, :NONE
+      private_constant :NONE
 
-      # The block tells the offset of the running job's first message that is not done.
+      # The block returns the offset of the running job's first message that is not done.
       #: (Coordinator, Routing::Topic) { () -> Integer? } -> void
       def initialize(coordinator, topic, &first)
         @coordinator = coordinator
         @topic = topic
         @subscription = coordinator.subscription
-        @place = [topic.name, coordinator.partition].freeze
-        # The executor's own producer, where the topic is `transactional`.
-        @producer = nil
-        # Those whose block runs: {fiber => Open}
+        @partition = [topic.name, coordinator.partition].freeze
+        # nil unless the topic is `transactional`.
+        @own_producer = OwnProducer.new(coordinator, topic) if topic.transactional
+        # Transactions whose block runs: {fiber => OpenTransaction}
         @open = {}
-        # Those of which nobody knows whether they were committed, in the order of their ends: {Open => true}. Also each
-        # one that is about to be, so that an interrupt may come at any line.
-        @doubts = {}.compare_by_identity
+        @unresolved = UnresolvedTransactions.new(@subscription, @partition)
+        # Did a transaction mark a message? Until then, @unresolved is empty.
+        @marked = false
         # How many of the partition's stores are surely committed.
         @confirmed = 0
-        # Of the job that runs, or ran last: what its transactions left undone.
+        # The job that runs, or ran last: what its transactions left undone.
         @attempt = Attempt.new(&first)
       end
 
-      # That of the transaction that runs, else the executor's own or the app's.
+      # The producer of the open transaction, otherwise the executor's own or the app's.
       #: () -> Producer
       def producer
         return mine.producer if inside?
 
-        @topic.transactional ? @producer ||= open_own : @coordinator.owner.producer
+        @own_producer ? @own_producer.producer : @coordinator.owner.producer
       end
 
-      # That for copies of failed messages: where the group is.
+      # The producer for copies of failed messages, which go to the group's cluster.
       #: () -> Producer
-      def copier = (@coordinator.owner.copier unless @topic.transactional) || producer
+      def copier = (@coordinator.owner.copier unless @own_producer) || producer
 
-      # With a new executor: Kafka ends what the partition's last owner left open, whose offsets would be waited for.
+      # For a new executor. Makes Kafka end a transaction that the partition's last owner left open; otherwise Kafka
+      # would not return committed offsets until it times out.
       #: () -> void
       def open
-        producer.transaction { nil } if @topic.transactional
+        producer.transaction { nil } if @own_producer
         opened = true
       ensure
         close unless opened
       end
 
-      # With the executor's end.
+      # The executor ends.
       #: () -> void
-      def close
-        @producer&.close(timeout: CLOSE)
-        @producer = nil
-      end
+      def close = @own_producer&.close
 
-      # A job begins, on this thread.
+      # A job begins on this thread.
       #: () -> void
       def reset
         @attempt = @attempt.next(Thread.current)
         return if @open.empty?
 
-        # Of fibers that were dropped in theirs. (A copy: other threads may add their own.)
+        # Those of fibers that were dropped in a transaction. (A copy, because other threads may add transactions.)
         @open.to_a.each { |fiber, open| @open.delete(fiber) if open.thread.equal?(Thread.current) }
       end
 
-      # It is over: what it left undone comes again.
+      # The job is over: its messages that are not done will be consumed again.
       #: () -> void
       def over = @attempt.over
 
-      # Then everything else of the job is the consumer's to mark.
+      # Did a transaction of the job mark messages? Then Pelton does not mark the job's other messages.
       #: () -> bool
       def used? = @attempt.used
 
-      # Why what the job marked is undone, or may be; nil: it is not. It failed then, also if consume raised nothing.
+      # The reason why marks of the job's transactions are undone, or may be; nil: they are not. With a reason, the job
+      # failed, even if consume raised nothing.
       #: () -> Exception?
       def undone
-        doubt = @doubts.keys.find { |open| open.attempt.equal?(@attempt) } unless @doubts.empty?
-        return unless doubt || @attempt.undone?
+        unresolved = @unresolved.first_of(@attempt) if @marked
+        return unless unresolved || @attempt.undone?
 
-        @attempt.reason || doubt&.reason || AbortTransaction.new
+        @attempt.reason || unresolved&.reason || AbortTransaction.new
       end
 
+      # Does this fiber run a transaction?
       #: () -> bool
       def inside? = !mine.nil?
 
-      # Raises TransactionError for a mark outside of a transaction: beside that of another fiber of this thread, to
-      # which it would not belong; or one that would pass what an aborted transaction left undone.
+      # Raises TransactionError for a mark outside of a transaction that is not allowed: while another fiber of this
+      # thread runs a transaction, or if it would pass a message that an aborted transaction left undone.
       #: (Message) -> void
       def outside!(message)
         if @open.any? && @open.values.any? { |open| open.thread.equal?(Thread.current) }
-          raise TransactionError.new(@place.join("/"), :mark_beside)
+          raise TransactionError.new(@partition.join("/"), :mark_beside)
         end
 
         undone!(message.offset, NONE)
@@ -128,7 +116,8 @@ module Pelton
         source.with { |producer| once(producer, advance, &block) }
       end
 
-      # true: it counts if the transaction is committed, which it cannot be any more if the partition is gone.
+      # Marks the message in the transaction of this fiber. Returns true: the mark counts if the transaction is
+      # committed. Raises AssignmentLost if the partition is gone.
       #: (Message) -> bool
       def mark(message)
         if @topic.keyed?
@@ -136,7 +125,7 @@ module Pelton
                                 "marks in a transaction need the order of the partition")
         end
 
-        raise TransactionError.new(@place.join("/"), :sought) if @coordinator.left_behind?(message)
+        raise TransactionError.new(@partition.join("/"), :sought) if @coordinator.left_behind?(message)
 
         undone!(message.offset, mine.offsets)
         add(mine, message)
@@ -144,9 +133,9 @@ module Pelton
         true
       end
 
-      # For the producer's transaction, as a subscription, when it is committed. Offsets that were sent while the
-      # partition is ours count, whatever happens before the commit's end: whoever gets it next waits for that. Kafka
-      # would take an older one for a way back, and give all behind it again.
+      # Called by the producer's transaction at its commit, like Subscription#send_offsets. Offsets that are sent while
+      # this member has the partition count, because the next owner waits for the end of the commit. An offset below
+      # the committed one would move the group back, so at least that one is sent.
       #: (untyped, Hash[[String, Integer], Integer], Numeric) -> void
       def send_offsets(client, offsets, timeout)
         @coordinator.seeks.exclude do
@@ -162,13 +151,6 @@ module Pelton
 
       def mine = @open[Fiber.current]
 
-      def open_own
-        group, *place = @coordinator.facts.values_at(:group, :topic, :partition)
-        # No topic has a slash: two partitions never have the same id.
-        id = [@topic.transactional, group.gsub(%r{[/%]}, "/" => "%2F", "%" => "%25"), *place].join("/")
-        @coordinator.owner.open_producer(id)
-      end
-
       def add(open, message)
         open.tx.mark_as_consumed(message, self)
         open.offsets << message.offset
@@ -176,13 +158,13 @@ module Pelton
         open.attempt.used = true if open.attempt
       end
 
-      # A commit of what is stored, automatic or at the end, behind a transaction's, would take that one back. Returns
-      # the offset that is reached already, if there is one.
+      # Commits the marks that were made outside of transactions. If they were committed after the transaction, by
+      # auto commit or at the end, they would move the group back. Returns the offset that was marked last, or nil.
       def commit_marks
         stores, sought, reached = @coordinator.progress do |progress, left|
           [progress.stores, left, progress.stored&.first]
         end
-        raise TransactionError.new(@place.join("/"), :sought) if sought
+        raise TransactionError.new(@partition.join("/"), :sought) if sought
 
         ours!(stores == @confirmed || @subscription.commit)
         @confirmed = stores
@@ -190,30 +172,29 @@ module Pelton
         reached
       end
 
-      # Raises for a mark of `offset`, in a transaction that marked `offsets`, which would pass what another one left
-      # undone: Kafka keeps one offset, and all before it counts as done.
+      # Raises if a mark of `offset`, in a transaction that marked `offsets`, would pass a message that another
+      # transaction left undone. Kafka stores one offset, and everything before it counts as done.
       def undone!(offset, offsets)
-        passed = undone_before(offset)&.find { |one| !offsets.include?(one) } or return
+        passed = undone_before(offset)&.find { |undone| !offsets.include?(undone) } or return
 
-        what = "#{@place.join("/")}: the mark of offset #{offset} would pass offset #{passed}"
+        what = "#{@partition.join("/")}: the mark of offset #{offset} would pass offset #{passed}"
         raise TransactionError.new(what, :undone)
       end
 
       def undone_before(offset)
-        return if @attempt.over? || (@doubts.empty? && !@attempt.undone?)
+        return if @attempt.over? || !(@marked || @attempt.undone?)
 
-        doubts = @doubts.keys.select { |open| open.attempt.equal?(@attempt) && open.left? }
-        [*@attempt.undone, *doubts.map { |open| open.message.offset }].select { |one| one < offset }
+        [*@attempt.undone, *@unresolved.offsets_of(@attempt)].select { |undone| undone < offset }
       end
 
       def ours!(confirmed)
-        raise AssignmentLost.new(*@place) if @coordinator.gone? || !confirmed
+        raise AssignmentLost.new(*@partition) if @coordinator.gone? || !confirmed
       end
 
       def once(producer, advance, &block)
         open = opened(producer)
         resolve(open, advance)
-        committed = nil # nobody knows, if it is interrupted
+        committed = nil # unknown, if it is interrupted
         begin
           producer.transaction { |tx| within(open, tx, &block) }
           committed = open.finished
@@ -221,7 +202,7 @@ module Pelton
         rescue Error => e
           open.reason = e
           discard(producer) if e.is_a?(KafkaError) && e.fatal?
-          committed = open.finished && open.message && unknown?(e) && committed?(open, producer)
+          committed = open.finished && open.message && unknown?(e) && @unresolved.committed?(open, producer)
           raise unless committed
         ensure
           settle(open, committed, advance)
@@ -238,26 +219,32 @@ module Pelton
         open.tx = transaction
         @open[Fiber.current] = open
         open.value = yield transaction
-        undone!(open.message.offset, open.offsets) if open.message # another thread's may have been aborted meanwhile
-        @doubts[open] = true if open.message
+        prepare_commit(open) if open.message
         open.finished = true
         open.value
-      rescue Exception => e # rubocop:disable Lint/RescueException -- whatever aborts it
+      rescue Exception => e # rubocop:disable Lint/RescueException -- any exception aborts it
         open.reason = e
         raise
       ensure
         @open.delete(Fiber.current)
       end
 
+      # Checks the marks again, because a transaction of another thread may have been aborted meanwhile.
+      def prepare_commit(open)
+        undone!(open.message.offset, open.offsets)
+        @marked = true
+        @unresolved.add(open)
+      end
+
       def settle(open, committed, advance)
         return unmarked(open) unless open.message
 
         committed ? passed(open, advance) : aborted(open)
-        @doubts.delete(open) unless committed.nil?
+        @unresolved.delete(open) unless committed.nil?
         open.over = true
       end
 
-      # Who hears of it by an error knows what is not done.
+      # After an abort with an error, the caller knows that the messages are not done.
       def unmarked(open) = open.silent && open.attempt&.silent(open.reason)
 
       def passed(open, advance)
@@ -269,39 +256,31 @@ module Pelton
         @coordinator.mark(message) if advance
       end
 
-      # Of the job that runs now where another thread's marked one of its messages.
+      # A transaction of another thread may have marked a message of the job that runs now.
       def aborted(open)
         attempt = open.attempt || @attempt
         attempt.aborted(open.message.offset, open.reason) if attempt.waits_for?(open.message)
       end
 
-      # Nobody else has the id, but a new owner of the partition; so the next one may take over.
-      def discard(producer)
-        close if producer.equal?(@producer)
-      end
+      # Only a new owner of the partition has the same transactional.id, so the next producer may take over.
+      def discard(producer) = @own_producer&.same?(producer) && close
 
       def unknown?(error) = error.is_a?(TransactionError) && error.reason == :unknown
 
-      # Whether a transaction of which nobody knows was committed: the next one of its id ends it, and then Kafka knows.
-      # As long as it cannot be asked, nothing new is begun.
-      def committed?(open, producer)
-        producer = open.producer unless open.producer.closed?
-        producer.transaction { nil }
-        offset = @subscription.committed([@place]).first
-        !offset.nil? && offset > open.message.offset
-      end
-
-      # What jobs left unknown is for the next job's, what a background thread left for the next such one's. The job
-      # that runs was given its messages before.
+      # Asks Kafka for the outcome of earlier transactions. Raises TransactionError if one was committed, because the
+      # job got its messages before that was known.
       def resolve(open, advance)
-        left = @doubts.keys.select { |doubt| doubt.left? && doubt.attempt.nil? == open.attempt.nil? }
-        done = left.select do |doubt|
-          committed?(doubt, open.producer).tap { |known| known ? passed(doubt, advance) : @doubts.delete(doubt) }
+        return unless @marked
+
+        done = @unresolved.left(in_job: !open.attempt.nil?).select do |earlier|
+          committed = @unresolved.committed?(earlier, open.producer)
+          committed ? passed(earlier, advance) : @unresolved.delete(earlier)
+          committed
         end
         return if done.empty?
 
-        done.each { |doubt| @doubts.delete(doubt) }
-        raise TransactionError.new(@place.join("/"), :committed)
+        done.each { |earlier| @unresolved.delete(earlier) }
+        raise TransactionError.new(@partition.join("/"), :committed)
       end
     end
   end
