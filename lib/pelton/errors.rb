@@ -29,13 +29,20 @@ module Pelton
       super(reason ? "#{shown}: #{reason}" : "#{shown} is not allowed")
     end
 
-    # The error for an unknown name, with the most similar known name.
+    # The error for an unknown name, with the most similar known name if one is near.
     #: (String | Symbol, Array[String | Symbol], ?what: String) -> ConfigError
     def self.unknown(key, known, what: "setting")
-      near = defined?(::DidYouMean::SpellChecker) &&
-             ::DidYouMean::SpellChecker.new(dictionary: known.map(&:to_s)).correct(key.to_s).first
+      near = near(key.to_s, known.map(&:to_s)) if defined?(::DidYouMean::SpellChecker)
       new(key, nil, "unknown #{what}, #{near ? "did you mean #{near}?" : "known are #{known.sort.join(", ")}"}")
     end
+
+    # At most two fifths of the letters differ. A name that only begins alike would mislead: max_batch_bytes is not
+    # what max_wait_time means.
+    def self.near(name, known)
+      found = ::DidYouMean::SpellChecker.new(dictionary: known).correct(name).first or return
+      found if ::DidYouMean::Levenshtein.distance(name, found) * 5 <= [name.size, found.size].max * 2
+    end
+    private_class_method :near
   end
 
   # A client was used after `close`.

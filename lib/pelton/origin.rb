@@ -41,7 +41,7 @@ module Pelton
       new(fields)
     end
 
-    # For a message that failed now. first: its origin, if it was read from a retry topic.
+    # For a message that failed now. first: its origin, if it was read from a retry topic or sent back to its topic.
     #: (untyped, group: String, first: Origin?, ?due_in: Numeric?) -> Origin
     def self.after(failure, group:, first:, due_in: nil)
       now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
@@ -67,6 +67,15 @@ module Pelton
     def initialize(fields)
       fields.each { |field, value| instance_variable_set(:"@#{field}", value) }
       freeze
+    end
+
+    # The first place of a message that was sent back to its topic, from the dead letters; nil: it is not known. The
+    # timestamp is the message's own, because Kafka deletes by age.
+    #: (Message) -> Origin?
+    def replayed(message)
+      return if topic != message.topic || payload_omitted
+
+      self.class.new({ **FIELDS.to_h { |field| [field, public_send(field)] }, timestamp_ms: message.timestamp_ms })
     end
 
     # For a letter without payload. refusal: the error's name.

@@ -68,7 +68,7 @@ Scenario.run do
   said["options of a client"] << open.config.kafka_with({}, { "ssl.keystore.password" => "hush-store" }).inspect
   collect.("a frozen Hash", FrozenError) { open.config.kafka["sasl.password"] = "hush-sasl" }
   collect.("a method that is not there", NoMethodError) { open.config.kafka.no_such_method }
-  collect.("a setting that is not there", NoMethodError) { open.config.no_such_method }
+  collect.("a setting that is not there", Pelton::ConfigError) { open.config.no_such_method }
   collect.("a setting after the start", Pelton::ConfigError) { open.config.kafka = { "sasl.password" => "hush-new" } }
   collect.("a method of the producer", NoMethodError) { open.producer.no_such_method }
   open.stop

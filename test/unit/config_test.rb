@@ -41,7 +41,19 @@ class ConfigTest < Minitest::Test
     error = assert_raises(Pelton::ConfigError) { config.concurency = 3 }
     assert_includes error.message, "did you mean concurrency?"
     assert_raises(Pelton::ConfigError) { config.set("nonsense", 1) }
-    assert_raises(NoMethodError) { config.concurency }
+    assert_includes assert_raises(Pelton::ConfigError) { config.concurency }.message, "did you mean concurrency?"
+  end
+
+  def test_reader_of_an_unknown_setting_raises_an_error_that_names_it
+    error = assert_raises(Pelton::ConfigError) { config.pause.timeout = 1_000 }
+    assert_match(/\Apause: unknown setting, known are abort_ack_wait, .*worker_priority\z/, error.message)
+  end
+
+  def test_config_converts_to_nothing_and_has_no_other_methods
+    assert_equal [config], [config].flatten
+    assert_raises(NoMethodError) { config.to_path }
+    assert_raises(NoMethodError) { config.pause? }
+    assert_raises(NoMethodError) { config.pause(1) }
   end
 
   def test_frozen_config_says_so
@@ -141,7 +153,8 @@ class ConfigTest < Minitest::Test
   def test_a_group_of_settings_knows_its_names
     error = assert_raises(Pelton::ConfigError) { config.polling.max_tim = 3 }
     assert_includes error.message, "did you mean polling.max_time?"
-    assert_raises(NoMethodError) { config.polling.max_tim }
+    error = assert_raises(Pelton::ConfigError) { config.polling.max_tim }
+    assert_includes error.message, "did you mean polling.max_time?"
     error = assert_raises(Pelton::ConfigError) { config.polling = { max_time: 3 } }
     assert_includes error.message, "config.polling.max_time"
   end

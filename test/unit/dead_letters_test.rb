@@ -33,6 +33,28 @@ class DeadLettersTest < Minitest::Test
     assert_equal [6], marked
   end
 
+  def test_letter_that_was_sent_back_and_failed_again_keeps_its_first_place
+    headers = { "pelton.topic" => "orders", "pelton.partition" => "3", "pelton.offset" => "41",
+                "pelton.attempts" => "6", "pelton.timestamp_ms" => "1600000000000", "pelton.group" => "g" }
+    failing(5, messages: [one(5, "{}", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])
+    work_all
+    origin = Pelton::Origin.of(dead.first)
+    assert_equal ["orders", 3, 41, 1], [origin.topic, origin.partition, origin.offset, origin.attempts]
+    # Not that of the first letter: Kafka might delete this one at once.
+    assert_equal [1_700_000_000_123] * 2, [dead.first.timestamp_ms, origin.timestamp_ms]
+  end
+
+  def test_letter_of_another_topic_or_without_its_payload_gets_the_place_where_it_failed
+    place = { "pelton.partition" => "3", "pelton.offset" => "41", "pelton.attempts" => "6" }
+    others = [{ "pelton.topic" => "bills" }, { "pelton.topic" => "orders", "pelton.payload_omitted" => "X" }]
+    messages = others.each_with_index.map { |headers, offset| one(offset, "{}", headers: { **place, **headers }) }
+    failing(0, 1, messages: messages)
+    work_all
+    origins = dead.map { |copy| Pelton::Origin.of(copy) }
+    assert_equal([["orders", 0, 0], ["orders", 0, 1]], origins.map { |one| [one.topic, one.partition, one.offset] })
+    assert_equal [nil, nil], origins.map(&:payload_omitted)
+  end
+
   # H37.
   def test_a_tombstone_stays_one
     failing(0, messages: [one(0, nil, key: "k")])

@@ -154,6 +154,12 @@ class DoctorTest < Minitest::Test
     refute report.healthy?(strict: true)
   end
 
+  def test_time_in_milliseconds_is_a_warning_that_names_the_hours
+    route("orders")
+    @app.config.shutdown_timeout = 60_000
+    assert_found :warning, "shutdown_timeout", /60000 s are 16.7 hours: .*in seconds, not in milliseconds/, examine
+  end
+
   def test_times_that_librdkafka_refuses
     route("orders")
     kafka "session.timeout.ms" => 30_000, "max.poll.interval.ms" => 20_000

@@ -42,6 +42,13 @@ class ErrorsTest < Minitest::Test
     assert_includes Pelton::ConfigError.unknown("zzz", %i[b a]).message, "known are a, b"
   end
 
+  def test_unknown_name_that_only_begins_like_another_one_gets_the_list_of_known_names
+    error = Pelton::ConfigError.unknown("max_wait_time", %i[max_batch_bytes concurrency])
+    assert_equal "max_wait_time: unknown setting, known are concurrency, max_batch_bytes", error.message
+    error = Pelton::ConfigError.unknown("dead_letter_queue", %i[dead_letters decode])
+    assert_includes error.message, "did you mean dead_letters?"
+  end
+
   def test_kafka_error
     error = Pelton::KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
     assert_equal "Local: Timed out (_TIMED_OUT, -185)", error.message

@@ -275,7 +275,8 @@ class RoutingTest < Minitest::Test
     assert_includes config_error { routing.draw { group("a") { group("b") { nil } } } }, "inside group a"
     assert_includes config_error { routing.draw { group("") { nil } } }, "group"
     assert_includes config_error { routing.draw { group("a") } }, "block"
-    assert_raises(ArgumentError) { routing.draw { topic "orders" } }
+    assert_includes config_error { routing.draw { topic(:orders) { consumer Orders } } },
+                    "topic orders: needs the consumer class: topic \"orders\", to: OrdersConsumer"
   end
 
   def test_consumer_classes

@@ -11,6 +11,8 @@ module Pelton
     # not allowed; an unknown word raises it, too. They run while routes are declared, in one thread.
     class Dsl
       WORDS = %i[group topic defaults].freeze
+      TO = "needs the consumer class: topic \"orders\", to: OrdersConsumer"
+      private_constant :TO
 
       #: (Routing, ?String?, ?Hash[Symbol, untyped]) -> void
       def initialize(routing, group = nil, defaults = {})
@@ -35,13 +37,15 @@ module Pelton
       end
 
       # Sends the messages of a topic to a consumer. to: the class, or its name, which is looked up when a partition
-      # comes; use the name for code that is loaded or reloaded later. The block has the topic's settings, see
+      # comes; use the name for code that is loaded or reloaded later. Without it, ConfigError. The block has the topic's settings, see
       # TopicWords. A Regexp stands for all topics that match, also for later ones: librdkafka looks for them every
       # topic.metadata.refresh.interval.ms (5 minutes).
       #   topic("orders", to: OrdersConsumer) { retries 5, backoff: 1..30, then: :skip }
       #   topic(/^orders\./, to: OrdersConsumer)
-      #: ((String | Regexp), to: (Class | String)) ?{ () -> void } -> void
-      def topic(name, to:, &block)
+      #: ((String | Regexp), ?to: (Class | String)?) ?{ () -> void } -> void
+      def topic(name, to: nil, &block)
+        raise ConfigError.new("topic #{name}", nil, TO) if to.nil?
+
         words = TopicWords.new("topic #{name.is_a?(Regexp) ? name.source : name}", @defaults)
         words.instance_exec(&block) if block
         @routing.add(@group, Topic.new(name, to, words.settings))

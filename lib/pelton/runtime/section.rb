@@ -66,8 +66,10 @@ module Pelton
 
     def respond_to_missing?(_name, _private = false) = false
 
+    # Also for a reader, as in `config.pause.timeout = 1`. Methods such as `to_ary` are none.
     def method_missing(name, *arguments)
-      raise table.unknown(name.to_s.chomp("=")) if name.end_with?("=") && arguments.size == 1
+      setting = name.end_with?("=") ? arguments.size == 1 : arguments.empty? && name.match?(/\A(?!to_)[a-z]\w*\z/)
+      raise table.unknown(name.to_s.chomp("=")) if setting
 
       super
     end

@@ -46,7 +46,9 @@ module Pelton
         [:stats_interval, :seconds, 30, "Time between two `stats.measured` events.", SECONDS]
       ],
       "Rebalance and shutdown" => [
-        [:revocation_timeout, :seconds, 30, "How long a job may run on when Kafka takes its partition away.", SECONDS],
+        [:revocation_timeout, :seconds, 30,
+         "How long a job may run on when Kafka takes its partition away. Then the next owner gets the partition. The " \
+         "job is not killed, so both may process the same messages at the same time.", SECONDS],
         [:shutdown_timeout, :seconds, 60, "How long a shutdown may take. Then it ends by force.", SECONDS],
         [:flush_timeout, :seconds, 10, "Part of `shutdown_timeout` that is kept for the producers' last messages.",
          SECONDS],

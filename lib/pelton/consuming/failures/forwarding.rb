@@ -87,7 +87,8 @@ module Pelton
       end
 
       def copy(failure, to, due_in = nil)
-        first = failure.message.origin if @topic.stage
+        first = failure.message.origin
+        first = first&.replayed(failure.message) unless @topic.stage
         change = @topic.on_dead_letter unless due_in
         Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in, change: change)
       end
