@@ -289,7 +289,7 @@ class DoctorTest < Minitest::Test
       kafka "bootstrap.servers" => server
       report = examine(offline: false)
       assert_equal 2, report.facts["group billing"]["orders"]["partitions"]
-      assert_equal "1 topics", report.facts["brokers"][server]["answers"]
+      assert_equal 1, report.facts["brokers"][server]["topics"]
       assert_found :warning, "topic orders.retry.10", /does not exist/, report
       assert_found :warning, "topic orders.dead", /for the dead letters of orders\z/, report
       assert_equal 1, report.findings.count { |finding| finding[:about] == "topic orders.dead" }
@@ -317,6 +317,16 @@ class DoctorTest < Minitest::Test
       assert_equal 3, report.facts["group billing"]['/^logs\.\w+$/']["partitions"]
       assert_found :warning, "topic /^none$/", /matches no topic/, report
       assert_found :note, "concurrency", /4 workers, but at most 3 jobs/, report
+    end
+  end
+
+  def test_topic_that_does_not_exist_yet_gets_no_note_about_0_jobs
+    route("later")
+    listening do |server|
+      kafka "bootstrap.servers" => server
+      report = examine(offline: false)
+      assert_found :warning, "topic later", /does not exist/, report
+      assert_empty(report.findings.select { |finding| finding[:text].include?("at most 0 jobs") })
     end
   end
 

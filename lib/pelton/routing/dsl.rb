@@ -37,7 +37,7 @@ module Pelton
       end
 
       # Sends the messages of a topic to a consumer. to: the class, or its name, which is looked up when a partition
-      # comes; use the name for code that is loaded or reloaded later. Without it, ConfigError. The block has the topic's settings, see
+      # comes; use the name for code that is loaded or reloaded later. The block has the topic's settings, see
       # TopicWords. A Regexp stands for all topics that match, also for later ones: librdkafka looks for them every
       # topic.metadata.refresh.interval.ms (5 minutes).
       #   topic("orders", to: OrdersConsumer) { retries 5, backoff: 1..30, then: :skip }

@@ -34,7 +34,7 @@ module Pelton
 
             reached = servers.split(",").to_h { |server| [server.strip, reach(server.strip)] }
             topics = ask(report, servers, options, reached)
-            facts[servers] = reached.merge("answers" => topics ? "#{topics.size} topics" : "no")
+            facts[servers] = reached.merge("topics" => topics ? topics.size : "no answer")
             owners.each { |name, _| result[name] = topics } if topics
           end
           report.tell("brokers", facts)

@@ -149,7 +149,7 @@ module Pelton
           jobs = @groups.sum do |group|
             group.topics.each_value.sum { |topic| count(group, topic) * topic.concurrency }
           end
-          return if jobs >= @config.concurrency
+          return if jobs.zero? || jobs >= @config.concurrency # 0: no topic exists yet
 
           report.note("concurrency", "#{@config.concurrency} workers, but at most #{jobs} jobs at once: a partition " \
                                      "runs one job at a time, or as many as its topic's `concurrency`")
