@@ -4,7 +4,7 @@ require_relative "../producer"
 require_relative "../subscription"
 
 module Pelton
-  # Opens the clients of a server's groups: where the group's consumers are, whatever cluster that is.
+  # Opens the clients of a server's groups, each on the cluster of its group.
   class Clients
     INSTANCE = "group.instance.id"
     TRANSACTIONAL = "transactional.id"
@@ -19,7 +19,7 @@ module Pelton
       @process = process
     end
 
-    # What reads for a group. deserializers: see Parallel::Engines.
+    # The subscription of a group. deserializers: see Parallel::Engines.
     #: (Routing::Group, Hash[String, untyped]) -> Subscription
     def subscription(group, deserializers)
       Subscription.new(@config, group_id: group.name, max_messages: group.max_messages, decode: group.decode,
@@ -28,13 +28,13 @@ module Pelton
                                 native: @native, kafka: options(group))
     end
 
-    # Makes producers for a group. Without an id, where the app's producer is transactional, with an id of the group's
-    # own.
+    # A lambda that opens producers for a group. If the app's producer is transactional, a producer without an id gets
+    # one of the group.
     #: (Routing::Group) -> ^(String?) -> Producer
     def producers(group)
       lambda do |id|
         id ||= @config.kafka[TRANSACTIONAL]&.then { |apps| "#{apps}/#{group.name}" }
-        # They send copies of failed messages, too, about whose size the broker decides.
+        # They also send copies of failed messages. The broker decides about their size.
         place = { **group.place, TRANSACTIONAL => id, **Producer::UNLIMITED }.compact
         Producer.new(@config, bus: @bus, native: @native, kafka: place)
       end
@@ -42,7 +42,7 @@ module Pelton
 
     private
 
-    # A member's own name is the process's own.
+    # The group's options. Each process gets its own group.instance.id.
     def options(group)
       id = @process && { **@config.kafka, **group.kafka }[INSTANCE]
       id ? { **group.kafka, INSTANCE => "#{id}-#{@process}" } : group.kafka

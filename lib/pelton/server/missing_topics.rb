@@ -4,10 +4,10 @@ require_relative "../admin"
 require_relative "../errors"
 
 module Pelton
-  # Topics that a group's routes name and Kafka does not have: with config.create_topics a server's start makes them.
-  # (librdkafka's own allow.auto.create.topics makes none for who only subscribes.)
+  # Creates topics that a group's routes name and Kafka does not have, when a server starts with config.create_topics.
+  # (librdkafka's allow.auto.create.topics creates none for a client that only subscribes.)
   class MissingTopics
-    # How long Kafka may take for one, in seconds.
+    # Seconds for the creation of one topic.
     TIMEOUT = 5
     THERE_ALREADY = :TOPIC_ALREADY_EXISTS
     private_constant :TIMEOUT, :THERE_ALREADY
@@ -19,7 +19,7 @@ module Pelton
       @native = native
     end
 
-    # Waits for Kafka. What fails is told: the group is joined all the same.
+    # Waits for Kafka. Failures are published as error.occurred, and the server still joins the group.
     #: (Routing::Group) -> void
     def create(group)
       return unless @config.create_topics

@@ -51,7 +51,7 @@ module Pelton
     #: () -> void
     def stop
       @stop.ask
-      @lock.synchronize { nil } # a replacement that runs is finished
+      @lock.synchronize { nil } # waits for a running replacement
     end
 
     # Waits for the threads that replace listeners, after the end of the listeners.

@@ -7,24 +7,28 @@ require_relative "../consuming/listener"
 require_relative "../consuming/worker"
 
 module Pelton
-  # The end of a server, on its thread. In this order: nothing new is begun → running jobs end → `shutdown` of each
-  # consumer → what is marked is committed, the group is left → the app's background threads end → the producer is
-  # flushed. At the deadline, or at a second signal, by force: workers are killed, what is marked is committed,
-  # consumers get their `shutdown` all the same. A signal that comes later leaves what is still waited for a short rest.
+  # The shutdown of a server, on the server's thread. Its phases, in this order:
+  # 1. No new job starts, and running jobs finish. Each consumer gets its `shutdown`.
+  # 2. Marked messages are committed, and the consumers leave their groups.
+  # 3. The app's background threads end.
+  # 4. The producer is flushed.
+  # At the deadline, or at a second signal, the shutdown is forced: workers are killed, marked messages are still
+  # committed, and consumers still get their `shutdown`. A later signal leaves FORCE seconds for the current wait.
   #
-  # A part of the time is kept for the flush: flush_timeout, half of it all at most. It is flushed whatever went wrong.
+  # A part of the time is reserved for the flush: flush_timeout, but at most half of the time. The flush always happens,
+  # whatever failed before.
   class Shutdown
-    # How long threads may take to end once they are told to by force; what a late signal leaves of the time.
+    # Seconds that threads have to end when they are killed; also the seconds that are left after a late signal.
     FORCE = 1.0
 
-    # What was left undone, a String each.
+    # Unfinished work, one String each.
     attr_reader :unfinished_work
 
-    # signalled: a signal began it, so the next one is the second. inbox: the server's, for signals, and stops that have
-    # less time.
+    # signalled: true if a signal started the shutdown, so the next signal is the second one. inbox: the server's queue,
+    # with signals and with stops that have less time.
     #: (Config, Numeric?, signalled: bool, listeners: Listeners, workers: Array[Consuming::Worker],
-    #:  jobs: Consuming::JobsQueue, engines: Parallel::Engines, scope: Background::Scope, monitor: ResourceMonitor, bus: Notifications,
-    #:  flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
+    #:  jobs: Consuming::JobsQueue, engines: Parallel::Engines, scope: Background::Scope, monitor: ResourceMonitor,
+    #:  bus: Notifications, flush: ^(Float) -> Integer, inbox: Thread::Queue) -> void
     def initialize(config, timeout, signalled:, listeners:, workers:, jobs:, engines:, scope:, monitor:, bus:, flush:,
                    inbox:)
       @timeout = timeout || config.shutdown_timeout
@@ -41,19 +45,20 @@ module Pelton
       @flush = flush
       @inbox = inbox
       @started = Clock.now
-      # When it is over, the flush with it.
+      # The deadline of all phases, and the seconds of it that are reserved for the flush.
       @ends = @flush_share = nil
       limit(@timeout)
-      # Seconds, in the order of happening, beside those of the groups: {workers: 0.0, background: 0.1, flush: 0.3}
+      # Seconds of each phase, in order, without those of the groups: {workers: 0.0, background: 0.1, flush: 0.3}.
       @phases = {}
       @unfinished_work = []
-      # Why it is by force; nil: it is not.
+      # The reason for the force; nil while it is not forced.
       @forced = nil
       @undelivered = 0
       @announced = false
     end
 
-    # true: everything was finished; false: by force. Called again where a subscriber ended the thread that called it.
+    # Returns true if everything was finished, false if it was forced. It is called again if a subscriber killed the
+    # thread that called it.
     #: (String) -> bool
     def call(reason)
       announce(reason)
@@ -87,8 +92,8 @@ module Pelton
 
     def unfinished = @listeners.flat_map(&:unfinished_work)
 
-    # The earliest end that anybody asked for counts: false if this is none. A part of the time is kept for the flush,
-    # which may go on when the rest is over.
+    # Sets the deadline, if it is earlier than the current one; otherwise returns false. A part of the time is reserved
+    # for the flush.
     def limit(timeout)
       slice = [@flush_timeout, timeout / 2.0].min
       ends = Clock.now + timeout
@@ -98,7 +103,7 @@ module Pelton
       @ends = [ends, *@ends].min
     end
 
-    # Once, whatever a subscriber does.
+    # Publishes app.stopping, only once.
     def announce(reason)
       return if @announced
 
@@ -106,24 +111,25 @@ module Pelton
       @bus.publish("app.stopping", reason: reason, timeout: @timeout, flush: @flush_share, waits_for: unfinished)
     end
 
-    # A phase that raises leaves out no other one.
+    # Runs a phase. Its errors do not prevent the next phases.
     def contain(phase, &block)
       timed(phase, &block)
-    rescue Exception => e # rubocop:disable Lint/RescueException -- whatever it is, what is produced is flushed
+    rescue Exception => e # rubocop:disable Lint/RescueException -- the producer must be flushed after any error
       @forced ||= "#{phase}: #{e.message}"
       @unfinished_work += ["#{phase} failed with #{e.class}: #{e.message}"]
       @bus.publish("error.occurred", error: e, source: "server")
     end
 
-    # nil, or the reason why it was not to be.
+    # Stops the listeners and workers. Returns nil, or the reason why that failed.
     def drain
       hearing(rest: nil) { @forced || ended_by(@ends - @flush_share) }
     rescue StandardError => e
       e.message
     end
 
-    # What the block returns or raises, which runs on a thread of its own: a stop that has less time ends it, and it
-    # begins again with that. So does a second signal, which leaves `rest` seconds (nil: what there was).
+    # Runs the block on another thread, and returns or raises its result. A stop with less time kills that thread, and
+    # the block starts again with the new deadline. A second signal does the same and leaves `rest` seconds (nil: the
+    # time that was left).
     def hearing(rest: FORCE, &phase)
       running = start(&phase)
       loop do
@@ -139,7 +145,7 @@ module Pelton
       running&.kill
     end
 
-    # Does this order leave less time?
+    # Does this order shorten the time?
     def sooner?(rest, order, fact, timeout)
       case order
       when :signal then second?(fact) && (rest.nil? || limit(rest))
@@ -147,7 +153,7 @@ module Pelton
       end
     end
 
-    # The first one forces no stop that something else began.
+    # Is this the second signal? The first signal after a stop without a signal does not force it.
     def second?(name)
       second = @signalled
       @signalled = true
@@ -155,12 +161,12 @@ module Pelton
       second
     end
 
-    # It tells how it ended, also if somebody killed it, be it before its first step.
+    # Starts a phase's thread. Its result comes to the inbox, also if the thread is killed before its first step.
     def start(&phase)
       Thread.handle_interrupt(Object => :never) do
         Threads.start("pelton.shutdown") do
           ended = [Thread.current, Thread.handle_interrupt(Object => :immediate, &phase)]
-        rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised where it is waited for
+        rescue Exception => e # rubocop:disable Lint/RescueException -- `hearing` raises it
           ended = [Thread.current, nil, e]
         ensure
           @inbox << (ended || [Thread.current, nil, WorkerKilled.new("the stop")])
@@ -182,7 +188,7 @@ module Pelton
       "not finished in time" if left.any?
     end
 
-    # Those who were killed settle their jobs; then what the consumers' ends need is run by others.
+    # Kills the workers, which settle their jobs. Other workers then run the consumers' `shutdown`.
     def force
       @unfinished_work = unfinished + standing
       @jobs.finish
@@ -197,14 +203,14 @@ module Pelton
       @unfinished_work += @listeners.flat_map(&:unended) + @listeners.filter_map(&:unconfirmed).map(&:message)
     end
 
-    # Within the time that is left beside the flush; those that need longer are told of.
+    # Waits for background threads until the time for the flush begins. Reports those that take longer.
     def end_backgrounds
       hearing { @scope.close([@background_timeout, [Clock.left(@ends - @flush_share), FORCE].max].min) }
       [*@listeners, @scope].each { |one| @monitor.report_leaked(one.leaked_threads) }
       @monitor.close
     end
 
-    # By force it has its slice, else all the time that is left.
+    # A forced flush has the reserved time; otherwise it has all the time that is left.
     def flush
       @undelivered = hearing { @flush.call(@forced ? @flush_share : [Clock.left(@ends), @flush_share].max) }
       return unless @undelivered.positive?
@@ -213,7 +219,7 @@ module Pelton
       @unfinished_work += ["#{@undelivered} produced messages not delivered"]
     end
 
-    # Where the workers that are in a job are: "pelton.worker#1 is at app.rb:12:in `pop'".
+    # The lines at which workers are in a job: "pelton.worker#1 is at app.rb:12:in `pop'".
     def standing
       @workers.filter_map do |worker|
         place = Threads.at(worker.thread)

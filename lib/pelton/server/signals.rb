@@ -1,24 +1,24 @@
 # frozen_string_literal: true
 
 module Pelton
-  # Process signals, as long as somebody wants them. Handlers that were there before are called too, and put back after.
+  # Handles process signals until `restore`. Earlier handlers are called, too, and `restore` puts them back.
   #   signals = Signals.new { |name| inbox << name }
   #   signals.restore
   class Signals
     NAMES = %w[TERM INT QUIT TSTP CONT].freeze
 
-    # The block runs in the trap: it may push to a Thread::Queue and little else (no Mutex, no IO).
+    # The block runs in the signal handler: it may push to a Thread::Queue, but may not use a Mutex or IO.
     #: (?Array[String]) { (String) -> void } -> void
     def initialize(names = NAMES, &block)
       @block = block
-      # Ours, and what was there before: {"TERM" => a Proc or "DEFAULT"}
+      # Our handlers, and the earlier ones: {"TERM" => a Proc or "DEFAULT"}.
       @handlers = {}
       @previous = {}
       names.each { |name| take(name) }
     end
 
-    # Takes those back that code which was loaded meanwhile has trapped; its handlers are called, too. One that calls
-    # what it found, which is ours, does not tell twice.
+    # Installs the handlers again, after code was loaded that may have set its own. Those are called, too. If such a
+    # handler calls the one before it, which is ours, the block is still called only once.
     #: () -> self
     def renew
       @handlers.each_key { |name| take(name) }
@@ -33,9 +33,9 @@ module Pelton
 
     private
 
-    # A signal that comes in the midst of this is heard, too.
+    # Installs a handler. A signal that comes meanwhile is handled, too.
     def take(name)
-      before = nil # until it is known
+      before = nil # not known yet
       handler = lambda do |number|
         @block.call(name) if before.nil? || @handlers[name].equal?(handler)
         pass_on(name, number, before)
@@ -46,11 +46,12 @@ module Pelton
       before = found
     end
 
-    # In the trap, so what it raises would end what the main thread waits for.
+    # Calls the earlier handler. Its errors are rescued, because in a signal handler they would interrupt the main
+    # thread.
     def pass_on(name, number, before)
       before.call(number) if before.respond_to?(:call)
     rescue SystemExit
-      nil # that is under way
+      nil # the server already stops
     rescue Exception => e # rubocop:disable Lint/RescueException -- as above
       warn("pelton: another trap of SIG#{name} raised #{e.class}: #{e.message}")
     end

@@ -9,10 +9,10 @@ require_relative "../subscription"
 require_relative "../runtime/threads"
 
 module Pelton
-  # Finds messages that wait in retry topics and that no consumer will get: their delay is in no `retry_in` any more, or
-  # they failed in a group that was renamed. Looks and changes nothing.
+  # Finds messages in retry topics that no consumer will get: their delay is no longer in a `retry_in`, or they failed
+  # in a group that was renamed. Changes nothing.
   class StrandedRetries
-    # Seconds that one question may take; how many messages of a topic are looked at.
+    # Seconds for one request; number of messages that are read of a topic.
     TIMEOUT = 10
     LIMIT = 10_000
     private_constant :TIMEOUT, :LIMIT
@@ -24,12 +24,12 @@ module Pelton
       @native = native
       @timeout = timeout
       @thread = nil
-      # Groups and their states, as far as they were asked for.
+      # Groups and their states; nil until they are needed.
       @states = nil
     end
 
-    # At a server's start, beside it: each find is published as error.occurred. Only where messages may have been sent
-    # to retry topics.
+    # Runs on its own thread when a server starts. Publishes error.occurred for each result. Ignores groups that cannot
+    # have messages in retry topics.
     #: (Array[Routing::Group]) -> void
     def look(groups)
       groups = groups.select { |group| group.topics.each_value.any? { |topic| topic.stage || topic.dead_letters } }
@@ -46,7 +46,7 @@ module Pelton
       Threads.join([*@thread], seconds)
     end
 
-    # What this group's routes leave behind. Waits for Kafka; raises KafkaError.
+    # The messages that no route of this group processes. Waits for Kafka. Raises KafkaError.
     #: (Routing::Group) -> Array[StrandedMessages]
     def of(group)
       admin = Admin.new(@config, bus: @bus, native: @native, kafka: group.place)
@@ -58,7 +58,7 @@ module Pelton
 
     private
 
-    # A broker that is away is told of by others.
+    # Ignores Kafka's errors, because the group's listener reports them.
     def publish(group)
       of(group).each do |error|
         @bus.publish("error.occurred", error: error, source: "retry_in", group: group.name, topic: error.topic)
@@ -67,7 +67,7 @@ module Pelton
       nil
     end
 
-    # {"orders.retry.30" => [its main topic, how many partitions]} of all retry topics of the group's topics.
+    # All retry topics of the group's topics: {"orders.retry.30" => [main topic, number of partitions]}.
     def places(group, admin)
       mains = group.topics.each_value.reject { |topic| topic.pattern || topic.stage }
       admin.topics(timeout: @timeout).filter_map do |name, description|
@@ -76,8 +76,8 @@ module Pelton
       end.to_h
     end
 
-    # A routed one is read by this group, so only others' messages may be left in it: those that this group did not
-    # come by yet.
+    # A routed retry topic is read by this group. So only messages of other groups can be left in it, after this group's
+    # position.
     def errors(name, (main, partitions), group, admin)
       routed = group.topics.key?(name)
       kept = routed ? [group.name, *main.former_groups] : []
@@ -88,7 +88,8 @@ module Pelton
       end
     end
 
-    # {"billing" => how many messages that failed in this group nobody got yet}, from where our group is in the topic.
+    # {"billing" => number of unprocessed messages that failed in this group}, read from our group's position in the
+    # topic.
     def waiting(name, partitions, group)
       done = Hash.new { |all, owner| all[owner] = committed(owner, name, partitions, group) }
       counts = Hash.new(0)
@@ -101,7 +102,7 @@ module Pelton
       counts
     end
 
-    # The offset of each partition, or nil.
+    # The committed offset of each partition, or nil.
     def committed(owner, name, partitions, group)
       subscription = Subscription.new(@config, group_id: owner, kafka: group.place, bus: @bus, native: @native)
       subscription.committed(Array.new(partitions) { |number| [name, number] }, @timeout)

@@ -27,7 +27,7 @@ module Pelton
     Child = Struct.new(:number, :pid, :orders, :began, :failures)
     private_constant :Child
 
-    # timeout: seconds that a child has to shut down; grace: seconds after that until it is killed. The block runs in
+    # timeout: seconds that a child has to shut down. grace: seconds after that until it is killed. The block runs in
     # the
     # child: it gets the child's number (from 0) and the IO with its orders, and ends the process.
     #: (Integer, bus: Notifications, timeout: Numeric, ?grace: Numeric, ?back_off: Backoff)
@@ -56,7 +56,7 @@ module Pelton
     # it once, on the main thread.
     #: () -> Integer
     def run
-      Process.warmup if Process.respond_to?(:warmup) # Ruby 3.3: prepares the memory that children slice
+      Process.warmup if Process.respond_to?(:warmup) # Ruby 3.3: prepares memory that children share
       traps = Signals.new([*Signals::NAMES, "CHLD"]) { |name| heard(name) }
       until @children.empty? && @due.empty?
         start_due
@@ -92,23 +92,23 @@ module Pelton
 
       stopping if ENDING.include?(name)
       @quiet = name == "TSTP" if %w[TSTP CONT].include?(name)
-      @children.each_value { |child| tell(child, name) }
+      @children.each_value { |child| order(child, name) }
     end
 
-    # A second one forces the end.
+    # A second signal forces the end.
     def stopping
       @kills = Clock.now + (@stopping ? 0 : @timeout) + @grace
       @stopping = true
       @due.clear
     end
 
-    def tell(child, name)
+    def order(child, name)
       child.orders.write_nonblock("#{name}\n", exception: false)
     rescue Errno::EPIPE
       nil # it has ended
     end
 
-    # --- life and death --------------------------------------------------------------------------------------------
+    # --- start and end of children ---------------------------------------------------------------------------------
 
     def start_due
       now = Clock.now
@@ -119,17 +119,17 @@ module Pelton
     end
 
     def start(number, failures)
-      orders, teller = IO.pipe
+      orders, writer = IO.pipe
       pid = fork do
-        [teller, @woken, @waker, *@children.each_value.map(&:orders)].each(&:close)
+        [writer, @woken, @waker, *@children.each_value.map(&:orders)].each(&:close)
         @serve.call(number, orders)
       end
-      child = @children[number] = Child.new(number, pid, teller, Clock.now, failures)
-      tell(child, "TSTP") if @quiet
+      child = @children[number] = Child.new(number, pid, writer, Clock.now, failures)
+      order(child, "TSTP") if @quiet
       @bus.publish("process.started", process: number, pid: pid)
     rescue SystemCallError => e
       @bus.publish("error.occurred", error: e, source: "supervisor")
-      teller&.close
+      writer&.close
       postpone(number, failures)
     ensure
       orders&.close
