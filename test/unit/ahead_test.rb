@@ -48,7 +48,7 @@ class AheadTest < Minitest::Test
     worker = Pelton::Consuming::Worker.new("pelton.worker#1", witness.jobs, Pelton::Notifications.new).start
     subscription.assign_now(["orders", 0])
     assert_equal 0, Orders::ASSIGNED.pop
-    witness.jobs.retire(1)
+    witness.jobs.remove_workers(1)
     assert worker.thread.join(20), "from here on jobs wait"
     native.kafka.append("orders", 0, "{}")
     subscription.produced
@@ -92,7 +92,7 @@ class AheadTest < Minitest::Test
     subscription = read(native)
     eventually(20, "the mark") { subscription.marks.map { |_, offset, _| offset } == [1] }
     assert_equal ThreadError, @told.pop.class
-    ahead.jobs.retire(1)
+    ahead.jobs.remove_workers(1)
     assert worker.thread.join(20)
   end
 

@@ -100,7 +100,7 @@ class AsideTest < Minitest::Test
 
   def test_no_more_threads_to_be_had_lost_a_place_for_good
     @queue.attach { raise ThreadError, "can't create Thread: Resource temporarily unavailable" }
-    @queue.places = 1
+    @queue.concurrency = 1
     2.times { push("a") { nil } }
     job = @queue.pop
     assert_equal(7, @queue.aside(job) { push("a") { nil } && 7 })
@@ -118,7 +118,7 @@ class AsideTest < Minitest::Test
         (1..).each do |at|
           queue = JobsQueue.new
           queue.attach { nil }
-          queue.places = 2
+          queue.concurrency = 2
           queue.push(Job.new(nil, :consume), "a")
           job = queue.pop
           trap = Trap.new(at, kind)
@@ -153,7 +153,7 @@ class AsideTest < Minitest::Test
   end
 
   def test_one_topic_took_the_last_worker
-    @queue.places = 3
+    @queue.concurrency = 3
     4.times { push("slow") { nil } }
     assert_equal %w[slow slow slow], Array.new(3) { take }, "while it is the only one"
     other = Pelton::Threads.start("test") { Thread.current[:got] = Array.new(2) { @queue.pop.facts } }
@@ -206,7 +206,7 @@ class AsideTest < Minitest::Test
 
   # A rebalance waits for it, and a long job of the same topic may run for longer.
   def test_the_hook_of_a_revocation_waited_while_the_last_worker_was_kept_for_other_topics
-    @queue.places = 2
+    @queue.concurrency = 2
     push("a") { nil }
     push("b") { nil }
     assert_equal %w[a b], [take, take]
@@ -217,7 +217,7 @@ class AsideTest < Minitest::Test
   end
 
   def test_a_stop_by_force_keeps_no_worker_back
-    @queue.places = 2
+    @queue.concurrency = 2
     push("a") { nil }
     push("b") { nil }
     assert_equal %w[a b], [take, take]

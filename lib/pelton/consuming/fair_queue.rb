@@ -2,29 +2,40 @@
 
 module Pelton
   module Consuming
-    # Jobs that wait, each with its topic: next is the topic with the fewest jobs under way, and among those the one
-    # that had its turn longest ago. So a topic with many or slow jobs takes no more than its share of the workers while
-    # others have jobs. Within a topic those of a lower rank (0 to RANKS - 1) go first. Not thread-safe, the jobs
-    # queue's lock guards it.
+    # Jobs that wait, by topic. Next is the topic with the fewest running jobs, and among those the one whose last turn
+    # was longest ago. So a topic with many or slow jobs gets only its fair part of the workers while other topics have
+    # jobs. Within a topic, jobs of a lower rank go first. Not thread-safe: the jobs queue's lock guards it.
     class FairQueue
       RANKS = 4
       ALL = RANKS - 1
 
-      # How many wait.
+      # 0: the hooks at the end of a partition, which a rebalance or a stop waits for. 1: the hook at its start. 2: its
+      # last calls of consume. 3: all other jobs, the ordinary ones.
+      #: (Job) -> Integer
+      def self.rank(job)
+        case job.kind
+        when :revoked, :shutdown then 0
+        when :assigned then 1
+        else job.closing ? 2 : ALL
+        end
+      end
+
+      # How many jobs wait.
       #: () -> Integer
       attr_reader :size
 
       def initialize
-        # {topic => jobs of each rank, [[job, …], [], [], []]} of topics with waiting jobs; the one whose turn is
-        # longest ago comes first.
+        # {topic => its jobs by rank, [[job, …], [], [], []]} for topics with waiting jobs. The first topic is the one
+        # whose last turn was longest ago.
         @waiting = {}.compare_by_identity
-        # {topic => how many jobs workers have}
+        # {topic => how many of its jobs run}
         @under_way = Hash.new(0).compare_by_identity
-        # {job => topic} of those.
+        # {running job => its topic}
         @topics = {}.compare_by_identity
-        # {topic => its line} of all that had a job, so that a job makes no new one.
+        # {topic => its Array of jobs by rank} for all topics that had a job, so that a job makes no new Array.
         @lines = {}.compare_by_identity
-        # {topic => how many of its partitions are here}; of 0 it is forgotten with its last job.
+        # {topic => how many of its partitions this member has}. A topic without partitions is forgotten with its last
+        # job.
         @partitions = {}.compare_by_identity
         @size = 0
       end
@@ -37,8 +48,8 @@ module Pelton
         @size += 1
       end
 
-      # Gives a job of this rank or a lower one to a worker. reserved: this is the last worker, kept for topics that
-      # have none, if there are several topics.
+      # Returns the next job of this rank or a lower one, which runs from now on. reserved: it gets the last worker,
+      # which is kept for topics without a running job, if there are several topics.
       #: (?rank: Integer, ?reserved: bool) -> Job?
       def shift(rank: ALL, reserved: false)
         return if @waiting.empty?
@@ -58,7 +69,7 @@ module Pelton
         job
       end
 
-      # A worker is through with it, or goes on without a worker's place. Returns its topic.
+      # The job does not run any more. Returns its topic.
       #: (Job) -> untyped
       def finished(job)
         return unless @topics.key?(job)
@@ -71,7 +82,8 @@ module Pelton
         topic
       end
 
-      # So many more partitions of this topic are here: 1, or -1. A topic without partitions and jobs counts no more.
+      # This member got a partition of the topic (1), or gave one back (-1). A topic without partitions and jobs is
+      # forgotten.
       #: (untyped, Integer) -> void
       def partitions(topic, more)
         @partitions[topic] = @partitions.fetch(topic, 0) + more
@@ -93,7 +105,7 @@ module Pelton
         true
       end
 
-      # How many of this rank or a lower one wait.
+      # How many jobs of this rank or a lower one wait.
       #: (Integer) -> Integer
       def count(rank) = rank == ALL ? @size : @waiting.each_value.sum { |line| line.first(rank + 1).sum(&:size) }
 

@@ -1,44 +1,38 @@
 # frozen_string_literal: true
 
-require_relative "overflow"
+require_relative "aside_jobs"
 require_relative "fair_queue"
 
 module Pelton
   module Consuming
-    # Jobs of all partitions on their way to the workers: a fair share for each topic (see Turns), of which the short
-    # ones that a rebalance or a stop waits for (assigned, revoked, shutdown) go first. Where there are several topics,
-    # the last worker is kept for those that have none; only a partition's end (revoked, shutdown) may have it. Behind
-    # the short ones go the last jobs of a partition (closing). At most one job per executor is in it. While it is held,
-    # the other ones (consume, tick, reached_end) stay in it and the former run.
+    # Jobs of all partitions on their way to the workers. Each topic gets its fair part of the workers, and within a
+    # topic jobs go by rank (see FairQueue). If there are several topics, the last worker is kept for topics that have
+    # none; only jobs of rank 0 may have it. At most one job per executor is in the queue. While the queue is held,
+    # ordinary jobs wait and the others run.
     #
-    # A job that waits for Kafka (a dead letter, a first transaction) does so `aside`: its worker's place is another's
-    # meanwhile, so that no number of such jobs keeps the workers from the others. Each has a thread, so their number is
-    # limited: of more, those that can come again wait without one (see Overflow), and the others keep their workers.
+    # A job that waits for Kafka (a dead letter, a first transaction) does so `aside`: it does not count as running, and
+    # another worker runs jobs. So such jobs never block the others. AsideJobs limits their number.
     class JobsQueue
-      # So many jobs may be aside.
-      ASIDE = 100
       NEVER = { Object => :never }.freeze
-      private_constant :ASIDE, :NEVER
+      private_constant :NEVER
 
       def initialize
         @lock = Mutex.new
         @changed = ConditionVariable.new
-        # Jobs waiting for a worker; guarded by @lock, as all below.
+        # Jobs that wait for a worker. Guarded by @lock, like everything below.
         @turns = FairQueue.new
-        # How many workers there are to be, and what starts one more; nil: unknown.
-        @places = nil
+        # How many jobs may run at the same time (nil: no limit), and what starts another worker.
+        @concurrency = nil
         @spawn_worker = nil
-        # Jobs that workers have: in their places, how many of these and of those aside may not run while it is held;
-        # aside; and those that come back from there as soon as a place is free.
-        @running = @ordinary = @aside = @returning = 0
-        @overflow = Overflow.new
-        # Workers that wait for a job, and those hired in the place of some aside.
-        @idle = @hired = 0
-        # So many workers are to end when they ask for a job.
-        @retiring = 0
+        # Numbers of jobs: that run, and those of them that must end while the queue is held; that were aside and
+        # wait until they may run again.
+        @running = @ordinary = @returning = 0
+        @aside = AsideJobs.new
+        # Numbers of workers: that wait for a job, and that shall end when they ask for one.
+        @idle = @surplus = 0
         @closed = false
         @held = @ending = false
-        # Called once when no worker has one of the others while it is held.
+        # Called once when no ordinary job runs while the queue is held.
         @on_idle = nil
       end
 
@@ -46,125 +40,118 @@ module Pelton
       #: () { () -> void } -> void
       def attach(&spawn_worker) = @spawn_worker = spawn_worker
 
-      # So many jobs run at once.
+      # How many jobs may run at the same time.
       #: (Integer) -> void
-      def places=(count)
-        @lock.synchronize do
-          @places = count
-          @changed.broadcast
-        end
+      def concurrency=(count)
+        change { @concurrency = count }
       end
 
-      # topic: whose share it is. false: the queue is closed, the job will not run.
+      # Adds a job of this topic. Returns false if the queue is closed: then the job will not run.
       #: (Job, ?untyped) -> bool
       def push(job, topic = nil)
-        short = @lock.synchronize do
+        wanted = @lock.synchronize do
           return false if @closed
 
-          @turns.push(job, topic, rank: rank(job))
+          @turns.push(job, topic, rank: FairQueue.rank(job))
           @changed.signal
-          short?
+          @aside.count.positive? && worker_wanted?
         end
-        spawn_worker if short
+        spawn_worker if wanted
         true
       end
 
-      # Waits for a job; nil: the queue is closed and empty, or there is a worker too many.
+      # Waits for a job. Returns nil if the queue is closed and empty, or if this worker shall end.
       #: () -> Job?
       def pop
         @lock.synchronize do
-          until @retiring.positive?
-            job = take if @held || @closed || room?
+          until @surplus.positive?
+            job = take if @held || @closed || capacity?
             return job if job || @closed
 
             wait
           end
-          retired
+          @surplus -= 1
+          wake
+          nil
         end
       end
 
-      # A worker is through with a job that it popped. false: it comes again.
+      # A worker is done with a job that it popped. Returns false if the job will be called again.
       #: (Job) -> bool
       def finished(job)
         @lock.synchronize do
           @running -= 1
-          @ordinary -= 1 if rank(job) == FairQueue::ALL
-          over = @overflow.finished(job, @turns.finished(job))
-          call_overflow if @overflow.waiting?
+          @ordinary -= 1 if FairQueue.rank(job) == FairQueue::ALL
+          over = @aside.finished(job, @turns.finished(job))
+          call_waiting if @aside.waiting?
           wake
-          tell_idle
+          report_idle
           over
         end
       end
 
-      # On a worker, within its job: the block waits for Kafka, without the worker's place. What it returns. Interrupts
-      # are the block's. back: user code follows, so a place is waited for then. later: the job is to be called again
-      # where too many are aside, with this as its `later`; then the block is not called, and nil returned.
+      # Called by a worker in its job. Runs the block, which waits for Kafka, while the job does not count as running,
+      # and returns its value. The block gets interrupts. back: user code follows, so `aside` waits until the job may
+      # run again. later: if too many jobs are aside, the job shall be called again with this as its `later`; the block
+      # is then not called, and the result is nil.
       #: (Job, ?back: bool, ?later: untyped) { () -> untyped } -> untyped
       def aside(job, back: false, later: nil)
         Thread.handle_interrupt(NEVER) do
           next (yield unless job.later) unless leave(job, later)
 
-          place = [] # not empty: it has its place again
+          running = [] # not empty: the job counts as running again
           begin
             value = yield
-            Thread.handle_interrupt(Object => :on_blocking) { await_place(place) } if back
+            Thread.handle_interrupt(Object => :on_blocking) { await_capacity(running) } if back
             value
           ensure
-            come_back(place)
+            come_back(running)
           end
         end
       end
 
-      # So many of those who ask get nil instead of a job.
+      # This many of the workers get nil instead of a job, and end.
       #: (Integer) -> void
-      def retire(count)
-        @lock.synchronize do
-          @retiring += count
-          @changed.broadcast
-        end
-      end
+      def remove_workers(count) = change { @surplus += count }
 
-      # So many of those that were to end, but did not yet, stay; returns how many these are.
+      # Keeps up to this many of the workers that shall end and have not yet. Returns how many.
       #: (Integer) -> Integer
-      def stay(count) = @lock.synchronize { [count, @retiring].min.tap { |some| @retiring -= some } }
+      def keep_workers(count) = @lock.synchronize { [count, @surplus].min.tap { |kept| @surplus -= kept } }
 
-      # No consume job is begun any more. on_idle: called once when none runs, in whatever thread; it must not wait.
+      # No ordinary job begins any more. on_idle: called once when none runs, by any thread; it must not wait.
       #: () ?{ () -> void } -> void
       def hold(&on_idle)
-        @lock.synchronize do
+        change do
           @held = true
           @on_idle = on_idle
-          @changed.broadcast
-          tell_idle
+          report_idle
         end
       end
 
-      # No consume job of any kind is begun any more: hooks alone.
+      # No job that calls `consume` begins any more, the last ones of a partition included.
       #: () -> void
       def finish
         @ending = true
         hold
       end
 
-      # Consume jobs go on.
+      # Ordinary jobs go on.
       #: () -> void
       def unhold
-        @lock.synchronize do
+        change do
           @held = false
           @on_idle = nil
-          @changed.broadcast
         end
       end
 
-      # Takes a job back; false: a worker has it.
+      # Takes a job back. Returns false if a worker has it.
       #: (Job) -> bool
       def delete(job)
         @lock.synchronize do
-          next true if @overflow.delete(job)
+          next true if @aside.delete(job)
           next false unless @turns.delete(job)
 
-          call_overflow if @overflow.redeem(job)
+          call_waiting if @aside.unreserve(job)
           true
         end
       end
@@ -173,59 +160,45 @@ module Pelton
       #: (untyped, Integer) -> void
       def partitions(topic, more) = @lock.synchronize { @turns.partitions(topic, more) }
 
-      # What is in it (and not held) will still be popped; nothing new comes in.
+      # Workers still get the jobs that are in the queue (unless it is held), but no job is added any more.
       #: () -> void
-      def close
+      def close = change { @closed = true }
+
+      #: () -> Integer
+      def size = @lock.synchronize { @turns.size }
+
+      # Numbers of jobs: {running: 3, waiting: 17, aside: 0}
+      #: () -> Hash[Symbol, Integer]
+      def counts = @lock.synchronize { { running: @running, waiting: @turns.size, aside: @aside.size } }
+
+      private
+
+      # Changes the state, and wakes all threads that wait for it.
+      def change
         @lock.synchronize do
-          @closed = true
+          yield
           @changed.broadcast
         end
       end
 
-      #: () -> bool
-      def closed? = @closed
-      #: () -> Integer
-      def size = @lock.synchronize { @turns.size }
-
-      # Jobs by where they are: {running: 3, waiting: 17, aside: 0}
-      #: () -> Hash[Symbol, Integer]
-      def counts = @lock.synchronize { { running: @running, waiting: @turns.size, aside: @aside + @overflow.size } }
-
-      private
-
-      def retired
-        @retiring -= 1
-        wake
-        nil
-      end
-
-      # 0: hooks of an end, 1: attempts_to_build, 2: the last jobs of a partition, 3: others.
-      def rank(job)
-        case job.kind
-        when :revoked, :shutdown then 0
-        when :assigned then 1
-        else job.closing ? 2 : FairQueue::ALL
-        end
-      end
-
-      # Of what may run now.
-      def ranks
+      # The highest rank that may run now.
+      def highest_rank
         return 1 if @ending
 
         @held ? 2 : FairQueue::ALL
       end
 
-      # Is a place free, besides those for who comes back?
-      def room? = @places.nil? || @running + @returning < @places
+      # May another job run, besides those that come back from aside?
+      def capacity? = @concurrency.nil? || @running + @returning < @concurrency
 
       def take
-        last = !@held && !@closed && !@places.nil? && @places > 1 && @running + @returning + 1 >= @places
-        job = @turns.shift(rank: ranks, reserved: last)
+        last = !@held && !@closed && !@concurrency.nil? && @concurrency > 1 && @running + @returning + 1 >= @concurrency
+        job = @turns.shift(rank: highest_rank, reserved: last)
         job ||= @turns.shift(rank: 0) if last # a rebalance waits for it
         return unless job
 
         @running += 1
-        @ordinary += 1 if rank(job) == FairQueue::ALL
+        @ordinary += 1 if FairQueue.rank(job) == FairQueue::ALL
         job
       end
 
@@ -236,93 +209,85 @@ module Pelton
         @idle -= 1
       end
 
-      # A place is free. Who waits for one may not be the one who is woken first.
+      # Another job may run. If jobs come back from aside, all threads wake, because `signal` might wake another one.
       def wake
         return @changed.broadcast if @returning.positive?
 
         @changed.signal if @idle.positive? && @turns.size.positive?
       end
 
-      # Do jobs wait that nobody takes, while places of those aside are free? Then a worker is to be hired.
-      def short?
-        return false unless @hired < @aside && @idle < @turns.count(ranks)
+      # Is another worker needed for the waiting jobs, in addition to those whose jobs are aside? Then counts it.
+      def worker_wanted?
+        return false unless @aside.worker_missing? && @idle < @turns.count(highest_rank)
 
-        @hired += 1
+        @aside.extra_worker(1)
         true
       end
 
-      # Where the process may have no more threads, the job waits for one of those that there are.
+      # If the process cannot start another thread, the jobs wait for the workers that run.
       def spawn_worker
-        hired = false
+        spawned = false
         @spawn_worker.call
-        hired = true
+        spawned = true
       rescue ThreadError
         nil
       ensure
-        @lock.synchronize { @hired -= 1 } unless hired
+        @lock.synchronize { @aside.extra_worker(-1) } unless spawned
       end
 
+      # The job is aside from now on. Returns false if it goes on as a running job.
       def leave(job, later)
-        short = @lock.synchronize do
+        wanted = @lock.synchronize do
           return false if @spawn_worker.nil? || @held || @closed
-          return put_off(job, later) unless @overflow.redeem(job) || @aside + @overflow.promised < ASIDE
 
-          @aside += 1
+          return @aside.put_off(job, later) unless @aside.enter(job)
+
           @running -= 1
           @turns.finished(job)
           wake
-          short?
+          worker_wanted?
         end
-        spawn_worker if short
+        spawn_worker if wanted
         true
       end
 
-      # false, as of every job that goes on where it is.
-      def put_off(job, later)
-        if later
-          job.later = later
-          @overflow.add(job)
-        end
-        false
-      end
-
-      # Places aside are free: who waits for one comes to a worker first.
-      def call_overflow
-        @overflow.call(ASIDE - @aside - @overflow.promised) do |job, topic|
-          @turns.push(job, topic, rank: rank(job))
+      # Jobs that wait because of the limit go to a worker first.
+      def call_waiting
+        @aside.call_waiting do |job, topic|
+          @turns.push(job, topic, rank: FairQueue.rank(job))
           @changed.signal
         end
       end
 
-      def await_place(place)
+      def await_capacity(running)
         @lock.synchronize do
           @returning += 1
           begin
-            @changed.wait(@lock) until @held || @closed || @running < @places
+            @changed.wait(@lock) until @held || @closed || @running < @concurrency
           ensure
             @returning -= 1
           end
           Thread.handle_interrupt(NEVER) do
-            place << true
+            running << true
             @running += 1
           end
         end
       end
 
-      def come_back(place)
+      def come_back(running)
         @lock.synchronize do
-          @aside -= 1
-          @running += 1 if place.empty?
-          call_overflow
-          next unless @hired > @aside
+          @aside.leave
+          @running += 1 if running.empty?
+          call_waiting
+          next unless @aside.worker_surplus?
 
-          @hired -= 1
-          @retiring += 1
+          @aside.extra_worker(-1)
+          @surplus += 1
           @changed.broadcast
         end
       end
 
-      def tell_idle
+      def report_idle
         return unless @on_idle && @ordinary.zero?
 
         @on_idle.call

@@ -33,10 +33,10 @@ module Pelton
       def scale(size)
         @lock.synchronize do
           before = @size
-          @size = @jobs.places = size
+          @size = @jobs.concurrency = size
           more = size - before
-          if more.negative? then @jobs.retire(-more)
-          else start(more - @jobs.stay(more))
+          if more.negative? then @jobs.remove_workers(-more)
+          else start(more - @jobs.keep_workers(more))
           end
           before
         end
