@@ -202,7 +202,7 @@ module Pelton
     def background(name, restart: false, &block)
       Background.check(name, block)
       @lock.synchronize do
-        raise ConfigError.new("background", name, "is declared already") if @backgrounds.key?(name)
+        raise ConfigError.new("background", name, "is already declared: use another name") if @backgrounds.key?(name)
 
         @backgrounds[name] = [restart, block]
         unless [nil, :stopping, :stopped, :forced].include?(@server&.status)

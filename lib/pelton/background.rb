@@ -58,7 +58,7 @@ module Pelton
     # For Pelton: raises ConfigError if a thread with this name and block cannot start.
     #: (untyped, Proc?) -> void
     def self.check(name, block)
-      raise ConfigError.new("background", name, "expected a String, its name") unless name.is_a?(String) && !name.empty?
+      raise ConfigError.new("background", name, "expected its name, a String") unless name.is_a?(String) && !name.empty?
       raise ConfigError.new("background", name, "a block is missing") unless block
     end
 

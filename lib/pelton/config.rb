@@ -102,7 +102,7 @@ module Pelton
 
     def group(name, table, value)
       known = table.names.map { |setting| "config.#{name}.#{setting}" }
-      ConfigError.new(name, value, "is a group: set #{known.join(" and ")}")
+      ConfigError.new(name, value, "is a group of settings: set #{known.join(" or ")}")
     end
 
     # Without a callback, librdkafka would wait forever for a token.
@@ -111,14 +111,15 @@ module Pelton
       return unless mechanism&.casecmp?("OAUTHBEARER") && options["security.protocol"]&.match?(/\Asasl_/i)
       return if oauth || options["sasl.oauthbearer.method"]&.casecmp?("oidc")
 
-      raise ConfigError.new("sasl.mechanisms", mechanism, "config.oauth has to be set: it gives the tokens")
+      raise ConfigError.new("sasl.mechanisms", mechanism, "needs config.oauth, which returns the tokens")
     end
 
     def check_together
       check_oauth(kafka)
       return if flush_timeout <= shutdown_timeout
 
-      raise ConfigError.new(:flush_timeout, flush_timeout, "is a part of shutdown_timeout (#{shutdown_timeout} s)")
+      reason = "cannot be longer than shutdown_timeout (#{shutdown_timeout} s), of which it is a part"
+      raise ConfigError.new(:flush_timeout, flush_timeout, reason)
     end
   end
 end

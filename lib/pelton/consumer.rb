@@ -25,14 +25,14 @@ module Pelton
     # Define this method to work on `messages`, a batch of one partition. Any error leads to a retry.
     #   def consume = Order.insert_all(messages.payloads)
     #: () -> void
-    def consume = raise(NotImplementedError, "#{self.class}#consume is missing")
+    def consume = raise(NotImplementedError, "#{self.class}#consume is not defined")
 
     # Define this method, instead of `consume`, to work on one message at a time. When it returns, the message is
     # marked, unless it called pause or seek. When it raises, this message is retried; `attempt` counts for it. A
     # shutdown or a revocation waits for one message only.
     #   def process(message) = Order.create!(message.payload)
     #: (Message) -> void
-    def process(_message) = raise(NotImplementedError, "#{self.class}#process is missing")
+    def process(_message) = raise(NotImplementedError, "#{self.class}#process is not defined")
 
     # Called once, before the first message. An error is reported, and nothing else happens.
     #   def assigned = @prices = Prices.load(partition)

@@ -63,7 +63,7 @@ module Pelton
     #: (Integer, Array[Integer]) -> self
     def push_errors(api_key, codes)
       unless codes.is_a?(Array) && [api_key, *codes].all?(Integer)
-        raise ConfigError.new(:push_errors, [api_key, codes], "expected a request's number and an Array of codes")
+        raise ConfigError.new(:push_errors, [api_key, codes], "expected an API key and an Array of error codes")
       end
 
       @native.push_errors(api_key, codes)
@@ -74,7 +74,7 @@ module Pelton
     #   cluster.topic_error("orders", 3)
     #: (String, Integer) -> void
     def topic_error(name, code)
-      raise ConfigError.new(:topic_error, code, "expected a code of Kafka's") unless code.is_a?(Integer)
+      raise ConfigError.new(:topic_error, code, "expected an error code, an Integer") unless code.is_a?(Integer)
 
       @native.topic_error(TOPIC.check(name), code)
     end

@@ -191,7 +191,7 @@ module Pelton
     def commit(subscription)
       return if subscription.commit(@timeout)
 
-      raise ConfigError.new(:group, @group, "has members now (a server, say): nothing can be committed beside them")
+      raise ConfigError.new(:group, @group, "has members now: stop them (for example a server) before you commit")
     end
 
     # Errors that librdkafka repairs by itself become events.

@@ -74,7 +74,7 @@ module Pelton
     def listen(bind, port)
       TCPServer.new(bind, port)
     rescue SocketError, SystemCallError => e
-      raise ConfigError.new("liveness.port", "#{bind}:#{port}", "cannot listen there: #{e.message}")
+      raise ConfigError.new("liveness.port", "#{bind}:#{port}", "cannot listen on this address: #{e.message}")
     end
 
     # --- the thread ------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ module Pelton
     def response(request)
       line = LINE.match(request) if request.match?(HEAD_END)
       return http(400, { error: "expected GET #{PATHS.join(" or ")}, HTTP/1.1" }) unless line
-      return http(404, { error: "there are #{PATHS.join(", ")}" }) unless PATHS.include?(line[:path])
+      return http(404, { error: "unknown path, known are #{PATHS.join(", ")}" }) unless PATHS.include?(line[:path])
       return http(405, { error: "GET or HEAD" }, "Allow: GET, HEAD\r\n") unless %w[GET HEAD].include?(line[:method])
 
       status, body = look(line[:path])

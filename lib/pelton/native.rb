@@ -20,7 +20,7 @@ rescue LoadError => e
   built = Dir.glob(File.join(__dir__, "*.*", "pelton.*")).map { |file| File.basename(File.dirname(file)) }.sort
   state = if File.exist?(path) then "#{path} cannot be loaded (#{e.message})"
           elsif built.empty? then "it has not been built"
-          else "it is there for Ruby #{built.join(", ")} only"
+          else "it is built for Ruby #{built.join(", ")} only"
           end
   raise LoadError, "pelton: no native extension for this Ruby #{RUBY_VERSION} (ABI #{abi}): #{state}. " \
                    "Build it: RUBY=#{RbConfig.ruby} bin/setup (in a clone), or install the gem with this Ruby"

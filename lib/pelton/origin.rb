@@ -59,7 +59,7 @@ module Pelton
       text = text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace) unless AS_IT_IS.include?(text.encoding)
       text.byteslice(0, ERROR_BYTES).force_encoding(Encoding::UTF_8).scrub("?")
     rescue StandardError => e
-      "(what it says is missing: #{e.class})"
+      "(message cannot be read: #{e.class})"
     end
     private_class_method :text
 

@@ -61,7 +61,7 @@ module Pelton
     #: (Enumerable[untyped], ?untyped, ?timeout: Numeric?) ?{ (untyped) -> untyped } -> Parallel::Future
     def dispatch(inputs, job = nil, timeout: nil, &block)
       job = job(job, block)
-      raise ConfigError.new(:inputs, inputs.class, "expected a list") unless inputs.respond_to?(:to_a)
+      raise ConfigError.new(:inputs, inputs.class, "expected an Array or Enumerable") unless inputs.respond_to?(:to_a)
 
       inputs = inputs.to_a.dup.freeze
       inputs.each_with_index do |input, index|

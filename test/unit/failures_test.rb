@@ -45,7 +45,7 @@ class FailuresTest < Minitest::Test
 
   # Its job never ended, and its partition stood still.
   def test_an_error_that_does_not_bear_to_be_compared_or_named
-    { Compared => "FailuresTest::Compared", Unnamed => "(what it says is missing: RuntimeError)" }.each do |kind, name|
+    { Compared => "FailuresTest::Compared", Unnamed => "(message cannot be read: RuntimeError)" }.each do |kind, name|
       anew
       script { |consumer| raise kind if consumer.messages.first.offset.zero? }
       coordinator(dead_letters: "dead", retries: 0, backoff: 0..0).receive(Fakes::Batch.new([one(0)]))

@@ -48,7 +48,7 @@ class HealthTest < Minitest::Test
     subscription.assign_now(["orders", 0])
     event("partition.stopped")
     eventually { !server.healthy? }
-    assert_equal ["orders/0: stopped at offset 0 after a failure, nothing behind it is consumed"],
+    assert_equal ["orders/0: stopped at offset 0 after a failure, so later messages are not consumed"],
                  server.health_problems
     assert_equal({ "g" => { "orders" => { 0 => 0 } } }, app.stats[:stopped])
     script { nil }
@@ -141,7 +141,7 @@ class HealthTest < Minitest::Test
     subscription.assign_now(["orders", 0])
     @begun.pop
     health_problems = eventually { (found = app.server.health_problems).any? && found }
-    assert_match(%r{\Aorders/0: consume takes \d+ s so far \(liveness\.max_consume_time: 0\.01 s\)\z},
+    assert_match(%r{\Aorders/0: consume has been running for \d+ s \(liveness\.max_consume_time: 0\.01 s\)\z},
                  health_problems.join("; "))
     @gate.close
     eventually { app.server.healthy? }

@@ -203,7 +203,7 @@ class LivenessTest < Minitest::Test
   def test_a_port_that_is_taken
     other = TCPServer.new("127.0.0.1", 0)
     error = assert_raises(Pelton::ConfigError) { started(port: other.local_address.ip_port) }
-    assert_match(/\Aliveness\.port = "127\.0\.0\.1:\d+": cannot listen there: .*in use/, error.message)
+    assert_match(/\Aliveness\.port = "127\.0\.0\.1:\d+": cannot listen on this address: .*in use/, error.message)
     assert_equal [:stopped, true], [app.server.status, subscription.closed?]
     taken = other.local_address.ip_port
     other.close

@@ -76,7 +76,7 @@ class ProducerPoolTest < Minitest::Test
     error = nil
     taken = seconds { error = assert_raises(Pelton::PoolTimeout) { one.with { flunk } } }
     assert_operator taken, :>=, 0.05
-    assert_equal "none of the pool's 1 producers was free within 0.05 s", error.message
+    assert_equal "none of the pool's 1 producers was free within 0.05 s: raise its size or timeout", error.message
     go_on << 1
     thread.join
     assert_equal(1, one.with { 1 })

@@ -61,7 +61,7 @@ class ProducingTest < Minitest::Test
                   ["many", "\xff{", "k", nil, nil, headers], ["many", "2", nil, nil, nil, {}],
                   ["many", "\xff{", "k", nil, nil, headers]], sent
     error = assert_raises(Pelton::InvalidMessageError) { @producer.pipe_async({ payload: "x" }, to: "out") }
-    assert_match(/a Pelton::Message to pipe/, error.message)
+    assert_match(/a Pelton::Message/, error.message)
     assert_raises(ArgumentError) { @producer.pipe_async(message, to: "out", tpoic: "x") }
   end
 

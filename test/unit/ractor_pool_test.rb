@@ -93,7 +93,7 @@ class RactorPoolTest < Minitest::Test
         "job = Integer" => -> { pool.map([1], 5) },
         "job = NilClass" => -> { pool.map([1]) },
         "job = Proc: cannot be shared with Ractors: it is" => -> { pool.map([1], &Integer.method(:sqrt)) },
-        "inputs = Integer: expected a list" => -> { pool.map(7, Times.new(1)) },
+        "inputs = Integer: expected an Array or Enumerable" => -> { pool.map(7, Times.new(1)) },
         "size = 0" => -> { Pelton::RactorPool.new(size: 0) } }.each do |text, call|
         assert_includes assert_raises(Pelton::ConfigError, &call).message, text
       end

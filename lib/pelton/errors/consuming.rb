@@ -22,7 +22,7 @@ module Pelton
   # What to do: Find the code that kills threads, or calls Thread.exit, in your subscribers.
   class ListenerKilled < Error
     #: (?String?) -> void
-    def initialize(group = nil) = super("the thread of group #{group} was killed (by Thread.exit?)")
+    def initialize(group = nil) = super("the thread of group #{group} was killed (by Thread.exit in a subscriber?)")
   end
 
   # Pelton left a group before Kafka confirmed the last commit. The partitions' next owners get those messages again.
@@ -52,9 +52,9 @@ module Pelton
     def initialize(pattern = nil, bytes = 0, message = nil)
       @pattern = pattern
       @bytes = bytes
-      at = "#{message.topic}/#{message.partition} at offset #{message.offset}, " if message
-      super("where = #{pattern.inspect}: #{at}matching a text of #{bytes} bytes took more than a second, so " \
-            "consume gets the message: simplify the pattern, or use a `filter`")
+      at = " of #{message.topic}/#{message.partition} offset #{message.offset}" if message
+      super("where = #{pattern.inspect}: matching a text of #{bytes} bytes#{at} took more than 1 s, so `consume` " \
+            "gets the message. Simplify the pattern, or use a `filter`")
     end
 
     # The same error with the message's topic, partition and offset.

@@ -44,8 +44,8 @@ module Pelton
       @seconds = seconds
       @delivery = delivery
       what = delivery ? "a part of the batch was not taken (see the error's delivery)" : "the message was not taken"
-      super("the producer's queue stayed full for #{seconds || 0} s, #{what}: topic #{topic} " \
-            "(queue.buffering.max.messages, queue.buffering.max.kbytes)")
+      super("the producer's queue stayed full for #{seconds || 0} s, #{what}: topic #{topic}. Produce more slowly, " \
+            "or raise queue.buffering.max.messages or queue.buffering.max.kbytes")
     end
   end
 
@@ -99,7 +99,7 @@ module Pelton
     def initialize(size, seconds)
       @size = size
       @seconds = seconds
-      super("none of the pool's #{size} producers was free within #{seconds} s")
+      super("none of the pool's #{size} producers was free within #{seconds} s: raise its size or timeout")
     end
   end
 end

@@ -30,7 +30,7 @@ module Pelton
       sought: "a seek came while a transaction marked messages, so the transaction was aborted: seek after it",
       borrowed: "it cannot be closed by the code that checked it out of its pool",
       unknown: "Kafka did not confirm the commit in time: the transaction may be committed or aborted",
-      committed: "the previous transaction was committed after all: what it marked is done, the rest is retried",
+      committed: "the previous transaction was committed after all: its marks count, and other messages are retried",
       not_transactional: "it has no transactional.id: set this option of librdkafka"
     }.freeze
     private_constant :REASONS
@@ -78,7 +78,8 @@ module Pelton
     def initialize(topic, partition)
       @topic = topic
       @partition = partition
-      super("#{topic}/#{partition} belongs to another member now, which gets its messages: the transaction was aborted")
+      super("#{topic}/#{partition} belongs to another member now, which gets the messages again. The transaction was " \
+            "aborted")
     end
   end
 end

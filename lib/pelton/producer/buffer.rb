@@ -138,8 +138,8 @@ module Pelton
     # Producing in two steps: keep messages in Ruby memory, then send all at once.
     module Buffering
       # Seconds that a close waits at most for flushes that end with the client.
-      LAST_WORDS = 0.5
-      private_constant :LAST_WORDS
+      CLOSE_WAIT = 0.5
+      private_constant :CLOSE_WAIT
 
       # Keeps a message in Ruby memory until it is flushed. Takes the keywords of produce_async. `close` and the end of
       # the process flush the buffer, too. Returns self.
@@ -151,7 +151,7 @@ module Pelton
       # buffer.
       #: (topic: String, payload: String?, **untyped) -> self
       def buffer(topic:, payload:, **more)
-        keep([sound({ topic: topic, payload: payload, **more })])
+        keep([prepared({ topic: topic, payload: payload, **more })])
       end
 
       # Keeps many messages, or none of them if one is not valid. Each is a Hash with the keywords of produce_async.
@@ -161,7 +161,7 @@ module Pelton
       #: (Array[Hash[Symbol, untyped]]) -> self
       def buffer_many(messages)
         check_array(messages)
-        keep(each_of(messages) { |message| sound(message) })
+        keep(each_of(messages) { |message| prepared(message) })
       end
 
       # Number of messages in the buffer.
@@ -223,9 +223,9 @@ module Pelton
 
       # The message as it is kept: after the middleware, checked, and protected from later changes (except for its
       # label).
-      def sound(message)
+      def prepared(message)
         message = known(past_middleware(message)).compact
-        message = { payload: nil, **message.to_h { |name, value| [name, name == :label ? value : own(value)] } }
+        message = { payload: nil, **message.to_h { |name, value| [name, name == :label ? value : frozen_copy(value)] } }
         check_partition_key(message[:partition_key], message[:partition])
         check(message.except(:partition_key, :label))
         message.freeze
@@ -233,13 +233,13 @@ module Pelton
 
       # A copy that the caller cannot change, down to the lists of headers. Deeper or endless structures fail the check
       # later.
-      def own(value, levels = 2)
+      def frozen_copy(value, levels = 2)
         return value.frozen? ? value : value.dup.freeze if value.is_a?(String)
         return value if levels.zero?
 
         case value
-        when Array then value.map { |one| own(one, levels - 1) }.freeze
-        when Hash then value.to_h { |name, one| [own(name, levels - 1), own(one, levels - 1)] }.freeze
+        when Array then value.map { |one| frozen_copy(one, levels - 1) }.freeze
+        when Hash then value.to_h { |name, one| [frozen_copy(name, levels - 1), frozen_copy(one, levels - 1)] }.freeze
         else value
         end
       end
@@ -257,7 +257,7 @@ module Pelton
 
       # After a close: drops messages that could not be handed over. Returns how many were lost.
       def give_up_rest
-        @buffer.settle(Clock.now + LAST_WORDS)
+        @buffer.settle(Clock.now + CLOSE_WAIT)
         @buffer.give_up
       end
     end

@@ -7,7 +7,7 @@ module Pelton
   class Producer
     # librdkafka's options of a producer's native client and of its successor, which config.on_reload may change. A
     # successor is always possible: the callback's answer is checked, and options with which no client opens or works
-    # are taken back. Guarded by its owner's lock, except `ask` (one thread at a time) and `tell`.
+    # are taken back. Guarded by its owner's lock, except `ask` (one thread at a time) and `report_refusal`.
     class ClientOptions
       ID = "transactional.id"
       PARTITIONER = "partitioner"
@@ -72,7 +72,7 @@ module Pelton
 
       # Publishes why options were taken back. Call it without the lock, because a listener may use the producer.
       #: () -> void
-      def tell
+      def report_refusal
         refusal = @refusal
         @refusal = nil
         report(refusal) if refusal

@@ -74,7 +74,7 @@ module Pelton
         if error.fatal?
           @bus.publish("producer.fatal", client: @name, error: error, attempt: @failures, final: !@final.nil?)
         end
-        @options.tell
+        @options.report_refusal
       ensure
         asked if asking_here?
         if first
@@ -206,7 +206,7 @@ module Pelton
           end
           @client
         end
-        @options.tell
+        @options.report_refusal
         @bus.publish("producer.reloaded", client: @name, error: error, attempt: attempt) if error
         client
       end

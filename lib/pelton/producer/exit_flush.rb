@@ -48,10 +48,10 @@ module Pelton
 
         def run
           @registered = false
-          open = locked { OPEN.keys }.select { |one| tell(one, :open_here?) }
-          busy = open.select { |one| tell(one, :unfinished?) }
+          open = locked { OPEN.keys }.select { |one| invoke(one, :open_here?) }
+          busy = open.select { |one| invoke(one, :unfinished?) }
           flush(busy) unless busy.empty?
-          open.each { |one| tell(one, :report_transaction) }
+          open.each { |one| invoke(one, :report_transaction) }
           settle(open)
           RepeatLimit.report(last: true)
         end
@@ -60,31 +60,31 @@ module Pelton
         # when the log has them again. So none is left out, whenever its event comes.
         def flush(producers)
           started = Clock.now
-          before = producers.map { |one| tell(one, :own_failures) }
+          before = producers.map { |one| invoke(one, :own_failures) }
           settle(producers)
           FailureLog.process_ends = true
-          beside(producers) { |one| tell(one, :flush_for_exit, started) }
-          producers.each { |one| tell(one, :report_pending) }
+          in_parallel(producers) { |one| invoke(one, :flush_for_exit, started) }
+          producers.each { |one| invoke(one, :report_pending) }
           settle(producers) # so that these are not told twice
           spent = Clock.now - started
         ensure
           FailureLog.process_ends = false
           # An interrupt (Ctrl-C) ends the wait.
-          producers.each { |one| tell(one, :end_with_process, spent || Float::INFINITY) }
-          producers.zip(before) { |one, failures| tell(one, :report_exit, failures) } if before
+          producers.each { |one| invoke(one, :end_with_process, spent || Float::INFINITY) }
+          producers.zip(before) { |one, failures| invoke(one, :report_exit, failures) } if before
         end
 
-        def beside(producers, &flush)
+        def in_parallel(producers, &flush)
           return flush.call(producers.first) if producers.size == 1
 
           threads = producers.map { |one| Threads.start("pelton.exit") { flush.call(one) } }
           Threads.join(threads)
         end
 
-        def settle(producers) = producers.each { |one| tell(one, :settle_events, LAST_EVENTS) }
+        def settle(producers) = producers.each { |one| invoke(one, :settle_events, LAST_EVENTS) }
 
         # These methods of a producer are private, for the exit only.
-        def tell(producer, ...) = producer.__send__(...)
+        def invoke(producer, ...) = producer.__send__(...)
 
         def locked(&section) = Thread.handle_interrupt(NEVER) { LOCK.synchronize(&section) }
       end

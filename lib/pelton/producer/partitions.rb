@@ -72,7 +72,7 @@ module Pelton
         deadline = @clock.now + timeout
         left = timeout
         @lock.synchronize do
-          start_anew unless @pid == Process.pid
+          reset_after_fork unless @pid == Process.pid
           while @asking[topic] && left.positive?
             @answered.wait(@lock, left)
             left = deadline - @clock.now
@@ -109,7 +109,7 @@ module Pelton
       end
 
       # Questions of the parent process do not count here.
-      def start_anew
+      def reset_after_fork
         @asking.clear
         @pid = Process.pid
       end

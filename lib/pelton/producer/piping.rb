@@ -38,7 +38,7 @@ module Pelton
 
       def piped(message, topic, more)
         unless message.respond_to?(:raw_payload)
-          raise InvalidMessageError.new(:message, message, "a Pelton::Message to pipe")
+          raise InvalidMessageError.new(:message, message, "a Pelton::Message")
         end
 
         headers = message.raw_headers

@@ -95,7 +95,7 @@ module Pelton
       known = Events::TABLE.keys.to_h { |name| [Events.method_name(name), name] }
       found = object.public_methods.grep(/\Aon_/)
       found.each { |name| raise ConfigError.unknown(name, known.keys, what: "event method") unless known.key?(name) }
-      raise ConfigError.new("subscribe", object.class, "has no method on_<event>") if found.empty?
+      raise ConfigError.new("subscribe", object.class, "has no method such as on_error_occurred") if found.empty?
 
       found.to_h { |name| [known[name], object.method(name)] }
     end

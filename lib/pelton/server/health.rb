@@ -37,7 +37,7 @@ module Pelton
     def stopped(listener)
       listener.stopped.flat_map do |topic, partitions|
         partitions.map do |partition, offset|
-          "#{topic}/#{partition}: stopped at offset #{offset} after a failure, nothing behind it is consumed"
+          "#{topic}/#{partition}: stopped at offset #{offset} after a failure, so later messages are not consumed"
         end
       end
     end
@@ -50,8 +50,8 @@ module Pelton
           call, seconds = executor.busy
           next if call.nil? || seconds <= @max_consume_time
 
-          format("%s/%d: %s takes %.0f s so far (liveness.max_consume_time: %g s)", one.topic_name, one.partition, call,
-                 seconds, @max_consume_time)
+          format("%s/%d: %s has been running for %.0f s (liveness.max_consume_time: %g s)", one.topic_name,
+                 one.partition, call, seconds, @max_consume_time)
         end
       end
     end

@@ -169,7 +169,7 @@ module Pelton
         rescue Exception => e # rubocop:disable Lint/RescueException -- `hearing` raises it
           ended = [Thread.current, nil, e]
         ensure
-          @inbox << (ended || [Thread.current, nil, WorkerKilled.new("the stop")])
+          @inbox << (ended || [Thread.current, nil, WorkerKilled.new("the shutdown")])
         end
       end
     end

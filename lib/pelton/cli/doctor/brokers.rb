@@ -37,7 +37,7 @@ module Pelton
             facts[servers] = reached.merge("topics" => topics ? topics.size : "no answer")
             owners.each { |name, _| result[name] = topics } if topics
           end
-          report.tell("brokers", facts)
+          report.add("brokers", facts)
           found
         end
 

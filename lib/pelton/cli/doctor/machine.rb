@@ -55,9 +55,9 @@ module Pelton
 
         #: (Report) -> void
         def examine(report)
-          report.tell("versions", versions)
-          report.tell("machine", machine)
-          report.tell("decoding", decoding)
+          report.add("versions", versions)
+          report.add("machine", machine)
+          report.add("decoding", decoding)
           check_ruby(report)
           check_collector(report)
           check_sizes(report)

@@ -20,18 +20,18 @@ module Pelton
         # Opens and closes a client per group, without connecting to a broker.
         #: (Report) -> void
         def examine(report)
-          tell(report, "producer", :producer, Producer::DEFAULTS)
+          add_options(report, "producer", :producer, Producer::DEFAULTS)
           @groups.each do |group|
             own = { **group.kafka, "group.id" => group.name }
-            tell(report, "group #{group.name}", :consumer, Subscription::DEFAULTS, own)
+            add_options(report, "group #{group.name}", :consumer, Subscription::DEFAULTS, own)
           end
         end
 
         private
 
-        def tell(report, about, kind, defaults, own = {})
+        def add_options(report, about, kind, defaults, own = {})
           options = @native.effective_options(kind, @config.kafka_with(defaults, own))
-          report.tell("options of #{about}", Secrets.mask(options))
+          report.add("options of #{about}", Secrets.mask(options))
         rescue ConfigError => e
           report.error(about, e.message)
         end

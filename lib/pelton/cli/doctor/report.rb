@@ -20,7 +20,7 @@ module Pelton
         end
 
         #: (String, Hash[String, untyped]) -> void
-        def tell(section, facts)
+        def add(section, facts)
           @facts[section] = facts
         end
 

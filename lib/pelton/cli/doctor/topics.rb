@@ -24,7 +24,7 @@ module Pelton
         def examine(report)
           @groups.each do |group|
             all = group.topics.each_value
-            report.tell("group #{group.name}", all.to_h { |topic| [label(topic), facts(group, topic)] })
+            report.add("group #{group.name}", all.to_h { |topic| [label(topic), facts(group, topic)] })
             all.each do |topic|
               check_decoding(report, topic) unless topic.stage
               check_existence(report, group, topic)
