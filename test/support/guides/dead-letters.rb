@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 {
+  "$fixed = true" => { after: -> { assert_equal 3, @errors.size and @errors.clear } },
   'Pelton.each("orders.dead") do' => { after: -> { assert_equal 2, @errors.size and @errors.clear } },
   "on_dead_letter" => {
     change: { "retries: 5" => "retries: 0" },
