@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-require_relative "admin/responses"
+require_relative "admin/connection"
 require_relative "admin/requests"
+require_relative "admin/responses"
 require_relative "runtime/clock"
 require_relative "config"
 require_relative "errors"
 require_relative "runtime/event_dispatch"
 require_relative "runtime/notifications"
-require_relative "runtime/oauth"
-require_relative "poller"
 require_relative "runtime/threads"
 
 module Pelton
@@ -23,13 +22,7 @@ module Pelton
   # the change may still have happened. Raises ConfigError for wrong arguments, and ClosedError.
   class Admin
     TIMEOUT = 30
-    # Errors of a client that knows an earlier leader, coordinator or controller, for example after a broker's restart.
-    # Nothing was done, and librdkafka would use its old knowledge for minutes.
-    OUTDATED = %i[FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH NOT_LEADER_FOR_PARTITION NOT_COORDINATOR
-                  COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS NOT_CONTROLLER].freeze
-    # Seconds between two attempts.
-    PAUSE = 0.2
-    private_constant :TIMEOUT, :OUTDATED, :PAUSE
+    private_constant :TIMEOUT
 
     # The client's name in events.
     #   Pelton.admin.name # => "pelton.admin#1"
@@ -39,17 +32,8 @@ module Pelton
     # Pelton.admin and App#admin make one for you. kafka: options of librdkafka for this client.
     #: (Config, ?bus: Notifications, ?native: Module?, ?kafka: Hash[String, untyped]) -> void
     def initialize(config, bus: Notifications.new, native: nil, kafka: {})
-      @config = config
-      @bus = bus
-      @module = native
-      @kafka = kafka.dup.freeze
       @name = EventDispatch.client_name("#{config.client_id}.admin")
-      # The native client, the process that opened it, and the poller that drains it. Set under @lock.
-      @native = nil
-      @owner = nil
-      @poller = nil
-      @closed = false
-      @lock = Mutex.new
+      @connection = Connection.new(@name, config, bus, kafka, native)
     end
 
     # Creates a topic. partitions, replicas: nil means the broker's default. config: the topic's own settings.
@@ -79,7 +63,7 @@ module Pelton
     def topics(*names, timeout: TIMEOUT)
       names.each { |name| Requests::TOPIC.check(name) }
       deadline = Clock.deadline(timeout)
-      names = native.topics(timeout) if names.empty?
+      names = @connection.topics(timeout) if names.empty?
       names.empty? ? {} : ask(:topics, names, Clock.left(deadline)) { |rows| Responses.topics(rows) }
     end
 
@@ -212,15 +196,15 @@ module Pelton
     # Callable from every thread and trap, and more than once.
     #: (?timeout: Numeric?) -> bool
     def close(timeout: TIMEOUT)
-      Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || false
+      Threads.outside_trap("pelton.close", timeout: timeout) { @connection.close(timeout) } || false
     end
 
     # Has `close` been called?
     #   Pelton.admin.closed? # => false
     #: () -> bool
-    def closed? = @closed
+    def closed? = @connection.closed?
 
-    def inspect = "#<#{self.class} #{@name}#{" closed" if @closed}>"
+    def inspect = "#<#{self.class} #{@name}#{" closed" if closed?}>"
 
     private
 
@@ -236,62 +220,6 @@ module Pelton
       nil
     end
 
-    # Yields the rows of the answer and returns the block's value. Asks again, with a new client, if this one knew too
-    # little.
-    def ask(kind, argument, timeout)
-      deadline = Clock.deadline(timeout)
-      left = timeout
-      begin
-        yield native.request(kind, argument, left)
-      rescue KafkaError => e
-        left &&= Clock.left(deadline) - PAUSE if deadline
-        raise unless OUTDATED.include?(e.name) && (left.nil? || left.positive?)
-
-        native.renew
-        pause
-        retry
-      end
-    end
-
-    def pause
-      deadline = Clock.deadline(PAUSE)
-      lock = Mutex.new
-      lock.synchronize { ConditionVariable.new.wait(lock, Clock.left(deadline)) until Clock.left(deadline).zero? }
-    end
-
-    def native
-      return @native if @native && @owner == Process.pid && !@closed
-
-      @lock.synchronize do
-        raise ClosedError, "admin #{@name}" if @closed
-
-        @native = open unless @owner == Process.pid
-        @native
-      end
-    end
-
-    def open
-      @config.freeze
-      source = @module || Native
-      @poller = @config.polling.poller || Poller.shared(source)
-      polling = @poller.polling(@config.polling.max_time)
-      options = @config.kafka_with({}, @kafka, bus: @bus)
-      native = Oauth.of(source).open(@name, @config.oauth, @bus) { source::Admin.new(@name, options, polling) }
-      @poller.add(@name, @bus)
-      @owner = Process.pid
-      native
-    end
-
-    def shut(timeout)
-      native = @lock.synchronize do
-        @closed = true
-        @native if @owner == Process.pid
-      end
-      return true unless native
-
-      native.close(timeout)
-    ensure
-      [Oauth.of(@module || Native), @poller].each { |clients| clients.remove(@name) } if native
-    end
+    def ask(...) = @connection.request(...)
   end
 end
