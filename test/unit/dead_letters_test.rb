@@ -220,12 +220,16 @@ class DeadLettersTest < Minitest::Test
     @owner.copier = Pelton::Testing::BufferedProducer.new(bus: @bus, topics: { "dead" => 2 })
     failing(0)
     work_all
-    script { |consumer| consumer.dispatch_to_dead_letters(consumer.messages.first) }
+    producer = nil
+    script do |consumer|
+      producer = consumer.producer
+      consumer.dispatch_to_dead_letters(consumer.messages.first)
+    end
     coordinator.receive(batch(3))
     work_all
     assert_equal([0, 3], @owner.copier.messages("dead").map { |copy| Pelton::Origin.of(copy).offset })
     assert_empty dead
-    assert_same @producer, coordinator.executors.first.producer, "for what the user produces"
+    assert_same @producer, producer, "for what the user produces"
   ensure
     @owner.copier.close
   end

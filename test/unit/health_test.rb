@@ -15,7 +15,7 @@ class HealthTest < Minitest::Test
       attr_accessor :log
     end
 
-    def process(_message) = self.class.log << @pelton.instance_variable_get(:@called)
+    def process(_message) = self.class.log << @pelton.instance_variable_get(:@executor).called
   end
 
   def fatal(code = -150, name = :_FATAL) = Pelton::KafkaError.new(code, name, "on purpose", true)

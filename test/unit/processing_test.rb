@@ -189,29 +189,19 @@ class ProcessingTest < Minitest::Test
     assert_equal :skip, flow(retries: 0, afterwards: :skip).settle(failed(1, attempt: 1)).kind
   end
 
-  def test_layers_stand_in_order
+  def test_steps_are_asked_in_order
     seen = []
     step = Struct.new(:name, :seen) do
       def reason = :none
       def admit(messages) = (seen << :"admit #{name}") && messages
       def ready(messages) = (seen << :"ready #{name}") && messages
-
-      def around(_job)
-        seen << :"before #{name}"
-        yield
-        seen << :"after #{name}"
-      end
-
       def settle(_result) = (seen << :"settle #{name}") && nil
     end
     flow = Flow.new([step.new(:a, seen), Struct.new(:nothing).new, step.new(:b, seen)])
     all = batch(1)
     assert_same all, flow.start(all).messages
-    flow.around(nil) { seen << :user }
     assert_raises(Pelton::Error) { flow.settle(Result.new(nil, all, 1)) }
-    assert_equal ["admit a", "admit b", "ready a", "ready b",
-                  "before a", "before b", "user", "after b", "after a", "settle a", "settle b"],
-                 seen.map(&:to_s)
+    assert_equal ["admit a", "admit b", "ready a", "ready b", "settle a", "settle b"], seen.map(&:to_s)
   end
 
   def test_steps_are_switched_on_by_the_topic
@@ -222,10 +212,10 @@ class ProcessingTest < Minitest::Test
   def test_instrument
     events = []
     job = Job.new(nil, :consume, { group: "g", topic: "orders", partition: 0 }, batch(1, 2), 3)
-    flow.around(job) { nil }
     bus.subscribe("consumer.consumed") { |event| events << event }
-    flow.around(job) { nil }
-    assert_raises(NotImplementedError) { flow.around(job) { raise NotImplementedError } }
+    instrument = Instrument.new(bus)
+    instrument.around(job) { nil }
+    assert_raises(NotImplementedError) { instrument.around(job) { raise NotImplementedError } }
     assert_equal [[nil, 2, 3, "orders"], [NotImplementedError, 2, 3, "orders"]],
                  (events.map { |event| [event[:error]&.class, event[:messages], event[:attempt], event[:topic]] })
     assert_operator events.first[:seconds], :>=, 0

@@ -89,7 +89,7 @@ class SingleTest < Minitest::Test
   end
 
   def test_it_is_stored_when_the_job_ends_and_meanwhile_now_and_then
-    progress = coordinator.instance_variable_get(:@progress)
+    progress = coordinator.one_by_one
     stored = []
     deed do |_, message|
       stored << marked.last

@@ -62,10 +62,10 @@ module Pelton
       #: () -> void
       def close = @own_producer&.close
 
-      # A job begins on this thread.
-      #: () -> void
-      def reset
-        @attempt = @attempt.next(Thread.current)
+      # A job begins, on this thread. others: the consumer's threads that lived before.
+      #: (?Thread, ?Array[Thread]) -> void
+      def reset(thread = Thread.current, others = thread.group.list)
+        @attempt = @attempt.next(thread, others)
         return if @open.empty?
 
         # Those of fibers that were dropped in a transaction. (A copy, because other threads may add transactions.)

@@ -27,13 +27,14 @@ module Pelton
         @known = false
       end
 
-      # A job begins, on this thread. Returns what is its own: most jobs have no transaction, and make no new object.
-      #: (Thread) -> Attempt
-      def next(thread)
-        return Attempt.new(&@first).next(thread) if @known
+      # A job begins, on this thread. others: the consumer's threads that lived before. Returns the attempt of the job:
+      # a new object only if a transaction knows this one.
+      #: (Thread, Array[Thread]) -> Attempt
+      def next(thread, others)
+        return Attempt.new(&@first).next(thread, others) if @known
 
         @thread = thread
-        @others = thread.group.list
+        @others = others
         self
       end
 

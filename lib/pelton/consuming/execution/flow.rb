@@ -6,7 +6,6 @@ require_relative "steps/delay"
 require_relative "steps/expire"
 require_relative "steps/filter"
 require_relative "steps/retries_exhausted"
-require_relative "steps/instrument"
 require_relative "steps/mark"
 require_relative "steps/on_failure"
 require_relative "steps/retry_topic_filter"
@@ -16,28 +15,31 @@ require_relative "steps/where"
 
 module Pelton
   module Consuming
-    # The layers around the user's code, all of them, in their order. Built once per partition from the steps that its
-    # topic switched on. A step is given values, returns values, and never touches a client; it has at least one of
-    #   admit(messages) -> messages    a job is about to begin: which of its messages consume shall see; the others are
-    #                                  done with. Has a `reason`, too: what the event message.dropped says
-    #   ready(messages) -> messages    of those, the first ones that may begin now; the rest comes with a later job
-    #                   or seconds     or none of them, for so long. Where messages begin one by one, a step that
-    #                                  counts them has room(messages), which counts none, and begin?, asked by each;
-    #                                  and give_back(messages): what was ready did not begin after all
-    #   around(job) { user's code }    surround consume
-    #   settle(result) -> Outcome?     after consume: decide, or nil for the next step
-    # All of them on a worker's thread, at every attempt anew; jobs of one partition may run side by side. Only `admit`
-    # is asked no more of a message that consume was given, so that one that failed is retried or dead-lettered,
-    # whatever its attempt did to it.
+    # The features that a topic switched on, as steps in a fixed order. Built once per partition. A step is given
+    # values, returns values, and never touches a client. It has at least one of these methods:
+    #   admit(messages) -> messages    A job is about to begin. Returns the messages that consume gets; the others are
+    #                                  done. `reason` is for the event message.dropped.
+    #   ready(messages) -> messages    Returns the first of these that may begin now; the rest comes with a later job.
+    #                   or seconds     Or none may begin for that long.
+    #   settle(result) -> Outcome?     After consume. nil: the next step decides.
+    # A step that counts the messages that begin also has these, for jobs that process one by one:
+    #   room(messages)                 Like `ready`, but counts none.
+    #   begin?                         Counts one message, if it may begin.
+    #   give_back(messages)            After all, these messages did not begin.
+    # Workers' threads call them at every attempt, and jobs of one partition may run side by side. `admit` is not asked
+    # again about a message that consume was given, so a failed message is always retried or dead-lettered.
     class Flow
       STEPS = [Steps::Where, Steps::RetryTopicFilter, Steps::Expire, Steps::Filter, Steps::Delay, Steps::Throttle,
-               Steps::Instrument, Steps::Mark, Steps::OnFailure, Steps::Retry, Steps::RetriesExhausted].freeze
+               Steps::Mark, Steps::OnFailure, Steps::Retry, Steps::RetriesExhausted].freeze
 
-      # A job's beginning: what consume gets of all that is done when the job is, and how many were dropped for which
-      # reason; or how long nothing of it may begin.
+      # How a job begins.
+      #   messages  what consume gets; nil: nothing may begin yet
+      #   done      what is done when the job is: the messages and those that were dropped between them
+      #   dropped   {filtered: 12, expired: 1}
+      #   wait      seconds until something may begin; nil: it begins now
       Start = Struct.new(:messages, :done, :dropped, :wait)
 
-      # Whatever a step says: no busy loop, and a clock that was set right is noticed.
+      # Seconds, whatever a step returns: no busy loop, and a change of the clock is noticed.
       WAIT = (0.01..60.0)
 
       #: (Routing::Topic, Notifications, ?Array[Class]) -> Flow
@@ -48,19 +50,26 @@ module Pelton
         @admit = steps.select { |step| step.respond_to?(:admit) }.freeze
         @ready = steps.select { |step| step.respond_to?(:ready) }.freeze
         @counting = steps.select { |step| step.respond_to?(:begin?) }.freeze
-        @around = steps.select { |step| step.respond_to?(:around) }.freeze
         @settle = steps.select { |step| step.respond_to?(:settle) }.freeze
+        @selects = !(@admit.empty? && @ready.empty?)
+        first = @settle.first
+        @success = first.is_a?(Steps::Mark) ? first.outcome : nil
         # {message that comes again => was it admitted?}; by identity. Only where somebody asks: Ruby 3.1 never frees
         # all of a WeakMap, and each partition has a flow.
         @judged = @admit.empty? ? {}.freeze : ObjectSpace::WeakMap.new
         freeze
       end
 
+      # Has it a step that admits messages or holds them back? If not, `start` need not be asked.
+      attr_reader :selects
+      # The outcome of each job that succeeds; nil: `settle` decides.
+      attr_reader :success
+
       # The step that holds messages back until their times.
       #: () -> Steps::Delay?
       def delay = @ready.grep(Steps::Delay).first
 
-      # What a job with these messages begins with now: all of them, or one after the other.
+      # How a job with these messages begins. one_by_one: it processes message by message.
       #: (Messages, ?one_by_one: bool) -> Start
       def start(messages, one_by_one: false)
         return Start.new(messages, messages) if @admit.empty? && @ready.empty?
@@ -74,16 +83,16 @@ module Pelton
         end
       end
 
-      # Of a job whose messages begin one by one: may another one begin? Then it does.
+      # For a job that processes message by message: may another one begin? If so, it is counted.
       #: () -> bool
       def begin? = @counting.empty? || @counting.all?(&:begin?)
 
-      # These, with which a job was to begin all at once, did not.
+      # A job was to begin with all of these messages at once, but did not.
       #: (Messages) -> void
       def give_back(messages) = @counting.each { |step| step.give_back(messages) }
 
-      # A job that began comes again: what was dropped then stays so, untold. given: up to this offset consume (or
-      # process) had the others, so they are refused no more; nil: it had none.
+      # A job that began comes again. What it dropped stays dropped, without another event. given: consume (or process)
+      # had the messages up to this offset, so they are not dropped any more; nil: it had none.
       #: (Start, given: Integer?) -> void
       def remember(start, given:)
         return if @admit.empty?
@@ -96,14 +105,7 @@ module Pelton
         end
       end
 
-      # The user's code inside of all layers, the first step outermost.
-      #: (Job, ?Integer) { () -> void } -> void
-      def around(job, layer = 0, &user)
-        step = @around[layer]
-        step ? step.around(job) { around(job, layer + 1, &user) } : yield
-      end
-
-      # The first step that has an opinion decides.
+      # The first step that returns an outcome decides.
       #: (Result) -> Outcome
       def settle(result)
         @settle.each do |step|

@@ -64,6 +64,7 @@ module Pelton
       # Consume sees what the flow leaves of the messages. What it drops is told.
       def begin(start, bus)
         self.start = start
+        return self.begun_at = Clock.wall if start.nil?
         return unless start.messages
 
         self.begun_at = Clock.wall
@@ -83,7 +84,7 @@ module Pelton
       def done = start&.done || messages
 
       # Was consume's part of it found?
-      def begun? = !start&.messages.nil?
+      def begun? = !begun_at.nil?
 
       # Did consume leave some of it?
       def left? = paused || halted

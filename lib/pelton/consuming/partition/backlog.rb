@@ -72,7 +72,7 @@ module Pelton
           @position ||= batch.first_offset
           if @position <= batch.last_offset
             @attempt += 1
-            return @slice = Slice.new(batch.from(@position, limit))
+            return @slice = Slice.new(part_of(batch))
           end
           drop
         end
@@ -195,6 +195,12 @@ module Pelton
       end
 
       private
+
+      # A batch that goes to a job as a whole is not copied.
+      def part_of(batch)
+        limit = self.limit
+        @position == batch.first_offset && batch.size <= limit ? batch : batch.from(@position, limit)
+      end
 
       def limit
         return 1 if @alone_until && @position <= @alone_until

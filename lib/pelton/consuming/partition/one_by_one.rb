@@ -7,6 +7,10 @@ module Pelton
     # The progress of jobs whose consumer processes message by message (Consumer#process). Called on workers' threads;
     # the coordinator's lock guards what it changes.
     class OneByOne
+      # Seconds between two offsets that a job stores before it ends.
+      STORE_EVERY = 1.0
+      private_constant :STORE_EVERY
+
       #: (Coordinator, Routing::Topic, Lock, PartitionState, Progress, PartitionClosing) -> void
       def initialize(coordinator, topic, lock, state, progress, closing)
         @coordinator = coordinator
@@ -16,6 +20,8 @@ module Pelton
         @closing = closing
         @marks = !topic.manual_offsets
         @keyed = topic.keyed?
+        # When a job stores its offset before it ends (monotonic seconds).
+        @due_at = 0.0
       end
 
       # `done` is finished, if it is given. Returns the next message; nil: there is none, or the job must not go on. The
@@ -39,7 +45,10 @@ module Pelton
       def finish(job, done)
         backlog = job.backlog
         backlog.finish(job.slice, done.offset, done.leader_epoch, mark: @marks, seen: [done])
-        @progress.store(backlog.done) if @progress.due?
+        return if (now = Clock.now) < @due_at
+
+        @due_at = now + STORE_EVERY
+        @progress.store(backlog.done)
       end
 
       # Must the job end before this message?

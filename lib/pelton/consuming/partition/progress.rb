@@ -1,14 +1,11 @@
 # frozen_string_literal: true
 
-require_relative "../../runtime/clock"
 require_relative "../../errors"
 
 module Pelton
   module Consuming
     # How far a partition is stored, and whether that is ours to do. Its coordinator's lock guards it.
     class Progress
-      # While messages are processed one by one (seconds).
-      STORE_EVERY = 1.0
       # What a broker takes beside an offset (offset.metadata.max.bytes): it would refuse all commits with more.
       METADATA = 4096
       private_constant :METADATA
@@ -29,8 +26,6 @@ module Pelton
         @unsaid = false
         # The word that was committed when we were first asked: [word]. Not guarded: it is asked of Kafka.
         @committed = nil
-        # From when on it is worth to store in the middle of a job (monotonic seconds).
-        @due_at = 0.0
         # Is anything marked natively?
         @marked = false
         # The partition is not ours any more.
@@ -107,9 +102,6 @@ module Pelton
         @on_error.call(e, @facts)
       end
 
-      #: () -> bool
-      def due? = @due_at <= Clock.now
-
       # Stores [offset, leader epoch], never back; nil: nothing is done yet. false: not ours. ask: even if there is
       # nothing new to store, ask whether it is.
       #: ([Integer, Integer]?, ?ask: bool) -> bool
@@ -123,7 +115,6 @@ module Pelton
         @unsaid = false
         @stored = done
         @stores += 1
-        @due_at = Clock.now + STORE_EVERY
         true
       rescue KafkaError, ClosedError => e
         @on_error.call(e, @facts)

@@ -9,6 +9,8 @@ module Pelton
       class Mark
         def self.for(topic, _bus) = new(manual: topic.manual_offsets)
 
+        attr_reader :outcome
+
         def initialize(manual:) = @outcome = Outcome.done(mark: !manual)
 
         #: (Result) -> Outcome?

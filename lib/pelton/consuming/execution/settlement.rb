@@ -1,0 +1,146 @@
+# frozen_string_literal: true
+
+require_relative "../../errors"
+require_relative "../failures/failure"
+require_relative "outcome"
+
+module Pelton
+  module Consuming
+    # The end of each job of an executor: decides the outcome, publishes it, and hands it to the coordinator, which
+    # carries it out. Runs on the worker's thread.
+    class Settlement
+      # Errors after which the process cannot go on: nothing is retried, the server is asked to stop.
+      CRITICAL = [SystemExit, SignalException, NoMemoryError].freeze
+
+      #: (Executor, Coordinator, Flow, Notifications) -> void
+      def initialize(executor, coordinator, flow, bus)
+        @executor = executor
+        @coordinator = coordinator
+        @flow = flow
+        @bus = bus
+      end
+
+      # error: what the job raised; nil: it returned. A subscriber may end this thread at any point, so the outcome is
+      # decided first and carried out last, in an `ensure`.
+      #: (Job, Exception?) -> void
+      def settle(job, error)
+        critical = critical?(error)
+        outcome, result = job.later || judge(job, error, critical)
+        job.later = nil
+        report(job, error, result) if error
+        outcome = forward(outcome, result, job) if outcome&.kind == :forward && forwards?(job)
+        tell(outcome, result) if result&.error && !job.later
+      ensure
+        carry_out(outcome, job, critical && error) unless job.later
+      end
+
+      private
+
+      def carry_out(outcome, job, critical)
+        @executor.transactions&.over
+        @coordinator.carry_out(outcome, job, critical: critical)
+      end
+
+      def critical?(error) = !error.nil? && CRITICAL.any? { |kind| error.is_a?(kind) }
+
+      def judge(job, error, critical)
+        return unless job.kind == :consume
+
+        failure = error || undone(job)
+        remember(job, failure) if job.start
+        return if @coordinator.sought?(job)
+
+        decide(job, failure, critical)
+      end
+
+      def forwards?(job) = !@coordinator.leaves_rest? && !@coordinator.sought?(job)
+
+      # If too many copies are on their way, the job ends without sending its own, and comes again: see
+      # JobsQueue#aside. From then on the executor may run another job.
+      def forward(outcome, result, job)
+        @executor.transactions&.over
+        later = [outcome, result]
+        @coordinator.aside(job, later: later) { @executor.forwarding.forward(outcome, result) } || outcome
+      end
+
+      # The failure of a consume that raised nothing, but whose marks were undone by an aborted transaction. (A consume
+      # that paused leaves its rest for later anyway.)
+      def undone(job) = (@executor.transactions&.undone unless job.paused)
+
+      # The flow must not judge again the messages of a job that comes again, at least in part.
+      def remember(job, error)
+        return unless job.begun? && (error || job.left?)
+
+        @flow.remember(job.start, given: process? ? job.current&.offset : job.messages.last_offset)
+      end
+
+      # Returns the outcome, and the result that a step decided on, if one did; nil: a step failed.
+      def decide(job, error, critical)
+        return Outcome.stop if critical
+        return decide_success(job) unless error
+
+        result = failure_of(job, error)
+        return [Outcome.again(0), result] if @coordinator.mixed?(job) # each key alone, to find which one fails
+        return [break_off(job), result] if failed_behind?(result.messages, job.current)
+
+        [unmixed(@flow.settle(result)), result]
+      rescue StandardError => e
+        @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
+      end
+
+      def decide_success(job)
+        return Outcome.later(job.wait || 0) if job.wait || job.paused
+        return unmixed(@flow.success) if @flow.success
+
+        result = Result.new(nil, job.messages, @executor.attempt, alone?(job, job.messages))
+        [unmixed(@flow.settle(result)), result]
+      end
+
+      def failure_of(job, error)
+        left = failed(job)
+        Result.new(error, left, @executor.attempt, alone?(job, left), Failure.next_id)
+      end
+
+      def alone?(job, left) = left.size == 1 && (process? || job.messages.size == 1)
+
+      # The messages that may have failed. If messages are processed one by one, it is the first that is not finished.
+      def failed(job)
+        left = @coordinator.unfinished(job)
+        left = left.only(left.first(1)) if process? && job.begun?
+        job.failed = left.first&.offset
+        left
+      end
+
+      # Did `process` fail after it had marked its message? The next message was not begun, so it did not fail.
+      def failed_behind?(left, message) = !message.nil? && !left.empty? && left.first.offset > message.offset
+
+      # The next job gets the rest at once.
+      def break_off(job)
+        job.halted = true
+        Outcome.done(mark: false)
+      end
+
+      # If a transaction of the job marked, nothing else is marked.
+      def unmixed(outcome)
+        outcome.kind == :done && @executor.transactions&.used? ? Outcome.done(mark: false) : outcome
+      end
+
+      def report(job, error, result)
+        messages = result && process? ? result.messages : job.messages
+        more = {}
+        if job.kind == :consume
+          more = { attempt: @executor.attempt, offset: job.current&.offset || messages.first_offset }
+        end
+        more[:failure_id] = result.failure_id if result
+        @bus.publish("error.occurred", **job.facts, **more, error: error, source: "consumer.#{job.kind}")
+      end
+
+      # What the end of the partition left undone is not published.
+      def tell(outcome, result)
+        outcome.tell(@bus, result, @coordinator.facts) if outcome.to || !@coordinator.leaves_rest?
+      end
+
+      def process? = @executor.process?
+    end
+  end
+end
