@@ -3,17 +3,12 @@
 # How the blocks of docs/guides/coming-from-karafka.md are run: see test/support/guides.rb.
 {
   "Karafka::App" => { not_run: "is Karafka's" },
-  "dead_letters" => {
+  "deserializer OrderDecoder.new" => {
+    given: { "producer" => "" }, # the consumer's
     after: lambda do
-      define("class OrdersConsumer < Pelton::Consumer; #{CONSUME}; end")
-      serve({ "orders" => PAID })
-    end
-  },
-  "mark_as_consumed" => {
-    after: lambda do
-      Pelton.routes { topic("orders", to: "OrdersConsumer") { decode :json } }
       Pelton.start
-      Pelton.producer.produce_sync(topic: "orders", payload: PAID)
+      Pelton.producer.produce_sync(topic: "orders", key: "7", payload: PAID)
+      assert_equal PAID, read("paid", 1).first.raw_payload
       eventually(20) { $stdout.string == "12.5\n" }
     end
   }
