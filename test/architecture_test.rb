@@ -252,14 +252,14 @@ class ArchitectureTest < Minitest::Test
     end)
   end
 
-  # H34: what librdkafka tells comes as events, under a name. A callback of its own might come before the client is
-  # there; these two need none.
+  # A callback may run before its client exists. librdkafka's reports therefore arrive as events with the client's
+  # name. These two callbacks do not need the client.
   def test_librdkafka_calls_back_only_for_sockets
     found = RUST.flat_map { |path| code_of(path).scan(/\brd_kafka_(?:conf|topic_conf)_set_\w+_cb\b/) }.uniq
     assert_equal %w[rd_kafka_conf_set_closesocket_cb rd_kafka_conf_set_resolve_cb], found.sort
   end
 
-  # H26: what librdkafka gives away is destroyed by the one Drop of its one owner, so never twice.
+  # One owner frees what librdkafka gives away, in its only Drop. So nothing is freed twice.
   def test_an_event_is_destroyed_in_one_place
     destroying = RUST.select { |path| code_of(path).match?(/\brd_kafka_event_destroy\b/) }
     assert_equal %w[ext/core/src/rd/event.rs], destroying

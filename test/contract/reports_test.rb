@@ -54,7 +54,7 @@ module ReportsContract
     gate&.close
   end
 
-  # H5.
+  # When a subscriber raises, the delivery still ends, the process lives, and the error is published.
   def test_a_callback_that_raises_harms_nobody_and_is_reported
     errors = Thread::Queue.new
     @bus.subscribe("message.acknowledged") { |event| raise "no" if event[:offset].zero? }

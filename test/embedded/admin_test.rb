@@ -30,7 +30,7 @@ class AdminTest < Minitest::Test
     assert_equal :_UNSUPPORTED_FEATURE, assert_raises(Pelton::KafkaError) { admin.groups }.name
   end
 
-  # H27: not a wait that ends somehow, but what is known of why nobody answers.
+  # The error names the unreachable broker. Elsewhere the wait only timed out.
   def test_an_unreachable_broker_is_named
     lonely = admin(kafka: { "bootstrap.servers" => "127.0.0.1:1" })
     [-> { lonely.create_topic("a", timeout: 4) }, -> { lonely.topics(timeout: 4) }].each do |call|

@@ -148,7 +148,7 @@ class ClosingTest < Minitest::Test
     @cluster.broker_up
   end
 
-  # H7.
+  # A signal trap must not lock a Mutex. Elsewhere stop and close therefore raised in a trap.
   def test_stop_and_close_from_a_trap
     name = topic
     reader = collector

@@ -25,7 +25,7 @@ class EmbeddedControlTest < Minitest::Test
     assert_predicate @seen, :empty?
   end
 
-  # H49: a partition of which nothing is left goes on.
+  # When a filter drops every message, the partition goes on. Elsewhere it stayed paused for ever.
   def test_everything_filtered
     name = topic
     reader = collector
@@ -245,7 +245,7 @@ class EmbeddedControlTest < Minitest::Test
     assert_equal 10, marked(app, name)
   end
 
-  # H51, H52.
+  # A seek that cannot be resolved skips no message. A seek to the end works on a partition without a position, too.
   def test_seek_by_time_and_to_the_ends
     name = topic
     base = ((now - 1000) * 1000).round

@@ -38,7 +38,7 @@ class EmbeddedDeserializerTest < Minitest::Test
     assert_empty errors
   end
 
-  # C18: order, filters and copies go by what came.
+  # Order per key, filters and dead letter copies use the raw bytes, whatever the deserializers return.
   def test_keys_and_headers_of_a_topic
     name = topic
     dead = topic

@@ -24,7 +24,7 @@ class EmbeddedFailureTest < Minitest::Test
 
   def poisoned = consumer { messages.each { |one| raise KeyError, "poison" if one.key == "bad" } }
 
-  # H44.
+  # A dead letter has the raw bytes of its message's key and headers, also with custom deserializers.
   def test_dead_letters
     name = topic(2)
     dead = topic(3)

@@ -138,7 +138,7 @@ class FaultsTest < Minitest::Test
     end
   end
 
-  # H54. What is marked is committed by the close, and once more by librdkafka with the partitions that it gives back.
+  # A stop commits each marked offset with the close, and librdkafka commits once more when it returns the partitions.
   def test_the_commits_of_a_stop
     name = topic(PARTITIONS)
     reader = collector

@@ -16,8 +16,8 @@ class EmbeddedLivenessTest < Minitest::Test
     app
   end
 
-  # H62: a topic that is not there, a rebalance, a long job, a broker that is away, a stop that waits for the job. Each
-  # look at what is waited for is a probe.
+  # No alarm for: a missing topic, a rebalance, a long job, an unreachable broker, a stop that waits for a job. Each
+  # look at the awaited state is a probe.
   def test_no_false_alarm
     name = topic(2)
     gate = Thread::Queue.new

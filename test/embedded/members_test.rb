@@ -71,8 +71,9 @@ class MembersTest < Minitest::Test
     nothing_lost(duplicates: true)
   end
 
-  # H54. They go on after their sessions; one of them is told to stop meanwhile, so that it commits at its end what
-  # others have long passed. That is refused, twice (librdkafka commits once more with what it gives back).
+  # Members are stopped by a signal for longer than their session and go on. One is told to shut down meanwhile, so
+  # its last commit is older than the commits of others. Kafka refuses it twice, because librdkafka commits again when
+  # it returns the partitions.
   def test_members_are_halted_and_go_on
     begin_group(SESSION, pause: 0.03, work: 0.02, confirm: true)
     goes_on, stops, other = members(3)

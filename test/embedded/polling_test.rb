@@ -112,7 +112,8 @@ class PollingTest < Minitest::Test
     thread&.join
   end
 
-  # H3.
+  # A flooded client with a short turn must not delay the other clients of its poller, and must itself be polled
+  # again.
   def test_a_flood_in_short_turns_starves_nobody_and_is_not_stranded
     poller = Pelton::Poller.new("flooded")
     [[1, 100], [100, 1]].each do |short, long|
@@ -174,7 +175,7 @@ class PollingTest < Minitest::Test
     assert_operator told.size, :<=, 1, "no avalanche"
   end
 
-  # H5.
+  # When a subscriber raises, deliveries go on and the error is published.
   def test_a_subscriber_that_raises_disturbs_no_delivery
     app = polled(Pelton::Poller.new("raising"), kafka: CHATTY)
     app.subscribe("statistics.emitted") { raise "a subscriber's own error" }
@@ -186,7 +187,8 @@ class PollingTest < Minitest::Test
 
   # --- close from everywhere ---
 
-  # H6, and so are the next three.
+  # A subscriber may close its own client on the poller's thread. Elsewhere that deadlocked. The next three tests are
+  # about it, too.
   def test_the_last_producer_is_closed_by_a_subscriber_on_its_pollers_own_thread
     each_poller do |poller, thread|
       answers = Thread::Queue.new
@@ -254,7 +256,7 @@ class PollingTest < Minitest::Test
     trap("USR2", before || "DEFAULT")
   end
 
-  # H7.
+  # A signal trap must not lock a Mutex. Elsewhere close therefore raised in a trap.
   def test_close_from_a_trap
     each_poller do |poller, _|
       app = polled(poller)
@@ -296,7 +298,7 @@ class PollingTest < Minitest::Test
 
   # --- forks ---
 
-  # H2: nobody there waits for a thread that is not there.
+  # A forked child has no poller thread, so its close must not wait for one.
   def test_close_in_a_child_says_whose_it_is_and_the_parent_goes_on
     each_poller do |poller, _|
       app = polled(poller, after_fork: :error)

@@ -9,7 +9,7 @@ class ProducerForkTest < Minitest::Test
   include EmbeddedApp
   include ForkedChild
 
-  # H67.
+  # A child's producer keeps all settings of its parent's, idempotence included.
   def test_a_child_opens_its_own_client_and_the_parent_keeps_its_messages
     name = topic
     app = app()

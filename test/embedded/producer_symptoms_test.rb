@@ -12,7 +12,8 @@ class ProducerSymptomsTest < Minitest::Test
   OUT_OF_ORDER = 45
   PRODUCE = 0
 
-  # H10: the last flush meets an error that ends the client, whose replacement would take the locks that close holds.
+  # The last flush of a close fails with a fatal error. Replacing the client would take the locks that the close
+  # holds, which raised elsewhere.
   def test_a_fatal_error_in_the_last_flush_of_a_close
     name = topic
     one = app(kafka: { "enable.idempotence" => true, "linger.ms" => 60_000 }, reload_idempotent: true,
@@ -30,7 +31,7 @@ class ProducerSymptomsTest < Minitest::Test
     assert_raises(Pelton::ClosedError) { one.producer.produce_async(topic: name, payload: "x") }
   end
 
-  # H14: what is on its way when a pool closes is not purged because Kafka is slow.
+  # A pool that closes delivers its queued messages, also when Kafka is slow. Elsewhere they were purged.
   def test_a_pool_that_closes_delivers_first
     name = topic(3)
     one = app
@@ -44,7 +45,7 @@ class ProducerSymptomsTest < Minitest::Test
     assert_empty happened("message.delivery_failed")
   end
 
-  # H16: variants are values: one within another's block changes nothing of it.
+  # A variant inside another variant's transaction changes nothing of the outer one.
   def test_variants_within_variants_and_transactions
     name = topic
     one = app(kafka: { "transactional.id" => "nested" })
@@ -61,7 +62,8 @@ class ProducerSymptomsTest < Minitest::Test
     assert_equal %w[1 2 3 4], one.each(name).map(&:raw_payload)
   end
 
-  # H32: a child has logs and errors of its own clients, told by a thread of its own, and nothing piles up.
+  # A forked child publishes its own clients' logs and errors, on a thread of its own. Elsewhere they piled up in a
+  # queue.
   def test_a_child_hears_its_own_logs
     name = topic
     one = app(kafka: { "debug" => "broker" })

@@ -37,7 +37,8 @@ class EmbeddedRoutingTest < Minitest::Test
     assert_empty errors
   end
 
-  # C28 of the yardstick; twin of topic_missing. (The mock makes no topics.)
+  # A missing topic is reported, and the others are consumed. Its twin is test/integration/topic_missing.rb. The mock
+  # creates no topics.
   def test_topics_that_are_not_there
     created("orders")
     reader = saying(:read)
@@ -51,7 +52,7 @@ class EmbeddedRoutingTest < Minitest::Test
     @apps.each { |app| assert app.stop }
   end
 
-  # H73.
+  # A pattern without a matching topic must not use processor time (librdkafka issue 5324).
   def test_a_pattern_that_matches_nothing_costs_no_cpu
     created("orders")
     nobody = saying(:nobody)

@@ -61,7 +61,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     assert_empty(errors.reject { |error| %i[REBALANCE_IN_PROGRESS ILLEGAL_GENERATION].include?(error.name) })
   end
 
-  # H58.
+  # Elsewhere a stop right after the start came before the listeners existed, and was lost.
   def test_stop_at_once_after_the_start
     name = topic
     app = started(name)
@@ -75,7 +75,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     refute_nil app.server.wait(60)
   end
 
-  # H57: the half second is shared: a quarter for the consumers, one for the producer.
+  # Timeouts below a second work: a quarter of a second for the consumers, a quarter for the producer.
   def test_a_shutdown_timeout_of_half_a_second
     5.times do # on a busy machine half a second may pass with nothing done
       name = topic
@@ -92,7 +92,7 @@ class EmbeddedServerLifeTest < Minitest::Test
     flunk "by force: #{happened("app.forced")}"
   end
 
-  # H60.
+  # Elsewhere a stop without a reachable broker never ended.
   def test_stop_with_the_broker_away_is_bounded
     name = topic
     app = started(name, shutdown_timeout: 3, flush_timeout: 1)
@@ -129,7 +129,8 @@ class EmbeddedServerLifeTest < Minitest::Test
     assert_operator taken, :<, 30, "it takes a second"
   end
 
-  # H61: a hook that lasts longer than max.poll.interval: the member stays in its group, what is marked is committed.
+  # A shutdown hook runs longer than max.poll.interval.ms. Its member keeps its place in the group, and marked offsets
+  # are committed.
   def test_a_long_shutdown_hook_keeps_polling
     name = topic
     kafka = { "max.poll.interval.ms" => 3000 } # not less than the session

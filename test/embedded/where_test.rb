@@ -49,7 +49,7 @@ class EmbeddedWhereTest < Minitest::Test
     assert_equal 100, marked(app, name)
   end
 
-  # H49's twin: where the user marks, what fails behind the last mark needs none. It stayed in the lag.
+  # With manual offsets, messages that `where` drops behind the last mark need no mark. They once stayed in the lag.
   def test_manual_offsets
     name = topic
     seen = @seen

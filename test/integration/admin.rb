@@ -118,7 +118,7 @@ Scenario.run do
   end
   equal(0, Pelton.close, "undelivered")
 
-  # H27: no broker any more: Kafka's or librdkafka's own word, not a wait that ends somehow.
+  # Without a broker the error is the one of Kafka or librdkafka, not the end of a wait.
   broker.kill(:KILL)
   error = raises(Pelton::KafkaError) { admin.create_topic("late", timeout: 2) }
   check(%i[_TRANSPORT _TIMED_OUT].include?(error.name) && error.retriable?, "without a broker: #{error.message}")

@@ -2,7 +2,7 @@
 
 require "support/scenario"
 
-# H36. What a producer may be given by mistake, and what is unusual but fine.
+# Inputs that a producer refuses, and unusual ones that it accepts: empty and nil payloads, keys and headers.
 
 Scenario.run do
   name = topic(settings: { "max.message.bytes" => "4000000" })

@@ -2,9 +2,8 @@
 
 require "support/scenario"
 
-# H22.
-# Payloads that are odd JSON or none: the value or the error is JSON.parse's, it comes when the payload is read, it says
-# where, and the neighbours are unharmed.
+# A payload that is not JSON raises the error of JSON.parse when it is read, and the error says where. The other
+# messages of its batch are unharmed. Elsewhere one bad message discarded its whole batch.
 
 GOOD = '{"good":true}'
 DOCUMENTS = [

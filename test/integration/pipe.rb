@@ -2,7 +2,6 @@
 
 require "support/scenario"
 
-# H37.
 # Consumed messages go on to other topics as they are: bytes, keys, headers, tombstones; a key's messages stay in one
 # partition and in their order; in a transaction they and their offsets count together.
 #

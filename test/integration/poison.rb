@@ -2,7 +2,6 @@
 
 require "support/scenario"
 
-# H43.
 # A message that consume cannot stand, at the first, a middle and the last offset of its partition, and at all of them:
 # `then: :skip` skips it and nothing else after the retries it is given; `then: :stop` leaves it, and all after it, to
 # who comes next.

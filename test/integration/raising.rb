@@ -94,7 +94,7 @@ Scenario.run do
     check(missing.empty?, names.call.inspect)
   end
 
-  # Who is told of errors raises, too; and leaves while it is called (H39).
+  # A subscriber of errors raises. Another one unsubscribes itself while it is called.
   server = serve.("subscribers of errors") do |one|
     deed = DEEDS["raise"]
     one.subscribe("error.occurred") { raise "on purpose, too" }

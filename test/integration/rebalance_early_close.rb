@@ -4,10 +4,8 @@ require "support/scenario"
 
 # once: this is about Kafka, whatever the Ruby
 
-# H71.
-# A member that is closed before it has any partition ends in order, and nobody waits for the end of its session; one
-# whose pattern matches nothing takes no
-# processor time (librdkafka issue 5324).
+# A member that closes before its first assignment leaves the group at once, and the others do not wait for the end of
+# its session. A member whose pattern matches nothing takes no processor time (librdkafka issue 5324).
 
 Scenario.run do
   name = topic(partitions: 3)

@@ -4,9 +4,9 @@
 
 require "support/scenario"
 
-# H71. A partition that stays with its owner in a cooperative rebalance goes on where it was. librdkafka resumes all
-# partitions when topics come to a pattern, and once went on at a place that had been read long before (its issues 4637
-# and 4686). Here the owner pauses besides, and what is behind it is deleted: an old place would be none, and be reset.
+# In a cooperative rebalance, a partition that stays with its owner goes on where it was. When new topics match a
+# pattern, librdkafka resumes all partitions. It once resumed at a position read long before (its issues 4637 and
+# 4686). Here the owner also pauses, and the records behind it are deleted. An old position would therefore be reset.
 
 PARTITIONS = 3
 ROUNDS = 3

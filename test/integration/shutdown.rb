@@ -4,7 +4,6 @@
 
 require "support/scenario"
 
-# H59.
 # Stops at hard times: what is marked is committed at the end; a hook that lasts longer than max.poll.interval costs no
 # rebalance; a rebalance that hangs holds nobody up; by force every consumer still gets its shutdown.
 

@@ -2,7 +2,6 @@
 
 require "support/scenario"
 
-# H77.
 # A topic is deleted while it is consumed: its consumers end with `revoked`, the other topic goes on, and when the topic
 # is made again it is consumed again from its beginning. Nothing is repeated: librdkafka would go on trying to commit
 # what was marked of it, and its member be thrown out when the group had its next generation by then.

@@ -3,8 +3,8 @@
 # once: it is librdkafka and the broker who agree on it
 require "support/scenario"
 
-# A topic is deleted and made again so soon that its reader keeps its partition (H77): what it processes of the new one
-# is committed, though the old one was longer, and who comes after it leaves out nothing. Then once more, by key.
+# A topic is deleted and created again so soon that its reader keeps the partition. The messages of the new topic are
+# committed, though the old topic was longer, and the next reader misses none. The same by key.
 
 Scenario.run do
   name = topic

@@ -3,10 +3,10 @@
 # once: this is about Kafka, whatever the Ruby
 require "support/scenario"
 
-# Topics that are routed and do not exist (rows C28 and H77 of the yardstick), on a broker that makes those that it is
-# asked for. Without `create_topics` no consumer asks: it is told of, the group's other topic goes on, and once it is
-# there it is read from its beginning. With it they are made, also those for retries and dead letters. One that is
-# deleted meanwhile is not made again by its reader, but by who produces to it.
+# Topics that are routed and do not exist, on a broker that creates a topic when a client asks for it. Without
+# `create_topics` no consumer asks: the missing topic is reported, and the group's other topic is consumed. Once the
+# topic exists, it is read from its beginning. With `create_topics` the topics are created, also those for retries and
+# dead letters. A topic that is deleted meanwhile is not created again by its reader, but by a producer.
 
 Scenario.run do
   broker = TestBroker.start(settings: { "auto.create.topics.enable" => "true" })

@@ -188,7 +188,7 @@ Scenario.run do
   held << 1
   check(thread.value.is_a?(Pelton::Error), "the transaction whose producer was closed: #{thread.value.inspect}")
 
-  # --- aborts soon after a commit, of what is on its way to many partitions (librdkafka issue 4849, H74) -------------
+  # --- aborts soon after a commit, with messages for many partitions under way (librdkafka issue 4849) ---------------
   # While Kafka still writes the markers of the commit, the registration of the next transaction's first partition is
   # put off, and an abort overtakes it; requests that it finds unsent are purged, to the next transaction's cost.
   wide = topic(partitions: 8)

@@ -30,7 +30,7 @@ class NativeDeserializerTest < Minitest::Test
     round_trip(*documents, options: { decode: formats })
   end
 
-  # H38.
+  # A deserializer that returns nil or false runs once. Elsewhere it ran again with each read.
   def test_a_payload_is_made_once_and_kept_whatever_it_is
     values = [Order.new(1), nil, false, 0, :symbol, 1.5, RuntimeError.new("a value, too"), [1]]
     decoder = Decoder.new { |message| values[message.offset] }
@@ -55,7 +55,7 @@ class NativeDeserializerTest < Minitest::Test
     assert_equal Order.new(7), message.payload
   end
 
-  # H37.
+  # A tombstone has a nil payload, and its deserializer is not called.
   def test_a_tombstone_asks_nobody
     message, = read([[nil, "k"]], decoder = Decoder.new { raise "asked" })
     assert_equal [nil, nil, nil], [message.payload, message.decoded, message.dig("a")]
@@ -130,7 +130,7 @@ class NativeDeserializerTest < Minitest::Test
     round_trip(*documents, options: { decode: Pelton::Formats.with({ "*" => format }, *all) })
   end
 
-  # C18.
+  # Key and headers are made on the first read and kept, nil and false included.
   def test_a_key_and_headers_are_made_once_and_kept_whatever_they_are
     values = [Order.new(1), nil, false, 0, :symbol, RuntimeError.new("a value, too"), [1]]
     keys = Decoder.new { |message| values[message.offset] }

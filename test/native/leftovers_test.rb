@@ -9,7 +9,7 @@ require "pelton/testing"
 class NativeLeftoversTest < Minitest::Test
   include NativeKit
 
-  # H19: a configuration that is refused, at its first option or as a whole.
+  # A configuration is refused at its first option or as a whole, and its native memory is freed.
   def test_refused_options_leave_no_configuration
     refused = lambda do |times, options|
       times.times { assert_raises(Pelton::ConfigError) { Native::Producer.new("refused", { **NOWHERE, **options }) } }
@@ -26,8 +26,8 @@ class NativeLeftoversTest < Minitest::Test
     eventually(20, -> { "before: #{before}, after: #{after}" }) { (after = Footprint.new).within?(before, 3000) }
   end
 
-  # H26: each answer is freed once, whether somebody waits for it, gave up, was killed or closed; twice would be the end
-  # of this process. H29: so is each answer about metadata.
+  # Each answer is freed once: after it was read, given up, killed or closed. Freeing it twice would crash this
+  # process. The same for answers about metadata.
   def test_answers_leave_nothing
     topic = new_topic
     places = [[[topic, 0, -1]], false]
@@ -55,7 +55,7 @@ class NativeLeftoversTest < Minitest::Test
     eventually(20, -> { "before: #{before}, after: #{after}" }) { (after = Footprint.new).within?(before, 500) }
   end
 
-  # H17: nothing is kept of a fiber.
+  # The producer keeps nothing of a fiber. Elsewhere each fiber left something behind.
   def test_a_hundred_thousand_fibers_produce
     made = Pelton::Testing::BufferedProducer.new(Pelton::Config.new, keep: false)
     native = producer("queue.buffering.max.messages" => "1000000")

@@ -43,7 +43,7 @@ class NativeProcessTest < Minitest::Test
     RUBY
   end
 
-  # H21.
+  # The garbage collector closes clients that nobody closed. Elsewhere the process hung in their finalizers.
   def test_collected_unclosed_clients_and_an_end
     ends_well <<~RUBY
       10.times do
@@ -90,7 +90,7 @@ class NativeProcessTest < Minitest::Test
     assert_equal [4, "interrupted\n"], [status&.exitstatus, output]
   end
 
-  # H20: a finalizer in the child destroys nothing of the parent's.
+  # A finalizer in a forked child must not destroy its parent's clients.
   def test_a_forked_child_ends_normally_and_the_parent_too
     status, output = in_process(<<~RUBY)
       writer = producer
@@ -167,7 +167,7 @@ class NativeProcessTest < Minitest::Test
     assert_predicate status, :success?
   end
 
-  # H33: what a preforking server loads before it forks.
+  # A preforking server loads Pelton before it forks, so loading must not start a thread or open a descriptor.
   def test_loading_starts_nothing
     loaded = "before = Dir.children('/proc/self/task').size, Dir.children('/proc/self/fd').size; require 'pelton'; " \
              "p [before, [Dir.children('/proc/self/task').size, Dir.children('/proc/self/fd').size], Thread.list.size]"

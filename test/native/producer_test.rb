@@ -18,7 +18,7 @@ class NativeProducerTest < Minitest::Test
     assert_equal [[topic, 2, 0, nil]], delivery.reports
   end
 
-  # H36.
+  # nil and the empty string stay distinct. Elsewhere an empty key or header crashed the process.
   def test_nil_empty_and_binary_payloads_keys_and_headers_come_back_as_they_were_sent
     binary = (0..255).to_a.pack("C*")
     rows = [[nil, nil, nil], ["", "", { "" => "" }], [binary, binary, { "b" => binary }],
@@ -82,7 +82,8 @@ class NativeProducerTest < Minitest::Test
     assert_equal 0, writer.pending
   end
 
-  # H23: no handle is made for what cannot be sent, whatever the attempt calls: the next close would wait for it.
+  # A message that cannot be sent leaves no delivery, even when a call to its values raises. The next close would wait
+  # for that delivery.
   def test_what_raises_when_it_is_looked_at_leaves_no_delivery_behind
     calls = %i[to_s to_str to_hash to_ary to_i inspect]
     spiteful = Class.new { calls.each { |name| define_method(name) { raise name.to_s } } }

@@ -65,7 +65,7 @@ class NativeRactorWorkTest < Minitest::Test
       def self.call(name) = JOBS.fetch(name).call
     end
 
-    # E46.
+    # Libraries that come with Ruby, in a Ractor: WORKS do, FAILS do not.
     def test_what_ruby_brings
       pool = Pelton::RactorPool.new(size: 2)
       found = pool.map(WORKS.keys, Work, timeout: 60)

@@ -3,8 +3,8 @@
 require "test_helper"
 require "support/native_kit"
 
-# Statistics become objects as far as they are of use: of a consumer what is assigned to it (H75: 2,000 partitions and
-# more, of which it has ten).
+# Statistics become Ruby objects only as far as they are useful. A consumer sees its assigned partitions: here ten of
+# 2,000 and more.
 class NativeStatisticsTest < Minitest::Test
   include NativeKit
 

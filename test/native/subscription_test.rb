@@ -231,8 +231,8 @@ class NativeSubscriptionTest < Minitest::Test
     assert_equal [-192, :_MSG_TIMED_OUT, "Local: Message timed out", "t", nil], found[2, 5]
   end
 
-  # One message of each batch is kept: its bytes are, not its batch's.
-  # H21: nobody waits for its end, which is that of a close: what was marked is committed, nothing of it is left.
+  # The garbage collector ends a subscription that was not closed, without a wait. As with a close, marked offsets are
+  # committed and nothing is left.
   def test_a_subscription_that_is_collected_after_a_poll_commits_and_ends
     topic = topic_of("1", "2")
     group = NativeKit.name("group")

@@ -134,7 +134,7 @@ class NativeTransactionTest < Minitest::Test
     assert_predicate delivery, :delivered?
   end
 
-  # H35: the generic marker of a fatal error is never shown, by what raises and by the event.
+  # librdkafka wraps a fatal error in a generic code. The raised error and the event show the real code.
   def test_a_fatal_error_tells_its_real_code
     topic = new_topic
     one = transactional
@@ -262,7 +262,7 @@ class NativeTransactionTest < Minitest::Test
     assert_predicate error, :retriable?
   end
 
-  # H18.
+  # Failed starts of transactions leave no thread, descriptor or callback behind.
   def test_failed_begins_leave_nothing_behind
     lost = lambda do
       one = Native::Producer.new(NativeKit.name("lost"), { **NOWHERE, "log_level" => "0", "transactional.id" => "t" })

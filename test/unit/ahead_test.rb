@@ -38,7 +38,7 @@ class AheadTest < Minitest::Test
     assert @listener.thread.join(20) if @listener
   end
 
-  # E19.
+  # Decoding ahead starts when messages arrive, before their job enters the workers' queue.
   def test_it_is_told_of_a_batch_before_its_job_is_queued_and_of_what_is_revoked
     native = Fakes::Native.new
     witness = Witness.new(Pelton::Consuming::JobsQueue.new, Thread::Queue.new)

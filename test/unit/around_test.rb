@@ -111,7 +111,7 @@ class AroundTest < Minitest::Test
     assert_equal [[1], 3], [marked, failures]
   end
 
-  # H56.
+  # A `throw` out of the user's block must not cost the pool a worker.
   def test_a_throw_that_it_catches_is_no_end
     throws = 0
     script { throw :out if (throws += 1) < 2 }

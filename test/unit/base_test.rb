@@ -7,7 +7,7 @@ require "pelton/decoding/json"
 require "pelton/runtime/secrets"
 require "uri"
 
-# The small ones of R1: clock, backoff, json, secrets.
+# The small classes of the base floor: clock, backoff, json, secrets.
 class BaseTest < Minitest::Test
   def test_clock_left
     assert_nil Pelton::Clock.left(nil)

@@ -45,7 +45,7 @@ class BufferTest < Minitest::Test
     assert_nil @producer.flush_buffer_sync
   end
 
-  # H12.
+  # Elsewhere one invalid message took the whole buffer with it.
   def test_a_bad_message_is_refused_at_once_and_none_of_its_batch_is_kept
     error = assert_raises(Pelton::InvalidMessageError) { @producer.buffer(topic: 7, payload: "x") }
     assert_equal ["topic", nil], [error.key, error.index]
@@ -56,7 +56,7 @@ class BufferTest < Minitest::Test
     assert_equal 0, @producer.buffered
   end
 
-  # H15.
+  # Elsewhere middleware ran twice for a buffered message.
   def test_middleware_runs_once
     seen = 0
     @producer.middleware.append(->(message) { message.tap { seen += 1 } })
@@ -83,7 +83,7 @@ class BufferTest < Minitest::Test
     assert_equal [["a", "1", nil, 98 % 4, nil, nil]], fake.messages
   end
 
-  # H12.
+  # Elsewhere a full queue in the middle of a flush lost the rest of the buffer.
   def test_what_a_full_queue_refused_comes_back_in_order_before_what_came_since
     fail_after(2, Pelton::QueueFullError.new("a", 1, :delivery))
     fill("1", "2", "3", "4")
@@ -208,7 +208,7 @@ class BufferTest < Minitest::Test
     assert_equal [2], closed
   end
 
-  # H13.
+  # Elsewhere a message buffered by one thread during another thread's flush was lost.
   def test_many_threads_buffer_and_flush
     flushing = Pelton::Threads.start("flush") { 300.times { @producer.flush_buffer_async } }
     writers = Array.new(4) do |writer|

@@ -3,7 +3,7 @@
 require_relative "../test_helper"
 require "support/fakes"
 
-# R2: producer, subscription, embedded cluster, event dispatch, on the fake native side.
+# The clients floor on the fake native side: producer, subscription, embedded cluster, event dispatch.
 class ClientsTest < Minitest::Test
   def setup
     @native = Fakes::Native.new

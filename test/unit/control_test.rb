@@ -123,7 +123,7 @@ class ControlTest < Minitest::Test
     assert_equal timers, @owner.named(:retry_at).size
     coordinator.wake_up(Float::MAX)
     assert_predicate self, :idle?
-    2.times { consumer.resume } # H48: also of one that is not paused
+    2.times { consumer.resume } # also a partition that is not paused
     work
     assert_equal [[1]], @log
   end
@@ -170,7 +170,7 @@ class ControlTest < Minitest::Test
     assert_equal [[1, 7]], @ownership.marks
   end
 
-  # H48: pause, revoke, reclaim.
+  # A pause ends when the partition is revoked, so the partition is not paused when it is assigned again.
   def test_a_pause_ends_with_the_partition
     consumer.pause
     coordinator.receive(one = batch(1))
@@ -237,7 +237,8 @@ class ControlTest < Minitest::Test
 
   def at_end = coordinator.change_state { |state| state.at_end = true }
 
-  # H72
+  # The end of a partition is reported behind its messages, and must not advance the stored position (librdkafka issue
+  # 4844).
   def test_the_end_is_told_after_all_that_came_before_it_and_marks_nothing
     coordinator.receive(batch(0, 1))
     script { |one| raise "failed" unless one.retrying? }

@@ -93,7 +93,7 @@ class CoordinatorEndTest < Minitest::Test
     assert_equal 1, @owner.named(:ended).size
   end
 
-  # H53.
+  # Marks and commits return false once the partition is lost.
   def test_a_job_that_outlives_the_revocation_marks_nothing
     coordinator.receive(batch(0, 1))
     work

@@ -235,7 +235,7 @@ class CoordinatorTest < Minitest::Test
     assert_equal [[1, 7]], @ownership.marks
   end
 
-  # H55.
+  # Errors outside of StandardError skip no batch either.
   def test_everything_raisable_is_contained
     [RuntimeError, NotImplementedError, SystemStackError, Class.new(Exception)].each do |kind| # rubocop:disable Lint/InheritException
       @coordinator = nil
@@ -257,7 +257,7 @@ class CoordinatorTest < Minitest::Test
     assert_equal :retry_at, @owner.calls.last.first
   end
 
-  # H56.
+  # A killed worker thread is replaced, and its job runs again.
   def test_a_killed_worker_means_a_retry
     coordinator.receive(batch(0))
     work

@@ -55,7 +55,7 @@ class DeadLettersTest < Minitest::Test
     assert_equal [nil, nil], origins.map(&:payload_omitted)
   end
 
-  # H37.
+  # A message with a nil payload stays one in its dead letter.
   def test_a_tombstone_stays_one
     failing(0, messages: [one(0, nil, key: "k")])
     work_all
@@ -161,7 +161,7 @@ class DeadLettersTest < Minitest::Test
     assert_equal ["raw"], dead.map(&:raw_payload)
   end
 
-  # H41.
+  # A job that ends after its partition was revoked sends no dead letter: the next owner decides.
   def test_no_copy_once_the_partition_is_revoked
     failing(0, messages: [one(0)])
     script do
@@ -297,7 +297,7 @@ class DeadLettersTest < Minitest::Test
     end
   end
 
-  # H45.
+  # With `by: :key`, only the message that fails becomes a dead letter, not its whole batch.
   def test_with_order_per_key_only_the_poison_message_goes_and_the_other_keys_do_not_wait
     messages = %w[a b a c b a].each_with_index.map { |key, offset| one(offset, key: key) }
     script { |consumer| raise IOError, "bad" if consumer.messages.any? { |one| one.offset == 2 } }

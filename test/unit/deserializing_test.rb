@@ -43,7 +43,7 @@ class DeserializingTest < Minitest::Test
                     "topic a: deserializer = :json: expected an object with the method call"
   end
 
-  # C18: each word has a default of its own, also where another one is said.
+  # Each deserializer has its own default, also when the route sets another one.
   def test_makers_of_keys_and_headers
     maker = ->(message) { message.raw_key }
     headers = ->(message) { message.raw_headers }

@@ -388,7 +388,7 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal 1, named("error.occurred").last[:attempt]
   end
 
-  # H42.
+  # An aborted transaction with a dead letter must not move the position of the partition.
   def test_an_aborted_copy_does_not_move_the_position
     times = 0
     @ownership.on_send = -> { raise Pelton::KafkaError.new(16, :NOT_COORDINATOR) if (times += 1) == 1 }

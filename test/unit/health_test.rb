@@ -4,7 +4,7 @@ require_relative "../test_helper"
 require "support/forked_child"
 require "support/server_kit"
 
-# What a server takes for an illness, and what it does not (H62).
+# What counts as a health problem of a server, and what does not: a rebalance, a long shutdown, a missing topic.
 class HealthTest < Minitest::Test
   include ForkedChild
   include ServerKit

@@ -103,7 +103,7 @@ class KeyedTest < Minitest::Test
     assert_equal 6, marked.last
   end
 
-  # R17: keys that never failed kept it waiting, the longer the more there were.
+  # A key whose back-off was over waited for all keys that had never failed. The more keys, the longer it waited.
   def test_a_key_whose_back_off_is_over_comes_before_those_that_wait_since
     keyed("abcdefg", max_messages: 1)
     start
@@ -119,7 +119,7 @@ class KeyedTest < Minitest::Test
     assert_equal 7, marked.last
   end
 
-  # R18: the count began anew with each, and its retries had no end.
+  # Each mark of a later message reset the count of attempts, and the retries never ended.
   def test_a_mark_of_a_later_message_of_a_key_leaves_the_attempts_of_the_first
     keyed("aaaa", max_messages: 1, retries: 2, then: :skip)
     later = Array.new(3) { |at| Fakes::Message.new("orders", 0, 3 - at, "x", key: "a") }
@@ -152,7 +152,7 @@ class KeyedTest < Minitest::Test
     assert_empty marked
   end
 
-  # H46.
+  # A mark without marks before it commits the right offset.
   def test_marks_in_a_job_reach_back_in_it_and_move_along_the_unbroken_run
     keyed("aabb", manual_offsets: true)
     assert_equal [[0, 1], [2, 3]], start
@@ -175,7 +175,7 @@ class KeyedTest < Minitest::Test
     assert_equal [3], marked
   end
 
-  # H46, H53.
+  # A mark returns whether the partition still belongs to this consumer, and false once it is lost.
   def test_the_answer_of_a_mark_is_about_ownership
     answers = []
     @deed = lambda do |consumer|
@@ -318,7 +318,7 @@ class KeyedTest < Minitest::Test
     assert_kind_of SystemExit, @owner.named(:critical).first.last
   end
 
-  # H47.
+  # Endless retries of one key track no growing number of offsets.
   def test_nothing_of_an_endless_failure_is_piled_up
     keyed("ab", max_messages: 1, backoff: 0..0)
     start

@@ -65,7 +65,7 @@ class KeyedUnmarkedTest < Minitest::Test
     end
   end
 
-  # R15: marked ones stayed counted, and 100,000 later the partition was held back for good.
+  # Marked messages once stayed counted. After 100,000 of them the partition was held back for good.
   def test_marked_messages_are_not_counted_as_unmarked
     with_unmarked(5) do
       seen

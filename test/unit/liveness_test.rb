@@ -6,7 +6,7 @@ require "support/forked_child"
 require "support/probe"
 require "support/server_kit"
 
-# The endpoint that tells whether a server is well (H63): real sockets of this machine.
+# The HTTP endpoint for liveness, on real sockets of this machine. It answers in valid HTTP/1.1.
 class LivenessTest < Minitest::Test
   include ForkedChild
   include Probe

@@ -96,7 +96,7 @@ class ManualOffsetsTest < Minitest::Test
     assert_equal [1, [1]], [@producer.messages("dead").size, marked]
   end
 
-  # R27.
+  # The transaction of a dead letter once committed offsets that the user had not marked.
   def test_a_transactional_copy_of_a_dead_letter_takes_no_offset_along_that_the_user_did_not_mark
     script { |one| raise "poison" if one.messages.first.offset == 1 }
     coordinator(retries: 0, dead_letters: "dead", backoff: 0..0, manual_offsets: true).receive(batch(0))

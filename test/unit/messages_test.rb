@@ -24,7 +24,7 @@ class MessagesTest < Minitest::Test
     assert_includes three.inspect, "orders/2 3 messages, offsets 5..9"
   end
 
-  # H76: a tracer's each is for who calls it; jobs, marks and retries do without.
+  # A tracer may prepend its own Messages#each. It is for the user's calls: jobs, marks and retries do not use it.
   def test_nothing_of_ours_goes_through_a_prepended_each
     all = batch(5, 6, 9, 10)
     calls = 0

@@ -63,7 +63,7 @@ class OauthTest < Minitest::Test
     subscription.close(1)
   end
 
-  # H34.
+  # librdkafka may ask for a token before its client exists. Such a request is answered, too.
   def test_a_request_that_comes_while_the_client_opens_is_answered
     native = @native
     name = nil

@@ -24,7 +24,7 @@ class PartitionsTest < Minitest::Test
 
   def count(topic = "a") = @partitions.count(topic, 1)
 
-  # H31.
+  # A topic may be created again with fewer partitions. The cached count expires, so the lower count is used.
   def test_a_count_holds_for_thirty_seconds
     assert_equal 4, count
     @answer = 2
@@ -35,7 +35,7 @@ class PartitionsTest < Minitest::Test
     assert_equal [["a", 1]] * 2, @asked
   end
 
-  # H30.
+  # A missing topic is remembered for five seconds, so not every message asks Kafka about it.
   def test_a_missing_topic_is_asked_for_again_after_five_seconds
     @answer = MISSING
     3.times { assert_equal 3, assert_raises(Pelton::DeliveryError) { count }.code }

@@ -3,7 +3,7 @@
 require_relative "../test_helper"
 require "support/fakes"
 
-# The parts of R3 one by one: backlog, steps, flow.
+# The parts of consuming one by one: backlog, steps, flow.
 class ProcessingTest < Minitest::Test
   include Pelton::Consuming
 

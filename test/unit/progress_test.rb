@@ -39,7 +39,7 @@ class ProgressTest < Minitest::Test
     assert_equal 1, @ownership.marks.size
   end
 
-  # R10: 4096 characters passed, and the broker then refused every commit of the partition.
+  # 4,096 characters were once allowed. With more than 4,096 bytes, the broker refused each commit of the partition.
   def test_metadata_is_measured_in_bytes
     ["é" * 2049, "x" * 4097, :word].each do |word|
       assert_raises(Pelton::InvalidMessageError) { @progress.metadata = word }
@@ -49,7 +49,7 @@ class ProgressTest < Minitest::Test
     assert_equal ["é" * 2048], @ownership.words
   end
 
-  # R09: a crash repeats what was not stored yet.
+  # After a crash, messages whose progress was not stored yet run again.
   def test_in_the_middle_of_a_job_progress_is_stored_once_a_second
     assert_predicate @progress, :due?
     @progress.store([1, 7])
@@ -58,8 +58,8 @@ class ProgressTest < Minitest::Test
     later(1.0) { assert_predicate @progress, :due? }
   end
 
-  # R07: librdkafka committed the older mark again with the end of the assignment, and took back what the transaction
-  # had committed since.
+  # librdkafka once committed an older mark at the end of the assignment. That took back what a transaction had
+  # committed since.
   def test_what_a_transaction_committed_is_not_marked_natively_any_more
     @progress.store([1, 7])
     @progress.committed(3, 7)
@@ -74,7 +74,7 @@ class ProgressTest < Minitest::Test
     assert_equal 1, @ownership.unmarks, "it is another's"
   end
 
-  # R37: after a long call, or a process that was stopped, they came in a burst.
+  # After a long call, or a process that was stopped, missed ticks once came in a burst.
   def test_missed_ticks_are_one
     control = Pelton::Consuming::PartitionState.new(10)
     first = control.wake_at

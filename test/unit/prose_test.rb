@@ -34,6 +34,28 @@ class ProseTest < Minitest::Test
     assert_operator read("README.md").lines.size, :<=, README_LINES
   end
 
+  # --- no reference to a list that only its author has, such as an H and the number of a row ---
+
+  # The floors of PROJECT_RULES.md (R1, N1) and the first bytes of Avro's single-object encoding are no such reference.
+  ROW = /\b(?!R[1-5]\b|N[1-3]\b|C3 01\b)[CDEHNPRSTWX]\d{1,3}\b/
+  COMMENTED = Dir.glob(%w[{lib,test,bench,examples}/**/*.rb ext/**/*.rs], base: ROOT).freeze
+
+  def test_pages_refer_to_no_row_of_a_list
+    found = PAGES.to_h { |page| [page, read(page).gsub(/^```.*?^```/m, "").scan(ROW)] }
+    assert_empty found.reject { |_, rows| rows.empty? }, "say what the row says:"
+  end
+
+  def test_comments_refer_to_no_row_of_a_list
+    found = COMMENTED.to_h { |path| [path, rows_in(read(path))] }
+    assert_empty found.reject { |_, rows| rows.empty? }, "say what the row says:"
+  end
+
+  def test_a_row_is_found_in_comments_of_ruby_and_rust
+    row = ["H", 7].join
+    assert_equal [row] * 3, rows_in("  # #{row}.\nx = 1 # see #{row}\n/// #{row}: a poller\n")
+    assert_empty rows_in("# floor R4\n# bytes C3 01\nrun(\"-W0\", \"#{row}\")\n")
+  end
+
   # --- the measure itself ---
 
   def test_good_prose_has_no_problem
@@ -85,6 +107,8 @@ class ProseTest < Minitest::Test
   end
 
   private
+
+  def rows_in(source) = source.scan(%r{(?:^|\s)(?:#|//[/!]?)\s.*}).flat_map { |comment| comment.scan(ROW) }
 
   def problems(text) = Prose.new(text).problems
 

@@ -74,7 +74,7 @@ class RailsTest < Minitest::Test
 
   def errors = Array.new(@events.size) { @events.pop }.filter_map { |event| event.payload[:error]&.message }.tally
 
-  # H69: who reads it in the next job finds what the failed one left.
+  # A failed job must not leave its CurrentAttributes to the next job on the same thread.
   def attributes(reader)
     attempts(reader) { |consumer| @current.user.tap { @current.user = consumer.messages.first.offset } }
   end
@@ -87,7 +87,7 @@ class RailsTest < Minitest::Test
     assert_equal [nil, 0, 0, 1, 1, 2], attributes(Bare)
   end
 
-  # H70: the pool has one connection, and a worker that keeps it.
+  # The pool has one connection. A worker must return it after each job.
   def connections(reader)
     pool = ActiveRecord::Base.connection_pool
     kept = attempts(reader) do

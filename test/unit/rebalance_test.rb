@@ -147,7 +147,7 @@ class RebalanceTest < Minitest::Test
     assert_equal [0], @log.pop
   end
 
-  # H40.
+  # Attempts of an earlier assignment do not count. Otherwise a message became a dead letter too early.
   def test_a_partition_that_comes_back_begins_with_attempt_one
     produce(1)
     start
@@ -165,7 +165,7 @@ class RebalanceTest < Minitest::Test
     end
   end
 
-  # H68: other partitions each time.
+  # After many rebalances with other partitions each time, nothing of the old partitions is left in memory.
   def test_nothing_is_kept_of_partitions_that_went
     server = start
     500.times do |number|

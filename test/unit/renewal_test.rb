@@ -148,7 +148,8 @@ class RenewalTest < Minitest::Test
     assert_equal 1, @native.producers.size
   end
 
-  # H11: many threads meet the same fatal error.
+  # Many threads meet the same fatal error. The client is replaced once, and no thread sees an error about a closed
+  # client.
   def test_an_idempotent_client_is_replaced_once_for_all
     idempotent(reload_idempotent: true)
     producer.produce_async(**row)

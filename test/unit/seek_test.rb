@@ -106,7 +106,7 @@ class SeekTest < Minitest::Test
     coordinator.receive(Fakes::Batch.new([message.(1)], epoch: @ownership.epoch))
   end
 
-  # H51: nothing is lost by a seek that fails.
+  # A seek that fails must not skip the rest of its batch.
   def test_a_seek_that_fails_changes_nothing
     coordinator.receive(first = batch(0, 1))
     coordinator.receive(batch(2))
@@ -210,7 +210,7 @@ class SeekTest < Minitest::Test
     assert_equal [7, 7], @ownership.marks.last
   end
 
-  # R05: it was called although the partition was somewhere else by then.
+  # The hook was once called although the partition was at another position by then.
   def test_the_end_that_was_reached_before_a_seek_is_forgotten
     coordinator.receive(batch(0))
     script do |one|
@@ -226,7 +226,7 @@ class SeekTest < Minitest::Test
     assert_equal [:assigned, [0], [0], :reached_end], @log
   end
 
-  # R21: two at once, and one while a transaction sends its offsets.
+  # Two seeks at once, and a seek while a transaction sends its offsets.
   def test_one_seek_after_the_other
     coordinator.receive(batch(0))
     one = nil

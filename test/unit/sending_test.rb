@@ -76,7 +76,7 @@ class SendingTest < Minitest::Test
     assert_equal [[:partition_count, "a", 3]], questions
   end
 
-  # H30.
+  # A missing topic does not cost each message a request to Kafka.
   def test_a_missing_topic_is_not_asked_for_with_each_message
     @producer.produce_async(topic: "b", payload: "x")
     fake.on_count = ->(_) { Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "Broker: Unknown topic or partition") }

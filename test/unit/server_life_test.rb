@@ -80,7 +80,7 @@ class ServerLifeTest < Minitest::Test
 
   # --- stop ---
 
-  # H58: whoever asks during the start waits until it is over, and then until the end.
+  # A stop during the start waits until the start is over, and then for the end.
   def test_stop_while_it_starts
     app.routes { topic "orders", to: Consumer }
     asked = nil
@@ -94,7 +94,7 @@ class ServerLifeTest < Minitest::Test
     assert_predicate subscription, :closed?
   end
 
-  # H58.
+  # Elsewhere the second stop during a start raised or hung.
   def test_stop_twice_while_it_starts
     app.routes { topic "orders", to: Consumer }
     app.subscribe("app.starting") { 2.times { app.server.signal("TERM") } }

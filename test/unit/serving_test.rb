@@ -105,7 +105,7 @@ class ServingTest < Minitest::Test
     assert_equal 0, code
   end
 
-  # H66.
+  # When its parent process dies, a child stops gracefully.
   def test_its_parents_death_stops_it_gracefully
     code = serve do
       @teller.close

@@ -146,7 +146,7 @@ class SingleTest < Minitest::Test
     assert_equal [2, 5], marked
   end
 
-  # H40.
+  # Attempts of an earlier assignment do not count.
   def test_the_counts_begin_anew_with_the_partition
     deed { raise "failed" }
     2.times do
@@ -161,7 +161,7 @@ class SingleTest < Minitest::Test
     assert_empty named("partition.stopped"), "never one too early"
   end
 
-  # H76: a tracer that wraps Messages#each changes nothing for us.
+  # A tracer may prepend its own Messages#each. Pelton itself does not call each.
   def test_nothing_of_ours_depends_on_each
     [1, 2].each do |concurrency|
       @coordinator = nil

@@ -186,7 +186,8 @@ class StepsTest < Minitest::Test
     assert_equal [0, 3, nil], [start.messages.size, start.done.size, start.wait]
   end
 
-  # H50, H49: two that disagree, one that says "now" and gives nothing, one with a time far away.
+  # No busy loop when two flow rules disagree, or when one asks for no wait and gives nothing. A time far in the
+  # future is bounded: a partition must not stay paused for ever.
   def test_waits_are_bounded
     holding = ->(seconds) { Class.new { define_method(:ready) { |_| seconds } }.new }
     waits = [0, -3, 1e-9, 5, 1e15].map { |seconds| Flow.new([holding.(seconds), throttle(1, 1)]).start(fresh(1)).wait }

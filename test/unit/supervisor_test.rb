@@ -92,7 +92,7 @@ class SupervisorTest < Minitest::Test
     assert_equal 2, notes("orders").size
   end
 
-  # H65.
+  # Elsewhere each restart of a child leaked its pipe.
   def test_a_hundred_restarts_leak_no_descriptor
     counting = lambda do |_, bus|
       bus.subscribe("process.ended") { note("descriptors", Dir.children("/proc/self/fd").size) }
@@ -144,7 +144,7 @@ class SupervisorTest < Minitest::Test
     end
   end
 
-  # H64: and nobody else is, least of all one that has ended.
+  # Only children that still run are killed. The pid of an ended child may belong to another process.
   def test_one_that_does_not_end_in_time_is_killed
     spying = lambda do |*|
       spy = method(:note)
@@ -163,6 +163,20 @@ class SupervisorTest < Minitest::Test
     assert_equal 3, all.size
   end
 
+  # {signal => seconds from now until the children are killed; nil: they are not}
+  def test_only_a_signal_to_end_starts_the_time_until_children_are_killed
+    expected = { "TSTP" => nil, "CONT" => nil, "CHLD" => nil, "TERM" => 75, "INT" => 75, "QUIT" => 75 }
+    found = expected.to_h do |name, _|
+      supervisor = Pelton::Supervisor.new(0, bus: Pelton::Notifications.new, timeout: 60, grace: 15) { |*| flunk }
+      supervisor.send(:pass_on, name)
+      kills = supervisor.instance_variable_get(:@kills)
+      [name, kills && (kills - Pelton::Clock.now).round]
+    ensure
+      %i[@woken @waker].each { |io| supervisor.instance_variable_get(io).close }
+    end
+    assert_equal expected, found
+  end
+
   def test_a_second_signal_is_passed_on_too
     serve = lambda do |number, orders|
       told = 0
@@ -175,7 +189,8 @@ class SupervisorTest < Minitest::Test
     assert_equal 2, code
   end
 
-  # H66. The last one was forked when the others' pipes were open: if it kept them, they would wait for its end.
+  # The last child was forked when the pipes of the others were open. If it kept them, the others would not notice
+  # their parent's death.
   def test_children_see_their_parents_death
     held, release = IO.pipe
     serve = lambda do |number, orders|

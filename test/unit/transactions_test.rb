@@ -279,7 +279,7 @@ class TransactionsTest < Minitest::Test
 
   # --- closing ---
 
-  # H8.
+  # Elsewhere a close inside its own transaction deadlocked.
   def test_close_in_a_transaction_raises
     said = assert_raises(Pelton::TransactionError) { producer.transaction { producer.close } }
     assert_match(/cannot be closed in its own transaction/, said.message)
@@ -321,7 +321,7 @@ class TransactionsTest < Minitest::Test
     thread.kill.join
   end
 
-  # H9: who produces and who closes take the same locks.
+  # Producing and closing take the same locks. In a different order they would deadlock.
   def test_close_while_others_produce
     1_000.times do
       one = Pelton::Producer.new(@config, native: @module)

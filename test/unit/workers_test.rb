@@ -166,7 +166,7 @@ class WorkersTest < Minitest::Test
     Pelton::Threads.join(workers.map(&:thread))
   end
 
-  # C5 of the yardstick: how long the others wait for one that computes.
+  # The priority of its thread decides how long a worker that computes delays the other threads.
   def test_workers_have_the_priority_they_are_given
     queue = JobsQueue.new
     workers = Workers.new(queue, bus, priority: -2)

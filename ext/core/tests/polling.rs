@@ -83,7 +83,8 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// H3.
+/// A flooded client with a short turn must not delay the other clients of its poller, and must itself be polled
+/// again.
 #[test]
 fn a_client_whose_time_is_over_is_not_stranded_and_starves_nobody() {
     let poller = poller();
@@ -191,7 +192,8 @@ fn a_panic_costs_a_client_its_turn_and_is_told() {
     );
 }
 
-/// H4: as by a program that closes descriptors it does not know.
+/// A program closes descriptors that it does not know, the poller's pipe among them. The poller reports it and
+/// survives.
 #[test]
 fn a_poller_whose_pipe_is_broken_tells_and_goes_on_without_a_busy_loop() {
     let poller = poller();

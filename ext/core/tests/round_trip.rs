@@ -129,7 +129,7 @@ fn null_and_empty_parts_binary_keys_headers_and_timestamps_survive() {
     close_producer(&producer);
 }
 
-/// H24: handles come and go on many threads at once, while others' reports arrive.
+/// Many threads create and drop handles at once, while reports of other messages arrive.
 #[test]
 fn each_handle_has_the_outcome_of_its_own_message() {
     const THREADS: usize = 4;
