@@ -93,7 +93,7 @@ class AsideTest < Minitest::Test
     job = Job.new(nil, :consume)
     assert_equal 7, @queue.aside(job) { 7 }
     workers(1)
-    @queue.hold
+    @queue.quiet
     assert_equal 0, @queue.aside(job) { @queue.counts[:aside] }
     assert_raises(IOError) { @queue.aside(job) { raise IOError } }
   end
@@ -222,7 +222,7 @@ class AsideTest < Minitest::Test
     push("b") { nil }
     assert_equal %w[a b], [take, take]
     push("a", :shutdown) { nil }
-    @queue.finish
+    @queue.stop_consuming
     assert_equal "a", take
   end
 end

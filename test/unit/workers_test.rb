@@ -56,14 +56,14 @@ class WorkersTest < Minitest::Test
     Pelton::Threads.join(threads)
   end
 
-  def test_a_held_jobs_queue_runs_the_short_jobs_only
+  def test_a_quiet_jobs_queue_runs_the_short_jobs_only
     queue = JobsQueue.new
     idle = 0
     first, second = Array.new(2) { job(:consume) }
     revoked = job(:revoked)
     queue.push(first)
     assert_same first, queue.pop
-    queue.hold { idle += 1 }
+    queue.quiet { idle += 1 }
     [second, revoked].each { |one| queue.push(one) }
     assert_same revoked, queue.pop
     queue.finished(revoked)
@@ -73,17 +73,17 @@ class WorkersTest < Minitest::Test
     queue.push(again = job(:revoked))
     assert_same again, queue.pop
     queue.finished(again)
-    assert_equal 1, idle, "once per hold"
+    assert_equal 1, idle, "once per quiet"
     assert_equal 1, queue.size
-    queue.unhold
+    queue.resume
     assert_same second, queue.pop
     queue.finished(second)
     assert_equal 1, idle
-    queue.hold { idle += 1 }
+    queue.quiet { idle += 1 }
     assert_equal 2, idle, "nothing runs: at once"
     queue.push(job(:consume))
     queue.close
-    assert_nil queue.pop, "what is held stays"
+    assert_nil queue.pop, "jobs of a quiet queue stay"
   end
 
   def test_a_topic_takes_no_more_than_its_share

@@ -20,7 +20,7 @@ module Pelton
         @timeout = timeout
         @group = ThreadGroup.new
         # The group of background threads and of threads that they start. They do not count as a job's own threads (see
-        # Attempt#of?).
+        # ExactlyOnce::JobMarks#of?).
         @beside = ThreadGroup.new
         @lock = Mutex.new
         # Background threads. Ended ones are removed with the next start. Guarded by @lock.

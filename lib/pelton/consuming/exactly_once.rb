@@ -2,10 +2,10 @@
 
 require_relative "../errors"
 require_relative "../producer_pool"
+require_relative "exactly_once/job_marks"
 require_relative "exactly_once/open_transaction"
 require_relative "exactly_once/own_producer"
 require_relative "exactly_once/unresolved_transactions"
-require_relative "execution/attempt"
 
 module Pelton
   module Consuming
@@ -29,11 +29,11 @@ module Pelton
         @open = {}
         @unresolved = UnresolvedTransactions.new(@subscription, @partition)
         # Did a transaction mark a message? Until then, @unresolved is empty.
-        @marked = false
+        @any_marked = false
         # How many of the partition's stores are surely committed.
         @confirmed = 0
         # The job that runs, or ran last: what its transactions left undone.
-        @attempt = Attempt.new(&first)
+        @job_marks = JobMarks.new(&first)
       end
 
       # The producer of the open transaction, otherwise the executor's own or the app's.
@@ -62,10 +62,10 @@ module Pelton
       #: () -> void
       def close = @own_producer&.close
 
-      # A job begins, on this thread. others: the consumer's threads that lived before.
+      # A job begins on this thread. others: the consumer's threads that ran before.
       #: (?Thread, ?Array[Thread]) -> void
       def reset(thread = Thread.current, others = thread.group.list)
-        @attempt = @attempt.next(thread, others)
+        @job_marks = @job_marks.next(thread, others)
         return if @open.empty?
 
         # Those of fibers that were dropped in a transaction. (A copy, because other threads may add transactions.)
@@ -74,20 +74,20 @@ module Pelton
 
       # The job is over: its messages that are not done will be consumed again.
       #: () -> void
-      def over = @attempt.over
+      def over = @job_marks.over
 
       # Did a transaction of the job mark messages? Then Pelton does not mark the job's other messages.
       #: () -> bool
-      def used? = @attempt.used
+      def used? = @job_marks.used
 
       # The reason why marks of the job's transactions are undone, or may be; nil: they are not. With a reason, the job
       # failed, even if consume raised nothing.
       #: () -> Exception?
       def undone
-        unresolved = @unresolved.first_of(@attempt) if @marked
-        return unless unresolved || @attempt.undone?
+        unresolved = @unresolved.first_of(@job_marks) if @any_marked
+        return unless unresolved || @job_marks.undone?
 
-        @attempt.reason || unresolved&.reason || AbortTransaction.new
+        @job_marks.reason || unresolved&.reason || AbortTransaction.new
       end
 
       # Does this fiber run a transaction?
@@ -155,7 +155,7 @@ module Pelton
         open.tx.mark_as_consumed(message, self)
         open.offsets << message.offset
         open.message = [open.message, message].compact.max_by(&:offset)
-        open.attempt.used = true if open.attempt
+        open.job_marks.used = true if open.job_marks
       end
 
       # Commits the marks that were made outside of transactions. If they were committed after the transaction, by
@@ -182,9 +182,9 @@ module Pelton
       end
 
       def undone_before(offset)
-        return if @attempt.over? || !(@marked || @attempt.undone?)
+        return if @job_marks.over? || !(@any_marked || @job_marks.undone?)
 
-        [*@attempt.undone, *@unresolved.offsets_of(@attempt)].select { |undone| undone < offset }
+        [*@job_marks.undone, *@unresolved.offsets_of(@job_marks)].select { |undone| undone < offset }
       end
 
       def ours!(confirmed)
@@ -211,8 +211,8 @@ module Pelton
       end
 
       def opened(producer)
-        attempt = @attempt if @attempt.of?(Thread.current)
-        OpenTransaction.new(Thread.current, Fiber.current, attempt, producer, nil, nil, [])
+        job_marks = @job_marks if @job_marks.of?(Thread.current)
+        OpenTransaction.new(Thread.current, Fiber.current, job_marks, producer, nil, nil, [])
       end
 
       def within(open, transaction)
@@ -232,7 +232,7 @@ module Pelton
       # Checks the marks again, because a transaction of another thread may have been aborted meanwhile.
       def prepare_commit(open)
         undone!(open.message.offset, open.offsets)
-        @marked = true
+        @any_marked = true
         @unresolved.add(open)
       end
 
@@ -245,11 +245,11 @@ module Pelton
       end
 
       # After an abort with an error, the caller knows that the messages are not done.
-      def unmarked(open) = open.silent && open.attempt&.silent(open.reason)
+      def unmarked(open) = open.silent && open.job_marks&.aborted_unmarked(open.reason)
 
       def passed(open, advance)
         message = open.message
-        @attempt.passed(message.offset)
+        @job_marks.committed(message.offset)
         @coordinator.progress do |progress, sought|
           progress.committed(message.offset + 1, message.leader_epoch) unless sought
         end
@@ -258,8 +258,8 @@ module Pelton
 
       # A transaction of another thread may have marked a message of the job that runs now.
       def aborted(open)
-        attempt = open.attempt || @attempt
-        attempt.aborted(open.message.offset, open.reason) if attempt.waits_for?(open.message)
+        job_marks = open.job_marks || @job_marks
+        job_marks.aborted(open.message.offset, open.reason) if job_marks.waits_for?(open.message)
       end
 
       # Only a new owner of the partition has the same transactional.id, so the next producer may take over.
@@ -270,9 +270,9 @@ module Pelton
       # Asks Kafka for the outcome of earlier transactions. Raises TransactionError if one was committed, because the
       # job got its messages before that was known.
       def resolve(open, advance)
-        return unless @marked
+        return unless @any_marked
 
-        done = @unresolved.left(in_job: !open.attempt.nil?).select do |earlier|
+        done = @unresolved.left(in_job: !open.job_marks.nil?).select do |earlier|
           committed = @unresolved.committed?(earlier, open.producer)
           committed ? passed(earlier, advance) : @unresolved.delete(earlier)
           committed

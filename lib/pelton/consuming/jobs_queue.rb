@@ -7,7 +7,7 @@ module Pelton
   module Consuming
     # Jobs of all partitions on their way to the workers. Each topic gets its fair part of the workers, and within a
     # topic jobs go by rank (see FairQueue). If there are several topics, the last worker is kept for topics that have
-    # none; only jobs of rank 0 may have it. At most one job per executor is in the queue. While the queue is held,
+    # none; only jobs of rank 0 may have it. At most one job per executor is in the queue. While the queue is quiet,
     # ordinary jobs wait and the others run.
     #
     # A job that waits for Kafka (a dead letter, a first transaction) does so `aside`: it does not count as running, and
@@ -22,21 +22,18 @@ module Pelton
         # Jobs that wait for a worker. Guarded by @lock, like everything below.
         @turns = FairQueue.new
         # How many jobs may run at the same time (nil: no limit), and what starts another worker.
-        @concurrency = nil
-        @spawn_worker = nil
-        # Numbers of jobs: that run, and those of them that must end while the queue is held; that were aside and
-        # wait until they may run again.
+        @concurrency = @spawn_worker = nil
+        # Numbers of jobs: running; ordinary ones among them; that were aside and wait until they may run again.
         @running = @ordinary = @returning = 0
         @aside = AsideJobs.new
         # Numbers of workers: that wait for a job, and that shall end when they ask for one.
         @idle = @surplus = 0
-        @closed = false
-        @held = @ending = false
-        # Called once when no ordinary job runs while the queue is held.
+        @closed = @quiet = @ending = false
+        # Called once when no ordinary job runs while the queue is quiet.
         @on_idle = nil
       end
 
-      # spawn_worker: starts another worker.
+      # The block starts another worker.
       #: () { () -> void } -> void
       def attach(&spawn_worker) = @spawn_worker = spawn_worker
 
@@ -65,7 +62,7 @@ module Pelton
       def pop
         @lock.synchronize do
           until @surplus.positive?
-            job = take if @held || @closed || capacity?
+            job = take if @quiet || @closed || capacity?
             return job if job || @closed
 
             wait
@@ -120,9 +117,9 @@ module Pelton
 
       # No ordinary job begins any more. on_idle: called once when none runs, by any thread; it must not wait.
       #: () ?{ () -> void } -> void
-      def hold(&on_idle)
+      def quiet(&on_idle)
         change do
-          @held = true
+          @quiet = true
           @on_idle = on_idle
           report_idle
         end
@@ -130,16 +127,16 @@ module Pelton
 
       # No job that calls `consume` begins any more, the last ones of a partition included.
       #: () -> void
-      def finish
+      def stop_consuming
         @ending = true
-        hold
+        quiet
       end
 
       # Ordinary jobs go on.
       #: () -> void
-      def unhold
+      def resume
         change do
-          @held = false
+          @quiet = false
           @on_idle = nil
         end
       end
@@ -160,10 +157,12 @@ module Pelton
       #: (untyped, Integer) -> void
       def partitions(topic, more) = @lock.synchronize { @turns.partitions(topic, more) }
 
-      # Workers still get the jobs that are in the queue (unless it is held), but no job is added any more.
+      # No job is added any more. Workers still get those in the queue, unless it is quiet.
       #: () -> void
       def close = change { @closed = true }
 
+      #: () -> bool
+      def closed? = @closed
       #: () -> Integer
       def size = @lock.synchronize { @turns.size }
 
@@ -185,14 +184,15 @@ module Pelton
       def highest_rank
         return 1 if @ending
 
-        @held ? 2 : FairQueue::ALL
+        @quiet ? 2 : FairQueue::ALL
       end
 
       # May another job run, besides those that come back from aside?
       def capacity? = @concurrency.nil? || @running + @returning < @concurrency
 
       def take
-        last = !@held && !@closed && !@concurrency.nil? && @concurrency > 1 && @running + @returning + 1 >= @concurrency
+        most = @concurrency
+        last = !@quiet && !@closed && !most.nil? && most > 1 && @running + @returning + 1 >= most
         job = @turns.shift(rank: highest_rank, reserved: last)
         job ||= @turns.shift(rank: 0) if last # a rebalance waits for it
         return unless job
@@ -238,7 +238,7 @@ module Pelton
       # The job is aside from now on. Returns false if it goes on as a running job.
       def leave(job, later)
         wanted = @lock.synchronize do
-          return false if @spawn_worker.nil? || @held || @closed
+          return false if @spawn_worker.nil? || @quiet || @closed
 
           return @aside.put_off(job, later) unless @aside.enter(job)
 
@@ -263,7 +263,7 @@ module Pelton
         @lock.synchronize do
           @returning += 1
           begin
-            @changed.wait(@lock) until @held || @closed || @running < @concurrency
+            @changed.wait(@lock) until @quiet || @closed || @running < @concurrency
           ensure
             @returning -= 1
           end

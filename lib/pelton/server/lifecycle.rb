@@ -111,7 +111,7 @@ module Pelton
 
       @status = :quieting
       @bus.publish("app.quieting", reason: reason)
-      @jobs.hold { @inbox << [:idle] }
+      @jobs.quiet { @inbox << [:idle] }
     end
 
     def idle
@@ -124,7 +124,7 @@ module Pelton
     def resume
       return unless %i[quieting quiet].include?(@status)
 
-      @jobs.unhold
+      @jobs.resume
       @status = :running
       @bus.publish("app.resumed")
     end

@@ -191,7 +191,7 @@ module Pelton
     # Kills the workers, which settle their jobs. Other workers then run the consumers' `shutdown`.
     def force
       @unfinished_work = unfinished + standing
-      @jobs.finish
+      @jobs.stop_consuming
       @workers.each(&:kill)
       last = @workers.map { |worker| Consuming::Worker.new("#{worker.name}.end", @jobs, @bus).start }
       @listeners.each { |listener| listener.stop(Clock.now) }

@@ -24,13 +24,13 @@ module Pelton
         def delete(transaction) = @transactions.delete(transaction)
 
         # The first one of this job, or nil.
-        #: (Attempt) -> OpenTransaction?
-        def first_of(attempt) = @transactions.keys.find { |transaction| transaction.attempt.equal?(attempt) }
+        #: (JobMarks) -> OpenTransaction?
+        def first_of(job_marks) = @transactions.keys.find { |transaction| transaction.job_marks.equal?(job_marks) }
 
         # Offsets that transactions of this job marked and that no running code will resolve.
-        #: (Attempt) -> Array[Integer]
-        def offsets_of(attempt)
-          left = @transactions.keys.select { |transaction| transaction.attempt.equal?(attempt) && transaction.left? }
+        #: (JobMarks) -> Array[Integer]
+        def offsets_of(job_marks)
+          left = @transactions.keys.select(&:left?).select { |transaction| transaction.job_marks.equal?(job_marks) }
           left.map { |transaction| transaction.message.offset }
         end
 
@@ -38,7 +38,7 @@ module Pelton
         # of background threads.
         #: (in_job: bool) -> Array[OpenTransaction]
         def left(in_job:)
-          @transactions.keys.select { |transaction| transaction.left? && !transaction.attempt.nil? == in_job }
+          @transactions.keys.select { |transaction| transaction.left? && !transaction.job_marks.nil? == in_job }
         end
 
         # Was it committed? The next transaction with its id ends it, and then Kafka knows. Raises if Kafka cannot be
