@@ -6,6 +6,8 @@
 //! object of it lives. When only a few are kept by the user, just their bytes are (`thin`).
 
 mod packer;
+mod record;
+mod store;
 
 use crate::budget::Reservation;
 use crate::decode::avro::SchemaId;
@@ -13,173 +15,21 @@ use crate::decode::{Node, Refusal, Root, Task, Tree};
 use crate::error::Error;
 use crate::filter::{Document, Filter};
 use crate::format::{Encoding, Format};
-use crate::free_list::FreeList;
 use crate::rd::generation;
 use crate::view::NULL;
 pub use crate::view::View;
 pub use packer::{LastRead, Packer};
+pub use record::{Part, Record};
 use std::cell::RefCell;
 use std::iter::once;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
+pub use store::Alone;
+use store::{Buffer, Decoded, SPARE_TREE_BYTES, Store, TREES, find};
 
 /// A chunk is closed at this size; a larger message has one of its own.
 pub const CHUNK_BYTES: usize = 32 * 1024;
 pub const CHUNK_MESSAGES: usize = 128;
-
-/// One message: what it says of itself, and where its bytes are: payload, key, headers, one behind the other.
-pub struct Record {
-    pub offset: i64,
-    /// Milliseconds since 1970, −1 where unknown.
-    pub timestamp: i64,
-    pub leader_epoch: i32,
-    start: u32,
-    payload: u32,
-    key: u32,
-    headers: u32,
-    /// A word for the owner of the message object that stands for it: what it keeps of the payload; 0 at first.
-    word: AtomicUsize,
-}
-
-/// What the owner of a message object may keep a word of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
-    Payload,
-    Key,
-    Headers,
-}
-
-impl Record {
-    fn view<'a>(&self, bytes: &'a [u8]) -> View<'a> {
-        let (payload, rest) = bytes.split_at(self.payload_len());
-        let (key, headers) = rest.split_at(self.key_len());
-        View {
-            payload: (self.payload != NULL).then_some(payload),
-            key: (self.key != NULL).then_some(key),
-            headers: &headers[..self.headers as usize],
-        }
-    }
-
-    fn payload_len(&self) -> usize {
-        if self.payload == NULL { 0 } else { self.payload as usize }
-    }
-
-    fn key_len(&self) -> usize {
-        if self.key == NULL { 0 } else { self.key as usize }
-    }
-
-    pub fn has_key(&self) -> bool {
-        self.key != NULL
-    }
-
-    /// Bytes of payload; `None` for a tombstone.
-    pub fn payload_size(&self) -> Option<usize> {
-        (self.payload != NULL).then_some(self.payload as usize)
-    }
-
-    fn size(&self) -> usize {
-        self.payload_len() + self.key_len() + self.headers as usize
-    }
-}
-
-/// Where the bytes are.
-enum Store {
-    Whole {
-        bytes: Arc<Buffer>,
-        decoded: Option<Decoded>,
-    },
-    /// The living only, by index, each with its own bytes.
-    Kept(Vec<(usize, Box<[u8]>)>),
-}
-
-impl Store {
-    /// A message's document that was decoded ahead.
-    fn tree(&self, index: usize) -> Option<(&Tree, &[u8], Root)> {
-        let Store::Whole { bytes, decoded: Some(decoded) } = self else { return None };
-        Some((&decoded.tree, bytes, decoded.roots.get(index).copied().flatten()?))
-    }
-
-    /// The bytes that a message is part of.
-    fn bytes(&self, index: usize) -> Option<&[u8]> {
-        match self {
-            Store::Whole { bytes, .. } => Some(bytes),
-            Store::Kept(kept) => find(kept, index),
-        }
-    }
-
-    /// Where it begins in them.
-    fn start(&self, record: &Record) -> usize {
-        if matches!(self, Store::Whole { .. }) { record.start as usize } else { 0 }
-    }
-}
-
-/// A document that was parsed by itself, with the bytes that it refers to.
-pub struct Alone {
-    store: Arc<Store>,
-    tree: Tree,
-    root: Result<Root, Refusal>,
-    index: usize,
-}
-
-impl Alone {
-    /// Lends it, as `Chunk::decoded` does.
-    pub fn read<R>(self, call: impl FnOnce(Node<'_>) -> R) -> Result<R, Refusal> {
-        let root = self.root?;
-        let bytes = self.store.bytes(self.index).ok_or(Refusal::Undecided)?;
-        Ok(call(self.tree.node(bytes, root)))
-    }
-}
-
-/// Messages' bytes, then the decoder's padding.
-struct Buffer(Vec<u8>);
-
-static BUFFERS: FreeList<Vec<u8>> = FreeList::new(512);
-/// Smaller buffers are left to the allocator, larger ones are not kept.
-const SPARE_BUFFERS: std::ops::RangeInclusive<usize> = CHUNK_BYTES / 4..=CHUNK_BYTES * 2;
-
-impl Buffer {
-    /// An empty one for about that many bytes.
-    fn with_capacity(bytes: usize) -> Vec<u8> {
-        let spare = if SPARE_BUFFERS.contains(&bytes) { BUFFERS.take() } else { None };
-        spare.unwrap_or_else(|| Vec::with_capacity(bytes))
-    }
-}
-
-impl std::ops::Deref for Buffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        if SPARE_BUFFERS.contains(&self.0.capacity()) {
-            self.0.clear();
-            BUFFERS.give(std::mem::take(&mut self.0));
-        }
-    }
-}
-
-struct Decoded {
-    tree: Tree,
-    roots: Vec<Option<Root>>,
-    /// In the budget; `None`: there is not so much, so it may not be kept.
-    room: Option<Reservation>,
-}
-
-static TREES: FreeList<Tree> = FreeList::new(64);
-const SPARE_TREE_BYTES: usize = 256 * 1024;
-
-impl Drop for Decoded {
-    fn drop(&mut self) {
-        if self.tree.memory() <= SPARE_TREE_BYTES {
-            self.tree.clear();
-            TREES.give(std::mem::take(&mut self.tree));
-        }
-    }
-}
 
 /// States of decoding ahead.
 const NEVER: u8 = 0;
@@ -469,10 +319,6 @@ impl Chunk {
             living.map(|(index, record)| (index, bytes[record.start as usize..][..record.size()].into())).collect();
         *store = Arc::new(Store::Kept(kept));
     }
-}
-
-fn find(kept: &[(usize, Box<[u8]>)], index: usize) -> Option<&[u8]> {
-    kept.binary_search_by_key(&index, |(kept, _)| *kept).ok().map(|found| &*kept[found].1)
 }
 
 impl Task for Chunk {

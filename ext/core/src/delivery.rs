@@ -9,14 +9,18 @@
 //! taken once.
 
 use crate::error::{Error, KafkaError};
-use crate::events::{EventKind, ReportPublisher};
+use crate::events::ReportPublisher;
 use crate::linger::{Linger, Wait};
-use crate::lock;
-use crate::rd::{MAX_POSITIONS, Report, Reported, generation, hold};
-use crate::wait::{Outcome, Parker, Waiters, Wake};
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use crate::rd::{MAX_POSITIONS, generation, hold};
+use crate::wait::{Outcome, Parker, Wake};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+
+mod slab;
+pub use slab::Slab;
+pub(crate) use slab::Slabs;
+use slab::{Cell, Topics};
 
 /// Single messages of a slab.
 const ROOM: u32 = 64;
@@ -28,185 +32,6 @@ const DONE: u32 = 1;
 const UNTOLD: u32 = 2;
 /// One who waits for the outcome; the bits from here on count them. Of a batch: in its first cell.
 const WATCHER: u32 = 4;
-
-/// Slabs made in this process. Unlike an address, a number does not come again.
-static SLABS: AtomicU64 = AtomicU64::new(0);
-
-/// What became of one message.
-struct Cell {
-    offset: AtomicI64,
-    partition: AtomicI32,
-    error: AtomicI32,
-    /// DONE, UNTOLD, WATCHER × how many
-    state: AtomicU32,
-}
-
-impl Cell {
-    fn new() -> Self {
-        let (offset, partition, error) = (AtomicI64::new(-1001), AtomicI32::new(-1), AtomicI32::new(0));
-        Self { offset, partition, error, state: AtomicU32::new(0) }
-    }
-
-    fn has(&self, flag: u32) -> bool {
-        self.state.load(Ordering::SeqCst) & flag != 0
-    }
-}
-
-enum Topics {
-    Same(Arc<str>),
-    Each(Box<[Arc<str>]>),
-}
-
-/// The messages of a batch, or some whose handles are each for themselves.
-pub struct Slab {
-    topics: Topics,
-    cells: Box<[Cell]>,
-    /// Messages without a report; of a batch only.
-    open: Option<AtomicUsize>,
-    /// Messages that failed.
-    failed: AtomicUsize,
-    /// By position, or WHOLE.
-    waiters: Waiters,
-    /// Of the messages' producer.
-    linger: Option<Arc<Linger>>,
-    /// Of the messages' producer.
-    publisher: Arc<ReportPublisher>,
-    serial: u64,
-    /// Fork generation: reports of a parent's messages never reach a child.
-    made_in: u64,
-}
-
-impl Slab {
-    fn new(
-        topics: Topics,
-        room: usize,
-        open: Option<AtomicUsize>,
-        linger: Option<Arc<Linger>>,
-        publisher: Arc<ReportPublisher>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            topics,
-            cells: (0..room).map(|_| Cell::new()).collect(),
-            open,
-            failed: AtomicUsize::new(0),
-            waiters: Waiters::default(),
-            linger,
-            publisher,
-            serial: SLABS.fetch_add(1, Ordering::Relaxed),
-            made_in: generation(),
-        })
-    }
-
-    pub fn topic(&self, position: u32) -> &Arc<str> {
-        match &self.topics {
-            Topics::Same(topic) => topic,
-            Topics::Each(topics) => &topics[position as usize],
-        }
-    }
-
-    fn is_watched(&self, position: u32) -> bool {
-        let first = if self.open.is_some() { 0 } else { position as usize };
-        self.cells[first].state.load(Ordering::SeqCst) >= WATCHER
-    }
-
-    /// See `Delivery::id`.
-    fn id(&self, position: u32) -> u64 {
-        self.serial * MAX_POSITIONS as u64 + u64::from(position)
-    }
-
-    /// Tells of a failure as an event, unless that was done.
-    fn tell(&self, position: u32) {
-        let cell = &self.cells[position as usize];
-        if cell.state.load(Ordering::SeqCst) & UNTOLD == 0
-            || cell.state.fetch_and(!UNTOLD, Ordering::SeqCst) & UNTOLD == 0
-        {
-            return;
-        }
-        let code = cell.error.load(Ordering::Acquire);
-        let (topic, partition) = (self.topic(position).to_string(), cell.partition.load(Ordering::Relaxed));
-        let (delivery, position) = self.handle(position);
-        self.publisher.failed(EventKind::DeliveryFailed { code, topic, partition, delivery, position });
-    }
-
-    /// The id of the handle that has this message, and which of its messages that is.
-    fn handle(&self, position: u32) -> (u64, u32) {
-        if self.open.is_some() { (self.id(WHOLE), position) } else { (self.id(position), 0) }
-    }
-
-    /// Tells that a message was delivered or purged, whoever waits.
-    fn tell_report(&self, position: u32, Report { partition, offset, error: code }: Report) {
-        let topic = Arc::clone(self.topic(position));
-        let (delivery, position) = self.handle(position);
-        self.publisher.emit(match code {
-            0 => EventKind::Acknowledged { topic, partition, offset, delivery, position },
-            _ => EventKind::Purged { code, topic, partition, delivery, position },
-        });
-    }
-}
-
-impl Reported for Slab {
-    fn report(&self, position: u32, report: Report, tell: bool) -> bool {
-        let cell = &self.cells[position as usize];
-        cell.partition.store(report.partition, Ordering::Relaxed);
-        cell.offset.store(report.offset, Ordering::Relaxed);
-        if self.publisher.tells_report(report.error) {
-            self.tell_report(position, report);
-        }
-        if report.error != 0 {
-            cell.error.store(report.error, Ordering::Release);
-            self.failed.fetch_add(1, Ordering::SeqCst);
-            if tell {
-                cell.state.fetch_or(UNTOLD, Ordering::SeqCst);
-                if !self.is_watched(position) {
-                    self.tell(position);
-                }
-            }
-        }
-        cell.state.fetch_or(DONE, Ordering::SeqCst);
-        let Some(open) = &self.open else {
-            self.waiters.wake(position);
-            return true;
-        };
-        let last = open.fetch_sub(1, Ordering::SeqCst) == 1;
-        if last {
-            self.waiters.wake_all();
-        }
-        last
-    }
-}
-
-/// Where single messages to one topic get their handles from.
-pub(crate) struct Slabs {
-    topic: Arc<str>,
-    linger: Option<Arc<Linger>>,
-    publisher: Arc<ReportPublisher>,
-    /// The slab with room, and how much of it is taken.
-    current: Mutex<(Arc<Slab>, u32)>,
-}
-
-impl Slabs {
-    pub fn new(topic: Arc<str>, linger: Option<Arc<Linger>>, publisher: Arc<ReportPublisher>) -> Self {
-        let first = Self::slab(&topic, &linger, &publisher);
-        Self { topic, linger, publisher, current: Mutex::new((first, 0)) }
-    }
-
-    fn slab(topic: &Arc<str>, linger: &Option<Arc<Linger>>, publisher: &Arc<ReportPublisher>) -> Arc<Slab> {
-        Slab::new(Topics::Same(Arc::clone(topic)), ROOM as usize, None, linger.clone(), Arc::clone(publisher))
-    }
-
-    /// A handle for a message that is about to be sent: held until it is reported.
-    pub fn next(&self) -> Delivery {
-        let mut current = lock(&self.current);
-        if current.1 == ROOM {
-            *current = (Self::slab(&self.topic, &self.linger, &self.publisher), 0);
-        }
-        let delivery = Delivery { slab: Arc::clone(&current.0), position: current.1 };
-        current.1 += 1;
-        drop(current);
-        hold(&delivery.slab);
-        delivery
-    }
-}
 
 /// What is known of one message of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,8 +4,7 @@
 use crate::error::KafkaError;
 use crate::lock;
 use crate::mailbox::Mailbox;
-use crate::rd::{Event, PerProcess, codes};
-use rdkafka_sys as sys;
+use crate::rd::{Event, PerProcess, codes, event_types};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -87,10 +86,8 @@ const LIMIT: usize = 1_000_000;
 const CHATTER_LIMIT: usize = 10_000;
 
 /// What every client has librdkafka tell; `emit_common` takes it.
-pub(crate) const COMMON: i32 = sys::RD_KAFKA_EVENT_ERROR
-    | sys::RD_KAFKA_EVENT_STATS
-    | sys::RD_KAFKA_EVENT_LOG
-    | sys::RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH;
+pub(crate) const COMMON: i32 =
+    event_types::ERROR | event_types::STATS | event_types::LOG | event_types::OAUTHBEARER_TOKEN_REFRESH;
 
 /// Names of clients that want a token (SASL/OAUTHBEARER). Apart from the events, so that no subscriber delays a log-in.
 static TOKENS: PerProcess<Mailbox<String>> = PerProcess::new();
@@ -171,7 +168,7 @@ impl ReportPublisher {
 /// As `emit_common`, and keeps an error that says why: a refused password, an unknown certificate, … That all brokers are
 /// down follows from it.
 pub(crate) fn emit_and_keep(feed: &Feed, name: &str, event: &Event, last: &Mutex<Option<KafkaError>>) {
-    if event.kind() == sys::RD_KAFKA_EVENT_ERROR {
+    if event.kind() == event_types::ERROR {
         let error = KafkaError::of(event);
         let mut last = lock(last);
         if error.code != codes::ALL_BROKERS_DOWN || last.is_none() {
@@ -184,18 +181,18 @@ pub(crate) fn emit_and_keep(feed: &Feed, name: &str, event: &Event, last: &Mutex
 /// The events that every client has; others are the client's own business.
 pub(crate) fn emit_common(feed: &Feed, name: &str, event: &Event) {
     match event.kind() {
-        sys::RD_KAFKA_EVENT_LOG => {
+        event_types::LOG => {
             if let Some((facility, message, level)) = event.log() {
                 emit(feed, name, EventKind::Log { level, facility, message });
             }
         }
-        sys::RD_KAFKA_EVENT_STATS => emit(feed, name, EventKind::Statistics(event.statistics())),
-        sys::RD_KAFKA_EVENT_ERROR => {
+        event_types::STATS => emit(feed, name, EventKind::Statistics(event.statistics())),
+        event_types::ERROR => {
             let KafkaError { code, reason, fatal, .. } = KafkaError::of(event);
             emit(feed, name, EventKind::Error { code, reason, fatal });
         }
         // librdkafka asks once and waits for the answer: at most one a client is here.
-        sys::RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH => tokens().push(name.into()),
+        event_types::OAUTHBEARER_TOKEN_REFRESH => tokens().push(name.into()),
         _ => {}
     }
 }

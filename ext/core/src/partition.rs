@@ -4,103 +4,25 @@
 //! What is read belongs to an epoch: a seek, and the end of the assignment, begin another, and batches of the last are
 //! stale.
 
+mod batch;
+mod credit;
+mod cursor;
 mod pending_filters;
-#[cfg(test)]
-mod tests;
 
-use crate::chunk::{Chunk, LastRead, Packer};
+use crate::chunk::{LastRead, Packer};
 use crate::decode::{Pool, Task};
 use crate::filter::Filter;
 use crate::format::Format;
 use crate::lock;
 use crate::poller::Poller;
 use crate::rd::{Client, Fetched, FetchedMessage, Queue, Token, codes, generation, gzip};
+pub use batch::Batch;
+pub use credit::Credit;
+use cursor::Cursor;
 use pending_filters::PendingFilters;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-
-/// Batches of a partition that may be out at once, and their bytes.
-pub struct Credit {
-    out: Mutex<Out>,
-    limits: Limits,
-    poller: Arc<Poller>,
-    token: Token,
-}
-
-#[derive(Default)]
-struct Out {
-    batches: usize,
-    bytes: usize,
-    /// The partition found its credit spent, and is not read until half of it is back: looked at again for each batch that
-    /// comes back, it would cost two changes of thread a batch.
-    spent: bool,
-}
-
-impl Credit {
-    /// Whether no batch may be read now; `give_back` has the partition looked at again then.
-    fn is_spent(&self) -> bool {
-        let mut out = lock(&self.out);
-        out.spent |= out.batches >= self.limits.prefetch || out.bytes >= self.limits.prefetch_bytes;
-        out.spent
-    }
-
-    fn take(&self, bytes: usize) {
-        let mut out = lock(&self.out);
-        out.batches += 1;
-        out.bytes += bytes;
-    }
-
-    fn give_back(&self, bytes: usize) {
-        let mut out = lock(&self.out);
-        out.batches -= 1;
-        out.bytes -= bytes;
-        if out.spent && out.batches <= self.limits.prefetch / 2 && out.bytes < self.limits.prefetch_bytes {
-            out.spent = false;
-            self.schedule_read();
-        }
-    }
-
-    /// Has the partition looked at again.
-    fn schedule_read(&self) {
-        self.poller.wake(self.token);
-    }
-}
-
-/// Where the owner of a partition is: shared with its batches.
-struct Cursor {
-    state: Mutex<CursorState>,
-}
-
-#[derive(Clone, Copy)]
-struct CursorState {
-    epoch: u64,
-    /// The next message that the owner gets; −1001 as long as nobody knows.
-    position: i64,
-}
-
-impl Cursor {
-    fn new(position: i64) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(CursorState { epoch: 0, position }) })
-    }
-
-    fn epoch(&self) -> u64 {
-        lock(&self.state).epoch
-    }
-
-    fn begin(&self, position: i64) {
-        let mut place = lock(&self.state);
-        *place = CursorState { epoch: place.epoch + 1, position };
-    }
-
-    /// The owner has what was read in this epoch, up to this offset.
-    fn advance(&self, epoch: u64, next: i64) {
-        let mut place = lock(&self.state);
-        if place.epoch == epoch {
-            place.position = next;
-        }
-    }
-}
 
 /// What one look at a partition brought.
 pub enum Taken {
@@ -194,7 +116,7 @@ impl Partition {
     ) -> Option<Arc<Self>> {
         let queue = Queue::partition(client, &topic, number)?;
         queue.signal(poller.wakeup(), token);
-        let credit = Credit { out: Mutex::default(), limits, poller: Arc::clone(poller), token };
+        let credit = Credit::new(limits, Arc::clone(poller), token);
         Some(Arc::new(Self {
             topic,
             number,
@@ -333,7 +255,8 @@ impl Partition {
         if self.pending_filters.is_empty() { self.notice() } else { None }
     }
 
-    /// The next batch, and what is to be run for its decoding. It begins with the rest of what came with the last one.
+    /// Reads the next batch. Also returns the tasks that decode it. The batch begins with the messages that had no room in
+    /// the last one.
     fn read_batch(&self, fetched: &mut Fetched, reading: &mut Reading) -> Option<(Batch, Vec<Arc<dyn Task>>)> {
         let (topic, format, filter) = (Arc::clone(&self.topic), Arc::clone(&self.format), self.filter.clone());
         let restart = reading.restart();
@@ -341,28 +264,9 @@ impl Partition {
             self.cursor.begin(offset);
             reading.last = LastRead::default();
         }
-        let Reading { rest, last, .. } = reading;
         let epoch = self.cursor.epoch();
         let mut packer = Packer::new(topic, self.number, epoch, format, filter, self.limits.bytes);
-        rest.move_rest(0, fetched);
-        while packer.count() < self.limits.messages && !packer.is_full() && rest.is_empty() {
-            let wanted = SLICE.min(self.limits.messages - packer.count());
-            let came = if !fetched.is_empty() {
-                wanted
-            } else if self.limits.singly {
-                self.queue.fetch_singly(wanted, fetched)
-            } else {
-                self.queue.fetch(wanted, 0, fetched)
-            };
-            packer.add_all(fetched, rest, last);
-            for message in fetched.iter().filter(|message| message.error() != 0) {
-                lock(&self.notices).push_back((message.error(), explained(&message), message.offset()));
-            }
-            fetched.clear();
-            if came < wanted {
-                break;
-            }
-        }
+        self.fill(&mut packer, fetched, reading);
         let count = packer.count();
         if count == 0 {
             return if reading.restart().is_some() { self.read_batch(fetched, reading) } else { None };
@@ -387,6 +291,29 @@ impl Partition {
         };
         Some((batch, tasks))
     }
+
+    /// Takes messages from the queue until the batch is full, or none is left. Keeps errors as notices.
+    fn fill(&self, packer: &mut Packer, fetched: &mut Fetched, Reading { rest, last, .. }: &mut Reading) {
+        rest.move_rest(0, fetched);
+        while packer.count() < self.limits.messages && !packer.is_full() && rest.is_empty() {
+            let wanted = SLICE.min(self.limits.messages - packer.count());
+            let came = if !fetched.is_empty() {
+                wanted
+            } else if self.limits.singly {
+                self.queue.fetch_singly(wanted, fetched)
+            } else {
+                self.queue.fetch(wanted, 0, fetched)
+            };
+            packer.add_all(fetched, rest, last);
+            for message in fetched.iter().filter(|message| message.error() != 0) {
+                lock(&self.notices).push_back((message.error(), explained(&message), message.offset()));
+            }
+            fetched.clear();
+            if came < wanted {
+                break;
+            }
+        }
+    }
 }
 
 /// librdkafka's sentence; where a batch may have been too large, with the limit.
@@ -396,89 +323,4 @@ fn explained(message: &FetchedMessage) -> String {
         return text;
     }
     format!("{text}; it is damaged, or more than {} bytes when decompressed (receive.message.max.bytes)", gzip::limit())
-}
-
-/// Messages of one partition, in order.
-pub struct Batch {
-    pub topic: Arc<str>,
-    pub partition: i32,
-    len: usize,
-    dropped: usize,
-    bytes: usize,
-    cursor: Arc<Cursor>,
-    pub epoch: u64,
-    /// Whether the partition's log began anew with it.
-    pub restarted: bool,
-    /// The offset behind its last message.
-    next: i64,
-    /// Emptied by `release`.
-    chunks: Mutex<Vec<Arc<Chunk>>>,
-    /// Given back by `release`, or when the batch is dropped.
-    credit: Mutex<Option<Arc<Credit>>>,
-    /// Fork generation: a child must not touch its parent's poller.
-    made_in: u64,
-}
-
-impl Batch {
-    /// Messages that the filter let pass (or could not judge).
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Messages that it refused.
-    pub fn dropped(&self) -> usize {
-        self.dropped
-    }
-
-    /// To be called when all have been judged.
-    fn count_admitted(&mut self) {
-        let read = self.len;
-        self.len = self.chunks().iter().map(|chunk| chunk.admitted().count()).sum();
-        self.dropped = read - self.len;
-    }
-
-    /// Bytes of payloads, keys and headers, refused ones included.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether the partition was sought, given up or assigned anew since it was read.
-    pub fn is_stale(&self) -> bool {
-        self.made_in == generation() && self.cursor.epoch() != self.epoch
-    }
-
-    /// The owner has it: the position is behind it.
-    pub fn advance(&self) {
-        self.cursor.advance(self.epoch, self.next);
-    }
-
-    /// The chunks; none after `release`.
-    pub fn chunks(&self) -> Vec<Arc<Chunk>> {
-        lock(&self.chunks).clone()
-    }
-
-    /// Lets the partition be read on, and frees what no message object stands for. Idempotent. Returns the bytes that it
-    /// freed.
-    pub fn release(&self) -> usize {
-        if self.made_in != generation() {
-            return 0;
-        }
-        let chunks = std::mem::take(&mut *lock(&self.chunks));
-        let freed = chunks.iter().filter(|chunk| chunk.release()).map(|chunk| chunk.bytes()).sum();
-        let credit = lock(&self.credit).take();
-        if let Some(credit) = credit {
-            credit.give_back(self.bytes);
-        }
-        freed
-    }
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        self.release();
-    }
 }

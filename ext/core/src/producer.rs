@@ -1,18 +1,16 @@
 //! A producer: enqueues without blocking, resolves its deliveries on the event thread.
 
 use crate::closing::{CALLS_WAIT, Closing};
-use crate::delivery::{Delivery, Slab, Slabs};
+use crate::delivery::Slabs;
 use crate::error::{Error, KafkaError};
 use crate::events::{self, EventKind, ReportPublisher};
 use crate::idle::Idle;
 use crate::linger::Linger;
 use crate::lock;
-use crate::poller::{Poller, Polling, Source};
+use crate::poller::{Poller, Polling};
 use crate::queue_waits::QueueWaits;
-use crate::rd::{self, Client, Headers, Queue, Report, Token, Topic, codes, generation};
+use crate::rd::{Client, Headers, Queue, Token, Topic, codes, generation};
 use crate::wait::{self, Outcome, Parker, Waiters};
-use rdkafka_sys as sys;
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
@@ -20,6 +18,8 @@ use std::time::{Duration, Instant};
 
 mod connection;
 pub mod exit;
+mod sending;
+mod serving;
 mod transactions;
 mod waiting;
 pub(crate) use connection::prepare;
@@ -186,88 +186,6 @@ impl Producer {
         }
     }
 
-    /// Sends one message with a handle of its own. Never blocks: `QueueFull` is for the caller to wait out
-    /// (`wait_for_room`) and try again.
-    pub fn produce(&self, mut message: Outgoing<'_>) -> Result<Delivery, Error> {
-        let topic = message.topic;
-        let headers = Cell::new(message.headers.take());
-        self.with_topic(topic, |live, known| {
-            let delivery = known.slabs.next();
-            match self.send(live, &known.handle, &message, headers.take(), &delivery, 0) {
-                Ok(()) => Ok(delivery),
-                Err(error) => {
-                    self.refuse(&delivery, 0, codes::UNKNOWN_TOPIC);
-                    Err(error)
-                }
-            }
-        })?
-    }
-
-    /// A topic's name as `batch` takes it.
-    pub fn topic(&self, name: &str) -> Result<Arc<str>, Error> {
-        self.with_topic(name, |_, known| Arc::clone(&known.name))
-    }
-
-    /// A handle for many messages, each of which must then be given to `enqueue` or `refuse`, in any order.
-    pub fn batch(&self, topics: Vec<Arc<str>>) -> Result<Delivery, Error> {
-        if topics.len() >= rd::MAX_POSITIONS {
-            let value = topics.len().to_string();
-            return Err(Error::Invalid { what: "batch size", value, allowed: "fewer than 524288 messages per call" });
-        }
-        Ok(Delivery::batch(topics, self.linger.clone(), Arc::clone(&self.publisher)))
-    }
-
-    /// Sends one message of a batch.
-    pub fn enqueue(&self, mut message: Outgoing<'_>, delivery: &Delivery, index: usize) -> Result<(), Error> {
-        let headers = Cell::new(message.headers.take());
-        self.with_topic(message.topic, |live, known| {
-            self.send(live, &known.handle, &message, headers.take(), delivery, index)
-        })?
-    }
-
-    /// Resolves a message that was not accepted; its caller tells.
-    pub fn refuse(&self, delivery: &Delivery, index: usize, code: i32) {
-        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), false);
-    }
-
-    /// The same, told as any failure: of those it handed over at once its caller doesn't look at each.
-    pub fn give_up(&self, delivery: &Delivery, index: usize, code: i32) {
-        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), true);
-    }
-
-    fn send(
-        &self,
-        live: &LiveProducer,
-        topic: &Topic,
-        message: &Outgoing<'_>,
-        headers: Option<Headers>,
-        delivery: &Delivery,
-        index: usize,
-    ) -> Result<(), Error> {
-        let Outgoing { payload, key, partition, timestamp, .. } = *message;
-        let (slab, position) = (delivery.slab(), delivery.position(index));
-        // Counted first: the report may come before this call returns.
-        self.sent.fetch_add(1, Ordering::SeqCst);
-        let result = if headers.is_none() && timestamp == 0 {
-            live.client.produce(topic, partition, payload, key, slab, position)
-        } else {
-            live.client.produce_with(topic, partition, payload, key, headers, timestamp, slab, position)
-        };
-        result.map_err(|code| {
-            self.sent.fetch_sub(1, Ordering::SeqCst);
-            self.progress.wake_all();
-            match code {
-                // No wait would make room for it.
-                codes::QUEUE_FULL if payload.is_some_and(|payload| payload.len() > live.room) => {
-                    Error::code(codes::LARGER_THAN_QUEUE)
-                }
-                codes::QUEUE_FULL => Error::QueueFull,
-                codes::FATAL => Error::Kafka(fatal(&live.client)),
-                _ => Error::code(code),
-            }
-        })
-    }
-
     /// How many partitions a topic has, as Kafka says. Blocks up to the time given.
     pub fn partition_count(&self, topic: &str, timeout: Duration) -> Result<i32, Error> {
         let client = self.client()?;
@@ -407,10 +325,6 @@ impl Producer {
     }
 }
 
-fn unsent(code: i32) -> Report {
-    Report { partition: -1, offset: -1001, error: code }
-}
-
 /// The error that ended the client.
 fn fatal(client: &Client) -> KafkaError {
     let (code, reason) = client.fatal_error().unwrap_or((codes::FATAL, String::new()));
@@ -427,63 +341,4 @@ fn handle(client: &Arc<Client>, topic: &str) -> Result<Topic, Error> {
 pub fn is_topic_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=249).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(allowed)
-}
-
-impl Producer {
-    /// What somebody waits for does not linger.
-    fn send_on(&self) {
-        if let Some(linger) = &self.linger
-            && self.pending() > 0
-        {
-            linger.again();
-        }
-    }
-}
-
-impl Source for Producer {
-    fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
-        let Some(queue) = self.live().as_ref().map(|live| Arc::clone(&live.queue)) else { return queues.clear() };
-        while let Some(event) = queue.poll() {
-            if event.kind() == sys::RD_KAFKA_EVENT_DR {
-                let failures = Cell::new(0);
-                let (count, panics) = event.deliver_reports::<Slab>(|report| {
-                    self.settled.fetch_add(1, Ordering::SeqCst);
-                    if report.error == 0 {
-                        return false;
-                    }
-                    failures.set(failures.get() + 1);
-                    !self.transactions.failed(report.error)
-                });
-                if failures.get() < count {
-                    *lock(&self.last_error) = None;
-                }
-                if panics {
-                    let reason = "a panic while a report was looked at".into();
-                    events::emit(
-                        self.poller.events(),
-                        &self.name,
-                        EventKind::Error { code: codes::FAIL, reason, fatal: false },
-                    );
-                }
-                // The room that the messages took is free only now: who is woken must find it.
-                drop(event);
-                self.reported.fetch_add(count as u64, Ordering::SeqCst);
-                self.progress.wake_all();
-                // What had no place among those in flight has one now.
-                self.send_on();
-            } else {
-                events::emit_and_keep(self.poller.events(), &self.name, &event, &self.last_error);
-            }
-            if Instant::now() >= deadline {
-                return;
-            }
-        }
-        queues.clear();
-    }
-
-    fn all_queues(&self, queues: &mut Vec<u32>) {
-        self.send_on();
-        self.look_whether_idle();
-        queues.push(MAIN_QUEUE);
-    }
 }

@@ -5,24 +5,24 @@ mod leaving;
 mod positions;
 mod pulse;
 mod rejoining;
+mod serving;
 
 use crate::closing::{CALLS_WAIT, Closing};
 use crate::error::{Error, KafkaError, check};
 use crate::filter::Filter;
 use crate::format::Format;
 use crate::mailbox::Mailbox;
-use crate::partition::{Batch, Limits, Partition, Taken};
+use crate::partition::{Batch, Limits, Partition};
 pub use crate::places::TopicPartition;
-use crate::places::{bad_topic, names, offsets};
-use crate::poller::{Poller, Polling, Source};
-use crate::rd::{Client, ClientKind, Commit, Conf, Event, Fetched, PartitionList, Queue, Token, codes, generation};
+use crate::places::{bad_topic, offsets};
+use crate::poller::{Poller, Polling};
+use crate::rd::{Client, ClientKind, Conf, PartitionList, Queue, Token, codes, event_types, generation};
 use crate::wait::Waiters;
 use crate::{config, events, lock};
 pub use leaving::Unconfirmed;
 use leaving::{Marks, Membership};
 pub use positions::{Committed, End};
 use pulse::Pulse;
-use rdkafka_sys as sys;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -107,6 +107,7 @@ pub struct Subscription {
 impl Subscription {
     /// Starts a subscription; `settings` are librdkafka's, which must not switch on its own storing of offsets: a message
     /// is marked by its owner, when it is done with.
+    #[allow(clippy::too_many_lines, reason = "mostly one line for each field")]
     pub fn new<'a>(
         name: &str,
         settings: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -309,183 +310,6 @@ impl Subscription {
         self.mailbox.push(SubscriptionEvent::Closed);
         usize::from(!left || self.member.commits && !self.marks.is_empty())
     }
-
-    // ---- on the event thread
-
-    fn rebalance(&self, client: &Arc<Client>, event: &Event) {
-        let list = event.partitions().unwrap_or_default();
-        match event.error() {
-            _ if self.leaving.load(Ordering::SeqCst) => self.report(check(client.assign(None)), None),
-            codes::ASSIGN_PARTITIONS => {
-                let made = self.make_partitions(client, &list);
-                let result = if client.rebalance_protocol() == "COOPERATIVE" {
-                    client.incremental_assign(&list).map_err(Error::from)
-                } else {
-                    check(client.assign(Some(&list)))
-                };
-                self.joining.store(false, Ordering::SeqCst);
-                let place = |made: &Arc<Partition>| (Arc::clone(&made.topic), made.number);
-                self.mailbox.push(SubscriptionEvent::Assigned(made.iter().map(place).collect()));
-                if !self.closing.started() {
-                    made.iter().for_each(|partition| partition.open());
-                }
-                self.report(result, None);
-            }
-            codes::REVOKE_PARTITIONS => {
-                let partitions = names(&list);
-                self.shut_partitions(Some(&partitions));
-                let lost = client.assignment_lost();
-                let token = self.last_token.fetch_add(1, Ordering::Relaxed) + 1;
-                if let Some(live) = lock(&self.live).as_mut() {
-                    live.revoking.insert(token, list);
-                }
-                if !self.closing.started() {
-                    self.mailbox.push(SubscriptionEvent::Revoked { token, partitions, lost });
-                }
-                // A close does it, once its last commit is over; one that is over has not seen this token.
-                if self.leaving.load(Ordering::SeqCst) || self.stepping_down.load(Ordering::SeqCst) {
-                    self.report(self.revoked(token), None);
-                }
-            }
-            // An error of the rebalance: answered as librdkafka asks for, by giving everything up.
-            _ => self.report(check(client.assign(None)), None),
-        }
-    }
-
-    fn report(&self, result: Result<(), Error>, partition: Option<TopicPartition>) {
-        if let Err(Error::Kafka(error)) = result {
-            self.mailbox.push(SubscriptionEvent::Error { error, partition });
-        }
-    }
-
-    /// Cuts the queues of these partitions off, before they are assigned; they are to be opened after that.
-    fn make_partitions(&self, client: &Arc<Client>, list: &PartitionList) -> Vec<Arc<Partition>> {
-        let mut all = Vec::new();
-        let mut guard = lock(&self.live);
-        let Some(live) = guard.as_mut() else { return all };
-        for entry in list.entries() {
-            let topic: Arc<str> = entry.topic.as_str().into();
-            let formats = &self.options.formats;
-            let format = formats.get(&entry.topic).or_else(|| formats.get("*")).cloned();
-            let format = format.unwrap_or_else(|| Format::LAZY.into());
-            let filters = &self.options.filters;
-            let filter = filters.get(&entry.topic).or_else(|| filters.get("*")).cloned().flatten();
-            let index = live.last_index;
-            live.last_index += 1;
-            let (limits, token) = (self.options.limits, Token { client: self.id, queue: index });
-            let (number, offset) = (entry.partition, entry.offset);
-            let made = Partition::new(client, topic, number, offset, format, filter, limits, &self.poller, token);
-            if let Some(partition) = made {
-                live.partitions.insert(index, Arc::clone(&partition));
-                all.push(partition);
-            }
-        }
-        all
-    }
-
-    /// Stops reading these partitions (all: `None`) and drops what of them nobody took.
-    fn shut_partitions(&self, which: Option<&[TopicPartition]>) {
-        let concerned = |topic: &Arc<str>, number: i32| {
-            which.is_none_or(|list| list.iter().any(|(name, partition)| name == topic && *partition == number))
-        };
-        if let Some(live) = lock(&self.live).as_mut() {
-            live.partitions.retain(|_, partition| {
-                let goes = concerned(&partition.topic, partition.number);
-                if goes {
-                    partition.close();
-                }
-                !goes
-            });
-        }
-        self.mailbox.retain(|event| match event {
-            SubscriptionEvent::Batch(batch) => !concerned(&batch.topic, batch.partition),
-            SubscriptionEvent::EndOfPartition { topic, partition, .. } => !concerned(topic, *partition),
-            _ => true,
-        });
-    }
-
-    /// Serves the main or the group queue; true when it is empty.
-    fn serve_events(&self, client: &Arc<Client>, queue: &Queue, deadline: Instant) -> bool {
-        while let Some(event) = queue.poll() {
-            match event.kind() {
-                sys::RD_KAFKA_EVENT_REBALANCE => self.rebalance(client, &event),
-                sys::RD_KAFKA_EVENT_ERROR => {
-                    let partition = event.partition().map(|(topic, number)| (topic.into(), number));
-                    self.mailbox.push(SubscriptionEvent::Error { error: KafkaError::of(&event), partition });
-                    if rejoining::is_due(&event) {
-                        self.report(self.join_anew(client), None);
-                    }
-                }
-                sys::RD_KAFKA_EVENT_OFFSET_COMMIT => {
-                    self.marks.heard(&Commit::of(&event), None);
-                    if !matches!(event.error(), 0 | codes::NO_OFFSET) {
-                        let error = KafkaError::with_reason(event.error(), event.error_text());
-                        self.mailbox.push(SubscriptionEvent::Error { error, partition: None });
-                    }
-                }
-                sys::RD_KAFKA_EVENT_STATS if self.feel(client, &event) => {}
-                _ => events::emit_common(self.poller.events(), &self.name, &event),
-            }
-            self.progress.wake_all();
-            if Instant::now() >= deadline {
-                return false;
-            }
-        }
-        self.progress.wake_all();
-        true
-    }
-
-    /// Takes batches of a partition until it has no more or its credit is spent; true then.
-    fn serve_partition(&self, partition: &Partition, fetched: &mut Fetched, deadline: Instant) -> bool {
-        let place = || (Arc::clone(&partition.topic), partition.number);
-        let hand_on = |taken| {
-            self.mailbox.push(match taken {
-                Taken::Batch(batch) => SubscriptionEvent::Batch(batch),
-                Taken::Notice(codes::PARTITION_EOF, _, offset) => {
-                    let (topic, partition) = place();
-                    SubscriptionEvent::EndOfPartition { topic, partition, offset }
-                }
-                Taken::Notice(code, reason, _) => {
-                    SubscriptionEvent::Error { error: KafkaError::with_reason(code, reason), partition: Some(place()) }
-                }
-            });
-        };
-        while partition.read(fetched, hand_on) {
-            if Instant::now() >= deadline {
-                return false;
-            }
-        }
-        true
-    }
-}
-
-impl Source for Subscription {
-    fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
-        let mut fetched = Fetched::new();
-        queues.retain(|index| {
-            let (client, queue, partition) = {
-                let guard = lock(&self.live);
-                let Some(live) = guard.as_ref() else { return false };
-                let queue = match *index {
-                    MAIN_QUEUE => Some(Arc::clone(&live.main)),
-                    GROUP_QUEUE => live.group.clone(),
-                    _ => None,
-                };
-                (Arc::clone(&live.client), queue, live.partitions.get(index).cloned())
-            };
-            let empty = match (queue, partition) {
-                (Some(queue), _) => self.serve_events(&client, &queue, deadline),
-                (None, Some(partition)) => self.serve_partition(&partition, &mut fetched, deadline),
-                (None, None) => true,
-            };
-            !empty
-        });
-    }
-
-    fn all_queues(&self, queues: &mut Vec<u32>) {
-        queues.extend([MAIN_QUEUE, GROUP_QUEUE]);
-        queues.extend(lock(&self.live).iter().flat_map(|live| live.partitions.keys().copied()));
-    }
 }
 
 /// The user's options, and what the design needs of librdkafka whatever they say.
@@ -493,6 +317,6 @@ pub(crate) fn prepare<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>
     let mut conf = config::build(settings)?;
     conf.set("enable.auto.offset.store", "false").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
     conf.set("log.queue", "true").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
-    conf.set_events(sys::RD_KAFKA_EVENT_REBALANCE | sys::RD_KAFKA_EVENT_OFFSET_COMMIT | events::COMMON);
+    conf.set_events(event_types::REBALANCE | event_types::OFFSET_COMMIT | events::COMMON);
     Ok(conf)
 }

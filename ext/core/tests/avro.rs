@@ -8,7 +8,7 @@ use pelton_core::decode::avro::{Datum, Framing, Schema, SchemaId, TopicSchemas, 
 use pelton_core::decode::{Kind, Node, Refusal, Tree};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use support::{hex, shown};
+use support::{bytes, days, hex, shown};
 
 const VECTORS: &str = include_str!("../../../test/vectors/avro/vectors.jsonl");
 
@@ -26,22 +26,6 @@ fn topic(vector: &Value) -> TopicSchemas {
     let topic = TopicSchemas::new(Framing::None, reader);
     topic.learn(SchemaId::Own, &schema(&vector["writer"]));
     topic
-}
-
-fn bytes(hex: &str) -> Vec<u8> {
-    (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex")).collect()
-}
-
-/// Java's day as days since 1970 (its years may have five digits).
-fn days(date: &str) -> i64 {
-    let (negative, date) = date.strip_prefix('-').map_or((false, date), |rest| (true, rest));
-    let parts: Vec<i64> = date.trim_start_matches('+').split('-').map(|part| part.parse().expect("a number")).collect();
-    let (mut year, month, day) = (if negative { -parts[0] } else { parts[0] }, parts[1], parts[2]);
-    year -= i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year - era * 400;
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
 fn wanted(value: &Value) -> Value {

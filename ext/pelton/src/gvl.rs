@@ -1,17 +1,21 @@
-//! Waiting. The only place that gives the Ruby lock (GVL) away: always with an unblock function, so that Thread#kill,
-//! Timeout and Ctrl-C end a wait at once. Under a fiber scheduler the fiber is parked and the lock kept.
+//! Waits. Only this file releases the GVL, always with an unblock function. So Thread#kill, Timeout and Ctrl-C end a wait at
+//! once. Under a fiber scheduler the fiber is parked and the thread keeps the GVL.
 //!
-//! No VALUE is touched and no Ruby function called while the lock is away.
+//! While the GVL is released, no code here touches a VALUE or calls a Ruby function.
+
+#[forbid(unsafe_code)]
+mod fibers;
 
 use crate::value;
+use fibers::FiberWait;
+pub use fibers::woken_fibers;
 use magnus::value::ReprValue;
-use magnus::{Error, IntoValue, Module, Ruby, Value};
+use magnus::{Error, Ruby, Value};
 use pelton_core::mailbox::Mailbox;
-use pelton_core::rd::PerProcess;
 use pelton_core::wait::{Outcome, Waiters, Wake};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -72,7 +76,7 @@ impl Wakes for pelton_core::closing::Closing {
 }
 
 /// Parks the calling Ruby thread or fiber until `ready` (true) or the deadline (false; `None`: never). `Err` is what
-/// ended the wait from outside. `ready` runs without the Ruby lock, and once with it before anything is parked.
+/// ended the wait from outside. `ready` runs without the GVL, and once with it before anything is parked.
 /// `blocker` is what a fiber scheduler is told the fiber waits for.
 pub fn wait(
     ruby: &Ruby,
@@ -286,14 +290,14 @@ impl Wake for Sleeper {
 /// tell it of signals (see `Sleeper`). There a signal's handler may run in the instant before the thread sleeps.
 fn patience() -> Option<Duration> {
     #[cfg(not(ruby_gte_3_3))]
-    // SAFETY: no preconditions but the Ruby lock, which every caller has.
+    // SAFETY: no preconditions but the GVL contract (see `value`).
     if unsafe { rb_sys::rb_thread_current() == rb_sys::rb_thread_main() } {
         return Some(Duration::from_secs(1));
     }
     None
 }
 
-/// Runs `work` without the Ruby lock; the unblock function interrupts `sleeper`. `None`: an interrupt was pending, the
+/// Runs `work` without the GVL; the unblock function interrupts `sleeper`. `None`: an interrupt was pending, the
 /// work was not begun.
 fn without_gvl<R, F: FnOnce() -> R>(sleeper: &Arc<Sleeper>, work: F) -> Option<R> {
     struct Work<F, R> {
@@ -334,80 +338,7 @@ fn without_gvl<R, F: FnOnce() -> R>(sleeper: &Arc<Sleeper>, work: F) -> Option<R
 /// The scheduler of the current fiber, if it is a non-blocking one. Fibers of other Ractors than the main one block
 /// their thread: the registry of waiting fibers (lib/pelton/runtime/fibers.rb) is the main Ractor's.
 fn scheduler() -> Option<Value> {
-    // SAFETY: no preconditions but the Ruby lock, which every caller has.
+    // SAFETY: no preconditions but the GVL contract (see `value`).
     let scheduler = value::cooked(unsafe { rb_sys::rb_fiber_scheduler_current() });
     (!scheduler.is_nil() && value::in_main_ractor()).then_some(scheduler)
-}
-
-/// Ids of fibers to be unblocked, for the one Ruby thread that does so.
-static WOKEN: PerProcess<Mailbox<u64>> = PerProcess::new();
-static LAST_ID: AtomicU64 = AtomicU64::new(0);
-
-pub fn woken_fibers() -> &'static Mailbox<u64> {
-    WOKEN.get_or_init(Mailbox::default)
-}
-
-/// A parked fiber, as native threads see it.
-struct ParkedFiber {
-    id: u64,
-    /// Whether its unblocking was asked for since it last looked: once is enough, and a second one would wake whatever
-    /// the fiber waits for next.
-    called: AtomicBool,
-}
-
-impl Wake for ParkedFiber {
-    fn wake(&self) {
-        if !self.called.swap(true, Ordering::SeqCst) {
-            woken_fibers().push(self.id);
-        }
-    }
-}
-
-struct FiberWait {
-    scheduler: Value,
-    blocker: Value,
-    fibers: Value,
-    parked: Arc<ParkedFiber>,
-}
-
-impl FiberWait {
-    /// Registers the fiber; `None` where that is not possible (in a trap): then the thread waits.
-    fn enter(ruby: &Ruby, scheduler: Value, blocker: Value) -> Result<Option<Self>, Error> {
-        let fibers: Value = value::pelton(ruby)?.const_get("Fibers")?;
-        let parked =
-            Arc::new(ParkedFiber { id: LAST_ID.fetch_add(1, Ordering::Relaxed), called: AtomicBool::new(true) });
-        let entered: bool = fibers.funcall("enter", (parked.id, scheduler, blocker))?;
-        Ok(entered.then_some(Self { scheduler, blocker, fibers, parked }))
-    }
-
-    fn wait(
-        self,
-        ruby: &Ruby,
-        on: &dyn Wakes,
-        deadline: Option<Instant>,
-        ready: &dyn Fn() -> bool,
-    ) -> Result<bool, Error> {
-        let waiter: Arc<dyn Wake> = self.parked.clone();
-        on.add(Arc::clone(&waiter));
-        let outcome = self.park(ruby, deadline, ready);
-        self.parked.called.store(true, Ordering::SeqCst);
-        on.remove(&waiter);
-        self.fibers.funcall::<_, _, Value>("leave", (self.parked.id,))?;
-        outcome
-    }
-
-    fn park(&self, ruby: &Ruby, deadline: Option<Instant>, ready: &dyn Fn() -> bool) -> Result<bool, Error> {
-        loop {
-            self.parked.called.store(false, Ordering::SeqCst);
-            if ready() {
-                return Ok(true);
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                return Ok(false);
-            }
-            let left = left.map_or_else(|| ruby.qnil().as_value(), |left| left.as_secs_f64().into_value_with(ruby));
-            self.scheduler.funcall::<_, _, Value>("block", (self.blocker, left))?;
-        }
-    }
 }

@@ -1,50 +1,34 @@
-//! Pelton's extension: pelton-core with a Ruby face. One file per Ruby class converts arguments and results; `gvl` waits,
-//! and `value` makes Ruby objects, which needs `unsafe`. What Kafka is asked, and when, is decided in pelton-core.
+//! Pelton's extension: pelton-core with a Ruby face. Each Ruby class has a file here, which converts arguments and
+//! results. `gvl` waits, and `value` makes Ruby objects. pelton-core decides what to ask Kafka, and when.
 //! lib/pelton/native.rb loads the extension after the Ruby parts of the classes that it fills.
 
-#[forbid(unsafe_code)]
+#![deny(unsafe_code)]
+#![warn(clippy::too_many_lines)] // more than 40: clippy.toml
+
 mod admin;
-#[forbid(unsafe_code)]
 mod avro_schema;
-#[forbid(unsafe_code)]
 mod avro_topic;
-#[forbid(unsafe_code)]
 mod batch;
-#[forbid(unsafe_code)]
 mod convert;
-#[forbid(unsafe_code)]
 mod datum;
-#[forbid(unsafe_code)]
 mod delivery;
-#[forbid(unsafe_code)]
 mod embedded_cluster;
-#[forbid(unsafe_code)]
 mod error;
-#[forbid(unsafe_code)]
 mod filter;
-#[forbid(unsafe_code)]
 mod format;
+#[allow(unsafe_code)]
 mod gvl;
-#[forbid(unsafe_code)]
 mod message;
-#[forbid(unsafe_code)]
 mod native;
-#[forbid(unsafe_code)]
 mod oauth;
-#[forbid(unsafe_code)]
 mod poller;
-#[forbid(unsafe_code)]
 mod producer;
-#[forbid(unsafe_code)]
 mod room;
-#[forbid(unsafe_code)]
 mod rows;
-#[forbid(unsafe_code)]
 mod statistics;
-#[forbid(unsafe_code)]
 mod subscription;
-#[forbid(unsafe_code)]
 mod transaction;
+#[allow(unsafe_code)]
 mod value;
 
 use magnus::{Error, Module, Ruby};

@@ -84,6 +84,7 @@ fn wake(ruby: &Ruby, this: Value) -> Result<(), Error> {
     Ok(())
 }
 
+#[allow(clippy::too_many_lines, reason = "one short arm for each kind of event")]
 fn row(ruby: &Ruby, event: ClientEvent) -> Result<RArray, Error> {
     let row = ruby.ary_new_capa(8);
     let begin = |kind: &str| {

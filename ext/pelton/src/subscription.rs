@@ -1,15 +1,16 @@
 //! Pelton::Native::Subscription
 
+mod events;
+mod options;
+
 use crate::value::typed::{Behind, Shared};
-use crate::{batch, convert, error, filter, format, gvl, oauth, poller, value};
-use magnus::r_hash::ForEach;
+use crate::{convert, error, gvl, oauth, value};
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Value, function, method};
 use pelton_core::error::{Error as CoreError, KafkaError};
-use pelton_core::poller::Polling;
 use pelton_core::rd::Client;
-use pelton_core::subscription::{Committed, End, Options, Subscription, SubscriptionEvent, TopicPartition};
+use pelton_core::subscription::{Committed, End, Subscription};
 use pelton_core::wait;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,49 +70,10 @@ fn named(subscription: &Subscription) -> String {
 
 fn new(ruby: &Ruby, name: String, settings: RHash, options: RHash) -> Result<Value, Error> {
     let settings = convert::client_options(ruby, settings)?;
-    let (options, polling) = read_options(ruby, options)?;
+    let (options, polling) = options::read(ruby, options)?;
     let made = Subscription::new(&name, convert::borrowed(&settings), options, polling);
     drop(settings);
     CLASS.wrap(made.map_err(|error| error::ruby(ruby, &format!("subscription {name}"), error))?)
-}
-
-/// `{max_messages: 100, max_batch_bytes: 1 << 20, prefetch_batches: 16, prefetch_bytes: 2 << 20,
-/// decode: {"topic" => :json}, where: {"topic" =>
-/// condition}, poller: …, max_time: 100}`
-fn read_options(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Error> {
-    let mut options = Options::default();
-    let polling = poller::read_polling(ruby, given, |name, setting| {
-        let refuse = |allowed| error::bad_option(ruby, name, setting, allowed);
-        let count = || {
-            let number = magnus::Integer::from_value(setting).and_then(|number| number.to_usize().ok());
-            number.filter(|number| *number > 0).ok_or_else(|| refuse("allowed: an Integer > 0"))
-        };
-        match name {
-            "max_messages" => options.limits.messages = count()?,
-            "max_batch_bytes" => options.limits.bytes = count()?,
-            "prefetch_batches" => options.limits.prefetch = count()?,
-            "prefetch_bytes" => options.limits.prefetch_bytes = count()?,
-            "decode" => {
-                let formats = RHash::from_value(setting).ok_or_else(|| refuse(format::ALLOWED))?;
-                formats.foreach(|topic: String, format: Value| {
-                    let format = format::read(ruby, format)?.ok_or_else(|| refuse(format::ALLOWED))?;
-                    options.formats.insert(topic, Arc::new(format));
-                    Ok(ForEach::Continue)
-                })?;
-            }
-            "where" => {
-                let filters = RHash::from_value(setting).ok_or_else(|| refuse("allowed: {\"topic\" => condition}"))?;
-                filters.foreach(|topic: String, condition: Value| {
-                    let filter = if condition.is_nil() { None } else { Some(Arc::new(filter::read(ruby, condition)?)) };
-                    options.filters.insert(topic, filter);
-                    Ok(ForEach::Continue)
-                })?;
-            }
-            _ => return Err(refuse("unknown option")),
-        }
-        Ok(())
-    })?;
-    Ok((options, polling))
 }
 
 fn subscribe(ruby: &Ruby, this: Value, topics: RArray) -> Result<(), Error> {
@@ -136,59 +98,9 @@ fn poll(ruby: &Ruby, this: Value, timeout: Value) -> Result<Value, Error> {
     let mailbox = subscription.mailbox();
     gvl::wait(ruby, this, mailbox, wait::deadline(convert::timeout(timeout)?), &|| mailbox.ready())?;
     match subscription.pop() {
-        Some(event) => event_row(ruby, event),
+        Some(event) => events::event_row(ruby, event),
         None => Ok(ruby.qnil().as_value()),
     }
-}
-
-fn event_row(ruby: &Ruby, event: SubscriptionEvent) -> Result<Value, Error> {
-    let row = match event {
-        SubscriptionEvent::Batch(batch) => {
-            let batch = batch::wrap(batch)?;
-            ruby.ary_new_from_values(&[ruby.to_symbol("batch").as_value(), batch])
-        }
-        SubscriptionEvent::Assigned(partitions) => {
-            let row = ruby.ary_new_capa(2);
-            row.push(ruby.to_symbol("assigned"))?;
-            row.push(list(ruby, &partitions)?)?;
-            row
-        }
-        SubscriptionEvent::Revoked { token, partitions, lost } => {
-            let row = ruby.ary_new_capa(4);
-            row.push(ruby.to_symbol("revoked"))?;
-            row.push(token)?;
-            row.push(list(ruby, &partitions)?)?;
-            row.push(lost)?;
-            row
-        }
-        SubscriptionEvent::Error { error, partition } => {
-            let row = ruby.ary_new_capa(4);
-            row.push(ruby.to_symbol("error"))?;
-            row.push(error::kafka_error(ruby, &error)?)?;
-            row.push(partition.as_ref().map(|(topic, _)| value::interned(topic)).transpose()?)?;
-            row.push(partition.map(|(_, number)| number))?;
-            row
-        }
-        SubscriptionEvent::EndOfPartition { topic, partition, offset } => {
-            let row = ruby.ary_new_capa(4);
-            row.push(ruby.to_symbol("eof"))?;
-            row.push(value::interned(&topic)?)?;
-            row.push(partition)?;
-            row.push(offset)?;
-            row
-        }
-        SubscriptionEvent::Closed => ruby.ary_new_from_values(&[ruby.to_symbol("closed").as_value()]),
-    };
-    Ok(row.as_value())
-}
-
-/// `[[topic, partition], …]`
-fn list(ruby: &Ruby, partitions: &[TopicPartition]) -> Result<RArray, Error> {
-    let rows = ruby.ary_new_capa(partitions.len());
-    for (topic, number) in partitions {
-        rows.push(ruby.ary_new_from_values(&[value::interned(topic)?, number.into_value_with(ruby)]))?;
-    }
-    Ok(rows)
 }
 
 fn wake(ruby: &Ruby, this: Value) -> Result<(), Error> {
@@ -387,7 +299,7 @@ fn offsets_for_times(ruby: &Ruby, this: Value, times: RArray, timeout: Value) ->
 
 fn assignment(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
     let partitions = call(ruby, this, Some(CALL), "assignment", Subscription::assignment)?;
-    list(ruby, &partitions)
+    events::list(ruby, &partitions)
 }
 
 /// `[[topic, partition, offset, KafkaError or nil], …]`

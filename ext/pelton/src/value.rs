@@ -1,5 +1,9 @@
-//! Ruby values at their lowest: the room for what magnus has no (or no fast) safe face for. Everything here needs the Ruby
-//! lock, and says when it may raise.
+//! Ruby values at their lowest level: what magnus offers no safe function for, or none that is fast enough.
+//!
+//! # The GVL contract
+//! Every function here runs on a Ruby thread that holds the GVL, mark and free functions included. `&magnus::Ruby` is the
+//! proof: it has no size, and only a thread that holds the GVL has one. The functions below `build` take no such
+//! argument, because their caller had one. A `# Safety` section names what a function needs beyond this contract.
 
 pub mod build;
 pub mod gc_root;
@@ -150,7 +154,7 @@ pub fn adjust_memory(difference: isize) {
 
 /// A key whose value is set in the main Ractor only.
 struct MainKey(rb_sys::rb_ractor_local_key_t);
-// SAFETY: an opaque handle, made once, used with the Ruby lock.
+// SAFETY: an opaque handle, made once, used with the GVL.
 unsafe impl Send for MainKey {}
 // SAFETY: as above.
 unsafe impl Sync for MainKey {}

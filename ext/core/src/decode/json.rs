@@ -84,6 +84,7 @@ struct Walk<'a, S, const DEPTH: usize> {
 impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
     /// The word of the container whose first key or element is at `at`, and what is behind it.
     #[inline(always)]
+    #[allow(clippy::too_many_lines, reason = "the inner loop: in one function its state stays in registers")]
     fn container(
         &mut self,
         document: &mut JsonParser<DEPTH>,

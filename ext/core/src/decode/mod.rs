@@ -1,4 +1,4 @@
-//! Decoding off the Ruby lock: documents to a flat [`Tree`] by native threads of the [`Pool`].
+//! Decoding without Ruby's GVL: documents to a flat [`Tree`] by native threads of the [`Pool`].
 //!
 //! A format is a function from a document's bytes into a tree ([`Tree::parse_json`], [`Tree::parse_msgpack`]) and a line in
 //! `format.rs`. What it cannot read is a [`Refusal`].
@@ -7,31 +7,20 @@
 //! is doubtful, malformed included, is a [`Reject`]: the caller then asks `JSON.parse`, which gives Ruby's exact value
 //! or Ruby's exact error. So a wrong answer is a bug here, an unneeded `Reject` is only slower.
 
-#[forbid(unsafe_code)]
 pub mod avro;
-#[forbid(unsafe_code)]
 mod json;
-#[forbid(unsafe_code)]
 mod json_value;
-#[forbid(unsafe_code)]
 mod msgpack;
-#[forbid(unsafe_code)]
 mod node;
-#[forbid(unsafe_code)]
 mod number;
-#[forbid(unsafe_code)]
 pub mod pool;
+#[allow(unsafe_code)]
 mod simd;
-#[forbid(unsafe_code)]
 mod string;
 #[cfg(test)]
-#[forbid(unsafe_code)]
 mod tests;
-#[forbid(unsafe_code)]
 mod tree;
-#[forbid(unsafe_code)]
 mod word;
-#[forbid(unsafe_code)]
 mod writer;
 
 pub use node::{Fields, Items, Kind, Node, Text, Unit};

@@ -105,6 +105,7 @@ impl Reader<'_> {
     /// Writes the value that begins here; of a container that has something in it, says how many values follow and
     /// whether they are keys and values.
     #[inline]
+    #[allow(clippy::too_many_lines, reason = "one short arm for each type of MessagePack")]
     fn value(&mut self, writer: &mut Writer) -> Result<Option<(u64, bool)>, Refusal> {
         let [first] = self.take()?;
         match first {

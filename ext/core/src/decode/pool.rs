@@ -1,4 +1,4 @@
-//! Process-wide native threads that run tasks off the Ruby lock.
+//! Process-wide native threads that run tasks without Ruby's GVL.
 //!
 //! Threads start when work comes and nobody is free, and end after [`IDLE`] without work, parked on a condition
 //! variable meanwhile (no polling). A forked child has none of its parent's threads and maybe a lock that a vanished

@@ -1,6 +1,6 @@
 use super::*;
-use crate::events::Feed;
-use crate::rd::report_unsent;
+use crate::events::{EventKind, Feed};
+use crate::rd::{Report, report_unsent};
 use std::sync::atomic::AtomicBool;
 
 struct Flag(AtomicBool);

@@ -7,8 +7,7 @@ use crate::config;
 use crate::error::Error;
 use crate::events::{self, EventKind};
 use crate::lock;
-use crate::rd::{Client, ClientKind, Conf, Queue, Token, codes};
-use rdkafka_sys as sys;
+use crate::rd::{Client, ClientKind, Conf, Queue, Token, codes, event_types};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -21,7 +20,7 @@ pub(super) type Settings = Vec<(String, String)>;
 pub(crate) fn prepare<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Conf, Error> {
     let mut conf = config::build(settings)?;
     conf.set("log.queue", "true").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
-    conf.set_events(sys::RD_KAFKA_EVENT_DR | events::COMMON);
+    conf.set_events(event_types::DR | events::COMMON);
     Ok(conf)
 }
 

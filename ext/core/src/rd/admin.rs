@@ -264,6 +264,7 @@ macro_rules! of_group {
 impl Client {
     /// Asks; the answer comes through `answers` with this id (`Event::answer`), at the latest after about `millis`.
     /// `Err`: nothing was asked.
+    #[allow(clippy::too_many_lines, reason = "one short arm for each type of request")]
     pub fn ask(&self, request: &Request, id: usize, millis: i32, answers: &Queue) -> Result<(), (i32, String)> {
         let owned = request.options(self, id, millis)?;
         let (client, options, queue) = (self.raw(), owned.raw.cast_const(), answers.raw());

@@ -1,9 +1,10 @@
 //! `rd_kafka_t`: one producer or consumer. Everything that blocks says so.
 
-use super::{
-    Conf, Headers, PartitionList, Queue, Reported, Topic, codes, conf, ffi, generation, gzip, opaque, sys, text,
-};
-use std::ffi::{CString, c_char, c_void};
+mod consuming;
+mod producing;
+
+use super::{Conf, Queue, Topic, codes, conf, ffi, generation, gzip, sys, text};
+use std::ffi::{CString, c_char};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -79,7 +80,7 @@ impl Client {
 
     /// Ends the client on the calling thread, which blocks for it: calls that still run on other threads may hold it up
     /// to `patience` longer. What is held for longer still ends on a thread of its own: wherever the last reference is
-    /// dropped (with Ruby's lock, say), nobody waits.
+    /// dropped (with the GVL, say), nobody waits.
     pub fn end(client: Arc<Self>, patience: Duration) {
         let (sender, receiver) = channel();
         let _ = client.heir.set(sender);
@@ -118,211 +119,6 @@ impl Client {
         let code = unsafe { ffi::rd_kafka_fatal_error(self.raw, reason.as_mut_ptr(), reason.len()) };
         (code != NO_ERROR).then(|| (code, text(reason.as_ptr())))
     }
-
-    // ---- producing
-
-    /// Enqueues a message; payload and key are copied. `Ok` means that exactly one report for `position` will reach
-    /// `owner` (which must have been `hold`-ed); `Err` is the code, and there will be none. Never blocks.
-    pub fn produce<T: Reported>(
-        &self,
-        topic: &Topic,
-        partition: i32,
-        payload: Option<&[u8]>,
-        key: Option<&[u8]>,
-        owner: &Arc<T>,
-        position: u32,
-    ) -> Result<(), i32> {
-        let word = opaque::pack(owner, position).ok_or(codes::INVALID_ARG)?;
-        let (payload, payload_len) = parts(payload);
-        let (key, key_len) = parts(key);
-        // SAFETY: live topic; librdkafka copies the payload (F_COPY) and the key.
-        let result = unsafe {
-            sys::rd_kafka_produce(
-                topic.raw(),
-                partition,
-                sys::RD_KAFKA_MSG_F_COPY,
-                payload.cast_mut(),
-                payload_len,
-                key,
-                key_len,
-                word,
-            )
-        };
-        if result == 0 {
-            return Ok(());
-        }
-        // SAFETY: reads the thread-local code of the call above.
-        Err(unsafe { ffi::rd_kafka_last_error() })
-    }
-
-    /// As `produce`, with headers (given away on success) and a timestamp in milliseconds (0: now).
-    #[allow(clippy::too_many_arguments)] // one message has that many parts
-    pub fn produce_with<T: Reported>(
-        &self,
-        topic: &Topic,
-        partition: i32,
-        payload: Option<&[u8]>,
-        key: Option<&[u8]>,
-        headers: Option<Headers>,
-        timestamp: i64,
-        owner: &Arc<T>,
-        position: u32,
-    ) -> Result<(), i32> {
-        use sys::rd_kafka_vtype_t::*;
-        let word = opaque::pack(owner, position).ok_or(codes::INVALID_ARG)?;
-        let mem = |part: Option<&[u8]>| {
-            let (ptr, size) = parts(part);
-            sys::rd_kafka_vu_s__bindgen_ty_1 {
-                mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr: ptr.cast_mut(), size },
-            }
-        };
-        let mut args = vec![
-            vu(RD_KAFKA_VTYPE_RKT, sys::rd_kafka_vu_s__bindgen_ty_1 { rkt: topic.raw() }),
-            vu(RD_KAFKA_VTYPE_PARTITION, sys::rd_kafka_vu_s__bindgen_ty_1 { i32_: partition }),
-            vu(RD_KAFKA_VTYPE_MSGFLAGS, sys::rd_kafka_vu_s__bindgen_ty_1 { i: sys::RD_KAFKA_MSG_F_COPY }),
-            vu(RD_KAFKA_VTYPE_OPAQUE, sys::rd_kafka_vu_s__bindgen_ty_1 { ptr: word }),
-            vu(RD_KAFKA_VTYPE_TIMESTAMP, sys::rd_kafka_vu_s__bindgen_ty_1 { i64_: timestamp }),
-            vu(RD_KAFKA_VTYPE_VALUE, mem(payload)),
-            vu(RD_KAFKA_VTYPE_KEY, mem(key)),
-        ];
-        if let Some(headers) = &headers {
-            args.push(vu(RD_KAFKA_VTYPE_HEADERS, sys::rd_kafka_vu_s__bindgen_ty_1 { headers: headers.raw() }));
-        }
-        // SAFETY: `args` are live, each with the union member that its type asks for.
-        let error = unsafe { sys::rd_kafka_produceva(self.raw, args.as_ptr(), args.len()) };
-        if error.is_null() {
-            if let Some(headers) = headers {
-                headers.given_away();
-            }
-            return Ok(());
-        }
-        Err(take_error(error).0)
-    }
-
-    /// Blocks until everything is reported (true) or the time is over, the linger cut short meanwhile.
-    pub fn flush(&self, millis: i32) -> bool {
-        // SAFETY: a live client.
-        unsafe { ffi::rd_kafka_flush(self.raw, millis) == NO_ERROR }
-    }
-
-    /// Fails everything queued and in flight with `_PURGE_QUEUE` / `_PURGE_INFLIGHT` reports.
-    pub fn purge(&self) {
-        // SAFETY: a live client. Flags: queue and in flight.
-        unsafe { ffi::rd_kafka_purge(self.raw, 3) };
-    }
-
-    // ---- consuming
-
-    pub fn subscribe(&self, topics: &PartitionList) -> i32 {
-        // SAFETY: live client and list (copied).
-        unsafe { ffi::rd_kafka_subscribe(self.raw, topics.raw()) }
-    }
-
-    /// Leaves the group, once the partitions are given back.
-    pub fn unsubscribe(&self) -> i32 {
-        // SAFETY: a live client.
-        unsafe { ffi::rd_kafka_unsubscribe(self.raw) }
-    }
-
-    /// The topics that are subscribed to.
-    pub fn subscription(&self) -> Option<PartitionList> {
-        let mut list = std::ptr::null_mut();
-        // SAFETY: a live client; the list becomes ours.
-        unsafe { ffi::rd_kafka_subscription(self.raw, &mut list) };
-        PartitionList::own(list)
-    }
-
-    /// Replaces the assignment; `None` gives everything up.
-    pub fn assign(&self, partitions: Option<&PartitionList>) -> i32 {
-        // SAFETY: live client and list (copied).
-        unsafe { ffi::rd_kafka_assign(self.raw, constant(partitions)) }
-    }
-
-    pub fn incremental_assign(&self, partitions: &PartitionList) -> Result<(), (i32, String)> {
-        // SAFETY: live client and list (copied).
-        check(unsafe { sys::rd_kafka_incremental_assign(self.raw, partitions.raw()) })
-    }
-
-    pub fn incremental_unassign(&self, partitions: &PartitionList) -> Result<(), (i32, String)> {
-        // SAFETY: live client and list (copied).
-        check(unsafe { sys::rd_kafka_incremental_unassign(self.raw, partitions.raw()) })
-    }
-
-    pub fn assignment(&self) -> Option<PartitionList> {
-        let mut list = std::ptr::null_mut();
-        // SAFETY: a live client; the list becomes ours.
-        unsafe { ffi::rd_kafka_assignment(self.raw, &mut list) };
-        PartitionList::own(list)
-    }
-
-    pub fn assignment_lost(&self) -> bool {
-        // SAFETY: a live client.
-        unsafe { sys::rd_kafka_assignment_lost(self.raw) != 0 }
-    }
-
-    /// `"EAGER"`, `"COOPERATIVE"` or `"NONE"`.
-    pub fn rebalance_protocol(&self) -> String {
-        // SAFETY: a live client; a static string.
-        text(unsafe { sys::rd_kafka_rebalance_protocol(self.raw) })
-    }
-
-    /// Stores offsets for the next commit; each entry of `offsets` gets its own verdict.
-    pub fn store_offsets(&self, offsets: &PartitionList) -> i32 {
-        // SAFETY: live client and list.
-        unsafe { ffi::rd_kafka_offsets_store(self.raw, offsets.raw()) }
-    }
-
-    /// Fills in the committed offsets. Blocks up to `millis`.
-    pub fn committed(&self, partitions: &PartitionList, millis: i32) -> i32 {
-        // SAFETY: live client and list.
-        unsafe { ffi::rd_kafka_committed(self.raw, partitions.raw(), millis) }
-    }
-
-    /// The lowest and the next offset of a partition; `Err` is the code. Blocks up to `millis`.
-    pub fn watermarks(&self, topic: &str, partition: i32, millis: i32) -> Result<(i64, i64), i32> {
-        let topic = CString::new(topic).map_err(|_| codes::INVALID_ARG)?;
-        let (mut low, mut high) = (0, 0);
-        // SAFETY: live client and string, places for both numbers.
-        let code = unsafe {
-            ffi::rd_kafka_query_watermark_offsets(self.raw, topic.as_ptr(), partition, &mut low, &mut high, millis)
-        };
-        if code == NO_ERROR { Ok((low, high)) } else { Err(code) }
-    }
-
-    /// The offset that the next message will have, as the last fetch told; `None`: there was none. Does not wait.
-    pub fn known_end(&self, topic: &str, partition: i32) -> Option<i64> {
-        let topic = CString::new(topic).ok()?;
-        let (mut low, mut high) = (-1, -1);
-        // SAFETY: live client and string, places for both numbers.
-        let code =
-            unsafe { ffi::rd_kafka_get_watermark_offsets(self.raw, topic.as_ptr(), partition, &mut low, &mut high) };
-        (code == NO_ERROR && high >= 0).then_some(high)
-    }
-
-    /// Replaces the times (in place of offsets) by offsets, −1 for a time after the last message. Blocks up to `millis`.
-    pub fn offsets_for_times(&self, times: &PartitionList, millis: i32) -> i32 {
-        // SAFETY: live client and list.
-        unsafe { ffi::rd_kafka_offsets_for_times(self.raw, times.raw(), millis) }
-    }
-
-    /// Moves the positions. Blocks up to `millis`.
-    pub fn seek(&self, partitions: &PartitionList, millis: i32) -> Result<(), (i32, String)> {
-        // SAFETY: live client and list.
-        check(unsafe { sys::rd_kafka_seek_partitions(self.raw, partitions.raw(), millis) })
-    }
-
-    /// Starts leaving the group; what remains (a revocation) comes through `queue`. Does not block.
-    pub fn close_consumer(&self, queue: &Queue) -> Result<(), (i32, String)> {
-        // SAFETY: a live client and queue.
-        check(unsafe { sys::rd_kafka_consumer_close_queue(self.raw, queue.raw()) })
-    }
-
-    pub fn consumer_closed(&self) -> bool {
-        // SAFETY: a live client.
-        unsafe { sys::rd_kafka_consumer_closed(self.raw) != 0 }
-    }
-
-    // ---- both
 
     /// Gives librdkafka the token that it asked for (OAUTHBEARER_TOKEN_REFRESH); `expires` in milliseconds since 1970. Its
     /// sentence on failure may contain what was given.
@@ -398,18 +194,6 @@ impl Client {
     }
 }
 
-fn parts(part: Option<&[u8]>) -> (*const c_void, usize) {
-    part.map_or((std::ptr::null(), 0), |bytes| (bytes.as_ptr().cast(), bytes.len()))
-}
-
-fn constant(list: Option<&PartitionList>) -> *const sys::rd_kafka_topic_partition_list_t {
-    list.map_or(std::ptr::null(), |list| list.raw().cast_const())
-}
-
-fn vu(vtype: sys::rd_kafka_vtype_t, u: sys::rd_kafka_vu_s__bindgen_ty_1) -> sys::rd_kafka_vu_s {
-    sys::rd_kafka_vu_s { vtype, u }
-}
-
 pub(super) fn take_error(error: *mut sys::rd_kafka_error_t) -> (i32, String) {
     // SAFETY: a live error object, ours to destroy.
     unsafe {
@@ -417,10 +201,6 @@ pub(super) fn take_error(error: *mut sys::rd_kafka_error_t) -> (i32, String) {
         sys::rd_kafka_error_destroy(error);
         found
     }
-}
-
-fn check(error: *mut sys::rd_kafka_error_t) -> Result<(), (i32, String)> {
-    if error.is_null() { Ok(()) } else { Err(take_error(error)) }
 }
 
 impl Drop for Client {

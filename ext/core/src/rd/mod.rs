@@ -7,6 +7,7 @@ pub mod codes;
 mod commit;
 mod conf;
 mod event;
+pub mod event_types;
 mod ffi;
 pub mod gzip;
 mod headers;

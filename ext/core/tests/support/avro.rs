@@ -1,4 +1,5 @@
 //! Values of Avro documents, as the tests compare them.
+#![allow(dead_code)] // each test binary uses a part
 
 use pelton_core::decode::{Kind, Node};
 use serde_json::{Value, json};
@@ -43,4 +44,20 @@ fn decimal(bytes: &[u8], scale: i32) -> String {
     let digits = format!("{:0width$}", number.unsigned_abs(), width = scale as usize + 1);
     let (whole, rest) = digits.split_at(digits.len() - scale as usize);
     format!("{}{whole}{}{rest}", if negative { "-" } else { "" }, if scale > 0 { "." } else { "" })
+}
+
+pub fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex")).collect()
+}
+
+/// Java's day as days since 1970 (its years may have five digits).
+pub fn days(date: &str) -> i64 {
+    let (negative, date) = date.strip_prefix('-').map_or((false, date), |rest| (true, rest));
+    let parts: Vec<i64> = date.trim_start_matches('+').split('-').map(|part| part.parse().expect("a number")).collect();
+    let (mut year, month, day) = (if negative { -parts[0] } else { parts[0] }, parts[1], parts[2]);
+    year -= i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let year_of_era = year - era * 400;
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }

@@ -1,14 +1,16 @@
 //! From a decoded tree to Ruby objects, with as few calls as Ruby allows: values are pushed on a native stack, which is
 //! marked, and arrays and hashes are made of its top in one call each. Keys come from a cache of interned Strings.
 
+mod rare;
+
 use super::hash_templates::{self, HashTemplates};
 use super::keys::Keys;
 use super::message::SHAREABLE;
+use super::typed::{FREE_IMMEDIATELY, StaticType};
 use super::{cooked, stack};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::{Error, RModule, Ruby, Value};
-use pelton_core::decode::avro::decimal;
-use pelton_core::decode::{Fields, Items, Kind, Node, Text, Unit};
+use pelton_core::decode::{Fields, Items, Kind, Node, Text};
 use pelton_core::format::Shape;
 use rb_sys::{VALUE, rb_data_type_t, ruby_value_type};
 use std::cell::Cell;
@@ -31,32 +33,19 @@ struct RactorCache {
     templates: HashTemplates,
 }
 
-/// MessagePack's own extension type.
-const TIMESTAMP: i8 = -1;
-/// What `rb_time_timespec_new` takes for "the local one".
-const LOCAL_ZONE: i32 = i32::MAX;
-/// 1 January 1970 as Date#jd counts.
-const JULIAN_1970: i64 = 2_440_588;
-/// Pelton::ExtensionValue.
-static EXTENSION: OnceLock<VALUE> = OnceLock::new();
-
-struct Type(rb_data_type_t);
-// SAFETY: pointers to static strings and functions.
-unsafe impl Sync for Type {}
-
-static TYPE: Type = {
+static TYPE: StaticType = {
     // SAFETY: plain data for which zero means "none".
     let mut raw: rb_data_type_t = unsafe { std::mem::zeroed() };
     raw.wrap_struct_name = c"Pelton's Ractor cache".as_ptr();
     raw.function.dmark = Some(mark);
     raw.function.dfree = Some(free);
     raw.function.dsize = Some(size);
-    raw.flags = super::typed::FREE_IMMEDIATELY;
-    Type(raw)
+    raw.flags = FREE_IMMEDIATELY;
+    StaticType(raw)
 };
 
 struct Key(rb_sys::rb_ractor_local_key_t);
-// SAFETY: an opaque handle, made once, used with the Ruby lock.
+// SAFETY: an opaque handle, made once, used with the GVL.
 unsafe impl Send for Key {}
 // SAFETY: as above.
 unsafe impl Sync for Key {}
@@ -88,7 +77,7 @@ extern "C" fn size(_: *const c_void) -> rb_sys::size_t {
 pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     // SAFETY: no preconditions.
     let _ = RACTOR_CACHE.set(Key(unsafe { rb_sys::rb_ractor_local_storage_value_newkey() }));
-    // SAFETY: Init has Ruby's lock; what it may raise, `protect` catches.
+    // SAFETY: Init holds the GVL. `protect` catches what it raises.
     protect(|| unsafe {
         hash_templates::try_out();
         rb_sys::Qnil as VALUE
@@ -100,7 +89,7 @@ pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
         unsafe { rb_sys::rb_struct_define_under(pelton.as_raw(), name, c"type".as_ptr(), c"payload".as_ptr(), end) }
     })?;
     super::keep_for_ever(cooked(class));
-    let _ = EXTENSION.set(class);
+    let _ = rare::EXTENSION.set(class);
     Ok(())
 }
 
@@ -163,7 +152,7 @@ pub fn build(node: Node<'_>, options: BuildOptions) -> Result<Value, Error> {
 }
 
 /// # Safety
-/// Ruby's lock is held and the context is of this very build. Containers nest 128 deep at most (the decoders' limit).
+/// The context is of this very build. Containers nest 128 deep at most (the decoders' limit).
 // Inlined where values of containers are made, so that a node need not be written to memory for each.
 #[inline(always)]
 unsafe fn object(context: &BuildContext, node: Node<'_>) -> VALUE {
@@ -181,23 +170,7 @@ unsafe fn object(context: &BuildContext, node: Node<'_>) -> VALUE {
             Kind::Bytes(bytes) => finished(binary(bytes), shape),
             Kind::Array(items) => array(context, items),
             Kind::Object(fields) => hash(context, fields),
-            rare => self::rare(context.options, rare),
-        }
-    }
-}
-
-/// # Safety
-/// As of `object`.
-#[inline(never)]
-unsafe fn rare(options: BuildOptions, kind: Kind<'_>) -> VALUE {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match kind {
-            Kind::Extension(kind, bytes) => extension(options, kind, bytes),
-            Kind::Decimal(bytes, scale) => asked(big_decimal(bytes, scale), options.shape),
-            Kind::Date(days) => asked(date(days), options.shape),
-            Kind::Time(value, unit) => asked(utc(value, unit), options.shape),
-            _ => unreachable!("made by `object`"),
+            rare => rare::rare(context.options, rare),
         }
     }
 }
@@ -245,7 +218,7 @@ unsafe fn hash(context: &BuildContext, fields: Fields<'_>) -> VALUE {
 }
 
 /// # Safety
-/// A new object, and Ruby's lock is held.
+/// A new object.
 unsafe fn finished(object: VALUE, shape: Shape) -> VALUE {
     // SAFETY: the caller's promise.
     if shape.frozen { unsafe { frozen(object) } } else { object }
@@ -328,7 +301,7 @@ unsafe fn is_shareable(value: VALUE) -> bool {
 /// A Hash of keys and values in turn.
 ///
 /// # Safety
-/// Ruby's lock is held. Keys that are extensions have their `hash` called, in Ruby.
+/// Only the GVL contract (see `value`). Keys that are extensions have their `hash` called, in Ruby.
 unsafe fn new_hash(pairs: &[VALUE]) -> VALUE {
     // SAFETY: what lies on the stack of this build is alive and stays there.
     unsafe {
@@ -344,7 +317,7 @@ unsafe fn new_hash(pairs: &[VALUE]) -> VALUE {
 }
 
 /// # Safety
-/// Ruby's lock is held.
+/// Only the GVL contract (see `value`).
 unsafe fn string(text: Text<'_>) -> VALUE {
     let range = match text {
         Text { ascii: true, .. } => super::CODERANGE_7BIT,
@@ -361,95 +334,10 @@ unsafe fn string(text: Text<'_>) -> VALUE {
 }
 
 /// # Safety
-/// Ruby's lock is held.
+/// Only the GVL contract (see `value`).
 unsafe fn binary(bytes: &[u8]) -> VALUE {
     // SAFETY: a live slice, which Ruby copies.
     unsafe { rb_sys::rb_str_new(bytes.as_ptr().cast(), bytes.len() as c_long) }
-}
-
-/// A value of an application's own type; type -1 is a time of day (the decoder has seen to the length).
-///
-/// # Safety
-/// Ruby's lock is held. Calls Ruby code.
-unsafe fn extension(options: BuildOptions, kind: i8, bytes: &[u8]) -> VALUE {
-    // SAFETY: live objects; the class is a Struct of two members, kept for ever.
-    unsafe {
-        let number = rb_sys::LONG2FIX(kind.into());
-        if let Some(decoders) = options.extensions {
-            let decoder = rb_sys::rb_hash_lookup(decoders.as_raw(), number);
-            if decoder != rb_sys::Qnil as VALUE {
-                let bytes = binary(bytes);
-                return rb_sys::rb_funcallv(decoder, rb_sys::rb_intern(c"call".as_ptr()), 1, &raw const bytes);
-            }
-        }
-        if kind == TIMESTAMP {
-            return time(bytes);
-        }
-        let class = *EXTENSION.get().expect("set up at Init");
-        let data = frozen(binary(bytes));
-        frozen(rb_sys::rb_struct_new(class, number, data))
-    }
-}
-
-/// MessagePack's timestamp of 32, 64 or 96 bits, as Ruby's msgpack reads it: a Time of the local zone.
-///
-/// # Safety
-/// Ruby's lock is held.
-unsafe fn time(bytes: &[u8]) -> VALUE {
-    let (seconds, nanos) = match *bytes {
-        [a, b, c, d] => (u32::from_be_bytes([a, b, c, d]).into(), 0),
-        [a, b, c, d, e, f, g, h] => {
-            let both = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-            ((both & 0x3_ffff_ffff) as i64, (both >> 34) as u32)
-        }
-        _ => {
-            let (nanos, seconds) = bytes.split_at(4);
-            let number = |part: &[u8]| part.iter().fold(0u64, |all, byte| all << 8 | u64::from(*byte));
-            (number(seconds) as i64, number(nanos) as u32)
-        }
-    };
-    let (carry, nanos) = (i64::from(nanos) / 1_000_000_000, i64::from(nanos) % 1_000_000_000);
-    let time = rb_sys::timespec { tv_sec: seconds.saturating_add(carry), tv_nsec: nanos };
-    // SAFETY: a live structure that Ruby copies; nanoseconds are in range.
-    unsafe { rb_sys::rb_time_timespec_new(&raw const time, LOCAL_ZONE) }
-}
-
-/// # Safety
-/// Ruby's lock is held, which the call may lend to others.
-unsafe fn big_decimal(bytes: &[u8], scale: i32) -> VALUE {
-    let number = format!("{}e{}", decimal::digits(bytes), -scale);
-    // SAFETY: Ruby copies the text, so nothing is left to be dropped when it raises; lib/pelton/avro.rb is loaded where
-    // there are such values.
-    unsafe {
-        let text = rb_sys::rb_str_new(number.as_ptr().cast(), number.len() as c_long);
-        drop(number);
-        let avro = rb_sys::rb_path2class(c"Pelton::Avro".as_ptr());
-        rb_sys::rb_funcallv(avro, rb_sys::rb_intern(c"decimal".as_ptr()), 1, &raw const text)
-    }
-}
-
-/// # Safety
-/// As of `big_decimal`; "date" is loaded.
-unsafe fn date(days: i32) -> VALUE {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let class = rb_sys::rb_const_get(rb_sys::rb_cObject, rb_sys::rb_intern(c"Date".as_ptr()));
-        let day = rb_sys::LONG2NUM(JULIAN_1970 + i64::from(days));
-        // The calendar of ISO 8601 at all times, as Avro says; Ruby's own Dates before 1582 are in Caesar's.
-        let calendar = rb_sys::rb_const_get(class, rb_sys::rb_intern(c"GREGORIAN".as_ptr()));
-        let arguments = [day, calendar];
-        rb_sys::rb_funcallv(class, rb_sys::rb_intern(c"jd".as_ptr()), 2, arguments.as_ptr())
-    }
-}
-
-/// # Safety
-/// Ruby's lock is held.
-unsafe fn utc(value: i64, unit: Unit) -> VALUE {
-    let per_second = unit.per_second();
-    let nanos = value.rem_euclid(per_second) * (1_000_000_000 / per_second);
-    let time = rb_sys::timespec { tv_sec: value.div_euclid(per_second), tv_nsec: nanos };
-    // SAFETY: a live structure that Ruby copies; nanoseconds are in range.
-    unsafe { rb_sys::rb_time_timespec_new(&raw const time, LOCAL_ZONE - 1) }
 }
 
 /// A key of a Hash. Bytes, too, become Symbols, as in Ruby's msgpack.

@@ -2,7 +2,7 @@
 //! one may be any native thread, also within the garbage collector: nothing here blocks.
 
 use super::cooked;
-use super::typed::FREE_IMMEDIATELY;
+use super::typed::{FREE_IMMEDIATELY, StaticType};
 use magnus::rb_sys::{AsRawValue, protect};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RHash, RModule, Ruby, Value};
@@ -33,7 +33,7 @@ fn slots() -> impl Iterator<Item = &'static RootSlot> {
 pub struct GcRoot(&'static RootSlot);
 
 impl GcRoot {
-    /// With Ruby's lock.
+    /// GVL contract: see `value`.
     pub fn new(object: Value) -> Self {
         let raw = object.as_raw() as usize;
         let mut slot = &FIRST;
@@ -43,7 +43,7 @@ impl GcRoot {
         Self(slot)
     }
 
-    /// With Ruby's lock.
+    /// GVL contract: see `value`.
     pub fn get(&self) -> Value {
         cooked(self.0.object.load(Ordering::Acquire) as VALUE)
     }
@@ -55,17 +55,13 @@ impl Drop for GcRoot {
     }
 }
 
-struct Type(rb_data_type_t);
-// SAFETY: pointers to static strings and functions.
-unsafe impl Sync for Type {}
-
-static TYPE: Type = {
+static TYPE: StaticType = {
     // SAFETY: plain data for which zero means "none".
     let mut raw: rb_data_type_t = unsafe { std::mem::zeroed() };
     raw.wrap_struct_name = c"Pelton's kept objects".as_ptr();
     raw.function.dmark = Some(mark);
     raw.flags = FREE_IMMEDIATELY;
-    Type(raw)
+    StaticType(raw)
 };
 
 /// Whether the collector of this process says that it runs while it marks. Ruby's own does, MMTk's does not.

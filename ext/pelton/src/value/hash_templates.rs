@@ -44,7 +44,7 @@ impl HashTemplates {
     /// A new Hash of these keys and values in turn, `None` where there is no such template: there is one the second time.
     ///
     /// # Safety
-    /// Ruby's lock is held, these are the Ractor's own templates, and the pairs are alive. Calls no Ruby code.
+    /// These are the Ractor's own templates, and the pairs are alive. Calls no Ruby code.
     pub unsafe fn cast(&self, pairs: &[VALUE]) -> Option<VALUE> {
         let count = pairs.len() / 2;
         if count == 0 || count > KNOWN.load(Ordering::Relaxed) {
@@ -85,7 +85,7 @@ impl HashTemplates {
 /// Tries out the ways to the pairs; at Init.
 ///
 /// # Safety
-/// Ruby's lock is held; may raise for want of memory.
+/// Only the GVL contract (see `value`). Raises NoMemoryError.
 pub unsafe fn try_out() {
     // SAFETY: the caller's promise.
     let known = |count| unsafe { is_known(count) };

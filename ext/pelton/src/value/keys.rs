@@ -42,7 +42,7 @@ impl Keys {
     }
 
     /// # Safety
-    /// Ruby's lock is held, and these are the Ractor's own keys.
+    /// These are the Ractor's own keys.
     #[inline(always)]
     pub unsafe fn string(&self, bytes: &[u8]) -> VALUE {
         // SAFETY: the caller's promise.
@@ -91,7 +91,7 @@ unsafe fn is(string: VALUE, bytes: &[u8]) -> bool {
 }
 
 /// # Safety
-/// Ruby's lock is held.
+/// Only the GVL contract (see `value`).
 unsafe fn intern(bytes: &[u8]) -> VALUE {
     // SAFETY: a live slice, which Ruby copies.
     unsafe { rb_sys::rb_enc_interned_str(bytes.as_ptr().cast(), bytes.len() as c_long, rb_sys::rb_utf8_encoding()) }

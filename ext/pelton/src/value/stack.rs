@@ -1,7 +1,7 @@
 //! A stack of values that are in no container yet, in a Ruby object that marks them. Each build has one for itself: what it
 //! calls may be Ruby code (an extension's decoder, a key's `hash`), in which another thread or fiber of the Ractor builds.
 
-use super::typed::FREE_IMMEDIATELY;
+use super::typed::{FREE_IMMEDIATELY, StaticType};
 use rb_sys::{VALUE, rb_data_type_t};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -13,11 +13,7 @@ const KEPT: usize = 1 << 16;
 /// call of Ruby.
 pub type Stack = UnsafeCell<Vec<VALUE>>;
 
-struct Type(rb_data_type_t);
-// SAFETY: pointers to static strings and functions.
-unsafe impl Sync for Type {}
-
-static TYPE: Type = {
+static TYPE: StaticType = {
     // SAFETY: plain data for which zero means "none".
     let mut raw: rb_data_type_t = unsafe { std::mem::zeroed() };
     raw.wrap_struct_name = c"Pelton's stack".as_ptr();
@@ -25,7 +21,7 @@ static TYPE: Type = {
     raw.function.dfree = Some(free);
     raw.function.dsize = Some(size);
     raw.flags = FREE_IMMEDIATELY;
-    Type(raw)
+    StaticType(raw)
 };
 
 extern "C" fn mark(data: *mut c_void) {
@@ -53,7 +49,7 @@ extern "C" fn size(data: *const c_void) -> rb_sys::size_t {
 /// The object of an empty stack: the spare one (0: none), or a new one.
 ///
 /// # Safety
-/// Ruby's lock is held; may raise for want of memory.
+/// Only the GVL contract (see `value`). Raises NoMemoryError.
 pub unsafe fn take(spare: &Cell<VALUE>) -> VALUE {
     match spare.replace(0) {
         0 => {

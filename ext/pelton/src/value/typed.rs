@@ -18,6 +18,12 @@ pub(super) const FREE_IMMEDIATELY: VALUE = flags::RUBY_TYPED_FREE_IMMEDIATELY as
 pub(super) const WB_PROTECTED: VALUE = flags::RUBY_TYPED_WB_PROTECTED as VALUE;
 pub(super) const FROZEN_SHAREABLE: VALUE = flags::RUBY_TYPED_FROZEN_SHAREABLE as VALUE;
 
+/// Describes an internal type to Ruby. For statics.
+pub(super) struct StaticType(pub rb_data_type_t);
+
+// SAFETY: its pointers are to static strings and functions.
+unsafe impl Sync for StaticType {}
+
 /// What Ruby knows of a kind of objects, and their class.
 pub(super) struct DataType {
     pub raw: rb_data_type_t,

@@ -30,6 +30,7 @@ impl Schema {
         done.map(|()| to)
     }
 
+    #[allow(clippy::too_many_lines, reason = "one short arm for each type of a schema")]
     fn put_default(&self, of: Id, json: &Json, to: &mut Vec<u8>, depth: usize, left: &mut usize) -> Option<()> {
         if depth > MAX_DEPTH {
             return None;

@@ -46,6 +46,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    #[allow(clippy::too_many_lines, reason = "one short arm for each type of a schema")]
     fn value(&mut self, to: &mut Writer, step: Step) -> Result<(), Refusal> {
         match &self.plan.steps[step] {
             Read::Null => to.null(),
@@ -203,6 +204,7 @@ impl Reader<'_> {
         Ok(())
     }
 
+    #[allow(clippy::too_many_lines, reason = "one short arm for each type of a schema")]
     fn bytes(&mut self, to: &mut Writer, made: Bytes, range: Range<usize>) -> Result<(), Refusal> {
         match made {
             Bytes::Plain => {

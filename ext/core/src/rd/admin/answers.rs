@@ -259,6 +259,7 @@ fn deleted_rules(response: *const sys::rd_kafka_DeleteAcls_result_response_t) ->
 impl Event {
     /// The id that a request was given, and its answer (or why there is none), if this is one.
     #[allow(clippy::type_complexity)] // a plain answer, used once
+    #[allow(clippy::too_many_lines, reason = "one short arm for each type of result")]
     pub fn answer(&self) -> Option<(usize, Result<Answer, (i32, String)>)> {
         // librdkafka's results are the events that bring them.
         let result = self.raw.cast_const();

@@ -1,0 +1,189 @@
+//! Slabs: the memory of deliveries. Handles of single messages share a slab, so that 64 messages cost one allocation.
+
+use super::{DONE, Delivery, ROOM, UNTOLD, WATCHER, WHOLE};
+use crate::events::{EventKind, ReportPublisher};
+use crate::linger::Linger;
+use crate::lock;
+use crate::rd::{MAX_POSITIONS, Report, Reported, generation, hold};
+use crate::wait::Waiters;
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Slabs made in this process. Unlike an address, a number does not come again.
+static SLABS: AtomicU64 = AtomicU64::new(0);
+
+/// What became of one message.
+pub(super) struct Cell {
+    pub(super) offset: AtomicI64,
+    pub(super) partition: AtomicI32,
+    pub(super) error: AtomicI32,
+    /// DONE, UNTOLD, WATCHER × how many
+    pub(super) state: AtomicU32,
+}
+
+impl Cell {
+    pub(super) fn new() -> Self {
+        let (offset, partition, error) = (AtomicI64::new(-1001), AtomicI32::new(-1), AtomicI32::new(0));
+        Self { offset, partition, error, state: AtomicU32::new(0) }
+    }
+
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.state.load(Ordering::SeqCst) & flag != 0
+    }
+}
+
+pub(super) enum Topics {
+    Same(Arc<str>),
+    Each(Box<[Arc<str>]>),
+}
+
+/// The messages of a batch, or some whose handles are each for themselves.
+pub struct Slab {
+    pub(super) topics: Topics,
+    pub(super) cells: Box<[Cell]>,
+    /// Messages without a report; of a batch only.
+    pub(super) open: Option<AtomicUsize>,
+    /// Messages that failed.
+    pub(super) failed: AtomicUsize,
+    /// By position, or WHOLE.
+    pub(super) waiters: Waiters,
+    /// Of the messages' producer.
+    pub(super) linger: Option<Arc<Linger>>,
+    /// Of the messages' producer.
+    pub(super) publisher: Arc<ReportPublisher>,
+    pub(super) serial: u64,
+    /// Fork generation: reports of a parent's messages never reach a child.
+    pub(super) made_in: u64,
+}
+
+impl Slab {
+    pub(super) fn new(
+        topics: Topics,
+        room: usize,
+        open: Option<AtomicUsize>,
+        linger: Option<Arc<Linger>>,
+        publisher: Arc<ReportPublisher>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            topics,
+            cells: (0..room).map(|_| Cell::new()).collect(),
+            open,
+            failed: AtomicUsize::new(0),
+            waiters: Waiters::default(),
+            linger,
+            publisher,
+            serial: SLABS.fetch_add(1, Ordering::Relaxed),
+            made_in: generation(),
+        })
+    }
+
+    pub fn topic(&self, position: u32) -> &Arc<str> {
+        match &self.topics {
+            Topics::Same(topic) => topic,
+            Topics::Each(topics) => &topics[position as usize],
+        }
+    }
+
+    pub(super) fn is_watched(&self, position: u32) -> bool {
+        let first = if self.open.is_some() { 0 } else { position as usize };
+        self.cells[first].state.load(Ordering::SeqCst) >= WATCHER
+    }
+
+    /// See `Delivery::id`.
+    pub(super) fn id(&self, position: u32) -> u64 {
+        self.serial * MAX_POSITIONS as u64 + u64::from(position)
+    }
+
+    /// Tells of a failure as an event, unless that was done.
+    pub(super) fn tell(&self, position: u32) {
+        let cell = &self.cells[position as usize];
+        if cell.state.load(Ordering::SeqCst) & UNTOLD == 0
+            || cell.state.fetch_and(!UNTOLD, Ordering::SeqCst) & UNTOLD == 0
+        {
+            return;
+        }
+        let code = cell.error.load(Ordering::Acquire);
+        let (topic, partition) = (self.topic(position).to_string(), cell.partition.load(Ordering::Relaxed));
+        let (delivery, position) = self.handle(position);
+        self.publisher.failed(EventKind::DeliveryFailed { code, topic, partition, delivery, position });
+    }
+
+    /// The id of the handle that has this message, and which of its messages that is.
+    pub(super) fn handle(&self, position: u32) -> (u64, u32) {
+        if self.open.is_some() { (self.id(WHOLE), position) } else { (self.id(position), 0) }
+    }
+
+    /// Tells that a message was delivered or purged, whoever waits.
+    pub(super) fn tell_report(&self, position: u32, Report { partition, offset, error: code }: Report) {
+        let topic = Arc::clone(self.topic(position));
+        let (delivery, position) = self.handle(position);
+        self.publisher.emit(match code {
+            0 => EventKind::Acknowledged { topic, partition, offset, delivery, position },
+            _ => EventKind::Purged { code, topic, partition, delivery, position },
+        });
+    }
+}
+
+impl Reported for Slab {
+    fn report(&self, position: u32, report: Report, tell: bool) -> bool {
+        let cell = &self.cells[position as usize];
+        cell.partition.store(report.partition, Ordering::Relaxed);
+        cell.offset.store(report.offset, Ordering::Relaxed);
+        if self.publisher.tells_report(report.error) {
+            self.tell_report(position, report);
+        }
+        if report.error != 0 {
+            cell.error.store(report.error, Ordering::Release);
+            self.failed.fetch_add(1, Ordering::SeqCst);
+            if tell {
+                cell.state.fetch_or(UNTOLD, Ordering::SeqCst);
+                if !self.is_watched(position) {
+                    self.tell(position);
+                }
+            }
+        }
+        cell.state.fetch_or(DONE, Ordering::SeqCst);
+        let Some(open) = &self.open else {
+            self.waiters.wake(position);
+            return true;
+        };
+        let last = open.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last {
+            self.waiters.wake_all();
+        }
+        last
+    }
+}
+
+/// Where single messages to one topic get their handles from.
+pub(crate) struct Slabs {
+    topic: Arc<str>,
+    linger: Option<Arc<Linger>>,
+    publisher: Arc<ReportPublisher>,
+    /// The slab with room, and how much of it is taken.
+    current: Mutex<(Arc<Slab>, u32)>,
+}
+
+impl Slabs {
+    pub fn new(topic: Arc<str>, linger: Option<Arc<Linger>>, publisher: Arc<ReportPublisher>) -> Self {
+        let first = Self::slab(&topic, &linger, &publisher);
+        Self { topic, linger, publisher, current: Mutex::new((first, 0)) }
+    }
+
+    fn slab(topic: &Arc<str>, linger: &Option<Arc<Linger>>, publisher: &Arc<ReportPublisher>) -> Arc<Slab> {
+        Slab::new(Topics::Same(Arc::clone(topic)), ROOM as usize, None, linger.clone(), Arc::clone(publisher))
+    }
+
+    /// A handle for a message that is about to be sent: held until it is reported.
+    pub fn next(&self) -> Delivery {
+        let mut current = lock(&self.current);
+        if current.1 == ROOM {
+            *current = (Self::slab(&self.topic, &self.linger, &self.publisher), 0);
+        }
+        let delivery = Delivery { slab: Arc::clone(&current.0), position: current.1 };
+        current.1 += 1;
+        drop(current);
+        hold(&delivery.slab);
+        delivery
+    }
+}

@@ -1,0 +1,93 @@
+//! Messages of one partition, as the owner gets them.
+
+use super::credit::Credit;
+use super::cursor::Cursor;
+use crate::chunk::Chunk;
+use crate::lock;
+use crate::rd::generation;
+use std::sync::{Arc, Mutex};
+
+/// Messages of one partition, in order.
+pub struct Batch {
+    pub topic: Arc<str>,
+    pub partition: i32,
+    pub(super) len: usize,
+    pub(super) dropped: usize,
+    pub(super) bytes: usize,
+    pub(super) cursor: Arc<Cursor>,
+    pub epoch: u64,
+    /// Whether the partition's log began anew with it.
+    pub restarted: bool,
+    /// The offset behind its last message.
+    pub(super) next: i64,
+    /// Emptied by `release`.
+    pub(super) chunks: Mutex<Vec<Arc<Chunk>>>,
+    /// Given back by `release`, or when the batch is dropped.
+    pub(super) credit: Mutex<Option<Arc<Credit>>>,
+    /// Fork generation: a child must not touch its parent's poller.
+    pub(super) made_in: u64,
+}
+
+impl Batch {
+    /// Messages that the filter let pass (or could not judge).
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Messages that it refused.
+    pub fn dropped(&self) -> usize {
+        self.dropped
+    }
+
+    /// To be called when all have been judged.
+    pub(super) fn count_admitted(&mut self) {
+        let read = self.len;
+        self.len = self.chunks().iter().map(|chunk| chunk.admitted().count()).sum();
+        self.dropped = read - self.len;
+    }
+
+    /// Bytes of payloads, keys and headers, refused ones included.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the partition was sought, given up or assigned anew since it was read.
+    pub fn is_stale(&self) -> bool {
+        self.made_in == generation() && self.cursor.epoch() != self.epoch
+    }
+
+    /// The owner has it: the position is behind it.
+    pub fn advance(&self) {
+        self.cursor.advance(self.epoch, self.next);
+    }
+
+    /// The chunks; none after `release`.
+    pub fn chunks(&self) -> Vec<Arc<Chunk>> {
+        lock(&self.chunks).clone()
+    }
+
+    /// Lets the partition be read on, and frees what no message object stands for. Idempotent. Returns the bytes that it
+    /// freed.
+    pub fn release(&self) -> usize {
+        if self.made_in != generation() {
+            return 0;
+        }
+        let chunks = std::mem::take(&mut *lock(&self.chunks));
+        let freed = chunks.iter().filter(|chunk| chunk.release()).map(|chunk| chunk.bytes()).sum();
+        let credit = lock(&self.credit).take();
+        if let Some(credit) = credit {
+            credit.give_back(self.bytes);
+        }
+        freed
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

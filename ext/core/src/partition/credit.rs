@@ -1,0 +1,61 @@
+//! How much of a partition may wait in batches.
+
+use super::Limits;
+use crate::lock;
+use crate::poller::Poller;
+use crate::rd::Token;
+use std::sync::{Arc, Mutex};
+
+/// Batches of a partition that may be out at once, and their bytes.
+pub struct Credit {
+    out: Mutex<Out>,
+    limits: Limits,
+    poller: Arc<Poller>,
+    token: Token,
+}
+
+#[derive(Default)]
+struct Out {
+    batches: usize,
+    bytes: usize,
+    /// The partition found its credit spent, and is not read until half of it is back: looked at again for each batch that
+    /// comes back, it would cost two changes of thread a batch.
+    spent: bool,
+}
+
+impl Credit {
+    pub(super) fn new(limits: Limits, poller: Arc<Poller>, token: Token) -> Self {
+        Self { out: Mutex::default(), limits, poller, token }
+    }
+
+    /// Whether no batch may be read now; `give_back` has the partition looked at again then.
+    pub(super) fn is_spent(&self) -> bool {
+        let mut out = lock(&self.out);
+        out.spent |= out.batches >= self.limits.prefetch || out.bytes >= self.limits.prefetch_bytes;
+        out.spent
+    }
+
+    pub(super) fn take(&self, bytes: usize) {
+        let mut out = lock(&self.out);
+        out.batches += 1;
+        out.bytes += bytes;
+    }
+
+    pub(super) fn give_back(&self, bytes: usize) {
+        let mut out = lock(&self.out);
+        out.batches -= 1;
+        out.bytes -= bytes;
+        if out.spent && out.batches <= self.limits.prefetch / 2 && out.bytes < self.limits.prefetch_bytes {
+            out.spent = false;
+            self.schedule_read();
+        }
+    }
+
+    /// Has the partition looked at again.
+    pub(super) fn schedule_read(&self) {
+        self.poller.wake(self.token);
+    }
+}
+
+#[cfg(test)]
+mod tests;

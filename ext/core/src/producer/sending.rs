@@ -1,0 +1,97 @@
+//! Sending messages: enqueued without blocking, with one handle each or one for a batch.
+
+use super::{LiveProducer, Outgoing, Producer, fatal};
+use crate::delivery::Delivery;
+use crate::error::Error;
+use crate::rd::{self, Headers, Report, Topic, codes};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Producer {
+    /// Sends one message with a handle of its own. Never blocks: `QueueFull` is for the caller to wait out
+    /// (`wait_for_room`) and try again.
+    pub fn produce(&self, mut message: Outgoing<'_>) -> Result<Delivery, Error> {
+        let topic = message.topic;
+        let headers = Cell::new(message.headers.take());
+        self.with_topic(topic, |live, known| {
+            let delivery = known.slabs.next();
+            match self.send(live, &known.handle, &message, headers.take(), &delivery, 0) {
+                Ok(()) => Ok(delivery),
+                Err(error) => {
+                    self.refuse(&delivery, 0, codes::UNKNOWN_TOPIC);
+                    Err(error)
+                }
+            }
+        })?
+    }
+
+    /// A topic's name as `batch` takes it.
+    pub fn topic(&self, name: &str) -> Result<Arc<str>, Error> {
+        self.with_topic(name, |_, known| Arc::clone(&known.name))
+    }
+
+    /// A handle for many messages, each of which must then be given to `enqueue` or `refuse`, in any order.
+    pub fn batch(&self, topics: Vec<Arc<str>>) -> Result<Delivery, Error> {
+        if topics.len() >= rd::MAX_POSITIONS {
+            let value = topics.len().to_string();
+            return Err(Error::Invalid { what: "batch size", value, allowed: "fewer than 524288 messages per call" });
+        }
+        Ok(Delivery::batch(topics, self.linger.clone(), Arc::clone(&self.publisher)))
+    }
+
+    /// Sends one message of a batch.
+    pub fn enqueue(&self, mut message: Outgoing<'_>, delivery: &Delivery, index: usize) -> Result<(), Error> {
+        let headers = Cell::new(message.headers.take());
+        self.with_topic(message.topic, |live, known| {
+            self.send(live, &known.handle, &message, headers.take(), delivery, index)
+        })?
+    }
+
+    /// Resolves a message that was not accepted; its caller tells.
+    pub fn refuse(&self, delivery: &Delivery, index: usize, code: i32) {
+        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), false);
+    }
+
+    /// The same, told as any failure: of those it handed over at once its caller doesn't look at each.
+    pub fn give_up(&self, delivery: &Delivery, index: usize, code: i32) {
+        rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), true);
+    }
+
+    fn send(
+        &self,
+        live: &LiveProducer,
+        topic: &Topic,
+        message: &Outgoing<'_>,
+        headers: Option<Headers>,
+        delivery: &Delivery,
+        index: usize,
+    ) -> Result<(), Error> {
+        let Outgoing { payload, key, partition, timestamp, .. } = *message;
+        let (slab, position) = (delivery.slab(), delivery.position(index));
+        // Counted first: the report may come before this call returns.
+        self.sent.fetch_add(1, Ordering::SeqCst);
+        let result = if headers.is_none() && timestamp == 0 {
+            live.client.produce(topic, partition, payload, key, slab, position)
+        } else {
+            live.client.produce_with(topic, partition, payload, key, headers, timestamp, slab, position)
+        };
+        result.map_err(|code| {
+            self.sent.fetch_sub(1, Ordering::SeqCst);
+            self.progress.wake_all();
+            match code {
+                // No wait would make room for it.
+                codes::QUEUE_FULL if payload.is_some_and(|payload| payload.len() > live.room) => {
+                    Error::code(codes::LARGER_THAN_QUEUE)
+                }
+                codes::QUEUE_FULL => Error::QueueFull,
+                codes::FATAL => Error::Kafka(fatal(&live.client)),
+                _ => Error::code(code),
+            }
+        })
+    }
+}
+
+fn unsent(code: i32) -> Report {
+    Report { partition: -1, offset: -1001, error: code }
+}

@@ -1,0 +1,71 @@
+//! What the event thread does for a producer: it serves the queue of reports and events.
+
+use super::{MAIN_QUEUE, Producer};
+use crate::delivery::Slab;
+use crate::events::{self, EventKind};
+use crate::lock;
+use crate::poller::Source;
+use crate::rd::{codes, event_types};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+impl Producer {
+    /// What somebody waits for does not linger.
+    fn send_on(&self) {
+        if let Some(linger) = &self.linger
+            && self.pending() > 0
+        {
+            linger.again();
+        }
+    }
+}
+
+impl Source for Producer {
+    fn serve(&self, queues: &mut Vec<u32>, deadline: Instant) {
+        let Some(queue) = self.live().as_ref().map(|live| Arc::clone(&live.queue)) else { return queues.clear() };
+        while let Some(event) = queue.poll() {
+            if event.kind() == event_types::DR {
+                let failures = Cell::new(0);
+                let (count, panics) = event.deliver_reports::<Slab>(|report| {
+                    self.settled.fetch_add(1, Ordering::SeqCst);
+                    if report.error == 0 {
+                        return false;
+                    }
+                    failures.set(failures.get() + 1);
+                    !self.transactions.failed(report.error)
+                });
+                if failures.get() < count {
+                    *lock(&self.last_error) = None;
+                }
+                if panics {
+                    let reason = "a panic while a report was looked at".into();
+                    events::emit(
+                        self.poller.events(),
+                        &self.name,
+                        EventKind::Error { code: codes::FAIL, reason, fatal: false },
+                    );
+                }
+                // The room that the messages took is free only now: who is woken must find it.
+                drop(event);
+                self.reported.fetch_add(count as u64, Ordering::SeqCst);
+                self.progress.wake_all();
+                // What had no place among those in flight has one now.
+                self.send_on();
+            } else {
+                events::emit_and_keep(self.poller.events(), &self.name, &event, &self.last_error);
+            }
+            if Instant::now() >= deadline {
+                return;
+            }
+        }
+        queues.clear();
+    }
+
+    fn all_queues(&self, queues: &mut Vec<u32>) {
+        self.send_on();
+        self.look_whether_idle();
+        queues.push(MAIN_QUEUE);
+    }
+}
