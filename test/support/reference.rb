@@ -39,7 +39,8 @@ module Reference
     `--processes 4` loads the app once and forks four servers. See
     [several processes, signals and shutdown](../guides/several-processes.md).
 
-    The log on stdout has every event. `--no-log` leaves the failures, which go to `config.logger`.
+    The log on stdout has starts and stops, assignments, retries, dead letters and failures. It has no line for a success,
+    such as `consumer.consumed` or `transaction.committed`: subscribe to those. `--no-log` leaves the failures, which go to `config.logger`.
 
     ## pelton doctor
 

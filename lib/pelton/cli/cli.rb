@@ -97,7 +97,7 @@ module Pelton
     def server_options(parser)
       parser.separator("\nOptions of server:")
       parser.on("-p", "--processes N", Integer, "run and supervise N processes") { |v| @options[:processes] = v }
-      parser.on("--[no-]log", "write a log of all events to stdout (default: yes)") { |v| @options[:log] = v }
+      parser.on("--[no-]log", "log starts, stops, assignments, failures (default)") { |v| @options[:log] = v }
     end
 
     def doctor_options(parser)

@@ -16,5 +16,5 @@
       assert_equal ["7", '{"id":7}', { "from" => "orders" }], [piped.key, piped.raw_payload, piped.headers]
     end
   },
-  "flush_buffer_sync" => { after: -> { assert_equal %w[1 2], read("orders", 2).map(&:raw_payload).sort } }
+  "flush_buffer_sync" => { after: -> { assert_equal %w[1 2], read("clicks", 2).map(&:raw_payload).sort } }
 }
