@@ -2,6 +2,19 @@
 
 # How blocks of docs/guides/transactions.md are run: see test/support/guides.rb.
 {
+  "def process(message)" => {
+    after: lambda do
+      Pelton.routes { topic("orders", to: PaidConsumer) { transactional "shop" } }
+      Pelton.start
+      Pelton.producer.produce_sync(topic: "orders", key: "7", payload: PAID)
+      assert_equal "total 12.5", read("paid", 1).first.raw_payload
+      assert Pelton.stop
+    end
+  },
+  "read_uncommitted" => {
+    before: -> { fill("paid", 3) },
+    after: -> { assert_equal "3 committed, 3 in all\n", $stdout.string }
+  },
   "config.on_reload" => {
     after: lambda do
       options = Pelton.config.on_reload.call({ "transactional.id" => "a" }, Pelton::Testing.error(:_FENCED))
