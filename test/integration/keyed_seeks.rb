@@ -12,9 +12,9 @@ LIMIT = 60
 
 Scenario.run do
   # Fewer messages than in real life.
-  backlog = Pelton::Consuming::KeyedBacklog
-  backlog.send(:remove_const, :UNMARKED)
-  backlog.const_set(:UNMARKED, LIMIT)
+  backlog = Pelton::Consuming::Unmarked
+  backlog.send(:remove_const, :LIMIT)
+  backlog.const_set(:LIMIT, LIMIT)
 
   seeks, filtered, unmarked, dead = Array.new(4) { |at| topic(partitions: at.zero? ? 2 : 1) }
   seed = Integer(ENV.fetch("SEED", Random.new_seed % 100_000))

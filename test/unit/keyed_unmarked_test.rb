@@ -9,14 +9,14 @@ class KeyedUnmarkedTest < Minitest::Test
 
   # Messages that are finished and not marked: nothing more is given, and what is marked counts.
   def with_unmarked(limit)
-    backlog = Pelton::Consuming::KeyedBacklog
-    before = backlog::UNMARKED
-    backlog.send(:remove_const, :UNMARKED)
-    backlog.const_set(:UNMARKED, limit)
+    unmarked = Pelton::Consuming::Unmarked
+    before = unmarked::LIMIT
+    unmarked.send(:remove_const, :LIMIT)
+    unmarked.const_set(:LIMIT, limit)
     yield
   ensure
-    backlog.send(:remove_const, :UNMARKED)
-    backlog.const_set(:UNMARKED, before)
+    unmarked.send(:remove_const, :LIMIT)
+    unmarked.const_set(:LIMIT, before)
   end
 
   # Processes what is there; each message with the consumer that had it.

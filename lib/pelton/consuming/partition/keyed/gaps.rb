@@ -2,13 +2,14 @@
 
 module Pelton
   module Consuming
-    # The end of a keyed backlog: it gives nothing more but gaps, unfinished messages before finished ones.
+    # The end of a keyed backlog, whose state it shares: jobs get only gaps, which are unfinished messages before
+    # finished ones.
     module Gaps
-      # So many dropped messages are remembered. Older ones count as if they were processed again.
+      # Number of dropped messages that are remembered. Older ones count as processed again.
       DROPPED = 10_000
       private_constant :DROPPED
 
-      # From now on nothing behind what is finished, or in the hands of these jobs, is given. Returns whether there may
+      # The end begins: no message behind the last finished one is given, except to these jobs. Returns true: there may
       # be gaps.
       #: (Array[Job]) -> bool
       def close(jobs)
@@ -17,18 +18,18 @@ module Pelton
         true
       end
 
-      # May a message be begun that its job has already?
+      # May a job begin its message at this offset?
       #: (Integer) -> bool
       def gap_at?(offset) = !@horizon.nil? && offset <= @horizon
 
-      # When there is something in a gap to be begun (0: now); nil: there is nothing, or it failed again.
+      # When a message in a gap may begin (monotonic seconds; 0: now); nil: there is none, or it failed again.
       #: () -> Float?
       def gap_at
         time = @key_queues.ready_before(@highest)
         time && [time, *@hold_until].max
       end
 
-      # Of a job's messages up to this offset the flow left these: a consumer never sees the others.
+      # Of the slice up to this offset, the consumer sees only these messages; the flow dropped the others.
       #: (KeyedBacklog::Slice, Integer, Enumerable[Message]) -> void
       def dropped(slice, upto, messages)
         kept = messages.to_h { |message| [message.offset, true] }
@@ -39,20 +40,20 @@ module Pelton
         end
       end
 
-      # {offset: 41, count: 12}: the first message that is not done is at 41. 12 behind it are done, and a consumer saw
-      # them. nil: none.
+      # {offset: 41, count: 12}: the first message that is not done is at 41, and a consumer finished 12 behind it. nil:
+      # none.
       #: () -> Hash[Symbol, Integer]?
       def repeats
         offset, item = @open.first
         return unless item
 
-        count = @came - item.number + 1 - @open.size - @dropped.count { |one| one > offset }
+        count = @came - item.number + 1 - @open.size - @dropped.count { |dropped| dropped > offset }
         { offset: offset, count: count } if count.positive?
       end
 
       private
 
-      # A dropped one is finished.
+      # A dropped message is finished.
       def note(item)
         @dropped << item.offset
         return if @dropped.size < DROPPED
@@ -62,8 +63,8 @@ module Pelton
         @dropped.shift([@dropped.size - (DROPPED / 2), 0].max)
       end
 
-      # Up to where a job finishes messages without beginning another one. What the flow dropped before the one that
-      # runs is finished with that one; what the flow left for a later job is not begun. nil: it finishes nothing more.
+      # The last offset that a running job finishes without beginning another message. Messages that the flow dropped
+      # before the present one are finished with it. nil: it finishes nothing more.
       def reach(job)
         first, last = job.slice.items.values_at(0, -1)
         return unless first

@@ -3,36 +3,34 @@
 require_relative "../../../batch"
 require_relative "../../../errors"
 require_relative "gaps"
-require_relative "keys"
-require_relative "key_queues"
-require_relative "seeking"
 require_relative "batch_tracker"
+require_relative "key_queues"
+require_relative "keys"
+require_relative "seeking"
+require_relative "unmarked"
+require_relative "unsorted_batches"
 
 module Pelton
   module Consuming
-    # Backlog's methods for a partition whose order is per key: a key queue for each key that has messages, several
-    # slices out at a time, no two of them with messages of one key. Done is the longest unbroken run of done messages.
+    # The backlog of a partition with order per key. It has the same methods as Backlog. Each key that has messages has
+    # a key queue. Several jobs run at a time, no two of them with messages of one key. Everything before the first
+    # message that is not done may be stored.
     #
-    # What it remembers is bounded: messages that are not finished by the native credit; those that are finished and not
-    # marked by UNMARKED, and a job for each executor. Each method takes time in proportion to the messages and key
-    # queues it is about, whatever else is there.
+    # Its memory is bounded: unfinished messages by the native credit, and finished messages that are not marked by
+    # Unmarked::LIMIT, plus one job per executor. Each method takes time in proportion to the messages and key queues
+    # that it is about, however many others there are. The end of the partition is in Gaps, seeks are in Seeking.
     class KeyedBacklog
       include Gaps
       include Seeking
 
-      UNMARKED = 100_000 # messages that are finished and not marked; with so many, no more are given
-      UNMARKED_ERROR = "%d messages were processed and not marked as consumed: no more messages of this partition " \
-                       "are given to its consumers until some of these are marked. Call mark_as_consumed, or remove " \
-                       "manual_offsets from the topic's routes"
-      private_constant :UNMARKED_ERROR
-
-      # What a job is given.
-      #   items     those that are not finished, by offset
-      #   key queues     theirs, when it was made
-      #   passed    of its executor: items that were finished and not marked, in the order in which it got them
-      #   failed    is it to be tried again?
-      #   left      did a seek leave some of it?
-      #   sought    has its consumer sought? Then nothing of it counts.
+      # The messages of one job.
+      #   messages    what the job gets
+      #   items       [item, …] of those that are not finished, by offset
+      #   key_queues  [key queue, …] of its messages
+      #   passed      [item, …]: the executor's finished items that are not marked, see Unmarked#list
+      #   failed      will it be tried again?
+      #   left        did a seek drop some of its messages?
+      #   sought      did its own consumer seek? Then nothing of it counts.
       Slice = Struct.new(:messages, :items, :key_queues, :passed, :failed, :left, :sought)
       private_constant :Slice
 
@@ -42,37 +40,29 @@ module Pelton
         @limit = limit
         @executors = executors
         @keys = keys
-        @delay = delay
-        # {offset => item} of all that is not done, in their order.
+        # {41 => item, 42 => item, …}: all messages that are not done, in the order of their offsets.
         @open = {}
-        # [offset, leader epoch]: the end of all that came; nil: nothing did.
+        # [offset, leader epoch] behind the last message that came; nil: none came.
         @end = nil
-        # {tracker => true}: those that hold a batch.
+        # {tracker => true}: the batches that are not released.
         @trackers = {}.compare_by_identity
-        # Trackers of batches that are not sorted into key queues yet. One without keys waits for all before it.
-        @waiting = []
-        # The one that is being sorted.
-        @sorting = nil
+        @unsorted = UnsortedBatches.new(keys, delay)
         @key_queues = KeyQueues.new(delay)
-        # Until then nothing is given.
+        # Until then no job gets messages (monotonic seconds); nil: no such time.
         @hold_until = nil
-        # {executor => [finished items that are not marked]}
-        @passed = Hash.new { |all, executor| all[executor] = [] }.compare_by_identity
-        @unmarked = 0
-        # Why nothing is given, until it was told, then true; nil: fewer than half of UNMARKED are not marked.
-        @complaint = nil
-        # [first, last] offset of what a seek left unfinished and what did not come again yet; nil: there is none.
+        @unmarked = Unmarked.new
+        # [first, last] offset of the messages that a seek dropped unfinished and that did not come again; nil: none.
         @owed = nil
         # How many messages came, and the highest offset that is finished.
         @came = 0
         @highest = -1
-        # Offsets of finished messages that the flow dropped, the last ones (see Gaps).
+        # [43, 47, …]: offsets of the last finished messages that the flow dropped (see Gaps).
         @dropped = []
-        # The end has begun: nothing behind this offset is given any more.
+        # The largest offset that may still be processed once the partition ends; nil: it does not end.
         @horizon = nil
       end
 
-      # Without the lock: it makes an object of each message.
+      # Builds the message objects of a batch. Called without the lock.
       #: (Batch) -> BatchTracker
       def prepare(batch) = BatchTracker.new(batch)
 
@@ -88,38 +78,24 @@ module Pelton
           @open[item.offset] = item
         end
         @trackers[tracker] = true
-        @waiting << tracker
+        @unsorted.add(tracker)
       end
 
-      # The next one to be sorted, by one job at a time.
+      # See UnsortedBatches.
       #: () -> BatchTracker?
-      def unsorted
-        return if @sorting || @waiting.empty?
-
-        @sorting = @waiting.find { |tracker| !tracker.sorted? }
-      end
-
-      # Without the lock: asks the user's `by`.
+      def unsorted = @unsorted.next
       #: (BatchTracker) -> Array[Integer?]?
-      def ids(tracker)
-        tracker.dues = tracker.messages.map { |message| @delay.due(message) } if @delay
-        @keys.of(tracker.messages)
-      end
-
-      # A job that sorted one is over.
+      def ids(tracker) = @unsorted.ids(tracker)
       #: (BatchTracker, Array[Integer?]?) -> void
-      def sorted(tracker, ids)
-        tracker.sorted(ids)
-        @sorting = nil
-      end
+      def sorted(tracker, ids) = @unsorted.sorted(tracker, ids)
 
-      # What is ready is split among the executors; the less that is, the smaller are the parts. Who processes messages
-      # one by one has those of one key: no key shall wait for another.
+      # The messages of the executor's next job; nil: none. The ready key queues are divided among the executors. A
+      # consumer that processes one by one gets one key, so that no key waits for another.
       #: (Executor) -> Slice?
       def next(executor)
         return if @hold_until || (@horizon.nil? && full?)
 
-        spread until @horizon || @waiting.empty? || blocked?
+        spread until @horizon || @unsorted.empty? || blocked?
         return if @key_queues.ready.zero?
 
         count = executor.process? ? 1 : (@key_queues.ready / @executors.to_f).ceil
@@ -127,21 +103,22 @@ module Pelton
         give(executor, key_queues, items)
       end
 
-      # Is nothing given before some of what is finished is marked?
+      # Must messages be marked before a job gets more?
       #: () -> bool
-      def full? = @unmarked >= UNMARKED
+      def full? = @unmarked.full?
 
       #: () -> bool
-      def empty? = @key_queues.empty? && @waiting.empty?
+      def empty? = @key_queues.empty? && @unsorted.empty?
 
-      # That of its first unfinished message.
+      # The attempt of the first unfinished message.
       #: (Slice) -> Integer
       def attempt(slice) = slice.items.first&.key_queue&.attempt || 1
 
       #: (Slice) -> Integer?
       def position(slice) = slice.items.first&.offset
 
-      # Without the lock: asks the user's `by` for a message for which it may have failed.
+      # Asks the user's `by` again for a message for which it may have failed, and raises what it raises. Called without
+      # the lock.
       #: (Slice) -> void
       def check_key(slice)
         @keys.number(slice.messages.first) if slice.key_queues.first.id.equal?(:whole)
@@ -150,7 +127,7 @@ module Pelton
       #: (Slice) -> bool
       def mixed?(slice) = slice.items.any? { |item| !item.key_queue.equal?(slice.items.first.key_queue) }
 
-      # This message, and all that its consumer was given before it; of its key, if no job has it now.
+      # Marks this message and all that its consumer got before it. If no job has the message: all of its key before it.
       #: (Message) -> void
       def mark(message)
         item = @open[message.offset]
@@ -158,14 +135,15 @@ module Pelton
         elsif (slice = item.slice)
           return if slice.sought
 
-          slice.passed.shift(slice.passed.size).each { |one| done_with(one) }
+          slice.passed.shift(slice.passed.size).each { |passed| done_with(passed) }
           finish(slice, item.offset, nil, mark: true)
-        elsif item.passed then item.passed.shift(item.passed.index(item) + 1).each { |one| done_with(one) }
-        else waiting_before(item).each { |one| done_with(one) }
+        elsif item.passed then item.passed.shift(item.passed.index(item) + 1).each { |passed| done_with(passed) }
+        else waiting_before(item).each { |waiting| done_with(waiting) }
         end
       end
 
-      # What no consumer saw (seen: what one did) needs no mark by hand: nobody could give it.
+      # The messages of a slice up to this offset are finished. mark: they are done, too. seen: the messages that the
+      # consumer saw; a message that it did not see needs no mark by hand.
       #: (Slice, Integer, Integer?, mark: bool, ?seen: Enumerable[Message]) -> void
       def finish(slice, offset, _leader_epoch, mark:, seen: [])
         by_hand = mark ? nil : seen.to_h { |message| [message.offset, true] }
@@ -176,15 +154,15 @@ module Pelton
         end
       end
 
-      # Of several keys nobody knows which one failed: each is tried by itself, and what was tried together counts for
-      # none.
+      # The unfinished messages of a slice are tried again at `time`. If they have several keys, nobody knows which key
+      # failed: each key is tried by itself, and the attempt they had together does not count.
       #: (Slice, Float?, ?alone_until: Integer?) -> void
       def again(slice, time, alone_until: nil)
         slice.failed = true
         mixed = mixed?(slice)
         slice.items.map(&:key_queue).uniq.each do |key_queue|
           key_queue.wake_at = time
-          # It failed again after the end had begun: there is no end of that.
+          # It failed again after the end had begun, so its next owner tries it.
           key_queue.left = !@horizon.nil? && !mixed && key_queue.attempt > 1
           next key_queue.alone_until = alone_until || key_queue.alone_until unless mixed
 
@@ -193,10 +171,11 @@ module Pelton
         end
       end
 
-      # Jobs that run side by side may be told several times: nobody is to be late for another's sake.
+      # No job gets messages until `time`. If several jobs ask for that, the earliest time counts.
       #: (Slice, Float) -> void
-      def later(_share, time) = @hold_until = [@hold_until, time].compact.min
+      def later(_slice, time) = @hold_until = [@hold_until, time].compact.min
 
+      # The job of a slice is over; what is left of it may be given again.
       #: (Slice) -> void
       def put_back(slice)
         tried = slice.items.to_h { |item| [item.key_queue, true] }.compare_by_identity if slice.failed
@@ -215,25 +194,21 @@ module Pelton
         @key_queues.wake(now)
       end
 
-      # What is before the first message that is not done.
+      # Where everything before is done: [offset, leader epoch]; nil: nothing came.
       #: () -> [Integer, Integer]?
       def done
         _, item = @open.first
         return @end unless item
 
-        # The message there is ours, so its own epoch goes with it.
+        # Within a batch the message's own leader epoch goes with its offset.
         item.offset > item.tracker.first_offset ? [item.offset, item.leader_epoch].freeze : item.tracker.before
       end
 
-      # Something that has to be told, once.
+      # An error to be reported, once; nil: none.
       #: () -> Error?
-      def complaint
-        return unless @complaint.is_a?(Error)
+      def complaint = @unmarked.take_error
 
-        @complaint.tap { @complaint = true }
-      end
-
-      # Gives all batches back. What jobs have are message objects, which live on.
+      # Releases all batches. Jobs have message objects, which stay valid.
       #: () -> void
       def release
         @trackers.each_key(&:release)
@@ -244,15 +219,15 @@ module Pelton
 
       # --- key queues ----------------------------------------------------------------------------------------------
 
-      # A batch for which `by` failed is a key queue by itself, and alone.
+      # Must the next batch wait? A batch for which `by` failed becomes one key queue, and is processed alone.
       def blocked?
-        tracker = @waiting.first
+        tracker = @unsorted.first
         !tracker.sorted? || (tracker.ids ? @key_queues.key?(:whole) : !@key_queues.empty?)
       end
 
       def spread
-        whole = @waiting.first.ids.nil?
-        @waiting.shift.each do |item, number|
+        whole = @unsorted.first.ids.nil?
+        @unsorted.shift.each do |item, number|
           next if item.finished? # marked already
 
           # Messages without a key have no order among each other.
@@ -263,35 +238,32 @@ module Pelton
       def give(executor, key_queues, items)
         messages = items.map(&:message)
         part = Batch::Part.new(messages.first.topic, messages.first.partition, messages.freeze)
-        slice = Slice.new(part, items, key_queues, @passed[executor])
+        slice = Slice.new(part, items, key_queues, @unmarked.list(executor))
         items.each { |item| item.slice = slice }
         slice
       end
 
       # --- messages ------------------------------------------------------------------------------------------------
 
-      # Of a message that no job has: it and those of its key before it.
+      # A message that no job has, and those of its key before it.
       def waiting_before(item)
         key_queue = item.key_queue
         key_queue.nil? || key_queue.out ? [item] : key_queue.before(item.offset + 1)
       end
 
-      # Finished, if it was not, and marked.
+      # The message is finished and marked.
       def done_with(item)
         @open.delete(item.offset)
-        item.passed ? @unmarked -= 1 : leave_key_queue(item)
+        item.passed ? @unmarked.remove : leave_key_queue(item)
         note(item) if item.dropped
         item.finish
-        @complaint = nil if @complaint && @unmarked < UNMARKED / 2
       end
 
-      # Finished, but not marked.
+      # The message is finished, but not marked.
       def pass(item, passed)
         leave_key_queue(item)
         item.finish(passed)
-        passed << item
-        @unmarked += 1
-        @complaint ||= Error.new(UNMARKED_ERROR % UNMARKED) if full?
+        @unmarked.add(item, passed)
       end
 
       def leave_key_queue(item)

@@ -2,59 +2,59 @@
 
 module Pelton
   module Consuming
-    # What seeks do to a keyed backlog, whose state it shares: messages of other keys may be unfinished before the new
-    # place.
+    # What a seek does to a keyed backlog, whose state it shares: messages of other keys may be unfinished before the
+    # new position.
     module Seeking
-      # The partition goes on at this offset (nil: nothing of what was there counts). What is there or behind it will
-      # come again. What is before it stays: it is others', who have not finished it. epoch: that of its messages;
-      # done: does everything before the offset count as done, once that is? failed: a message that need not be tried
-      # again, if it is before the offset.
+      # The partition continues at this offset (nil: all messages are dropped). Messages from there on will be read
+      # again. Messages before it stay, because other jobs have not finished them. epoch: Message#epoch of these. done:
+      # when they are done, everything before the offset is. failed: the offset at which the partition stopped; it is
+      # not tried again.
       #: (Integer?, Integer?, done: bool, ?failed: Integer?) -> self
-      def leave(place, epoch, done:, failed: nil)
-        gone = @open.each_value.select { |item| place.nil? || item.offset >= place }
-        owe(place && gone)
+      def leave(position, epoch, done:, failed: nil)
+        gone = @open.each_value.select { |item| position.nil? || item.offset >= position }
+        owe(position && gone)
         give_up(gone)
         give_up([@open[failed]].compact)
-        @waiting.reject! { |tracker| tracker.over? && !tracker.equal?(@sorting) }
+        @unsorted.drop_finished
         @dropped.clear
         @came = 0
-        @highest = [@highest, (place || 0) - 1].min
+        @highest = [@highest, (position || 0) - 1].min
         @end = nil
         @open.each_value { |item| keep(item, epoch) }
-        @end = [place, -1].freeze if done && place
+        @end = [position, -1].freeze if done && position
         self
       end
 
-      # The consumer that has this slice, and was given these messages of it, has sought: what is left of them before
-      # that offset is not for it any more; nor is what came since, if they have one key.
+      # The consumer of this slice, which got the messages `given`, has sought to this offset. Its unfinished messages
+      # before it are dropped. If the slice has one key, so are later messages of that key.
       #: (Slice, Messages, Integer) -> void
-      def seek_past(slice, given, place)
+      def seek_past(slice, given, position)
         slice.sought = true
         seen = given.to_h { |message| [message.offset, true] }
-        items = slice.items.select { |item| item.offset < place && seen[item.offset] }
-        items |= slice.key_queues.first.before(place) if slice.key_queues.one? && slice.key_queues.first.id != :whole
+        items = slice.items.select { |item| item.offset < position && seen[item.offset] }
+        items |= slice.key_queues.first.before(position) if slice.key_queues.one? && slice.key_queues.first.id != :whole
         items.each { |item| done_with(item) }
-        leave_share(slice)
+        mark_left(slice)
       end
 
-      # The same for a seek to a message that the slice has still: nothing has to be read again. false: it has not.
+      # The same for a seek to a message that is still in the slice: nothing has to be read again. false: it is not.
       #: (Slice, Messages, Integer) -> bool
-      def go_back(slice, given, place)
-        return false unless slice.items.bsearch { |item| item.offset >= place }&.offset == place
+      def go_back(slice, given, position)
+        return false unless slice.items.bsearch { |item| item.offset >= position }&.offset == position
 
-        seek_past(slice, given, place)
+        seek_past(slice, given, position)
         true
       end
 
-      # Does nothing of it count any more?
+      # Does nothing of the slice count any more?
       #: (Slice) -> bool
       def sought?(slice) = slice.sought || (slice.left && slice.items.empty?)
 
-      # Does a job still have what a seek left?
+      # Does the slice still have messages that a seek left behind?
       #: (Slice) -> bool
       def left?(slice) = slice.sought || slice.left
 
-      # Is it from before a seek, and stayed?
+      # Is the message from before a seek, and still to be processed?
       #: (Message) -> bool
       def kept?(message)
         item = @open[message.offset]
@@ -65,13 +65,13 @@ module Pelton
       #: () -> Integer?
       def first_open = @open.first&.first
 
-      # The first offset that has to be read again: a seek may not go past it before that.
+      # The first offset that has to be read again; no seek may go past it before that. nil: none.
       #: () -> Integer?
       def owed = @owed&.first
 
       private
 
-      # items: what a seek leaves; nil: nothing of it is to come again.
+      # items: the messages that a seek drops unfinished; nil: none of them has to come again.
       def owe(items)
         return @owed = nil if items.nil?
 
@@ -86,12 +86,12 @@ module Pelton
         @owed = tracker.end.first > last ? nil : [tracker.end.first, first].max.then { |offset| [offset, last] }
       end
 
-      # They will come again.
+      # Drops items: they will come again.
       def give_up(items)
         slices = items.filter_map(&:slice).uniq(&:object_id)
         passed = items.filter_map(&:passed).uniq(&:object_id)
         items.each { |item| done_with(item) }
-        slices.each { |slice| leave_share(slice) }
+        slices.each { |slice| mark_left(slice) }
         passed.each { |list| list.select! { |item| @open[item.offset].equal?(item) } }
       end
 
@@ -101,7 +101,7 @@ module Pelton
         @end = [item.offset + 1, item.leader_epoch].freeze
       end
 
-      def leave_share(slice)
+      def mark_left(slice)
         slice.left = true
         slice.items.reject!(&:finished?)
       end
