@@ -31,7 +31,7 @@ class DrainedRetriesTest < Minitest::Test
     look = Pelton::StrandedRetries.new(Pelton::Config.new, bus: bus)
     group = Struct.new(:name, :topics).new("g", topics_of { topic("a", to: Orders) { retry_in 2 } })
     look.stub(:of, ->(_) { raise TypeError, "nil" }) do
-      look.look([group])
+      look.start([group])
       assert_equal ["retry_in", TypeError], told.pop.then { |event| [event[:source], event[:error].class] }
     end
   ensure

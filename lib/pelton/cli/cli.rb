@@ -129,13 +129,13 @@ module Pelton
       ServerCommand.new(@app, err: @err).run { |signals| boot { prepare && signals.renew && @app.start(**chosen) } }
     end
 
-    # Finds what is wrong before anything is forked.
+    # Reports errors before it forks.
     def supervise
       boot { prepare && check } or return 1
       timeout = @app.config.shutdown_timeout
       Supervisor.new(@options[:processes], bus: @app.notifications, timeout: timeout) do |process, orders|
-        serving = ServerCommand.new(@app, err: @err, orders: orders)
-        CLI.leave(serving.run { boot { @app.start(**chosen, process: process) } })
+        command = ServerCommand.new(@app, err: @err, orders: orders)
+        CLI.leave(command.run { boot { @app.start(**chosen, process: process) } })
       end.run
     end
 
@@ -176,8 +176,8 @@ module Pelton
     end
 
     def cannot(verb, error)
-      place = error.is_a?(Error) ? nil : error.backtrace&.first
-      fail_with("cannot #{verb}: #{error.message}#{" (#{error.class}, #{place})" if place}")
+      location = error.is_a?(Error) ? nil : error.backtrace&.first
+      fail_with("cannot #{verb}: #{error.message}#{" (#{error.class}, #{location})" if location}")
     end
 
     def usage(code)

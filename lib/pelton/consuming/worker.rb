@@ -4,8 +4,8 @@ require_relative "../runtime/threads"
 
 module Pelton
   module Consuming
-    # A thread that runs jobs. If the user's code kills it (Thread#kill, Thread.exit), its job is told so and another
-    # thread takes its place.
+    # A thread that runs jobs. If the user's code kills it (Thread#kill, Thread.exit), the job fails with WorkerKilled,
+    # and the worker starts another thread.
     class Worker
       attr_reader :name, :thread
 
@@ -15,26 +15,26 @@ module Pelton
         @priority = priority
         @jobs = jobs
         @bus = bus
-        # The thread that runs now; set by `start`, from the server's thread or the dying predecessor.
+        # The current thread of the worker; set by `start`, which the server's thread or the killed thread calls.
         @thread = nil
-        # Nobody takes its place any more: it was killed by `kill`, or got no job.
+        # No other thread is started any more: the worker was ended by `kill`, or got no job.
         @ended = false
       end
 
       #: () -> self
       def start
-        # The new thread begins with what we defer: one killed before its first step is replaced, too.
+        # The new thread inherits the deferral, so it is replaced even if it is killed before its first step.
         Thread.handle_interrupt(Object => :never) do
           @thread = Threads.start(@name, priority: @priority, report: method(:report)) { work }
         end
         self
       end
 
-      # Did it end, with no thread to take its place?
+      # Did it end, and is no other thread started?
       #: () -> bool
       def over? = @ended && !@thread.alive?
 
-      # Ends the thread, whatever it does. For a forced stop.
+      # Kills the thread, also in the middle of a job. For a forced stop.
       #: () -> void
       def kill
         @ended = true
@@ -43,8 +43,8 @@ module Pelton
 
       private
 
-      # A kill or raise from outside takes effect in the user's code (see Executor#perform) or while there is no job,
-      # never between the two: a job that was popped is run, one that was run is settled.
+      # A kill or raise by another thread takes effect in the user's code (see Executor#perform) or while there is no
+      # job, never between the two. So a popped job always runs, and a job that ran is always settled.
       def work
         Thread.handle_interrupt(Object => :never) do
           while (job = Thread.handle_interrupt(Threads::ON_BLOCKING) { @jobs.pop })

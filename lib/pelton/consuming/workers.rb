@@ -8,7 +8,7 @@ module Pelton
     class Workers
       include Enumerable
 
-      # How many there are to be.
+      # The number of workers that is set. At times more or fewer run.
       #: () -> Integer
       attr_reader :size
 
@@ -19,7 +19,7 @@ module Pelton
         @priority = priority
         @lock = Mutex.new
         @size = 0
-        # Replaced as a whole, so that a trap may read it. Some may have ended, as many as `size` says will not.
+        # [Worker, …], replaced as a whole, so that a trap may read it. Some of them may have ended.
         @workers = [].freeze
         jobs.attach { @lock.synchronize { start(1) } }
       end
@@ -27,8 +27,8 @@ module Pelton
       #: () { (Worker) -> void } -> void
       def each(&block) = @workers.each(&block)
 
-      # More begin at once; fewer: as many end as soon as they have no job. Returns how many there were. From any
-      # thread.
+      # Sets the number of workers, and returns the earlier one. Additional workers start at once; surplus workers end
+      # when they have no job. From any thread.
       #: (Integer) -> Integer
       def scale(size)
         @lock.synchronize do

@@ -28,8 +28,8 @@ module Pelton
       @length = length
       @excerpt = excerpt
       @reason = reason && Printable.line(reason, 200).freeze
-      place = topic ? "#{topic}/#{partition} offset #{offset}" : "document"
-      super("#{place}: #{part} cannot be decoded#{": #{@reason}" if reason}#{where}")
+      source = topic ? "#{topic}/#{partition} offset #{offset}" : "document"
+      super("#{source}: #{part} cannot be decoded#{": #{@reason}" if reason}#{where}")
     end
 
     # The error for a document that is wrong from this byte on (nil: unknown).
@@ -45,21 +45,22 @@ module Pelton
     #: () -> String?
     def excerpt = @excerpt && Printable.line(@excerpt)
 
-    # The same error with the message's place, if it has none yet (and if its class has no constructor of its own).
+    # The same error with the message's topic, partition and offset, if it has none yet (and if its class has no
+    # constructor of its own).
     #: (String, Integer, Integer, Symbol) -> DecodeError
     def of(topic, partition, offset, part)
       return self if self.topic || self.class.instance_method(:initialize).owner != DecodeError
 
-      self.class.new(topic, partition, offset, @reason, part, **facts)
+      self.class.new(topic, partition, offset, @reason, part, **position_details)
     end
 
     # A copy for the next read, which does not decode again. Without the cause, whose text may be the whole document.
     #: () -> DecodeError
-    def again = self.class.new(topic, partition, offset, @reason, part, **facts)
+    def again = self.class.new(topic, partition, offset, @reason, part, **position_details)
 
     private
 
-    def facts = { position: @position, length: @length, excerpt: @excerpt }
+    def position_details = { position: @position, length: @length, excerpt: @excerpt }
 
     def where
       return unless @length

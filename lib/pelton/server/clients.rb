@@ -35,8 +35,8 @@ module Pelton
       lambda do |id|
         id ||= @config.kafka[TRANSACTIONAL]&.then { |apps| "#{apps}/#{group.name}" }
         # They also send copies of failed messages. The broker decides about their size.
-        place = { **group.place, TRANSACTIONAL => id, **Producer::UNLIMITED }.compact
-        Producer.new(@config, bus: @bus, native: @native, kafka: place)
+        kafka = { **group.place, TRANSACTIONAL => id, **Producer::UNLIMITED }.compact
+        Producer.new(@config, bus: @bus, native: @native, kafka: kafka)
       end
     end
 

@@ -205,7 +205,7 @@ module Pelton
       @listeners.each(&:start)
       @lifecycle.running
       @liveness&.start
-      (@retries = StrandedRetries.new(@config, bus: @bus, native: @native)).look(@groups)
+      (@retries = StrandedRetries.new(@config, bus: @bus, native: @native)).start(@groups)
       ExitStop.add(self)
       booted = true
       @lifecycle.started

@@ -31,7 +31,7 @@ module Pelton
     # Runs on its own thread when a server starts. Publishes error.occurred for each result. Ignores groups that cannot
     # have messages in retry topics.
     #: (Array[Routing::Group]) -> void
-    def look(groups)
+    def start(groups)
       groups = groups.select { |group| group.topics.each_value.any? { |topic| topic.stage || topic.dead_letters } }
       return if groups.empty?
 
