@@ -67,7 +67,7 @@ class NativePayloadTest < Minitest::Test
     assert_equal [Encoding::UTF_8], text.filter_map(&:payload).map(&:encoding).uniq
     error = assert_raises(Pelton::DecodeError) { bad.payload }
     assert_equal [bad.topic, 0, 2], [error.topic, error.partition, error.offset]
-    assert_match(/no UTF-8/, error.message)
+    assert_match(/not valid UTF-8/, error.message)
     assert_raises(TypeError) { text.first.dig("a") }
     assert_raises(Pelton::DecodeError) { bad.dig("a") }
   end
@@ -82,14 +82,14 @@ class NativePayloadTest < Minitest::Test
   end
 
   def test_unknown_options_of_a_format_are_refused
-    { { format: :json, symbolise_names: true } => "decode, symbolise_names = true: no such option; allowed: " \
+    { { format: :json, symbolise_names: true } => "decode, symbolise_names = true: unknown option, known are " \
                                                   "deserializer, key_deserializer, headers_deserializer, " \
                                                   "symbolize_names, freeze",
       { format: :msgpack, symbolize_names: true } => "headers_deserializer, symbolize_keys, freeze, ext",
-      { format: :utf8, freeze: true } => "decode, freeze = true: no such option; allowed: deserializer",
-      { format: :json, freeze: "yes" } => 'decode, freeze = "yes": allowed: true or false',
-      { format: :json, "freeze" => true } => 'decode, "freeze" = true: no such option',
-      { format: :msgpack, ext: [1] } => "decode, ext = [1]: allowed: {1 =>" }.each do |format, message|
+      { format: :utf8, freeze: true } => "decode, freeze = true: unknown option, known are deserializer",
+      { format: :json, freeze: "yes" } => 'decode, freeze = "yes": expected true or false',
+      { format: :json, "freeze" => true } => 'decode, "freeze" = true: unknown option',
+      { format: :msgpack, ext: [1] } => "decode, ext = [1]: expected {1 =>" }.each do |format, message|
       error = assert_raises(Pelton::ConfigError, format.inspect) { subscription({}, { decode: { "t" => format } }) }
       assert_includes error.message, message
     end

@@ -236,7 +236,7 @@ impl Admin {
 
     /// Nobody answered in time.
     pub fn late(&self) -> KafkaError {
-        self.explained(codes::TIMED_OUT, "no answer in time")
+        self.explained(codes::TIMED_OUT, "Kafka did not answer in time")
     }
 
     /// Forgets which broker leads a partition or coordinates a group: librdkafka goes on with what it knew for minutes. So

@@ -142,7 +142,7 @@ impl fmt::Display for Error {
             Self::QueueFull => f.write_str("the local queue stayed full"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Interrupted => f.write_str("interrupted"),
-            Self::Invalid { what, value, allowed } => write!(f, "{what} {value:?}: allowed is {allowed}"),
+            Self::Invalid { what, value, allowed } => write!(f, "{what} {value:?}: expected {allowed}"),
         }
     }
 }

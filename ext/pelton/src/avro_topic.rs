@@ -77,7 +77,7 @@ fn unknown(ruby: &Ruby, this: Value, payload: Value, header: Value) -> Result<Va
 /// The value of a payload whose schema is known. Raises DecodeError.
 fn decode(ruby: &Ruby, this: Value, payload: Value, header: Value, shape: RArray) -> Result<Value, Error> {
     let topic = of(ruby, this)?;
-    let wrong = || Error::new(ruby.exception_type_error(), "a payload is a String");
+    let wrong = || Error::new(ruby.exception_type_error(), "expected a payload, a String");
     let bytes = value::bytes(&payload).map(<[u8]>::to_vec).ok_or_else(wrong)?;
     let header = value::bytes(&header).map(<[u8]>::to_vec);
     let (root, tree, bytes) = gvl::aside(ruby, this, bytes.len(), move || {

@@ -12,8 +12,8 @@ use pelton_core::format::{Encoding, Format, Shape};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub const ALLOWED: &str = "allowed: {\"topic\" => :json or :msgpack (or a Hash with options), :bytes or :utf8}, nil for \
-                           JSON when it is asked for, \"*\" for other topics";
+pub const ALLOWED: &str = "expected {\"topic\" => :json or :msgpack (or a Hash with options), :bytes, :utf8, or nil for \
+                           JSON that is parsed when it is read}; the key \"*\" is for other topics";
 
 /// What each format may have.
 const DESERIALIZERS: [&str; 3] = ["deserializer", "key_deserializer", "headers_deserializer"];
@@ -139,7 +139,7 @@ fn read_options(ruby: &Ruby, options: RHash, known: &[&str]) -> Result<(Shape, E
         let flag = || match value {
             _ if value.is_nil() || value.is_kind_of(ruby.class_false_class()) => Ok(false),
             _ if value.is_kind_of(ruby.class_true_class()) => Ok(true),
-            _ => Err(refuse("allowed: true or false")),
+            _ => Err(refuse("expected true or false")),
         };
         match &*name {
             "format" => {}
@@ -154,7 +154,7 @@ fn read_options(ruby: &Ruby, options: RHash, known: &[&str]) -> Result<(Shape, E
             "decoder" => extra.decoder = rooted(value),
             "ext" if value.is_nil() => {}
             "ext" => {
-                let decoders = RHash::from_value(value).ok_or_else(|| refuse("allowed: {1 => ->(bytes) { … }}"))?;
+                let decoders = RHash::from_value(value).ok_or_else(|| refuse("expected {1 => ->(bytes) { … }}"))?;
                 let ractor: Value = ruby.class_object().const_get("Ractor")?;
                 extra.shareable = ractor.funcall("shareable?", (decoders,))?;
                 extra.extensions = rooted(value);

@@ -126,7 +126,7 @@ fn parse_statistics(ruby: &Ruby, document: Value) -> Result<Value, Error> {
 
 fn parse(ruby: &Ruby, document: Value, make: impl FnOnce(Node<'_>) -> Result<Value, Error>) -> Result<Value, Error> {
     let Some(bytes) = value::bytes(&document).map(<[u8]>::to_vec) else {
-        return Err(Error::new(ruby.exception_type_error(), "a document is a String"));
+        return Err(Error::new(ruby.exception_type_error(), "expected a document, a String"));
     };
     let (root, tree, bytes) = gvl::aside(ruby, native(ruby), bytes.len(), move || {
         let mut tree = Tree::new();
@@ -140,7 +140,7 @@ fn parse(ruby: &Ruby, document: Value, make: impl FnOnce(Node<'_>) -> Result<Val
 
 /// The same of any format (as a topic's setting `decode`), which leaves nothing to Ruby; else DecodeError.
 fn decode(ruby: &Ruby, format: Value, document: Value) -> Result<Value, Error> {
-    let wrong = || Error::new(ruby.exception_arg_error(), "wanted: a format and a String");
+    let wrong = || Error::new(ruby.exception_arg_error(), "expected a format and a String");
     let format = Arc::new(format::read(ruby, format)?.ok_or_else(wrong)?);
     let bytes = value::bytes(&document).map(<[u8]>::to_vec).ok_or_else(wrong)?;
     let theirs = Arc::clone(&format);

@@ -169,13 +169,13 @@ pub fn read_polling(
         let refuse = |allowed| error::bad_option(ruby, &name, setting, allowed);
         match name.as_str() {
             "poller" => {
-                let given = CLASS.get(ruby, &setting).map_err(|_| refuse("allowed: a Pelton::Native::Poller"))?;
+                let given = CLASS.get(ruby, &setting).map_err(|_| refuse("expected a Pelton::Native::Poller"))?;
                 poller = Some(Arc::clone(&*given));
             }
             "max_time" => {
                 let millis = magnus::Integer::from_value(setting).and_then(|number| number.to_u64().ok());
                 let millis = millis.filter(|millis| *millis > 0);
-                max_time = Duration::from_millis(millis.ok_or_else(|| refuse("allowed: an Integer > 0"))?);
+                max_time = Duration::from_millis(millis.ok_or_else(|| refuse("expected an Integer > 0"))?);
             }
             _ => rest(&name, setting)?,
         }

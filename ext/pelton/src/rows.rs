@@ -131,7 +131,8 @@ impl Rows {
         match self.given.get(index) {
             Some(given) => Ok(*given),
             // Has it got a label meanwhile?
-            None => row(ruby, value::element(self.rows, index))?.ok_or_else(|| error::plain(ruby, "a message changed")),
+            None => row(ruby, value::element(self.rows, index))?
+                .ok_or_else(|| error::plain(ruby, "the messages changed during the call")),
         }
     }
 

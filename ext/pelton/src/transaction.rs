@@ -71,7 +71,7 @@ fn send_offsets(ruby: &Ruby, this: Value, offsets: RArray, subscription: Value, 
         let list = PartitionList::with_offsets(rows).map_err(|topic| CoreError::Invalid {
             what: "topic",
             value: topic.into(),
-            allowed: "no NUL byte",
+            allowed: "a text without a NUL byte",
         })?;
         producer.send_offsets(&list, &group_metadata(&subscription)?, ticket, deadline)
     })

@@ -66,7 +66,7 @@ module Pelton
       #: (untyped, KafkaError) -> void
       def failed(client, error)
         first = false
-        # Half of it noted, there would be neither a client nor a time for the next one.
+        # An interrupt in between could leave neither a client nor a time for the next one.
         Thread.handle_interrupt(NEVER) { first = @lock.synchronize { @client.equal?(client) && note(error) } }
         return unless first
 

@@ -17,7 +17,7 @@ pub(super) fn read(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Erro
         let refuse = |allowed| error::bad_option(ruby, name, setting, allowed);
         let count = || {
             let number = magnus::Integer::from_value(setting).and_then(|number| number.to_usize().ok());
-            number.filter(|number| *number > 0).ok_or_else(|| refuse("allowed: an Integer > 0"))
+            number.filter(|number| *number > 0).ok_or_else(|| refuse("expected an Integer > 0"))
         };
         match name {
             "max_messages" => options.limits.messages = count()?,
@@ -33,7 +33,7 @@ pub(super) fn read(ruby: &Ruby, given: RHash) -> Result<(Options, Polling), Erro
                 })?;
             }
             "where" => {
-                let filters = RHash::from_value(setting).ok_or_else(|| refuse("allowed: {\"topic\" => condition}"))?;
+                let filters = RHash::from_value(setting).ok_or_else(|| refuse("expected {\"topic\" => condition}"))?;
                 filters.foreach(|topic: String, condition: Value| {
                     let filter = if condition.is_nil() { None } else { Some(Arc::new(filter::read(ruby, condition)?)) };
                     options.filters.insert(topic, filter);
