@@ -115,8 +115,8 @@ module Pelton
     #   Pelton.admin.alter_group_offsets("billing", { ["orders", 0] => 42 })
     #: (String, Hash[[String, Integer], Integer], ?timeout: Numeric?) -> void
     def alter_group_offsets(id, offsets, timeout: TIMEOUT)
-      places = Requests.places(offsets, "an Integer >= 0") { |offset| Requests.offset(offset) }
-      change_offsets(:alter_group_offsets, id, places, timeout)
+      rows = Requests.positions(offsets, "an Integer >= 0") { |offset| Requests.offset(offset) }
+      change_offsets(:alter_group_offsets, id, rows, timeout)
     end
 
     # Deletes the group's offsets of these partitions. No member may subscribe to their topics.
@@ -125,16 +125,17 @@ module Pelton
     def delete_group_offsets(id, partitions, timeout: TIMEOUT)
       raise ConfigError.new(:partitions, partitions, "expected [[topic, partition], …]") unless partitions.is_a?(Array)
 
-      change_offsets(:delete_group_offsets, id, partitions.map { |place| [*Requests.partition(place), 0] }, timeout)
+      rows = partitions.map { |partition| [*Requests.partition(partition), 0] }
+      change_offsets(:delete_group_offsets, id, rows, timeout)
     end
 
-    # The offset of each place: :beginning, :end, :newest (the largest timestamp), or a Time (the first message that is
-    # not older; nil if all are older).
+    # The offset of each position: :beginning, :end, :newest (the largest timestamp), or a Time (the first message that
+    # is not older; nil if all are older).
     #   Pelton.admin.offsets({ ["orders", 0] => :end }) # => { ["orders", 0] => 59 }
     # committed: true ends before the first open transaction, like consumers with read_committed.
     #: (Hash[[String, Integer], Symbol | Time], ?committed: bool, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
-    def offsets(places, committed: true, timeout: TIMEOUT)
-      rows = Requests.places(places, ":beginning, :end, :newest or a Time") { |place| Requests.time(place) }
+    def offsets(positions, committed: true, timeout: TIMEOUT)
+      rows = Requests.positions(positions, ":beginning, :end, :newest or a Time") { |position| Requests.time(position) }
       rows.empty? ? {} : ask(:offsets, [rows, !!committed], timeout) { |found| Responses.offsets(found) }
     end
 
@@ -147,7 +148,7 @@ module Pelton
       deadline = Clock.deadline(timeout)
       done = group_offsets(id, timeout: timeout).compact
       ends = offsets(done.transform_values { :end }, committed: committed, timeout: Clock.left(deadline))
-      ends.to_h { |place, offset| [place, [offset.to_i - done.fetch(place), 0].max] }
+      ends.to_h { |partition, offset| [partition, [offset.to_i - done.fetch(partition), 0].max] }
     end
 
     # Deletes all messages before these offsets; :end deletes all. Returns the oldest offsets that are left.
@@ -155,7 +156,7 @@ module Pelton
     #: (Hash[[String, Integer], Integer | Symbol], ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
     def delete_records(before, timeout: TIMEOUT)
       all = { end: -1 }
-      rows = Requests.places(before, "an Integer >= 0 or :end") { |to| all[to] || Requests.offset(to) }
+      rows = Requests.positions(before, "an Integer >= 0 or :end") { |to| all[to] || Requests.offset(to) }
       rows.empty? ? {} : ask(:delete_records, rows, timeout) { |found| Responses.offsets(found) }
     end
 
@@ -213,10 +214,10 @@ module Pelton
       nil
     end
 
-    def change_offsets(kind, id, places, timeout)
-      return Requests::GROUP.check(id) && nil if places.empty?
+    def change_offsets(kind, id, rows, timeout)
+      return Requests::GROUP.check(id) && nil if rows.empty?
 
-      ask(kind, [Requests::GROUP.check(id), places], timeout) { |rows| Responses.offsets(Responses.only(rows)[2]) }
+      ask(kind, [Requests::GROUP.check(id), rows], timeout) { |found| Responses.offsets(Responses.only(found)[2]) }
       nil
     end
 

@@ -10,7 +10,7 @@ module Pelton
       TOPIC = Settings::Setting.new(:topic, :name, "a", "")
       GROUP, NAME, PRINCIPAL, HOST =
         %i[group name principal host].map { |name| Settings::Setting.new(name, :text, "a", "") }
-      PLACES = { beginning: -2, end: -1, newest: -3 }.freeze
+      POSITIONS = { beginning: -2, end: -1, newest: -3 }.freeze
       # Kafka's numbers.
       RESOURCES = { topic: 2, group: 3, cluster: 4, transactional_id: 5 }.freeze
       PATTERNS = { any: 1, match: 2, literal: 3, prefixed: 4 }.freeze
@@ -52,48 +52,48 @@ module Pelton
 
       # Whose settings: a topic's or a broker's.
       def resource(topic, broker)
-        one = [topic, broker].compact
-        raise ConfigError.new(:config, one, "expected topic: or broker:") unless one.size == 1
+        named = [topic, broker].compact
+        raise ConfigError.new(:config, named, "expected topic: or broker:") unless named.size == 1
         return TOPIC.check(topic) if topic
         return broker if broker.is_a?(Integer) && broker.between?(0, (2**31) - 1)
 
         raise ConfigError.new(:broker, broker, "expected a broker's id")
       end
 
-      # {["orders", 0] => 42} → [["orders", 0, 42]]; the block turns places into numbers.
-      def places(given, allowed)
+      # {["orders", 0] => 42} → [["orders", 0, 42]]; the block converts positions into numbers.
+      def positions(given, allowed)
         raise ConfigError.new(:offsets, given, "expected { [topic, partition] => offset }") unless given.is_a?(Hash)
 
-        given.map do |place, to|
-          number = yield to
+        given.map do |partition, position|
+          number = yield position
           unless number.is_a?(Integer) && number.bit_length < 64
-            raise ConfigError.new(:offset, to, "expected #{allowed}")
+            raise ConfigError.new(:offset, position, "expected #{allowed}")
           end
 
-          [*partition(place), number]
+          [*partition(partition), number]
         end
       end
 
-      def partition(place)
-        topic, number = place
-        unless place.is_a?(Array) && place.size == 2 && number.is_a?(Integer) && number.between?(0, (2**31) - 1)
-          raise ConfigError.new(:partition, place, "expected [topic, partition]")
+      def partition(given)
+        topic, number = given
+        unless given.is_a?(Array) && given.size == 2 && number.is_a?(Integer) && number.between?(0, (2**31) - 1)
+          raise ConfigError.new(:partition, given, "expected [topic, partition]")
         end
 
         [TOPIC.check(topic), number]
       end
 
-      # An offset, or nothing.
+      # The offset; nil if it is not one.
       def offset(given) = (given if given.is_a?(Integer) && !given.negative?)
 
-      # A Time or a word.
+      # The number of :beginning, :end or :newest, or the milliseconds of a Time; nil for other values.
       def time(given)
-        return PLACES.fetch(given, nil) unless given.is_a?(Time)
+        return POSITIONS.fetch(given, nil) unless given.is_a?(Time)
 
         [(given.to_r * 1000).ceil, 0].max
       end
 
-      # A rule: what is not said is as usual.
+      # An access rule.
       def acl(principal, operation, permission, host, pattern, resource)
         kind, name = acl_resource(resource)
         [kind, name, number(PATTERNS.except(:any, :match), :pattern, pattern), PRINCIPAL.check(principal),
@@ -118,9 +118,9 @@ module Pelton
         [number(RESOURCES, :acl, kind), kind == :cluster ? CLUSTER : NAME.check(name)]
       end
 
-      def number(table, key, word)
-        table.fetch(word) do
-          raise ConfigError.new(key, word, "expected one of #{table.keys.map(&:inspect).join(", ")}")
+      def number(table, key, name)
+        table.fetch(name) do
+          raise ConfigError.new(key, name, "expected one of #{table.keys.map(&:inspect).join(", ")}")
         end
       end
     end
