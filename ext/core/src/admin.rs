@@ -1,9 +1,9 @@
-//! An administrator: asks Kafka for changes of topics, groups, settings, and rules, and what they are. Nothing blocks:
-//! answers come to the event thread, which wakes whoever waits for them.
+//! An administrator: changes topics, groups, settings and access rules in Kafka, and reads them. Nothing blocks.
+//! Answers come to the event thread, which wakes the threads that wait for them.
 //!
-//! Behind it are up to two clients (`Connection`), each opened by the first question for it. One that knows too little or
-//! too much (an answer that never came, a leader or coordinator that moved) is retired: it answers what it was asked
-//! before, and ends. See `Side` for why.
+//! An administrator has up to two clients (`Connection`). The first request for a client opens it. A client that knows
+//! too little or too much (an answer that never came, a leader or coordinator that moved) is retired: it answers its
+//! open requests, and ends. See `Side` for the reason.
 
 mod connection;
 
@@ -58,7 +58,7 @@ impl Call {
 
 #[derive(Default)]
 struct State {
-    /// Where the next question goes; `None`: to be opened.
+    /// The client of the next request; `None` until one is opened.
     open: [Option<Connection>; Side::COUNT],
     /// Those that still have to answer something.
     retired: Vec<Connection>,
@@ -98,11 +98,11 @@ pub struct Admin {
     poller: Arc<Poller>,
     id: u32,
     state: Mutex<State>,
-    /// Held while a connection is opened, which takes milliseconds: nobody else waits for it.
+    /// Held while a connection is opened, which takes milliseconds.
     opening: Mutex<()>,
     last_call: AtomicUsize,
     last_queue: AtomicU32,
-    /// Why nobody answers, as far as librdkafka said.
+    /// Why no broker answers, if librdkafka said so.
     last_error: Mutex<Option<KafkaError>>,
     closing: Arc<Closing>,
     /// Fork generation; a child takes none of these locks.
@@ -219,8 +219,8 @@ impl Admin {
         Instant::now().checked_add(ours)
     }
 
-    /// Nobody waits any more for the answer, which comes back if it is there by now. A question to a coordinator that has
-    /// no answer yet costs its client (`Side`).
+    /// Stops waiting for the answer, and returns it if it is there by now. A request to a coordinator that is still
+    /// unanswered costs its client (`Side`).
     pub fn give_up(&self, call: &Call) -> Result<Answer, KafkaError> {
         let unused = {
             let mut state = lock(&self.state);
@@ -234,7 +234,7 @@ impl Admin {
         Err(self.late())
     }
 
-    /// Nobody answered in time.
+    /// No answer came in time.
     pub fn late(&self) -> KafkaError {
         self.explained(codes::TIMED_OUT, "Kafka did not answer in time")
     }
@@ -257,7 +257,7 @@ impl Admin {
         Ok(topics.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Where nobody answered: with the reason, if there is one.
+    /// The error of an unanswered request, with the reason if there is one.
     fn explained(&self, code: i32, reason: &str) -> KafkaError {
         let mut error = KafkaError::with_reason(code, reason.into());
         let unanswered = matches!(code, codes::TIMED_OUT | codes::TRANSPORT);
@@ -276,7 +276,7 @@ impl Admin {
         &self.closing
     }
 
-    /// Starts closing; whoever waits for an answer is told. Idempotent; wait with `closing()`.
+    /// Starts closing; waiting calls get an error. Idempotent. Wait with `closing()`.
     pub fn close(self: &Arc<Self>) -> Result<(), Error> {
         if self.is_foreign() {
             return Err(Error::forked(self.made_in));
@@ -316,7 +316,7 @@ impl Admin {
                         let mut state = lock(&self.state);
                         (state.calls.remove(&id), state.unused())
                     };
-                    // Nobody's: it was closed, or given up.
+                    // The connection belongs to no administrator: it was closed, or retired.
                     if let Some(call) = call {
                         call.resolve(answer.map_err(|(code, reason)| self.explained(code, &reason)));
                     }

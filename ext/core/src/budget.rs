@@ -1,5 +1,5 @@
-//! What the trees of this process may take that were decoded ahead and are not freed yet. What finds no room is decoded
-//! when somebody asks.
+//! The memory that trees decoded ahead may take in this process. A tree that does not fit is decoded when a caller asks
+//! for it.
 
 use crate::rd::{PerProcess, generation};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,7 +39,7 @@ impl Reservation {
         taken.ok().map(|_| Self { bytes, made_in: generation() })
     }
 
-    /// Makes it so large; false: there is not so much, and it is as it was.
+    /// Changes the size. Returns false, and changes nothing, if the budget has too little left.
     pub fn resize(&mut self, bytes: usize) -> bool {
         if bytes == self.bytes {
             return true; // as after most messages, and all threads share the counter

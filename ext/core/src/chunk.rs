@@ -2,8 +2,8 @@
 //! a record per message; librdkafka's own memory is given back at once. So a message object never keeps a client alive
 //! or a whole fetch buffer pinned, and the garbage collector never calls librdkafka.
 //!
-//! A chunk is the unit of decoding (one native task) and of memory: it goes when its batch was released and no message
-//! object of it lives. When only a few are kept by the user, just their bytes are (`thin`).
+//! A chunk is the unit of decoding (one native task) and of memory. It is freed when its batch was released and no
+//! message object of it lives. If the user keeps only a few messages, only their bytes stay (`thin`).
 
 mod packer;
 mod record;
@@ -49,10 +49,11 @@ pub struct Chunk {
     /// Which reading of the partition it is of: see `partition`.
     pub epoch: u64,
     filter: Option<Arc<Filter>>,
-    /// What the filter says of each message, once it was asked; `None`: Ruby decides.
+    /// The filter's answer for each message, once it was asked. `None`: Ruby decides.
     answers: OnceLock<Box<[Option<bool>]>>,
-    /// Replaced as a whole and not locked while somebody reads: whoever builds Ruby objects of it may have to stop for
-    /// another Ractor's garbage collection, which would never come if that Ractor waited here for the lock.
+    /// Replaced as a whole, and never locked while it is read. A reader builds Ruby objects, so it may have to stop for
+    /// another Ractor's garbage collection. That collection would never come if the other Ractor waited here for the
+    /// lock.
     store: RwLock<Arc<Store>>,
     decoding: AtomicU8,
     /// A bit for each record: whether a message object of the owner's stands for it.
@@ -104,9 +105,9 @@ impl Chunk {
         }
     }
 
-    /// Lends one message's decoded payload; a null payload is undecided. A chunk that still waits for its turn is decoded
-    /// here and now; one that another thread is at is not waited for: the single document is decoded instead, as is one
-    /// that was refused ahead.
+    /// Lends one message's decoded payload. A null payload is undecided. A chunk that still waits for decoding is
+    /// decoded here. If another thread decodes it now, this call does not wait: it decodes the single document instead.
+    /// It does the same with a document that was refused ahead.
     pub fn decoded<R>(&self, index: usize, call: impl FnOnce(Node<'_>) -> R) -> Result<R, Refusal> {
         self.decode();
         let store = self.store();
@@ -123,7 +124,7 @@ impl Chunk {
         result
     }
 
-    /// Bytes of the document that `decoded` would parse by itself; `None`: no thread has to parse it any more.
+    /// Bytes of the document that `decoded` would parse by itself. `None`: it is parsed already.
     pub fn unparsed(&self, index: usize) -> Option<usize> {
         if self.store().tree(index).is_some() { None } else { self.records[index].payload_size() }
     }
@@ -165,7 +166,7 @@ impl Chunk {
         found
     }
 
-    /// The bytes that `decode` would read, if nobody has begun to.
+    /// The bytes that `decode` would read, if no thread has started.
     pub fn waiting(&self) -> Option<usize> {
         let Store::Whole { bytes, .. } = &*self.store() else { return None };
         (self.decoding.load(Ordering::Relaxed) == WAITING).then(|| bytes.len())
@@ -189,8 +190,9 @@ impl Chunk {
         self.decoding.store(DONE, Ordering::SeqCst);
     }
 
-    /// A tree of all documents but of those that the filter, asked of each as soon as it is parsed, refuses. Where there is no
-    /// room for it, be it from some document on, the filter is asked and nothing else: few bytes may become a large tree.
+    /// Decodes all documents into one tree. The filter is asked about each document as soon as it is parsed, and those
+    /// that it refuses are left out. When the budget is used up, from the first document or a later one on, only the
+    /// filter is asked, because few bytes may become a large tree.
     fn parse_all(&self, bytes: &[u8], mut room: Option<Reservation>) -> Decoded {
         let mut tree = TREES.take().unwrap_or_default();
         let mut roots = Vec::with_capacity(self.records.len());
@@ -257,7 +259,7 @@ impl Chunk {
         first
     }
 
-    /// The word of a part; `None`: nothing is kept of it.
+    /// The word of a part; `None` if nothing is kept of it.
     pub fn word(&self, index: usize, part: Part) -> Option<&AtomicUsize> {
         match part {
             Part::Payload => Some(&self.records[index].word),
@@ -286,8 +288,8 @@ impl Chunk {
         self.thin()
     }
 
-    /// Frees what no message object stands for if the batch is done with and few are left, as a collection may have left
-    /// them; false: all of it is held. Never blocks: the garbage collector calls it.
+    /// Frees the messages that no object stands for, if the batch is released and few objects are left, as after a
+    /// garbage collection. Returns false if all is still held. Never blocks: the garbage collector calls it.
     pub fn thin(&self) -> bool {
         let living: u32 = self.living.iter().map(|word| word.load(Ordering::Acquire).count_ones()).sum();
         let few = self.released.load(Ordering::Acquire) && living as usize <= self.few();
@@ -302,8 +304,8 @@ impl Chunk {
         (self.records.len() / 8).max(1)
     }
 
-    /// Copies out what message objects stand for and frees the rest, as soon as nobody reads it. Skipped in the instant
-    /// in which another thread exchanges or fetches the store.
+    /// Copies out the messages that objects stand for, and frees the rest as soon as no thread reads it. Does nothing
+    /// while another thread exchanges or fetches the store.
     fn keep_the_living(&self) {
         if self.is_foreign() {
             return;

@@ -1,5 +1,5 @@
-//! Ending a client. librdkafka's own end blocks, so it runs on a native thread of its own, once; whoever closes waits for
-//! it as for anything else and may be interrupted without harm.
+//! Ends a client. librdkafka's own end blocks, so it runs once, on a native thread of its own. A caller of `close`
+//! waits for it as for anything else, and may be interrupted without harm.
 
 use crate::lock;
 use crate::wait::{self, Outcome, Parker, Waiters, Wake};
@@ -14,7 +14,8 @@ pub(crate) const CALLS_WAIT: Duration = Duration::from_secs(10);
 pub struct Closing {
     started: AtomicBool,
     done: AtomicBool,
-    /// When it has to be over; `None`: whenever it is. Only ever moved nearer; what is past when it starts counts no more.
+    /// The deadline; `None` for no limit. It only ever moves nearer. A deadline that is over when the closing starts no
+    /// longer counts.
     ends: Mutex<Option<Instant>>,
     /// Messages that were given up.
     lost: AtomicUsize,
@@ -34,13 +35,12 @@ impl Closing {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// So many are given up, as the end knows before it is over.
+    /// The number of messages that are given up, which the end knows before it is over.
     pub(crate) fn gives_up(&self, count: usize) {
         self.lost.store(count, Ordering::Release);
     }
 
-    /// It has to be over in that time at the latest, if only it starts before. Whoever wakes those who wait for `ends` does
-    /// so after this.
+    /// Limits the end to this time, if it starts before. The caller wakes the waiters of `ends` after this.
     pub fn limit(&self, timeout: Duration) {
         let mut ends = lock(&self.ends);
         *ends = wait::deadline(Some(timeout)).into_iter().chain(*ends).min();

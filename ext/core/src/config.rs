@@ -6,8 +6,8 @@
 use crate::error::Error;
 use crate::rd::Conf;
 
-/// Where a certificate authority comes from. The OpenSSL that is linked into the extension was built for no distribution,
-/// so it finds no certificates by itself: librdkafka has to look for them in the usual places ("probe").
+/// Where certificate authorities come from. The OpenSSL in the extension was built for no distribution, so it finds no
+/// certificates by itself. Therefore librdkafka searches the usual places ("probe").
 const AUTHORITIES: [(&str, &[&str]); 2] = [
     ("ssl.ca.location", &["ssl.ca.location", "ssl.ca.pem", "ssl_ca", "ssl.ca.certificate.stores"]),
     ("https.ca.location", &["https.ca.location", "https.ca.pem"]),
@@ -145,7 +145,7 @@ mod tests {
         assert_ne!(Some("probe"), location(&[("security.protocol", "ssl")], true).as_deref());
     }
 
-    /// Whoever shows an error decides about its value; nothing else repeats it.
+    /// The code that shows an error decides whether to show its value; nothing else repeats it.
     #[test]
     fn a_value_is_in_no_sentence() {
         let values = ["hunter2".to_owned(), "hunter2\0".to_owned(), "hunter2 ".repeat(100)];

@@ -1,12 +1,12 @@
 //! Delivery handles: what became of one message, or of a batch. Resolved natively, on the event thread.
 //!
-//! Handles of single messages share a slab: one allocation for 64 of them instead of one each, which the event thread and
-//! the garbage collector would free behind the producing thread's back.
+//! Handles of single messages share a slab: one allocation for 64 messages. With one allocation each, the event thread
+//! and the garbage collector would free them while the producing thread allocates.
 //!
-//! A failure comes to somebody's notice: to those who wait, by the outcome, or else as an event. One that is reported
-//! while somebody waits is marked `UNTOLD`, and the last one to give up waiting tells what is marked. The report marks
-//! and then looks for waiters; who leaves is gone and then looks for marks: one of them sees the other, and the mark is
-//! taken once.
+//! Each failure is reported: to waiting callers as the outcome, otherwise as an event. A failure that is reported while
+//! a caller waits is marked `UNTOLD`. The last caller that gives up waiting publishes what is marked. The report marks
+//! first and then looks for waiters. A waiter leaves first and then looks for marks. So one of them sees the other, and
+//! the mark is taken once.
 
 use crate::error::{Error, KafkaError};
 use crate::events::ReportPublisher;
@@ -28,9 +28,9 @@ const ROOM: u32 = 64;
 const WHOLE: u32 = MAX_POSITIONS as u32 - 1;
 
 const DONE: u32 = 1;
-/// Failed while somebody watched, who has not been told.
+/// Failed while a caller watched, and not yet reported to it.
 const UNTOLD: u32 = 2;
-/// One who waits for the outcome; the bits from here on count them. Of a batch: in its first cell.
+/// One waiting caller; the bits from here on count them. For a batch: in its first cell.
 const WATCHER: u32 = 4;
 
 /// What is known of one message of a delivery.
@@ -118,7 +118,7 @@ impl Delivery {
         }
     }
 
-    /// Whether it will be the reason of no further event: done, and nobody waits who may give up and tell what failed.
+    /// Whether it can cause no further event: it is done, and no waiting caller may give up and publish a failure.
     pub fn is_settled(&self) -> bool {
         self.is_done() && self.cells().first().is_none_or(|cell| cell.state.load(Ordering::SeqCst) < WATCHER)
     }
@@ -138,8 +138,8 @@ impl Delivery {
         if foreign { Err(Error::forked(self.slab.made_in)) } else { Ok(()) }
     }
 
-    /// Somebody waits for the outcome: no event is needed for a failure, as long as the answer lives or for ever once it
-    /// is `told`.
+    /// The caller waits for the outcome. While the returned value lives, a failure needs no event, and never does once
+    /// it is `told`.
     pub fn watch(&self) -> Watch<'_> {
         if let Some(cell) = self.cells().first() {
             cell.state.fetch_add(WATCHER, Ordering::SeqCst);
@@ -147,7 +147,7 @@ impl Delivery {
         Watch(self)
     }
 
-    /// Who leaves last without an outcome tells what failed meanwhile.
+    /// The last watcher that leaves without an outcome publishes what failed meanwhile.
     fn unwatch(&self) {
         let Some(cell) = self.cells().first() else { return };
         let last = cell.state.fetch_sub(WATCHER, Ordering::SeqCst) < 2 * WATCHER;
@@ -195,7 +195,7 @@ impl Delivery {
         outcome
     }
 
-    /// Somebody is about to wait, as long as the answer lives: what was produced so far is sent at once, whatever
+    /// The caller is about to wait. While the returned value lives, queued messages are sent at once, whatever
     /// `linger.ms` says.
     pub fn skip_linger(&self) -> Option<Wait> {
         self.slab.linger.as_ref().filter(|_| !self.is_done()).map(Linger::wait)
@@ -210,11 +210,11 @@ impl Delivery {
     }
 }
 
-/// One who waits for a delivery; dropped when the wait ends without an outcome.
+/// A caller that waits for a delivery. Dropped when the wait ends without an outcome.
 pub struct Watch<'a>(&'a Delivery);
 
 impl Watch<'_> {
-    /// The outcome is handed over, failures and all: nobody who leaves later tells them again.
+    /// The outcome was handed over, failures included. Watchers that leave later do not publish them again.
     pub fn told(self) {
         if self.0.slab.failed.load(Ordering::SeqCst) > 0 {
             for cell in self.0.cells() {

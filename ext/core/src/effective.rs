@@ -8,13 +8,13 @@ use crate::rd::{Client, ClientKind, Conf};
 use crate::subscription;
 use std::collections::{BTreeMap, HashMap};
 
-/// All that librdkafka documents for this kind of client, secrets included, by each of its names. Reads keys and
-/// certificates, connects to nobody. Blocks for librdkafka's time to start and stop.
+/// All options that librdkafka documents for this kind of client, secrets included, by each of their names. Reads keys
+/// and certificates; connects to no broker. Blocks for librdkafka's time to start and stop.
 pub fn options<'a>(
     kind: ClientKind,
     settings: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<BTreeMap<String, String>, Error> {
-    // Without an address it has nobody to connect to.
+    // Without an address it has no broker to connect to.
     let (servers, rest): (Vec<_>, Vec<_>) = settings.into_iter().partition(|(name, _)| is_address(name));
     let conf = match kind {
         ClientKind::Producer => producer::prepare(rest)?,

@@ -17,7 +17,7 @@ impl EmbeddedCluster {
         let _ = conf.set("log_level", "0");
         let host = Client::new(ClientKind::Producer, conf).map_err(|reason| Error::from((codes::FAIL, reason)))?;
         let cluster = MockCluster::new(host, brokers).ok_or_else(|| Error::code(codes::FAIL))?;
-        // Groups of tests and demos are small: nobody is worth the default wait of 3 s.
+        // Groups of tests and demos are small: the default wait of 3 s would be wasted.
         cluster.group_delay(0);
         Ok(Self { cluster })
     }
@@ -36,7 +36,7 @@ impl EmbeddedCluster {
         self.cluster.push_errors(api_key, codes);
     }
 
-    /// What metadata says of a topic from now on: this error of Kafka's; 0: none.
+    /// Metadata reports this error of Kafka's for the topic from now on; 0 for none.
     pub fn topic_error(&self, name: &str, code: i32) -> Result<(), Error> {
         check(self.cluster.topic_error(name, code))
     }

@@ -36,7 +36,7 @@ pub enum EventKind {
     },
     /// librdkafka's JSON. Of each client only the newest waits to be read: a document may have megabytes.
     Statistics(String),
-    /// A message that failed and that nobody waits for.
+    /// A message failed, and no caller waited for it.
     DeliveryFailed {
         code: i32,
         topic: String,
@@ -45,7 +45,7 @@ pub enum EventKind {
         delivery: u64,
         position: u32,
     },
-    /// A message that was delivered, if the producer tells of reports.
+    /// A message was delivered, if the producer publishes reports.
     Acknowledged {
         topic: Arc<str>,
         partition: i32,
@@ -54,7 +54,7 @@ pub enum EventKind {
         delivery: u64,
         position: u32,
     },
-    /// A message that was taken back before Kafka had it, if the producer tells of reports.
+    /// A message was purged before Kafka had it, if the producer publishes reports.
     Purged {
         code: i32,
         topic: Arc<str>,
@@ -63,12 +63,12 @@ pub enum EventKind {
         delivery: u64,
         position: u32,
     },
-    /// Producing threads had to wait for room in the queue, so often and so long since this was told last.
+    /// Producing threads had to wait for room in the queue: how often and how long since the last event.
     QueueFull {
         waits: u64,
         time: std::time::Duration,
     },
-    /// All connections were closed; idle: because nothing was to be done.
+    /// All connections were closed. `idle`: because the producer had nothing to send.
     Disconnected {
         idle: bool,
     },
@@ -80,8 +80,8 @@ pub enum EventKind {
     },
 }
 
-/// Events kept while nobody reads; then the newest are dropped. Logs and statistics go first: what was lost is told as
-/// long as memory allows.
+/// The most unread events. Beyond that, the newest are dropped. Logs and statistics have a lower limit, so that reports
+/// of losses have room.
 const LIMIT: usize = 1_000_000;
 const CHATTER_LIMIT: usize = 10_000;
 
@@ -108,15 +108,14 @@ pub fn emit(feed: &Feed, client: &str, kind: EventKind) {
     };
 }
 
-/// For what outlives its client and may still have to tell something in the client's name. Keeps no mailbox that nobody
-/// else needs.
+/// Publishes events in the name of a client that may be gone by then. Does not keep the mailbox alive.
 pub(crate) struct ReportPublisher {
     feed: Weak<Feed>,
     client: String,
-    /// Whether each message that was delivered, or purged, is told, not only failures that nobody waits for.
+    /// Whether each delivered, or purged, message becomes an event. Failures that no caller waits for always do.
     acknowledged: AtomicBool,
     purged: AtomicBool,
-    /// Messages that failed and that nobody waited for, by topic and code.
+    /// Failed messages that no caller waited for, by topic and code.
     failures: Mutex<BTreeMap<(Arc<str>, i32), u64>>,
 }
 
@@ -131,7 +130,7 @@ impl ReportPublisher {
         })
     }
 
-    /// A message failed that nobody waits for: counts and tells it.
+    /// A message failed that no caller waits for: counts and publishes it.
     pub fn failed(&self, kind: EventKind) {
         if let EventKind::DeliveryFailed { code, topic, .. } = &kind {
             *lock(&self.failures).entry((topic.as_str().into(), *code)).or_default() += 1;
@@ -139,7 +138,7 @@ impl ReportPublisher {
         self.emit(kind);
     }
 
-    /// Messages that failed so far and that nobody waited for, by topic and code.
+    /// Failed messages so far that no caller waited for, by topic and code.
     pub fn failures(&self) -> BTreeMap<(Arc<str>, i32), u64> {
         lock(&self.failures).clone()
     }
@@ -149,7 +148,7 @@ impl ReportPublisher {
         self.purged.store(purged, Ordering::Relaxed);
     }
 
-    /// Whether a report with this code is told.
+    /// Whether a report with this code is published.
     pub fn tells_report(&self, code: i32) -> bool {
         match code {
             0 => self.acknowledged.load(Ordering::Relaxed),

@@ -1,7 +1,7 @@
 //! Filters of routing (`where`), asked on the decoding threads: which messages shall Ruby know of at all?
 //!
-//! An answer is yes, no or "not decided" (`None`): the document is not the native decoder's to decide, or a pattern means
-//! something that only Ruby's Regexp knows. Whoever has such a message asks the same filter of Ruby's
+//! An answer is yes, no or "not decided" (`None`). It is not decided if the native decoder cannot decide about the
+//! document, or only Ruby's Regexp knows what a pattern means. The caller then asks the same filter in Ruby
 //! (lib/pelton/routing/condition.rb), which this one must never contradict.
 
 mod pattern;
@@ -75,7 +75,7 @@ impl FromIterator<Literal> for Literals {
     }
 }
 
-/// A message's payload, as far as it was decoded.
+/// A message's payload, if it was decoded.
 #[derive(Clone, Copy)]
 pub enum Document<'a> {
     /// A tombstone has no fields.
@@ -227,8 +227,8 @@ impl Literals {
 }
 
 impl Literal {
-    /// How the given value compares with this one; `None` where they do not: only numbers with numbers and texts (by
-    /// their bytes, as Ruby does) with texts.
+    /// How the given value compares with this one. `None` if they do not compare: numbers compare only with numbers,
+    /// and texts only with texts (by their bytes, as in Ruby).
     fn compare(&self, given: Operand<'_>) -> Option<Ordering> {
         match (given, self) {
             (Operand::Int(given), Self::Int(own)) => Some(given.cmp(own)),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// One for each topic (or "all others") of a subscription; its chunks share it.
 pub struct Format {
     pub encoding: Encoding,
-    /// Decoded by native threads as soon as they arrive; else when somebody asks.
+    /// Native threads decode the messages as soon as they arrive. Otherwise the first read decodes them.
     pub ahead: bool,
     pub shape: Shape,
     /// Whether the owner of message objects keeps keys and headers of them, too.

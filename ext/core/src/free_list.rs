@@ -1,12 +1,12 @@
-//! Allocations to be used again. A fresh one per chunk costs more than the work on it: the allocator gives memory back to
-//! the system and takes it again, page fault by page fault.
+//! Allocations to use again. A new one per chunk costs more than the work on it: the allocator returns memory to the
+//! system and takes it again, page fault by page fault.
 
 use crate::lock;
 use crate::rd::PerProcess;
 use std::sync::Mutex;
 
 pub struct FreeList<T: 'static> {
-    /// At most so many are kept.
+    /// The most that are kept.
     limit: usize,
     kept: PerProcess<Mutex<Vec<T>>>,
 }

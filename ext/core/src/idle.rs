@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Default)]
 pub(crate) struct Idle {
-    /// Milliseconds; 0: never.
+    /// Milliseconds; 0 for never.
     limit: AtomicU64,
     /// The count of uses when it was looked at, and since when it has been that.
     seen: Mutex<Option<(u64, Instant)>>,

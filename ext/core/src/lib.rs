@@ -1,6 +1,6 @@
-//! Pelton's native core: everything of a Kafka client that needs no Ruby. Owned librdkafka handles (`rd`), one event
-//! thread for all clients (`poller`), waits that wake at once (`wait`), batches in native memory (`chunk`) and decoding
-//! on native threads (`decode`, `format`). See docs/internals/consuming.md for the way a message takes.
+//! Pelton's native core: everything of a Kafka client that needs no Ruby. `rd` owns librdkafka's handles. `poller` has
+//! one event thread for all clients. Waits (`wait`) wake at once. Batches live in native memory (`chunk`), and native
+//! threads decode them (`decode`, `format`). docs/internals/consuming.md shows a message's way.
 
 #![deny(unsafe_code)]
 #![warn(clippy::too_many_lines)] // more than 40: clippy.toml

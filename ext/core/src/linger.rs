@@ -1,9 +1,9 @@
-//! Who waits for a message should not pay the linger that makes batches of what nobody waits for. librdkafka sends at once
-//! what is queued while somebody is in `rd_kafka_flush`; so a native thread of the process calls it when a wait begins,
-//! and after each report while somebody waits. A turn is a millisecond, for it holds up those of other producers. What it
-//! was too short for (a thread of librdkafka that was not woken yet, no place among those in flight, no connection) has
-//! another turn, twice as long and later each time. The thread starts with the first such wait and ends when there was
-//! none for a second.
+//! Waiting for a delivery skips the linger, which makes batches of messages that no thread waits for. librdkafka sends
+//! its queue at once while a thread is in `rd_kafka_flush`. So one native thread of the process calls it when a wait
+//! starts, and after each report while a thread waits. A turn takes one millisecond, because it delays the turns of
+//! other producers. If a turn was too short (a thread of librdkafka was not awake, too many requests were in flight,
+//! there was no connection), another turn follows, later and longer by a factor of two each time. The thread starts
+//! with the first such wait, and ends after a second without one.
 
 use crate::lock;
 use crate::rd::{Client, PerProcess};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Milliseconds of the first turn and, nobody else waiting for one, of the longest.
+/// Milliseconds of the first turn, and of the longest one while no other producer waits for a turn.
 const FIRST: u64 = 1;
 const LONGEST: u64 = 50;
 /// Turns that are further apart are the safety round's (`again`).
@@ -27,11 +27,11 @@ pub struct Linger {
     asked: AtomicBool,
     /// Milliseconds of its next turn, and of the pause after it.
     millis: AtomicU64,
-    /// Those who wait.
+    /// The number of waiting callers.
     waits: AtomicUsize,
 }
 
-/// Somebody waits as long as this lives.
+/// The caller waits as long as this lives.
 pub struct Wait(Arc<Linger>);
 
 impl Drop for Wait {
@@ -43,7 +43,7 @@ impl Drop for Wait {
 #[derive(Default)]
 struct LingerTurns {
     waiting: VecDeque<Arc<Linger>>,
-    /// Who has another turn when.
+    /// Which producers have another turn, and when.
     later: Vec<(Instant, Arc<Linger>)>,
     running: bool,
 }
@@ -107,7 +107,7 @@ impl Linger {
         }
     }
 
-    /// A turn; returns after which pause there should be another one. `alone`: nobody waits for the end of this one.
+    /// One turn. Returns the pause before the next one. `alone`: no other producer waits for the end of this turn.
     fn flush(&self, alone: bool) -> Option<Duration> {
         // What is produced from here on may ask again.
         self.asked.store(false, Ordering::SeqCst);
@@ -117,14 +117,14 @@ impl Linger {
         if all_sent || !self.is_waited_for() || millis > LAST_PAUSE {
             return None;
         }
-        // Unless somebody asked meanwhile, who begins anew.
+        // Unless a caller asked meanwhile, which starts again at the first turn.
         let _ = self.millis.compare_exchange(millis, millis * 2, Ordering::Relaxed, Ordering::Relaxed);
         Some(Duration::from_millis(millis))
     }
 }
 
 impl LingerTurns {
-    /// Without a thread the linger runs out by itself; whoever waits next asks again.
+    /// Without a thread the linger runs out by itself. The next wait asks again.
     fn give_up(&mut self) {
         self.later.clear();
         for linger in self.waiting.drain(..) {
@@ -132,7 +132,7 @@ impl LingerTurns {
         }
     }
 
-    /// Whose turn it is, and whether nobody else's is near. Nobody waits any more for some of those that are due.
+    /// The producer whose turn it is, and whether no other turn is near. For some due turns, no caller waits any more.
     fn next(&mut self) -> Option<(Arc<Linger>, bool)> {
         let now = Instant::now();
         let due = self.later.iter().position(|(due, _)| *due <= now).map(|index| self.later.swap_remove(index).1);

@@ -11,7 +11,7 @@ pub struct Mailbox<T> {
     items: Mutex<VecDeque<T>>,
     /// Items that ever came in. Written under the lock of `items`.
     pushed: AtomicU64,
-    /// Somebody asked the reader to come back without an item.
+    /// A wait must end without an item.
     woken: AtomicBool,
     waiters: Waiters,
 }

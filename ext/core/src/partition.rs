@@ -38,7 +38,7 @@ pub struct Limits {
     pub bytes: usize,
     /// Batches of one partition that may be out at once.
     pub prefetch: usize,
-    /// No further batch of a partition of which so many bytes are out.
+    /// The most bytes of a partition that may be out before the next batch.
     pub prefetch_bytes: usize,
     /// Messages are read one by one (see `Queue::fetch_singly`).
     pub singly: bool,
@@ -71,7 +71,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// Where the log begins anew: its topic was made again, say, or it lost its end. What came is not of the one before.
+    /// The offset at which the log starts again, because its topic was deleted and created again, or it lost its end.
+    /// What was read belongs to the old log.
     fn restart(&self) -> Option<i64> {
         self.rest.first().filter(|first| self.last.is_behind(*first)).map(|first| first.offset())
     }
@@ -208,7 +209,7 @@ impl Partition {
         self.pending_filters.clear();
     }
 
-    /// The next message that the owner gets; `None`: not known before one came.
+    /// The next message that the owner gets. `None`: not known before the first one.
     pub fn position(&self) -> Option<i64> {
         Some(lock(&self.cursor.state).position).filter(|position| *position >= 0)
     }
@@ -218,8 +219,8 @@ impl Partition {
         self.credit.schedule_read();
     }
 
-    /// Takes a batch of what is there, without waiting, and hands it on; false when there is nothing to be taken now. Its
-    /// decoding has begun then, and its filter has been asked.
+    /// Takes a batch, without waiting, and hands it on. Returns false if nothing can be taken now. By then, decoding
+    /// and filtering of the batch have started.
     pub fn read(&self, fetched: &mut Fetched, hand_on: impl FnOnce(Taken)) -> bool {
         let mut reading = lock(&self.reading);
         if !reading.open || reading.holds > 0 || reading.paused {

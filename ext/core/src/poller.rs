@@ -34,7 +34,7 @@ pub trait Source: Send + Sync {
     fn all_queues(&self, queues: &mut Vec<u32>);
 }
 
-/// Who drains a client, and how long it may take in one turn: longer than others is a priority.
+/// A client and the longest time that one turn may take: longer than others is a priority.
 #[derive(Clone)]
 pub struct Polling {
     pub poller: Arc<Poller>,
@@ -50,7 +50,7 @@ impl From<&Arc<Poller>> for Polling {
 #[derive(Clone)]
 struct Registered {
     source: Arc<dyn Source>,
-    /// Under which its events are told.
+    /// The client's name in events.
     name: Arc<str>,
     max_time: Duration,
 }
@@ -90,7 +90,7 @@ impl Poller {
         SHARED.get_or_try_init(|| Poller::new("pelton.poll"))
     }
 
-    /// A dedicated one. Its thread has this name, as far as the system keeps it (Linux: 15 bytes).
+    /// A dedicated poller. Its thread has this name, cut to the system's limit (Linux: 15 bytes).
     pub fn new(name: &str) -> Result<Arc<Self>, Error> {
         if name.contains('\0') {
             let reason = "a thread's name has no NUL byte".into();
@@ -254,8 +254,9 @@ impl Poller {
         }
     }
 
-    /// The pipe is broken (somebody closed descriptors that are not his): tells every client once, then has all queues
-    /// looked at after each of these pauses, so that everything goes on, if slower. Returns how long this one was.
+    /// The pipe is broken (other code closed descriptors that it does not own). Reports this to every client once. From
+    /// then on, all queues are read after each of these pauses, so everything goes on, but slower. Returns how long
+    /// this pause was.
     fn pause(&self, error: &io::Error, last: Option<Duration>, busy: bool) -> Duration {
         let state = lock(&self.state);
         if last.is_none() {

@@ -88,13 +88,13 @@ pub struct Producer {
     /// Messages reported whose failures are counted and whose room in the queue is free again; written by the event
     /// thread.
     reported: AtomicU64,
-    /// Those who wait for `reported` to change: room in the queue, or the last report.
+    /// The waiters for a change of `reported`: for room in the queue, or the last report.
     progress: Waiters,
     closing: Arc<Closing>,
     /// `None` where `linger.ms` is 0.
     linger: Option<Arc<Linger>>,
     transactions: Transactions,
-    /// What went wrong last, until a message is delivered again: why a wait is in vain.
+    /// The last error, until a message is delivered again. It explains why a wait ends without success.
     last_error: Mutex<Option<KafkaError>>,
     queue_waits: QueueWaits,
     /// `None`: the end of the process is nothing to it.
@@ -218,7 +218,7 @@ impl Producer {
         self.sent.load(Ordering::SeqCst).saturating_sub(settled)
     }
 
-    /// Why nothing gets through at present, as far as librdkafka said: the broker refuses connections, …
+    /// Why no message gets through at present, if librdkafka said so: the broker refuses connections, …
     pub fn last_error(&self) -> Option<KafkaError> {
         if self.is_foreign() {
             return None;
@@ -226,12 +226,12 @@ impl Producer {
         lock(&self.last_error).clone()
     }
 
-    /// Messages that failed and that nobody waited for, by topic and code.
+    /// Failed messages that no caller waited for, by topic and code.
     pub fn failures(&self) -> impl Iterator<Item = (Arc<str>, i32, u64)> {
         self.publisher.failures().into_iter().map(|((topic, code), count)| (topic, code, count))
     }
 
-    /// Whether each message that is delivered, or purged, is told as an event from now on.
+    /// Sets whether each delivered, or purged, message becomes an event from now on.
     pub fn tell_reports(&self, acknowledged: bool, purged: bool) {
         self.publisher.tell_reports(acknowledged, purged);
     }

@@ -1,5 +1,5 @@
-//! How long producing threads waited for room in a full queue, told as an event: at most one a second, for a queue that is
-//! always full has a wait a message.
+//! Publishes how long producing threads waited for room in a full queue. At most one event a second, because a queue
+//! that is always full has one wait per message.
 
 use crate::events::{self, EventKind, Feed};
 use crate::lock;

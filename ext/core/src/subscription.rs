@@ -105,8 +105,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Starts a subscription; `settings` are librdkafka's, which must not switch on its own storing of offsets: a message
-    /// is marked by its owner, when it is done with.
+    /// Starts a subscription. `settings` are librdkafka's. They must not switch on librdkafka's storing of offsets,
+    /// because the owner marks a message when it is done with it.
     #[allow(clippy::too_many_lines, reason = "mostly one line for each field")]
     pub fn new<'a>(
         name: &str,
@@ -216,7 +216,7 @@ impl Subscription {
         let made = self.make_partitions(&client, &list);
         check(client.assign(Some(&list)))?;
         self.marks.clear();
-        // Not before: what is there is of the assignment that just ended.
+        // Not before: the messages there belong to the assignment that just ended.
         made.iter().for_each(|partition| partition.open());
         Ok(())
     }

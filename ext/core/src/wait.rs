@@ -1,6 +1,6 @@
-//! Waiting without polling. A waiter registers first, then looks at the condition, then parks; whoever makes the condition
-//! true wakes everyone registered. Nothing sleeps, nothing wakes up in vain but for a token left from an earlier wait,
-//! which the loop absorbs.
+//! Waiting without polling. A waiter registers first, then checks the condition, then parks. Code that makes the
+//! condition true wakes every registered waiter. Nothing sleeps. Only a token left from an earlier wait wakes a thread
+//! without reason, and the loop absorbs it.
 
 use crate::lock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// Somebody to be woken: a parked thread, or (in the glue) a fiber.
+/// A waiter: a parked thread, or (in the glue) a fiber.
 pub trait Wake: Send + Sync {
     /// Must not block and may be called more than once.
     fn wake(&self);
@@ -63,11 +63,11 @@ impl Wake for Parker {
     }
 }
 
-/// Everyone who waits for a condition, or for one of several, told apart by a number.
+/// The waiters for a condition, or for one of several conditions, which a number distinguishes.
 #[derive(Default)]
 pub struct Waiters {
     list: Mutex<Vec<(u32, Arc<dyn Wake>)>>,
-    /// Their number, so that nobody takes the lock to wake nobody.
+    /// Their number, so that waking no waiter takes no lock.
     count: AtomicUsize,
 }
 
@@ -132,7 +132,7 @@ impl Waiters {
     }
 }
 
-/// For bench/wakeup.rb: whether it is noted when somebody is woken, and when that was last.
+/// For bench/wakeup.rb: whether wake-ups are timed, and when the last one was.
 static TIMING: AtomicBool = AtomicBool::new(false);
 static LAST_WAKE: Mutex<Option<Instant>> = Mutex::new(None);
 
@@ -141,7 +141,7 @@ pub fn time_wakes(on: bool) {
     *lock(&LAST_WAKE) = None;
 }
 
-/// How long ago somebody was woken last, while `time_wakes` is on.
+/// The time since the last wake-up, while `time_wakes` is on.
 pub fn since_wake() -> Option<Duration> {
     lock(&LAST_WAKE).map(|then| then.elapsed())
 }

@@ -7,7 +7,7 @@ use magnus::{Error, Module, Object, RArray, RModule, Ruby, Value, function, meth
 use pelton_core::decode::avro::{Schema, encode, encode_framed};
 use std::sync::Arc;
 
-/// A byte of a schema is as much work as so many of a document.
+/// A byte of a schema is as much work as this many bytes of a document.
 pub const WORK: usize = 16;
 
 static CLASS: Shared<Arc<Schema>> = Shared::new(c"Pelton::Native::AvroSchema");

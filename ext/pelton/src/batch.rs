@@ -11,7 +11,7 @@ use pelton_core::partition::Batch;
 use pelton_core::rd::generation;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Broken messages may name any: no more of a batch are told.
+/// Broken messages may name any schema, so this is the most that one batch reports.
 const MOST_SCHEMAS: usize = 16;
 
 static CLASS: Keeper<Held> = Keeper::new(c"Pelton::Batch");
@@ -22,7 +22,7 @@ struct Held {
     first_offset: i64,
     last_offset: i64,
     leader_epoch: i32,
-    /// Of the first message that the filter let pass; −1: unknown.
+    /// Of the first message that the filter admits; −1 if unknown.
     timestamp: i64,
     received: i64,
     /// Bytes that the garbage collector was told of, until the release.

@@ -27,8 +27,8 @@ pub fn bounded(timeout: Option<Duration>) -> Duration {
     timeout.unwrap_or(Duration::MAX)
 }
 
-/// When a caller of `close` is told, done or not: whoever began it grants what ending a client may take beyond its time;
-/// others came to wait for a closing that may have been given more time than they have.
+/// How long a caller of `close` waits. The caller that started the close also grants the time that ending a client may
+/// take. Other callers wait for a close that may have more time than they have.
 pub fn close_deadline(timeout: Option<Duration>, begins: bool) -> Option<Instant> {
     let grace = Duration::from_secs(if begins { 10 } else { 1 });
     wait::deadline(timeout.and_then(|timeout| timeout.checked_add(grace)))

@@ -16,9 +16,9 @@ const MOST: usize = 1_000_000_000;
 /// 1 January 1970 as Date#jd counts.
 const JULIAN_1970: i64 = 2_440_588;
 
-/// What no type takes becomes `Datum::Other`: who encodes it says where it was. An `EncodeError` of what nests too deeply
-/// (it may contain itself, twice at each level, so nothing beside it is read any more), or is too much.
-/// With the bytes that it takes.
+/// A value that no type takes becomes `Datum::Other`, and its encoder reports where it was. Returns the bytes that the
+/// value takes. Raises an `EncodeError` if the value nests too deeply or is too large. A value that contains itself
+/// twice at each level nests without end, so the error stops all further reading.
 pub fn read(ruby: &Ruby, schema: Option<&str>, given: Value) -> Result<(Datum, usize), Error> {
     let (date, time, decimal) = (class(ruby, "Date"), class(ruby, "DateTime"), class(ruby, "BigDecimal"));
     let turns = RefCell::new(TimeSlice::new());

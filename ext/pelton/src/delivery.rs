@@ -46,7 +46,7 @@ fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
         }
     };
     delivery.check_origin().map_err(|error| error::ruby(ruby, "delivery", error))?;
-    // However the wait ends: failures that this one is not told of are told as events.
+    // However the wait ends: failures that this caller does not get become events.
     let watch = delivery.watch();
     let no_linger = delivery.skip_linger();
     let ended = gvl::wait(ruby, this, &delivery, wait::deadline(timeout), &|| delivery.is_done());
@@ -56,7 +56,7 @@ fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
     }
     let Some(failed) = delivery.first_failure() else { return Ok(this) };
     let failure = error::delivery_error(ruby, &failed)?;
-    // A kill or an exception of another thread's would take this one's place, and nobody see it.
+    // A kill, or an exception from another thread, would replace this one, and the failure would be lost.
     ruby.thread_check_ints()?;
     watch.told();
     Err(error::raised(ruby, failure))

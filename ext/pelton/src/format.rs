@@ -119,7 +119,7 @@ pub fn read(ruby: &Ruby, given: Value) -> Result<Option<Format>, Error> {
     Ok(Some(Format { keeps_parts, extra: Some(Arc::new(extra)), ..format }))
 }
 
-/// Of a format, beside `format` and deserializers; `None`: there is no such format.
+/// The other settings of a format, beside `format` and deserializers. `None`: there is no such format.
 fn known_options(format: Option<&str>) -> Option<&'static [&'static str]> {
     Some(match format {
         None | Some("json") => &["symbolize_names", "freeze"],

@@ -75,9 +75,9 @@ impl Wakes for pelton_core::closing::Closing {
     }
 }
 
-/// Parks the calling Ruby thread or fiber until `ready` (true) or the deadline (false; `None`: never). `Err` is what
-/// ended the wait from outside. `ready` runs without the GVL, and once with it before anything is parked.
-/// `blocker` is what a fiber scheduler is told the fiber waits for.
+/// Parks the calling Ruby thread or fiber until `ready` (true) or the deadline (false; `None` for no deadline). `Err`
+/// is what ended the wait from outside. `ready` runs without the GVL, and once with it before anything is parked.
+/// `blocker` is the object that a fiber scheduler sees.
 pub fn wait(
     ruby: &Ruby,
     blocker: Value,
@@ -104,14 +104,14 @@ pub fn wait(
         match outcome {
             Some(Outcome::Ready) => return Ok(true),
             Some(Outcome::TimedOut) => return Ok(false),
-            // Raises for a kill or an exception; returns after a trap or a wake-up of somebody else's making.
+            // Raises for a kill or an exception. Returns after a trap or a wake-up from other code.
             Some(Outcome::Interrupted) | None => ruby.thread_check_ints()?,
         }
     }
 }
 
-/// Runs a blocking `work` on a native thread of its own and waits for it as for anything else. `None`: the deadline
-/// passed; the work then ends in the background.
+/// Runs a blocking `work` on a native thread of its own, and waits for it as for anything else. `None`: the deadline
+/// passed, and the work ends in the background.
 pub fn background<T: Send + 'static>(
     ruby: &Ruby,
     blocker: Value,
@@ -146,9 +146,10 @@ pub fn background<T: Send + 'static>(
     }
 }
 
-/// Bytes of work that other Ruby threads should not have to wait for: up to a millisecond. To give the lock away costs a
-/// native thread (some 50 µs) and, where other Ruby threads compute, up to one of their time slices (100 ms) until the lock
-/// comes back. So it pays where the work takes many times as long as the thread, and not for each document of some kilobytes.
+/// Bytes of work that other Ruby threads should not have to wait for: up to a millisecond. Releasing the GVL costs a
+/// native thread (some 50 µs). If other Ruby threads compute, it also costs up to one of their time slices (100 ms)
+/// until the GVL comes back. So it pays only if the work takes many times as long as that thread, not for each document
+/// of some kilobytes.
 const LONG: usize = 256 << 10;
 
 /// Whether `aside` leaves the lock for that many bytes.
@@ -156,7 +157,7 @@ pub fn is_long(bytes: usize) -> bool {
     bytes >= LONG
 }
 
-/// Does `work` on so many bytes: beside the other Ruby threads where that takes long, and at once where it does not.
+/// Does `work` on that many bytes: beside the other Ruby threads if it takes long, otherwise at once.
 pub fn aside<T: Send + 'static>(
     ruby: &Ruby,
     blocker: Value,
@@ -198,9 +199,9 @@ impl TimeSlice {
     }
 }
 
-/// A sleeping thread. Unlike std's parking it ends its sleep when a signal's handler ran on the thread: up to Ruby 3.2
-/// nobody may tell the main thread of a signal (no unblock function is called) when all other Ruby threads wait in
-/// native code too.
+/// A sleeping thread. Unlike std's parking, its sleep ends when a signal's handler ran on the thread. Up to Ruby 3.2
+/// the main thread may not learn of a signal (no unblock function is called) when all other Ruby threads wait in native
+/// code too.
 struct Sleeper {
     /// 1: woken, look again.
     woken: AtomicU32,
@@ -286,8 +287,8 @@ impl Wake for Sleeper {
     }
 }
 
-/// How long a thread may sleep without looking at interrupts: for ever, but for the main thread of a Ruby that may not
-/// tell it of signals (see `Sleeper`). There a signal's handler may run in the instant before the thread sleeps.
+/// How long a thread may sleep without checking interrupts. There is no limit, except for the main thread of a Ruby
+/// that may not report signals to it (see `Sleeper`). There a signal's handler may run just before the thread sleeps.
 fn patience() -> Option<Duration> {
     #[cfg(not(ruby_gte_3_3))]
     // SAFETY: no preconditions but the GVL contract (see `value`).

@@ -51,7 +51,7 @@ fn error_of(ruby: &Ruby, code: i32) -> Result<Value, Error> {
     error::kafka_error(ruby, &KafkaError::new(code))
 }
 
-/// Raises what opening a client with these options would raise, as far as each of them tells.
+/// Raises the error that opening a client with these options would raise, if the options alone show it.
 fn check_options(ruby: &Ruby, options: RHash) -> Result<(), Error> {
     let options = convert::options(ruby, options)?;
     let built = config::build(convert::borrowed(&options));
@@ -109,7 +109,8 @@ fn next_token_requests(ruby: &Ruby, timeout: Value) -> Result<RArray, Error> {
     Ok(ruby.ary_from_iter(mailbox.take_all()))
 }
 
-/// Seconds since native code woke a waiting thread or fiber; nil: none since `time_wakes = true`. For bench/wakeup.rb.
+/// Seconds since native code woke a waiting thread or fiber; nil if there was none since `time_wakes = true`. For
+/// bench/wakeup.rb.
 fn since_wake() -> Option<f64> {
     wait::since_wake().map(|past| past.as_secs_f64())
 }

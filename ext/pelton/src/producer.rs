@@ -87,7 +87,7 @@ fn produce(
     }
 }
 
-/// The queue is full: waits for room and reads the arguments anew, since they may have changed meanwhile.
+/// The queue is full: waits for room and reads the arguments again, because they may have changed meanwhile.
 fn produce_later(
     ruby: &Ruby,
     this: Value,
@@ -124,7 +124,7 @@ fn refused(ruby: &Ruby, producer: &Producer, given: MessageRow, error: CoreError
     }
 }
 
-/// Raises what sending this message (a Hash) would raise, as far as the message alone tells.
+/// Raises the error that sending this message (a Hash) would raise, if the message alone shows it.
 fn check(ruby: &Ruby, message: Value) -> Result<(), Error> {
     let Some(given) = row(ruby, message)? else { return Ok(()) };
     if given.lend(ruby, |message| is_topic_name(message.topic))? {
@@ -133,7 +133,7 @@ fn check(ruby: &Ruby, message: Value) -> Result<(), Error> {
     Err(error::invalid(ruby, "topic", given.topic, "1 to 249 of the letters a-z A-Z 0-9 . _ -"))
 }
 
-/// Where a key belongs among `count` partitions; nil: this partitioner looks at no key.
+/// The partition of a key among `count` partitions; nil if this partitioner ignores keys.
 fn partition(ruby: &Ruby, partitioner: String, key: Value, count: i32) -> Result<Option<i32>, Error> {
     let bytes = value::bytes(&key).ok_or_else(|| error::invalid(ruby, "partition_key", key, "a String"))?;
     Ok(Partitioner::named(&partitioner).map(|partitioner| partitioner.partition(bytes, count)))
@@ -181,7 +181,7 @@ fn produce_many(ruby: &Ruby, this: Value, rows: RArray, queue_timeout: Value) ->
         if matches!(sent, Ok(true)) {
             continue;
         }
-        // What was not sent is marked, so that nobody waits for it in vain.
+        // Marks the messages that were not sent, so that no caller waits for them without end.
         (index..delivery.len()).for_each(|position| producer.refuse(&delivery, position, codes::QUEUE_FULL));
         sent?;
         let topic = delivery.topic(index).to_string();
@@ -208,7 +208,7 @@ fn await_reports(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error
     gvl::wait(ruby, this, &*producer, wait::deadline(timeout), &|| producer.is_reported(sent))
 }
 
-/// Messages that failed and that nobody waited for: [[topic, code, name, count], …].
+/// Failed messages that no caller waited for: [[topic, code, name, count], …].
 fn failures(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
     let producer = CLASS.get(ruby, &this)?;
     let rows = ruby.ary_new();
@@ -219,8 +219,8 @@ fn failures(ruby: &Ruby, this: Value) -> Result<RArray, Error> {
     Ok(rows)
 }
 
-/// Seconds that the end of the process waits for what is pending then, and of how many those are left; silent: it says
-/// nothing of what is lost.
+/// At process exit: the seconds that are left for pending messages, and out of how many seconds in all. `silent`: lost
+/// messages are not reported.
 fn end_with_process(ruby: &Ruby, this: Value, left: Value, limit: Value, silent: bool) -> Result<(), Error> {
     let [left, limit] = [convert::bounded(convert::timeout(left)?), convert::bounded(convert::timeout(limit)?)];
     CLASS.get(ruby, &this)?.end_with_process(Exit { left, limit, silent });
@@ -263,7 +263,7 @@ fn pending(ruby: &Ruby, this: Value) -> Result<u64, Error> {
     Ok(CLASS.get(ruby, &this)?.pending())
 }
 
-/// Why nothing gets through, as a Pelton::KafkaError; nil when nothing is known to be wrong.
+/// Why no message gets through, as a Pelton::KafkaError; nil if nothing is known to be wrong.
 fn last_error(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     match CLASS.get(ruby, &this)?.last_error() {
         None => Ok(ruby.qnil().as_value()),
@@ -296,7 +296,7 @@ fn tell_reports(ruby: &Ruby, this: Value, acknowledged: bool, purged: bool) -> R
     Ok(())
 }
 
-/// Seconds without a message until it disconnects; nil: never.
+/// Seconds without a message until it disconnects; nil for never.
 fn disconnect_idle(ruby: &Ruby, this: Value, limit: Value) -> Result<(), Error> {
     CLASS.get(ruby, &this)?.disconnect_idle(convert::timeout(limit)?);
     Ok(())

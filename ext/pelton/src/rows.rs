@@ -45,8 +45,9 @@ impl MessageRow {
 }
 
 const COLUMNS: [&str; 8] = ["topic", "payload", "key", "partition", "timestamp", "headers", "partition_key", "label"];
-/// Their Symbols, which are static ones: never collected, never moved. Filled at Init: a Ractor that made them later could be
-/// stopped by another one's collection while a third one waits for them, and that one would never stop for the collection.
+/// Their Symbols, which are static ones: never collected, never moved. Filled at Init. A Ractor that created them later
+/// could be stopped by another Ractor's collection while a third one waits for them. That third one would never stop
+/// for the collection.
 static SYMBOLS: OnceLock<[u64; COLUMNS.len()]> = OnceLock::new();
 const EXPECTED: &str = "a Hash of topic:, payload: and, if wanted, key:, partition:, partition_key:, timestamp:, headers: \
                         and label:";
@@ -83,8 +84,8 @@ pub fn row(ruby: &Ruby, row: Value) -> Result<Option<MessageRow>, Error> {
 pub struct Rows {
     rows: RArray,
     topics: Vec<Arc<str>>,
-    /// As they were when checked. Neither marked nor pinned: good until Ruby runs again, which it does in a wait, in a
-    /// block, for some Times and while other threads have their turn.
+    /// As they were when checked. Neither marked nor pinned: valid until Ruby runs again. Ruby runs in a wait, in a
+    /// block, for some Times, and while other threads have their turn.
     given: Vec<MessageRow>,
 }
 
@@ -117,7 +118,7 @@ impl Rows {
         Ok(Some(found))
     }
 
-    /// To be called when Ruby runs: the messages are read anew from then on.
+    /// Call this when Ruby runs: from then on the messages are read again.
     pub fn forget(&mut self) {
         self.given = Vec::new();
     }

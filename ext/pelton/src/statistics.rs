@@ -1,5 +1,5 @@
-//! librdkafka's statistics as Ruby objects. A consumer's tell of all partitions of its topics, megabytes in a large cluster:
-//! only those that are assigned to it ("desired") become objects.
+//! librdkafka's statistics as Ruby objects. A consumer's statistics contain all partitions of its topics: megabytes in
+//! a large cluster. Only partitions that are assigned to it ("desired") become objects.
 
 use crate::value::{self, build};
 use magnus::{Error, IntoValue, RHash, Ruby, Value};

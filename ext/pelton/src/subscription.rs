@@ -328,7 +328,7 @@ fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     Ok(gvl::wait(ruby, this, &*closing, deadline, &|| closing.done())? && closing.lost() == 0)
 }
 
-/// A close that runs has so many seconds left at most.
+/// Limits a running close to this many further seconds.
 fn shorten_deadline(ruby: &Ruby, this: Value, timeout: Value) -> Result<(), Error> {
     CLASS.get(ruby, &this)?.shorten_deadline(convert::bounded(convert::timeout(timeout)?));
     Ok(())

@@ -83,7 +83,7 @@ fn has_gap(ruby: &Ruby, this: Value) -> Result<bool, Error> {
     Ok(CLASS.get(ruby, &this)?.transactions().has_gap())
 }
 
-/// What ended the client, as a Pelton::KafkaError; nil while it is of use.
+/// The error that ended the client, as a Pelton::KafkaError; nil while it can be used.
 fn fatal_error(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     match CLASS.get(ruby, &this)?.fatal_error() {
         None => Ok(ruby.qnil().as_value()),

@@ -188,8 +188,8 @@ pub fn process_ends() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
 
-/// Finalizers of living objects are called between the last Ruby code (at_exit) and the first freeing. (An at_exit of ours
-/// would come too early: before those that were registered before us, such as minitest's, which runs the tests.)
+/// Finalizers of living objects run between the last Ruby code (at_exit) and the first freeing. Our own at_exit would
+/// run too early: before blocks that were registered before it, such as minitest's, which runs the tests.
 fn notice_the_end(ruby: &Ruby) -> Result<(), Error> {
     let sentinel: Value = ruby.class_object().new_instance(())?.as_value();
     keep_for_ever(sentinel);

@@ -40,7 +40,7 @@ fn size_of(message: FetchedMessage<'_>) -> usize {
 /// The last message that was read of a partition.
 #[derive(Default)]
 pub struct LastRead {
-    /// The offset behind it; 0: none was read.
+    /// The offset behind it; 0 if none was read.
     next: i64,
     timestamp: i64,
     size: usize,
@@ -55,7 +55,7 @@ impl LastRead {
         *self = Self { next: message.offset() + 1, timestamp: message.timestamp(), size };
     }
 
-    /// Whether the log begins anew with this message.
+    /// Whether the log starts again with this message.
     pub fn is_behind(&self, message: FetchedMessage<'_>) -> bool {
         message.offset() < self.next && !self.is(message)
     }
@@ -106,8 +106,8 @@ impl Packer {
         self.size >= self.most
     }
 
-    /// Adds the messages among these (the others are errors). The first one that there is no room for, or with which the log
-    /// begins anew, and all that comes behind it, goes to `rest`.
+    /// Adds the messages; the others are errors. The first message that has no room, or with which the log starts
+    /// again, goes to `rest`, and so does all behind it.
     ///
     /// librdkafka may bring the last message once more. It takes a message from its queue, and only then moves the
     /// position that it goes back to after a rebalance, if the partition stays. A rebalance may begin in between.

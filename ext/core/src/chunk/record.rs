@@ -13,11 +13,11 @@ pub struct Record {
     pub(super) payload: u32,
     pub(super) key: u32,
     pub(super) headers: u32,
-    /// A word for the owner of the message object that stands for it: what it keeps of the payload; 0 at first.
+    /// A word for the owner of the message object: what it keeps of the payload, 0 at first.
     pub(super) word: AtomicUsize,
 }
 
-/// What the owner of a message object may keep a word of.
+/// The parts of a message of which an object's owner may keep something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     Payload,

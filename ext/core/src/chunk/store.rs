@@ -93,7 +93,7 @@ impl Drop for Buffer {
 pub(super) struct Decoded {
     pub(super) tree: Tree,
     pub(super) roots: Vec<Option<Root>>,
-    /// In the budget; `None`: there is not so much, so it may not be kept.
+    /// Its share of the budget. `None`: the budget was used up, so the tree may not be kept.
     pub(super) room: Option<Reservation>,
 }
 

@@ -1,5 +1,5 @@
-//! The JSON parser: one pass, no recursion. Values of open containers wait on a stack; when a container closes its
-//! children move to the tape and one word for all of them takes their place.
+//! The JSON parser: one pass, no recursion. Values of open containers wait on a stack. When a container closes, its
+//! children move to the tape, and one word takes their place on the stack.
 
 use super::number::{Number, any_number, number};
 use super::simd::{Input, Kernel, Simd};
@@ -15,8 +15,8 @@ pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// Most words that can wait on the stack while a document of `length` bytes is parsed: a value has a byte at least, and
-/// one that separates it from the next.
+/// The most words that can wait on the stack while a document of `length` bytes is parsed. A value has at least one
+/// byte, and one byte separates it from the next.
 pub(super) const fn stack_size(length: usize) -> usize {
     length / 2 + 2
 }
@@ -36,14 +36,14 @@ pub(super) struct JsonParser<'a, const DEPTH: usize> {
 }
 
 impl<const DEPTH: usize> Kernel for JsonParser<'_, DEPTH> {
-    /// The word of the document's value.
+    /// The tree word of the document's value.
     type Output = Option<u64>;
 
-    /// The padding may look like a continuation of a document that is cut off: whoever reads into it ends behind
-    /// `length` and is refused then.
+    /// The padding may look like a continuation of a document that is cut off. A value that reaches into the padding
+    /// ends behind `length`, and is refused then.
     #[inline(always)]
     fn run<S: Simd>(&mut self, simd: S) -> Option<u64> {
-        // Copies, so that the compiler knows that nobody else changes them.
+        // Copies, so that the compiler knows that nothing else changes them.
         let mut walk: Walk<S, DEPTH> = Walk { simd, source: self.source, base: self.base, depth: 0, top: 0, wide: 0 };
         let at = walk.skip_blanks(0)?;
         let (word, end) = match walk.value(self.tape, self.text, at)? {
@@ -82,7 +82,7 @@ struct Walk<'a, S, const DEPTH: usize> {
 }
 
 impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
-    /// The word of the container whose first key or element is at `at`, and what is behind it.
+    /// The tree word of the container whose first key or element is at `at`, and the position behind it.
     #[inline(always)]
     #[allow(clippy::too_many_lines, reason = "the inner loop: in one function its state stays in registers")]
     fn container(
@@ -213,13 +213,13 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
         Some((Value::Whole(word), end))
     }
 
-    /// The word of the string whose quote is at `at`, and what is behind it.
+    /// The tree word of the string whose quote is at `at`, and the position behind it.
     #[inline(always)]
     fn string(&mut self, text: &mut Vec<u8>, at: usize) -> Option<(u64, usize)> {
         string(self.simd, text, self.source, at + 1, self.base, &mut self.wide)
     }
 
-    /// The word of the key at `at`, and where its value begins.
+    /// The tree word of the key at `at`, and the position of its value.
     #[inline(always)]
     fn key(&mut self, text: &mut Vec<u8>, at: usize) -> Option<(u64, usize)> {
         if self.source.byte(at)? != b'"' {

@@ -103,8 +103,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value of `key` (as unescaped bytes) if this is an object that has it: bytes that are no text are a name if they
-    /// are ASCII, as in Ruby. Of duplicate keys the last counts. Nothing is found in what `is_foreign`.
+    /// The value of `key` (as unescaped bytes) if this is an object that has it. As in Ruby, bytes that are no text are
+    /// a name if they are ASCII. Of duplicate keys the last one counts. Finds nothing if `is_foreign`.
     #[inline]
     pub fn get(self, key: &[u8]) -> Option<Node<'a>> {
         if word::tag(self.word) != word::OBJECT {

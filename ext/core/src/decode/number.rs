@@ -35,8 +35,8 @@ struct Digits {
     count: usize,
 }
 
-/// Eight bytes as the values of digits, and the top bit of each byte that is none: exact up to the first of them above
-/// 0x7f, which carries into those behind.
+/// Eight bytes as the values of digits, with the top bit set in each byte that is no digit. Exact up to the first byte
+/// above 0x7f, which carries into those behind it.
 #[inline(always)]
 fn split(bytes: u64) -> (u64, u64) {
     let digits = bytes ^ 0x3030_3030_3030_3030;
@@ -220,9 +220,9 @@ fn exact(mantissa: u64, power: i32) -> Option<f64> {
     if power == 0 { Some(mantissa as f64) } else { divide(mantissa, power) }
 }
 
-/// More than 53 bits over a power of ten, as floats printed with 17 digits need: an exact integer division, whose
-/// remainder becomes a sticky bit below the rounding bit. The quotient has at least 54 bits, and at most 125 as `power`
-/// is below 0.
+/// More than 53 bits over a power of ten, as floats printed with 17 digits need. This is an exact integer division,
+/// whose remainder becomes a sticky bit below the rounding bit. The quotient has at least 54 bits, and at most 125
+/// because `power` is below 0.
 #[inline(always)]
 fn divide(mantissa: u64, power: i32) -> Option<f64> {
     let divisor = *TENS.get(usize::try_from(power.checked_neg()?).ok()?)? as u128;

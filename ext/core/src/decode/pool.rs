@@ -1,8 +1,8 @@
 //! Process-wide native threads that run tasks without Ruby's GVL.
 //!
-//! Threads start when work comes and nobody is free, and end after [`IDLE`] without work, parked on a condition
-//! variable meanwhile (no polling). A forked child has none of its parent's threads and maybe a lock that a vanished
-//! thread holds; so each generation of processes has a `ProcessPool` of its own and never touches an older one.
+//! A thread starts when a task comes and no thread is free. It ends after [`IDLE`] without work, parked on a condition
+//! variable meanwhile (no polling). A forked child has none of its parent's threads, and maybe a lock that a vanished
+//! thread holds. So each generation of processes has a `ProcessPool` of its own and never touches an older one.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whoever watches forks adds 1 in the child, before anything else uses the pool there (pthread_atfork).
+/// The fork handler adds 1 in the child, before anything else uses the pool there (pthread_atfork).
 pub static FORK_GENERATION: AtomicU64 = AtomicU64::new(0);
 
 /// A thread of the global pool ends after this time without work.
@@ -21,8 +21,9 @@ const PROCESSES: usize = 64;
 
 static GLOBAL: Pool = Pool::new(0, IDLE);
 
-/// Work for a native thread. It never sees Ruby. A panic inside is caught, counted ([`Pool::panics`]) and written to
-/// stderr by Rust's panic hook; who waits for the task must notice by himself that it did not finish (a guard's Drop).
+/// Work for a native thread. It never sees Ruby. The pool catches and counts a panic inside ([`Pool::panics`]), and
+/// Rust's panic hook writes it to stderr. A thread that waits for the task must notice by itself that it did not finish
+/// (a guard's Drop).
 pub trait Task: Send + Sync {
     fn run(&self);
 }
@@ -50,7 +51,7 @@ struct ProcessPool {
 struct State {
     queue: Queue,
     live: usize,
-    /// Threads that wait and whom nobody has called.
+    /// Waiting threads that no submit has called.
     resting: usize,
     /// Calls that no waiting thread has taken yet. `resting + called` = threads that wait.
     called: usize,
@@ -123,8 +124,8 @@ impl Pool {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// Lets the threads end once the queue is empty, waits for that up to `timeout`; true when none is left. A later
-    /// `submit` starts threads anew. Not to be called from a task.
+    /// Lets the threads end once the queue is empty, and waits up to `timeout` for that. Returns true if none is left.
+    /// A later `submit` starts new threads. Do not call it from a task.
     pub fn shutdown(&self, timeout: Duration) -> bool {
         let Some(pool) = self.process_pool() else { return true };
         let deadline = Instant::now() + timeout;
@@ -146,7 +147,7 @@ impl Pool {
             0 => {
                 let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
                 let most = cores.saturating_sub(1).max(1);
-                // Asking costs system calls; whoever configures meanwhile wins.
+                // Asking costs system calls. If `configure` is called meanwhile, its number wins.
                 let told = self.threads.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed);
                 told.err().unwrap_or(most)
             }

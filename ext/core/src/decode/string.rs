@@ -53,7 +53,8 @@ fn stop(found: Found, high: &mut u32) -> Option<(usize, bool)> {
     if found.quote != 0 { Some((found.quote.trailing_zeros() as usize, true)) } else { None }
 }
 
-/// The rest of a string from its first escape at `at` on. Compiled once, so without what was found at run time.
+/// The rest of a string from its first escape at `at` on. Compiled once, without the instructions that were chosen at
+/// run time.
 #[inline(never)]
 fn escaped(text: &mut Vec<u8>, source: Input, start: usize, mut at: usize, wide: &mut u32) -> Option<(u64, usize)> {
     let first = text.len();

@@ -59,13 +59,13 @@ impl Tree {
             + self.scratch.capacity()
     }
 
-    /// Parses the document `bytes[start..end]` and appends it. `bytes` is the whole chunk: strings without escapes stay
-    /// there, so [`Tree::node`] wants the same bytes again. When fewer than [`PADDING`] bytes follow `end`, and for a
-    /// document that is not an object or an array, the document is copied first (slower, same result).
+    /// Parses the document `bytes[start..end]` and appends it. `bytes` is the whole chunk. Strings without escapes stay
+    /// there, so [`Tree::node`] needs the same bytes again. A document that is no object or array is copied first, and
+    /// so is one with fewer than [`PADDING`] bytes behind `end` (slower, same result).
     ///
     /// # Errors
-    /// [`Reject`] when Ruby must decide (see the module), when the range is not inside `bytes`, when `bytes` is above
-    /// 2 GiB or the document above 256 MiB. The tree is then as it was before the call.
+    /// [`Reject`] when Ruby must decide (see the module), when the range is not inside `bytes`, when `bytes` is above 2
+    /// GiB or the document above 256 MiB. The tree is then unchanged.
     pub fn parse_json(&mut self, bytes: &[u8], start: usize, end: usize) -> Result<Root, Reject> {
         self.parse_nested::<{ json::MAX_DEPTH }>(bytes, start, end)
     }

@@ -60,7 +60,7 @@ pub(super) const fn sized(tag: u64, length: usize, offset: usize) -> u64 {
     tag << 60 | (length as u64) << 32 | offset as u64
 }
 
-/// The word of an integer that fits 60 bits.
+/// The tree word of an integer that fits 60 bits.
 #[inline(always)]
 pub(super) fn small_int(value: i64) -> Option<u64> {
     let shifted = value << 4;

@@ -1,4 +1,4 @@
-//! Writes a document into a tree, value by value in the order of the document: for all formats but JSON, whose parser
+//! Writes a document into a tree, value by value in the document's order. All formats use it but JSON, whose parser
 //! does the same by hand.
 
 use super::Refusal;
@@ -6,8 +6,8 @@ use super::tree::{MAX_BYTES, Root, Tree};
 use super::word;
 use std::ops::Range;
 
-/// Words of a document: so many for each of its bytes, and these, at most. Defaults and items without bytes have a few bytes
-/// become many words.
+/// The most words of a document: this many for each byte, plus a constant. Defaults and items without bytes turn a few
+/// bytes into many words.
 const WORDS_PER_BYTE: usize = 16;
 const SPARE_WORDS: usize = 1 << 20;
 /// And no more than a container can tell.
@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
         self.push(object)
     }
 
-    /// The word of the document: the one value that is left.
+    /// The tree word of the document: the one value that is left.
     pub(super) fn root(self) -> Result<u64, Refusal> {
         let root = self.tree.stack.first().filter(|_| self.top == 1);
         root.copied().ok_or(Refusal::malformed("it is not one value"))

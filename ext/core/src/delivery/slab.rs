@@ -94,7 +94,7 @@ impl Slab {
         self.serial * MAX_POSITIONS as u64 + u64::from(position)
     }
 
-    /// Tells of a failure as an event, unless that was done.
+    /// Publishes a failure as an event, unless that was done.
     pub(super) fn tell(&self, position: u32) {
         let cell = &self.cells[position as usize];
         if cell.state.load(Ordering::SeqCst) & UNTOLD == 0
@@ -113,7 +113,7 @@ impl Slab {
         if self.open.is_some() { (self.id(WHOLE), position) } else { (self.id(position), 0) }
     }
 
-    /// Tells that a message was delivered or purged, whoever waits.
+    /// Publishes that a message was delivered or purged, even if a caller waits for it.
     pub(super) fn tell_report(&self, position: u32, Report { partition, offset, error: code }: Report) {
         let topic = Arc::clone(self.topic(position));
         let (delivery, position) = self.handle(position);

@@ -1,6 +1,6 @@
-//! Ruby's regular expressions, as far as Rust's crate surely takes them for the same. What is not on the list here, Ruby
-//! decides: look-around, back-references, possessive and atomic parts, Unicode properties, octal and hexadecimal escapes,
-//! set operations, inline options.
+//! Ruby's regular expressions, if Rust's crate surely gives them the same meaning. Ruby decides about everything that
+//! is not on the list here: look-around, back-references, possessive and atomic parts, Unicode properties, octal and
+//! hexadecimal escapes, set operations, inline options.
 
 use regex::Regex;
 use std::iter::Peekable;

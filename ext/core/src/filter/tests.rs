@@ -13,7 +13,7 @@ fn eq(name: &str, literal: Literal) -> Filter {
     field(name, Check::OneOf([literal].into_iter().collect()))
 }
 
-/// What the filter says of a JSON document; `None`: of one that the native side cannot read.
+/// The filter's answer for a JSON document, or for one that the native side cannot read (`None`).
 fn ask(filter: &Filter, document: Option<&str>) -> Option<bool> {
     let view = View { payload: None, key: Some(b"k"), headers: &[] };
     let Some(document) = document else { return filter.passes(Document::Undecided, &view) };

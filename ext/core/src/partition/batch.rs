@@ -16,7 +16,7 @@ pub struct Batch {
     pub(super) bytes: usize,
     pub(super) cursor: Arc<Cursor>,
     pub epoch: u64,
-    /// Whether the partition's log began anew with it.
+    /// Whether the partition's log starts again with this batch.
     pub restarted: bool,
     /// The offset behind its last message.
     pub(super) next: i64,
@@ -55,7 +55,7 @@ impl Batch {
         self.bytes
     }
 
-    /// Whether the partition was sought, given up or assigned anew since it was read.
+    /// Whether the partition was sought, revoked or assigned again since the batch was read.
     pub fn is_stale(&self) -> bool {
         self.made_in == generation() && self.cursor.epoch() != self.epoch
     }

@@ -18,8 +18,8 @@ pub struct Credit {
 struct Out {
     batches: usize,
     bytes: usize,
-    /// The partition found its credit spent, and is not read until half of it is back: looked at again for each batch that
-    /// comes back, it would cost two changes of thread a batch.
+    /// The credit was spent, so the partition is not read until half of it is back. To read it again after every
+    /// returned batch would cost two thread switches per batch.
     spent: bool,
 }
 

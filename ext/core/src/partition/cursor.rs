@@ -11,7 +11,7 @@ pub(super) struct Cursor {
 #[derive(Clone, Copy)]
 pub(super) struct CursorState {
     epoch: u64,
-    /// The next message that the owner gets; −1001 as long as nobody knows.
+    /// The next message that the owner gets; −1001 if it is unknown.
     pub(super) position: i64,
 }
 

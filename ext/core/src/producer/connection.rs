@@ -42,7 +42,7 @@ impl Producer {
         !self.disconnected.load(Ordering::Acquire) && !self.closing.done()
     }
 
-    /// Disconnects when nothing was produced for so long (looked at once a second); `None`: never.
+    /// Disconnects after this long without a message (checked once a second); `None` for never.
     pub fn disconnect_idle(&self, limit: Option<Duration>) {
         self.idle.set(limit);
     }
@@ -56,13 +56,13 @@ impl Producer {
 
     fn disconnect_if(&self, idle: bool, still: impl FnOnce() -> bool) -> bool {
         let live = {
-            // Nobody enqueues while this is ours.
+            // No thread can enqueue while this is held.
             let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
             if self.closing.started() || self.pending() > 0 || self.is_transactional() || !still() {
                 return false;
             }
             let Some(live) = live.take() else { return false };
-            // Told under the lock: whoever opens it again meanwhile tells of that afterwards.
+            // Published under the lock, so that the event of a reconnect comes later.
             events::emit(self.poller.events(), &self.name, EventKind::Disconnected { idle });
             self.disconnected.store(true, Ordering::Release);
             live
@@ -74,7 +74,7 @@ impl Producer {
         true
     }
 
-    /// After a transaction's end the coordinator still knows the client: its owner ends it, and nobody else.
+    /// After a transaction's end the coordinator still knows the client, so only its owner ends it.
     fn is_transactional(&self) -> bool {
         self.settings.iter().any(|(key, _)| key == "transactional.id")
     }

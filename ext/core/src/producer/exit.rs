@@ -1,5 +1,5 @@
-//! The end of the process. By then no Ruby thread produces any more, so what is flushed here is all there is: also what
-//! threads and `at_exit` handlers produced last, and what producers that were garbage collected still send.
+//! The end of the process. By then no Ruby thread produces. So this flushes everything that is left: the last messages
+//! of threads and `at_exit` handlers, and those of producers that were garbage collected.
 
 use super::{PURGE_WAIT, Producer};
 use crate::error::{Error, KafkaError};
@@ -16,8 +16,8 @@ const ASK: Duration = Duration::from_secs(1);
 /// Producers of this process that are flushed at its end.
 static OPEN: PerProcess<Mutex<Vec<Weak<Producer>>>> = PerProcess::new();
 
-/// What the end of the process means to a producer: how long its messages are still waited for, of what time in all, and
-/// whether nothing is said of what was not delivered.
+/// How a producer ends with the process: how long it still waits for its messages, out of how much time in all, and
+/// whether it reports lost ones.
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
     pub left: Duration,
@@ -95,7 +95,7 @@ impl Ending {
         losses
     }
 
-    /// Why it could not be sent in time, as far as anybody knows.
+    /// Why the messages could not be sent in time, if anything is known.
     fn reason(&self, topic: &str) -> Option<KafkaError> {
         self.producer.last_error().or_else(|| match self.producer.partition_count(topic, ASK) {
             Err(Error::Kafka(error)) => Some(error),

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 impl Producer {
-    /// What somebody waits for does not linger.
+    /// Messages that a caller waits for skip the linger.
     fn send_on(&self) {
         if let Some(linger) = &self.linger
             && self.pending() > 0
@@ -47,7 +47,7 @@ impl Source for Producer {
                         EventKind::Error { code: codes::FAIL, reason, fatal: false },
                     );
                 }
-                // The room that the messages took is free only now: who is woken must find it.
+                // The messages' room in the queue is free only now. A woken thread must find it.
                 drop(event);
                 self.reported.fetch_add(count as u64, Ordering::SeqCst);
                 self.progress.wake_all();

@@ -33,7 +33,7 @@ struct State {
     ready: bool,
     /// What librdkafka wants repeated before anything else.
     unfinished: Option<TransactionStep>,
-    /// The transaction that was begun last is committed, whoever waited for that.
+    /// The last transaction that was begun is committed, even if no caller waited for that.
     committed: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Transactions {
     open: AtomicBool,
     /// A native call runs.
     calling: AtomicBool,
-    /// The ticket of the newest call: older ones that still wait for their turn are nobody's any more.
+    /// The ticket of the newest call. Older calls that still wait for their turn are abandoned.
     newest: AtomicU64,
     turns: Waiters,
     gap: AtomicBool,
@@ -71,7 +71,7 @@ impl Transactions {
         ticket
     }
 
-    /// A message failed. True: it was purged with its transaction, so nobody has to be told.
+    /// A message failed. Returns true if it was purged with its transaction, so that no event is needed.
     pub(super) fn failed(&self, code: i32) -> bool {
         if code > 0 {
             self.gap.store(true, Ordering::SeqCst);
@@ -79,8 +79,8 @@ impl Transactions {
         self.is_open() && matches!(code, codes::PURGE_QUEUE | codes::PURGE_INFLIGHT)
     }
 
-    /// A broker refused a message for good, or an abort purged what may have been numbered. The broker's sequence numbers
-    /// then have a gap, of which librdkafka learns with the next transaction, to that one's cost.
+    /// A broker refused a message finally, or an abort purged messages that may have had numbers. The broker's sequence
+    /// numbers then have a gap. librdkafka notices it in the next transaction, which fails because of it.
     pub fn has_gap(&self) -> bool {
         self.gap.load(Ordering::SeqCst)
     }
@@ -244,9 +244,10 @@ impl Producer {
         self.transactions.commit(&*self.client()?, ticket, deadline)
     }
 
-    /// False: it was committed (see `Transactions::abort`). Waits up to `patience` until nothing is under way: an abort that
-    /// overtakes the registration of the first partition is refused by the coordinator, for good (librdkafka issue 4849);
-    /// and one that finds requests which are not sent yet purges them, numbered as their messages are.
+    /// Returns false if the transaction was committed (see `Transactions::abort`). Waits up to `patience` until no
+    /// message is on its way, for two reasons. The coordinator finally refuses an abort that overtakes the registration
+    /// of the first partition (librdkafka issue 4849). And an abort purges requests that are not sent yet, although
+    /// their messages have numbers.
     pub fn abort_transaction(
         &self,
         ticket: Ticket,
@@ -282,8 +283,8 @@ impl Producer {
     }
 }
 
-/// Who a subscription is in its group, for its offsets in a transaction. Blocks shortly. An error when its assignment is
-/// lost: what it has read is others' work now.
+/// The group membership of a subscription, for its offsets in a transaction. Blocks shortly. Returns an error when its
+/// assignment is lost: other members have its work now.
 pub fn group_metadata(subscription: &Subscription) -> Result<GroupMetadata, Error> {
     let client = subscription.client()?;
     let metadata = client.group_metadata().ok_or_else(|| Error::code(codes::UNKNOWN_GROUP));

@@ -22,7 +22,7 @@ impl Producer {
         self.progress.wait(parker, deadline, || self.reports() != seen || self.closing.started())
     }
 
-    /// Somebody is about to wait for room, as long as the answer lives: what is queued is sent at once, whatever
+    /// The caller is about to wait for room. While the returned value lives, queued messages are sent at once, whatever
     /// `linger.ms` says.
     pub fn skip_linger(&self) -> Option<Wait> {
         self.linger.as_ref().map(Linger::wait)

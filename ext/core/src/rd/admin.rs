@@ -54,7 +54,7 @@ pub enum Request {
     DescribeTopics(Vec<String>),
     DescribeCluster,
     DescribeConfig(Resource),
-    /// Option and its value; `None`: as if it had never been set.
+    /// An option and its value; `None` resets the option to its default.
     AlterConfig(Resource, Vec<(String, Option<String>)>),
     ListGroups,
     DescribeGroups(Vec<String>),
@@ -63,9 +63,10 @@ pub enum Request {
     GroupOffsets(String),
     AlterGroupOffsets(String, Places),
     DeleteGroupOffsets(String, Places),
-    /// −1 the end, −2 the beginning, −3 the newest timestamp, else a timestamp; true: up to open transactions only.
+    /// −1 is the end, −2 the beginning, −3 the newest timestamp, anything else a timestamp. True: up to open
+    /// transactions only.
     ListOffsets(Places, bool),
-    /// All before these offsets; −1: all.
+    /// All records before these offsets; −1 for all.
     DeleteRecords(Places),
     CreateAcl(Acl),
     DescribeAcls(Acl),

@@ -23,7 +23,7 @@ pub struct Client {
     heir: OnceLock<Sender<Handle>>,
 }
 
-/// What is left of a client that nobody uses any more.
+/// The handle of a client that is no longer used.
 struct Handle(*mut sys::rd_kafka_t);
 
 impl Drop for Handle {
@@ -78,9 +78,9 @@ impl Client {
         self.made_in != generation()
     }
 
-    /// Ends the client on the calling thread, which blocks for it: calls that still run on other threads may hold it up
-    /// to `patience` longer. What is held for longer still ends on a thread of its own: wherever the last reference is
-    /// dropped (with the GVL, say), nobody waits.
+    /// Ends the client on the calling thread, which blocks meanwhile. Calls that still run on other threads may delay
+    /// it up to `patience`. A reference that is held for longer ends the client on a thread of its own. So no thread
+    /// waits where the last reference is dropped (with the GVL, say).
     pub fn end(client: Arc<Self>, patience: Duration) {
         let (sender, receiver) = channel();
         let _ = client.heir.set(sender);
@@ -88,7 +88,7 @@ impl Client {
         drop(receiver.recv_timeout(patience));
     }
 
-    /// The same on a thread of its own, for which nobody waits.
+    /// The same on a thread of its own, without waiting for it.
     pub fn end_aside(client: Arc<Self>) {
         let (sender, _) = channel();
         let _ = client.heir.set(sender); // to nobody: see `drop`
@@ -152,7 +152,7 @@ impl Client {
         if code == NO_ERROR { Ok(()) } else { Err((code, text(reason.as_ptr()))) }
     }
 
-    /// Says why there is no token: told as an `_AUTHENTICATION` error; librdkafka asks again in 10 s.
+    /// Reports why there is no token. librdkafka publishes it as an `_AUTHENTICATION` error and asks again in 10 s.
     pub fn set_oauth_failure(&self, reason: &str) -> i32 {
         let reason = CString::new(reason.replace('\0', " ")).unwrap_or_default();
         // SAFETY: a live client and string (copied).

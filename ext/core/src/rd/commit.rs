@@ -1,4 +1,4 @@
-//! Commits whose answer tells of each partition, and what a group calls its member.
+//! Commits with an answer for each partition, and the group's name for its member.
 
 use super::{Client, Entry, Event, PartitionList, Queue, ffi, sys, text};
 
@@ -6,7 +6,7 @@ use super::{Client, Entry, Event, PartitionList, Queue, ffi, sys, text};
 pub struct Commit {
     /// 0, or the code of the whole, or of one partition.
     pub code: i32,
-    /// One for each partition that was to be committed; an offset < 0: there was nothing new.
+    /// One entry for each partition of the commit. An offset < 0: there was nothing new.
     pub rows: Vec<Entry>,
 }
 
@@ -26,7 +26,7 @@ impl Client {
         unsafe { ffi::rd_kafka_commit_queue(self.raw(), offsets, queue.raw(), None, std::ptr::null_mut()) }
     }
 
-    /// What the group calls this member; empty: it has not joined, or has left.
+    /// The group's name for this member. Empty: it has not joined, or has left.
     pub fn member_id(&self) -> String {
         // SAFETY: a live client; the string (or null) is ours to free.
         unsafe {

@@ -8,7 +8,7 @@ use std::sync::Once;
 #[derive(Debug, Clone)]
 pub struct Property {
     pub name: String,
-    /// What is allowed: `"0 .. 900000"`, `"none, gzip, snappy, lz4, zstd"`; empty where anything is.
+    /// The allowed values: `"0 .. 900000"`, `"none, gzip, snappy, lz4, zstd"`. Empty if anything is allowed.
     pub range: String,
     /// `None`: both kinds of clients have it.
     kind: Option<ClientKind>,
@@ -125,7 +125,7 @@ impl Conf {
 /// All options with their values, those of topics last; callbacks as addresses.
 ///
 /// # Safety
-/// A live conf that nobody changes.
+/// A live conf that nothing changes.
 pub(super) unsafe fn dump(conf: *mut sys::rd_kafka_conf_t) -> Vec<(String, String)> {
     // SAFETY: as promised; the topics' conf is the other's own, or null: then a fresh one, destroyed here.
     unsafe {

@@ -69,11 +69,12 @@ impl Event {
         }
     }
 
-    /// Hands each delivery report of a DR event to its owner; `seen` gets each first and says whether a
-    /// failure has to be told. Returns how many, and whether somebody panicked: that costs no other message its report.
+    /// Hands each delivery report of a DR event to its owner. `seen` gets each report first, and returns whether a
+    /// failure must be published. Returns the number of reports, and whether there was a panic. A panic costs no other
+    /// message its report.
     ///
-    /// `T` is the owner's type that the client's produce calls were given (`Client::produce` is the only source of
-    /// opaques, and one client is only ever used with one `T`: the producer's delivery).
+    /// `T` is the owner's type in the client's produce calls. `Client::produce` is the only source of opaques, and one
+    /// client always uses one `T`: the producer's delivery.
     pub(crate) fn deliver_reports<T: Reported>(&self, seen: impl Fn(Report) -> bool) -> (usize, bool) {
         let (mut reported, panics) = (0, Cell::new(false));
         let guarded = |call: &mut dyn FnMut()| {

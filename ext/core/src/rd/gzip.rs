@@ -7,7 +7,7 @@ use libz_sys as zlib;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The largest `receive.message.max.bytes` of the consumers of this process; 0: none yet.
+/// The largest `receive.message.max.bytes` of the consumers of this process; 0 for none yet.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
 /// A consumer with that limit is opened.
@@ -47,11 +47,12 @@ impl Output {
     }
 }
 
-/// What is compressed; `None`: it is damaged, or becomes more than `limit` bytes. Like librdkafka's own, it takes what is cut
-/// off for all there is.
+/// The decompressed bytes. `None`: the input is damaged, or becomes more than `limit` bytes. Like librdkafka's own
+/// function, it accepts input that is cut off.
 fn inflate(compressed: &[u8], limit: usize) -> Option<Output> {
     let mut output = Output { bytes: std::ptr::null_mut(), length: 0, room: 0 };
-    // Zeros (no allocators of ours) are what zlib wants, though not what its Rust type calls valid: so it is never read as one.
+    // zlib expects zeros here (no allocators of ours), but its Rust type calls them invalid. So this is never read as a
+    // value of that type.
     let mut stream = std::mem::MaybeUninit::<zlib::z_stream>::zeroed();
     let stream = stream.as_mut_ptr();
     // SAFETY: a stream that lives, and stays in its place, to the end of this function; 15 + 32: any window, gzip's or zlib's

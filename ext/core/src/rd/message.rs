@@ -4,8 +4,8 @@ use super::{ffi, generation, sys};
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
-/// A reusable buffer of fetched messages; each is given back to librdkafka when the buffer is cleared or dropped, which has
-/// to be before the end of its client.
+/// A reusable buffer of fetched messages. Clearing or dropping it returns them to librdkafka, which must happen before
+/// their client ends.
 pub struct Fetched {
     raw: Vec<*mut sys::rd_kafka_message_t>,
     /// Fork generation: a child leaves its parent's messages alone.
@@ -79,8 +79,8 @@ impl Drop for Fetched {
 // SAFETY: a fetched message has no thread affinity.
 unsafe impl Send for Fetched {}
 
-/// The head of librdkafka's private `rd_kafka_msg_t` (rdkafka_msg.h), as it is in the one version we build with; the test
-/// on headers (tests/round_trip.rs) pins it too.
+/// The head of librdkafka's private `rd_kafka_msg_t` (rdkafka_msg.h), in the one version that we build with. The test
+/// of headers (tests/round_trip.rs) checks it too.
 #[repr(C)]
 struct PrivateMessage {
     public: sys::rd_kafka_message_t,
@@ -88,7 +88,7 @@ struct PrivateMessage {
     flags: c_int,
     timestamp_type: c_int,
     timestamp: i64,
-    /// Parsed headers, once somebody asked.
+    /// The headers, parsed on first use.
     headers: *mut c_void,
     status: c_int,
     broker: i32,

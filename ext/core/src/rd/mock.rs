@@ -1,5 +1,5 @@
-//! `rd_kafka_mock_cluster_t`: brokers inside this process, for tests and demos. Its limits: 5 MB or 100,000
-//! messages a partition, the oldest dropped silently; no admin requests; nothing on disk.
+//! `rd_kafka_mock_cluster_t`: brokers inside this process, for tests and demos. It keeps 5 MB or 100,000 messages per
+//! partition, and drops the oldest silently. It has no admin requests and writes nothing to disk.
 
 use super::{client::Client, codes::INVALID_ARG, ffi, sys, text};
 use std::ffi::CString;
@@ -91,8 +91,8 @@ impl MockCluster {
     }
 }
 
-/// Threads that start meanwhile take no signals. One that interrupts the cluster's thread would end it for good; librdkafka
-/// looks after its other threads itself.
+/// Threads that start meanwhile block all signals. A signal that interrupts the cluster's thread would end that thread.
+/// librdkafka protects its other threads itself.
 fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: plain data that the first calls fill in; the calling thread's own mask, put back below.
     unsafe {

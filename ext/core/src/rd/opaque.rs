@@ -1,8 +1,8 @@
-//! What travels with a message through librdkafka and comes back with its delivery report: a pointer to the owner and the
-//! message's position in it, packed into the one word that librdkafka keeps (`msg_opaque`).
+//! The value that travels with a message through librdkafka and comes back with its delivery report. It packs a pointer
+//! to the owner and the message's position into one word (`msg_opaque`).
 //!
-//! User-space addresses have 48 bits at most and an owner is aligned to 8, so 45 bits hold the pointer and 19 the
-//! position (checked when packed). Reference counts of the owner that are out are its own affair (`hold`, `report`).
+//! User-space addresses have at most 48 bits, and an owner is aligned to 8. So 45 bits hold the pointer, and 19 the
+//! position (checked when packed). The owner itself counts its outstanding references (`hold`, `report`).
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub struct Report {
     pub error: i32,
 }
 
-/// An owner of messages on their way. `report` is called exactly once per message, from the thread that drains the
-/// report queue, and returns whether to give back one of the counts that `hold` took. `tell`: a failure must come to
-/// somebody's notice.
+/// An owner of messages on their way. The thread that drains the report queue calls `report` exactly once per message.
+/// It returns whether to give back one of the counts that `hold` took. `tell`: a failure must be reported to a caller
+/// or become an event.
 pub trait Reported: Send + Sync + 'static {
     fn report(&self, position: u32, report: Report, tell: bool) -> bool;
 }

@@ -9,7 +9,7 @@ static REGISTER: Once = Once::new();
 
 /// Generations whose process is remembered.
 const ANCESTORS: usize = 64;
-/// Process ids by generation (modulo their number), noted by each process before it forks; 0: unknown.
+/// Process ids by generation (modulo their number). Each process stores its own before it forks; 0 for unknown.
 static PIDS: [AtomicU32; ANCESTORS] = [const { AtomicU32::new(0) }; ANCESTORS];
 
 extern "C" fn before() {
@@ -36,7 +36,7 @@ pub fn generation() -> u64 {
     FORK_GENERATION.load(Ordering::Relaxed)
 }
 
-/// The process of a generation among this one's ancestors, as far as it is remembered.
+/// The process of a generation among this one's ancestors, if it is remembered.
 pub fn process_of(made_in: u64) -> Option<u32> {
     let age = generation().checked_sub(made_in)? as usize;
     let pid = match age {
@@ -47,8 +47,8 @@ pub fn process_of(made_in: u64) -> Option<u32> {
     (pid != 0).then_some(pid)
 }
 
-/// A lazily made process-wide value that a forked child makes anew, without ever touching the parent's (whose locks may
-/// have been held at the moment of the fork). Values are few and never freed.
+/// A lazily created process-wide value. A forked child creates its own and never touches the parent's, whose locks may
+/// have been held at the fork. Such values are few and never freed.
 pub struct PerProcess<T> {
     slot: AtomicPtr<(u64, T)>,
 }

@@ -11,7 +11,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// One for answers that nobody else shall get.
+    /// A queue for answers that no other code gets.
     pub fn new(client: &Arc<Client>) -> Self {
         // SAFETY: a live client.
         Self::own(unsafe { sys::rd_kafka_queue_new(client.raw()) }, client).expect("a queue")
@@ -86,10 +86,11 @@ impl Queue {
 }
 
 impl Queue {
-    /// The same without waiting, one by one: slower, and right where the position counts. `fetch` lets what is no message,
-    /// but tells of the offset 7 (the end of the partition, with `enable.partition.eof`; any error of fetching), move the
-    /// position to 8. Then message 7 is left out when fetching begins anew after a pause: each rebalance in which partitions
-    /// stay is one (cooperative, or of the protocol `consumer`). librdkafka issue 4844, mended in 2.13.2 for ends alone.
+    /// The same without waiting, one by one: slower, but right when the position counts. A batch may contain an entry
+    /// that is no message but has an offset, say 7: the end of the partition (`enable.partition.eof`) or a fetch error.
+    /// Then `fetch` moves the position to 8, and message 7 is left out when fetching starts again after a pause. Each
+    /// rebalance in which partitions stay is such a pause (cooperative, or protocol `consumer`). This is librdkafka
+    /// issue 4844, fixed in 2.13.2 for partition ends only.
     pub fn fetch_singly(&self, max: usize, into: &mut Fetched) -> usize {
         into.refill(max, |buffer, room| {
             for count in 0..room {

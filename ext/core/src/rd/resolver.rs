@@ -1,7 +1,7 @@
-//! Address resolution that survives a fork. glibc's `getaddrinfo` holds a lock (`__check_pf`) that no fork handler of its
-//! looks after: in a child forked meanwhile nobody could ever resolve a name again, so its clients would never connect.
-//! Hence every client resolves here (`Conf::new`), and the fork handlers (process.rs) let the lookups that run end first
-//! and new ones wait.
+//! Address resolution that survives a fork. glibc's `getaddrinfo` holds a lock (`__check_pf`) that glibc's fork
+//! handlers ignore. In a child that is forked meanwhile, no name could ever be resolved again, so its clients would
+//! never connect. Therefore every client resolves here (`Conf::new`). The fork handlers (process.rs) let running
+//! lookups end first, and make new ones wait.
 
 use super::{PerProcess, ffi};
 use crate::lock;
@@ -14,8 +14,8 @@ use std::ptr::null_mut;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A fork waits at most so long for a lookup, counted from the lookup's start. One that takes longer waits for a name
-/// server, which it does without that lock.
+/// The longest time that a fork waits for a lookup, from the lookup's start. A lookup that takes longer waits for a
+/// name server, and holds no lock meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A child makes its own: the parent's mutex may be held by a thread that the child does not have.
@@ -89,7 +89,8 @@ pub(super) fn fork_ended() {
     }
 }
 
-/// librdkafka's resolve callback: `getaddrinfo`; without a node, `freeaddrinfo` of what it gave (which takes no lock).
+/// librdkafka's resolve callback: `getaddrinfo`. Without a node it is `freeaddrinfo` of the result, which takes no
+/// lock.
 ///
 /// # Safety
 /// librdkafka's contract: strings and hints that live during the call, a place for the result.
@@ -130,7 +131,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A lookup that runs until it is told to end.
+    /// A lookup that runs until the test ends it.
     fn slow(lookups: &Arc<Lookups>, end: Receiver<()>) -> thread::JoinHandle<()> {
         let (begun, lookups) = (Arc::new(Barrier::new(2)), Arc::clone(lookups));
         let theirs = Arc::clone(&begun);

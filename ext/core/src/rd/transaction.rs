@@ -42,7 +42,7 @@ fn check(error: RawError) -> Result<(), TransactionError> {
     }
 }
 
-/// Who a consumer is in its group at present, for the offsets of a transaction.
+/// A consumer's membership in its group at present, for the offsets of a transaction.
 pub struct GroupMetadata {
     raw: *mut sys::rd_kafka_consumer_group_metadata_t,
 }
@@ -101,7 +101,7 @@ impl Client {
         check(unsafe { sys::rd_kafka_abort_transaction(self.raw(), millis) })
     }
 
-    /// For tests: the client fails for good, as if a broker had said so.
+    /// For tests: the client fails fatally, as if a broker had said so.
     pub fn fail_for_good(&self, code: i32, reason: &str) -> i32 {
         let reason = CString::new(reason).unwrap_or_default();
         // SAFETY: live client and string (copied).

@@ -1,7 +1,7 @@
-//! The descriptor that librdkafka signals: one non-blocking pipe per poller, shared by every queue it serves. A queue
-//! that turns from empty to non-empty writes its 8-byte token, so that one read tells *which* queues have work and no
-//! descriptor per client is needed. librdkafka writes at most one token per queue until that queue is served again,
-//! and our own wake-ups are as few, so the pipe (1 MiB where the system grants it) cannot fill.
+//! The descriptor that librdkafka signals: one non-blocking pipe per poller, shared by all of its queues. A queue that
+//! turns from empty to non-empty writes its 8-byte token. So one read returns *which* queues have work, and no client
+//! needs a descriptor. librdkafka writes at most one token per queue until the queue is served again, and our own
+//! wake-ups are as rare. So the pipe (1 MiB if the system grants it) cannot fill.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -63,9 +63,9 @@ impl Wakeup {
         unsafe { libc::write(self.writer.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
     }
 
-    /// Waits until a token arrives or `timeout` is over, then takes everything out of the pipe: it is empty before a
-    /// queue is drained, so a signal that comes meanwhile is seen in the next round. An error means that the pipe is
-    /// broken: the next call returns one as well, at once.
+    /// Waits until a token arrives or `timeout` is over, then empties the pipe. The pipe is emptied before the queues
+    /// are drained, so a later signal is seen in the next round. An error means that the pipe is broken: the next call
+    /// returns one too, at once.
     pub fn wait(&self, timeout: Duration, tokens: &mut Vec<Token>) -> io::Result<()> {
         let mut poll = libc::pollfd { fd: self.reader.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let millis = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;

@@ -1,8 +1,9 @@
 //! How a subscription leaves its group: what is marked is committed first, and again until Kafka confirmed it.
 //!
 //! librdkafka commits once, while it gives the assignment back. In the middle of a cooperative rebalance that commit
-//! waits behind JoinGroup (a broker reads nothing more of a connection until it answered that) and is refused then, for
-//! it is of the generation before: the next owners would repeat all since the last commit.
+//! waits behind JoinGroup, because a broker reads nothing more from a connection before it answers. Then the commit is
+//! refused, because it belongs to the previous generation. The next owners would repeat everything since the last
+//! commit.
 
 use super::{Subscription, rejoining};
 use crate::error::Error;
@@ -47,7 +48,7 @@ const PASSING: [i32; 4] =
     [codes::ILLEGAL_GENERATION, codes::REBALANCE_IN_PROGRESS, codes::STALE_MEMBER_EPOCH, codes::WAIT_COORD];
 /// How long a close lets a join that is under way come to its end.
 const JOIN_GRACE: Duration = Duration::from_secs(1);
-/// Between two attempts, or looks at what librdkafka tells nobody.
+/// The pause between two attempts, or two checks of state that librdkafka does not report.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What was marked of a partition, and Kafka did not confirm.
@@ -57,7 +58,7 @@ pub struct Unconfirmed {
     pub partition: i32,
     /// The next to be read.
     pub offset: i64,
-    /// Why its commit was refused; 0: it was not answered.
+    /// Why its commit was refused; 0 if it was not answered.
     pub code: i32,
 }
 
@@ -83,7 +84,7 @@ struct Table {
 pub(super) struct Marks(Mutex<Table>);
 
 impl Marks {
-    /// Notes this offset if `store` stored it, in one: who gives the partition up meanwhile comes before both or after.
+    /// Notes this offset if `store` stored it, as one step: giving the partition up comes before both or after both.
     pub fn note<E>(
         &self,
         topic: &str,
@@ -204,8 +205,8 @@ impl Subscription {
             self.commit_last(client, &parker);
         }
         // Leaving in the middle of a join may crash librdkafka 2.12.1: a late SyncGroup answer finds no coordinator
-        // (`rd_kafka_cgrp_handle_LeaveGroup`); and a member that was not given its id yet cannot say that it leaves. Joins
-        // are short where a broker answers.
+        // (`rd_kafka_cgrp_handle_LeaveGroup`). Also, a member that has no id yet cannot say that it leaves. Joins are
+        // short if a broker answers.
         self.rest(&parker, Some(JOIN_GRACE), || !self.joining.load(Ordering::SeqCst));
         self.step_down(client, &parker);
         if client.close_consumer(group).is_err() {
@@ -231,9 +232,9 @@ impl Subscription {
         }
     }
 
-    /// A dynamic member of a classic cooperative group that has no partition is terminated by librdkafka without a word to
-    /// the broker (`rd_kafka_cgrp_revoke_all_rejoin`, "terminating"), for which the group then waits for a session's time.
-    /// When such a member unsubscribes it does leave, after a join that is under way, and forgets its id.
+    /// librdkafka ends a dynamic member of a classic cooperative group that has no partition without a request to the
+    /// broker (`rd_kafka_cgrp_revoke_all_rejoin`, "terminating"). The group then waits for the session's time. If such
+    /// a member unsubscribes, it does leave, after a join in progress, and forgets its id.
     fn step_down(&self, client: &Arc<Client>, parker: &Arc<Parker>) {
         let has_none = || client.assignment().is_none_or(|list| list.entries().is_empty());
         if !self.member.steps_down || !has_none() {

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(5);
 /// No call takes longer.
 const LONG: Duration = Duration::from_secs(3600);
-/// So long after an outdated answer librdkafka asks again.
+/// After an outdated answer librdkafka asks again in this time.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
 /// So early another seek has to end.
 const MARGIN: Duration = Duration::from_millis(100);
-/// Where each answer takes longer than `ASKED_AGAIN`, so many are waited for.
+/// The number of answers to wait for if each takes longer than `ASKED_AGAIN`.
 const ANSWERS: u32 = 3;
 
 /// What a group committed of a partition.
@@ -34,7 +34,7 @@ pub struct End {
     pub place: TopicPartition,
     /// As `Subscription::position`.
     pub position: Option<i64>,
-    /// The offset that its next message will have, as the last fetch told; `None`: there was none.
+    /// The offset that its next message will have, according to the last fetch. `None`: there was no fetch.
     pub end: Option<i64>,
 }
 
@@ -45,8 +45,8 @@ pub struct Seek {
 }
 
 impl Subscription {
-    /// Stores `offset` (the next to be read) for the next commit, with a word of the owner's. False when the partition is
-    /// not ours any more.
+    /// Stores `offset` (the next to read) for the next commit, with the owner's metadata. Returns false if the
+    /// partition is no longer ours.
     pub fn mark(
         &self,
         topic: &str,
@@ -72,8 +72,8 @@ impl Subscription {
         })
     }
 
-    /// Forgets what is marked of a partition, which is committed: librdkafka commits it once more when it gives the partition
-    /// back, and would take back what a transaction committed since.
+    /// Forgets the marks of a partition. What is marked is committed already: librdkafka would commit it again when it
+    /// gives the partition back, over what a transaction committed since.
     pub fn unmark(&self, topic: &str, partition: i32) -> Result<(), Error> {
         let nothing = plain(&[(topic, partition)])?;
         match self.with_client(|client| client.store_offsets(&nothing))? {
@@ -91,12 +91,12 @@ impl Subscription {
         }
     }
 
-    /// The same without waiting: a failure is told as an error.
+    /// The same without waiting. A failure becomes an error event.
     pub fn commit_async(&self) -> Result<(), Error> {
         self.commit_through_main(None)
     }
 
-    /// Commits this offset, wherever it is, without waiting: a failure is told as an error.
+    /// Commits this offset, wherever it is, without waiting. A failure becomes an error event.
     pub fn commit_offset_async(&self, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
         self.commit_through_main(Some(&offsets([(topic, partition, offset, -1)])?))
     }
@@ -107,8 +107,8 @@ impl Subscription {
         check(client.commit_through(&main, list))
     }
 
-    /// Commits this offset with a word of the owner's, be it before what is committed or the same: by itself librdkafka
-    /// commits only what is behind that, whatever word was marked. Blocks for the answer.
+    /// Commits this offset with the owner's metadata, even if it equals the committed offset or is before it. By itself
+    /// librdkafka commits only later offsets, whatever metadata was marked. Blocks for the answer.
     pub fn commit_offset(
         &self,
         topic: &str,
@@ -143,8 +143,8 @@ impl Subscription {
         self.steer(partitions, Partition::resume)
     }
 
-    /// Announces a seek in an assigned partition. The last one that was announced counts, whoever comes first to `seek`
-    /// and whoever still waits for it.
+    /// Announces a seek in an assigned partition. The last announced seek counts, whichever reaches `seek` first or
+    /// still waits.
     pub fn announce_seek(&self, topic: &str, partition: i32) -> Result<Seek, Error> {
         self.check_origin()?;
         let place = self.assigned(topic, partition)?;
@@ -196,8 +196,8 @@ impl Subscription {
         Ok(())
     }
 
-    /// librdkafka refuses to seek in a partition that is not being fetched yet (it asks for the committed offset first)
-    /// and tells nobody when that begins; and a pause or resume of its own meanwhile outdates a seek.
+    /// librdkafka refuses to seek in a partition that is not fetched yet (it asks for the committed offset first), and
+    /// does not report when fetching starts. Also, its own pause or resume meanwhile outdates a seek.
     fn seek_fetched(
         &self,
         client: &Client,
@@ -279,7 +279,7 @@ impl Subscription {
         }
     }
 
-    /// The first offset whose message is not older than that time (milliseconds since 1970) in each partition; `None`:
+    /// The first offset in each partition whose message is not older than that time (milliseconds since 1970). `None`:
     /// all are older. Blocks up to `timeout`.
     pub fn offsets_for_times(&self, times: &[(&str, i32, i64)], timeout: Duration) -> Result<Vec<Option<i64>>, Error> {
         let client = self.client()?;
@@ -310,9 +310,9 @@ impl Subscription {
     }
 }
 
-/// Of partitions that are lost nothing is to be committed. librdkafka forgets the loss in `rd_kafka_incremental_unassign`,
-/// then commits what is stored, and tries that again for a while: a later generation is refused it, for which the member
-/// loses all of its partitions; a topic that was deleted and made again takes it, so that what is in it would be skipped.
+/// Nothing may be committed for lost partitions. librdkafka forgets the loss in `rd_kafka_incremental_unassign`, then
+/// commits what is stored, and retries that for a while. A later generation is refused for it, so the member loses all
+/// of its partitions. A topic that was deleted and created again accepts it, so its messages would be skipped.
 pub(super) fn unstore(client: &Client, list: &PartitionList) {
     let entries = list.entries();
     let rows: Vec<_> = entries.iter().map(|entry| (&*entry.topic, entry.partition)).collect();

@@ -1,6 +1,7 @@
-//! Members of groups with the protocol `consumer` whose heartbeats have ended. librdkafka 2.12 may stop them for good, as
-//! after a broker was frozen for longer than a session: the group goes on without the member, which keeps its partitions,
-//! reads nothing and says nothing. Statistics show it: the coordinator is connected, and answers nothing any more.
+//! Members of groups with the protocol `consumer` whose heartbeats have ended. librdkafka 2.12 may stop them finally,
+//! for example after a broker was frozen for longer than a session. The group goes on without the member, which keeps
+//! its partitions, reads nothing and reports nothing. Statistics show it: the coordinator is connected, but no longer
+//! answers.
 
 use super::{Subscription, SubscriptionEvent, positions};
 use crate::error::KafkaError;
@@ -25,8 +26,8 @@ pub(super) struct Pulse {
 
 #[derive(Default)]
 struct Seen {
-    /// Answers of the coordinator, and since when no other number is seen; `None`: it is not connected, or nothing is
-    /// expected of it.
+    /// The number of the coordinator's answers, and since when it has not changed. `None`: it is not connected, or no
+    /// answer is expected.
     answers: Option<(u64, Instant)>,
     over: bool,
 }
@@ -68,8 +69,9 @@ fn answers(statistics: &str) -> Option<u64> {
 }
 
 impl Subscription {
-    /// Looks whether the member lives, as its statistics tell. Where it does not, its partitions are lost, and only another
-    /// client gets some: that is the owner's to open. True: these statistics are for nobody else.
+    /// Checks in the statistics whether the member lives. If it does not, its partitions are lost, and only a new
+    /// client gets partitions, which the owner must open. Returns true if the statistics were requested only for this
+    /// check.
     pub(super) fn feel(&self, client: &Client, event: &Event) -> bool {
         let Some(pulse) = &self.pulse else { return false };
         let expected = self.subscribed.load(Ordering::SeqCst) && !self.closing.started();

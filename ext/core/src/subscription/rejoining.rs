@@ -1,13 +1,13 @@
-//! Committed offsets that could not be fetched. librdkafka asks again after most errors, but not when the coordinator moved
-//! since the join, or a time-out used its attempts up: then it keeps the partitions and never reads them (the end of
-//! `rd_kafka_assignment_apply_offsets`). So the group is joined anew.
+//! Committed offsets that could not be fetched. librdkafka asks again after most errors. It does not if the coordinator
+//! moved since the join, or a timeout used its attempts up. Then it keeps the partitions and never reads them (the end
+//! of `rd_kafka_assignment_apply_offsets`). So the member joins the group again.
 
 use super::Subscription;
 use crate::error::{Error, check};
 use crate::rd::{Client, Event, codes};
 use std::sync::atomic::Ordering;
 
-/// How librdkafka begins to tell of it.
+/// How librdkafka's error message starts.
 const TOLD: &str = "Failed to fetch committed offset";
 /// Errors after which asking again helps.
 pub(super) const PASSING: [i32; 6] = [
@@ -24,7 +24,7 @@ pub(super) fn is_due(error: &Event) -> bool {
 }
 
 impl Subscription {
-    /// Gives the partitions back, and subscribes again when that is done. Several errors may tell of one failure.
+    /// Gives the partitions back, and subscribes again when that is done. One failure may cause several errors.
     pub(super) fn join_anew(&self, client: &Client) -> Result<(), Error> {
         let Some(topics) = client.subscription() else { return Ok(()) };
         if topics.entries().is_empty() || self.closing.started() || self.joining.swap(true, Ordering::SeqCst) {

@@ -86,7 +86,7 @@ impl Subscription {
         all
     }
 
-    /// Stops reading these partitions (all: `None`) and drops what of them nobody took.
+    /// Stops reading these partitions (all: `None`), and drops their batches that were not taken.
     pub(super) fn shut_partitions(&self, which: Option<&[TopicPartition]>) {
         let concerned = |topic: &Arc<str>, number: i32| {
             which.is_none_or(|list| list.iter().any(|(name, partition)| name == topic && *partition == number))

@@ -44,7 +44,7 @@ pub(super) struct FiberWait {
 }
 
 impl FiberWait {
-    /// Registers the fiber; `None` where that is not possible (in a trap): then the thread waits.
+    /// Registers the fiber. `None` if that is not possible (in a trap): then the thread waits.
     pub(super) fn enter(ruby: &Ruby, scheduler: Value, blocker: Value) -> Result<Option<Self>, Error> {
         let fibers: Value = value::pelton(ruby)?.const_get("Fibers")?;
         let parked =

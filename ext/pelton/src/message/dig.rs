@@ -16,7 +16,7 @@ use std::iter::once;
 enum Dug {
     Missing,
     Found(Value),
-    /// The steps from this one on are for Ruby, on this object: what is there is no container, or the step no plain key.
+    /// Ruby takes the steps from this one on, on this object: it is no container, or the step is no plain key.
     Rest(Value, usize),
 }
 

@@ -46,7 +46,7 @@ pub(super) fn deserializer(message: &MessageRef, part: Part) -> Option<Value> {
     format::deserializer(format, part).filter(|_| value::in_main_ractor())
 }
 
-/// What the topic's `decode` alone makes of the payload: built anew where a deserializer has the payload.
+/// The payload from the topic's `decode` alone. Built again if a deserializer made the payload.
 pub(super) fn decoded(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     let message = message_ref(ruby, this)?;
     if message.record().payload_size().is_none() || deserializer(&message, Part::Payload).is_none() {
@@ -56,7 +56,7 @@ pub(super) fn decoded(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     decode(ruby, &message)
 }
 
-/// Keeps a payload that was made elsewhere, if there is none yet (or a :key, or :headers); returns what is kept.
+/// Keeps a payload (or a :key, or :headers) that was made elsewhere, if there is none yet. Returns the kept one.
 pub(super) fn keep(ruby: &Ruby, this: Value, args: &[Value]) -> Result<Value, Error> {
     let args = scan_args::<(Value,), (Option<Symbol>,), (), (), (), ()>(args)?;
     let (made,) = args.required;

@@ -1,5 +1,6 @@
-//! From a decoded tree to Ruby objects, with as few calls as Ruby allows: values are pushed on a native stack, which is
-//! marked, and arrays and hashes are made of its top in one call each. Keys come from a cache of interned Strings.
+//! Builds Ruby objects from a decoded tree, with as few calls as Ruby allows. Values are pushed on a native stack,
+//! which is marked. One call each makes an array or a hash of the stack's top. Keys come from a cache of interned
+//! Strings.
 
 mod rare;
 
@@ -17,8 +18,7 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_long, c_void};
 use std::sync::OnceLock;
 
-/// The flags of a String that tell of UTF-8, whose index is 1 in every Ruby. `rb_utf8_str_new` makes three
-/// calls for them.
+/// The flags of a UTF-8 String. UTF-8's index is 1 in every Ruby. `rb_utf8_str_new` makes three calls for them.
 const UTF_8: VALUE = 1 << rb_sys::ruby_encoding_consts::RUBY_ENCODING_SHIFT as VALUE;
 /// Whether what is built frozen is marked shareable, so that another Ractor gets it without a walk through all of it. From
 /// the Ruby on whose Ractors Pelton uses.
@@ -27,7 +27,7 @@ const MARKS_SHAREABLE: bool = cfg!(ruby_gte_4_0);
 /// What a Ractor builds with; lives in a Ruby object that marks it. Ruby's allocations may run the mark function at any
 /// time, therefore cells.
 struct RactorCache {
-    /// A stack that no build uses; 0: none.
+    /// A stack that no build uses; 0 for none.
     stack: Cell<VALUE>,
     keys: Keys,
     templates: HashTemplates,
@@ -53,7 +53,7 @@ unsafe impl Sync for Key {}
 static RACTOR_CACHE: OnceLock<Key> = OnceLock::new();
 
 extern "C" fn mark(data: *mut c_void) {
-    // SAFETY: our ractor_cache; what is in it is live, and pinned.
+    // SAFETY: our cache. Its objects are live, and pinned.
     unsafe {
         let ractor_cache = &*data.cast::<RactorCache>();
         let kept =
@@ -280,7 +280,7 @@ unsafe fn finish_container(object: VALUE, stack: &[VALUE], bottom: usize, shape:
     }
 }
 
-/// Also of numbers that do not fit a word: Ruby freezes them and leaves the flag to whoever asks.
+/// Also numbers that do not fit a word: Ruby freezes them, and sets the flag only when asked.
 ///
 /// # Safety
 /// A live VALUE.

@@ -1,5 +1,5 @@
-//! Ruby objects that native memory refers to: alive, and in their slot, as long as a [`GcRoot`] of them is. Whoever drops
-//! one may be any native thread, also within the garbage collector: nothing here blocks.
+//! Ruby objects that native memory refers to. A [`GcRoot`] keeps its object alive and in its place. Any native thread
+//! may drop one, even inside the garbage collector, so nothing here blocks.
 
 use super::cooked;
 use super::typed::{FREE_IMMEDIATELY, StaticType};
@@ -67,7 +67,7 @@ static TYPE: StaticType = {
 /// Whether the collector of this process says that it runs while it marks. Ruby's own does, MMTk's does not.
 static TELLS: AtomicBool = AtomicBool::new(false);
 
-/// Whether this is a collection, for a mark function: also asked by who only wants to know what an object refers to.
+/// Whether this is a collection, for a mark function. Ruby also calls mark functions to find what an object refers to.
 pub(super) fn is_collection() -> bool {
     // SAFETY: no preconditions.
     !TELLS.load(Ordering::Relaxed) || unsafe { rb_sys::rb_during_gc() != 0 }

@@ -1,6 +1,6 @@
-//! Hashes whose keys came before begin as a copy of an earlier one, in which only the values are written anew: no key is
-//! hashed or compared. Ruby keeps the pairs of a small Hash as a list, those of a larger one in a table; the ways to them
-//! are Ruby's own affair, so they are tried out once, and where they are others Hashes are made in Ruby's way.
+//! Hashes whose keys came before start as a copy of an earlier one, and only the values are written. So no key is
+//! hashed or compared. Ruby keeps the pairs of a small Hash as a list, those of a larger one in a table. Their layout
+//! is internal to Ruby, so it is tried out once. If it differs, Hashes are made in Ruby's own way.
 
 use rb_sys::{VALUE, ruby_value_type};
 use std::cell::Cell;
@@ -14,15 +14,15 @@ const LIST: usize = 8;
 /// Of the largest for which there are templates.
 const MOST: usize = 32;
 
-/// A Ractor's; whoever owns it marks `objects`, so that they stay in their places. Ruby's allocations may run the mark
-/// function at any time, therefore cells.
+/// The templates of one Ractor. Its owner marks `objects`, so that they stay in their places. Ruby's allocations may
+/// run the mark function at any time, therefore cells.
 pub struct HashTemplates(Box<[HashTemplate]>);
 
-/// Up to so many pairs, `values` knows the way to them: 0, `LIST` or `MOST`.
+/// `values` knows the layout of Hashes with up to this many pairs: 0, `LIST` or `MOST`.
 static KNOWN: AtomicUsize = AtomicUsize::new(0);
 
 struct HashTemplate {
-    /// A Hash with these keys; 0: none, and then the keys are only what came last, maybe dead.
+    /// A Hash with these keys. 0: none, and then the keys are only those that came last, maybe dead.
     hash: Cell<VALUE>,
     count: Cell<usize>,
     keys: [Cell<VALUE>; MOST],
@@ -97,7 +97,7 @@ pub unsafe fn try_out() {
     KNOWN.store(most, Ordering::Relaxed);
 }
 
-/// Whether `values` finds those of a Hash of so many pairs.
+/// Whether `values` finds the values of a Hash with this many pairs.
 ///
 /// # Safety
 /// As of `try_out`.
@@ -132,7 +132,7 @@ pub fn in_use() -> bool {
 /// Where the value of the first pair is, and how many words further the next one.
 ///
 /// # Safety
-/// A Hash of so many pairs, 1 to `MOST`, none of which was deleted.
+/// A Hash of this many pairs, 1 to `MOST`, none of which was deleted.
 unsafe fn values(hash: VALUE, count: usize) -> (*mut VALUE, usize) {
     let words = hash as *mut VALUE;
     // SAFETY: two words of every object's, the default value, a word about the pairs, then those, key and value; before 3.3 a

@@ -9,13 +9,14 @@ const COUNT: usize = 2048;
 /// Longer keys are rarely keys that come again.
 const MOST_BYTES: usize = 64;
 
-/// A Ractor's; whoever owns it marks `objects`. Ruby's allocations may run the mark function at any time, therefore cells.
+/// The keys of one Ractor. Its owner marks `objects`. Ruby's allocations may run the mark function at any time,
+/// therefore cells.
 pub struct Keys(Box<[Cell<InternedKey>]>);
 
 #[derive(Clone, Copy, Default)]
 struct InternedKey {
     print: Print,
-    /// Its interned String; 0: none yet.
+    /// Its interned String; 0 for none yet.
     string: VALUE,
     /// Its Symbol, if that was asked for; else 0.
     symbol: VALUE,

@@ -1,8 +1,8 @@
 //! Message objects: no native memory of their own. The data pointer packs a chunk's address (48 bits, aligned to 8, counted)
 //! and the message's index in it.
 //!
-//! A message keeps its built payload in a word of its chunk, or the error in its place, and what deserializers made of its
-//! key and headers: values of the main Ractor's; no other Ractor looks at them.
+//! A message keeps its built payload in a word of its chunk, or else the error. It keeps in the same way what
+//! deserializers made of its key and headers. These values belong to the main Ractor; no other Ractor reads them.
 
 use super::gc_root::is_collection;
 use super::typed::{DataType, FREE_IMMEDIATELY, FROZEN_SHAREABLE, WB_PROTECTED, wrong_type};
@@ -67,8 +67,9 @@ extern "C" fn mark(data: *mut c_void) {
     }
 }
 
-/// From Ruby 4.0 on what a shareable object refers to has to be shareable, and its collector can be asked to check that.
-/// What the main Ractor keeps no other one looks at, so it is shown to collections only, not to who asks without one.
+/// From Ruby 4.0 on, a shareable object may refer to shareable objects only, and Ruby's collector can check that. No
+/// other Ractor reads what the main Ractor keeps. So it is shown to collections only, not to other callers of the mark
+/// function.
 fn is_shown(object: VALUE) -> bool {
     // SAFETY: a live object's flags word is the first.
     !cfg!(ruby_gte_4_0) || is_collection() || unsafe { (*(object as *const rb_sys::RBasic)).flags & SHAREABLE != 0 }

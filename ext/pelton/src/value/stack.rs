@@ -1,5 +1,6 @@
-//! A stack of values that are in no container yet, in a Ruby object that marks them. Each build has one for itself: what it
-//! calls may be Ruby code (an extension's decoder, a key's `hash`), in which another thread or fiber of the Ractor builds.
+//! A stack of values that are in no container yet, in a Ruby object that marks them. Each build has its own stack. A
+//! build may call Ruby code (an extension's decoder, a key's `hash`), in which another thread or fiber of the Ractor
+//! builds.
 
 use super::typed::{FREE_IMMEDIATELY, StaticType};
 use rb_sys::{VALUE, rb_data_type_t};
@@ -71,7 +72,7 @@ pub unsafe fn of(object: VALUE) -> *mut Vec<VALUE> {
 /// Makes a stack, empty again, the spare one.
 ///
 /// # Safety
-/// As of `of`, and nobody uses the stack.
+/// As of `of`, and nothing else uses the stack.
 pub unsafe fn give(spare: &Cell<VALUE>, object: VALUE) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -146,7 +146,7 @@ pub struct Shared<T> {
     data: PhantomData<fn() -> T>,
 }
 
-/// The reference of an object that somebody else keeps alive.
+/// The reference of an object that other code keeps alive.
 pub struct Lent<'a, T> {
     reference: ManuallyDrop<T>,
     object: PhantomData<&'a Value>,

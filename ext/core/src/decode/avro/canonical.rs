@@ -1,4 +1,4 @@
-//! The "parsing canonical form" of a schema, and its fingerprint: what tells two schemas apart for who reads.
+//! The "parsing canonical form" of a schema, and its fingerprint: what makes two schemas differ for a reader.
 
 use super::schema::Schema;
 use super::types::{Id, Type};

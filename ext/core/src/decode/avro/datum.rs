@@ -1,6 +1,6 @@
 //! A value on its way into a document.
 
-/// What somebody wants to be written; its type says how.
+/// A value to be written; its type says how.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
     Null,
@@ -10,7 +10,8 @@ pub enum Datum {
     /// Valid UTF-8.
     Text(String),
     Bytes(Vec<u8>),
-    /// What may be characters and bytes: as UTF-8 (`None`: it has none), for texts; as it is, for bytes.
+    /// A value that may be characters or bytes. For texts it is UTF-8 (`None` if it has none); for bytes it is as it
+    /// is.
     Foreign {
         text: Option<String>,
         bytes: Vec<u8>,

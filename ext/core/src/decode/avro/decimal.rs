@@ -2,7 +2,7 @@
 
 use super::datum::Datum;
 
-/// Digits beyond which nobody means a number: its bytes would be computed for long.
+/// No real number has more digits than this. To compute them would take long.
 pub(super) const MOST_DIGITS: i64 = 4096;
 
 /// As a whole number of the schema's smallest unit; `None` where that is not exact, has too many digits, or is no number.
@@ -69,7 +69,7 @@ fn is_negative(bytes: &[u8]) -> bool {
 /// Decimal digits that fit a limb.
 const LIMB_DIGITS: usize = 9;
 
-/// A whole number. What is done with it costs the square of its length, in steps of 32 bits and nine digits: some
+/// A whole number. The work on it grows with the square of its length, in steps of 32 bits and nine digits: some
 /// 150,000 steps for the longest that are read (5,000 digits).
 struct Whole {
     negative: bool,

@@ -17,7 +17,7 @@ const MILLIS_OF_DAY: i64 = 86_400_000;
 /// Bytes of one that is no text.
 const UUID: usize = 16;
 
-/// So many names are looked through faster than hashed.
+/// Up to this many names, a search is faster than a hash table.
 const FEW: usize = 16;
 
 /// A value does not fit its schema.
@@ -76,7 +76,7 @@ pub fn encode_framed(schema: &Schema, value: &Datum, to: &mut Vec<u8>) -> Result
 struct Tried {
     /// (branch, address of the value): whether it fits.
     fits: HashMap<(Id, usize), bool>,
-    /// Nothing is written for good: it is only asked whether it fits.
+    /// Nothing stays written: this only checks whether the value fits.
     dry: bool,
     /// For defaults of fields that are missing.
     budget: Budget,

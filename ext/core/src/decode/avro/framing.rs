@@ -11,7 +11,8 @@ pub const HEADER: &[u8] = b"__value_schema_id";
 pub enum Framing {
     /// Nothing: all documents are of one schema.
     None,
-    /// Confluent's: 0 and a registry's number of the schema, 4 bytes; or nothing, and a header that tells it.
+    /// Confluent's format: 0, then the schema's number in the registry, 4 bytes. Or nothing, and a header names the
+    /// schema.
     Registry,
     /// "Single-object encoding": C3 01 and the schema's fingerprint, 8 bytes.
     SingleObject,

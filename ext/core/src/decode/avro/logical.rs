@@ -73,7 +73,7 @@ impl Logical {
         let number = |name| object.get(name).map(|value| value.integer().and_then(|value| u32::try_from(value).ok()));
         let precision = number("precision")??;
         let scale = number("scale").unwrap_or(Some(0))?;
-        // Digits that so many bytes can hold; and nobody means more than these.
+        // The digits that this many bytes can hold; real numbers have no more.
         let most = ((size as f64 * 8.0 - 1.0) * 2f64.log10()).floor().min(MOST_DIGITS as f64);
         let fits = precision > 0 && scale <= precision && f64::from(precision) <= most;
         fits.then_some(Self::Decimal { precision, scale })

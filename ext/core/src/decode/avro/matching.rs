@@ -50,8 +50,8 @@ fn alike(wrote: Option<Logical>, wanted: Option<Logical>) -> bool {
     }
 }
 
-/// The branch of the reader's union that reads a type of the writer's: of the same name, else of the same type, else the
-/// first to which it is promoted.
+/// The branch of the reader's union that reads a type of the writer's: one of the same name, else of the same type,
+/// else the first to which the type is promoted.
 pub(super) fn branch(writer: &Schema, wrote: Id, reader: &Schema, branches: &[Id]) -> Option<Id> {
     let fits: Vec<Id> = branches.iter().copied().filter(|id| matches(writer, wrote, reader, *id)).collect();
     let whole = |id: &&Id| match (writer.at(wrote).names(), reader.at(**id).names()) {

@@ -1,5 +1,5 @@
-//! How documents of one writer's schema are read as another schema wants them: made once per pair, a list of steps that
-//! name each other by their places.
+//! How to read documents of one writer's schema as another schema. Made once per pair: a list of steps that name each
+//! other by their places.
 
 use super::MAX_DEPTH;
 use super::default::Budget;
@@ -38,7 +38,7 @@ pub(super) enum Read {
     Fixed(usize, Bytes),
     /// All that is left.
     Rest(Bytes),
-    /// Words of the symbols (see [`shifted`]); `Err`: the reader has no such symbol.
+    /// The tree words of the symbols (see [`shifted`]). `Err`: the reader has no such symbol.
     Enum(Vec<Result<u64, Box<str>>>),
     Array(Step),
     Map(Step),
@@ -114,13 +114,13 @@ impl Plan {
     }
 }
 
-/// The word of a text in the blob, as if the blob were all of the tree's text.
+/// The tree word of a text in the blob, as if the blob were all of the tree's text.
 fn blob_word(text: &str, offset: usize) -> u64 {
     let wide = if text.is_ascii() { 0 } else { word::WIDE_TEXT };
     word::sized(word::STRING | word::OWNED | wide, text.len(), offset)
 }
 
-/// The word of a text in the blob whose first byte is at `base` of the tree's text.
+/// The tree word of a text in the blob whose first byte is at `base` of the tree's text.
 #[inline(always)]
 pub(super) fn shifted(word: u64, base: usize) -> u64 {
     word + base as u64

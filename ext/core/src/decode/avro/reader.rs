@@ -10,8 +10,8 @@ use crate::decode::word;
 use crate::decode::writer::Writer;
 use std::ops::Range;
 
-/// Items of a document, and records that are read over, which take no bytes in it (nulls, empty records), at most: their
-/// number is all there is of them.
+/// The most items and skipped records of a document that take no bytes in it (nulls, empty records). Without a limit,
+/// their number alone would cost memory and time.
 const MOST_EMPTY: usize = 1 << 16;
 
 /// A decimal has no more bytes than its precision needs, and these: some writers pad.
@@ -175,7 +175,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Items in blocks: a number of them, negative where their bytes are counted too; 0 ends.
+    /// Items in blocks. Each block starts with its number of items, negative if its size in bytes follows. 0 ends the
+    /// list.
     fn blocks(&mut self, mut item: impl FnMut(&mut Self) -> Result<(), Refusal>) -> Result<(), Refusal> {
         loop {
             let count = self.long()?;

@@ -11,10 +11,10 @@ use std::sync::{Arc, OnceLock};
 
 pub struct TopicSchemas {
     framing: Framing,
-    /// What is wanted; `None`: what was written.
+    /// The reader's schema. `None`: documents are read as written.
     reader: Option<Arc<Schema>>,
-    /// By the schema that was written; grows by the schemas that `learn` is told. Not under a lock: a fork would copy it as a
-    /// decoding thread held it, and the child would wait for that for ever.
+    /// The plans by the writer's schema; `learn` adds one. Not under a lock: a fork might copy a lock that a decoding
+    /// thread holds, and the child would wait for it for ever.
     plans: [PlanSlot; PLACES],
 }
 

@@ -81,7 +81,8 @@ impl Client {
         if code == NO_ERROR { Ok((low, high)) } else { Err(code) }
     }
 
-    /// The offset that the next message will have, as the last fetch told; `None`: there was none. Does not wait.
+    /// The offset that the next message will have, according to the last fetch. `None`: there was no fetch. Does not
+    /// wait.
     pub fn known_end(&self, topic: &str, partition: i32) -> Option<i64> {
         let topic = CString::new(topic).ok()?;
         let (mut low, mut high) = (-1, -1);

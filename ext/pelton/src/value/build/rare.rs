@@ -104,7 +104,7 @@ unsafe fn date(days: i32) -> VALUE {
     unsafe {
         let class = rb_sys::rb_const_get(rb_sys::rb_cObject, rb_sys::rb_intern(c"Date".as_ptr()));
         let day = rb_sys::LONG2NUM(JULIAN_1970 + i64::from(days));
-        // The calendar of ISO 8601 at all times, as Avro says; Ruby's own Dates before 1582 are in Caesar's.
+        // Always the calendar of ISO 8601, as Avro says. Ruby's own Dates before 1582 use Caesar's.
         let calendar = rb_sys::rb_const_get(class, rb_sys::rb_intern(c"GREGORIAN".as_ptr()));
         let arguments = [day, calendar];
         rb_sys::rb_funcallv(class, rb_sys::rb_intern(c"jd".as_ptr()), 2, arguments.as_ptr())
