@@ -127,7 +127,7 @@ class ArchitectureTest < Minitest::Test
   # Ruby 3.1 never frees the table of such a copy of a Hash that compares by identity: 176 bytes, each time.
   COPIES = %w[select filter reject except transform_values].freeze
 
-  def test_nobody_copies_a_hash_that_compares_by_identity
+  def test_no_code_copies_a_hash_that_compares_by_identity
     LIBRARY.keys.group_by { |path| File.dirname(path) }.each_value do |paths|
       names = paths.to_h { |path| [path, by_identity(read(path))] }
       shared = names.values.flatten.grep(/\A@/) # files of a folder may share the state of one object
@@ -153,7 +153,7 @@ class ArchitectureTest < Minitest::Test
 
   def copies?(line, name) = line.match?(/(?<![\w@])#{name}\.(?:#{COPIES.join("|")})\b(?!!)/)
 
-  def test_nobody_sleeps
+  def test_no_code_sleeps
     tests = self.class.glob("test/**/*.rb").to_h { |path| [path, SourceFile.new(ROOT, path)] }
     assert_none(LIBRARY.merge(tests).flat_map do |path, file|
       file.lines_with_word("sleep").map { |line| "#{path}:#{line}: sleep: wait for a condition with a deadline" }
@@ -164,7 +164,7 @@ class ArchitectureTest < Minitest::Test
   end
 
   # Sleeping by another name: to look now and then whether it is so by now.
-  def test_nobody_looks_now_and_then
+  def test_no_code_polls_at_intervals
     assert_none(LIBRARY.flat_map do |path, file|
       lines = file.lines_with_call("Thread", /\Apass\z/)
       lines += file.lines_with_call("IO", /\Aselect\z/) unless SOCKETS.include?(path)

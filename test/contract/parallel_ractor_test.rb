@@ -17,7 +17,7 @@ class RactorEngineTest < Minitest::Test
 
     def engine(size = 2) = Pelton::Parallel.engine(:ractor, size: size, bus: @bus)
 
-    def test_what_goes_in_and_out_is_not_copied
+    def test_shareable_input_and_output_is_not_copied
       list = inputs(numbers(60))
       values = @engine.dispatch(list, Itself, timeout: 30).values
       list.zip(values) { |message, value| assert_same message, value }
@@ -26,7 +26,7 @@ class RactorEngineTest < Minitest::Test
       assert(built.all? { |value| Ractor.shareable?(value) })
     end
 
-    def test_what_cannot_be_shared_is_an_error_of_its_own
+    def test_unshareable_result_fails_only_its_own_message
       future = @engine.dispatch(inputs([*numbers(60), { "proc" => 1 }]), Unshareable, timeout: 30)
       assert_equal numbers(60), future.first(60).map(&:first)
       assert_predicate future[0], :frozen?
@@ -43,13 +43,13 @@ class RactorEngineTest < Minitest::Test
       assert_predicate @told, :empty?
     end
 
-    def test_an_error_tells_where_it_comes_from
+    def test_error_has_the_class_message_and_backtrace_of_the_ractor
       error = assert_raises(Pelton::WorkError) { @engine.dispatch(inputs_of(["{"] * 50), decoder, timeout: 30).values }
       assert_equal "JSON::ParserError", error.error_class
       assert(error.backtrace.any? { |line| line.include?("parallel_contract.rb") })
     end
 
-    def test_the_switch_of_warnings_is_left_as_it_was
+    def test_warning_settings_stay_unchanged
       [true, false].each do |on|
         Warning[:experimental] = on
         pool = engine.start

@@ -6,7 +6,7 @@ require "support/native_kit"
 
 # What Pelton::Producer relies on: the native producer on the embedded cluster and the fake one of the unit tests do it.
 module ProducerContract
-  def test_a_delivery_tells_where_the_message_is
+  def test_delivery_has_topic_partition_and_offset
     deliveries = Array.new(3) { |index| made.produce(topic, "x#{index}", "k", 0, nil, { "a" => "b" }, 1) }
     deliveries.each { |delivery| assert_same delivery, delivery.wait(timeout: 60) }
     assert_equal [[topic, 0, 0], [topic, 0, 1], [topic, 0, 2]],
@@ -14,7 +14,7 @@ module ProducerContract
     assert_equal [nil, 1], [deliveries.first.error, deliveries.first.size]
   end
 
-  def test_many_have_one_delivery
+  def test_several_messages_share_one_delivery
     rows = Array.new(3) { |index| { topic: topic, payload: "x#{index}", partition: 0 } }
     delivery = made.produce_many(rows, 1)
     assert_equal 3, delivery.wait(timeout: 60).size

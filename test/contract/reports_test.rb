@@ -26,7 +26,7 @@ module ReportsContract
     events.map { |event| [event[:label], event[:partition], event[:offset]] }.sort_by(&:last)
   end
 
-  def test_every_message_is_told_of_whoever_waits_with_its_label
+  def test_every_message_is_reported_with_its_label_whether_or_not_it_is_awaited
     producer = made(@bus)
     producer.produce_sync(topic: topic, payload: "a", partition: 0, label: :first)
     producer.produce_async(topic: topic, payload: "b", partition: 0)
@@ -55,7 +55,7 @@ module ReportsContract
   end
 
   # When a subscriber raises, the delivery still ends, the process lives, and the error is published.
-  def test_a_callback_that_raises_harms_nobody_and_is_reported
+  def test_raising_callback_is_reported_and_stops_no_other
     errors = Thread::Queue.new
     @bus.subscribe("message.acknowledged") { |event| raise "no" if event[:offset].zero? }
     @bus.subscribe("error.occurred") { |event| errors << event.payload }
@@ -74,7 +74,7 @@ module ReportsContract
     assert_match(/\Apelton\.events/, take(1).first.last)
   end
 
-  def test_what_a_close_takes_back_is_told_of_also_to_who_waits
+  def test_close_reports_returned_messages_also_to_waiting_threads
     producer = made(@bus)
     producer.partition_count(topic)
     refusal = nil
@@ -97,7 +97,7 @@ module ReportsContract
     assert_equal [[nil, 0, 0]], acknowledged(1)
   end
 
-  def test_who_comes_too_late_is_told_so
+  def test_subscription_to_acknowledgements_after_the_producer_opened_raises
     bus = Pelton::Notifications.new
     made(bus).produce_sync(topic: topic, payload: "x", partition: 0)
     error = assert_raises(Pelton::ConfigError) { bus.subscribe("message.acknowledged") { flunk } }

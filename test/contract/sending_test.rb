@@ -8,7 +8,7 @@ require "pelton/testing"
 # one of pelton/testing. `made(kafka)` opens a producer, `topic(partitions)` makes a topic, `read(topic, count)` gives
 # what is in it; in the block of `held`, Kafka does not answer.
 module SendingContract
-  def test_a_delivery_tells_where_its_message_is
+  def test_delivery_names_the_place_of_its_message
     name = topic
     deliveries = Array.new(3) { |number| made.produce_async(topic: name, payload: number.to_s, partition: 0) }
     assert_same deliveries, Pelton::Delivery.wait_all(deliveries, timeout: 10)
@@ -35,7 +35,7 @@ module SendingContract
     assert_equal [0, 1, 2], [first, second, third].map(&:offset)
   end
 
-  def test_what_is_read_of_a_message
+  def test_consumed_message_has_dig_times_and_place
     name = topic
     made.produce_sync(topic: name, payload: '{"a":{"b":[7]}}', timestamp: 5, headers: { "x" => "1" })
     made.produce_sync(topic: name, payload: nil)
@@ -78,7 +78,7 @@ module SendingContract
   end
 
   # The copy of what was buffered would have ended in a SystemStackError.
-  def test_what_contains_itself_is_refused
+  def test_value_that_contains_itself_is_refused
     list = [].tap { |endless| endless << endless }
     hash = {}.tap { |endless| endless["a"] = endless }
     [{ payload: hash }, { payload: list }, { key: list }, { headers: hash },
@@ -133,7 +133,7 @@ module SendingContract
     assert_same delivery, delivery.wait(timeout: 1e300)
   end
 
-  def test_a_wait_for_many_that_is_over_tells_how_many_are_open
+  def test_wait_for_many_that_times_out_reports_the_open_deliveries
     name = topic
     made.produce_sync(topic: name, payload: "x") # connected
     held do

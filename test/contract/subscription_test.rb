@@ -62,7 +62,7 @@ module SubscriptionContract
     assert_nil subscription.poll(0)
   end
 
-  def test_a_wake_ends_the_poll_that_runs_or_the_next_one_and_no_other
+  def test_wake_ends_the_current_or_the_next_poll_only
     subscription = assigned(fill(0))
     subscription.wake
     subscription.wake
@@ -76,7 +76,7 @@ module SubscriptionContract
     thread.join
   end
 
-  def test_marking_tells_ownership
+  def test_mark_returns_whether_the_partition_is_still_owned
     topic = fill(3)
     subscription = assigned(topic)
     event(subscription, :batch).last.release
@@ -85,7 +85,7 @@ module SubscriptionContract
     assert_equal true, subscription.commit(60)
   end
 
-  def test_a_seek_moves_what_comes_next_and_makes_what_is_out_stale
+  def test_seek_changes_the_next_message_and_invalidates_delivered_ones
     topic = fill(100)
     subscription = assigned(topic)
     before = event(subscription, :batch).last
@@ -133,7 +133,7 @@ module SubscriptionContract
     event(subscription, :batch).last.then { |batch| assert_equal 20, batch.tap(&:release).first_offset }
   end
 
-  def test_only_what_is_assigned_can_be_steered
+  def test_only_assigned_partitions_can_be_paused_or_sought
     subscription = assigned(topic = fill(1))
     [-> { subscription.seek(topic, 9, 0, 5) }, -> { subscription.pause([[topic, 9]]) },
      -> { subscription.resume([["else", 0]]) }, -> { subscription.position(topic, 9) }].each do |call|
@@ -153,7 +153,7 @@ module SubscriptionContract
     assert_equal true, second.mark(topic, 0, 4, -1)
   end
 
-  def test_an_offset_before_the_committed_one_is_committed_if_asked_for
+  def test_offset_before_the_committed_one_is_committed_on_request
     topic = fill(5)
     first = assigned(topic)
     event(first, :batch).last.release
@@ -169,7 +169,7 @@ module SubscriptionContract
     assert_equal [[2, "a word for the same offset"]], committed(assigned(topic), topic)
   end
 
-  def test_close_commits_what_is_marked
+  def test_close_commits_marked_offsets
     topic = fill(5)
     first = assigned(topic)
     event(first, :batch).last.release
@@ -201,7 +201,7 @@ module SubscriptionContract
   end
 
   # Until `revoked` the partition is ours, and nothing more comes of it.
-  def test_a_revocation_is_carried_out_when_it_is_answered
+  def test_revocation_completes_when_it_is_answered
     topic = fill(100)
     subscription = assigned(topic)
     batch = event(subscription, :batch).last

@@ -29,7 +29,7 @@ module TransactionContract
     assert_equal true, made.abort_transaction(60, 1), "nothing is open"
   end
 
-  def test_a_begin_aborts_what_was_left_open
+  def test_begin_aborts_a_transaction_left_open
     2.times { assert_equal true, made.begin_transaction(60) }
     assert_equal true, made.commit_transaction(60)
   end
@@ -42,7 +42,7 @@ module TransactionContract
     }
   end
 
-  def test_a_closed_one
+  def test_closed_producer_refuses_transactions
     made.begin_transaction(60)
     made.commit_transaction(60)
     made.close(10)

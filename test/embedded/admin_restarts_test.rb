@@ -57,7 +57,7 @@ class AdminRestartsTest < Minitest::Test
   end
 
   # librdkafka drops the errors of leaders that do not answer: offsets were nil, and the lag 0.
-  def test_an_offset_that_no_leader_told_was_nil
+  def test_offset_without_a_leader_raises_instead_of_being_nil
     name = topic
     assert_equal({ [name, 0] => 0 }, admin.offsets({ [name, 0] => :end }))
     @cluster.broker_down(1)
@@ -80,7 +80,7 @@ class AdminRestartsTest < Minitest::Test
     eventually(30, -> { "#{native_threads} threads, #{usual} before" }) { native_threads <= usual }
   end
 
-  def test_a_question_whose_thread_is_killed_is_given_up
+  def test_request_ends_when_its_thread_is_killed
     admin.group_offsets("g")
     @cluster.broker_down(1)
     waiting = Pelton::Threads.start("test") { loop { answer { admin.group_offsets("g", timeout: 60) } } }

@@ -19,7 +19,7 @@ class AdminTest < Minitest::Test
     assert_empty(admin.offsets({}))
   end
 
-  def test_what_kafka_refuses_is_raised_with_its_own_word
+  def test_refused_admin_request_raises_kafkas_own_error
     error = assert_raises(Pelton::KafkaError) { admin.offsets({ ["nowhere", 0] => :end }) }
     assert_includes %i[UNKNOWN_TOPIC_OR_PART _NOENT], error.name # librdkafka's own, where no topic asked for is there
     name = topic
@@ -68,7 +68,7 @@ class AdminTest < Minitest::Test
     assert_equal true, admin.close
   end
 
-  def test_a_forked_child_asks_for_itself
+  def test_forked_child_opens_its_own_admin_client
     name = topic
     assert_equal({ [name, 0] => 0 }, admin.offsets({ [name, 0] => :end }))
     reader, writer = IO.pipe

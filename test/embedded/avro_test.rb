@@ -37,7 +37,7 @@ class EmbeddedAvroTest < Minitest::Test
     numbers.map { |number| writer.serialize(order(number), topic: name) }
   end
 
-  def test_what_old_and_new_schemas_wrote_is_read_as_one_and_filtered
+  def test_messages_of_old_and_new_schemas_are_read_with_one_schema_and_filtered
     name = topic
     seen = @seen
     reader = consumer { messages.each { |one| seen << [one.dig("n"), one.payload] } }
@@ -92,7 +92,7 @@ class EmbeddedAvroTest < Minitest::Test
     assert_equal [["x", "__value_schema_id"], 0], [first.headers.keys, first.payload["n"]]
   end
 
-  def test_a_header_that_tells_no_schema
+  def test_header_without_a_valid_schema_is_an_error_of_its_message
     name = topic
     app = app()
     app.producer.produce_sync(topic: name, payload: "\x02", headers: { "__value_schema_id" => "7" })
@@ -189,7 +189,7 @@ class EmbeddedAvroTest < Minitest::Test
     assert_equal ["GET /schemas/ids/1", "POST /subjects/#{name}-key/versions"], @double.requests.sort
   end
 
-  def test_what_is_no_avro_is_an_error_of_its_own_message
+  def test_payload_that_is_not_avro_fails_only_its_own_message
     name = topic
     seen = @seen
     reader = consumer do

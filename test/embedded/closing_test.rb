@@ -132,7 +132,7 @@ class ClosingTest < Minitest::Test
     assert_equal [true], take(1, answers)
   end
 
-  def test_what_a_close_gives_up_is_told
+  def test_close_reports_each_message_that_it_gives_up
     name = topic
     produce(app, name, %w[fine])
     @cluster.broker_down
@@ -188,7 +188,7 @@ class ClosingTest < Minitest::Test
     trap("USR2", before || "DEFAULT")
   end
 
-  def test_a_close_whose_waiter_is_killed_still_ends
+  def test_close_ends_although_the_thread_waiting_for_it_is_killed
     name = topic
     app = app()
     produce(app, name, %w[a])

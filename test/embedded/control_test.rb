@@ -106,7 +106,7 @@ class EmbeddedControlTest < Minitest::Test
     assert_equal (0..9).to_a, Array.new(asked.size) { asked.pop }
   end
 
-  def test_pause_keeps_the_group_and_goes_on_with_what_was_left
+  def test_pause_keeps_group_membership_and_continues_with_the_remaining_messages
     name = topic(2)
     seen = @seen
     held = Thread::Queue.new
@@ -158,7 +158,7 @@ class EmbeddedControlTest < Minitest::Test
     assert app.stop
   end
 
-  def test_the_end_of_a_partition_is_told_each_time_and_marks_nothing
+  def test_end_of_partition_is_reported_each_time_and_marks_nothing
     name = topic
     seen = @seen
     reader = Class.new(Pelton::Consumer) do
@@ -190,7 +190,7 @@ class EmbeddedControlTest < Minitest::Test
     end
   end
 
-  def test_seek_back_is_committed_and_what_was_prefetched_does_not_come
+  def test_seek_back_is_committed_and_prefetched_messages_are_dropped
     name = topic
     reader = seeker(30, 3)
     app = app(max_messages: 5) { topic(name, to: reader) }
@@ -216,7 +216,7 @@ class EmbeddedControlTest < Minitest::Test
   end
 
   # By another thread, while its replay runs: what was not replayed yet was passed over, and committed.
-  def test_a_late_mark_of_what_was_before_a_seek
+  def test_late_mark_of_a_message_read_before_a_seek_changes_nothing
     name = topic
     seen = @seen
     old = Thread::Queue.new

@@ -87,7 +87,7 @@ class EmbeddedDeserializerTest < Minitest::Test
     assert_equal 1, happened("message.skipped").size
   end
 
-  def test_what_a_deserializer_raises_is_tried_again_and_then_skipped
+  def test_message_whose_deserializer_raises_is_retried_and_then_skipped
     name = topic
     reader = one_by_one
     attempts = Queue.new

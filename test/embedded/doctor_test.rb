@@ -87,7 +87,7 @@ class EmbeddedDoctorTest < Minitest::Test
     end
   end
 
-  def test_what_cannot_be_looked_at
+  def test_doctor_with_invalid_options_exits_with_an_error
     code, out, err = doctor("-c", "0")
     assert_equal [1, ""], [code, out]
     assert_match(/pelton: cannot look: concurrency = 0/, err)

@@ -164,7 +164,7 @@ class EmbeddedFailureTest < Minitest::Test
     assert_equal id, told["consumer.consume"].last[:failure_id], "an error and its letter are found by each other"
   end
 
-  def test_a_copy_that_kafka_refuses_leaves_the_message_where_it_is
+  def test_refused_dead_letter_leaves_its_message_uncommitted
     name = topic
     dead = topic
     failing = poisoned

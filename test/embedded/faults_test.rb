@@ -206,7 +206,7 @@ class FaultsTest < Minitest::Test
 
   # librdkafka tried for 0.3 s to commit what was marked of it. Meanwhile the topic may be there again: then its first
   # messages would have been skipped, or the member have lost everything, if it had joined for the new topic.
-  def test_marks_of_a_topic_that_was_deleted_were_committed_to_the_one_that_was_made_after_it
+  def test_marks_of_a_deleted_topic_are_not_committed_to_the_topic_created_after_it
     gone, stays = Array.new(2) { topic(PARTITIONS) }
     Dir.mktmpdir do |folder|
       ledger = Ledger.new(File.join(folder, "ledger"))
@@ -259,7 +259,7 @@ class FaultsTest < Minitest::Test
   end
 
   # librdkafka keeps such partitions and never reads them, so the group is joined anew.
-  def test_partitions_whose_offsets_could_not_be_fetched_are_read_all_the_same
+  def test_partitions_are_read_although_fetching_their_offsets_failed_at_first
     %w[range cooperative-sticky].each do |strategy|
       @cluster.fail_next(:offset_fetch, :NOT_COORDINATOR)
       streaming("partition.assignment.strategy" => strategy) { next }

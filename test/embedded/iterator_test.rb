@@ -19,7 +19,7 @@ class EmbeddedIteratorTest < Minitest::Test
   # [[partition, offset], …] in the order of partitions.
   def places(messages) = messages.map { |message| [message.partition, message.offset] }.sort
 
-  def test_what_is_there_and_no_more
+  def test_iterator_reads_existing_messages_and_ends
     name = filled([250, 0, 3])
     seen = []
     result = app.each(name) do |message|
@@ -68,7 +68,7 @@ class EmbeddedIteratorTest < Minitest::Test
     assert_equal 249, app.each(name, group: "import").count, "what it stopped at was not done"
   end
 
-  def test_the_ends_of_who_follows
+  def test_following_iterator_calls_reached_end_at_each_end
     name = filled([2])
     mine = app
     seen = []
@@ -107,7 +107,7 @@ class EmbeddedIteratorTest < Minitest::Test
     assert_equal [1, 2, 3, 4], seen
   end
 
-  def test_kill_ends_it
+  def test_killing_its_thread_ends_the_iterator
     name = filled([1])
     mine = app
     before = open_clients
@@ -120,7 +120,7 @@ class EmbeddedIteratorTest < Minitest::Test
     assert_equal before, open_clients
   end
 
-  def test_a_group_goes_on_where_it_ended
+  def test_iterator_with_a_group_continues_behind_its_last_commit
     name = filled([6, 4])
     mine = app
     seen = []
@@ -140,7 +140,7 @@ class EmbeddedIteratorTest < Minitest::Test
     assert_raises(Pelton::DecodeError) { second.payload }
   end
 
-  def test_what_does_not_exist
+  def test_iterator_raises_for_missing_topics_and_partitions
     name = filled([1])
     error = assert_raises(Pelton::ConfigError) { app.each("nowhere") { flunk } }
     assert_match(/topic = "nowhere": does not exist/, error.message)

@@ -53,7 +53,7 @@ class EmbeddedKeyedTest < Minitest::Test
     assert_equal 102, first_offset("slow", name)
   end
 
-  def test_what_is_finished_behind_a_slow_key_is_not_committed
+  def test_messages_finished_behind_a_slow_key_are_not_committed
     name = topic
     gate = Thread::Queue.new
     reader = slow_key("a", gate)
@@ -118,7 +118,7 @@ class EmbeddedKeyedTest < Minitest::Test
     assert_equal 6, first_offset("poison", name)
   end
 
-  def test_what_a_where_drops_is_done
+  def test_messages_dropped_by_where_count_as_done
     name = topic
     reader = collector
     app = app(group: "where") { topic(name, to: reader) { where.key.eq("a") && concurrency(2) } }

@@ -27,7 +27,7 @@ class LifecycleTest < Minitest::Test
     eventually(10, "as before (#{before})") { (after = Footprint.new).within?(before, 500) }
   end
 
-  def test_a_producer_that_nobody_closes_delivers_and_tells
+  def test_unclosed_producer_delivers_and_warns
     name = topic
     app = app(kafka: { "linger.ms" => 2000 })
     forget(app) { |producer| 10.times { producer.produce_async(topic: name, payload: "x") } }
@@ -35,7 +35,7 @@ class LifecycleTest < Minitest::Test
     assert_equal 10, app.producer.produce_sync(topic: name, payload: "x").offset, "messages that the forgotten one sent"
   end
 
-  def test_what_a_forgotten_producer_cannot_deliver_is_told
+  def test_forgotten_producer_reports_undeliverable_messages
     app = app(kafka: { "message.timeout.ms" => 500 })
     @cluster.broker_down
     forget(app) { |producer| 3.times { producer.produce_async(topic: "t", payload: "x") } }
@@ -43,7 +43,7 @@ class LifecycleTest < Minitest::Test
     assert_equal 3, happened("message.delivery_failed").size
   end
 
-  def test_what_a_forgotten_producer_only_buffered_is_told
+  def test_forgotten_producer_reports_messages_left_in_its_buffer
     forget(app) { |producer| 3.times { producer.buffer(topic: "t", payload: "x") } }
     assert_equal [{ client: @forgotten, undelivered: 3 }], told("producer.unclosed")
   end

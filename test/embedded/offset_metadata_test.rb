@@ -15,7 +15,7 @@ class OffsetMetadataTest < Minitest::Test
     app(group: "words") { topic(name, to: klass) }
   end
 
-  def test_the_next_owner_reads_what_the_last_one_wrote
+  def test_next_owner_reads_the_offset_metadata_of_the_last_owner
     name = topic
     produce(app, name, %w[0 1 2 3])
     seen = Thread::Queue.new
@@ -38,7 +38,7 @@ class OffsetMetadataTest < Minitest::Test
     assert_empty errors
   end
 
-  def test_a_word_that_goes_with_what_a_return_marks
+  def test_offset_metadata_is_committed_with_the_mark_of_a_return
     name = topic
     produce(app, name, %w[0 1 2])
     reading(name, Thread::Queue.new) { store_offset_metadata("up to #{messages.last.offset}") }.start
@@ -48,7 +48,7 @@ class OffsetMetadataTest < Minitest::Test
     assert_empty errors
   end
 
-  def test_a_new_word_for_a_committed_offset_and_a_word_that_outlives_a_seek
+  def test_offset_metadata_changes_for_a_committed_offset_and_outlives_a_seek
     name = topic
     produce(app, name, %w[0 1 2])
     done = Thread::Queue.new

@@ -10,13 +10,13 @@ class ParallelThreadTest < Minitest::Test
 
   def way = :thread
 
-  def test_the_payload_that_a_deserializer_itself_asks_for_is_the_decoded_one
+  def test_payload_inside_a_deserializer_is_the_decoded_value
     name = topic
     consume(name, decode: :json, deserializer: ->(message) { message.payload.merge("mine" => true) })
     assert_equal(Array.new(60) { |i| { "i" => i, "mine" => true } }, payloads(name, 60))
   end
 
-  def test_auto_measures_and_says_what_it_uses
+  def test_auto_measures_and_reports_the_engine_that_it_uses
     name = topic
     consume(name, way: :auto, max_messages: 1000, deserializer: Dear.new)
     sent = 0
@@ -32,7 +32,7 @@ class ParallelThreadTest < Minitest::Test
   end
 
   # Whichever way it chose.
-  def test_what_auto_gives_is_frozen
+  def test_payloads_of_parallel_auto_are_frozen
     name = topic
     consume(name, way: :auto, deserializer: Dear.new)
     assert(payloads(name, 60).all?(&:frozen?), "in a trial")
@@ -69,7 +69,7 @@ class ParallelRactorTest < Minitest::Test
       assert(made.all?(&:frozen?))
     end
 
-    def test_a_deserializer_that_cannot_work_in_a_ractor_is_told_of_and_works_all_the_same
+    def test_deserializer_that_cannot_run_in_a_ractor_is_reported_and_runs_inline
       name = topic
       consume(name, deserializer: Global)
       Global.seen = []
@@ -80,7 +80,7 @@ class ParallelRactorTest < Minitest::Test
       assert_equal 1, happened("error.occurred").size
     end
   else
-    def test_the_routes_say_which_ruby_it_needs
+    def test_ractor_routes_on_an_old_ruby_name_the_required_version
       error = assert_raises(Pelton::ConfigError) do
         Pelton::App.new.routes { topic("orders", to: "X") { deserializer ->(_) {}, parallel: :ractor } }
       end

@@ -7,7 +7,7 @@ require "support/embedded_app"
 class PartitionsTest < Minitest::Test
   include EmbeddedApp
 
-  def test_two_servers_read_what_they_are_told_and_go_on_where_they_ended
+  def test_servers_with_chosen_partitions_read_only_those_and_continue_after_a_restart
     name = topic(4)
     4.times { |partition| produce(app, name, %w[a b c], partition: partition) }
     seen = collector
@@ -28,7 +28,7 @@ class PartitionsTest < Minitest::Test
     assert_empty errors
   end
 
-  def test_a_partition_that_does_not_exist_is_told
+  def test_missing_chosen_partition_is_reported
     name = topic
     produce(app, name, %w[a])
     seen = collector

@@ -114,7 +114,7 @@ class PollingTest < Minitest::Test
 
   # A flooded client with a short turn must not delay the other clients of its poller, and must itself be polled
   # again.
-  def test_a_flood_in_short_turns_starves_nobody_and_is_not_stranded
+  def test_flooded_client_with_short_turns_starves_no_other_and_is_polled_again
     poller = Pelton::Poller.new("flooded")
     [[1, 100], [100, 1]].each do |short, long|
       flood = polled(poller, max_time: short)
@@ -154,7 +154,7 @@ class PollingTest < Minitest::Test
     gate&.close
   end
 
-  def test_a_subscriber_that_blocks_is_told_how_late_it_made_the_others
+  def test_blocking_subscriber_is_reported_with_the_delay_that_it_caused
     app = polled(Pelton::Poller.new("late"), kafka: CHATTY)
     gate = Thread::Queue.new
     told = Thread::Queue.new
@@ -299,7 +299,7 @@ class PollingTest < Minitest::Test
   # --- forks ---
 
   # A forked child has no poller thread, so its close must not wait for one.
-  def test_close_in_a_child_says_whose_it_is_and_the_parent_goes_on
+  def test_close_in_a_child_raises_and_the_parent_goes_on
     each_poller do |poller, _|
       app = polled(poller, after_fork: :error)
       name = topic

@@ -54,14 +54,14 @@ class ProcessExitTest < Minitest::Test
     assert_delivered('produce("a")', "a")
   end
 
-  def test_a_linger_longer_than_the_flush_timeout_is_not_waited_for
+  def test_exit_skips_a_linger_longer_than_the_flush_timeout
     assert_delivered(<<~RUBY, "a")
       slow = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "linger.ms" => 60_000 } }
       produce("a", by: slow.producer)
     RUBY
   end
 
-  def test_every_producer_is_flushed_whoever_has_it
+  def test_exit_flushes_every_producer
     assert_delivered(<<~RUBY, "app", "default", "made", "pool", "thread", "variant")
       APP = configure(Pelton::App.new)
       produce("app", by: APP.producer)
@@ -84,7 +84,7 @@ class ProcessExitTest < Minitest::Test
     assert_delivered('Pelton.producer.buffer(topic: TOPIC, payload: "a").buffer(topic: TOPIC, payload: "b")', "a", "b")
   end
 
-  def test_an_exit_code_an_abort_and_an_exception_stay_what_they_are
+  def test_exit_keeps_the_exit_code_of_exit_abort_and_exceptions
     assert_delivered('produce("a"); exit 3', "a", status: 3)
     assert_equal [1, "bye\n"], program('produce("b"); abort "bye"').values_at(0, 2).then { |s, e| [s.exitstatus, e] }
     status, _, errors = program('produce("c"); raise "no"')
@@ -101,7 +101,7 @@ class ProcessExitTest < Minitest::Test
     assert_equal %w[INT TERM], delivered.sort
   end
 
-  def test_exit_without_handlers_loses_what_was_queued_as_documented
+  def test_exit_without_handlers_loses_queued_messages_as_documented
     status, = program(<<~RUBY)
       APP = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "linger.ms" => 5000 } }
       produce("a", by: APP.producer)
@@ -112,11 +112,11 @@ class ProcessExitTest < Minitest::Test
   end
 
   # Handlers run in the opposite order of their registration: before Pelton's, and (minitest's) behind it.
-  def test_what_at_exit_handlers_produce_is_delivered
+  def test_exit_delivers_messages_produced_by_at_exit_handlers
     assert_delivered('at_exit { produce("late") }; produce("early")', "early", "late")
   end
 
-  def test_what_older_at_exit_handlers_produce_is_delivered
+  def test_exit_delivers_messages_produced_by_earlier_at_exit_handlers
     code = <<~RUBY
       $LOAD_PATH.unshift("#{ROOT}/lib")
       at_exit do
@@ -172,7 +172,7 @@ class ProcessExitTest < Minitest::Test
     assert_includes [taken.to_i, taken.to_i + 1], delivered.size
   end
 
-  def test_a_forked_child_flushes_what_it_produced_and_nothing_else
+  def test_exit_of_a_forked_child_flushes_only_its_own_messages
     assert_delivered(<<~RUBY, "child's end", "child's exit", "in flight", "parent")
       slow = configure(Pelton::App.new).configure { |c| c.kafka = { **c.kafka, "linger.ms" => 2000 } }
       produce("in flight", by: slow.producer)
@@ -184,7 +184,7 @@ class ProcessExitTest < Minitest::Test
     RUBY
   end
 
-  def test_a_preforking_server_delivers_what_its_workers_and_its_master_produced
+  def test_preforking_server_delivers_messages_of_workers_and_master_at_exit
     assert_delivered(<<~RUBY, "master", "worker 0", "worker 1")
       Pelton.producer.partition_count(TOPIC)
       workers = Array.new(2) do |number|
@@ -200,7 +200,7 @@ class ProcessExitTest < Minitest::Test
     RUBY
   end
 
-  def test_what_is_not_delivered_in_time_is_said_with_topic_count_and_reason
+  def test_exit_reports_undelivered_messages_with_topic_count_and_reason
     started = now
     status, out, errors = program(<<~RUBY, servers: "127.0.0.1:1")
       APPS = Array.new(3) { configure(Pelton::App.new, flush_timeout: 1, logger: Pelton::DefaultLogger) }
@@ -290,7 +290,7 @@ class ProcessExitTest < Minitest::Test
   end
 
   # The second step knows no Ruby: nothing is lost, but it is in another place.
-  def test_what_the_second_step_says_goes_to_the_stderr_of_the_process
+  def test_exit_reports_of_the_second_step_go_to_the_stderr_of_the_process
     _, out, errors = program(<<~RUBY, servers: "127.0.0.1:1")
       require "stringio"
       configure(Pelton.app, flush_timeout: 0.5)
@@ -308,7 +308,7 @@ class ProcessExitTest < Minitest::Test
     assert_equal ["1\n", ""], [out, errors]
   end
 
-  def test_an_own_logger_and_stderr_are_told
+  def test_exit_reports_to_the_apps_logger_and_to_stderr
     _, out, errors = program(<<~RUBY, servers: "127.0.0.1:1")
       class Lines
         %i[debug info warn error].each { |name| define_method(name) { |text| $stdout.puts("\#{name}: \#{text}") } }

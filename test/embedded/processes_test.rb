@@ -53,7 +53,7 @@ class EmbeddedProcessesTest < Minitest::Test
 
   def told(what) = @lines.to_a.select { |kind,| kind == what }.map { |row| row.drop(1) }
 
-  def test_what_could_never_start_was_started_anew_for_ever
+  def test_child_that_cannot_start_is_not_restarted_for_ever
     file = File.join(@folder, "wrong.rb")
     File.write(file, <<~RUBY)
       require "pelton"

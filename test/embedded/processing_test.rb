@@ -30,7 +30,7 @@ class EmbeddedProcessingTest < Minitest::Test
     assert_predicate @seen, :empty?
   end
 
-  def test_what_is_not_marked_runs_again_whole
+  def test_unmarked_batch_runs_again_as_a_whole
     name = topic
     seen = @seen
     reader = consumer do
@@ -87,7 +87,7 @@ class EmbeddedProcessingTest < Minitest::Test
     assert second.stop
   end
 
-  def test_marks_by_hand_decide_what_the_next_one_gets
+  def test_manual_marks_decide_where_the_next_owner_starts
     name = topic
     seen = @seen
     reader = consumer do
@@ -139,7 +139,7 @@ class EmbeddedProcessingTest < Minitest::Test
     assert app.stop
   end
 
-  def test_an_error_that_cannot_be_overcome_is_told
+  def test_fatal_error_is_published
     name = topic
     app = app()
     produce(app, name, %w[0])

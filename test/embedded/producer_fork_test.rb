@@ -58,7 +58,7 @@ class ProducerForkTest < Minitest::Test
   end
 
   # It would fence its parent's.
-  def test_a_transactional_producer_is_never_opened_anew
+  def test_transactional_producer_is_not_reopened_in_a_child
     name = topic
     producer = Pelton::Producer.new(app.config, kafka: { "transactional.id" => "a" })
     producer.produce_sync(topic: name, payload: "0")

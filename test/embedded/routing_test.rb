@@ -89,7 +89,7 @@ class EmbeddedRoutingTest < Minitest::Test
     assert first.stop
   end
 
-  def test_no_committed_offset_is_an_error_if_asked_for
+  def test_missing_committed_offset_raises_when_the_setting_says_so
     created("log")
     reader = saying(:never)
     app = app { topic("log", to: reader) { from :error } }

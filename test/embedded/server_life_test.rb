@@ -160,7 +160,7 @@ class EmbeddedServerLifeTest < Minitest::Test
   end
 
   # Its client is closed under its feet.
-  def test_a_group_that_failed_begins_anew
+  def test_failed_group_restarts
     name = topic
     app = started(name, group_restart: 0.1)
     produce(app, name, %w[a])

@@ -86,7 +86,7 @@ class EmbeddedSharingTest < Minitest::Test
     @gate&.close
   end
 
-  def test_a_topic_with_many_jobs_leaves_another_one_its_share
+  def test_topic_with_many_jobs_leaves_other_topics_their_share_of_workers
     busy = topic(5)
     other = topic
     app = gated([busy, other], 2)

@@ -7,7 +7,7 @@ require "support/embedded_app"
 class SubscriptionTest < Minitest::Test
   include EmbeddedApp
 
-  def test_seek_moves_what_is_read_next
+  def test_seek_changes_the_next_message_that_is_read
     name, subscription = reading(30)
     assert_equal 0, batch(subscription).first_offset
     [20, 3, 29].each do |offset|
@@ -41,7 +41,7 @@ class SubscriptionTest < Minitest::Test
     subscription&.close(10)
   end
 
-  def test_the_lag_is_what_is_not_committed
+  def test_lag_counts_the_messages_that_are_not_committed
     name, subscription = reading(30)
     assert_equal({ [name, 0] => nil }, subscription.lag, "nothing was committed")
     subscription.commit_offset(name, 0, 12)
@@ -53,7 +53,7 @@ class SubscriptionTest < Minitest::Test
     subscription&.close(10)
   end
 
-  def test_a_commit_that_nobody_waits_for
+  def test_commit_without_a_waiter_reaches_kafka
     name, subscription = reading(3)
     subscription.commit_async # nothing is marked: no error
     assert_equal true, subscription.mark(name, 0, 2)
@@ -69,7 +69,7 @@ class SubscriptionTest < Minitest::Test
     subscription&.close(10)
   end
 
-  def test_who_unsubscribes_reads_on_later
+  def test_subscription_continues_after_an_unsubscribe_and_a_new_subscribe
     name, subscription = reading(3)
     assert_equal 0, batch(subscription).first_offset
     subscription.mark(name, 0, 2)
@@ -87,7 +87,7 @@ class SubscriptionTest < Minitest::Test
     subscription&.close(10)
   end
 
-  def test_what_is_no_place_is_told
+  def test_invalid_positions_raise_errors_that_name_them
     name, subscription = reading(1)
     [-1, nil, 1.5, "0", :latest, 2**64].each do |bad|
       error = assert_raises(Pelton::InvalidMessageError, bad.inspect) { subscription.seek(name, 0, bad) }
@@ -134,7 +134,7 @@ class SubscriptionTest < Minitest::Test
     end
   end
 
-  def test_a_paused_partition_waits_and_a_resumed_one_goes_on
+  def test_paused_partition_delivers_nothing_until_it_is_resumed
     name, subscription = reading(3)
     assert_equal 2, batch(subscription).last_offset
     subscription.pause([[name, 0]])
@@ -146,7 +146,7 @@ class SubscriptionTest < Minitest::Test
     subscription&.close(10)
   end
 
-  def test_committed_tells_what_was_committed
+  def test_committed_returns_the_committed_offsets
     name, subscription = reading(3)
     batch(subscription)
     assert_equal [nil], subscription.committed([[name, 0]])

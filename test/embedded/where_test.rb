@@ -68,7 +68,7 @@ class EmbeddedWhereTest < Minitest::Test
     assert_equal 20, marked(app, name)
   end
 
-  def test_what_nobody_can_decode_reaches_the_consumer_and_big_numbers_are_ruby_s
+  def test_undecodable_messages_reach_the_consumer_and_big_numbers_keep_their_value
     name = topic
     seen = @seen
     reader = consumer do
@@ -88,7 +88,7 @@ class EmbeddedWhereTest < Minitest::Test
     assert_equal 6, marked(app, name)
   end
 
-  def test_a_failed_message_is_tried_again_and_what_fails_around_it_is_done
+  def test_failed_message_is_retried_and_dropped_neighbors_count_as_done
     name = topic
     seen = @seen
     reader = consumer do

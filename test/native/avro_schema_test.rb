@@ -27,7 +27,7 @@ class NativeAvroSchemaTest < Minitest::Test
     '{"type":"fixed","name":"F","size":-1}' => '"size" of 0 or more', '{"type":"array"}' => 'no "items"'
   }.freeze
 
-  def test_what_is_no_schema_is_a_config_error
+  def test_invalid_schema_is_a_config_error
     SCHEMAS.each do |text, reason|
       error = assert_raises(Pelton::ConfigError, text) { Pelton::Registry::Schema.new(text) }
       assert_includes error.message, reason
@@ -69,7 +69,7 @@ class NativeAvroSchemaTest < Minitest::Test
     end
   end
 
-  def test_routes_say_what_is_wrong_with_a_schema_and_do_not_repeat_it
+  def test_route_error_describes_a_bad_schema_without_repeating_it
     text = '{"type":"record","name":"A","fields":[{"name":"x","type":"strnig"}]}'
     wrong = lambda do |*words, **options|
       route = -> { topic("o", to: "Orders") { public_send(*words, **options) } }

@@ -40,7 +40,7 @@ class NativeAvroTest < Minitest::Test
   def encode(value, schema = ORDER) = Pelton::Registry::Schema.of(schema).encode(value)
   def round_trip(value, schema) = decoder(schema).decode(encode(value, schema))
 
-  def test_what_was_written_is_read
+  def test_written_values_are_read_back
     made = decoder.decode(encode(VALUE))
     assert_equal VALUE, made
     assert_equal VALUE.keys, made.keys
@@ -104,7 +104,7 @@ class NativeAvroTest < Minitest::Test
     end
   end
 
-  def test_a_local_timestamp_is_what_the_clock_showed
+  def test_local_timestamp_is_read_as_local_time
     noon = Time.new(2026, 1, 1, 12, 0, Rational(5, 1000), "+02:00")
     local = { "type" => "long", "logicalType" => "local-timestamp-millis" }
     made = round_trip(noon, local)
@@ -220,7 +220,7 @@ class NativeAvroTest < Minitest::Test
     { "raw" => Object.new } => "raw: expected bytes, got an object of class Object"
   }.freeze
 
-  def test_what_does_not_fit_is_named_with_its_path
+  def test_value_that_does_not_fit_the_schema_is_named_with_its_path
     UNFIT.each do |change, reason|
       error = assert_raises(Pelton::EncodeError, reason) { encode(VALUE.merge(change)) }
       assert_includes error.message, "the value does not fit shop.Order: #{reason}"
@@ -313,12 +313,12 @@ class NativeAvroTest < Minitest::Test
     assert_raises(Pelton::DecodeError) { map.decode("\x02\x02\xff\x02\x00".b) }
   end
 
-  def test_what_is_no_registry_is_not_told
+  def test_error_for_an_invalid_registry_does_not_show_it
     error = assert_raises(Pelton::ConfigError) { Pelton::Avro::Decoder.new(registry: ["http://me:hush@one"]) }
     refute_includes error.message, "hush"
   end
 
-  def test_what_is_no_document_is_a_decode_error
+  def test_bytes_that_are_no_document_raise_a_decode_error
     MALFORMED.each do |hex, reason|
       error = assert_raises(Pelton::DecodeError) { decoder.decode([hex].pack("H*")) }
       assert_includes error.message, reason

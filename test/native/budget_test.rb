@@ -29,7 +29,7 @@ class NativeBudgetTest < Minitest::Test
     eventually_freed
   end
 
-  def test_without_memory_all_is_decoded_when_it_is_read
+  def test_without_memory_payloads_are_decoded_on_read
     assert_operator read(0), :<=, @before
   end
 

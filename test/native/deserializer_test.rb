@@ -40,7 +40,7 @@ class NativeDeserializerTest < Minitest::Test
     list.zip(values) { |message, value| assert_same value, message.payload }
   end
 
-  def test_it_reads_the_message_raw_or_decoded
+  def test_deserializer_reads_the_message_raw_or_decoded
     decoder = Decoder.new do |message|
       [message.raw_payload, message.decoded, message.payload, message.dig("id"), message.key, message.headers["h"]]
     end
@@ -56,13 +56,13 @@ class NativeDeserializerTest < Minitest::Test
   end
 
   # A tombstone has a nil payload, and its deserializer is not called.
-  def test_a_tombstone_asks_nobody
+  def test_tombstone_does_not_call_the_deserializer
     message, = read([[nil, "k"]], decoder = Decoder.new { raise "asked" })
     assert_equal [nil, nil, nil], [message.payload, message.decoded, message.dig("a")]
     assert_empty decoder.calls
   end
 
-  def test_what_it_raises_is_the_cause_and_the_next_read_tries_again
+  def test_error_of_a_deserializer_is_the_cause_and_the_next_read_tries_again
     decoder = Decoder.new { |message| @broken ? raise(ArgumentError, "no such schema") : message.raw_payload }
     message, = read([["x"]], decoder)
     @broken = true
@@ -87,7 +87,7 @@ class NativeDeserializerTest < Minitest::Test
     assert_equal 6, list.last.payload
   end
 
-  def test_it_lives_as_long_as_a_message_does
+  def test_deserializer_lives_as_long_as_its_messages
     message, = read([["7"]], Decoder.new { |it| [it.decoded] * 2 })
     @clients.each { |client| client.close(5) }
     3.times { GC.start }
@@ -157,7 +157,7 @@ class NativeDeserializerTest < Minitest::Test
     assert_in_delta 100, allocations { 100.times { message.key } }, 5, "a String each time, as ever"
   end
 
-  def test_no_key_asks_nobody_and_no_headers_do
+  def test_missing_key_and_headers_do_not_call_the_deserializer
     keys = Decoder.new { raise "asked" }
     headers = Decoder.new { |message| message.raw_headers.size }
     message, = parts([["{}"]], keys: keys, headers: headers)

@@ -52,7 +52,7 @@ class NativeDisconnectTest < Minitest::Test
     assert_equal false, client.disconnect(10)
   end
 
-  def test_not_a_transactional_one
+  def test_transactional_producer_does_not_disconnect_when_idle
     client = producer("transactional.id" => "one")
     assert_equal false, client.disconnect(10)
     assert_predicate client, :connected?
@@ -71,7 +71,7 @@ class NativeDisconnectTest < Minitest::Test
     all.filter_map { |kind, client, *facts, _age| [kind, *facts] if client == name && kind.match?(/nected/) }
   end
 
-  def test_events_tell_it
+  def test_disconnect_publishes_events
     client = named("teller")
     client.disconnect(10)
     delivery = put(client, "t")
@@ -83,7 +83,7 @@ class NativeDisconnectTest < Minitest::Test
   end
 
   # One that comes back while the old connections are still being closed told of that first.
-  def test_events_come_in_the_order_of_what_they_tell
+  def test_events_are_published_in_the_order_of_disconnects
     topic = new_topic
     client = named("turns", server)
     done = false
@@ -95,7 +95,7 @@ class NativeDisconnectTest < Minitest::Test
     assert_equal %i[disconnected reconnected].cycle.first(told.size), told
   end
 
-  def test_who_is_idle_disconnects
+  def test_idle_producer_disconnects
     topic = new_topic
     client = named("idler", server)
     first = put(client, topic) # before it may be idle
@@ -114,7 +114,7 @@ class NativeDisconnectTest < Minitest::Test
     stays_connected(client)
   end
 
-  def test_who_waits_for_a_broker_is_not_idle
+  def test_producer_waiting_for_a_broker_is_not_idle
     client = lonely_producer
     client.disconnect_idle(0.01)
     put(client, "t")

@@ -10,7 +10,7 @@ require "io/wait"
 class NativeForkTest < Minitest::Test
   include NativeKit
 
-  def test_a_child_is_told_and_the_parent_goes_on
+  def test_child_gets_an_error_and_the_parent_goes_on
     topic = topic_of('{"a":1}')
     writer = producer("linger.ms" => "200")
     reader = subscription

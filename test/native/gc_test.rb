@@ -60,7 +60,7 @@ class NativeGcTest < Minitest::Test
   end
 
   # A released batch takes back what it told of, but for what message objects hold until they are collected.
-  def test_the_collector_is_told_of_what_messages_hold
+  def test_garbage_collector_knows_the_memory_of_messages
     topic = topic_of(*["x" * 10_000] * 60)
     [true, false].each do |holds|
       GC.start
@@ -75,7 +75,7 @@ class NativeGcTest < Minitest::Test
     end
   end
 
-  def test_what_is_made_and_ended_under_stress
+  def test_objects_survive_creation_and_close_under_gc_stress
     stressed do
       cluster = Native::EmbeddedCluster.new(1)
       cluster.create_topic("t", 2)
@@ -153,7 +153,7 @@ class NativeGcTest < Minitest::Test
     end
   end
 
-  def test_what_is_kept_survives_compaction
+  def test_kept_objects_survive_compaction
     documents = Array.new(300) { |i| "{\"i\":#{i},\"s\":\"string #{i}\",\"a\":[\"#{i}\"]}" }
     topic = topic_of_all(documents)
     found = messages(topic, 300, options: { decode: { topic => :json } })

@@ -150,7 +150,7 @@ class NativeInterruptTest < Minitest::Test
     silent&.close
   end
 
-  def test_a_wakeup_of_somebody_else_s_making_ends_no_wait
+  def test_foreign_wakeup_ends_no_wait
     quiet = subscription
     thread = Thread.new { seconds { assert_nil quiet.poll(0.5) } }
     begin
@@ -189,7 +189,7 @@ class NativeInterruptTest < Minitest::Test
   end
 
   # What is done already is not waited for, and the lock not given away: no other thread gets in between.
-  def test_what_is_done_needs_no_handover
+  def test_finished_wait_needs_no_handover
     delivery = producer.produce(new_topic, "x", nil, -1, nil, nil, 1).wait(timeout: 60)
     other = Thread.new { loop { nil } }
     taken = seconds { 1000.times { delivery.wait(timeout: 1) } }

@@ -29,13 +29,13 @@ class NativeJsonTest < Minitest::Test
               "\xEF\xBB\xBF[]", "\"\xff\"", "[\"a\xC3\"]", "#{"[" * 101}#{"]" * 101}", "01", "[+1]", "'a'", ".5", "1.",
               "\xff\xfe[\x00]\x00", '"\ud83d\ue000"', '"\ud83d\ud7ff"'].freeze # (half a pair: newer versions refuse it)
 
-  def test_payloads_are_what_json_parse_gives
+  def test_payloads_equal_the_result_of_json_parse
     [true, false].each do |ahead|
       compare(DOCUMENTS, ahead: ahead) { |document, message| assert_same_value parse(document), message.payload }
     end
   end
 
-  def test_keys_that_are_nearly_the_same_are_told_apart
+  def test_nearly_equal_keys_are_distinguished
     document = "{#{KEYS.map { |key| "\"#{key}\":\"#{key}\"" }.join(",")}}"
     2.times { assert_same_value KEYS.to_h { |key| [key, key] }, round_trip(document).first.payload }
     names = Pelton::Native.decode({ format: :json, symbolize_names: true }, document)
@@ -57,7 +57,7 @@ class NativeJsonTest < Minitest::Test
     assert_equal "plain!", made["b"]
   end
 
-  def test_what_the_native_side_does_not_decide_is_ruby_s_value_or_error
+  def test_documents_that_the_native_parser_leaves_get_rubys_value_or_error
     [true, false].each do |ahead|
       compare(DOUBTFUL, ahead: ahead) do |document, message|
         expected = outcome { JSON.parse(document.dup.force_encoding("UTF-8")) }

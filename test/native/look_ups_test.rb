@@ -56,7 +56,7 @@ class NativeLookUpsTest < Minitest::Test
 
   def settled = eventually(20, "the look-ups") { @look_ups.inspect.include?(" 0 wanted") }
 
-  def test_who_reads_later_finds_all_schemas_of_a_batch_each_asked_for_once
+  def test_schemas_of_a_batch_are_requested_once_each_before_the_read
     ids = Array.new(3) { |number| schema(number) }
     batch = batch(registry, *(ids * 10).map { |id| payload(id) })
     2.times { @look_ups.dispatch(batch) }
@@ -81,7 +81,7 @@ class NativeLookUpsTest < Minitest::Test
     assert_equal [{ "a" => 7 }] * 2, batch.messages.map(&:payload)
   end
 
-  def test_who_reads_sooner_waits_for_the_same_request
+  def test_early_read_waits_for_the_same_request
     source = Gated.new
     batch = batch(Pelton::Registry.new(source: source), payload(7), payload(7))
     @look_ups.dispatch(batch)
@@ -93,7 +93,7 @@ class NativeLookUpsTest < Minitest::Test
     assert_empty source.asked, "one request"
   end
 
-  def test_a_failure_is_told_to_who_reads_and_asked_again_then
+  def test_failed_look_up_is_repeated_on_read_and_raises_there
     id = schema(1)
     batch = batch(registry, payload(id))
     @double.fail(500)
@@ -108,7 +108,7 @@ class NativeLookUpsTest < Minitest::Test
     assert_empty @told, "nobody else is told"
   end
 
-  def test_what_is_missing_is_not_asked_for_with_each_batch
+  def test_missing_schema_is_not_requested_with_each_batch
     batch = batch(registry, payload(77))
     3.times do
       @look_ups.dispatch(batch)
@@ -131,7 +131,7 @@ class NativeLookUpsTest < Minitest::Test
     assert_equal 16, batch.unknown_schemas.last.first, "the next ones, with the next look"
   end
 
-  def test_a_close_in_the_middle_of_a_request_leaves_it_to_who_reads
+  def test_close_during_a_request_leaves_it_to_the_read
     source = Gated.new
     batch = batch(Pelton::Registry.new(source: source), payload(7))
     @look_ups.dispatch(batch)
@@ -158,7 +158,7 @@ class NativeLookUpsTest < Minitest::Test
     assert_equal({ "a" => 7 }, batch.messages.first.payload)
   end
 
-  def test_without_its_thread_who_reads_asks
+  def test_without_the_look_up_thread_the_read_asks
     source = Gated.new
     source.gate.close
     batch = batch(Pelton::Registry.new(source: source), payload(7))
@@ -169,7 +169,7 @@ class NativeLookUpsTest < Minitest::Test
     assert_equal({ "a" => 7 }, batch.messages.first.payload)
   end
 
-  def test_a_registry_that_raises_what_it_should_not_is_told_of_and_the_next_one_is_asked
+  def test_registry_that_raises_unexpectedly_is_reported_and_the_next_one_is_asked
     source = Gated.new
     source.gate.close
     broken = Pelton::Registry.new(source: Object.new)
@@ -237,7 +237,7 @@ class NativeLookUpsTest < Minitest::Test
     assert engines.close
   end
 
-  def test_what_is_no_avro_or_has_one_schema_asks_nobody
+  def test_payloads_without_a_schema_id_need_no_request
     plain = topic_of_all([payload(7)])
     one = { format: :avro, decoder: Pelton::Avro::Decoder.new(schema: INT) }
     [nil, :json, one].each do |format|

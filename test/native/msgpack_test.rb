@@ -47,7 +47,7 @@ class NativeMsgpackTest < Minitest::Test
     assert_predicate decode(bytes("ca7fc00000")), :nan?
   end
 
-  def test_what_is_malformed_is_an_error_and_takes_no_memory
+  def test_malformed_payload_raises_and_takes_no_memory
     MALFORMED.each do |hex|
       error = assert_raises(Pelton::DecodeError, hex) { decode(bytes(hex)) }
       assert_match(/too early|extra bytes|invalid byte|nested|timestamp/, error.message)
@@ -81,7 +81,7 @@ class NativeMsgpackTest < Minitest::Test
   end
 
   # Whatever they do: a build of their own, a raise, another fiber, another thread, a key of their own kind.
-  def test_what_extensions_decoders_may_do
+  def test_extension_decoders_may_read_and_raise
     inner = { 2 => ->(_) { { "deep" => [1] } } }
     ext = { 1 => ->(data) { [data, decode(bytes("92a161d40205"), ext: inner)] } }
     assert_equal ["x", ["\5".b, ["a", { "deep" => [1] }]], "y"], decode(bytes("93a178d40105a179"), ext: ext)
@@ -151,7 +151,7 @@ class NativeMsgpackTest < Minitest::Test
     assert_raises(TypeError) { list[5].dig("a") }
   end
 
-  def test_dig_into_what_extensions_make
+  def test_dig_reaches_into_extension_values
     format = { format: :msgpack, ext: { 1 => ->(bytes) { bytes }, 2 => ->(bytes) { { "in" => [bytes] } } } }
     documents = %w[81d4016107 82a16101d4016102 81a161d40205].map { |hex| bytes(hex) } # {ext("a") => 7} …
     list = round_trip(*documents, options: { decode: { "*" => format } })

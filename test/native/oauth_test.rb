@@ -20,7 +20,7 @@ class NativeOauthTest < Minitest::Test
   def later(seconds) = ((Time.now.to_f + seconds) * 1000).floor
 
   # librdkafka's own word was "allowed: default, oidc".
-  def test_oidc_is_refused_with_what_to_do_in_its_place
+  def test_oidc_is_refused_with_an_alternative
     { "sasl.oauthbearer.method" => "oidc", "sasl.oauthbearer.client.id" => "me" }.each do |name, value|
       error = assert_raises(Pelton::ConfigError) { Native.check_options(name => value) }
       assert_equal name, error.key
@@ -42,7 +42,7 @@ class NativeOauthTest < Minitest::Test
     end
   end
 
-  def test_what_librdkafka_does_not_take_is_an_error
+  def test_token_that_librdkafka_refuses_is_an_error
     client = lonely_producer(OPTIONS)
     requested
     assert_raises(Pelton::KafkaError) { client.set_oauth_token("token", later(-1), "me", {}) }
@@ -62,7 +62,7 @@ class NativeOauthTest < Minitest::Test
     assert_includes client.last_error.message, "no route  to the server"
   end
 
-  def test_nobody_asks_without_the_mechanism
+  def test_token_is_not_requested_without_the_oauthbearer_mechanism
     lonely_producer
     assert_empty Native.next_token_requests(0.05)
   end

@@ -14,7 +14,7 @@ class NativePayloadTest < Minitest::Test
                "{\"#{"k" * 300}\":{\"a\":[\"x\"]}}", "{#{Array.new(5000) { |i| "\"k#{i}\":\"v\"" }.join(",")}}",
                '{"a":{"b":[18446744073709551616,"x"]}}', '/* c */ [{"a":"x"}]'].freeze
 
-  def test_json_is_what_json_parse_gives_with_the_same_options
+  def test_json_equals_json_parse_with_the_same_options
     SHAPES.each do |options|
       read(DOCUMENTS, { format: :json, **options }).zip(DOCUMENTS) do |message, document|
         expected = JSON.parse(document, options)

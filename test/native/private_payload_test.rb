@@ -23,7 +23,7 @@ class PrivatePayloadTest < Minitest::Test
     refute_match(/4111|forged/, error.full_message(highlight: false)[/.*cannot be decoded.*|.*is not allowed.*/].to_s)
   end
 
-  def test_what_cannot_be_decoded_is_not_in_the_error
+  def test_undecodable_payload_is_not_in_the_error
     round_trip(*DOCUMENTS).each do |message|
       2.times { assert_private(assert_raises(Pelton::DecodeError) { message.payload }) }
     end

@@ -6,7 +6,7 @@ require "support/native_kit"
 class NativeProducerTest < Minitest::Test
   include NativeKit
 
-  def test_a_message_is_delivered_and_its_delivery_tells_where
+  def test_delivery_names_partition_and_offset
     topic = new_topic(3)
     delivery = producer.produce(topic, "payload", "key", 2, nil, nil, 1)
     assert_same delivery, delivery.wait(timeout: 60)
@@ -63,7 +63,7 @@ class NativeProducerTest < Minitest::Test
     assert_in_delta Time.now.to_f * 1000, made.timestamp_ms, 60_000
   end
 
-  def test_what_cannot_be_sent_is_refused_by_name_and_value
+  def test_invalid_message_is_refused_with_name_and_value
     writer = producer
     good = { topic: "t", payload: "p", key: "k", partition: -1, timestamp: nil, headers: nil }
     bad = { topic: [nil, 1, :t, "", "\xff", "a" * 300, "a\0b"], payload: [1, :p, {}], key: [1, :k, ["k"]],
@@ -84,7 +84,7 @@ class NativeProducerTest < Minitest::Test
 
   # A message that cannot be sent leaves no delivery, even when a call to its values raises. The next close would wait
   # for that delivery.
-  def test_what_raises_when_it_is_looked_at_leaves_no_delivery_behind
+  def test_value_that_raises_when_read_leaves_no_delivery_behind
     calls = %i[to_s to_str to_hash to_ary to_i inspect]
     spiteful = Class.new { calls.each { |name| define_method(name) { raise name.to_s } } }
     writer = producer
@@ -140,7 +140,7 @@ class NativeProducerTest < Minitest::Test
     assert_nil delivery.error
   end
 
-  def test_a_full_queue_is_waited_for_and_then_refused
+  def test_full_queue_blocks_and_then_raises
     writer = lonely_producer("queue.buffering.max.messages" => "10")
     10.times { writer.produce("t", "x", nil, -1, nil, nil, 0) }
     taken = seconds do
@@ -161,7 +161,7 @@ class NativeProducerTest < Minitest::Test
     assert_equal (0...2000).to_a, deliveries.map(&:offset).sort
   end
 
-  def test_what_was_waited_for_is_not_pending
+  def test_awaited_delivery_is_no_longer_pending
     topic = new_topic
     writer = producer("linger.ms" => "0")
     pending = Array.new(500) do
@@ -171,7 +171,7 @@ class NativeProducerTest < Minitest::Test
     assert_equal [0], pending.uniq
   end
 
-  def test_who_waits_does_not_pay_the_linger
+  def test_waiting_for_a_delivery_skips_the_linger
     writer = producer("linger.ms" => "60000")
     topic = new_topic(3)
     idle = writer.produce(topic, "x", nil, 0, nil, nil, 1)
@@ -186,7 +186,7 @@ class NativeProducerTest < Minitest::Test
     assert handles.all?(&:delivered?)
   end
 
-  def test_what_nobody_waits_for_lingers
+  def test_message_without_a_waiter_lingers
     writer = producer("linger.ms" => "60000")
     handle = writer.produce(new_topic, "x", nil, 0, nil, nil, 1)
     assert_raises(Pelton::WaitTimeout) { lonely_producer.produce("t", "x", nil, 0, nil, nil, 1).wait(timeout: 0.2) }
@@ -204,7 +204,7 @@ class NativeProducerTest < Minitest::Test
     assert_equal 3, delivery.size
   end
 
-  def test_a_row_that_changes_while_the_batch_is_sent_harms_nobody
+  def test_row_that_changes_during_a_batch_affects_no_other_row
     topic = new_topic
     rows = Array.new(4) { |index| { topic: topic, payload: index.to_s, partition: 0 } }
     delivery = nil
@@ -293,7 +293,7 @@ class NativeProducerTest < Minitest::Test
     assert_equal false, lonely.flush(0.1)
   end
 
-  def test_close_tells_how_many_were_lost_and_may_be_called_by_ten_threads
+  def test_close_returns_the_number_of_lost_messages_also_in_ten_threads
     writer = lonely_producer
     3.times { writer.produce("t", "x", nil, -1, nil, nil, 1) }
     results = Array.new(10) { Thread.new { writer.close(0.2) } }.map(&:value)
@@ -308,7 +308,7 @@ class NativeProducerTest < Minitest::Test
     end
   end
 
-  def test_a_close_delivers_what_is_queued
+  def test_close_delivers_queued_messages
     topic = new_topic
     writer = producer("linger.ms" => "60000")
     delivery = writer.produce(topic, "x", nil, -1, nil, nil, 1)

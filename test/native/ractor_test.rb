@@ -21,7 +21,7 @@ class NativeRactorTest < Minitest::Test
 
   # A flag, set where everything inside has it: another Ractor then gets it without a walk through all of it. (To ask
   # Ruby whether it is shareable would set it.)
-  def test_what_is_built_frozen_is_marked_shareable_as_it_is_built
+  def test_frozen_payloads_are_marked_shareable_when_built
     json = '{"a":[1,"x",1.5,null,{"é":["y",1e300]},[],{}]}'
     built = payload_of(json, format: :json, freeze: true)
     parts = [built, built["a"], built["a"][1], built["a"][4], *built["a"].last(2)]
@@ -30,7 +30,7 @@ class NativeRactorTest < Minitest::Test
     refute marked?(payload_of(json, format: :json))
   end
 
-  def test_what_holds_something_that_is_not_frozen_is_not_marked_shareable
+  def test_payload_with_an_unfrozen_part_is_not_marked_shareable
     built = payload_of("\x91\xd6\xff\x00\x00\x00\x01".b, format: :msgpack, freeze: true)
     assert_equal [Time.at(1)], built
     assert_predicate built, :frozen?
@@ -99,7 +99,7 @@ class NativeRactorTest < Minitest::Test
     RUBY
   end
 
-  def test_another_ractor_is_given_what_decode_makes_not_what_the_deserializer_does
+  def test_another_ractor_gets_the_decoded_value_without_the_deserializer
     assert_says "ok", <<~RUBY
       message, = read_as({ format: :json, deserializer: ->(_) { raise "asked" } }, '{"a":[1]}')
       found = result(Ractor.new(message) { |it| [it.payload, it.decoded, it.dig("a", 0)] })

@@ -66,7 +66,7 @@ class NativeRactorWorkTest < Minitest::Test
     end
 
     # Libraries that come with Ruby, in a Ractor: WORKS do, FAILS do not.
-    def test_what_ruby_brings
+    def test_standard_libraries_work_in_a_ractor_or_raise_isolation_errors
       pool = Pelton::RactorPool.new(size: 2)
       found = pool.map(WORKS.keys, Work, timeout: 60)
       assert_equal WORKS.transform_values(&:call), WORKS.keys.zip(found).to_h
@@ -86,7 +86,7 @@ class NativeRactorWorkTest < Minitest::Test
     end
 
     # The native formats, and a key and headers as they came.
-    def test_what_decode_makes
+    def test_decoded_payloads_keys_and_headers_are_readable_in_a_ractor
       avro = Pelton::Avro::Decoder.new(schema: SCHEMA)
       { { format: :json } => '{"a":["x"]}', { format: :msgpack } => "\x81\xa1a\x91\xa1x".b,
         { format: :avro, decoder: avro } => "\x02\x02x\x00" }.each do |format, payload|

@@ -28,7 +28,7 @@ class NativeRegistryTest < Minitest::Test
   def new_double(**options) = RegistryDouble.new(**options).tap { |made| @doubles << made }
   def client(*urls, **options) = Pelton::Registry.new(*urls, **QUICK, **options)
 
-  def test_a_schema_is_asked_for_once
+  def test_schema_is_requested_once
     double = new_double
     id = double.add("r-value", INT)
     registry = client(double.url)
@@ -52,7 +52,7 @@ class NativeRegistryTest < Minitest::Test
     assert_equal 3, patient.latest("a b/c").version, "but for a while"
   end
 
-  def test_what_is_not_there_is_not_asked_for_again
+  def test_missing_schema_is_not_requested_again
     double = new_double
     registry = client(double.url)
     errors = Array.new(3) { assert_raises(Pelton::RegistryError) { registry.schema(7) } }
@@ -88,7 +88,7 @@ class NativeRegistryTest < Minitest::Test
     assert_includes error.message, "are nested deeper than 50 levels"
   end
 
-  def test_the_next_url_where_one_does_not_answer
+  def test_next_url_is_asked_when_one_does_not_answer
     gone = new_double.tap(&:close)
     [gone, new_double.tap { |one| one.fail(503) }, new_double.tap { |one| one.fail(:close) },
      new_double.tap { |one| one.fail(429) }].each do |first|
@@ -98,7 +98,7 @@ class NativeRegistryTest < Minitest::Test
     end
   end
 
-  def test_who_answered_last_is_asked_first
+  def test_url_that_answered_last_is_asked_first
     both = [new_double, new_double]
     ids = [INT, '"long"'].map { |schema| both.map { |one| one.add("r", schema) }.first }
     registry = client(*both.map(&:url))
@@ -107,7 +107,7 @@ class NativeRegistryTest < Minitest::Test
     assert_equal([1, 2], both.map { |one| one.requests.size })
   end
 
-  def test_one_that_hangs
+  def test_registry_that_hangs_ends_at_the_timeout
     first = new_double
     first.fail(:hang)
     second = new_double
@@ -136,7 +136,7 @@ class NativeRegistryTest < Minitest::Test
     assert_equal 3, double.requests.size
   end
 
-  def test_what_no_retry_helps_is_told_at_once
+  def test_permanent_registry_error_is_raised_at_once
     double = new_double
     double.fail(403)
     error = assert_raises(Pelton::RegistryError) { client(double.url, retries: 5).schema(1) }
@@ -201,7 +201,7 @@ class NativeRegistryTest < Minitest::Test
     end
   end
 
-  def test_who_is_killed_while_asking_leaves_the_question_to_others
+  def test_thread_killed_during_its_request_leaves_it_to_others
     double = new_double
     id = double.add("r", INT)
     double.fail(:hang)
@@ -214,7 +214,7 @@ class NativeRegistryTest < Minitest::Test
     assert_equal id, second.value.id
   end
 
-  def test_a_child_asks_for_itself
+  def test_forked_child_sends_its_own_requests
     double = new_double
     id = double.add("r", INT)
     double.fail(:hang)

@@ -24,7 +24,7 @@ class NativeSameKeysTest < Minitest::Test
     end
   end
 
-  def test_what_is_done_to_one_does_not_reach_the_others
+  def test_change_of_one_hash_does_not_reach_the_others
     more = (4..12).to_h { |i| [i.to_s, i] }
     [{}, more].each do |rest|
       see_that_each_is_its_own(Array.new(8) { |row| { "a" => row.to_s, "b" => [row], **rest } })

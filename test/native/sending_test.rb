@@ -83,7 +83,7 @@ class NativeSendingTest < Minitest::Test
     assert_equal 0, made.produce_sync(**good).offset
   end
 
-  def test_a_flush_is_false_when_messages_failed_and_nobody_waited
+  def test_flush_returns_false_when_messages_without_a_waiter_failed
     failed = events("producer.flush_failed")
     topic = new_topic
     made = sender({ "message.max.bytes" => 2_000 })
@@ -105,7 +105,7 @@ class NativeSendingTest < Minitest::Test
     assert_equal({ topic => { _UNKNOWN_PARTITION: 1 } }, made.failures)
   end
 
-  def test_a_message_of_a_batch_that_is_too_large_is_told_though_nobody_waits
+  def test_too_large_message_of_a_batch_is_reported_without_a_waiter
     failed = events("message.delivery_failed")
     topic = new_topic
     made = sender({ "message.max.bytes" => 2_000 })
@@ -130,7 +130,7 @@ class NativeSendingTest < Minitest::Test
 
   # --- labels ---
 
-  def test_labels_of_failures_that_nobody_waits_for
+  def test_failures_without_a_waiter_have_their_labels
     failed = events("message.delivery_failed")
     made = sender(NOWHERE.merge("message.timeout.ms" => 100))
     label = Object.new
@@ -161,7 +161,7 @@ class NativeSendingTest < Minitest::Test
     gate&.close
   end
 
-  def test_labels_of_failures_that_are_waited_for
+  def test_awaited_failures_have_their_labels
     made = sender(NOWHERE.merge("message.timeout.ms" => 100))
     delivery = made.produce_many_async([{ topic: "orders", payload: "x", label: "A" }])
     error = assert_raises(Pelton::DeliveryError) { delivery.wait(timeout: 60) }
@@ -202,7 +202,7 @@ class NativeSendingTest < Minitest::Test
 
   # --- buffer ---
 
-  def test_what_a_full_queue_did_not_take_comes_back_to_the_buffer
+  def test_messages_refused_by_a_full_queue_return_to_the_buffer
     topic = new_topic
     made = sender({ "queue.buffering.max.messages" => 10 }, queue_timeout: 0.05)
     made.produce_sync(topic: new_topic, payload: "connected")
@@ -274,7 +274,7 @@ class NativeSendingTest < Minitest::Test
 
   # --- a full queue ---
 
-  def test_waiting_for_room_is_told_once_a_second_at_most
+  def test_waiting_for_room_is_reported_at_most_once_a_second
     full = events("producer.queue_full")
     made = sender({ **NOWHERE, "queue.buffering.max.messages" => 1 }, queue_timeout: 0.1)
     made.produce_async(topic: "orders", payload: "x")

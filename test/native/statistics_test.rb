@@ -28,7 +28,7 @@ class NativeStatisticsTest < Minitest::Test
     )
   end
 
-  def test_of_a_consumer_what_is_assigned
+  def test_statistics_of_a_consumer_show_assigned_partitions
     text = document({ "orders" => { 3 => 12, 1 => 0 }, "a-b" => { 0 => 4 }, "none" => {} }, 5)
     whole = JSON.parse(text)
     found = Native.parse_statistics(text)
@@ -54,7 +54,7 @@ class NativeStatisticsTest < Minitest::Test
     assert_raises(TypeError) { Native.parse_statistics(nil) }
   end
 
-  def test_a_huge_cluster_costs_what_is_assigned
+  def test_statistics_of_a_huge_cluster_allocate_for_assigned_partitions_only
     few, many = [10, 5_000].map { |count| document({ "orders" => (0...10).to_h { |number| [number, 0] } }, count) }
     few, many = [few, many].map do |text|
       Native.parse_statistics(text)

@@ -7,7 +7,7 @@ require "support/native_kit"
 class NativeSubscriptionTest < Minitest::Test
   include NativeKit
 
-  def test_a_group_reads_what_was_produced_and_commits_what_is_marked
+  def test_group_reads_messages_and_commits_marked_offsets
     topic = topic_of(*%w[1 2 3])
     reader = subscription
     reader.subscribe([topic])
@@ -146,7 +146,7 @@ class NativeSubscriptionTest < Minitest::Test
     assert_equal [[topic, 0], [topic, 1]], owned.values.flatten(1).sort
   end
 
-  def test_the_end_of_a_partition_is_told
+  def test_end_of_partition_is_reported
     topic = topic_of("1")
     reader = subscription({ "enable.partition.eof" => "true" })
     reader.assign([[topic, 0, 0]])
@@ -167,7 +167,7 @@ class NativeSubscriptionTest < Minitest::Test
     assert_equal 2, next_of(reader, :batch).first_offset
   end
 
-  def test_a_limit_for_a_close_that_does_not_run_is_nobody_s
+  def test_limit_for_a_close_that_does_not_run_has_no_effect
     topic = topic_of(*%w[1 2])
     reader = subscription({ "auto.commit.interval.ms" => "600000" })
     reader.assign([[topic, 0, 0]])
@@ -221,7 +221,7 @@ class NativeSubscriptionTest < Minitest::Test
     assert_match(/\A\d+\.\d+\.\d+/, Native.librdkafka_version)
   end
 
-  def test_a_failed_message_that_nobody_waits_for_is_an_event
+  def test_failed_message_without_a_waiter_is_an_event
     writer = lonely_producer("message.timeout.ms" => "100")
     writer.produce("t", "x", nil, -1, nil, nil, 1)
     found = nil

@@ -65,7 +65,7 @@ class TestingTest < Minitest::Test
     end
   end
 
-  def test_what_a_test_may_not_ask_for
+  def test_testing_helpers_refuse_invalid_arguments
     producer = buffered
     {
       topics: -> { buffered(topics: 5) }, topic: -> { buffered(topics: { orders: 1 }) },
@@ -123,7 +123,7 @@ class TestingTest < Minitest::Test
     assert_raises(Pelton::ConfigError) { producer.fail_next(:_MSG_TIMED_UOT) }
   end
 
-  def test_what_failed_during_a_wait_in_vain_is_told_once
+  def test_failure_during_a_wait_that_times_out_is_reported_once
     told = []
     delivery = Pelton::Testing::Delivery.new(%w[a a]) { |_, index, error| told << [index, error] }
     waiter = Thread.new { delivery.wait(timeout: 60) }
@@ -234,7 +234,7 @@ class TestingTest < Minitest::Test
     assert_equal 0, producer.close
   end
 
-  def test_it_works_with_a_config_that_asks_for_tokens
+  def test_testing_works_with_a_config_that_asks_for_tokens
     config = Pelton::Config.new
     config.oauth = ->(_) { flunk "nobody wants a token" }
     producer = Pelton::Testing::BufferedProducer.new(config)

@@ -71,7 +71,7 @@ class NativeTlsTest < Minitest::Test
     assert_operator @server.handshakes, :>, 0, result.output
   end
 
-  def test_a_broker_whose_certificate_nobody_trusts_is_refused
+  def test_broker_with_an_untrusted_certificate_is_refused
     result = connect(WITHOUT_PLACES, trusted: false)
     assert_equal 0, @server.handshakes
     assert_match(/certificate verify failed/, result.output)

@@ -47,7 +47,7 @@ class NativeTransactionTest < Minitest::Test
     assert_equal 0, one.pending
   end
 
-  def test_an_abort_gives_up_what_is_not_sent
+  def test_abort_gives_up_unsent_messages
     topic = new_topic
     one = transactional("linger.ms" => "30000")
     20.times do # it was sent after all, now and then
@@ -71,7 +71,7 @@ class NativeTransactionTest < Minitest::Test
     assert_predicate delivery, :delivered?
   end
 
-  def test_nobody_is_told_of_what_an_abort_gave_up
+  def test_messages_given_up_by_an_abort_are_not_reported
     topic = new_topic
     one = transactional("linger.ms" => "30000")
     one.begin_transaction(60)
@@ -135,7 +135,7 @@ class NativeTransactionTest < Minitest::Test
   end
 
   # librdkafka wraps a fatal error in a generic code. The raised error and the event show the real code.
-  def test_a_fatal_error_tells_its_real_code
+  def test_fatal_error_shows_its_real_code
     topic = new_topic
     one = transactional
     one.begin_transaction(60)

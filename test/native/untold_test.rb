@@ -12,7 +12,7 @@ class NativeUntoldTest < Minitest::Test
 
   def setup = next_events(0)
 
-  def test_what_failed_during_a_wait_that_times_out_is_told
+  def test_failure_during_a_wait_that_times_out_is_reported
     half_failed do |delivery, fail_first|
       waiter = waiting { delivery.wait(timeout: 1) }
       fail_first.call
@@ -21,7 +21,7 @@ class NativeUntoldTest < Minitest::Test
     end
   end
 
-  def test_what_failed_during_a_wait_that_is_killed_or_interrupted_is_told
+  def test_failure_during_a_killed_or_interrupted_wait_is_reported
     ends = { kill: ->(thread) { thread.kill.join }, raise: ->(thread) { assert_raises(Interrupt) { stop(thread) } } }
     ends.each do |name, finish|
       half_failed do |delivery, fail_first|
@@ -34,7 +34,7 @@ class NativeUntoldTest < Minitest::Test
     end
   end
 
-  def test_what_failed_during_a_wait_that_ruby_s_timeout_ends_is_told
+  def test_failure_during_a_wait_ended_by_rubys_timeout_is_reported
     half_failed do |delivery, fail_first|
       waiter = waiting { Timeout.timeout(0.5) { delivery.wait(timeout: FAR) } }
       fail_first.call
@@ -43,7 +43,7 @@ class NativeUntoldTest < Minitest::Test
     end
   end
 
-  def test_one_of_two_who_wait_gives_up_and_the_other_is_told_alone
+  def test_failure_is_raised_only_in_the_one_of_two_waits_that_did_not_give_up
     producer = lonely_producer
     delivery = producer.produce("t", "x", nil, -1, nil, nil, 1)
     unwatched = producer.produce("t", "y", nil, -1, nil, nil, 1)
@@ -54,7 +54,7 @@ class NativeUntoldTest < Minitest::Test
     assert_told [[unwatched.id, 0]]
   end
 
-  def test_every_failure_is_told_to_a_wait_or_as_an_event_whenever_the_wait_ends
+  def test_every_failure_is_raised_by_a_wait_or_published_whenever_the_wait_ends
     kinds = Array.new(200) do |round|
       producer = lonely_producer
       delivery = producer.produce_many(Array.new(200) { { topic: "t", payload: "x" } }, 1)

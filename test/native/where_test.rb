@@ -99,7 +99,7 @@ class NativeWhereTest < Minitest::Test
     end
   end
 
-  def test_patterns_say_what_regexp_says
+  def test_patterns_match_like_regexp
     random = Random.new(Integer(ENV.fetch("SEED", Random.new_seed & 0xffff)))
     parts = ["a", "b", "é", ".", "\\.", "^", "$", "\\A", "\\z", "\\Z", "\\b", "[ab]", "[^a]", "[a-c\\d]", "\\d", "\\w",
              "\\W", "\\s", "(a|b)", "(?:ab)?", "(?<n>b)", "a*", "b+?", ".{1,2}", "(?<=a)b", "\\h", "\\D", " ", "\\n",
@@ -137,7 +137,7 @@ class NativeWhereTest < Minitest::Test
     assert_equal [0, 1, 2, 4], admitted(last, read(last, topic, 5))
   end
 
-  def test_a_batch_tells_its_whole_range_and_what_it_dropped
+  def test_batch_reports_its_whole_range_and_the_dropped_messages
     topic = topic_of_all(Array.new(300) { |i| "{\"i\":#{i},\"pad\":\"#{"x" * 500}\"}" })
     [[tree_of { where("i").eq(7) }, [7]], [tree_of { where("i").eq(-1) }, []]].each do |tree, expected|
       told = read(tree, topic, 300, prefetch_batches: 2)
@@ -168,7 +168,7 @@ class NativeWhereTest < Minitest::Test
     GC.stress = false
   end
 
-  def test_what_is_no_tree_is_refused
+  def test_invalid_condition_tree_is_refused
     [7, [], [:is], [:some], [:all, 7], [:is, [:field, :a], :in, [1]], [:is, [:key], :gt, :a], [:is, [:key], :near, "a"],
      [:is, [:field, "a"], :in, [2**70]], [:is, [:field, "a"], :matches, "a"]].each do |tree|
       assert_raises(Pelton::ConfigError, RangeError, NoMethodError) { subscription({}, { where: { "t" => tree } }) }

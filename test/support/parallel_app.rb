@@ -82,7 +82,7 @@ module ParallelApp
     assert_empty errors
   end
 
-  def test_what_does_not_come_back_in_time_is_made_where_it_is_read
+  def test_payload_not_returned_in_time_is_made_on_read
     reader, writer = IO.pipe
     name = topic
     consume(name, deserializer: Parser.new(reader.fileno), parallel_timeout: 0.5)

@@ -81,7 +81,7 @@ module ParallelContract
     assert_raises(IndexError) { future[-1] }
   end
 
-  def test_one_bad_payload_harms_no_other
+  def test_one_bad_payload_fails_no_other
     payloads = Array.new(300) { |index| index == 150 ? "{" : %({"i":#{index}}) }
     future = @engine.dispatch(inputs_of(payloads), decoder, timeout: 30)
     errors = future.each_with_index.filter_map { |(_, error), index| [index, error] if error }
@@ -111,7 +111,7 @@ module ParallelContract
     assert_raises(Pelton::ConfigError) { @engine.dispatch(list, decoder, timeout: -1) }
   end
 
-  def test_a_cancelled_future_is_over_for_all_who_wait
+  def test_cancelled_future_ends_for_all_waiting_threads
     future = @engine.dispatch(inputs(numbers(100)), decoder, timeout: 30)
     2.times { future.cancel }
     assert_predicate future, :done?
@@ -134,7 +134,7 @@ module ParallelContract
     assert(rows.keys.all? { |row| row == Array.new(120) { |index| row[0] + index } })
   end
 
-  def test_what_two_ask_for_at_once_is_done_once
+  def test_work_requested_by_two_threads_is_done_once
     ran = Thread::Queue.new
     go = Thread::Queue.new
     future = Pelton::Parallel::Lazy.new(%w[a b], ->(input) { (ran << input) && go.pop })
@@ -196,7 +196,7 @@ module DecoderContract
     assert_equal [*numbers(299), { "gate" => 1 }], seen
   end
 
-  def test_what_is_raised
+  def test_errors_are_raised_where_the_result_is_read
     payloads = [*numbers(60), { "odd" => 1 }, { "deep" => 1 }, { "throw" => 1 }]
     future = @engine.dispatch(inputs(payloads), decoder, timeout: 30)
     assert_equal numbers(60), future.first(60).map(&:first)

@@ -19,7 +19,7 @@ module PoolContract
     assert_equal numbers(49), future.values
   end
 
-  def test_who_waits_has_an_error_in_time_and_the_worker_is_replaced
+  def test_waiting_thread_gets_an_error_in_time_and_the_worker_is_replaced
     payloads = inputs([{ "hang" => 1 }, *numbers(99)])
     future = @engine.dispatch(payloads, decoder, timeout: 0.3)
     error = assert_raises(Pelton::WaitTimeout) { future[0] }
@@ -48,7 +48,7 @@ module PoolContract
     assert pool.close(timeout: 20)
   end
 
-  def test_a_worker_that_hangs_is_replaced_although_nobody_waits_for_it
+  def test_hanging_worker_is_replaced_without_a_waiting_thread
     pool = engine(1)
     list = inputs([*numbers(100), { "hang" => 1 }, *numbers(99)])
     assert_equal numbers(100), pool.dispatch(list.first(100).freeze, decoder, timeout: 60).values # it has begun
@@ -61,7 +61,7 @@ module PoolContract
     assert pool.close(timeout: 20)
   end
 
-  def test_a_cancel_while_it_runs
+  def test_cancel_during_the_work_ends_the_wait
     future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
     waiter = Thread.new { future[299] rescue $! } # rubocop:disable Style/RescueModifier
     assert_equal({ "i" => 0 }, future[0])
@@ -100,7 +100,7 @@ module PoolContract
     assert_predicate @told, :empty?
   end
 
-  def test_a_killed_waiter_harms_nobody
+  def test_killed_waiter_affects_no_other
     future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
     waiters = Array.new(4) { Thread.new { future.values } }
     eventually(20) { waiters.all? { |waiter| waiter.status == "sleep" } }
@@ -119,7 +119,7 @@ module PoolContract
     end
   end
 
-  def test_a_pool_that_nobody_holds_ends_its_workers_and_begins_again
+  def test_unused_pool_ends_its_workers_and_restarts_them_on_use
     before = Thread.list
     @engine.hold.hold
     assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
@@ -131,7 +131,7 @@ module PoolContract
     assert_equal numbers(100), @engine.dispatch(inputs(numbers(100)), decoder, timeout: 60).values
   end
 
-  def test_a_pool_that_is_let_go_finishes_what_runs
+  def test_released_pool_finishes_running_work
     future = @engine.hold.dispatch(last_at_the_gate, gated, timeout: 60)
     at_the_gate # a worker has the last part
     @engine.release
@@ -139,7 +139,7 @@ module PoolContract
     assert_equal 300, future.values.size
   end
 
-  def test_a_close_finishes_what_runs_and_begins_nothing
+  def test_close_finishes_running_work_and_starts_none
     future = @engine.dispatch(last_at_the_gate, gated, timeout: 60)
     at_the_gate # a worker has the last part
     closing = Thread.new { @engine.close(timeout: 60) }

@@ -62,7 +62,7 @@ class AbortedTransactionsTest < Minitest::Test
   end
 
   # The transaction of message 1 is aborted, and consume goes on with the next message.
-  def test_a_loop_over_the_messages_lost_the_one_whose_transaction_was_aborted
+  def test_loop_over_messages_does_not_lose_the_one_with_an_aborted_transaction
     aborted = 0
     consume(0, 1, 2, backoff: 0..0) do |one|
       one.messages.each do |message|
@@ -77,7 +77,7 @@ class AbortedTransactionsTest < Minitest::Test
     assert_equal [[:assigned, [0, 1, 2], [1, 2]], %w[0 1 2], [1, 2, 3]], [@log, out, sent]
   end
 
-  def test_a_mark_passed_what_another_thread_s_transaction_left_undone_meanwhile
+  def test_mark_does_not_pass_messages_of_another_threads_aborted_transaction
     other = transactional("other")
     tries = 0
     consume(0, 1, backoff: 0..0) do |one|
@@ -127,7 +127,7 @@ class AbortedTransactionsTest < Minitest::Test
     end
   end
 
-  def test_a_thread_that_an_earlier_call_started_is_not_of_this_one
+  def test_thread_started_by_an_earlier_call_does_not_belong_to_this_call
     orders = Thread::Queue.new
     done = Thread::Queue.new
     started = nil

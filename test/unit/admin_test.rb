@@ -48,7 +48,7 @@ class AdminQuestionsTest < Minitest::Test
 
   def asked = @native.asked.last.first(2)
 
-  def test_it_opens_with_the_first_call_and_closes_once
+  def test_admin_opens_with_the_first_call_and_closes_once
     assert_empty @made
     @answers[:cluster] = ["id", 1, [[2, "b", 9092, nil], [1, "a", 9092, "r"]]]
     cluster = @admin.cluster(timeout: 3)
@@ -123,7 +123,7 @@ class AdminQuestionsTest < Minitest::Test
     assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.groups }
   end
 
-  def test_offsets_of_groups_and_what_is_left_to_them
+  def test_admin_reports_offsets_and_lag_of_groups
     @answers.merge!(group_offsets: [["g", nil, [["a", 0, 5, "", nil], ["a", 1, -1001, "", nil], ["a", 2, 9, "", nil]]]],
                     alter_group_offsets: [["g", nil, [["a", 0, 3, "", nil]]]],
                     offsets: [["a", 0, 7, -1, nil], ["a", 2, 8, -1, nil]])
@@ -146,7 +146,7 @@ class AdminQuestionsTest < Minitest::Test
   end
 
   # "Broker: Unknown topic or partition": which of them?
-  def test_an_error_of_one_place_of_many_names_it
+  def test_error_of_one_partition_among_many_names_it
     refused = Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "Unknown", false, true)
     @answers.merge!(offsets: [["a", 0, 7, -1, nil], ["b", 7, -1, -1, refused]])
     error = assert_raises(Pelton::KafkaError) { @admin.offsets({ ["a", 0] => :end, ["b", 7] => :end }) }
@@ -193,7 +193,7 @@ class AdminQuestionsTest < Minitest::Test
     ->(admin) { admin.cluster(timeout: -1) } => /timeout = -1/
   }.freeze
 
-  def test_what_cannot_be_is_refused_before_anything_is_asked
+  def test_invalid_arguments_are_refused_before_any_request
     BAD.each do |call, pattern|
       error = assert_raises(Pelton::ConfigError) { call.call(@admin) }
       assert_match pattern, error.message

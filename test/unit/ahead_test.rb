@@ -39,7 +39,7 @@ class AheadTest < Minitest::Test
   end
 
   # Decoding ahead starts when messages arrive, before their job enters the workers' queue.
-  def test_it_is_told_of_a_batch_before_its_job_is_queued_and_of_what_is_revoked
+  def test_decoding_ahead_sees_batches_before_their_jobs_and_revocations
     native = Fakes::Native.new
     witness = Witness.new(Pelton::Consuming::JobsQueue.new, Thread::Queue.new)
     start(native, witness)
@@ -58,7 +58,7 @@ class AheadTest < Minitest::Test
     assert_equal ["orders", 0], witness.told.pop
   end
 
-  def test_topics_that_have_nothing_to_do_with_it
+  def test_topics_without_parallel_are_not_decoded_ahead
     noted = Noted.new(nil, nil, topic: "*", bus: nil, timeout: 1)
     ahead = Pelton::Parallel::EagerDecoding.new({ "orders" => noted, "logs" => ->(_) {}, "none" => nil, "*" => noted })
     batch = Struct.new(:topic)
@@ -82,7 +82,7 @@ class AheadTest < Minitest::Test
   end
 
   # A batch was lost for good when the thread of the look-ups could not start.
-  def test_what_cannot_begin_costs_no_batch
+  def test_decoding_ahead_that_fails_to_start_loses_no_batch
     native = Fakes::Native.new
     ahead = Witness.new(Pelton::Consuming::JobsQueue.new)
     ahead.define_singleton_method(:dispatch) { |_| raise ThreadError, "can't create Thread" }

@@ -7,7 +7,7 @@ require "support/server_kit"
 class AppsBackgroundTest < Minitest::Test
   include ServerKit
 
-  def test_it_runs_with_the_server_and_ends_after_the_consumers
+  def test_background_thread_runs_with_the_server_and_ends_after_the_consumers
     app.background("prices") do |stop|
       @log << :begun
       stop.wait
@@ -27,14 +27,14 @@ class AppsBackgroundTest < Minitest::Test
     end
   end
 
-  def test_the_watch_counted_a_partition_with_four_consumers_as_one
+  def test_resource_monitor_counts_each_of_four_consumers_of_a_partition
     app.routes { topic("orders", to: Consumer) { concurrency 4 } }
     start
     subscription.assign_now(["orders", 0])
     eventually { app.stats[:consumers]["g"] == { "orders" => { 0 => 4 } } }
   end
 
-  def test_declared_while_it_runs
+  def test_background_thread_declared_while_the_server_runs_starts
     start
     app.background("prices") do |stop|
       @log << :begun
@@ -46,7 +46,7 @@ class AppsBackgroundTest < Minitest::Test
     assert_nil app.stats[:threads]["pelton.background"]
   end
 
-  def test_a_failed_start_ends_it
+  def test_failed_start_of_the_server_ends_its_background_threads
     app.background("prices", &:wait)
     app.subscribe("app.starting") { app.background("more", &:wait) }
     app.config.kafka = { "x" => 1 }
@@ -59,7 +59,7 @@ class AppsBackgroundTest < Minitest::Test
     assert_empty Pelton::Threads.list.map(&:name).grep(/background|server/)
   end
 
-  def test_one_that_does_not_end_is_named_and_the_stop_is_not_held_up
+  def test_background_thread_that_does_not_end_is_named_and_does_not_delay_the_stop
     gate = Thread::Queue.new
     app(background_timeout: 0.01, shutdown_timeout: 600).background("prices") { gate.pop }
     start
@@ -74,7 +74,7 @@ class AppsBackgroundTest < Minitest::Test
     stopping.join
   end
 
-  def test_what_a_consumer_started_by_itself_is_named
+  def test_thread_started_by_a_consumer_is_named
     produce(1)
     gate = Thread::Queue.new
     stray = nil
@@ -91,7 +91,7 @@ class AppsBackgroundTest < Minitest::Test
     stray.join
   end
 
-  def test_the_watch_tells_while_the_server_runs
+  def test_resource_monitor_reports_while_the_server_runs
     start(stats_interval: 0.01)
     measured = event("stats.measured").payload
     assert_equal 1, measured[:threads]["pelton.server"]

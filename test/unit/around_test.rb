@@ -97,7 +97,7 @@ class AroundTest < Minitest::Test
     assert_includes errors.first.message, "AroundTest::Surrounded#around must yield, and let consume finish"
   end
 
-  def test_what_it_rescues_has_failed_all_the_same
+  def test_error_rescued_in_around_still_counts_as_a_failure
     failures = 0
     script { raise "no database" if (failures += 1) < 3 }
     way do |_, call|
@@ -112,7 +112,7 @@ class AroundTest < Minitest::Test
   end
 
   # A `throw` out of the user's block must not cost the pool a worker.
-  def test_a_throw_that_it_catches_is_no_end
+  def test_throw_caught_in_around_does_not_end_the_worker
     throws = 0
     script { throw :out if (throws += 1) < 2 }
     way { |_, call| catch(:out) { call.call } }
@@ -121,7 +121,7 @@ class AroundTest < Minitest::Test
     assert_equal [[Pelton::AroundError], [1]], [errors.map(&:class), marked]
   end
 
-  def test_it_may_yield_again
+  def test_around_may_yield_twice
     failures = 0
     script { raise "once" if (failures += 1) == 1 }
     way do |_, call|
@@ -134,7 +134,7 @@ class AroundTest < Minitest::Test
     assert_equal [[], [1], 2], [errors, marked, failures]
   end
 
-  def test_what_it_raises_after_the_call_is_a_failure_of_the_call
+  def test_error_raised_in_around_after_the_call_fails_the_call
     count = 0
     way { |action, call| call.call.tap { raise "too late" if action == :consume && (count += 1) == 1 } }
     coordinator.receive(batch(0))
@@ -142,7 +142,7 @@ class AroundTest < Minitest::Test
     assert_equal [["too late"], [1]], [errors.map(&:message), marked]
   end
 
-  def test_an_end_that_fails_in_it_ends_all_the_same
+  def test_partition_ends_although_around_raises
     way { |action, call| action == :revoked ? raise("at the end") : call.call }
     coordinator
     work
@@ -153,7 +153,7 @@ class AroundTest < Minitest::Test
     assert_equal [[:ended, coordinator]], @owner.named(:ended)
   end
 
-  def test_an_exit_in_it_stops_the_server
+  def test_exit_in_around_stops_the_server
     way { |action, call| action == :consume ? exit : call.call }
     coordinator.receive(batch(0))
     work until idle?

@@ -51,7 +51,7 @@ class BackgroundTest < Minitest::Test
     assert_empty @told
   end
 
-  def test_one_name_runs_once
+  def test_background_thread_of_one_name_runs_once
     one = scope.start("flush", &:wait)
     error = assert_raises(Pelton::ConfigError) { scope.start("flush", &:wait) }
     assert_match(/"flush": a background thread of this name is already running/, error.message)
@@ -60,12 +60,12 @@ class BackgroundTest < Minitest::Test
     scope.close
   end
 
-  def test_what_cannot_be_started
+  def test_invalid_background_threads_are_refused
     [nil, "", :flush, 7].each { |name| assert_raises(Pelton::ConfigError) { scope.start(name, &:wait) } }
     assert_raises(Pelton::ConfigError) { scope.start("flush") }
   end
 
-  def test_one_that_dies_is_told_of
+  def test_background_thread_that_dies_is_reported
     scope.start("flush") { raise IOError, "no disk" }.thread.join
     event = @told.pop
     assert_equal ["background flush", "no disk", "orders", 0],
@@ -78,7 +78,7 @@ class BackgroundTest < Minitest::Test
     assert_empty @told
   end
 
-  def test_one_that_dies_is_started_again_if_asked_for
+  def test_background_thread_with_restart_is_restarted_when_it_dies
     runs = 0
     one = scope.start("flush", restart: true) do |stop|
       raise "first" if (runs += 1) == 1
@@ -91,7 +91,7 @@ class BackgroundTest < Minitest::Test
     assert_equal 2, runs
   end
 
-  def test_one_that_was_killed_was_not_started_again
+  def test_killed_background_thread_is_restarted
     runs = 0
     one = scope.start("flush", restart: true) do |stop|
       Thread.exit if (runs += 1) == 1
@@ -105,7 +105,7 @@ class BackgroundTest < Minitest::Test
     assert_equal 2, runs
   end
 
-  def test_one_that_is_killed_after_its_stop_is_not_started_again
+  def test_background_thread_killed_after_its_stop_is_not_restarted
     runs = 0
     one = scope.start("flush", restart: true) do |stop|
       runs += 1
@@ -126,7 +126,7 @@ class BackgroundTest < Minitest::Test
 
   # --- what outlives its owner ---
 
-  def test_one_that_does_not_end_is_named
+  def test_background_thread_that_does_not_end_is_named
     gate = Thread::Queue.new
     line = __LINE__ + 1
     one = scope(timeout: 0.01).start("flush") { gate.pop }
@@ -168,7 +168,7 @@ class BackgroundTest < Minitest::Test
     [outer, inner, other].each(&:join)
   end
 
-  def test_threads_of_ours_are_no_consumers_threads
+  def test_pelton_threads_do_not_count_as_threads_of_consumers
     gate = Thread::Queue.new
     ours = scope.inside { Pelton::Threads.start("test") { gate.pop } }
     assert_empty scope.leaked_threads
@@ -177,7 +177,7 @@ class BackgroundTest < Minitest::Test
     ours.join
   end
 
-  def test_what_user_code_raises_leaves_the_scope
+  def test_error_of_user_code_leaves_the_scope
     before = Thread.current.group
     assert_raises(IOError) { scope.inside { raise IOError } }
     catch(:out) { scope.inside { throw :out } }
@@ -226,11 +226,11 @@ class BackgroundTest < Minitest::Test
     Pelton::Threads.join(ours)
   end
 
-  def test_it_looks_every_5_seconds_or_as_often_as_it_tells
+  def test_resource_monitor_checks_every_5_seconds_or_at_its_interval
     assert_equal [0.5, 5.0], ([0.5, 30].map { |interval| Pelton::ResourceMonitor.new(@bus, interval) { {} }.tick })
   end
 
-  def test_it_is_told_only_if_somebody_listens
+  def test_resource_monitor_publishes_only_with_a_subscriber
     asked = 0
     quiet = Pelton::ResourceMonitor.new(Pelton::Notifications.new, 0) { asked += 1 }
     quiet.check

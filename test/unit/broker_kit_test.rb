@@ -8,7 +8,7 @@ class BrokerKitTest < Minitest::Test
   SERIAL = "-XX:+UseSerialGC"
 
   # Two collectors would keep the JVM from starting.
-  def test_a_heap_of_the_environments_takes_the_place_of_the_small_one
+  def test_heap_setting_of_the_environment_replaces_the_default
     assert_includes with(nil), SERIAL
     assert_equal with(nil), with("")
     given = with("-Xmx2g  -XX:+UseG1GC")

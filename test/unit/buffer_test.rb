@@ -84,7 +84,7 @@ class BufferTest < Minitest::Test
   end
 
   # Elsewhere a full queue in the middle of a flush lost the rest of the buffer.
-  def test_what_a_full_queue_refused_comes_back_in_order_before_what_came_since
+  def test_messages_refused_by_a_full_queue_return_in_order_before_newer_ones
     fail_after(2, Pelton::QueueFullError.new("a", 1, :delivery))
     fill("1", "2", "3", "4")
     assert_raises(Pelton::QueueFullError) { @producer.flush_buffer_async }
@@ -95,7 +95,7 @@ class BufferTest < Minitest::Test
     assert_equal %w[first 1 2 3 4 5], payloads
   end
 
-  def test_what_a_flush_could_not_hand_over_is_before_what_was_buffered_during_the_flush
+  def test_messages_that_a_flush_could_not_send_come_before_those_buffered_meanwhile
     @producer.produce_async(topic: "a", payload: "first")
     full = Pelton::DeliveryError.new(-184, :_QUEUE_FULL, "full")
     fake.on_send = lambda do |rows, delivery|
@@ -144,7 +144,7 @@ class BufferTest < Minitest::Test
     assert_equal 2, @producer.buffered
   end
 
-  def test_a_forked_child_does_not_count_what_its_parent_lost
+  def test_forked_child_does_not_count_its_parents_lost_messages
     buffer = Pelton::Producer::Buffer.new
     buffer.add([{ topic: "a", payload: "1" }])
     assert_equal 1, buffer.give_up
@@ -195,7 +195,7 @@ class BufferTest < Minitest::Test
     assert_raises(Pelton::ClosedError) { fill("3") }
   end
 
-  def test_close_tells_what_it_could_not_hand_over
+  def test_close_reports_buffered_messages_that_it_could_not_send
     errors = []
     @bus.subscribe("error.occurred") { |event| errors << event.payload.values_at(:error, :source, :client) }
     closed = []
@@ -259,7 +259,7 @@ class BufferTest < Minitest::Test
     assert_equal [0, %w[first 1 2]], [lost, payloads]
   end
 
-  def test_a_close_counts_what_the_flush_of_another_thread_could_not_hand_over_in_time
+  def test_close_counts_messages_that_another_threads_flush_could_not_send_in_time
     closed = []
     @bus.subscribe("producer.closed") { |event| closed << event[:undelivered] }
     gate = Thread::Queue.new
@@ -283,7 +283,7 @@ class BufferTest < Minitest::Test
     assert_equal [0, %w[1 2]], [@producer.close, payloads]
   end
 
-  def test_what_is_buffered_cannot_be_changed_by_who_gave_it
+  def test_buffered_message_does_not_change_with_the_callers_hash
     payload = +"paid"
     headers = { "a" => [+"1"] }
     @producer.buffer(topic: "a", payload: payload, headers: headers)
@@ -302,7 +302,7 @@ class BufferTest < Minitest::Test
     assert_equal 1, @producer.buffered
   end
 
-  def test_a_collected_producer_tells_of_what_was_in_its_buffer
+  def test_garbage_collected_producer_reports_its_buffered_messages
     seen = Thread::Queue.new
     @bus.subscribe("producer.unclosed") { |event| seen << event[:undelivered] }
     fill("1", "2") # and nothing was ever sent

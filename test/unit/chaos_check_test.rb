@@ -24,30 +24,30 @@ class ChaosCheckTest < Minitest::Test
     assert_equal ["confirmed, but not in the topic: 2, a/1, c/0"], check.problems
   end
 
-  def test_a_message_that_nobody_did_is_lost
+  def test_message_that_no_member_processed_is_lost
     check = ChaosCheck.new(LOG)
     check.done(rows(DONE - [["b", 1]]))
     assert_equal ["b: lost 1"], check.problems
   end
 
-  def test_a_key_out_of_order_is_told
+  def test_key_out_of_order_is_reported
     check = ChaosCheck.new(LOG)
     check.done(rows([["a", 2], ["a", 0], ["b", 0], ["b", 1]]))
     assert_equal ["a: 1/2 did 1 before 0"], check.problems
   end
 
-  def test_what_is_done_again_is_counted
+  def test_repeated_messages_are_counted
     check = ChaosCheck.new(LOG)
     assert_equal 2, check.done(rows(DONE) + rows([["b", 0], ["b", 1]], pid: 7))
     assert_empty check.problems
   end
 
-  def test_a_producer_s_message_that_is_there_twice_or_out_of_order_is_told
+  def test_produced_message_that_is_duplicated_or_out_of_order_is_reported
     check = ChaosCheck.new(0 => [["a", 1, 0], ["a", 1, 1], ["a", 0, 2]])
     assert_equal ["more than once in the topic: 1, a/1", "in the topic behind 1: 1, a/0"], check.problems
   end
 
-  def test_copies_that_are_lost_twice_there_or_in_another_order_are_told
+  def test_lost_duplicated_and_reordered_copies_are_reported
     { LOG => [], { 0 => LOG[0].take(3) } => ["partition 0: lost: 1, b/1"],
       { 0 => LOG[0] + [LOG[0].last] } => ["partition 0: more than once: 1, b/1"],
       { 0 => LOG[0].reverse } => ["partition 0: another order"] }.each do |copies, problems|

@@ -122,7 +122,7 @@ class CliTest < Minitest::Test
     assert_equal before, after
   end
 
-  def test_a_signal_during_the_start_stops_as_soon_as_it_runs
+  def test_signal_during_the_start_stops_the_server_as_soon_as_it_runs
     route
     @app.subscribe("app.starting") { Process.kill("TERM", Process.pid) }
     assert_equal 0, run_cli("server")
@@ -150,7 +150,7 @@ class CliTest < Minitest::Test
   end
 
   # As gems do it: ours is what they find.
-  def test_a_trap_of_the_apps_that_calls_what_it_found_is_no_second_signal
+  def test_trap_of_the_app_that_calls_the_earlier_trap_is_no_second_signal
     assert_equal [15], trapped('old = trap("TERM") { |number| old.call($seen.push(number).last) }')
   end
 
@@ -178,7 +178,7 @@ class CliTest < Minitest::Test
     Signal.trap("TERM", original || "DEFAULT")
   end
 
-  def test_a_second_signal_forces_and_says_what_was_lost
+  def test_second_signal_forces_the_stop_and_reports_unfinished_work
     route
     assign
     gate = Thread::Queue.new
@@ -191,7 +191,7 @@ class CliTest < Minitest::Test
     assert_match(%r{left undone: orders/0: consume runs for}, @err.string)
   end
 
-  def test_what_a_consumer_exits_with
+  def test_exit_in_a_consumer_sets_the_exit_code
     route
     assign
     Consumer.script = ->(_) { exit 3 }

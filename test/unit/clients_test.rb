@@ -124,7 +124,7 @@ class ClientsTest < Minitest::Test
     assert_equal :closed, Pelton::Producer.new(@config).tap(&:close).state
   end
 
-  def test_inspect_tells_the_state_and_waits_for_nobody
+  def test_inspect_shows_the_state_and_does_not_wait
     entered = Thread::Queue.new
     leave = Thread::Queue.new
     producer.produce_async(topic: "a", payload: "x")
@@ -139,7 +139,7 @@ class ClientsTest < Minitest::Test
     assert_equal "#<Pelton::Producer #{producer.name} closed>", producer.inspect
   end
 
-  def test_the_state_of_a_parents_producer_is_that_of_one_not_used
+  def test_unused_state_for_a_parents_producer_in_a_child
     producer.produce_async(topic: "a", payload: "x")
     pid = fork { exit!(producer.state == :initial ? 0 : 1) }
     Process.wait(pid)
@@ -188,7 +188,7 @@ class ClientsTest < Minitest::Test
     one&.close
   end
 
-  def test_disconnects_are_told
+  def test_disconnects_are_published
     seen = Thread::Queue.new
     %w[producer.disconnected producer.reconnected].each { |name| @bus.subscribe(name) { |event| seen << event } }
     producer.produce_async(topic: "a", payload: "x")
@@ -224,7 +224,7 @@ class ClientsTest < Minitest::Test
     assert_predicate fake, :closed?
   end
 
-  def test_commit_tells_ownership
+  def test_commit_returns_whether_the_partitions_are_owned
     subscription = Pelton::Subscription.new(@config, group_id: "g", native: @module)
     fake = @native.subscriptions.first
     assert_equal true, subscription.commit
@@ -271,7 +271,7 @@ class ClientsTest < Minitest::Test
     eventually { threads.call.zero? } # a close waits for it, but not for ever
   end
 
-  def test_an_unclosed_client_is_told_and_forgotten
+  def test_unclosed_client_is_reported_and_released
     seen = Thread::Queue.new
     @bus.subscribe("producer.unclosed") { |event| seen << event.payload }
     producer.produce_async(topic: "a", payload: "x")
@@ -291,7 +291,7 @@ class ClientsTest < Minitest::Test
 
   # --- statistics ---
 
-  def test_statistics_are_on_when_somebody_listens
+  def test_statistics_are_on_with_a_subscriber
     @bus.subscribe("statistics.emitted") { nil }
     producer.produce_async(topic: "a", payload: "x")
     subscription = Pelton::Subscription.new(@config, group_id: "g", bus: @bus, native: @module)
@@ -302,7 +302,7 @@ class ClientsTest < Minitest::Test
     subscription&.close(1)
   end
 
-  def test_statistics_are_off_when_nobody_listens_and_a_later_subscription_says_so
+  def test_statistics_are_off_without_a_subscriber_and_a_later_subscription_warns
     producer.produce_async(topic: "a", payload: "x")
     refute_includes fake.config, "statistics.interval.ms"
     error = assert_raises(Pelton::ConfigError) { @bus.subscribe("statistics.emitted") { nil } }
@@ -330,7 +330,7 @@ class ClientsTest < Minitest::Test
     late&.close
   end
 
-  def test_statistics_that_nobody_wants_are_not_parsed
+  def test_statistics_without_a_subscriber_are_not_parsed
     errors = Thread::Queue.new
     @bus.subscribe("error.occurred") { |event| errors << event }
     @config.kafka = { "statistics.interval.ms" => 100 }
@@ -354,7 +354,7 @@ class ClientsTest < Minitest::Test
                   [:round_trip_time, 1, 20], [:round_trip_time, 2, 20], [:close]], @native.clusters.first.calls
   end
 
-  def test_embedded_cluster_refuses_what_it_cannot_have
+  def test_embedded_cluster_refuses_invalid_topics
     cluster = Pelton::EmbeddedCluster.start(native: @module)
     start = Pelton::EmbeddedCluster.method(:start)
     { brokers: [0, "1"], topics: [5], partitions: [0, -1, "x"], topic: [nil, :a, ""], round_trip_time: [-1, "x"],

@@ -72,7 +72,7 @@ class ClosingTest < Minitest::Test
   def committed = @ownership.marks.last&.first
   def messages = @log.grep(Integer)
 
-  def test_a_stop_finishes_what_lies_before_finished_messages_and_begins_nothing_behind_them
+  def test_stop_finishes_messages_before_finished_ones_and_starts_none_behind_them
     partition("aabbccaabbcc")
     step(2, 4) # key c is done up to 11
     step(1, 2) # b up to 3; 8 is begun
@@ -86,7 +86,7 @@ class ClosingTest < Minitest::Test
     assert_equal 1, @owner.named(:ended).size
   end
 
-  def test_nothing_is_begun_behind_what_was_finished_or_begun
+  def test_stop_starts_no_message_behind_a_finished_or_running_one
     partition("abcabcabcabc")
     step(0) # 0 is done, 3 begun
     end_in(100)
@@ -96,7 +96,7 @@ class ClosingTest < Minitest::Test
   end
 
   # The first unfinished message of b's job is 3, which was dropped; what runs is 5.
-  def test_a_stop_finishes_what_lies_before_a_message_that_runs_behind_a_dropped_one
+  def test_stop_finishes_messages_before_a_running_one_behind_a_dropped_one
     partition("abababa", filters: [->(message) { message.offset != 3 }])
     step(1) # 1 is done, 5 is begun
     end_in(100)
@@ -107,7 +107,7 @@ class ClosingTest < Minitest::Test
   end
 
   # The same where what was dropped comes last: it is done when its job is.
-  def test_a_stop_finishes_what_lies_before_the_dropped_rest_of_a_job
+  def test_stop_finishes_messages_before_the_dropped_rest_of_a_job
     partition("ababa", filters: [->(message) { message.offset != 3 }])
     end_in(100)
     run_out
@@ -124,7 +124,7 @@ class ClosingTest < Minitest::Test
   end
 
   # The job has all four, and room for two; when it has ended there is room for the others.
-  def test_a_stop_does_not_begin_what_the_throttle_left_of_a_call
+  def test_stop_does_not_start_messages_that_the_throttle_held_back
     partition("aaaa", consumer: Whole, throttle: [2, 0.001])
     end_in(100)
     Pelton::Clock.stub(:now, Pelton::Clock.now + 1) { run_out }
@@ -132,7 +132,7 @@ class ClosingTest < Minitest::Test
     assert_equal 2, committed
   end
 
-  def test_without_time_what_runs_is_finished_all_the_same
+  def test_stop_without_time_still_finishes_running_messages
     partition("abcbcbc")
     step(1, 3)
     step(2, 3)
@@ -143,7 +143,7 @@ class ClosingTest < Minitest::Test
     assert_nil coordinator.take_repeats
   end
 
-  def test_what_comes_again_is_counted_when_the_time_is_over
+  def test_stop_that_runs_out_of_time_counts_messages_that_will_repeat
     partition("aabcbcbc")
     step(1, 3)
     step(2, 3)
@@ -198,7 +198,7 @@ class ClosingTest < Minitest::Test
     assert_operator coordinator.take_repeats.to_h.fetch(:count, 0), :<=, 1, "1 at most was processed"
   end
 
-  def test_a_key_whose_back_off_is_too_long_is_not_waited_for
+  def test_stop_does_not_wait_for_a_key_whose_back_off_is_too_long
     partition("abbb", bad: [0], backoff: 60..60)
     step(0)
     step(1, 3)
@@ -208,7 +208,7 @@ class ClosingTest < Minitest::Test
     assert_equal 3, @log.count(:shutdown)
   end
 
-  def test_a_back_off_with_nothing_finished_behind_it_is_not_waited_for
+  def test_stop_does_not_wait_for_a_back_off_with_nothing_finished_behind_it
     partition("a", bad: [0])
     step(0)
     end_in(100)
@@ -287,7 +287,7 @@ class ClosingTest < Minitest::Test
     assert_equal 3, @log.count(:revoked)
   end
 
-  def test_a_pause_that_does_not_end_is_not_waited_for
+  def test_stop_does_not_wait_for_an_endless_pause
     partition("aabb")
     step(1, 2)
     coordinator.change_state { |state| state.pause(nil) }
@@ -299,7 +299,7 @@ class ClosingTest < Minitest::Test
     assert_equal({ offset: 1, count: 2, late: false }, coordinator.take_repeats)
   end
 
-  def test_a_pause_that_ends_in_time_is_waited_for
+  def test_stop_waits_for_a_pause_that_ends_in_time
     partition("aabb")
     step(1, 2)
     coordinator.change_state { |state| state.pause(Pelton::Clock.now + 5) }

@@ -30,7 +30,7 @@ class ConfigTest < Minitest::Test
     assert_equal 7, config.concurrency
   end
 
-  def test_what_has_no_default_may_be_unset
+  def test_settings_without_a_default_may_be_unset
     config.group_id = "a"
     config.group_id = nil
     assert_nil config.group_id
@@ -82,7 +82,7 @@ class ConfigTest < Minitest::Test
     assert_raises(Pelton::ConfigError) { config.kafka = { "acks" => nil } }
   end
 
-  def test_what_is_no_hash_of_options_is_not_shown
+  def test_value_that_is_not_a_hash_of_options_is_not_shown
     [[["sasl.password", "hunter2"]], "sasl.password=hunter2", [{ "a" => "hunter2" }]].each do |wrong|
       error = assert_raises(Pelton::ConfigError) { config.kafka = wrong }
       refute_includes "#{error.message} #{error.value.inspect}", "hunter2"

@@ -39,7 +39,7 @@ class ControlTest < Minitest::Test
     assert_equal 3, dropped.sum { |_, count, _| count }
   end
 
-  def test_marked_by_hand_what_is_filtered_needs_no_mark
+  def test_filtered_messages_need_no_manual_mark
     coordinator(manual_offsets: true, **keeping(3)).receive(batch(0, 1))
     coordinator.receive(batch(2, 3))
     script { |consumer| consumer.mark_as_consumed(consumer.messages.first) }
@@ -101,7 +101,7 @@ class ControlTest < Minitest::Test
     end
   end
 
-  def test_a_pause_holds_until_its_time_and_what_came_is_kept
+  def test_pause_holds_until_its_time_and_keeps_new_messages
     assert consumer.pause(30)
     assert_in_delta 30, last_wait, 5
     coordinator.receive(later = batch(1))
@@ -128,7 +128,7 @@ class ControlTest < Minitest::Test
     assert_equal [[1]], @log
   end
 
-  def test_what_consume_left_when_it_asked_for_a_pause_comes_again_and_that_is_no_retry
+  def test_unmarked_messages_at_a_pause_come_again_without_counting_as_a_retry
     coordinator.receive(batch(0, 1, 2))
     attempts = []
     script do |one|
@@ -239,7 +239,7 @@ class ControlTest < Minitest::Test
 
   # The end of a partition is reported behind its messages, and must not advance the stored position (librdkafka issue
   # 4844).
-  def test_the_end_is_told_after_all_that_came_before_it_and_marks_nothing
+  def test_end_of_partition_is_reported_after_its_messages_and_marks_nothing
     coordinator.receive(batch(0, 1))
     script { |one| raise "failed" unless one.retrying? }
     at_end
@@ -255,7 +255,7 @@ class ControlTest < Minitest::Test
     assert_equal [[2, 7]], @ownership.marks
   end
 
-  def test_an_end_that_is_none_any_more_is_not_told
+  def test_outdated_end_of_partition_is_not_reported
     at_end
     coordinator.receive(batch(0))
     work until idle?
@@ -281,7 +281,7 @@ class ControlTest < Minitest::Test
     assert_equal [[1, 7], [2, 7]], @ownership.marks
   end
 
-  def test_what_is_dropped_is_told_once_though_its_neighbours_are_retried
+  def test_dropped_messages_are_reported_once_although_their_neighbors_are_retried
     coordinator(backoff: 0..0, **keeping(1, 3)).receive(batch(0, 1, 2, 3))
     work
     failures = [IOError, IOError]
@@ -291,7 +291,7 @@ class ControlTest < Minitest::Test
     assert_equal [[:filtered, 2, 0]], dropped
   end
 
-  def test_a_filter_whose_new_raises_loses_nothing
+  def test_filter_whose_new_raises_loses_no_message
     broken = Class.new { def self.new = raise(IOError, "no list") }
     coordinator(filters: [broken]).receive(batch(0, 1))
     work until idle?
@@ -351,7 +351,7 @@ class ControlTest < Minitest::Test
     assert_equal [4, 7], @ownership.marks.last
   end
 
-  def test_an_error_before_the_first_message_blames_no_healthy_one
+  def test_error_before_the_first_message_is_not_counted_for_a_healthy_message
     OneByOne.script = nil
     one_by_one(filters: [->(message) { message.offset != 2 || Thread.exit }], retries: 1, then: :skip)
     coordinator.receive(batch(0, 1, 2, 3))

@@ -128,7 +128,7 @@ class CoordinatorEndTest < Minitest::Test
     assert_equal 0, @ownership.commits
   end
 
-  def test_what_waits_in_the_queue_is_taken_back
+  def test_queued_jobs_of_a_revoked_partition_are_removed
     coordinator.receive(one = batch(0))
     work
     coordinator.end(:revoked)

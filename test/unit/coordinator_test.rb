@@ -48,7 +48,7 @@ class CoordinatorTest < Minitest::Test
     assert_equal [[1, 7], [2, 7], [3, 7], [4, 7]], @ownership.marks
   end
 
-  def test_a_word_goes_with_what_a_return_marks
+  def test_offset_metadata_is_stored_with_the_mark_of_a_return
     coordinator.receive(batch(0, 1))
     work
     script do |consumer|
@@ -63,7 +63,7 @@ class CoordinatorTest < Minitest::Test
     assert_equal [[[2, 7]], %w[first]], [@ownership.marks, @ownership.words]
   end
 
-  def test_a_new_word_for_an_offset_that_is_stored_already_is_stored
+  def test_new_offset_metadata_for_a_stored_offset_is_stored
     coordinator.receive(batch(0))
     work
     script do |consumer|
@@ -90,7 +90,7 @@ class CoordinatorTest < Minitest::Test
     assert_equal [:assigned, [0], [1]], @log
   end
 
-  def test_messages_that_nobody_reads_are_never_made
+  def test_unread_messages_are_never_built
     topic = Pelton::Routing::Topic.new("orders", Class.new(Pelton::Consumer) do
                                                    def consume = nil
                                                  end, { max_messages: 100 })
@@ -289,7 +289,7 @@ class CoordinatorTest < Minitest::Test
     assert_empty @ownership.marks
   end
 
-  def test_skip_finds_the_one_that_fails
+  def test_skip_finds_the_failing_message_of_a_batch
     coordinator(retries: 2, then: :skip, backoff: 0..0).receive(batch(0, 1, 2))
     work
     script { |consumer| raise "poison" if consumer.messages.any? { |message| message.offset == 1 } }

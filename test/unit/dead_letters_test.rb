@@ -8,14 +8,14 @@ class DeadLettersTest < Minitest::Test
   include DeadLettersKit
 
   # A copy of a copy by another program: the last one is ours.
-  def test_of_a_header_that_is_there_twice_the_last_one_counts
+  def test_last_of_two_equal_headers_counts
     headers = { "pelton.topic" => %w[older orders], "pelton.partition" => %w[9 3], "pelton.offset" => %w[1 7],
                 "pelton.attempts" => %w[8 2] }
     origin = Pelton::Origin.of(Fakes::Message.new("dead", 0, 0, "x", headers: headers))
     assert_equal ["orders", 3, 7, 2], [origin.topic, origin.partition, origin.offset, origin.attempts]
   end
 
-  def test_the_copy_is_the_message_and_says_where_it_comes_from
+  def test_dead_letter_copies_its_message_and_names_its_origin
     headers = { "a" => %w[1 2], "b" => nil, "bin" => "\xFF", "pelton.topic" => "older", "pelton.due_at" => "7" }
     failing(5, messages: [one(5, "{broken", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])
     work_all
@@ -56,7 +56,7 @@ class DeadLettersTest < Minitest::Test
   end
 
   # A message with a nil payload stays one in its dead letter.
-  def test_a_tombstone_stays_one
+  def test_tombstone_stays_a_tombstone_in_its_dead_letter
     failing(0, messages: [one(0, nil, key: "k")])
     work_all
     assert_predicate dead.first, :tombstone?
@@ -109,7 +109,7 @@ class DeadLettersTest < Minitest::Test
     assert_equal 3, @ownership.marks.last.first
   end
 
-  def test_a_partition_goes_to_one_partition
+  def test_dead_letters_of_one_partition_go_to_one_partition
     [0, 1, 3].each do |partition|
       topic = Pelton::Routing::Topic.new("orders", Consumer, { dead_letters: "dead", retries: 0, max_messages: 9 })
       facts = { group: "g", flow: Pelton::Consuming::Flow.for(topic, @bus), subscription: @ownership, jobs: @jobs,
@@ -128,7 +128,7 @@ class DeadLettersTest < Minitest::Test
     assert_equal 4, Pelton::Origin.of(dead.first).attempts
   end
 
-  def test_a_failed_copy_is_told_and_the_message_runs_again
+  def test_failed_dead_letter_is_reported_and_the_message_runs_again
     timed_out = Pelton::KafkaError.new(-192, :_MSG_TIMED_OUT)
     @producer.instance_variable_get(:@log).fail_next(timed_out, 1, "dead") # fail_next itself asks the extension
     failing(0, messages: [one(0)], backoff: 1..1)
@@ -146,7 +146,7 @@ class DeadLettersTest < Minitest::Test
     assert_equal 2, Pelton::Origin.of(dead.first).attempts
   end
 
-  def test_a_missing_topic_is_told_and_the_message_stays
+  def test_missing_dead_letter_topic_is_reported_and_the_message_stays
     failing(0, messages: [one(0)], dead_letters: "missing", backoff: 1..1)
     work
     assert_empty marked
@@ -174,7 +174,7 @@ class DeadLettersTest < Minitest::Test
     assert_empty marked
   end
 
-  def test_a_revocation_during_the_dispatch_still_marks_what_was_sent
+  def test_revocation_during_the_dispatch_still_marks_sent_messages
     failing(0, messages: [one(0)])
     count = @producer.method(:partition_count)
     @producer.define_singleton_method(:partition_count) do |topic|
@@ -188,7 +188,7 @@ class DeadLettersTest < Minitest::Test
   end
 
   # A letter that is on its way cannot be recalled.
-  def test_a_seek_while_a_letter_is_sent_gives_the_message_again_only_if_it_goes_back_to_it
+  def test_seek_during_a_dispatch_repeats_the_message_only_if_it_goes_back_to_it
     [[0, 2], [1, 1]].each do |place, letters|
       failing(0, messages: [one(0)])
       count = @producer.method(:partition_count)
@@ -203,7 +203,7 @@ class DeadLettersTest < Minitest::Test
     end
   end
 
-  def test_a_kill_while_it_is_sent_leaves_the_message_to_be_tried_again
+  def test_kill_during_the_dispatch_leaves_the_message_to_be_retried
     failing(0, messages: [one(0)], backoff: 1..1)
     @producer.hold
     worker = Thread.new { work }
@@ -279,14 +279,14 @@ class DeadLettersTest < Minitest::Test
     end
   end
 
-  def test_what_the_user_marks_stays_the_users
+  def test_marks_of_the_user_stay_after_a_dead_letter
     failing(1, messages: [one(0), one(1)], manual_offsets: true)
     work_all
     assert_equal 1, dead.size
     assert_empty marked
   end
 
-  def test_errors_whose_messages_are_no_text
+  def test_dead_letter_of_an_error_without_a_text_message_is_sent
     broken = Class.new(StandardError) { def message = raise("no message") }
     ["\xFF\xFEbinary".b, "é" * 2_000, "latin \xE9".dup.force_encoding("ISO-8859-1"), "x".encode("UTF-16LE"), broken.new,
      nil, 7].each do |what|
@@ -334,7 +334,7 @@ class DeadLettersTest < Minitest::Test
   end
 
   # `messages.last` is nil in a tick.
-  def test_what_is_no_message_of_the_partition_is_refused
+  def test_dead_letter_of_a_message_from_another_partition_is_refused
     strange = [nil, "x", batch(3), Fakes::Message.new("other", 0, 1, "x")]
     script do |consumer|
       %i[mark_as_consumed mark_as_consumed! dispatch_to_dead_letters].product(strange) do |name, one|

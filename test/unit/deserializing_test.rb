@@ -104,7 +104,7 @@ class DeserializingTest < Minitest::Test
     assert_equal [good, bad], (good + bad).partition { |given| Pelton::Formats.valid?(given) }
   end
 
-  def test_a_deserializer_that_asks_for_the_payload_gets_what_decode_makes_and_other_messages_their_own
+  def test_payload_inside_a_deserializer_is_the_decoded_value_and_other_messages_keep_theirs
     message = Message.new({ "a" => 1 })
     other = Message.new({ "b" => 2 })
     inner = ->(it) { it.decoded.keys }
@@ -114,7 +114,7 @@ class DeserializingTest < Minitest::Test
     assert_equal 1, ask(->(_) { 1 }, message)
   end
 
-  def test_each_part_has_a_deserializer_of_its_own_which_gets_what_came
+  def test_payload_key_and_headers_each_have_a_deserializer_that_gets_the_raw_message
     message = Message.new({ "a" => 1 })
     headers = nil
     keys = ->(it) { [it.raw_key, Pelton::Deserializing.key(keys, it), Pelton::Deserializing.headers(headers, it)] }

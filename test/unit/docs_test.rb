@@ -68,7 +68,7 @@ class DocsTest < Minitest::Test
   end
 
   # "closing.rs", "rd/conf.rs", "Job#clear", "Chunk::thin"
-  def test_what_the_internals_name_exists
+  def test_names_in_the_internals_pages_exist
     sources = Dir.glob("{lib,ext/*/src,test,bench}/**/*.{rb,rs}", base: ROOT)
     code = sources.map { |path| read(path) }.join
     INSIDE.each do |page|
@@ -102,7 +102,7 @@ class DocsTest < Minitest::Test
   end
 
   # In the text, that is: the blocks are run by test/embedded/guides_test.rb.
-  def test_what_the_guides_name_exists
+  def test_names_in_the_guides_exist
     code = GUIDES.flat_map { |page| read(page).gsub(/```.*?```/m, "").scan(/`([^`]+)`/) }.flatten
     code = (code - Pelton::Events::TABLE.keys).map { |text| text.gsub(/"[^"]*"/, "") }
     { /\bPelton\.(\w+)/ => Pelton.singleton_class, /\bconfig\.(\w+)/ => Pelton::Config,

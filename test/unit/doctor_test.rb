@@ -71,7 +71,7 @@ class DoctorTest < Minitest::Test
     refute report.healthy?
   end
 
-  def test_what_a_topic_uses_and_why
+  def test_doctor_reports_the_settings_of_a_topic_and_their_reasons
     route("plain") { filter { true } }
     route("ahead") { decode :json, freeze: true }
     route("bytes") { decode :bytes }
@@ -183,7 +183,7 @@ class DoctorTest < Minitest::Test
     assert_found :error, "group billing", /fetch.mni.bytes/
   end
 
-  def test_options_in_force_are_told_without_secrets
+  def test_doctor_reports_effective_options_without_secrets
     route("orders")
     asked = []
     @native.define_singleton_method(:effective_options) do |kind, options|
@@ -330,7 +330,7 @@ class DoctorTest < Minitest::Test
     end
   end
 
-  def test_one_cluster_is_asked_once
+  def test_doctor_asks_each_cluster_once
     @app.routes do
       topic "orders", to: Consumer
       group("audit", kafka: { "session.timeout.ms" => 20_000 }) { topic "orders", to: Consumer }

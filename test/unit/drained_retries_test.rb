@@ -24,7 +24,7 @@ class DrainedRetriesTest < Minitest::Test
     assert_equal ["old"], topics.fetch("a.retry.30").former_groups
   end
 
-  def test_a_look_into_the_retry_topics_that_failed_for_no_reason_of_kafkas_was_not_told
+  def test_failed_check_of_retry_topics_is_reported_for_errors_of_every_class
     bus = Pelton::Notifications.new
     told = Thread::Queue.new
     bus.subscribe("error.occurred") { |event| told << event }

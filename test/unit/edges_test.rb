@@ -85,7 +85,7 @@ class EdgesTest < Minitest::Test
   end
 
   # What happens to producers is told, but for what happens all the time.
-  def test_log_tells_of_producers
+  def test_log_reports_producer_events
     told = Pelton::Reporters::Log.instance_methods.grep(/\Aon_/).map(&:to_s)
     silent = %w[message.dropped transaction.committed message.acknowledged message.purged]
     names = Pelton::Events::TABLE.keys.grep(/\A(producer|transaction|message)\./) - silent
@@ -94,7 +94,7 @@ class EdgesTest < Minitest::Test
     refute_includes told, "on_statistics_emitted"
   end
 
-  def test_log_of_what_went_well
+  def test_log_reports_successful_work
     lines = []
     logger = Object.new
     logger.define_singleton_method(:add) { |severity, text| lines << [severity, text] }

@@ -10,7 +10,7 @@ class ErrorsTest < Minitest::Test
     kinds.each { |kind| assert_operator kind, :<=, Pelton::Error }
   end
 
-  def test_config_error_names_key_value_and_what_is_allowed
+  def test_config_error_names_key_value_and_allowed_values
     error = Pelton::ConfigError.new("acks", "many", "allowed: -1 … 1000, all")
     assert_equal 'acks = "many": allowed: -1 … 1000, all', error.message
     assert_equal "acks", error.key
@@ -42,7 +42,7 @@ class ErrorsTest < Minitest::Test
     assert_includes Pelton::ConfigError.unknown("zzz", %i[b a]).message, "known are a, b"
   end
 
-  def test_unknown_name_that_only_begins_like_another_one_gets_the_list_of_known_names
+  def test_unknown_name_with_only_a_common_prefix_gets_the_list_of_known_names
     error = Pelton::ConfigError.unknown("max_wait_time", %i[max_batch_bytes concurrency])
     assert_equal "max_wait_time: unknown setting, known are concurrency, max_batch_bytes", error.message
     error = Pelton::ConfigError.unknown("dead_letter_queue", %i[dead_letters decode])
@@ -68,7 +68,7 @@ class ErrorsTest < Minitest::Test
     refute_predicate Pelton::DeliveryError.new(-192, :_MSG_TIMED_OUT, nil), :fatal?
   end
 
-  def test_messages_say_what_happened
+  def test_error_messages_describe_the_problem
     assert_includes Pelton::WaitTimeout.new("delivery", "orders", 5.0).message, "may still be delivered"
     refute_includes Pelton::WaitTimeout.new("flush", nil, 5.0).message, "delivered"
     assert_includes Pelton::QueueFullError.new("orders", 10.0).message, "was not taken"

@@ -43,7 +43,7 @@ class EventDispatchTest < Minitest::Test
   end
 
   # Each kept its app's subscribers.
-  def test_clients_that_were_closed_beside_a_silent_one_were_kept
+  def test_clients_closed_beside_a_silent_one_are_released
     @poller.add("silent", @bus)
     20.times do |number|
       @poller.add("short#{number}", @bus)

@@ -74,14 +74,14 @@ class EventsTest < Minitest::Test
     assert_operator found, :>=, total, CALLS.map(&:place)
   end
 
-  def test_what_is_published_is_in_the_table
+  def test_every_published_event_is_in_the_table
     CALLS.each do |call|
       assert_includes Pelton::Events::TABLE.keys, call.name, call.place
       assert_empty call.keys - Pelton::Events::TABLE.fetch(call.name).keys, "#{call.place} #{call.name}: unknown keys"
     end
   end
 
-  def test_what_is_in_the_table_is_published
+  def test_every_event_in_the_table_is_published
     assert_empty Pelton::Events::TABLE.keys - CALLS.map(&:name)
   end
 

@@ -43,7 +43,7 @@ class ExactlyOnceBesideTest < Minitest::Test
     assert_equal [[:assigned], 1], [@log, named("transaction.committed").size]
   end
 
-  def test_a_mark_in_another_fiber_of_the_block_was_outside_of_it
+  def test_mark_in_another_fiber_of_the_block_fails_the_transaction
     consume(0, backoff: 1..1) do |one|
       one.transaction { Fiber.new { one.mark_as_consumed(one.messages.last) }.resume }
     end
@@ -64,7 +64,7 @@ class ExactlyOnceBesideTest < Minitest::Test
     other.close
   end
 
-  def test_a_seek_was_undone_by_the_transaction_in_which_it_came
+  def test_seek_by_another_thread_during_a_transaction_is_not_undone
     consume(50, 51) do |one|
       one.transaction do |tx|
         tx.produce_async(topic: "out", payload: "x")

@@ -31,7 +31,7 @@ class ExactlyOnceMixedTest < Minitest::Test
   end
 
   # What another thread marks in the meantime is behind the transaction's offset, too.
-  def test_what_was_stored_during_a_transaction_took_its_offset_back_at_the_end
+  def test_progress_stored_during_a_transaction_does_not_take_back_its_offset
     consume(0, 1, 2) do |one|
       one.transaction do
         one.mark_as_consumed(one.messages.last)

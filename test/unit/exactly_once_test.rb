@@ -8,7 +8,7 @@ require "timeout"
 class ExactlyOnceTest < Minitest::Test
   include TransactionalKit
 
-  def test_what_it_marks_is_sent_with_it_and_nothing_is_marked_besides
+  def test_offsets_marked_in_a_transaction_are_sent_with_it_only
     value = nil
     consume(0, 1, 2) do |one|
       value = one.transaction do |tx|
@@ -141,7 +141,7 @@ class ExactlyOnceTest < Minitest::Test
     assert_empty errors, "it is silent"
   end
 
-  def test_silent_aborts_of_a_batch_end_in_what_the_topic_says
+  def test_repeated_silent_aborts_of_a_batch_end_as_the_route_says
     consume(0, 1, retries: 1, then: :skip, backoff: 0..0) do |one|
       one.transaction do
         one.mark_as_consumed(one.messages.last)
@@ -177,12 +177,12 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal [[], [], [], []], [out, sent, marked, errors]
   end
 
-  def test_without_marks_it_is_the_return_that_marks
+  def test_return_of_consume_marks_when_the_transaction_marked_nothing
     consume(0, 1) { |one| one.transaction { |tx| tx.produce_async(topic: "out", payload: "x") } }
     assert_equal [["x"], [], [2]], [out, sent, marked]
   end
 
-  def test_what_is_stored_is_committed_before
+  def test_stored_progress_is_committed_before_the_transaction
     consume(0) { nil }
     before = []
     @ownership.on_send = -> { before << [@ownership.commits, @ownership.unmarks] }
@@ -280,7 +280,7 @@ class ExactlyOnceTest < Minitest::Test
     assert_equal 1, @owner.named(:ended).size
   end
 
-  def test_a_fatal_error_of_its_own_producer_has_another_one_opened
+  def test_fatal_error_of_the_groups_producer_opens_a_new_producer
     coordinator(transactional: "shop", backoff: 0..0).receive(batch(0))
     work
     failing = 1
@@ -328,13 +328,13 @@ class ExactlyOnceTest < Minitest::Test
   end
 
   # The committed offset is that of the message itself: an earlier transaction's.
-  def test_a_commit_that_was_not_carried_out_behind_an_earlier_one_lost_its_message
+  def test_message_is_not_lost_when_its_commit_fails_behind_an_earlier_one
     unknown(1)
     assert_equal [:assigned, [0, 1], [0, 1]], @log
     assert_equal [:unknown], errors.map(&:reason)
   end
 
-  def test_that_nobody_can_tell_of_begins_nothing_new
+  def test_unknown_outcome_of_a_commit_starts_nothing_new_until_kafka_answers
     @ownership.told = 2
     asked = 0
     @ownership.define_singleton_method(:committed) do |places|

@@ -66,7 +66,7 @@ class FailureLogTest < Minitest::Test
     Pelton::FailureLog.process_ends = false
   end
 
-  def test_what_a_trap_told_was_not_counted
+  def test_failures_reported_in_a_trap_are_counted
     log
     done = Thread::Queue.new
     before = Signal.trap("USR2") do
@@ -81,7 +81,7 @@ class FailureLogTest < Minitest::Test
     Signal.trap("USR2", before)
   end
 
-  def test_a_dead_broker_is_one_line_whatever_clients_and_messages_say_of_it
+  def test_dead_broker_is_one_line_for_all_clients_and_messages
     log
     184.times do |number|
       connection(client: "c#{number % 5}")
@@ -124,7 +124,7 @@ class FailureLogTest < Minitest::Test
     assert_empty texts
   end
 
-  def test_that_all_brokers_are_down_is_told_where_nothing_else_is
+  def test_all_brokers_down_is_logged_only_without_another_line
     log
     2.times { connection("1/1 brokers are down", :_ALL_BROKERS_DOWN) }
     assert_empty texts
@@ -161,7 +161,7 @@ class FailureLogTest < Minitest::Test
     assert(texts.any? { |text| text.include?("for orders/0 (and 998 more like it") })
   end
 
-  def test_what_is_due_is_told_by_whoever_waits_anyway
+  def test_due_lines_are_written_by_a_thread_that_waits_anyway
     log(window: 0.01)
     assert_nil @log.due
     2.times { connection }
@@ -226,7 +226,7 @@ class FailureLogTest < Minitest::Test
     assert_match(/ WARN  pelton\[\d+\] block\n\z/, last)
   end
 
-  def test_a_closed_stderr_harms_nobody
+  def test_closed_stderr_raises_no_error
     old = $stderr
     $stderr = StringIO.new.tap(&:close)
     refute Pelton::DefaultLogger.warn("x")
@@ -235,7 +235,7 @@ class FailureLogTest < Minitest::Test
   end
 
   # Ruby takes every object with `write` as $stderr.
-  def test_a_stderr_that_raises_or_is_of_another_encoding_harms_nobody
+  def test_stderr_that_raises_or_has_another_encoding_raises_no_error
     old = $stderr
     io = ->(&write) { Object.new.tap { |one| one.define_singleton_method(:write, &write) } }
     bare = io.call { |text| (@all ||= +"") << text }
@@ -270,7 +270,7 @@ class FailureLogTest < Minitest::Test
     Object.send(:remove_const, :Rails) if rails && Object.const_defined?(:Rails) && ::Rails.equal?(rails)
   end
 
-  def test_what_is_no_logger_is_refused
+  def test_object_that_is_not_a_logger_is_refused
     [Object.new, "stderr", $stderr, :stdout].each do |value|
       error = assert_raises(Pelton::ConfigError) { @config.logger = value }
       assert_match(/debug, info, warn and error/, error.message)
@@ -288,7 +288,7 @@ class FailureLogTest < Minitest::Test
     end
   end
 
-  def test_a_logger_that_raises_disturbs_nobody
+  def test_logger_that_raises_stops_no_other
     broken = Lines.new
     broken.define_singleton_method(:error) { |_| raise "disk full" }
     @config.logger = broken
@@ -324,7 +324,7 @@ class FailureLogTest < Minitest::Test
     trap("USR1", old || "DEFAULT")
   end
 
-  def test_a_child_tells_nothing_of_its_parents
+  def test_forked_child_does_not_log_its_parents_failures
     log
     3.times { connection }
     reader, writer = IO.pipe

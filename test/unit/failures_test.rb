@@ -22,7 +22,7 @@ class FailuresTest < Minitest::Test
     assert_equal last, Pelton::Origin.of(dead.first).failure_id
   end
 
-  def test_each_way_to_give_a_message_up_tells_the_failure_s_id
+  def test_each_way_to_give_up_a_message_publishes_the_failures_id
     { { then: :skip } => "message.skipped", { then: :stop } => "partition.stopped",
       { retry_in: [10] } => "message.postponed" }.each do |words, name|
       anew

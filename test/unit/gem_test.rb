@@ -7,13 +7,13 @@ class GemTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
   FILES = Dir.chdir(ROOT) { Gem::Specification.load("pelton.gemspec") }.files
 
-  def test_what_cargo_reads_is_shipped
+  def test_files_that_cargo_reads_are_shipped
     sources = Dir.glob(["Cargo.*", "ext/**/*.{rs,rb,toml}"], base: ROOT)
     assert_operator sources.size, :>, 100
     assert_empty sources - FILES
   end
 
-  def test_what_ruby_requires_is_shipped
+  def test_files_that_ruby_requires_are_shipped
     FILES.grep(/\.rb\z/).each do |file|
       wanted = File.read("#{ROOT}/#{file}").scan(/^\s*require_relative "([^"#]+)"/).flatten
       paths = wanted.map { |path| "#{File.expand_path(path, "/#{File.dirname(file)}").delete_prefix("/")}.rb" }
@@ -21,11 +21,11 @@ class GemTest < Minitest::Test
     end
   end
 
-  def test_licenses_of_what_is_linked_and_the_security_policy_are_shipped
+  def test_licenses_of_linked_libraries_and_the_security_policy_are_shipped
     assert_empty %w[LICENSE THIRD_PARTY_LICENSES.txt SECURITY.md] - FILES
   end
 
-  def test_what_was_built_or_tests_it_is_not
+  def test_build_outputs_and_tests_are_not_shipped
     assert_empty FILES.grep(/\.so\z|\Atest|\Adocs|\Abench/)
   end
 end

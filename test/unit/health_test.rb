@@ -133,7 +133,7 @@ class HealthTest < Minitest::Test
     assert_match(/for 31 s \(liveness\.max_poll_gap: 30 s\)/, @log.pop.join)
   end
 
-  def test_a_call_that_takes_longer_than_it_may
+  def test_call_longer_than_max_consume_time_is_a_health_problem
     app.config.liveness.max_consume_time = 0.01
     produce(1)
     start
@@ -147,7 +147,7 @@ class HealthTest < Minitest::Test
     eventually { app.server.healthy? }
   end
 
-  def test_of_messages_one_by_one_each_has_its_time
+  def test_each_message_of_consume_each_has_its_own_start_time
     Single.log = Thread::Queue.new
     produce(3)
     app.routes { topic "orders", to: Single }
@@ -157,7 +157,7 @@ class HealthTest < Minitest::Test
     assert_equal times.uniq.sort, times
   end
 
-  def test_a_failure_that_ends_the_server_is_one_when_it_has_ended
+  def test_failure_that_ends_the_server_is_a_health_problem_once_it_ended
     produce(1)
     server = start
     block_jobs
@@ -174,7 +174,7 @@ class HealthTest < Minitest::Test
     healthy "begun anew"
   end
 
-  def test_a_group_that_begins_anew_is_none
+  def test_restarting_group_is_no_health_problem
     start(group_restart: 0.01)
     leaving = Thread::Queue.new
     gate = Thread::Queue.new
@@ -191,7 +191,7 @@ class HealthTest < Minitest::Test
   end
 
   # Another member has its place, so it does not begin anew.
-  def test_a_fenced_group_is_one
+  def test_fenced_group_is_a_health_problem
     server = start(group_restart: 0.01)
     subscription.push(:error, fatal(82, :FENCED_INSTANCE_ID), nil, nil)
     server.wait(10)

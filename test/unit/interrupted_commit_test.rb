@@ -47,7 +47,7 @@ class InterruptedCommitTest < Minitest::Test
     assert_equal [[1, 2], [Timeout::Error, Pelton::TransactionError]], [sent, errors.map(&:class)]
   end
 
-  def test_after_an_interrupted_commit_messages_were_skipped_that_nobody_had_seen
+  def test_interrupted_commit_skips_no_unread_message
     interrupted(nil, retries: 1, then: :skip)
     assert_equal [0, 0, 1], @log
     assert_empty named("message.skipped")

@@ -35,7 +35,7 @@ class IteratorTest < Minitest::Test
     places.spans(Kafka.new(committed || {}), timeout: 1, committed: !committed.nil?)
   end
 
-  def test_where_it_begins
+  def test_iterator_starts_at_the_position_in_from
     { :beginning => 10, :end => 60, 30 => 30, 0 => 10, 5_000 => 60, -1 => 59, -50 => 10, -500 => 10,
       Time.at(42) => 42, Time.at(500) => 60 }.each do |from, first|
       assert_equal({ ["b", 0] => first...60 }, spans("b", from: from), from.inspect)
@@ -54,7 +54,7 @@ class IteratorTest < Minitest::Test
     assert_equal({ ["a", 2] => 60...60, ["b", 0] => 53...60 }, spans({ "a" => { 2 => :end }, "b" => -7 }))
   end
 
-  def test_what_a_group_has_committed_counts_first
+  def test_committed_offset_of_the_group_wins_over_from
     assert_equal({ ["a", 0] => 33...60, ["a", 1] => 55...60, ["a", 2] => 60...60 },
                  spans("a", from: -5, committed: { ["a", 0] => 33, ["a", 2] => 77 }))
   end
@@ -138,13 +138,13 @@ class IteratorTest < Minitest::Test
                                   &block)
   end
 
-  def test_who_follows_never_saw_partitions_that_were_added
+  def test_following_iterator_reads_partitions_added_later
     reader = Reader.new(batch("b", 0, 60, 61), ->(_) { reader.more = 1 }, batch("b", 1, 10))
     looking_all_the_time { assert_equal [[0, 60], [0, 61], [1, 10]], follow(reader, "b", last: 1, from: :end) }
     assert_equal [[["b", 0, 60]], [["b", 0, 62], ["b", 1, 10]]], reader.assigned
   end
 
-  def test_how_often_it_looks
+  def test_following_iterator_looks_for_new_partitions_at_its_interval
     { nil => 30, "500" => 0.5, "300000" => 30, "-1" => 30 }.each do |option, seconds|
       Pelton::Clock.stub(:now, Pelton::Clock.now) do
         growth = Pelton::Iterator::Growth.new({ "topic.metadata.refresh.interval.ms" => option }.compact)
@@ -154,7 +154,7 @@ class IteratorTest < Minitest::Test
     end
   end
 
-  def test_a_look_for_new_partitions_that_fails_is_told_and_asked_again
+  def test_failed_look_for_new_partitions_is_reported_and_repeated
     error = Pelton::KafkaError.new(-195, :_TRANSPORT, "away", false, true)
     reader = Reader.new(batch("b", 0, 60), ->(_) { reader.errors = [error] }, ->(_) { reader.more = 1 },
                         batch("b", 1, 10))
@@ -174,7 +174,7 @@ class IteratorTest < Minitest::Test
     assert_same leader, assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0, timeout: 0.01) }
   end
 
-  def test_nothing_opens_before_it_is_read
+  def test_iterator_opens_no_client_before_the_first_read
     native = Fakes::Native.new
     app = Pelton::App.new(native: native.to_module)
     assert_kind_of Enumerator, app.each("a")

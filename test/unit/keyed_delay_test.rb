@@ -62,13 +62,13 @@ class KeyedDelayTest < Minitest::Test
     assert_in_delta 23, @backlog.wake_at - Pelton::Clock.now, 5
   end
 
-  def test_a_message_of_another_key_that_is_due_later_holds_nobody_back
+  def test_message_due_later_does_not_delay_other_keys
     backlog(["a", 90], ["b", 1], ["c", 2], ["a", 1])
     assert_equal [[1], [2]], given_after(2, process: false)
     assert_equal [[0, 3]], given_after(90, process: false), "the order of a key is kept"
   end
 
-  def test_of_a_key_only_what_is_due_is_given
+  def test_only_due_messages_of_a_key_are_given
     backlog(["a", 1], ["a", 2], ["a", 9])
     assert_equal [[0, 1]], given_after(2)
     assert_equal [[2]], given_after(9)
@@ -81,7 +81,7 @@ class KeyedDelayTest < Minitest::Test
     assert_equal [[0]], given_after(86_401)
   end
 
-  def test_what_comes_meanwhile_waits_behind
+  def test_messages_that_arrive_meanwhile_wait_behind_their_key
     backlog(["a", 5], ["b", 5])
     add(["b", 6], ["c", 5], from: 2)
     assert_equal [[0], [1], [3]], given_after(5)

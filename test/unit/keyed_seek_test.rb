@@ -19,7 +19,7 @@ class KeyedSeekTest < Minitest::Test
   end
 
   # The message of another key that waited for its retry was lost, and the commit passed it.
-  def test_a_pause_at_its_own_message_keeps_what_other_keys_have_not_done
+  def test_pause_at_its_own_message_keeps_unfinished_messages_of_other_keys
     after_a_failure("abc", 1) { |consumer| assert consumer.pause(30, at: consumer.messages.first) }
     finish(2)
     assert_empty @ownership.seeks, "nothing has to be read again"
@@ -50,7 +50,7 @@ class KeyedSeekTest < Minitest::Test
     assert_equal 2, marked.last
   end
 
-  def test_a_seek_backward_reads_again_and_keeps_what_is_unfinished_before_the_place
+  def test_seek_backward_reads_again_and_keeps_unfinished_messages_before_the_target
     after_a_failure("abc", 2) { |consumer| assert consumer.seek(1) }
     assert_equal [[1], [[0]]], [@ownership.seeks, @ownership.committed], "the commit passes no unfinished message"
     keyed("bcd", from: 1, max_messages: 1)
@@ -63,7 +63,7 @@ class KeyedSeekTest < Minitest::Test
     assert_equal 4, marked.last
   end
 
-  def test_a_seek_forward_skips_its_own_key_and_what_nobody_read_only
+  def test_seek_forward_skips_only_its_own_key_and_unread_messages
     after_a_failure("abab", 1) { |consumer| assert consumer.seek(10) }
     assert_equal [[10], [[0]]], [@ownership.seeks, @ownership.committed]
     wake
@@ -77,7 +77,7 @@ class KeyedSeekTest < Minitest::Test
   end
 
   # What fails afterwards is not tried again, nor does the commit wait for it.
-  def test_a_seek_forward_gives_up_all_keys_of_its_call_and_what_its_method_still_does_counts_for_nothing
+  def test_seek_forward_gives_up_all_keys_of_its_call_and_ignores_later_marks_of_the_call
     [0, 10].each do |from|
       keyed("abcd", from: from)
       assert_equal [[from, from + 1], [from + 2], [from + 3]], start
@@ -96,7 +96,7 @@ class KeyedSeekTest < Minitest::Test
     end
   end
 
-  def test_what_stayed_before_a_seek_can_still_be_marked_by_hand
+  def test_messages_kept_before_a_seek_can_still_be_marked_manually
     kept = []
     @deed = ->(consumer) { kept << [consumer, consumer.messages.first] }
     keyed("aaab", manual_offsets: true, max_messages: 1)
@@ -114,7 +114,7 @@ class KeyedSeekTest < Minitest::Test
   end
 
   # They were in the list of what the next mark of their consumer marks.
-  def test_what_is_read_again_is_not_marked_by_what_its_consumer_had_before
+  def test_messages_read_again_are_not_marked_by_marks_of_their_earlier_copies
     keyed("aab", manual_offsets: true, max_messages: 1)
     start
     finish(0)
@@ -135,7 +135,7 @@ class KeyedSeekTest < Minitest::Test
   end
 
   # Before the place a key_queue has only what is left.
-  def test_a_seek_by_nobody_in_particular_keeps_all_that_was_read_before_the_place
+  def test_seek_from_outside_of_a_call_keeps_all_messages_read_before_the_target
     consumer = nil
     @deed = ->(one) { consumer = one }
     keyed("ab", max_messages: 1)
@@ -151,7 +151,7 @@ class KeyedSeekTest < Minitest::Test
   end
 
   # The first seek left them to be read again, the second one went past them.
-  def test_a_second_seek_does_not_skip_what_the_first_one_left_to_be_read_again
+  def test_second_seek_does_not_skip_messages_that_the_first_one_repeats
     keyed("abcd", max_messages: 1)
     start
     @deed = ->(consumer) { assert consumer.seek(0) }
@@ -173,7 +173,7 @@ class KeyedSeekTest < Minitest::Test
   end
 
   # It is resolved to an offset before anything moves: what an interrupt left behind went past what was owed.
-  def test_an_interrupted_seek_to_a_time_went_past_what_an_earlier_seek_left_to_be_read_again
+  def test_interrupted_seek_to_a_time_skips_no_message_that_an_earlier_seek_repeats
     keyed("abcd", max_messages: 1)
     start
     @deed = ->(consumer) { assert consumer.seek(0) }

@@ -53,7 +53,7 @@ class KeyedUnmarkedTest < Minitest::Test
     end
   end
 
-  def test_unmarked_messages_are_told_again_after_the_marks_caught_up
+  def test_unmarked_messages_are_reported_again_after_the_marks_caught_up
     with_unmarked(4) do
       seen
       keyed("a" * 12, manual_offsets: true, max_messages: 1)

@@ -28,7 +28,7 @@ class KilledThreadsTest < Minitest::Test
     assert_equal 1, @native.kafka.position("g", ["orders", 0]), "what was marked is committed"
   end
 
-  def test_a_server_whose_thread_was_killed_could_neither_be_stopped_nor_started_again
+  def test_server_whose_thread_was_killed_can_be_stopped_and_started_again
     server = start
     subscription.assign_now(["orders", 0])
     produce(1)
@@ -55,7 +55,7 @@ class KilledThreadsTest < Minitest::Test
 
   # While it waited for the end of its start, nothing told anybody of its death: `wait` answered false at once, and
   # workers and listeners lived on.
-  def test_a_server_whose_thread_is_killed_before_its_first_step_stops_what_was_started
+  def test_server_whose_thread_is_killed_before_its_first_step_stops_started_parts
     server = kill_at_birth("pelton.server") { start }
     assert server.wait(20)
     assert_kind_of Pelton::WorkerKilled, server.failure
@@ -78,7 +78,7 @@ class KilledThreadsTest < Minitest::Test
     assert_predicate subscription, :closed?
   end
 
-  def test_a_background_thread_that_is_killed_before_its_first_step_is_told_of_and_started_again
+  def test_background_thread_killed_before_its_first_step_is_reported_and_restarted
     began = Thread::Queue.new
     kill_at_birth("pelton.background") do
       app.background("prices", restart: true) do |stop|
@@ -92,7 +92,7 @@ class KilledThreadsTest < Minitest::Test
     assert app.stop
   end
 
-  def test_a_restart_whose_thread_is_killed_before_its_first_step_begins_again
+  def test_restart_whose_thread_is_killed_before_its_first_step_is_repeated
     kill_at_birth("pelton.restart") do
       start(group_restart: 0.01)
       eventually { listener.stop? }
@@ -116,7 +116,7 @@ class KilledThreadsTest < Minitest::Test
     killed(server)
   end
 
-  def test_a_subscriber_that_ends_the_thread_that_tells_of_a_dead_listener
+  def test_subscriber_that_ends_the_thread_reporting_a_dead_listener_does_not_stop_the_report
     app.subscribe("partition.assigned") { raise Exception, "on purpose" } # rubocop:disable Lint/RaiseException
     app.subscribe("error.occurred") { Thread.exit }
     server = start
@@ -125,7 +125,7 @@ class KilledThreadsTest < Minitest::Test
     assert_equal "on purpose", server.failure.message
   end
 
-  def test_a_listener_that_is_killed_begins_anew_where_groups_do
+  def test_killed_listener_restarts_when_groups_restart
     start(group_restart: 0.01)
     first = subscription
     eventually { listener.stop? } # one killed before its first step can tell nobody
@@ -139,7 +139,7 @@ class KilledThreadsTest < Minitest::Test
     assert app.stop
   end
 
-  def test_a_listener_that_is_killed_while_it_stops_is_not_told_of
+  def test_listener_killed_during_its_stop_is_not_reported
     server = start
     block_jobs
     subscription.assign_now(["orders", 0])
@@ -175,7 +175,7 @@ class KilledThreadsTest < Minitest::Test
     Array.new(errors.size) { errors.pop }
   end
 
-  def test_a_timeout_in_a_subscriber_came_when_it_was_over_and_was_a_failure_of_the_next_message
+  def test_timeout_in_a_subscriber_is_no_failure_of_the_next_message
     ended = 0
     errors = errors_of(3) do
       Timeout.timeout(0.05) { Thread::Queue.new.pop }

@@ -24,7 +24,7 @@ class LagsTest < Minitest::Test
     assert_nil Fakes::Message.new("orders", 0, 0, "x", timestamp_ms: -1).created_at
   end
 
-  def test_a_call_knows_how_late_it_is
+  def test_consume_call_reports_its_lag
     seen = []
     script { |consumer| seen << [consumer.consumption_lag, consumer.processing_lag] }
     Consumer.hooks[:assigned] = ->(consumer) { assert_nil consumer.consumption_lag }
@@ -55,7 +55,7 @@ class LagsTest < Minitest::Test
     refute_nil named("consumer.consumed").first[:processing_lag]
   end
 
-  def test_a_partition_s_lag_is_what_is_not_done
+  def test_lag_of_a_partition_counts_unfinished_messages
     coordinator
     assert_equal [3, 0], [lag(7, 10), lag(nil, 10)], "nothing came yet"
     coordinator.receive(batch(4, 5))
@@ -96,7 +96,7 @@ class AppLagsTest < Minitest::Test
 
   def teardown = @app.close(timeout: 5)
 
-  def test_the_watch_tells_lags_and_threads_of_each_partition
+  def test_resource_monitor_reports_lag_and_threads_of_each_partition
     gate = Thread::Queue.new
     consumer = Class.new(Pelton::Consumer) do
       define_method(:assigned) do

@@ -52,12 +52,12 @@ class LedgerTest < Minitest::Test
     assert_wrong ["k: b did 2 before 1"], 3, "a0 b2 b1"
   end
 
-  def test_who_goes_back_repeats_everything
+  def test_rewind_counts_everything_as_repeated
     assert_wrong ["k: a did 3 before 2"], 4, "a0 a1 a2 a1 a3"
     assert_wrong ["k: b did 2 before 1"], 3, "a0 a1 a2 b0 b2"
   end
 
-  def test_what_was_never_produced
+  def test_consumed_message_that_was_never_produced_is_reported
     assert_wrong ["k: 3 was never produced"], 3, "a0 a1 a2 a3"
     Tempfile.create("ledger") do |file|
       ledger = Ledger.new(file.path)

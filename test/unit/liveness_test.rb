@@ -51,7 +51,7 @@ class LivenessTest < Minitest::Test
     end
   end
 
-  def test_what_is_asked_for_wrongly
+  def test_invalid_http_requests_get_an_error_status
     started
     assert_equal [404, 404, 405], [ask("/").status, ask("/livez").status, ask("/live", method: "POST").status]
     assert_equal "GET, HEAD", ask("/live", method: "DELETE").head["Allow"]
@@ -76,7 +76,7 @@ class LivenessTest < Minitest::Test
     socket&.close
   end
 
-  def test_bytes_that_come_one_by_one
+  def test_request_sent_byte_by_byte_is_answered
     started
     socket = open
     "GET /ready HTTP/1.1\r\nHost: a\r\n\r\n".each_char { |char| socket.write(char) && socket.flush }
@@ -105,7 +105,7 @@ class LivenessTest < Minitest::Test
     assert_equal ["again"], event("app.unhealthy")[:reasons]
   end
 
-  def test_it_is_there_until_the_last_job_has_ended
+  def test_endpoint_answers_until_the_last_job_has_ended
     produce(1)
     app.config.liveness.port = 0
     app.subscribe("app.starting") { @log << app.server.liveness }
@@ -135,7 +135,7 @@ class LivenessTest < Minitest::Test
   end
 
   # More than are let in, each without a word or in the middle of one.
-  def test_silent_and_slow_connections_keep_nobody_waiting
+  def test_silent_and_slow_connections_do_not_delay_other_requests
     started
     silent = Array.new(130) { |number| open.tap { |socket| socket.write("GET /li") if number.odd? } }
     asking = Array.new(20) { Pelton::Threads.start("test") { @log << ask.status } }
@@ -182,7 +182,7 @@ class LivenessTest < Minitest::Test
     early&.close
   end
 
-  def test_what_cannot_be_answered_is_told
+  def test_failure_to_answer_is_reported
     started
     ail { raise "a bug" }
     assert_raises(NoMethodError, Errno::ECONNRESET) { ask }
@@ -191,7 +191,7 @@ class LivenessTest < Minitest::Test
     assert_equal 200, ask.status
   end
 
-  def test_a_killed_thread_leaves_nobody_waiting
+  def test_killed_thread_leaves_no_connection_waiting
     started
     before = port
     assert_equal 200, ask.status

@@ -81,7 +81,7 @@ class LogReporterTest < Minitest::Test
   end
 
   # Nothing else says which messages these were.
-  def test_what_names_an_offset_is_written_each_time
+  def test_lines_that_name_an_offset_are_logged_each_time
     50.times do |offset|
       facts = { group: "g", topic: "t", partition: 0, offset: offset, attempts: 1, error: IOError.new("x") }
       @bus.publish("message.skipped", **facts)

@@ -26,7 +26,7 @@ class ManualOffsetsTest < Minitest::Test
     assert_equal 6, marked.last, "6 was seen and is not marked"
   end
 
-  def test_a_mark_passes_what_was_dropped_behind_it_and_nothing_else
+  def test_mark_includes_messages_dropped_behind_it_and_no_other
     seen = []
     script { |one| seen.concat(one.messages.map { |message| [one, message] }) }
     coordinator(**keeping(1, 4, 6)).receive(batch(0, 1, 2))
@@ -71,7 +71,7 @@ class ManualOffsetsTest < Minitest::Test
     assert_equal 5, marked.last
   end
 
-  def test_a_skipped_message_waits_for_the_mark_of_what_is_before_it
+  def test_skipped_message_waits_for_the_mark_of_messages_before_it
     seen = nil
     script do |one|
       raise "poison" if one.messages.first.offset == 1

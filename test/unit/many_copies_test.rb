@@ -45,7 +45,7 @@ class ManyCopiesTest < Minitest::Test
 
   def alive = @workers.count { |worker| !worker.over? }
 
-  def test_more_failing_partitions_than_may_wait_for_kafka_kept_the_only_worker_from_a_healthy_topic
+  def test_many_failing_partitions_leave_the_only_worker_to_a_healthy_topic
     failing_partitions
     seen = Thread::Queue.new
     Consumer.hooks[:healthy] = ->(messages) { seen << messages.map(&:offset) }

@@ -25,7 +25,7 @@ class MessagesTest < Minitest::Test
   end
 
   # A tracer may prepend its own Messages#each. It is for the user's calls: jobs, marks and retries do not use it.
-  def test_nothing_of_ours_goes_through_a_prepended_each
+  def test_pelton_does_not_call_a_prepended_each
     all = batch(5, 6, 9, 10)
     calls = 0
     all.singleton_class.prepend(Module.new { define_method(:each) { |&block| (calls += 1) && super(&block) } })

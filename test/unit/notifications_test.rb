@@ -48,7 +48,7 @@ class NotificationsTest < Minitest::Test
     refute bus.wanted?("app.stopped")
   end
 
-  def test_a_listener_that_raises_disturbs_nobody_and_is_reported
+  def test_raising_subscriber_is_reported_and_stops_no_other
     seen = []
     [RuntimeError, NotImplementedError, NoMemoryError, SystemExit, SystemStackError].each do |error|
       bus.subscribe("app.stopped") { raise error }
@@ -73,7 +73,7 @@ class NotificationsTest < Minitest::Test
     def message = raise("no message")
   end
 
-  def test_a_report_that_fails_disturbs_nobody
+  def test_failing_report_stops_no_subscriber
     seen = []
     bus.subscribe("error.occurred") { raise Unspeakable }
     bus.subscribe("error.occurred") { |event| seen << event[:source] }
@@ -90,7 +90,7 @@ class NotificationsTest < Minitest::Test
     $stderr = stderr
   end
 
-  def test_subscribing_while_it_publishes
+  def test_subscribing_during_a_publish_is_safe
     seen = []
     bus.subscribe("app.stopped") { bus.subscribe("app.stopped") { seen << 1 } }
     bus.publish("app.stopped", seconds: 0)
@@ -99,7 +99,7 @@ class NotificationsTest < Minitest::Test
     assert_equal [1], seen
   end
 
-  def test_publishing_to_nobody_allocates_little
+  def test_publishing_without_subscribers_allocates_little
     bus.publish("app.stopped", seconds: 0)
     assert_operator allocations { 100.times { bus.publish("app.stopped", seconds: 0) } }, :<=, 210
   end

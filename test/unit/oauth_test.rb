@@ -107,7 +107,7 @@ class OauthTest < Minitest::Test
     assert_equal "the callback ended its thread (Thread.exit or Thread#kill)", fake.tokens.pop
   end
 
-  def test_a_callback_that_hangs_delays_nobody_else
+  def test_hanging_callback_delays_no_other_client
     block = Thread::Queue.new
     stuck, stuck_fake = producer { block.pop }
     one, fake = producer { { token: "t", expires_in: 60 } }
@@ -185,7 +185,7 @@ class OauthTest < Minitest::Test
     "names of letters" => { token: "hush", expires_in: 60, extensions: { "hush 1" => "x" } }
   }.freeze
 
-  def test_bad_answers_are_told_without_their_secrets
+  def test_bad_token_answers_are_reported_without_secrets
     answers = Thread::Queue.new
     one, fake = producer { answers.pop }
     BAD.each do |text, answer|

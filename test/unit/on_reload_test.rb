@@ -37,12 +37,12 @@ class OnReloadTest < Minitest::Test
     assert_empty complaints
   end
 
-  def test_what_is_not_returned_stays
+  def test_settings_not_returned_by_on_reload_stay
     assert_equal %w[t u], after(error(46, fatal: true)) { { "transactional.id": "u" } }
     assert_equal @native.producers.first.config.merge("transactional.id" => "u"), fake.config
   end
 
-  def test_it_has_to_be_callable
+  def test_on_reload_must_be_callable
     error = assert_raises(Pelton::ConfigError) { @config.on_reload = "u" }
     assert_equal %(on_reload = "u": expected an object with the method call), error.message
   end
@@ -52,7 +52,7 @@ class OnReloadTest < Minitest::Test
     assert_empty complaints
   end
 
-  def test_fenced_stays_final_and_asks_nobody
+  def test_fenced_producer_stays_fenced_without_calling_on_reload
     asked = 0
     reload { asked += 1 }
     producer.transaction { 1 }
@@ -61,7 +61,7 @@ class OnReloadTest < Minitest::Test
     assert_equal [0, %w[t]], [asked, ids]
   end
 
-  def test_a_fenced_one_gets_out_of_the_way_where_that_is_wanted
+  def test_fenced_producer_with_reload_fenced_opens_with_the_new_id
     @config.reload_fenced = true
     assert_equal %w[t u], after(error(-144, fatal: true)) { { "transactional.id" => "u" } }
   end
@@ -85,7 +85,7 @@ class OnReloadTest < Minitest::Test
             { "sasl.mechanisms" => "OAUTHBEARER", "security.protocol" => "sasl_ssl" } =>
               /sasl.mechanisms = "OAUTHBEARER": needs config.oauth/ }.freeze
 
-  def test_a_wrong_answer_is_told_and_changes_nothing
+  def test_invalid_return_value_of_on_reload_is_reported_and_changes_nothing
     answers = WRONG.keys
     after(*[error(46, fatal: true)] * WRONG.size) { answers.shift }
     assert_equal [@native.producers.first.config], @native.producers.map(&:config).uniq
@@ -97,7 +97,7 @@ class OnReloadTest < Minitest::Test
     end
   end
 
-  def test_one_that_raises_is_told_and_changes_nothing
+  def test_on_reload_that_raises_is_reported_and_changes_nothing
     kinds = [ArgumentError, NotImplementedError, SystemExit]
     after(*[error(46, fatal: true)] * 3) { raise kinds.rotate!.last }
     assert_equal kinds, (complaints.map { |event| event[:error].class })
@@ -156,7 +156,7 @@ class OnReloadTest < Minitest::Test
     assert_equal [Pelton::TransactionError], raised
   end
 
-  def test_others_wait_for_it
+  def test_other_threads_wait_for_on_reload
     asked = Thread::Queue.new
     gate = Thread::Queue.new
     reload { (asked << true) && gate.pop }
@@ -171,7 +171,7 @@ class OnReloadTest < Minitest::Test
     assert_equal [%w[t u], 3], [ids, fake.committed.size]
   end
 
-  def test_a_callback_whose_thread_is_killed
+  def test_on_reload_whose_thread_is_killed_leaves_the_producer_usable
     asked = Thread::Queue.new
     reload { (asked << true) && Thread::Queue.new.pop }
     producer.transaction { 1 }
@@ -210,7 +210,7 @@ class OnReloadTest < Minitest::Test
     assert_equal [nil, nil, "zstd", "zstd"], (@native.producers.map { |made| made.config["compression.codec"] })
   end
 
-  def test_an_idempotent_producer_becomes_no_transactional_one
+  def test_on_reload_cannot_make_an_idempotent_producer_transactional
     @bus.subscribe("error.occurred") { |event| @events << event }
     reload { { "transactional.id" => "u" } }
     idempotent(reload_idempotent: true)

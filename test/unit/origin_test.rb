@@ -11,7 +11,7 @@ class OriginTest < Minitest::Test
   def origin(headers) = Pelton::Origin.of(Fakes::Message.new("dead", 0, 0, "x", headers: headers))
 
   # Somebody put one before ours: Kafka keeps both.
-  def test_of_a_header_that_is_there_twice_the_last_one_counts
+  def test_last_of_two_equal_headers_counts
     found = origin(PLACE.merge("pelton.offset" => %w[7 42], "pelton.topic" => %w[other orders]))
     assert_equal ["orders", 3, 42], [found.topic, found.partition, found.offset]
   end

@@ -53,7 +53,7 @@ class ParallelAutoTest < Minitest::Test
     def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(_) { raise "no" })
   end
 
-  def test_it_takes_the_fastest
+  def test_auto_takes_the_fastest_engine
     auto({ thread: Quick.new })
     assert @auto.worth?(50)
     name, seconds, messages = trial
@@ -64,7 +64,7 @@ class ParallelAutoTest < Minitest::Test
     assert @auto.worth?(50)
   end
 
-  def test_it_stays_inline_where_nothing_is_faster
+  def test_auto_stays_inline_when_no_engine_is_faster
     auto({ thread: Clumsy.new })
     assert_equal :inline, trial.first
     refute @auto.worth?(50), "inline dispatches nothing"
@@ -90,7 +90,7 @@ class ParallelAutoTest < Minitest::Test
   end
 
   # Whatever the machine does meanwhile: one time in some.
-  def test_what_inline_makes_in_no_time_is_no_matter_for_others
+  def test_auto_stays_inline_when_inline_takes_no_time
     found = eventually(60) do
       auto({ thread: Quick.new })
       _, seconds, = trial(Array.new(20_000, "a"), ->(one) { one })
@@ -116,7 +116,7 @@ class ParallelAutoTest < Minitest::Test
   def choice(shares) = @auto.send(:best, { inline: 1.0, **shares })
 
   # One slow round of the machine, in which all were slow, and one in which only this one was.
-  def test_rounds_are_compared_one_by_one
+  def test_auto_compares_engines_round_by_round
     auto({})
     costs = { inline: [1.0, 1.0, 9.0, 1.0, 1.0], ractor: [0.5, 0.5, 4.5, 9.0, 0.5] }
     assert_equal({ inline: 1.0, ractor: 0.5 }, @auto.send(:shares, costs))
@@ -158,7 +158,7 @@ class ParallelAutoTest < Minitest::Test
   end
 
   # Those of partitions that were revoked were made all the same, before those that somebody waits for.
-  def test_what_was_cancelled_is_not_made
+  def test_cancelled_payloads_are_not_made
     auto({ thread: Quick.new })
     go = Thread::Queue.new
     first = @auto.dispatch([0], ->(_) { go.pop })
@@ -182,7 +182,7 @@ class ParallelAutoTest < Minitest::Test
     assert_equal :inline, @auto.name
   end
 
-  def test_a_close_in_the_middle_lets_nobody_wait
+  def test_close_in_the_middle_of_measuring_leaves_no_thread_waiting
     auto({ thread: Quick.new })
     go = Thread::Queue.new
     futures = Array.new(3) { @auto.dispatch([*0..99], ->(_) { go.pop }) }
@@ -195,7 +195,7 @@ class ParallelAutoTest < Minitest::Test
   end
 
   # The trial's thread had not begun, so nobody gave the futures up.
-  def test_a_close_right_after_a_dispatch_let_who_waits_wait_for_ever
+  def test_close_right_after_a_dispatch_leaves_no_thread_waiting
     50.times do
       auto({ thread: Quick.new })
       future = @auto.dispatch([0], ->(_) { Thread::Queue.new.pop })
@@ -214,7 +214,7 @@ class ParallelAutoTest < Minitest::Test
     assert_equal [1], future.values
   end
 
-  def test_it_measures_again
+  def test_auto_repeats_its_measurement
     auto({ thread: Quick.new }, again: 0)
     2.times { assert_equal :thread, trial.first }
     assert @auto.close(timeout: 20)
@@ -235,7 +235,7 @@ class ParallelAutoTest < Minitest::Test
     def release = @held << -1
   end
 
-  def test_it_holds_the_workers_that_it_chose_only
+  def test_auto_keeps_only_the_workers_of_the_chosen_engine
     slow = Held.new
     quick = Class.new(Held) { def dispatch(inputs, _job, **) = Parallel::Lazy.new(inputs, ->(one) { one }) }.new
     auto({ thread: slow, ractor: quick }, again: 0)
@@ -246,7 +246,7 @@ class ParallelAutoTest < Minitest::Test
   end
 
   # Once in some rounds: an address on some stack may keep them alive.
-  def test_it_keeps_nothing_that_it_measured_with
+  def test_auto_keeps_no_message_that_it_measured_with
     eventually(60) do
       auto({ thread: Quick.new })
       given = Thread.new { weak_inputs }.value

@@ -58,7 +58,7 @@ class ParallelTest < Minitest::Test
 
   def texts(*payloads) = Messages.new(payloads.map { |payload| Text.new(payload) })
 
-  def test_what_workers_made_is_kept_and_forgotten
+  def test_payloads_made_by_workers_are_kept_until_released
     engine = ByHand.new
     one = decoding(engine)
     batch = texts("a", nil, "b")
@@ -77,7 +77,7 @@ class ParallelTest < Minitest::Test
     assert_empty one.instance_variable_get(:@futures)
   end
 
-  def test_what_they_did_not_make_is_made_where_it_is_read
+  def test_payload_that_workers_did_not_make_is_made_on_read
     engine = ByHand.new
     one = decoding(engine)
     batch = texts("a", "b")
@@ -146,7 +146,7 @@ class ParallelTest < Minitest::Test
     assert_empty one.instance_variable_get(:@pending)
   end
 
-  def test_a_deserializer_that_is_none_for_ractors_is_told_of_once
+  def test_deserializer_unfit_for_ractors_is_reported_once
     engine = ByHand.new
     one = decoding(engine)
     2.times do
@@ -159,7 +159,7 @@ class ParallelTest < Minitest::Test
   end
 
   # A deserializer that asks for the payload of its own message would wait for itself.
-  def test_in_a_worker_too_the_payload_is_the_decoded_one
+  def test_payload_in_a_worker_is_the_decoded_value
     message = Text.new("a")
     ask = ->(one) { Pelton::Deserializing.payload(->(_) { flunk }, one) }
     assert_equal "decoded", Parallel::Decoding::Job.new(ask).call(message)
@@ -183,7 +183,7 @@ class ParallelTest < Minitest::Test
     [routing.groups(config).first, config]
   end
 
-  def test_only_topics_that_want_it_have_it
+  def test_only_topics_with_parallel_decode_in_parallel
     group, config = group(:thread, object = ->(_) {}, kept: true)
     engines = Parallel::Engines.new(config, bus)
     assert_predicate engines, :none?
@@ -267,7 +267,7 @@ class ParallelTest < Minitest::Test
     end
   end
 
-  def test_who_dies_with_its_work_done_has_done_it
+  def test_worker_that_dies_after_its_work_keeps_the_result
     Puppet.all = []
     pool = Parallel::Pool.new(Puppet, size: 2, min: 1, part: 1)
     future = pool.dispatch(%w[a b], nil, timeout: 20)
@@ -289,7 +289,7 @@ class ParallelTest < Minitest::Test
   end
 
   # An overloaded pool killed healthy workers: those that had just begun what was late before.
-  def test_what_is_late_because_it_waited_costs_no_worker
+  def test_work_that_is_late_because_it_waited_costs_no_worker
     told = Thread::Queue.new
     bus = Pelton::Notifications.new.tap { |one| one.subscribe("worker.replaced") { |event| told << event } }
     pool = Parallel.engine(:thread, size: 1, min: 1, part: 1, bus: bus)

@@ -45,7 +45,7 @@ class PartitionsTest < Minitest::Test
     assert_equal 1, count
   end
 
-  def test_what_was_known_holds_on_while_nobody_answers
+  def test_known_count_is_used_while_kafka_does_not_answer
     assert_equal 4, count
     @answer = SILENCE
     @time.now += 31
@@ -61,7 +61,7 @@ class PartitionsTest < Minitest::Test
     assert_raises(Pelton::DeliveryError) { count }
   end
 
-  def test_one_asks_while_the_others_use_what_was_known
+  def test_one_thread_asks_while_others_use_the_known_count
     count
     @time.now += 31
     gate = Thread::Queue.new
@@ -74,7 +74,7 @@ class PartitionsTest < Minitest::Test
     assert_equal 2, @asked.size
   end
 
-  def test_who_waits_too_briefly_spoils_it_for_nobody
+  def test_short_timeout_of_one_thread_does_not_fail_others
     @answer = SILENCE
     assert_equal 0.5, assert_raises(Pelton::WaitTimeout) { @partitions.count("a", 0.5) }.seconds
     assert_equal 0.25, assert_raises(Pelton::WaitTimeout) { @partitions.count("a", 0.25) }.seconds
@@ -112,7 +112,7 @@ class PartitionsTest < Minitest::Test
     Pelton::Threads.join([thread])
   end
 
-  def test_who_is_killed_while_asking_leaves_the_question_to_the_next
+  def test_thread_killed_during_its_request_leaves_it_to_the_next
     gate = Thread::Queue.new
     partitions = slow(gate)
     thread = asking(partitions, gate)

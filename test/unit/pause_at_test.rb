@@ -9,7 +9,7 @@ class PauseAtTest < Minitest::Test
   include CoordinatorKit
 
   # It stayed paused, for good where no seconds were given.
-  def test_a_pause_whose_seek_raises_is_none
+  def test_pause_whose_seek_raises_does_not_pause
     [nil, 30].each do |seconds|
       setup
       @coordinator = nil
@@ -30,7 +30,7 @@ class PauseAtTest < Minitest::Test
     end
   end
 
-  def test_a_pause_whose_seek_raises_leaves_the_pause_that_was_there
+  def test_pause_whose_seek_raises_keeps_the_earlier_pause
     coordinator.receive(batch(0))
     coordinator.receive(batch(1))
     @ownership.on_seek = -> { Timeout.timeout(0.001) { Thread::Queue.new.pop } }

@@ -122,7 +122,7 @@ class PollerTest < Minitest::Test
     assert_empty seen
   end
 
-  def test_a_subscriber_that_left_by_thread_exit_left_nobody_to_publish = after_a_subscriber { Thread.exit }
+  def test_subscriber_that_calls_thread_exit_does_not_end_publishing = after_a_subscriber { Thread.exit }
 
   def test_a_failed_assertion_in_a_subscriber_was_the_end_of_all_events
     errors = Thread::Queue.new
@@ -134,7 +134,7 @@ class PollerTest < Minitest::Test
     assert_empty errors
   end
 
-  def test_a_timeout_in_a_subscriber_came_when_it_was_over_and_ended_the_thread
+  def test_timeout_in_a_subscriber_that_comes_late_does_not_end_the_thread
     ended = Thread::Queue.new
     after_a_subscriber do
       Timeout.timeout(0.05) { Thread::Queue.new.pop }
@@ -181,7 +181,7 @@ class PollerTest < Minitest::Test
   # Late events of the first client: each with its age in seconds.
   def late(*ages) = ages.each { |age| @native.pollers.first.events << [:log, @made.first.name, 3, "FAIL", "x", age] }
 
-  def test_late_events_are_told_in_sum
+  def test_late_events_are_reported_once_with_their_count
     told = Thread::Queue.new
     @bus.subscribe("events.delayed") { |event| told << event.payload }
     producer(poller("own"))
@@ -200,7 +200,7 @@ class PollerTest < Minitest::Test
     assert_empty told
   end
 
-  def test_what_was_late_at_the_end_is_told
+  def test_delays_at_the_end_are_reported
     told = Thread::Queue.new
     @bus.subscribe("events.delayed") { |event| told << event[:count] }
     one = producer(poller("own"))
@@ -211,7 +211,7 @@ class PollerTest < Minitest::Test
     assert_equal 2, told.pop
   end
 
-  def test_a_slow_subscriber_is_what_delays
+  def test_report_names_the_slow_subscriber
     told = Thread::Queue.new
     seen = Thread::Queue.new
     gate = Thread::Queue.new
@@ -228,7 +228,7 @@ class PollerTest < Minitest::Test
     assert_equal 1, told.pop[:count]
   end
 
-  def test_each_app_is_told_of_its_own
+  def test_each_app_gets_only_its_own_delays
     told = Thread::Queue.new
     other = Pelton::Notifications.new
     [@bus, other].each { |bus| bus.subscribe("events.delayed") { |event| told << [bus, event[:count]] } }

@@ -23,7 +23,7 @@ class PrintableTest < Minitest::Test
     refute_nil line("\xD8".dup.force_encoding(Encoding::UTF_16LE))
   end
 
-  def test_a_limit_and_what_is_no_text
+  def test_printable_line_is_cut_at_its_limit_and_takes_any_object
     assert_equal "abc…", line("abcdef", 3)
     assert_equal "abc", line("abc", 3)
     assert_equal ["", "7"], [line(nil), line(7)]

@@ -115,7 +115,7 @@ class ProcessingTest < Minitest::Test
     assert_equal [2, 3], offsets(give(backlog))
   end
 
-  def test_what_was_not_begun_was_no_try
+  def test_message_that_did_not_start_is_no_attempt
     backlog = Backlog.new(10)
     backlog.add(batch(0))
     give(backlog)

@@ -59,7 +59,7 @@ class ProducerPoolTest < Minitest::Test
     assert_equal %i[begin commit], fake.steps
   end
 
-  def test_it_comes_back_however_the_block_ends
+  def test_producer_returns_to_the_pool_however_the_block_ends
     one = pool(size: 1, timeout: 0)
     assert_raises(ZeroDivisionError) { one.with { 1 / 0 } }
     assert_equal(3, one.with { break 3 })
@@ -94,7 +94,7 @@ class ProducerPoolTest < Minitest::Test
     assert_equal (0...10).to_a, Array.new(10) { order.pop }
   end
 
-  def test_never_two_with_one_producer
+  def test_two_threads_never_share_a_pool_producer
     three = pool(size: 3)
     users = Hash.new(0).compare_by_identity
     lock = Mutex.new
@@ -165,7 +165,7 @@ class ProducerPoolTest < Minitest::Test
 
   # --- the end ---
 
-  def test_close_waits_for_what_is_out
+  def test_close_waits_for_checked_out_producers
     one = pool
     producer, go_on, thread = holder(one)
     closer = Pelton::Threads.start("test") { one.close }
@@ -177,7 +177,7 @@ class ProducerPoolTest < Minitest::Test
     assert_predicate producer, :closed?
   end
 
-  def test_close_waits_no_longer_than_it_may
+  def test_close_ends_at_its_timeout
     one = pool
     producer, go_on, thread = holder(one)
     assert_operator seconds { one.close(timeout: 0.05) }, :<, 30
@@ -186,7 +186,7 @@ class ProducerPoolTest < Minitest::Test
     thread.join
   end
 
-  def test_close_tells_whoever_waits
+  def test_close_raises_in_threads_that_wait_for_a_producer
     one = pool(size: 1)
     _, go_on, thread = holder(one)
     errors = Thread::Queue.new
@@ -198,20 +198,20 @@ class ProducerPoolTest < Minitest::Test
     Pelton::Threads.join([thread, waiting, closer])
   end
 
-  def test_close_by_who_has_borrowed
+  def test_close_by_the_code_that_checked_out_a_producer_raises
     one = pool
     assert_raises(Pelton::TransactionError) { one.with { one.close } }
     assert_equal(1, one.with { 1 })
   end
 
-  def test_close_counts_what_was_not_delivered
+  def test_close_counts_undelivered_messages
     one = pool
     one.with { |producer| producer.transaction { 1 } }
     fake.undelivered = 3
     assert_equal 3, one.close
   end
 
-  def test_a_reload_begins_anew
+  def test_reload_opens_new_producers
     one = pool
     one.transaction { 1 }
     old = fake
@@ -310,14 +310,14 @@ class ProducerPoolTest < Minitest::Test
     assert_equal %w[s-1 s-0] * 3, ids
   end
 
-  def test_a_producer_that_is_closed_by_who_borrowed_it_is_replaced
+  def test_producer_closed_inside_its_block_is_replaced
     one = pool(size: 1)
     2.times { one.with { |producer| producer.transaction { 1 } && producer.close } }
     assert_equal(2, one.transaction { 2 })
     assert_equal %w[t-0 t-0 t-0], ids
   end
 
-  def test_whoever_waits_for_a_producer_that_is_closed_gets_a_new_one
+  def test_waiter_for_a_closed_producer_gets_a_new_one
     one = pool(size: 1)
     producer, go_on, thread = holder(one)
     waiting = Pelton::Threads.start("test") { one.with { |other| [other.equal?(producer), other.closed?] } }
@@ -328,7 +328,7 @@ class ProducerPoolTest < Minitest::Test
     thread.join
   end
 
-  def test_wrong_options_of_one_harm_nobody_else
+  def test_wrong_options_of_one_call_do_not_affect_other_calls
     one = pool(size: 1) { |index| (@calls = @calls.to_i + 1) == 1 ? nil : { "transactional.id" => "x#{index}" } }
     assert_raises(Pelton::ConfigError) { one.with { flunk } }
     assert_equal(1, one.transaction { 1 })

@@ -65,7 +65,7 @@ class ProducingTest < Minitest::Test
     assert_raises(ArgumentError) { @producer.pipe_async(message, to: "out", tpoic: "x") }
   end
 
-  def test_what_is_piped_goes_through_the_middleware
+  def test_piped_messages_go_through_the_middleware
     @producer.middleware.append(->(one) { { **one, headers: { **one[:headers], "trace" => "1" } } })
     @producer.pipe_sync(consumed("x", key: "k", headers: { "a" => "b" }), to: "out")
     assert_equal [["out", "x", "k", nil, nil, { "a" => "b", "trace" => "1" }]], sent
@@ -90,7 +90,7 @@ class ProducingTest < Minitest::Test
                   ["b", "z!", nil, nil, nil, nil], ["b", "!", nil, nil, nil, nil], ["c", "!", "k", nil, nil, nil]], sent
   end
 
-  def test_middleware_may_change_everything_and_what_it_returns_is_checked
+  def test_middleware_may_change_every_key_and_its_result_is_checked
     change = @producer.middleware.append(->(_) { { topic: "z", payload: "p", timestamp: Time.at(1) } })
     @producer.produce_async(topic: "a", payload: "x")
     assert_equal [["z", "p", nil, nil, Time.at(1), nil]], sent
@@ -105,7 +105,7 @@ class ProducingTest < Minitest::Test
     assert_equal 1, sent.size
   end
 
-  def test_what_cannot_be_called_is_no_middleware
+  def test_middleware_must_be_callable
     assert_raises(Pelton::ConfigError) { @producer.middleware.append("x") }
   end
 

@@ -60,7 +60,7 @@ class ProgressTest < Minitest::Test
 
   # librdkafka once committed an older mark at the end of the assignment. That took back what a transaction had
   # committed since.
-  def test_what_a_transaction_committed_is_not_marked_natively_any_more
+  def test_offsets_committed_by_a_transaction_are_no_longer_marked_natively
     @progress.store([1, 7])
     @progress.committed(3, 7)
     assert_equal [1, [3, 7]], [@ownership.unmarks, @progress.stored]
@@ -75,7 +75,7 @@ class ProgressTest < Minitest::Test
   end
 
   # After a long call, or a process that was stopped, missed ticks once came in a burst.
-  def test_missed_ticks_are_one
+  def test_missed_ticks_are_one_tick
     control = Pelton::Consuming::PartitionState.new(10)
     first = control.wake_at
     assert control.wake(first + 95)

@@ -83,7 +83,7 @@ class RailsTest < Minitest::Test
     assert_equal [nil] * 6, attributes(Wrapped)
   end
 
-  def test_without_the_executor_it_would
+  def test_without_the_executor_attributes_leak_to_the_next_job
     assert_equal [nil, 0, 0, 1, 1, 2], attributes(Bare)
   end
 
@@ -103,13 +103,13 @@ class RailsTest < Minitest::Test
     assert_equal 1, (pool.with_connection { |connection| connection.select_value("SELECT 1") })
   end
 
-  def test_without_the_executor_its_worker_keeps_it
+  def test_without_the_executor_a_worker_keeps_its_connection
     kept, pool = connections(Bare)
     assert_equal [0, 1, 1, 1, 1, 1], kept
     assert_equal 1, pool.stat[:busy]
   end
 
-  def test_each_call_is_one_of_the_executors
+  def test_each_call_runs_in_the_executor
     runs = 0
     Wrapped.executor.to_run { runs += 1 }
     attempts(Wrapped) { nil }

@@ -78,7 +78,7 @@ class RebalanceTest < Minitest::Test
     assert_equal 0, @native.kafka.position("g", ["orders", 0])
   end
 
-  def test_a_busy_partition_delays_nobody
+  def test_busy_partition_delays_no_other
     produce(1)
     produce(3, 1)
     start
@@ -131,7 +131,7 @@ class RebalanceTest < Minitest::Test
     assert_equal(-172, server.failure.code)
   end
 
-  def test_a_subscription_that_somebody_closes_stops_the_server
+  def test_subscription_closed_from_outside_stops_the_server
     server = start
     subscription.close(nil)
     server.wait(10)
@@ -148,7 +148,7 @@ class RebalanceTest < Minitest::Test
   end
 
   # Attempts of an earlier assignment do not count. Otherwise a message became a dead letter too early.
-  def test_a_partition_that_comes_back_begins_with_attempt_one
+  def test_partition_that_returns_starts_with_attempt_one
     produce(1)
     start
     attempts = Thread::Queue.new
@@ -166,7 +166,7 @@ class RebalanceTest < Minitest::Test
   end
 
   # After many rebalances with other partitions each time, nothing of the old partitions is left in memory.
-  def test_nothing_is_kept_of_partitions_that_went
+  def test_revoked_partitions_leave_nothing_in_memory
     server = start
     500.times do |number|
       subscription.assign_now(["orders", number])

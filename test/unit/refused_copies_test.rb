@@ -75,7 +75,7 @@ class RefusedCopiesTest < Minitest::Test
     setup
   end
 
-  def test_a_copy_whose_timestamp_kafka_refused_is_whole_with_the_present_time
+  def test_copy_with_a_refused_timestamp_is_sent_whole_with_the_present_time
     refuse("dead", 32, :INVALID_TIMESTAMP)
     failing(0, messages: [one(0, "x", timestamp_ms: 1_000)])
     work_all
@@ -142,7 +142,7 @@ class RefusedCopiesTest < Minitest::Test
     assert_equal [2, nil], [marked.last, coordinator.stopped]
   end
 
-  def test_what_a_later_retry_topic_refuses_is_tried_as_often_as_it_had_retry_topics_left
+  def test_message_refused_by_a_later_retry_topic_is_retried_as_often_as_retry_topics_remain
     main = Pelton::Routing::Topic.new("orders", Consumer, { retry_in: [5, 9, 30], retries: 2 })
     assert_equal [3, 2, 1, 0], [main, *main.stages("g")].map(&:stages_left)
     step = Pelton::Consuming::Steps::RetriesExhausted.for(main.stages("g").first, @bus)

@@ -8,7 +8,7 @@ class RegistryCacheTest < Minitest::Test
   class Stop < Exception; end # rubocop:disable Lint/InheritException
 
   # Everybody who wanted the same waited for ever.
-  def test_a_thread_that_is_interrupted_at_any_line_leaves_nobody_waiting
+  def test_thread_interrupted_at_any_line_leaves_no_other_waiting
     points = 0
     %i[raise kill].each do |kind|
       (1..).each do |at|
@@ -41,7 +41,7 @@ class RegistryCacheTest < Minitest::Test
   end
 
   # An outage of the registry stopped producers whose schema is "latest", though the last one was known.
-  def test_what_was_known_counts_while_nobody_answers
+  def test_known_schemas_are_used_while_no_registry_answers
     cache = Pelton::Registry::Cache.new
     answers = [nil, 503, 404].map { |status| Pelton::RegistryError.new("x", status: status) }
     ask = ->(&look_up) { cache.fetch(:a, 0, ->(_) { 0 }, &look_up) }
@@ -75,7 +75,7 @@ class RegistryCacheTest < Minitest::Test
   end
 
   # Not for each message a question that nobody answers.
-  def test_what_outlasts_a_failed_question_is_asked_for_again_in_its_own_time
+  def test_waiting_schema_is_requested_again_after_a_failed_request
     cache = Pelton::Registry::Cache.new
     asked = 0
     down = lambda do

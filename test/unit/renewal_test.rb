@@ -150,7 +150,7 @@ class RenewalTest < Minitest::Test
 
   # Many threads meet the same fatal error. The client is replaced once, and no thread sees an error about a closed
   # client.
-  def test_an_idempotent_client_is_replaced_once_for_all
+  def test_idempotent_client_is_replaced_once_for_all_threads
     idempotent(reload_idempotent: true)
     producer.produce_async(**row)
     20.times do

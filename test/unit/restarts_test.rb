@@ -42,7 +42,7 @@ class RestartsTest < Minitest::Test
     assert app.stop
   end
 
-  def test_a_failed_group_begins_anew_and_the_other_goes_on
+  def test_failed_group_restarts_and_the_other_group_goes_on
     server = two_groups(group_restart: 0.01)
     first, other = @native.subscriptions
     first.assign_now(["orders", 0])
@@ -138,7 +138,7 @@ class RestartsTest < Minitest::Test
   end
 
   # Two coordinators of a partition are to end, and one of them has.
-  def test_a_partition_waits_for_all_who_had_it
+  def test_restarted_group_waits_for_all_earlier_jobs_of_a_partition
     gate = start_held
     subscription.assign_now(["orders", 0])
     produce(1)
@@ -188,7 +188,7 @@ class RestartsTest < Minitest::Test
     assert_predicate there, :closed?
   end
 
-  def test_a_listener_that_crashed_begins_anew
+  def test_crashed_listener_restarts
     two_groups(group_restart: 0.01)
     @native.subscriptions.first.define_singleton_method(:poll) { |_| raise NoMethodError, "a bug" }
     @native.subscriptions.first.wake
@@ -197,7 +197,7 @@ class RestartsTest < Minitest::Test
     assert app.stop
   end
 
-  def test_what_cannot_be_opened_is_tried_again
+  def test_client_that_cannot_be_opened_is_tried_again
     app(group_restart: 0.01).routes { topic "orders", to: Consumer }
     native = @native.to_module
     app.instance_variable_set(:@native, native)
@@ -213,7 +213,7 @@ class RestartsTest < Minitest::Test
     assert app.stop
   end
 
-  def test_who_was_taken_over_does_not_come_back
+  def test_fenced_static_member_does_not_restart
     server = two_groups(group_restart: 0.01)
     @native.subscriptions.first.push(:error, fatal(82, :FENCED_INSTANCE_ID), nil, nil)
     server.wait(10)

@@ -98,7 +98,7 @@ class RetryTopicsTest < Minitest::Test
   end
 
   # A filter whose answer the failed attempt changed, an age that only the wait reached: the message was lost.
-  def test_what_failed_was_asked_again_in_the_retry_topic_and_dropped
+  def test_failed_message_is_not_filtered_again_in_the_retry_topic
     wanted = { filters: [->(_) { @log.empty? || @log == [:assigned] }], expire_after: 3600,
                where: Pelton::Routing::Where.new("topic", [], []).key.eq("k").tree }
     assert_nil stages(**wanted).first.where
@@ -109,7 +109,7 @@ class RetryTopicsTest < Minitest::Test
     assert_empty named("message.dropped")
   end
 
-  def test_it_waits_until_its_time
+  def test_message_in_a_retry_topic_waits_until_its_time
     consume(main, *Array.new(2) { |offset| Fakes::Message.new("orders", 0, offset, "x") })
     copies = sent("orders.retry.10")
     @log.clear
@@ -119,7 +119,7 @@ class RetryTopicsTest < Minitest::Test
     assert_predicate self, :idle?
   end
 
-  def test_what_failed_in_another_group_is_left_out
+  def test_messages_that_failed_in_another_group_are_left_out
     script { nil }
     foreign = Fakes::Message.new("orders.retry.10", 0, 0, "x", headers: headers("other"))
     ours = Fakes::Message.new("orders.retry.10", 0, 1, "x", headers: headers("g"))
@@ -130,7 +130,7 @@ class RetryTopicsTest < Minitest::Test
     assert_equal [:of_another_group], named("message.dropped").map { |event| event[:reason] }.uniq
   end
 
-  def test_a_renamed_group_dropped_what_failed_under_its_former_name
+  def test_renamed_group_reads_failures_of_its_former_name
     script { nil }
     former = Fakes::Message.new("orders.retry.10", 0, 0, "x", headers: headers("old"))
     foreign = Fakes::Message.new("orders.retry.10", 0, 1, "x", headers: headers("other"))

@@ -77,7 +77,7 @@ class RoutingTest < Minitest::Test
     end)
   end
 
-  def test_what_controls_consuming
+  def test_routing_settings_that_control_consuming
     positive = ->(message) { message.offset.positive? }
     routing.draw do
       topic "orders", to: Orders do

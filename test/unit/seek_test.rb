@@ -59,7 +59,7 @@ class SeekTest < Minitest::Test
     assert_equal [[8, -1], [9, 7]], @ownership.marks
   end
 
-  def test_what_was_read_before_is_dropped_and_what_comes_before_its_end_counts
+  def test_messages_read_before_a_seek_are_dropped_and_later_ones_count
     coordinator
     work
     consumer = nil
@@ -88,7 +88,7 @@ class SeekTest < Minitest::Test
 
   # A topic that was made again: its offsets were taken for old ones, so nothing of it was stored, and the next owner
   # went on where the old one had been.
-  def test_a_log_that_begins_anew
+  def test_partition_that_starts_again_at_offset_zero_is_read
     coordinator.receive(batch(0, 1, 2))
     coordinator.receive(old = batch(3))
     script { |one| start_anew if one.messages.first.offset.zero? && @fresh.nil? }
@@ -153,7 +153,7 @@ class SeekTest < Minitest::Test
     assert_equal [1], [first, second, third].map(&:releases).uniq
   end
 
-  def test_a_late_seek_that_fails_in_the_end_lost_what_was_read
+  def test_late_seek_that_fails_loses_no_message_already_read
     coordinator.receive(batch(50))
     coordinator.receive(batch(51))
     @ownership.on_seek = -> { raise Pelton::KafkaError.new(-185, :_TIMED_OUT, "late") }
@@ -227,7 +227,7 @@ class SeekTest < Minitest::Test
   end
 
   # Two seeks at once, and a seek while a transaction sends its offsets.
-  def test_one_seek_after_the_other
+  def test_seeks_run_one_after_the_other
     coordinator.receive(batch(0))
     one = nil
     script { |consumer| one = consumer }
@@ -306,7 +306,7 @@ class SeekTest < Minitest::Test
   end
 
   # It moved the position of what came since, which nobody had seen, or took the commit back to before the new place.
-  def test_a_late_mark_of_what_was_before_a_seek_changes_nothing
+  def test_late_mark_of_a_message_before_a_seek_changes_nothing
     [{}, { manual_offsets: true }, { concurrency: 2, by: ->(_) { 1 } }].each do |settings|
       setup
       @coordinator = nil

@@ -287,7 +287,7 @@ class SendingTest < Minitest::Test
     assert_equal [[], 0], [sent, @producer.buffered]
   end
 
-  def test_what_is_no_batch
+  def test_argument_that_is_not_a_batch_is_refused
     [nil, { topic: "a", payload: "x" }, "x"].each do |batch|
       %i[produce_many_async produce_many_sync tombstone_many_async tombstone_many_sync buffer_many].each do |name|
         refused("messages", nil) { @producer.public_send(name, batch) }
@@ -295,7 +295,7 @@ class SendingTest < Minitest::Test
     end
   end
 
-  def test_what_middleware_adds_by_mistake_is_not_dropped_silently
+  def test_unknown_keys_added_by_middleware_raise
     [->(message) { message.merge(header: {}) }, ->(message) { message.transform_keys(&:to_s) },
      ->(message) { message.except(:payload) }].each do |wrong|
       @producer.middleware.append(wrong)

@@ -66,7 +66,7 @@ class ServerClosingTest < Minitest::Test
     assert_empty repeated
   end
 
-  def test_a_rebalance_whose_time_is_over_tells_what_is_repeated
+  def test_rebalance_that_runs_out_of_time_reports_messages_that_repeat
     start_with("aaabcbcbc", revocation_timeout: 0.5)
     token = revoke
     assert_equal({ group: "g", topic: "orders", partition: 0, offset: 0, count: 6 }, event("message.repeated").payload)
@@ -77,7 +77,7 @@ class ServerClosingTest < Minitest::Test
     assert_empty app.server.unfinished_work
   end
 
-  def test_a_stop_whose_time_is_over_tells_what_is_repeated
+  def test_stop_that_runs_out_of_time_reports_messages_that_repeat
     server = start_with("aaabcbcbc")
     refute server.stop(timeout: 1)
     loss = "orders/0: 6 finished messages behind offset 0 will be repeated"
@@ -85,7 +85,7 @@ class ServerClosingTest < Minitest::Test
     assert_includes event("app.forced")[:unfinished_work], loss
   end
 
-  def test_a_stop_that_could_finish_what_runs_but_not_the_gap_tells_what_is_repeated
+  def test_stop_that_finishes_running_messages_but_not_the_gap_reports_messages_that_repeat
     server = start_with("aaabcbcbc")
     stopping = stop(server, timeout: 3) # 1 s of it is the flush's
     assert_nil stopping.join(1) # so long takes this call: another one would be too long

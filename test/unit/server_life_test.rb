@@ -11,7 +11,7 @@ class ServerLifeTest < Minitest::Test
 
   # --- quiet ---
 
-  def test_quiet_finishes_what_runs_and_keeps_what_comes
+  def test_quiet_finishes_running_jobs_and_keeps_new_messages
     produce(2)
     server = start
     block_jobs
@@ -81,7 +81,7 @@ class ServerLifeTest < Minitest::Test
   # --- stop ---
 
   # A stop during the start waits until the start is over, and then for the end.
-  def test_stop_while_it_starts
+  def test_stop_during_the_start_waits_for_the_end
     app.routes { topic "orders", to: Consumer }
     asked = nil
     app.subscribe("app.starting") do
@@ -95,7 +95,7 @@ class ServerLifeTest < Minitest::Test
   end
 
   # Elsewhere the second stop during a start raised or hung.
-  def test_stop_twice_while_it_starts
+  def test_two_stops_during_the_start_are_one
     app.routes { topic "orders", to: Consumer }
     app.subscribe("app.starting") { 2.times { app.server.signal("TERM") } }
     start
@@ -103,7 +103,7 @@ class ServerLifeTest < Minitest::Test
     assert_predicate subscription, :closed?
   end
 
-  def test_stop_by_who_starts_it
+  def test_stop_by_the_starting_thread_does_not_wait
     app.routes { topic "orders", to: Consumer }
     app.subscribe("app.starting") { @log << [:asked, app.stop] }
     start
@@ -154,7 +154,7 @@ class ServerLifeTest < Minitest::Test
     Signal.trap("USR2", before || "DEFAULT")
   end
 
-  def test_the_end_tells_its_phases
+  def test_shutdown_publishes_its_phases
     produce(1)
     start
     block_jobs
@@ -196,7 +196,7 @@ class ServerLifeTest < Minitest::Test
   end
 
   # Each question for the partitions of a topic may take seconds, before the first poll.
-  def test_a_stop_is_heard_between_two_topics_whose_partitions_are_checked
+  def test_stop_takes_effect_between_the_checks_of_two_topics
     asked, gate, woken = Array.new(3) { Thread::Queue.new }
     app.routes { %w[a b c].each { |name| topic(name, to: Consumer) { partitions 0..1 } } }
     app.instance_variable_set(:@native, native = @native.to_module)

@@ -53,7 +53,7 @@ class ServerTest < Minitest::Test
     end
   end
 
-  def test_it_starts_again_after_a_stop
+  def test_server_starts_again_after_a_stop
     produce(1)
     2.times do |round|
       start
@@ -142,7 +142,7 @@ class ServerTest < Minitest::Test
     assert_equal 0, subscription.out
   end
 
-  def test_stop_by_force_at_the_deadline_says_what_was_lost
+  def test_stop_by_force_at_the_deadline_reports_unfinished_work
     produce(3)
     start(shutdown_timeout: 0.1, flush_timeout: 0.05)
     script do |consumer|
@@ -245,7 +245,7 @@ class ServerTest < Minitest::Test
     refute_predicate app.producer, :closed?
   end
 
-  def test_what_the_producer_could_not_deliver_is_a_loss
+  def test_undelivered_messages_count_as_unfinished_work
     start
     app.producer.produce_async(topic: "a", payload: "x")
     @native.producers.first.undelivered = 7
@@ -283,7 +283,7 @@ class ServerTest < Minitest::Test
     assert_same app.producer, @log.pop
   end
 
-  def test_the_number_of_workers_changes_while_it_runs
+  def test_number_of_workers_changes_while_the_server_runs
     server = start(concurrency: 1)
     subscription.assign_now(["orders", 0], ["orders", 1])
     block_jobs

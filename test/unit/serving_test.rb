@@ -106,7 +106,7 @@ class ServingTest < Minitest::Test
   end
 
   # When its parent process dies, a child stops gracefully.
-  def test_its_parents_death_stops_it_gracefully
+  def test_death_of_the_parent_stops_the_child_gracefully
     code = serve do
       @teller.close
       event("app.stopping")
@@ -127,7 +127,7 @@ class ServingTest < Minitest::Test
     assert_equal 0, Pelton::CLI::ServerCommand.new(app, err: @err, orders: @orders).run { app.start }
   end
 
-  def test_what_cannot_start
+  def test_server_that_cannot_start_exits_with_an_error
     assert_equal 1, Pelton::CLI::ServerCommand.new(app, err: @err, orders: @orders).run { nil }
   end
 
@@ -147,7 +147,7 @@ class ServingTest < Minitest::Test
     assert_equal %w[own-2 shop-2], instances(2, "group.instance.id" => "shop")
   end
 
-  def test_who_is_no_static_member_stays_none
+  def test_group_without_an_instance_id_gets_none
     assert_equal ["own-0", nil], instances(0)
   end
 

@@ -68,7 +68,7 @@ class ShorterStopTest < Minitest::Test
     assert_equal ["1 produced messages not delivered"], app.server.unfinished_work
   end
 
-  def test_a_flush_that_raises_is_told
+  def test_flush_that_raises_is_reported
     start
     app.producer.produce_async(topic: "a", payload: "x")
     @native.producers.first.define_singleton_method(:flush) { |_| raise "no flush" }

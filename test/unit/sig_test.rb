@@ -38,7 +38,7 @@ class SigTest < Minitest::Test
     assert_empty named.reject { |above| above.first(2).join.match?(/#   \S/) }.map(&:last), "a comment is missing above"
   end
 
-  def test_what_the_guides_name_is_there
+  def test_names_in_the_guides_have_signatures
     named = PAGES.flat_map { |page| File.read(File.join(ROOT, page)).scan(/\bPelton(?:::[A-Z]\w*)+/) }.uniq
     classes = @signatures.classes.map(&:name)
     assert_operator named.size, :>, 15

@@ -88,7 +88,7 @@ class SingleTest < Minitest::Test
     assert_equal 3, marked.last
   end
 
-  def test_it_is_stored_when_the_job_ends_and_meanwhile_now_and_then
+  def test_progress_is_stored_at_the_end_of_a_job_and_at_intervals_before
     progress = coordinator.one_by_one
     stored = []
     deed do |_, message|
@@ -130,7 +130,7 @@ class SingleTest < Minitest::Test
     assert_empty marked
   end
 
-  def test_what_is_marked_ahead_is_not_processed
+  def test_messages_marked_ahead_are_not_processed
     deed { |consumer, message| consumer.mark_as_consumed(consumer.messages[1]) if message.offset.zero? }
     coordinator.receive(batch(0, 1, 2))
     work
@@ -147,7 +147,7 @@ class SingleTest < Minitest::Test
   end
 
   # Attempts of an earlier assignment do not count.
-  def test_the_counts_begin_anew_with_the_partition
+  def test_attempts_restart_with_a_new_assignment
     deed { raise "failed" }
     2.times do
       @coordinator = nil
@@ -162,7 +162,7 @@ class SingleTest < Minitest::Test
   end
 
   # A tracer may prepend its own Messages#each. Pelton itself does not call each.
-  def test_nothing_of_ours_depends_on_each
+  def test_pelton_does_not_call_messages_each
     [1, 2].each do |concurrency|
       @coordinator = nil
       @ownership.marks.clear

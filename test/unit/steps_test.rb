@@ -63,7 +63,7 @@ class StepsTest < Minitest::Test
   end
 
   # A throttle or a delay leaves most of a large batch for later jobs.
-  def test_a_filter_was_asked_again_about_what_had_to_wait
+  def test_filter_is_not_asked_again_about_waiting_messages
     { throttle: [2, 60], delay: 60 }.each do |word, value|
       asked = []
       filters = [->(message) { (asked << message.offset) && message.offset.even? }]
@@ -92,7 +92,7 @@ class StepsTest < Minitest::Test
 
   # --- delay ---
 
-  def test_delay_is_never_early_and_holds_back_what_is_behind
+  def test_delay_is_never_early_and_holds_back_later_messages
     step = delay(10)
     all = aged(12, 10, 9, 11)
     assert_equal [0, 1], offsets(step.ready(all))
@@ -151,7 +151,7 @@ class StepsTest < Minitest::Test
     assert_same all, start.done
   end
 
-  def test_what_is_dropped_is_done_with_its_job
+  def test_dropped_messages_are_done_with_their_job
     all = aged(99, 0, 0, 0, 99)
     start = Flow.new([Steps::Expire.new(60, clock: @clock), keep(1, 3)]).start(all)
     assert_equal [1, 3], offsets(start.messages)
@@ -159,7 +159,7 @@ class StepsTest < Minitest::Test
     assert_equal({ expired: 2, filtered: 1 }, start.dropped)
   end
 
-  def test_what_is_held_back_is_judged_and_counted_later
+  def test_held_back_messages_are_filtered_and_counted_later
     all = fresh(8)
     flow = Flow.new([keep(1, 2, 5, 6), throttle(3, 60)])
     start = flow.start(all)
@@ -170,7 +170,7 @@ class StepsTest < Minitest::Test
     assert_equal [[6], [6, 7], { filtered: 1 }], [offsets(start.messages), offsets(start.done), start.dropped]
   end
 
-  def test_what_is_dropped_before_a_message_that_waits_is_done_at_once
+  def test_messages_dropped_before_a_waiting_one_are_done_at_once
     flow = Flow.new([keep(2, 4), delay(10)])
     all = aged(0, 0, 0, 0, 0)
     start = flow.start(all)
@@ -181,7 +181,7 @@ class StepsTest < Minitest::Test
     assert_in_delta 10, start.wait
   end
 
-  def test_a_delay_of_what_is_filtered_out_delays_nobody
+  def test_delay_of_a_filtered_message_delays_no_other
     start = Flow.new([keep, delay(1_000_000)]).start(fresh(3))
     assert_equal [0, 3, nil], [start.messages.size, start.done.size, start.wait]
   end
@@ -194,7 +194,7 @@ class StepsTest < Minitest::Test
     assert_equal [0.01, 0.01, 0.01, 5, 60.0], waits
   end
 
-  def test_who_waits_for_an_earlier_step_does_not_count_in_a_throttle
+  def test_message_held_by_an_earlier_step_does_not_count_in_a_throttle
     step = throttle(1, 60)
     flow = Flow.new([delay(10), step])
     all = fresh(1)

@@ -11,7 +11,7 @@ class SubscriptionArgumentsTest < Minitest::Test
     @config = Pelton::Config.new
   end
 
-  def test_a_subscription_names_what_is_no_format_and_no_place
+  def test_subscription_errors_name_invalid_formats_and_positions
     [{ "format" => :json }, { format: :json, foo: 1 }, { format: :bytes, freeze: true }, :xml].each do |format|
       error = assert_raises(Pelton::ConfigError, format.inspect) do
         Pelton::Subscription.new(@config, group_id: "g", decode: { "orders" => format }, native: @module)

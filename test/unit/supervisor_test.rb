@@ -78,7 +78,7 @@ class SupervisorTest < Minitest::Test
     assert_empty notes("error.occurred")
   end
 
-  def test_one_that_is_killed_is_started_anew
+  def test_killed_child_is_restarted
     code = supervise(2) do |pid|
       before = pids(2)
       Process.kill(:KILL, before[0])
@@ -106,7 +106,7 @@ class SupervisorTest < Minitest::Test
     assert_operator counts.max, :<=, counts.first + 2, counts.tally
   end
 
-  def test_who_ends_soon_waits_longer_each_time
+  def test_child_that_ends_soon_waits_longer_before_each_restart
     back_off = Pelton::Backoff.new(0.01, 0.04, random: Fixed.new(0))
     supervise(1, ->(*) { exit!(1) }, back_off: back_off) do |pid|
       await(4, "process.ended")
@@ -115,7 +115,7 @@ class SupervisorTest < Minitest::Test
     assert_equal %w[0.01 0.02 0.04 0.04], notes("process.ended").first(4).map { |line| line.split.last }
   end
 
-  def test_who_ran_for_long_before_it_ended_waits_as_if_for_the_first_time
+  def test_child_that_ran_for_long_restarts_with_the_first_back_off
     ended = []
     bus = Pelton::Notifications.new
     bus.subscribe("process.ended") { |event| ended << event[:due_in] }
@@ -145,7 +145,7 @@ class SupervisorTest < Minitest::Test
   end
 
   # Only children that still run are killed. The pid of an ended child may belong to another process.
-  def test_one_that_does_not_end_in_time_is_killed
+  def test_child_that_does_not_end_in_time_is_killed
     spying = lambda do |*|
       spy = method(:note)
       noting = Module.new { define_method(:kill) { |*all| spy.call("kills", *all) && super(*all) } }
@@ -191,7 +191,7 @@ class SupervisorTest < Minitest::Test
 
   # The last child was forked when the pipes of the others were open. If it kept them, the others would not notice
   # their parent's death.
-  def test_children_see_their_parents_death
+  def test_children_end_when_their_parent_dies
     held, release = IO.pipe
     serve = lambda do |number, orders|
       next obeying(number, orders) { 0 } unless number == 2
@@ -212,7 +212,7 @@ class SupervisorTest < Minitest::Test
     [held, release].each(&:close)
   end
 
-  def test_one_that_begins_while_it_is_quiet_is_quiet
+  def test_child_started_while_the_supervisor_is_quiet_is_quiet
     supervise(2) do |pid|
       before = pids(2)
       Process.kill(:TSTP, pid)
@@ -252,7 +252,7 @@ class SupervisorTest < Minitest::Test
     assert_equal [0, 2], [code, notes("error.occurred").grep(/EAGAIN/).size]
   end
 
-  def test_one_that_somebody_else_waited_for
+  def test_child_reaped_by_other_code_is_restarted
     reaping = lambda do |_, bus|
       starts = 0
       bus.subscribe("process.started") { |event| Process.wait(event[:pid]) if (starts += 1) == 1 }

@@ -31,7 +31,7 @@ class ThreadsTest < Minitest::Test
   end
 
   # The server's thread was the next one: a stop hung for ever.
-  def test_one_that_is_killed_as_it_signs_out_kept_the_next_one_from_it
+  def test_thread_killed_as_it_unregisters_does_not_block_the_next_one
     gates = Array.new(2) { Thread::Queue.new }
     threads = gates.map { |gate| Pelton::Threads.start("pelton.test") { gate.pop } }
     Pelton::Threads.send(:const_get, :LOCK).synchronize do
@@ -46,7 +46,7 @@ class ThreadsTest < Minitest::Test
     threads.each(&:kill)
   end
 
-  def test_join_returns_who_is_left
+  def test_join_returns_the_threads_that_still_run
     gate = Thread::Queue.new
     long = Pelton::Threads.start("pelton.long") { gate.pop }
     short = Pelton::Threads.start("pelton.short") { nil }
@@ -55,7 +55,7 @@ class ThreadsTest < Minitest::Test
     assert_empty Pelton::Threads.join([short, long])
   end
 
-  def test_join_leaves_a_threads_error_to_itself_and_no_interrupt_of_the_one_who_waits
+  def test_join_does_not_raise_the_threads_error_but_passes_an_interrupt_of_the_waiter
     thread = Thread.new { raise IOError, "its own" }
     thread.report_on_exception = false
     assert_empty Pelton::Threads.join([thread])
@@ -110,7 +110,7 @@ class ThreadsTest < Minitest::Test
     assert_kind_of IOError, error
   end
 
-  def test_a_trap_does_not_wait_for_what_the_interrupted_thread_holds
+  def test_trap_does_not_wait_for_a_lock_of_the_interrupted_thread
     lock = Mutex.new
     done = Thread::Queue.new
     lock.synchronize do

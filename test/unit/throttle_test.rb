@@ -131,7 +131,7 @@ class ThrottleTest < Minitest::Test
   end
 
   # All of it is there for whoever is next: nobody is told to wait for what did not begin.
-  def test_what_did_not_begin_is_free_at_once
+  def test_messages_that_did_not_start_leave_the_throttle_at_once
     step = Step.new(5, 60, clock: @monitor)
     assert_equal 5, step.ready(batch(*0..5)).size
     assert_equal 60.0, step.ready(batch(6))

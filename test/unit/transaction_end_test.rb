@@ -76,7 +76,7 @@ class TransactionEndTest < Minitest::Test
     assert_equal [[], %w[x transaction.committed transaction.aborted]], [failed, fake.committed]
   end
 
-  def test_a_listener_that_produces_when_the_client_is_replaced_is_told_why_not
+  def test_subscriber_that_produces_during_a_client_replacement_gets_an_error_with_the_reason
     @native.prepare = failing(:begin, error(48, fatal: true))
     producer.transaction { 1 }
     said = []

@@ -63,7 +63,7 @@ class TransactionOwnerTest < Minitest::Test
   end
 
   # Its own wait counts from the beginning of the transaction that it waits for.
-  def test_who_waited_behind_many_short_transactions_was_thrown_out
+  def test_thread_waiting_behind_many_short_transactions_gets_its_turn
     producer.transaction { nil }
     lock = transaction_lock
     long_ago = Pelton::Clock.now - 10_000
@@ -75,7 +75,7 @@ class TransactionOwnerTest < Minitest::Test
   end
 
   # One that closes may be woken first, and wakes nobody.
-  def test_the_end_of_a_transaction_wakes_all_who_wait
+  def test_end_of_a_transaction_wakes_all_waiting_threads
     producer.transaction { nil }
     woken = []
     free = ConditionVariable.new

@@ -41,7 +41,7 @@ class TransactionsTest < Minitest::Test
 
   def leave_by_return = producer.transaction { return 1 }
 
-  def test_an_early_exit_aborts_and_is_told
+  def test_early_exit_of_the_block_aborts_and_is_reported
     leaves = [-> { producer.transaction { break } }, -> { leave_by_return },
               -> { catch(:done) { producer.transaction { throw :done } } },
               -> { producer.transaction { producer.transaction { break } } }]
@@ -52,7 +52,7 @@ class TransactionsTest < Minitest::Test
     assert_equal 7, producer.transaction { next 7 }
   end
 
-  def test_nested_is_the_outer_one
+  def test_nested_transaction_joins_the_outer_one
     producer.transaction do |tx|
       producer.transaction { |inner| assert_same tx, inner }
       producer.produce_async(**row)
@@ -241,7 +241,7 @@ class TransactionsTest < Minitest::Test
     assert_equal 5, fake.steps.count(:begin)
   end
 
-  def test_a_step_without_an_answer_says_what_it_was
+  def test_unanswered_step_of_a_transaction_is_named_in_the_error
     @config.transaction_timeout = 0
     @native.prepare = failing(:begin, error(-185, retriable: true))
     said = assert_raises(Pelton::WaitTimeout) { producer.transaction { flunk } }
@@ -265,7 +265,7 @@ class TransactionsTest < Minitest::Test
     assert_equal [["x"], ["transaction.committed"]], [fake.committed, names]
   end
 
-  def test_a_commit_that_nobody_knows_of
+  def test_commit_with_an_unknown_outcome_raises
     @config.transaction_timeout = 0
     @native.prepare = lambda do |made|
       made.on_step = ->(name, _) { raise error(-185, retriable: true) if %i[commit abort].include?(name) }
@@ -303,7 +303,7 @@ class TransactionsTest < Minitest::Test
     assert_raises(Pelton::ClosedError) { producer.transaction { flunk } }
   end
 
-  def test_close_waits_no_longer_than_it_may
+  def test_close_ends_at_its_timeout
     inside = Thread::Queue.new
     thread = Pelton::Threads.start("test", report: ->(_) {}) { producer.transaction { inside.push(1) && Thread.stop } }
     inside.pop
@@ -354,7 +354,7 @@ class TransactionsTest < Minitest::Test
     assert_match(/no transactional.id/, said.message)
   end
 
-  def test_an_abort_is_told_how_long_it_may_wait_for_a_report
+  def test_abort_waits_for_reports_up_to_abort_ack_wait
     @config.abort_ack_wait = 0.25
     producer.transaction { raise Pelton::AbortTransaction }
     assert_equal [0.25], fake.ack_waits

@@ -56,7 +56,7 @@ class WhereTest < Minitest::Test
     assert_equal %i[is all is is], made.drop(1).map(&:first)
   end
 
-  def test_what_cannot_be_meant_is_refused_by_name
+  def test_invalid_condition_is_refused_by_name
     refused(/\Atopic orders: where\("a", "b"\): incomplete condition: add eq,/) { where("a", "b") }
     refused(/\Atopic orders: where: nothing to compare/) { where.eq(1) }
     refused(/\Atopic orders: where = :a: expected names \(String\)/) { where(:a).eq(1) }
@@ -88,7 +88,7 @@ class WhereTest < Minitest::Test
     end
   end
 
-  def test_what_only_the_start_refused
+  def test_where_with_too_large_an_index_is_refused_by_the_route
     refused(/\Atopic orders: where = 4611686018427387904: expected names/) { where("a", 2**62).exists }
     assert tree { where("a", (2**62) - 1, -(2**62)).exists }
   end
@@ -134,7 +134,7 @@ class WhereTest < Minitest::Test
     refute(admits?("{}") { where.header("h").exists })
   end
 
-  def test_what_cannot_be_decoded_passes_unless_something_else_keeps_it_out
+  def test_undecodable_message_passes_unless_another_condition_drops_it
     assert admits?("{") { where("a").eq(1) }
     assert admits?("{") { !where("a").eq(1) }
     assert admits?("{", key: "k") { where("a").eq(1) & where.key.eq("k") }
@@ -183,7 +183,7 @@ class WhereTest < Minitest::Test
     assert_equal([true, false], %w[aaaa aaab].map { |key| Condition.admits?(slow, given("{}", key: key)) })
   end
 
-  def test_the_step_tells_of_a_pattern_that_took_too_long
+  def test_pattern_that_took_too_long_is_reported
     bus = Pelton::Notifications.new
     events = []
     bus.subscribe("error.occurred") { |event| events << event.payload }

@@ -44,7 +44,7 @@ class WorkersTest < Minitest::Test
     Pelton::Threads.join([worker.thread])
   end
 
-  def test_jobs_queue_wakes_who_waits
+  def test_jobs_queue_wakes_waiting_workers
     queue = JobsQueue.new
     popped = Thread::Queue.new
     threads = Array.new(3) { Pelton::Threads.start("test") { popped << queue.pop } }
