@@ -98,7 +98,7 @@ module Pelton
     # Takes no lock and does not wait.
     def inspect
       count = clients
-      "#<#{self.class} #{@name}, #{count} client#{"s" unless count == 1}, #{running? ? "running" : "at rest"}>"
+      "#<#{self.class} #{@name}, #{count} client#{"s" unless count == 1}, #{running? ? "running" : "idle"}>"
     end
 
     private

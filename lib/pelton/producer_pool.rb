@@ -128,7 +128,7 @@ module Pelton
     #: () -> bool
     def closed? = @closed
 
-    def inspect = "#<#{self.class} #{@size} producers, #{@loans.size} borrowed#{" closed" if @closed}>"
+    def inspect = "#<#{self.class} #{@size} producers, #{@loans.size} in use#{" closed" if @closed}>"
 
     private
 

@@ -339,7 +339,7 @@ class PollingTest < Minitest::Test
       end
     end
     expected = %w[own unused].flat_map do |own|
-      ["#<Pelton::Poller #{own}, 0 clients, at rest>", "true", "#<Pelton::Poller #{own}, 1 client, running>", "0"]
+      ["#<Pelton::Poller #{own}, 0 clients, idle>", "true", "#<Pelton::Poller #{own}, 1 client, running>", "0"]
     end
     assert_equal expected, said.lines(chomp: true)
     assert_equal [1, true, 0, false], [poller.clients, poller.running?, unused.clients, unused.running?]

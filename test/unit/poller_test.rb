@@ -248,7 +248,7 @@ class PollerTest < Minitest::Test
 
   def test_inspect
     own = poller("own")
-    assert_equal "#<Pelton::Poller own, 0 clients, at rest>", own.inspect
+    assert_equal "#<Pelton::Poller own, 0 clients, idle>", own.inspect
     fake = Struct.new(:clients, :running?).new(1, true)
     own.instance_variable_set(:@native, fake)
     own.instance_variable_set(:@pid, Process.pid)
@@ -257,6 +257,6 @@ class PollerTest < Minitest::Test
       assert_equal "#<Pelton::Poller own, 1 client, running>", Thread.new { own.inspect }.value
     end
     own.instance_variable_set(:@pid, -1)
-    assert_equal "#<Pelton::Poller own, 0 clients, at rest>", own.inspect
+    assert_equal "#<Pelton::Poller own, 0 clients, idle>", own.inspect
   end
 end

@@ -92,7 +92,7 @@ class RactorPoolTest < Minitest::Test
         "from variable 'pool'" => -> { pool.map([1]) { |_| pool } },
         "job = Integer" => -> { pool.map([1], 5) },
         "job = NilClass" => -> { pool.map([1]) },
-        "job = Proc: cannot be shared with Ractors: it is" => -> { pool.map([1], &Integer.method(:sqrt)) },
+        "job = Proc: cannot be shared with Ractors: write it" => -> { pool.map([1], &Integer.method(:sqrt)) },
         "inputs = Integer: expected an Array or Enumerable" => -> { pool.map(7, Times.new(1)) },
         "size = 0" => -> { Pelton::RactorPool.new(size: 0) } }.each do |text, call|
         assert_includes assert_raises(Pelton::ConfigError, &call).message, text

@@ -37,9 +37,9 @@ module Pelton
       #: () { (Signals) -> Server? } -> Integer
       def run
         # A signal that comes during the start is not lost: the server stops as soon as it runs. A second one ends all.
-        signals = Signals.new { |name| hear(name) if @orders.nil? || !ENDING.include?(name) || first? }
+        signals = Signals.new { |name| handle(name) if @orders.nil? || !ENDING.include?(name) || first? }
         @server = yield(signals) or return 1
-        parent = Threads.start("pelton.parent") { obey } if @orders
+        parent = Threads.start("pelton.parent") { read_orders } if @orders
         @server.signal(@early.shift) until @early.empty?
         @server.wait
         code = status
@@ -51,7 +51,7 @@ module Pelton
 
       private
 
-      def hear(name)
+      def handle(name)
         return @server.signal(name) if @server
 
         exit!(2) if ENDING.include?(name) && @early.intersect?(ENDING)
@@ -59,7 +59,7 @@ module Pelton
       end
 
       # Orders that came during the start are in the pipe, and come first.
-      def obey
+      def read_orders
         while (name = @orders.gets(chomp: true))
           order(name)
         end
@@ -69,9 +69,9 @@ module Pelton
 
       # An order that only repeats a signal does not count; a second order forces the end.
       def order(name)
-        return hear(name) unless ENDING.include?(name)
+        return handle(name) unless ENDING.include?(name)
 
-        hear(name) if first? || @ordered
+        handle(name) if first? || @ordered
         @ordered = true
       end
 

@@ -39,7 +39,7 @@ module Pelton
       @config = config
       @bus = bus
       @limit = RepeatLimit.new(window: window) { |severity, text| write(severity, text) }
-      EVENTS.each { |name| bus.subscribe(name) { |event| hear(event) } }
+      EVENTS.each { |name| bus.subscribe(name) { |event| log_event(event) } }
     end
 
     #: () -> Numeric?
@@ -52,7 +52,7 @@ module Pelton
 
     private
 
-    def hear(event)
+    def log_event(event)
       logger = target or return
       return if UNDELIVERED.include?(event.name) && logger.equal?(DefaultLogger) && FailureLog.process_ends?
 

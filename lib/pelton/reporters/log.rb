@@ -23,7 +23,7 @@ module Pelton
       end
 
       EventText.names.each do |name|
-        define_method(Events.method_name(name)) { |event| hear(event) }
+        define_method(Events.method_name(name)) { |event| log_event(event) }
       end
 
       # For FailureLog.
@@ -33,7 +33,7 @@ module Pelton
       private
 
       # No other line names this offset, so it is written each time.
-      def hear(event)
+      def log_event(event)
         return if event.payload[:offset].nil? && @limit.counts?(event)
 
         severity, text = EventText.of(event)

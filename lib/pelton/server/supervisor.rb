@@ -57,7 +57,7 @@ module Pelton
     #: () -> Integer
     def run
       Process.warmup if Process.respond_to?(:warmup) # Ruby 3.3: prepares memory that children share
-      traps = Signals.new([*Signals::NAMES, "CHLD"]) { |name| heard(name) }
+      traps = Signals.new([*Signals::NAMES, "CHLD"]) { |name| handle_signal(name) }
       until @children.empty? && @due.empty?
         start_due
         wait
@@ -74,7 +74,7 @@ module Pelton
     private
 
     # Runs in the trap. A child inherits these traps until it sets its own.
-    def heard(name)
+    def handle_signal(name)
       return unless @pid == Process.pid
 
       @signals << name
