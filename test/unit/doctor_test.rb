@@ -160,12 +160,24 @@ class DoctorTest < Minitest::Test
     assert_found :warning, "shutdown_timeout", /60000 s are 16.7 hours: .*in seconds, not in milliseconds/, examine
   end
 
+  def test_option_of_the_classic_protocol_with_the_consumer_protocol_is_an_error
+    route("orders")
+    kafka "group.protocol" => "consumer", "session.timeout.ms" => 60_000
+    report = examine
+    assert_found :error, "group billing", /session.timeout.ms is not supported for group.protocol=consumer/, report
+    refute report.healthy?
+    kafka "group.protocol" => "consumer", "group.instance.id" => "billing-0"
+    refute_found "group billing"
+  end
+
   def test_times_that_librdkafka_refuses
     route("orders")
     kafka "session.timeout.ms" => 30_000, "max.poll.interval.ms" => 20_000
     assert_found :error, "group billing", /is longer than max.poll.interval.ms/
     kafka "session.timeout.ms" => 30_000, "max.poll.interval.ms" => 20_000, "group.protocol" => "consumer"
-    refute(examine.findings.any? { |finding| finding[:text].include?("session.timeout.ms") })
+    texts = examine.findings.map { |finding| finding[:text] }.grep(/session.timeout.ms/)
+    assert_equal 1, texts.size
+    assert_match(/\Asession.timeout.ms is not supported for group.protocol=consumer, .*: remove it\z/, texts.first)
   end
 
   def test_defaults_hurt_nothing

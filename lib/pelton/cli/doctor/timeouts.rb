@@ -14,6 +14,7 @@ module Pelton
         HEARTBEAT = 3_000
         POLL = 300_000
         SOCKET = 60_000
+        CLASSIC_ONLY = %w[session.timeout.ms heartbeat.interval.ms partition.assignment.strategy].freeze
         # s
         SUSPICIOUS = 10_000
 
@@ -68,7 +69,9 @@ module Pelton
         end
 
         def check_group(report, about, options)
-          check_membership(report, about, options) unless options["group.protocol"]&.casecmp?("consumer")
+          if options["group.protocol"]&.casecmp?("consumer") then check_protocol(report, about, options)
+          else check_membership(report, about, options)
+          end
           poll = number(options, "max.poll.interval.ms", POLL)
           if @config.revocation_timeout * 1000 >= poll
             report.warning(about, "revocation_timeout (#{@config.revocation_timeout} s) is not shorter than " \
@@ -82,7 +85,15 @@ module Pelton
                                 "after a crash all messages since then are consumed again")
         end
 
-        # With the consumer protocol (KIP-848), the broker sets these times.
+        # librdkafka checks this only when it opens the client.
+        def check_protocol(report, about, options)
+          (CLASSIC_ONLY & options.keys).each do |name|
+            report.error(about, "#{name} is not supported for group.protocol=consumer, because the broker decides: " \
+                                "remove it")
+          end
+        end
+
+        # The times of the classic protocol.
         def check_membership(report, about, options)
           session = number(options, "session.timeout.ms", SESSION)
           heartbeat = number(options, "heartbeat.interval.ms", HEARTBEAT)
