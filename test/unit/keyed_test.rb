@@ -330,7 +330,7 @@ class KeyedTest < Minitest::Test
       keyed("b", from: 2 + round, max_messages: 1, backoff: 0..0)
       start.each { |offsets| finish(*offsets) }
     end
-    backlog = coordinator.instance_variable_get(:@backlog)
+    backlog = coordinator.instance_variable_get(:@current).backlog
     key_queues = backlog.instance_variable_get(:@key_queues).instance_variable_get(:@all)
     [backlog.instance_variable_get(:@trackers), backlog.instance_variable_get(:@open), key_queues].each do |kept|
       assert_operator kept.size, :<=, 2

@@ -15,25 +15,6 @@ class ProgressTest < Minitest::Test
     @progress = Progress.new(@ownership, { topic: "orders", partition: 0 }) { |error, _| @errors << error }
   end
 
-  # Clock.now is so much later.
-  def later(seconds)
-    clock = Pelton::Clock.singleton_class
-    now = Pelton::Clock.now + seconds
-    before = Pelton::Clock.method(:now)
-    silently { clock.define_method(:now) { now } }
-    yield
-  ensure
-    silently { clock.define_method(:now, before) }
-  end
-
-  def silently
-    verbose = $VERBOSE
-    $VERBOSE = nil
-    yield
-  ensure
-    $VERBOSE = verbose
-  end
-
   def test_an_offset_that_is_stored_is_not_stored_again_with_another_leader_epoch
     [[5, 7], [5, 8], [4, 9]].each { |done| assert @progress.store(done) }
     assert_equal 1, @ownership.marks.size
@@ -47,15 +28,6 @@ class ProgressTest < Minitest::Test
     @progress.metadata = "é" * 2048
     @progress.store([1, 7])
     assert_equal ["é" * 2048], @ownership.words
-  end
-
-  # After a crash, messages whose progress was not stored yet run again.
-  def test_in_the_middle_of_a_job_progress_is_stored_once_a_second
-    assert_predicate @progress, :due?
-    @progress.store([1, 7])
-    refute_predicate @progress, :due?
-    later(0.5) { refute_predicate @progress, :due? }
-    later(1.0) { assert_predicate @progress, :due? }
   end
 
   # librdkafka once committed an older mark at the end of the assignment. That took back what a transaction had

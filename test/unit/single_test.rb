@@ -88,6 +88,19 @@ class SingleTest < Minitest::Test
     assert_equal 3, marked.last
   end
 
+  # After a crash, messages whose progress was not stored yet run again.
+  def test_in_the_middle_of_a_job_progress_is_stored_once_a_second
+    now = Pelton::Clock.now
+    stored = []
+    deed do
+      stored << marked.last
+      now += 0.6
+    end
+    coordinator.receive(batch(0, 1, 2, 3, 4))
+    Pelton::Clock.stub(:now, -> { now }) { work }
+    assert_equal [nil, 1, 1, 3, 3], stored
+  end
+
   def test_progress_is_stored_at_the_end_of_a_job_and_at_intervals_before
     progress = coordinator.one_by_one
     stored = []

@@ -5,33 +5,34 @@ require_relative "../../runtime/clock"
 module Pelton
   module Consuming
     # One call into a consumer, on its way from the coordinator to a worker.
-    #   executor      whose consumer is called
-    #   kind      :assigned, :consume, :tick, :reached_end, :revoked or :shutdown; or :sort, which asks `by` for keys
-    #   facts     {group:, topic:, partition:} for events
-    #   messages  what consume is given; nil for the others
-    #   attempt   which try it is of the first of them
-    #   share     the part of the backlog that they are
-    #   backlog   of which; another one than the coordinator's after a seek
-    #   paused    did consume leave the rest for later, by a pause or by a seek that came too late?
-    #   start     what the flow said when it was about to begin (Flow::Start); nil before
-    #   halted    was it broken off between two messages?
+    #   executor  runs the job
+    #   kind      :assigned, :consume, :tick, :reached_end, :revoked, :shutdown, or :sort (asks `by` for keys)
+    #   facts     {group: "billing", topic: "orders", partition: 0} for events
+    #   messages  what consume gets; nil for other kinds
+    #   attempt   the attempt of the first of these; for :assigned, of the build
+    #   slice     the backlog's record of these messages
+    #   backlog   the backlog they are from; after a seek no longer the coordinator's
+    #   start     how the flow let it begin (Flow::Start); nil: it did not begin, or no step selects messages
     #   begun_at  when it began (seconds since 1970)
-    #   current   of those that are processed one by one, the last that was begun
-    #   failed    the offset of the message that its failure belongs to, which its outcome is about
-    #   tracker       whose messages are sorted; ids: of their keys, when that is done
-    #   closing   is it one of the last, that finish what lies before finished messages?
-    #   index     of those that are processed one by one, where in `messages` the last one was
-    #   later     it failed, and its copy could not be sent yet: [outcome, result]. It comes again for that alone
+    #   paused    did consume leave its rest for later: by a pause, by revoked?, or by a seek that came too late?
+    #   halted    was it broken off between two messages?
+    #   current   with `process`: the message that began last
+    #   failed    the offset of the message that failed
+    #   tracker   for :sort: the batch to be sorted
+    #   ids       for :sort: the ids of its keys, when that is done
+    #   closing   does it finish gaps at the end of the partition?
+    #   index     with `process`: index of the last message in `messages`
+    #   later     [outcome, result]: it failed, and its copy could not be sent yet. It runs again only for that.
     Job = Struct.new(:executor, :kind, :facts, :messages, :attempt, :slice, :backlog, :start, :begun_at, :paused,
                      :halted, :current, :failed, :tracker, :ids, :closing, :index, :later) do
       # On a worker's thread.
       def call = executor.perform(self)
 
-      # It is over, and keeps nothing alive: a thread that waits for the next job may still have this one on its stack.
-      # Without values, Struct#initialize sets each member to nil.
+      # The job is over and keeps no object alive: a thread that waits for the next job may still have this one on its
+      # stack. Without values, Struct#initialize sets each member to nil.
       def clear = initialize
 
-      # The first message from this offset on, which is never before that of the last question; nil: there is none.
+      # The first message from this offset on; nil: none. The offset never decreases from call to call.
       #: (Integer) -> Message?
       def at(position)
         list = messages.messages
@@ -58,10 +59,11 @@ module Pelton
       # Does its consumer end with it?
       def last? = kind == :revoked || kind == :shutdown
 
-      # Finds what is to run in order. Not under a lock: it asks the user's `by`.
+      # Asks the user's `by` for the keys of a batch. Called without a lock.
       def sort = self.ids = backlog.ids(tracker)
 
-      # Consume sees what the flow leaves of the messages. What it drops is told.
+      # Consume begins with the messages that the flow selected. start: nil if no step selects. Publishes
+      # message.dropped.
       def begin(start, bus)
         self.start = start
         return self.begun_at = Clock.wall if start.nil?
@@ -80,21 +82,21 @@ module Pelton
       # See Consumer#processing_lag.
       def processing_lag = seconds_since(messages&.received_ms)
 
-      # All messages that are done when this job is: also those that consume did not see.
+      # All messages that are done when this job is, also those that consume does not see.
       def done = start&.done || messages
 
-      # Was consume's part of it found?
+      # Did the user's code get its messages?
       def begun? = !begun_at.nil?
 
-      # Did consume leave some of it?
+      # Did consume leave messages for later?
       def left? = paused || halted
 
-      # Does nothing of it count any more, its partition having been sought while it ran? present: the backlog now.
+      # Was the partition sought while the job ran? Then nothing of the job counts. present: the coordinator's backlog.
       def sought?(present)
         !backlog.nil? && (!backlog.equal?(present) || (!slice.nil? && backlog.sought?(slice)))
       end
 
-      # Does it still have messages that a seek left?
+      # Does the job still have messages that a seek left behind?
       def left_by_seek?(present) = !slice.nil? && (sought?(present) || backlog.left?(slice))
 
       # Seconds until it may begin, or nil.

@@ -2,16 +2,16 @@
 
 module Pelton
   module Consuming
-    # What a step decides after a job; the coordinator carries it out.
-    #   done   go on behind the job's messages; mark: and store that offset
-    #   again  run the unfinished messages again after `delay` seconds; alone: one by one, to find the one that fails
-    #   later  nothing was begun: the same job after `delay` seconds, which is no attempt
-    #   skip   mark the message that failed (the first unfinished one) and go on behind it, if nobody marked it since;
-    #          to: the topic that has a copy of it; omitted: why that has no payload, an error's name, or nil
-    #   forward  send a copy of it to the topic `to` (due_in: a retry topic's seconds) and skip it; if that fails, run
-    #          it again after `delay` seconds. refused: the outcome where Kafka will never take the copy, and there are
-    #          no dead letters
-    #   stop   nothing more of this partition until it is sought or assigned anew
+    # What a step decides after a job; the coordinator carries it out. Kinds:
+    #   done     continue behind the job's messages; mark: store that offset
+    #   again    run the unfinished messages again after `delay` seconds; alone: one by one, to find the one that fails
+    #   later    no message was begun: the same job after `delay` seconds, which is no attempt
+    #   skip     mark the failed message (the first unfinished one) and continue behind it. to: the topic that has its
+    #            copy; omitted: why the copy has no payload (:MSG_SIZE_TOO_LARGE), or nil
+    #   forward  send a copy of the failed message to the topic `to` (due_in: the delay of a retry topic, in seconds)
+    #            and skip it. If that fails, run it again after `delay` seconds. refused: the outcome if Kafka never
+    #            accepts the copy, and there are no dead letters
+    #   stop     run nothing more of this partition until a seek or a new assignment
     class Outcome < Struct.new(:kind, :mark, :delay, :alone, :to, :due_in, :omitted, :refused) # rubocop:disable Style/StructInheritance
       DONE = new(:done, false).freeze
       DONE_AND_MARK = new(:done, true).freeze
@@ -30,11 +30,11 @@ module Pelton
       def self.skip = SKIP
       def self.stop = STOP
 
-      # Of a `forward` whose copy is sent.
+      # The outcome that follows a `forward` whose copy was sent.
       #: (?Symbol?) -> Outcome
       def sent(omitted = nil) = self.class.new(:skip, false, nil, false, to, due_in, omitted).freeze
 
-      # Publishes what there is to tell of it.
+      # Publishes the event of a failure's outcome.
       #: (Notifications, Result, Hash[Symbol, untyped]) -> void
       def tell(bus, result, facts)
         facts = { **facts, offset: result.messages.first_offset, error: result.error, failure_id: result.failure_id }
@@ -51,12 +51,12 @@ module Pelton
       end
     end
 
-    # What a step is given to decide on.
-    #   error     of a failed job, or what undid its marks; nil: it succeeded
-    #   messages  after a failure those that are not finished (none: everything was marked before it failed), else all
-    #   attempt   which one it was (the first is 1)
-    #   alone     is it sure that the first of them failed, for consume had no other?
-    #   failure_id  see Failure; nil: it succeeded
+    # What a step decides on.
+    #   error       what the job raised, or what undid its marks; nil: the job succeeded
+    #   messages    after a failure the unfinished ones (none: it had marked everything), otherwise all of the job
+    #   attempt     the number of this attempt (the first is 1)
+    #   alone       is it certain that the first of the messages failed, because consume had no other?
+    #   failure_id  see Failure; nil: the job succeeded
     Result = Struct.new(:error, :messages, :attempt, :alone, :failure_id)
   end
 end

@@ -5,20 +5,20 @@ require_relative "unseen"
 
 module Pelton
   module Consuming
-    # What came of one partition and how far it is done, in strict order: batches, the position in the first of them,
-    # how often the message there was tried. One share of it is out at a time. Pure bookkeeping: not thread-safe, its
-    # coordinator's lock guards it. KeyedBacklog has the same methods, for order per key.
+    # The messages of one partition that are in memory, in strict order: batches, the position in the first of them, and
+    # how often the message there was tried. One job at a time has messages of it. Not thread-safe: the coordinator's
+    # lock guards it. KeyedBacklog has the same methods, for order per key.
     class Backlog
-      # What a job is given.
+      # The messages of one job.
       Slice = Struct.new(:messages)
       private_constant :Slice
 
-      # [offset, leader epoch]: everything before this offset is done and may be stored; nil: nothing yet.
+      # [42, 7]: offset and leader epoch. Everything before this offset is done and may be stored. nil: nothing is done.
       attr_reader :done
       # When the failed message runs again (monotonic seconds); nil: nothing waits.
       attr_reader :wake_at
 
-      # A new one, for an order per partition or per key.
+      # A new backlog, with order per partition or per key.
       #: (Routing::Topic, Flow) -> (Backlog | KeyedBacklog)
       def self.for(topic, flow)
         return new(topic.max_messages) unless topic.keyed?
@@ -30,39 +30,39 @@ module Pelton
       #: (Integer) -> void
       def initialize(limit)
         @limit = limit
-        # Batches. The first is the current one and stays here, in native memory, until all of it is done.
+        # [batch, …]. The first is the current one and stays in native memory until all of it is done.
         @pending = []
         # Offset of the first message of the current batch that is not finished; nil: not begun.
         @position = nil
-        # How often the message at the position was tried, with the try that runs. 0: not yet.
+        # The attempt of the message at the position, including one that runs; 0: none began.
         @attempt = 0
-        # Up to this offset messages run one by one.
+        # Up to this offset each message gets a job of its own; nil: none does.
         @alone_until = nil
-        # Where messages are processed one by one, a job that is broken off has looked at more than it did, and the next
-        # one looks at that again. So of large batches it gets twice as many as the last one did.
+        # For consumers that process one by one: the most messages of the next job. A job that is broken off was given
+        # messages for nothing, so the next job gets twice as many as that one finished.
         @run = limit
         @one_by_one = false
-        # The share that is out, and whether it is to be tried again.
+        # The slice that a job has, and whether it will be tried again.
         @slice = nil
         @failed = false
         @done = nil
-        # Where the user marks by hand and something needed no mark.
+        # With manual_offsets: messages that need no mark; nil: there were none.
         @unseen = nil
         @wake_at = nil
       end
 
-      # What is to be added, made without the coordinator's lock.
+      # What `add` takes, made without the coordinator's lock.
       #: (Batch) -> Batch
       def prepare(batch) = batch
 
       #: (Batch) -> void
       def add(batch) = @pending << batch
 
-      # Nothing depends on keys: nothing is to be sorted.
+      # Nothing to sort: order does not depend on keys.
       #: () -> BatchTracker?
       def unsorted = nil
 
-      # What the next job, of this executor, gets, or nil. What is finished is let go.
+      # The messages of the executor's next job; nil: none. Releases finished batches.
       #: (Executor) -> Slice?
       def next(executor)
         @one_by_one = executor.process?
@@ -78,27 +78,27 @@ module Pelton
         end
       end
 
-      # Is all that came finished, as far as `next` has looked?
+      # Is every batch released that `next` has passed, with none left?
       #: () -> bool
       def empty? = @pending.empty?
 
       #: (Slice) -> Integer
-      def attempt(_share) = @attempt
+      def attempt(_slice) = @attempt
 
       # The offset from which on a slice's messages are not finished; nil: all are.
       #: (Slice) -> Integer?
-      def position(_share) = @position
+      def position(_slice) = @position
 
-      # Nothing depends on keys.
+      # Nothing to check: order does not depend on keys.
       #: (Slice) -> void
-      def check_key(_share) = nil
+      def check_key(_slice) = nil
 
-      # Did a failure hit several that have no order among them? Then nobody knows which one failed.
+      # Does a slice have messages of several keys? Then nobody knows which message failed.
       #: (Slice) -> bool
-      def mixed?(_share) = false
+      def mixed?(_slice) = false
 
-      # The user marked this message and all before it, while its job runs or while a retry waits: the count begins
-      # anew for the next one.
+      # The user marked this message and all before it, while its job runs or while a retry waits. The next message
+      # starts with its first attempt.
       #: (Message) -> void
       def mark(message)
         done_before(message.offset + 1, message.leader_epoch)
@@ -109,20 +109,19 @@ module Pelton
         @attempt = @slice ? 1 : 0
       end
 
-      # A share's messages are finished up to this offset; mark: and done. seen: those of them that a consumer saw. The
-      # others need no mark by hand: nobody could give it.
+      # The messages of a slice up to this offset are finished. mark: they are done, too. seen: the messages that the
+      # consumer saw; a message that it did not see needs no mark by hand.
       #: (Slice, Integer, Integer, mark: bool, ?seen: Enumerable[Message]) -> void
-      def finish(_share, offset, leader_epoch, mark:, seen: [])
+      def finish(_slice, offset, leader_epoch, mark:, seen: [])
         mark ? done_before(offset + 1, leader_epoch) : unseen.add(@position, offset, leader_epoch, seen)
         pass_unseen if @unseen
         @position = [@position, offset + 1].max
         @attempt = 1
       end
 
-      # The unfinished messages of a slice wait to be tried again, until `time`; those up to `alone_until` then come one
-      # by one.
+      # The unfinished messages of a slice are tried again at `time`. Those up to `alone_until` then get a job each.
       #: (Slice, Float?, ?alone_until: Integer?) -> void
-      def again(_share, time, alone_until: nil)
+      def again(_slice, time, alone_until: nil)
         @failed = true
         @alone_until = alone_until if alone_until
         @wake_at = time
@@ -130,57 +129,54 @@ module Pelton
 
       # Nothing more of a slice may begin until `time`.
       #: (Slice, Float) -> void
-      def later(_share, time) = @wake_at = time
+      def later(_slice, time) = @wake_at = time
 
-      # A share is back; what is left of it may be given again. If it did not fail, its first message was not begun.
+      # The job of a slice is over; what is left of it may be given again. If the job did not fail, its next message was
+      # not begun.
       #: (Slice) -> void
-      def put_back(_share)
+      def put_back(_slice)
         @attempt -= 1 unless @failed
         adapt(@slice.messages) if @one_by_one
         @slice = nil
         @failed = false
       end
 
-      # The time is `now`: whoever waited until then may be given again.
+      # The time is `now`: messages that waited until then may be given again.
       #: (Float) -> void
       def wake(now)
         @wake_at = nil if @wake_at && @wake_at <= now
       end
 
-      # The end has begun. There are no gaps in a strict order.
+      # The end has begun. false: a strict order has no gaps.
       #: (Array[Job]) -> bool
       def close(_jobs) = false
 
       #: () -> Hash[Symbol, Integer]?
       def repeats = nil
       #: (Slice, Integer, Enumerable[Message]) -> void
-      def dropped(_share, _upto, _messages) = nil
+      def dropped(_slice, _upto, _messages) = nil
 
-      # Something that has to be told, once.
-      #: () -> Error?
-      def complaint = nil
-
-      # Marks by hand are not waited for.
+      # Never full: it does not wait for marks by hand.
       #: () -> bool
       def full? = false
 
-      # The partition goes on elsewhere: what was there is left, and another one takes its place.
+      # The partition continues elsewhere. Returns the backlog that replaces this one.
       #: (Integer?, Integer?, done: bool, ?failed: Integer?) -> Backlog
-      def leave(_place, _epoch, done:, failed: nil)
+      def leave(_offset, _epoch, done:, failed: nil)
         release
         Backlog.new(@limit)
       end
 
-      # Nothing stays of what was there before a seek.
+      # Nothing to drop: a seek replaces this backlog.
       #: (Slice, Messages, Integer) -> void
-      def seek_past(_share, _given, _place) = nil
+      def seek_past(_slice, _given, _offset) = nil
 
       #: (Slice, Messages, Integer) -> bool
-      def go_back(_share, _given, _place) = false
+      def go_back(_slice, _given, _offset) = false
       #: (Slice) -> bool
-      def sought?(_share) = false
+      def sought?(_slice) = false
       #: (Slice) -> bool
-      def left?(_share) = false
+      def left?(_slice) = false
       #: (Message) -> bool
       def kept?(_message) = false
       #: () -> Integer?
@@ -188,7 +184,7 @@ module Pelton
       #: () -> Integer?
       def owed = nil
 
-      # Gives batches back, but the one that a job reads.
+      # Releases all batches except the one that a job reads.
       #: () -> void
       def release
         @pending.slice!((@slice ? 1 : 0)..)&.each(&:release)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "forwardable"
 require_relative "../../runtime/clock"
 require_relative "../../errors"
 require_relative "../../runtime/lock"
@@ -7,6 +8,7 @@ require_relative "../execution/executor"
 require_relative "../execution/outcome"
 require_relative "backlog"
 require_relative "closing"
+require_relative "current_backlog"
 require_relative "one_by_one"
 require_relative "outcome_effects"
 require_relative "partition_state"
@@ -23,10 +25,14 @@ module Pelton
     # Life of each executor: the job :assigned (its consumer is built) → :consume, one at a time → :revoked or :shutdown
     # → over. When the last executor is over, the coordinator has ended.
     #
-    # Its parts, all guarded by its lock: Backlog (messages), PartitionJobs (jobs), OutcomeEffects (results), Progress
-    # (the stored offset), PartitionState (pause, ticks, stop), OneByOne (`process`) and PartitionClosing (the end).
-    # Seeks has a lock of its own.
+    # Its parts, all guarded by its lock: CurrentBacklog (messages), PartitionJobs (jobs), OutcomeEffects (results),
+    # Progress (the stored offset), PartitionState (pause, ticks, stop), OneByOne (`process`) and PartitionClosing (the
+    # end). Seeks has a lock of its own.
     class Coordinator
+      extend Forwardable
+
+      def_delegators :@current, :mark, :mark!, :left_behind?, :leave, :bounded, :go_back
+
       attr_reader :topic_name, :partition, :generation, :facts, :subscription, :owner, :ended, :seeks, :executors,
                   :one_by_one
 
@@ -48,10 +54,6 @@ module Pelton
         @lock = Lock.new
         # Everything below is guarded by @lock.
         @held = held
-        # The batch that came last, maybe released. If it is stale, the partition was sought.
-        @last = nil
-        # Message#epoch of the messages that came since the last seek; nil: none came.
-        @epoch = nil
         # The time of the last `retry_at` call (monotonic seconds); nil: that time is over.
         @timer = nil
         @ended = false
@@ -74,17 +76,17 @@ module Pelton
       # If a seek was not reported yet, its first batch reports it.
       #: (Batch) -> void
       def receive(batch)
-        prepared = @backlog.prepare(batch)
+        prepared = @current.backlog.prepare(batch)
         @lock.synchronize do
           next batch.release if ending? || batch.stale?
 
-          reset_for_seek(batch.restarted? ? nil : batch.first_offset) if @last&.stale?
+          @current.reset_for_seek(batch.restarted? ? nil : batch.first_offset) if @current.last&.stale?
           @progress.start_over(batch.first_offset) if batch.restarted?
-          @progress.begin(batch.first_offset) if @epoch.nil?
-          @last = batch
-          @epoch = batch.epoch
+          @progress.begin(batch.first_offset) if @current.epoch.nil?
+          @current.last = batch
+          @current.epoch = batch.epoch
           @state.at_end = false
-          @backlog.add(prepared)
+          @current.backlog.add(prepared)
           store if @keyed # an empty batch may be done at once
           schedule
         end
@@ -105,7 +107,7 @@ module Pelton
       #: (?Float) -> void
       def wake_up(now = Clock.now)
         change_state do |state|
-          @backlog.wake(now)
+          @current.backlog.wake(now)
           tick = state.wake(now)
           @executors.each { |executor| executor.wake(now, tick: tick) }
           @timer = nil
@@ -117,7 +119,7 @@ module Pelton
       #: (Symbol, ?Float) -> void
       def end(hook, deadline = Clock.now)
         @lock.synchronize do
-          @closing.begin(hook, deadline, @backlog)
+          @closing.begin(hook, deadline, @current.backlog)
           schedule
           set_timer
         end
@@ -127,7 +129,7 @@ module Pelton
       #: () -> void
       def abandon
         @lock.synchronize do
-          @closing.count_repeats(@backlog)
+          @closing.count_repeats(@current.backlog)
           @progress.abandon
           schedule if ending?
         end
@@ -163,7 +165,7 @@ module Pelton
 
       # Was the partition sought while the job ran? Then nothing of the job counts.
       #: (Job) -> bool
-      def sought?(job) = job.sought?(@backlog)
+      def sought?(job) = job.sought?(@current.backlog)
 
       # Did the job have messages of several keys? Then nobody knows which message failed.
       #: (Job) -> bool
@@ -197,7 +199,7 @@ module Pelton
           outcome ||= Outcome.again(@topic.back_off.delay(job.attempt)) if job.slice
           @closing.took(Clock.now - job.executor.since) if @keyed && job.slice && !job.current
           apply(outcome, job) if outcome && !sought?(job)
-          @partition_jobs.take_back(job.executor, @backlog)
+          @partition_jobs.take_back(job.executor, @current.backlog)
           build_failed(job) unless job.last? || job.executor.alive?
           schedule
           set_timer
@@ -216,38 +218,11 @@ module Pelton
       #: () -> bool
       def gone? = @progress.gone?
 
-      # Is the message from before a seek, and not kept by it?
-      #: (Message) -> bool
-      def left_behind?(message) = message.epoch != @epoch && !@backlog.kept?(message)
-
       #: () -> bool
       def revoked? = gone? || @closing.hook == :revoked
 
       #: () -> bool
       def paused? = @state.paused?
-
-      #: (Message, ?String?) -> bool
-      def mark(message, metadata = nil)
-        @lock.synchronize do
-          next false if gone?
-          next true if left_behind?(message)
-
-          @progress.metadata = metadata if metadata
-          full = @backlog.full?
-          @backlog.mark(message)
-          schedule if full
-          @progress.store(@backlog.done, ask: @keyed)
-        end
-      end
-
-      # librdkafka does not commit an offset again of which only the metadata is new, so Pelton does.
-      #: (Message, ?String?) -> bool
-      def mark!(message, metadata = nil)
-        return false unless mark(message, metadata)
-
-        stored = metadata && @lock.synchronize { @progress.stored }
-        stored ? @subscription.commit_offset(@topic_name, @partition, *stored, metadata) : @subscription.commit
-      end
 
       #: (String) -> bool
       def store_metadata(metadata) = @lock.synchronize { !gone? && (@progress.metadata = metadata) && true }
@@ -255,49 +230,22 @@ module Pelton
       #: () -> String?
       def offset_metadata = @progress.committed_metadata
 
-      # --- called by Seeks -----------------------------------------------------------------------------------------
-
-      # The native position was moved to this offset (nil: unknown, the first batch from there reports it). job: the job
-      # that sought, if it has messages. done: everything before the offset counts as done. Yields what is stored, and
-      # the first offset that is to be read again.
-      #: (Integer?, ?job: Job?, ?done: bool) ?{ (Progress, Integer) -> untyped } -> untyped
-      def leave(offset, job: nil, done: false)
-        @lock.synchronize do
-          # Unless a batch from there came first.
-          reset_for_seek(offset, done: done) if (@last.nil? || @last.stale?) && (offset || !@keyed)
-          @state.stopped = nil
-          @backlog.seek_past(job.slice, job.messages, offset) if job
-          schedule
-          yield @progress, [offset, *@backlog.first_open].min if block_given?
-        end
-      end
-
-      # Where a seek to this offset has to go: what an earlier seek left unfinished has to be read again first.
-      #: (Integer) -> Integer
-      def bounded(offset) = @lock.synchronize { [offset, *@backlog.owed].min }
-
-      # Seeks to a message that the job was given and did not finish. With order per key that moves no other job. false:
-      # the job does not have that message.
-      #: (Job, Integer) -> bool
-      def go_back(job, offset)
-        @lock.synchronize { !sought?(job) && stopped.nil? && @backlog.go_back(job.slice, job.messages, offset) }
-      end
-
       #: () { (Progress, bool sought) -> untyped } -> untyped
-      def progress = @lock.synchronize { yield @progress, @partition_jobs.departing?(@backlog) }
+      def progress = @lock.synchronize { yield @progress, @partition_jobs.departing?(@current.backlog) }
 
       def inspect = "#<#{self.class} #{@topic_name}/#{@partition} #{@closing.hook || "owned"}>"
 
       private
 
       def create_parts(topic, flow, bus, background_timeout)
-        @backlog = Backlog.for(topic, flow)
         @state = PartitionState.new(topic.tick_every)
         @outcomes = OutcomeEffects.new(topic, @state)
         @progress = Progress.new(@subscription, @facts) { |error, facts| @owner.failed(error, facts) }
         @seeks = Seeks.new(self, topic)
         @executors = Array.new(topic.concurrency) { Executor.new(self, topic, flow, bus, background_timeout) }.freeze
         @partition_jobs = PartitionJobs.new(@executors, @jobs, topic, @facts, @state)
+        @current = CurrentBacklog.new(Backlog.for(topic, flow), topic, @subscription, @lock, @state, @progress,
+                                      @partition_jobs) { schedule }
         @closing = PartitionClosing.new(@state, @progress, @partition_jobs)
         @one_by_one = OneByOne.new(self, topic, @lock, @state, @progress, @closing)
       end
@@ -310,13 +258,13 @@ module Pelton
       def apply(outcome, job)
         @outcomes.apply(outcome, job, leave_rest: leaves_rest?)
         store
-        complaint = @backlog.complaint if @keyed
+        complaint = @current.backlog.complaint if @keyed
         @owner.failed(complaint, @facts) if complaint
       end
 
       # Tells the owner when to call `wake_up`. The owner keeps one time per coordinator, the last that it is told.
       def set_timer
-        time = sooner(@backlog.wake_at, @state.wake_at)
+        time = sooner(@current.backlog.wake_at, @state.wake_at)
         @executors.each { |executor| time = sooner(time, executor.wake_at) if executor.wake_at }
         time = sooner(time, @closing.wake_at) if ending?
         return if time.nil? || time == @timer
@@ -327,35 +275,26 @@ module Pelton
 
       def sooner(time, other) = time.nil? || (other && other < time) ? other : time
 
-      # Leaves what was there before a seek (see KeyedBacklog#leave). A running job keeps its messages.
-      def reset_for_seek(offset, done: false)
-        @partition_jobs.recall(@backlog, with_messages: true)
-        @backlog = @backlog.leave(offset, @epoch, done: done, failed: stopped)
-        @epoch = @state.stopped = nil
-        @state.at_end = false
-        @progress.forget
-      end
-
       # Starts the next jobs, if there are any and nothing forbids it.
       def schedule
         return if @ended
-        return (finish if @closing.advance(@backlog)) if ending?
+        return (finish if @closing.advance(@current.backlog)) if ending?
 
-        @partition_jobs.schedule(@backlog) unless @held
+        @partition_jobs.schedule(@current.backlog) unless @held
       end
 
       # From here on nothing can be marked: the partition's next coordinator may work already.
       def finish
         @ended = true
-        @closing.count_repeats(@backlog)
+        @closing.count_repeats(@current.backlog)
         @progress.abandon
-        @backlog.release
+        @current.backlog.release
         @jobs.partitions(@topic, -1)
         @owner.ended(self)
       end
 
       # false: the partition belongs to another member.
-      def store = @progress.store(@backlog.done)
+      def store = @progress.store(@current.backlog.done)
     end
   end
 end

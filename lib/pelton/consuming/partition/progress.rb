@@ -4,31 +4,33 @@ require_relative "../../errors"
 
 module Pelton
   module Consuming
-    # How far a partition is stored, and whether that is ours to do. Its coordinator's lock guards it.
+    # The stored offset of a partition. Nothing is stored once the partition belongs to another member. The
+    # coordinator's lock guards it.
     class Progress
-      # What a broker takes beside an offset (offset.metadata.max.bytes): it would refuse all commits with more.
+      # Bytes of metadata that a broker accepts (offset.metadata.max.bytes). It refuses a commit with more.
       METADATA = 4096
       private_constant :METADATA
 
-      # facts: of the partition, for an error, with which the block is called.
+      # facts: {group: "billing", topic: "orders", partition: 0}. The block is called with an error and the facts.
       #: (Subscription, Hash[Symbol, untyped]) { (Error, Hash[Symbol, untyped]) -> void } -> void
       def initialize(subscription, facts, &on_error)
         @subscription = subscription
         @facts = facts
         @on_error = on_error
         @stored = nil
-        # Where it began: the offset of the first message that came.
+        # The offset of the first message that came; nil: none came.
         @began = nil
-        # How often anything was.
+        # How often an offset was stored.
         @stores = 0
-        # The user's word, and whether it is still to be stored.
+        # The user's metadata, and whether it is still to be stored.
         @metadata = nil
-        @unsaid = false
-        # The word that was committed when we were first asked: [word]. Not guarded: it is asked of Kafka.
+        @metadata_changed = false
+        # [metadata] that was committed when it was first asked for; nil: never asked. Not guarded by the lock, because
+        # the answer comes from Kafka.
         @committed = nil
-        # Is anything marked natively?
+        # Is an offset marked natively?
         @marked = false
-        # The partition is not ours any more.
+        # Does the partition belong to another member?
         @gone = false
       end
 
@@ -36,13 +38,13 @@ module Pelton
       def gone? = @gone
 
       attr_reader :stores
-      # What was stored last: the offset to be read first after a restart, and its leader epoch; nil: nothing yet.
+      # [42, 7]: the offset that is read first after a restart, and its leader epoch; nil: nothing was stored.
       attr_reader :stored
-      # The user's word that is stored with the offset.
+      # The user's metadata that is stored with the offset.
       attr_reader :metadata
 
-      # How many messages are not done, if the next one of the partition will have the offset `finish`. position: of
-      # what comes to us next.
+      # How many messages are not done, if the partition's log ends before the offset `finish`. position: the offset
+      # that is read next.
       #: (Integer?, Integer) -> Integer
       def lag(position, finish) = [finish - (@stored&.first || @began || position || finish), 0].max
 
@@ -59,8 +61,8 @@ module Pelton
         unmark
       end
 
-      # What is stored is committed. librdkafka would commit it once more when the partition is given back, and take
-      # back what a transaction committed since.
+      # What is stored is committed, so librdkafka must forget it. It would commit it again when the partition is given
+      # back, and undo what a transaction committed since.
       #: () -> void
       def unmark
         return if @gone || !@marked
@@ -75,11 +77,12 @@ module Pelton
       #: () -> void
       def abandon = @gone = true
 
-      # The partition goes on elsewhere, maybe further back.
+      # The partition continues at another offset, maybe an earlier one.
       #: () -> void
       def forget = @stored = @began = nil
 
-      # There; stores that, unless something from there is stored already. false: not ours. Raises KafkaError.
+      # The partition continues at this offset. Stores it, unless a later one is stored already. false: the partition
+      # belongs to another member. Raises KafkaError.
       #: (Integer, store: bool) -> bool
       def go_on_at(offset, store:)
         return false if @gone
@@ -91,8 +94,8 @@ module Pelton
         mark(offset, -1) && (@stored = [offset, -1].freeze) && true
       end
 
-      # The log begins anew at this offset (its topic was made again): what is committed is of another one, by which
-      # the next owner would leave out messages. By itself librdkafka commits only what is behind that.
+      # The topic was deleted and created again, and its log begins at this offset. The committed offset belongs to the
+      # old log, and the next owner would skip messages by it. librdkafka commits by itself only offsets behind it.
       #: (Integer) -> void
       def start_over(offset)
         return unless go_on_at(offset, store: true)
@@ -102,17 +105,17 @@ module Pelton
         @on_error.call(e, @facts)
       end
 
-      # Stores [offset, leader epoch], never back; nil: nothing is done yet. false: not ours. ask: even if there is
-      # nothing new to store, ask whether it is.
+      # Stores [offset, leader epoch], never an earlier one; nil: nothing is done yet. false: the partition belongs to
+      # another member. ask: find that out even if there is nothing new to store.
       #: ([Integer, Integer]?, ?ask: bool) -> bool
       def store(done, ask: false)
         return false if @gone
 
         done = @stored if @stored && (done.nil? || done.first <= @stored.first)
-        return true if done.nil? || (done == @stored && !ask && !@unsaid)
+        return true if done.nil? || (done == @stored && !ask && !@metadata_changed)
         return false unless mark(*done)
 
-        @unsaid = false
+        @metadata_changed = false
         @stored = done
         @stores += 1
         true
@@ -121,14 +124,14 @@ module Pelton
         false
       end
 
-      # A word of the user's, stored with the offset from now on. Raises InvalidMessageError.
+      # Sets the user's metadata, which is stored with the offset from now on. Raises InvalidMessageError.
       #: (String) -> void
       def metadata=(metadata)
         unless metadata.is_a?(String) && metadata.bytesize <= METADATA
           raise InvalidMessageError.new(:metadata, metadata, "a String of up to #{METADATA} bytes or nil")
         end
 
-        @unsaid ||= metadata != @metadata
+        @metadata_changed ||= metadata != @metadata
         @metadata = metadata.dup.freeze
       end
 

@@ -4,37 +4,37 @@ require_relative "../../errors"
 
 module Pelton
   module Consuming
-    # Moves a partition elsewhere, as its consumers ask: one seek after the other, none while a transaction sends its
-    # offsets. The native position moves first. If the caller is interrupted or out of time, it may move all the same;
-    # so nothing is begun here that would have to be ended: the coordinator leaves the old place with the first batch
-    # from the new one, if not before.
+    # Moves the position of a partition when its consumer seeks: one seek at a time, and none while a transaction sends
+    # its offsets. The native position moves first. It may move even if the caller is interrupted or times out, so
+    # nothing here has to be undone: the coordinator leaves the old position with the first batch from the new one, if
+    # not before.
     class Seeks
       #: (Coordinator, Routing::Topic) -> void
       def initialize(coordinator, topic)
         @coordinator = coordinator
         @subscription = coordinator.subscription
-        @place = [topic.name, coordinator.partition].freeze
-        # Is the new place committed by us?
+        @topic_partition = [topic.name, coordinator.partition].freeze
+        # Is the new position committed here?
         @commits = !topic.manual_offsets
-        # Taken before the coordinator's. Its waits are long, so they may be interrupted.
+        # Taken before the coordinator's lock. It is held long, so waiting for it can be interrupted.
         @turn = Mutex.new
       end
 
-      # Without a seek meanwhile.
+      # Runs the block while no seek runs.
       #: () { () -> untyped } -> untyped
       def exclude(&block) = @turn.synchronize(&block)
 
-      # See Consumer#seek. job: the one that asks, if it has messages.
+      # See Consumer#seek. job: the job that seeks, if it has messages.
       #: (Integer | Time | Symbol, ?Job?) -> bool
-      def to(place, job = nil)
+      def to(target, job = nil)
         exclude do
           next false if @coordinator.ending?
-          next true if job && place.is_a?(Integer) && @coordinator.go_back(job, place)
+          next true if job && target.is_a?(Integer) && @coordinator.go_back(job, target)
 
-          arrive(move(place), job)
+          arrive(move(target), job)
         end
       rescue KafkaError => e
-        @coordinator.leave(place.is_a?(Integer) ? place : nil) if e.name == :_TIMED_OUT # it may have begun
+        @coordinator.leave(target.is_a?(Integer) ? target : nil) if e.name == :_TIMED_OUT # it may have begun
         raise unless @coordinator.revoked? || (e.name == :_STATE && !here?)
 
         false
@@ -42,19 +42,19 @@ module Pelton
 
       private
 
-      # Natively, but not past what has to be read again: not for a moment, for the caller may be interrupted. Returns
-      # where it is.
-      def move(place) = @subscription.seek(*@place, place) { |offset| @coordinator.bounded(offset) }
+      # Moves the native position, but not past what has to be read again. Native code asks for that bound, because the
+      # caller may be interrupted right after the move. Returns the new offset.
+      def move(target) = @subscription.seek(*@topic_partition, target) { |offset| @coordinator.bounded(offset) }
 
-      # Is the partition read still? It may be lost before anybody was told.
-      def here? = @subscription.ends.any? { |topic, partition,| @place == [topic, partition] }
+      # Is the partition still read? It may be lost before the listener knows.
+      def here? = @subscription.ends.any? { |topic, partition,| @topic_partition == [topic, partition] }
 
-      # By itself librdkafka commits only what is behind the committed offset.
+      # librdkafka commits by itself only offsets behind the committed one.
       def arrive(offset, job)
-        ours, word, offset = @coordinator.leave(offset, job: job, done: @commits) do |progress, first|
+        ours, metadata, offset = @coordinator.leave(offset, job: job, done: @commits) do |progress, first|
           [progress.go_on_at(first, store: @commits), progress.metadata, first]
         end
-        ours && (!@commits || @subscription.commit_offset(*@place, offset, -1, word))
+        ours && (!@commits || @subscription.commit_offset(*@topic_partition, offset, -1, metadata))
       rescue KafkaError, ClosedError => e
         @coordinator.owner.failed(e, @coordinator.facts)
         true

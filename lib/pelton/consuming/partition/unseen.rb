@@ -2,19 +2,21 @@
 
 module Pelton
   module Consuming
-    # Where the user marks by hand: what needs no mark, because no consumer saw it (a filter dropped it) or because it
-    # was given up (skipped, or sent to the dead letters). It counts as done once all messages before it are marked.
+    # With manual_offsets: messages that need no mark, because no consumer saw them (a filter dropped them) or because
+    # they were skipped or sent to the dead letters. They are done once all messages before them are marked.
     class Unseen
-      # So many stretches are remembered; of older ones the next mark behind them tells.
+      # Number of stretches that are remembered. An older one is done with the next mark behind it.
       LIMIT = 10_000
 
       def initialize
-        # [[offset of the last message before it that needs a mark (nil: none), end, leader epoch], …]
+        # [[39, 42, 7], …]: offset of the last message before the stretch that needs a mark (nil: none), end of the
+        # stretch, leader epoch.
         @stretches = []
+        # The offset of the last message that needs a mark; nil: none came.
         @last = nil
       end
 
-      # Everything from one offset up to another one is finished. seen: those messages that need a mark.
+      # Everything from one offset up to another is finished. seen: the messages that need a mark.
       #: (Integer, Integer, Integer, Enumerable[Message]) -> void
       def add(from, upto, leader_epoch, seen)
         seen.each do |message|
@@ -29,7 +31,7 @@ module Pelton
         stretch(upto + 1, leader_epoch) if upto >= from
       end
 
-      # What is before `offset` is done. [offset, leader epoch]: up to there it is, too; nil: nothing more is.
+      # Everything before `offset` is done. Returns [offset, leader epoch] up to which more is done; nil: no more is.
       #: (Integer) -> [Integer, Integer]?
       def take(offset)
         found = nil

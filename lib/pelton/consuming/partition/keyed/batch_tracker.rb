@@ -4,17 +4,17 @@ require_relative "key_queue"
 
 module Pelton
   module Consuming
-    # A batch of a keyed backlog, as long as messages of it are not finished. Before they are in key queues it is
-    # sorted: their keys are asked for.
+    # A batch of a keyed backlog, as long as it has unfinished messages. A job sorts it (asks for the keys of its
+    # messages), then its messages move to key queues.
     class BatchTracker
-      # messages: to be sorted; nil: they are.
-      # ids: of their key queues; nil: unknown.
+      # messages: [message, …] to be sorted; nil: they are sorted.
+      # ids: [hash of the key or nil, …] of these; nil: unknown, or `by` failed.
       attr_reader :messages, :ids, :first_offset
-      # Until they are in key queues.
+      # [item, …] until they are in key queues.
       attr_reader :items
-      # When each of the messages may begin (seconds since 1970, or nil); nil: nothing is delayed.
+      # [1763859600.5, nil, …]: when each message may begin (seconds since 1970; nil: at once); nil: nothing is delayed.
       attr_accessor :dues
-      # [offset, leader epoch]: the end of what came before it; nil: nothing did.
+      # [offset, leader epoch] behind the batch that came before; nil: it is the first.
       attr_accessor :before
 
       #: (Batch) -> void
@@ -23,10 +23,10 @@ module Pelton
         @messages = batch.messages
         @ids = @dues = @before = nil
         @first_offset = batch.first_offset
-        # Where it ends.
+        # [offset, leader epoch] behind its last message.
         @end = [batch.last_offset + 1, batch.leader_epoch].freeze
         @items = @messages.map { |message| Item.new(message, self) }
-        # How many are not finished.
+        # How many messages are not finished.
         @left = @items.size
         release if over? # a `where` left nothing of it
       end
@@ -35,7 +35,7 @@ module Pelton
       #: () -> [Integer, Integer]
       attr_reader :end
 
-      # ids: of the messages' keys; nil: `by` failed for one.
+      # ids: see above; nil: `by` failed for a message.
       #: (Array[Integer?]?) -> void
       def sorted(ids)
         @ids = ids
@@ -44,7 +44,7 @@ module Pelton
 
       def sorted? = @messages.nil?
 
-      # Hands its messages over, each with the number of its key queue.
+      # Moves its items to key queues: yields each with the hash of its key (nil: it has no key).
       #: () { (Item, Integer?) -> void } -> void
       def each
         @items.each_with_index do |item, index|
@@ -54,7 +54,7 @@ module Pelton
         @items = @ids = @dues = nil
       end
 
-      # A message is finished; with the last one the batch goes back. Returns whether it was the last.
+      # A message is finished. The last one releases the batch and returns true.
       #: () -> bool
       def finish
         return false unless (@left -= 1).zero?
@@ -66,7 +66,7 @@ module Pelton
       # Are all finished?
       def over? = @left.zero?
 
-      # Its native memory may go; message objects live on.
+      # Releases the batch. Message objects stay valid.
       #: () -> void
       def release
         @batch&.release

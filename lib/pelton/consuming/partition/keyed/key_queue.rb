@@ -5,21 +5,21 @@ module Pelton
     # A message of a keyed backlog, from its arrival until it is done.
     class Item
       attr_reader :offset, :leader_epoch, :tracker
-      # nil once it is finished: only its offset is of interest then.
+      # nil: it is finished, and only its offset is needed.
       attr_reader :message
       # The key queue it was put into; nil before.
       attr_accessor :key_queue
-      # The share that it is out with, or nil.
+      # The slice of the job that has it; nil: no job has it.
       attr_accessor :slice
       # When it may begin (seconds since 1970); nil: any time.
       attr_accessor :due
-      # It was there before a seek and stayed: its messages' epoch. nil: no seek since it came.
+      # Message#epoch, if it is from before a seek and was kept; nil: no seek since it came.
       attr_accessor :epoch
-      # How many came with it and before it.
+      # Its number in the order of arrival, from 1.
       attr_accessor :number
       # Did the flow drop it?
       attr_accessor :dropped
-      # Finished, but not marked: the list of such of the executor that had it.
+      # The list it is in while it is finished but not marked (see Unmarked#list); nil: it is in none.
       attr_reader :passed
 
       #: (Message, BatchTracker) -> void
@@ -31,7 +31,7 @@ module Pelton
         @key_queue = @slice = @due = @epoch = @number = @passed = @dropped = nil
       end
 
-      # passed: where it waits for its mark; nil: it is marked.
+      # passed: the list in which it waits for its mark; nil: it is marked.
       #: (?Array[Item]?) -> void
       def finish(passed = nil)
         @message = @slice = nil
@@ -43,39 +43,40 @@ module Pelton
 
     # The unfinished messages of one key, in their order. At most one job has messages of it.
     class KeyQueue
-      # What is left behind a message that failed is looked at again by the next job. So that gets no more than this
-      # where messages are processed one by one, until they succeed again.
+      # With `process`, the next job after a failure gets at most this many messages, until they succeed again: it would
+      # be given the messages behind the failed one each time.
       FEW = 100
 
       attr_reader :id
-      # How often the first message was tried, with the try that runs.
+      # The attempt of the first message, including one that runs; 0: none began.
       attr_accessor :attempt
       # When the first message runs again (monotonic seconds); nil: any time.
       attr_accessor :wake_at
-      # Up to this offset messages run one by one.
+      # Up to this offset each message gets a job of its own.
       attr_accessor :alone_until
-      # Up to this offset they share no job with other keys.
+      # Up to this offset its messages are in no job with other keys.
       attr_accessor :apart_until
-      # Has a job messages of it?
+      # Does a job have messages of it?
       attr_accessor :out
-      # Is what is left of it for whoever gets the partition next?
+      # Is the rest of it left for the partition's next owner?
       attr_accessor :left
-      # Its place among the key queues that wait for a job: a number that grows. nil: it gets a new one, behind all
+      # Its number among the key queues that wait for a job; the smallest is next. nil: it gets a new one, behind all
       # others.
       attr_accessor :turn
-      # The queue it waits in, its rank and position there (written by KeyQueueHeap); nil: in none.
+      # The heap it waits in, its rank and its index there (written by KeyQueueHeap); nil: it waits in none.
       attr_accessor :queue, :rank, :at
 
       def initialize(id)
         @id = id
-        # What was finished out of its turn stays here until it would be first or is looked at.
+        # [item, …] by offset. An item that was finished out of order stays until it is first or a job is filled.
         @items = []
+        # Are there such items?
         @gaps = false
         @attempt = 0
         @wake_at = @alone_until = @apart_until = nil
         @out = @moved = @left = false
         @turn = @queue = @rank = @at = nil
-        # Where messages are processed one by one: how many of them a job gets after one that failed; nil: all.
+        # With `process`: how many messages a job gets after a failure; nil: all.
         @run = nil
       end
 
@@ -90,8 +91,8 @@ module Pelton
         item.key_queue = self
       end
 
-      # What a job gets of it at most. now: what is due later waits (seconds since 1970); nil: nothing is delayed.
-      # horizon: up to this offset; nil: all. one_by_one: what is left behind a failure would be looked at each time.
+      # The items that a job gets, `limit` at most. now: items that are due later wait (seconds since 1970); nil:
+      # nothing is delayed. horizon: items up to this offset; nil: all. one_by_one: see FEW.
       #: (Integer, Float?, Integer?, bool) -> Array[Item]
       def take(limit, now, horizon, one_by_one)
         limit = 1 if @alone_until && before?(@alone_until)
@@ -104,7 +105,7 @@ module Pelton
         items.take_while { |item| item.equal?(first) || item.due.nil? || item.due <= now }
       end
 
-      # Those that are not finished, before this offset.
+      # The unfinished items before this offset.
       #: (Integer) -> Array[Item]
       def before(offset) = @items.take_while { |item| item.offset < offset }.reject(&:finished?)
 
@@ -114,7 +115,7 @@ module Pelton
           (!@alone_until.nil? && before?(@alone_until))
       end
 
-      # A job has messages of it.
+      # A job got messages of it.
       #: () -> void
       def leave
         @out = true
@@ -122,8 +123,8 @@ module Pelton
         @attempt += 1
       end
 
-      # The job is over. tried: its first message is to be tried again; else that was not begun. What waits for a
-      # back-off, or was not begun, keeps its turn.
+      # The job is over. tried: its first message failed and will be tried again; false: that message was not begun. A
+      # key queue that waits for a back-off, or was not begun, keeps its turn.
       #: (bool) -> void
       def come_back(tried)
         @out = false
@@ -132,7 +133,7 @@ module Pelton
         @turn = nil if (tried || @moved) && @wake_at.nil?
       end
 
-      # Its message is about to be finished: the count begins anew for the next one.
+      # This item is about to be finished; the next message starts with its first attempt.
       #: (Item) -> void
       def drop(item)
         return @gaps = true unless @items.first.equal?(item)
@@ -147,7 +148,7 @@ module Pelton
 
       def before?(offset) = @items.first.offset <= offset
 
-      # Each is looked at once.
+      # Removes finished items, each once.
       def close_gaps(limit)
         left = []
         while left.size < limit && (item = @items.shift)

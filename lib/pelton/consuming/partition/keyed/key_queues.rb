@@ -6,25 +6,25 @@ require_relative "key_queue_heap"
 
 module Pelton
   module Consuming
-    # All key queues of a keyed backlog: which of them may be given to a job, and which wait for their time. Guarded by
-    # its coordinator's lock.
+    # All key queues of a keyed backlog: which may be given to a job, and which wait for their time. The coordinator's
+    # lock guards it.
     class KeyQueues
-      # No delayed message waits longer before somebody looks at the clock again, which may have been set.
+      # Seconds after which the clock is read again for a delayed message, because the clock may have been changed.
       LOOK = 60.0
       private_constant :LOOK
 
-      # delay: the step, if there is one.
+      # delay: the topic's step; nil: messages are not delayed.
       #: (Steps::Delay?) -> void
       def initialize(delay)
         @delay = delay
-        # {number => key queue}: those with unfinished messages.
+        # {hash of the key => key queue}: those with unfinished messages.
         @all = {}
-        # KeyQueues that may be given, by their turns, and the last turn that was given.
+        # Key queues that may be given to a job, by their turns; and the last turn that was assigned.
         @ready = KeyQueueHeap.new
         @turn = 0
-        # KeyQueues in a back-off or delayed, by the time at which they are looked at again (monotonic seconds).
+        # Key queues in a back-off or a delay, by the time at which that is over (monotonic seconds).
         @resting = KeyQueueHeap.new
-        # The end has begun: nothing behind this offset is given any more.
+        # The largest offset that may still be given once the partition ends; nil: it does not end.
         @horizon = nil
       end
 
@@ -33,7 +33,7 @@ module Pelton
       #: (Integer | Symbol | Item) -> bool
       def key?(id) = @all.key?(id)
 
-      # How many may be given.
+      # How many key queues may be given to a job.
       #: () -> Integer
       def ready = @ready.size
 
@@ -45,7 +45,7 @@ module Pelton
         rest(key_queue) unless key_queue.out || key_queue.queue
       end
 
-      # For a job: so many of those that are ready, with so many messages together at most.
+      # The key queues of a job, `count` at most, and its items, `limit` at most.
       #: (Integer, Integer, one_by_one: bool) -> [Array[KeyQueue], Array[Item]]
       def take(count, limit, one_by_one:)
         now = @delay&.now
@@ -61,14 +61,14 @@ module Pelton
         [key_queues, items]
       end
 
-      # Its job is over.
+      # The job of this key queue is over. tried: see KeyQueue#come_back.
       #: (KeyQueue, tried: bool) -> void
       def put_back(key_queue, tried:)
         key_queue.come_back(tried)
         rest(key_queue)
       end
 
-      # This message is about to be finished.
+      # This item is about to be finished.
       #: (Item) -> void
       def drop(item)
         return unless (key_queue = item.key_queue)
@@ -93,7 +93,7 @@ module Pelton
         end
       end
 
-      # From now on nothing behind this offset is given; first what comes first.
+      # The partition ends: gives nothing behind this offset, and earlier offsets first.
       #: (Integer) -> void
       def close(horizon)
         @horizon = horizon
@@ -102,7 +102,7 @@ module Pelton
         [*@resting.clear, *ready].each { |key_queue| rest(key_queue) }
       end
 
-      # When one whose first message is before this offset may be given (0: now); nil: there is none.
+      # When a key queue whose first message is before this offset may be given (0: now); nil: there is none.
       #: (Integer) -> Float?
       def ready_before(offset)
         return 0.0 if @ready.any? { |key_queue| key_queue.first.offset < offset }
@@ -112,7 +112,7 @@ module Pelton
 
       private
 
-      # A key queue that is not out goes where it belongs.
+      # Puts a key queue that no job has where it belongs.
       def rest(key_queue)
         return @all.delete(key_queue.id) if key_queue.empty?
         return if @horizon && (key_queue.left || key_queue.first.offset > @horizon)

@@ -1,0 +1,110 @@
+# frozen_string_literal: true
+
+require_relative "backlog"
+
+module Pelton
+  module Consuming
+    # The present backlog of a partition, in which consumers mark messages. A seek replaces it, or drops messages of it.
+    # The coordinator's lock guards it. Methods that consumers and Seeks call take the lock by themselves.
+    class CurrentBacklog
+      #: () -> (Backlog | KeyedBacklog)
+      attr_reader :backlog
+      # The batch that came last, maybe released; nil: none came. If it is stale, the partition was sought.
+      #: () -> Batch?
+      attr_accessor :last
+      # Message#epoch of the messages that came since the last seek; nil: none came.
+      #: () -> Integer?
+      attr_accessor :epoch
+
+      # The block starts the jobs that may run now.
+      #: (Backlog | KeyedBacklog, Routing::Topic, Subscription, Lock, PartitionState, Progress, PartitionJobs)
+      #:  { () -> void } -> void
+      def initialize(backlog, topic, subscription, lock, state, progress, partition_jobs, &schedule)
+        @backlog = backlog
+        @keyed = topic.keyed?
+        @subscription = subscription
+        @lock = lock
+        @state = state
+        @progress = progress
+        @partition_jobs = partition_jobs
+        @schedule = schedule
+        @last = @epoch = nil
+      end
+
+      # --- called by consumers, through their contexts -------------------------------------------------------------
+
+      # Marks a message as consumed. false: the partition belongs to another member.
+      #: (Message, ?String?) -> bool
+      def mark(message, metadata = nil)
+        @lock.synchronize do
+          next false if @progress.gone?
+          next true if left_behind?(message)
+
+          @progress.metadata = metadata if metadata
+          full = @backlog.full?
+          @backlog.mark(message)
+          @schedule.call if full
+          @progress.store(@backlog.done, ask: @keyed)
+        end
+      end
+
+      # The same, and waits for the commit. librdkafka does not commit an offset again of which only the metadata is
+      # new, so Pelton does.
+      #: (Message, ?String?) -> bool
+      def mark!(message, metadata = nil)
+        return false unless mark(message, metadata)
+
+        stored = metadata && @lock.synchronize { @progress.stored }
+        return @subscription.commit unless stored
+
+        @subscription.commit_offset(message.topic, message.partition, *stored, metadata)
+      end
+
+      # Is the message from before a seek, and not kept by it?
+      #: (Message) -> bool
+      def left_behind?(message) = message.epoch != @epoch && !@backlog.kept?(message)
+
+      # --- called by Seeks -----------------------------------------------------------------------------------------
+
+      # The native position was moved to this offset (nil: unknown, the first batch from there reports it). job: the job
+      # that sought, if it has messages. done: everything before the offset counts as done. Yields what is stored, and
+      # the first offset that is to be read again.
+      #: (Integer?, ?job: Job?, ?done: bool) ?{ (Progress, Integer) -> untyped } -> untyped
+      def leave(offset, job: nil, done: false)
+        @lock.synchronize do
+          # Unless a batch from there came first.
+          reset_for_seek(offset, done: done) if (@last.nil? || @last.stale?) && (offset || !@keyed)
+          @state.stopped = nil
+          @backlog.seek_past(job.slice, job.messages, offset) if job
+          @schedule.call
+          yield @progress, [offset, *@backlog.first_open].min if block_given?
+        end
+      end
+
+      # Where a seek to this offset has to go: what an earlier seek left unfinished has to be read again first.
+      #: (Integer) -> Integer
+      def bounded(offset) = @lock.synchronize { [offset, *@backlog.owed].min }
+
+      # Seeks to a message that the job was given and did not finish. With order per key that moves no other job. false:
+      # the job does not have that message.
+      #: (Job, Integer) -> bool
+      def go_back(job, offset)
+        @lock.synchronize do
+          !job.sought?(@backlog) && @state.stopped.nil? && @backlog.go_back(job.slice, job.messages, offset)
+        end
+      end
+
+      # --- called by the coordinator, under its lock ---------------------------------------------------------------
+
+      # Leaves what was there before a seek (see KeyedBacklog#leave). A running job keeps its messages.
+      #: (Integer?, ?done: bool) -> void
+      def reset_for_seek(offset, done: false)
+        @partition_jobs.recall(@backlog, with_messages: true)
+        @backlog = @backlog.leave(offset, @epoch, done: done, failed: @state.stopped)
+        @epoch = @state.stopped = nil
+        @state.at_end = false
+        @progress.forget
+      end
+    end
+  end
+end
