@@ -11,7 +11,8 @@ module Fakes
 
     def bootstrap_servers = "127.0.0.1:9"
 
-    %i[create_topic push_errors broker_down broker_up round_trip_time close].each do |name|
+    %i[create_topic push_errors topic_error broker_down broker_up round_trip_time watch_requests watched_requests
+       close].each do |name|
       define_method(name) do |*arguments|
         @calls << [name, *arguments]
       end
