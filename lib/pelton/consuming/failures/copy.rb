@@ -5,13 +5,13 @@ require_relative "../../origin"
 
 module Pelton
   module Consuming
-    # What goes to another topic in the place of a failed message: its key, payload (as bytes), headers and timestamp,
-    # and where it comes from (Pelton::Origin); the user's `on_dead_letter` may change it. All of a partition go to one
-    # partition, so their order is kept.
+    # The copy of a failed message for another topic: its key, payload (as bytes), headers and timestamp, and where it
+    # comes from (Pelton::Origin). The user's `on_dead_letter` may change it. All copies of a partition go to one
+    # partition, so they keep their order.
     class Copy
-      # Kafka's errors that no further attempt with this message changes. (An authorization may be granted yet.)
+      # Errors of Kafka that another attempt with this message does not change. (An authorization may still be granted.)
       REFUSALS = %i[MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD UNSUPPORTED_FOR_MESSAGE_FORMAT].freeze
-      # A longer key may be what was too large.
+      # Bytes. A longer key may be what made the message too large.
       KEY = 1_000
       private_constant :REFUSALS, :KEY
 
@@ -23,12 +23,12 @@ module Pelton
         @to = to
         @change = change
         @origin = Origin.after(failure, group: group, first: first, due_in: due_in)
-        # With the message's timestamp?
+        # Does the copy have the message's timestamp?
         @own_time = due_in.nil?
       end
 
-      # Sends it and waits until Kafka has it. Raises what produce_sync raises, and what the user's change does. What is
-      # too large for the producer itself goes by a client that has no limit, so that the broker decides.
+      # Sends the copy and waits until Kafka has it. Raises what produce_sync raises, and what `on_dead_letter` raises.
+      # A copy that is too large for the producer goes through a client without a limit, so that the broker decides.
       #: (Producer) -> void
       def deliver(producer)
         letter = { topic: @to, partition: @origin.partition % producer.partition_count(@to), **content }
@@ -36,9 +36,9 @@ module Pelton
         send_letter(letter, producer)
       end
 
-      # What to try where Kafka refused this one for good: without the message's timestamp, if it was that; else a
-      # letter without the payload that says where it is. nil: nothing is left to try, or it may work later. What waits
-      # in a retry topic has to be whole.
+      # What to send after Kafka refused this copy for good: one without the message's timestamp, if that was the
+      # reason; otherwise one without the payload, which says where the message is. nil: nothing is left to try, or this
+      # copy may work later. A copy in a retry topic needs its payload.
       #: (KafkaError) -> Copy?
       def instead(error)
         if error.name == :INVALID_TIMESTAMP && @own_time then dup.tap { |copy| copy.own_time = false }
@@ -46,11 +46,11 @@ module Pelton
         end
       end
 
-      # Can only the payload's omission help?
+      # Does only a copy without the payload help?
       #: (KafkaError) -> bool
       def refused?(error) = REFUSALS.include?(error.name)
 
-      # The error's name, where the letter has no payload.
+      # Why the copy has no payload, the name of an error; nil: it has its payload.
       #: () -> Symbol?
       def omitted = @origin.payload_omitted&.to_sym
 
@@ -74,7 +74,7 @@ module Pelton
         unlimited.produce_copy(**letter)
       end
 
-      # All of a topic's copies are where its events say.
+      # Raises if `on_dead_letter` changed the topic: the events name the original one.
       def change(letter)
         @change.call(letter, @failure)
         return if letter[:topic] == @to
@@ -82,7 +82,7 @@ module Pelton
         raise InvalidMessageError.new(:topic, letter[:topic], "#{@to} (on_failure may name another)")
       end
 
-      # In a retry topic the time is now: Kafka deletes by the age of what is there.
+      # A copy in a retry topic has the present time, because Kafka deletes messages by their age.
       def content
         message = @failure.message
         return { payload: "", key: key, headers: @origin.headers({}) } if omitted
@@ -92,8 +92,8 @@ module Pelton
           timestamp: (time if time&.positive?) }
       end
 
-      # There is one, for a topic that is compacted takes none without. The payload is empty and not nil for the same
-      # reason. A key that the user might have changed is not shown.
+      # The key of a copy without a payload. It always has a key, because a compacted topic refuses messages without
+      # one. The payload is empty and not nil for the same reason. A key that the user might have changed is not shown.
       def key
         key = @failure.message.raw_key
         return key unless @change || key.nil? || key.empty? || key.bytesize > KEY

@@ -2,18 +2,18 @@
 
 module Pelton
   module Consuming
-    # What the callables of `on_failure` and `on_dead_letter` are given: a message that failed.
+    # A message that failed. `on_failure` and `on_dead_letter` get it.
     #   error    what consume raised; or the `reason` of dispatch_to_dead_letters
     #   message  the first message that is not finished
-    #   attempt  how often it was tried by now, over all retry topics that it went through
-    #   id       of this one failure: the events that tell of it and the message's copy have it too
+    #   attempt  how often it was tried so far, in all retry topics that it went through
+    #   id       "9f86d081884c7d65": the id of this failure, which its events and the message's copy have, too
     #: (Exception, Message, Integer, String) -> void
     Failure = Struct.new(:error, :message, :attempt, :id) do
-      # 16 hexadecimal digits, never the same, also in forked children.
+      # 16 random hexadecimal digits, also unique in forked children.
       #: () -> String
       def self.next_id = Random.urandom(8).unpack1("H*").freeze
 
-      # For Pelton: the failure of a job that ended so.
+      # For Pelton: the failure of a job with this result.
       #: (Result) -> Failure
       def self.of(result) = new(result.error, result.messages.first, result.attempt, result.failure_id)
 

@@ -18,19 +18,19 @@ module Pelton
         @exactly_once = exactly_once
       end
 
-      # Carries an outcome :forward out; a kill ends that at once. Returns what is to be done with the message here: it
-      # is skipped, or, if the copy failed, it runs again.
+      # Carries out an outcome :forward; a kill ends that at once. Returns the outcome for the message in this topic: it
+      # is skipped, or, if its copy failed, it runs again.
       #: (Outcome, Result) -> Outcome
       def forward(outcome, result)
         failure = Failure.of(result)
-        @exactly_once.reset # of the job that failed nothing is left for its copy to heed
+        @exactly_once.reset # the copy has nothing to do with what the job's transactions left undone
         Thread.handle_interrupt(Object => :immediate) { move(failure, outcome) }
       rescue Exception => e # rubocop:disable Lint/RescueException -- whatever happens, the message is still there
         tell(e, failure)
         Outcome.again(outcome.delay)
       end
 
-      # By hand: see Consumer#dispatch_to_dead_letters.
+      # See Consumer#dispatch_to_dead_letters.
       #: (Message, (Exception | String)?, Integer) -> true
       def dispatch(message, reason, attempt)
         to = @topic.dead_letters or raise ConfigError.new("topic #{@topic.name}: dead_letters", nil, "is not set")
@@ -44,7 +44,7 @@ module Pelton
 
       private
 
-      # Where Kafka will never take the copy for the retry topic, it goes to the dead letters at once. Without these the
+      # A copy that Kafka never accepts for the retry topic goes to the dead letters at once. If the topic has none, the
       # message stays here.
       def move(failure, outcome)
         copy = copy(failure, outcome.to, outcome.due_in)
@@ -58,7 +58,7 @@ module Pelton
         move(failure, Outcome.forward(@topic.dead_letters, outcome.delay))
       end
 
-      # With a transactional producer the copy and the offset behind the message are in one transaction.
+      # With a transactional producer, one transaction has the copy and the offset behind the message.
       def transfer(copy, failure)
         producer = @exactly_once.copier
         return copy.deliver(producer) if @topic.manual_offsets || @topic.keyed? || !producer.transactional?
@@ -69,7 +69,7 @@ module Pelton
         end
       end
 
-      # Yields the copy, and what there is instead where Kafka refused it for good, which is told. Returns what was
+      # Yields the copy, and its replacement if Kafka refused it for good, which is reported. Returns the copy that was
       # sent.
       def insist(copy, failure)
         yield copy

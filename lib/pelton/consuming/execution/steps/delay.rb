@@ -5,9 +5,9 @@ require_relative "../../../runtime/clock"
 module Pelton
   module Consuming
     module Steps
-      # Holds a message back until its time has come, and with it all that are behind it.
+      # Holds back a message until its time, and all messages behind it.
       class Delay
-        # In a retry topic that is what the message itself says.
+        # In a retry topic the message itself says when it is due.
         def self.for(topic, _bus)
           return new { |message| (due = message.origin&.due_at) && (due / 1000.0) } if topic.stage
 
@@ -15,22 +15,22 @@ module Pelton
           seconds && new { |message| message.timestamp_ms && ((message.timestamp_ms / 1000.0) + seconds) }
         end
 
-        # The block tells a message's time, in seconds since 1970; nil: at once.
+        # The block returns when a message is due, in seconds since 1970; nil: at once.
         #: (?clock: Clock) { (Message) -> Numeric? } -> void
         def initialize(clock: Clock, &due)
           @due = due
           @clock = clock
         end
 
-        # Where the order is per key it is asked for each message when that comes, so that none waits for another key's.
+        # With order per key, each message is asked about on arrival, so that none waits for a message of another key.
         #: (Message) -> Numeric?
         def due(message) = @due.call(message)
 
-        # Seconds since 1970.
+        # The present time in seconds since 1970.
         #: () -> Float
         def now = @clock.wall
 
-        # Seconds until then; nil: none.
+        # Seconds until `due`; nil: no wait.
         #: (Numeric?) -> Float?
         def wait(due) = due && due > (time = now) ? due - time : nil
 

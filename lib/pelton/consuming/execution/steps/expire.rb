@@ -5,8 +5,8 @@ require_relative "../../../runtime/clock"
 module Pelton
   module Consuming
     module Steps
-      # Leaves out what is older than so many seconds when its job is about to begin. A message without a timestamp has
-      # no age.
+      # Drops messages that are older than `expire_after` seconds when their job begins. A message without a timestamp
+      # never expires.
       class Expire
         def self.for(topic, _bus) = topic.expire_after && new(topic.expire_after)
 

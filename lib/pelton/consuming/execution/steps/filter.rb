@@ -3,9 +3,9 @@
 module Pelton
   module Consuming
     module Steps
-      # Keeps the messages for which every filter of the topic returns something true. One that raises is told of and
-      # its message is kept: to drop what nobody could judge would lose it. Each message is asked about once, also where
-      # a throttle or a delay leaves it for a later job.
+      # Keeps the messages for which every filter of the topic returns something true. A filter that raises is reported,
+      # and its message is kept, because dropping it would lose it. Filters see each message once, even if a throttle or
+      # a delay leaves it for a later job.
       class Filter
         def self.for(topic, bus)
           new(topic.filters, bus, remember: topic.throttle || topic.delay) unless topic.filters.empty?
@@ -15,10 +15,10 @@ module Pelton
         def initialize(filters, bus, remember: false)
           @given = filters
           @bus = bus
-          # {message => is it kept?}, by identity; nil: none comes again without having begun.
+          # {message => is it kept?}, by identity; nil: the topic has neither a throttle nor a delay.
           @answers = remember ? ObjectSpace::WeakMap.new : nil
-          # Callable ones: a class of filters has an instance per partition. Made on a worker's thread: one whose `new`
-          # raises is told of as any failure of a filter, and tried again. Guarded by @lock.
+          # [callable, …]: a filter that is a class has an instance per partition. They are created on a worker's
+          # thread, so a `new` that raises is reported like a failed filter, and tried again. Guarded by @lock.
           @filters = nil
           @lock = Mutex.new
         end

@@ -5,7 +5,7 @@ require_relative "../outcome"
 module Pelton
   module Consuming
     module Steps
-      # After success everything the job was given is done; it is marked, unless the topic marks by hand.
+      # After success all messages of the job are done. They are marked, unless the topic has manual_offsets.
       class Mark
         def self.for(topic, _bus) = new(manual: topic.manual_offsets)
 
@@ -15,7 +15,7 @@ module Pelton
 
         #: (Result) -> Outcome?
         def settle(result)
-          # A failure behind the last message leaves nothing to run again.
+          # A failure after the last message was marked leaves nothing to run again.
           @outcome if result.error.nil? || result.messages.empty?
         end
       end

@@ -7,8 +7,9 @@ require_relative "../outcome"
 module Pelton
   module Consuming
     module Steps
-      # Asks the user's callable what becomes of a message that failed. It is asked for one message alone: the rest of
-      # a failed batch runs one by one before. What it raises, or what is no answer, is reported and counts as :retry.
+      # Asks the user's `on_failure` what to do with a failed message. It is asked about a single message: the rest of a
+      # failed batch runs one by one first. If it raises or returns something unknown, that is reported and means
+      # :retry.
       class OnFailure
         ANSWERS = ":retry, :dead_letter, [:dead_letter, \"topic\"], :skip or :stop"
 
@@ -34,10 +35,10 @@ module Pelton
 
         private
 
-        # On the worker's thread, which may be ended meanwhile: then the message runs again.
+        # Interruptible: if the worker is killed meanwhile, the message runs again.
         def ask(failure) = Thread.handle_interrupt(Object => :immediate) { @topic.on_failure.call(failure) }
 
-        # nil: the steps behind this one decide.
+        # nil: the next steps decide.
         def outcome(answer, failure)
           case answer
           when :retry then nil

@@ -5,15 +5,15 @@ require_relative "../outcome"
 module Pelton
   module Consuming
     module Steps
-      # After the last retry: the message goes to the next retry topic, behind the last of them to the dead letters, or
-      # what `then` says is done.
+      # After the last retry: sends the message to the next retry topic, after the last retry topic to the dead letters.
+      # Without dead letters it does what `then` says.
       class RetriesExhausted
         def self.for(topic, _bus) = new(topic)
 
         #: (Routing::Topic) -> void
         def initialize(topic)
           @to, @due_in = topic.next_stage || topic.dead_letters
-          # How often a message is tried in this topic before it leaves it, and in all retry topics behind it.
+          # How often a message is tried in this topic and in all retry topics that follow.
           @tries = topic.retries.to_i + 1 + topic.stages_left
           @stage = topic.stage
           @backoff = topic.back_off
@@ -32,7 +32,7 @@ module Pelton
 
         private
 
-        # Without a copy in a retry topic the message is tried here as often as it would have been there.
+        # Kafka refused the copy, so the message is tried here as often as it would be in the retry topics.
         def refused(result, delay)
           before = (@stage && result.messages.first.origin&.attempts) || 0
           result.attempt - before < @tries ? Outcome.again(delay) : @otherwise

@@ -5,9 +5,9 @@ require_relative "../outcome"
 module Pelton
   module Consuming
     module Steps
-      # After a failure: the unfinished messages again, after a back-off. Where retries are limited, they count for one
-      # message: the rest of a failed batch runs one by one, so that no healthy neighbour is given up for another's
-      # sake; nor, where consume had marked all but one, the one that is left.
+      # After a failure: runs the unfinished messages again, after a back-off. If `retries` is limited, it counts for a
+      # single message. So the rest of a failed batch runs one by one, and a message that did not fail is never given up
+      # because of another one.
       class Retry
         def self.for(topic, _bus) = new(topic.retries, topic.back_off)
 

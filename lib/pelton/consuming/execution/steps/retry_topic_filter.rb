@@ -3,8 +3,8 @@
 module Pelton
   module Consuming
     module Steps
-      # In a retry topic: leaves out what failed in another group, which reads the topic, too. What failed in this one
-      # under a former name is its own.
+      # In a retry topic: drops messages that failed in another group, which reads the same retry topic. former_groups
+      # are earlier names of this group.
       class RetryTopicFilter
         def self.for(topic, _bus) = topic.stage && new([topic.stage.group, *topic.former_groups])
 
@@ -18,7 +18,7 @@ module Pelton
 
         private
 
-        # Whoever else wrote it there meant everybody.
+        # A message without an origin was not written by Pelton, so every group gets it.
         def ours?(origin) = origin.nil? || @groups.include?(origin.group)
       end
     end

@@ -5,10 +5,10 @@ require_relative "../../../runtime/clock"
 module Pelton
   module Consuming
     module Steps
-      # Of one partition no more than `limit` messages begin within any `every` seconds. Only those that begin count:
-      # where messages are processed one by one, each when it is its turn.
+      # Begins at most `limit` messages of a partition within any `every` seconds. With `process`, a message counts when
+      # it begins, not when its job does.
       class Throttle
-        # Messages that begin within this part of `every` are counted together, as of the last one's time.
+        # Messages that begin within this part of `every` are counted as one group, with the time of the last of them.
         GRAIN = 0.001
         private_constant :GRAIN
 
@@ -19,20 +19,20 @@ module Pelton
           @limit = limit
           @every = every
           @clock = clock
-          # [[when, how many, the first one's offset, when the first one began], …] that began within the last `every`
-          # seconds, and their sum; guarded by @lock.
+          # [[time, count, first offset, time of the first message], …] of the messages that began within the last
+          # `every` seconds, and the sum of the counts. Guarded by @lock.
           @begun = []
           @sum = 0
           @lock = Mutex.new
         end
 
-        # They begin now, all at once.
+        # The first of these messages that may begin now, which then all begin; or seconds until one may.
         #: (Messages) -> (Messages | Numeric)
         def ready(messages)
           room(messages) { |some, now| count(some.size, some.first_offset, now) }
         end
 
-        # How many may begin, one by one; each asks `begin?` when it does.
+        # The first of these messages that may begin now. Each of them asks `begin?` when it does.
         #: (Messages) ?{ (Messages, Float) -> void } -> (Messages | Numeric)
         def room(messages)
           @lock.synchronize do
@@ -44,7 +44,7 @@ module Pelton
           end
         end
 
-        # May one more begin? Then it does.
+        # May another message begin? If so, it is counted.
         #: () -> bool
         def begin?
           @lock.synchronize do
@@ -61,7 +61,7 @@ module Pelton
           end
         end
 
-        # After all these, which were `ready`, did not begin.
+        # These messages were `ready`, but did not begin after all.
         #: (Messages) -> void
         def give_back(messages)
           @lock.synchronize do
@@ -72,7 +72,7 @@ module Pelton
 
         private
 
-        # What began long ago. Returns the time.
+        # Forgets what began more than `every` seconds ago. Returns the time.
         def forget
           now = @clock.now
           @sum -= @begun.shift[1] while @begun.any? && @begun.first.first + @every <= now

@@ -5,8 +5,8 @@ require_relative "../../../routing/condition"
 module Pelton
   module Consuming
     module Steps
-      # Asks the topic's `where` of the messages for which the native side did not decide; those that it refused are not
-      # here any more.
+      # Evaluates the topic's `where` for messages that native code could not decide. Those that it refused are not in
+      # the batch any more.
       class Where
         def self.for(topic, bus) = topic.where && new(topic.where, bus)
 

@@ -2,9 +2,8 @@
 
 module Pelton
   module Consuming
-    # KeyQueues in the order of a rank, a number: the one with the smallest comes first. Most come in that order
-    # already: they wait in a row. The others are in a binary heap beside it. A key queue is in one queue at most, and
-    # once.
+    # Key queues in the order of a rank; the smallest rank comes first. Most are pushed in that order already, and wait
+    # in an Array. The others are in a binary heap. A key queue is in one KeyQueueHeap at most, and once.
     class KeyQueueHeap
       include Enumerable
 
@@ -28,7 +27,7 @@ module Pelton
         @heap.each(&block)
       end
 
-      # Returns all that were there.
+      # Removes and returns all key queues.
       #: () -> Array[KeyQueue]
       def clear
         to_a.each { |key_queue| key_queue.queue = key_queue.at = nil }.tap { empty_out }
@@ -65,9 +64,9 @@ module Pelton
 
       def empty_out
         @size = 0
-        # By rank; with those that were taken out of its middle, which have no queue any more.
+        # [key queue, …] by rank. Key queues that were deleted stay until they are first, with another `queue`.
         @row = []
-        # Each of these knows where it is (KeyQueue#at), to be taken out of the middle.
+        # [key queue, …] as a binary heap. Each knows its index (KeyQueue#at), so that it can be deleted.
         @heap = []
       end
 

@@ -4,20 +4,20 @@ require_relative "../../../errors"
 
 module Pelton
   module Consuming
-    # Asks the `by` of a topic for the key of each message, on a worker: once a message, where it failed again.
+    # Asks the `by` of a topic for the key of each message, on a worker: once per message, and again if it failed.
     class Keys
       READERS = { key: :raw_key, headers: :raw_headers }.freeze
       private_constant :READERS
 
       #: (Symbol | ^(Message) -> untyped) -> void
       def initialize(by)
-        # A key is compared as it came, whatever is made of it.
+        # `by: :key` compares the raw bytes of the key, whatever its deserializer makes of them.
         @by = by.respond_to?(:call) ? by : READERS.fetch(by, by).to_proc
       end
 
-      # Per message a number that is the same for equal keys (in a rare case also for others), or nil: no key. The
-      # keys themselves are not kept, and not compared later: that would be user code under a lock.
-      # nil: it failed for a message. Whatever was raised, no message may be lost: the job that has it asks again.
+      # [hash of the key, nil, …] for the messages; nil: the message has no key. Equal keys have equal hashes, other
+      # keys rarely. Keys are not kept and compared later, because that would run user code under a lock. Returns nil if
+      # `by` failed for a message. The job that gets the message asks again and reports the error.
       #: (Array[Message]) -> Array[Integer?]?
       def of(messages)
         messages.map { |message| number(message) }
@@ -25,7 +25,7 @@ module Pelton
         nil
       end
 
-      # Of one message. Raises whatever `by` does.
+      # The hash of one message's key; nil: it has none. Raises whatever `by` raises.
       #: (Message) -> Integer?
       def number(message)
         key = @by.call(message)
