@@ -63,6 +63,7 @@ Scenario.run do
 
   # --- it does not start
   said.raised { Pelton::App.new.producer.produce_sync(topic: "x", payload: "y") }
+  said.raised { Pelton::App.new.routes { topic("x") } }
   said.raised { app { topic("x", to: works) }.start }
   said.raised { app(group: "x").start }
   produce.(kafka: { "lingr.ms" => "1" })
