@@ -85,18 +85,18 @@ module Pelton
 
       def rise(key_queue, at)
         while at.positive? && key_queue.rank < (above = @heap[parent = (at - 1) / 2]).rank
-          place(above, at)
+          put(above, at)
           at = parent
         end
-        place(key_queue, at)
+        put(key_queue, at)
       end
 
       def sink(key_queue, at)
         while (below = smaller_below(at)) && @heap[below].rank < key_queue.rank
-          place(@heap[below], at)
+          put(@heap[below], at)
           at = below
         end
-        place(key_queue, at)
+        put(key_queue, at)
       end
 
       def smaller_below(at)
@@ -107,7 +107,7 @@ module Pelton
         right < @heap.size && @heap[right].rank < @heap[left].rank ? right : left
       end
 
-      def place(key_queue, at)
+      def put(key_queue, at)
         @heap[at] = key_queue
         key_queue.at = at
       end
