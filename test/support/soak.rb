@@ -143,11 +143,13 @@ class Soak
                          stats[:leaked].zero? && stats[:consumers].values.map(&:size) == [@topics.size]
   end
 
-  # Maps of the one that stays.
+  # What the listener that stays keeps of partitions and timers.
   def leftover
     listener = @stay.server.instance_variable_get(:@listeners).first
-    sizes = { coordinators: all, leaving: 0, timers: 1 }
-    found = sizes.to_h { |name, _| [name, listener.instance_variable_get(:"@#{name}").size] }
-    "maps of the listener: #{found}, expected #{sizes}" unless found == sizes
+    rebalance, timers = %i[@rebalance @timers].map { |name| listener.instance_variable_get(name) }
+    found = { owned: rebalance.instance_variable_get(:@owned).size,
+              leaving: rebalance.instance_variable_get(:@leaving).size, timers: timers.pending.size }
+    expected = { owned: all, leaving: 0, timers: 1 }
+    "the listener keeps #{found}, expected #{expected}" unless found == expected
   end
 end
