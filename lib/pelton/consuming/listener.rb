@@ -29,7 +29,7 @@ module Pelton
 
       attr_reader :thread, :group, :subscription
       # Does this listener's timer run the checks of the resource monitor?
-      attr_reader :looks
+      attr_reader :runs_checks
       # The producer of copies of failed messages, if the group has a cluster of its own; nil: the app's producer.
       attr_reader :copier
 
@@ -39,16 +39,16 @@ module Pelton
 
       # on_failure: called with an error after which the server has to stop, and with self if this listener failed.
       # producer: returns the app's producer. open_producer: returns a new one on the group's cluster, with this
-      # transactional.id or nil. looks: does this listener run the checks of the monitor? ahead: decodes batches
+      # transactional.id or nil. runs_checks: does this listener run the checks of the monitor? ahead: decodes batches
       # eagerly; nil: off. generations: see Rebalance.
       #: (Routing::Group, Config, subscription: Subscription, jobs: JobsQueue, bus: Notifications, monitor: ResourceMonitor,
-      #:  ?looks: bool, ?ahead: Parallel::EagerDecoding?, ?producer: ^() -> Producer, ?open_producer: ^(String?) -> Producer,
+      #:  ?runs_checks: bool, ?ahead: Parallel::EagerDecoding?, ?producer: ^() -> Producer, ?open_producer: ^(String?) -> Producer,
       #:  ?on_failure: ^(Exception, ?Listener) -> void, ?generations: Hash[String, Integer]) -> void
-      def initialize(group, config, subscription:, jobs:, bus:, monitor:, looks: false, ahead: nil,
+      def initialize(group, config, subscription:, jobs:, bus:, monitor:, runs_checks: false, ahead: nil,
                      producer: nil, open_producer: nil, on_failure: nil, generations: Hash.new(0))
         @group = group
         @monitor = monitor
-        @looks = looks
+        @runs_checks = runs_checks
         @ahead = ahead
         @subscription = subscription
         @bus = bus
@@ -144,7 +144,7 @@ module Pelton
       end
 
       def read
-        @timers.set(:monitor, Clock.now + @monitor.tick) if @looks
+        @timers.set(:monitor, Clock.now + @monitor.tick) if @runs_checks
         begin_reading
         until @over || (@closing.stop_at && @rebalance.empty?)
           # At most one TICK: a health check sees that the thread polls.

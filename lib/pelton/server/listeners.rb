@@ -31,14 +31,14 @@ module Pelton
     def open(groups)
       groups.each do |group|
         @missing_topics.create(group)
-        @listeners << build(group, looks: @listeners.empty?)
+        @listeners << build(group, runs_checks: @listeners.empty?)
       end
     end
 
     # Opens another listener for the group of one that failed, puts it in its place in the list, and returns it.
     #: (Consuming::Listener) -> Consuming::Listener
     def replace(failed)
-      successor = build(failed.group, looks: failed.looks)
+      successor = build(failed.group, runs_checks: failed.runs_checks)
       @listeners[@listeners.index(failed)] = successor
     end
 
@@ -81,9 +81,10 @@ module Pelton
 
     def of(group) = @listeners.select { |listener| group.nil? || listener.group.name == group }
 
-    def build(group, looks:)
+    def build(group, runs_checks:)
       deserializers = @engines.deserializers(group)
-      Consuming::Listener.new(group, @config, subscription: @clients.subscription(group, deserializers), looks: looks,
+      Consuming::Listener.new(group, @config, subscription: @clients.subscription(group, deserializers),
+                                              runs_checks: runs_checks,
                                               ahead: @engines.ahead(group, deserializers),
                                               open_producer: @clients.producers(group), **@shared)
     end

@@ -36,7 +36,7 @@ module Pelton
 
       # Publishes the event of a failure's outcome.
       #: (Notifications, Result, Hash[Symbol, untyped]) -> void
-      def tell(bus, result, facts)
+      def publish(bus, result, facts)
         facts = { **facts, offset: result.messages.first_offset, error: result.error, failure_id: result.failure_id }
         tries = result.attempt
         case kind

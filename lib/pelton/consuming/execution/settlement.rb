@@ -29,7 +29,7 @@ module Pelton
         job.later = nil
         report(job, error, result) if error
         outcome = forward(outcome, result, job) if outcome&.kind == :forward && forwards?(job)
-        tell(outcome, result) if result&.error && !job.later
+        publish(outcome, result) if result&.error && !job.later
       ensure
         carry_out(outcome, job, critical && error) unless job.later
       end
@@ -136,8 +136,8 @@ module Pelton
       end
 
       # What the end of the partition left undone is not published.
-      def tell(outcome, result)
-        outcome.tell(@bus, result, @coordinator.facts) if outcome.to || !@coordinator.leaves_rest?
+      def publish(outcome, result)
+        outcome.publish(@bus, result, @coordinator.facts) if outcome.to || !@coordinator.leaves_rest?
       end
 
       def process? = @executor.process?

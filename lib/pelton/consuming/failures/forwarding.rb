@@ -26,7 +26,7 @@ module Pelton
         @exactly_once.reset # the copy has nothing to do with what the job's transactions left undone
         Thread.handle_interrupt(Object => :immediate) { move(failure, outcome) }
       rescue Exception => e # rubocop:disable Lint/RescueException -- whatever happens, the message is still there
-        tell(e, failure)
+        report(e, failure)
         Outcome.again(outcome.delay)
       end
 
@@ -52,7 +52,7 @@ module Pelton
       rescue KafkaError => e
         raise unless outcome.due_in && copy.refused?(e)
 
-        tell(e, failure)
+        report(e, failure)
         return outcome.refused unless @topic.dead_letters
 
         move(failure, Outcome.forward(@topic.dead_letters, outcome.delay))
@@ -76,12 +76,12 @@ module Pelton
         copy
       rescue KafkaError => e
         instead = copy.instead(e) or raise
-        tell(e, failure)
+        report(e, failure)
         copy = instead
         retry
       end
 
-      def tell(error, failure)
+      def report(error, failure)
         @bus.publish("error.occurred", **@facts, error: error, source: "forward", offset: failure.offset,
                                                  failure_id: failure.id)
       end
