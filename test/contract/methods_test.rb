@@ -16,7 +16,7 @@ class MethodsContractTest < Minitest::Test
   MISSING = {
     Fakes::Producer => TRANSACTIONS + %i[closed? fail_for_good],
     Fakes::TransactionalProducer => %i[closed? fail_for_good],
-    Fakes::Subscription => %i[commit_async commit_offset_async hurry committed unsubscribe],
+    Fakes::Subscription => %i[commit_async commit_offset_async committed unsubscribe],
     Fakes::Delivery => %i[labels delivered? label],
     Fakes::Message => %i[keep dig],
     Fakes::Batch => %i[unknown_schemas]

@@ -174,7 +174,7 @@ module SendingContract
     name = topic
     made.produce_async(topic: name, payload: "x")
     assert made.flush(timeout: 60)
-    assert_equal [0, 0, 0], [made.pending, made.close(timeout: 10), made.close(timeout: 10)]
+    assert_equal [0, 0, 0], [made.pending, made.close(timeout: 10), made.close(timeout: 10)], "pending, close, close"
     assert_predicate made, :closed?
     assert_raises(Pelton::ClosedError) { made.produce_async(topic: name, payload: "x") }
     assert_raises(Pelton::ClosedError) { made.buffer(topic: name, payload: "x") }

@@ -95,7 +95,8 @@ module SubscriptionContract
       subscription.seek(topic, 0, offset, 60)
       assert_equal offset, subscription.position(topic, 0)
       batch = event(subscription, :batch).last
-      assert_equal [offset, true, false], [batch.first_offset, before.stale?, batch.stale?]
+      assert_equal [offset, true, false], [batch.first_offset, before.stale?, batch.stale?],
+                   "first offset, the old batch is stale, the new batch is stale"
       assert_equal [number] * 2, ([batch, batch.messages.first].map { |one| one.epoch - before.epoch })
       batch.release
     end

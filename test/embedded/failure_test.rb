@@ -218,7 +218,8 @@ class EmbeddedFailureTest < Minitest::Test
     letters = reader
     app(group: "letters") { topic(dead, to: letters) }.start
     letter = take(1).first
-    assert_equal [name, 3, "bad"], [letter.last.topic, letter.last.attempts, letter[1]]
+    assert_equal [name, 3, "bad"], [letter.last.topic, letter.last.attempts, letter[1]],
+                 "topic, attempts, the error's message"
   end
 
   # The group was refused in its transaction's name, as after a rebalance: the messages come again.

@@ -48,7 +48,8 @@ class PollingTest < Minitest::Test
       apps = Array.new(2) { polled(poller) }
       eventually { !tasks.include?("payments") }
       apps.each { |app| produce(app, topic, %w[a]) }
-      assert_equal [2, true, 1], [poller.clients, poller.running?, tasks.count("payments")]
+      assert_equal [2, true, 1], [poller.clients, poller.running?, tasks.count("payments")],
+                   "clients of the poller, whether it runs, threads of its name"
       assert_equal "#<Pelton::Poller payments, 2 clients, running>", poller.inspect
       assert_equal ["pelton.events.payments"], event_threads
       apps.first.producer.close
@@ -342,7 +343,8 @@ class PollingTest < Minitest::Test
       ["#<Pelton::Poller #{own}, 0 clients, idle>", "true", "#<Pelton::Poller #{own}, 1 client, running>", "0"]
     end
     assert_equal expected, said.lines(chomp: true)
-    assert_equal [1, true, 0, false], [poller.clients, poller.running?, unused.clients, unused.running?]
+    assert_equal [1, true, 0, false], [poller.clients, poller.running?, unused.clients, unused.running?],
+                 "clients of the poller, whether it runs, clients of the unused poller, whether that runs"
     produce(parent, name, %w[c])
   end
 end

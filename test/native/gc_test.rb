@@ -93,7 +93,8 @@ class NativeGcTest < Minitest::Test
       admin = Native::Admin.new("a", options, { poller: poller })
       assert_equal [["t", 0, 1, -1, nil]], admin.request(:offsets, [[["t", 0, -1]], true], 60)
       assert_equal [["t"], true], [admin.topics(60), admin.close(60)]
-      assert_equal [true, 0, 0], [reader.close(60), writer.close(60), poller.clients]
+      assert_equal [true, 0, 0], [reader.close(60), writer.close(60), poller.clients],
+                   "close of the reader, close of the writer, clients of the poller"
       assert_equal false, poller.next_events(0, 10).nil?
       cluster.close
     end

@@ -140,7 +140,7 @@ class NativeRegistryTest < Minitest::Test
     double = new_double
     double.fail(403)
     error = assert_raises(Pelton::RegistryError) { client(double.url, retries: 5).schema(1) }
-    assert_equal [403, 40_300, 1], [error.status, error.code, double.requests.size]
+    assert_equal [403, 40_300, 1], [error.status, error.code, double.requests.size], "status, code, number of requests"
     assert_includes error.message, "schema 1: as asked"
   end
 

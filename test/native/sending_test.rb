@@ -243,7 +243,8 @@ class NativeSendingTest < Minitest::Test
     made = sender({ "transactional.id" => topic })
     expected = Native::Producer.partition("murmur2", "k", 4)
     alone = made.produce_sync(topic: topic, payload: "1", label: :one, partition_key: "k")
-    assert_equal [:one, expected, 4], [alone.label, alone.partition, made.partition_count(topic)]
+    assert_equal [:one, expected, 4], [alone.label, alone.partition, made.partition_count(topic)],
+                 "label, partition, number of partitions"
     inside = made.transaction do
       made.buffer(topic: topic, payload: "2", label: :two, partition_key: "k")
       made.flush_buffer_async

@@ -89,7 +89,7 @@ class NativeSubscriptionTest < Minitest::Test
     assert_same made, batch.messages
     assert_equal [{ "a" => 1 }, { "a" => 2 }], batch.messages.map(&:payload)
     assert_equal ['{"a":1}', '{"a":2}'], batch.messages.map(&:raw_payload)
-    assert_equal [2, 0, 1], [batch.size, batch.first_offset, batch.last_offset]
+    assert_equal [2, 0, 1], [batch.size, batch.first_offset, batch.last_offset], "size, first offset, last offset"
 
     unread = batches(topic_of("1"), 1).first
     unread.release

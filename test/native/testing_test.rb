@@ -146,7 +146,8 @@ class TestingTest < Minitest::Test
         producer.produce_sync(topic: "orders", payload: "2", timeout: 0.05)
       end
       assert_match(/delivery to orders not finished after 0.05 s; the message may still be delivered/, error.message)
-      assert_equal [2, false, false], [producer.pending, delivery.done?, producer.flush(timeout: 0.05)]
+      assert_equal [2, false, false], [producer.pending, delivery.done?, producer.flush(timeout: 0.05)],
+                   "pending, done, flush"
       assert_empty producer.messages
     end
     assert_equal [0, 0], [producer.pending, delivery.wait(timeout: 60).offset]

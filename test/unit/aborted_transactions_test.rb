@@ -43,7 +43,8 @@ class AbortedTransactionsTest < Minitest::Test
       end
       assert_equal [:undone], errors.map(&:reason)
       assert_match(/the mark of offset 2 would pass offset 0: the transaction/, errors.first.message)
-      assert_equal [[:assigned, [0, 1, 2], [0, 1, 2]], [3]], [@log, (sent + marked).uniq]
+      assert_equal [[:assigned, [0, 1, 2], [0, 1, 2]], [3]], [@log, (sent + marked).uniq],
+                   "calls, offsets sent or marked"
     ensure
       other.close
     end
@@ -57,7 +58,7 @@ class AbortedTransactionsTest < Minitest::Test
         one.transaction { one.mark_as_consumed(one.messages.first) }
         one.transaction { one.mark_as_consumed(one.messages.last) }
       end
-      assert_equal [[:assigned, [0, 1]], [1, 2], []], [@log, sent, errors]
+      assert_equal [[:assigned, [0, 1]], [1, 2], []], [@log, sent, errors], "calls, offsets sent, errors"
     end
   end
 
@@ -74,7 +75,8 @@ class AbortedTransactionsTest < Minitest::Test
         end
       end
     end
-    assert_equal [[:assigned, [0, 1, 2], [1, 2]], %w[0 1 2], [1, 2, 3]], [@log, out, sent]
+    assert_equal [[:assigned, [0, 1, 2], [1, 2]], %w[0 1 2], [1, 2, 3]], [@log, out, sent],
+                 "calls, payloads, offsets sent"
   end
 
   def test_mark_does_not_pass_messages_of_another_threads_aborted_transaction
@@ -86,7 +88,8 @@ class AbortedTransactionsTest < Minitest::Test
         Thread.new { ABORTS[:silent_after_its_mark].call(one) }.join if (tries += 1) == 1
       end
     end
-    assert_equal [[:undone], [:assigned, [0, 1], [0, 1]], [2]], [errors.map(&:reason), @log, sent]
+    assert_equal [[:undone], [:assigned, [0, 1], [0, 1]], [2]], [errors.map(&:reason), @log, sent],
+                 "reasons of the errors, calls, offsets sent"
   ensure
     other.close
   end
@@ -122,7 +125,7 @@ class AbortedTransactionsTest < Minitest::Test
       script { background.call(&abort) }
       coordinator.receive(batch(0, 1))
       work until idle?
-      assert_equal [[2], [], []], [marked, named("message.skipped"), errors]
+      assert_equal [[2], [], []], [marked, named("message.skipped"), errors], "offsets marked, skipped messages, errors"
       @orders.close
     end
   end
@@ -140,7 +143,7 @@ class AbortedTransactionsTest < Minitest::Test
     end
     coordinator.receive(batch(1))
     work until idle?
-    assert_equal [[1, 2], []], [marked, named("message.skipped")]
+    assert_equal [[1, 2], []], [marked, named("message.skipped")], "offsets marked, skipped messages"
   ensure
     orders.close
     started.join
@@ -160,7 +163,8 @@ class AbortedTransactionsTest < Minitest::Test
     caller = Thread.new { background.call { |one| one.transaction { one.mark_as_consumed(message) } } }
     sending.pop
     work
-    assert_equal [[1, 2], [], []], [marked, named("message.skipped"), errors]
+    assert_equal [[1, 2], [], []], [marked, named("message.skipped"), errors],
+                 "offsets marked, skipped messages, errors"
     go << true
     caller.join
   end
@@ -197,6 +201,6 @@ class AbortedTransactionsTest < Minitest::Test
     script { (tries += 1) == 1 && background.call(&ABORTS[:silent_after_its_mark]) }
     coordinator.receive(batch(0, 1))
     work until idle?
-    assert_equal [[:assigned, [0, 1], [0, 1]], [2]], [@log, marked]
+    assert_equal [[:assigned, [0, 1], [0, 1]], [2]], [@log, marked], "calls, offsets marked"
   end
 end

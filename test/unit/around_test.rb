@@ -108,7 +108,7 @@ class AroundTest < Minitest::Test
     coordinator.receive(batch(0))
     work until idle?
     assert_equal ["no database"] * 2, errors.map(&:message)
-    assert_equal [[1], 3], [marked, failures]
+    assert_equal [[1], 3], [marked, failures], "offsets marked, number of failures"
   end
 
   # A `throw` out of the user's block must not cost the pool a worker.
@@ -118,7 +118,7 @@ class AroundTest < Minitest::Test
     way { |_, call| catch(:out) { call.call } }
     coordinator.receive(batch(0))
     work until idle?
-    assert_equal [[Pelton::AroundError], [1]], [errors.map(&:class), marked]
+    assert_equal [[Pelton::AroundError], [1]], [errors.map(&:class), marked], "classes of the errors, offsets marked"
   end
 
   def test_around_may_yield_twice
@@ -131,7 +131,7 @@ class AroundTest < Minitest::Test
     end
     coordinator.receive(batch(0))
     work until idle?
-    assert_equal [[], [1], 2], [errors, marked, failures]
+    assert_equal [[], [1], 2], [errors, marked, failures], "errors, offsets marked, number of failures"
   end
 
   def test_error_raised_in_around_after_the_call_fails_the_call

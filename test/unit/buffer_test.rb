@@ -270,7 +270,8 @@ class BufferTest < Minitest::Test
     fake.define_singleton_method(:close) { |timeout| super(timeout).tap { gate << true } }
     assert_equal 2, @producer.close(timeout: 0.05)
     Pelton::Threads.join([flushing])
-    assert_equal [[2], 0, 2], [closed, @producer.buffered, @producer.close]
+    assert_equal [[2], 0, 2], [closed, @producer.buffered, @producer.close],
+                 "what close returned, buffered, a second close"
   end
 
   def test_a_close_with_a_time_that_is_none_does_nothing_by_halves

@@ -83,7 +83,8 @@ class ControlTest < Minitest::Test
   def test_expired_messages
     coordinator(expire_after: 60).receive(batch(0, 1)) # of 2023
     2.times { work }
-    assert_equal [[:assigned], [[2, 7]], [[:expired, 2, 0]]], [@log, @ownership.marks, dropped]
+    assert_equal [[:assigned], [[2, 7]], [[:expired, 2, 0]]], [@log, @ownership.marks, dropped],
+                 "calls, marks, dropped messages"
   end
 
   # --- pause ---

@@ -47,7 +47,8 @@ class ExactlyOnceBesideTest < Minitest::Test
     consume(0, backoff: 1..1) do |one|
       one.transaction { Fiber.new { one.mark_as_consumed(one.messages.last) }.resume }
     end
-    assert_equal [[:mark_beside], [], []], [errors.map(&:reason), sent, marked]
+    assert_equal [[:mark_beside], [], []], [errors.map(&:reason), sent, marked],
+                 "reasons of the errors, offsets sent, offsets marked"
   end
 
   def test_another_threads_transaction_took_the_jobs_marks
@@ -59,7 +60,8 @@ class ExactlyOnceBesideTest < Minitest::Test
         raise IOError
       end
     end
-    assert_equal [[IOError], [], []], [errors.map(&:class), sent, marked]
+    assert_equal [[IOError], [], []], [errors.map(&:class), sent, marked],
+                 "classes of the errors, offsets sent, offsets marked"
   ensure
     other.close
   end
@@ -72,7 +74,7 @@ class ExactlyOnceBesideTest < Minitest::Test
         one.mark_as_consumed(one.messages.last)
       end
     end
-    assert_equal [[:sought], [], []], [errors.map(&:reason), sent, out]
+    assert_equal [[:sought], [], []], [errors.map(&:reason), sent, out], "reasons of the errors, offsets sent, payloads"
     script { nil }
     coordinator.receive(batch(0, 1))
     work

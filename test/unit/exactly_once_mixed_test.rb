@@ -19,7 +19,7 @@ class ExactlyOnceMixedTest < Minitest::Test
       end
     end
     assert_equal [:assigned, [0, 1], [0, 1]], @log
-    assert_equal [["2"], [2], [], []], [out, sent, marked, errors]
+    assert_equal [["2"], [2], [], []], [out, sent, marked, errors], "payloads, offsets sent, offsets marked, errors"
   end
 
   def test_a_silent_abort_that_consume_itself_makes_good
@@ -27,7 +27,7 @@ class ExactlyOnceMixedTest < Minitest::Test
       one.transaction { raise Pelton::AbortTransaction }
       one.transaction { one.messages.each { |message| one.mark_as_consumed(message) } }
     end
-    assert_equal [[:assigned, [0, 1]], [2], []], [@log, sent, errors]
+    assert_equal [[:assigned, [0, 1]], [2], []], [@log, sent, errors], "calls, offsets sent, errors"
   end
 
   # What another thread marks in the meantime is behind the transaction's offset, too.
@@ -38,7 +38,7 @@ class ExactlyOnceMixedTest < Minitest::Test
         Thread.new { one.mark_as_consumed(one.messages.first) }.join
       end
     end
-    assert_equal [[1], [3]], [marked, sent]
+    assert_equal [[1], [3]], [marked, sent], "offsets marked, offsets sent"
     assert_operator @ownership.unmarks, :>, 0
     assert_equal [1, 1], [@ownership.commits, marked.size]
   end

@@ -54,7 +54,7 @@ class ExactlyOnceTest < Minitest::Test
       end
     end
     assert_equal [:assigned, [0, 1], [0, 1]], @log
-    assert_equal [["2"], [2], []], [out, sent, marked]
+    assert_equal [["2"], [2], []], [out, sent, marked], "payloads, offsets sent, offsets marked"
   end
 
   def test_a_failure_behind_a_transaction_runs_the_rest_only
@@ -65,7 +65,7 @@ class ExactlyOnceTest < Minitest::Test
       raise IOError if tries == 1
     end
     assert_equal [:assigned, [0, 1, 2], [1, 2]], @log
-    assert_equal [[1, 2], []], [sent, marked]
+    assert_equal [[1, 2], []], [sent, marked], "offsets sent, offsets marked"
   end
 
   def test_a_silent_abort_lost_its_messages_with_the_next_batch
@@ -80,7 +80,7 @@ class ExactlyOnceTest < Minitest::Test
     coordinator.receive(batch(2))
     work until idle?
     assert_equal [:assigned, [0, 1], [0, 1], [2]], @log
-    assert_equal [[2, 3], [], []], [sent, marked, errors]
+    assert_equal [[2, 3], [], []], [sent, marked, errors], "offsets sent, offsets marked, errors"
   end
 
   # Takes messages one by one; the first transaction is aborted.
@@ -105,7 +105,7 @@ class ExactlyOnceTest < Minitest::Test
     ).start
     coordinator.receive(batch(0, 1))
     work until idle?
-    assert_equal [[0, 0, 1], [1, 2], [], []], [OneByOne.seen, sent, marked, errors]
+    assert_equal [[0, 0, 1], [1, 2], [], []], [OneByOne.seen, sent, marked, errors], "seen, sent, marked, errors"
   end
 
   # Aborts each transaction with this word.
@@ -150,7 +150,7 @@ class ExactlyOnceTest < Minitest::Test
     end
     assert_equal [:assigned, [0, 1], [0], [1]], @log
     assert_equal [[0, 2]], (named("message.skipped").map { |event| event.payload.values_at(:offset, :attempts) })
-    assert_equal [[2], [1]], [sent, marked]
+    assert_equal [[2], [1]], [sent, marked], "offsets sent, offsets marked"
   end
 
   # One that was rescued is one, too.
@@ -174,12 +174,12 @@ class ExactlyOnceTest < Minitest::Test
         raise Pelton::AbortTransaction
       end
     end
-    assert_equal [[], [], [], []], [out, sent, marked, errors]
+    assert_equal [[], [], [], []], [out, sent, marked, errors], "payloads, offsets sent, offsets marked, errors"
   end
 
   def test_return_of_consume_marks_when_the_transaction_marked_nothing
     consume(0, 1) { |one| one.transaction { |tx| tx.produce_async(topic: "out", payload: "x") } }
-    assert_equal [["x"], [], [2]], [out, sent, marked]
+    assert_equal [["x"], [], [2]], [out, sent, marked], "payloads, offsets sent, offsets marked"
   end
 
   def test_stored_progress_is_committed_before_the_transaction
@@ -190,7 +190,7 @@ class ExactlyOnceTest < Minitest::Test
     coordinator.receive(batch(2))
     script { |one| one.transaction { one.mark_as_consumed(one.messages.last) } }
     work until idle?
-    assert_equal [[1], [2, 3], 1, []], [marked, sent, @ownership.commits, errors]
+    assert_equal [[1], [2, 3], 1, []], [marked, sent, @ownership.commits, errors], "marked, sent, commits, errors"
     assert_equal [[1, 1], [1, 1]], before, "committed, and not stored any more, before its offsets are sent"
   end
 
@@ -260,7 +260,7 @@ class ExactlyOnceTest < Minitest::Test
       one.transaction { |tx| tx.produce_async(topic: "out", payload: "x") && one.mark_as_consumed(one.messages.last) }
     end
     work
-    assert_equal [["x"], [1], []], [out(own), sent, errors]
+    assert_equal [["x"], [1], []], [out(own), sent, errors], "payloads, offsets sent, errors"
     coordinator.end(:revoked)
     work
     assert_predicate own, :closed?
@@ -364,10 +364,10 @@ class ExactlyOnceTest < Minitest::Test
       end
     end
     assert_equal [Timeout::Error, Pelton::TransactionError], errors.map(&:class)
-    assert_equal [%w[0 1], []], [out, marked]
+    assert_equal [%w[0 1], []], [out, marked], "payloads, offsets marked"
     coordinator.receive(batch(2))
     work until idle?
-    assert_equal [[:assigned, [0, 1], [0, 1], [2]], [2, 3]], [@log, sent]
+    assert_equal [[:assigned, [0, 1], [0, 1], [2]], [2, 3]], [@log, sent], "calls, offsets sent"
   end
 
   # --- dead letters ---
@@ -377,13 +377,13 @@ class ExactlyOnceTest < Minitest::Test
       coordinator.abandon
       raise IOError, "bad"
     end
-    assert_equal [[], []], [out, sent]
+    assert_equal [[], []], [out, sent], "payloads, offsets sent"
     assert_equal Pelton::AssignmentLost, errors.last.class
   end
 
   def test_the_copy_and_the_offset_are_in_one_transaction
     consume(0, 1, retries: 0, dead_letters: "out", backoff: 0..0) { raise IOError, "bad" }
-    assert_equal [[1, 2], [], 2], [sent, marked, out.size]
+    assert_equal [[1, 2], [], 2], [sent, marked, out.size], "offsets sent, offsets marked, number of payloads"
     assert_equal 2, named("message.dead_lettered").size
     assert_equal 1, named("error.occurred").last[:attempt]
   end
@@ -394,7 +394,7 @@ class ExactlyOnceTest < Minitest::Test
     @ownership.on_send = -> { raise Pelton::KafkaError.new(16, :NOT_COORDINATOR) if (times += 1) == 1 }
     consume(0, retries: 0, dead_letters: "out", backoff: 0..0) { raise IOError, "bad" }
     assert_equal [:assigned, [0], [0]], @log
-    assert_equal [[1], 1], [sent, out.size]
+    assert_equal [[1], 1], [sent, out.size], "offsets sent, number of payloads"
     assert_equal ["forward"], named("error.occurred").map { |event| event[:source] }.grep(/forward/)
   end
 end

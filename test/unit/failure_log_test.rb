@@ -284,7 +284,8 @@ class FailureLogTest < Minitest::Test
       all = StringIO.new
       bus.subscribe(Pelton::Reporters::Log.new(all))
       written = stderr { bus.publish("error.occurred", error: IOError.new("a"), source: "kafka") }
-      assert_equal [1, 0, lines], [all.string.lines.size, written.lines.size, texts.size]
+      assert_equal [1, 0, lines], [all.string.lines.size, written.lines.size, texts.size],
+                   "lines of the full log, lines of stderr, lines of the short log"
     end
   end
 

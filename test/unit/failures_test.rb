@@ -136,7 +136,7 @@ class FailuresTest < Minitest::Test
     coordinator(on_failure: ->(failure) { asked << failure.offset }, backoff: 0..0).receive(batch(0, 1))
     work
     work_all
-    assert_equal [[], [:assigned, [0, 1], [1]]], [asked, @log]
+    assert_equal [[], [:assigned, [0, 1], [1]]], [asked, @log], "questions, calls"
   end
 
   def test_the_callable_is_asked_about_one_message

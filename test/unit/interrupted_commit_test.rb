@@ -44,7 +44,8 @@ class InterruptedCommitTest < Minitest::Test
   def test_after_an_interrupted_commit_process_was_never_called_again
     interrupted(1)
     assert_equal [0, 0, 1], @log
-    assert_equal [[1, 2], [Timeout::Error, Pelton::TransactionError]], [sent, errors.map(&:class)]
+    assert_equal [[1, 2], [Timeout::Error, Pelton::TransactionError]], [sent, errors.map(&:class)],
+                 "offsets sent, classes of the errors"
   end
 
   def test_interrupted_commit_skips_no_unread_message

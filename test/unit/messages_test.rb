@@ -33,7 +33,8 @@ class MessagesTest < Minitest::Test
     assert_equal [5, 6], offsets(all.upto(6))
     assert_equal [9], offsets(all.only([all[2]]))
     assert_equal %w[k5 k6 k9 k10], all.keys
-    assert_equal [4, 5, 10, 7], [all.payloads.size, all.first_offset, all.last.offset, all.leader_epoch]
+    assert_equal [4, 5, 10, 7], [all.payloads.size, all.first_offset, all.last.offset, all.leader_epoch],
+                 "number of payloads, first offset, last offset, leader epoch"
     assert_equal 0, calls
     assert_equal [5, 6, 9, 10], all.map(&:offset)
     assert_equal 1, calls
@@ -51,7 +52,8 @@ class MessagesTest < Minitest::Test
     assert_equal [nil, nil, -1], [none.first_offset, none.last_offset, none.leader_epoch]
     assert_same none, none.from(3, 1)
     part = all.from(6, 2)
-    assert_equal [6, 9, 2, 6], [part.first_offset, part.last_offset, part.size, part.bytes]
+    assert_equal [6, 9, 2, 6], [part.first_offset, part.last_offset, part.size, part.bytes],
+                 "first offset, last offset, size, bytes"
     assert_equal [9], offsets(part.from(8, 5))
   end
 

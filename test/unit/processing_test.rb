@@ -178,7 +178,7 @@ class ProcessingTest < Minitest::Test
   def test_retries_for_ever
     assert_equal [1, 2, 4], ([1, 2, 3].map { |attempt| flow.settle(failed(1, 2, attempt: attempt)).delay })
     outcome = flow.settle(failed(1, 2, attempt: 1000))
-    assert_equal [:again, 30.0, false], [outcome.kind, outcome.delay, outcome.alone]
+    assert_equal [:again, 30.0, false], [outcome.kind, outcome.delay, outcome.alone], "outcome, delay, alone"
   end
 
   def test_limited_retries_count_for_one_message

@@ -80,7 +80,8 @@ class RefusedCopiesTest < Minitest::Test
     failing(0, messages: [one(0, "x", timestamp_ms: 1_000)])
     work_all
     origin = Pelton::Origin.of(dead.first)
-    assert_equal ["x", 1_000, nil, [1]], [dead.first.raw_payload, origin.timestamp_ms, origin.payload_omitted, marked]
+    assert_equal ["x", 1_000, nil, [1]], [dead.first.raw_payload, origin.timestamp_ms, origin.payload_omitted, marked],
+                 "payload, first timestamp, omitted payload, offsets marked"
     assert_operator dead.first.timestamp_ms, :>, 1_000_000
   end
 
@@ -129,7 +130,8 @@ class RefusedCopiesTest < Minitest::Test
 
   def test_a_copy_that_a_retry_topic_will_never_take_blocked_its_partition_for_ever_without_dead_letters
     assert_equal [[0, 1], [0, 2], [0, 3]], tried_in_place
-    assert_equal [[], 0, [["forward", :INVALID_RECORD]]], [marked, coordinator.stopped, forwards.uniq]
+    assert_equal [[], 0, [["forward", :INVALID_RECORD]]], [marked, coordinator.stopped, forwards.uniq],
+                 "offsets marked, stops, failed copies"
     assert_equal [[0, 3]], (named("partition.stopped").map { |event| event.payload.values_at(:offset, :attempts) })
     assert_equal 1, named("consumer.retrying").count { |event| event[:attempt] == 2 }
     anew

@@ -23,7 +23,7 @@ class RenewalTest < Minitest::Test
     assert_equal %w[transaction.committed producer.fatal transaction.aborted producer.reloaded transaction.committed],
                  names
     fatal, reloaded = @events.values_at(1, 3)
-    assert_equal [46, 1, false], [fatal[:error].code, fatal[:attempt], fatal[:final]]
+    assert_equal [46, 1, false], [fatal[:error].code, fatal[:attempt], fatal[:final]], "code, attempt, final"
     assert_equal [46, 1], [reloaded[:error].code, reloaded[:attempt]]
   end
 

@@ -263,7 +263,8 @@ class SeekTest < Minitest::Test
     end
     Consumer.hooks[:revoked] = ->(consumer) { answers << consumer.seek(9) }
     work until idle?
-    assert_equal [[false, false], [:assigned, [0], :revoked], []], [answers, @log, @ownership.seeks]
+    assert_equal [[false, false], [:assigned, [0], :revoked], []], [answers, @log, @ownership.seeks],
+                 "answers, calls, seeks"
     assert_empty @ownership.marks, "consume may have left its rest"
     assert_equal 1, one.releases
   end
@@ -387,7 +388,7 @@ class SeekTest < Minitest::Test
     end
     coordinator.receive(batch(5, 6, 7))
     work
-    assert_equal [[5, 6], [[6, 7]]], [@log, @ownership.marks]
+    assert_equal [[5, 6], [[6, 7]]], [@log, @ownership.marks], "calls, marks"
     assert_predicate self, :idle?
     coordinator.wake_up(Pelton::Clock.now + 31)
     work until idle?

@@ -284,7 +284,7 @@ class SendingTest < Minitest::Test
     end
     refused("topic", nil) { @producer.produce_async(topic: nil, payload: "x", partition_key: "k") }
     refused("topic", nil) { variant.produce_async(topic: 5, payload: "x", key: "k") }
-    assert_equal [[], 0], [sent, @producer.buffered]
+    assert_equal [[], 0], [sent, @producer.buffered], "offsets sent, buffered"
   end
 
   def test_argument_that_is_not_a_batch_is_refused

@@ -167,7 +167,8 @@ class StepsTest < Minitest::Test
     assert_equal({ filtered: 3 }, start.dropped)
     @clock.now += 60
     start = flow.start(all.from(6, 9))
-    assert_equal [[6], [6, 7], { filtered: 1 }], [offsets(start.messages), offsets(start.done), start.dropped]
+    assert_equal [[6], [6, 7], { filtered: 1 }], [offsets(start.messages), offsets(start.done), start.dropped],
+                 "messages, finished messages, dropped messages"
   end
 
   def test_messages_dropped_before_a_waiting_one_are_done_at_once
@@ -183,7 +184,8 @@ class StepsTest < Minitest::Test
 
   def test_delay_of_a_filtered_message_delays_no_other
     start = Flow.new([keep, delay(1_000_000)]).start(fresh(3))
-    assert_equal [0, 3, nil], [start.messages.size, start.done.size, start.wait]
+    assert_equal [0, 3, nil], [start.messages.size, start.done.size, start.wait],
+                 "number of messages, number of finished messages, seconds to wait"
   end
 
   # No busy loop when two flow rules disagree, or when one asks for no wait and gives nothing. A time far in the

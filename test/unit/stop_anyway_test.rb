@@ -56,7 +56,8 @@ class StopAnywayTest < Minitest::Test
       super()
     end
     assert app.stop
-    assert_equal [:stopped, [], 1], [app.server.status, app.server.unfinished_work, flushes]
+    assert_equal [:stopped, [], 1], [app.server.status, app.server.unfinished_work, flushes],
+                 "status, unfinished work, number of flushes"
   ensure
     Careless.threads.each { |thread| assert_raises(IOError) { thread.join(20) } }
   end
@@ -221,7 +222,8 @@ class StopAnywayTest < Minitest::Test
     eventually { server.instance_variable_get(:@lifecycle).inbox.empty? }
     @gate.close
     assert stop.join(30), "a stop that goes on"
-    assert_equal [true, :stopped, []], [stop.value, server.status, server.unfinished_work]
+    assert_equal [true, :stopped, []], [stop.value, server.status, server.unfinished_work],
+                 "what stop returned, status, unfinished work"
   end
 
   def test_the_second_signal_forces_a_stop_that_no_signal_began
