@@ -33,9 +33,13 @@ module Pelton
       #: () -> Module
       def native = @native || Native
 
-      # The poller that drains the client.
+      # The poller that drains the client. A native module for tests may bring its own.
       #: () -> Poller
-      def poller = @config.polling.poller || Poller.shared(native)
+      def poller
+        return @native.poller if @native.respond_to?(:poller)
+
+        @config.polling.poller || Poller.shared(native)
+      end
 
       # librdkafka's options for the client. With a bus, also decides whether its subscribers want statistics.
       #: (?Notifications?) -> Settings::KafkaOptions

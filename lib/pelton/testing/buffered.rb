@@ -67,6 +67,9 @@ module Pelton
         end
       end
 
+      # The poller of buffered clients. A native poller, which config.polling may name, would get none of their events.
+      def self.poller = Pelton::Poller.shared(self)
+
       # No client asks for tokens.
       def self.next_token_requests(timeout)
         lock = Mutex.new

@@ -84,9 +84,6 @@ module Pelton
       # At process exit there is nothing to send.
       def open_here? = false
 
-      # A native poller, as config.polling may name one, gets no events of this producer.
-      def poller(source) = Poller.shared(source)
-
       # A variant of this producer, with the same log.
       def another(kafka) = super.tap { |made| BufferedClient.keep(made.name, @log) }
     end
