@@ -68,7 +68,7 @@ class Chaos < Scenario
     @producers = Array.new(2) { start_producer }
     hurt(began)
     finish
-    look
+    check_all
   rescue Failed, TestBroker::Failure => e
     @problems << "#{e.class}: #{e.message}"
   ensure
@@ -226,7 +226,7 @@ class Chaos < Scenario
     @members.each { |child| stop(child, "member") }
   end
 
-  def check
+  def check_all
     check = ChaosCheck.new(@log)
     check.confirmed(Lines.new(File.join(@folder, "acked")).to_a)
     @found = "#{check.messages} messages"

@@ -56,7 +56,7 @@ module Operated
   end
 
   # The children, by their numbers.
-  def pids = @server.output.scan(/process (\d) is (\d+)$/).to_h { |pair| pair.map(&:to_i) }
+  def pids = @server.output.scan(/started process (\d) \(pid (\d+)\)$/).to_h { |pair| pair.map(&:to_i) }
 
   def told(what) = @lines.to_a.select { |kind,| kind == what }.map { |row| row.drop(1) }
 
