@@ -60,7 +60,7 @@ class RactorEngineTest < Minitest::Test
       Warning[:experimental] = true
     end
   else
-    def test_it_says_which_ruby_it_needs
+    def test_ractors_on_an_old_ruby_raise_and_name_the_version
       error = assert_raises(Pelton::ConfigError) { Pelton::Parallel.check(:ractor, ParallelTexts, "topic orders") }
       assert_equal "topic orders = :ractor: needs Ruby 4.0 or later, this is Ruby #{RUBY_VERSION}", error.message
     end

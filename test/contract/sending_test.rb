@@ -62,7 +62,7 @@ module SendingContract
     assert_equal 7, made.partition_count(name)
   end
 
-  def test_what_is_refused
+  def test_invalid_arguments_are_refused
     name = topic
     good = { topic: name, payload: "x" }
     { topic: "no topic", payload: 5, key: :k, partition: -7, timestamp: "now", headers: 5 }.each do |key, value|

@@ -47,7 +47,7 @@ class AdminTest < Minitest::Test
   end
 
   # No thread is there for it: "pelton.poll" brings the answers.
-  def test_a_close_ends_whoever_waits
+  def test_close_ends_waiting_threads
     started = Thread::Queue.new
     waiting = Pelton::Threads.start("test") do
       started << true

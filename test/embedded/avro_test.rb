@@ -61,7 +61,7 @@ class EmbeddedAvroTest < Minitest::Test
   end
 
   # As Confluent's clients do: a number or a GUID in a header, or the number in the payload, in one topic.
-  def test_schemas_that_headers_tell
+  def test_header_names_the_schema_of_a_payload
     name = topic
     seen = @seen
     reader = consumer { messages.each { |one| seen << [one.dig("n"), one.payload["note"]] } }

@@ -77,7 +77,7 @@ class EmbeddedDoctorTest < Minitest::Test
     refute_includes doctor("--offline").first(2).last, "linger.ms", "only where they are asked for"
   end
 
-  def test_a_broker_that_is_none
+  def test_doctor_reports_a_server_that_is_not_kafka
     TCPServer.open("127.0.0.1", 0) do |deaf|
       servers = "127.0.0.1:#{deaf.addr[1]}"
       code, out, = doctor("--timeout", "1", servers: servers)

@@ -39,7 +39,7 @@ class EmbeddedLagsTest < Minitest::Test
     gate.close
   end
 
-  def test_statistics_tell_of_assigned_partitions_only
+  def test_statistics_show_assigned_partitions_only
     name = topic(4)
     statistics = Thread::Queue.new
     members = Array.new(2) do |number|

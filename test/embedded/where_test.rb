@@ -24,7 +24,7 @@ class EmbeddedWhereTest < Minitest::Test
     Array.new(count) { |number| JSON.generate(n: number, type: number % 10 == 3 ? "paid" : "new") }
   end
 
-  def test_what_fails_counts_as_done
+  def test_messages_that_where_drops_count_as_done
     name = topic
     reader = collector
     app = app(max_messages: 7) { topic(name, to: reader) { where("type").eq("paid") } }

@@ -31,7 +31,7 @@ class NativeDeserializerTest < Minitest::Test
   end
 
   # A deserializer that returns nil or false runs once. Elsewhere it ran again with each read.
-  def test_a_payload_is_made_once_and_kept_whatever_it_is
+  def test_payload_is_made_once_and_kept_also_when_nil_or_false
     values = [Order.new(1), nil, false, 0, :symbol, 1.5, RuntimeError.new("a value, too"), [1]]
     decoder = Decoder.new { |message| values[message.offset] }
     list = read(Array.new(values.size, "{}"), decoder)
@@ -131,7 +131,7 @@ class NativeDeserializerTest < Minitest::Test
   end
 
   # Key and headers are made on the first read and kept, nil and false included.
-  def test_a_key_and_headers_are_made_once_and_kept_whatever_they_are
+  def test_key_and_headers_are_made_once_and_kept_also_when_nil_or_false
     values = [Order.new(1), nil, false, 0, :symbol, RuntimeError.new("a value, too"), [1]]
     keys = Decoder.new { |message| values[message.offset] }
     headers = Decoder.new { |message| [values[message.offset]] }

@@ -214,7 +214,7 @@ class NativeGcTest < Minitest::Test
     assert_equal (0...50).to_a, found.map { |message| message.payload["i"] }
   end
 
-  def test_objects_tell_their_size
+  def test_objects_report_their_size
     require "objspace"
     batch = batches(topic_of("1"), 1).first
     delivery = producer.produce_many([{ topic: "t", payload: "1" }], 1)

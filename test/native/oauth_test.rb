@@ -54,7 +54,7 @@ class NativeOauthTest < Minitest::Test
     assert_equal :_STATE, assert_raises(Pelton::KafkaError) { other.set_oauth_failure("no") }.name
   end
 
-  def test_a_failure_is_why_a_wait_is_in_vain
+  def test_failed_token_is_the_reason_of_a_wait_that_times_out
     client = lonely_producer(OPTIONS)
     requested
     client.set_oauth_failure("no route\0 to the server")

@@ -10,7 +10,7 @@ class NativeSameKeysTest < Minitest::Test
   SHAPES = [{}, { symbolize_names: true }, { freeze: true }, { symbolize_names: true, freeze: true }].freeze
 
   # Else a change in Ruby's inside would make payloads slower, and nobody would know.
-  def test_it_is_so_in_this_ruby
+  def test_native_hash_copies_are_on_in_this_ruby
     assert_predicate Pelton::Native, :copies_hashes?
   end
 

@@ -72,7 +72,7 @@ class NativeUntoldTest < Minitest::Test
     refute_empty kinds - [Pelton::DeliveryError]
   end
 
-  def test_an_id_is_one_delivery_s_alone
+  def test_id_belongs_to_one_delivery
     producer = lonely_producer
     ids = Array.new(300) do
       pair = [producer.produce("t", "x", nil, -1, nil, nil, 1),

@@ -149,7 +149,7 @@ module PoolContract
     assert_equal 300, future.values.size
   end
 
-  def test_a_close_in_time_whatever_runs
+  def test_close_ends_in_time_beside_hanging_work
     list = inputs([*numbers(249), { "gate" => 1 }, { "hang" => 1 }, *numbers(49)])
     future = @engine.dispatch(list, gated, timeout: 60)
     at_the_gate # a worker has the last part

@@ -45,7 +45,7 @@ class AsideTest < Minitest::Test
     assert_equal "again", ran.pop
   end
 
-  def test_what_comes_back_to_user_code_waits_for_a_place
+  def test_job_that_returns_to_user_code_waits_for_a_free_worker
     workers(1)
     gate = Thread::Queue.new
     steps = Thread::Queue.new

@@ -198,7 +198,7 @@ class BackgroundTest < Minitest::Test
     stray.join
   end
 
-  def test_a_stray_that_ends_is_nothing_to_tell
+  def test_leaked_thread_that_ends_is_not_reported
     gate = Thread::Queue.new
     stray = scope.inside { Thread.new { gate.pop } }
     monitor = Pelton::ResourceMonitor.new(@bus, 30) { {} }

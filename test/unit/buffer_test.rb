@@ -274,7 +274,7 @@ class BufferTest < Minitest::Test
                  "what close returned, buffered, a second close"
   end
 
-  def test_a_close_with_a_time_that_is_none_does_nothing_by_halves
+  def test_close_with_an_invalid_timeout_raises_and_closes_nothing
     fill("1")
     [Float::NAN, "5", Complex(1, 2), :a, -1].each do |timeout|
       error = assert_raises(Pelton::ConfigError) { @producer.close(timeout: timeout) }

@@ -128,7 +128,7 @@ class DeserializingTest < Minitest::Test
     assert_equal [:headers, "no"], [error.again.part, error.again.excerpt]
   end
 
-  def test_what_it_raises
+  def test_error_of_a_deserializer_becomes_a_decode_error
     error = assert_raises(Pelton::DecodeError) { ask(->(_) { raise "no" }) }
     place = "deserializing_test.rb:#{__LINE__ - 1}"
     assert_equal ["orders/0 offset 7: payload cannot be decoded: RuntimeError at #{place}", RuntimeError],

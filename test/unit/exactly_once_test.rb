@@ -315,13 +315,13 @@ class ExactlyOnceTest < Minitest::Test
     end
   end
 
-  def test_that_was_carried_out
+  def test_unknown_outcome_of_a_commit_that_was_carried_out_repeats_nothing
     unknown(2)
     assert_equal [:assigned, [0, 1]], @log
     assert_empty errors
   end
 
-  def test_that_was_not
+  def test_unknown_outcome_of_a_commit_that_failed_repeats_the_messages
     unknown(nil)
     assert_equal [:assigned, [0, 1], [0, 1]], @log
     assert_equal [:unknown], errors.map(&:reason)

@@ -109,7 +109,7 @@ class FailureLogTest < Minitest::Test
   end
 
   # librdkafka names it otherwise than the other connections of the same broker.
-  def test_the_connection_to_the_group_coordinator_is_one_of_its_broker
+  def test_connection_to_the_group_coordinator_counts_for_its_broker
     log
     connection
     connection("GroupCoordinator: #{DEAD.sub("/bootstrap", "")}")
@@ -133,7 +133,7 @@ class FailureLogTest < Minitest::Test
   end
 
   # librdkafka reports this first when a connection breaks, and why it cannot connect again after that.
-  def test_that_all_brokers_are_down_is_left_out_where_the_reason_follows
+  def test_all_brokers_down_is_not_logged_when_its_reason_follows
     log
     connection("1/1 brokers are down", :_ALL_BROKERS_DOWN)
     connection

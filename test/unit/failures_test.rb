@@ -179,7 +179,7 @@ class FailuresTest < Minitest::Test
     assert_equal 1, dead.size
   end
 
-  def test_what_is_no_answer_counts_as_retry_and_is_told
+  def test_invalid_answer_counts_as_retry_and_is_reported
     [nil, :dead_letter, [:dead_letter], [:dead_letter, "no topic!"], "skip", [:skip]].each do |answer|
       anew
       decide(answer)

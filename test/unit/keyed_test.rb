@@ -85,7 +85,7 @@ class KeyedTest < Minitest::Test
     assert_equal 5, marked.last
   end
 
-  def test_nobody_knows_which_of_several_keys_failed_so_each_is_tried_by_itself
+  def test_failed_job_with_several_keys_retries_each_key_by_itself
     keyed("abcdef", retries: 1, then: :skip, backoff: 1..1)
     start
     finish(2, 3)
@@ -164,7 +164,7 @@ class KeyedTest < Minitest::Test
     assert_empty named("error.occurred")
   end
 
-  def test_what_was_not_marked_by_hand_is_marked_with_a_later_one_of_the_same_consumer
+  def test_unmarked_message_is_marked_with_a_later_one_of_the_same_consumer
     kept = []
     @deed = ->(consumer) { kept << [consumer, consumer.messages.to_a] }
     all = keyed("aaa", manual_offsets: true, max_messages: 1)

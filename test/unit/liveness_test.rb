@@ -31,7 +31,7 @@ class LivenessTest < Minitest::Test
     server.define_singleton_method(:health_problems, &(failure || -> { reasons }))
   end
 
-  def test_without_a_port_there_is_none
+  def test_without_a_port_no_endpoint_starts
     assert_nil start.liveness
     assert_empty(Pelton::Threads.list.map(&:name).grep(/liveness/))
   end

@@ -35,7 +35,7 @@ class LogReporterTest < Minitest::Test
   def lines = @io.string.lines
 
   # librdkafka says 20 times a second that all brokers are down, and logs each error of a connection, too.
-  def test_a_broker_that_is_away_is_one_line_and_a_count
+  def test_unreachable_broker_is_one_line_and_a_count
     600.times do
       connection
       down
@@ -60,7 +60,7 @@ class LogReporterTest < Minitest::Test
     assert_nil Pelton::RepeatLimit.due
   end
 
-  def test_all_brokers_down_without_another_sign_is_one_line_when_the_time_is_over
+  def test_all_brokers_down_without_another_error_is_one_line_at_the_end_of_the_window
     600.times { down }
     assert_empty lines
     Pelton::RepeatLimit.report(last: true)

@@ -122,7 +122,7 @@ class OnReloadTest < Minitest::Test
     assert_equal([53], complaints.map { |event| event[:error].code })
   end
 
-  def test_one_that_has_worked_is_what_is_gone_back_to
+  def test_id_that_worked_is_kept_after_a_new_one_fails
     answers = %w[u v]
     @native.prepare = lambda do |made|
       made.on_step = ->(*) { raise error(53, fatal: true) if made.config["transactional.id"] == "v" }

@@ -16,7 +16,7 @@ class OriginTest < Minitest::Test
     assert_equal ["orders", 3, 42], [found.topic, found.partition, found.offset]
   end
 
-  def test_without_its_place_or_with_a_number_that_is_none_there_is_no_origin
+  def test_missing_place_or_invalid_number_gives_no_origin
     PLACE.each_key { |name| assert_nil origin(PLACE.except(name)), name }
     assert_nil origin(PLACE.merge("pelton.offset" => "4x"))
     assert_nil origin({})

@@ -214,7 +214,7 @@ class ParallelTest < Minitest::Test
     assert engines.close
   end
 
-  def test_payloads_that_ractors_may_make_are_frozen_whoever_makes_them
+  def test_payloads_of_ractor_topics_are_frozen_in_every_engine
     made = %i[thread auto].to_h do |way|
       group, config = group(way, ->(message) { [message.raw_payload] })
       engines = Parallel::Engines.new(config, bus)

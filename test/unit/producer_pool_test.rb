@@ -82,7 +82,7 @@ class ProducerPoolTest < Minitest::Test
     assert_equal(1, one.with { 1 })
   end
 
-  def test_whoever_came_first_is_served_first
+  def test_waiting_threads_are_served_in_order
     one = pool(size: 1)
     _, go_on, thread = holder(one)
     order = Thread::Queue.new

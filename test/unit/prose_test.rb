@@ -56,6 +56,16 @@ class ProseTest < Minitest::Test
     assert_empty rows_in("# floor R4\n# bytes C3 01\nrun(\"-W0\", \"#{row}\")\n")
   end
 
+  # --- names of tests: subject, condition, expectation ---
+
+  RIDDLE = /\Atest_(?:what|who|it|that)_|_(?:whom?|whoever|nobody|somebody|anew|in_vain|(?:is|are)_told)(?:_|\z)/
+
+  def test_names_of_tests_have_a_subject
+    names = Dir.glob("test/**/*.rb", base: ROOT).flat_map { |path| read(path).scan(/^\s*def (test_\w+)/).flatten }
+    assert_operator names.size, :>, 1500
+    assert_empty names.grep(RIDDLE), "say subject, condition and expectation:"
+  end
+
   # --- the measure itself ---
 
   def test_good_prose_has_no_problem

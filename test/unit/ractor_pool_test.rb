@@ -84,7 +84,7 @@ class RactorPoolTest < Minitest::Test
       pool&.close
     end
 
-    def test_what_is_refused
+    def test_invalid_arguments_are_refused
       pool = Pelton::RactorPool.new(size: 1)
       { "input 1 = String: is not shareable: a String that is not frozen" => -> { pool.map([1, +"a"]) { |one| one } },
         "@inner, a Hash that is not frozen" => -> { pool.map([1], Keeper.new({})) },
@@ -102,7 +102,7 @@ class RactorPoolTest < Minitest::Test
       pool&.close
     end
   else
-    def test_it_says_which_ruby_it_needs
+    def test_ractors_on_an_old_ruby_raise_and_name_the_version
       error = assert_raises(Pelton::ConfigError) { Pelton::RactorPool.new }
       assert_equal "Pelton::RactorPool: needs Ruby 4.0 or later, this is Ruby #{RUBY_VERSION}", error.message
     end

@@ -54,7 +54,7 @@ class RegistryCacheTest < Minitest::Test
     assert_raises(Pelton::RegistryError) { ask.call { raise answers[0] } }
   end
 
-  def test_a_status_of_500_is_no_answer_and_499_is_one
+  def test_status_500_is_retried_and_status_499_is_an_answer
     { 500 => 1, 499 => nil }.each do |status, known|
       cache = Pelton::Registry::Cache.new
       assert_equal 1, cache.fetch(:a, 0, ->(_) { 0 }) { 1 }

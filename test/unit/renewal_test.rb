@@ -113,7 +113,7 @@ class RenewalTest < Minitest::Test
     assert_equal [Pelton::TransactionTimeout, false], [fatal[:error].class, fatal[:final]]
   end
 
-  def test_one_that_is_fenced_within_its_time_is
+  def test_error_that_fences_in_time_is_fenced
     producer.transaction { 1 }
     raised = assert_raises(Pelton::KafkaError) do
       producer.transaction { raise fake.fatal_error = error(-144, fatal: true) }

@@ -131,7 +131,7 @@ class RoutingTest < Minitest::Test
     assert_includes config_error { routing.draw { defaults { topik } } }, "unknown word in defaults"
   end
 
-  def test_inactive_topics_are_as_if_they_were_not_there
+  def test_inactive_topics_are_ignored
     routing.draw do
       topic("a", to: Empty) { active false }
       topic("b", to: Orders) { active true }

@@ -104,7 +104,7 @@ class SendingTest < Minitest::Test
     assert_equal [["a", "x", nil, nil, nil, nil]] * 3, sent
   end
 
-  def test_errors_of_labelled_messages_tell_the_label
+  def test_errors_of_labeled_messages_have_the_label
     failed = ->(name) { Pelton::DeliveryError.new(-1, name, "no", false, false, "a", 0) }
     @producer.produce_async(topic: "a", payload: "x")
     fake.on_send = lambda do |rows, delivery|
@@ -238,7 +238,7 @@ class SendingTest < Minitest::Test
     assert deliveries.last.waited
   end
 
-  def test_wait_all_tells_how_many_are_open
+  def test_wait_all_reports_the_number_of_open_deliveries
     late = Pelton::WaitTimeout.new("delivery", "a", 0)
     failed = Pelton::DeliveryError.new(-1, :ONE, "no")
     deliveries = [nil, failed, late, late].map { |error| Fakes::Delivery.new("a", 0, 0, error: error) }
@@ -248,7 +248,7 @@ class SendingTest < Minitest::Test
     assert_same failed, error.cause
   end
 
-  def test_what_was_known_of_a_topic_does_not_hide_a_close
+  def test_known_partition_count_does_not_hide_a_close
     assert_equal 4, @producer.partition_count("a")
     @producer.close
     assert_raises(Pelton::ClosedError) { @producer.partition_count("a") }

@@ -62,7 +62,7 @@ class StopAnywayTest < Minitest::Test
     Careless.threads.each { |thread| assert_raises(IOError) { thread.join(20) } }
   end
 
-  def test_an_interrupt_of_who_waits_for_threads_is_raised
+  def test_interrupt_of_a_thread_that_joins_threads_is_raised
     gate = Thread::Queue.new
     other = Thread.new { gate.pop }
     waiting = Thread.new do

@@ -107,7 +107,7 @@ class ThrottleTest < Minitest::Test
     assert_equal [0, 1], @begun
   end
 
-  def test_no_window_has_more_than_the_limit_whoever_begins_how
+  def test_no_window_has_more_than_the_limit
     random = Random.new(7)
     5.times do
       step = Step.new(10, 5, clock: @monitor)

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_ours_and_what_follows_are_told() {
+    fn defaults_and_derived_options_are_reported() {
         let consumer = |name| value(ClientKind::Consumer, &[("group.id", "g")], name);
         assert_eq!(Some("45000"), consumer("session.timeout.ms").as_deref());
         assert_eq!(Some("false"), consumer("enable.auto.offset.store").as_deref());
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_client_starts_with_is_told() {
+    fn options_that_no_client_starts_with_are_an_error() {
         let refused = options(ClientKind::Producer, [("security.protocol", "ssl"), ("ssl.key.pem", "no key")]);
         assert!(refused.is_err());
     }

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_is_who_did_nothing_for_the_whole_time() {
+    fn client_is_idle_after_the_whole_time_without_use() {
         let (idle, start) = (Idle::default(), Instant::now());
         idle.set(Some(Duration::from_secs(30)));
         assert!(!idle.is_over(7, false, start));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn each_use_and_whatever_is_under_way_begins_the_time_anew() {
+    fn each_use_and_each_pending_message_restarts_the_idle_time() {
         let (idle, start) = (Idle::default(), Instant::now());
         idle.set(Some(Duration::from_secs(30)));
         assert!(!idle.is_over(7, false, start));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_idle_without_a_limit() {
+    fn no_client_is_idle_without_a_limit() {
         let (idle, start) = (Idle::default(), Instant::now());
         assert!(!idle.is_on());
         assert!(!idle.is_over(0, false, start));

@@ -195,7 +195,7 @@ mod tests {
 
     /// What is produced during a turn comes too late for it, and has to be able to ask.
     #[test]
-    fn who_asks_during_a_turn_gets_another_one() {
+    fn client_that_asks_during_its_turn_gets_another_one() {
         let (producer, client) = lonely();
         let linger = Linger::new(&client);
         linger.asked.store(true, Ordering::SeqCst);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_too_short_has_another_one_as_long_as_somebody_waits() {
+    fn turn_that_was_too_short_is_repeated_while_a_thread_waits() {
         let (producer, client) = lonely();
         let linger = Linger::new(&client);
         linger.waits.store(1, Ordering::Relaxed);

@@ -232,7 +232,7 @@ fn ten_threads_may_close_at_once_while_others_produce() {
 }
 
 #[test]
-fn an_abandoned_producer_sends_what_it_has_and_tells() {
+fn abandoned_producer_sends_its_messages_and_reports() {
     let cluster = cluster("left", 1);
     let servers = cluster.bootstrap_servers();
     let options = [("bootstrap.servers", servers.as_str()), ("linger.ms", "60000")];

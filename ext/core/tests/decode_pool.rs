@@ -101,7 +101,7 @@ fn threads_work_side_by_side() {
 }
 
 #[test]
-fn never_more_threads_than_told() {
+fn threads_never_exceed_the_limit() {
     static POOL: Pool = Pool::new(2, LONG);
     static NOW: AtomicUsize = AtomicUsize::new(0);
     let tally = Arc::new(Tally::default());

@@ -10,7 +10,7 @@ use std::time::Instant;
 use support::*;
 
 #[test]
-fn a_client_tells_logs_errors_and_statistics() {
+fn client_reports_logs_errors_and_statistics() {
     let options = [
         ("bootstrap.servers", "127.0.0.1:1"),
         ("statistics.interval.ms", "50"),

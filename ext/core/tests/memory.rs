@@ -97,7 +97,7 @@ fn what_a_message_object_stands_for_outlives_batch_and_client() {
 }
 
 #[test]
-fn a_released_batch_keeps_nothing_that_nobody_asked_for() {
+fn released_batch_keeps_only_messages_that_were_read() {
     let (batch, subscription) = batch(400, 64, Format::JSON);
     let chunks = batch.chunks();
     batch.release();

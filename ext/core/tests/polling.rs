@@ -86,7 +86,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// A flooded client with a short turn must not delay the other clients of its poller, and must itself be polled
 /// again.
 #[test]
-fn a_client_whose_time_is_over_is_not_stranded_and_starves_nobody() {
+fn client_with_a_used_up_turn_is_polled_again_and_starves_no_other() {
     let poller = poller();
     let (flood, _) = register(&poller, Worker::new(20_000, Duration::ZERO), Duration::ZERO);
     let (other, _) = register(&poller, Worker::new(1, Duration::ZERO), Duration::ZERO);
@@ -178,7 +178,7 @@ fn a_registration_that_races_with_the_last_close_is_served() {
 }
 
 #[test]
-fn a_panic_costs_a_client_its_turn_and_is_told() {
+fn panic_costs_a_client_its_turn_and_is_reported() {
     let poller = poller();
     let bad = Worker { panics: true, ..Worker::new(1, Duration::ZERO) };
     register(&poller, bad, DEFAULT_MAX_TIME);
@@ -195,7 +195,7 @@ fn a_panic_costs_a_client_its_turn_and_is_told() {
 /// A program closes descriptors that it does not know, the poller's pipe among them. The poller reports it and
 /// survives.
 #[test]
-fn a_poller_whose_pipe_is_broken_tells_and_goes_on_without_a_busy_loop() {
+fn poller_with_a_broken_pipe_reports_it_and_goes_on_without_a_busy_loop() {
     let poller = poller();
     let (first, _) = register(&poller, Worker::new(1, Duration::ZERO), DEFAULT_MAX_TIME);
     first.await_done_once();

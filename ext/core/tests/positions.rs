@@ -111,7 +111,7 @@ fn the_last_message_that_librdkafka_brings_again_is_left_out() {
 /// librdkafka goes back by itself where its offset is out of range, say because the topic was made again. What had no room
 /// in the last batch is before that.
 #[test]
-fn a_log_that_begins_anew_is_of_another_epoch() {
+fn partition_that_restarts_has_another_epoch() {
     let (_cluster, reader) = filled("anew", &[]);
     reader.assign(&[("anew", 0, 30)]).expect("assigned");
     let old = next_batch(&reader);
@@ -155,7 +155,7 @@ fn of_two_seeks_the_one_that_was_announced_last_counts() {
 /// So a seek whose answer is late has begun all the same: what comes then is of the new place. (All have room: nothing waits
 /// outside of librdkafka, which alone is asked here.)
 #[test]
-fn nothing_that_was_fetched_before_a_seek_comes_even_if_nobody_waits_for_its_answer() {
+fn messages_fetched_before_a_seek_never_come_even_without_a_wait_for_the_seek() {
     let (_cluster, reader) = filled_in("late", 1 << 20, &[]);
     reader.assign(&[("late", 0, 0)]).expect("assigned");
     next_batch(&reader);
@@ -173,7 +173,7 @@ fn nothing_that_was_fetched_before_a_seek_comes_even_if_nobody_waits_for_its_ans
 }
 
 #[test]
-fn a_seek_beside_the_one_who_takes() {
+fn seek_beside_a_thread_that_takes_messages() {
     let (_cluster, reader) = filled("beside", &[]);
     reader.assign(&[("beside", 0, 0)]).expect("assigned");
     let over = Arc::new(AtomicBool::new(false));
@@ -202,7 +202,7 @@ fn a_seek_beside_the_one_who_takes() {
 }
 
 #[test]
-fn a_batch_that_is_out_when_its_partition_is_sought_or_assigned_anew_is_stale() {
+fn delivered_batch_is_stale_after_a_seek_or_a_new_assignment() {
     let (_cluster, reader) = filled("stale", &[]);
     reader.assign(&[("stale", 0, 0)]).expect("assigned");
     let before = next_batch(&reader);

@@ -186,7 +186,7 @@ impl Seen {
 /// librdkafka may stop the heartbeats of such a member for good. The mock cluster wants one each 3 s, so the member counts as
 /// lost here before it is.
 #[test]
-fn a_member_whose_coordinator_answers_nothing_any_more_loses_its_partitions_and_says_so() {
+fn member_with_a_silent_coordinator_loses_its_partitions_and_reports_it() {
     let cluster = cluster("silent", 2);
     let options = Options { silence: Some(Duration::from_millis(300)), ..Options::default() };
     let settings = [("group.protocol", "consumer"), ("statistics.interval.ms", "50")];

@@ -112,7 +112,7 @@ fn numbers_of_handles_do_not_come_again() {
 }
 
 #[test]
-fn failures_that_came_during_a_wait_in_vain_are_told_when_it_ends() {
+fn failures_during_a_wait_that_times_out_are_reported_when_it_ends() {
     let (feed, publisher) = publisher();
     let batch = Delivery::batch((0..3).map(|_| "t".into()).collect(), None, publisher);
     let watch = batch.watch();
@@ -136,7 +136,7 @@ fn failures_that_came_during_a_wait_in_vain_are_told_when_it_ends() {
 }
 
 #[test]
-fn one_of_two_who_wait_may_give_up() {
+fn one_of_two_waiting_threads_may_give_up() {
     let (feed, publisher) = publisher();
     let slabs = Slabs::new("t".into(), None, publisher);
     let (first, second) = (slabs.next(), slabs.next());
@@ -155,7 +155,7 @@ fn one_of_two_who_wait_may_give_up() {
 }
 
 #[test]
-fn what_is_not_to_be_told_is_not() {
+fn unsent_messages_without_a_report_are_not_reported() {
     let (feed, publisher) = publisher();
     let batch = Delivery::batch(vec!["t".into(), "t".into()], None, publisher);
     let watch = batch.watch();
@@ -166,7 +166,7 @@ fn what_is_not_to_be_told_is_not() {
 }
 
 #[test]
-fn a_failure_beside_waits_that_begin_and_end_is_told_once() {
+fn failure_beside_starting_and_ending_waits_is_reported_once() {
     for round in 0..2_000 {
         let (feed, publisher) = publisher();
         let count = if round % 2 == 0 { 1 } else { 3 };

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_ends_on_the_thread_that_ends_it_whoever_lets_go_last() {
+    fn client_ends_on_the_thread_that_closes_it() {
         let client = client();
         let mine = Arc::clone(&client);
         let weak = Arc::downgrade(&client);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connected_coordinator_that_answers_nothing_for_too_long_is_told_once() {
+    fn connected_coordinator_that_stays_silent_is_reported_once() {
         let pulse = Pulse { private: false, limit: Duration::from_secs(10), seen: Mutex::default() };
         let start = Instant::now();
         let at =
