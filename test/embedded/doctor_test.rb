@@ -90,7 +90,7 @@ class EmbeddedDoctorTest < Minitest::Test
   def test_doctor_with_invalid_options_exits_with_an_error
     code, out, err = doctor("-c", "0")
     assert_equal [1, ""], [code, out]
-    assert_match(/pelton: cannot look: concurrency = 0/, err)
+    assert_match(/pelton: cannot run doctor: concurrency = 0/, err)
     assert_match(/timeout = -1/, doctor("--timeout", "-1").last)
   end
 end

@@ -50,7 +50,7 @@ class CliTest < Minitest::Test
     assert_equal 1, run_cli("sevrer")
     assert_includes @err.string, "unknown command sevrer"
     assert_equal 1, run_cli("server", "./app.rb")
-    assert_includes @err.string, "unknown argument ./app.rb (files are loaded with -r)"
+    assert_includes @err.string, "unknown argument ./app.rb: use -r to load a file"
     assert_equal 1, run_cli("server", "--nonsense")
     assert_includes @err.string, "invalid option: --nonsense"
   end
@@ -102,7 +102,7 @@ class CliTest < Minitest::Test
     assert_includes @err.string, "nowhere: unknown topic"
     @app.config.kafka = { "transactional.id" => "x" }
     assert_equal 1, run_cli("server", "--processes", "2")
-    assert_includes @err.string, "several processes would fence each other"
+    assert_includes @err.string, "not with --processes: the processes would fence each other"
     assert_empty @native.subscriptions
   end
 

@@ -31,7 +31,8 @@ module Pelton
       3 => "stopped because the parent process died (--processes)"
     }.freeze
     PROCESSES = Settings::Setting.new("--processes", :pool_size, nil, "")
-    private_constant :PROCESSES
+    FENCED = "not with --processes: the processes would fence each other"
+    private_constant :PROCESSES, :FENCED
 
     # app: the app that the required files fill: the default one. log: makes the reporter that writes to `out`.
     #: (Array[String], app: App, ?out: IO, ?err: IO, ?log: ^(IO) -> Object) -> void
@@ -61,7 +62,7 @@ module Pelton
       return usage(0) if @options[:help]
 
       command, more = @options[:version] ? "version" : @arguments.shift(2)
-      return fail_with("unknown argument #{more} (files are loaded with -r)") if more
+      return fail_with("unknown argument #{more}: use -r to load a file") if more
 
       case command
       when "server" then server
@@ -120,7 +121,7 @@ module Pelton
       @out.puts @options[:json] ? report.to_json : report.to_s
       report.healthy?(strict: @options[:strict]) ? 0 : 1
     rescue StandardError, ScriptError => e
-      cannot("look", e)
+      cannot("run doctor", e)
     end
 
     def server
@@ -142,7 +143,7 @@ module Pelton
     def check
       PROCESSES.check(@options[:processes])
       fenced = @app.config.kafka["transactional.id"]
-      raise ConfigError.new("transactional.id", fenced, "several processes would fence each other") if fenced
+      raise ConfigError.new("transactional.id", fenced, FENCED) if fenced
 
       groups = @app.routes.groups(@app.config, **chosen)
       config = @app.config.freeze # which raises where settings do not go together
