@@ -71,7 +71,7 @@ module Pelton
       def size = @messages.size
       # The offset of the first message; nil if there is none.
       def first_offset = @messages.first&.offset
-      # Bytes of all payloads.
+      # Bytes of the payloads, without keys and headers.
       def bytes = @messages.sum(&:size)
     end
   end

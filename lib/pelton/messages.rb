@@ -40,7 +40,7 @@ module Pelton
     #: def last_offset: () -> Integer?
 
     # @!method bytes
-    #   Bytes of all payloads.
+    #   Bytes of a whole batch: payloads, keys and headers. Of a part of it: payloads only.
     #     messages.bytes # => 12800
     #: def bytes: () -> Integer
 
