@@ -99,7 +99,7 @@ module Fakes
     def pending = @undelivered
     def last_error = nil
     def disconnect_idle(limit) = @idle = limit
-    def tell_reports(*) = nil
+    def publish_reports(*) = nil
     def connected? = @connected && !@closed
 
     def disconnect(_timeout)

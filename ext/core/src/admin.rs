@@ -44,7 +44,7 @@ impl Call {
         lock(&self.answer).clone()
     }
 
-    /// Parks the calling thread until the answer is there.
+    /// Parks the calling thread until the answer arrives.
     pub fn wait(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
         self.waiters.wait(parker, deadline, || self.is_done())
     }
@@ -72,7 +72,7 @@ impl State {
         self.open.iter().flatten().chain(&self.retired)
     }
 
-    /// Retires the connections that `which` names; those that nothing is asked of any more come back, to be ended.
+    /// Retires the connections that `which` selects. Returns those without open requests, which the caller must end.
     fn retire(&mut self, which: impl Fn(&Connection) -> bool) -> Vec<Connection> {
         for place in &mut self.open {
             if place.as_ref().is_some_and(&which) {
@@ -142,7 +142,7 @@ impl Admin {
         &self.name
     }
 
-    /// Calls librdkafka in passing, for each client there is; what the last one answered.
+    /// Calls librdkafka briefly for each client, and returns the last result.
     pub fn with_clients<R>(&self, mut call: impl FnMut(&Arc<Client>) -> R) -> Result<R, Error> {
         self.open(None)?;
         let clients: Vec<_> = self.alive()?.connections().map(|one| Arc::clone(one.handle())).collect();
@@ -198,7 +198,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Asks. The answer is to be waited for until `deadline`; without one by then, `give_up` has to be called.
+    /// Sends a request. Wait for the answer until `deadline`, and call `give_up` if none came by then.
     pub fn ask(&self, request: &Request, timeout: Duration) -> Result<Arc<Call>, Error> {
         let side = Side::of(request);
         let mut state = self.prepared(request)?;
@@ -239,8 +239,8 @@ impl Admin {
         self.explained(codes::TIMED_OUT, "Kafka did not answer in time")
     }
 
-    /// Forgets which broker leads a partition or coordinates a group: librdkafka goes on with what it knew for minutes. So
-    /// the next question goes to a new client.
+    /// Forgets which broker leads a partition or coordinates a group, because librdkafka keeps what it knew for
+    /// minutes. So the next request goes to a new client.
     pub fn renew(&self) -> Result<(), Error> {
         let unused = self.alive()?.retire(|_| true);
         unused.into_iter().for_each(Connection::end_aside);

@@ -10,7 +10,7 @@ static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT);
 /// A forked child has no part in its parent's.
 static TAKEN: PerProcess<AtomicUsize> = PerProcess::new();
 
-/// Sets the limit, in bytes; what is taken already stays.
+/// Sets the limit, in bytes. Memory that is already taken stays taken.
 pub fn configure(bytes: usize) {
     LIMIT.store(bytes, Ordering::Relaxed);
 }

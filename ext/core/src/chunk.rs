@@ -24,7 +24,7 @@ use std::cell::RefCell;
 use std::iter::once;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, TryLockError};
-pub use store::Alone;
+pub use store::SingleDocument;
 use store::{Buffer, Decoded, SPARE_TREE_BYTES, Store, TREES, find};
 
 /// A chunk is closed at this size; a larger message has one of its own.
@@ -56,9 +56,9 @@ pub struct Chunk {
     /// lock.
     store: RwLock<Arc<Store>>,
     decoding: AtomicU8,
-    /// A bit for each record: whether a message object of the owner's stands for it.
-    living: [AtomicU64; CHUNK_MESSAGES / 64],
-    /// The batch is done with: what no object stands for may go.
+    /// One bit per record: whether a message object of the owner stands for it.
+    referenced: [AtomicU64; CHUNK_MESSAGES / 64],
+    /// The batch was released: memory that no object stands for may be freed.
     released: AtomicBool,
     bytes: usize,
     made_in: u64,
@@ -83,17 +83,18 @@ impl Chunk {
         Arc::clone(&self.store.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Fails in a forked child that looks at its parent's chunk.
+    /// Fails in a forked child that uses its parent's chunk.
     pub fn check_origin(&self) -> Result<(), Error> {
         if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
     }
 
-    /// Whether a forked child looks at its parent's chunk, whose locks may be held for ever.
+    /// Whether this is a forked child with its parent's chunk, whose locks may be held forever.
     pub fn is_foreign(&self) -> bool {
         self.made_in != generation()
     }
 
-    /// Lends one message's bytes. `None` when they are gone: the batch was released before an object stood for it.
+    /// Lends one message's bytes. `None` if they are gone: the batch was released before an object stood for the
+    /// message.
     pub fn view<R>(&self, index: usize, call: impl FnOnce(View<'_>) -> R) -> Option<R> {
         let record = &self.records[index];
         match &*self.store() {
@@ -130,10 +131,10 @@ impl Chunk {
     }
 
     /// Parses one document alone, on any thread: `decoded` in two steps.
-    pub fn decode_alone(&self, index: usize) -> Alone {
+    pub fn decode_alone(&self, index: usize) -> SingleDocument {
         let (store, mut tree) = (self.store(), Tree::new());
         let root = self.parse(&store, &mut tree, index).map(|(_, root)| root);
-        Alone { store, tree, root, index }
+        SingleDocument { store, tree, root, index }
     }
 
     /// One document, into a tree that is its own; with the bytes that the tree refers to.
@@ -179,7 +180,7 @@ impl Chunk {
             return;
         }
         if let Store::Whole { bytes, .. } = &*self.store() {
-            // A guess, to begin with: a tree is about as large as its documents.
+            // A first guess: a tree is about as large as its documents.
             let room = if self.format.ahead { Reservation::take(bytes.len()) } else { None };
             let decoded = (room.is_some() || self.filter.is_some()).then(|| self.parse_all(bytes, room));
             let decoded = decoded.filter(|decoded| decoded.room.is_some());
@@ -244,15 +245,15 @@ impl Chunk {
         (0..self.records.len()).filter(move |index| answers.is_none_or(|answers| answers[*index] != Some(false)))
     }
 
-    /// Whether there is a filter that has not decided for this message: Ruby has to.
+    /// Whether a filter left this message undecided, so that Ruby has to decide.
     pub fn is_undecided(&self, index: usize) -> bool {
         self.filter.is_some() && self.answers.get().is_none_or(|answers| answers[index].is_none())
     }
 
     /// A message object of the owner's stands for the record from now on; false if one does already.
-    pub fn raise(&self, index: usize) -> bool {
+    pub fn add_object(&self, index: usize) -> bool {
         let (word, bit) = (index / 64, 1 << (index % 64));
-        let first = self.living[word].fetch_or(bit, Ordering::AcqRel) & bit == 0;
+        let first = self.referenced[word].fetch_or(bit, Ordering::AcqRel) & bit == 0;
         if first {
             self.words(index).for_each(|word| word.store(0, Ordering::Release));
         }
@@ -274,15 +275,15 @@ impl Chunk {
     }
 
     /// That object is gone. Never blocks: the garbage collector calls it.
-    pub fn bury(&self, index: usize) {
-        self.living[index / 64].fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
+    pub fn remove_object(&self, index: usize) {
+        self.referenced[index / 64].fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
     }
 
-    fn is_living(&self, index: usize) -> bool {
-        self.living[index / 64].load(Ordering::Acquire) & 1 << (index % 64) != 0
+    fn is_referenced(&self, index: usize) -> bool {
+        self.referenced[index / 64].load(Ordering::Acquire) & 1 << (index % 64) != 0
     }
 
-    /// The batch is done with. False: message objects still hold all of it.
+    /// Ends the batch's use. Returns false if message objects still hold all of it.
     pub fn release(&self) -> bool {
         self.released.store(true, Ordering::Release);
         self.thin()
@@ -291,22 +292,22 @@ impl Chunk {
     /// Frees the messages that no object stands for, if the batch is released and few objects are left, as after a
     /// garbage collection. Returns false if all is still held. Never blocks: the garbage collector calls it.
     pub fn thin(&self) -> bool {
-        let living: u32 = self.living.iter().map(|word| word.load(Ordering::Acquire).count_ones()).sum();
-        let few = self.released.load(Ordering::Acquire) && living as usize <= self.few();
+        let referenced: u32 = self.referenced.iter().map(|word| word.load(Ordering::Acquire).count_ones()).sum();
+        let few = self.released.load(Ordering::Acquire) && referenced as usize <= self.few();
         if few {
-            self.keep_the_living();
+            self.keep_referenced();
         }
         few
     }
 
-    /// So few living messages that their bytes are copied out: an eighth, at least one.
+    /// So few referenced messages that their bytes are copied out: an eighth, at least one.
     fn few(&self) -> usize {
         (self.records.len() / 8).max(1)
     }
 
     /// Copies out the messages that objects stand for, and frees the rest as soon as no thread reads it. Does nothing
     /// while another thread exchanges or fetches the store.
-    fn keep_the_living(&self) {
+    fn keep_referenced(&self) {
         if self.is_foreign() {
             return;
         }
@@ -316,9 +317,9 @@ impl Chunk {
             Err(TryLockError::WouldBlock) => return,
         };
         let Store::Whole { bytes, .. } = &**store else { return };
-        let living = self.records.iter().enumerate().filter(|(index, _)| self.is_living(*index));
+        let referenced = self.records.iter().enumerate().filter(|(index, _)| self.is_referenced(*index));
         let kept =
-            living.map(|(index, record)| (index, bytes[record.start as usize..][..record.size()].into())).collect();
+            referenced.map(|(index, record)| (index, bytes[record.start as usize..][..record.size()].into())).collect();
         *store = Arc::new(Store::Kept(kept));
     }
 }

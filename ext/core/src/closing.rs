@@ -70,7 +70,7 @@ impl Closing {
             closing.waiters.wake_all();
         };
         if std::thread::Builder::new().name("pelton.close".into()).spawn(run.clone()).is_err() {
-            // No thread to be had: better here, blocking, than never.
+            // No thread can be started. To block here is better than never to end.
             run();
         }
     }

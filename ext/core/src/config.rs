@@ -1,4 +1,4 @@
-//! From plain strings to a librdkafka configuration, with errors that name key, value and what is allowed.
+//! Turns plain strings into a librdkafka configuration. Errors name the key, the value and the allowed values.
 //!
 //! Which values are secret is Ruby's to say (lib/pelton/runtime/secrets.rb): here a value stands by
 //! itself, and in no sentence.
@@ -15,7 +15,7 @@ const AUTHORITIES: [(&str, &[&str]); 2] = [
 /// librdkafka fetches tokens itself (OIDC) only where it is built with libcurl, which this one is not.
 const OIDC: &str = "this build of librdkafka has no OIDC (it is built without libcurl): set config.oauth to a callable \
                     that fetches the token, and leave out the options of OIDC";
-/// Environment variables that tell OpenSSL where certificates are.
+/// Environment variables that name OpenSSL's certificates.
 const OPENSSL_PLACES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
 /// A librdkafka configuration of these options; later ones win.
@@ -23,7 +23,7 @@ pub fn build<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Resul
     build_within(options, OPENSSL_PLACES.iter().any(|name| std::env::var_os(name).is_some_and(|path| !path.is_empty())))
 }
 
-/// `told`: the environment tells where the certificates of authorities are.
+/// `told`: the environment names the certificate authorities.
 fn build_within<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>, told: bool) -> Result<Conf, Error> {
     let mut conf = Conf::new();
     let mut given = [told; AUTHORITIES.len()];
@@ -73,7 +73,7 @@ fn explain(key: &str, value: &str, reason: &str) -> Error {
     Error::Config { key: key.into(), value: Some(value.into()), reason }
 }
 
-/// Whether librdkafka's own sentence has the value in it, or how it begins: a long one is cut off.
+/// Whether librdkafka's own sentence contains the value, or the start of it, because it cuts long ones off.
 fn repeats(reason: &str, value: &str) -> bool {
     let start: String = value.chars().take(6).collect();
     !start.is_empty() && reason.contains(&start)

@@ -1,4 +1,4 @@
-//! What can go wrong, in one place: the glue turns each variant into one Ruby class.
+//! All errors, in one place. The glue turns each variant into one Ruby class.
 
 use crate::rd::{self, codes};
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct KafkaError {
     pub fatal: bool,
     /// The transaction must be aborted.
     pub abortable: bool,
-    /// What librdkafka itself says of `retriable`, where it does.
+    /// librdkafka's own `retriable`, if it gave one.
     pub(crate) retry: Option<bool>,
 }
 
@@ -41,7 +41,7 @@ impl KafkaError {
         if self.code == codes::LARGER_THAN_QUEUE { codes::MSG_SIZE_TOO_LARGE } else { self.code }
     }
 
-    /// What an ERROR event says.
+    /// The content of an ERROR event.
     pub(crate) fn of(event: &rd::Event) -> Self {
         Self { fatal: event.is_fatal(), ..Self::with_reason(event.error(), event.error_text()) }
     }
@@ -96,7 +96,7 @@ pub enum Error {
     QueueFull,
     /// The deadline passed.
     TimedOut,
-    /// The waiting thread was told to stop waiting.
+    /// The waiting thread was asked to stop waiting.
     Interrupted,
     /// An argument that can't be sent.
     Invalid {

@@ -1,5 +1,5 @@
-//! What clients say: logs, errors, statistics. One mailbox a poller, in which Ruby reads with one thread. No text is made
-//! and no metric kept in the core.
+//! What clients report: logs, errors, statistics. Each poller has one mailbox, which one Ruby thread reads. The core
+//! writes no text and keeps no metrics.
 
 use crate::error::KafkaError;
 use crate::lock;
@@ -85,7 +85,7 @@ pub enum EventKind {
 const LIMIT: usize = 1_000_000;
 const CHATTER_LIMIT: usize = 10_000;
 
-/// What every client has librdkafka tell; `emit_common` takes it.
+/// The events that every client requests from librdkafka; `emit_common` handles them.
 pub(crate) const COMMON: i32 =
     event_types::ERROR | event_types::STATS | event_types::LOG | event_types::OAUTHBEARER_TOKEN_REFRESH;
 
@@ -143,13 +143,13 @@ impl ReportPublisher {
         lock(&self.failures).clone()
     }
 
-    pub fn tell_reports(&self, acknowledged: bool, purged: bool) {
+    pub fn publish_reports(&self, acknowledged: bool, purged: bool) {
         self.acknowledged.store(acknowledged, Ordering::Relaxed);
         self.purged.store(purged, Ordering::Relaxed);
     }
 
     /// Whether a report with this code is published.
-    pub fn tells_report(&self, code: i32) -> bool {
+    pub fn publishes_report(&self, code: i32) -> bool {
         match code {
             0 => self.acknowledged.load(Ordering::Relaxed),
             codes::PURGE_QUEUE | codes::PURGE_INFLIGHT => self.purged.load(Ordering::Relaxed),

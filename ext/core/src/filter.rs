@@ -1,4 +1,4 @@
-//! Filters of routing (`where`), asked on the decoding threads: which messages shall Ruby know of at all?
+//! Filters of routing (`where`), asked on the decoding threads: they decide which messages Ruby sees.
 //!
 //! An answer is yes, no or "not decided" (`None`). It is not decided if the native decoder cannot decide about the
 //! document, or only Ruby's Regexp knows what a pattern means. The caller then asks the same filter in Ruby
@@ -21,7 +21,7 @@ pub enum Filter {
     Test(Subject, Check),
 }
 
-/// What of a message is looked at.
+/// The part of a message that a filter checks.
 pub enum Subject {
     Field(Vec<PathStep>),
     Key,
@@ -36,7 +36,7 @@ pub enum PathStep {
 }
 
 pub enum Check {
-    /// It is there, be it null.
+    /// It exists, even if it is null.
     Exists,
     OneOf(Literals),
     /// Compared with the literal it is this, or that.
@@ -84,7 +84,7 @@ pub enum Document<'a> {
     Root(Node<'a>),
 }
 
-/// What a check is about.
+/// The subject of a check.
 #[derive(Clone, Copy)]
 enum Operand<'a> {
     Missing,
@@ -99,7 +99,7 @@ enum Operand<'a> {
     Bytes(&'a [u8]),
     /// An array or an object.
     Container,
-    /// What Ruby, or the application, makes of it.
+    /// A value that Ruby, or the application, interprets.
     Extension,
 }
 
@@ -214,7 +214,7 @@ impl Check {
 }
 
 impl Literals {
-    /// What is missing is as null.
+    /// A missing value counts as null.
     fn include(&self, given: Operand<'_>) -> bool {
         match given {
             Operand::Text(text) => self.texts.contains(text),

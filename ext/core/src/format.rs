@@ -1,4 +1,4 @@
-//! What the payloads of a topic are, and what becomes of them.
+//! The format of a topic's payloads, and what Ruby builds from them.
 
 use crate::decode::{Refusal, Root, Tree, avro};
 use crate::view::View;
@@ -14,7 +14,7 @@ pub struct Format {
     pub shape: Shape,
     /// Whether the owner of message objects keeps keys and headers of them, too.
     pub keeps_parts: bool,
-    /// What the other side needs to make objects of them. May be dropped by any thread.
+    /// What the Ruby side needs to build objects. Any thread may drop it.
     pub extra: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -28,7 +28,7 @@ pub enum Encoding {
     Text,
 }
 
-/// What decoded values are made to be.
+/// How decoded values are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shape {
     /// Keys are Symbols.
@@ -38,7 +38,7 @@ pub struct Shape {
 }
 
 impl Format {
-    /// JSON, decoded when it is asked for: what a topic has that says nothing.
+    /// JSON, decoded on first use: the default of a topic.
     pub const LAZY: Self = Self {
         encoding: Encoding::Json,
         ahead: false,
@@ -71,7 +71,7 @@ impl Format {
         }
     }
 
-    /// The same of a message, whose payload that is and of which some formats look at the headers.
+    /// The same for a message with that payload. Some formats read its headers.
     pub fn decode_message(
         &self,
         tree: &mut Tree,

@@ -1,5 +1,5 @@
-//! Finds out that a client has had nothing to do for a while. It is asked now and then, so it costs nothing when there is
-//! something to do, and needs no thread and no timer.
+//! Finds out that a client was idle for a while. The client asks it now and then. So it costs nothing while there is
+//! work, and needs no thread and no timer.
 
 use crate::lock;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Idle {
     /// Milliseconds; 0 for never.
     limit: AtomicU64,
-    /// The count of uses when it was looked at, and since when it has been that.
+    /// The count of uses at the last check, and since when it has not changed.
     seen: Mutex<Option<(u64, Instant)>>,
 }
 
@@ -24,8 +24,8 @@ impl Idle {
         self.limit.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the limit has passed since the count of uses changed or something was under way. Once so, it takes
-    /// another time of that length until it is said again.
+    /// Whether the limit has passed since the count of uses changed or work was in progress. After a true, the same
+    /// time passes before the next one.
     pub fn is_over(&self, uses: u64, busy: bool, now: Instant) -> bool {
         let limit = Duration::from_millis(self.limit.load(Ordering::Relaxed));
         let mut seen = lock(&self.seen);

@@ -37,7 +37,7 @@ pub mod wait;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, whatever a panicked holder left: state is only ever changed by whole assignments under these locks.
+/// Locks, even if a holder panicked: under these locks, state only changes by whole assignments.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -70,7 +70,7 @@ impl Linger {
         *lock(&self.client) = Arc::downgrade(client);
     }
 
-    /// A wait begins.
+    /// A wait starts.
     pub(crate) fn wait(self: &Arc<Self>) -> Wait {
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.cut();
@@ -88,7 +88,7 @@ impl Linger {
         self.waits.load(Ordering::Relaxed) > 0
     }
 
-    /// Has what is queued sent soon. Does not block.
+    /// Has the queue sent soon. Does not block.
     fn cut(self: &Arc<Self>) {
         self.millis.store(FIRST, Ordering::Relaxed);
         if self.asked.swap(true, Ordering::SeqCst) {
@@ -109,7 +109,7 @@ impl Linger {
 
     /// One turn. Returns the pause before the next one. `alone`: no other producer waits for the end of this turn.
     fn flush(&self, alone: bool) -> Option<Duration> {
-        // What is produced from here on may ask again.
+        // Messages that are produced from here on may ask again.
         self.asked.store(false, Ordering::SeqCst);
         let client = lock(&self.client).upgrade()?;
         let millis = self.millis.load(Ordering::Relaxed);
@@ -184,7 +184,7 @@ mod tests {
 
     const SECONDS: Duration = Duration::from_secs(60);
 
-    /// With a message that no broker will ever take.
+    /// With a message that no broker will ever accept.
     fn lonely() -> (Arc<Producer>, Arc<Client>) {
         let options = [("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0")];
         let producer = Producer::new("lonely", options, Poller::global().expect("a pipe")).expect("a producer");
@@ -193,7 +193,7 @@ mod tests {
         (producer, client)
     }
 
-    /// What is produced during a turn comes too late for it, and has to be able to ask.
+    /// A message that is produced during a turn comes too late for it, and must be able to ask again.
     #[test]
     fn client_that_asks_during_its_turn_gets_another_one() {
         let (producer, client) = lonely();

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 pub struct Mailbox<T> {
     items: Mutex<VecDeque<T>>,
-    /// Items that ever came in. Written under the lock of `items`.
+    /// The number of items that ever came in. Written under the lock of `items`.
     pushed: AtomicU64,
     /// A wait must end without an item.
     woken: AtomicBool,
@@ -45,8 +45,8 @@ impl<T> Mailbox<T> {
         true
     }
 
-    /// Puts the item in the place of the first one that `same` recognizes, else appends it; looks at and fills the first
-    /// `limit` places only. What was replaced does not count as another item that came in. False: it was dropped.
+    /// Replaces the first item that `same` recognizes, or appends the item. Only checks and fills the first `limit`
+    /// places. A replacement does not count as another item. Returns false if the item was dropped.
     pub fn replace_bounded(&self, item: T, limit: usize, same: impl Fn(&T) -> bool) -> bool {
         let mut items = lock(&self.items);
         let Some(place) = items.iter().take(limit).position(same) else {
@@ -59,7 +59,7 @@ impl<T> Mailbox<T> {
         true
     }
 
-    /// How many items ever came in.
+    /// The number of items that ever came in.
     pub fn pushed(&self) -> u64 {
         self.pushed.load(Ordering::SeqCst)
     }
@@ -82,7 +82,7 @@ impl<T> Mailbox<T> {
         std::mem::take(&mut lock(&self.items))
     }
 
-    /// Drops what is not to be kept; without the lock, for that may take others.
+    /// Drops items that should not be kept, without the lock, because a drop may take other locks.
     pub fn retain(&self, keep: impl FnMut(&T) -> bool) {
         let mut items = lock(&self.items);
         let (kept, dropped): (VecDeque<T>, VecDeque<T>) = std::mem::take(&mut *items).into_iter().partition(keep);

@@ -1,4 +1,4 @@
-//! What a cluster consists of, asked once through a client made for the question.
+//! The brokers and topics of a cluster, requested once through a client of its own.
 
 use crate::config;
 use crate::error::Error;

@@ -1,8 +1,8 @@
 //! An assigned partition: its own queue, cut off from the subscription's, and the credit that bounds how much of it
 //! waits in batches. A partition whose reader is busy is simply not read: no pause, nothing purged and fetched again.
 //!
-//! What is read belongs to an epoch: a seek, and the end of the assignment, begin another, and batches of the last are
-//! stale.
+//! Every read belongs to an epoch. A seek, and the end of the assignment, start a new one. Batches of an older epoch
+//! are stale.
 
 mod batch;
 mod credit;
@@ -24,8 +24,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What one look at a partition brought.
-pub enum Taken {
+/// The result of one read of a partition.
+pub enum ReadResult {
     Batch(Batch),
     /// `_PARTITION_EOF` (−191) or an error of the partition: code, sentence, offset.
     Notice(i32, String, i64),
@@ -60,11 +60,11 @@ const SLICE: usize = 64;
 struct Reading {
     /// False until it is assigned, and again once it is given up.
     open: bool,
-    /// Seeks under way.
+    /// Seeks in progress.
     holds: u32,
-    /// The owner wants nothing of it at the moment.
+    /// The owner paused the partition.
     paused: bool,
-    /// What came behind the last batch in librdkafka's queue, and had no room in it.
+    /// Messages that came after the last batch in librdkafka's queue, and had no room in it.
     rest: Fetched,
     /// The last message that was read in this epoch.
     last: LastRead,
@@ -81,7 +81,8 @@ impl Reading {
 pub struct Partition {
     pub topic: Arc<str>,
     pub number: i32,
-    /// Held while messages are taken and handed on. Before the queue: what waits here goes before its client may.
+    /// Held while messages are taken and handed over. Declared before the queue: the messages here must be dropped
+    /// before their client.
     reading: Mutex<Reading>,
     queue: Queue,
     credit: Arc<Credit>,
@@ -92,7 +93,7 @@ pub struct Partition {
     /// Used where there is a filter.
     pending_filters: PendingFilters,
     limits: Limits,
-    /// Held by the seek that is under way.
+    /// Held by the seek in progress.
     seeking: Mutex<()>,
     /// The number of the seek that was announced last.
     seeks: AtomicU64,
@@ -101,7 +102,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Cuts the partition's queue off; to be called before the partition is assigned, as `open` is after it. Position
+    /// Separates the partition's queue. Call it before the partition is assigned, and `open` afterwards. Position
     /// −1001: not known.
     #[allow(clippy::too_many_arguments)] // made in one place
     pub fn new(
@@ -149,7 +150,7 @@ impl Partition {
         self.schedule_read();
     }
 
-    /// What was handed on before this returns was handed on before it; nothing is afterwards.
+    /// Batches that are handed over come before this call returns; none comes afterwards.
     pub fn close(&self) {
         let mut reading = lock(&self.reading);
         reading.open = false;
@@ -178,7 +179,7 @@ impl Partition {
         lock(&self.seeking)
     }
 
-    /// Nothing is read until `release`, which has to follow.
+    /// Stops reading until `release`, which must follow.
     pub fn hold(&self) {
         lock(&self.reading).holds += 1;
     }
@@ -188,7 +189,7 @@ impl Partition {
         self.schedule_read();
     }
 
-    /// What comes is left in its queue, until `resume`.
+    /// Leaves messages in their queue until `resume`.
     pub fn pause(&self) {
         lock(&self.reading).paused = true;
     }
@@ -198,7 +199,7 @@ impl Partition {
         self.schedule_read();
     }
 
-    /// What was read up to now is stale. To be called between `hold` and `release`.
+    /// Makes everything read up to now stale. Call it between `hold` and `release`.
     pub fn begin(&self, position: i64) {
         let mut reading = lock(&self.reading);
         reading.rest.clear();
@@ -221,7 +222,7 @@ impl Partition {
 
     /// Takes a batch, without waiting, and hands it on. Returns false if nothing can be taken now. By then, decoding
     /// and filtering of the batch have started.
-    pub fn read(&self, fetched: &mut Fetched, hand_on: impl FnOnce(Taken)) -> bool {
+    pub fn read(&self, fetched: &mut Fetched, hand_on: impl FnOnce(ReadResult)) -> bool {
         let mut reading = lock(&self.reading);
         if !reading.open || reading.holds > 0 || reading.paused {
             return false;
@@ -229,19 +230,19 @@ impl Partition {
         self.take(fetched, &mut reading).map(hand_on).is_some()
     }
 
-    fn notice(&self) -> Option<Taken> {
-        lock(&self.notices).pop_front().map(|(code, reason, offset)| Taken::Notice(code, reason, offset))
+    fn notice(&self) -> Option<ReadResult> {
+        lock(&self.notices).pop_front().map(|(code, reason, offset)| ReadResult::Notice(code, reason, offset))
     }
 
-    fn take(&self, fetched: &mut Fetched, reading: &mut Reading) -> Option<Taken> {
+    fn take(&self, fetched: &mut Fetched, reading: &mut Reading) -> Option<ReadResult> {
         loop {
             if let Some(batch) = self.pending_filters.pop() {
-                return Some(Taken::Batch(batch));
+                return Some(ReadResult::Batch(batch));
             }
             if self.credit.is_spent() {
                 return None;
             }
-            // Notices are of what comes behind the batches before them.
+            // A notice comes after the batches before it.
             let notice = if self.pending_filters.is_empty() { self.notice() } else { None };
             if notice.is_some() {
                 return notice;
@@ -249,7 +250,7 @@ impl Partition {
             let Some((batch, tasks)) = self.read_batch(fetched, reading) else { break };
             if self.filter.is_none() {
                 Pool::global().submit_many(tasks);
-                return Some(Taken::Batch(batch));
+                return Some(ReadResult::Batch(batch));
             }
             Pool::global().submit_many(self.pending_filters.push(batch, &self.credit));
         }

@@ -3,10 +3,10 @@
 //! writes the token of each queue that turns from empty to non-empty.
 //!
 //! Three rules keep a wake-up from being lost:
-//! 1. the pipe is emptied *before* the queues are drained;
-//! 2. a client whose time budget ended with events left stays on the `ready` list (no new token would come);
-//! 3. once a second every queue of every client is looked at (timers such as the OAuth refresh may not signal, and it
-//!    tells librdkafka that the application lives: `max.poll.interval.ms`).
+//! 1. The pipe is emptied *before* the queues are drained.
+//! 2. A client whose time budget ended with events left stays on the `ready` list, because no new token would come.
+//! 3. Every queue of every client is served once a second. Timers such as the OAuth refresh may not signal. It also shows
+//!    librdkafka that the application lives (`max.poll.interval.ms`).
 
 use crate::error::Error;
 use crate::events::{self, EventKind, Feed};
@@ -34,7 +34,7 @@ pub trait Source: Send + Sync {
     fn all_queues(&self, queues: &mut Vec<u32>);
 }
 
-/// A client and the longest time that one turn may take: longer than others is a priority.
+/// A client's poller, and how long one turn may take. More time than others have is a priority.
 #[derive(Clone)]
 pub struct Polling {
     pub poller: Arc<Poller>,
@@ -71,9 +71,9 @@ pub struct Poller {
     state: Mutex<State>,
     /// Signalled when `serving` ends, and to end the pause of a poller whose pipe is broken.
     moved: Condvar,
-    /// What its clients say, for one reader.
+    /// What its clients report, for one reader.
     events: Arc<Feed>,
-    /// `state.clients.len()` and `state.running`, to be looked at without the lock.
+    /// `state.clients.len()` and `state.running`, to read without the lock.
     clients: AtomicUsize,
     runs: AtomicBool,
     /// Fork generation: the thread stayed with the parent.
@@ -119,7 +119,7 @@ impl Poller {
         &self.wakeup
     }
 
-    /// What its clients say: logs, errors, statistics.
+    /// What its clients report: logs, errors, statistics.
     pub fn events(&self) -> &Arc<Feed> {
         &self.events
     }
@@ -134,7 +134,7 @@ impl Poller {
         !self.is_foreign() && self.runs.load(Ordering::Relaxed)
     }
 
-    /// What a forked child's use of its parent's poller is answered with.
+    /// The error for a forked child that uses its parent's poller.
     pub fn check_origin(&self) -> Result<(), Error> {
         if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
     }
@@ -197,7 +197,7 @@ impl Poller {
         self.wake(Token { client: id, queue: u32::MAX });
     }
 
-    /// Has a queue looked at soon (`u32::MAX`: all queues of the client).
+    /// Has a queue read soon (`u32::MAX`: all queues of the client).
     pub fn wake(&self, token: Token) {
         self.wakeup.signal(token);
     }
@@ -238,7 +238,7 @@ impl Poller {
                     self.note(&mut ready, Token { client, queue: u32::MAX });
                 }
             }
-            // One turn for each client that is ready now; those with work left queue up again behind the others.
+            // One turn for each client that is ready now. Clients with work left queue up again behind the others.
             for _ in 0..ready.len() {
                 if let Some((id, mut queues)) = ready.pop_front() {
                     self.serve(id, &mut queues);
@@ -313,7 +313,7 @@ impl Poller {
         if !called {
             self.tell_failure(&client.name, format!("a panic while {} served it", self.name));
         }
-        // The count goes before `unregister` may return: a client's last reference is never dropped on this thread.
+        // The count drops before `unregister` may return, so this thread never drops a client's last reference.
         drop(client);
         lock(&self.state).serving = None;
         self.moved.notify_all();

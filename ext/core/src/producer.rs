@@ -27,9 +27,9 @@ use transactions::Transactions;
 pub use transactions::{Ticket, group_metadata};
 
 const MAIN_QUEUE: u32 = 0;
-/// How long an unclosed producer that was garbage collected goes on sending.
+/// How long an unclosed producer continues to send after it was garbage collected.
 const ABANDONED_FLUSH: Duration = Duration::from_secs(30);
-/// How long a topic that is not there is asked for again: the question may have made it (auto.create.topics.enable).
+/// How long a missing topic is requested again: the first request may have created it (auto.create.topics.enable).
 const CREATION: Duration = Duration::from_secs(1);
 const NOT_THERE: [i32; 3] = [codes::UNKNOWN_TOPIC_OR_PART, codes::LEADER_NOT_AVAILABLE, codes::UNKNOWN_TOPIC];
 const NO_ANSWER: [i32; 2] = [codes::TIMED_OUT, codes::TRANSPORT];
@@ -57,7 +57,7 @@ struct KnownTopic {
     slabs: Slabs,
 }
 
-/// What exists only while the client lives.
+/// What exists only while the client does.
 struct LiveProducer {
     client: Arc<Client>,
     queue: Arc<Queue>,
@@ -83,7 +83,7 @@ pub struct Producer {
     opening: Mutex<()>,
     /// Messages accepted by librdkafka; written by producing threads.
     sent: AtomicU64,
-    /// Messages reported, each counted before those that wait for it are woken; written by the event thread.
+    /// Reported messages. Each is counted before its waiters wake. Written by the event thread.
     settled: AtomicU64,
     /// Messages reported whose failures are counted and whose room in the queue is free again; written by the event
     /// thread.
@@ -156,7 +156,7 @@ impl Producer {
         }
     }
 
-    /// Calls librdkafka in passing, also while it is being closed, not while it is disconnected.
+    /// Calls librdkafka briefly, also during a close, but not while the producer is disconnected.
     pub fn with_client<R>(&self, call: impl FnOnce(&Arc<Client>) -> R) -> Result<R, Error> {
         self.check_origin()?;
         self.live().as_ref().map(|live| call(&live.client)).ok_or(Error::Closed)
@@ -232,15 +232,15 @@ impl Producer {
     }
 
     /// Sets whether each delivered, or purged, message becomes an event from now on.
-    pub fn tell_reports(&self, acknowledged: bool, purged: bool) {
-        self.publisher.tell_reports(acknowledged, purged);
+    pub fn publish_reports(&self, acknowledged: bool, purged: bool) {
+        self.publisher.publish_reports(acknowledged, purged);
     }
 
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What a forked child's calls of its parent's producer are answered with.
+    /// The error for a forked child that uses its parent's producer.
     pub fn check_origin(&self) -> Result<(), Error> {
         if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
     }
@@ -262,8 +262,8 @@ impl Producer {
         &self.closing
     }
 
-    /// Starts closing: nothing new is accepted, what is pending is sent within `timeout`, the rest fails with
-    /// `_PURGE_…` reports. Idempotent; wait with `closing()`.
+    /// Starts closing. New messages are refused, pending ones are sent within `timeout`, and the rest fails with
+    /// `_PURGE_…` reports. Idempotent. Wait with `closing()`.
     pub fn close(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
         self.check_origin()?;
         let producer = Arc::clone(self);
@@ -277,7 +277,7 @@ impl Producer {
         self.pending().max(self.closing.lost() as u64)
     }
 
-    /// The owner is gone without a close (it was garbage collected): goes on sending for a while, then tells.
+    /// The owner was garbage collected without a close: sends for a while longer, then publishes what is lost.
     pub fn abandon(self: &Arc<Self>) {
         if self.is_foreign() {
             return;
@@ -337,7 +337,7 @@ fn handle(client: &Arc<Client>, topic: &str) -> Result<Topic, Error> {
     made.ok_or(Error::Invalid { what: "topic", value: topic.into(), allowed })
 }
 
-/// Whether such a topic can be. Kafka's own rule: what breaks it could never be delivered.
+/// Whether a topic may have this name. This is Kafka's own rule: messages to other names could never be delivered.
 pub fn is_topic_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=249).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(allowed)

@@ -15,14 +15,14 @@ pub(crate) struct QueueWaits {
 
 #[derive(Default)]
 struct Waits {
-    /// Not told yet.
+    /// Not published yet.
     count: u64,
     time: Duration,
     told: Option<Instant>,
 }
 
 impl QueueWaits {
-    /// A wait ended, be it with room or without.
+    /// A wait ended, with room or without.
     pub fn waited(&self, feed: &Feed, client: &str, time: Duration) {
         let mut waits = lock(&self.waits);
         waits.count += 1;
@@ -32,7 +32,7 @@ impl QueueWaits {
         }
     }
 
-    /// What was not told yet.
+    /// Publishes the waits that are not published yet.
     pub fn tell(&self, feed: &Feed, client: &str) {
         let mut waits = lock(&self.waits);
         if waits.count > 0 {

@@ -1,9 +1,9 @@
-//! A subscription: one librdkafka client whose partitions are read one by one on the event thread, into batches in native
-//! memory. What happens comes to the owner through one mailbox.
+//! A subscription: one librdkafka client whose partitions are read one by one on the event thread, into batches in
+//! native memory. The owner gets all events through one mailbox.
 
+mod heartbeats;
 mod leaving;
 mod positions;
-mod pulse;
 mod rejoining;
 mod serving;
 
@@ -19,10 +19,10 @@ use crate::poller::{Poller, Polling};
 use crate::rd::{Client, ClientKind, Conf, PartitionList, Queue, Token, codes, event_types, generation};
 use crate::wait::Waiters;
 use crate::{config, events, lock};
+use heartbeats::HeartbeatMonitor;
 pub use leaving::Unconfirmed;
 use leaving::{Marks, Membership};
 pub use positions::{Committed, End};
-use pulse::Pulse;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,7 @@ const MAIN_QUEUE: u32 = 0;
 const GROUP_QUEUE: u32 = 1;
 const FIRST_PARTITION: u32 = 2;
 
-/// What a subscription tells its owner.
+/// What a subscription reports to its owner.
 pub enum SubscriptionEvent {
     Batch(Batch),
     Assigned(Vec<TopicPartition>),
@@ -42,7 +42,7 @@ pub enum SubscriptionEvent {
         partitions: Vec<TopicPartition>,
         lost: bool,
     },
-    /// The offset is the one that the next message will have.
+    /// The offset that the next message will have.
     EndOfPartition {
         topic: Arc<str>,
         partition: i32,
@@ -72,7 +72,7 @@ struct LiveSubscription {
     group: Option<Arc<Queue>>,
     partitions: HashMap<u32, Arc<Partition>>,
     last_index: u32,
-    /// Revocations not yet answered: token → what to give back.
+    /// Revocations not yet answered: token → partitions to give back.
     revoking: HashMap<u64, PartitionList>,
 }
 
@@ -83,8 +83,8 @@ pub struct Subscription {
     options: Options,
     member: Membership,
     /// `None`: librdkafka looks after its heartbeats.
-    pulse: Option<Pulse>,
-    /// What is marked and not confirmed.
+    heartbeats: Option<HeartbeatMonitor>,
+    /// Marks that are not confirmed.
     marks: Marks,
     mailbox: Mailbox<SubscriptionEvent>,
     /// Emptied when closed. Never held while librdkafka is called for long.
@@ -93,10 +93,10 @@ pub struct Subscription {
     /// Woken when something of a closing has moved on.
     progress: Waiters,
     closing: Arc<Closing>,
-    /// librdkafka was told to leave the group: it takes every assignment for an unassignment.
+    /// librdkafka was asked to leave the group: it treats every assignment as an unassignment.
     leaving: AtomicBool,
     /// It unsubscribes before it leaves: revocations are answered at once.
-    stepping_down: AtomicBool,
+    unsubscribing: AtomicBool,
     /// The owner wants to be of the group: the end of an assignment is the beginning of a join.
     subscribed: AtomicBool,
     /// The group is being joined: between a subscription or the end of an assignment and the next.
@@ -119,7 +119,7 @@ impl Subscription {
         let mut conf = prepare(settings)?;
         let member = Membership::of(&conf);
         options.limits.singly = member.reads_singly;
-        let pulse = member.heartbeats.then(|| Pulse::of(&mut conf, options.silence));
+        let heartbeats = member.heartbeats.then(|| HeartbeatMonitor::of(&mut conf, options.silence));
         let client = Client::new(ClientKind::Consumer, conf).map_err(config::refused)?;
         let main = Arc::new(Queue::main(&client));
         client.logs_to(&main);
@@ -144,7 +144,7 @@ impl Subscription {
                 id,
                 options,
                 member,
-                pulse,
+                heartbeats,
                 marks: Marks::default(),
                 mailbox: Mailbox::default(),
                 live: Mutex::new(Some(live)),
@@ -152,7 +152,7 @@ impl Subscription {
                 progress: Waiters::default(),
                 closing: Arc::default(),
                 leaving: AtomicBool::new(false),
-                stepping_down: AtomicBool::new(false),
+                unsubscribing: AtomicBool::new(false),
                 subscribed: AtomicBool::new(false),
                 joining: AtomicBool::new(false),
                 made_in: generation(),
@@ -164,7 +164,7 @@ impl Subscription {
         &self.name
     }
 
-    /// What a forked child's calls of its parent's subscription are answered with.
+    /// The error for a forked child that uses its parent's subscription.
     pub fn check_origin(&self) -> Result<(), Error> {
         if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
     }
@@ -181,7 +181,7 @@ impl Subscription {
         self.with_client(Arc::clone)
     }
 
-    /// Calls librdkafka in passing, also while it is being closed.
+    /// Calls librdkafka briefly, also during a close.
     pub fn with_client<R>(&self, call: impl FnOnce(&Arc<Client>) -> R) -> Result<R, Error> {
         self.check_origin()?;
         lock(&self.live).as_ref().map(|live| call(&live.client)).ok_or(Error::Closed)
@@ -312,7 +312,7 @@ impl Subscription {
     }
 }
 
-/// The user's options, and what the design needs of librdkafka whatever they say.
+/// The user's options, and those that Pelton always sets.
 pub(crate) fn prepare<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Conf, Error> {
     let mut conf = config::build(settings)?;
     conf.set("enable.auto.offset.store", "false").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;

@@ -1,6 +1,6 @@
 //! One message's bytes, and how its headers lie in them.
 
-/// Length of what is not there (a null payload or key), other than empty.
+/// The length of a null payload or key, as opposed to an empty one.
 pub(crate) const NULL: u32 = u32::MAX;
 
 pub(crate) fn length(part: Option<&[u8]>) -> u32 {
@@ -21,7 +21,7 @@ impl<'a> View<'a> {
         std::iter::from_fn(move || next(&mut rest))
     }
 
-    /// Where each header begins: for `header`.
+    /// The start of each header: for `header`.
     pub fn header_places(&self) -> Vec<usize> {
         let mut rest = self.headers;
         let place = || {
@@ -31,7 +31,7 @@ impl<'a> View<'a> {
         std::iter::from_fn(place).collect()
     }
 
-    /// The header that begins there.
+    /// The header that starts there.
     pub fn header(&self, place: usize) -> Option<(&'a [u8], Option<&'a [u8]>)> {
         next(&mut self.headers.get(place..)?)
     }

@@ -39,7 +39,8 @@ impl Parker {
         self.thread.unpark();
     }
 
-    /// Parks the calling thread (the one that made this) until `ready`, an interrupt or the deadline (`None`: never).
+    /// Parks the calling thread (which created this) until `ready`, an interrupt or the deadline (`None` for no
+    /// deadline).
     pub fn park_until(&self, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> Outcome {
         loop {
             if ready() {
@@ -146,12 +147,12 @@ pub fn since_wake() -> Option<Duration> {
     lock(&LAST_WAKE).map(|then| then.elapsed())
 }
 
-/// When a wait of that long from now ends; `None` (for ever) also for what an `Instant` can't hold.
+/// The end of a wait of that length from now. `None` (no limit) also if an `Instant` cannot hold it.
 pub fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
-/// What is left until then, in librdkafka's milliseconds.
+/// The time until then, in librdkafka's milliseconds.
 pub fn millis_left(deadline: Option<Instant>) -> i32 {
     let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
     left.as_millis().min(i32::MAX as u128) as i32

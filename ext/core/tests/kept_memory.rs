@@ -27,11 +27,11 @@ fn read_round(reader: &Subscription, kept: &mut Vec<(Arc<Chunk>, usize)>) {
                 seen += batch.len();
                 let chunk = Arc::clone(batch.chunks().first().expect("a chunk"));
                 let index = chunk.records().len() - 1;
-                assert!((0..=index).all(|index| chunk.raise(index)));
+                assert!((0..=index).all(|index| chunk.add_object(index)));
                 batch.release();
                 // A message that came alone is its chunk's few.
                 assert_eq!(index == 0, chunk.thin(), "all of it is kept");
-                (0..index).for_each(|index| chunk.bury(index));
+                (0..index).for_each(|index| chunk.remove_object(index));
                 assert!(chunk.thin(), "one is kept");
                 kept.push((chunk, index));
             }
@@ -68,7 +68,7 @@ fn one_kept_message_of_each_batch_holds_its_own_bytes() {
         assert_eq!(Some(Some(SIZE)), chunk.view(*index, |view| view.payload.map(<[u8]>::len)));
     }
     for (chunk, index) in kept.drain(..) {
-        chunk.bury(index);
+        chunk.remove_object(index);
     }
     let left = counting::held() - before;
     assert!(left < BESIDE, "{left} bytes are left of messages that nobody keeps");

@@ -75,8 +75,8 @@ fn what_a_message_object_stands_for_outlives_batch_and_client() {
     let chunks = batch.chunks();
     let chunk = Arc::clone(&chunks[0]);
     for index in 0..chunk.records().len() {
-        assert!(chunk.raise(index));
-        assert!(!chunk.raise(index), "one object a message");
+        assert!(chunk.add_object(index));
+        assert!(!chunk.add_object(index), "one object a message");
     }
     drop(chunks);
     batch.release();
@@ -87,7 +87,7 @@ fn what_a_message_object_stands_for_outlives_batch_and_client() {
     // All live: all is there.
     assert_eq!(Some(5), number(&chunk, 5));
     // All but the third die: it is copied out, and the rest is gone.
-    (0..chunk.records().len()).filter(|index| *index != 3).for_each(|index| chunk.bury(index));
+    (0..chunk.records().len()).filter(|index| *index != 3).for_each(|index| chunk.remove_object(index));
     assert!(chunk.thin());
     assert_eq!(Some(3), number(&chunk, 3));
     let payload = chunk.view(3, |view| view.payload.expect("a payload").to_vec()).expect("there");

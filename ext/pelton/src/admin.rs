@@ -1,6 +1,6 @@
 //! Pelton::Native::Admin
 
-use crate::value::typed::{Behind, Shared};
+use crate::value::typed::{NativeData, Shared};
 use crate::{convert, error, gvl, oauth, poller};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RArray, RHash, RModule, Ruby, Symbol, TryConvert, Value};
@@ -17,7 +17,7 @@ static CLASS: Shared<Arc<Admin>> = Shared::new(c"Pelton::Native::Admin");
 /// librdkafka answers in time; this only bounds the unthinkable.
 const GRACE: Duration = Duration::from_secs(1);
 
-impl Behind for Arc<Admin> {
+impl NativeData for Arc<Admin> {
     fn collected(self) {
         let _ = self.close();
     }

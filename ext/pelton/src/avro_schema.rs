@@ -1,6 +1,6 @@
 //! Pelton::Native::AvroSchema
 
-use crate::value::typed::{Behind, Shared};
+use crate::value::typed::{NativeData, Shared};
 use crate::{convert, datum, error, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RArray, RModule, Ruby, Value, function, method};
@@ -12,7 +12,7 @@ pub const WORK: usize = 16;
 
 static CLASS: Shared<Arc<Schema>> = Shared::new(c"Pelton::Native::AvroSchema");
 
-impl Behind for Arc<Schema> {
+impl NativeData for Arc<Schema> {
     fn collected(self) {}
 }
 
@@ -52,7 +52,7 @@ fn fingerprint(ruby: &Ruby, this: Value) -> Result<u64, Error> {
     Ok(CLASS.get(ruby, &this)?.fingerprint())
 }
 
-/// The document of a value. framed: it is to stand behind Confluent's frame.
+/// The document of a value. `framed`: Confluent's frame comes before it.
 fn encoded(ruby: &Ruby, this: Value, given: Value, framed: bool) -> Result<Value, Error> {
     let schema = of(ruby, this)?;
     let encode = if framed { encode_framed } else { encode };

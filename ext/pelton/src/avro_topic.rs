@@ -1,7 +1,7 @@
 //! Pelton::Native::AvroTopic: what lib/pelton/avro/decoder.rb stands on.
 
 use crate::value::build::{BuildOptions, build};
-use crate::value::typed::{Behind, Shared};
+use crate::value::typed::{NativeData, Shared};
 use crate::{avro_schema, error, gvl, value};
 use magnus::value::ReprValue;
 use magnus::{
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 static CLASS: Shared<Arc<TopicSchemas>> = Shared::new(c"Pelton::Native::AvroTopic");
 
-impl Behind for Arc<TopicSchemas> {
+impl NativeData for Arc<TopicSchemas> {
     fn collected(self) {}
 }
 

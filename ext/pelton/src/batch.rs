@@ -16,7 +16,7 @@ const MOST_SCHEMAS: usize = 16;
 
 static CLASS: Keeper<Held> = Keeper::new(c"Pelton::Batch");
 
-/// A batch and what is to be known of it after its release.
+/// A batch, and its facts that are still needed after its release.
 struct Held {
     batch: Batch,
     first_offset: i64,
@@ -25,13 +25,13 @@ struct Held {
     /// Of the first message that the filter admits; −1 if unknown.
     timestamp: i64,
     received: i64,
-    /// Bytes that the garbage collector was told of, until the release.
+    /// Bytes that the garbage collector knows of, until the release.
     told: AtomicUsize,
     made_in: u64,
 }
 
 impl Held {
-    /// What message objects still hold stays told: only a collection frees it.
+    /// Bytes that message objects still hold stay known to it: only a collection frees them.
     fn release(&self) {
         let freed = self.batch.release().min(self.told.swap(0, Ordering::Relaxed));
         if freed > 0 {
@@ -75,7 +75,7 @@ pub fn wrap(batch: Batch) -> Result<Value, Error> {
     let mut admitted = chunks.iter().filter_map(|chunk| Some((chunk, chunk.admitted().next()?)));
     let first = admitted.next().map(|(chunk, index)| (chunk.records()[index].timestamp, chunk.received));
     let (timestamp, received) = first.unwrap_or((-1, -1));
-    // What a filter refused whole is freed already.
+    // Memory of chunks that a filter refused whole is freed already.
     let held = chunks.iter().filter(|chunk| chunk.admitted().next().is_some());
     let bytes: usize = held.map(|chunk| chunk.bytes()).sum();
     drop(chunks);

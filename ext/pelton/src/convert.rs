@@ -8,7 +8,7 @@ use pelton_core::rd::Headers;
 use pelton_core::wait;
 use std::time::{Duration, Instant};
 
-/// Seconds, as a Numeric >= 0; nil is for ever, and so is what no Duration can hold. (`Clock.check` says the same.)
+/// Seconds, as a Numeric >= 0. nil, or more than a Duration can hold, is no limit. (`Clock.check` does the same.)
 pub fn timeout(seconds: Value) -> Result<Option<Duration>, Error> {
     if seconds.is_nil() {
         return Ok(None);
@@ -22,7 +22,7 @@ pub fn timeout(seconds: Value) -> Result<Option<Duration>, Error> {
     }
 }
 
-/// The same for calls that take no "for ever".
+/// The same for calls that need a limit.
 pub fn bounded(timeout: Option<Duration>) -> Duration {
     timeout.unwrap_or(Duration::MAX)
 }
@@ -116,7 +116,7 @@ pub fn leader_epoch(ruby: &Ruby, given: Value) -> Result<i32, Error> {
     number.ok_or_else(|| error::invalid(ruby, "leader_epoch", given, "an Integer >= -1 or nil"))
 }
 
-/// What is stored with an offset: the protocol's length has 15 bits.
+/// The metadata that is stored with an offset: the protocol's length has 15 bits.
 pub fn metadata<'a>(ruby: &Ruby, given: &'a Value) -> Result<Option<&'a [u8]>, Error> {
     let invalid = || error::invalid(ruby, "metadata", *given, "a String of up to 32767 bytes or nil");
     match value::bytes(given) {
@@ -149,7 +149,7 @@ pub fn headers(ruby: &Ruby, headers: Value) -> Result<Option<Headers>, Error> {
     let mut native = Headers::with_capacity(hash.len());
     hash.foreach(|name: Value, values: Value| {
         let bytes = value::bytes(&name).ok_or_else(|| invalid(name))?;
-        // Consumers on librdkafka would see what is before it, as the name of another header.
+        // Consumers on librdkafka would see the text before it as another header's name.
         if bytes.contains(&0) {
             return Err(error::invalid(ruby, "headers", name, "names without a NUL byte"));
         }

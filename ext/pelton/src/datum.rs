@@ -10,8 +10,8 @@ use std::cell::{Cell, RefCell};
 
 /// Deeper ones are no values of any schema.
 const MAX_DEPTH: usize = 100;
-/// Bytes that all values of a document may take until it is written: as many as Kafka's largest message has. What is shared
-/// counts each time, for it is written each time: `v = [v, v]`, 40 times, would take for ever.
+/// The most bytes that all values of a document may take until it is written: as many as Kafka's largest message has. A
+/// shared value counts each time, because it is written each time: `v = [v, v]`, 40 times, would take forever.
 const MOST: usize = 1_000_000_000;
 /// 1 January 1970 as Date#jd counts.
 const JULIAN_1970: i64 = 2_440_588;

@@ -1,6 +1,6 @@
 //! Pelton::Delivery
 
-use crate::value::typed::{Behind, Shared};
+use crate::value::typed::{NativeData, Shared};
 use crate::{convert, error, gvl, value};
 use magnus::scan_args::{get_kwargs, scan_args};
 use magnus::value::ReprValue;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub static CLASS: Shared<Delivery> = Shared::new(c"Pelton::Delivery");
 
-impl Behind for Delivery {
+impl NativeData for Delivery {
     fn collected(self) {}
 }
 

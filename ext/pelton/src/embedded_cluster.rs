@@ -1,6 +1,6 @@
 //! Pelton::Native::EmbeddedCluster
 
-use crate::value::typed::{Behind, Shared};
+use crate::value::typed::{NativeData, Shared};
 use crate::{convert, error, gvl};
 use magnus::{Error, Module, Object, RArray, RModule, Ruby, TryConvert, Value, function, method};
 use pelton_core::embedded::EmbeddedCluster;
@@ -29,7 +29,7 @@ impl Cluster {
     }
 }
 
-impl Behind for Arc<Cluster> {
+impl NativeData for Arc<Cluster> {
     /// Ending a cluster blocks.
     fn collected(self) {
         if self.made_in == generation() {

@@ -14,7 +14,7 @@ fn make<A: magnus::ArgList>(ruby: &Ruby, name: &str, arguments: A) -> Result<Val
     class.funcall("new", arguments)
 }
 
-/// An exception to be raised; what goes wrong in making it is raised instead.
+/// An exception to raise. If creating it fails, that error is raised instead.
 fn raise<A: magnus::ArgList>(ruby: &Ruby, name: &str, arguments: A) -> Error {
     match make(ruby, name, arguments) {
         Err(error) => error,
@@ -56,7 +56,7 @@ pub fn timed_out(ruby: &Ruby, what: &str) -> Error {
     self::ruby(ruby, what, CoreError::code(codes::TIMED_OUT))
 }
 
-/// The `Pelton::DeliveryError` of a message that failed, nil of one that did not.
+/// The `Pelton::DeliveryError` of a message that failed; nil for one that did not.
 pub fn delivery_error(ruby: &Ruby, outcome: &Outcomes) -> Result<Value, Error> {
     let Some(error) = &outcome.error else { return Ok(ruby.qnil().as_value()) };
     let (code, name, reason, fatal, retriable) = facts(ruby, error);
@@ -116,7 +116,7 @@ pub fn undecodable(ruby: &Ruby, place: Option<(&str, i32, i64)>, reason: &str) -
     raise(ruby, "DecodeError", (topic, partition, offset, reason))
 }
 
-/// A value that does not fit the schema it is to be written with.
+/// A value that does not fit its schema.
 pub fn unfit(ruby: &Ruby, schema: Option<&str>, reason: &str) -> Error {
     raise(ruby, "EncodeError", (schema, reason))
 }

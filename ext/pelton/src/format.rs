@@ -1,4 +1,5 @@
-//! What a topic's payloads are, from its settings `decode` and `deserializer`, and what Ruby objects become of them.
+//! The format of a topic's payloads, from its settings `decode` and `deserializer`, and the Ruby objects that are built
+//! from them.
 
 use crate::value::build::BuildOptions;
 use crate::value::gc_root::GcRoot;
@@ -15,10 +16,10 @@ use std::sync::Arc;
 pub const ALLOWED: &str = "expected {\"topic\" => :json or :msgpack (or a Hash with options), :bytes, :utf8, or nil for \
                            JSON that is parsed when it is read}; the key \"*\" is for other topics";
 
-/// What each format may have.
+/// The options of each format.
 const DESERIALIZERS: [&str; 3] = ["deserializer", "key_deserializer", "headers_deserializer"];
 
-/// What Ruby adds to a format.
+/// Ruby's additions to a format.
 #[derive(Default)]
 struct Extra {
     /// Makes a payload of a message.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What can be waited for: it wakes everyone added whenever the waited-for may have come true.
+/// Something to wait for: it wakes every waiter whenever its condition may have become true.
 pub trait Wakes {
     fn add(&self, waiter: Arc<dyn Wake>);
     fn remove(&self, waiter: &Arc<dyn Wake>);
@@ -226,11 +226,11 @@ impl Sleeper {
         self.wake();
     }
 
-    /// Sleeps until `ready`, the deadline, an interrupt or a signal; `patience` is the longest time without a look at
-    /// interrupts.
+    /// Sleeps until `ready`, the deadline, an interrupt or a signal. `patience` is the longest time between two checks
+    /// of interrupts.
     fn rest(&self, deadline: Option<Instant>, patience: Option<Duration>, ready: &dyn Fn() -> bool) -> Outcome {
         loop {
-            // First of all: whatever wakes from here on is seen.
+            // First of all: every wake-up from here on is seen.
             self.woken.store(0, Ordering::SeqCst);
             if ready() {
                 return Outcome::Ready;
@@ -298,8 +298,8 @@ fn patience() -> Option<Duration> {
     None
 }
 
-/// Runs `work` without the GVL; the unblock function interrupts `sleeper`. `None`: an interrupt was pending, the
-/// work was not begun.
+/// Runs `work` without the GVL; the unblock function interrupts `sleeper`. `None`: an interrupt was pending, and the
+/// work did not start.
 fn without_gvl<R, F: FnOnce() -> R>(sleeper: &Arc<Sleeper>, work: F) -> Option<R> {
     struct Work<F, R> {
         work: Option<F>,

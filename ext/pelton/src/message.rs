@@ -90,7 +90,7 @@ fn view<R>(ruby: &Ruby, message: &MessageRef, call: impl FnOnce(View<'_>) -> R) 
     message.chunk().view(message.index, call).ok_or_else(|| error::plain(ruby, "the message was released"))
 }
 
-/// A copy of one part of the message as a String; nil where there is none. Its length is asked first, for making a
+/// A copy of one part of the message as a String; nil if there is none. Asks for the length first, because creating a
 /// String is a call of Ruby.
 fn copy(
     ruby: &Ruby,

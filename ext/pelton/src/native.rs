@@ -41,12 +41,12 @@ pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("metadata", function!(metadata, 3))
 }
 
-/// Whether a `where` with this Regexp is answered without Ruby (but for some texts).
+/// Whether a `where` with this Regexp is answered without Ruby (except for some texts).
 fn knows_pattern(ruby: &Ruby, regexp: Value) -> Result<bool, Error> {
     filter::pattern(ruby, regexp).map(|pattern| !pattern.is_foreign())
 }
 
-/// What a code means, as a Pelton::KafkaError.
+/// The meaning of a code, as a Pelton::KafkaError.
 fn error_of(ruby: &Ruby, code: i32) -> Result<Value, Error> {
     error::kafka_error(ruby, &KafkaError::new(code))
 }
@@ -58,7 +58,7 @@ fn check_options(ruby: &Ruby, options: RHash) -> Result<(), Error> {
     built.map(drop).map_err(|error| error::ruby(ruby, "options", error))
 }
 
-/// All options that such a client would work with, secrets included. Waits for a client that is made for it.
+/// All options that such a client would work with, secrets included. Creates a client for this, and waits for it.
 fn effective_options(ruby: &Ruby, kind: Symbol, options: RHash) -> Result<RHash, Error> {
     let options = convert::options(ruby, options)?;
     let kind = if kind.name()? == "consumer" { ClientKind::Consumer } else { ClientKind::Producer };

@@ -1,6 +1,6 @@
 //! Tokens for SASL/OAUTHBEARER: what a producer and a subscription have in common. lib/pelton/runtime/oauth.rb checked them.
 
-use crate::value::typed::{Behind, Shared};
+use crate::value::typed::{NativeData, Shared};
 use crate::{convert, error};
 use magnus::{Error, RHash, Ruby, Value};
 use pelton_core::error::Error as CoreError;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Whom a token is for.
 pub trait Owner: Sized + 'static
 where
-    Arc<Self>: Behind,
+    Arc<Self>: NativeData,
 {
     const CLASS: &Shared<Arc<Self>>;
     /// Its name in errors.
@@ -28,7 +28,7 @@ pub fn set_token<T: Owner>(
     extensions: RHash,
 ) -> Result<(), Error>
 where
-    Arc<T>: Behind,
+    Arc<T>: NativeData,
 {
     let owner = T::CLASS.get(ruby, &this)?;
     let extensions = convert::options(ruby, extensions)?;
@@ -39,7 +39,7 @@ where
 
 pub fn set_failure<T: Owner>(ruby: &Ruby, this: Value, reason: String) -> Result<(), Error>
 where
-    Arc<T>: Behind,
+    Arc<T>: NativeData,
 {
     let owner = T::CLASS.get(ruby, &this)?;
     let told = owner.with(|client| client.set_oauth_failure(&reason));

@@ -1,6 +1,6 @@
 //! Pelton::Native::Poller
 
-use crate::value::typed::{Behind, Shared};
+use crate::value::typed::{NativeData, Shared};
 use crate::{convert, error, gvl, value};
 use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Symbol, Value, function, method, r_hash::ForEach};
 use pelton_core::error::KafkaError;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 static CLASS: Shared<Arc<Poller>> = Shared::new(c"Pelton::Native::Poller");
 
-impl Behind for Arc<Poller> {
+impl NativeData for Arc<Poller> {
     /// Its thread and its clients hold it as long as they need it.
     fn collected(self) {}
 }
@@ -70,7 +70,7 @@ fn next_events(ruby: &Ruby, this: Value, timeout: Value, limit: usize) -> Result
     Ok(list)
 }
 
-/// Events that its clients ever emitted.
+/// The number of events that its clients ever emitted.
 fn told(ruby: &Ruby, this: Value) -> Result<u64, Error> {
     Ok(CLASS.get(ruby, &this)?.events().pushed())
 }
@@ -157,7 +157,7 @@ fn failed(ruby: &Ruby, row: RArray, code: i32, topic: &str, partition: i32) -> R
     row.push(error::partition(ruby, partition))
 }
 
-/// `{poller: Native::Poller, max_time: 100}` (milliseconds), both optional; `rest` gets what is neither.
+/// `{poller: Native::Poller, max_time: 100}` (milliseconds), both optional. `rest` gets the other options.
 pub fn read_polling(
     ruby: &Ruby,
     given: RHash,

@@ -3,7 +3,7 @@
 use crate::delivery::CLASS as DELIVERY;
 use crate::room::{named, wait_for_room};
 use crate::rows::{MessageRow, Rows, row};
-use crate::value::typed::{Behind, Shared};
+use crate::value::typed::{NativeData, Shared};
 use crate::{convert, error, gvl, oauth, poller, value};
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub static CLASS: Shared<Arc<Producer>> = Shared::new(c"Pelton::Native::Producer");
 
-impl Behind for Arc<Producer> {
+impl NativeData for Arc<Producer> {
     fn collected(self) {
         self.abandon();
     }
@@ -45,7 +45,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<RClass, Error> {
     class.define_method("set_oauth_failure", method!(oauth::set_failure::<Producer>, 1))?;
     class.define_method("disconnect", method!(disconnect, 1))?;
     class.define_method("disconnect_idle", method!(disconnect_idle, 1))?;
-    class.define_method("tell_reports", method!(tell_reports, 2))?;
+    class.define_method("publish_reports", method!(publish_reports, 2))?;
     class.define_method("connected?", method!(is_connected, 0))?;
     class.define_method("close", method!(close, 1))?;
     class.define_method("closed?", method!(is_closed, 0))?;
@@ -112,7 +112,7 @@ fn produce_later(
     }
 }
 
-/// What librdkafka says to a message at once is a delivery error as much as what it says later.
+/// An immediate error of librdkafka is a delivery error, as a later one is.
 fn refused(ruby: &Ruby, producer: &Producer, given: MessageRow, error: CoreError) -> Error {
     match error {
         CoreError::Kafka(error) => {
@@ -227,7 +227,7 @@ fn end_with_process(ruby: &Ruby, this: Value, left: Value, limit: Value, silent:
     Ok(())
 }
 
-/// The process ends: what is pending is sent, and what could not be is written to stderr. Called when no Ruby runs.
+/// The process ends: sends pending messages, and writes to stderr what could not be sent. Called when no Ruby runs.
 pub fn finish() {
     for loss in exit::finish() {
         let text = match loss {
@@ -249,7 +249,7 @@ pub fn finish() {
     }
 }
 
-/// Text of librdkafka's or a broker's: no control characters reach a terminal or begin a line.
+/// Text from librdkafka or a broker: no control characters may reach a terminal or start a line.
 fn one_line(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
@@ -282,7 +282,7 @@ fn close(ruby: &Ruby, this: Value, timeout: Value) -> Result<u64, Error> {
     Ok(if ended { closing.lost() as u64 } else { producer.undelivered() })
 }
 
-/// False: it is in use, or the time was not enough (it goes on then).
+/// False: it is in use, or the time was too short (the disconnect then continues).
 fn disconnect(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     let producer = Arc::clone(&*CLASS.get(ruby, &this)?);
     let what = named(&producer);
@@ -291,8 +291,8 @@ fn disconnect(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
     done.unwrap_or(Ok(false)).map_err(|error| error::ruby(ruby, &what, error))
 }
 
-fn tell_reports(ruby: &Ruby, this: Value, acknowledged: bool, purged: bool) -> Result<(), Error> {
-    CLASS.get(ruby, &this)?.tell_reports(acknowledged, purged);
+fn publish_reports(ruby: &Ruby, this: Value, acknowledged: bool, purged: bool) -> Result<(), Error> {
+    CLASS.get(ruby, &this)?.publish_reports(acknowledged, purged);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use pelton_core::producer::Producer;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What errors call it.
+/// The producer's name in errors.
 pub fn named(producer: &Producer) -> String {
     format!("producer {}", producer.name())
 }

@@ -57,7 +57,7 @@ pub fn set_up(ruby: &Ruby) {
     let _ = SYMBOLS.set(COLUMNS.map(|name| ruby.sym_new(name).as_raw()));
 }
 
-/// A message of a batch; `None` if Ruby has to do with it first. Makes no Ruby object.
+/// A message of a batch; `None` if Ruby must handle it first. Creates no Ruby object.
 pub fn row(ruby: &Ruby, row: Value) -> Result<Option<MessageRow>, Error> {
     let columns = RHash::from_value(row).ok_or_else(|| error::invalid(ruby, "message", row, EXPECTED))?;
     let symbols = SYMBOLS.get().expect("set up at Init");

@@ -32,7 +32,7 @@ pub fn build(ruby: &Ruby, root: Node<'_>) -> Result<Value, Error> {
     })
 }
 
-/// (topic, number) of what is assigned.
+/// (topic, number) of each assigned partition.
 fn assigned(root: Node<'_>) -> HashSet<(Vec<u8>, Vec<u8>)> {
     let mut found = HashSet::new();
     for (topic, node) in pairs(root.get(b"topics")) {

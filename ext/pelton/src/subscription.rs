@@ -3,7 +3,7 @@
 mod events;
 mod options;
 
-use crate::value::typed::{Behind, Shared};
+use crate::value::typed::{NativeData, Shared};
 use crate::{convert, error, gvl, oauth, value};
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 
 pub static CLASS: Shared<Arc<Subscription>> = Shared::new(c"Pelton::Native::Subscription");
 
-/// What one that was garbage collected unclosed may take to leave its group.
+/// How long a subscription that was garbage collected unclosed may take to leave its group.
 const ABANDONED: Duration = Duration::from_secs(10);
 /// Limit of a call that is not given one.
 const CALL: Duration = Duration::from_secs(60);
 
-impl Behind for Arc<Subscription> {
+impl NativeData for Arc<Subscription> {
     fn collected(self) {
         let _ = self.close(ABANDONED);
     }
@@ -182,7 +182,7 @@ fn commit_offset_async(ruby: &Ruby, this: Value, topic: Value, partition: i32, o
     done.map_err(|error| error::ruby(ruby, &named(&subscription), error))
 }
 
-/// Committed offsets in the order asked for; nil where there is none.
+/// Committed offsets in the order of the arguments; nil if there is none.
 fn committed(ruby: &Ruby, this: Value, partitions: RArray, timeout: Value) -> Result<RArray, Error> {
     let list = ruby.ary_new();
     for found in all_committed(ruby, this, partitions, timeout)? {
@@ -241,7 +241,7 @@ fn seek(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<(), Error> {
     let ((topic, partition, offset), (timeout,)) = (given.required, given.optional);
     let timeout = timeout.map_or(Ok(None), convert::timeout)?.unwrap_or(CALL);
     let (partition, offset) = (convert::number(ruby, "partition", partition)?, convert::offset(ruby, offset)?);
-    // Before anybody may interrupt us: of two seeks it is the later one that counts.
+    // Before an interrupt is possible: of two seeks, the later one counts.
     let subscription = CLASS.get(ruby, &this)?;
     let announced = subscription.announce_seek(convert::topic(ruby, &topic)?, partition);
     let seek = announced.map_err(|error| error::ruby(ruby, &named(&subscription), error))?;

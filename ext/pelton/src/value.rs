@@ -115,7 +115,7 @@ pub fn string(size: usize, encoding: StringEncoding, write: impl FnOnce(&mut [u8
         // SAFETY: allocates, or raises NoMemoryError, which `protect` catches.
         unsafe { rb_sys::rb_str_new(std::ptr::null(), size as c_long) }
     })?;
-    // SAFETY: a new String of that size that nobody else has seen; the encoding index is valid and the String not
+    // SAFETY: a new String of that size that no other code has seen; the encoding index is valid and the String not
     // frozen, so that `rb_enc_associate_index` does not raise; its flags word is the first of any object.
     unsafe {
         let pointer = rb_sys::RSTRING_PTR(string).cast_mut().cast::<u8>();
@@ -144,7 +144,8 @@ pub fn interned(text: &str) -> Result<Value, Error> {
     .map(cooked)
 }
 
-/// Tells the garbage collector of native memory that came (or, negative, went). More memory may start a collection.
+/// Reports to the garbage collector that native memory was added (or freed, if negative). More memory may start a
+/// collection.
 pub fn adjust_memory(difference: isize) {
     // SAFETY: no preconditions.
     unsafe { rb_sys::rb_gc_adjust_memory_usage(difference as _) };
@@ -216,7 +217,7 @@ pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     Ok(())
 }
 
-/// `value` kept alive and in place for ever.
+/// `value`, kept alive and in place forever.
 pub fn keep_for_ever<T: ReprValue>(value: T) {
     Ruby::get_with(value).gc_register_mark_object(value);
 }

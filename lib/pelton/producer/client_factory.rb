@@ -73,7 +73,7 @@ module Pelton
         client.disconnect_idle(@config.idle_disconnect_timeout)
         client.end_with_process(@config.flush_timeout, @config.flush_timeout, @config.logger.nil?)
         reports = REPORTS.map { |event| @bus.decide(event, NO_REPORTS) }
-        client.tell_reports(*reports) if reports.any?
+        client.publish_reports(*reports) if reports.any?
         client
       end
 

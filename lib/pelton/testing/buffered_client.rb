@@ -45,7 +45,7 @@ module Pelton
       end
 
       # Which reports its poller publishes.
-      def tell_reports(acknowledged, purged) = @told_reports = [acknowledged, purged]
+      def publish_reports(acknowledged, purged) = @told_reports = [acknowledged, purged]
 
       def produce(topic, payload, key, partition, timestamp, headers, queue_timeout)
         message = { topic: topic, payload: payload, key: key, partition: partition, timestamp: timestamp,

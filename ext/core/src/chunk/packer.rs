@@ -25,7 +25,7 @@ pub struct Packer {
     /// Messages that were added, and their bytes.
     count: usize,
     size: usize,
-    /// What of the present slice is still to come: the next chunk's size is made to fit.
+    /// The messages and bytes that the present slice still holds. They decide the next chunk's size.
     messages_left: usize,
     bytes_left: usize,
 }
@@ -109,8 +109,8 @@ impl Packer {
     /// Adds the messages; the others are errors. The first message that has no room, or with which the log starts
     /// again, goes to `rest`, and so does all behind it.
     ///
-    /// librdkafka may bring the last message once more. It takes a message from its queue, and only then moves the
-    /// position that it goes back to after a rebalance, if the partition stays. A rebalance may begin in between.
+    /// librdkafka may deliver the last message again. It takes a message from its queue, and only then moves the
+    /// position to which it returns after a rebalance, if the partition stays. A rebalance may start in between.
     pub fn add_all(&mut self, fetched: &mut Fetched, rest: &mut Fetched, last: &mut LastRead) {
         let (before, mut sizes, mut passed) = (self.size, Vec::with_capacity(fetched.len()), 0);
         for message in fetched.iter() {
@@ -189,7 +189,7 @@ impl Packer {
             answers: OnceLock::new(),
             store: RwLock::new(Arc::new(Store::Whole { bytes: Arc::new(bytes), decoded: None })),
             decoding: AtomicU8::new(if ahead { WAITING } else { NEVER }),
-            living: Default::default(),
+            referenced: Default::default(),
             released: AtomicBool::new(false),
             bytes: size,
             made_in: generation(),

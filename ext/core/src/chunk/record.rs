@@ -3,7 +3,7 @@
 use crate::view::{NULL, View};
 use std::sync::atomic::AtomicUsize;
 
-/// One message: what it says of itself, and where its bytes are: payload, key, headers, one behind the other.
+/// One message: its facts, and the place of its bytes (payload, key, headers, in this order).
 pub struct Record {
     pub offset: i64,
     /// Milliseconds since 1970, −1 where unknown.

@@ -6,13 +6,13 @@ use crate::decode::{Node, Refusal, Root, Tree};
 use crate::free_list::FreeList;
 use std::sync::Arc;
 
-/// Where the bytes are.
+/// The bytes of a chunk's messages.
 pub(super) enum Store {
     Whole {
         bytes: Arc<Buffer>,
         decoded: Option<Decoded>,
     },
-    /// The living only, by index, each with its own bytes.
+    /// The referenced only, by index, each with its own bytes.
     Kept(Vec<(usize, Box<[u8]>)>),
 }
 
@@ -31,7 +31,7 @@ impl Store {
         }
     }
 
-    /// Where it begins in them.
+    /// The message's start in these bytes.
     pub(super) fn start(&self, record: &Record) -> usize {
         if matches!(self, Store::Whole { .. }) { record.start as usize } else { 0 }
     }
@@ -42,14 +42,14 @@ pub(super) fn find(kept: &[(usize, Box<[u8]>)], index: usize) -> Option<&[u8]> {
 }
 
 /// A document that was parsed by itself, with the bytes that it refers to.
-pub struct Alone {
+pub struct SingleDocument {
     pub(super) store: Arc<Store>,
     pub(super) tree: Tree,
     pub(super) root: Result<Root, Refusal>,
     pub(super) index: usize,
 }
 
-impl Alone {
+impl SingleDocument {
     /// Lends it, as `Chunk::decoded` does.
     pub fn read<R>(self, call: impl FnOnce(Node<'_>) -> R) -> Result<R, Refusal> {
         let root = self.root?;

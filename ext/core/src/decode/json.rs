@@ -9,7 +9,7 @@ use super::word;
 /// Deepest nesting that every Ruby accepts.
 pub(super) const MAX_DEPTH: usize = 100;
 
-/// What Ruby's parser skips between values.
+/// The characters that Ruby's parser skips between values.
 #[inline(always)]
 pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
@@ -27,7 +27,7 @@ pub(super) struct JsonParser<'a, const DEPTH: usize> {
     pub(super) source: Input<'a>,
     /// Bytes of `source` that are the document.
     pub(super) length: usize,
-    /// Where `source` begins in the chunk.
+    /// The start of `source` in the chunk.
     pub(super) base: usize,
     /// `stack_size` words or more, contents do not matter.
     pub(super) stack: &'a mut [u64],
@@ -59,7 +59,7 @@ impl<const DEPTH: usize> Kernel for JsonParser<'_, DEPTH> {
     }
 }
 
-/// What begins where a value must be.
+/// The start of a place where a value must follow.
 enum Value {
     /// A whole value: its word.
     Whole(u64),
@@ -135,7 +135,7 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
                 at = behind;
                 continue;
             }
-            // `at` is behind the end of the innermost, and maybe of some around it.
+            // `at` is behind the end of the innermost container, and maybe of some around it.
             loop {
                 // Its children move to the tape.
                 let children = stack.get(first..self.top)?;
@@ -176,7 +176,7 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
         Some(())
     }
 
-    /// The value, or the beginning of a container, at `at`, and what is behind it.
+    /// The value, or the start of a container, at `at`, and the position behind it.
     #[inline(always)]
     fn value(&mut self, tape: &mut Vec<u64>, text: &mut Vec<u8>, at: usize) -> Option<(Value, usize)> {
         let (word, end) = match self.source.byte(at)? {
@@ -196,7 +196,7 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
             b'f' => (word::plain(word::FALSE), self.literal(at + 1, b"alse")?),
             b'n' => (word::plain(word::NULL), self.literal(at, b"null")?),
             _ => {
-                // What nests deeper than Ruby allows is no payload.
+                // A document that nests deeper than Ruby allows is refused.
                 let any = || if DEPTH > MAX_DEPTH { any_number(self.source, at) } else { None };
                 let (number, end) = number(self.source, at).or_else(any)?;
                 let (tag, bits) = match number {
@@ -233,7 +233,7 @@ impl<S: Simd, const DEPTH: usize> Walk<'_, S, DEPTH> {
         Some((word, self.skip_blanks(at + 1)?))
     }
 
-    /// Where the next byte is that is no blank.
+    /// The position of the next byte that is not white space.
     #[inline(always)]
     fn skip_blanks(&self, at: usize) -> Option<usize> {
         let byte = self.source.byte(at)?;

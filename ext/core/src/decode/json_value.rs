@@ -1,4 +1,4 @@
-//! A JSON document as owned values, for what is read seldom and kept: schemas.
+//! A JSON document as owned values, for documents that are read rarely and kept: schemas.
 
 use super::{Kind, Node, Tree};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Decoding without Ruby's GVL: documents to a flat [`Tree`] by native threads of the [`Pool`].
 //!
-//! A format is a function from a document's bytes into a tree ([`Tree::parse_json`], [`Tree::parse_msgpack`]) and a line in
-//! `format.rs`. What it cannot read is a [`Refusal`].
+//! A format is a function from a document's bytes into a tree ([`Tree::parse_json`], [`Tree::parse_msgpack`]) and a
+//! line in `format.rs`. A document that it cannot read gives a [`Refusal`].
 //!
 //! Of JSON the native side accepts only what every Ruby `JSON.parse` (json 2.6.1 … 2.18) turns into the same value. Whatever
 //! is doubtful, malformed included, is a [`Reject`]: the caller then asks `JSON.parse`, which gives Ruby's exact value
@@ -32,14 +32,14 @@ pub use tree::{Root, Tree};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reject;
 
-/// Why there is no tree of a document.
+/// Why a document has no tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// Ruby decides: it may have a value, or an error.
     Undecided,
     /// It is not what its format says, and why: "it ends too early".
     Malformed(Cow<'static, str>),
-    /// Its schema has to be looked up first.
+    /// Its schema must be looked up first.
     Unknown(avro::SchemaId),
 }
 

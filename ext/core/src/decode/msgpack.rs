@@ -19,7 +19,7 @@ const TIMESTAMP: i8 = -1;
 /// A container that is open.
 #[derive(Clone, Copy, Default)]
 struct Frame {
-    /// Where it begins: `Writer::open`.
+    /// Its start: `Writer::open`.
     first: usize,
     /// Values (of an object: keys and values) that it still wants.
     left: u64,
@@ -47,7 +47,7 @@ impl Tree {
     /// Reads the MessagePack value `bytes[start..end]` and appends it; `bytes` as for `parse_json`.
     ///
     /// # Errors
-    /// [`Refusal::Malformed`], also for what is too large. The tree is then as it was before the call.
+    /// [`Refusal::Malformed`], also for documents that are too large. The tree is then unchanged.
     pub fn parse_msgpack(&mut self, bytes: &[u8], start: usize, end: usize) -> Result<Root, Refusal> {
         self.write(bytes, start..end, |writer, range| read(writer, bytes, range))
     }
@@ -102,8 +102,8 @@ fn around(frames: &[Frame], depth: usize) -> Option<&Frame> {
 }
 
 impl Reader<'_> {
-    /// Writes the value that begins here; of a container that has something in it, says how many values follow and
-    /// whether they are keys and values.
+    /// Writes the value that starts here. For a container that is not empty, returns how many values follow and whether
+    /// they are keys and values.
     #[inline]
     #[allow(clippy::too_many_lines, reason = "one short arm for each type of MessagePack")]
     fn value(&mut self, writer: &mut Writer) -> Result<Option<(u64, bool)>, Refusal> {
@@ -202,7 +202,7 @@ impl Reader<'_> {
         self.bytes.get(range).and_then(<[u8]>::first_chunk).copied().ok_or(CUT_OFF)
     }
 
-    /// Where the next `length` bytes are.
+    /// The position of the next `length` bytes.
     #[inline]
     fn skip(&mut self, length: u64) -> Result<Range<usize>, Refusal> {
         if length > (self.end - self.at) as u64 {

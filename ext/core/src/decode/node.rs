@@ -1,4 +1,4 @@
-//! Walking a parsed tree. Nothing here allocates, recurses or panics, whatever tree and bytes are put together.
+//! Walks a parsed tree. Nothing here allocates, recurses or panics, even if tree and bytes do not belong together.
 
 use super::tree::{Root, Tree};
 use super::word;
@@ -22,7 +22,7 @@ impl Tree {
     }
 }
 
-/// What a [`Node`] is.
+/// The kind of a [`Node`], with its value.
 pub enum Kind<'a> {
     Null,
     True,
@@ -38,8 +38,8 @@ pub enum Kind<'a> {
     Object(Fields<'a>),
     /// MessagePack's extension types.
     Extension(i8, &'a [u8]),
-    /// Two's complement, the highest byte first, and how many of its digits are behind the point (if negative: zeros before
-    /// it).
+    /// Two's complement, the highest byte first, and the number of its digits after the decimal point (negative: zeros
+    /// before it).
     Decimal(&'a [u8], i32),
     /// Days since 1970.
     Date(i32),
@@ -168,7 +168,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// An extension's value, or an object of which one is a key: what is inside is the application's to say.
+    /// An extension's value, or an object that has one as a key: only the application knows what is inside.
     #[inline]
     pub fn is_foreign(self) -> bool {
         word::is_foreign(self.word)

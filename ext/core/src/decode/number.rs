@@ -10,7 +10,7 @@ pub(super) enum Number {
 
 /// Digits that surely fit a u64.
 const EXACT_DIGITS: usize = 19;
-/// Longer ones are Ruby's: its own conversion ignores digits behind the 60th.
+/// Ruby reads longer ones, because its own conversion ignores digits after the 60th.
 const MAX_FLOAT_TEXT: usize = 40;
 
 const POWERS: [f64; 23] = [
@@ -69,7 +69,7 @@ fn digits(source: Input, at: usize, before: u64) -> Digits {
     if count < 8 { Digits { value, count } } else { more_digits(source, at, value) }
 }
 
-/// What follows the first eight.
+/// The digits after the first eight.
 #[inline(never)]
 fn more_digits(source: Input, at: usize, mut value: u64) -> Digits {
     let mut count = 8;
@@ -109,7 +109,7 @@ pub(super) fn any_number(source: Input, start: usize) -> Option<(Number, usize)>
     valid.then(|| Some((Number::Float(text.parse().ok()?), start + text.len())))?
 }
 
-/// Apart, so that where ordinary numbers begin is not computed from whether there is a minus.
+/// A function of its own, so that the start of ordinary numbers is not computed from whether there is a minus.
 #[inline(never)]
 fn negative(source: Input, start: usize) -> Option<(Number, usize)> {
     unsigned(source, start + 1, true)
@@ -177,7 +177,7 @@ struct Decimal {
     power: i32,
 }
 
-/// `start` = the first digit, `at` = what is behind the last one, maybe an exponent.
+/// `start` is the first digit, `at` the position after the last one, maybe an exponent.
 #[inline(always)]
 fn float(source: Input, start: usize, negative: bool, decimal: Decimal, mut at: usize) -> Option<(Number, usize)> {
     let mut power = decimal.power;
@@ -194,7 +194,7 @@ fn float(source: Input, start: usize, negative: bool, decimal: Decimal, mut at: 
     Some((Number::Float(if negative { -value } else { value }), at))
 }
 
-/// What follows the `e`: (value, end).
+/// The digits after the `e`: (value, end).
 #[inline(never)]
 fn exponent(source: Input, mut at: usize) -> Option<(i32, usize)> {
     let negative = byte(source, at) == b'-';

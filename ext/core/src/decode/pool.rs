@@ -35,7 +35,7 @@ pub struct Pool {
     pools: [ProcessPool; PROCESSES],
     /// Generation * PROCESSES + index of its `ProcessPool`.
     current: AtomicU64,
-    /// Most threads at a time; 0 = not told, see `most`.
+    /// Most threads at a time; 0 if not set, see `most`.
     threads: AtomicUsize,
     panics: AtomicU64,
     idle: Duration,
@@ -81,8 +81,8 @@ impl Pool {
         GLOBAL.threads.store(threads, Ordering::Relaxed);
     }
 
-    /// Hands over tasks in order, under one lock. Takes under a microsecond, a few tens when a thread has to be started.
-    /// Runs them itself when the system refuses a first thread.
+    /// Adds tasks in order, under one lock. Takes less than a microsecond, or a few tens when a thread has to start.
+    /// Runs the tasks itself if the system refuses a first thread.
     pub fn submit_many(&'static self, tasks: Vec<Arc<dyn Task>>) {
         let Some(pool) = self.process_pool() else {
             return tasks.into_iter().for_each(|task| self.perform(task));
@@ -114,7 +114,7 @@ impl Pool {
         self.process_pool().map_or(0, |pool| pool.lock().live)
     }
 
-    /// Tasks handed over and not yet begun.
+    /// Tasks that were added and not yet started.
     pub fn waiting(&self) -> usize {
         self.process_pool().map_or(0, |pool| pool.lock().queue.len())
     }

@@ -29,7 +29,7 @@ impl<'a> Input<'a> {
         self.bytes.get(at).copied()
     }
 
-    /// Where a load may begin: `LARGEST` readable bytes.
+    /// A place where a load may start: `LARGEST` readable bytes.
     #[inline(always)]
     fn place(self, at: usize) -> Option<*const u8> {
         // SAFETY: at <= last = len - LARGEST (`new` saw to it that this is not negative), so the pointer and the
@@ -45,7 +45,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What is in a block of text. Bit n of a mask is about byte n.
+/// The kinds of bytes in a block of text. Bit n of a mask stands for byte n.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Found {
     pub(super) quote: u32,

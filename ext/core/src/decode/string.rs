@@ -3,8 +3,8 @@
 use super::simd::{self, Found, Input, Simd};
 use super::word;
 
-/// The string whose first byte (behind the quote) is at `start`: its word and what is behind its closing quote. UTF-8
-/// is not checked here: `wide` becomes other than 0 when it must be. `base` is added to offsets into `source`.
+/// The string whose first byte (after the quote) is at `start`: its word and the position after its closing quote.
+/// UTF-8 is not checked here: `wide` becomes other than 0 if it must be. `base` is added to offsets into `source`.
 #[inline(always)]
 pub(super) fn string<S: Simd>(
     simd: S,
@@ -23,14 +23,14 @@ pub(super) fn string<S: Simd>(
     };
     *wide |= high;
     if !quoted {
-        // It looks at the bytes before once more: the rare way.
+        // Checks the bytes before it again: the rare way.
         return escaped(text, source, start, end, wide);
     }
     let tag = word::STRING | if high == 0 { 0 } else { word::WIDE_TEXT };
     Some((word::sized(tag, end.wrapping_sub(start), start.wrapping_add(base)), end.wrapping_add(1)))
 }
 
-/// Where the plain text from `at` on stops, and whether by a quote.
+/// The position at which the plain text from `at` on stops, and whether by a quote.
 #[inline(always)]
 fn rest<S: Simd>(simd: S, source: Input, mut at: usize, high: &mut u32) -> Option<(usize, bool)> {
     loop {
@@ -41,7 +41,8 @@ fn rest<S: Simd>(simd: S, source: Input, mut at: usize, high: &mut u32) -> Optio
     }
 }
 
-/// Where in a block the plain text stops, and whether by a quote; `high` gets the bytes above 0x7f before.
+/// The position in a block at which the plain text stops, and whether by a quote. `high` gets the bytes above 0x7f
+/// before it.
 #[inline(always)]
 fn stop(found: Found, high: &mut u32) -> Option<(usize, bool)> {
     // All bits up to the first quote, or all there are.
@@ -78,7 +79,7 @@ fn escaped(text: &mut Vec<u8>, source: Input, start: usize, mut at: usize, wide:
     }
 }
 
-/// Where the next stop byte is.
+/// The position of the next stop byte.
 #[inline(always)]
 fn plain_end<S: Simd>(simd: S, source: Input, mut at: usize, wide: &mut u32) -> Option<usize> {
     loop {
@@ -146,7 +147,7 @@ fn code_point(source: Input, at: usize) -> Option<(char, usize)> {
     Some((char::from_u32(0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00))?, at + 10))
 }
 
-/// Value of each hexadecimal digit, else one that no four digits reach.
+/// The value of each hexadecimal digit; for other bytes a value that four digits never reach.
 const HEX: [u32; 256] = {
     let mut table = [0x1_0000; 256];
     let mut digit = 0;

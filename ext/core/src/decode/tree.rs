@@ -6,7 +6,7 @@ use super::{PADDING, Reject, json, word};
 /// Chunk buffers above this many bytes are rejected.
 pub(super) const MAX_BYTES: usize = 1 << 31;
 
-/// What only serves while parsing is given back at once when it has more bytes: it grows with the longest document.
+/// Memory that only serves while parsing is freed at once above this size, because it grows with the longest document.
 const MAX_KEPT: usize = 2 << 20;
 
 /// Parsed documents in a few reusable allocations. Any number of documents of one chunk go into one tree.

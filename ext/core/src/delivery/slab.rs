@@ -114,7 +114,7 @@ impl Slab {
     }
 
     /// Publishes that a message was delivered or purged, even if a caller waits for it.
-    pub(super) fn tell_report(&self, position: u32, Report { partition, offset, error: code }: Report) {
+    pub(super) fn publish_report(&self, position: u32, Report { partition, offset, error: code }: Report) {
         let topic = Arc::clone(self.topic(position));
         let (delivery, position) = self.handle(position);
         self.publisher.emit(match code {
@@ -129,8 +129,8 @@ impl Reported for Slab {
         let cell = &self.cells[position as usize];
         cell.partition.store(report.partition, Ordering::Relaxed);
         cell.offset.store(report.offset, Ordering::Relaxed);
-        if self.publisher.tells_report(report.error) {
-            self.tell_report(position, report);
+        if self.publisher.publishes_report(report.error) {
+            self.publish_report(position, report);
         }
         if report.error != 0 {
             cell.error.store(report.error, Ordering::Release);
@@ -155,7 +155,7 @@ impl Reported for Slab {
     }
 }
 
-/// Where single messages to one topic get their handles from.
+/// Gives handles to single messages of one topic.
 pub(crate) struct Slabs {
     topic: Arc<str>,
     linger: Option<Arc<Linger>>,

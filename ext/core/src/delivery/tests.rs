@@ -25,7 +25,7 @@ fn publisher() -> (Arc<Feed>, Arc<ReportPublisher>) {
     (feed, publisher)
 }
 
-/// (delivery, position) of the failures told since the last call.
+/// (delivery, position) of the failures published since the last call.
 fn told(feed: &Feed) -> Vec<(u64, u32)> {
     let place = |kind| match kind {
         EventKind::DeliveryFailed { delivery, position, code: -192, .. } => (delivery, position),
@@ -190,7 +190,7 @@ fn failure_beside_starting_and_ending_waits_is_reported_once() {
     }
 }
 
-/// A waiter that is woken first and looks then, and would sleep again for ever.
+/// A waiter that is woken first and checks then would sleep again forever.
 #[test]
 fn a_delivery_is_done_before_its_waiters_are_woken() {
     struct Looks(Delivery, AtomicBool);

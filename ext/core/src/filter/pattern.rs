@@ -12,7 +12,7 @@ const MOST_REPEATED: u32 = 1000;
 pub struct Pattern {
     /// `None`: Ruby decides.
     regex: Option<Regex>,
-    /// Has a `^`, which in Ruby does not hold behind a newline that ends the text.
+    /// Has a `^`. In Ruby it does not match after a newline that ends the text.
     begins_lines: bool,
     /// Has a `\Z`, which in Ruby also holds before a newline that ends the text.
     ends_text: bool,
@@ -59,7 +59,7 @@ impl Pattern {
     }
 }
 
-/// What was read last: may it be repeated?
+/// Whether the last item may be repeated.
 #[derive(Clone, Copy, PartialEq)]
 enum Last {
     Atom,
@@ -194,7 +194,7 @@ impl Reader<'_> {
         Some(self.atom("]"))
     }
 
-    /// One character of a class, or a range that begins with it.
+    /// One character of a class, or a range that starts with it.
     fn member(&mut self, first: char) -> Option<()> {
         literal(&mut self.out, first);
         if self.rest.next_if_eq(&'-').is_none() {
@@ -214,8 +214,8 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// `*`, `+`, `?`, each with or without a `?` behind it, `{n}`, `{n,}`, `{n,m}`: on what may be repeated, and not
-    /// repeated again.
+    /// `*`, `+`, `?`, each with or without a `?` after it, `{n}`, `{n,}`, `{n,m}`. They must follow an item that may be
+    /// repeated, and is not repeated yet.
     fn quantifier(&mut self, char: char, last: Last) -> Option<Last> {
         if last != Last::Atom {
             return None;

@@ -18,7 +18,7 @@ pub struct Batch {
     pub epoch: u64,
     /// Whether the partition's log starts again with this batch.
     pub restarted: bool,
-    /// The offset behind its last message.
+    /// The offset after its last message.
     pub(super) next: i64,
     /// Emptied by `release`.
     pub(super) chunks: Mutex<Vec<Arc<Chunk>>>,
@@ -60,7 +60,7 @@ impl Batch {
         self.made_in == generation() && self.cursor.epoch() != self.epoch
     }
 
-    /// The owner has it: the position is behind it.
+    /// The owner has the batch: moves the position behind it.
     pub fn advance(&self) {
         self.cursor.advance(self.epoch, self.next);
     }

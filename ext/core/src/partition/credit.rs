@@ -28,7 +28,7 @@ impl Credit {
         Self { out: Mutex::default(), limits, poller, token }
     }
 
-    /// Whether no batch may be read now; `give_back` has the partition looked at again then.
+    /// Whether no batch may be read now. `give_back` then schedules a read later.
     pub(super) fn is_spent(&self) -> bool {
         let mut out = lock(&self.out);
         out.spent |= out.batches >= self.limits.prefetch || out.bytes >= self.limits.prefetch_bytes;
@@ -51,7 +51,7 @@ impl Credit {
         }
     }
 
-    /// Has the partition looked at again.
+    /// Schedules a read of the partition.
     pub(super) fn schedule_read(&self) {
         self.poller.wake(self.token);
     }

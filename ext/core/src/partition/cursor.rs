@@ -3,7 +3,7 @@
 use crate::lock;
 use std::sync::{Arc, Mutex};
 
-/// Where the owner of a partition is: shared with its batches.
+/// The position of a partition's owner, shared with its batches.
 pub(super) struct Cursor {
     pub(super) state: Mutex<CursorState>,
 }

@@ -1,5 +1,5 @@
-//! Batches of a partition whose filter is being asked, in their order. They come out when all messages before them have
-//! been judged: on the event thread, which the last of a batch's tasks has look here.
+//! Batches of a partition whose filter is being asked, in their order. A batch comes out when all messages before it
+//! have been judged. It comes out on the event thread, which the last task of a batch wakes.
 
 use super::{Batch, Credit};
 use crate::chunk::Chunk;

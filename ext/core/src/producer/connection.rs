@@ -1,5 +1,5 @@
-//! A producer's connections: opened with it, closed by `disconnect` or when it was idle, opened again by the next use.
-//! What is closed is all of librdkafka's client, for it keeps its bootstrap connection otherwise.
+//! A producer's connections. They open with the producer, close by `disconnect` or when it is idle, and open again at
+//! the next use. A disconnect ends librdkafka's whole client, which would otherwise keep its bootstrap connection.
 
 use super::{LiveProducer, MAIN_QUEUE, Producer};
 use crate::closing::CALLS_WAIT;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// librdkafka's options, to open the same client again.
 pub(super) type Settings = Vec<(String, String)>;
 
-/// The user's options, and what the design needs of librdkafka whatever they say.
+/// The user's options, and those that Pelton always sets.
 pub(crate) fn prepare<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Conf, Error> {
     let mut conf = config::build(settings)?;
     conf.set("log.queue", "true").map_err(|reason| Error::from((codes::INVALID_ARG, reason)))?;
@@ -88,7 +88,7 @@ impl Producer {
         if self.live().is_some() {
             return Ok(());
         }
-        // Takes a while, during which the event thread may look at us.
+        // Takes a while, during which the event thread may serve this producer.
         let (opened, _) = open(&self.settings)?;
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         if self.closing.started() {
@@ -105,13 +105,13 @@ impl Producer {
         self.disconnected.store(false, Ordering::Release);
         events::emit(self.poller.events(), &self.name, EventKind::Reconnected);
         drop(live);
-        // What was queued before the signals were switched on.
+        // Events that were queued before the signals were switched on.
         self.poller.wake(Token { client: self.id, queue: u32::MAX });
         Ok(())
     }
 
     /// Called by the event thread once a second.
-    pub(super) fn look_whether_idle(&self) {
+    pub(super) fn check_idle(&self) {
         if !self.idle.is_on() || self.disconnected.load(Ordering::Relaxed) {
             return;
         }

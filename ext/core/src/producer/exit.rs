@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// How long Kafka is asked whether a topic is there.
+/// How long to ask Kafka whether a topic exists.
 const ASK: Duration = Duration::from_secs(1);
 
 /// Producers of this process that are flushed at its end.
@@ -25,7 +25,7 @@ pub struct Exit {
     pub silent: bool,
 }
 
-/// What the end of the process left undone.
+/// What was lost at process exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Loss {
     /// `count` messages of a topic failed, for this reason. `late`: they were not sent within that time.
@@ -44,7 +44,7 @@ struct Ending {
 }
 
 impl Producer {
-    /// From now on the end of the process waits for what is pending then, and tells what was not delivered.
+    /// From now on, process exit waits for pending messages and reports those that were not delivered.
     pub fn end_with_process(&self, exit: Exit) {
         if lock(&self.exit).replace(exit).is_none() {
             let mut open = lock(OPEN.get_or_init(Mutex::default));
@@ -73,11 +73,11 @@ impl Ending {
         {
             self.producer.abort_abandoned(&client, Some(self.deadline));
         }
-        // Without a thread for it, the linger only ends later.
+        // Without a thread for it, the linger just ends later.
         let _ = self.producer.start_flush(self.exit.left);
     }
 
-    /// Waits for what is left, gives up the rest, and tells what that was.
+    /// Waits for pending messages, gives up the rest, and returns what was lost.
     fn finish(&self) -> Vec<Loss> {
         let parker = Parker::new();
         if self.producer.wait_flushed(&parker, Some(self.deadline)) != Outcome::Ready {

@@ -53,7 +53,8 @@ impl Producer {
         rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), false);
     }
 
-    /// The same, told as any failure: of those it handed over at once its caller doesn't look at each.
+    /// The same, but published as any failure, because the caller does not check each message that it handed over at
+    /// once.
     pub fn give_up(&self, delivery: &Delivery, index: usize, code: i32) {
         rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), true);
     }

@@ -51,7 +51,7 @@ impl Source for Producer {
                 drop(event);
                 self.reported.fetch_add(count as u64, Ordering::SeqCst);
                 self.progress.wake_all();
-                // What had no place among those in flight has one now.
+                // Messages that had no place among those in flight have one now.
                 self.send_on();
             } else {
                 events::emit_and_keep(self.poller.events(), &self.name, &event, &self.last_error);
@@ -65,7 +65,7 @@ impl Source for Producer {
 
     fn all_queues(&self, queues: &mut Vec<u32>) {
         self.send_on();
-        self.look_whether_idle();
+        self.check_idle();
         queues.push(MAIN_QUEUE);
     }
 }

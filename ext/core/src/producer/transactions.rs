@@ -1,8 +1,8 @@
 //! The transactions of one producer: one native call at a time, and a defined way on after a call whose caller went away.
 //!
-//! librdkafka takes one transactional call at a time, and after a retriable error of init, commit or abort nothing but the
-//! same call ("resumable"). So a caller that gave up (killed, timed out) leaves one of: a call that still runs, a call to be
-//! resumed, an open transaction. `begin` and `abort` first bring all of that to its end.
+//! librdkafka takes one transactional call at a time. After a retriable error of init, commit or abort it takes nothing
+//! but the same call ("resumable"). So a caller that gave up (killed, timed out) leaves one of these: a running call, a
+//! call to resume, an open transaction. `begin` and `abort` first bring it to its end.
 
 use super::Producer;
 use crate::error::{Error, KafkaError, check};
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest that a call whose caller went away keeps others waiting (but for `send_offsets`, which can't be resumed).
+/// The longest that an abandoned call keeps others waiting (except `send_offsets`, which cannot be resumed).
 const SLICE: Duration = Duration::from_secs(1);
 /// Shorter native calls would give up before librdkafka's main thread had its turn, and the next call would be given
 /// their answer.
@@ -31,7 +31,7 @@ enum TransactionStep {
 struct State {
     /// The producer has its id and epoch.
     ready: bool,
-    /// What librdkafka wants repeated before anything else.
+    /// The call that librdkafka requires to be repeated before any other.
     unfinished: Option<TransactionStep>,
     /// The last transaction that was begun is committed, even if no caller waited for that.
     committed: bool,
@@ -143,8 +143,8 @@ impl Transactions {
         self.call(client, TransactionStep::Commit, ticket, deadline)
     }
 
-    /// Aborts what is open, if anything is. Blocks. False: the transaction that was begun last is committed, now or before.
-    /// `settled` is called before, when the transaction can still be aborted.
+    /// Aborts an open transaction, if there is one. Blocks. Returns false if the last transaction is committed, now or
+    /// before. `settled` is called first, while the transaction can still be aborted.
     pub fn abort(
         &self,
         client: &Client,
@@ -160,7 +160,7 @@ impl Transactions {
         Ok(!lock(&self.state).committed)
     }
 
-    /// Brings to its end whatever an earlier caller left. (`begin` resumes an init.)
+    /// Ends what an earlier caller left. (`begin` resumes an init.)
     fn settle(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
         let unfinished = lock(&self.state).unfinished;
         if unfinished == Some(TransactionStep::Commit) {
@@ -256,7 +256,7 @@ impl Producer {
     ) -> Result<bool, Error> {
         let client = self.client()?;
         self.transactions.abort(&client, ticket, deadline, || {
-            // Without patience nothing more is to be sent.
+            // Without patience nothing more may be sent.
             let _no_linger = (!patience.is_zero()).then(|| self.skip_linger());
             let limit = wait::deadline(Some(patience)).into_iter().chain(deadline).min();
             if self.progress.wait(&Parker::new(), limit, || self.is_flushed()) != Outcome::Ready {
@@ -265,7 +265,7 @@ impl Producer {
         })
     }
 
-    /// The error that ended the client; one that is disconnected has none.
+    /// The error that ended the client. A disconnected client has none.
     pub fn fatal_error(&self) -> Option<KafkaError> {
         self.with_client(|client| client.fatal_error().is_some().then(|| super::fatal(client))).ok().flatten()
     }
@@ -275,7 +275,8 @@ impl Producer {
         check(self.client()?.fail_for_good(code, reason))
     }
 
-    /// At the end of the client: its transaction's owner is gone. What can't be aborted in time the coordinator aborts.
+    /// At the client's end, when its transaction has no owner any more. The coordinator aborts what cannot be aborted
+    /// in time.
     pub(super) fn abort_abandoned(&self, client: &Client, deadline: Option<Instant>) {
         if self.transactions.is_open() {
             let _ = self.transactions.abort(client, self.transactions.ticket(), deadline, || ());
@@ -288,7 +289,7 @@ impl Producer {
 pub fn group_metadata(subscription: &Subscription) -> Result<GroupMetadata, Error> {
     let client = subscription.client()?;
     let metadata = client.group_metadata().ok_or_else(|| Error::code(codes::UNKNOWN_GROUP));
-    // Behind it: one that has just lost all is a member without a name, whose offsets Kafka would take.
+    // Checked afterwards: a member that has just lost everything has no id, and Kafka would accept its offsets.
     if client.assignment_lost() {
         return Err(Error::code(codes::ASSIGNMENT_LOST));
     }

@@ -1,4 +1,4 @@
-//! What producing threads wait for: room in the queue, and that nothing is pending.
+//! What producing threads wait for: room in the queue, or the end of all pending messages.
 
 use super::Producer;
 use crate::error::Error;
@@ -33,7 +33,7 @@ impl Producer {
         self.queue_waits.waited(self.poller.events(), &self.name, time);
     }
 
-    /// Starts sending everything at once, whatever `linger.ms` says, for at most `timeout`. Waiting is `add_waiter` /
+    /// Starts sending everything at once, whatever `linger.ms` says, for at most `timeout`. Wait with `add_waiter` or
     /// `wait_flushed`.
     pub fn start_flush(self: &Arc<Self>, timeout: Duration) -> Result<(), Error> {
         self.check_origin()?;

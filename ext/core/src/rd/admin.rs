@@ -1,5 +1,5 @@
-//! What an administrator asks (`rd_kafka_CreateTopics` and its kin). Plain values go in, plain values come out
-//! (`answers.rs`), and no call blocks: the answer is an event of the queue that is given.
+//! An administrator's requests (`rd_kafka_CreateTopics` and the like). Plain values go in, plain values come out
+//! (`answers.rs`). No call blocks: the answer is an event of the given queue.
 
 mod answers;
 
@@ -59,7 +59,7 @@ pub enum Request {
     ListGroups,
     DescribeGroups(Vec<String>),
     DeleteGroup(String),
-    /// What the group committed.
+    /// The group's committed offsets.
     GroupOffsets(String),
     AlterGroupOffsets(String, Places),
     DeleteGroupOffsets(String, Places),
@@ -252,7 +252,7 @@ impl Request {
     }
 }
 
-/// librdkafka's objects of groups are all made of a group and a list.
+/// librdkafka's objects for groups all consist of a group and a list.
 macro_rules! of_group {
     ($group:expr, $list:expr, $new:ident, $destroy:ident) => {{
         let group = string($group)?;
@@ -263,8 +263,8 @@ macro_rules! of_group {
 }
 
 impl Client {
-    /// Asks; the answer comes through `answers` with this id (`Event::answer`), at the latest after about `millis`.
-    /// `Err`: nothing was asked.
+    /// Sends a request. The answer comes through `answers` with this id (`Event::answer`), after about `millis` at the
+    /// latest. `Err`: nothing was sent.
     #[allow(clippy::too_many_lines, reason = "one short arm for each type of request")]
     pub fn ask(&self, request: &Request, id: usize, millis: i32, answers: &Queue) -> Result<(), (i32, String)> {
         let owned = request.options(self, id, millis)?;

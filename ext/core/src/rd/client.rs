@@ -19,8 +19,8 @@ pub struct Client {
     raw: *mut sys::rd_kafka_t,
     /// Fork generation that it was made in: in a child it is neither used nor destroyed.
     made_in: u64,
-    /// Where the handle goes with the last reference: `end`.
-    heir: OnceLock<Sender<Handle>>,
+    /// The receiver of the handle with the last reference: `end`.
+    receiver: OnceLock<Sender<Handle>>,
 }
 
 /// The handle of a client that is no longer used.
@@ -39,7 +39,7 @@ impl Drop for Handle {
 // SAFETY: rd_kafka_t is thread-safe.
 unsafe impl Send for Handle {}
 
-/// What librdkafka says it is: `"2.12.1"`.
+/// librdkafka's version: `"2.12.1"`.
 pub fn library_version() -> String {
     // SAFETY: a static string.
     text(unsafe { sys::rd_kafka_version_str() })
@@ -66,7 +66,7 @@ impl Client {
             drop(Conf::from_raw(conf));
             return Err(text(reason.as_ptr()));
         }
-        Ok(Arc::new(Self { raw, made_in, heir: OnceLock::new() }))
+        Ok(Arc::new(Self { raw, made_in, receiver: OnceLock::new() }))
     }
 
     pub(super) fn raw(&self) -> *mut sys::rd_kafka_t {
@@ -83,7 +83,7 @@ impl Client {
     /// waits where the last reference is dropped (with the GVL, say).
     pub fn end(client: Arc<Self>, patience: Duration) {
         let (sender, receiver) = channel();
-        let _ = client.heir.set(sender);
+        let _ = client.receiver.set(sender);
         drop(client);
         drop(receiver.recv_timeout(patience));
     }
@@ -91,7 +91,7 @@ impl Client {
     /// The same on a thread of its own, without waiting for it.
     pub fn end_aside(client: Arc<Self>) {
         let (sender, _) = channel();
-        let _ = client.heir.set(sender); // to nobody: see `drop`
+        let _ = client.receiver.set(sender); // to nobody: see `drop`
     }
 
     /// librdkafka's name of the client: `"rdkafka#producer-1"`.
@@ -120,8 +120,8 @@ impl Client {
         (code != NO_ERROR).then(|| (code, text(reason.as_ptr())))
     }
 
-    /// Gives librdkafka the token that it asked for (OAUTHBEARER_TOKEN_REFRESH); `expires` in milliseconds since 1970. Its
-    /// sentence on failure may contain what was given.
+    /// Gives librdkafka the token that it asked for (OAUTHBEARER_TOKEN_REFRESH). `expires` is in milliseconds since
+    /// 1970. librdkafka's sentence on failure may contain the token.
     pub fn set_oauth_token(
         &self,
         token: &str,
@@ -210,9 +210,9 @@ impl Drop for Client {
             return;
         }
         let handle = Handle(self.raw);
-        let Some(heir) = self.heir.take() else { return drop(handle) };
-        if let Err(SendError(handle)) = heir.send(handle) {
-            // Where there is no thread to be had the handle is dropped here: better late than never.
+        let Some(receiver) = self.receiver.take() else { return drop(handle) };
+        if let Err(SendError(handle)) = receiver.send(handle) {
+            // If no thread can be started, the handle is dropped here: blocking is better than never.
             let _ = std::thread::Builder::new().name("pelton.close".into()).spawn(move || drop(handle));
         }
     }

@@ -39,8 +39,8 @@ pub const PURGE_INFLIGHT: i32 = -151;
 pub const FATAL: i32 = -150;
 pub const ASSIGNMENT_LOST: i32 = -142;
 
-/// Ours, where no more than a number is kept of a message: MSG_SIZE_TOO_LARGE for the producer's own queue. Users see the
-/// latter (`KafkaError::number`).
+/// Ours, because only a number is kept for a message: MSG_SIZE_TOO_LARGE for the producer's own queue. Users see
+/// MSG_SIZE_TOO_LARGE (`KafkaError::number`).
 pub const LARGER_THAN_QUEUE: i32 = i32::MIN;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{Client, Entry, Event, PartitionList, Queue, ffi, sys, text};
 
-/// What became of a commit.
+/// The result of a commit.
 pub struct Commit {
     /// 0, or the code of the whole, or of one partition.
     pub code: i32,

@@ -48,7 +48,7 @@ impl Default for Conf {
 impl Conf {
     pub fn new() -> Self {
         keep_openssl_at_exit();
-        // SAFETY: no preconditions; never null. The callbacks are functions of ours that need no opaque.
+        // SAFETY: no preconditions; never null. The callbacks are our own functions, which need no opaque.
         unsafe {
             let raw = sys::rd_kafka_conf_new();
             ffi::rd_kafka_conf_set_resolve_cb(raw, resolver::resolve);
@@ -146,7 +146,7 @@ pub(super) unsafe fn dump(conf: *mut sys::rd_kafka_conf_t) -> Vec<(String, Strin
 /// # Safety
 /// A fresh dump, which ends here.
 unsafe fn pairs(dumped: *mut *const c_char, count: usize) -> Vec<(String, String)> {
-    // SAFETY: an array of so many strings.
+    // SAFETY: an array with its length.
     unsafe {
         let strings = std::slice::from_raw_parts(dumped, count);
         let pairs = strings.chunks_exact(2).map(|pair| (text(pair[0]), text(pair[1]))).collect();
@@ -159,7 +159,7 @@ unsafe fn pairs(dumped: *mut *const c_char, count: usize) -> Vec<(String, String
 /// the child ends.
 ///
 /// # Safety
-/// librdkafka's contract: a socket of its own that it uses no more.
+/// librdkafka's contract: a socket of its own that it no longer uses.
 unsafe extern "C" fn hang_up(socket: c_int, _opaque: *mut c_void) -> c_int {
     // SAFETY: plain calls on a descriptor that is given away.
     unsafe {

@@ -177,7 +177,7 @@ unsafe extern "C" {
     pub(super) fn rd_kafka_AclPermissionType_name(permission: c_int) -> *const c_char;
 }
 
-/// What librdkafka writes through a pointer is as wide here as there, and nothing is left out.
+/// Values that librdkafka writes through a pointer are as wide here as there, and nothing is left out.
 #[cfg(test)]
 mod tests {
     use super::super::{ffi, sys};

@@ -30,7 +30,7 @@ struct Output {
 impl Output {
     const FIRST: usize = 4; // times what is compressed
 
-    /// False: there is no memory.
+    /// Returns false if memory runs out.
     fn grow(&mut self, room: usize) -> bool {
         // SAFETY: null, or what was allocated here.
         let bytes = unsafe { libc::realloc(self.bytes.cast(), room) };
@@ -51,7 +51,7 @@ impl Output {
 /// function, it accepts input that is cut off.
 fn inflate(compressed: &[u8], limit: usize) -> Option<Output> {
     let mut output = Output { bytes: std::ptr::null_mut(), length: 0, room: 0 };
-    // zlib expects zeros here (no allocators of ours), but its Rust type calls them invalid. So this is never read as a
+    // zlib expects zeros here (no allocators), but its Rust type calls them invalid. So this is never read as a
     // value of that type.
     let mut stream = std::mem::MaybeUninit::<zlib::z_stream>::zeroed();
     let stream = stream.as_mut_ptr();
@@ -99,7 +99,7 @@ fn inflate(compressed: &[u8], limit: usize) -> Option<Output> {
     Some(output)
 }
 
-/// What librdkafka calls. Null: it reports `_BAD_COMPRESSION`.
+/// librdkafka calls this. On null it reports `_BAD_COMPRESSION`.
 ///
 /// # Safety
 /// `compressed` has `length` bytes; `result` is librdkafka's.

@@ -42,7 +42,7 @@ impl Fetched {
         }
     }
 
-    /// The first message (not error) that is there.
+    /// The first message that is not an error.
     pub fn first(&self) -> Option<FetchedMessage<'_>> {
         self.iter().find(|message| message.error() == 0)
     }
@@ -153,8 +153,8 @@ impl<'a> FetchedMessage<'a> {
         unsafe { sys::rd_kafka_message_leader_epoch(self.raw) }
     }
 
-    /// Whether there are no headers, told without parsing them: librdkafka's own call builds and frees a buffer to read
-    /// a zero (120 ns a message).
+    /// Whether there are no headers, without parsing them: librdkafka's own call builds and frees a buffer to read a
+    /// zero (120 ns a message).
     fn is_headless(self) -> bool {
         let message = self.raw.cast::<PrivateMessage>();
         // SAFETY: every `rd_kafka_message_t` of a consumer is the first field of an `rd_kafka_msg_t`. `raw_len` bytes

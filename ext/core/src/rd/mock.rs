@@ -39,7 +39,7 @@ impl MockCluster {
         }
     }
 
-    /// What Kafka says of a topic when it is asked for metadata: an error, or 0.
+    /// Kafka's answer to a metadata request for a topic: an error, or 0.
     pub fn topic_error(&self, name: &str, code: i32) -> i32 {
         let Ok(name) = CString::new(name) else {
             return INVALID_ARG;

@@ -65,7 +65,7 @@ pub fn error_text(code: i32) -> String {
     lookup(code, |desc| unsafe { (*desc).desc })
 }
 
-/// librdkafka's own table of codes, so that no unknown number is ever made a Rust enum.
+/// librdkafka's own table of codes, so that no unknown number becomes a Rust enum.
 fn lookup(code: i32, field: fn(*const sys::rd_kafka_err_desc) -> *const c_char) -> String {
     let (mut table, mut count) = (std::ptr::null(), 0usize);
     // SAFETY: the call fills in a static array and its length; each entry is valid for the whole process. The `code`

@@ -7,7 +7,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// What became of one message.
+/// The result of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     pub partition: i32,
@@ -57,7 +57,7 @@ pub unsafe fn unseal<T>(word: *mut c_void) -> (Arc<T>, u32) {
     (unsafe { Arc::from_raw(pointer) }, position)
 }
 
-/// Lets librdkafka hold the owner until a report that gives it back: to be called before the message is sent.
+/// Lets librdkafka hold the owner until a report that gives it back. Call it before the message is sent.
 pub(crate) fn hold<T>(owner: &Arc<T>) {
     std::mem::forget(Arc::clone(owner));
 }
@@ -70,7 +70,7 @@ pub(crate) fn report_unsent<T: Reported>(owner: &Arc<T>, position: u32, report: 
     }
 }
 
-/// Hands a report to its owner; `seen` gets it first and says whether a failure has to be told.
+/// Hands a report to its owner. `seen` gets it first and returns whether a failure must be published.
 ///
 /// # Safety
 /// `word` must come from `pack` of an `Arc<T>` that is still held (`hold`).

@@ -2,7 +2,7 @@
 
 use super::sys;
 
-/// Those that look at the key alone (`random` does not, so it is none of them).
+/// Partitioners that use the key alone (so `random` is not one of them).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Partitioner {
     /// CRC32: `consistent`, `consistent_random`.

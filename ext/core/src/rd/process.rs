@@ -1,4 +1,4 @@
-//! What a fork changes: threads do not survive it, locks may be held for ever. Values that belong to one process.
+//! The effects of a fork: threads do not survive it, and locks may be held forever. Values that belong to one process.
 
 use super::resolver;
 use crate::decode::pool::FORK_GENERATION;
@@ -82,7 +82,7 @@ impl<T: Send + Sync> PerProcess<T> {
         loop {
             let seen = self.slot.load(Ordering::Acquire);
             if let Some(value) = self.get() {
-                // SAFETY: `fresh` was made above and given to nobody.
+                // SAFETY: `fresh` was made above and shared with no other thread.
                 drop(unsafe { Box::from_raw(fresh) });
                 return Ok(value);
             }

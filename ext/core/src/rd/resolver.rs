@@ -56,7 +56,7 @@ impl Lookups {
         result
     }
 
-    /// Returns when no lookup runs, or only ones older than `patience`; then none begins until `fork_ended`.
+    /// Returns when no lookup runs, or only lookups older than `patience`. Then none starts until `fork_ended`.
     fn fork_begins(&self, patience: Duration) {
         let mut state = lock(&self.state);
         // Lookups that wait for the forks of other threads come first: forks without end must not keep them away.

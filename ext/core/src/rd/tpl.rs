@@ -12,7 +12,7 @@ pub struct Entry {
     pub offset: i64,
     /// −1 where unknown.
     pub leader_epoch: i32,
-    /// What was committed with the offset; mostly empty.
+    /// The metadata that was committed with the offset; mostly empty.
     pub metadata: Vec<u8>,
     /// 0, or what librdkafka says of this partition.
     pub error: i32,
@@ -64,7 +64,7 @@ impl PartitionList {
         Ok(list)
     }
 
-    /// What is to be committed with the offset of that row.
+    /// The metadata to commit with the offset of that row.
     pub fn set_metadata(&mut self, row: usize, metadata: &[u8]) {
         // SAFETY: a live list; the memory is librdkafka's own kind, which destroys it with the row.
         unsafe {
@@ -122,7 +122,7 @@ unsafe impl Send for PartitionList {}
 mod tests {
     use super::*;
 
-    /// `then_some` would make one all the same, whose end is a crash: what a client that ends is asked for is null.
+    /// `then_some` would create one anyway, and freeing it would crash: a client that ends returns null here.
     #[test]
     fn nothing_is_no_list() {
         assert!(PartitionList::own(std::ptr::null_mut()).is_none());

@@ -1,9 +1,9 @@
-//! The transactional calls of a producer. All of them block but for short ones, and librdkafka allows one at a time.
+//! The transactional calls of a producer. Almost all of them block, and librdkafka allows one at a time.
 
 use super::{Client, PartitionList, sys, text};
 use std::ffi::{CString, c_char, c_int};
 
-/// What a transactional call says.
+/// The error of a transactional call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionError {
     pub code: i32,

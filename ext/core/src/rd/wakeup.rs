@@ -49,7 +49,7 @@ impl Wakeup {
         unsafe {
             libc::fcntl(fds[1], libc::F_SETPIPE_SZ, 1 << 20);
         }
-        // SAFETY: both descriptors are open and owned by nobody else.
+        // SAFETY: both descriptors are open and owned by no other code.
         unsafe { Ok(Self { reader: OwnedFd::from_raw_fd(fds[0]), writer: OwnedFd::from_raw_fd(fds[1]) }) }
     }
 

@@ -1,4 +1,4 @@
-//! How a subscription leaves its group: what is marked is committed first, and again until Kafka confirmed it.
+//! How a subscription leaves its group: it commits its marks first, and repeats that until Kafka confirms it.
 //!
 //! librdkafka commits once, while it gives the assignment back. In the middle of a cooperative rebalance that commit
 //! waits behind JoinGroup, because a broker reads nothing more from a connection before it answers. Then the commit is
@@ -15,15 +15,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What of librdkafka's options decides how the group is read and left.
+/// librdkafka's options that decide how the group is read and left.
 pub(super) struct Membership {
-    /// What is stored is committed without being asked for.
+    /// Stored offsets are committed without a request.
     pub commits: bool,
     /// It may be cooperative, and is neither static nor of the protocol `consumer`: see `step_down`.
     pub steps_down: bool,
-    /// Message by message: what is assigned may shrink or end in the middle of a batch.
+    /// Message by message: the assignment may shrink or end in the middle of a batch.
     pub reads_singly: bool,
-    /// It is of the protocol `consumer`: see `Pulse`.
+    /// It is of the protocol `consumer`: see `HeartbeatMonitor`.
     pub heartbeats: bool,
 }
 
@@ -42,16 +42,16 @@ impl Membership {
     }
 }
 
-/// A commit in the middle of a rebalance: of the generation before, or before the new one is shared out. Or the coordinator
-/// is not known at the moment.
+/// A commit in the middle of a rebalance, with the previous generation or before the new one is assigned. Or the
+/// coordinator is unknown at present.
 const PASSING: [i32; 4] =
     [codes::ILLEGAL_GENERATION, codes::REBALANCE_IN_PROGRESS, codes::STALE_MEMBER_EPOCH, codes::WAIT_COORD];
-/// How long a close lets a join that is under way come to its end.
+/// How long a close lets a join in progress end.
 const JOIN_GRACE: Duration = Duration::from_secs(1);
 /// The pause between two attempts, or two checks of state that librdkafka does not report.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What was marked of a partition, and Kafka did not confirm.
+/// The mark of a partition that Kafka did not confirm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unconfirmed {
     pub topic: String,
@@ -79,7 +79,7 @@ struct Table {
     serial: u64,
 }
 
-/// What was marked of the partitions that are ours, until a commit of it is confirmed.
+/// The marks of our partitions, until a commit of them is confirmed.
 #[derive(Default)]
 pub(super) struct Marks(Mutex<Table>);
 
@@ -110,8 +110,8 @@ impl Marks {
         lock(&self.0).serial
     }
 
-    /// What a commit came to. `all`: it was of everything that was stored when this was the newest mark, so what it left
-    /// out of that had been committed before. Marks that came since it says nothing of.
+    /// Notes the result of a commit. `all`: it was of everything that was stored when this was the newest mark, so
+    /// anything it left out had been committed before. It says nothing about later marks.
     pub fn heard(&self, answer: &Commit, all: Option<u64>) {
         let mut table = lock(&self.0);
         let topics = &mut table.topics;
@@ -168,15 +168,15 @@ impl Marks {
 }
 
 impl Subscription {
-    /// What is marked of the partitions that are ours and Kafka did not confirm (yet): after the close, what their next
-    /// owners will process again.
+    /// The marks of our partitions that Kafka did not confirm (yet). After the close, their next owners process these
+    /// messages again.
     pub fn unconfirmed(&self) -> Result<Vec<Unconfirmed>, Error> {
         self.check_origin()?;
         Ok(self.marks.unconfirmed())
     }
 
-    /// Commits what is stored (`None`) or these offsets, and waits for the answer. `None`: not before a close has to be
-    /// over, or there will be none.
+    /// Commits everything stored (`None`) or these offsets, and waits for the answer. `None`: there is no answer, or
+    /// none before the close must be over.
     pub(super) fn ask_to_commit(&self, client: &Arc<Client>, offsets: Option<&PartitionList>) -> Option<Commit> {
         const LOOK: Duration = Duration::from_millis(500);
         let queue = Queue::new(client);
@@ -198,7 +198,8 @@ impl Subscription {
         }
     }
 
-    /// Commits what is marked, gives the assignment back, and leaves the group. False: not confirmed in time.
+    /// Commits the marks, gives the assignment back, and leaves the group. Returns false if that was not confirmed in
+    /// time.
     pub(super) fn leave(&self, client: &Arc<Client>, group: &Arc<Queue>) -> bool {
         let parker = Parker::new();
         if self.member.commits {
@@ -240,7 +241,7 @@ impl Subscription {
         if !self.member.steps_down || !has_none() {
             return;
         }
-        self.stepping_down.store(true, Ordering::SeqCst);
+        self.unsubscribing.store(true, Ordering::SeqCst);
         self.answer_revocations();
         if client.unsubscribe() != 0 {
             return;
@@ -250,8 +251,8 @@ impl Subscription {
         }
     }
 
-    /// Until it is `ready` (true), for that time at most, and not after the close has to be over, which may be moved nearer
-    /// meanwhile.
+    /// Waits until it is `ready` (true), for at most that time, and not beyond the close's deadline, which may move
+    /// nearer meanwhile.
     fn rest(&self, parker: &Arc<Parker>, time: Option<Duration>, ready: impl Fn() -> bool) -> bool {
         let time = wait::deadline(time);
         loop {
@@ -264,7 +265,7 @@ impl Subscription {
         }
     }
 
-    /// Those that wait for an owner would wait for ever.
+    /// Revocations that wait for an owner would wait forever.
     fn answer_revocations(&self) {
         let tokens: Vec<u64> = lock(&self.live).iter().flat_map(|live| live.revoking.keys().copied()).collect();
         for token in tokens {

@@ -1,4 +1,4 @@
-//! Where a subscription is in its partitions: marks, commits, pauses, seeks, and what Kafka says of offsets.
+//! Positions of a subscription in its partitions: marks, commits, pauses, seeks, and Kafka's answers about offsets.
 
 use super::{Subscription, SubscriptionEvent};
 use crate::error::{Error, KafkaError, check};
@@ -16,12 +16,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_secs(3600);
 /// After an outdated answer librdkafka asks again in this time.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
-/// So early another seek has to end.
+/// A further seek must end this long before that.
 const MARGIN: Duration = Duration::from_millis(100);
 /// The number of answers to wait for if each takes longer than `ASKED_AGAIN`.
 const ANSWERS: u32 = 3;
 
-/// What a group committed of a partition.
+/// A group's committed offset of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     pub offset: i64,
@@ -55,7 +55,7 @@ impl Subscription {
         leader_epoch: i32,
         metadata: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        // What was processed before a close may be marked until the assignment is given back.
+        // Messages that were processed before a close may be marked until the assignment is given back.
         let client = self.with_client(Arc::clone)?;
         if client.assignment_lost() {
             return Ok(false);
@@ -82,8 +82,8 @@ impl Subscription {
         }
     }
 
-    /// Commits what is marked and waits for the answer (a round trip; librdkafka's own time limits). Nothing marked is
-    /// no error.
+    /// Commits the marks and waits for the answer (a round trip, with librdkafka's own time limits). No marks are no
+    /// error.
     pub fn commit(&self) -> Result<(), Error> {
         match self.ask_to_commit(&self.client()?, None).ok_or(Error::Closed)?.code {
             codes::NO_OFFSET => Ok(()),
@@ -124,7 +124,7 @@ impl Subscription {
         check(self.ask_to_commit(&self.client()?, Some(&list)).ok_or(Error::Closed)?.code)
     }
 
-    /// What the group committed of each partition. Blocks up to `timeout`.
+    /// The group's committed offset of each partition. Blocks up to `timeout`.
     pub fn committed(&self, partitions: &[(&str, i32)], timeout: Duration) -> Result<Vec<Option<Committed>>, Error> {
         let client = self.client()?;
         let list = plain(partitions)?;
@@ -133,8 +133,8 @@ impl Subscription {
         Ok(checked(&list)?.into_iter().map(committed).collect())
     }
 
-    /// Brings nothing more of these partitions until `resume`. librdkafka is not asked: of a pause or resume that its own
-    /// fetching overtakes it drops the one that came late, and says nothing.
+    /// Returns nothing more of these partitions until `resume`. Does not use librdkafka's pause: librdkafka silently
+    /// drops a pause or resume that its own fetching overtakes.
     pub fn pause(&self, partitions: &[(&str, i32)]) -> Result<(), Error> {
         self.steer(partitions, Partition::pause)
     }
@@ -151,8 +151,8 @@ impl Subscription {
         Ok(Seek { number: place.announce_seek(), place })
     }
 
-    /// Moves the position of a partition, after the seek that is under way there. Blocks up to `timeout`, and for that
-    /// one's. What was read before and is not taken yet is dropped; batches that are out become stale.
+    /// Moves the position of a partition, after the seek in progress there. Blocks up to `timeout`, and for that seek.
+    /// Messages that were read before and not taken are dropped, and batches that are out become stale.
     pub fn seek(&self, seek: &Seek, offset: i64, timeout: Duration) -> Result<(), Error> {
         let Seek { place, number } = seek;
         let _turn = place.turn_to_seek();
@@ -175,9 +175,10 @@ impl Subscription {
         result
     }
 
-    /// While a partition starts, librdkafka may be asking where it begins or ends. When the answer comes after the seek, it
-    /// is outdated: half a second later librdkafka asks again, and goes to where the answer says. Another seek after the
-    /// first answer prevents this. That answer is there when the leader has answered a later question.
+    /// While a partition starts, librdkafka may be asking for its first or last offset. If that answer comes after the
+    /// seek, it is outdated: half a second later librdkafka asks again, and goes to the position in the answer. Another
+    /// seek after the first answer prevents this. The first answer has arrived when the leader has answered a later
+    /// request.
     fn seek_started(&self, place: &Partition, offset: i64, timeout: Duration) -> Result<(), Error> {
         let client = self.client()?;
         let list = offsets([(&*place.topic, place.number, offset, -1)])?;
@@ -236,14 +237,14 @@ impl Subscription {
         self.progress.wait(&Parker::new(), Some(Instant::now() + PAUSE), || !place.is_open());
     }
 
-    /// The offset of the next message that the owner gets of an assigned partition; `None` as long as none came and none
-    /// was asked for.
+    /// The offset of the next message that the owner gets of an assigned partition. `None` until the first message or
+    /// seek.
     pub fn position(&self, topic: &str, partition: i32) -> Result<Option<i64>, Error> {
         self.check_origin()?;
         Ok(self.assigned(topic, partition)?.position())
     }
 
-    /// Where each partition that is read is, and where it ends. Does not wait.
+    /// The position and the end of each partition that is read. Does not wait.
     pub fn ends(&self) -> Result<Vec<End>, Error> {
         let client = self.client()?;
         let open: Vec<_> = lock(&self.live).iter().flat_map(|live| live.partitions.values().cloned()).collect();
@@ -260,7 +261,7 @@ impl Subscription {
         self.with_client(|client| client.assignment_lost())
     }
 
-    /// The offset of the oldest message and the one that the next message will have, as Kafka says. Blocks up to
+    /// The offset of the oldest message and the offset that the next message will have, asked from Kafka. Blocks up to
     /// `timeout`.
     pub fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
         let found = self.client()?.watermarks(topic, partition, millis(timeout));
@@ -357,7 +358,7 @@ fn millis(timeout: Duration) -> i32 {
 mod tests {
     use super::*;
 
-    /// What was read before it would come after it.
+    /// Messages that were read before would come after it.
     #[test]
     fn a_seek_that_is_late_takes_place_all_the_same() {
         assert!(takes_place(&Ok(())));

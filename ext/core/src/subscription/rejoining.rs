@@ -25,7 +25,7 @@ pub(super) fn is_due(error: &Event) -> bool {
 
 impl Subscription {
     /// Gives the partitions back, and subscribes again when that is done. One failure may cause several errors.
-    pub(super) fn join_anew(&self, client: &Client) -> Result<(), Error> {
+    pub(super) fn rejoin(&self, client: &Client) -> Result<(), Error> {
         let Some(topics) = client.subscription() else { return Ok(()) };
         if topics.entries().is_empty() || self.closing.started() || self.joining.swap(true, Ordering::SeqCst) {
             return Ok(());

@@ -6,7 +6,7 @@ use crate::error::{Error, KafkaError, check};
 use crate::events;
 use crate::format::Format;
 use crate::lock;
-use crate::partition::{Partition, Taken};
+use crate::partition::{Partition, ReadResult};
 use crate::places::{TopicPartition, names};
 use crate::poller::Source;
 use crate::rd::{Client, Commit, Event, Fetched, PartitionList, Queue, Token, codes, event_types};
@@ -45,8 +45,8 @@ impl Subscription {
                 if !self.closing.started() {
                     self.mailbox.push(SubscriptionEvent::Revoked { token, partitions, lost });
                 }
-                // A close does it, once its last commit is over; one that is over has not seen this token.
-                if self.leaving.load(Ordering::SeqCst) || self.stepping_down.load(Ordering::SeqCst) {
+                // A close answers it after its last commit. A close that is over has not seen this token.
+                if self.leaving.load(Ordering::SeqCst) || self.unsubscribing.load(Ordering::SeqCst) {
                     self.report(self.revoked(token), None);
                 }
             }
@@ -116,7 +116,7 @@ impl Subscription {
                     let partition = event.partition().map(|(topic, number)| (topic.into(), number));
                     self.mailbox.push(SubscriptionEvent::Error { error: KafkaError::of(&event), partition });
                     if rejoining::is_due(&event) {
-                        self.report(self.join_anew(client), None);
+                        self.report(self.rejoin(client), None);
                     }
                 }
                 event_types::OFFSET_COMMIT => {
@@ -126,7 +126,7 @@ impl Subscription {
                         self.mailbox.push(SubscriptionEvent::Error { error, partition: None });
                     }
                 }
-                event_types::STATS if self.feel(client, &event) => {}
+                event_types::STATS if self.check_heartbeats(client, &event) => {}
                 _ => events::emit_common(self.poller.events(), &self.name, &event),
             }
             self.progress.wake_all();
@@ -138,17 +138,17 @@ impl Subscription {
         true
     }
 
-    /// Takes batches of a partition until it has no more or its credit is spent; true then.
+    /// Takes batches of a partition until it has no more or its credit is spent, and returns true then.
     fn serve_partition(&self, partition: &Partition, fetched: &mut Fetched, deadline: Instant) -> bool {
         let place = || (Arc::clone(&partition.topic), partition.number);
         let hand_on = |taken| {
             self.mailbox.push(match taken {
-                Taken::Batch(batch) => SubscriptionEvent::Batch(batch),
-                Taken::Notice(codes::PARTITION_EOF, _, offset) => {
+                ReadResult::Batch(batch) => SubscriptionEvent::Batch(batch),
+                ReadResult::Notice(codes::PARTITION_EOF, _, offset) => {
                     let (topic, partition) = place();
                     SubscriptionEvent::EndOfPartition { topic, partition, offset }
                 }
-                Taken::Notice(code, reason, _) => {
+                ReadResult::Notice(code, reason, _) => {
                     SubscriptionEvent::Error { error: KafkaError::with_reason(code, reason), partition: Some(place()) }
                 }
             });

@@ -23,8 +23,8 @@ pub fn woken_fibers() -> &'static Mailbox<u64> {
 /// A parked fiber, as native threads see it.
 struct ParkedFiber {
     id: u64,
-    /// Whether its unblocking was asked for since it last looked: once is enough, and a second one would wake whatever
-    /// the fiber waits for next.
+    /// Whether its unblocking was requested since its last check. Once is enough: a second request would end the
+    /// fiber's next wait.
     called: AtomicBool,
 }
 

@@ -12,8 +12,8 @@ use pelton_core::decode::{Kind, Node};
 use pelton_core::format::Shape;
 use std::iter::once;
 
-/// What walking the tree came to.
-enum Dug {
+/// The result of walking the tree.
+enum DigResult {
     Missing,
     Found(Value),
     /// Ruby takes the steps from this one on, on this object: it is no container, or the step is no plain key.
@@ -25,7 +25,7 @@ pub(super) fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Err
         return Err(Error::new(ruby.exception_arg_error(), "wrong number of arguments (given 0, expected 1+)"));
     }
     let message = message_ref(ruby, this)?;
-    // What a deserializer made is not looked at.
+    // The tree does not contain what a deserializer made.
     let kept = if deserializer(&message, Part::Payload).is_none() { kept(&message)? } else { None };
     if let Some(kept) = kept {
         return dig_in(ruby, kept, path);
@@ -41,9 +41,9 @@ pub(super) fn dig(ruby: &Ruby, this: Value, path: &[Value]) -> Result<Value, Err
     match read(ruby, &message, |root| walk(root, path, options))? {
         Err(_) => dig_in(ruby, decoded(ruby, this)?, path),
         Ok(dug) => match dug.map_err(|error| explained(ruby, &message, error))? {
-            Dug::Missing => Ok(ruby.qnil().as_value()),
-            Dug::Found(found) => Ok(found),
-            Dug::Rest(object, step) => dig_in(ruby, object, &path[step..]),
+            DigResult::Missing => Ok(ruby.qnil().as_value()),
+            DigResult::Found(found) => Ok(found),
+            DigResult::Rest(object, step) => dig_in(ruby, object, &path[step..]),
         },
     }
 }
@@ -59,25 +59,25 @@ fn name(step: Value) -> Result<Value, Error> {
     if Symbol::from_value(step).is_some() { step.funcall("name", ()) } else { Ok(step) }
 }
 
-fn walk(root: Node<'_>, path: &[Value], options: BuildOptions) -> Result<Dug, Error> {
+fn walk(root: Node<'_>, path: &[Value], options: BuildOptions) -> Result<DigResult, Error> {
     let mut node = root;
     for (index, step) in path.iter().enumerate() {
         let next = match node.kind() {
-            Kind::Null => return Ok(Dug::Missing),
+            Kind::Null => return Ok(DigResult::Missing),
             Kind::Object(_) if !node.is_foreign() && is_name(*step, options.shape) => {
                 value::bytes(&name(*step)?).and_then(|key| node.get(key))
             }
             Kind::Array(_) if magnus::value::Fixnum::from_value(*step).is_some() => {
                 magnus::value::Fixnum::from_value(*step).and_then(|position| node.at(position.to_i64()))
             }
-            _ => return Ok(Dug::Rest(build(node, options)?, index)),
+            _ => return Ok(DigResult::Rest(build(node, options)?, index)),
         };
         match next {
-            None => return Ok(Dug::Missing),
+            None => return Ok(DigResult::Missing),
             Some(child) => node = child,
         }
     }
-    build(node, options).map(Dug::Found)
+    build(node, options).map(DigResult::Found)
 }
 
 /// Ruby's own `dig`, which also answers for what has none ("Integer does not have #dig method").

@@ -29,7 +29,7 @@ pub(super) fn payload(ruby: &Ruby, this: Value) -> Result<Value, Error> {
         return deserialize(ruby, this, Part::Payload, deserializer);
     }
     let built = decode(ruby, &message).inspect_err(|error| keep_error(this, &message, error))?;
-    // Where Ruby code took part (a decoder of extensions, say), another thread may have been quicker.
+    // If Ruby code took part (a decoder of extensions, say), another thread may have been faster.
     if let Some(kept) = kept(&message)? {
         return Ok(kept);
     }
@@ -88,8 +88,8 @@ fn decode(ruby: &Ruby, message: &MessageRef) -> Result<Value, Error> {
     }
 }
 
-/// Lends the message's decoded payload to `call`, which has the GVL. What has to be parsed for it (a chunk that no native
-/// thread began with, or this document alone) is parsed without, where that takes long.
+/// Lends the message's decoded payload to `call`, which has the GVL. A chunk that no native thread started with, or a
+/// single document, is parsed here first: without the GVL if that takes long.
 pub(super) fn read<R>(
     ruby: &Ruby,
     message: &MessageRef,
@@ -143,7 +143,7 @@ fn keep_error(this: Value, message: &MessageRef, error: &Error) {
     }
 }
 
-/// What a decoder of extensions raised (or Ruby, of a Symbol that is no UTF-8) as the cause of a DecodeError.
+/// An error from a decoder of extensions (or from Ruby, for a Symbol that is not UTF-8), as the cause of a DecodeError.
 pub(super) fn explained(ruby: &Ruby, message: &MessageRef, error: Error) -> Error {
     let Some(cause) = error.value().filter(|cause| cause.is_kind_of(ruby.exception_standard_error())) else {
         return error;
@@ -184,7 +184,7 @@ pub(super) fn ask_ruby(ruby: &Ruby, message: &MessageRef) -> Result<Value, Error
     json.funcall("parse", (raw, value::interned(&chunk.topic)?, chunk.partition, record.offset, options))
 }
 
-/// What a deserializer made of the key or the headers, or makes now.
+/// The key or headers from a deserializer, made now if that did not happen yet.
 pub(super) fn made(
     ruby: &Ruby,
     this: Value,

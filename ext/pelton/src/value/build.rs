@@ -20,12 +20,12 @@ use std::sync::OnceLock;
 
 /// The flags of a UTF-8 String. UTF-8's index is 1 in every Ruby. `rb_utf8_str_new` makes three calls for them.
 const UTF_8: VALUE = 1 << rb_sys::ruby_encoding_consts::RUBY_ENCODING_SHIFT as VALUE;
-/// Whether what is built frozen is marked shareable, so that another Ractor gets it without a walk through all of it. From
-/// the Ruby on whose Ractors Pelton uses.
+/// Whether frozen objects are marked as shareable when they are built, so that another Ractor gets them without a walk
+/// through all of them. From the Ruby version on whose Ractors Pelton uses.
 const MARKS_SHAREABLE: bool = cfg!(ruby_gte_4_0);
 
-/// What a Ractor builds with; lives in a Ruby object that marks it. Ruby's allocations may run the mark function at any
-/// time, therefore cells.
+/// A Ractor's cache for building. It lives in a Ruby object that marks it. Ruby's allocations may run the mark function
+/// at any time, therefore cells.
 struct RactorCache {
     /// A stack that no build uses; 0 for none.
     stack: Cell<VALUE>,
@@ -93,7 +93,7 @@ pub fn set_up(ruby: &Ruby) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether Hashes whose keys came before begin as copies.
+/// Whether Hashes whose keys came before start as copies.
 pub fn copies_hashes() -> bool {
     hash_templates::in_use()
 }
@@ -118,7 +118,7 @@ fn ractor_cache() -> *const RactorCache {
     }
 }
 
-/// What becomes of the values.
+/// How values are built.
 #[derive(Clone, Copy, Default)]
 pub struct BuildOptions {
     pub shape: Shape,
@@ -134,8 +134,8 @@ struct BuildContext {
     options: BuildOptions,
 }
 
-/// The Ruby object of a tree's node: just what Ruby's own parser of that format gives for it, with the same options.
-/// Raises what decoders of extensions raise.
+/// The Ruby object of a tree's node: what Ruby's own parser of that format returns, with the same options. Raises what
+/// decoders of extensions raise.
 pub fn build(node: Node<'_>, options: BuildOptions) -> Result<Value, Error> {
     protect(|| {
         let ractor_cache = ractor_cache();
@@ -239,7 +239,7 @@ unsafe fn frozen(object: VALUE) -> VALUE {
     object
 }
 
-/// An object of whose inside we know nothing: a Time beyond the year 2116 has a Bignum. Where it is frozen, Ruby looks itself
+/// An object with unknown contents: a Time beyond the year 2116 has a Bignum. If it is frozen, Ruby itself checks
 /// whether all of it may be shared, and marks it.
 ///
 /// # Safety

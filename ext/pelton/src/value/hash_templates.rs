@@ -41,7 +41,8 @@ impl HashTemplates {
         made.flat_map(|template| template.keys[..template.count.get()].iter().chain([&template.hash])).map(Cell::get)
     }
 
-    /// A new Hash of these keys and values in turn, `None` where there is no such template: there is one the second time.
+    /// A new Hash from these keys and values in turn. `None` if there is no template for the keys yet: the second time
+    /// there is one.
     ///
     /// # Safety
     /// These are the Ractor's own templates, and the pairs are alive. Calls no Ruby code.
@@ -70,7 +71,8 @@ impl HashTemplates {
             for (index, value) in pairs.iter().skip(1).step_by(2).enumerate() {
                 *first.add(step * index) = *value;
             }
-            // Ruby before 3.3 does not tell it of the copy of a table, whose memory it may collect for.
+            // Before 3.3, Ruby does not report the copy of a table to the collector, although it may collect for its
+            // memory.
             #[cfg(not(ruby_gte_3_3))]
             if count > LIST {
                 for value in pairs.iter().skip(1).step_by(2).filter(|value| !rb_sys::SPECIAL_CONST_P(**value)) {
@@ -129,7 +131,7 @@ pub fn in_use() -> bool {
     KNOWN.load(Ordering::Relaxed) == MOST
 }
 
-/// Where the value of the first pair is, and how many words further the next one.
+/// The place of the first pair's value, and the number of words to the next one.
 ///
 /// # Safety
 /// A Hash of this many pairs, 1 to `MOST`, none of which was deleted.

@@ -1,4 +1,4 @@
-//! Keys of Hashes that came before: their interned Strings and their Symbols, found without a look into Ruby's objects.
+//! Keys of Hashes that came before: their interned Strings and their Symbols, found without reading Ruby's objects.
 
 use rb_sys::VALUE;
 use std::cell::Cell;
@@ -18,7 +18,7 @@ struct InternedKey {
     print: Print,
     /// Its interned String; 0 for none yet.
     string: VALUE,
-    /// Its Symbol, if that was asked for; else 0.
+    /// Its Symbol, once it was requested; 0 before.
     symbol: VALUE,
 }
 
@@ -99,7 +99,7 @@ unsafe fn intern(bytes: &[u8]) -> VALUE {
 }
 
 impl Print {
-    /// `None`: empty, or longer than what is kept.
+    /// `None`: empty, or too long to be kept.
     #[inline(always)]
     fn of(bytes: &[u8]) -> Option<Self> {
         let (first, last) = match *bytes {
@@ -118,7 +118,7 @@ impl Print {
         Some(Self { length: bytes.len(), first, last })
     }
 
-    /// Keys that differ only in the middle share a slot, no more.
+    /// Keys that differ only in the middle just share a slot.
     #[inline(always)]
     fn hash(self) -> usize {
         let mixed = (self.first ^ self.last.rotate_left(23) ^ self.length as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -21,7 +21,8 @@ const ADDRESS_BITS: u32 = 48;
 const _: () = assert!(CHUNK_MESSAGES <= 1 << (64 - ADDRESS_BITS) && size_of::<usize>() == 8);
 /// `RUBY_FL_SHAREABLE`: other Ractors may have the object (a message although it keeps a payload that they may not have).
 pub(super) const SHAREABLE: VALUE = 1 << 8;
-/// `false` in a message's word, for its own word is 0, which says that nothing is kept: one that no Ruby object has.
+/// Stands for `false` in a message's word, because `false` itself is 0, which means that nothing is kept. No Ruby
+/// object has this address.
 const FALSE: usize = rb_sys::Qundef as usize;
 
 static KIND: DataType = DataType::new(
@@ -42,12 +43,12 @@ extern "C" fn free(data: *mut c_void) {
     let (chunk, index) = unpack(data);
     // SAFETY: gives back the count that `wrap` took, once.
     let chunk = unsafe { Arc::from_raw(chunk) };
-    let bury = move || {
+    let free = move || {
         if !chunk.is_foreign() {
-            chunk.bury(index);
+            chunk.remove_object(index);
         }
     };
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(bury)) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(free)) {
         std::mem::forget(panic);
     }
 }
@@ -90,7 +91,7 @@ pub fn define(class: RClass) {
     KIND.define(class);
 }
 
-/// A frozen Array of new objects for the messages of these chunks, but for those that a filter refused.
+/// A frozen Array of new objects for the messages of these chunks, without those that a filter refused.
 pub fn wrap_all(chunks: &[Arc<Chunk>]) -> Result<RArray, Error> {
     let count: usize = chunks.iter().map(|chunk| chunk.admitted().count()).sum();
     let array = protect(|| {
@@ -115,14 +116,14 @@ fn wrap(chunk: &Arc<Chunk>, index: usize) -> VALUE {
     let address = Arc::as_ptr(chunk) as u64;
     assert!(address >> ADDRESS_BITS == 0, "a chunk beyond 48 bits of address");
     std::mem::forget(Arc::clone(chunk));
-    chunk.raise(index);
+    chunk.add_object(index);
     let object = KIND.wrap((address | (index as u64) << ADDRESS_BITS) as *mut c_void);
     // SAFETY: a new object, whose flags word is the first.
     unsafe { (*(object as *mut rb_sys::RBasic)).flags |= SHAREABLE };
     object
 }
 
-/// Where a message's facts and bytes are.
+/// Access to a message's facts and bytes.
 pub struct MessageRef {
     chunk: ManuallyDrop<Arc<Chunk>>,
     pub index: usize,
@@ -145,7 +146,7 @@ pub fn message_ref(ruby: &Ruby, object: Value) -> Result<MessageRef, Error> {
     Ok(MessageRef { chunk: ManuallyDrop::new(unsafe { Arc::from_raw(chunk) }), index })
 }
 
-/// What was kept.
+/// The kept value.
 pub fn kept(message: &MessageRef, part: Part) -> Option<Value> {
     match message.chunk.word(message.index, part)?.load(Ordering::Acquire) {
         0 => None,
@@ -166,7 +167,7 @@ pub fn keep(object: Value, message: &MessageRef, part: Part, made: Value) {
     }
 }
 
-/// The object in a word, where it is one that is collected.
+/// The object in a word, if the garbage collector collects it.
 fn kept_object(word: &AtomicUsize) -> Option<VALUE> {
     let word = word.load(Ordering::Acquire) as VALUE;
     (!rb_sys::SPECIAL_CONST_P(word)).then_some(word)

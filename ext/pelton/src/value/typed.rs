@@ -24,7 +24,7 @@ pub(super) struct StaticType(pub rb_data_type_t);
 // SAFETY: its pointers are to static strings and functions.
 unsafe impl Sync for StaticType {}
 
-/// What Ruby knows of a kind of objects, and their class.
+/// The description of a type for Ruby, and its class.
 pub(super) struct DataType {
     pub raw: rb_data_type_t,
     class: AtomicUsize,
@@ -55,7 +55,7 @@ impl DataType {
         Self { raw, class: AtomicUsize::new(0) }
     }
 
-    /// Names the Ruby class, which stays for ever.
+    /// Names the Ruby class, which is kept forever.
     pub fn define(&self, class: RClass) {
         class.undef_default_alloc_func();
         keep_for_ever(class);
@@ -91,7 +91,7 @@ pub(super) fn wrong_type(ruby: &Ruby) -> Error {
 
 // ---- objects that share a counted reference with native threads
 
-/// A counted reference as the one word that a Ruby object has for it.
+/// A counted reference as one word, which is what a Ruby object has for it.
 pub trait Word: Sized {
     /// Never null.
     fn into_word(self) -> *mut c_void;
@@ -134,8 +134,8 @@ impl Word for Delivery {
     }
 }
 
-/// What stands behind a Ruby object.
-pub trait Behind: Word + Send + Sync + 'static {
+/// The native value of a Ruby object.
+pub trait NativeData: Word + Send + Sync + 'static {
     /// Its Ruby object was collected. Must not block. Not called when the process ends.
     fn collected(self);
 }
@@ -160,7 +160,7 @@ impl<T> Deref for Lent<'_, T> {
     }
 }
 
-impl<T: Behind> Shared<T> {
+impl<T: NativeData> Shared<T> {
     pub const fn new(name: &'static CStr) -> Self {
         let flags = FREE_IMMEDIATELY | WB_PROTECTED | FROZEN_SHAREABLE;
         Self { kind: DataType::new(name, flags, Self::free, Self::size, None, None), data: PhantomData }

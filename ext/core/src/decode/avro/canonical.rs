@@ -30,7 +30,7 @@ pub(super) fn fingerprint(text: &str) -> u64 {
 }
 
 impl Schema {
-    /// What the specification calls the parsing canonical form.
+    /// The specification's parsing canonical form.
     pub fn canonical(&self) -> String {
         let mut text = String::new();
         self.write(self.root, &mut HashSet::new(), &mut text);

@@ -29,13 +29,13 @@ pub enum Datum {
     },
     /// Days since 1970.
     Date(i64),
-    /// Two's complement, the highest byte first, as short as it can be; its digits behind the point, if negative zeros
-    /// before it.
+    /// Two's complement, the highest byte first, as short as possible, and the number of digits after the decimal point
+    /// (negative: zeros before it).
     Decimal {
         unscaled: Vec<u8>,
         scale: i64,
     },
-    /// What no type takes: how it is shown.
+    /// A value that no type takes, as shown to the user.
     Other(String),
 }
 

@@ -112,7 +112,7 @@ impl Whole {
         }
     }
 
-    /// Divided by `divisor`; says what is left over.
+    /// Divides by `divisor` and returns the remainder.
     fn divide(&mut self, divisor: u32) -> u32 {
         let mut rest = 0;
         for limb in self.limbs.iter_mut().rev() {

@@ -59,7 +59,7 @@ impl Schema {
                 self.put_default(*values, value, to, depth + 1, left)
             })?,
             (Type::Record(record), Json::Object(pairs)) => {
-                // Of a name that is there twice the last counts.
+                // Of duplicate names the last one counts.
                 let given: HashMap<&str, &Json> = pairs.iter().map(|(name, value)| (&**name, value)).collect();
                 for field in &record.fields {
                     let given = given.get(&*field.name).copied().or(field.default.as_ref())?;

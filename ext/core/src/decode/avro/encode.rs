@@ -52,12 +52,12 @@ fn unfit<T>(why: impl Into<String>) -> Result<T, Unfit> {
 /// Appends the document; after an error there may be a part of it.
 ///
 /// # Errors
-/// What does not fit, and where.
+/// The value that does not fit, and where it is.
 pub fn encode(schema: &Schema, value: &Datum, to: &mut Vec<u8>) -> Result<(), Unfit> {
     schema.put(schema.root, value, to, 0, &mut Tried::default())
 }
 
-/// The same behind Confluent's frame: see [`Schema::is_bytes`].
+/// The same with Confluent's frame: see [`Schema::is_bytes`].
 ///
 /// # Errors
 /// As of `encode`.
@@ -71,7 +71,8 @@ pub fn encode_framed(schema: &Schema, value: &Datum, to: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// What is known of branches that more than one could take. Tried again at each level, a deep value would take for ever.
+/// What is known of branches that several values could take. To try them again at each level would take forever for a
+/// deep value.
 #[derive(Default)]
 struct Tried {
     /// (branch, address of the value): whether it fits.
@@ -165,7 +166,7 @@ impl Schema {
         if let Some((name, _)) = pairs.iter().find(|(name, _)| !record.places.contains_key(&**name)) {
             return unfit(format!("{} has no such field", record.name.full())).map_err(|it| it.within(name));
         }
-        // Of a name that is there twice the first counts.
+        // Of duplicate names the first one counts.
         let by_name: HashMap<&str, &Datum> = match pairs.len() {
             0..=FEW => HashMap::new(),
             _ => pairs.iter().rev().map(|(name, value)| (&**name, value)).collect(),
@@ -200,8 +201,8 @@ impl Schema {
         }
     }
 
-    /// The first branch that takes it all; those come before that are of the value's own kind (see `distance`). Where only
-    /// one could, its own error tells more than "none fits".
+    /// The first branch that takes the whole value. Branches of the value's own kind come first (see `distance`). If
+    /// only one branch was possible, its own error says more than "none fits".
     fn put_union(
         &self,
         of: Id,
@@ -241,9 +242,9 @@ impl Schema {
         fits
     }
 
-    /// How far a type is from the kind of value it is given; the nearest that fits is taken. This is Java's choice where one
-    /// Java type stands for the value, else fastavro's: `test/vectors/avro/unions.jsonl` has both. A number that a float
-    /// or double would round goes to a decimal first.
+    /// How far a type is from the value's kind; the nearest type that fits is used. This is Java's choice if one Java
+    /// type stands for the value, otherwise fastavro's: `test/vectors/avro/unions.jsonl` has both. A number that a
+    /// float or double would round goes to a decimal first.
     fn distance(&self, of: Id, value: &Datum) -> u8 {
         let logical = self.logical(of);
         match (self.at(of), value) {

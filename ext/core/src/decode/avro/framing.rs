@@ -1,12 +1,12 @@
-//! What comes before a document: which schema it was written with.
+//! The bytes before a document, which name its writer's schema.
 
 use super::{encode, reader};
 use crate::decode::Refusal;
 
-/// A header that tells the schema in place of what Confluent's payloads begin with.
+/// A header that names the schema, in place of the first bytes of Confluent's payloads.
 pub const HEADER: &[u8] = b"__value_schema_id";
 
-/// What a payload begins with.
+/// The first bytes of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framing {
     /// Nothing: all documents are of one schema.
@@ -40,7 +40,7 @@ impl SchemaId {
         reader::uuid(&guid)
     }
 
-    /// What the header says.
+    /// The header's content.
     pub(super) fn of_header(value: &[u8]) -> Result<Self, Refusal> {
         match value {
             [0, number @ ..] if number.len() == 4 => {

@@ -1,5 +1,5 @@
-//! What a type's values mean beside their bytes. Attributes that do not fit are ignored, as the specification wants: the
-//! value is then what its underlying type says.
+//! The meaning of a type's values beyond their bytes. As the specification says, attributes that do not fit are
+//! ignored; the value is then one of its underlying type.
 
 use super::decimal::MOST_DIGITS;
 use super::types::Type;
@@ -47,7 +47,7 @@ impl fmt::Display for Logical {
 }
 
 impl Logical {
-    /// Of a type's JSON object, if it goes with that type.
+    /// From a type's JSON object, if it fits that type.
     pub(super) fn read(object: &Json, of: &Type) -> Option<Self> {
         Some(match (object.get("logicalType")?.text()?, of) {
             ("decimal", Type::Bytes) => Self::decimal(object, usize::MAX)?,

@@ -4,13 +4,13 @@ use super::logical::Logical;
 use super::schema::Schema;
 use super::types::{Id, Type};
 
-/// Whether the reader's type may stand for the writer's; what is inside of the two is not looked at. Neither is a union.
+/// Whether the reader's type may stand for the writer's. Ignores what the two contain. Neither is a union.
 pub(super) fn matches(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> bool {
     alike(writer.logical(wrote), reader.logical(wanted))
         && (same(writer, wrote, reader, wanted) || promotes(writer.at(wrote), reader.at(wanted)))
 }
 
-/// Without a promotion, and without a look at logical types.
+/// Without a promotion, and ignoring logical types.
 fn same(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> bool {
     match (writer.at(wrote), reader.at(wanted)) {
         (Type::Record(_), Type::Record(_)) | (Type::Enum(_), Type::Enum(_)) => {
@@ -40,8 +40,8 @@ fn named_alike(writer: &Schema, wrote: Id, reader: &Schema, wanted: Id) -> bool 
     name.last() == own.last() || aliases.contains(name)
 }
 
-/// What both say of the same bytes must not contradict: a value would be silently another. Where one says nothing, the
-/// reader's word counts.
+/// The two schemas must not contradict each other about the same bytes: the value would silently change. If one of them
+/// has no logical type, the reader's counts.
 fn alike(wrote: Option<Logical>, wanted: Option<Logical>) -> bool {
     match (wrote, wanted) {
         (Some(Logical::Decimal { scale, .. }), Some(Logical::Decimal { scale: other, .. })) => scale == other,

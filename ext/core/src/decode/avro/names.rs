@@ -27,7 +27,7 @@ impl Name {
     }
 }
 
-/// A to Z, a to z, _ and, but for the first place, 0 to 9.
+/// A to Z, a to z, _ and, except at the start, 0 to 9.
 pub(super) fn is_word(word: &str) -> bool {
     let mut bytes = word.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')

@@ -17,12 +17,12 @@ pub(super) type Step = usize;
 pub struct Plan {
     pub(super) steps: Vec<Read>,
     pub(super) root: Step,
-    /// What documents do not hold: names of fields, symbols, defaults. Copied into the tree before a document, whose words
-    /// then refer to it.
+    /// What documents do not contain: names of fields, symbols, defaults. Copied into the tree before a document, whose
+    /// words refer to it.
     pub(super) blob: Vec<u8>,
 }
 
-/// What is to be read, and what to be made of it.
+/// What to read, and what to make of it.
 pub(super) enum Read {
     Null,
     Boolean,
@@ -104,7 +104,7 @@ impl Plan {
         Self { steps: draft.steps, root, blob: draft.blob }
     }
 
-    /// For documents behind Confluent's frame: see [`Schema::is_bytes`].
+    /// For documents with Confluent's frame: see [`Schema::is_bytes`].
     pub(super) fn framed(writer: &Schema, reader: &Schema) -> Self {
         let mut plan = Self::new(writer, reader);
         if let (true, Read::Bytes(bytes)) = (writer.is_bytes(), &plan.steps[plan.root]) {
@@ -220,7 +220,7 @@ impl Draft<'_> {
 
     fn record(&mut self, wrote: &Record, wanted: &Record) -> Read {
         let mut found = vec![false; wanted.fields.len()];
-        // An alias is for what has that name no more.
+        // An alias counts only if the writer has no field with the reader's own name.
         let mut aliases = HashMap::new();
         for (place, own) in wanted.fields.iter().enumerate().filter(|(_, own)| !wrote.places.contains_key(&own.name)) {
             for alias in &own.aliases {

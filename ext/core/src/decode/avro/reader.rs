@@ -14,7 +14,7 @@ use std::ops::Range;
 /// their number alone would cost memory and time.
 const MOST_EMPTY: usize = 1 << 16;
 
-/// A decimal has no more bytes than its precision needs, and these: some writers pad.
+/// A decimal has at most the bytes that its precision needs, plus these, because some writers pad.
 const SPARE_BYTES: usize = 64;
 
 const ENDS: Refusal = Refusal::malformed("it ends too early");
@@ -36,9 +36,9 @@ struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     end: usize,
-    /// Where the blob begins in the tree's text.
+    /// The blob's start in the tree's text.
     blob: usize,
-    /// Of `bytes` that are not the chunk: where they begin in the tree's text.
+    /// For `bytes` outside the chunk: their start in the tree's text.
     owned: Option<usize>,
     depth: usize,
     /// Items, and records read over, without bytes so far.
@@ -131,7 +131,7 @@ impl Reader<'_> {
     fn pass(&mut self, step: Step) -> Result<(), Refusal> {
         match &self.plan.steps[step] {
             Read::Null => Ok(()),
-            // Its bytes cannot be counted, so nothing behind them can be read.
+            // Its bytes cannot be counted, so nothing after them can be read.
             Read::Unreadable(why) => malformed(why.clone()),
             Read::Boolean => self.skip(1).map(drop),
             Read::Integer { .. } | Read::Enum(_) => self.long().map(drop),
@@ -233,7 +233,7 @@ impl Reader<'_> {
                         16 * SPARE_BYTES
                     ));
                 }
-                // To reckon with such a number takes as many digits: 2 GB for the largest scale.
+                // To compute with such a number takes as many digits: 2 GB for the largest scale.
                 if i64::from(scale).abs() > MOST_DIGITS {
                     return malformed(format!("a big-decimal has the scale {scale}; at most {MOST_DIGITS} is read"));
                 }
@@ -317,7 +317,7 @@ impl Reader<'_> {
         Ok(usize::try_from(self.long()?).unwrap_or(usize::MAX))
     }
 
-    /// What follows a length.
+    /// The bytes after a length.
     #[inline]
     fn sized(&mut self) -> Result<Range<usize>, Refusal> {
         let length = self.long()?;

@@ -9,9 +9,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Of a schema and its references, in all. A registry's own limit is about 1 MB, for it keeps schemas in Kafka.
+/// The limit of a schema and its references together. A registry's own limit is about 1 MB, because it keeps schemas in
+/// Kafka.
 const MOST_BYTES: usize = 4 << 20;
-/// What a schema is made of, in all. Plans are made in time that is linear in it, but for unions.
+/// The limit of a schema's types. A plan takes time in proportion to them, except for unions.
 const MOST_PARTS: usize = 1 << 18;
 /// Each of a writer's branches is compared with each of a reader's.
 const MOST_BRANCHES: usize = 1024;
@@ -27,7 +28,7 @@ pub struct Schema {
 pub(super) struct Typed {
     pub(super) kind: Type,
     pub(super) logical: Option<Logical>,
-    /// Types inside of types inside of it …, but for those around it.
+    /// The limit of nested types, not counting those around a reference.
     height: usize,
 }
 
@@ -91,7 +92,7 @@ impl Schema {
     /// `references`: texts of schemas whose names this one uses, each after those that it uses itself.
     ///
     /// # Errors
-    /// What is wrong with which of them.
+    /// The problem, and the schema that has it.
     pub fn parse(text: &str, references: &[impl AsRef<str>]) -> Result<Self, Invalid> {
         let bytes = references.iter().map(|reference| reference.as_ref().len()).sum::<usize>() + text.len();
         if bytes > MOST_BYTES {
@@ -110,7 +111,7 @@ impl Schema {
         self.bytes
     }
 
-    /// CRC-64-AVRO of the canonical form. Computed once: each document of some framings begins with it.
+    /// CRC-64-AVRO of the canonical form. Computed once, because in some framings each document starts with it.
     pub fn fingerprint(&self) -> u64 {
         *self.fingerprint.get_or_init(|| canonical::fingerprint(&self.canonical()))
     }
@@ -128,8 +129,8 @@ impl Schema {
         self.at(self.root).names().map(|(name, _)| name.full())
     }
 
-    /// Whether documents are bytes and nothing else. Confluent's Java clients, the first ones, write those behind their
-    /// frame as they are, without the length that Avro puts before bytes (AbstractKafkaAvroSerializer).
+    /// Whether documents are bytes and nothing else. Confluent's Java clients write those directly after their frame,
+    /// without the length that Avro puts before bytes (AbstractKafkaAvroSerializer).
     pub(super) fn is_bytes(&self) -> bool {
         matches!(self.at(self.root), Type::Bytes)
     }
@@ -354,7 +355,7 @@ impl Draft {
             }
         };
         let symbols: Vec<Box<str>> = symbols.into_iter().map(Box::from).collect();
-        // Of one that is there twice the first counts.
+        // Of duplicates the first one counts.
         let places = symbols.iter().cloned().enumerate().rev().map(|(place, symbol)| (symbol, place)).collect();
         Ok(Type::Enum(Enum { name, aliases, symbols, places, default }))
     }

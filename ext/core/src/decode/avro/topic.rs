@@ -20,7 +20,7 @@ pub struct TopicSchemas {
 
 const PLACES: usize = 64;
 
-/// Plans whose ids share a place, one behind the other.
+/// A list of plans whose ids share a place.
 type PlanSlot = OnceLock<Box<KnownSchema>>;
 
 struct KnownSchema {
@@ -73,7 +73,7 @@ impl TopicSchemas {
         known.map(|known| &known.plan)
     }
 
-    /// The schema that the payload names, or its header, if `learn` has not been told of it; nothing where none is named.
+    /// The schema that the payload or its header names, if `learn` does not know it. `None` if none is named.
     pub fn unknown(&self, payload: &[u8], header: Option<&[u8]>) -> Option<SchemaId> {
         let (id, _) = self.named(payload, header).ok()?;
         self.plan(id).is_none().then_some(id)
@@ -87,12 +87,12 @@ impl TopicSchemas {
     /// Appends the document `bytes[start..end]`, its framing before it, to the tree.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] where `learn` has to be called first.
+    /// [`Refusal::Unknown`] if `learn` must be called first.
     pub fn decode(&self, tree: &mut Tree, bytes: &[u8], start: usize, end: usize) -> Result<Root, Refusal> {
         self.decode_named(tree, bytes, start..end, None)
     }
 
-    /// The same of a document whose schema a header may tell.
+    /// The same for a document whose schema may be in a header.
     ///
     /// # Errors
     /// As of `decode`.
@@ -110,7 +110,7 @@ impl TopicSchemas {
         tree.write(bytes, document, |writer, range| reader::read(plan, writer, bytes, range))
     }
 
-    /// The same of a message's payload, whose schema a header of it may tell.
+    /// The same for a message's payload, whose schema may be in a header.
     ///
     /// # Errors
     /// As of `decode`.

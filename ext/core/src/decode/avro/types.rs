@@ -1,10 +1,10 @@
-//! What a schema is made of.
+//! The parts of a schema.
 
 use super::names::Name;
 use crate::decode::json_value::Json;
 use std::collections::HashMap;
 
-/// Where a type is in its schema.
+/// The place of a type in its schema.
 pub(super) type Id = usize;
 
 pub(super) enum Type {

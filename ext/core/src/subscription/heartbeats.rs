@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 /// Milliseconds between two looks, where the user wants no statistics.
 const LOOKS: &str = "5000";
-/// Brokers want a heartbeat each 5 s, and may be told to want one each 15 s.
+/// Brokers expect a heartbeat every 5 s, and may be configured to expect one every 15 s.
 const SILENCE: Duration = Duration::from_secs(30);
 
-pub(super) struct Pulse {
+pub(super) struct HeartbeatMonitor {
     /// The user wants no statistics.
     private: bool,
     limit: Duration,
@@ -32,7 +32,7 @@ struct Seen {
     over: bool,
 }
 
-impl Pulse {
+impl HeartbeatMonitor {
     /// Has librdkafka emit the statistics that it needs.
     pub fn of(conf: &mut Conf, limit: Option<Duration>) -> Self {
         let private = conf.get("statistics.interval.ms").as_deref() == Some("0");
@@ -72,17 +72,17 @@ impl Subscription {
     /// Checks in the statistics whether the member lives. If it does not, its partitions are lost, and only a new
     /// client gets partitions, which the owner must open. Returns true if the statistics were requested only for this
     /// check.
-    pub(super) fn feel(&self, client: &Client, event: &Event) -> bool {
-        let Some(pulse) = &self.pulse else { return false };
+    pub(super) fn check_heartbeats(&self, client: &Client, event: &Event) -> bool {
+        let Some(heartbeats) = &self.heartbeats else { return false };
         let expected = self.subscribed.load(Ordering::SeqCst) && !self.closing.started();
         let statistics = expected.then(|| event.statistics());
-        if pulse.ends(statistics.as_deref(), Instant::now()) {
-            self.lose_all(pulse, client);
+        if heartbeats.ends(statistics.as_deref(), Instant::now()) {
+            self.lose_all(heartbeats, client);
         }
-        pulse.private
+        heartbeats.private
     }
 
-    fn lose_all(&self, pulse: &Pulse, client: &Client) {
+    fn lose_all(&self, heartbeats: &HeartbeatMonitor, client: &Client) {
         let all = lock(&self.live).iter().flat_map(|live| live.partitions.values().cloned()).collect::<Vec<_>>();
         if let Ok(list) = PartitionList::plain(all.iter().map(|one| (&*one.topic, one.number))) {
             let partitions = names(&list);
@@ -95,7 +95,7 @@ impl Subscription {
         let reason = format!(
             "the group's coordinator has answered no heartbeat for {} s although it is connected; the partitions are lost, \
              and the member has to join with another client",
-            pulse.limit.as_secs_f64().round()
+            heartbeats.limit.as_secs_f64().round()
         );
         let error = KafkaError { fatal: true, ..KafkaError::with_reason(codes::ASSIGNMENT_LOST, reason) };
         self.mailbox.push(SubscriptionEvent::Error { error, partition: None });
@@ -123,13 +123,14 @@ mod tests {
 
     #[test]
     fn connected_coordinator_that_stays_silent_is_reported_once() {
-        let pulse = Pulse { private: false, limit: Duration::from_secs(10), seen: Mutex::default() };
+        let heartbeats = HeartbeatMonitor { private: false, limit: Duration::from_secs(10), seen: Mutex::default() };
         let start = Instant::now();
-        let at =
-            |seconds, state: &str, rx| pulse.ends(Some(&statistics(state, rx)), start + Duration::from_secs(seconds));
+        let at = |seconds, state: &str, rx| {
+            heartbeats.ends(Some(&statistics(state, rx)), start + Duration::from_secs(seconds))
+        };
         assert!(!at(0, "UP", 5) && !at(9, "UP", 5) && !at(10, "UP", 6), "an answer");
         assert!(!at(19, "UP", 6) && !at(21, "DOWN", 6) && !at(22, "UP", 6), "it was away meanwhile");
-        assert!(!at(31, "UP", 6) && !pulse.ends(None, start + Duration::from_secs(33)), "nothing was expected");
+        assert!(!at(31, "UP", 6) && !heartbeats.ends(None, start + Duration::from_secs(33)), "nothing was expected");
         assert!(!at(34, "UP", 6) && !at(43, "UP", 6));
         assert!(at(44, "UP", 6));
         assert!(!at(99, "UP", 6), "told once");
