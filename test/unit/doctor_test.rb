@@ -122,7 +122,7 @@ class DoctorTest < Minitest::Test
     assert_found :note, "topic threads", /that wait/, report
     assert_found :warning, "topic small", /its batches of 10 messages are smaller than `parallel_min` \(50\)/, report
     ractors = Pelton::Parallel::RactorWorker.available?
-    assert_found :note, "topic small", ractors ? /measure concurrency 1/ : /no Ractors below Ruby 4.0/, report
+    assert_found :note, "topic small", ractors ? /compare with concurrency 1/ : /no Ractors below Ruby 4.0/, report
     assert_equal ractors, report.facts["decoding"]["engines"].include?("Ractors")
   end
 
@@ -130,7 +130,7 @@ class DoctorTest < Minitest::Test
     route("ractors") { deserializer Decoder.new, parallel: :ractor }
     report = examine
     assert_match(/by a pool of Ractors/, report.facts["group billing"]["ractors"]["payloads"])
-    assert_found :note, "topic ractors", /measure concurrency 1 \(now 5\)/, report
+    assert_found :note, "topic ractors", /compare with concurrency 1 \(now 5\)/, report
   rescue Pelton::ConfigError => e
     raise if Pelton::Parallel::RactorWorker.available?
 
