@@ -9,6 +9,14 @@ passes = lambda do |name|
 end
 {
   "class ShipOrderTest" => { after: -> { instance_exec("ShipOrderTest", &passes) } },
+  "Registry.files" => {
+    before: lambda do
+      Dir.mkdir("schemas")
+      File.write("schemas/orders-key.8.avsc", '"string"')
+      File.write("schemas/orders-value.7.avsc",
+                 '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "int" }] }')
+    end
+  },
   "RSpec.configure" => { not_run: "needs RSpec" },
   "class PaymentsConsumerTest" => { after: -> { instance_exec("PaymentsConsumerTest", &passes) } }
 }
