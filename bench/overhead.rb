@@ -39,7 +39,7 @@ def overhead(partitions, workers)
     config.group_id = "bench"
     config.concurrency = workers
   end
-  consumer = Class.new(Pelton::Consumer) { define_method(:consume) { tally.max_messages } }
+  consumer = Class.new(Pelton::Consumer) { define_method(:consume) { tally.batch } }
   app.routes { topic "orders", to: consumer }
   app.start
   tally.wait.map { |value| value.fdiv(BATCHES) }
