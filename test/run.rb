@@ -88,7 +88,7 @@ class TestRun
     lanes.each(&:join)
   end
 
-  def lint = %w[rubocop rustfmt clippy].each { |linter| lint_with(linter) }
+  def lint = %w[rubocop rustfmt clippy api].each { |linter| lint_with(linter) }
 
   def lint_with(linter)
     result = Program.run(File.join(ROOT, "bin/lint"), linter, limit: 1200, echo: true)

@@ -96,7 +96,7 @@ module Pelton
 
       def next_offsets(what)
         case what
-        when Hash then what.each { |place, offset| check(place, offset) }
+        when Hash then what.each { |partition, offset| check(partition, offset) }
         when Array then what.each_with_object({}) { |one, all| all.merge!(next_offsets(one)) { |_, *two| two.max } }
         else
           offset = what.respond_to?(:last_offset) ? what.last_offset : (what.offset if what.respond_to?(:offset))
@@ -106,10 +106,12 @@ module Pelton
         end
       end
 
-      def check(place, offset)
-        return if (place in [String, Integer]) && offset.is_a?(Integer) && [place.last, offset].none?(&:negative?)
+      def check(partition, offset)
+        topic, number = *partition
+        numbers = [number, offset].all? { |one| one.is_a?(Integer) && !one.negative? }
+        return if numbers && topic.is_a?(String) && partition.size == 2
 
-        raise InvalidMessageError.new(:mark_as_consumed, { place => offset }, EXPECTED)
+        raise InvalidMessageError.new(:mark_as_consumed, { partition => offset }, EXPECTED)
       end
     end
   end
