@@ -54,7 +54,7 @@ module Pelton
         @selects = !(@admit.empty? && @ready.empty?)
         first = @settle.first
         @success = first.is_a?(Steps::Mark) ? first.outcome : nil
-        # {message that comes again => was it admitted?}; by identity. Only where somebody asks: Ruby 3.1 never frees
+        # {message that comes again => was it admitted?}; by identity. Only where it is asked for: Ruby 3.1 never frees
         # all of a WeakMap, and each partition has a flow.
         @judged = @admit.empty? ? {}.freeze : ObjectSpace::WeakMap.new
         freeze

@@ -17,7 +17,7 @@ module Pelton
       # Messages that were finished but not committed: ["orders/0: 12 finished messages behind offset 41 …"]
       #: () -> Array[String]
       attr_reader :repeats
-      # When the stop ends by force (monotonic seconds); nil: nobody asked for a stop.
+      # When the stop ends by force (monotonic seconds); nil: no stop was asked for.
       #: () -> Float?
       attr_reader :stop_at
       # Did a partition have too little time to finish its gaps?

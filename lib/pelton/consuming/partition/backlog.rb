@@ -93,7 +93,7 @@ module Pelton
       #: (Slice) -> void
       def check_key(_slice) = nil
 
-      # Does a slice have messages of several keys? Then nobody knows which message failed.
+      # Does a slice have messages of several keys? Then it is unknown which message failed.
       #: (Slice) -> bool
       def mixed?(_slice) = false
 

@@ -167,7 +167,7 @@ module Pelton
       #: (Job) -> bool
       def sought?(job) = job.sought?(@current.backlog)
 
-      # Did the job have messages of several keys? Then nobody knows which message failed.
+      # Did the job have messages of several keys? Then it is unknown which message failed.
       #: (Job) -> bool
       def mixed?(job) = @lock.synchronize { job.backlog.mixed?(job.slice) }
 

@@ -154,7 +154,7 @@ module Pelton
         end
       end
 
-      # The unfinished messages of a slice are tried again at `time`. If they have several keys, nobody knows which key
+      # The unfinished messages of a slice are tried again at `time`. If they have several keys, it is unknown which key
       # failed: each key is tried by itself, and the attempt they had together does not count.
       #: (Slice, Float?, ?alone_until: Integer?) -> void
       def again(slice, time, alone_until: nil)
