@@ -16,20 +16,20 @@ module Pelton
           @changed = ConditionVariable.new
           # Guarded by @lock.
           @events = []
-          @told = 0
+          @emitted = 0
           @woken = false
         end
 
         def clients = 0
         def running? = false
 
-        def told = @lock.synchronize { @told }
-        def wake = tell { @woken = true }
+        def told = @lock.synchronize { @emitted }
+        def wake = signal { @woken = true }
 
         def push(event)
-          tell do
+          signal do
             @events << event
-            @told += 1
+            @emitted += 1
           end
         end
 
@@ -51,7 +51,7 @@ module Pelton
         private
 
         # Not interruptible, as in the native poller: otherwise the waiting thread could wait forever.
-        def tell
+        def signal
           Thread.handle_interrupt(Object => :never) do
             @lock.synchronize do
               yield

@@ -39,13 +39,13 @@ module Pelton
         @poller = polling[:poller]
         @closed = false
         @connected = true
-        @told_reports = [false, false]
+        @published_reports = [false, false]
         # {["orders", 3, :UNKNOWN_TOPIC_OR_PART] => number of failed messages that no code waited for}
         @failures = Hash.new(0)
       end
 
       # Which reports its poller publishes.
-      def publish_reports(acknowledged, purged) = @told_reports = [acknowledged, purged]
+      def publish_reports(acknowledged, purged) = @published_reports = [acknowledged, purged]
 
       def produce(topic, payload, key, partition, timestamp, headers, queue_timeout)
         message = { topic: topic, payload: payload, key: key, partition: partition, timestamp: timestamp,
@@ -185,20 +185,20 @@ module Pelton
       def new_delivery(topics)
         Delivery.new(topics) do |delivery, position, error|
           @failures[[error.topic, error.code, error.name]] += 1
-          tell(:delivery_failed, *facts(error), delivery.id, position)
+          push(:delivery_failed, *error_fields(error), delivery.id, position)
         end
       end
 
-      def facts(error) = [error.code, error.name, error.reason, error.topic, error.partition]
+      def error_fields(error) = [error.code, error.name, error.reason, error.topic, error.partition]
 
-      def tell(kind, *facts)
-        @poller.push([kind, @name, *facts, 0.0]) if @poller.respond_to?(:push)
+      def push(kind, *fields)
+        @poller.push([kind, @name, *fields, 0.0]) if @poller.respond_to?(:push)
       end
 
-      def tell_report(topic, partition, offset, error, *place)
-        acknowledged, purged = @told_reports
-        if error.nil? then tell(:acknowledged, topic, partition, offset, *place) if acknowledged
-        elsif error.purged? then tell(:purged, *facts(error), *place) if purged
+      def push_report(topic, partition, offset, error, *place)
+        acknowledged, purged = @published_reports
+        if error.nil? then push(:acknowledged, topic, partition, offset, *place) if acknowledged
+        elsif error.purged? then push(:purged, *error_fields(error), *place) if purged
         end
       end
 
@@ -207,7 +207,7 @@ module Pelton
         partition = chosen(topic, key) if partition.nil? || partition.negative?
         @log.append(message, partition) do |offset, error|
           error &&= failure(error, topic, partition)
-          tell_report(topic, partition, offset, error, delivery.id, index)
+          push_report(topic, partition, offset, error, delivery.id, index)
           delivery.report(index, partition, offset, error)
         end
       end

@@ -7,18 +7,18 @@ module Pelton
   module Testing
     # A delivery of a buffered producer, with the methods of Pelton::Delivery. Thread-safe.
     class Delivery
-      # topics: of its messages. The block gets the delivery, a position and the error of a message that failed and that
-      # no code waits for (any more). It is called under the lock.
-      def initialize(topics, &told)
+      # topics: of its messages. The block gets the delivery, a position and the error of each failed message that no
+      # code waits for (any more). It is called under the lock.
+      def initialize(topics, &on_unseen_failure)
         @topics = topics
-        @told = told
+        @on_unseen_failure = on_unseen_failure
         @lock = Mutex.new
         @changed = ConditionVariable.new
         # [partition, offset, error] of each reported message. Guarded by @lock.
         @reports = {}
         @watchers = 0
         # [position, error] of messages that failed while code waited. Guarded by @lock.
-        @untold = []
+        @unseen = []
       end
 
       def id = object_id
@@ -38,17 +38,17 @@ module Pelton
       end
 
       def wait(timeout: nil)
-        watching = told = false
+        watching = seen = false
         @lock.synchronize do
           @watchers += 1
           watching = true
         end
         wait_until_done(timeout)
-        told = true
+        seen = true
         failure = error and raise failure
         self
       ensure
-        leave(told) if watching
+        leave(seen) if watching
       end
 
       def inspect = "#<#{self.class} #{topic} #{done? ? "done" : "open"}>"
@@ -56,8 +56,8 @@ module Pelton
       # For the client.
       def report(index, partition, offset, error = nil)
         @lock.synchronize do
-          @untold << [index, error] if error
-          tell if @watchers.zero?
+          @unseen << [index, error] if error
+          report_unseen if @watchers.zero?
           @reports[index] = [partition, offset, error]
           @changed.broadcast if all_done?
         end
@@ -83,16 +83,16 @@ module Pelton
         WaitTimeout.new(size > 1 ? "#{open} of #{size} deliveries" : "delivery", (topic if @topics.uniq.one?), timeout)
       end
 
-      # told: the code that waited got the outcome, so no event reports it.
-      def leave(told)
+      # seen: the code that waited got the outcome, so no event reports it.
+      def leave(seen)
         @lock.synchronize do
-          @untold.clear if told
-          tell if (@watchers -= 1).zero?
+          @unseen.clear if seen
+          report_unseen if (@watchers -= 1).zero?
         end
       end
 
       # Under @lock.
-      def tell = @untold.slice!(0..).each { |index, error| @told&.call(self, index, error) }
+      def report_unseen = @unseen.slice!(0..).each { |index, error| @on_unseen_failure&.call(self, index, error) }
 
       def all_done? = @reports.size == @topics.size
     end
