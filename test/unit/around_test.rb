@@ -94,7 +94,7 @@ class AroundTest < Minitest::Test
     work until idle? || calls > 5
     assert_equal [2], marked
     assert_equal [Pelton::AroundError] * 2, errors.map(&:class)
-    assert_includes errors.first.message, "AroundTest::Surrounded#around must yield, and let consume finish"
+    assert_includes errors.first.message, "AroundTest::Surrounded#around must call its block, and let consume finish"
   end
 
   def test_error_rescued_in_around_still_counts_as_a_failure
@@ -159,5 +159,85 @@ class AroundTest < Minitest::Test
     work until idle?
     assert_equal [SystemExit], @owner.named(:critical).map { |_, error| error.class }
     assert_empty marked
+  end
+
+  # --- config.around_job ---------------------------------------------------------------------------------------------
+
+  # Code that was reloaded: another class of the same name.
+  class Reloaded < Pelton::Consumer
+    def consume = AroundTest::Consumer.log << [:old, messages.size]
+  end
+
+  def in_jobs(consumer = Consumer, &around_job)
+    topic = Pelton::Routing::Topic.new("orders", consumer, { max_messages: 100, backoff: 0..0 })
+    @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", jobs: @jobs, bus: @bus, owner: @owner,
+                                                                flow: Pelton::Consuming::Flow.for(topic, @bus),
+                                                                subscription: @ownership, around_job: around_job).start
+    work # assigned
+    @coordinator
+  end
+
+  def test_around_job_surrounds_every_job_and_knows_which
+    seen = []
+    in_jobs do |job, &call|
+      seen << job
+      call.call
+    end.receive(batch(0, 1))
+    work
+    @coordinator.end(:shutdown)
+    work until idle?
+
+    facts = { group: "g", topic: "orders", partition: 0 }
+    assert_equal(%i[assigned consume shutdown].map { |kind| { **facts, kind: kind } }, seen)
+    assert_equal [2], marked
+  end
+
+  def test_an_around_job_that_does_not_call_its_block_fails_the_job
+    calls = 0
+    in_jobs { |job, &call| call.call unless job[:kind] == :consume && (calls += 1) == 1 }.receive(batch(0, 1))
+    work
+
+    assert_equal ["config.around_job must call its block, and let consume finish"], errors.map(&:message)
+    work
+    assert_equal [2], marked
+  end
+
+  def test_an_around_job_that_rescues_the_error_of_a_job_does_not_hide_it
+    Consumer.script = ->(consumer) { raise "fails" unless consumer.retrying? }
+    in_jobs { |_, &call| call.call rescue nil }.receive(batch(0, 1)) # rubocop:disable Style/RescueModifier
+    work
+    assert_equal %w[fails], errors.map(&:message)
+    assert_empty marked
+  end
+
+  def test_an_error_of_around_job_itself_fails_the_job_and_it_is_retried
+    broken = true
+    in_jobs do |job, &call|
+      raise SyntaxError, "unexpected end" if broken && job[:kind] == :consume
+
+      call.call
+    end.receive(batch(0, 1))
+    work
+    assert_kind_of SyntaxError, errors.first
+    broken = false
+    work
+    assert_equal [2], marked
+  end
+
+  def test_after_a_reload_the_next_job_runs_the_new_class
+    in_jobs(Reloaded) { |_, &call| call.call }.receive(batch(0))
+    work
+    old = AroundTest.send(:remove_const, :Reloaded)
+    AroundTest.const_set(:Reloaded, Class.new(Pelton::Consumer) do
+      def assigned = AroundTest::Consumer.log << :assigned_again
+      def consume = AroundTest::Consumer.log << [:new, messages.size]
+    end)
+    @coordinator.receive(batch(1, 2))
+    work
+
+    assert_equal [[:old, 1], :assigned_again, [:new, 2]], @log
+  ensure
+    AroundTest.send(:remove_const, :Reloaded)
+    AroundTest.const_set(:Reloaded, old)
   end
 end

@@ -2,12 +2,14 @@
 
 # Errors of consumers, their threads and their groups. errors.rb loads this file.
 module Pelton
-  # A consumer's `around` returned, but its `yield` was never called or did not finish. Its messages are not marked.
-  # What to do: Call `yield` in `around`, and do not leave its block early.
+  # A consumer's `around` or the app's `around_job` returned, but its block was never called or did not finish. The
+  # messages are not marked.
+  # What to do: Call `yield` in `around`, or the block in `around_job`, and do not leave that early.
   class AroundError < Error
-    #: (?Class?, ?Symbol?) -> void
-    def initialize(consumer = nil, action = nil)
-      super("#{consumer}#around must yield, and let #{action} finish")
+    # place: "OrdersConsumer#around" or "config.around_job".
+    #: (?String?, ?Symbol?) -> void
+    def initialize(place = nil, action = nil)
+      super("#{place} must call its block, and let #{action} finish")
     end
   end
 

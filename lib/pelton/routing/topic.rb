@@ -98,11 +98,10 @@ module Pelton
       #: () -> String
       def to_s = @pattern ? @pattern.to_s : @name
 
-      # The consumer class. If it was given by name, it is looked up at each call, so code may be reloaded. Raises
-      # ConfigError.
+      # The consumer class. It is looked up by its name at each call, so code may be reloaded. Raises ConfigError.
       #: () -> Class
       def consumer_class
-        found = @consumer.is_a?(String) ? look_up : @consumer
+        found = @consumer.is_a?(String) ? look_up : newest(@consumer)
         reason = found.is_a?(Class) && found <= Consumer ? fault(found) : "is not a subclass of Pelton::Consumer"
         reason ? raise(ConfigError.new("topic #{@name}, to", found, reason)) : found
       end
@@ -130,6 +129,13 @@ module Pelton
           hidden = CALLED.find { |name| !consumer.public_method_defined?(name) }
           hidden && "has a method #{hidden} that is not public: make it public"
         end
+      end
+
+      # The class that has this one's name now; the same one, unless code was reloaded.
+      def newest(given)
+        name = given.name
+        found = Object.const_get(name) if name && Object.const_defined?(name)
+        found.is_a?(Class) && found <= Consumer ? found : given
       end
 
       def look_up

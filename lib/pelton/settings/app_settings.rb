@@ -34,6 +34,10 @@ module Pelton
          { unit: "batches" }],
         [:prefetch_bytes, :count, 2 << 20, "Pelton fetches no further batch of a partition that holds this many bytes.",
          { unit: "bytes" }],
+        [:around_job, :callable, nil,
+         "Called around each job of a worker, for what all jobs need: `->(job, &call) { … call.() }`. `job` has " \
+         "`:group`, `:topic`, `:partition` and `:kind`. It may reload code: consumer classes are looked up again by " \
+         "their names. In Rails it is set to the reloader."],
         [:commit_timeout, :seconds, 30, "How long `mark_as_consumed!`, `seek` and `offset_metadata` wait for Kafka.",
          SECONDS],
         [:create_topics, :flag, false,

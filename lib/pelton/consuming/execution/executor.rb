@@ -6,6 +6,7 @@ require_relative "../../errors"
 require_relative "../../runtime/threads"
 require_relative "../exactly_once"
 require_relative "../failures/forwarding"
+require_relative "around"
 require_relative "consumer_context"
 require_relative "instrument"
 require_relative "settlement"
@@ -32,10 +33,11 @@ module Pelton
       #: () -> ExactlyOnce?
       attr_reader :transactions
 
-      #: (Coordinator, Routing::Topic, Flow, Notifications, Numeric) -> void
-      def initialize(coordinator, topic, flow, bus, background_timeout)
+      #: (Coordinator, Routing::Topic, Flow, Notifications, ?background_timeout: Numeric, ?around_job: _Callable?) -> void
+      def initialize(coordinator, topic, flow, bus, background_timeout: 5, around_job: nil)
         @coordinator = coordinator
         @topic = topic
+        @around_job = around_job
         @flow = flow
         @bus = bus
         name = "#{topic.name}/#{coordinator.partition}"
@@ -68,7 +70,7 @@ module Pelton
 
         @called = @since
         begin
-          Thread.handle_interrupt(Threads::IMMEDIATE) { @scope.inside { run(job) } }
+          Thread.handle_interrupt(Threads::IMMEDIATE) { @scope.inside { @around_job ? surrounded(job) : run(job) } }
           error = nil
         rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
           error = e
@@ -179,12 +181,13 @@ module Pelton
       # Every layer around the user's code, in order, the outermost first. Before them a worker took the job from the
       # jobs queue (Worker), and `perform` settles it whatever happens here.
       #   1. The consumer's scope: threads that its code starts belong to it (`perform`).
-      #   2. Transactions: the job's own begin. Only if the topic is `transactional`, or the consumer used one before.
-      #   3. The consumer object: built by its first job.
-      #   4. The flow: where, filters, expire_after, delay and throttle select the messages. Only if the topic has one.
-      #   5. The event consumer.consumed. Only if it has a subscriber.
-      #   6. The consumer's own `around`. Only if its class defines it.
-      #   7. The user's code: `consume`, `process` for each message, or a hook.
+      #   2. The app's `around_job`. Only if it is set.
+      #   3. Transactions: the job's own begin. Only if the topic is `transactional`, or the consumer used one before.
+      #   4. The consumer object: built by its first job.
+      #   5. The flow: where, filters, expire_after, delay and throttle select the messages. Only if the topic has one.
+      #   6. The event consumer.consumed. Only if it has a subscriber.
+      #   7. The consumer's own `around`. Only if its class defines it.
+      #   8. The user's code: `consume`, `process` for each message, or a hook.
       def run(job)
         thread = Thread.current
         @running = [thread, thread.group.list]
@@ -201,6 +204,17 @@ module Pelton
         end
       end
 
+      # Layer 2. It may have reloaded code: then an object of the new class takes over.
+      def surrounded(job)
+        Around.call("config.around_job", job.kind, @around_job, :call, { **job.facts, kind: job.kind }) do
+          if @consumer && !@consumer.instance_of?(@topic.consumer_class)
+            @consumer = build_consumer(job)
+            call(:assigned) { @consumer.assigned }
+          end
+          run(job)
+        end
+      end
+
       def build_consumer(job)
         consumer = @topic.consumer_class.new.attach(@context)
         @around = consumer.class.around?
@@ -209,7 +223,7 @@ module Pelton
         consumer
       end
 
-      # Layer 4. false: there is nothing to call the consumer for now.
+      # Layer 5. false: there is nothing to call the consumer for now.
       def select_messages(job)
         return !(job.paused = true) if job.closing && @coordinator.too_late?(job)
 
@@ -218,7 +232,7 @@ module Pelton
         !job.wait && job.messages.size.positive?
       end
 
-      # Layer 5.
+      # Layer 6.
       def measured(job, &call)
         @bus.wanted?(Instrument::EVENT) ? @instrument.around(job, &call) : yield
       end
@@ -247,20 +261,9 @@ module Pelton
         end
       end
 
-      # Layer 6.
-      def call(action, &method) = @around ? surround(action, &method) : yield
-
-      # A failed method has failed, even if `around` rescues the error. A method that `around` did not call has failed,
-      # too.
-      def surround(action)
-        error = AroundError.new(@consumer.class, action)
-        @consumer.around(action) do
-          yield.tap { error = nil }
-        rescue Exception => e # rubocop:disable Lint/RescueException
-          error = e
-          raise
-        end
-        raise error if error
+      # Layer 7.
+      def call(action, &method)
+        @around ? Around.call("#{@consumer.class}#around", action, @consumer, :around, action, &method) : yield
       end
 
       def finish(job)

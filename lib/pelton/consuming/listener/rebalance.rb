@@ -26,7 +26,7 @@ module Pelton
         @group = listener.group
         @subscription = listener.subscription
         @revocation_timeout = config.revocation_timeout
-        @background_timeout = config.background_timeout
+        @executor = { background_timeout: config.background_timeout, around_job: config.around_job }.freeze
         @jobs = jobs
         @bus = bus
         @timers = timers
@@ -71,7 +71,7 @@ module Pelton
           route = @group.topic(topic)
           Coordinator.new(route, partition, group: @group.name, flow: Flow.for(route, @bus), jobs: @jobs, bus: @bus,
                                             subscription: @subscription, owner: @listener, held: held,
-                                            generation: generation, background_timeout: @background_timeout).start
+                                            generation: generation, **@executor).start
         end
       end
 

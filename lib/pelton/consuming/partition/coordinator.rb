@@ -37,11 +37,11 @@ module Pelton
                   :one_by_one
 
       # owner: the listener (retry_at, ended, critical, failed, producer). held: the partition's last coordinator still
-      # runs a job, so this one waits for `unhold`. generation: see App#generations.
+      # runs a job, so this one waits for `unhold`. generation: see App#generations. executor: options of its executors.
       #: (Routing::Topic, Integer, group: String, flow: Flow, subscription: Subscription, jobs: JobsQueue,
-      #:  bus: Notifications, owner: Listener, ?held: bool, ?generation: Integer, ?background_timeout: Numeric) -> void
+      #:  bus: Notifications, owner: Listener, ?held: bool, ?generation: Integer, **untyped) -> void
       def initialize(topic, partition, group:, flow:, subscription:, jobs:, bus:, owner:, held: false,
-                     generation: 1, background_timeout: 5)
+                     generation: 1, **executor)
         @topic = topic
         @topic_name = topic.name
         @keyed = topic.keyed?
@@ -57,7 +57,7 @@ module Pelton
         # The time of the last `retry_at` call (monotonic seconds); nil: that time is over.
         @timer = nil
         @ended = false
-        create_parts(topic, flow, bus, background_timeout)
+        create_parts(topic, flow, bus, executor)
       end
 
       # --- called by the listener ----------------------------------------------------------------------------------
@@ -237,12 +237,12 @@ module Pelton
 
       private
 
-      def create_parts(topic, flow, bus, background_timeout)
+      def create_parts(topic, flow, bus, options)
         @state = PartitionState.new(topic.tick_every)
         @outcomes = OutcomeEffects.new(topic, @state)
         @progress = Progress.new(@subscription, @facts) { |error, facts| @owner.failed(error, facts) }
         @seeks = Seeks.new(self, topic)
-        @executors = Array.new(topic.concurrency) { Executor.new(self, topic, flow, bus, background_timeout) }.freeze
+        @executors = Array.new(topic.concurrency) { Executor.new(self, topic, flow, bus, **options) }.freeze
         @partition_jobs = PartitionJobs.new(@executors, @jobs, topic, @facts, @state)
         @current = CurrentBacklog.new(Backlog.for(topic, flow), topic, @subscription, @lock, @state, @progress,
                                       @partition_jobs) { schedule }

@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+require_relative "../../errors"
+
+module Pelton
+  module Consuming
+    # Runs a block inside a method that has to call it, such as a consumer's `around`. What the block raised is the
+    # outcome, even if the method rescues it. If the method returns without calling it, AroundError is the outcome.
+    #   Around.call("OrdersConsumer#around", :consume, consumer, :around, :consume) { consumer.consume }
+    module Around
+      # place, action: for the error's message. object, name, arguments: the method and what it gets.
+      #: (String, Symbol, Object, Symbol, *untyped) { () -> untyped } -> void
+      def self.call(place, action, object, name, *arguments)
+        error = nil
+        finished = false
+        object.public_send(name, *arguments) do
+          yield.tap { finished = true }
+        rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises is the outcome
+          error = e
+          raise
+        end
+        raise error || AroundError.new(place, action) unless finished
+      end
+    end
+  end
+end
