@@ -22,7 +22,7 @@ Scenario.run do
   tries = Thread::Queue.new
   working = consumer do
     messages.each do |one|
-      raise "before its time" if one.origin && one.origin.due_at > Time.now.to_f * 1000
+      raise "before its time" if one.origin && one.origin.due_at > Time.now
 
       tries << [one.raw_payload, one.key, attempt, one.topic]
       raise KeyError, "poison" if one.key == "bad" || (one.key == "late" && attempt < 3)

@@ -25,21 +25,50 @@ class DeadLettersTest < Minitest::Test
     assert_equal ["orders", 0, 5, "g", 1, "IOError", "bad", nil],
                  [origin.topic, origin.partition, origin.offset, origin.group, origin.attempts, origin.error,
                   origin.error_message, origin.due_at]
-    assert_in_delta Time.now.to_f * 1000, origin.failed_at, 60_000
+    assert_in_delta Time.now, origin.failed_at, 60
     assert_equal({ "a" => %w[1 2], "b" => nil, "bin" => "\xFF" },
                  copy.headers.reject { |name, _| name.start_with?("pelton.") })
-    assert_equal %w[attempts error error_message failed_at failure_id group offset partition timestamp_ms topic],
+    assert_equal %w[attempts backtrace error error_message failed_at failure_id group offset partition timestamp_ms
+                    topic],
                  copy.headers.keys.grep(/\Apelton\./).map { |name| name.delete_prefix("pelton.") }.sort
     assert_equal [6], marked
   end
 
+  def test_dead_letter_has_the_first_lines_of_the_backtrace
+    failing(5, messages: [one(5)])
+    work_all
+    lines = Pelton::Origin.of(dead.first).backtrace
+    assert_equal 20, lines.size
+    assert_match(/dead_letters_kit\.rb:\d+:in /, lines.first)
+    assert_equal [0, 3], [0, 3].map { |count| backtrace(IOError.new("bad"), count).to_a.size }
+  end
+
+  # The backtrace of the error in a copy with so many lines, as a reader of the letter sees it.
+  def backtrace(error, lines, trace = Array.new(50) { |number| "app.rb:#{number}:in 'call'" })
+    error.set_backtrace(trace)
+    failure = Pelton::Consuming::Failure.new(error, one(5), 1, "id")
+    headers = Pelton::Origin.after(failure, group: "g", first: nil, backtrace: lines).headers({})
+    Pelton::Origin.of(Fakes::Message.new("dead", 0, 0, "x", headers: headers)).backtrace
+  end
+
+  def test_a_backtrace_in_a_letter_is_valid_text_of_8_kb_at_most
+    long = backtrace(IOError.new, 1_000, Array.new(100) { "x" * 900 })
+    assert_equal [8, 900], [long.size, long.first.size]
+    assert_equal ["x" * 1_000], backtrace(IOError.new, 1, ["x" * 5_000])
+    assert_equal ["app\u00e9.rb:1", "a b"], backtrace(IOError.new, 5, ["app\u00e9.rb:1", "a\nb"])
+    assert_equal ["a?b"], backtrace(IOError.new, 5, ["a\xFFb"])
+    assert_nil backtrace(IOError.new, 5, [])
+  end
+
   def test_letter_that_was_sent_back_and_failed_again_keeps_its_first_place
     headers = { "pelton.topic" => "orders", "pelton.partition" => "3", "pelton.offset" => "41",
-                "pelton.attempts" => "6", "pelton.timestamp_ms" => "1600000000000", "pelton.group" => "g" }
+                "pelton.attempts" => "6", "pelton.timestamp_ms" => "1600000000000", "pelton.group" => "g",
+                "pelton.redrives" => "2" }
     failing(5, messages: [one(5, "{}", key: "k", headers: headers, timestamp_ms: 1_700_000_000_123)])
     work_all
     origin = Pelton::Origin.of(dead.first)
-    assert_equal ["orders", 3, 41, 1], [origin.topic, origin.partition, origin.offset, origin.attempts]
+    assert_equal ["orders", 3, 41, 1, 2],
+                 [origin.topic, origin.partition, origin.offset, origin.attempts, origin.redrives]
     # Not that of the first letter: Kafka might delete this one at once.
     assert_equal [1_700_000_000_123] * 2, [dead.first.timestamp_ms, origin.timestamp_ms]
   end

@@ -22,6 +22,25 @@ class OriginTest < Minitest::Test
     assert_nil origin({})
   end
 
+  def test_times_are_times
+    found = origin(PLACE.merge("pelton.failed_at" => "1700000000123", "pelton.due_at" => "1700000060123"))
+    assert_equal Time.at(1_700_000_000, 123, :millisecond), found.failed_at
+    assert_equal 60, found.due_at - found.failed_at
+    assert_equal "1700000000123", found.headers({})["pelton.failed_at"]
+    assert_nil origin(PLACE.merge("pelton.failed_at" => "yesterday")).failed_at
+  end
+
+  def test_a_redriven_message_keeps_its_place_and_nothing_of_the_failure
+    failed = { "pelton.error" => "IOError", "pelton.group" => "g", "pelton.backtrace" => "a\nb", "pelton.due_at" => "1",
+               "pelton.failed_at" => "1", "pelton.failure_id" => "f", "pelton.error_message" => "bad" }
+    letter = origin({ **PLACE, **failed, "pelton.timestamp_ms" => "7" })
+    headers = letter.redriven.headers({ **PLACE, **failed, "trace" => "1" })
+    assert_equal({ **PLACE, "pelton.attempts" => "0", "pelton.timestamp_ms" => "7", "pelton.redrives" => "1",
+                            "trace" => "1" }, headers)
+    again = origin(letter.redriven(group: "g").headers({})).redriven(group: "h")
+    assert_equal [2, "h"], [again.redrives, again.group]
+  end
+
   def test_a_letter_without_its_payload_says_so_and_keeps_the_rest
     whole = origin({ **PLACE, "pelton.error" => "IOError", "pelton.error_message" => "ü" * 150 })
     letter = whole.without_payload(:MSG_SIZE_TOO_LARGE)

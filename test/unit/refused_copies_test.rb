@@ -18,7 +18,8 @@ class RefusedCopiesTest < Minitest::Test
 
   REFUSALS.each do |name, code|
     define_method("test_a_copy_that_kafka_refused_for_good_with_#{name}_blocked_its_partition") do
-      refuse("dead", code, name, times: name == :MSG_SIZE_TOO_LARGE ? 2 : 1) # by both clients
+      # By both clients, with and without the backtrace.
+      refuse("dead", code, name, times: { MSG_SIZE_TOO_LARGE: 4, RECORD_LIST_TOO_LARGE: 2 }.fetch(name, 1))
       failing(0, messages: [one(0, "large", key: "k", headers: { "a" => "b" }), one(1)])
       work_all
       letter = dead.first
@@ -36,6 +37,16 @@ class RefusedCopiesTest < Minitest::Test
   def forwards
     named("error.occurred").map { |event| [event[:source], event[:error]] }.select { |source,| source == "forward" }
                            .map { |source, error| [source, error.name] }
+  end
+
+  def test_a_copy_that_is_too_large_with_the_backtrace_goes_without_it
+    refuse("dead", 10, :MSG_SIZE_TOO_LARGE, times: 2)
+    failing(0, messages: [one(0, "large"), one(1)])
+    work_all
+    origin = Pelton::Origin.of(dead.first)
+    assert_equal ["large", nil, nil, "IOError"],
+                 [dead.first.raw_payload, origin.backtrace, origin.payload_omitted, origin.error]
+    assert_equal [[], [nil]], [forwards, named("message.dead_lettered").map { |event| event[:payload_omitted] }]
   end
 
   def test_a_copy_that_only_the_producer_found_too_large_is_whole

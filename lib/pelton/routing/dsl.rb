@@ -164,15 +164,18 @@ module Pelton
       end
 
       # Sends a copy of a failed message to this topic after its last retry (3, unless `retries` is set). The message is
-      # marked when Kafka has the copy. Message#origin of the copy says where it is from and why.
+      # marked when Kafka has the copy. Message#origin of the copy says where it is from and why. backtrace_lines: most
+      # lines of the error's backtrace that the copy has (20).
       #   dead_letters "orders.dead", retries: 5
-      #: (String, ?retries: Integer?) -> void
-      def dead_letters(topic, retries: nil, **options)
+      #: (String, ?retries: Integer?, ?backtrace_lines: Integer?) -> void
+      def dead_letters(topic, retries: nil, backtrace_lines: nil, **options)
         set(:dead_letters, topic)
         set(:retries, retries) if retries
+        set(:backtrace_lines, backtrace_lines, "dead_letters backtrace_lines") if backtrace_lines
         return if options.empty?
 
-        raise ConfigError.unknown(options.keys.first, %w[retries], what: place("dead_letters option"))
+        known = %w[retries backtrace_lines]
+        raise ConfigError.unknown(options.keys.first, known, what: place("dead_letters option"))
       end
 
       # Decides about a failed message: the callable or block gets a Consuming::Failure and returns :retry,

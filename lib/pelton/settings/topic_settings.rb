@@ -48,6 +48,9 @@ module Pelton
         [:dead_letters, :name, nil,
          "Topic for a copy of each message that failed after its last retry: `dead_letters \"orders.dead\", retries: " \
          "5`."],
+        [:backtrace_lines, :number, 20,
+         "Most lines of the error's backtrace in a dead letter: `dead_letters \"orders.dead\", backtrace_lines: 50`. " \
+         "A letter has 8 KB of it at most. 0: none.", { unit: "lines" }],
         [:on_failure, :callable, nil,
          "Decides about a failed message: `->(failure) { … }` returns `:retry` (as the other settings say), " \
          "`:dead_letter`, `[:dead_letter, \"topic\"]`, `:skip` or `:stop`. `failure` has `error`, `message`, " \

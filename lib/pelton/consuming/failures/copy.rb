@@ -11,18 +11,21 @@ module Pelton
     class Copy
       # Errors of Kafka that another attempt with this message does not change. (An authorization may still be granted.)
       REFUSALS = %i[MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD UNSUPPORTED_FOR_MESSAGE_FORMAT].freeze
+      TOO_LARGE = REFUSALS.first(2).freeze
       # Bytes. A longer key may be what made the message too large.
       KEY = 1_000
-      private_constant :REFUSALS, :KEY
+      private_constant :REFUSALS, :TOO_LARGE, :KEY
 
       attr_reader :origin, :to
 
-      #: (Failure, group: String, to: String, ?first: Origin?, ?due_in: Numeric?, ?change: untyped) -> void
-      def initialize(failure, group:, to:, first: nil, due_in: nil, change: nil)
+      # backtrace: most lines of it.
+      #: (Failure, group: String, to: String, ?first: Origin?, ?due_in: Numeric?, ?change: untyped,
+      #:  ?backtrace: Integer) -> void
+      def initialize(failure, group:, to:, first: nil, due_in: nil, change: nil, backtrace: 0)
         @failure = failure
         @to = to
         @change = change
-        @origin = Origin.after(failure, group: group, first: first, due_in: due_in)
+        @origin = Origin.after(failure, group: group, first: first, due_in: due_in, backtrace: backtrace)
         # Does the copy have the message's timestamp?
         @own_time = due_in.nil?
       end
@@ -37,11 +40,12 @@ module Pelton
       end
 
       # What to send after Kafka refused this copy for good: one without the message's timestamp, if that was the
-      # reason; otherwise one without the payload, which says where the message is. nil: nothing is left to try, or this
-      # copy may work later. A copy in a retry topic needs its payload.
+      # reason; one without the backtrace, if it was too large; otherwise one without the payload, which says where the
+      # message is. nil: nothing is left to try, or this copy may work later. A copy in a retry topic needs its payload.
       #: (KafkaError) -> Copy?
       def instead(error)
         if error.name == :INVALID_TIMESTAMP && @own_time then dup.tap { |copy| copy.own_time = false }
+        elsif too_large?(error) && @origin.backtrace then dup.tap(&:omit_backtrace)
         elsif REFUSALS.include?(error.name) && !omitted && !@origin.due_at then dup.tap { |copy| copy.omit(error.name) }
         end
       end
@@ -58,12 +62,18 @@ module Pelton
 
       attr_writer :own_time
 
+      def omit_backtrace
+        @origin = @origin.without_backtrace
+      end
+
       def omit(refusal)
         @own_time = false
         @origin = @origin.without_payload(refusal)
       end
 
       private
+
+      def too_large?(error) = TOO_LARGE.include?(error.name)
 
       def send_letter(letter, producer)
         producer.produce_copy(**letter)

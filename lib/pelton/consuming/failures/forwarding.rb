@@ -69,14 +69,14 @@ module Pelton
         end
       end
 
-      # Yields the copy, and its replacement if Kafka refused it for good, which is reported. Returns the copy that was
-      # sent.
+      # Yields the copy, and its replacement if Kafka refused it for good. That is reported, unless the replacement
+      # lacks nothing but the backtrace. Returns the copy that was sent.
       def insist(copy, failure)
         yield copy
         copy
       rescue KafkaError => e
         instead = copy.instead(e) or raise
-        report(e, failure)
+        report(e, failure) if instead.omitted || instead.origin.backtrace.equal?(copy.origin.backtrace)
         copy = instead
         retry
       end
@@ -89,8 +89,10 @@ module Pelton
       def copy(failure, to, due_in = nil)
         first = failure.message.origin
         first = first&.replayed(failure.message) unless @topic.stage
-        change = @topic.on_dead_letter unless due_in
-        Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in, change: change)
+        return Copy.new(failure, group: @facts[:group], to: to, first: first, due_in: due_in) if due_in
+
+        Copy.new(failure, group: @facts[:group], to: to, first: first, change: @topic.on_dead_letter,
+                          backtrace: @topic.backtrace_lines)
       end
     end
   end

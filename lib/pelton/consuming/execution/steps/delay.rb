@@ -9,7 +9,7 @@ module Pelton
       class Delay
         # In a retry topic the message itself says when it is due.
         def self.for(topic, _bus)
-          return new { |message| (due = message.origin&.due_at) && (due / 1000.0) } if topic.stage
+          return new { |message| message.origin&.due_at&.to_f } if topic.stage
 
           seconds = topic.delay
           seconds && new { |message| message.timestamp_ms && ((message.timestamp_ms / 1000.0) + seconds) }
