@@ -247,7 +247,10 @@ module Pelton
       Threads.outside_trap("pelton.close", timeout: timeout) { shut(timeout) } || 0
     end
 
-    def inspect = "#<#{self.class} #{@config.client_id}#{" server #{@server.status}" if @server}>"
+    def inspect
+      facts = [@config.client_id, @config.kafka["bootstrap.servers"], *(@server ? "server #{@server.status}" : nil)]
+      "#<#{self.class} #{facts.compact.join(", ")}>"
+    end
 
     private
 

@@ -98,6 +98,28 @@ module Pelton
     end
     private_class_method :late
 
+    # What `inspect` of a delivery shows, also with labels and in pelton/testing: its place, its failure, or "pending".
+    module Inspection
+      # Never shows a payload, and does not wait.
+      def inspect
+        failure = error
+        state = failure ? "failed: #{failure.message}" : ("pending" unless done?)
+        "#<#{self.class} #{[place, state].compact.join(" ")}>"
+      end
+      alias to_s inspect
+
+      private
+
+      # "orders/3 offset 42", "orders", or "100 messages, the first to orders/3 offset 42"
+      def place
+        one = [[topic, *partition].join("/"), *("offset #{offset}" if offset)].join(" ")
+        return one if size == 1
+
+        size.zero? ? "0 messages" : "#{size} messages, the first to #{one}"
+      end
+    end
+    include Inspection
+
     # The object that was passed as `label:` with the (first) message; nil if there was none.
     #   producer.produce_async(topic: "orders", payload: "…", label: order).label # => order
     #: () -> untyped

@@ -100,6 +100,10 @@ module Pelton
     #: () -> void
     def close = @native.close
 
-    def inspect = "#<#{self.class} #{@brokers} brokers>"
+    def inspect
+      "#<#{self.class} #{bootstrap_servers}>"
+    rescue ClosedError, ForkError => e
+      "#<#{self.class} #{e.is_a?(ForkError) ? "of process #{e.owner_pid}" : "closed"}>"
+    end
   end
 end

@@ -75,7 +75,9 @@ module Pelton
       self
     end
 
-    def inspect = "#<#{self.class} #{@places.topics.join(", ")}>"
+    def inspect
+      "#<#{self.class} #{@places.topics.join(", ")}#{" group #{@group}" if @group}#{" follow" if @follow}>"
+    end
 
     private
 

@@ -69,6 +69,8 @@ module Pelton
       @listening.close
     end
 
+    def inspect = "#<#{self.class} #{@listening.closed? ? "closed" : "port #{port}"}>"
+
     private
 
     def listen(bind, port)

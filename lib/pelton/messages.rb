@@ -134,7 +134,7 @@ module Pelton
 
     def inspect
       offsets = ", offsets #{first_offset}..#{last_offset}" unless empty?
-      "#<#{self.class} #{topic}/#{partition} #{size} messages#{offsets}>"
+      "#<#{self.class} #{topic}/#{partition} #{size} message#{"s" if size != 1}#{offsets}, #{bytes} bytes>"
     end
     alias to_s inspect
 

@@ -172,18 +172,18 @@ module Pelton
       connected.any? && connected.map { |native| native.disconnect(Clock.left(deadline)) }.all?
     end
 
-    # :initial (not used yet), :connected, :disconnected, :closing or :closed. Takes no lock.
-    #   Pelton.producer.state # => :connected
+    # :initial (not used yet), :open (its brokers may be away), :disconnected, :closing or :closed. Takes no lock.
+    #   Pelton.producer.state # => :open
     #: () -> Symbol
     def state
       native = @native
       return native && !@closed_published ? :closing : :closed if @closed
       return :initial unless native && @owner == Process.pid
 
-      native.connected? ? :connected : :disconnected
+      native.connected? ? :open : :disconnected
     end
 
-    def inspect = "#<#{self.class} #{@name} #{state}>"
+    def inspect = "#<#{self.class} #{@name} #{[state, *(activity if state == :open)].join(", ")}>"
 
     # For Producing: raises what sending this message would raise immediately.
     #: (Hash[Symbol, untyped]) -> void
@@ -251,6 +251,11 @@ module Pelton
       pending = done ? 0 : native.pending
       @bus.publish("producer.flush_failed", client: @name, failures: failed, pending: pending)
       false
+    end
+
+    # For `inspect`: what waits, and why no message gets through.
+    def activity
+      [*("#{pending} pending" if pending.positive?), *opened&.last_error&.then { |one| "last error: #{one.message}" }]
     end
 
     def options = @options || @client_factory.options

@@ -263,7 +263,7 @@ module Pelton
     #: (Numeric) -> void
     def shorten_deadline(timeout) = @native.shorten_deadline(timeout)
 
-    def inspect = "#<#{self.class} #{@name} group #{@group_id}>"
+    def inspect = "#<#{self.class} #{@name} group #{@group_id}#{" closed" unless @polled_at}>"
 
     private
 

@@ -109,7 +109,7 @@ class ClientsTest < Minitest::Test
   # --- states ---
 
   def test_states
-    expected = [:initial, false, :connected, false, :connected, true, :disconnected, false, :connected, :closed, false]
+    expected = [:initial, false, :open, false, :open, true, :disconnected, false, :open, :closed, false]
     states = [producer.state, producer.disconnect]
     states << (producer.produce_async(topic: "a", payload: "x") && producer.state)
     fake.undelivered = 1
@@ -144,7 +144,7 @@ class ClientsTest < Minitest::Test
     pid = fork { exit!(producer.state == :initial ? 0 : 1) }
     Process.wait(pid)
     assert_equal 0, $?.exitstatus
-    assert_equal :connected, producer.state
+    assert_equal :open, producer.state
   end
 
   def test_variants_disconnect_with_their_producer

@@ -86,6 +86,8 @@ module Pelton
         nil
       end
 
+      def inspect = "#<#{self.class} of #{@producer.name}#{" ended" if @over}>"
+
       private
 
       # The producer, if this fiber may use it here.

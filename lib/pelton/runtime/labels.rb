@@ -1,11 +1,14 @@
 # frozen_string_literal: true
 
+require_relative "../delivery"
 require_relative "../errors"
 
 module Pelton
   # A delivery whose messages have labels: objects of the application that come back with the result. It has the methods
   # of Pelton::Delivery, and its errors have their message's label.
   class LabelledDelivery
+    include Delivery::Inspection
+
     # One per message, in order.
     attr_reader :labels
 
@@ -40,8 +43,6 @@ module Pelton
         [*place, error&.with_label(@labels[index])]
       end
     end
-
-    def inspect = "#<#{self.class} #{topic} #{done? ? "done" : "open"} #{@labels.inspect}>"
   end
 
   # Finds the labels of messages for the events of one poller. Without labels, it costs nothing. A delivery is removed

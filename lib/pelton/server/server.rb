@@ -189,7 +189,7 @@ module Pelton
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
     def background(name, restart: false, &block) = @scope.start(name, restart: restart, &block)
 
-    def inspect = "#<#{self.class} #{status} #{@groups.map(&:name).join(", ")}>"
+    def inspect = "#<#{self.class} #{status}, groups #{@groups.map(&:name).join(", ")}, #{concurrency} workers>"
 
     private
 
