@@ -111,14 +111,17 @@ module Pelton
     #   app.each("orders", from: Time.now - 3600, decode: :json).lazy.select { … }.first(5)
     #   app.each({ "orders" => { 0 => 42 }, "payments" => [0, 1] }, follow: true) { … }
     #   app.each("orders", group: "import") { … } # continues where the last run ended, and commits what is done
+    #   app.each("orders", registry: "https://registry:8081") { |message| puts message.payload } # Avro
     # from: an offset, -n for the last n messages, a Time, :beginning (the default) or :end. decode, deserializer,
-    # key_deserializer, headers_deserializer: as in routes, for all topics. stop_at: a partition ends before the first
+    # key_deserializer, headers_deserializer: as in routes, for all topics. registry: a Registry or its URL; payloads
+    # are then Avro. stop_at: a partition ends before the first
     # message for which it returns true. reached_end: called with topic and partition each time a partition was read to
     # its end. timeout: seconds to wait for Kafka's answers.
     # It runs in the calling thread, ends at once on `break`, Interrupt and Thread#kill, and leaves nothing open. Raises
-    # ConfigError for a topic or partition that does not exist, and KafkaError.
+    # ConfigError for a topic or partition that does not exist, and KafkaError, which says why Kafka did not answer.
     #: (*(String | Hash[String, untyped]), ?from: (Integer | Time | Symbol), ?follow: bool, ?group: String?,
-    #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?deserializer: (^(Message) -> untyped | _Callable)?,
+    #:  ?decode: (Symbol | Hash[Symbol, untyped] | Avro::Decoder)?, ?registry: (Registry | String)?,
+    #:  ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?stop_at: ^(Message) -> boolish,
     #:  ?reached_end: ^(String, Integer) -> void) ?{ (Message) -> void }

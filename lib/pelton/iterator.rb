@@ -22,21 +22,24 @@ module Pelton
     CLOSE = 10
     # "Group authorization failed": harmless without a group.
     NOT_NEEDED = 30
+    ALL_BROKERS_DOWN = -187
     # Seconds between two attempts to ask Kafka.
     PAUSE = 0.2
-    private_constant :CLOSE, :NOT_NEEDED, :PAUSE
+    REGISTRY = "cannot be combined with registry:, which needs `decode: :avro` without its own registry or decoder"
+    private_constant :CLOSE, :NOT_NEEDED, :ALL_BROKERS_DOWN, :PAUSE, :REGISTRY
 
     # For Pelton: App#each makes it, and describes the options. topics, from: see Places. group: begin where this group
     # has committed, otherwise at `from`, and mark a message when the block returns. timeout: seconds of a question to
     # Kafka. Raises ConfigError.
     #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?,
-    #:  ?decode: (Symbol | Hash[Symbol, untyped])?, ?deserializer: (^(Message) -> untyped | _Callable)?,
+    #:  ?decode: (Symbol | Hash[Symbol, untyped] | Avro::Decoder)?, ?registry: (Registry | String)?,
+    #:  ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?stop_at: ^(Message) -> boolish,
     #:  ?reached_end: ^(String, Integer) -> void, ?bus: Notifications, ?native: Module?) -> void
-    def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, deserializer: nil,
-                   key_deserializer: nil, headers_deserializer: nil, kafka: {}, timeout: nil, stop_at: nil,
-                   reached_end: nil, bus: Notifications.new, native: nil)
+    def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, registry: nil,
+                   deserializer: nil, key_deserializer: nil, headers_deserializer: nil, kafka: {}, timeout: nil,
+                   stop_at: nil, reached_end: nil, bus: Notifications.new, native: nil)
       @config = config
       @places = Positions.new(topics, from)
       @follow = follow
@@ -44,7 +47,8 @@ module Pelton
       @timeout = Clock.check(timeout) || config.commit_timeout
       @stop_at = callable(:stop_at, stop_at)
       @reached_end = callable(:reached_end, reached_end)
-      @options = { decode: of_all(decode), deserializers: of_all(callable(:deserializer, deserializer)),
+      @options = { decode: of_all(format(decode, registry)),
+                   deserializers: of_all(callable(:deserializer, deserializer)),
                    key_deserializers: of_all(Settings::TOPIC.fetch(:key_deserializer).check(key_deserializer)),
                    headers_deserializers: of_all(callable(:headers_deserializer, headers_deserializer)),
                    kafka: { **kafka, "enable.partition.eof" => !follow || !reached_end.nil? },
@@ -62,7 +66,7 @@ module Pelton
       subscription = Subscription.new(@config, group_id: @group || "#{@config.client_id}.each", **@options)
       begin
         growth = growth(subscription)
-        spans = asking { @places.spans(subscription, timeout: @timeout, committed: !@group.nil?) }
+        spans = asking(subscription) { @places.spans(subscription, timeout: @timeout, committed: !@group.nil?) }
         ends = begin_at(spans, subscription, growth)
         until ends.empty?
           take(subscription, ends, growth, &block)
@@ -83,6 +87,15 @@ module Pelton
 
     def of_all(setting) = @places.topics.to_h { |topic| [topic, setting] }.compact
 
+    # A registry alone means Avro.
+    def format(decode, registry)
+      return decode if registry.nil?
+      return { format: :avro, registry: registry } if [nil, :avro].include?(decode)
+
+      options = decode.is_a?(Hash) && Formats.name(decode) == :avro && !decode.key?(:registry) && !decode.key?(:decoder)
+      options ? { **decode, registry: registry } : raise(ConfigError.new(:decode, Formats.name(decode), REGISTRY))
+    end
+
     def callable(name, object)
       return object if object.nil? || object.respond_to?(:call)
 
@@ -99,16 +112,29 @@ module Pelton
     end
 
     # Repeats a question that fails for a moment, for example while a partition has no leader.
-    def asking
+    def asking(subscription)
       deadline = Clock.deadline(@timeout)
       begin
         yield
       rescue KafkaError => e
-        raise if !e.retriable? || e.fatal? || Clock.left(deadline).zero?
+        raise explained(e, subscription) if !e.retriable? || e.fatal? || Clock.left(deadline).zero?
 
         Background::Stop.new.wait(PAUSE)
         retry
       end
+    end
+
+    # The error with what the client reported meanwhile: a refused password, a closed port. That all brokers are down
+    # follows from it.
+    def explained(error, subscription)
+      reasons = []
+      while (event = subscription.poll(0))
+        reasons << event[1] if event.first == :error && event[1].code != ALL_BROKERS_DOWN
+      end
+      return error if reasons.empty?
+
+      reason = "#{error.reason}; last error: #{reasons.last.reason}"
+      KafkaError.new(error.code, error.name, reason, error.fatal?, error.retriable?)
     end
 
     # Reads added partitions, too. If a question fails, it is asked again the next time.

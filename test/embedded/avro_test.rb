@@ -92,6 +92,25 @@ class EmbeddedAvroTest < Minitest::Test
     assert_equal [["x", "__value_schema_id"], 0], [first.headers.keys, first.payload["n"]]
   end
 
+  def test_iterator_takes_a_registry_or_a_decoder
+    name = topic
+    app = app()
+    produce(app, name, orders(name, OLD, 0...3))
+    keys = Pelton::Avro::Serializer.new(registry: registry, schema: '"long"', subject: :topic_key, register: true)
+    app.producer.produce_sync(topic: name, key: keys.serialize(7, topic: name), payload: orders(name, OLD, [3]).first)
+    decoder = Pelton::Avro::Decoder.new(registry: registry, symbolize_names: true, freeze: true)
+    [{ registry: @double.url }, { decode: :avro, registry: registry },
+     { decode: { format: :avro }, registry: registry }, { decode: Pelton::Avro::Decoder.new(registry: registry) },
+     { deserializer: Pelton::Avro::Decoder.new(registry: registry) }].each do |options|
+      assert_equal [0, 1, 2, 3], app.each(name, **options).map { |one| one.payload["n"] }, options.keys
+    end
+    last = app.each(name, from: -1, decode: decoder, key_deserializer: decoder).first
+    assert_equal [3, 7, true], [last.payload[:n], last.key, last.payload.frozen?]
+    reader = consumer { nil }
+    route = app(group: "other") { topic(name, to: reader) { decode decoder } }
+    assert_equal true, route.routes.groups(route.config).first.decode[name][:symbolize_names]
+  end
+
   def test_header_without_a_valid_schema_is_an_error_of_its_message
     name = topic
     app = app()

@@ -208,6 +208,12 @@ class NativeSubscriptionTest < Minitest::Test
     assert_includes %i[_TRANSPORT _TIMED_OUT], error.name
   end
 
+  # It said "Local: Timed out" only.
+  def test_unanswered_metadata_says_why
+    error = assert_raises(Pelton::KafkaError) { Native.metadata(NOWHERE, nil, 1) }
+    assert_match(/; last error: .*Connection refused/, error.message)
+  end
+
   def test_errors_come_with_poll_and_logs_as_events
     reader = Native::Subscription.new("loud", { **NOWHERE, "group.id" => "g" }, {}).tap { |made| @clients << made }
     reader.subscribe(["t"])

@@ -174,6 +174,34 @@ class IteratorTest < Minitest::Test
     assert_same leader, assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0, timeout: 0.01) }
   end
 
+  def test_unanswered_question_says_what_the_client_reported_last
+    timeout = Pelton::KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
+    down = [:error, Pelton::KafkaError.new(-187, :_ALL_BROKERS_DOWN, "1/1 brokers are down", false, true), nil, nil]
+    refused = [:error, Pelton::KafkaError.new(-169, :_AUTHENTICATION, "SASL: wrong password", false, false), nil, nil]
+    reader = Reader.new(down, refused, down)
+    reader.errors = [timeout]
+    error = assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0, timeout: 0) }
+    assert_equal "Local: Timed out; last error: SASL: wrong password (_TIMED_OUT, -185)", error.message
+    assert_equal [true, false], [error.retriable?, error.fatal?]
+    reader = Reader.new(down)
+    reader.errors = [timeout]
+    assert_same timeout, assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0, timeout: 0) }
+  end
+
+  def test_registry_together_with_another_decode_is_refused
+    app = Pelton::App.new(native: Fakes::Native.new.to_module)
+    url = "http://user:geheim@127.0.0.1:1"
+    decoder = Pelton::Avro::Decoder.new(schema: '"int"')
+    [:json, { format: :msgpack }, { format: :avro, registry: url }, { format: :avro, decoder: decoder },
+     decoder].each do |decode|
+      error = assert_raises(Pelton::ConfigError, decode.inspect) { app.each("b", decode: decode, registry: url).first }
+      name = Pelton::Formats.name(decode)
+      assert_match(/\Adecode = #{name.inspect}: cannot be combined with registry:/, error.message)
+    end
+    error = assert_raises(Pelton::ConfigError) { app.each("b", registry: 7).first }
+    assert_equal "decode :avro, registry = Integer: expected a Pelton::Registry or its URL", error.message
+  end
+
   def test_iterator_opens_no_client_before_the_first_read
     native = Fakes::Native.new
     app = Pelton::App.new(native: native.to_module)

@@ -1,8 +1,8 @@
 //! The brokers and topics of a cluster, requested once through a client of its own.
 
 use crate::config;
-use crate::error::Error;
-use crate::rd::{Client, ClientKind, Topic, codes};
+use crate::error::{Error, KafkaError};
+use crate::rd::{Client, ClientKind, Queue, Topic, codes, event_types};
 
 #[derive(Debug)]
 pub struct Metadata {
@@ -21,11 +21,25 @@ pub fn fetch<'a>(
     let mut conf = config::build(options)?;
     // Its log lines would go to stderr: the answer tells what went wrong.
     let _ = conf.set("log_level", "0");
+    conf.set_events(event_types::ERROR);
     let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;
     let topic = match topic {
         None => None,
         Some(name) => Some(Topic::new(&client, name).ok_or_else(|| Error::code(codes::UNKNOWN_TOPIC))?),
     };
-    let (brokers, topics) = client.metadata(topic.as_ref(), millis).map_err(Error::code)?;
+    let answer = client.metadata(topic.as_ref(), millis);
+    let (brokers, topics) = answer.map_err(|code| Error::Kafka(explained(code, &Queue::main(&client))))?;
     Ok(Metadata { brokers, topics })
+}
+
+/// The error of an unanswered request with what the client reported meanwhile: a refused password, a closed port. That
+/// all brokers are down follows from it.
+fn explained(code: i32, queue: &Queue) -> KafkaError {
+    let mut error = KafkaError::new(code);
+    let reports = std::iter::from_fn(|| queue.poll()).filter(|event| event.kind() == event_types::ERROR);
+    let reports = reports.map(|event| KafkaError::of(&event));
+    if let Some(last) = reports.filter(|one| one.code != codes::ALL_BROKERS_DOWN).last() {
+        error.reason = format!("{}; last error: {}", error.reason, last.reason);
+    }
+    error
 }

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// Limit of a question that is not given one.
 const ASK: Duration = Duration::from_secs(60);
 
+/// librdkafka's own answer comes in time, and says more than ours.
+const GRACE: Duration = Duration::from_secs(1);
+
 pub fn define(_: &Ruby, native: RModule) -> Result<(), Error> {
     native.define_singleton_method("librdkafka_version", function!(librdkafka_version, 0))?;
     native.define_singleton_method("threads", function!(threads, 0))?;
@@ -161,7 +164,8 @@ fn metadata(ruby: &Ruby, options: RHash, topic: Option<String>, timeout: Value) 
     let timeout = convert::timeout(timeout)?;
     let millis = timeout.unwrap_or(ASK).as_millis().min(i32::MAX as u128) as i32;
     let ask = move || metadata::fetch(convert::borrowed(&options), topic.as_deref(), millis);
-    match gvl::background(ruby, native(ruby), wait::deadline(timeout), ask)? {
+    let deadline = wait::deadline(timeout.and_then(|time| time.checked_add(GRACE)));
+    match gvl::background(ruby, native(ruby), deadline, ask)? {
         None => Err(error::timed_out(ruby, "metadata")),
         Some(Err(error)) => Err(error::ruby(ruby, "metadata", error)),
         Some(Ok(found)) => describe(ruby, &found),

@@ -63,6 +63,15 @@ module Pelton
         raise DecodeError.new(nil, nil, nil, "a name in it is not valid UTF-8", excerpt: e.message), cause: nil
       end
 
+      # The value of a message's payload: so a decoder can be a topic's `deserializer`. Raises as `decode` does.
+      #   Pelton.each("orders", deserializer: decoder) { |message| puts message.payload["id"] }
+      #: (Message) -> untyped
+      def call(message) = decode(message.raw_payload, message.raw_headers[HEADER])
+
+      # For Pelton: the flags that were set, as options of a format: {freeze: true}.
+      #: () -> Hash[Symbol, bool]
+      def flags = FLAGS.zip(@flags).to_h.select { |_, set| set }
+
       # For the native side: loads the schema with this id (an Integer, [fingerprint] or a GUID), which a message names.
       #: ((Integer | [Integer] | String), ?String?, ?Integer?, ?Integer?) -> void
       def look_up(id, topic = nil, partition = nil, offset = nil)

@@ -4,8 +4,8 @@ require_relative "../avro"
 require_relative "key_format"
 
 module Pelton
-  # The formats of payloads, as `decode` takes them: a name, or a Hash with `format` and that format's options. The
-  # native side (ext/core/src/format.rs) decodes them.
+  # The formats of payloads, as `decode` takes them: a name, a Hash with `format` and that format's options, or an
+  # Avro::Decoder. The native side (ext/core/src/format.rs) decodes them.
   module Formats
     FLAG = ->(value) { [true, false].include?(value) }
     # {1 => ->(bytes) { … }}
@@ -31,7 +31,8 @@ module Pelton
 
     ALLOWED = "`:json` (with `symbolize_names: true` or false, `freeze: true` or false), " \
               "`:msgpack` (with `symbolize_keys`, `freeze` and `ext: {1 => ->(bytes) { … }}`), " \
-              "`:avro` (with `registry: Pelton::Registry.new(…)` or `schema:`), `:bytes` or `:utf8`"
+              "`:avro` (with `registry: Pelton::Registry.new(…)` or `schema:`), " \
+              "a Pelton::Avro::Decoder, `:bytes` or `:utf8`"
 
     module_function
 
@@ -45,7 +46,13 @@ module Pelton
 
     # :json of {format: :json, freeze: true}
     #: (untyped) -> Symbol?
-    def name(given) = given.is_a?(Hash) ? given[:format] : given
+    def name(given)
+      case given
+      when Hash then given[:format]
+      when Avro::Decoder then :avro
+      else given
+      end
+    end
 
     # Adds the deserializers of payloads, keys and headers to the formats, for the native side. Returns, for example:
     #   {"orders" => {format: :json, deserializer: …, key_deserializer: …}}
@@ -64,11 +71,14 @@ module Pelton
 
     # The deserializer of keys: the object itself if it has `call(message)`, or one for this format.
     #: (untyped) -> untyped
-    def key_maker(given) = given.respond_to?(:call) ? given : KeyFormat.new(frozen(given))
+    def key_maker(given)
+      given.respond_to?(:call) && !given.is_a?(Avro::Decoder) ? given : KeyFormat.new(frozen(given))
+    end
 
     # The format, frozen, because native threads share it. An Avro format also gets its decoder.
-    #: (Symbol | Hash[Symbol, untyped]) -> (Symbol | Hash[Symbol, untyped])
+    #: (Symbol | Hash[Symbol, untyped] | Avro::Decoder) -> (Symbol | Hash[Symbol, untyped])
     def frozen(given)
+      return avro(decoder: given) if given.is_a?(Avro::Decoder)
       return avro(given.is_a?(Hash) ? given.except(:format) : {}) if name(given) == :avro
       return given unless given.is_a?(Hash)
 
@@ -77,7 +87,7 @@ module Pelton
 
     def avro(options)
       decoder = options[:decoder] || Avro::Decoder.new(**options)
-      { format: :avro, decoder: decoder, **options.slice(:symbolize_names, :freeze) }.freeze
+      { format: :avro, decoder: decoder, **decoder.flags, **options.slice(:symbolize_names, :freeze) }.freeze
     end
     private_class_method :avro
   end
