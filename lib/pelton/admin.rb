@@ -93,7 +93,7 @@ module Pelton
     def groups(timeout: TIMEOUT) = ask(:groups, nil, timeout) { |rows| Responses.groups(rows) }
 
     # Describes a group and its members. The state of an unknown group is :dead.
-    #   Pelton.admin.group("billing").who.map(&:client_id) # => ["billing"]
+    #   Pelton.admin.group("billing").members.map(&:client_id) # => ["billing"]
     #: (String, ?timeout: Numeric?) -> GroupDescription
     def group(id, timeout: TIMEOUT)
       ask(:describe_groups, [Requests::GROUP.check(id)], timeout) { |rows| Responses.group(rows) }

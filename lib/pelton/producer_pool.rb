@@ -89,7 +89,7 @@ module Pelton
     # Callable from every thread, but not inside of `with`: there it raises TransactionError.
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: @close_timeout)
-      raise TransactionError.new("the pool of producers", :borrowed) if mine
+      raise TransactionError.new("the pool of producers", :checked_out) if mine
 
       deadline = Clock.deadline(timeout)
       producers = @lock.synchronize do

@@ -243,7 +243,7 @@ class EmbeddedAvroTest < Minitest::Test
     app.producer.produce_many_sync([{ topic: name, payload: order(8) }, { topic: name, payload: nil }], timeout: 20)
     assert_equal [order(7), order(8), nil], take(3)
     error = assert_raises(Pelton::EncodeError) { app.producer.produce_sync(topic: name, payload: { n: "x" }) }
-    assert_includes error.message, "n: expected int, got a String of 1 bytes"
+    assert_includes error.message, "n: expected int, got a String of 1 byte"
     assert app.stop
   end
 

@@ -83,7 +83,8 @@ class EmbeddedDeserializerTest < Minitest::Test
     app.start
     assert_equal [1, 3], take(2)
     assert app.stop
-    assert_equal [[Pelton::DecodeError, :key, 1]], errors.map { |error| [error.class, error.part, error.offset] }.uniq
+    assert_equal [[Pelton::DecodeError, :key, 1]],
+                 errors.map { |error| [error.class, error.attribute, error.offset] }.uniq
     assert_equal 1, happened("message.skipped").size
   end
 

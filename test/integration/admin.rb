@@ -53,7 +53,7 @@ Scenario.run do
   take(seen, 30)
   eventually(20, "the end of the lag") { admin.lag(group) == { [name, 0] => 0, [name, 1] => 0 } }
   found = admin.group(group)
-  equal([:stable, [[[name, 0], [name, 1], [name, 2]]]], [found.state, found.who.map { |one| one.partitions.sort }],
+  equal([:stable, [[[name, 0], [name, 1], [name, 2]]]], [found.state, found.members.map { |one| one.partitions.sort }],
         "the group")
   equal(:stable, admin.groups.fetch(group), "its state")
   named("offsets of a living group", :UNKNOWN_MEMBER_ID) { admin.alter_group_offsets(group, { [name, 0] => 3 }) }

@@ -49,7 +49,7 @@ Scenario.run do
     [{ partition: 1 << 40 }, /partition: 1099511627776 is not allowed/],
     [{ partition: 1.5 }, /partition: 1.5 is not allowed/],
     [{ payload: 12 }, /payload: an Integer is not allowed/],
-    [{ payload: { "a" => 1 } }, /payload: a Hash of 1 entries is not allowed/],
+    [{ payload: { "a" => 1 } }, /payload: a Hash of 1 entry is not allowed/],
     [{ key: 7 }, /key: an Integer is not allowed/], [{ key: :seven }, /key: :seven is not allowed/],
     [{ headers: [] }, /headers: an Array of 0 entries is not allowed/],
     [{ headers: { "a" => 1 } }, /headers?.*: an Integer is not allowed/],

@@ -69,7 +69,7 @@ module Operated
 
   def members
     group = @producing.admin.group(@environment["PELTON_GROUP"])
-    group.who.map { |member| [member.instance_id, member.partitions.size] }.sort
+    group.members.map { |member| [member.instance_id, member.partitions.size] }.sort
   end
 end
 

@@ -205,7 +205,7 @@ class NativeAvroTest < Minitest::Test
   end
 
   UNFIT = {
-    { "id" => "7" } => "id: expected long, got a String of 1 bytes",
+    { "id" => "7" } => "id: expected long, got a String of 1 byte",
     { "id" => 2**63 } => "id: expected long, got a decimal with 0 digits after the decimal point",
     { "kind" => "LOST" } => "kind: expected a symbol of enum shop.Kind, got a String of 4 bytes",
     { "day" => Time.now } => "day: expected date, got a Time",

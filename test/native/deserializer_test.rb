@@ -184,7 +184,7 @@ class NativeDeserializerTest < Minitest::Test
       error = assert_raises(Pelton::DecodeError) { message.key }
       assert_match(/0 offset 0: key cannot be decoded: ArgumentError at deserializer_test.rb:\d+\z/, error.message)
       assert_equal [ArgumentError, :key, message.topic, 0, 0],
-                   [error.cause.class, error.part, error.topic, error.partition, error.offset]
+                   [error.cause.class, error.attribute, error.topic, error.partition, error.offset]
     end
     assert_includes assert_raises(Pelton::DecodeError) { message.headers }.message, "headers cannot be decoded: IOError"
     assert_equal [1, "k"], [message.payload, message.raw_key]

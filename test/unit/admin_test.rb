@@ -117,7 +117,7 @@ class AdminQuestionsTest < Minitest::Test
                     describe_groups: [["g", nil, "Stable", "range", 1, members]])
     assert_equal({ "g" => :preparing_rebalance }, @admin.groups)
     group = @admin.group("g")
-    assert_equal [:stable, [["a", 0]]], [group.state, group.who.first.partitions]
+    assert_equal [:stable, [["a", 0]]], [group.state, group.members.first.partitions]
     assert_nil @admin.delete_group("g")
     @answers[:groups] = [[], [FAILED]]
     assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.groups }

@@ -84,7 +84,7 @@ class DeserializingTest < Minitest::Test
       Pelton::Deserializing.key(Pelton::Formats.key_maker(:json), place("{"))
     end
     assert_match(%r{\Aorders/0 offset 7: key cannot be decoded: }, error.message)
-    assert_equal [:key, JSON::ParserError], [error.part, error.cause.class]
+    assert_equal [:key, JSON::ParserError], [error.attribute, error.cause.class]
     error = assert_raises(Pelton::DecodeError) do
       Pelton::Deserializing.key(Pelton::Formats.key_maker(:utf8), place("\xff".b))
     end
@@ -124,8 +124,8 @@ class DeserializingTest < Minitest::Test
     error = assert_raises(Pelton::DecodeError) { Pelton::Deserializing.headers(->(_) { raise "no" }, message) }
     place = "deserializing_test.rb:#{__LINE__ - 1}"
     assert_equal [:headers, "orders/0 offset 7: headers cannot be decoded: RuntimeError at #{place}", "no"],
-                 [error.part, error.message, error.excerpt]
-    assert_equal [:headers, "no"], [error.again.part, error.again.excerpt]
+                 [error.attribute, error.message, error.excerpt]
+    assert_equal [:headers, "no"], [error.again.attribute, error.again.excerpt]
   end
 
   def test_error_of_a_deserializer_becomes_a_decode_error

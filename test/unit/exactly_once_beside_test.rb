@@ -47,7 +47,7 @@ class ExactlyOnceBesideTest < Minitest::Test
     consume(0, backoff: 1..1) do |one|
       one.transaction { Fiber.new { one.mark_as_consumed(one.messages.last) }.resume }
     end
-    assert_equal [[:mark_beside], [], []], [errors.map(&:reason), sent, marked],
+    assert_equal [[:mark_in_other_fiber], [], []], [errors.map(&:reason), sent, marked],
                  "reasons of the errors, offsets sent, offsets marked"
   end
 
@@ -74,7 +74,7 @@ class ExactlyOnceBesideTest < Minitest::Test
         one.mark_as_consumed(one.messages.last)
       end
     end
-    assert_equal [[:sought], [], []], [errors.map(&:reason), sent, out], "reasons of the errors, offsets sent, payloads"
+    assert_equal [[:seek], [], []], [errors.map(&:reason), sent, out], "reasons of the errors, offsets sent, payloads"
     script { nil }
     coordinator.receive(batch(0, 1))
     work

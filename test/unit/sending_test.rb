@@ -41,7 +41,7 @@ class SendingTest < Minitest::Test
       @producer.produce_many_async([{ topic: "a", payload: "x" },
                                     { topic: "a", payload: "x", partition: 1, partition_key: "k" }])
     end
-    assert_equal "message 1: partition_key: a String of 1 bytes is not allowed, expected nil: a partition is given",
+    assert_equal "message 1: partition_key: a String of 1 byte is not allowed, expected nil: a partition is given",
                  error.message
     random = Pelton::Producer.new(@config, native: @native.to_module, kafka: { "partitioner" => "random" })
     error = assert_raises(Pelton::InvalidMessageError) do

@@ -27,7 +27,7 @@ class TransactionOwnerTest < Minitest::Test
                fiber: ->(tx) { Fiber.new { reason { call.(tx) } }.resume } }
       ways.each do |name, way|
         producer.transaction do |tx|
-          assert_equal :foreign, way.(tx), name
+          assert_equal :wrong_thread, way.(tx), name
           raise Pelton::AbortTransaction
         end
       end

@@ -22,9 +22,11 @@ module Pelton
     #: (name: String, value: String?, source: Symbol, read_only: bool, secret: bool) -> void
     Option = Struct.new(:name, :value, :source, :read_only, :secret, keyword_init: true)
     # A group, from Admin#group. state: :stable, :empty, :dead (also if it never existed) … coordinator: the id of a
-    # broker. who: a Member for each member.
-    #: (id: String, state: Symbol, assignor: String, coordinator: Integer?, who: Array[Member]) -> void
-    GroupDescription = Struct.new(:id, :state, :assignor, :coordinator, :who, keyword_init: true)
+    # broker. members: a Member for each.
+    #: (id: String, state: Symbol, assignor: String, coordinator: Integer?, members: Array[Member]) -> void
+    GroupDescription = Struct.new(:id, :state, :assignor, :coordinator,
+                                  :members, # rubocop:disable Lint/StructNewOverride
+                                  keyword_init: true)
     # A member of a group. partitions: [["orders", 0], …]. instance_id: nil without static membership.
     #: (id: String, client_id: String, instance_id: String?, host: String, partitions: Array[[String, Integer]]) -> void
     Member = Struct.new(:id, :client_id, :instance_id, :host, :partitions, keyword_init: true)
@@ -92,7 +94,7 @@ module Pelton
                      partitions: places.map { |place| place.first(2) }).freeze
         end
         GroupDescription.new(id: id, state: word(state), assignor: assignor, coordinator: coordinator,
-                             who: members.freeze).freeze
+                             members: members.freeze).freeze
       end
 
       # [[topic, partition, offset, …, error], …] → {[topic, partition] => offset}; nil if there is none.

@@ -99,7 +99,7 @@ module Pelton
       #: (Message) -> void
       def outside!(message)
         if @open.any? && @open.values.any? { |open| open.thread.equal?(Thread.current) }
-          raise TransactionError.new(@partition.join("/"), :mark_beside)
+          raise TransactionError.new(@partition.join("/"), :mark_in_other_fiber)
         end
 
         undone!(message.offset, NONE)
@@ -125,7 +125,7 @@ module Pelton
                                 "marks in a transaction need the order of the partition")
         end
 
-        raise TransactionError.new(@partition.join("/"), :sought) if @coordinator.left_behind?(message)
+        raise TransactionError.new(@partition.join("/"), :seek) if @coordinator.left_behind?(message)
 
         undone!(message.offset, mine.offsets)
         add(mine, message)
@@ -164,7 +164,7 @@ module Pelton
         stores, sought, reached = @coordinator.progress do |progress, left|
           [progress.stores, left, progress.stored&.first]
         end
-        raise TransactionError.new(@partition.join("/"), :sought) if sought
+        raise TransactionError.new(@partition.join("/"), :seek) if sought
 
         ours!(stores == @confirmed || @subscription.commit)
         @confirmed = stores

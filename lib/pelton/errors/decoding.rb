@@ -11,25 +11,25 @@ module Pelton
     AROUND = 40
     private_constant :AROUND
 
-    # part: :payload, :key or :headers. position: index of the wrong byte; length: bytes of the document; both nil where
-    # the decoder does not report them.
+    # attribute: :payload, :key or :headers, of the message. position: index of the wrong byte; length: bytes of the
+    # document; both nil where the decoder does not report them.
     #: (position: Integer?, length: Integer?)
-    attr_reader :topic, :partition, :offset, :part, :position, :length
+    attr_reader :topic, :partition, :offset, :attribute, :position, :length
 
     #: (?String?, ?Integer?, ?Integer?, ?String?, ?Symbol, ?position: Integer?, ?length: Integer?,
     #:  ?excerpt: String?) -> void
     def initialize(topic = nil, partition = nil, offset = nil, reason = nil, # rubocop:disable Metrics/ParameterLists
-                   part = :payload, position: nil, length: nil, excerpt: nil)
+                   attribute = :payload, position: nil, length: nil, excerpt: nil)
       @topic = topic
       @partition = partition
       @offset = offset
-      @part = part
+      @attribute = attribute
       @position = position
       @length = length
       @excerpt = excerpt
       @reason = reason && Printable.line(reason, 200).freeze
       source = topic ? "#{topic}/#{partition} offset #{offset}" : "document"
-      super("#{source}: #{part} cannot be decoded#{": #{@reason}" if reason}#{where}")
+      super("#{source}: #{attribute} cannot be decoded#{": #{@reason}" if reason}#{where}")
     end
 
     # The error for a document that is wrong from this byte on (nil: unknown).
@@ -48,15 +48,15 @@ module Pelton
     # The same error with the message's topic, partition and offset, if it has none yet (and if its class has no
     # constructor of its own).
     #: (String, Integer, Integer, Symbol) -> DecodeError
-    def of(topic, partition, offset, part)
+    def of(topic, partition, offset, attribute)
       return self if self.topic || self.class.instance_method(:initialize).owner != DecodeError
 
-      self.class.new(topic, partition, offset, @reason, part, **position_details)
+      self.class.new(topic, partition, offset, @reason, attribute, **position_details)
     end
 
     # A copy for the next read, which does not decode again. Without the cause, whose text may be the whole document.
     #: () -> DecodeError
-    def again = self.class.new(topic, partition, offset, @reason, part, **position_details)
+    def again = self.class.new(topic, partition, offset, @reason, attribute, **position_details)
 
     private
 

@@ -82,11 +82,13 @@ module Pelton
       return Printable.line(@value.inspect, 80) if [nil, true, false].include?(@value) || @value.is_a?(Symbol)
 
       size = case @value
-             when String then " of #{@value.bytesize} bytes"
-             when Array, Hash then " of #{@value.size} entries"
+             when String then counted(@value.bytesize, "byte", "bytes")
+             when Array, Hash then counted(@value.size, "entry", "entries")
              end
       "#{@value.class.name.to_s.match?(/\A[AEIOU]/) ? "an" : "a"} #{@value.class}#{size}"
     end
+
+    def counted(count, one, many) = " of #{count} #{count == 1 ? one : many}"
   end
 
   # All producers of a pool were in use for the whole `timeout`.

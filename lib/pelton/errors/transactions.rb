@@ -21,14 +21,15 @@ module Pelton
                   "Pelton::AbortTransaction",
       close: "it cannot be closed in its own transaction",
       over: "the transaction has ended, or has not begun: nothing can be added to it",
-      foreign: "the transaction belongs to the thread (or fiber) that runs its block: produce there, or with the " \
-               "producer itself after the block",
+      wrong_thread: "the transaction belongs to the thread (or fiber) that runs its block: produce there, or with " \
+                    "the producer itself after the block",
       other_fiber: "another fiber of this thread is in a transaction, which cannot end while this fiber waits for it",
-      mark_beside: "another fiber of this thread is in a transaction: mark in that fiber, or after its transaction",
+      mark_in_other_fiber: "another fiber of this thread is in a transaction: mark in that fiber, or after its " \
+                           "transaction",
       undone: "the transaction with that message was aborted, so the message is not done: mark that offset first if " \
               "you did its work again, or raise, and Pelton delivers all unmarked messages again",
-      sought: "a seek came while a transaction marked messages, so the transaction was aborted: seek after it",
-      borrowed: "it cannot be closed by the code that checked it out of its pool",
+      seek: "a seek came while a transaction marked messages, so the transaction was aborted: seek after it",
+      checked_out: "it cannot be closed by the code that checked it out of its pool",
       unknown: "Kafka did not confirm the commit in time: the transaction may be committed or aborted",
       committed: "the previous transaction was committed after all: its marks count, and other messages are retried",
       not_transactional: "it has no transactional.id: set this option of librdkafka"

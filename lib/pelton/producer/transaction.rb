@@ -92,7 +92,7 @@ module Pelton
 
       # The producer, if this fiber may use it here.
       def ours
-        reason = @over ? :over : (:foreign unless @fiber.equal?(Fiber.current))
+        reason = @over ? :over : (:wrong_thread unless @fiber.equal?(Fiber.current))
         reason ? raise(TransactionError.new("producer #{@producer.name}", reason)) : @producer
       end
 

@@ -57,10 +57,10 @@ impl Datum {
             Self::Bool(value) => value.to_string(),
             Self::Int(value) => format!("an Integer of {} bits", 64 - value.unsigned_abs().leading_zeros()),
             Self::Float(_) => "a Float".to_owned(),
-            Self::Text(text) => format!("a String of {} bytes", text.len()),
-            Self::Bytes(bytes) => format!("a binary String of {} bytes", bytes.len()),
-            Self::Foreign { bytes, is_text: false, .. } => format!("a binary String of {} bytes", bytes.len()),
-            Self::Foreign { encoding, bytes, .. } => format!("a String of {} bytes in {encoding}", bytes.len()),
+            Self::Text(text) => format!("a String of {}", bytes(text.len())),
+            Self::Bytes(text) => format!("a binary String of {}", bytes(text.len())),
+            Self::Foreign { bytes: text, is_text: false, .. } => format!("a binary String of {}", bytes(text.len())),
+            Self::Foreign { encoding, bytes: text, .. } => format!("a String of {} in {encoding}", bytes(text.len())),
             Self::Array(items) => format!("an Array of {}", items.len()),
             Self::Map(pairs) => format!("a Hash of {}", pairs.len()),
             Self::Time { .. } => "a Time".to_owned(),
@@ -69,4 +69,9 @@ impl Datum {
             Self::Other(what) => what.clone(),
         }
     }
+}
+
+/// "1 byte", "2 bytes".
+pub(super) fn bytes(count: usize) -> String {
+    if count == 1 { "1 byte".to_owned() } else { format!("{count} bytes") }
 }

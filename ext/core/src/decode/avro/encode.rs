@@ -3,7 +3,7 @@
 mod logical;
 
 use super::MAX_DEPTH;
-use super::datum::Datum;
+use super::datum::{Datum, bytes};
 use super::default::Budget;
 use super::logical::Logical;
 use super::schema::Schema;
@@ -293,7 +293,7 @@ impl Schema {
             (Type::Union(branches), _) => {
                 branches.iter().map(|branch| self.wanted(*branch)).collect::<Vec<_>>().join(" or ")
             }
-            (Type::Fixed(fixed), None) => format!("{} of {} bytes", self.shown(of), fixed.size),
+            (Type::Fixed(fixed), None) => format!("{} of {}", self.shown(of), bytes(fixed.size)),
             (_, None) => self.shown(of),
             (_, Some(logical)) => match logical {
                 Logical::Decimal { precision, scale } => {
