@@ -121,8 +121,9 @@ module Pelton
        "A call of `consume` failed and will be repeated from `offset` on.", { delay: "seconds until then" }],
       ["thread.leaked", %i[group topic partition name started_at at seconds],
        "A thread still runs after its consumer ended: a background thread after config.background_timeout, another " \
-       "one after 5 s. Once per thread. For a thread of the app, group, topic and partition are missing. It may be a " \
-       "thread of a pool that a consumer was the first to use.",
+       "one after 5 s. Once per thread. For a thread of the app, group, topic and partition are missing. Threads " \
+       "that a line of a gem or of Ruby's library started are reported only when their number grows: three " \
+       "consumers, one after the other, each left one, or there are more than 100 of them.",
        { name: "the thread's name", started_at: "line that started it, as `\"app.rb:12\"`", at: "line where it is now",
          seconds: "since the end of its consumer" }],
       ["stats.measured", %i[threads native_threads descriptors consumers consumer_threads lags stopped jobs leaked],

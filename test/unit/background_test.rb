@@ -210,6 +210,82 @@ class BackgroundTest < Minitest::Test
     assert_equal 0, monitor.leaked
   end
 
+  # --- threads of libraries ---
+
+  # As if a library had started them: threads of a line below Gem.path or in Ruby's library. Each owner is made after
+  # the end of the one before, unless all end `at_once`.
+  def leave(owners, per_owner: 1, file: "#{Gem.path.first}/gems/pool-1.0/lib/pool.rb", line: 7, at_once: false)
+    scopes = []
+    owners.times do
+      scopes << (one = Pelton::Background::Scope.new("orders/0", @facts, bus: @bus, timeout: 0))
+      per_owner.times { @left << one.inside { eval("Thread.new { @gate.pop }", binding, file, line) } } # rubocop:disable Style/EvalWithLocation
+      @monitor.report_leaked(scopes.shift.leaked_threads) unless at_once
+    end
+    scopes.each { |one| @monitor.report_leaked(one.leaked_threads) }
+    @monitor.close
+  end
+
+  def with_monitor
+    @gate = Thread::Queue.new
+    @left = []
+    @monitor = Pelton::ResourceMonitor.new(@bus, 30) { {} }
+    yield
+  ensure
+    @gate.close
+    @left.each(&:join)
+  end
+
+  def test_one_thread_or_one_pool_of_a_library_is_no_leak
+    with_monitor do
+      leave(1)
+      leave(1, per_owner: 5, line: 8)
+      leave(12, line: 9, at_once: true) # consumers of 12 partitions, which ended together
+      leave(2, line: 10)
+      leave(1, file: "#{RbConfig::CONFIG["rubylibdir"]}/drb/drb.rb")
+      assert_equal [0, 0], [@told.size, @monitor.leaked]
+    end
+  end
+
+  def test_thread_of_a_library_that_each_consumer_leaves_is_a_leak
+    with_monitor do
+      leave(2)
+      assert_empty @told
+      leave(1)
+      assert_equal ["thread.leaked", 3], [@told.pop.name, @monitor.leaked]
+      leave(1)
+      event = @told.pop
+      assert_equal [4, 0], [@monitor.leaked, @told.size]
+      assert_match(%r{/gems/pool-1.0/lib/pool.rb:7\z}, event[:started_at])
+      assert_equal Pelton::Events.fetch("thread.leaked").keys.sort, event.payload.keys.sort
+    end
+  end
+
+  def test_thread_of_a_library_that_is_replaced_after_its_end_is_no_leak
+    with_monitor do
+      4.times do
+        leave(1)
+        @left.pop.kill.join
+      end
+      assert_empty @told
+    end
+  end
+
+  def test_more_than_100_threads_of_a_line_of_a_library_are_a_leak
+    with_monitor do
+      leave(1, per_owner: 100)
+      assert_empty @told
+      leave(1, at_once: true)
+      assert_equal [1, 101], [@told.size, @monitor.leaked]
+    end
+  end
+
+  def test_thread_of_the_app_is_reported_at_once_also_in_a_folder_with_a_gem_in_its_name
+    with_monitor do
+      leave(1, file: "/srv/gems/shop/lib/app.rb")
+      assert_equal [1, "/srv/gems/shop/lib/app.rb:7"], [@told.size, @told.pop[:started_at]]
+    end
+  end
+
   # --- measuring ---
 
   def test_measured

@@ -24,7 +24,12 @@ class RailsTest < Minitest::Test
   end
 
   # Without it: what shows that these tests would see a leak.
-  class Bare < ServerKit::Consumer; end
+  class Bare < ServerKit::Consumer
+    class << self
+      # What a job does only once.
+      attr_accessor :once
+    end
+  end
 
   def setup
     super
@@ -107,6 +112,33 @@ class RailsTest < Minitest::Test
     kept, pool = connections(Bare)
     assert_equal [0, 1, 1, 1, 1, 1], kept
     assert_equal 1, pool.stat[:busy]
+  end
+
+  # Active Record starts its reaper, and concurrent-ruby its pools, with the first use, here inside of a consumer. They
+  # stay for the life of the process, so they are no leak of that consumer. A thread of the job's own code is one.
+  def test_no_warning_about_the_reaper_and_the_pools_that_a_job_was_the_first_to_use
+    before = Thread.list
+    gate = Thread::Queue.new
+    attempts(Bare) do
+      Bare.once ||= begin
+        ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ":memory:", reaping_frequency: 600)
+        ActiveRecord::Base.connection.select_value("SELECT 1")
+        Concurrent::Future.execute { 1 }.value
+        Concurrent::ScheduledTask.execute(600) { 1 }
+        Thread.new { gate.pop }
+      end
+    end
+    assert app.stop
+    left = (Thread.list - before).filter_map { |thread| Pelton::Threads.started_at(thread) }
+    assert_includes left.join(" "), "connection_pool.rb"
+    assert_includes left.join(" "), "/concurrent/"
+    events = Array.new(@events.size) { @events.pop }
+    leaked = events.filter_map { |event| event[:started_at] if event.name == "thread.leaked" }
+    assert_equal [Pelton::Threads.started_at(Bare.once)], leaked, "of #{left}"
+  ensure
+    gate&.close
+    (Thread.list - before.to_a - Pelton::Threads.list).each { |thread| thread.kill.join } if before
+    Bare.once = nil
   end
 
   def test_each_call_runs_in_the_executor

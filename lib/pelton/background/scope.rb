@@ -2,6 +2,7 @@
 
 require_relative "../background"
 require_relative "../errors"
+require_relative "../runtime/clock"
 require_relative "../runtime/threads"
 
 module Pelton
@@ -18,6 +19,7 @@ module Pelton
         @facts = facts
         @bus = bus
         @timeout = timeout
+        @owned_since = Clock.now
         @group = ThreadGroup.new
         # The group of background threads and of threads that they start. They do not count as a job's own threads (see
         # ExactlyOnce::JobMarks#of?).
@@ -86,8 +88,8 @@ module Pelton
         (@lock.synchronize { alive.map(&:thread) } | (started - ours)).size
       end
 
-      # The threads that outlive the owner, which has ended: {thread => payload of thread.leaked}. Returns each only
-      # once. Background threads have had their time to end, `seconds`.
+      # The threads that outlive the owner, which has ended: {thread => payload of thread.leaked, and owned_since}.
+      # Returns each only once. Background threads have had their time to end, `seconds`.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
       def leaked_threads
         backgrounds = @lock.synchronize { alive.to_h { |one| [one.thread, one] }.tap { @backgrounds = [] } }
@@ -95,7 +97,8 @@ module Pelton
           ThreadGroup::Default.add(thread)
           one = backgrounds[thread]
           facts = one ? { name: one.name, seconds: @timeout } : { name: thread.name, seconds: nil }
-          [thread, { **@facts, **facts, started_at: one ? one.started_at : Threads.started_at(thread) }]
+          line = one ? one.started_at : Threads.started_at(thread)
+          [thread, { **@facts, **facts, started_at: line, owned_since: @owned_since }]
         end
       end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "clock"
+require_relative "library_threads"
 require_relative "threads"
 
 module Pelton
@@ -57,6 +58,8 @@ module Pelton
       # Threads that are not reported yet: {thread => [payload of thread.leaked, when its owner ended]}. Guarded by
       # @lock.
       @leaked_threads = {}.compare_by_identity
+      # Those of libraries. Guarded by @lock.
+      @library = LibraryThreads.new
       # Threads that were reported and may still be alive. Guarded by @lock.
       @leaked = []
     end
@@ -66,7 +69,7 @@ module Pelton
     def tick = [TICK, @interval].min.to_f
 
     # Adds threads whose owner has ended: {thread => payload}. Threads whose payload has `seconds` have had their time
-    # to end, so they are reported immediately.
+    # to end, so they are reported immediately. owned_since: when the owner was made, in monotonic seconds.
     #: (Hash[Thread, Hash[Symbol, untyped]]) -> void
     def report_leaked(leaked_threads)
       return if leaked_threads.empty?
@@ -106,15 +109,22 @@ module Pelton
         found = @leaked_threads.filter_map do |thread, (facts, ended)|
           [thread, facts, ended] if now >= ended + grace && (which.nil? || which.call(facts))
         end
-        found.each { |thread,| @leaked_threads.delete(thread) }
         @leaked.select!(&:alive?)
-        @leaked.concat(found.map(&:first))
-        found
+        found.select { |row| leak?(*row) }
       end
       due.each do |thread, facts, ended|
         seconds = facts[:seconds] || (now - ended)
-        @bus.publish("thread.leaked", **facts, seconds: seconds, at: Threads.at(thread))
+        @bus.publish("thread.leaked", **facts.except(:owned_since), seconds: seconds, at: Threads.at(thread))
       end
+    end
+
+    # Its time is over: is it to be reported? Under @lock.
+    def leak?(thread, facts, ended)
+      @leaked_threads.delete(thread)
+      own = facts[:seconds] || !LibraryThreads.line?(facts[:started_at])
+      threads = own ? [thread] : @library.add(thread, facts[:started_at], facts[:owned_since], ended)
+      @leaked |= threads
+      threads.any?
     end
   end
 end
