@@ -332,7 +332,8 @@ class KeyedTest < Minitest::Test
     end
     backlog = coordinator.instance_variable_get(:@current).backlog
     key_queues = backlog.instance_variable_get(:@key_queues).instance_variable_get(:@all)
-    [backlog.instance_variable_get(:@trackers), backlog.instance_variable_get(:@open), key_queues].each do |kept|
+    open = backlog.instance_variable_get(:@open)
+    [open.instance_variable_get(:@trackers), open.instance_variable_get(:@items), key_queues].each do |kept|
       assert_operator kept.size, :<=, 2
     end
     assert_empty marked

@@ -182,7 +182,7 @@ module Pelton
       #: () -> Integer?
       def first_open = nil
       #: () -> Integer?
-      def owed = nil
+      def first_unread = nil
 
       # Releases all batches except the one that a job reads.
       #: () -> void

@@ -83,7 +83,7 @@ module Pelton
 
       # Where a seek to this offset has to go: what an earlier seek left unfinished has to be read again first.
       #: (Integer) -> Integer
-      def bounded(offset) = @lock.synchronize { [offset, *@backlog.owed].min }
+      def bounded(offset) = @lock.synchronize { [offset, *@backlog.first_unread].min }
 
       # Seeks to a message that the job was given and did not finish. With order per key that moves no other job. false:
       # the job does not have that message.

@@ -93,6 +93,14 @@ module Pelton
         end
       end
 
+      # Has the end of the partition begun?
+      #: () -> bool
+      def closed? = !@horizon.nil?
+
+      # May a message at this offset be given after `close`?
+      #: (Integer) -> bool
+      def gives?(offset) = offset <= @horizon
+
       # The partition ends: gives nothing behind this offset, and earlier offsets first.
       #: (Integer) -> void
       def close(horizon)

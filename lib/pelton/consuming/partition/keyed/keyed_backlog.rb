@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-require_relative "../../../batch"
 require_relative "../../../errors"
-require_relative "gaps"
 require_relative "batch_tracker"
 require_relative "key_queues"
+require_relative "keyed_slice"
 require_relative "keys"
-require_relative "seeking"
+require_relative "open_messages"
 require_relative "unmarked"
+require_relative "unread_range"
 require_relative "unsorted_batches"
 
 module Pelton
@@ -18,48 +18,21 @@ module Pelton
     #
     # Its memory is bounded: unfinished messages by the native credit, and finished messages that are not marked by
     # Unmarked::LIMIT, plus one job per executor. Each method takes time in proportion to the messages and key queues
-    # that it is about, however many others there are. The end of the partition is in Gaps, seeks are in Seeking.
+    # that it is about, however many others there are.
     class KeyedBacklog
-      include Gaps
-      include Seeking
-
-      # The messages of one job.
-      #   messages    what the job gets
-      #   items       [item, …] of those that are not finished, by offset
-      #   key_queues  [key queue, …] of its messages
-      #   passed      [item, …]: the executor's finished items that are not marked, see Unmarked#list
-      #   failed      will it be tried again?
-      #   left        did a seek drop some of its messages?
-      #   sought      did its own consumer seek? Then nothing of it counts.
-      Slice = Struct.new(:messages, :items, :key_queues, :passed, :failed, :left, :sought)
-      private_constant :Slice
-
       # limit: messages that a job gets at most; executors: jobs at the same time; delay: the step, if there is one.
       #: (Integer, executors: Integer, keys: Keys, ?delay: Steps::Delay?) -> void
       def initialize(limit, executors:, keys:, delay: nil)
         @limit = limit
         @executors = executors
         @keys = keys
-        # {41 => item, 42 => item, …}: all messages that are not done, in the order of their offsets.
-        @open = {}
-        # [offset, leader epoch] behind the last message that came; nil: none came.
-        @end = nil
-        # {tracker => true}: the batches that are not released.
-        @trackers = {}.compare_by_identity
         @unsorted = UnsortedBatches.new(keys, delay)
         @key_queues = KeyQueues.new(delay)
+        @unmarked = Unmarked.new
+        @open = OpenMessages.new(@key_queues, @unmarked)
+        @unread = UnreadRange.new
         # Until then no job gets messages (monotonic seconds); nil: no such time.
         @hold_until = nil
-        @unmarked = Unmarked.new
-        # [first, last] offset of the messages that a seek dropped unfinished and that did not come again; nil: none.
-        @owed = nil
-        # How many messages came, and the highest offset that is finished.
-        @came = 0
-        @highest = -1
-        # [43, 47, …]: offsets of the last finished messages that the flow dropped (see Gaps).
-        @dropped = []
-        # The largest offset that may still be processed once the partition ends; nil: it does not end.
-        @horizon = nil
       end
 
       # Builds the message objects of a batch. Called without the lock.
@@ -68,17 +41,9 @@ module Pelton
 
       #: (BatchTracker) -> void
       def add(tracker)
-        tracker.before = @end
-        @end = tracker.end
-        came_again(tracker) if @owed
-        return if tracker.over? # a `where` left nothing of it
-
-        tracker.items.each do |item|
-          item.number = (@came += 1)
-          @open[item.offset] = item
-        end
-        @trackers[tracker] = true
-        @unsorted.add(tracker)
+        @unread.remove(tracker)
+        @open.add(tracker)
+        @unsorted.add(tracker) unless tracker.over?
       end
 
       # See UnsortedBatches.
@@ -91,16 +56,16 @@ module Pelton
 
       # The messages of the executor's next job; nil: none. The ready key queues are divided among the executors. A
       # consumer that processes one by one gets one key, so that no key waits for another.
-      #: (Executor) -> Slice?
+      #: (Executor) -> KeyedSlice?
       def next(executor)
-        return if @hold_until || (@horizon.nil? && full?)
+        return if @hold_until || (!@key_queues.closed? && full?)
 
-        spread until @horizon || @unsorted.empty? || blocked?
+        @unsorted.spread(@key_queues) unless @key_queues.closed?
         return if @key_queues.ready.zero?
 
         count = executor.process? ? 1 : (@key_queues.ready / @executors.to_f).ceil
         key_queues, items = @key_queues.take(count, @limit, one_by_one: executor.process?)
-        give(executor, key_queues, items)
+        KeyedSlice.new(items, key_queues, @unmarked.list(executor))
       end
 
       # Must messages be marked before a job gets more?
@@ -110,79 +75,62 @@ module Pelton
       #: () -> bool
       def empty? = @key_queues.empty? && @unsorted.empty?
 
-      # The attempt of the first unfinished message.
-      #: (Slice) -> Integer
-      def attempt(slice) = slice.items.first&.key_queue&.attempt || 1
-
-      #: (Slice) -> Integer?
-      def position(slice) = slice.items.first&.offset
+      # See KeyedSlice.
+      #: (KeyedSlice) -> Integer
+      def attempt(slice) = slice.attempt
+      #: (KeyedSlice) -> Integer?
+      def position(slice) = slice.position
+      #: (KeyedSlice) -> bool
+      def mixed?(slice) = slice.mixed?
+      #: (KeyedSlice) -> bool
+      def sought?(slice) = slice.sought?
+      #: (KeyedSlice) -> bool
+      def left?(slice) = slice.left?
+      #: (KeyedSlice, Integer, Enumerable[Message]) -> void
+      def dropped(slice, upto, messages) = slice.dropped(upto, messages)
 
       # Asks the user's `by` again for a message for which it may have failed, and raises what it raises. Called without
       # the lock.
-      #: (Slice) -> void
+      #: (KeyedSlice) -> void
       def check_key(slice)
-        @keys.number(slice.messages.first) if slice.key_queues.first.id.equal?(:whole)
+        @keys.number(slice.messages.first) if slice.keyless?
       end
-
-      #: (Slice) -> bool
-      def mixed?(slice) = slice.items.any? { |item| !item.key_queue.equal?(slice.items.first.key_queue) }
 
       # Marks this message and all that its consumer got before it. If no job has the message: all of its key before it.
       #: (Message) -> void
       def mark(message)
-        item = @open[message.offset]
-        if item.nil? then nil # it is done
-        elsif (slice = item.slice)
-          return if slice.sought
+        item = @open[message.offset] or return # it is done
+        slice = item.slice
+        return mark_in(slice, item.offset) if slice
+        return mark_passed(item.passed, item.passed.index(item) + 1) if item.passed
 
-          slice.passed.shift(slice.passed.size).each { |passed| done_with(passed) }
-          finish(slice, item.offset, nil, mark: true)
-        elsif item.passed then item.passed.shift(item.passed.index(item) + 1).each { |passed| done_with(passed) }
-        else waiting_before(item).each { |waiting| done_with(waiting) }
-        end
+        waiting_before(item).each { |waiting| @open.finish(waiting) }
       end
 
       # The messages of a slice up to this offset are finished. mark: they are done, too. seen: the messages that the
       # consumer saw; a message that it did not see needs no mark by hand.
-      #: (Slice, Integer, Integer?, mark: bool, ?seen: Enumerable[Message]) -> void
+      #: (KeyedSlice, Integer, Integer?, mark: bool, ?seen: Enumerable[Message]) -> void
       def finish(slice, offset, _leader_epoch, mark:, seen: [])
         by_hand = mark ? nil : seen.to_h { |message| [message.offset, true] }
-        items = slice.items
-        while (item = items.first) && item.offset <= offset
-          items.shift
-          by_hand&.key?(item.offset) ? pass(item, slice.passed) : done_with(item)
+        slice.finish(offset) do |item|
+          by_hand&.key?(item.offset) ? @open.pass(item, slice.passed) : @open.finish(item)
         end
       end
 
-      # The unfinished messages of a slice are tried again at `time`. If they have several keys, it is unknown which key
-      # failed: each key is tried by itself, and the attempt they had together does not count.
-      #: (Slice, Float?, ?alone_until: Integer?) -> void
+      # See KeyedSlice#again.
+      #: (KeyedSlice, Float?, ?alone_until: Integer?) -> void
       def again(slice, time, alone_until: nil)
-        slice.failed = true
-        mixed = mixed?(slice)
-        slice.items.map(&:key_queue).uniq.each do |key_queue|
-          key_queue.wake_at = time
-          # It failed again after the end had begun, so its next owner tries it.
-          key_queue.left = !@horizon.nil? && !mixed && key_queue.attempt > 1
-          next key_queue.alone_until = alone_until || key_queue.alone_until unless mixed
-
-          key_queue.attempt = 0
-          key_queue.apart_until = slice.items.last.offset
-        end
+        slice.again(time, alone_until: alone_until, ending: @key_queues.closed?)
       end
 
       # No job gets messages until `time`. If several jobs ask for that, the earliest time counts.
-      #: (Slice, Float) -> void
+      #: (KeyedSlice, Float) -> void
       def later(_slice, time) = @hold_until = [@hold_until, time].compact.min
 
       # The job of a slice is over; what is left of it may be given again.
-      #: (Slice) -> void
+      #: (KeyedSlice) -> void
       def put_back(slice)
-        tried = slice.items.to_h { |item| [item.key_queue, true] }.compare_by_identity if slice.failed
-        slice.items.each { |item| item.slice = nil }
-        slice.key_queues.each do |key_queue|
-          @key_queues.put_back(key_queue, tried: !tried.nil? && tried.key?(key_queue))
-        end
+        slice.put_back { |key_queue, tried| @key_queues.put_back(key_queue, tried: tried) }
       end
 
       #: () -> Float?
@@ -196,13 +144,7 @@ module Pelton
 
       # Where everything before is done: [offset, leader epoch]; nil: nothing came.
       #: () -> [Integer, Integer]?
-      def done
-        _, item = @open.first
-        return @end unless item
-
-        # Within a batch the message's own leader epoch goes with its offset.
-        item.offset > item.tracker.first_offset ? [item.offset, item.leader_epoch].freeze : item.tracker.before
-      end
+      def done = @open.done
 
       # An error to be reported, once; nil: none.
       #: () -> Error?
@@ -210,40 +152,88 @@ module Pelton
 
       # Releases all batches. Jobs have message objects, which stay valid.
       #: () -> void
-      def release
-        @trackers.each_key(&:release)
-        @trackers.clear
+      def release = @open.release
+
+      # --- the end: jobs get only gaps, which are unfinished messages before finished ones -------------------------
+
+      # The end begins: no message behind the last finished one is given, except to these jobs. Returns true: there may
+      # be gaps.
+      #: (Array[Job]) -> bool
+      def close(jobs)
+        @key_queues.close([@open.highest, *jobs.filter_map { |job| job.slice.reach(job) }].max)
+        true
       end
+
+      # May a job begin its message at this offset?
+      #: (Integer) -> bool
+      def gap_at?(offset) = @key_queues.closed? && @key_queues.gives?(offset)
+
+      # When a message in a gap may begin (monotonic seconds; 0: now); nil: there is none, or it failed again.
+      #: () -> Float?
+      def gap_at
+        time = @key_queues.ready_before(@open.highest)
+        time && [time, *@hold_until].max
+      end
+
+      # See OpenMessages.
+      #: () -> Hash[Symbol, Integer]?
+      def repeats = @open.repeats
+
+      # --- seeks: messages of other keys may be unfinished before the new position ---------------------------------
+
+      # The partition continues at this offset (nil: all messages are dropped). Messages from there on will be read
+      # again. Messages before it stay, because other jobs have not finished them. epoch: Message#epoch of these. done:
+      # when they are done, everything before the offset is. failed: the offset at which the partition stopped; it is
+      # not tried again.
+      #: (Integer?, Integer?, done: bool, ?failed: Integer?) -> self
+      def leave(position, epoch, done:, failed: nil)
+        gone = @open.from(position)
+        position ? @unread.add(gone) : @unread.clear
+        drop(gone)
+        drop([@open[failed]].compact)
+        @unsorted.drop_finished
+        @open.reset_for_seek(position, epoch, done: done)
+        self
+      end
+
+      # See KeyedSlice#seek_past.
+      #: (KeyedSlice, Messages, Integer) -> void
+      def seek_past(slice, given, position) = slice.seek_past(given, position) { |item| @open.finish(item) }
+
+      # The same for a seek to a message that is still in the slice: nothing has to be read again. false: it is not.
+      #: (KeyedSlice, Messages, Integer) -> bool
+      def go_back(slice, given, position)
+        return false unless slice.items.bsearch { |item| item.offset >= position }&.offset == position
+
+        seek_past(slice, given, position)
+        true
+      end
+
+      # Is the message from before a seek, and still to be processed?
+      #: (Message) -> bool
+      def kept?(message)
+        item = @open[message.offset]
+        !item.nil? && !item.epoch.nil? && item.epoch == message.epoch
+      end
+
+      # The first offset that is not done.
+      #: () -> Integer?
+      def first_open = @open.first_offset
+
+      # The first offset that has to be read again; no seek may go past it before that. nil: none.
+      #: () -> Integer?
+      def first_unread = @unread.first
 
       private
 
-      # --- key queues ----------------------------------------------------------------------------------------------
+      def mark_in(slice, offset)
+        return if slice.sought?
 
-      # Must the next batch wait? A batch for which `by` failed becomes one key queue, and is processed alone.
-      def blocked?
-        tracker = @unsorted.first
-        !tracker.sorted? || (tracker.ids ? @key_queues.key?(:whole) : !@key_queues.empty?)
+        mark_passed(slice.passed, slice.passed.size)
+        finish(slice, offset, nil, mark: true)
       end
 
-      def spread
-        whole = @unsorted.first.ids.nil?
-        @unsorted.shift.each do |item, number|
-          next if item.finished? # marked already
-
-          # Messages without a key have no order among each other.
-          @key_queues.add(item, whole ? :whole : (number || item))
-        end
-      end
-
-      def give(executor, key_queues, items)
-        messages = items.map(&:message)
-        part = Batch::Part.new(messages.first.topic, messages.first.partition, messages.freeze)
-        slice = Slice.new(part, items, key_queues, @unmarked.list(executor))
-        items.each { |item| item.slice = slice }
-        slice
-      end
-
-      # --- messages ------------------------------------------------------------------------------------------------
+      def mark_passed(passed, count) = passed.shift(count).each { |item| @open.finish(item) }
 
       # A message that no job has, and those of its key before it.
       def waiting_before(item)
@@ -251,25 +241,13 @@ module Pelton
         key_queue.nil? || key_queue.out ? [item] : key_queue.before(item.offset + 1)
       end
 
-      # The message is finished and marked.
-      def done_with(item)
-        @open.delete(item.offset)
-        item.passed ? @unmarked.remove : leave_key_queue(item)
-        note(item) if item.dropped
-        item.finish
-      end
-
-      # The message is finished, but not marked.
-      def pass(item, passed)
-        leave_key_queue(item)
-        item.finish(passed)
-        @unmarked.add(item, passed)
-      end
-
-      def leave_key_queue(item)
-        @highest = item.offset if item.offset > @highest
-        @trackers.delete(item.tracker) if item.tracker.finish
-        @key_queues.drop(item)
+      # Drops messages, which will come again.
+      def drop(items)
+        slices = items.filter_map(&:slice).uniq
+        passed = items.filter_map(&:passed).uniq(&:object_id)
+        items.each { |item| @open.finish(item) }
+        slices.each(&:leave)
+        passed.each { |list| list.select! { |item| @open.include?(item) } }
       end
     end
   end

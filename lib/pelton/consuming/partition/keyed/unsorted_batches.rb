@@ -20,12 +20,6 @@ module Pelton
 
       def empty? = @trackers.empty?
 
-      #: () -> BatchTracker?
-      def first = @trackers.first
-
-      #: () -> BatchTracker?
-      def shift = @trackers.shift
-
       #: (BatchTracker) -> void
       def add(tracker) = @trackers << tracker
 
@@ -51,9 +45,33 @@ module Pelton
         @sorting = nil
       end
 
+      # Moves the messages of sorted batches to key queues, as far as the order allows.
+      #: (KeyQueues) -> void
+      def spread(key_queues)
+        spread_first(key_queues) until @trackers.empty? || blocked?(key_queues)
+      end
+
       # Drops batches of which nothing is left, except the one that a job is sorting.
       #: () -> void
       def drop_finished = @trackers.reject! { |tracker| tracker.over? && !tracker.equal?(@sorting) }
+
+      private
+
+      # Must the next batch wait? A batch for which `by` failed becomes one key queue, and is processed alone.
+      def blocked?(key_queues)
+        tracker = @trackers.first
+        !tracker.sorted? || (tracker.ids ? key_queues.key?(:whole) : !key_queues.empty?)
+      end
+
+      def spread_first(key_queues)
+        whole = @trackers.first.ids.nil?
+        @trackers.shift.each do |item, number|
+          next if item.finished? # marked already
+
+          # Messages without a key have no order among each other.
+          key_queues.add(item, whole ? :whole : (number || item))
+        end
+      end
     end
   end
 end
