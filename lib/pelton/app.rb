@@ -112,9 +112,10 @@ module Pelton
     #   app.each({ "orders" => { 0 => 42 }, "payments" => [0, 1] }, follow: true) { … }
     #   app.each("orders", group: "import") { … } # continues where the last run ended, and commits what is done
     #   app.each("orders", registry: "https://registry:8081") { |message| puts message.payload } # Avro
-    # from: an offset, -n for the last n messages, a Time, :beginning (the default) or :end. decode, deserializer,
-    # key_deserializer, headers_deserializer: as in routes, for all topics. registry: a Registry or its URL; payloads
-    # are then Avro. stop_at: a partition ends before the first
+    # from: an offset, -n for the last n messages, a Time, :beginning (the default) or :end. up_to: each partition ends
+    # before this offset or Time; :end: at the end that it has now. With `follow`, `each` waits for messages up to
+    # there, at most until the Time. decode, deserializer, key_deserializer, headers_deserializer: as in routes, for all
+    # topics. registry: a Registry or its URL; payloads are then Avro. stop_at: a partition ends before the first
     # message for which it returns true. reached_end: called with topic and partition each time a partition was read to
     # its end. timeout: seconds to wait for Kafka's answers.
     # It runs in the calling thread, ends at once on `break`, Interrupt and Thread#kill, and leaves nothing open. Raises
@@ -123,7 +124,7 @@ module Pelton
     #:  ?decode: (Symbol | Hash[Symbol, untyped] | Avro::Decoder)?, ?registry: (Registry | String)?,
     #:  ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,
-    #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?stop_at: ^(Message) -> boolish,
+    #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?up_to: (Integer | Time | Symbol)?, ?stop_at: ^(Message) -> boolish,
     #:  ?reached_end: ^(String, Integer) -> void) ?{ (Message) -> void }
     #:  -> (Iterator | Enumerator[Message, Iterator])
     def each(*topics, **options, &block)

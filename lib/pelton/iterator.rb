@@ -7,6 +7,7 @@ require_relative "message"
 require_relative "runtime/notifications"
 require_relative "settings/settings"
 require_relative "subscription"
+require_relative "iterator/ends"
 require_relative "iterator/growth"
 require_relative "iterator/positions"
 
@@ -35,14 +36,16 @@ module Pelton
     #:  ?decode: (Symbol | Hash[Symbol, untyped] | Avro::Decoder)?, ?registry: (Registry | String)?,
     #:  ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,
-    #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?stop_at: ^(Message) -> boolish,
-    #:  ?reached_end: ^(String, Integer) -> void, ?bus: Notifications, ?native: Module?) -> void
-    def initialize(config, topics, from: :beginning, follow: false, group: nil, decode: nil, registry: nil,
+    #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?up_to: (Integer | Time | Symbol)?,
+    #:  ?stop_at: ^(Message) -> boolish, ?reached_end: ^(String, Integer) -> void, ?where: Array[untyped]?,
+    #:  ?bus: Notifications, ?native: Module?) -> void
+    def initialize(config, topics, from: :beginning, up_to: nil, follow: false, group: nil, decode: nil, registry: nil,
                    deserializer: nil, key_deserializer: nil, headers_deserializer: nil, kafka: {}, timeout: nil,
-                   stop_at: nil, reached_end: nil, bus: Notifications.new, native: nil)
+                   stop_at: nil, reached_end: nil, where: nil, bus: Notifications.new, native: nil)
       @config = config
       @places = Positions.new(topics, from)
       @follow = follow
+      @ends = Ends.new(up_to, follow)
       @group = group
       @timeout = Clock.check(timeout) || config.commit_timeout
       @stop_at = callable(:stop_at, stop_at)
@@ -51,7 +54,8 @@ module Pelton
                    deserializers: of_all(callable(:deserializer, deserializer)),
                    key_deserializers: of_all(Settings::TOPIC.fetch(:key_deserializer).check(key_deserializer)),
                    headers_deserializers: of_all(callable(:headers_deserializer, headers_deserializer)),
-                   kafka: { **kafka, "enable.partition.eof" => !follow || !reached_end.nil? },
+                   where: of_all(where),
+                   kafka: { **kafka, "enable.partition.eof" => @ends.fixed? || !reached_end.nil? },
                    bus: bus, native: native }
       @bus = bus
     end
@@ -66,10 +70,11 @@ module Pelton
       subscription = Subscription.new(@config, group_id: @group || "#{@config.client_id}.each", **@options)
       begin
         growth = growth(subscription)
-        spans = asking(subscription) { @places.spans(subscription, timeout: @timeout, committed: !@group.nil?) }
+        spans = spans(subscription)
         ends = begin_at(spans, subscription, growth)
         until ends.empty?
           take(subscription, ends, growth, &block)
+          settle(subscription, spans, ends) if @ends.over?
           grow(subscription, ends, growth) if growth
         end
         commit(subscription) if @group
@@ -102,9 +107,9 @@ module Pelton
       raise ConfigError.new(name, object, "expected an object with the method call")
     end
 
-    # Returns nil if no partitions can be added: without `follow`, or if partitions are named.
+    # Returns nil if partitions that are added are not read: without `follow`, with `up_to`, or if partitions are named.
     def growth(subscription)
-      return if !@follow || @places.whole_topics.empty?
+      return if @ends.fixed? || @places.whole_topics.empty?
 
       Growth.new({ **@config.kafka, **@options[:kafka] }) do |known|
         @places.added(known, subscription, timeout: @timeout, committed: !@group.nil?)
@@ -122,6 +127,10 @@ module Pelton
         Background::Stop.new.wait(PAUSE)
         retry
       end
+    end
+
+    def spans(subscription)
+      asking(subscription) { @places.spans(subscription, timeout: @timeout, committed: !@group.nil?) }
     end
 
     # The error with what the client reported meanwhile: a refused password, a closed port. That all brokers are down
@@ -155,17 +164,25 @@ module Pelton
 
     # {["orders", 0] => the offset at which it ends}, for partitions that have not ended.
     def begin_at(spans, subscription, growth)
-      unless @follow
-        nothing, spans = spans.partition { |_, span| span.begin >= span.end }.map(&:to_h)
-        nothing.each_key { |place| @reached_end&.call(*place) }
-      end
+      ends = asking(subscription) { @ends.of(spans, subscription, @timeout) }
+      nothing, spans = spans.partition { |place, span| span.begin >= ends[place] }.map(&:to_h)
+      nothing.each_key { |place| @reached_end&.call(*place) }
       subscription.assign(spans.map { |place, span| [*place, span.begin] }) unless spans.empty?
       spans.each { |place, span| growth.reading(place, span.begin) } if growth
-      spans.transform_values { |span| @follow ? Float::INFINITY : span.end }
+      ends.slice(*spans.keys)
+    end
+
+    # A Time that was to come has passed: what is older is in the topics now.
+    def settle(subscription, spans, ends)
+      now = spans(subscription).slice(*ends.keys)
+      ends.update(asking(subscription) { @ends.of(now, subscription, @timeout) })
+      now.each_key do |place|
+        reached(place, subscription.position(*place) || spans.fetch(place).begin, subscription, ends)
+      end
     end
 
     def take(subscription, ends, growth, &block)
-      kind, *facts = subscription.poll(growth&.wait)
+      kind, *facts = subscription.poll([growth&.wait, @ends.wait].compact.min)
       case kind
       when :batch
         batch(facts.first, subscription, ends, &block)
@@ -180,7 +197,7 @@ module Pelton
       last = ends[batch.topic_partition]
       batch.each do |message|
         break unless last && message.offset < last
-        return stop(batch, subscription, ends) if @stop_at&.call(message)
+        return stop(batch, subscription, ends) if @ends.past?(message) || @stop_at&.call(message)
 
         yield message
         mark(message, subscription) if @group
@@ -198,7 +215,9 @@ module Pelton
 
     # A followed partition reaches its end again and again.
     def at_end(place, offset, subscription, ends)
-      @follow ? ends.key?(place) && @reached_end.call(*place) : reached(place, offset, subscription, ends)
+      return reached(place, offset, subscription, ends) if !@follow || offset >= ends.fetch(place, 0)
+
+      @reached_end&.call(*place)
     end
 
     def stop(batch, subscription, ends)

@@ -45,6 +45,49 @@ class EmbeddedIteratorTest < Minitest::Test
     assert_match(/deserializer = :json: expected/, error.message)
   end
 
+  def test_iterator_ends_before_up_to
+    name = filled([10, 4])
+    assert_equal [0].product((0..5).to_a) + [1].product((0..3).to_a), places(app.each(name, up_to: 6))
+    assert_equal [[0, 4], [0, 5]], places(app.each(name => { 0 => 4, 1 => :end }, up_to: 6))
+    assert_empty app.each(name, from: 5, up_to: 5).to_a
+    assert_equal 14, app.each(name, up_to: 1 << 40).count
+    assert_equal 14, app.each(name, up_to: :end, follow: true).count
+    assert_equal 14, app.each(name, up_to: Time.now + 3600).count
+    assert_empty app.each(name, up_to: Time.at(1)).to_a
+    ends = []
+    assert_equal 8, app.each(name, up_to: 4, reached_end: ->(*place) { ends << place }).count
+    assert_equal [[name, 0], [name, 1]], ends.sort
+    ["x", -1, :beginning, 1.5].each do |bad|
+      assert_match(/up_to = #{bad.inspect}: expected an offset/,
+                   assert_raises(Pelton::ConfigError) { app.each(name, up_to: bad).first }.message)
+    end
+  end
+
+  def test_following_iterator_waits_up_to_an_offset
+    name = filled([3, 5])
+    seen = []
+    app.each(name, follow: true, up_to: 5) do |message|
+      seen << message
+      produce(@apps.first, name, %w[3 4 5], partition: 0) if seen.size == 8 # the rest
+    end
+    assert_equal [0, 1].product((0..4).to_a), places(seen)
+  end
+
+  def test_following_iterator_waits_up_to_a_time_and_reads_all_that_is_older
+    name = filled([300, 0])
+    time = Time.now + 0.3
+    seen = []
+    app.each(name, follow: true, up_to: time) do |message|
+      seen << message
+      eventually(5) { Time.now > time } if seen.size == 5
+    end
+    assert_equal [0].product((0..299).to_a), places(seen)
+    assert_operator Time.now, :>=, time
+    later = { topic: name, payload: "x", partition: 1, timestamp: Time.now + 7200 }
+    app.producer.produce_sync(**later)
+    assert_equal 300, app.each(name, follow: true, up_to: Time.now + 0.2).count
+  end
+
   def test_where_to_begin
     name = filled([10, 20])
     assert_equal [[0, 8], [0, 9], [1, 18], [1, 19]], places(app.each(name, from: -2))
