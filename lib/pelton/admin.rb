@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "admin/connection"
+require_relative "admin/groups"
 require_relative "admin/requests"
 require_relative "admin/responses"
 require_relative "runtime/clock"
@@ -34,14 +35,19 @@ module Pelton
     def initialize(config, bus: Notifications.new, native: nil, kafka: {})
       @name = EventDispatch.client_name("#{config.client_id}.admin")
       @connection = Connection.new(@name, config, bus, kafka, native)
+      @groups = Groups.new(self, @connection)
     end
 
-    # Creates a topic. partitions, replicas: nil means the broker's default. config: the topic's own settings.
-    #   Pelton.admin.create_topic("orders", partitions: 4, replicas: 3, config: { "retention.ms" => 86_400_000 })
+    # Creates a topic. partitions, replication_factor: nil means the broker's default. `replication:` and `replicas:`
+    # are other names of `replication_factor:`. config: the topic's own settings.
+    #   Pelton.admin.create_topic("orders", partitions: 4, replication_factor: 3, config: { "retention.ms" => 1000 })
     # Raises KafkaError TOPIC_ALREADY_EXISTS if it exists. Brokers learn about the topic a moment later.
-    #: (String, ?partitions: Integer?, ?replicas: Integer?, ?config: Hash[String, untyped], ?timeout: Numeric?) -> void
-    def create_topic(name, partitions: 1, replicas: nil, config: {}, timeout: TIMEOUT)
-      change(:create_topic, Requests.new_topic(name, partitions, replicas, config), timeout)
+    #: (String, ?partitions: Integer?, ?replication_factor: Integer?, ?config: Hash[String, untyped],
+    #:  ?timeout: Numeric?, ?replication: Integer?, ?replicas: Integer?) -> void
+    def create_topic(name, partitions: 1, replication_factor: nil, config: {}, timeout: TIMEOUT, replication: nil,
+                     replicas: nil)
+      names = { replication_factor: replication_factor, replication: replication, replicas: replicas }
+      change(:create_topic, Requests.new_topic(name, partitions, names, config), timeout)
     end
 
     # Deletes a topic with all its messages.
@@ -90,44 +96,67 @@ module Pelton
     # All groups and their states.
     #   Pelton.admin.groups # => { "billing" => :stable, "old" => :empty }
     #: (?timeout: Numeric?) -> Hash[String, Symbol]
-    def groups(timeout: TIMEOUT) = ask(:groups, nil, timeout) { |rows| Responses.groups(rows) }
+    def groups(timeout: TIMEOUT) = @groups.states(timeout)
+
+    # Describes these groups, or all: {"billing" => #<struct Pelton::Admin::GroupDescription …>}.
+    #   Pelton.admin.describe_groups.select { |_, group| group.type == :consumer }.keys # => ["billing"]
+    # The state of an unknown group is :dead.
+    #: (*String, ?timeout: Numeric?) -> Hash[String, GroupDescription]
+    def describe_groups(*ids, timeout: TIMEOUT) = @groups.describe(ids, timeout)
 
     # Describes a group and its members. The state of an unknown group is :dead.
     #   Pelton.admin.group("billing").members.map(&:client_id) # => ["billing"]
     #: (String, ?timeout: Numeric?) -> GroupDescription
-    def group(id, timeout: TIMEOUT)
-      ask(:describe_groups, [Requests::GROUP.check(id)], timeout) { |rows| Responses.group(rows) }
-    end
+    def group(id, timeout: TIMEOUT) = @groups.describe([id], timeout).each_value.first
 
-    # Deletes a group with its committed offsets. It must have no members.
+    # Deletes a group with its committed offsets. It must have no live members.
     #   Pelton.admin.delete_group("billing")
     #: (String, ?timeout: Numeric?) -> void
-    def delete_group(id, timeout: TIMEOUT) = change(:delete_group, Requests::GROUP.check(id), timeout)
+    def delete_group(id, timeout: TIMEOUT) = @groups.delete(id, timeout)
 
-    # The committed offsets of a group.
+    # The committed offsets of a group. An unknown group has none.
     #   Pelton.admin.group_offsets("billing") # => { ["orders", 0] => 42 }
     #: (String, ?timeout: Numeric?) -> Hash[[String, Integer], Integer?]
-    def group_offsets(id, timeout: TIMEOUT)
-      ask(:group_offsets, Requests::GROUP.check(id), timeout) { |rows| Responses.offsets(Responses.only(rows)[2]) }
+    def group_offsets(id, timeout: TIMEOUT) = @groups.commits(id, timeout).transform_values { |one| one&.offset }
+
+    # The committed offsets of a group with their metadata: {["orders", 0] => #<struct Pelton::Admin::Commit …>}.
+    #   Pelton.admin.group_commits("billing").fetch(["orders", 0]).metadata # => "checkpoint 17"
+    #: (String, ?timeout: Numeric?) -> Hash[[String, Integer], Commit?]
+    def group_commits(id, timeout: TIMEOUT) = @groups.commits(id, timeout)
+
+    # Sets the offsets at which the group continues: Integers, or positions as in `offsets`. A Time after the last
+    # message means the end. The group must have no live members; one that does not exist is created.
+    #   Pelton.admin.alter_group_offsets("billing", { ["orders", 0] => 42, ["orders", 1] => :beginning })
+    #: (String, Hash[[String, Integer], Integer | Symbol | Time], ?timeout: Numeric?) -> void
+    def alter_group_offsets(id, offsets, timeout: TIMEOUT) = @groups.alter(id, offsets, timeout)
+
+    # Moves the committed offsets of a group to a position, and returns an OffsetChange for each partition. Give `to:`
+    # (an Integer, or a position as in `offsets`) or `by:` (a number of offsets; < 0 moves back). topics: names, or
+    # names with partitions; nil means all topics for which the group has commits. Offsets outside of the log become its
+    # beginning or end. dry_run: true changes nothing.
+    #   Pelton.admin.reset_group_offsets("billing", to: Time.now - 3600, topics: { "orders" => [0] }, dry_run: true)
+    # The group must have no live members. It is created if it does not exist and `topics:` is given.
+    #: (String, ?to: Integer | Symbol | Time | nil, ?by: Integer?, ?dry_run: bool, ?timeout: Numeric?,
+    #:  ?topics: String | Array[String] | Hash[String, Array[Integer]?] | nil) -> Hash[[String, Integer], OffsetChange]
+    def reset_group_offsets(id, to: nil, by: nil, topics: nil, dry_run: false, timeout: TIMEOUT)
+      @groups.reset(id, { to: to, by: by, topics: topics }, dry_run, timeout)
     end
 
-    # Sets the offsets at which the group continues. It must have no members.
-    #   Pelton.admin.alter_group_offsets("billing", { ["orders", 0] => 42 })
-    #: (String, Hash[[String, Integer], Integer], ?timeout: Numeric?) -> void
-    def alter_group_offsets(id, offsets, timeout: TIMEOUT)
-      rows = Requests.positions(offsets, "an Integer >= 0") { |offset| Requests.offset(offset) }
-      change_offsets(:alter_group_offsets, id, rows, timeout)
+    # Copies the committed offsets and their metadata of one group to another, which is created if it does not exist and
+    # must have no live members. Returns an OffsetChange for each partition. topics: as in `reset_group_offsets`.
+    # overwrite: true replaces offsets that the other group has; without it, they are an error. dry_run: true changes
+    # nothing.
+    #   Pelton.admin.copy_group_offsets("billing", "billing-v2")
+    #: (String, String, ?overwrite: bool, ?dry_run: bool, ?timeout: Numeric?,
+    #:  ?topics: String | Array[String] | Hash[String, Array[Integer]?] | nil) -> Hash[[String, Integer], OffsetChange]
+    def copy_group_offsets(from, to, topics: nil, overwrite: false, dry_run: false, timeout: TIMEOUT)
+      @groups.copy(from, to, { topics: topics, overwrite: overwrite }, dry_run, timeout)
     end
 
-    # Deletes the group's offsets of these partitions. No member may subscribe to their topics.
+    # Deletes the group's offsets of these partitions. No live member may subscribe to their topics.
     #   Pelton.admin.delete_group_offsets("billing", [["orders", 0]])
     #: (String, Array[[String, Integer]], ?timeout: Numeric?) -> void
-    def delete_group_offsets(id, partitions, timeout: TIMEOUT)
-      raise ConfigError.new(:partitions, partitions, "expected [[topic, partition], …]") unless partitions.is_a?(Array)
-
-      rows = partitions.map { |partition| [*Requests.partition(partition), 0] }
-      change_offsets(:delete_group_offsets, id, rows, timeout)
-    end
+    def delete_group_offsets(id, partitions, timeout: TIMEOUT) = @groups.delete_offsets(id, partitions, timeout)
 
     # The offset of each position: :beginning, :end, :newest (the largest timestamp), or a Time (the first message that
     # is not older; nil if all are older).
@@ -142,14 +171,9 @@ module Pelton
     # Number of offsets between the group's commit and the end, per partition with a commit. Asks two questions, one
     # after the other, so messages that are produced meanwhile count.
     #   Pelton.admin.lag("billing") # => { ["orders", 0] => 17 }
-    # committed: as in `offsets`.
+    # committed: as in `offsets`. Raises KafkaError GROUP_ID_NOT_FOUND for an unknown group.
     #: (String, ?committed: bool, ?timeout: Numeric?) -> Hash[[String, Integer], Integer]
-    def lag(id, committed: true, timeout: TIMEOUT)
-      deadline = Clock.deadline(timeout)
-      done = group_offsets(id, timeout: timeout).compact
-      ends = offsets(done.transform_values { :end }, committed: committed, timeout: Clock.left(deadline))
-      ends.to_h { |partition, offset| [partition, [offset.to_i - done.fetch(partition), 0].max] }
-    end
+    def lag(id, committed: true, timeout: TIMEOUT) = @groups.lag(id, committed, timeout)
 
     # Deletes all messages before these offsets; :end deletes all. Returns the oldest offsets that are left.
     #   Pelton.admin.delete_records({ ["orders", 0] => 42 }) # => { ["orders", 0] => 42 }
@@ -211,13 +235,6 @@ module Pelton
 
     def change(kind, argument, timeout)
       ask(kind, argument, timeout) { |rows| Responses.only(rows) }
-      nil
-    end
-
-    def change_offsets(kind, id, rows, timeout)
-      return Requests::GROUP.check(id) && nil if rows.empty?
-
-      ask(kind, [Requests::GROUP.check(id), rows], timeout) { |found| Responses.offsets(Responses.only(found)[2]) }
       nil
     end
 

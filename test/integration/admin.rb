@@ -19,7 +19,7 @@ Scenario.run do
 
   admin.create_topic(name, partitions: 2, config: { "retention.ms" => 86_400_000 })
   named("again", :TOPIC_ALREADY_EXISTS) { admin.create_topic(name) }
-  named("more replicas than brokers", :INVALID_REPLICATION_FACTOR) { admin.create_topic("wide", replicas: 3) }
+  named("more replicas than brokers", :INVALID_REPLICATION_FACTOR) { admin.create_topic("wide", replication_factor: 3) }
   named("an option that is none", :INVALID_CONFIG) { admin.create_topic("odd", config: { "a" => "b" }) }
   admin.create_partitions(name, 3)
   named("fewer partitions", :INVALID_PARTITIONS) { admin.create_partitions(name, 1) }
@@ -58,6 +58,7 @@ Scenario.run do
   equal(:stable, admin.groups.fetch(group), "its state")
   named("offsets of a living group", :UNKNOWN_MEMBER_ID) { admin.alter_group_offsets(group, { [name, 0] => 3 }) }
   named("a living group's end", :NON_EMPTY_GROUP) { admin.delete_group(group) }
+  named("the lag of a group that is not there", :GROUP_ID_NOT_FOUND) { admin.lag("#{group}-typo") }
   server.stop
 
   # Without members: everybody's.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # once: commands for developers, on the first Ruby
+# time limit: 120
 
 require "json"
 require "open3"
@@ -8,13 +9,13 @@ require "support/scenario"
 
 # bin/demo, bin/broker and bin/bench as somebody types them, wrongly too: an exit code and a line that says why.
 
-def command(*words)
-  output, status = Open3.capture2e({ "RUBY" => RbConfig.ruby }, *words, chdir: Scenario::ROOT)
+def command(*words, env: {})
+  output, status = Open3.capture2e({ "RUBY" => RbConfig.ruby, **env }, *words, chdir: Scenario::ROOT)
   [status.exitstatus, output]
 end
 
-def refused(pattern, *words, code: 1)
-  status, output = command(*words)
+def refused(pattern, *words, code: 1, env: {})
+  status, output = command(*words, env: env)
   said = [output.match?(pattern), output.include?("\tfrom ")]
   equal([code, true, false], [status, *said], "#{words.join(" ")}: #{output}")
 end
@@ -57,6 +58,30 @@ Scenario.run do
   refused(/does not serve/, "bin/broker", "status", "--port", own, code: 3)
   equal([0, ""], command("bin/broker", "stop", "--port", own), "stop of what does not run")
   check(!File.exist?(TestBroker.folder(own)), "its data is gone")
+
+  # Without --port; in a folder where no other brokers are.
+  Dir.mktmpdir("pelton-tools") do |folder|
+    alone = { "TMPDIR" => folder }
+    equal([3, "does not serve\n"], command("bin/broker", "status", env: alone), "status without a broker")
+    equal([1, "bin/broker: no broker is running: bin/broker start\n"], command("bin/broker", "topic", "a", env: alone),
+          "topic without a broker")
+    first, second = Array.new(2) do |number|
+      port = TestBroker.free_port.to_s
+      started = command("bin/broker", "start", "--port", port, "--with-pid", Process.pid.to_s, env: alone)
+      equal(0, started.first, "start")
+      code, output = command("bin/broker", "status", env: alone)
+      equal([0, number + 1, true], [code, output.lines.size, output.include?(":#{port} ")], "status: #{output}")
+      made = command("bin/broker", "topic", "made", "3", env: alone)
+      equal(number, made.first, "topic with #{number + 1} brokers: #{made.last}")
+      port
+    end
+    eventually(20, "the topic on #{first}") do
+      Pelton::Native.metadata({ "bootstrap.servers" => "127.0.0.1:#{first}" }, "made", 15).dig(:topics, "made") == 3
+    end
+    ports = [first, second].sort_by(&:to_i).join(", ")
+    refused(/running on the ports #{ports}: choose one with --port/, "bin/broker", "topic", "a", env: alone)
+    equal([0, ""], command("bin/broker", "stop", "--all", env: alone), "stop --all")
+  end
 
   code, output = command("bin/demo", "--kafka", "--count", "500")
   equal([0, true], [code, output.match?(/every message seen +yes/)], "the demo with a broker of its own: #{output}")

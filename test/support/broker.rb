@@ -49,6 +49,9 @@ class TestBroker
       broker if broker.alive?
     end
 
+    #: () -> Array[TestBroker]
+    def running = ports.filter_map { |port| find(port) }
+
     #: () -> Array[Integer]
     def ports
       Dir.glob(folder("*")).filter_map { |path| path[/-(\d+)\z/, 1]&.to_i }.sort

@@ -27,7 +27,7 @@ class Signatures
     Registry Registry::Schema Avro Avro::Decoder Avro::Serializer Reporters::Log
     Testing Testing::BufferedProducer Testing::Cluster Testing::Message
     Admin::TopicDescription Admin::Partition Admin::ClusterDescription Admin::Broker Admin::Option
-    Admin::GroupDescription Admin::Member Admin::Acl
+    Admin::GroupDescription Admin::Member Admin::Commit Admin::OffsetChange Admin::Acl
   ].freeze
 
   # Methods made by def_delegators: {class => the one that has their types}

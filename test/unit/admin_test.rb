@@ -1,52 +1,13 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "support/fake_poller"
-require "pelton/app"
+require "support/admin_kit"
 
 # What is asked, what is made of the answers, and arguments that cannot be; on a native side that notes and answers.
 class AdminQuestionsTest < Minitest::Test
-  # Native::Admin: answers with what the test put there.
-  class Native
-    attr_reader :asked, :closes, :renewals
-
-    def initialize(answers)
-      @answers = answers
-      @asked = []
-      @closes = 0
-      @renewals = 0
-    end
-
-    def request(kind, argument, timeout)
-      @asked << [kind, argument, timeout]
-      answer = @answers.fetch(kind)
-      answer = answer.call(@renewals) if answer.is_a?(Proc)
-      answer.is_a?(Exception) ? raise(answer) : answer
-    end
-
-    def renew = @renewals += 1
-
-    def topics(_timeout) = @answers.fetch(:names)
-    def close(_timeout) = (@closes += 1) && true
-  end
+  include AdminKit
 
   FAILED = Pelton::KafkaError.new(36, :TOPIC_ALREADY_EXISTS, "Topic 'a' already exists.")
-
-  def setup
-    @answers = {}
-    native = @native = Native.new(@answers)
-    made = @made = []
-    @module = Module.new
-    @module.const_set(:Poller, Class.new { define_singleton_method(:shared) { Fakes::Poller.new("pelton.poll") } })
-    @module.const_set(:Admin, Class.new do
-      define_singleton_method(:new) { |name, options, _| (made << [name, options]) && native }
-    end)
-    @admin = Pelton::Admin.new(Pelton::Config.new, native: @module, kafka: { "debug" => "admin" })
-  end
-
-  def teardown = @admin.close
-
-  def asked = @native.asked.last.first(2)
 
   def test_admin_opens_with_the_first_call_and_closes_once
     assert_empty @made
@@ -67,6 +28,9 @@ class AdminQuestionsTest < Minitest::Test
     assert_equal [:create_topic, ["a", 3, -1, [["retention.ms", "5"], ["compact", "true"]]]], asked
     assert_nil @admin.create_partitions("a", 4)
     assert_equal [:create_partitions, ["a", 4]], asked
+    %i[replication_factor replication replicas].each { |name| @admin.create_topic("a", name => 3) }
+    @admin.create_topic("a", replication_factor: 3, replication: 3)
+    assert_equal [3] * 4, @native.asked.last(4).map { |_, argument| argument[2] }
     found = @admin.topics.fetch("a")
     assert_equal [:topics, %w[a b]], asked
     assert_equal [[0, 1, [1, 2], [1]], [1, nil, [1], []]], found.partitions.map(&:to_a)
@@ -91,8 +55,8 @@ class AdminQuestionsTest < Minitest::Test
   def test_a_client_that_knows_an_earlier_leader_failed_for_good
     fenced = Pelton::KafkaError.new(74, :FENCED_LEADER_EPOCH, "Broker: Leader epoch is older than broker epoch")
     moved = Pelton::KafkaError.new(16, :NOT_COORDINATOR, "Broker: Not coordinator")
-    @answers[:offsets] = ->(renewals) { [["a", 0, 7, renewals < 2 ? fenced : nil]] }
-    @answers[:group_offsets] = ->(renewals) { renewals < 3 ? moved : [["g", nil, [["a", 0, 5, "", nil]]]] }
+    @answers[:offsets] = ->(_) { [["a", 0, 7, @native.renewals < 2 ? fenced : nil]] }
+    @answers[:group_offsets] = ->(_) { @native.renewals < 3 ? moved : [["g", nil, [["a", 0, 5, "", nil]]]] }
     assert_equal({ ["a", 0] => 7 }, @admin.offsets({ ["a", 0] => :end }, timeout: 60))
     assert_equal 2, @native.renewals
     assert_equal({ ["a", 0] => 5 }, @admin.group_offsets("g", timeout: 60))
@@ -109,32 +73,6 @@ class AdminQuestionsTest < Minitest::Test
     @answers[:offsets] = ->(_) { [["a", 0, 7, refused]] }
     assert_raises(Pelton::KafkaError) { @admin.offsets({ ["a", 0] => :end }, timeout: 60) }
     assert_includes 1..2, @native.renewals, "others are told at once"
-  end
-
-  def test_groups
-    members = [["m-1", "c", nil, "/h", [["a", 0, -1001, "", nil]]]]
-    @answers.merge!(groups: [[%w[g PreparingRebalance]], []], delete_group: [["g", nil, []]],
-                    describe_groups: [["g", nil, "Stable", "range", 1, members]])
-    assert_equal({ "g" => :preparing_rebalance }, @admin.groups)
-    group = @admin.group("g")
-    assert_equal [:stable, [["a", 0]]], [group.state, group.members.first.partitions]
-    assert_nil @admin.delete_group("g")
-    @answers[:groups] = [[], [FAILED]]
-    assert_same FAILED, assert_raises(Pelton::KafkaError) { @admin.groups }
-  end
-
-  def test_admin_reports_offsets_and_lag_of_groups
-    @answers.merge!(group_offsets: [["g", nil, [["a", 0, 5, "", nil], ["a", 1, -1001, "", nil], ["a", 2, 9, "", nil]]]],
-                    alter_group_offsets: [["g", nil, [["a", 0, 3, "", nil]]]],
-                    offsets: [["a", 0, 7, -1, nil], ["a", 2, 8, -1, nil]])
-    assert_equal({ ["a", 0] => 5, ["a", 1] => nil, ["a", 2] => 9 }, @admin.group_offsets("g"))
-    assert_equal({ ["a", 0] => 2, ["a", 2] => 0 }, @admin.lag("g"))
-    assert_equal [:offsets, [[["a", 0, -1], ["a", 2, -1]], true]], asked
-    assert_nil @admin.alter_group_offsets("g", { ["a", 0] => 3 })
-    assert_equal [:alter_group_offsets, ["g", [["a", 0, 3]]]], asked
-    @answers[:alter_group_offsets] = [["g", nil, [["a", 0, 3, "", FAILED]]]]
-    error = assert_raises(Pelton::KafkaError) { @admin.alter_group_offsets("g", { ["a", 0] => 3 }) }
-    assert_equal ["a/0: Topic 'a' already exists. (TOPIC_ALREADY_EXISTS, 36)", 36], [error.message, error.code]
   end
 
   def test_places
@@ -176,6 +114,8 @@ class AdminQuestionsTest < Minitest::Test
     ->(admin) { admin.create_topic("a", partitions: 0) } => /partitions = 0/,
     ->(admin) { admin.create_partitions("a", 2**31) } => /partitions = 2147483648/,
     ->(admin) { admin.create_topic("a", replicas: 0) } => /replicas = 0/,
+    ->(admin) { admin.create_topic("a", replication_factor: 2.5) } => /replication_factor = 2.5: expected an Integer/,
+    ->(admin) { admin.create_topic("a", replication: 3, replicas: 2) } => /replication = 3: replicas: 2 says otherw/,
     ->(admin) { admin.create_topic("a", config: { "x" => nil }) } => /config/,
     ->(admin) { admin.alter_config({ "x" => [] }, topic: "a") } => /config/,
     ->(admin) { admin.alter_config({}) } => /expected topic: or broker:/,
@@ -185,6 +125,13 @@ class AdminQuestionsTest < Minitest::Test
     ->(admin) { admin.offsets({ "a" => :end }) } => /partition = "a"/,
     ->(admin) { admin.offsets([["a", 0]]) } => /offsets = /,
     ->(admin) { admin.alter_group_offsets("g", { ["a", 0] => -1 }) } => /offset = -1: expected an Integer >= 0/,
+    ->(admin) { admin.alter_group_offsets("g", { ["a", 0] => :middle }) } => /offset = :middle: expected an Int/,
+    ->(admin) { admin.reset_group_offsets("g") } => /to: expected to: or by:/,
+    ->(admin) { admin.reset_group_offsets("g", to: :end, by: 1) } => /to = :end: expected to: or by:/,
+    ->(admin) { admin.reset_group_offsets("g", to: -1) } => /offset = -1/,
+    ->(admin) { admin.reset_group_offsets("g", by: 1.5) } => /by = 1.5: expected an Integer/,
+    ->(admin) { admin.reset_group_offsets("", to: :end) } => /group = ""/,
+    ->(admin) { admin.copy_group_offsets("g", "g") } => /to = "g": is the group to copy from/,
     ->(admin) { admin.delete_records({ ["a", 0] => 2**64 }) } => /offset = /,
     ->(admin) { admin.create_acl(principal: "", operation: :read, topic: "a") } => /principal/,
     ->(admin) { admin.create_acl(principal: "User:a", operation: :any, topic: "a") } => /operation = :any/,

@@ -101,8 +101,8 @@ fn read(ruby: &Ruby, kind: &str, argument: Value) -> Result<Request, Error> {
         "delete_group" => Request::DeleteGroup(String::try_convert(argument)?),
         "group_offsets" => Request::GroupOffsets(String::try_convert(argument)?),
         "alter_group_offsets" => {
-            let (group, places) = <(String, Places)>::try_convert(argument)?;
-            Request::AlterGroupOffsets(group, places)
+            let (group, places, metadata) = <(String, Places, _)>::try_convert(argument)?;
+            Request::AlterGroupOffsets(group, places, Vec::try_convert(metadata)?)
         }
         "delete_group_offsets" => {
             let (group, places) = <(String, Places)>::try_convert(argument)?;

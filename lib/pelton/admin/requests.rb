@@ -22,12 +22,18 @@ module Pelton
       module_function
 
       # [name, partitions, replicas, [["retention.ms", "1000"], …]]
-      def new_topic(name, partitions, replicas, config)
-        unless replicas.nil? || (replicas.is_a?(Integer) && replicas.between?(1, 32_767))
-          raise ConfigError.new(:replicas, replicas, "expected an Integer >= 1, or nil for the broker's default")
-        end
+      def new_topic(name, partitions, replication, config)
+        [TOPIC.check(name), partitions ? count(partitions) : -1, replicas(replication), options(config)]
+      end
 
-        [TOPIC.check(name), partitions ? count(partitions) : -1, replicas || -1, options(config)]
+      # {replication_factor: nil, replication: 3} → 3; -1: the broker's default.
+      def replicas(names)
+        names = names.compact
+        (key, number), (other, different) = names.uniq { |_, value| value }
+        raise ConfigError.new(key, number, "#{other}: #{different} says otherwise; give one of them") if other
+        return number || -1 if number.nil? || (number.is_a?(Integer) && number.between?(1, 32_767))
+
+        raise ConfigError.new(key, number, "expected an Integer >= 1, or nil for the broker's default")
       end
 
       def count(partitions)
@@ -60,8 +66,8 @@ module Pelton
         raise ConfigError.new(:broker, broker, "expected a broker's id")
       end
 
-      # {["orders", 0] => 42} → [["orders", 0, 42]]; the block converts positions into numbers.
-      def positions(given, allowed)
+      # {["orders", 0] => 42} → [["orders", 0, 42]]; the block converts positions into numbers, or raises.
+      def positions(given, allowed = nil)
         raise ConfigError.new(:offsets, given, "expected { [topic, partition] => offset }") unless given.is_a?(Hash)
 
         given.map do |partition, position|
@@ -71,6 +77,17 @@ module Pelton
           end
 
           [*partition(partition), number]
+        end
+      end
+
+      # "orders", ["orders"] or {"orders" => [0, 1]} → {"orders" => [0, 1]}; nil: all partitions.
+      def topics(given)
+        names = given.is_a?(Hash) ? given : [*given].to_h { |name| [name, nil] }
+        raise ConfigError.new(:topics, given, "expected a name, Array of names or { topic => [0, 1] }") if names.empty?
+
+        names.to_h do |name, numbers|
+          numbers = [*numbers].map { |number| partition([name, number]).last }.uniq unless numbers.nil?
+          [TOPIC.check(name), numbers]
         end
       end
 
@@ -85,6 +102,14 @@ module Pelton
 
       # The offset; nil if it is not one.
       def offset(given) = (given if given.is_a?(Integer) && !given.negative?)
+
+      # A position of a group. Raises for other values.
+      def position(given)
+        number = offset(given) || time(given)
+        return number if number && number.bit_length < 64
+
+        raise ConfigError.new(:offset, given, "expected an Integer >= 0, :beginning, :end, :newest or a Time")
+      end
 
       # The number of :beginning, :end or :newest, or the milliseconds of a Time; nil for other values.
       def time(given)

@@ -21,15 +21,23 @@ module Pelton
     # value: nil if it is secret.
     #: (name: String, value: String?, source: Symbol, read_only: bool, secret: bool) -> void
     Option = Struct.new(:name, :value, :source, :read_only, :secret, keyword_init: true)
-    # A group, from Admin#group. state: :stable, :empty, :dead (also if it never existed) … coordinator: the id of a
-    # broker. members: a Member for each.
-    #: (id: String, state: Symbol, assignor: String, coordinator: Integer?, members: Array[Member]) -> void
-    GroupDescription = Struct.new(:id, :state, :assignor, :coordinator,
+    # A group, from Admin#group. state: :stable, :empty, :dead (also if it never existed) … type: its protocol, :classic
+    # or :consumer (KIP-848). coordinator: the id of a broker. members: a Member for each.
+    #: (id: String, state: Symbol, type: Symbol, assignor: String, coordinator: Integer?, members: Array[Member]) -> void
+    GroupDescription = Struct.new(:id, :state, :type, :assignor, :coordinator,
                                   :members, # rubocop:disable Lint/StructNewOverride
                                   keyword_init: true)
     # A member of a group. partitions: [["orders", 0], …]. instance_id: nil without static membership.
     #: (id: String, client_id: String, instance_id: String?, host: String, partitions: Array[[String, Integer]]) -> void
     Member = Struct.new(:id, :client_id, :instance_id, :host, :partitions, keyword_init: true)
+    # An offset that a group committed, from Admin#group_commits. metadata: the String committed with it, often "".
+    #: (offset: Integer, metadata: String) -> void
+    Commit = Struct.new(:offset, :metadata, keyword_init: true)
+    # What Admin#reset_group_offsets and #copy_group_offsets do to a partition. before, after: offsets; nil: no commit.
+    # moved: the offsets that the group skips (> 0) or repeats (< 0); nil: unknown. bounded: the offset that was asked
+    # for lay before the :beginning or after the :end of the log; else nil.
+    #: (before: Integer?, after: Integer?, moved: Integer?, bounded: Symbol?) -> void
+    OffsetChange = Struct.new(:before, :after, :moved, :bounded, keyword_init: true)
     # An access rule, from Admin#acls. resource: :topic, :group, :cluster (its name is "kafka-cluster") or
     # :transactional_id. pattern: :literal or :prefixed.
     #: (resource: Symbol, name: String, pattern: Symbol, principal: String, host: String, operation: Symbol,
@@ -84,17 +92,39 @@ module Pelton
         listed, errors = rows
         raise errors.first unless errors.empty?
 
-        listed.to_h.transform_values { |state| word(state) }
+        listed.to_h { |row| [row[0], word(row[1])] }
       end
 
-      def group(rows)
-        id, _, state, assignor, coordinator, members = only(rows)
-        members = members.map do |member, client, instance, host, places|
-          Member.new(id: member, client_id: client, instance_id: instance, host: host,
-                     partitions: places.map { |place| place.first(2) }).freeze
+      def group_descriptions(rows)
+        rows.to_h do |id, error, state, type, assignor, coordinator, members|
+          raise named(id, error) if error
+
+          [id, GroupDescription.new(id: id, state: word(state), type: word(type), assignor: assignor,
+                                    coordinator: coordinator, members: members(members)).freeze]
         end
-        GroupDescription.new(id: id, state: word(state), assignor: assignor, coordinator: coordinator,
-                             members: members.freeze).freeze
+      end
+
+      def members(rows)
+        rows.map do |id, client, instance, host, places|
+          Member.new(id: id, client_id: client, instance_id: instance, host: host,
+                     partitions: places.map { |place| place.first(2) }).freeze
+        end.freeze
+      end
+
+      # Committed offsets; nil where there is none.
+      def commits(rows)
+        offsets(rows).zip(rows).to_h do |(partition, offset), row|
+          [partition, offset && Commit.new(offset: offset, metadata: row[3]).freeze]
+        end
+      end
+
+      # Kafka says "Unknown member" or "The group is not empty".
+      def live_members(id, error, members)
+        where = members.first(3).map { |member| "#{member.client_id} on #{member.host.delete_prefix("/")}" }
+        where << "…" if members.size > 3
+        reason = "group #{id} has live members; stop them first"
+        reason += " (#{members.size}: #{where.join(", ")})" unless members.empty?
+        KafkaError.new(error.code, error.name, reason)
       end
 
       # [[topic, partition, offset, …, error], …] → {[topic, partition] => offset}; nil if there is none.

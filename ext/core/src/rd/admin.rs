@@ -61,7 +61,8 @@ pub enum Request {
     DeleteGroup(String),
     /// The group's committed offsets.
     GroupOffsets(String),
-    AlterGroupOffsets(String, Places),
+    /// The last are the offsets' metadata.
+    AlterGroupOffsets(String, Places, Vec<String>),
     DeleteGroupOffsets(String, Places),
     /// −1 is the end, −2 the beginning, −3 the newest timestamp, anything else a timestamp. True: up to open
     /// transactions only.
@@ -222,7 +223,7 @@ impl Request {
             Self::DescribeGroups(groups) => groups.first().map(String::as_str),
             Self::DeleteGroup(group)
             | Self::GroupOffsets(group)
-            | Self::AlterGroupOffsets(group, _)
+            | Self::AlterGroupOffsets(group, ..)
             | Self::DeleteGroupOffsets(group, _) => Some(group),
             _ => None,
         }
@@ -338,8 +339,9 @@ impl Client {
                 // SAFETY: see above.
                 unsafe { sys::rd_kafka_ListConsumerGroupOffsets(client, group.array(), 1, options, queue) }
             }
-            Request::AlterGroupOffsets(group, places) => {
-                let places = list(places)?;
+            Request::AlterGroupOffsets(group, places, metadata) => {
+                let mut places = list(places)?;
+                metadata.iter().enumerate().for_each(|(row, one)| places.set_metadata(row, one.as_bytes()));
                 let mut group = of_group!(
                     group,
                     places.raw(),
@@ -350,10 +352,9 @@ impl Client {
                 unsafe { sys::rd_kafka_AlterConsumerGroupOffsets(client, group.array(), 1, options, queue) }
             }
             Request::DeleteGroupOffsets(group, places) => {
-                let places = list(places)?;
                 let mut group = of_group!(
                     group,
-                    places.raw(),
+                    list(places)?.raw(),
                     rd_kafka_DeleteConsumerGroupOffsets_new,
                     rd_kafka_DeleteConsumerGroupOffsets_destroy
                 );
@@ -361,9 +362,8 @@ impl Client {
                 unsafe { sys::rd_kafka_DeleteConsumerGroupOffsets(client, group.array(), 1, options, queue) }
             }
             Request::ListOffsets(places, _) => {
-                let places = list(places)?;
                 // SAFETY: see above.
-                unsafe { sys::rd_kafka_ListOffsets(client, places.raw(), options, queue) }
+                unsafe { sys::rd_kafka_ListOffsets(client, list(places)?.raw(), options, queue) }
             }
             Request::DeleteRecords(places) => {
                 let places = list(places)?;

@@ -144,6 +144,11 @@ unsafe extern "C" {
     pub(super) fn rd_kafka_ConsumerGroupDescription_state(
         group: *const sys::rd_kafka_ConsumerGroupDescription_t,
     ) -> c_int;
+    pub(super) fn rd_kafka_ConsumerGroupListing_type(group: *const sys::rd_kafka_ConsumerGroupListing_t) -> c_int;
+    pub(super) fn rd_kafka_ConsumerGroupDescription_type(
+        group: *const sys::rd_kafka_ConsumerGroupDescription_t,
+    ) -> c_int;
+    pub(super) fn rd_kafka_consumer_group_type_name(kind: c_int) -> *const c_char;
     pub(super) fn rd_kafka_consumer_group_state_name(state: c_int) -> *const c_char;
     pub(super) fn rd_kafka_AclBinding_new(
         resource: c_int,
@@ -201,7 +206,7 @@ mod tests {
 
     fn signature<F>(_: F) -> String {
         let integers = enums!(rd_kafka_resp_err_t rd_kafka_conf_res_t rd_kafka_consumer_group_state_t
-            rd_kafka_ConfigSource_t rd_kafka_ResourceType_t rd_kafka_ResourcePatternType_t rd_kafka_AclOperation_t
+            rd_kafka_consumer_group_type_t rd_kafka_ConfigSource_t rd_kafka_ResourceType_t rd_kafka_ResourcePatternType_t rd_kafka_AclOperation_t
             rd_kafka_AclPermissionType_t);
         integers.iter().fold(type_name::<F>().to_string(), |text, (name, size)| {
             assert_eq!(size_of::<i32>(), *size, "{name}");
@@ -216,7 +221,8 @@ mod tests {
             (_) rd_kafka_error_code rd_kafka_event_error rd_kafka_unsubscribe rd_kafka_topic_result_error
                 rd_kafka_ConfigResource_error rd_kafka_ConfigEntry_source rd_kafka_ConfigSource_name
                 rd_kafka_ConsumerGroupListing_state rd_kafka_ConsumerGroupDescription_state
-                rd_kafka_consumer_group_state_name rd_kafka_AclBinding_restype
+                rd_kafka_ConsumerGroupListing_type rd_kafka_ConsumerGroupDescription_type
+                rd_kafka_consumer_group_type_name rd_kafka_consumer_group_state_name rd_kafka_AclBinding_restype
                 rd_kafka_AclBinding_resource_pattern_type rd_kafka_AclBinding_operation
                 rd_kafka_AclBinding_permission_type rd_kafka_ResourceType_name rd_kafka_ResourcePatternType_name
                 rd_kafka_AclOperation_name rd_kafka_AclPermissionType_name;

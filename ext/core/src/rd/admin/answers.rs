@@ -157,7 +157,7 @@ fn config(resource: *const sys::rd_kafka_ConfigResource_t) -> Answer {
     }
 }
 
-/// id, state
+/// id, state, type
 fn listed_group(group: *const sys::rd_kafka_ConsumerGroupListing_t) -> Answer {
     // SAFETY: a live row.
     unsafe {
@@ -165,6 +165,7 @@ fn listed_group(group: *const sys::rd_kafka_ConsumerGroupListing_t) -> Answer {
         Answer::List(vec![
             words(sys::rd_kafka_ConsumerGroupListing_group_id(group)),
             name_of(ffi::rd_kafka_consumer_group_state_name, state),
+            name_of(ffi::rd_kafka_consumer_group_type_name, ffi::rd_kafka_ConsumerGroupListing_type(group)),
         ])
     }
 }
@@ -184,7 +185,7 @@ fn member(member: *const sys::rd_kafka_MemberDescription_t) -> Answer {
     }
 }
 
-/// id, error, state, assignor, coordinator's id, members
+/// id, error, state, type, assignor, coordinator's id, members
 fn group(group: *const sys::rd_kafka_ConsumerGroupDescription_t) -> Answer {
     // SAFETY: a live row; members are counted.
     unsafe {
@@ -195,6 +196,7 @@ fn group(group: *const sys::rd_kafka_ConsumerGroupDescription_t) -> Answer {
             words(sys::rd_kafka_ConsumerGroupDescription_group_id(group)),
             error(sys::rd_kafka_ConsumerGroupDescription_error(group)),
             name_of(ffi::rd_kafka_consumer_group_state_name, state),
+            name_of(ffi::rd_kafka_consumer_group_type_name, ffi::rd_kafka_ConsumerGroupDescription_type(group)),
             words(sys::rd_kafka_ConsumerGroupDescription_partition_assignor(group)),
             node_id(sys::rd_kafka_ConsumerGroupDescription_coordinator(group)),
             Answer::List(members.collect()),
