@@ -27,35 +27,8 @@ module Reference
   COMMAND_LINE_HEAD = <<~MARKDOWN
     # Command line
 
-    The command `pelton` comes with the gem. This page is generated from its help by `bin/docs`.
-  MARKDOWN
-
-  COMMANDS = <<~MARKDOWN.chomp
-    ## pelton server
-
-    `pelton server -r ./app.rb` loads your file and consumes what its routes name. In a Rails app the file is
-    `./config/environment.rb`. `-g` and `-t` narrow it to groups and topics. `-c` overrides `config.concurrency`.
-
-    `--processes 4` loads the app once and forks four servers. See
-    [several processes, signals and shutdown](../guides/several-processes.md).
-
-    The log on stdout has starts and stops, assignments, retries, dead letters and failures. It has no line for a success,
-    such as `consumer.consumed` or `transaction.committed`: subscribe to those. `--no-log` leaves the failures, which go to `config.logger`.
-
-    ## pelton doctor
-
-    `pelton doctor -r ./app.rb` loads your file and changes nothing. It prints
-
-    - versions, cores, memory and limits of this machine;
-    - what each topic and group uses, and why;
-    - whether the brokers answer and the topics exist;
-    - retry topics with messages that no consumer will get;
-    - findings: errors, warnings and notes. Examples are timeouts that contradict each other, an old FFI, or limits that
-      are too low.
-
-    It exits with 1 if it found an error, with `--strict` also for a warning. `--offline` connects to no broker. `--options`
-    adds every option of librdkafka, as the app's clients would have it, in librdkafka's own words (`smallest` is
-    `earliest`). Secrets are hidden. `--json` is for other programs.
+    The command `pelton` comes with the gem. `pelton COMMAND --help` prints the help of one command. This page is
+    generated from the tables of commands and from their help by `bin/docs`.
   MARKDOWN
 
   # One class: comment without "# ", readers: ["code", "name"]
@@ -115,9 +88,12 @@ module Reference
     end
 
     def command_line
-      help = StringIO.new
-      Pelton::CLI.new(["--help"], app: Pelton::App.new, out: help).run
-      "#{COMMAND_LINE_HEAD}\n```text\n#{help.string}```\n\n#{COMMANDS}\n"
+      cli = Pelton::CLI.new([], app: Pelton::App.new, out: help = StringIO.new)
+      cli.run
+      commands = Pelton::CLI::COMMANDS.each_key.map do |name|
+        "## pelton #{name}\n\n```text\n#{cli.command(name).help}\n```\n"
+      end
+      [COMMAND_LINE_HEAD, "```text\n#{help.string}```\n", *commands].join("\n")
     end
   end
 end

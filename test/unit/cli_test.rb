@@ -46,18 +46,18 @@ class CliTest < Minitest::Test
   def test_usage
     assert_equal 0, run_cli
     assert_includes @out.string, "Usage: pelton COMMAND"
-    assert_includes @out.string, "--concurrency"
+    assert_includes @out.string, "Exit codes:"
     assert_equal 1, run_cli("sevrer")
-    assert_includes @err.string, "unknown command sevrer"
+    assert_includes @err.string, "sevrer: unknown command, did you mean server?"
     assert_equal 1, run_cli("server", "./app.rb")
     assert_includes @err.string, "unknown argument ./app.rb: use -r to load a file"
     assert_equal 1, run_cli("server", "--nonsense")
-    assert_includes @err.string, "invalid option: --nonsense"
+    assert_includes @err.string, "--nonsense: unknown option, known are --bootstrap, --concurrency"
   end
 
-  def test_help_lists_options_signals_and_exit_codes
+  def test_help_lists_options_and_signals
     assert_equal 0, run_cli("server", "--help")
-    ["Usage: pelton COMMAND", "--processes", "TERM, INT, QUIT", "Exit codes:"].each do |part|
+    ["Usage: pelton server [options]", "--concurrency", "--processes", "TERM, INT, QUIT"].each do |part|
       assert_includes @out.string, part
     end
     assert_nil @app.server
@@ -93,7 +93,7 @@ class CliTest < Minitest::Test
   # Nothing is forked for what can be known before.
   def test_several_processes_that_cannot_start
     { %w[-p 0] => "--processes = 0: expected an Integer, 1 to 1000", %w[-p 2] => "routes: are empty",
-      %w[-p two] => "invalid argument: -p two" }.each do |arguments, text|
+      %w[-p two] => "-p = \"two\": expected an Integer" }.each do |arguments, text|
       assert_equal 1, run_cli("server", *arguments)
       assert_includes @err.string, text
     end

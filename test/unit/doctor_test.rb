@@ -4,7 +4,7 @@ require "test_helper"
 require "json"
 require "socket"
 require "pelton/app"
-require "pelton/cli/cli"
+require "pelton/cli/doctor"
 
 # `pelton doctor` without Kafka: what it says of an app, of Ruby, of times.
 class DoctorTest < Minitest::Test

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
-require "pelton/cli/cli"
+require "pelton/cli/server_command"
 require "stringio"
 require "support/server_kit"
 

@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "arguments"
+require_relative "connection"
+require_relative "declarations"
+require_relative "help"
+require_relative "interruption"
+require_relative "output"
+require_relative "progress"
+
+module Pelton
+  class CLI
+    # The base class of commands. A subclass declares its options (Declarations) and does its work in `run`, in the main
+    # thread. docs/internals/command-line.md says how to add one.
+    #   class Version < Command
+    #     example "pelton version"
+    #     def run = output.record({ "pelton" => VERSION })
+    #   end
+    class Command
+      extend Declarations
+
+      # Seconds for closing the clients at the end.
+      CLOSE = 10
+      # Exit code after Ctrl-C.
+      INTERRUPTED = 130
+
+      option :json, "--json", "print JSON"
+      option :help, "-h", "--help", "print this help"
+
+      # name: "topics list". app: the app that the files of -r fill. log: makes the reporter that writes to `out`.
+      #: (String, String, app: App, out: IO, err: IO, ?input: IO, ?log: (^(IO) -> Object)?, ?env: Hash[String, String])
+      #:   -> void
+      def initialize(name, summary, app:, out:, err:, input: $stdin, log: nil, env: ENV)
+        @name = name
+        @summary = summary
+        @given_app = app
+        @out = out
+        @err = err
+        @input = input
+        @log = log
+        @env = env
+        # Made at their first use.
+        @connection = nil
+        @interruption = nil
+        @output = nil
+        # {json: true, groups: ["billing"], …} and ["orders"], once `call` has parsed them.
+        @options = {}
+        @arguments = []
+      end
+
+      # Parses the arguments, runs the command and returns its exit code. Errors are printed, not raised.
+      #: (Array[String]) -> Integer
+      def call(arguments)
+        @options, @arguments = Arguments.new(@name, self.class.declared).parse(arguments)
+        return show_help if @options[:help]
+
+        code = run
+        code = 0 unless code.is_a?(Integer)
+        code.zero? && @interruption&.requested? ? INTERRUPTED : code
+      rescue ::Interrupt
+        INTERRUPTED
+      rescue Errno::EPIPE
+        0 # the reader, such as `head`, has enough
+      rescue StandardError, ScriptError => e
+        failure(explain(e))
+      ensure
+        @interruption&.restore
+        close
+      end
+
+      # The text of --help.
+      #: () -> String
+      def help = Help.command(@name, @summary, self.class.declared)
+
+      private
+
+      # Does the work. Returns the exit code; any other value counts as 0.
+      def run = raise(NotImplementedError, "#{self.class}#run")
+
+      attr_reader :options, :arguments, :err, :input
+
+      # Prints results: tables, records, JSON. See Output.
+      def output = @output ||= Output.new(@out, json: @options[:json], env: @env)
+
+      def connection = @connection ||= Connection.new(@given_app, @options, env: @env)
+
+      # The app, with the files of -r loaded and the settings of the connection.
+      def app = connection.app
+
+      # The same; raises ConfigError if no address of a broker is known.
+      def connected_app = connection.connected_app
+
+      # The admin client of the connected app.
+      def admin = connected_app.admin
+
+      # { groups: ["billing"], topics: ["orders"] } as far as they were given, for a command that `narrows`.
+      def chosen = options.slice(:groups, :topics).reject { |_, names| names.empty? }
+
+      # Ctrl-C asks the loop to stop. See Interruption.
+      def interruption = @interruption ||= Interruption.new
+
+      # Yields a Progress, and finishes it.
+      #   progress("redriving", total: 400) { |bar| messages.each { bar.advance } }
+      def progress(text, total: nil)
+        bar = Progress.new(@err, text, total: total)
+        yield bar
+      ensure
+        bar&.finish
+      end
+
+      # true: the user agrees, or gave --yes (`confirms`). Without a terminal to ask on, raises ConfigError.
+      def confirm(question)
+        return true if @options[:yes]
+        raise ConfigError.new("--yes", nil, "is needed: there is no terminal to ask on") unless @input.tty?
+
+        @err.print "#{question} [y/N] "
+        @input.gets.to_s.strip.match?(/\Ay(es)?\z/i)
+      end
+
+      # Prints an error and returns 1, for `run`.
+      def failure(text)
+        @err.puts "pelton: #{text}"
+        1
+      end
+
+      # The message of an error; for one that is not ours, with its class and place.
+      def explain(error)
+        location = error.backtrace&.first unless error.is_a?(Error)
+        "#{error.message}#{" (#{error.class}, #{location})" if location}"
+      end
+
+      def show_help
+        @out.puts help
+        0
+      end
+
+      # Closes the clients that the command opened.
+      def close = @connection&.close(CLOSE)
+    end
+  end
+end

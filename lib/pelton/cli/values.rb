@@ -1,0 +1,51 @@
+# frozen_string_literal: true
+
+require "time"
+require_relative "../errors"
+
+module Pelton
+  class CLI
+    # Values that several commands accept. Each method raises ConfigError with the option's name.
+    #   option(:since, "--since TIME", "…") { |text| Values.time("--since", text) }
+    module Values
+      UNITS = { "ms" => 0.001, "s" => 1, "m" => 60, "min" => 60, "h" => 3600, "d" => 86_400, "w" => 604_800 }.freeze
+      DURATION = /\A(?:\d+(?:\.\d+)?(?:ms|min|[smhdw]))+\z/
+      private_constant :UNITS, :DURATION
+
+      module_function
+
+      # Seconds: "30m" → 1800, "1h30m" → 5400, "250ms" → 0.25.
+      #: (String, String) -> Numeric
+      def duration(option, text)
+        unless DURATION.match?(text)
+          raise ConfigError.new(option, text, "expected a duration, such as 30s, 15m, 2h or 7d")
+        end
+
+        text.scan(/(\d+(?:\.\d+)?)(ms|min|[smhdw])/).sum do |amount, unit|
+          (amount.include?(".") ? Float(amount) : Integer(amount)) * UNITS.fetch(unit)
+        end
+      end
+
+      # A Time: ISO 8601 ("2026-11-23T08:00:00Z"; without a zone, local time), or a duration before now ("2h").
+      #: (String, String, ?now: Time) -> Time
+      def time(option, text, now: Time.now)
+        return now - duration(option, text) if DURATION.match?(text)
+        return Time.strptime(text, "%Y-%m-%d") if text.match?(/\A\d{4}-\d{2}-\d{2}\z/)
+
+        Time.iso8601(text.match?(/(Z|[+-]\d{2}:?\d{2})\z/i) ? text : "#{text}#{now.localtime.strftime("%:z")}")
+      rescue ArgumentError
+        raise ConfigError.new(option, text, "expected a time, such as 2026-11-23T08:00:00Z, or 2h for 2 hours ago")
+      end
+
+      # ["orders", [0, 1]] of "orders:0,1"; ["orders", nil] of "orders": all partitions.
+      #: (String, String) -> [String, Array[Integer]?]
+      def partitions(option, text)
+        topic, list = text.split(":", 2)
+        valid = !topic.to_s.empty? && (list.nil? || list.match?(/\A\d+(,\d+)*\z/))
+        raise ConfigError.new(option, text, "expected TOPIC or TOPIC:0,1") unless valid
+
+        [topic, list&.split(",")&.map { |number| Integer(number, 10) }]
+      end
+    end
+  end
+end
