@@ -94,9 +94,10 @@ module Pelton
       private
 
       def print_table(rows, columns)
-        cells = rows.map { |row| columns.each_key.map { |key| self.class.text(row[key]) } }
-        right = columns.each_key.map { |key| numbers?(rows.filter_map { |row| row[key] }) }
-        cells.unshift(columns.each_value.map { |title| paint(title, :bold) })
+        values = rows.map { |row| row.values_at(*columns.keys) }
+        right = values.transpose.map { |column| numbers?(column.compact) }
+        cells = [columns.values.map { |title| paint(title, :bold) }]
+        cells.concat(values.map { |row| row.map { |value| self.class.text(value) } })
         widths = cells.transpose.map { |column| column.map { |cell| width(cell) }.max }
         cells.each do |row|
           puts(row.zip(widths, right).map { |cell, width, to_right| pad(cell, width, to_right) }.join("  ").rstrip)
