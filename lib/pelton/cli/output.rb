@@ -94,21 +94,20 @@ module Pelton
       private
 
       def print_table(rows, columns)
-        values = rows.map { |row| row.values_at(*columns.keys) }
-        right = values.transpose.map { |column| numbers?(column.compact) }
-        cells = [columns.values.map { |title| paint(title, :bold) }]
-        cells.concat(values.map { |row| row.map { |value| self.class.text(value) } })
-        widths = cells.transpose.map { |column| column.map { |cell| width(cell) }.max }
-        cells.each do |row|
-          puts(row.zip(widths, right).map { |cell, width, to_right| pad(cell, width, to_right) }.join("  ").rstrip)
+        columns.map { |key, title| column(title, rows.map { |row| row[key] }) }.transpose.each do |cells|
+          puts(cells.join("  ").rstrip)
         end
       end
 
-      def numbers?(values) = !values.empty? && values.all?(Numeric)
-
-      def pad(cell, width, right)
-        space = " " * (width - width(cell))
-        right ? "#{space}#{cell}" : "#{cell}#{space}"
+      # The cells of a column, padded to the same width.
+      def column(title, values)
+        right = values.any? && values.compact.all?(Numeric)
+        cells = [paint(title, :bold), *values.map { |value| self.class.text(value) }]
+        width = cells.map { |cell| width(cell) }.max
+        cells.map do |cell|
+          space = " " * (width - width(cell))
+          right ? "#{space}#{cell}" : "#{cell}#{space}"
+        end
       end
 
       def width(cell) = cell.gsub(ANSI, "").size
