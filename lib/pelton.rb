@@ -103,6 +103,11 @@ module Pelton
     #:  -> (Iterator | Enumerator[Message, Iterator])
     def each(...) = app.each(...)
 
+    # The letters of a dead-letter topic; see App#dead_letters.
+    #   Pelton.dead_letters("orders.dead").list(limit: 10)
+    #: (String, **untyped) -> DeadLetters
+    def dead_letters(topic, **options) = app.dead_letters(topic, **options)
+
     # Makes a pool of producers; see App#producer_pool.
     #   POOL = Pelton.producer_pool(size: 5, kafka: { "transactional.id" => "billing" })
     #: (?size: Integer, ?timeout: Numeric, ?kafka: Hash[String, untyped])

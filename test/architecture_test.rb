@@ -14,7 +14,7 @@ class ArchitectureTest < Minitest::Test
     "R1" => %w[version native errors errors/* settings/* config events runtime/* logging/* background background/*
                decoding/* message messages batch delivery origin avro avro/* registry registry/*],
     "R2" => %w[producer producer/* producer_pool poller subscription subscription/* iterator iterator/* admin admin/*
-               embedded_cluster],
+               embedded_cluster dead_letters dead_letters/*],
     "R3" => %w[consumer routing/* consuming/**/* ractor_pool decoding/parallel/*],
     "R4" => %w[app liveness server/* cli/**/*],
     "face" => %w[../pelton],

@@ -132,6 +132,16 @@ module Pelton
       Iterator.new(@config.freeze, [*topics, named], **options, bus: @notifications, native: @native).each(&block)
     end
 
+    # The letters of a dead-letter topic, to list, redrive and delete them; see DeadLetters. Freezes the configuration.
+    #   app.dead_letters("orders.dead").redrive(error: "ArgumentError").handled # => 12
+    # decode, deserializer, key_deserializer: as in routes. kafka: options of librdkafka. Raises ConfigError.
+    #: (String, ?decode: untyped, ?deserializer: untyped, ?key_deserializer: untyped, ?kafka: Hash[String, untyped])
+    #:   -> DeadLetters
+    def dead_letters(topic, **options)
+      require_relative "dead_letters"
+      DeadLetters.new(@config.freeze, topic, **options, bus: @notifications, native: @native)
+    end
+
     # Replaces the producer, for tests (see Pelton::Testing.buffer). nil: the app makes its own again.
     #: (Producer?) -> void
     def producer=(producer)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "pelton"
+require "pelton/dead_letters"
 require "pelton/testing"
 require "pelton/reporters/log"
 
@@ -23,7 +24,7 @@ class Signatures
     RactorPool Parallel::Future Subscription Iterator Background Background::Stop Message Batch Batch::Part Origin
     Delivery Poller EmbeddedCluster ExtensionValue Server Liveness Config Config::Polling Config::Liveness
     Notifications Events Events::Event Events::Kind Routing Routing::Dsl Routing::TopicWords Routing::Where
-    Routing::Where::Clause Consuming::Failure
+    Routing::Where::Clause Consuming::Failure DeadLetters DeadLetters::Letter DeadLetters::Result
     Registry Registry::Schema Avro Avro::Decoder Avro::Serializer Reporters::Log
     Testing Testing::BufferedProducer Testing::Cluster Testing::Message
     Admin::TopicDescription Admin::Partition Admin::ClusterDescription Admin::Broker Admin::Option

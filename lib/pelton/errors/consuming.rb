@@ -64,6 +64,20 @@ module Pelton
     def of(message) = self.class.new(@pattern, @bytes, message)
   end
 
+  # Another redrive or deletion of the same dead-letter topic began, so this one ended. What it did counts.
+  # What to do: Run it again when the other one has ended. Nothing is sent twice.
+  #   DeadLettersFenced.new("orders.dead")
+  class DeadLettersFenced < Error
+    attr_reader :topic
+
+    #: (?String?) -> void
+    def initialize(topic = nil)
+      @topic = topic
+      super("#{topic}: another redrive or deletion of its letters began, so this one ended. What it did counts. Run " \
+            "it again when the other one has ended: nothing is sent twice")
+    end
+  end
+
   # Messages wait in a retry topic, but no consumer of this app will get them.
   # What to do: Add the `drain` or `former_groups` that the message names to `retry_in`.
   #   StrandedMessages.new("orders.retry.30", 3, "billing", main: "orders", routed: false, group: "billing")

@@ -21,7 +21,9 @@ module Pelton
     PERMANENT = [31, 50, 53, -165, 35].freeze
     # librdkafka's purged from the queue, purged in flight.
     PURGED = [-152, -151].freeze
-    private_constant :ASSIGNMENT_LOST, :NOTHING_TO_COMMIT, :FENCED, :MEMBER_FENCED, :PERMANENT, :PURGED
+    # A broker or the producer will refuse this message each time.
+    REFUSALS = %i[MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD UNSUPPORTED_FOR_MESSAGE_FORMAT].freeze
+    private_constant :ASSIGNMENT_LOST, :NOTHING_TO_COMMIT, :FENCED, :MEMBER_FENCED, :PERMANENT, :PURGED, :REFUSALS
 
     #: (reason: String)
     attr_reader :code, :name, :reason
@@ -65,6 +67,10 @@ module Pelton
     # true: the message was dropped with its transaction, or by a close.
     #: () -> bool
     def purged? = PURGED.include?(@code)
+
+    # true: Kafka never accepts this message, however often it is sent.
+    #: () -> bool
+    def message_refused? = REFUSALS.include?(@name)
 
     # true: a commit was refused because another member has the partition.
     #: () -> bool

@@ -9,12 +9,10 @@ module Pelton
     # comes from (Pelton::Origin). The user's `on_dead_letter` may change it. All copies of a partition go to one
     # partition, so they keep their order.
     class Copy
-      # Errors of Kafka that another attempt with this message does not change. (An authorization may still be granted.)
-      REFUSALS = %i[MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD UNSUPPORTED_FOR_MESSAGE_FORMAT].freeze
-      TOO_LARGE = REFUSALS.first(2).freeze
+      TOO_LARGE = %i[MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE].freeze
       # Bytes. A longer key may be what made the message too large.
       KEY = 1_000
-      private_constant :REFUSALS, :TOO_LARGE, :KEY
+      private_constant :TOO_LARGE, :KEY
 
       attr_reader :origin, :to
 
@@ -46,13 +44,9 @@ module Pelton
       def instead(error)
         if error.name == :INVALID_TIMESTAMP && @own_time then dup.tap { |copy| copy.own_time = false }
         elsif too_large?(error) && @origin.backtrace then dup.tap(&:omit_backtrace)
-        elsif REFUSALS.include?(error.name) && !omitted && !@origin.due_at then dup.tap { |copy| copy.omit(error.name) }
+        elsif error.message_refused? && !omitted && !@origin.due_at then dup.tap { |copy| copy.omit(error.name) }
         end
       end
-
-      # Does only a copy without the payload help?
-      #: (KafkaError) -> bool
-      def refused?(error) = REFUSALS.include?(error.name)
 
       # Why the copy has no payload, the name of an error; nil: it has its payload.
       #: () -> Symbol?

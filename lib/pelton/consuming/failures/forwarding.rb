@@ -50,7 +50,7 @@ module Pelton
         copy = copy(failure, outcome.to, outcome.due_in)
         outcome.sent(insist(copy, failure) { |one| transfer(one, failure) }.omitted)
       rescue KafkaError => e
-        raise unless outcome.due_in && copy.refused?(e)
+        raise unless outcome.due_in && e.message_refused?
 
         report(e, failure)
         return outcome.refused unless @topic.dead_letters

@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+
+module Pelton
+  class DeadLetters
+    # What a redrive makes of a letter: the message as it was before it failed, and where it goes. Has no state of a
+    # run, so a dry run uses it, too.
+    class Redrive
+      #: () -> Symbol
+      def status = :redriven
+
+      # to: a topic; nil: the first topic of each letter. retry_topic: delay in seconds of the retry topic, instead. The
+      # block returns the number of a topic's partitions, nil if it does not exist.
+      #: (?to: String?, ?retry_topic: Numeric?) { (String) -> Integer? } -> void
+      def initialize(to: nil, retry_topic: nil, &partitions)
+        raise ConfigError.new(:to, to, "excludes retry_topic: name one of them") if to && retry_topic
+
+        @to = to && Settings::Setting.new(:to, :name, nil, "").check(to)
+        @delay = Settings::Setting.new(:retry_topic, :positive_seconds, nil, "").check(retry_topic)
+        @partitions = partitions
+      end
+
+      # Why this letter cannot be sent; nil: it can.
+      #: (Letter) -> String?
+      def problem(letter)
+        origin = letter.origin
+        return "it has no origin: name the topic with `to`" unless origin || @to
+        return "its payload was left out: #{origin.payload_omitted}" if origin&.payload_omitted
+        return "its group is unknown: a retry topic needs one" if @delay && origin.group.nil?
+
+        topic = target(letter)
+        return "it would come back to the dead letters" if topic == letter.topic
+
+        "the topic #{topic} does not exist" unless @partitions.call(topic)
+      end
+
+      # The topic to which it goes.
+      #: (Letter) -> String
+      def target(letter)
+        @to || (@delay ? "#{letter.origin.topic}.retry.#{number(@delay)}" : letter.origin.topic)
+      end
+
+      # The message to send. It has the present time, because Kafka deletes messages by their age.
+      #: (Letter) -> Hash[Symbol, untyped]
+      def message(letter)
+        message = letter.message
+        topic = target(letter)
+        headers = message.raw_headers
+        headers = letter.origin.redriven(group: (letter.group if @delay)).headers(headers) if letter.origin
+        { topic: topic, partition: partition(letter, topic), key: message.raw_key, payload: message.raw_payload,
+          headers: headers }
+      end
+
+      private
+
+      # The partition that it had, so that the order per key stays. If it does not exist there, the key decides, or
+      # without a key the order of the letters.
+      def partition(letter, topic)
+        count = @partitions.call(topic)
+        number = letter.origin&.partition || letter.partition
+        same = letter.origin && !@to
+        return number % count if @delay || letter.message.raw_key.nil?
+
+        number if (same || topic == letter.origin&.topic) && number < count
+      end
+
+      # 10, 0.5: as in the names of retry topics.
+      def number(seconds) = (seconds % 1).zero? ? seconds.to_i : seconds.to_f
+    end
+
+    # The same for letters that are deleted: nothing is sent.
+    class Deletion
+      #: () -> Symbol
+      def status = :deleted
+      #: (Letter) -> nil
+      def problem(_letter) = nil
+      #: (Letter) -> nil
+      def target(_letter) = nil
+      #: (Letter) -> nil
+      def message(_letter) = nil
+    end
+  end
+end

@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+require "pelton"
+
+# Redrives the letters of a topic: redrive_program.rb TOPIC RATE KILL_AT. Prints a line per letter. RATE: letters per
+# second, 0: no limit. KILL_AT: the number of the transaction in which this process kills itself, when the broker has
+# its messages and it is not committed; 0: never. Exit code: 0, or 3 if another redrive took over.
+
+topic, rate, kill_at = ARGV
+$stdout.sync = true
+
+# Kills the process inside of a transaction.
+module KillInTransaction
+  def self.at(number) = @left = number
+
+  def self.passed
+    @left -= 1
+    Process.kill(:KILL, Process.pid) if @left.zero?
+  end
+
+  # The first transaction of a run is empty.
+  def produce_many_async(...) = super.tap { |delivery| delivery.wait && KillInTransaction.passed }
+end
+
+if kill_at.to_i.positive?
+  KillInTransaction.at(kill_at.to_i)
+  Pelton::Producer::Transaction.prepend(KillInTransaction)
+end
+
+Pelton.configure do |config|
+  config.kafka = { "bootstrap.servers" => ENV.fetch("PELTON_BOOTSTRAP") }
+  config.logger = nil
+end
+begin
+  rate = rate.to_f
+  Pelton.dead_letters(topic).redrive(rate: rate.positive? ? rate : nil) { |letter, _| puts letter.place }
+rescue Pelton::DeadLettersFenced => e
+  puts e.message
+  exit 3
+end
