@@ -42,7 +42,7 @@ module Pelton
     def initialize(config, group_id:, max_messages: config.max_messages, decode: {}, deserializers: {},
                    key_deserializers: {}, headers_deserializers: {}, where: {}, bus: Notifications.new, native: nil,
                    kafka: {})
-      check(group_id, decode)
+      ClientFactory.check(group_id, decode)
       @group_id = group_id
       @commit_timeout = config.commit_timeout
       @name = EventDispatch.client_name("#{config.client_id}.subscription")
@@ -203,11 +203,7 @@ module Pelton
     def lag(partitions = assignment, timeout = @commit_timeout)
       return {} if partitions.empty?
 
-      deadline = Clock.deadline(timeout)
-      done = committed(partitions, timeout)
-      rows = partitions.map { |partition| [*partition, Positions::END_OFFSET] }
-      ends = @native.offsets_for_times(rows, Clock.left(deadline))
-      partitions.zip(done, ends).to_h { |partition, offset, last| [partition, offset && [last - offset, 0].max] }
+      Positions.lag(@native, partitions, timeout)
     end
 
     # Do all partitions belong to other members already, for example after the session expired? Then marks do not count.
@@ -273,14 +269,6 @@ module Pelton
       raise unless e.assignment_lost? || e.nothing_to_commit?
 
       e.nothing_to_commit?
-    end
-
-    def check(group_id, decode)
-      unless group_id.is_a?(String) && !group_id.empty?
-        raise ConfigError.new(:group_id, group_id, "expected a String that is not empty")
-      end
-
-      decode.each_value { |format| Settings::TOPIC.fetch(:decode).check(format) } if decode.is_a?(Hash)
     end
 
     def shut(timeout)

@@ -27,6 +27,16 @@ module Pelton
       #: () -> Poller
       attr_reader :poller
 
+      # Checks what the native client does not. Raises ConfigError.
+      #: (String, Hash[String, Symbol | Hash[Symbol, untyped]]) -> void
+      def self.check(group_id, decode)
+        unless group_id.is_a?(String) && !group_id.empty?
+          raise ConfigError.new(:group_id, group_id, "expected a String that is not empty")
+        end
+
+        decode.each_value { |format| Settings::TOPIC.fetch(:decode).check(format) } if decode.is_a?(Hash)
+      end
+
       # native: a replacement of the native module, or nil.
       #: (String, Config, Notifications, Module?) -> void
       def initialize(name, config, bus, native)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../runtime/clock"
 
 module Pelton
   class Subscription
@@ -9,7 +10,6 @@ module Pelton
     module Positions
       # Positions without an offset, as librdkafka writes them.
       NUMBERS = { beginning: -2, end: -1, committed: -1001 }.freeze
-      END_OFFSET = NUMBERS.fetch(:end)
       private_constant :NUMBERS
 
       # librdkafka's number of a position for `assign`. Raises InvalidMessageError.
@@ -33,6 +33,16 @@ module Pelton
         when 0.. then position
         else raise InvalidMessageError.new(:offset, position, "an Integer >= 0, a Time, :beginning or :end")
         end
+      end
+
+      # The offsets between the commit and the end, per partition. Asks Kafka twice.
+      #: (untyped, Array[[String, Integer]], Numeric?) -> Hash[[String, Integer], Integer?]
+      def self.lag(native, partitions, timeout)
+        deadline = Clock.deadline(timeout)
+        committed = native.committed(partitions, timeout)
+        rows = partitions.map { |partition| [*partition, NUMBERS.fetch(:end)] }
+        ends = native.offsets_for_times(rows, Clock.left(deadline))
+        partitions.zip(committed, ends).to_h { |partition, offset, last| [partition, offset && [last - offset, 0].max] }
       end
 
       # Milliseconds since 1970. Kafka gives negative numbers another meaning, and no message is older.

@@ -69,7 +69,7 @@ module Pelton
       #: (Message, ?String?) -> bool
       def mark(message, metadata = nil)
         checked(message)
-        transactions = @executor.transactions
+        transactions = @executor.transactions.created
         unless transactions&.inside?
           transactions&.outside!(message)
           return @coordinator.mark(message, metadata)
@@ -82,7 +82,7 @@ module Pelton
       # In a transaction the commit is what waits for Kafka.
       #: (Message, ?String?) -> bool
       def mark!(message, metadata = nil)
-        transactions = @executor.transactions
+        transactions = @executor.transactions.created
         return mark(message, metadata) if transactions&.inside?
 
         checked(message)
@@ -92,11 +92,11 @@ module Pelton
 
       # See Consumer#transaction.
       #: ((Producer | ProducerPool)?) { (Producer::Transaction) -> untyped } -> untyped
-      def transaction(producer, &block) = @executor.use_transactions.run(producer, &block)
+      def transaction(producer, &block) = @executor.transactions.use.run(producer, &block)
 
       # See Consumer#producer.
       #: () -> Producer
-      def producer = @executor.transactions&.producer || @coordinator.owner.producer
+      def producer = @executor.transactions.created&.producer || @coordinator.owner.producer
 
       # See Consumer#dispatch_to_dead_letters.
       #: (Message, (Exception | String)?) -> bool

@@ -4,7 +4,7 @@ require_relative "../../background/scope"
 require_relative "../../runtime/clock"
 require_relative "../../errors"
 require_relative "../../runtime/threads"
-require_relative "../exactly_once"
+require_relative "../exactly_once/own_transactions"
 require_relative "../failures/forwarding"
 require_relative "around"
 require_relative "consumer_context"
@@ -16,10 +16,6 @@ module Pelton
     # Runs the jobs of a partition one at a time, with one consumer object. A partition has one executor, or as many as
     # its topic's `concurrency` says. The consumer sees a ConsumerContext of it; Settlement decides how a job ends.
     class Executor
-      # Guards the creation of transactions, which is rare.
-      CREATION = Mutex.new
-      private_constant :CREATION
-
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
       # The threads that the consumer's code starts.
@@ -29,9 +25,13 @@ module Pelton
       attr_reader :since, :called
       # When a failed build of the consumer is tried again (monotonic seconds); nil: none failed.
       attr_reader :wake_at
-      # The consumer's transactions; nil: its topic is not `transactional`, and it used none yet.
-      #: () -> ExactlyOnce?
+      # The consumer's transactions.
+      #: () -> OwnTransactions
       attr_reader :transactions
+      # [thread, threads that the consumer had when the job began] while the user's code may run; nil: no job runs.
+      # Replaced as a whole.
+      #: () -> [Thread, Array[Thread]]?
+      attr_reader :running
 
       #: (Coordinator, Routing::Topic, Flow, Notifications, ?background_timeout: Numeric, ?around_job: _Callable?) -> void
       def initialize(coordinator, topic, flow, bus, background_timeout: 5, around_job: nil)
@@ -45,9 +45,7 @@ module Pelton
         @context = ConsumerContext.new(self, coordinator, topic)
         @settlement = Settlement.new(self, coordinator, flow, bus)
         @instrument = Instrument.new(bus)
-        @job = @since = @called = nil
-        # [thread, threads that the consumer had when the job began] while the user's code may run. Replaced as a whole.
-        @running = nil
+        @job = @since = @called = @running = nil
         # Is a tick due when the job ends?
         @tick = false
         # The user's object, used by the running job only. nil before :assigned built it, and after its end.
@@ -56,7 +54,7 @@ module Pelton
         @around = @process = false
         @attempts_to_build = 0
         @wake_at = nil
-        @transactions = topic.transactional ? create_transactions : nil
+        @transactions = OwnTransactions.new(self, coordinator, topic)
       end
 
       # --- called by the worker ------------------------------------------------------------------------------------
@@ -164,15 +162,9 @@ module Pelton
       #: () -> Integer
       def attempt = @coordinator.attempt(@job) + earlier_attempts
 
-      # Its transactions, created when they are used first. From any thread.
-      #: () -> ExactlyOnce
-      def use_transactions
-        @transactions || CREATION.synchronize { @transactions ||= create_transactions }
-      end
-
       # Sends copies of its failed messages. It has no state, so each use may have a new one. From any thread.
       #: () -> Forwarding
-      def forwarding = Forwarding.new(@topic, @coordinator.facts, @bus, use_transactions)
+      def forwarding = Forwarding.new(@topic, @coordinator.facts, @bus, @transactions.use)
 
       def inspect = "#<#{self.class} of #{name}#{" runs #{@job.kind}" if @job}>"
 
@@ -191,7 +183,7 @@ module Pelton
       def run(job)
         thread = Thread.current
         @running = [thread, thread.group.list]
-        @transactions&.reset(*@running)
+        @transactions.created&.reset(*@running)
         @consumer ||= build_consumer(job)
         case job.kind
         when :sort then job.sort
@@ -219,7 +211,7 @@ module Pelton
         consumer = @topic.consumer_class.new.attach(@context)
         @around = consumer.class.around?
         @process = consumer.class.process?
-        wait_aside(job, back: true) { @transactions.open } if @topic.transactional
+        wait_aside(job, back: true) { @transactions.created.open } if @topic.transactional
         consumer
       end
 
@@ -252,7 +244,7 @@ module Pelton
 
       def process_each(job)
         check_key(job)
-        while !@transactions&.undone && (message = @coordinator.one_by_one.step(job, job.current))
+        while !@transactions.created&.undone && (message = @coordinator.one_by_one.step(job, job.current))
           break job.halted = true unless @flow.begin?
 
           job.current = message
@@ -269,27 +261,13 @@ module Pelton
       def finish(job)
         @scope.close { call(job.kind) { @consumer.public_send(job.kind) } }
       ensure
-        wait_aside(job) { @transactions.close } if @topic.transactional
+        wait_aside(job) { @transactions.created.close } if @topic.transactional
       end
 
       # For calls that wait for Kafka. A forced stop ends them at once.
       def wait_aside(job, back: false, &block)
         @coordinator.aside(job, back: back) { Thread.handle_interrupt(Object => :immediate, &block) }
       end
-
-      # A job that runs meanwhile gets them, too: also a transaction of a thread that the job started belongs to it.
-      def create_transactions
-        made = ExactlyOnce.new(@coordinator, @topic) { first_unfinished }
-        until (running = @running).nil?
-          made.reset(*running)
-          @transactions = made
-          break if @running.equal?(running)
-        end
-        made.over if running.nil?
-        made
-      end
-
-      def first_unfinished = (@coordinator.unfinished(@job).first&.offset if @job&.slice)
 
       # In a retry topic: the attempts in the topics before. (A job of a retry topic has one message.)
       def earlier_attempts = (@topic.stage && @job&.messages&.first&.origin&.attempts) || 0

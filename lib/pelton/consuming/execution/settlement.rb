@@ -37,7 +37,7 @@ module Pelton
       private
 
       def carry_out(outcome, job, critical)
-        @executor.transactions&.over
+        @executor.transactions.created&.over
         @coordinator.carry_out(outcome, job, critical: critical)
       end
 
@@ -58,14 +58,14 @@ module Pelton
       # If too many copies are on their way, the job ends without sending its own, and comes again: see
       # JobsQueue#aside. From then on the executor may run another job.
       def forward(outcome, result, job)
-        @executor.transactions&.over
+        @executor.transactions.created&.over
         later = [outcome, result]
         @coordinator.aside(job, later: later) { @executor.forwarding.forward(outcome, result) } || outcome
       end
 
       # The failure of a consume that raised nothing, but whose marks were undone by an aborted transaction. (A consume
       # that paused leaves its rest for later anyway.)
-      def undone(job) = (@executor.transactions&.undone unless job.paused)
+      def undone(job) = (@executor.transactions.created&.undone unless job.paused)
 
       # The flow must not judge again the messages of a job that comes again, at least in part.
       def remember(job, error)
@@ -122,7 +122,7 @@ module Pelton
 
       # If a transaction of the job marked, nothing else is marked.
       def unmixed(outcome)
-        outcome.kind == :done && @executor.transactions&.used? ? Outcome.done(mark: false) : outcome
+        outcome.kind == :done && @executor.transactions.created&.used? ? Outcome.done(mark: false) : outcome
       end
 
       def report(job, error, result)

@@ -12,6 +12,7 @@ require_relative "current_backlog"
 require_relative "one_by_one"
 require_relative "outcome_effects"
 require_relative "partition_state"
+require_relative "partition_timer"
 require_relative "progress"
 require_relative "partition_jobs"
 require_relative "seeks"
@@ -26,8 +27,8 @@ module Pelton
     # → over. When the last executor is over, the coordinator has ended.
     #
     # Its parts, all guarded by its lock: CurrentBacklog (messages), PartitionJobs (jobs), OutcomeEffects (results),
-    # Progress (the stored offset), PartitionState (pause, ticks, stop), OneByOne (`process`) and PartitionClosing (the
-    # end). Seeks has a lock of its own.
+    # Progress (the stored offset), PartitionState (pause, ticks, stop), PartitionTimer (the next wake-up), OneByOne
+    # (`process`) and PartitionClosing (the end). Seeks has a lock of its own.
     class Coordinator
       extend Forwardable
 
@@ -54,8 +55,6 @@ module Pelton
         @lock = Lock.new
         # Everything below is guarded by @lock.
         @held = held
-        # The time of the last `retry_at` call (monotonic seconds); nil: that time is over.
-        @timer = nil
         @ended = false
         create_parts(topic, flow, bus, executor)
       end
@@ -97,7 +96,7 @@ module Pelton
       def change_state
         @lock.synchronize do
           yield @state if block_given?
-          set_timer
+          @timer.set(@current.backlog)
           schedule
           !ending?
         end
@@ -110,7 +109,7 @@ module Pelton
           @current.backlog.wake(now)
           tick = state.wake(now)
           @executors.each { |executor| executor.wake(now, tick: tick) }
-          @timer = nil
+          @timer.clear
         end
       end
 
@@ -121,7 +120,7 @@ module Pelton
         @lock.synchronize do
           @closing.begin(hook, deadline, @current.backlog)
           schedule
-          set_timer
+          @timer.set(@current.backlog)
         end
       end
 
@@ -202,7 +201,7 @@ module Pelton
           @partition_jobs.take_back(job.executor, @current.backlog)
           build_failed(job) unless job.last? || job.executor.alive?
           schedule
-          set_timer
+          @timer.set(@current.backlog)
         end
       ensure
         @owner.critical(critical) if critical
@@ -247,6 +246,7 @@ module Pelton
         @current = CurrentBacklog.new(Backlog.for(topic, flow), topic, @subscription, @lock, @state, @progress,
                                       @partition_jobs) { schedule }
         @closing = PartitionClosing.new(@state, @progress, @partition_jobs)
+        @timer = PartitionTimer.new(self, @owner, @state, @executors, @closing)
         @one_by_one = OneByOne.new(self, topic, @lock, @state, @progress, @closing)
       end
 
@@ -261,19 +261,6 @@ module Pelton
         complaint = @current.backlog.complaint if @keyed
         @owner.failed(complaint, @facts) if complaint
       end
-
-      # Tells the owner when to call `wake_up`. The owner keeps one time per coordinator, the last that it is told.
-      def set_timer
-        time = sooner(@current.backlog.wake_at, @state.wake_at)
-        @executors.each { |executor| time = sooner(time, executor.wake_at) if executor.wake_at }
-        time = sooner(time, @closing.wake_at) if ending?
-        return if time.nil? || time == @timer
-
-        @timer = time
-        @owner.retry_at(self, time)
-      end
-
-      def sooner(time, other) = time.nil? || (other && other < time) ? other : time
 
       # Starts the next jobs, if there are any and nothing forbids it.
       def schedule
