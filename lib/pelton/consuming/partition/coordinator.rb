@@ -9,10 +9,10 @@ require_relative "../execution/outcome"
 require_relative "backlog"
 require_relative "closing"
 require_relative "current_backlog"
+require_relative "next_wake_up"
 require_relative "one_by_one"
 require_relative "outcome_effects"
 require_relative "partition_state"
-require_relative "partition_timer"
 require_relative "progress"
 require_relative "partition_jobs"
 require_relative "seeks"
@@ -27,8 +27,8 @@ module Pelton
     # → over. When the last executor is over, the coordinator has ended.
     #
     # Its parts, all guarded by its lock: CurrentBacklog (messages), PartitionJobs (jobs), OutcomeEffects (results),
-    # Progress (the stored offset), PartitionState (pause, ticks, stop), PartitionTimer (the next wake-up), OneByOne
-    # (`process`) and PartitionClosing (the end). Seeks has a lock of its own.
+    # Progress (the stored offset), PartitionState (pause, ticks, stop), NextWakeUp, OneByOne (`process`) and
+    # PartitionClosing (the end). Seeks has a lock of its own.
     class Coordinator
       extend Forwardable
 
@@ -96,7 +96,7 @@ module Pelton
       def change_state
         @lock.synchronize do
           yield @state if block_given?
-          @timer.set(@current.backlog)
+          @next_wake_up.set(@current.backlog)
           schedule
           !ending?
         end
@@ -109,7 +109,7 @@ module Pelton
           @current.backlog.wake(now)
           tick = state.wake(now)
           @executors.each { |executor| executor.wake(now, tick: tick) }
-          @timer.clear
+          @next_wake_up.clear
         end
       end
 
@@ -120,7 +120,7 @@ module Pelton
         @lock.synchronize do
           @closing.begin(hook, deadline, @current.backlog)
           schedule
-          @timer.set(@current.backlog)
+          @next_wake_up.set(@current.backlog)
         end
       end
 
@@ -201,7 +201,7 @@ module Pelton
           @partition_jobs.take_back(job.executor, @current.backlog)
           build_failed(job) unless job.last? || job.executor.alive?
           schedule
-          @timer.set(@current.backlog)
+          @next_wake_up.set(@current.backlog)
         end
       ensure
         @owner.critical(critical) if critical
@@ -246,7 +246,7 @@ module Pelton
         @current = CurrentBacklog.new(Backlog.for(topic, flow), topic, @subscription, @lock, @state, @progress,
                                       @partition_jobs) { schedule }
         @closing = PartitionClosing.new(@state, @progress, @partition_jobs)
-        @timer = PartitionTimer.new(self, @owner, @state, @executors, @closing)
+        @next_wake_up = NextWakeUp.new(self, @owner, @state, @executors, @closing)
         @one_by_one = OneByOne.new(self, topic, @lock, @state, @progress, @closing)
       end
 

@@ -4,7 +4,7 @@ module Pelton
   module Consuming
     # Asks the owner of a coordinator to call `wake_up` when the next retry, tick, pause or deadline of its partition is
     # due. The owner keeps one time per coordinator: the last one that it got. The coordinator's lock guards it.
-    class PartitionTimer
+    class NextWakeUp
       # owner: the listener.
       #: (Coordinator, Listener, PartitionState, Array[Executor], PartitionClosing) -> void
       def initialize(coordinator, owner, state, executors, closing)
