@@ -15,7 +15,7 @@ Gem::Specification.new do |spec|
 
   # What a working copy builds (lib/pelton/3.1/pelton.so) stays out: `gem install` compiles for its own Ruby.
   shipped = %w[
-    lib/**/*.rb exe/* sig/* Cargo.toml Cargo.lock rustfmt.toml
+    lib/**/*.{rb,rake,tt} exe/* sig/* Cargo.toml Cargo.lock rustfmt.toml
     ext/core/Cargo.toml ext/core/{src,benches,examples,tests}/**/*.rs
     ext/pelton/{Cargo.toml,build.rs,extconf.rb} ext/pelton/src/**/*.rs
     README.md CHANGELOG.md LICENSE SECURITY.md THIRD_PARTY_LICENSES.txt

@@ -117,3 +117,5 @@ module Pelton
     end
   end
 end
+
+require_relative "pelton/railtie" if defined?(Rails::Railtie)

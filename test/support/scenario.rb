@@ -163,10 +163,10 @@ class Scenario
   end
 
   # Starts one.
-  def ruby(*arguments, env: {})
-    @children << Child.new({ "PELTON_BOOTSTRAP" => bootstrap, **env }, [*RUBY, *arguments])
-    @children.last
-  end
+  def ruby(*arguments, env: {}) = child({ "PELTON_BOOTSTRAP" => bootstrap, **env }, [*RUBY, *arguments])
+
+  # Starts any program.
+  def child(environment, command) = @children.push(Child.new(environment, command)).last
 
   # The command line program.
   def pelton(*arguments, env: {}) = ruby("#{ROOT}/exe/pelton", *arguments, env: env)

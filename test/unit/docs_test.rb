@@ -17,7 +17,7 @@ class DocsTest < Minitest::Test
   GLOSSARY = "docs/internals/glossary.md"
   ROLES = 30
   # Their names end as those of roles do, and they are things.
-  THINGS = %w[buffer cluster error filter letter].freeze
+  THINGS = %w[buffer cluster error filter generator letter].freeze
 
   def read(page) = File.read(File.join(ROOT, page))
 

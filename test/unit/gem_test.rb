@@ -25,6 +25,12 @@ class GemTest < Minitest::Test
     assert_empty %w[LICENSE THIRD_PARTY_LICENSES.txt SECURITY.md] - FILES
   end
 
+  def test_files_that_rails_and_puma_load_are_shipped
+    files = Dir.glob("lib/{generators,puma,pelton/railtie}/**/*.*", base: ROOT)
+    assert_operator files.size, :>, 8
+    assert_empty files - FILES
+  end
+
   def test_build_outputs_and_tests_are_not_shipped
     assert_empty FILES.grep(/\.so\z|\Atest|\Adocs|\Abench/)
   end

@@ -9,7 +9,7 @@ rescue LoadError
   nil # not of every Ruby: what needs it says so
 end
 
-# An `around` with the executor, as docs/guides/getting-started-rails.md shows it, resets what a job used on its worker
+# An `around` with the executor, which an app without the railtie may use, resets what a job used on its worker
 # thread, however the job ends. The executor is Rails' own, with its hooks for attributes and connections.
 class RailsTest < Minitest::Test
   include ServerKit
@@ -20,7 +20,7 @@ class RailsTest < Minitest::Test
       attr_accessor :executor
     end
 
-    def around(_action) = Wrapped.executor.wrap { yield } # rubocop:disable Style/ExplicitBlockArgument -- as documented
+    def around(_action, &call) = Wrapped.executor.wrap(&call)
   end
 
   # Without it: what shows that these tests would see a leak.

@@ -2,6 +2,7 @@
 
 require_relative "../errors"
 require_relative "../settings/kafka_options"
+require_relative "app_files"
 
 module Pelton
   class CLI
@@ -41,7 +42,7 @@ module Pelton
       def app
         return @app if @loaded
 
-        @options[:require].to_a.each { |file| require File.expand_path(file) }
+        AppFiles.load(@options[:require].to_a)
         connect
         @loaded = true
         @app

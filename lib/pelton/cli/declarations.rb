@@ -69,7 +69,8 @@ module Pelton
       #: () -> void
       def connects
         section = "Connection"
-        option :require, "-r", "--require FILE", "load this file first", many: true, section: section
+        option :require, "-r", "--require FILE", "load this file first (default: the Rails app of this folder)",
+               many: true, section: section
         option :bootstrap, "--bootstrap HOST:PORT", "brokers to connect to; a list with commas", section: section
         option :config, "--config FILE", "YAML with librdkafka's options", section: section
         option :kafka, "-X NAME=VALUE", "one option of librdkafka", many: true, section: section

@@ -13,7 +13,7 @@
     given: { "Tracer" => "module Tracer; def self.span(name) = puts(name).then { yield }; end" },
     after: lambda do
       define("class Payments < Pelton::Consumer; #{GuidesTest::CONSUME}; end")
-      Pelton.routes { topic("payments", to: "Payments") }
+      Pelton.routes { group("g") { topic("payments", to: "Payments") } }
       serve({ "payments" => GuidesTest::PAID })
       assert_equal %w[payments.assigned payments.consume], $stdout.string.lines(chomp: true).uniq.first(2)
     end

@@ -1,22 +1,12 @@
 # frozen_string_literal: true
 
 # How the blocks of docs/guides/getting-started-rails.md are run, with as much of Rails as they name: see
-# test/support/guides.rb.
-rails = <<~RUBY
-  module Rails
-    def self.env = Struct.new(:development?).new(false)
-    def self.application = self
-    def self.executor = self
-    def self.wrap(*) = yield
-  end
-RUBY
+# test/support/guides.rb. test/integration/rails.rb runs the same in a real application.
 {
-  "config.client_id" => { given: { "Rails" => rails } },
-  "class ApplicationConsumer" => {
+  'topic "orders", to: "OrdersConsumer"' => {
     after: lambda do
-      define("class Payments < ApplicationConsumer; #{CONSUME}; end")
-      Pelton.routes { topic("payments", to: "Payments") }
-      serve({ "payments" => PAID })
+      Pelton.config.group_id = "g"
+      assert_equal [%w[orders]], Pelton.routes.groups(Pelton.config).map { |group| group.topics.keys }
     end
   },
   "Receipt.find_or_create_by!" => {
@@ -48,5 +38,6 @@ RUBY
       assert_equal ["7", { "id" => 7, "total" => 12.5 }], [message.key, JSON.parse(message.raw_payload)]
     end
   },
-  "on_worker_boot" => { not_run: "Puma's own words; test/integration/embedding.rb starts in forked workers" }
+  "ActiveSupport::Notifications" => { not_run: "Rails' own words; test/integration/rails.rb subscribes like this" },
+  "plugin :pelton" => { not_run: "Puma's own words; test/integration/rails_puma.rb has this line" }
 }

@@ -1,0 +1,30 @@
+# frozen_string_literal: true
+
+require_relative "railtie/events"
+require_relative "railtie/jobs"
+require_relative "railtie/settings_file"
+
+module Pelton
+  # Pelton in a Rails app. pelton.rb loads it if Rails is loaded. In the order in which Rails starts:
+  #   1. config/pelton.yml gives the default app its settings, before config/initializers, which may change them.
+  #   2. Each job of a worker runs in Rails' reloader, which is the executor where code is not reloaded (Jobs).
+  #   3. config/pelton.rb declares the routes, once the app is initialized.
+  #   4. Events go to ActiveSupport::Notifications, if it has a subscriber for them (Events).
+  class Railtie < ::Rails::Railtie
+    initializer "pelton.settings", before: :load_config_initializers do |app|
+      SettingsFile.new(app.paths["config"].first, ::Rails.env).apply(app, Pelton.config)
+    end
+
+    initializer "pelton.jobs", before: :load_config_initializers do |app|
+      Pelton.config.around_job = Jobs.new(app)
+    end
+
+    config.after_initialize do |app|
+      routes = app.root.join("config/pelton.rb")
+      load routes.to_s if routes.file? && Pelton.routes.empty?
+      Events.forward(Pelton.app)
+    end
+
+    rake_tasks { load File.expand_path("railtie/tasks.rake", __dir__) }
+  end
+end

@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+require "active_support/core_ext/time/zones"
+require "active_support/i18n"
+
+module Pelton
+  class Railtie < ::Rails::Railtie
+    # `config.around_job` of a Rails app: each job of a worker is to Rails what a request is. The reloader returns
+    # database connections, switches the query cache on, resets CurrentAttributes, and, from Rails 7.0 on, reports
+    # errors to `Rails.error`. In development it loads changed code first. The time zone and the locale are the app's
+    # defaults again, and log lines are tagged with the partition.
+    class Jobs
+      #: (::Rails::Application) -> void
+      def initialize(app)
+        @reloader = app.reloader
+        # What `wrap` accepts differs: Rails 7.1 and later take the source of errors.
+        @options = @reloader.method(:wrap).parameters.any? { |kind, _| kind == :keyrest } ? { source: "pelton" } : {}
+      end
+
+      # job: { group: "shop", topic: "orders", partition: 0, kind: :consume }. On a worker's thread.
+      #: (Hash[Symbol, untyped]) { () -> void } -> void
+      def call(job, &work)
+        @reloader.wrap(**@options) do
+          ActiveSupport::ExecutionContext.set(**job) if defined?(ActiveSupport::ExecutionContext)
+          Time.use_zone(Time.zone_default) { I18n.with_locale(I18n.default_locale) { tagged(job, &work) } }
+        end
+      end
+
+      private
+
+      def tagged(job, &work)
+        logger = ::Rails.logger
+        return yield unless logger.respond_to?(:tagged)
+
+        logger.tagged("pelton", "#{job[:topic]}/#{job[:partition]}", &work)
+      end
+    end
+  end
+end

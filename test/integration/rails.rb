@@ -1,0 +1,107 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+require "support/rails_app"
+
+# A real Rails app, as its developers would write it: generators, settings in config/pelton.yml, a model that publishes
+# when it is committed, a consumer that stores, and code that changes while `pelton server` runs.
+
+exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
+
+CONSUMER = <<~RUBY
+  class OrdersConsumer < ApplicationConsumer
+    def assigned = Rails.logger.info("VERSION assigned")
+
+    def consume
+      kept = ActiveRecord::Base.connection_pool.stat[:busy]
+      cached = Receipt.connection.query_cache_enabled
+      messages.each do |message|
+        Receipt.create!(order_id: message.payload["id"],
+                        note: ["VERSION", Current.user, Time.zone.name, I18n.locale, kept, cached].inspect)
+      end
+      Rails.logger.info "VERSION stored"
+      Current.user = "left over"
+      Time.zone = "Tokyo"
+      I18n.locale = :de
+    end
+  end
+RUBY
+
+Scenario.run do
+  name = topic(partitions: 1)
+  group = unique("shop")
+  app = RailsApp.new("shop", KAFKA: bootstrap)
+  app.rails("generate", "pelton:install", "--quiet")
+  app.rails("generate", "pelton:consumer", "orders", "--topic=#{name}", "--quiet")
+  app.rails("generate", "model", "order", "total:integer", "--quiet", "--no-test-framework")
+  app.rails("generate", "model", "receipt", "order_id:integer", "note", "--quiet", "--no-test-framework")
+  app.rails("db:migrate")
+  app.write("config/pelton.yml", app.read("config/pelton.yml").sub("group_id: shop", "group_id: #{group}"))
+  app.write("config/application.rb",
+            app.read("config/application.rb").sub(/^  end\nend/, "    config.i18n.available_locales = %i[en de]\n\\0"))
+  app.write("app/models/current.rb", "class Current < ActiveSupport::CurrentAttributes; attribute :user; end")
+  app.write("app/models/order.rb", <<~RUBY)
+    class Order < ApplicationRecord
+      after_commit(on: :create) do
+        Pelton.producer.produce_async(topic: #{name.inspect}, key: id.to_s, payload: { id: id }.to_json)
+      end
+    end
+  RUBY
+  app.write("config/initializers/events.rb", <<~RUBY)
+    ActiveSupport::Notifications.subscribe("consumer.consumed.pelton") do |event|
+      Rails.logger.info "consumed \#{event.payload[:messages]} of \#{event.payload[:topic]}"
+    end
+  RUBY
+  version = ->(word) { app.write("app/consumers/orders_consumer.rb", CONSUMER.gsub("VERSION", word)) }
+  version.("first")
+
+  order = -> { app.runner("Order.create!(total: 1)") }
+  stored = lambda do |count|
+    rows = nil
+    eventually(60, -> { "#{count} receipts, not #{rows}" }) do
+      (rows = app.rows("SELECT order_id, note FROM receipts ORDER BY id")).size >= count
+    end
+    rows
+  end
+
+  # --- tasks, and commands in the app's folder, know its routes ---
+
+  check(app.rails("pelton:routes").include?(name), "bin/rails pelton:routes")
+  routes = child(*app.pelton("routes", "--json"))
+  equal(0, exit_code(routes, 60), "exit code of pelton routes\n#{routes.output}")
+  check(routes.output.include?(name), "pelton routes:\n#{routes.output}")
+
+  # --- a message of a runner that ends at once arrives, and the server finds the app ---
+
+  order.()
+  server = child(*app.pelton("server"))
+  note = ->(word) { [word, nil, "UTC", :en, 0, true].inspect }
+  equal([[1, note.("first")]], stored.(1), "receipts")
+
+  # --- nothing of a job is left to the next one ---
+
+  order.()
+  equal([[2, note.("first")]], stored.(2).drop(1), "receipts of the second job")
+  log = -> { app.read("log/development.log") }
+  check(log.().include?("[pelton] [#{name}/0] first stored"), "tagged lines in Rails' log:\n#{log.()[-2000..]}")
+  check(log.().include?("consumed 1 of #{name}"), "a notification:\n#{log.()[-2000..]}")
+
+  # --- changed code runs with the next batch, broken code is retried until it is mended ---
+
+  version.("second")
+  order.()
+  equal([[3, note.("second")]], stored.(3).drop(2), "receipts after a change")
+  check(log.().include?("second assigned"), "the new object knows of its partition")
+  app.write("app/consumers/orders_consumer.rb", "class OrdersConsumer < ApplicationConsumer\n  def consume(\nend\n")
+  order.()
+  eventually(60, -> { "an error in the server's output\n#{server.output}" }) { server.output.include?("SyntaxError") }
+  version.("third")
+  equal([[4, note.("third")]], stored.(4).drop(3), "receipts after a repair")
+  equal(1, server.output.scan(/assigned .*#{Regexp.escape(name)}/).size, "assignments\n#{server.output}")
+
+  # --- and the end ---
+
+  server.kill(:TERM)
+  equal(0, exit_code(server, 60), "exit code\n#{server.output}")
+  equal([4], committed(group, name, 1), "committed offset")
+end

@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require "net/http"
+require "support/scenario"
+require "support/rails_app"
+
+# `plugin :pelton` consumes inside of Puma, in single and in cluster mode. A request that produces loses nothing when
+# Puma stops right after it.
+
+exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
+
+Scenario.run do
+  name = topic(partitions: 2)
+  app = RailsApp.new("shop", KAFKA: bootstrap, RAILS_ENV: "production", SECRET_KEY_BASE: "x" * 64)
+  app.rails("generate", "pelton:install", "--quiet")
+  app.write("config/pelton.rb", "Pelton.routes { topic #{name.inspect}, to: \"SeenConsumer\" }")
+  app.write("app/consumers/seen_consumer.rb", <<~RUBY)
+    class SeenConsumer < ApplicationConsumer
+      def consume = messages.each { |message| puts "seen \#{message.raw_payload} by \#{Process.pid}" }
+      def shutdown = puts("shutdown in \#{Process.pid}")
+    end
+  RUBY
+  app.write("app/controllers/orders_controller.rb", <<~RUBY)
+    class OrdersController < ActionController::Base
+      skip_forgery_protection
+
+      def create
+        Pelton.producer.produce_async(topic: #{name.inspect}, key: params[:id], payload: params[:id])
+        render plain: Process.pid
+      end
+    end
+  RUBY
+  app.write("config/routes.rb", "Rails.application.routes.draw { post \"orders\", to: \"orders#create\" }")
+
+  { "single" => 0, "cluster" => 2 }.each do |mode, workers|
+    group = unique(mode)
+    socket = "#{app.root}/tmp/#{mode}.sock"
+    app.write("config/puma.rb", <<~RUBY)
+      workers #{workers}
+      preload_app! if #{workers.positive?}
+      threads 1, 1
+      bind "unix://#{socket}"
+      plugin :pelton
+      $stdout.sync = true
+    RUBY
+    app.write("config/initializers/group.rb", "Pelton.config.group_id = #{group.inspect}")
+    server = child(*app.puma)
+    post = lambda do |id|
+      io = Net::BufferedIO.new(UNIXSocket.new(socket))
+      request = Net::HTTP::Post.new("/orders")
+      request.set_form_data("id" => id)
+      request["Host"] = "localhost"
+      request.exec(io, "1.1", "/orders")
+      response = Net::HTTPResponse.read_new(io)
+      response.reading_body(io, true) { response.body }
+      [response.code, response.body]
+    end
+    ready = lambda do
+      UNIXSocket.new(socket).close || true
+    rescue SystemCallError
+      false
+    end
+    eventually(60, -> { "Puma\n#{server.output}" }) { File.exist?(socket) && ready.() }
+
+    seen = -> { server.output.scan(/^seen (\S+) by (\d+)$/) }
+    sent = Array.new(5) { |number| "#{mode}-#{number}" }
+    sent.each { |id| equal("200", post.(id).first, "answer in #{mode} mode\n#{server.output}") }
+    mine = -> { seen.().map(&:first).select { |id| id.start_with?(mode) }.sort }
+    eventually(60, -> { "messages in #{mode} mode\n#{server.output}" }) { mine.().size >= 5 }
+    equal(sent, mine.(), "messages in #{mode} mode")
+    if workers.positive?
+      check(seen.().none? { |_, pid| pid.to_i == server.pid }, "the parent consumes nothing\n#{server.output}")
+    end
+
+    # --- the last request is answered, and Puma stops ---
+
+    post.("last-#{mode}")
+    server.kill(:TERM)
+    exit_code(server, 60)
+    check(server.output.include?("shutdown in"), "consumers were told of the end\n#{server.output}")
+    count = workers.zero? ? 6 : 12
+    payloads = read(name, 2, count).map { |_, message| message.raw_payload }
+    check(payloads.include?("last-#{mode}"), "the message of the last request: #{payloads}")
+  end
+end

@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+
+# A real Rails application, made by `rails new` in a folder of its own, which uses this working copy of Pelton. Needs
+# Debian's ruby-rails, ruby-sqlite3 and puma.
+class RailsApp
+  ROOT = File.expand_path("../..", __dir__)
+  # What the tests have no use for.
+  WITHOUT = %w[git javascript webpack-install spring bootsnap listen action-cable action-mailbox action-text
+               active-storage action-mailer system-test sprockets turbolinks bundle].map { |name| "--skip-#{name}" }
+  GEMS = %w[rails sqlite3 puma].freeze
+
+  # Why it cannot be made with this Ruby, or nil.
+  #: () -> String?
+  def self.missing
+    found = GEMS.reject { |name| Gem::Specification.find_all_by_name(name).any? }
+    "no gem #{found.join(", ")} for Ruby #{RUBY_VERSION}" unless found.empty?
+  end
+
+  attr_reader :root
+
+  # env: for all of its commands.
+  #: (?String, **String) -> void
+  def initialize(name = "shop", **env)
+    @folder = Dir.mktmpdir("pelton-rails")
+    at_exit { FileUtils.rm_rf(@folder) }
+    @root = File.join(@folder, name)
+    @env = { "RUBYOPT" => nil, "RAILS_ENV" => "development", **env.transform_keys(&:to_s) }
+    run("rails", "new", name, *WITHOUT, "--quiet", in: @folder)
+    write("Gemfile", "#{GEMS.map { |gem| "gem #{gem.inspect}\n" }.join}gem \"pelton\", path: #{ROOT.inspect}\n")
+  end
+
+  # Writes a file of the app.
+  #: (String, String) -> void
+  def write(path, text)
+    file = File.join(@root, path)
+    FileUtils.mkdir_p(File.dirname(file))
+    File.write(file, text)
+  end
+
+  #: (String) -> String
+  def read(path) = File.read(File.join(@root, path))
+
+  # `bin/rails …`: returns its output. Raises if it fails.
+  #: (*String, **String) -> String
+  def rails(*arguments, **env) = run(RbConfig.ruby, "bin/rails", *arguments, **env)
+
+  # `bin/rails runner CODE`
+  #: (String, **String) -> String
+  def runner(code, **env) = rails("runner", code, **env)
+
+  # What a query returns, read beside the app.
+  #: (String) -> Array[Array[untyped]]
+  def rows(query)
+    require "sqlite3"
+    database = SQLite3::Database.new(File.join(@root, "db/#{@env.fetch("RAILS_ENV")}.sqlite3"), readonly: true)
+    database.busy_timeout = 5_000
+    database.execute(query)
+  ensure
+    database&.close
+  end
+
+  # The command and environment of `pelton …` in the app's folder, for a child process.
+  #: (*String) -> [Hash[String, String?], Array[String]]
+  def pelton(*arguments)
+    [environment, ["sh", "-c", 'cd "$0" && exec "$@"', @root, RbConfig.ruby, "-rbundler/setup",
+                   File.join(ROOT, "exe/pelton"), *arguments]]
+  end
+
+  #: (*String) -> [Hash[String, String?], Array[String]]
+  def puma(*arguments)
+    [environment, ["sh", "-c", 'cd "$0" && exec "$@"', @root, RbConfig.ruby, "-rbundler/setup", "-S", "puma",
+                   *arguments]]
+  end
+
+  private
+
+  def environment = { "BUNDLE_GEMFILE" => File.join(@root, "Gemfile"), **@env }
+
+  def run(*command, in: @root, **env)
+    env = environment.merge(env.transform_keys(&:to_s))
+    env.delete("BUNDLE_GEMFILE") if command.first == "rails"
+    output, status = Open3.capture2e(env, *command, chdir: binding.local_variable_get(:in))
+    raise "#{command.join(" ")} failed:\n#{output}" unless status.success?
+
+    output
+  end
+end

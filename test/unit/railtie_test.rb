@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "tmpdir"
+begin
+  require "rails"
+rescue LoadError
+  nil # this Ruby has no gem railties: each test says so
+end
+require "pelton"
+
+# The parts of the railtie, without an application. test/integration/rails.rb runs a real one.
+class RailtieTest < Minitest::Test
+  # As much of a Rails application as they use.
+  Application = Struct.new(:reloader) do
+    def config_for(path)
+      all = ActiveSupport::ConfigurationFile.parse(path).deep_symbolize_keys
+      found = all.fetch(:shared, {}).deep_merge(all.fetch(:test, {}))
+      ActiveSupport::OrderedOptions.new.update(found)
+    end
+  end
+
+  def setup
+    skip "no gem railties for Ruby #{RUBY_VERSION}" unless defined?(Rails::Railtie)
+
+    @app = Pelton::App.new
+  end
+
+  def teardown
+    ActiveSupport::Notifications.unsubscribe(@subscriber) if @subscriber
+  end
+
+  # --- config/pelton.yml -------------------------------------------------------------------------------------------
+
+  def settings(yaml)
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "pelton.yml"), yaml)
+      Pelton::Railtie::SettingsFile.new(folder, "test").apply(Application.new, @app.config)
+    end
+  end
+
+  def test_settings_of_the_file_reach_the_app
+    settings(<<~YAML)
+      shared:
+        concurrency: <%= 3 + 4 %>
+        kafka: { bootstrap.servers: "a:1", linger.ms: 5 }
+        liveness: { port: 9292 }
+      test:
+        kafka: { bootstrap.servers: "b:2" }
+    YAML
+
+    assert_equal 7, @app.config.concurrency
+    assert_equal({ "bootstrap.servers" => "b:2", "linger.ms" => "5" }, @app.config.kafka.transform_values(&:to_s))
+    assert_equal 9292, @app.config.liveness.port
+  end
+
+  def test_no_file_sets_nothing
+    Dir.mktmpdir { |folder| Pelton::Railtie::SettingsFile.new(folder, "test").apply(Application.new, @app.config) }
+    assert_equal Pelton::Config.new.to_h, @app.config.to_h
+  end
+
+  {
+    "an_unknown_setting" => ["concurency: 5", /pelton\.yml: concurency: unknown setting, did you mean concurrency\?/],
+    "an_unknown_setting_of_a_group" => ["liveness: { prot: 1 }", /pelton\.yml: liveness\.prot: unknown setting/],
+    "a_value_that_is_not_allowed" => ["concurrency: many", /pelton\.yml: concurrency = "many": expected/],
+    "a_group_without_names" => ["liveness: 9292", /pelton\.yml: liveness = 9292: expected names and values below it/],
+    "an_unknown_option_of_librdkafka" => ["kafka: 7", /pelton\.yml: kafka/]
+  }.each do |what, (yaml, message)|
+    define_method("test_#{what}_raises_an_error_that_names_the_file") do
+      error = assert_raises(Pelton::ConfigError) { settings("test:\n  #{yaml}\n") }
+      assert_match message, error.message
+    end
+  end
+
+  # --- around each job ---------------------------------------------------------------------------------------------
+
+  JOB = { group: "shop", topic: "orders", partition: 0, kind: :consume }.freeze
+
+  def jobs = Pelton::Railtie::Jobs.new(Application.new(ActiveSupport::Reloader))
+
+  def test_a_job_returns_what_its_work_returns_and_raises_what_it_raises
+    assert_equal 7, jobs.call(JOB) { 7 }
+    assert_raises(KeyError) { jobs.call(JOB) { {}.fetch(:a) } }
+  end
+
+  def test_time_zone_and_locale_of_a_job_do_not_reach_the_next_one
+    I18n.available_locales = %i[en de]
+    found = Array.new(2) do
+      jobs.call(JOB) do
+        [Time.zone&.name, I18n.locale].tap do
+          Time.zone = "Tokyo"
+          I18n.locale = :de
+        end
+      end
+    end
+
+    assert_equal [[nil, :en]] * 2, found
+  end
+
+  # --- notifications -----------------------------------------------------------------------------------------------
+
+  def test_only_events_with_a_subscriber_are_forwarded
+    found = []
+    @subscriber = ActiveSupport::Notifications.subscribe("worker.replaced.pelton") { |event| found << event.payload }
+    Pelton::Railtie::Events.forward(@app)
+    @app.notifications.publish("worker.replaced", worker: "one")
+
+    assert_equal [{ worker: "one" }], found
+    refute @app.notifications.wanted?("consumer.consumed")
+  end
+
+  def test_a_subscriber_to_everything_does_not_ask_for_statistics
+    @subscriber = ActiveSupport::Notifications.subscribe(/.*/) { nil }
+    Pelton::Railtie::Events.forward(@app)
+
+    assert @app.notifications.wanted?("consumer.consumed")
+    refute @app.notifications.wanted?("statistics.emitted")
+  end
+
+  def test_a_subscriber_to_statistics_gets_them
+    @subscriber = ActiveSupport::Notifications.subscribe("statistics.emitted.pelton") { nil }
+    Pelton::Railtie::Events.forward(@app)
+
+    assert @app.notifications.wanted?("statistics.emitted")
+  end
+end
