@@ -100,6 +100,8 @@ module Pelton
 
     private
 
+    def groups = %i[polling liveness]
+
     def group(name, table, value)
       known = table.names.map { |setting| "config.#{name}.#{setting}" }
       ConfigError.new(name, value, "is a group of settings: set #{known.join(" or ")}")

@@ -29,20 +29,39 @@ module Pelton
       super(reason ? "#{shown}: #{reason}" : "#{shown} is not allowed")
     end
 
+    # More known names than this are not listed, only the number of them and the most similar ones.
+    MANY = 50
+    FEW = 3
+    private_constant :MANY, :FEW
+
     # The error for an unknown name, with the most similar known name if one is near.
     #: (String | Symbol, Array[String | Symbol], ?what: String) -> ConfigError
     def self.unknown(key, known, what: "setting")
-      near = near(key.to_s, known.map(&:to_s)) if defined?(::DidYouMean::SpellChecker)
-      new(key, nil, "unknown #{what}, #{near ? "did you mean #{near}?" : "known are #{known.sort.join(", ")}"}")
+      near = near(key, known)
+      new(key, nil, "unknown #{what}, #{near ? "did you mean #{near}?" : listed(key.to_s, known.map(&:to_s))}")
     end
 
-    # At most two fifths of the letters differ. A name that only begins alike would mislead: max_batch_bytes is not
-    # what max_wait_time means.
+    # The known name that is most similar, or nil. At most two fifths of the letters differ. A name that only begins
+    # alike would mislead: max_batch_bytes is not what max_wait_time means.
+    #: (String | Symbol, Array[String | Symbol]) -> String?
     def self.near(name, known)
-      found = ::DidYouMean::SpellChecker.new(dictionary: known).correct(name).first or return
-      found if ::DidYouMean::Levenshtein.distance(name, found) * 5 <= [name.size, found.size].max * 2
+      return unless defined?(::DidYouMean::SpellChecker)
+
+      found = ::DidYouMean::SpellChecker.new(dictionary: known.map(&:to_s)).correct(name.to_s).first or return
+      found if distance(name.to_s, found) * 5 <= [name.size, found.size].max * 2
     end
-    private_class_method :near
+
+    def self.listed(name, known)
+      return "known are #{known.sort.join(", ")}" if known.size <= MANY
+
+      text = name.upcase
+      alike = known.select { |one| one.upcase.include?(text) || distance(text, one.upcase) * 2 <= text.size }
+      first = alike.min_by(FEW) { |one| [one.upcase.include?(text) ? 0 : 1, distance(text, one.upcase), one] }
+      first.empty? ? "none of the #{known.size} known ones is like it" : "did you mean #{first.join(" or ")}?"
+    end
+
+    def self.distance(*names) = defined?(::DidYouMean) ? ::DidYouMean::Levenshtein.distance(*names) : 0
+    private_class_method :listed, :distance
   end
 
   # A client was used after `close`.

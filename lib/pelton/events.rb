@@ -119,6 +119,11 @@ module Pelton
          processing_lag: "seconds from the arrival of the first message in this process to the begin" }],
       ["consumer.retrying", %i[group topic partition offset attempt delay error failure_id],
        "A call of `consume` failed and will be repeated from `offset` on.", { delay: "seconds until then" }],
+      ["consumer.method_unused", %i[consumer method reason],
+       "A consumer class has a public method that looks like a hook, for example of another framework, but Pelton " \
+       "never calls it. Published when the server starts.",
+       { consumer: "the class", method: "name of the method, a Symbol",
+         reason: "what to do, as `\"rename it to revoked\"`" }],
       ["thread.leaked", %i[group topic partition name started_at at seconds],
        "A thread still runs after its consumer ended: a background thread after config.background_timeout, another " \
        "one after 5 s. Once per thread. For a thread of the app, group, topic and partition are missing. Threads " \

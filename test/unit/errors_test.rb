@@ -49,6 +49,14 @@ class ErrorsTest < Minitest::Test
     assert_includes error.message, "did you mean dead_letters?"
   end
 
+  def test_unknown_name_among_hundreds_gets_the_nearest_and_not_all
+    names = (1..400).map { |number| "ERROR_#{number}" } + %w[_MSG_TIMED_OUT _TIMED_OUT NOT_LEADER_FOR_PARTITION]
+    unknown = ->(name) { Pelton::ConfigError.unknown(name, names, what: "error").message }
+    assert_equal "MSG_TIMED_OT: unknown error, did you mean _MSG_TIMED_OUT or _TIMED_OUT?", unknown["MSG_TIMED_OT"]
+    assert_equal "not_leader: unknown error, did you mean NOT_LEADER_FOR_PARTITION?", unknown["not_leader"]
+    assert_equal "zzz: unknown error, none of the 403 known ones is like it", unknown["zzz"]
+  end
+
   def test_kafka_error
     error = Pelton::KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
     assert_equal "Local: Timed out (_TIMED_OUT, -185)", error.message

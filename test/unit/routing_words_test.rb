@@ -17,4 +17,31 @@ class RoutingWordsTest < Minitest::Test
     end
     assert_equal({ routes: [true, false, false], topic: [true, false, false] }, seen)
   end
+
+  def refused(&routes) = assert_raises(Pelton::ConfigError) { Pelton::App.new.routes(&routes) }.message
+
+  # They were ArgumentErrors: "unknown keyword: :too".
+  def test_option_that_a_word_does_not_have_gets_a_suggestion
+    { -> { topic "a", too: Orders } => "too: unknown option of topic a, did you mean to?",
+      -> { topic "a", consumer: Orders } => "consumer: unknown option of topic a, known are to",
+      -> { group("a", kafk: {}) { nil } } => "kafk: unknown option of group a, did you mean kafka?" }
+      .each { |routes, text| assert_equal text, refused(&routes) }
+    { -> { throttle 5, evry: 6 } => "evry: unknown topic a: throttle option, did you mean every?",
+      -> { concurrency 5, bye: :key } => "bye: unknown topic a: concurrency option, did you mean by?",
+      -> { retry_in 5, drian: [6] } => "drian: unknown topic a: retry_in option, did you mean drain?",
+      -> { retries 5, than: :skip } => "than: unknown topic a: retries option, did you mean then?",
+      -> { dead_letters "x", retrys: 1 } => "retrys: unknown topic a: dead_letters option, did you mean retries?",
+      -> { deserializer Orders.method(:new), paralel: :thread } =>
+        "paralel: unknown topic a: deserializer option, did you mean parallel?" }
+      .each { |block, text| assert_equal(text, refused { topic("a", to: Orders, &block) }) }
+  end
+
+  def test_word_of_the_block_that_is_given_as_an_option_is_explained
+    assert_equal("retries: unknown option of topic a: write it in the block, { retries … }",
+                 refused { topic "a", to: Orders, retries: 5 })
+  end
+
+  def test_throttle_without_its_time_is_explained
+    assert_includes refused { topic("a", to: Orders) { throttle 5 } }, "`throttle 100, every: 60`"
+  end
 end

@@ -122,6 +122,10 @@ module Pelton
                    event[:delay], event[:attempt])]
       end
 
+      def consumer_method_unused(event)
+        [2, "#{event[:consumer]}##{event[:method]} is never called: #{event[:reason]}, or make it private"]
+      end
+
       def thread_leaked(event)
         owner = event.payload.key?(:topic) ? place(event) : "the app"
         [2, format("thread %s of %s, started at %s, still runs %.1f s after its owner ended, at %s",

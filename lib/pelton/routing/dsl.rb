@@ -2,6 +2,7 @@
 
 require_relative "../errors"
 require_relative "../settings/settings"
+require_relative "options"
 require_relative "topic"
 require_relative "where"
 
@@ -25,7 +26,8 @@ module Pelton
       # as the bootstrap.servers of another cluster, or group.instance.id.
       #   group("billing") { topic "orders", to: OrdersConsumer }
       #: (String, ?kafka: Hash[String | Symbol, untyped]) { () -> void } -> void
-      def group(name, kafka: {}, &block)
+      def group(name, kafka: {}, **options, &block)
+        Options.check(options, %w[kafka], "option of group #{name}")
         expected, test, convert = Settings::TYPES.fetch(:text)
         raise ConfigError.new("group", name, "expected #{expected}") unless test.call(name)
         raise ConfigError.new("group", name, "is inside group #{@group}: groups cannot be nested") if @group
@@ -43,10 +45,12 @@ module Pelton
       #   topic("orders", to: OrdersConsumer) { retries 5, backoff: 1..30, then: :skip }
       #   topic(/^orders\./, to: OrdersConsumer)
       #: ((String | Regexp), ?to: (Class | String)?) ?{ () -> void } -> void
-      def topic(name, to: nil, &block)
-        raise ConfigError.new("topic #{name}", nil, TO) if to.nil?
+      def topic(name, to: nil, **options, &block)
+        place = "topic #{name.is_a?(Regexp) ? name.source : name}"
+        Options.check(options, %w[to], "option of #{place}", words: TopicWords::WORDS)
+        raise ConfigError.new(place, nil, TO) if to.nil?
 
-        words = TopicWords.new("topic #{name.is_a?(Regexp) ? name.source : name}", @defaults)
+        words = TopicWords.new(place, @defaults)
         words.instance_exec(&block) if block
         @routing.add(@group, Topic.new(name, to, words.settings))
       end
@@ -112,7 +116,8 @@ module Pelton
       # object), or :auto, which measures what is fastest.
       #   deserializer OrderDecoder.new, parallel: :ractor
       #: ((^(Message) -> untyped | _Callable), ?parallel: Symbol) -> void
-      def deserializer(object, parallel: :inline)
+      def deserializer(object, parallel: :inline, **options)
+        only(options, %w[parallel], "deserializer")
         set(:deserializer, object)
         set(:parallel, parallel)
       end
@@ -139,9 +144,7 @@ module Pelton
         set(:retries, count)
         set(:backoff, backoff) if backoff
         set(:then, options.delete(:then)) if options.key?(:then)
-        return if options.empty?
-
-        raise ConfigError.unknown(options.keys.first, %w[backoff then], what: place("retries option"))
+        only(options, %w[backoff then], "retries")
       end
 
       # Sets the wait before retries, in seconds: the first one, which doubles up to the last one.
@@ -157,7 +160,8 @@ module Pelton
       # failed under them are processed, too.
       #   retry_in 2, 60, drain: [30]
       #: (*Numeric, ?drain: Array[Numeric]?, ?former_groups: Array[String]) -> void
-      def retry_in(*seconds, drain: nil, former_groups: [])
+      def retry_in(*seconds, drain: nil, former_groups: [], **options)
+        only(options, %w[drain former_groups], "retry_in")
         set(:retry_in, seconds) unless seconds.empty? && drain
         set(:drain, drain, "retry_in drain") if drain
         set(:former_groups, former_groups, "retry_in former_groups")
@@ -172,10 +176,7 @@ module Pelton
         set(:dead_letters, topic)
         set(:retries, retries) if retries
         set(:backtrace_lines, backtrace_lines, "dead_letters backtrace_lines") if backtrace_lines
-        return if options.empty?
-
-        known = %w[retries backtrace_lines]
-        raise ConfigError.unknown(options.keys.first, known, what: place("dead_letters option"))
+        only(options, %w[retries backtrace_lines], "dead_letters")
       end
 
       # Decides about a failed message: the callable or block gets a Consuming::Failure and returns :retry,
@@ -224,7 +225,8 @@ module Pelton
       # is nil have no order. Workers call it.
       #   concurrency 8, by: ->(message) { message.dig("customer") }
       #: (Integer, ?by: (Symbol | ^(Message) -> untyped | _Callable)) -> void
-      def concurrency(count, by: :key)
+      def concurrency(count, by: :key, **options)
+        only(options, %w[by], "concurrency")
         set(:concurrency, count)
         set(:by, by)
       end
@@ -269,8 +271,11 @@ module Pelton
 
       # Starts at most this many messages of a partition within any `every` seconds, retries included.
       #   throttle 100, every: 60
-      #: (Integer, every: Numeric) -> void
-      def throttle(count, every:) = set(:throttle, [count, every].freeze)
+      #: (Integer, ?every: Numeric?) -> void
+      def throttle(count, every: nil, **options)
+        only(options, %w[every], "throttle")
+        set(:throttle, [count, every].freeze)
+      end
 
       private
 
@@ -283,6 +288,7 @@ module Pelton
         raise ConfigError.new(place(word), nil, e.message)
       end
 
+      def only(options, known, word) = Options.check(options, known, place("#{word} option"))
       def place(name) = "#{@place}: #{name}"
       def respond_to_missing?(_name, _private = false) = false
       def method_missing(name, *) = raise(ConfigError.unknown(name, WORDS, what: "word in #{@place}"))

@@ -6,6 +6,7 @@ require_relative "../runtime/backoff"
 require_relative "../consumer"
 require_relative "../decoding/parallel/parallel"
 require_relative "condition"
+require_relative "consumer_methods"
 require_relative "pattern"
 
 module Pelton
@@ -16,10 +17,6 @@ module Pelton
       # What a retry topic belongs to. main: the topic whose failed messages it keeps, "orders"; index: which of its
       # delays, from 0; group: the group whose messages it keeps.
       RetryStage = Struct.new(:main, :index, :group)
-
-      # Methods of a consumer that Pelton calls.
-      CALLED = %i[assigned consume process tick reached_end revoked shutdown around].freeze
-      private_constant :CALLED
 
       # The default of `retries` for topics with dead letters.
       RETRIES = 3
@@ -102,13 +99,14 @@ module Pelton
       #: () -> Class
       def consumer_class
         found = @consumer.is_a?(String) ? look_up : newest(@consumer)
-        reason = found.is_a?(Class) && found <= Consumer ? fault(found) : "is not a subclass of Pelton::Consumer"
+        reason = "is not a subclass of Pelton::Consumer" unless found.is_a?(Class) && found <= Consumer
+        reason ||= ConsumerMethods.fault(found, ticks: !tick_every.nil?)
         reason ? raise(ConfigError.new("topic #{@name}, to", found, reason)) : found
       end
 
       # true: the consumer defines `reached_end`.
       #: () -> bool
-      def reached_end? = own?(consumer_class, :reached_end)
+      def reached_end? = consumer_class.instance_method(:reached_end).owner != Consumer
 
       #: () -> Backoff
       def back_off = Backoff.new(backoff.begin, backoff.end)
@@ -116,20 +114,6 @@ module Pelton
       def inspect = "#<#{self.class} #{@pattern ? @pattern.inspect : @name} to #{@consumer}>"
 
       private
-
-      def own?(consumer, method) = consumer.instance_method(method).owner != Consumer
-
-      # Why this class cannot be a consumer, or nil.
-      def fault(consumer)
-        shapes = %i[consume process].count { |name| own?(consumer, name) }
-        if shapes == 2 then "has both consume and process: define only one of them"
-        elsif shapes.zero? then "has no method consume or process: define one of them"
-        elsif tick_every && !own?(consumer, :tick) then "has no method tick, which `tick_every` calls: define it"
-        else
-          hidden = CALLED.find { |name| !consumer.public_method_defined?(name) }
-          hidden && "has a method #{hidden} that is not public: make it public"
-        end
-      end
 
       # The class that has this one's name now; the same one, unless code was reloaded.
       def newest(given)
@@ -141,7 +125,16 @@ module Pelton
       def look_up
         Object.const_get(@consumer)
       rescue NameError => e
-        raise ConfigError.new("topic #{@name}, to", @consumer, e.message[/.*/]) # without Ruby's excerpt
+        reason = e.message[/.*/] # without Ruby's excerpt
+        near = ConsumerMethods.named(@consumer) || constant_near(e)
+        raise ConfigError.new("topic #{@name}, to", @consumer, near ? "#{reason}, did you mean #{near}?" : reason)
+      end
+
+      # A constant that is not loaded yet, for example because Rails loads it when it is used.
+      def constant_near(error)
+        outer = error.receiver
+        near = ConfigError.near(error.name, outer.constants) if outer.is_a?(Module)
+        near && (outer == Object ? near : "#{outer}::#{near}")
       end
 
       def checked(name)
@@ -192,7 +185,7 @@ module Pelton
       def check_consumer
         return if @consumer.is_a?(Class) || (@consumer.is_a?(String) && !@consumer.empty?)
 
-        raise ConfigError.new("topic #{@name}, to", @consumer, "expected a consumer class or its name")
+        raise ConfigError.new("topic #{@name}, to", @consumer, "expected a consumer class, or its name as a String")
       end
 
       def refuse(setting, reason)

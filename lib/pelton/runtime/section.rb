@@ -46,7 +46,7 @@ module Pelton
       @overridden << name.to_sym
     end
 
-    FROZEN = "configuration is frozen: set it before the first client opens"
+    FROZEN = "configuration is frozen: set it before the first client opens (a producer, admin, each or start)"
     private_constant :FROZEN
 
     #: () -> self
@@ -64,12 +64,14 @@ module Pelton
 
     private
 
+    # Names of groups of settings.
+    def groups = []
     def respond_to_missing?(_name, _private = false) = false
 
     # Also for a reader, as in `config.pause.timeout = 1`. Methods such as `to_ary` are none.
     def method_missing(name, *arguments)
       setting = name.end_with?("=") ? arguments.size == 1 : arguments.empty? && name.match?(/\A(?!to_)[a-z]\w*\z/)
-      raise table.unknown(name.to_s.chomp("=")) if setting
+      raise table.unknown(name.to_s.chomp("="), groups) if setting
 
       super
     end

@@ -198,6 +198,7 @@ module Pelton
       @starter = Thread.current
       @lifecycle.start
       @bus.publish("app.starting", **event)
+      report_unused_methods
       @listeners.open(@groups)
       @workers.scale(@config.concurrency)
       @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
@@ -212,6 +213,14 @@ module Pelton
     ensure
       cancel unless booted
       @starter = nil
+    end
+
+    def report_unused_methods
+      @groups.flat_map { |group| group.topics.each_value.map(&:consumer_class) }.uniq.each do |consumer|
+        Routing::ConsumerMethods.unused(consumer).each do |method, reason|
+          @bus.publish("consumer.method_unused", consumer: consumer, method: method, reason: reason)
+        end
+      end
     end
 
     # Undoes a start that failed.

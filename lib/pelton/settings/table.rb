@@ -79,8 +79,11 @@ module Pelton
       #: (Symbol) -> Setting
       def fetch(name) = @settings.fetch(name) { raise unknown(name) }
 
-      #: (Symbol | String) -> ConfigError
-      def unknown(name) = ConfigError.unknown("#{@prefix}#{name}", names.map { |known| "#{@prefix}#{known}" })
+      # more: other names that would have been right.
+      #: (Symbol | String, ?Array[Symbol]) -> ConfigError
+      def unknown(name, more = [])
+        ConfigError.unknown("#{@prefix}#{name}", [*names, *more].map { |known| "#{@prefix}#{known}" })
+      end
 
       #: () -> Hash[Symbol, untyped]
       def defaults = @settings.transform_values(&:default)

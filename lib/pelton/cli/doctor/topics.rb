@@ -27,6 +27,7 @@ module Pelton
             report.add("group #{group.name}", all.to_h { |topic| [label(topic), facts(group, topic)] })
             all.each do |topic|
               check_decoding(report, topic) unless topic.stage
+              check_methods(report, topic) unless topic.stage
               check_existence(report, group, topic)
             end
           end
@@ -87,6 +88,13 @@ module Pelton
           end
         end
 
+        def check_methods(report, topic)
+          Routing::ConsumerMethods.unused(topic.consumer_class).each do |method, reason|
+            report.warning("topic #{label(topic)}", "#{topic.consumer_class}##{method} is never called: #{reason}, " \
+                                                    "or make it private")
+          end
+        end
+
         def check_parallel(report, about, topic)
           return if topic.parallel == :inline
 
@@ -109,7 +117,7 @@ module Pelton
         def check_existence(report, group, topic)
           known = @clusters[group.name] or return
           found = partitions(group, topic)
-          report.warning("topic #{label(topic)}", topic.pattern ? "matches no topic" : "does not exist") if found.empty?
+          report.warning("topic #{label(topic)}", missing(topic, known)) if found.empty?
           if topic.dead_letters && !topic.stage && !known.key?(topic.dead_letters)
             report.warning("topic #{topic.dead_letters}", "does not exist: create it for the dead letters of " \
                                                           "#{label(topic)}")
@@ -117,6 +125,13 @@ module Pelton
           found.each { |name, count| group.check_partition_count(name, count) if topic.partitions }
         rescue ConfigError => e
           report.error("topic #{topic.name}", e.message)
+        end
+
+        def missing(topic, known)
+          return "matches no topic" if topic.pattern
+
+          near = ConfigError.near(topic.name, known.keys)
+          "does not exist#{", did you mean #{near}?" if near}"
         end
 
         # {"orders" => 4}; for a pattern, all topics that match; nil if not known.
