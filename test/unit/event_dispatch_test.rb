@@ -62,4 +62,14 @@ class EventDispatchTest < Minitest::Test
       %w[one two].each { |name| @poller.remove(name) }
     end
   end
+
+  # The thread of events sleeps no longer than the report that is due first allows.
+  def test_wait_for_events_ends_when_the_first_report_is_due
+    dispatch = @poller.instance_variable_get(:@dispatch)
+    waits = { [5.0, 2.0] => 2.0, [1.0, 2.0] => 1.0, [nil, 2.0] => 2.0, [1.0, nil] => 1.0, [nil, nil] => nil }
+    waits.each do |(late, repeated), expected|
+      found = Pelton::RepeatLimit.stub(:due, repeated) { dispatch.send(:due, Struct.new(:due).new(late)) }
+      expected.nil? ? assert_nil(found) : assert_equal(expected, found, "late events #{late}, repeats #{repeated}")
+    end
+  end
 end

@@ -33,6 +33,15 @@ class ProducerPoolTest < Minitest::Test
     [inside.pop, go_on, thread]
   end
 
+  def test_pool_has_five_producers_and_waits_five_seconds_unless_told_otherwise
+    app = Pelton::App.new(native: @module)
+    app.configure { |config| config.kafka = { "bootstrap.servers" => "x:1" } }
+    pools = [Pelton::ProducerPool.new(@config, native: @module, kafka: { "transactional.id" => "u" }),
+             app.producer_pool(kafka: { "transactional.id" => "v" })]
+    @pools.concat(pools)
+    assert_equal([[5, 5]] * 2, pools.map { |one| [one.size, one.timeout] })
+  end
+
   def test_each_has_an_id_of_its_own
     two = pool
     assert_equal(1, two.transaction { 1 })

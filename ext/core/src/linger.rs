@@ -234,4 +234,19 @@ mod tests {
         assert_eq!(None, linger.flush(false), "nothing is left");
         let _ = producer.close(Duration::ZERO);
     }
+
+    /// Otherwise the rest of a message that did not fit into a turn waits for the whole linger.
+    #[test]
+    fn thread_repeats_a_turn_after_its_pause() {
+        let (producer, client) = lonely();
+        let linger = Linger::new(&client);
+        let wait = linger.wait();
+        let deadline = Instant::now() + SECONDS;
+        while linger.millis.load(Ordering::Relaxed) < 4 * FIRST {
+            assert!(Instant::now() < deadline, "one turn only");
+            std::thread::yield_now();
+        }
+        drop(wait);
+        let _ = producer.close(Duration::ZERO);
+    }
 }

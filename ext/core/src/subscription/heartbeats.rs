@@ -68,13 +68,18 @@ fn answers(statistics: &str) -> Option<u64> {
     number.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
 }
 
+/// A subscription that leaves sends no more heartbeats, and one that reads assigned partitions never does.
+fn expects_heartbeats(subscribed: bool, closing: bool) -> bool {
+    subscribed && !closing
+}
+
 impl Subscription {
     /// Checks in the statistics whether the member lives. If it does not, its partitions are lost, and only a new
     /// client gets partitions, which the owner must open. Returns true if the statistics were requested only for this
     /// check.
     pub(super) fn check_heartbeats(&self, client: &Client, event: &Event) -> bool {
         let Some(heartbeats) = &self.heartbeats else { return false };
-        let expected = self.subscribed.load(Ordering::SeqCst) && !self.closing.started();
+        let expected = expects_heartbeats(self.subscribed.load(Ordering::SeqCst), self.closing.started());
         let statistics = expected.then(|| event.statistics());
         if heartbeats.ends(statistics.as_deref(), Instant::now()) {
             self.lose_all(heartbeats, client);
@@ -134,5 +139,12 @@ mod tests {
         assert!(!at(34, "UP", 6) && !at(43, "UP", 6));
         assert!(at(44, "UP", 6));
         assert!(!at(99, "UP", 6), "told once");
+    }
+
+    #[test]
+    fn member_that_leaves_or_has_no_group_expects_no_heartbeats() {
+        let expected = [(true, false), (true, true), (false, false), (false, true)]
+            .map(|(subscribed, closing)| expects_heartbeats(subscribed, closing));
+        assert_eq!([true, false, false, false], expected);
     }
 }
