@@ -34,6 +34,11 @@ module Pelton
     #: () ?{ () -> void } -> Routing
     def routes(&block) = app.routes(&block)
 
+    # Declares topics, and returns all; see App#topics and Topics.
+    #   Pelton.topics { topic "orders", partitions: 12, replication: 3 }
+    #: () ?{ () -> void } -> Topics
+    def topics(&block) = app.topics(&block)
+
     # The producer; see App#producer.
     #   Pelton.producer.produce_sync(topic: "orders", payload: "…")
     #: () -> Producer

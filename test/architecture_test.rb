@@ -15,7 +15,7 @@ class ArchitectureTest < Minitest::Test
                decoding/* message messages batch delivery origin avro avro/* registry registry/*],
     "R2" => %w[producer producer/* producer_pool poller subscription subscription/* iterator iterator/* admin admin/*
                embedded_cluster dead_letters dead_letters/*],
-    "R3" => %w[consumer routing/* consuming/**/* ractor_pool decoding/parallel/*],
+    "R3" => %w[consumer routing/* consuming/**/* ractor_pool decoding/parallel/* topics topics/*],
     "R4" => %w[app liveness server/* cli/**/*],
     "face" => %w[../pelton],
     "R5" => %w[reporters/* testing testing/* railtie railtie/* ../generators/**/* ../puma/plugin/*]

@@ -73,6 +73,11 @@ module Pelton
       names.empty? ? {} : ask(:topics, names, Clock.left(deadline)) { |rows| Responses.topics(rows) }
     end
 
+    # The names of all topics, internal ones included.
+    #   Pelton.admin.topic_names # => ["orders", "payments"]
+    #: (?timeout: Numeric?) -> Array[String]
+    def topic_names(timeout: TIMEOUT) = @connection.topics(timeout)
+
     # Describes the cluster: its id, controller and brokers.
     #   Pelton.admin.cluster.brokers.map(&:host) # => ["kafka-1", "kafka-2"]
     #: (?timeout: Numeric?) -> ClusterDescription

@@ -7,8 +7,10 @@ require_relative "logging/failure_log"
 require_relative "iterator"
 require_relative "runtime/notifications"
 require_relative "producer"
+require_relative "producer/open_pools"
 require_relative "producer_pool"
 require_relative "routing/routing"
+require_relative "server/missing_topics"
 require_relative "server/server"
 require_relative "runtime/threads"
 
@@ -34,14 +36,13 @@ module Pelton
       @routing = Routing.new
       @lock = Mutex.new
       # Made at their first use, under @lock.
+      @topics = nil
       @admin = nil
       @producer = nil
       @server = nil
-      # Pools that may be open; @closed_pools has those that were closed and may be opened again. Guarded by @lock.
-      @pools = []
+      @pools = OpenPools.new
       # {"prices" => [restart, block]}: run with each server; under @lock.
       @backgrounds = {}
-      @closed_pools = ObjectSpace::WeakMap.new
       # {"billing" => how many partitions the group was given here so far}; its listener counts.
       @generations = Hash.new(0)
     end
@@ -60,6 +61,15 @@ module Pelton
     def routes(&block)
       @routing.draw(&block) if block
       @routing
+    end
+
+    # Adds the topics of the block, and returns all; see Topics. Raises ConfigError, also after the server started.
+    #   app.topics { topic "orders", partitions: 12, replication: 3 }
+    #: () ?{ () -> void } -> Topics
+    def topics(&block)
+      require_relative "topics"
+      topics = @lock.synchronize { @topics ||= Topics.new(@config, @routing, bus: @notifications, native: @native) }
+      block ? topics.draw(&block) : topics
     end
 
     # Subscribes a block to an event, or an object to all events that it has a method for, as on_error_occurred(event).
@@ -94,14 +104,8 @@ module Pelton
     #: (?size: Integer, ?timeout: Numeric, ?kafka: Hash[String, untyped])
     #:   ?{ (Integer) -> Hash[String, untyped] } -> ProducerPool
     def producer_pool(size: 5, timeout: 5, kafka: {}, &options)
-      @lock.synchronize do
-        pool = ProducerPool.new(@config.freeze, size: size, timeout: timeout, kafka: kafka, bus: @notifications,
-                                                native: @native, &options)
-        closed, @pools = @pools.partition(&:closed?)
-        closed.each { |one| @closed_pools[one] = true }
-        @pools << pool
-        pool
-      end
+      @pools.add(ProducerPool.new(@config.freeze, size: size, timeout: timeout, kafka: kafka, bus: @notifications,
+                                                  native: @native, &options))
     end
 
     # Reads messages in a script, without a server. The block gets each message that is in the topics now, then `each`
@@ -163,6 +167,7 @@ module Pelton
     #: (?groups: Array[String]?, ?topics: Array[String]?, ?process: Integer?) -> Server
     def start(groups: nil, topics: nil, process: nil)
       PROCESS.check(process)
+      declared = self.topics if @config.create_topics?
       @lock.synchronize do
         if @server && !%i[stopped forced].include?(@server.status)
           raise ShutdownError, "the server is #{@server.status}: an app runs one at a time"
@@ -170,12 +175,14 @@ module Pelton
 
         @server&.liveness&.close # in a forked child: the parent's
         chosen = @routing.groups(@config, groups: groups, topics: topics)
-        @routing.freeze
+        [@routing, @topics].each(&:freeze)
+        missing = declared && MissingTopics.new(declared, chosen, routed: groups || topics, bus: @notifications)
         @config.freeze
         forget_closed
         @server = Server.new(@config, chosen, bus: @notifications, native: @native, process: process,
                                               backgrounds: @backgrounds.dup, producer: method(:producer),
-                                              flush: method(:flush), generations: @generations)
+                                              flush: method(:flush), generations: @generations,
+                                              missing_topics: missing)
       end
       @server.start
     end
@@ -238,7 +245,6 @@ module Pelton
     #   stopped           offsets of partitions that stopped (`then: :stop`)
     #   jobs              calls of consumers' methods; aside: those that wait for Kafka without a worker
     #   leaked            threads that still run after their consumer ended
-    # For example
     #   { threads: { "pelton.worker" => 5, "other" => 1 }, native_threads: { "rdk:broker" => 3 }, descriptors: 40,
     #     consumers: { "billing" => { "orders" => { 0 => 1 } } }, leaked: 0,
     #     jobs: { running: 2, waiting: 7, aside: 0 },
@@ -272,7 +278,7 @@ module Pelton
       stop(timeout: timeout)
       deadline = Clock.deadline(timeout || @config.flush_timeout)
       @admin&.close(timeout: Clock.left(deadline))
-      [*pools, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
+      [*@pools.to_a, *@producer].sum { |one| one.close(timeout: Clock.left(deadline)) }
     end
 
     # Closed clients of the time before are of no use to the new server's consumers.
@@ -281,13 +287,10 @@ module Pelton
       @admin = nil if @admin&.closed?
     end
 
-    # Pools that may have open producers.
-    def pools = @lock.synchronize { @pools + @closed_pools.keys.reject(&:closed?) }
-
     # Returns how many messages are left.
     def flush(seconds)
       deadline = Clock.deadline(seconds)
-      [*@producer, *pools].sum do |one|
+      [*@producer, *@pools.to_a].sum do |one|
         one.flush(timeout: Clock.left(deadline)) ? 0 : one.pending
       rescue ClosedError
         0 # its `close` returned what it could not deliver

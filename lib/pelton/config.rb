@@ -18,7 +18,9 @@ module Pelton
     STATISTICS_INTERVAL = 5_000
     NO_STATISTICS = "a client opened without statistics; subscribe before the first client opens, or set " \
                     "statistics.interval.ms in config.kafka"
-    private_constant :STATISTICS, :STATISTICS_INTERVAL, :NO_STATISTICS
+    # Environments in which a server creates missing topics.
+    CREATING = %w[development test].freeze
+    private_constant :CREATING, :STATISTICS, :STATISTICS_INTERVAL, :NO_STATISTICS
 
     # Settings of the native event thread: config.polling.
     #   config.polling.max_time = 20
@@ -58,6 +60,18 @@ module Pelton
     # true: no logger was set.
     #: () -> bool
     def default_logger? = chosen_logger == :default
+
+    # true: the start of a server creates missing topics. It is `create_topics` if that is set, otherwise whether the
+    # environment is development or test: PELTON_ENV, else Rails.env, RAILS_ENV or RACK_ENV.
+    #   config.create_topics? # => false
+    #: () -> bool
+    def create_topics?
+      return create_topics unless create_topics.nil?
+
+      rails = ::Rails.env if defined?(::Rails) && ::Rails.respond_to?(:env)
+      CREATING.include?([ENV.fetch("PELTON_ENV", nil), rails, *ENV.values_at("RAILS_ENV", "RACK_ENV")]
+                        .map(&:to_s).find { |name| !name.empty? })
+    end
 
     # Checks settings that depend on each other, then freezes all. Raises ConfigError.
     #: () -> self

@@ -38,11 +38,26 @@ module Pelton
       end
     end
 
+    # The open cluster of this process with this address, or nil.
+    #   Pelton::EmbeddedCluster.at("127.0.0.1:41234")
+    #: (String) -> EmbeddedCluster?
+    def self.at(servers) = OPEN.keys.find { |cluster| cluster.open? && cluster.bootstrap_servers == servers }
+
+    # Clusters that may be open. They are collected like other objects.
+    OPEN = ObjectSpace::WeakMap.new
+    private_constant :OPEN
+
     #: (?brokers: Integer, ?native: Module?) -> void
     def initialize(brokers: 1, native: nil)
       @brokers = COUNTS[:brokers].check(brokers)
       @native = (native || Native)::EmbeddedCluster.new(brokers)
+      @open = true
+      OPEN[self] = true
     end
+
+    # Has `close` not been called?
+    #: () -> bool
+    def open? = @open
 
     # Its address, for librdkafka's "bootstrap.servers".
     #   config.kafka = { "bootstrap.servers" => cluster.bootstrap_servers }
@@ -98,7 +113,10 @@ module Pelton
     # Stops the cluster. Close its clients first: to a client that is still open, the brokers are down.
     #   cluster.close
     #: () -> void
-    def close = @native.close
+    def close
+      @open = false
+      @native.close
+    end
 
     def inspect
       "#<#{self.class} #{bootstrap_servers}>"

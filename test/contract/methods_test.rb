@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "support/fake_admin"
 require "support/fake_transactional"
 require "support/fakes"
 require "support/native_kit"
@@ -11,9 +12,11 @@ class MethodsContractTest < Minitest::Test
   TRANSACTIONS = %i[begin_transaction commit_transaction abort_transaction send_offsets gap? fatal_error].freeze
   FAKES = { Fakes::EmbeddedCluster => Pelton::Native::EmbeddedCluster, Fakes::Poller => Pelton::Native::Poller,
             Fakes::Producer => Pelton::Native::Producer, Fakes::TransactionalProducer => Pelton::Native::Producer,
+            Fakes::AdminCluster::Client => Pelton::Native::Admin,
             Fakes::Subscription => Pelton::Native::Subscription, Fakes::Delivery => Pelton::Delivery,
             Fakes::Message => Pelton::Message, Fakes::Batch => Pelton::Batch }.freeze
   MISSING = {
+    Fakes::AdminCluster::Client => %i[closed? set_oauth_failure set_oauth_token],
     Fakes::Producer => TRANSACTIONS + %i[closed? fail_for_good],
     Fakes::TransactionalProducer => %i[closed? fail_for_good],
     Fakes::Subscription => %i[commit_async commit_offset_async committed unsubscribe],

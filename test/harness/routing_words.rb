@@ -21,7 +21,9 @@ class RoutingWords
             BasicObject, LOOP, WIDE, Thread.current, Time.at(0), :skip, :raise, :key, :continue, "earliest", "latest",
             :beginning].freeze
   KEYWORDS = [{ backoff: 1..2 }, { then: :skip }, { by: :key }, { tick_every: 1 }, { retries: 2 }, { parallel: :auto },
-              { symbolize_names: true }, { registry: 7 }, { nonsense: 1 }].freeze
+              { symbolize_names: true }, { registry: 7 }, { nonsense: 1 },
+              { partitions: 3 }, { replication: 0 }, { config: { "cleanup.policy" => WIDE } },
+              { config: { "preallocate" => LOOP, retention: 1 } }].freeze
   CHECKS = %i[eq not_eq in not_in gt gteq lt lteq starts_with matches exists].freeze
   WORDS = (Pelton::Routing::TopicWords::WORDS + %i[group topic nonsense]).freeze
 

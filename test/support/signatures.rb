@@ -3,6 +3,8 @@
 require "pelton"
 require "pelton/dead_letters"
 require "pelton/testing"
+require "pelton/topics"
+require "pelton/topics/plan"
 require "pelton/reporters/log"
 
 # sig/pelton.rbs: the public classes as RBS. What there is comes from the loaded library; its types are the `#:` lines:
@@ -29,6 +31,7 @@ class Signatures
     Testing Testing::BufferedProducer Testing::Cluster Testing::Message
     Admin::TopicDescription Admin::Partition Admin::ClusterDescription Admin::Broker Admin::Option
     Admin::GroupDescription Admin::Member Admin::Commit Admin::OffsetChange Admin::Acl
+    Topics Topics::Words Topics::Plan Topics::Plan::Result Topics::Change
   ].freeze
 
   # Methods made by def_delegators: {class => the one that has their types}

@@ -154,7 +154,8 @@ module Pelton
       def check
         refuse(:then, "cannot be combined with dead_letters") if dead_letters && self.then == :skip
         refuse(:dead_letters, pattern ? "is matched by the topic's own pattern" : "is the topic itself") if loop?
-        check_retry_topics if retry_in || drain
+        check_pattern if pattern
+        refuse(:drain, "contains a delay that is also in retry_in") if (Array(drain) & Array(retry_in)).any?
         refuse(:transactional, "cannot be combined with concurrency") if transactional && keyed?
         Parallel.check(parallel, deserializer, "topic #{@name}: deserializer")
         check_where if where
@@ -162,9 +163,12 @@ module Pelton
         check_consumer
       end
 
-      def check_retry_topics
-        refuse(retry_in ? :retry_in : :drain, "works only for topics that are routed by name") if pattern
-        refuse(:drain, "contains a delay that is also in retry_in") if (Array(drain) & Array(retry_in)).any?
+      def check_pattern
+        named = %i[retry_in drain creates].find { |setting| @settings.fetch(setting) }
+        return unless named
+
+        shown = @settings.fetch(named) unless named == :creates
+        raise ConfigError.new("topic #{@name}: #{named}", shown, "works only for topics that are routed by name")
       end
 
       # true: its dead letters would come back to it.

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require_relative "../consuming/listener"
-require_relative "missing_topics"
 
 module Pelton
   # The listeners of a server, one per group: opens them with their clients, and reports their partitions. Other threads
@@ -11,12 +10,11 @@ module Pelton
 
     # clients: opens subscriptions and producers. engines: of the server. shared: what every listener gets, see
     # Consuming::Listener.
-    #: (Config, clients: Clients, engines: Parallel::Engines, bus: Notifications, native: Module?, **untyped) -> void
-    def initialize(config, clients:, engines:, bus:, native:, **shared)
+    #: (Config, clients: Clients, engines: Parallel::Engines, bus: Notifications, **untyped) -> void
+    def initialize(config, clients:, engines:, bus:, **shared)
       @config = config
       @clients = clients
       @engines = engines
-      @missing_topics = MissingTopics.new(config, bus: bus, native: native)
       @shared = { bus: bus, **shared }
       # [Listener, …] in the order of the groups.
       @listeners = []
@@ -30,7 +28,6 @@ module Pelton
     #: (Array[Routing::Group]) -> void
     def open(groups)
       groups.each do |group|
-        @missing_topics.create(group)
         @listeners << build(group, runs_checks: @listeners.empty?)
       end
     end

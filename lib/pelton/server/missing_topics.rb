@@ -1,43 +1,69 @@
 # frozen_string_literal: true
 
 require_relative "../admin"
+require_relative "../embedded_cluster"
 require_relative "../errors"
 
 module Pelton
-  # Creates topics that a group's routes name and Kafka does not have, when a server starts with config.create_topics.
+  # Creates topics that Kafka does not have when a server starts (Config#create_topics?): those that are declared, as
+  # they are declared, and those that the routes name, with the broker's defaults. It changes no existing topic.
   # (librdkafka's allow.auto.create.topics creates none for a client that only subscribes.)
   class MissingTopics
-    # Seconds for the creation of one topic.
+    # Seconds for one answer of Kafka.
     TIMEOUT = 5
-    THERE_ALREADY = :TOPIC_ALREADY_EXISTS
-    private_constant :TIMEOUT, :THERE_ALREADY
+    EXISTS = :TOPIC_ALREADY_EXISTS
+    # Without an answer to one request, the next one would only wait as long again.
+    NO_ANSWER = %i[_TIMED_OUT _TRANSPORT _ALL_BROKERS_DOWN].freeze
+    private_constant :TIMEOUT, :EXISTS, :NO_ANSWER
 
-    #: (Config, bus: Notifications, ?native: Module?) -> void
-    def initialize(config, bus:, native: nil)
-      @config = config
+    # topics: the app's. groups: those of the server. routed: the server runs only some groups or topics, so it creates
+    # only the topics of these.
+    #: (Topics, Array[Routing::Group], routed: boolish, bus: Notifications) -> void
+    def initialize(topics, groups, routed:, bus:)
+      @topics = topics
+      @groups = groups
+      @routed = routed
       @bus = bus
-      @native = native
     end
 
-    # Waits for Kafka. Failures are published as error.occurred, and the server still joins the group.
-    #: (Routing::Group) -> void
-    def create(group)
-      return unless @config.create_topics
+    # Waits for Kafka. Failures are published as error.occurred, and the server still joins its groups. Raises
+    # ConfigError if declarations contradict each other.
+    #: () -> void
+    def create = @topics.clusters(@groups).each { |cluster| fill(cluster) }
 
-      admin = Admin.new(@config, bus: @bus, native: @native, kafka: group.place)
-      group.names.each { |name| make(name, admin, group) }
+    private
+
+    def fill(cluster)
+      admin = @topics.admin(cluster.kafka)
+      wanted(cluster, admin).each { |name| make(cluster.declaration(name), cluster, admin) || break }
+    rescue KafkaError => e
+      report(e)
     ensure
       admin&.close(timeout: TIMEOUT)
     end
 
-    private
-
-    def make(name, admin, group)
-      admin.create_topic(name, partitions: nil, timeout: TIMEOUT)
-    rescue KafkaError => e
-      return if e.name == THERE_ALREADY
-
-      @bus.publish("error.occurred", error: e, source: "create_topics", group: group.name, topic: name)
+    def wanted(cluster, admin)
+      declared = @routed ? [] : cluster.topics.each_value.reject(&:deleted?).map(&:name)
+      names = cluster.routed | declared
+      names.empty? ? [] : names - admin.topic_names(timeout: TIMEOUT)
     end
+
+    # Returns false if the cluster does not answer.
+    def make(declaration, cluster, admin)
+      wanted = declaration.creation
+      embedded = EmbeddedCluster.at(cluster.servers)
+      if embedded
+        embedded.create_topic(declaration.name, wanted[:partitions] || 1)
+      else
+        admin.create_topic(declaration.name, partitions: wanted[:partitions], replicas: wanted[:replication],
+                                             config: wanted[:config], timeout: TIMEOUT)
+      end
+      true
+    rescue KafkaError => e
+      report(e, topic: declaration.name) unless e.name == EXISTS
+      !NO_ANSWER.include?(e.name)
+    end
+
+    def report(error, **more) = @bus.publish("error.occurred", error: error, source: "create_topics", **more)
   end
 end

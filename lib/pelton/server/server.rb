@@ -32,12 +32,12 @@ module Pelton
 
     # backgrounds: {"prices" => [restart, block]}, the app's. producer: returns the app's producer. flush: flushes the
     # app's producers within the given seconds, and returns the number of messages that are left. process: see
-    # App#start. generations: see Listener.
+    # App#start. generations: see Listener. missing_topics: creates topics; nil: the start creates none.
     #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
     #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?, ?process: Integer?,
-    #:  ?generations: Hash[String, Integer]) -> void
+    #:  ?generations: Hash[String, Integer], ?missing_topics: MissingTopics?) -> void
     def initialize(config, groups, bus:, backgrounds: {}, producer: nil, flush: ->(_seconds) { 0 }, native: nil,
-                   process: nil, generations: Hash.new(0))
+                   process: nil, generations: Hash.new(0), missing_topics: nil)
       @config = config
       @groups = groups
       @process = process
@@ -45,15 +45,15 @@ module Pelton
       @native = native
       @flush = flush
       @backgrounds = backgrounds
+      @missing_topics = missing_topics
       @jobs = Consuming::JobsQueue.new
       @engines = Parallel::Engines.new(config, bus)
       @monitor = ResourceMonitor.new(bus, config.stats_interval) { stats }
       @scope = Background::Scope.new(nil, {}, bus: bus, timeout: config.background_timeout)
       @workers = Consuming::Workers.new(@jobs, bus, priority: config.worker_priority)
       clients = Clients.new(config, bus: bus, native: native, process: process)
-      @listeners = Listeners.new(config, clients: clients, engines: @engines, bus: bus, native: native, jobs: @jobs,
-                                         monitor: @monitor, producer: producer, generations: generations,
-                                         on_failure: method(:failed))
+      @listeners = Listeners.new(config, clients: clients, engines: @engines, bus: bus, jobs: @jobs, monitor: @monitor,
+                                         producer: producer, generations: generations, on_failure: method(:failed))
       @restarts = Restarts.new(config, @listeners, bus: bus)
       @lifecycle = Lifecycle.new(jobs: @jobs, restarts: @restarts, bus: bus, on_end: method(:ended),
                                  &method(:new_shutdown))
@@ -199,6 +199,7 @@ module Pelton
       @lifecycle.start
       @bus.publish("app.starting", **event)
       report_unused_methods
+      @missing_topics&.create
       @listeners.open(@groups)
       @workers.scale(@config.concurrency)
       @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }

@@ -40,10 +40,12 @@ module Pelton
          "their names. In Rails it is set to the reloader."],
         [:commit_timeout, :seconds, 30, "How long `mark_as_consumed!`, `seek` and `offset_metadata` wait for Kafka.",
          SECONDS],
-        [:create_topics, :flag, false,
-         "For development: the start of the server creates missing topics of the routes, with the broker's defaults, " \
-         "and looks for new topics every 5 s. Otherwise `error.occurred` reports them, and Pelton looks every 5 " \
-         "minutes (`topic.metadata.refresh.interval.ms`)."],
+        [:create_topics, :flag, nil,
+         "true: the start of the server creates missing topics. Those of `Pelton.topics` and `creates` get what is " \
+         "declared, the other topics of the routes the broker's defaults. It also looks for new topics every 5 s. " \
+         "false: `error.occurred` reports missing topics, and Pelton looks every 5 minutes " \
+         "(`topic.metadata.refresh.interval.ms`). Unset: true if `PELTON_ENV`, `Rails.env`, `RAILS_ENV` or " \
+         "`RACK_ENV`, the first that is set, is development or test."],
         [:background_timeout, :seconds, 5,
          "How long a background thread may run on after its consumer or app ended. Then `thread.leaked` reports it.",
          SECONDS],

@@ -96,6 +96,11 @@ module Pelton
         [:tick_every, :positive_seconds, nil,
          "Time between two calls of the consumer's `tick`. Unset: it is not called.", SECONDS]
       ],
+      "Topic" => [
+        [:creates, :creation, nil,
+         "Declares the topic: `creates partitions: 12, replication: 3, config: { \"retention.ms\" => 604_800_000 }`. " \
+         "`pelton topics apply` makes the cluster so. Unset: the topic is not compared or changed."]
+      ],
       "Offsets" => [
         [:manual_offsets, :flag, false,
          "Only `mark_as_consumed` marks messages. Messages that were dropped by `where`, `filter` or `expire_after`, " \

@@ -57,6 +57,7 @@ module Pelton
       key_format: ["an object with the method call, or a format: #{Formats::ALLOWED}",
                    ->(v) { v.respond_to?(:call) || Formats.valid?(v) }, Formats.method(:key_maker)],
       condition: ["a condition of Pelton::Routing::Condition", ->(v) { v.is_a?(Array) }, SAME],
+      creation: ["partitions:, replication: and config:", ->(v) { v.is_a?(Hash) }, SAME],
       filters: ["an object with `call(message)`, a class of such objects, or a block",
                 lambda { |v|
                   v.all? { |item| item.respond_to?(:call) || (item.is_a?(Class) && item.method_defined?(:call)) }

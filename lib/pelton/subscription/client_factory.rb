@@ -19,7 +19,7 @@ module Pelton
 
     # Opens the native client of a subscription, as its settings say.
     class ClientFactory
-      # With config.create_topics: new topics are found soon.
+      # If missing topics are created: new topics are found soon.
       CREATING_TOPICS = { "topic.metadata.refresh.interval.ms" => 5_000 }.freeze
       private_constant :CREATING_TOPICS
 
@@ -53,7 +53,7 @@ module Pelton
       #: (Hash[String, untyped], **untyped) -> untyped
       def open(kafka, **options)
         limit_decoding
-        defaults = @config.create_topics ? { **DEFAULTS, **CREATING_TOPICS } : DEFAULTS
+        defaults = @config.create_topics? ? { **DEFAULTS, **CREATING_TOPICS } : DEFAULTS
         kafka = @config.kafka_with(defaults, kafka, bus: @bus)
         limits = { max_batch_bytes: @config.max_batch_bytes, prefetch_batches: @config.prefetch_batches,
                    prefetch_bytes: @config.prefetch_bytes, **@poller.polling(@config.polling.max_time) }

@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+module Pelton
+  # The producer pools of an app that may be open. A closed one is remembered as long as it exists, because it may be
+  # opened again. From any thread.
+  class OpenPools
+    def initialize
+      @pools = []
+      @closed = ObjectSpace::WeakMap.new
+      @lock = Mutex.new
+    end
+
+    #: (ProducerPool) -> ProducerPool
+    def add(pool)
+      @lock.synchronize do
+        closed, @pools = @pools.partition(&:closed?)
+        closed.each { |one| @closed[one] = true }
+        @pools << pool
+      end
+      pool
+    end
+
+    #: () -> Array[ProducerPool]
+    def to_a = @lock.synchronize { @pools + @closed.keys.reject(&:closed?) }
+  end
+end

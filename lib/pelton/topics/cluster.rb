@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "declaration"
+
+module Pelton
+  class Topics
+    # One cluster of an app, and the declarations of its topics.
+    class Cluster
+      # servers: "kafka-1:9092,kafka-2:9092". kafka: options of librdkafka that differ from config.kafka. topics:
+      # {"orders" => Declaration}. routed: names of all topics that routes read or send failed messages to.
+      attr_reader :servers, :kafka, :topics, :routed
+
+      #: (String, Hash[String, untyped]) -> void
+      def initialize(servers, kafka)
+        @servers = servers
+        @kafka = kafka
+        @topics = {}
+        @routed = []
+      end
+
+      # Adds what the routes of a group say.
+      #: (Routing::Group) -> void
+      def read(group)
+        @routed |= group.names
+        group.topics.each_value do |topic|
+          add(Declaration.new(topic.name, **topic.creates)) if topic.creates && !topic.stage
+        end
+      end
+
+      # Raises ConfigError if the topic is declared in another way already.
+      #: (Declaration) -> void
+      def add(declaration)
+        before = @topics[declaration.name]
+        @topics[declaration.name] = before ? before.merge(declaration) : declaration
+      end
+
+      # Adds a declaration that Pelton derived from routes. If the user declared the topic by its name, the derived one
+      # only fills what that leaves open, and only for the creation.
+      #: (Declaration) -> void
+      def fill(derived)
+        add(@topics.key?(derived.name) ? derived.suggestion : derived)
+      end
+
+      # Raises ConfigError for a topic that is routed and declared as deleted.
+      #: () -> void
+      def check
+        wrong = @topics.each_value.find { |declaration| declaration.deleted? && @routed.include?(declaration.name) }
+        return unless wrong
+
+        raise ConfigError.new("topic #{wrong.name}", nil,
+                              "is declared as deleted at #{wrong.place}, but routes use it: remove one of them")
+      end
+
+      # The declaration of a topic; for a routed topic without one, a declaration that leaves all to the broker.
+      #: (String) -> Declaration
+      def declaration(name) = @topics[name] || Declaration.new(name, place: "its route")
+
+      def inspect = "#<#{self.class} #{@servers}: #{@topics.keys.join(", ")}>"
+    end
+  end
+end

@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../runtime/clock"
+
+module Pelton
+  class Topics
+    # What a cluster has of some topics: partitions, replication and configs.
+    class ClusterState
+      # A topic of the cluster. replication: an Integer, or a Range if partitions differ. config:
+      # {"retention.ms" => Admin::Option}; nil if it was not asked for.
+      Topic = Struct.new(:name, :partitions, :replication, :config, keyword_init: true)
+
+      # names: all topics of the cluster. topics: {"orders" => Topic} of those that were asked for and exist.
+      # config_names: the topic configs that the cluster knows; nil if that is not known.
+      attr_reader :names, :topics, :config_names
+
+      # Reads the state of these topics. configs: names of those whose configs are needed, too. Waits for Kafka up to
+      # `timeout` seconds, in all. Raises KafkaError.
+      #: (Admin, Array[String], ?configs: Array[String], timeout: Numeric) -> ClusterState
+      def self.read(admin, wanted, timeout:, configs: wanted)
+        deadline = Clock.deadline(timeout)
+        names = admin.topic_names(timeout: timeout)
+        found = names & wanted
+        described = found.empty? ? {} : admin.topics(*found, timeout: Clock.left(deadline))
+        options = (found & configs).to_h { |name| [name, admin.config(topic: name, timeout: Clock.left(deadline))] }
+        known = options.values.first || (known_configs(admin, names, deadline) unless configs.empty?)
+        new(names, described.to_h { |name, topic| [name, topic(topic, options[name])] }, known&.keys)
+      end
+
+      # The configs of any topic; nil if there is none, or none that may be read.
+      def self.known_configs(admin, names, deadline)
+        admin.config(topic: names.first, timeout: Clock.left(deadline)) unless names.empty?
+      rescue KafkaError
+        nil
+      end
+
+      #: (Admin::TopicDescription, Hash[String, Admin::Option]?) -> Topic
+      def self.topic(described, config)
+        smallest, largest = described.partitions.map { |partition| partition.replicas.size }.minmax
+        Topic.new(name: described.name, partitions: described.partitions.size, config: config,
+                  replication: smallest == largest ? smallest : smallest..largest).freeze
+      end
+      private_class_method :topic, :known_configs
+
+      #: (Array[String], Hash[String, Topic], Array[String]?) -> void
+      def initialize(names, topics, config_names = nil)
+        @names = names
+        @topics = topics
+        @config_names = config_names
+      end
+    end
+  end
+end

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "cluster"
+require_relative "derived"
+
+module Pelton
+  class Topics
+    # Sorts the declarations of an app by their clusters: those of `topic` and `deleted`, those of `creates` in routes,
+    # and those of retry topics and dead letters. A topic belongs to the cluster of its route.
+    class Clusters
+      SERVERS = %w[bootstrap.servers metadata.broker.list].freeze
+      private_constant :SERVERS
+
+      # derived: {retry_topics: {partitions: 3}}, see Topics#derive.
+      #: (Config, Array[Routing::Group], Array[Declaration], Hash[Symbol, Hash[Symbol, untyped]]) -> void
+      def initialize(config, groups, declared, derived)
+        @config = config
+        @groups = groups
+        @declared = declared
+        @derived = derived
+        # {"a:9092,b:9092" => Cluster}
+        @clusters = {}
+      end
+
+      # Raises ConfigError.
+      #: () -> Array[Cluster]
+      def to_a
+        @groups.each { |group| at(group.place).read(group) }
+        @declared.each { |declaration| home(declaration).add(declaration) }
+        @groups.group_by { |group| at(group.place) }.each do |cluster, groups|
+          found = groups.flat_map { |group| Derived.new(group, cluster, @derived).to_a }
+          found.group_by(&:name).each_value { |same| cluster.fill(same.inject(:merge)) }
+        end
+        @clusters.each_value(&:check)
+        @clusters.values
+      end
+
+      private
+
+      # The cluster with these options. Groups that differ only in their credentials share one.
+      def at(kafka)
+        options = { **@config.kafka, **kafka }
+        servers = SERVERS.filter_map { |name| options[name] }.first
+        raise ConfigError.new("bootstrap.servers", nil, "is not set, so no cluster is known") unless servers
+
+        @clusters[servers.split(",").map(&:strip).sort.join(",")] ||= Cluster.new(servers, kafka)
+      end
+
+      def home(declaration)
+        return at(declaration.kafka) if declaration.kafka
+
+        found = @clusters.each_value.select { |cluster| cluster.routed.include?(declaration.name) }
+        return found.first || at({}) if found.size < 2
+
+        raise ConfigError.new("topic #{declaration.name}", nil,
+                              "is routed on #{found.size} clusters (#{found.map(&:servers).join("; ")}), so " \
+                              "#{declaration.place} must name one with kafka: { \"bootstrap.servers\" => … }")
+      end
+    end
+    private_constant :Clusters
+  end
+end

@@ -1,0 +1,151 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../settings/settings"
+require_relative "topic_config"
+
+module Pelton
+  class Topics
+    # How one topic should be: what `topic` in Pelton.topics or `creates` in a route says, or what a route's retry
+    # topics and dead letters need. Frozen.
+    class Declaration
+      OPTIONS = %i[partitions replication config].freeze
+      # What users of other tools type, and our word for it.
+      SYNONYMS = { replicas: :replication, replication_factor: :replication, replica: :replication,
+                   partition: :partitions, partitions_count: :partitions, num_partitions: :partitions,
+                   configs: :config, configuration: :config, settings: :config, options: :config }.freeze
+      MAX = { partitions: (2**31) - 1, replication: (2**15) - 1 }.freeze
+      LIBRARY = File.expand_path("..", __dir__)
+      private_constant :SYNONYMS, :MAX, :LIBRARY
+
+      # name: "orders". partitions, replication: nil leaves them to the broker, and does not compare them. config:
+      # {"retention.ms" => "604800000"}; nil as a value stands for the broker's default. place: "app/topics.rb:3".
+      # kafka: options of librdkafka that name another cluster, or nil. initial: the same as partitions, replication and
+      # config, for the creation only: an existing topic may have other values.
+      attr_reader :name, :partitions, :replication, :config, :place, :kafka, :initial
+
+      # Checks options as they were typed. on: for errors, "topic orders". over: checked options that these add to.
+      # Raises ConfigError.
+      #   Declaration.options({ partitions: 6 }, "topic orders") # => { partitions: 6, config: {} }
+      #: (Hash[Symbol, untyped], String, ?over: Hash[Symbol, untyped]?) -> Hash[Symbol, untyped]
+      def self.options(given, on, over: nil)
+        checked = given.to_h do |key, value|
+          case key
+          when :config then [key, TopicConfig.check(value, on)]
+          when :partitions, :replication then [key, count(key, value, on)]
+          else raise unknown(key, on)
+          end
+        end
+        { **over.to_h, **checked, config: { **over.to_h[:config].to_h, **checked[:config].to_h } }
+      end
+
+      # The line of the user's code that is running: "config/topics.rb:3".
+      #: () -> String
+      def self.caller_place
+        line = caller_locations.find { |location| !location.absolute_path.to_s.start_with?(LIBRARY) }
+        line ? "#{line.path.delete_prefix("#{Dir.pwd}/")}:#{line.lineno}" : "unknown place"
+      end
+
+      def self.count(key, value, on)
+        return value if value.nil? || (Integer === value && value.between?(1, MAX.fetch(key))) # rubocop:disable Style/CaseEquality -- 7.days says it is_a?(Integer)
+
+        raise ConfigError.new("#{on}: #{key}", value, "expected an Integer >= 1, or nil for the broker's default")
+      end
+
+      def self.unknown(key, on)
+        return ConfigError.new("#{on}: #{key}", nil, "unknown option, did you mean #{SYNONYMS[key]}?") if SYNONYMS[key]
+
+        config = TopicConfig.similar(key.to_s) || { retention: "retention.ms", cleanup: "cleanup.policy" }[key]
+        return ConfigError.unknown(key, OPTIONS, what: "option in #{on}") unless config
+
+        ConfigError.new("#{on}: #{key}", nil, "unknown option: a config of the topic is set by " \
+                                              "config: { #{config.inspect} => … }")
+      end
+      private_class_method :count, :unknown
+
+      #: (String, place: String, ?partitions: Integer?, ?replication: Integer?, ?config: Hash[String, String?],
+      #:  ?kafka: Hash[String, untyped]?, ?initial: Hash[Symbol, untyped], ?deleted: bool) -> void
+      def initialize(name, place:, partitions: nil, replication: nil, config: {}, kafka: nil, initial: {},
+                     deleted: false)
+        @name = name
+        @place = place
+        @partitions = partitions
+        @replication = replication
+        @config = config.freeze
+        @kafka = kafka
+        @initial = initial.freeze
+        @deleted = deleted
+        check
+        freeze
+      end
+
+      # true: the topic should not exist.
+      #: () -> bool
+      def deleted? = @deleted
+
+      # What a new topic gets: {partitions: 6, replication: nil, config: {"retention.ms" => "604800000"}}.
+      #: () -> Hash[Symbol, untyped]
+      def creation
+        { partitions: @partitions || @initial[:partitions], replication: @replication || @initial[:replication],
+          config: { **@initial.fetch(:config, {}), **@config }.compact }
+      end
+
+      # The same values, for the creation only.
+      #: () -> Declaration
+      def suggestion = Declaration.new(@name, place: @place, initial: creation)
+
+      # Both declarations of a topic in one. Raises ConfigError, with both places, if they say different things.
+      #: (Declaration) -> Declaration
+      def merge(other)
+        unless @deleted == other.deleted?
+          differ(nil, *[self, other].map { |one| one.deleted? ? "deleted" : "declared" }, other)
+        end
+        Declaration.new(@name, place: @place, partitions: agreed(:partitions, other),
+                               replication: agreed(:replication, other), config: agreed_config(other),
+                               kafka: @kafka || other.kafka, initial: merged_initial(other), deleted: @deleted)
+      end
+
+      def inspect = "#<#{self.class} #{@name} (#{@place})>"
+
+      private
+
+      def check
+        needed = @config["min.insync.replicas"]
+        return unless @replication && needed && needed.to_i > @replication
+
+        raise ConfigError.new("topic #{@name}: min.insync.replicas", needed,
+                              "is more than its replication of #{@replication} (#{@place}), so Kafka would refuse " \
+                              "each message with acks=all: raise replication or lower min.insync.replicas")
+      end
+
+      def agreed(attribute, other)
+        mine = public_send(attribute)
+        theirs = other.public_send(attribute)
+        differ(attribute, mine, theirs, other) if mine && theirs && mine != theirs
+        mine || theirs
+      end
+
+      def agreed_config(other)
+        @config.merge(other.config) do |name, mine, theirs|
+          TopicConfig.same?(name, mine, theirs) ? mine : differ(name, mine, theirs, other)
+        end
+      end
+
+      # Routes that share a topic each have a suggestion for it: the largest serves all.
+      def merged_initial(other)
+        @initial.merge(other.initial) do |key, mine, theirs|
+          key == :config ? mine.merge(theirs) { |_, *both| largest(both) } : largest([mine, theirs])
+        end
+      end
+
+      def largest(values) = values.compact.max_by { |value| Integer(value, exception: false) || 0 }
+
+      def differ(attribute, mine, theirs, other)
+        raise ConfigError.new(["topic #{@name}", *attribute].join(": "), nil,
+                              "#{shown(mine)} at #{@place}, but #{shown(theirs)} at #{other.place}: keep one of them")
+      end
+
+      def shown(value) = value.nil? ? "the broker's default" : value
+    end
+  end
+end

@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../runtime/clock"
+require_relative "cluster_state"
+require_relative "comparison"
+
+module Pelton
+  class Topics
+    # The difference between the declarations of an app and its clusters, from Topics#plan. It does not look at the
+    # clusters again.
+    #   Pelton.topics.plan.changes.map(&:to_s) # => ["partitions 6 -> 12"]
+    class Plan
+      # The result of one change. error: nil if it was done.
+      #: (change: Change, error: KafkaError?) -> void
+      Result = Struct.new(:change, :error)
+
+      # All differences, those that `apply` refuses included, by cluster and topic.
+      #: () -> Array[Change]
+      attr_reader :changes
+
+      # Topics of the clusters that nothing declares: {"kafka-1:9092" => ["legacy"]}. Pelton never touches them.
+      #: () -> Hash[String, Array[String]]
+      attr_reader :undeclared
+
+      # See Topics#plan. The block opens an admin client.
+      #: (Array[Cluster], only: Array[String]?, allow_delete: bool, timeout: Numeric)
+      #:   { (Hash[String, untyped]) -> Admin } -> Plan
+      def self.of(clusters, only:, allow_delete:, timeout:, &admin)
+        declared = clusters.flat_map { |cluster| cluster.topics.keys }
+        raise ConfigError.new("topics", nil, NOTHING) if declared.empty?
+
+        unknown = (only.to_a - declared).first
+        raise ConfigError.unknown(unknown, declared, what: "declared topic") if unknown
+
+        new(clusters, Clock.deadline(timeout), only, allow_delete, admin)
+      end
+
+      NOTHING = "are not declared: use Pelton.topics { topic … }, `creates` in a route, retry_in or dead_letters"
+      private_constant :NOTHING
+
+      #: (Array[Cluster], Float?, Array[String]?, bool, ^(Hash[String, untyped]) -> Admin) -> void
+      def initialize(clusters, deadline, only, allow_delete, admin)
+        @clusters = clusters.reject { |cluster| cluster.topics.empty? }
+        @admin = admin
+        @undeclared = {}
+        @changes = @clusters.flat_map do |cluster|
+          declarations = cluster.topics.values
+          declarations = declarations.select { |one| only.include?(one.name) } if only
+          compare(cluster, declarations, deadline, allow_delete)
+        end.freeze
+      end
+      private_class_method :new
+
+      # true: the clusters are as declared.
+      #: () -> bool
+      def empty? = @changes.empty?
+
+      # Carries out the changes that are not refused, one after the other, and goes on after one that fails. Yields the
+      # Result of each, and returns all. timeout: seconds for each change.
+      #   Pelton.topics.plan.apply.filter_map(&:error) # => []
+      #: (?timeout: Numeric) ?{ (Result) -> void } -> Array[Result]
+      def apply(timeout: TIMEOUT)
+        @clusters.flat_map do |cluster|
+          mine = @changes.select { |change| change.cluster == cluster.servers && !change.refused? }
+          next [] if mine.empty?
+
+          with_admin(cluster) do |admin|
+            steps(mine).flat_map do |step|
+              error = carry_out(step, admin, timeout)
+              step.map { |change| Result.new(change, error).tap { |result| yield result if block_given? } }
+            end
+          end
+        end
+      end
+
+      def inspect = "#<#{self.class} #{@changes.size} changes>"
+
+      private
+
+      def compare(cluster, declarations, deadline, allow_delete)
+        configured = declarations.reject { |one| one.creation[:config].empty? && one.config.empty? }
+        state = with_admin(cluster) do |admin|
+          ClusterState.read(admin, declarations.map(&:name), configs: configured.map(&:name),
+                                                             timeout: Clock.left(deadline))
+        end
+        @undeclared[cluster.servers] = state.names - cluster.topics.keys - cluster.routed
+        declarations.flat_map do |declaration|
+          actual = state.topics[declaration.name]
+          Comparison.new(declaration, actual, cluster: cluster.servers, config_names: state.config_names,
+                                              allow_delete: allow_delete).changes
+        end
+      end
+
+      # The configs of a topic change together, because Kafka checks them together.
+      def steps(changes)
+        changes.slice_when { |one, other| one.action != :alter_config || one.topic != other.topic }.to_a
+      end
+
+      # Returns the error, or nil.
+      def carry_out(step, admin, timeout)
+        change = step.first
+        case change.action
+        when :create then admin.create_topic(change.topic, **renamed(change.to), timeout: timeout)
+        when :delete then admin.delete_topic(change.topic, timeout: timeout)
+        when :add_partitions then admin.create_partitions(change.topic, change.to, timeout: timeout)
+        when :alter_config
+          admin.alter_config(step.to_h { |one| [one.setting, one.to] }, topic: change.topic, timeout: timeout)
+        end
+        nil
+      rescue KafkaError => e
+        e unless done?(change, e)
+      end
+
+      # Another process was faster.
+      def done?(change, error)
+        { create: :TOPIC_ALREADY_EXISTS, delete: :UNKNOWN_TOPIC_OR_PART }[change.action] == error.name
+      end
+
+      def renamed(wanted) = { partitions: wanted[:partitions], replicas: wanted[:replication], config: wanted[:config] }
+
+      def with_admin(cluster)
+        admin = @admin.call(cluster.kafka)
+        yield admin
+      rescue KafkaError => e
+        raise KafkaError.new(e.code, e.name, "cluster #{cluster.servers}: #{e.reason}", e.fatal?, e.retriable?)
+      ensure
+        admin&.close
+      end
+    end
+  end
+end
