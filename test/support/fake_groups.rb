@@ -63,7 +63,9 @@ module Fakes
     # −1 is the end, −2 the beginning, another number a time.
     def offsets((places, _))
       places.map do |topic, number, position|
-        log = @logs.fetch([topic, number])
+        log = @logs[[topic, number]]
+        next [topic, number, -1, -1, error(3, :UNKNOWN_TOPIC_OR_PART, "Unknown")] unless log
+
         offset = { -1 => log.end, -2 => log.begin }.fetch(position) do
           @times[[topic, number]].find { |time, _| time >= position }&.last || -1
         end

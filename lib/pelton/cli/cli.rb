@@ -13,6 +13,12 @@ module Pelton
     COMMANDS = {
       "server" => "consume messages until TERM, INT or QUIT",
       "routes" => "print groups and topics with their settings",
+      "groups list" => "list consumer groups with their states and members",
+      "groups show" => "print a group: members, committed offsets, lag",
+      "groups lag" => "print the lag of groups, once or again and again",
+      "groups reset" => "move the committed offsets of a group",
+      "groups copy" => "copy the committed offsets of a group to another",
+      "groups delete" => "delete groups, or some of their offsets",
       "doctor" => "check settings, brokers and topics; changes nothing",
       "info" => "print versions, the connection and the cluster",
       "version" => "print the versions of Pelton, librdkafka and Ruby"
@@ -23,7 +29,7 @@ module Pelton
     }.freeze
     EXIT_CODES = {
       0 => "done; server: everything was finished; doctor: no error was found",
-      1 => "could not start, or failed; doctor: an error was found (--strict: or a warning)",
+      1 => "could not start, or failed; doctor: an error was found (--strict: or a warning); groups lag: above --max",
       2 => "server: ended by force (second signal, or shutdown_timeout was over); topics plan: a difference was found",
       3 => "server: stopped because the parent process died (--processes)",
       130 => "another command was interrupted, by Ctrl-C or TERM"

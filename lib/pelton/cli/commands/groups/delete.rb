@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+require_relative "group_command"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton groups delete`
+      class GroupsDelete < GroupCommand
+        details <<~TEXT
+          Deletes groups with all their committed offsets; with --topic, only the offsets of these topics.
+          A group with live members stays as it is.
+        TEXT
+        example "pelton groups delete old", "asks first"
+        example "pelton groups delete billing --topic orders:3 --yes", "only one offset"
+        arguments "GROUP..."
+        topics_option "only the offsets of this topic, or of these partitions of it"
+        confirms
+
+        private
+
+        def run
+          groups = existing(arguments).values
+          wanted = topics ? nil : groups.select { |group| group.members.any? }
+          return refuse(wanted) if wanted&.any?
+
+          commits = groups.to_h { |group| [group.id, partitions(group.id)] }
+          return failure("nothing was deleted") unless confirm(question(commits))
+
+          commits.each { |id, partitions| delete(id, partitions) }
+          output.report({ deleted: commits.map { |id, partitions| row(id, partitions) } }) do
+            commits.each { |id, partitions| output.puts "deleted #{what(id, partitions)}" }
+          end
+        end
+
+        def refuse(groups)
+          output.report({ deleted: [] }) { groups.each { |group| print_members(group) } }
+          groups.each { |group| failure("nothing was deleted: #{live(group)}") }
+          1
+        end
+
+        # Those with a committed offset, of the topics that were given.
+        def partitions(id)
+          found = admin.group_offsets(id, timeout: timeout).compact.keys.sort.select { |partition| topic?(*partition) }
+          return found unless topics && found.empty?
+
+          raise ConfigError.new("--topic", topics.keys.join(", "), "group #{id} has no committed offsets there")
+        end
+
+        def question(commits) = "delete #{commits.map { |id, partitions| what(id, partitions) }.join(" and ")}?"
+
+        def what(id, partitions)
+          listed = partitions.group_by(&:first).transform_values { |pairs| pairs.map(&:last) }
+          return "group #{id} with its #{partitions.size} committed offsets" unless topics
+
+          "#{partitions.size} committed offsets of group #{id} (#{assigned(listed)})"
+        end
+
+        def row(id, partitions)
+          { group: id, offsets: partitions.map { |topic, number| { topic: topic, partition: number } } }
+        end
+
+        def delete(id, partitions)
+          return admin.delete_group(id, timeout: timeout) unless topics
+
+          admin.delete_group_offsets(id, partitions, timeout: timeout)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,100 @@
+# frozen_string_literal: true
+
+require_relative "../../../errors"
+require_relative "../../command"
+require_relative "../../values"
+
+module Pelton
+  class CLI
+    module Commands
+      # What the commands of groups share.
+      class GroupCommand < Command
+        option :timeout, "--timeout SECONDS", "wait this long for each answer of Kafka", type: Float, default: 30
+        connects
+
+        # ["orders:0,1", "bills"] → {"orders" => [0, 1], "bills" => nil}; nil: all partitions.
+        def self.topics_option(text)
+          option :topics, "--topic TOPIC[:0,1]", text, many: true do |value|
+            [Values.partitions("--topic", value)]
+          end
+        end
+
+        private
+
+        def timeout = options[:timeout]
+
+        # {"orders" => [0, 1]}, or nil if no topic was given.
+        def topics
+          return if options[:topics].empty?
+
+          options[:topics].group_by(&:first).transform_values do |pairs|
+            numbers = pairs.map(&:last)
+            numbers.include?(nil) ? nil : numbers.flatten.uniq
+          end
+        end
+
+        # Was this partition chosen by --topic, or no topic given?
+        def topic?(topic, number)
+          return true unless topics
+
+          topics.key?(topic) && (topics[topic].nil? || topics[topic].include?(number))
+        end
+
+        # The descriptions of these groups. Raises ConfigError for one that does not exist.
+        def existing(ids)
+          found = admin.describe_groups(*ids, timeout: timeout)
+          unknown = found.each_value.find { |group| group.state == :dead }
+          raise unknown_group(unknown.id) if unknown
+
+          found
+        end
+
+        def unknown_group(id)
+          known = admin.groups(timeout: timeout).keys - [id]
+          return ConfigError.new(id, nil, "unknown group: the cluster has no groups") if known.empty?
+
+          ConfigError.unknown(id, known, what: "group")
+        end
+
+        # Names of groups; a name with * or ? stands for all groups that match. None: all groups.
+        def select(names)
+          patterns, ids = names.partition { |name| name.match?(/[*?\[]/) }
+          existing(ids) unless ids.empty?
+          return ids if patterns.empty? && ids.any?
+
+          patterns = ["*"] if patterns.empty?
+          matching = admin.groups(timeout: timeout).keys.select do |id|
+            patterns.any? { |pattern| File.fnmatch?(pattern, id, File::FNM_DOTMATCH) }
+          end
+          ids | matching.sort
+        end
+
+        def members(group)
+          group.members.map do |member|
+            { client: member.client_id, host: member.host.delete_prefix("/"), instance: member.instance_id,
+              partitions: member.partitions.group_by(&:first).transform_values { |pairs| pairs.map(&:last).sort },
+              member: member.id }
+          end
+        end
+
+        def print_members(group)
+          output.table(members(group).map { |row| { **row, partitions: assigned(row[:partitions]) } },
+                       columns: { client: "CLIENT", host: "HOST", instance: "INSTANCE", partitions: "PARTITIONS",
+                                  member: "MEMBER" })
+        end
+
+        # {"orders" => [0, 1, 2, 5]} → "orders 0-2,5"
+        def assigned(partitions)
+          partitions.sort.map { |topic, numbers| "#{topic} #{ranges(numbers)}" }.join("; ")
+        end
+
+        def ranges(numbers)
+          numbers.slice_when { |one, other| other > one + 1 }
+                 .map { |run| run.size > 1 ? "#{run.first}-#{run.last}" : run.first.to_s }.join(",")
+        end
+
+        def live(group) = "group #{group.id} has live members (#{group.members.size}); stop them first"
+      end
+    end
+  end
+end
