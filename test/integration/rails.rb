@@ -71,6 +71,8 @@ Scenario.run do
   equal(0, exit_code(routes, 60), "exit code of pelton routes\n#{routes.output}")
   check(routes.output.include?(name), "pelton routes:\n#{routes.output}")
 
+  check(app.rails("pelton:doctor").include?("connections in the pool"), "bin/rails pelton:doctor looks at the database")
+
   # --- a message of a runner that ends at once arrives, and the server finds the app ---
 
   order.()

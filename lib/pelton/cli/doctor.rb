@@ -3,6 +3,7 @@
 require "json"
 require_relative "../errors"
 require_relative "doctor/brokers"
+require_relative "doctor/database"
 require_relative "doctor/machine"
 require_relative "doctor/options"
 require_relative "doctor/report"
@@ -19,15 +20,17 @@ module Pelton
       # Seconds to wait for Kafka, in total.
       TIMEOUT = 10
 
-      # groups, topics: only these. offline: connects to no broker. options: also shows librdkafka's options. native: a
-      # replacement, for tests.
+      # groups, topics: only these. offline: connects to no broker. options: also shows librdkafka's options.
+      # processes: as many will run on this machine. native: a replacement, for tests.
       #: (App, ?groups: Array[String]?, ?topics: Array[String]?, ?offline: bool, ?options: bool, ?timeout: Numeric,
-      #:  ?native: Module?) -> void
-      def initialize(app, groups: nil, topics: nil, offline: false, options: false, timeout: TIMEOUT, native: nil)
+      #:  ?processes: Integer, ?native: Module?) -> void
+      def initialize(app, groups: nil, topics: nil, offline: false, options: false, timeout: TIMEOUT, processes: 1,
+                     native: nil)
         @app = app
         @chosen = { groups: groups, topics: topics }
         @offline = offline
         @options = options
+        @processes = processes
         @timeout = timeout
         @native = native || Native
       end
@@ -38,7 +41,8 @@ module Pelton
         report = Report.new
         groups = groups(report)
         config = @app.config
-        Machine.new(config, @native).examine(report)
+        Machine.new(config, @native, processes: @processes).examine(report)
+        Database.new(config).examine(report)
         Timeouts.new(config, groups, @native).examine(report)
         Options.new(config, groups, @native).examine(report) if @options
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)

@@ -21,6 +21,7 @@ module Pelton
         example "pelton doctor -r ./app.rb --strict --json", "in a deployment script"
         narrows
         option :concurrency, "-c", "--concurrency N", "worker threads (config.concurrency)", type: Integer
+        option :processes, "-p", "--processes N", "that many processes share this machine", type: Integer, default: 1
         option :offline, "--offline", "do not connect to brokers"
         option :timeout, "--timeout SECONDS", "wait this long for brokers", type: Float, default: 10
         option :options, "--options", "also show all librdkafka options, with their values"
@@ -38,7 +39,7 @@ module Pelton
         # nil after an error, whose message is then on stderr.
         def examine
           @given_app.config.override(:concurrency, options[:concurrency]) if options[:concurrency]
-          CLI::Doctor.new(app, **chosen, **options.slice(:offline, :timeout, :options)).examine
+          CLI::Doctor.new(app, **chosen, **options.slice(:offline, :timeout, :options, :processes)).examine
         rescue StandardError, ScriptError => e
           failure("cannot run doctor: #{explain(e)}")
           nil

@@ -43,10 +43,13 @@ module Pelton
           nil
         end
 
-        #: (Config, Module, ?environment: Hash[String, String], ?descriptors: [Integer, Integer]) -> void
-        def initialize(config, native, environment: ENV, descriptors: Process.getrlimit(:NOFILE))
+        # processes: so many share the machine, as with `pelton server --processes`.
+        #: (Config, Module, ?processes: Integer, ?environment: Hash[String, String], ?descriptors: [Integer, Integer])
+        #:   -> void
+        def initialize(config, native, processes: 1, environment: ENV, descriptors: Process.getrlimit(:NOFILE))
           @config = config
           @native = native
+          @processes = processes
           @environment = environment
           @descriptors = descriptors
           @cores = self.class.cores
@@ -130,6 +133,10 @@ module Pelton
             report.note("concurrency", "#{@config.concurrency} workers, #{cores_text}: this helps jobs that wait, " \
                                        "but a Ruby process runs only one computing job at a time")
           end
+          if @processes > @cores
+            report.warning("processes", "#{@processes} processes, #{cores_text}: more processes than cores help only " \
+                                        "if their jobs mostly wait")
+          end
           if threads > @cores
             report.warning("decoding_threads", "#{threads} threads, #{cores_text}: more threads than cores do not help")
           end
@@ -151,10 +158,11 @@ module Pelton
 
         def check_memory(report)
           budget = @config.decoding_memory || DECODING_MEMORY
-          return if @memory.nil? || budget <= @memory / 2
+          return if @memory.nil? || budget * @processes <= @memory / 2
 
-          report.warning("decoding_memory", "#{megabytes(budget)} is more than half of the #{megabytes(@memory)} " \
-                                            "that this process may use: lower it")
+          times = " for each of #{@processes} processes" if @processes > 1
+          report.warning("decoding_memory", "#{megabytes(budget)}#{times} is more than half of the " \
+                                            "#{megabytes(@memory)} that this machine or container has: lower it")
         end
 
         # nil if this Ruby has no YJIT.
