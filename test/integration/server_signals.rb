@@ -132,7 +132,7 @@ Scenario.run do
   code, text = boot("nil")
   equal(1, code, "no routes")
   check(text.match?(/^pelton: cannot start: routes: are empty/), text)
-  code, text = boot(routes, "--group", "gg")
+  code, text = boot(routes, "--include-groups", "gg")
   equal(1, code, "an unknown group")
   check(text.match?(/^pelton: cannot start: gg: unknown group/), text)
   code, text = boot("raise 'the database is away'")

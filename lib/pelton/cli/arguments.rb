@@ -26,7 +26,7 @@ module Pelton
       rescue OptionParser::AmbiguousOption => e
         raise ConfigError.new(e.args.first, nil, "is short for several options: see pelton #{@name} --help")
       rescue OptionParser::InvalidOption => e
-        raise ConfigError.unknown(e.args.first, @options.flat_map { |option| names(option) }, what: "option")
+        raise ConfigError.unknown(e.args.first, @options.flat_map(&:names), what: "option")
       rescue OptionParser::MissingArgument => e
         raise ConfigError.new(e.args.first, nil, "needs a value: see pelton #{@name} --help")
       rescue OptionParser::InvalidArgument => e
@@ -51,16 +51,8 @@ module Pelton
         end
       end
 
-      # ["-g", "--group"]; for "--[no-]log", ["--log", "--no-log"].
-      def names(option)
-        option.switches.flat_map do |switch|
-          name = switch[/\A[^ =]+/]
-          name.include?("[no-]") ? [name.sub("[no-]", ""), name.sub("[no-]", "no-")] : [name]
-        end
-      end
-
       def refused(switch, value = nil)
-        option = @options.find { |one| names(one).include?(switch) }
+        option = @options.find { |one| one.names.include?(switch) }
         expected = option&.choices&.join(", ") || { Integer => "an Integer", Float => "a number" }[option&.type]
         ConfigError.new(switch, value, "expected #{expected || "another value: see pelton #{@name} --help"}")
       end
@@ -69,11 +61,17 @@ module Pelton
         required = @names.reject { |name| name.start_with?("[") }
         missing = required[given.size] and
           raise ConfigError.new(missing.delete_suffix("..."), nil, "is missing: #{usage}")
+        @names.zip(given) { |name, text| check_word(name, text) if name.include?("|") && text }
         return if given.size <= @names.size || @names.last&.match?(/\.\.\.\]?\z/)
 
         extra = given[@names.size]
         hint = extra.end_with?(".rb") ? "use -r to load a file" : usage
         raise ConfigError.new("unknown argument #{extra}", nil, hint)
+      end
+
+      def check_word(name, text)
+        words = name.delete("[]").split("|")
+        raise ConfigError.unknown(text, words, what: "argument") unless words.include?(text)
       end
     end
   end

@@ -20,11 +20,13 @@ module Pelton
       "groups copy" => "copy the committed offsets of a group to another",
       "groups delete" => "delete groups, or some of their offsets",
       "doctor" => "check settings, brokers and topics; changes nothing",
+      "console" => "start IRB with the app loaded and its connection ready",
       "info" => "print versions, the connection and the cluster",
+      "completion" => "print a script that completes pelton in bash, zsh or fish",
       "version" => "print the versions of Pelton, librdkafka and Ruby"
     }.freeze
     OPTIONS = {
-      "-h, --help" => "print this help; with a command, its own",
+      "-h, --help" => "print this help; after a command, its own: pelton server --help",
       "-v, --version" => "the same as pelton version"
     }.freeze
     EXIT_CODES = {
@@ -36,7 +38,7 @@ module Pelton
     }.freeze
     # The exit code of a server that was ended by force.
     FORCED = 2
-    HELP = %w[-h --help help].freeze
+    HELP = %w[-h --help].freeze
     private_constant :HELP
 
     # app: the app that the files of -r fill, usually the default one. log: makes the reporter that writes to `out`.
@@ -71,6 +73,7 @@ module Pelton
     # Runs the command and returns its exit code.
     #: () -> Integer
     def run
+      @arguments = [*@arguments.drop(1), "--help"] if @arguments.first == "help"
       first = @arguments.first
       return usage if first.nil? || HELP.include?(first)
       return call("version", @arguments.drop(1)) if %w[-v --version].include?(first)

@@ -8,6 +8,7 @@ require_relative "help"
 require_relative "interruption"
 require_relative "output"
 require_relative "progress"
+require_relative "selection"
 
 module Pelton
   class CLI
@@ -44,6 +45,7 @@ module Pelton
         @connection = nil
         @interruption = nil
         @output = nil
+        @chosen = nil
         # {json: true, groups: ["billing"], …} and ["orders"], once `call` has parsed them.
         @options = {}
         @arguments = []
@@ -94,8 +96,9 @@ module Pelton
       # The admin client of the connected app.
       def admin = connected_app.admin
 
-      # { groups: ["billing"], topics: ["orders"] } as far as they were given, for a command that `narrows`.
-      def chosen = options.slice(:groups, :topics).reject { |_, names| names.empty? }
+      # For a command that `narrows`: { groups: ["billing"], topics: ["orders"] }, without an entry for what is not
+      # narrowed. Raises ConfigError for an unknown name, or if nothing is left.
+      def chosen = @chosen ||= Selection.new(options, env: @env).names(app.routes.names(app.config))
 
       # Ctrl-C asks the loop to stop. See Interruption.
       def interruption = @interruption ||= Interruption.new

@@ -11,7 +11,7 @@ module Pelton
     #     connects
     #   end
     module Declarations
-      # One option. name: :groups, the key in `options`; switches: ["-g", "--group NAME"]; choices: the only values
+      # One option. name: :max, the key in `options`; switches: ["-m", "--max N"]; choices: the only values
       # that are allowed; many: repeatable, an Array; section: its heading in the help.
       Option = Struct.new(:name, :switches, :text, :type, :choices, :default, :many, :section, :convert,
                           keyword_init: true) do
@@ -21,6 +21,19 @@ module Pelton
           value = convert.call(value) if convert
           many ? [*before, *value] : value
         end
+
+        # ["-m", "--max"]; for "--[no-]log", ["--log", "--no-log"].
+        #: () -> Array[String]
+        def names
+          switches.flat_map do |switch|
+            name = switch[/\A[^ =]+/]
+            name.include?("[no-]") ? [name.sub("[no-]", ""), name.sub("[no-]", "no-")] : [name]
+          end
+        end
+
+        # What its value is called, "FILE"; nil if it has none.
+        #: () -> String?
+        def value = switches.last[/[ =](\S+)/, 1]
 
         #: () -> String
         def help
@@ -48,7 +61,7 @@ module Pelton
       def example(call, why = nil) = declared[:examples] << [call, why]
 
       # Names of the arguments: "TOPIC" is required, "[TOPIC]" optional, "TOPIC..." one or more, "[TOPIC...]" any
-      # number.
+      # number, "bash|zsh" one of these words.
       #: (*String) -> void
       def arguments(*names) = declared[:arguments].replace(names)
 
@@ -76,11 +89,15 @@ module Pelton
         option :kafka, "-X NAME=VALUE", "one option of librdkafka", many: true, section: section
       end
 
-      # The command concerns routes, and may be narrowed: options[:groups], options[:topics].
+      # The command concerns the routes, and may be narrowed to some. See Selection.
       #: () -> void
       def narrows
-        option :groups, "-g", "--group NAME", "only this group", many: true
-        option :topics, "-t", "--topic NAME", "only this topic", many: true
+        section = "Groups and topics"
+        { "groups" => "-g", "topics" => "-t" }.each do |kind, short|
+          only = "only these #{kind}: a list with commas, `*` matches anything"
+          option :"include_#{kind}", short, "--include-#{kind} NAMES", only, many: true, section: section
+          option :"exclude_#{kind}", "--exclude-#{kind} NAMES", "not these #{kind}", many: true, section: section
+        end
       end
 
       # The command asks before it changes something (Command#confirm), unless --yes is given.

@@ -62,7 +62,7 @@ module Pelton
         end
       end
 
-      # Prints facts, one per line, nested Hashes indented; with --json an object.
+      # Prints facts, one per line, nested Hashes indented; with --json an object. A Symbol as key is shown with spaces.
       #: (Hash[untyped, untyped]) -> void
       def record(facts) = report(facts) { self.class.lines(facts).each { |line| puts(line) } }
 
@@ -71,6 +71,7 @@ module Pelton
       def self.lines(facts, depth = 0)
         facts.flat_map do |name, value|
           indent = "  " * depth
+          name = name.to_s.tr("_", " ") if name.is_a?(Symbol)
           next ["#{indent}#{name}", *lines(value, depth + 1)] if value.is_a?(Hash) && !value.empty?
 
           ["#{indent}#{name.to_s.ljust(20 - (2 * depth))} #{text(value)}"]

@@ -61,6 +61,12 @@ module Pelton
     #: () -> bool
     def empty? = @topics.empty?
 
+    # The names of all groups and of their topics, without retry topics; a pattern by its source. Raises ConfigError if
+    # group_id is missing.
+    #   Pelton.routes.names(Pelton.config) # => { "billing" => ["orders", "payments"] }
+    #: (Config) -> Hash[String, Array[String]]
+    def names(config) = named(config).transform_values(&:keys)
+
     # Returns the groups that a server with this config would consume, all or only those with these names. Raises
     # ConfigError when there is nothing to consume, a name is unknown, a consumer class is invalid, or group_id is
     # missing.
@@ -76,7 +82,10 @@ module Pelton
       check_names("topic", topics, all.each_value.flat_map(&:keys).uniq)
       all.select! { |name, _| groups.include?(name) } if groups
       found = all.filter_map { |name, table| group(name, table, topics, config) }
-      found.empty? ? raise(ConfigError.new("routes", nil, "leave nothing to consume: no topic is active")) : found
+      return found unless found.empty?
+
+      among = " among the chosen groups and topics" if groups || topics
+      raise ConfigError.new("routes", nil, "leave nothing to consume: no topic is active#{among}")
     end
 
     # No routes can be added from now on.

@@ -29,37 +29,37 @@ module Pelton
         def run
           loaded = app
           cluster, failed = connection.source && !options[:offline] ? cluster_facts : [nil, false]
-          output.record({ "versions" => versions, "connection" => connection_facts(loaded.config),
-                          "cluster" => cluster, "routes" => routes(loaded) })
+          output.record({ versions: versions, connection: connection_facts(loaded.config), cluster: cluster,
+                          routes: routes(loaded) })
           failed ? 1 : 0
         end
 
         def versions
           features = Native.effective_options(:producer, {})[FEATURES].to_s
-          { "pelton" => VERSION, "librdkafka" => Native.librdkafka_version, "features" => features.split(","),
-            "ruby" => RUBY_VERSION, "platform" => RUBY_PLATFORM }
+          { pelton: VERSION, librdkafka: Native.librdkafka_version, features: features.split(","), ruby: RUBY_VERSION,
+            platform: RUBY_PLATFORM }
         end
 
         def connection_facts(config)
           servers = config.kafka.values_at("bootstrap.servers", "metadata.broker.list").compact.first
-          { "brokers" => servers, "named by" => connection.source, "file" => connection.file }
+          { brokers: servers, named_by: connection.source, file: connection.file }
         end
 
         # The facts, and whether there was an error instead.
         def cluster_facts
           cluster = admin.cluster(timeout: options[:timeout])
           brokers = cluster.brokers.sort_by(&:id).to_h do |broker|
-            [broker.id.to_s, ["#{broker.host}:#{broker.port}", *("rack #{broker.rack}" if broker.rack)]]
+            [broker.id, { address: "#{broker.host}:#{broker.port}", rack: broker.rack }.compact]
           end
-          [{ "id" => cluster.id, "controller" => cluster.controller, "brokers" => brokers }, false]
+          [{ id: cluster.id, controller: cluster.controller, brokers: brokers }, false]
         rescue Error => e
-          [{ "error" => e.message }, true]
+          [{ error: e.message }, true]
         end
 
         def routes(app)
           groups = app.routes.empty? ? [] : app.routes.groups(app.config)
           stages, topics = groups.flat_map { |group| group.topics.values }.partition(&:stage)
-          { "groups" => groups.size, "topics" => topics.size, "retry topics" => stages.size }
+          { groups: groups.size, topics: topics.size, retry_topics: stages.size }
         end
       end
     end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../decoding/formats"
+require_relative "../../runtime/secrets"
 require_relative "../../settings/settings"
 require_relative "../command"
 
@@ -10,8 +11,8 @@ module Pelton
       # `pelton routes`
       class Routes < Command
         details <<~TEXT
-          Retry topics have rows of their own. Below the table are the settings of each topic that differ
-          from the defaults. It connects to no broker.
+          Retry topics have rows of their own. Below the table are librdkafka's options of each group, and
+          the settings of each topic that differ from the defaults. It connects to no broker.
         TEXT
         example "pelton routes -r ./app.rb"
         example "pelton routes -r ./app.rb -g billing --json", "one group, for a script"
@@ -25,30 +26,42 @@ module Pelton
         private
 
         def run
-          rows = app.routes.groups(app.config, **chosen).flat_map { |group| rows(group) }
-          output.report(rows) do
-            output.table(rows.map { |row| row.except(:settings) })
-            own = rows.select { |row| row[:settings].any? }
-            output.puts unless own.empty?
-            output.record(own.to_h { |row| ["#{row[:group]} #{row[:topic]}", row[:settings]] })
+          groups = app.routes.groups(app.config, **chosen).map { |group| facts(group) }
+          output.report(groups) do
+            rows = groups.flat_map { |group| group[:topics].map { |topic| { group: group[:group], **topic } } }
+            output.table(rows.map { |row| { **row.except(:settings), retries: row[:retries] || "no limit" } })
+            print_settings(groups)
           end
         end
 
-        def rows(group)
-          group.topics.each_value.map do |topic|
-            { group: group.name, topic: topic.pattern ? topic.pattern.inspect : topic.name,
+        def facts(group)
+          topics = group.topics.each_value.map do |topic|
+            { topic: topic.pattern ? topic.pattern.inspect : topic.name,
               consumer: topic.consumer_class.name || topic.consumer_class.inspect,
               format: Formats.name(topic.decode)&.to_s, concurrency: topic.concurrency, retries: topic.retries,
               dead_letters: topic.dead_letters, settings: topic.stage ? {} : settings(topic) }
           end
+          { group: group.name, kafka: Secrets.mask(group.kafka), topics: topics }
         end
 
-        # {"max_messages" => 10}: what the route sets itself. An object is shown by its class.
+        def print_settings(groups)
+          groups.each do |group|
+            own = group[:topics].to_h { |topic| ["#{group[:group]} #{topic[:topic]}", topic[:settings]] }
+            { "#{group[:group]} (kafka)" => group[:kafka], **own }.each do |title, settings|
+              next if settings.empty?
+
+              output.puts
+              output.record(title => settings)
+            end
+          end
+        end
+
+        # {"max_messages" => 10}: what the route sets itself.
         def settings(topic)
           others = Settings::TOPIC.reject { |setting| COLUMNS.include?(setting.name) }
           changed = others.to_h { |setting| [setting.name.to_s, topic.public_send(setting.name)] }
                           .reject { |name, value| value == default(name) }
-          changed.transform_values { |value| shown(value) }
+          changed.to_h { |name, value| [name, shown(name, value)] }
         end
 
         # A route takes max_messages from the app's config.
@@ -56,12 +69,29 @@ module Pelton
           name == "max_messages" ? app.config.max_messages : Settings::TOPIC.fetch(name.to_sym).default
         end
 
-        def shown(value)
+        # As plain values; an object is shown by its class.
+        def shown(name, value)
+          return condition(value) if name == "where" && value
+
           case value
-          when Array then value.map { |part| shown(part) }
+          when Array then value.map { |part| shown(name, part) }
           when nil, true, false, Numeric, String then value
           when Symbol, Range then value.to_s
+          when Proc then "a block"
           else value.class.name
+          end
+        end
+
+        # A tree of Routing::Condition as text: "type in [\"paid\"] and total gt 5".
+        def condition(tree)
+          kind, *parts = tree
+          case kind
+          when :all then parts.map { |part| condition(part) }.join(" and ")
+          when :any then "(#{parts.map { |part| condition(part) }.join(" or ")})"
+          when :not then "not (#{condition(parts.first)})"
+          else
+            (subject, *path), check, value = parts
+            [*(subject unless subject == :field), *path, check, *(value.inspect unless check == :exists)].join(" ")
           end
         end
       end
