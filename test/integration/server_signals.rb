@@ -143,5 +143,5 @@ Scenario.run do
   check(missing.output.match?(%r{^pelton: cannot start: .*/nowhere/app}), missing.output)
   command = pelton("serve")
   equal(1, exit_code(command), "an unknown command")
-  check(command.output.match?(/^pelton: unknown command serve, known are server/), command.output)
+  check(command.output.match?(/^pelton: serve: unknown command, did you mean server/), command.output)
 end
