@@ -102,6 +102,11 @@ module Pelton
     #: (?timeout: Numeric?) -> Integer
     def close(timeout: nil) = app.close(timeout: timeout)
 
+    # Closes all clients, and lets settings and routes be changed again; see App#reset!.
+    #   Pelton.reset!
+    #: (?routes: bool, ?timeout: Numeric?) -> App
+    def reset!(routes: false, timeout: nil) = app.reset!(routes: routes, timeout: timeout)
+
     # Reads messages in a script, without a server; see App#each.
     #   Pelton.each("orders", from: -100) { |message| puts message.raw_payload }
     #: (*(String | Hash[String, untyped]), **untyped) ?{ (Message) -> void }

@@ -16,9 +16,9 @@ class ArchitectureTest < Minitest::Test
     "R2" => %w[producer producer/* producer_pool poller subscription subscription/* iterator iterator/* admin admin/*
                embedded_cluster dead_letters dead_letters/*],
     "R3" => %w[consumer routing/* consuming/**/* ractor_pool decoding/parallel/* topics topics/*],
-    "R4" => %w[app liveness server/* cli/**/*],
+    "R4" => %w[app app/* liveness server/* cli/**/*],
     "face" => %w[../pelton],
-    "R5" => %w[reporters/* testing testing/* railtie railtie/* ../generators/**/* ../puma/plugin/*]
+    "R5" => %w[reporters/* testing testing/**/* railtie railtie/* ../generators/**/* ../puma/plugin/*]
   }.freeze
   # `gem "pelton"` alone has to be enough for a Rails app, and so has the command `pelton` in its folder.
   UPWARD = %w[lib/pelton.rb lib/pelton/cli/app_files.rb].to_h { |path| [path, "lib/pelton/railtie.rb"] }.freeze

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "admin"
+require_relative "app/reset"
 require_relative "runtime/clock"
 require_relative "config"
 require_relative "logging/failure_log"
@@ -32,14 +33,10 @@ module Pelton
       @native = native
       @config = Config.new
       @notifications = Notifications.new
-      FailureLog.new(@config, @notifications)
+      @failure_log = FailureLog.new(@config, @notifications)
       @routing = Routing.new
       @lock = Mutex.new
-      # Made at their first use, under @lock.
-      @topics = nil
-      @admin = nil
-      @producer = nil
-      @server = nil
+      @topics = @admin = @producer = @server = nil # made at their first use, under @lock
       @pools = OpenPools.new
       # {"prices" => [restart, block]}: run with each server; under @lock.
       @backgrounds = {}

@@ -43,6 +43,12 @@ module Pelton
       @liveness = Liveness.new
     end
 
+    def initialize_copy(original)
+      super
+      @polling = @polling.dup
+      @liveness = @liveness.dup
+    end
+
     alias chosen_logger logger
     private :chosen_logger
 

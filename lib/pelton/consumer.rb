@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "errors"
+
 module Pelton
   # The parent of your consumer classes. Pelton makes one object for each partition that this process owns, or as many
   # as the topic's `concurrency` says. The object lives as long as the process owns the partition. Pelton calls its
@@ -14,6 +16,20 @@ module Pelton
   # the messages that are not marked are retried after the back-off. A retry gets the same message objects, with
   # `payload` as the failed attempt left it (see Message), so change copies of it.
   class Consumer
+    # Always raises ConsumerError, because an object needs a partition. Pelton makes consumers; a test gets one by
+    # `consumer_for("orders")` (pelton/testing).
+    #: (*untyped) -> bot
+    def self.new(*) = raise(ConsumerError, self)
+
+    # For Pelton: a consumer of this partition.
+    #: (untyped) -> Consumer
+    def self.build(context)
+      allocate.tap do |consumer|
+        consumer.attach(context)
+        consumer.send(:initialize)
+      end
+    end
+
     # true: this class processes messages one by one.
     #: () -> bool
     def self.process? = instance_method(:process).owner != Consumer
@@ -223,11 +239,11 @@ module Pelton
 
     def inspect = "#<#{self.class}#{" #{topic}/#{partition}" if @pelton}>"
 
-    # Ties a new consumer to its partition. For the framework and for tests. It uses one instance variable, so that all
-    # other names are free.
+    # Ties a consumer to its partition. For the framework. It uses one instance variable, so that all other names are
+    # free.
     #: (untyped) -> self
-    def attach(executor)
-      @pelton = executor
+    def attach(context)
+      @pelton = context
       self
     end
   end

@@ -27,6 +27,12 @@ rescue LoadError => e
 end
 
 module Pelton
+  module Native
+    # The native module of a client: the given one, otherwise this one. In tests, pelton/testing/session changes that.
+    #: (Module?) -> Module
+    def self.for(given) = given || self
+  end
+
   # A MessagePack value of an extension type that nothing decodes: a Struct, which the native extension makes.
   class ExtensionValue # rubocop:disable Lint/EmptyClass
     # @!method type

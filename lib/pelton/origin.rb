@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "runtime/clock"
+
 module Pelton
   # Where a message in a retry topic or in the dead letters was first, and why Pelton copied it. Message#origin reads it
   # from the message's headers. Frozen.
@@ -56,7 +58,7 @@ module Pelton
       # backtrace: most lines.
       #: (untyped, group: String, first: Origin?, ?due_in: Numeric?, ?backtrace: Integer) -> Origin
       def after(failure, group:, first:, due_in: nil, backtrace: 0)
-        now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
+        now = (Clock.wall * 1000).floor
         place = first || failure.message
         error = failure.error
         new(topic: place.topic, partition: place.partition, offset: place.offset, timestamp_ms: place.timestamp_ms,

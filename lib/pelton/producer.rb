@@ -187,7 +187,7 @@ module Pelton
 
     # For Producing: raises what sending this message would raise immediately.
     #: (Hash[Symbol, untyped]) -> void
-    def check(message) = (@module || Native)::Producer.check(message)
+    def check(message) = Native.for(@module)::Producer.check(message)
 
     # For Producing: the numbers of partitions of topics. Raises ClosedError.
     #: () -> Partitions

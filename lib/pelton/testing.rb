@@ -12,6 +12,20 @@ module Pelton
     OWN = {}.compare_by_identity
     private_constant :OWN
 
+    class << self
+      # true: in a test with the harness, an error that a consumer raises is raised by `produce`, `run_consumers` and
+      # `travel`, too. See Helpers#raise_errors.
+      #   Pelton::Testing.raise_errors = true
+      #: () -> bool
+      attr_accessor :raise_errors
+
+      # true: a test with the harness fails if the code under test produced a message that no assertion was about.
+      #   Pelton::Testing.strict = true
+      #: () -> bool
+      attr_accessor :strict
+    end
+    self.raise_errors = self.strict = false
+
     # Replaces an app's producer by a BufferedProducer, which sends nothing and keeps the messages.
     # With a block: yields it, then restores the app's own producer and returns the value of the block.
     #   Pelton::Testing.buffer { |producer| ShipOrder.call(7); producer.messages("shipped").size } # => 1

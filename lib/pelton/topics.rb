@@ -17,16 +17,23 @@ module Pelton
     private_constant :TIMEOUT
 
     # App#topics makes one.
-    #: (Config, Routing, bus: Notifications, ?native: Module?) -> void
-    def initialize(config, routing, bus:, native: nil)
+    #: (Config, Routing, bus: Notifications, ?native: Module?, ?declared: Array[Declaration],
+    #:  ?derived: Hash[Symbol, untyped]) -> void
+    def initialize(config, routing, bus:, native: nil, declared: [], derived: {})
       @config = config
       @routing = routing
       @bus = bus
       @native = native
       # Declarations of `topic` and `deleted`, in their order.
-      @declared = []
+      @declared = declared
       # What `retry_topics` and `dead_letters` say: {retry_topics: {partitions: 3}}
-      @derived = {}
+      @derived = derived
+    end
+
+    # For an app that begins again: the same declarations, not frozen.
+    #: (Config, Routing, Notifications) -> Topics
+    def for_app(config, routing, bus)
+      Topics.new(config, routing, bus: bus, native: @native, declared: @declared.dup, derived: @derived.dup)
     end
 
     # Adds declarations. The block may use the words of Words. Raises ConfigError.

@@ -5,6 +5,7 @@ require "support/fake_admin"
 require "support/fake_transactional"
 require "support/fakes"
 require "support/native_kit"
+require "pelton/testing/helpers"
 
 # A fake has the methods of the native class that it stands for, so unit tests can run the code that calls them. MISSING
 # lists the methods that no unit test needs. A new native method goes into the fake or into this list.
@@ -14,7 +15,9 @@ class MethodsContractTest < Minitest::Test
             Fakes::Producer => Pelton::Native::Producer, Fakes::TransactionalProducer => Pelton::Native::Producer,
             Fakes::AdminCluster::Client => Pelton::Native::Admin,
             Fakes::Subscription => Pelton::Native::Subscription, Fakes::Delivery => Pelton::Delivery,
-            Fakes::Message => Pelton::Message, Fakes::Batch => Pelton::Batch }.freeze
+            Fakes::Message => Pelton::Message, Fakes::Batch => Pelton::Batch,
+            Pelton::Testing::Memory::Producer => Pelton::Native::Producer,
+            Pelton::Testing::Memory::Subscription => Pelton::Native::Subscription }.freeze
   MISSING = {
     Fakes::AdminCluster::Client => %i[closed? set_oauth_failure set_oauth_token],
     Fakes::Producer => TRANSACTIONS + %i[closed? fail_for_good],
@@ -22,11 +25,12 @@ class MethodsContractTest < Minitest::Test
     Fakes::Subscription => %i[commit_async commit_offset_async committed unsubscribe],
     Fakes::Delivery => %i[labels delivered? label],
     Fakes::Message => %i[keep dig],
-    Fakes::Batch => %i[unknown_schemas]
+    Fakes::Batch => %i[unknown_schemas],
+    Pelton::Testing::Memory::Producer => %i[fail_for_good]
   }.freeze
 
   FAKES.each do |fake, native|
-    define_method("test_#{fake.name.split("::").last}_has_the_methods_of_the_native_class") do
+    define_method("test_#{fake.name.delete_prefix("Pelton::").tr(":", "_")}_has_the_methods_of_the_native_class") do
       missing = native.public_instance_methods(false) - fake.public_instance_methods
       assert_equal MISSING.fetch(fake, []).sort, missing.sort, "methods that #{fake} lacks"
     end

@@ -18,7 +18,7 @@ use crate::format::{Encoding, Format};
 use crate::rd::generation;
 use crate::view::NULL;
 pub use crate::view::View;
-pub use packer::{LastRead, Packer};
+pub use packer::{GivenMessage, LastRead, Packer};
 pub use record::{Part, Record};
 use std::cell::RefCell;
 use std::iter::once;

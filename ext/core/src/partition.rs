@@ -7,6 +7,7 @@
 mod batch;
 mod credit;
 mod cursor;
+mod given;
 mod pending_filters;
 
 use crate::chunk::{LastRead, Packer};
@@ -19,6 +20,7 @@ use crate::rd::{Client, Fetched, FetchedMessage, Queue, Token, codes, generation
 pub use batch::Batch;
 pub use credit::Credit;
 use cursor::Cursor;
+pub use given::GivenPartition;
 use pending_filters::PendingFilters;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

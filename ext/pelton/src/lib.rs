@@ -16,6 +16,7 @@ mod embedded_cluster;
 mod error;
 mod filter;
 mod format;
+mod given_partition;
 #[allow(unsafe_code)]
 mod gvl;
 mod message;
@@ -48,6 +49,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     poller::define(ruby, native)?;
     transaction::define(producer::define(ruby, native)?)?;
     subscription::define(ruby, native)?;
+    given_partition::define(ruby, native)?;
     admin::define(ruby, native)?;
     embedded_cluster::define(ruby, native)
 }

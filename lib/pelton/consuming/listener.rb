@@ -146,14 +146,21 @@ module Pelton
       def read
         @timers.set(:monitor, Clock.now + @monitor.tick) if @runs_checks
         begin_reading
-        until @over || (@closing.stop_at && @rebalance.empty?)
-          # At most one TICK: a health check sees that the thread polls.
-          kind, *facts = @subscription.poll(@timers.wait(ResourceMonitor::TICK))
-          kind == :batch ? receive(*facts) : contained { handle(kind, *facts) }
-          contained { handle_notice(*@notices.pop) } until @notices.empty?
-          @timers.take_due.each { |what| fire(what) }
-        end
+        # At most one TICK: a health check sees that the thread polls.
+        turn(@timers.wait(ResourceMonitor::TICK)) until over?
         @graceful = unfinished_work.empty? && @rebalance.empty? && !@closing.late
+      end
+
+      def over? = @over || (!@closing.stop_at.nil? && @rebalance.empty?)
+
+      # Handles the next event of the subscription, which it waits for, then all notices and timers. Returns the event's
+      # kind, or nil.
+      def turn(timeout)
+        kind, *facts = @subscription.poll(timeout)
+        kind == :batch ? receive(*facts) : contained { handle(kind, *facts) }
+        contained { handle_notice(*@notices.pop) } until @notices.empty?
+        @timers.take_due.each { |what| fire(what) }
+        kind
       end
 
       def begin_reading

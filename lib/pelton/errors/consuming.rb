@@ -13,6 +13,17 @@ module Pelton
     end
   end
 
+  # `new` was called on a consumer class.
+  # What to do: Let Pelton make consumers. In a test, use `consumer_for`.
+  #   ConsumerError.new(OrdersConsumer)
+  class ConsumerError < Error
+    #: (?Class?) -> void
+    def initialize(consumer = nil)
+      super("#{consumer}.new: Pelton makes one consumer for each partition. In a test, call consumer_for(\"topic\"), " \
+            "after require \"pelton/testing/minitest\" or \"pelton/testing/rspec\"")
+    end
+  end
+
   # A thread of Pelton was killed by Thread#kill or Thread.exit while it ran your code. The job runs again.
   # What to do: Find the code that kills threads, or calls Thread.exit, in your consumers.
   class WorkerKilled < Error

@@ -39,7 +39,18 @@ module Pelton
       @config = config
       @bus = bus
       @limit = RepeatLimit.new(window: window) { |severity, text| write(severity, text) }
-      EVENTS.each { |name| bus.subscribe(name) { |event| log_event(event) } }
+      @subscribed = EVENTS.map { |name| bus.subscribe(name) { |event| log_event(event) } }
+    end
+
+    # For an app that begins again with other settings.
+    #: (Config) -> void
+    attr_writer :config
+
+    # The failure log of a copied app, whose bus still calls this one. Returns the new log.
+    #: (Config, Notifications) -> FailureLog
+    def move(config, bus)
+      @subscribed.each { |block| bus.unsubscribe(block) }
+      FailureLog.new(config, bus)
     end
 
     #: () -> Numeric?

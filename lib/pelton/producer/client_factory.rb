@@ -31,12 +31,13 @@ module Pelton
 
       # The native module.
       #: () -> Module
-      def native = @native || Native
+      def native = Native.for(@native)
 
       # The poller that drains the client. A native module for tests may bring its own.
       #: () -> Poller
       def poller
-        return @native.poller if @native.respond_to?(:poller)
+        native = self.native
+        return native.poller if native.respond_to?(:poller)
 
         @config.polling.poller || Poller.shared(native)
       end

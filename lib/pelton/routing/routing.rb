@@ -21,6 +21,13 @@ module Pelton
       @options = {}
     end
 
+    # A copy is not frozen.
+    def initialize_copy(original)
+      super
+      @topics = @topics.transform_values(&:dup)
+      @options = @options.dup
+    end
+
     # Adds routes. The block may use the words of Dsl: group, topic, defaults. Raises ConfigError.
     #   Pelton.routes.draw { topic "orders", to: OrdersConsumer }
     #: () { () -> void } -> self

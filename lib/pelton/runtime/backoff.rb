@@ -20,9 +20,10 @@ module Pelton
 
     # Seconds to wait after the n-th failure (the first is 1).
     #: (Integer) -> Float
-    def delay(failures)
-      full = [@minimum * (2.0**[failures - 1, 64].min), @maximum].min
-      full * (1.0 - (JITTER * @random.rand))
-    end
+    def delay(failures) = longest(failures) * (1.0 - (JITTER * @random.rand))
+
+    # The most that it can be.
+    #: (Integer) -> Float
+    def longest(failures) = [@minimum * (2.0**[failures - 1, 64].min), @maximum].min
   end
 end

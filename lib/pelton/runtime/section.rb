@@ -27,6 +27,13 @@ module Pelton
       @overridden = []
     end
 
+    # A copy is not frozen.
+    def initialize_copy(original)
+      super
+      @values = @values.dup
+      @overridden = @overridden.dup
+    end
+
     # Sets one setting by name. Raises ConfigError for an unknown name, a value that is not allowed, or a frozen config.
     #   config.set(:concurrency, 10)
     #: (Symbol | String, untyped) -> untyped

@@ -44,8 +44,9 @@ module Pelton
         # Also keeps config.oauth alive, which Oauth references weakly.
         @config = config
         @bus = bus
-        @poller = config.polling.poller || Poller.shared(native)
-        @native = native || Native
+        @native = Native.for(native)
+        own = @native.poller if @native.respond_to?(:poller)
+        @poller = own || config.polling.poller || Poller.shared(@native)
         @oauth = Oauth.of(@native)
       end
 

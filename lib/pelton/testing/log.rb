@@ -34,7 +34,6 @@ module Pelton
         @pending = []
         @held = false
         @limit = nil
-        # Errors of the next messages: [[topic or nil, KafkaError], …]
         @failures = []
         # The open transaction, or nil.
         @transaction = nil
@@ -180,17 +179,25 @@ module Pelton
 
       def keep(message, partition)
         topic = message[:topic]
-        if (failure = @failures.find { |wanted, _| wanted.nil? || wanted == topic })
-          @failures.delete_at(@failures.index { |other| other.equal?(failure) })
+        if (failure = failures.find { |wanted, _| wanted.nil? || wanted == topic })
+          failures.delete_at(failures.index { |other| other.equal?(failure) })
           failed
           return nil, failure.last
         end
 
-        offset = @offsets[[topic, partition]]
-        @offsets[[topic, partition]] += 1
+        store(message, partition)
+      end
+
+      # Returns the message's offset.
+      def store(message, partition)
+        offset = @offsets[[message[:topic], partition]]
+        @offsets[[message[:topic], partition]] += 1
         (@transaction ? @transaction.messages : @messages) << Message.of(message, partition, offset) if @keep
         offset
       end
+
+      # Errors of the next messages: [[topic or nil, KafkaError], …]
+      attr_reader :failures
     end
   end
 end

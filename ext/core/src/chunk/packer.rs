@@ -28,6 +28,26 @@ pub struct Packer {
     /// The messages and bytes that the present slice still holds. They decide the next chunk's size.
     messages_left: usize,
     bytes_left: usize,
+    /// When the messages were received, in milliseconds since 1970. `None`: when their chunk is closed.
+    received: Option<i64>,
+}
+
+/// A message that comes from the caller instead of from Kafka.
+pub struct GivenMessage<'a> {
+    pub offset: i64,
+    /// Milliseconds since 1970, −1 where unknown.
+    pub timestamp: i64,
+    pub payload: Option<&'a [u8]>,
+    pub key: Option<&'a [u8]>,
+    /// Name and value of each header, in order.
+    pub headers: Vec<(&'a [u8], Option<&'a [u8]>)>,
+}
+
+impl GivenMessage<'_> {
+    fn size(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| put_size(Some(name)) + put_size(*value));
+        self.payload.map_or(0, <[u8]>::len) + self.key.map_or(0, <[u8]>::len) + headers.sum::<usize>()
+    }
 }
 
 /// Bytes that it takes in a chunk.
@@ -79,7 +99,7 @@ impl Packer {
         most: usize,
     ) -> Self {
         let (bytes, records, chunks) = (Vec::new(), Vec::new(), Vec::new());
-        let (count, size, messages_left, bytes_left) = (0, 0, 0, 0);
+        let (count, size, messages_left, bytes_left, received) = (0, 0, 0, 0, None);
         Self {
             topic,
             partition,
@@ -94,6 +114,7 @@ impl Packer {
             size,
             messages_left,
             bytes_left,
+            received,
         }
     }
 
@@ -136,17 +157,8 @@ impl Packer {
     }
 
     fn add(&mut self, message: FetchedMessage<'_>, size: usize) {
+        let start = self.make_room(size);
         let (payload, key) = (message.payload(), message.key());
-        if !self.records.is_empty() && (self.bytes.len() + size > CHUNK_BYTES || self.records.len() == CHUNK_MESSAGES) {
-            self.seal();
-        }
-        if self.records.is_empty() {
-            self.bytes = Buffer::with_capacity(self.bytes_left.min(CHUNK_BYTES).max(size) + PADDING);
-            self.records = Vec::with_capacity(self.messages_left.min(CHUNK_MESSAGES));
-        }
-        self.messages_left -= 1;
-        self.bytes_left -= size;
-        let start = self.bytes.len();
         self.bytes.extend_from_slice(payload.unwrap_or_default());
         self.bytes.extend_from_slice(key.unwrap_or_default());
         let headers = self.bytes.len();
@@ -166,6 +178,48 @@ impl Packer {
         });
     }
 
+    /// Adds messages of the caller, received at this time.
+    pub fn add_given(&mut self, messages: &[GivenMessage<'_>], received: i64) {
+        self.received = Some(received);
+        (self.messages_left, self.bytes_left) = (messages.len(), messages.iter().map(GivenMessage::size).sum());
+        for message in messages {
+            let start = self.make_room(message.size());
+            self.bytes.extend_from_slice(message.payload.unwrap_or_default());
+            self.bytes.extend_from_slice(message.key.unwrap_or_default());
+            let headers = self.bytes.len();
+            for (name, value) in &message.headers {
+                put(&mut self.bytes, Some(name));
+                put(&mut self.bytes, *value);
+            }
+            self.records.push(Record {
+                offset: message.offset,
+                timestamp: message.timestamp,
+                leader_epoch: -1,
+                start: start as u32,
+                payload: length(message.payload),
+                key: length(message.key),
+                headers: (self.bytes.len() - headers) as u32,
+                word: AtomicUsize::new(0),
+            });
+            self.count += 1;
+        }
+    }
+
+    /// Begins another chunk if the present one has no room for a message of this size. Returns where the message
+    /// starts.
+    fn make_room(&mut self, size: usize) -> usize {
+        if !self.records.is_empty() && (self.bytes.len() + size > CHUNK_BYTES || self.records.len() == CHUNK_MESSAGES) {
+            self.seal();
+        }
+        if self.records.is_empty() {
+            self.bytes = Buffer::with_capacity(self.bytes_left.min(CHUNK_BYTES).max(size) + PADDING);
+            self.records = Vec::with_capacity(self.messages_left.min(CHUNK_MESSAGES));
+        }
+        self.messages_left -= 1;
+        self.bytes_left -= size;
+        self.bytes.len()
+    }
+
     fn seal(&mut self) {
         if self.records.is_empty() {
             return;
@@ -183,7 +237,7 @@ impl Packer {
             records,
             parts: (0..kept).map(|_| Default::default()).collect(),
             format: Arc::clone(&self.format),
-            received: UNIX_EPOCH.elapsed().map_or(-1, |time| time.as_millis() as i64),
+            received: self.received.unwrap_or_else(|| UNIX_EPOCH.elapsed().map_or(-1, |time| time.as_millis() as i64)),
             epoch: self.epoch,
             filter: self.filter.clone(),
             answers: OnceLock::new(),

@@ -18,8 +18,8 @@ module Pelton
     class Executor
       # The job in the queue or on a worker; written under the coordinator's lock.
       attr_accessor :job
-      # The threads that the consumer's code starts.
-      attr_reader :scope
+      # The threads that the consumer's code starts. The consumer; nil: it is not built yet, or its end is over.
+      attr_reader :scope, :consumer
       # When a worker got the job, and when the present call of the user's code began (monotonic seconds); nil: no job,
       # no call. For `process` the present call is that of one message.
       attr_reader :since, :called
@@ -208,7 +208,7 @@ module Pelton
       end
 
       def build_consumer(job)
-        consumer = @topic.consumer_class.new.attach(@context)
+        consumer = @topic.consumer_class.build(@context)
         @around = consumer.class.around?
         @process = consumer.class.process?
         wait_aside(job, back: true) { @transactions.created.open } if @topic.transactional

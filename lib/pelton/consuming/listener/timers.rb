@@ -31,8 +31,12 @@ module Pelton
       def wait(longest)
         return longest if @times.empty?
 
-        [Clock.left(@times.values.min), longest].min
+        [Clock.left(soonest), longest].min
       end
+
+      # When the next one is due (monotonic seconds); nil: there is none.
+      #: () -> Float?
+      def soonest = @times.values.min
 
       # Removes and returns what is due now.
       #: () -> Array[untyped]
@@ -40,7 +44,7 @@ module Pelton
         return NONE if @times.empty?
 
         now = Clock.now
-        return NONE if @times.values.min > now
+        return NONE if soonest > now
 
         due = @times.filter_map { |what, time| what if time <= now }
         due.each { |what| @times.delete(what) }

@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+require_relative "check"
+
+module Pelton
+  module Testing
+    # The checks behind the assertions of Minitest and the matchers of RSpec: each returns a Check.
+    module Checks
+      # {check => the event that it looks for}
+      EVENTS = { retried: "consumer.retrying", postponed: "message.postponed", dead_lettered: "message.dead_lettered",
+                 dropped: "message.dropped", skipped: "message.skipped", stopped: "partition.stopped" }.freeze
+      SENTENCES = { produced: "was produced", consumed: "was consumed", retried: "was retried",
+                    postponed: "went to a retry topic", dead_lettered: "went to the dead letters",
+                    dropped: "was dropped", skipped: "was skipped", stopped: "stopped its partition" }.freeze
+      NAMES = %i[failed marked committed].concat(SENTENCES.keys).freeze
+      FAILED = %i[group topic partition kind attempt error offset].freeze
+      private_constant :EVENTS, :SENTENCES, :FAILED
+
+      # A check by its name.
+      #: (Symbol, String?, **untyped) ?{ (untyped) -> boolish } -> Check
+      def check_of(name, topic, **criteria, &block)
+        case name
+        when :marked, :committed then offset_check(topic, **criteria)
+        when :failed then Check.new("failed", topic, failed_calls, criteria, known: FAILED, &block)
+        else
+          known = EVENTS.key?(name) ? Events.fetch(EVENTS[name]).keys : Candidate::MESSAGE
+          Check.new(SENTENCES.fetch(name), topic, candidates(name), criteria, known: known, errors: consumer_errors,
+                    &block)
+        end
+      end
+
+      private
+
+      def candidates(name)
+        case name
+        when :produced then kafka.topics.produced
+        when :consumed then consumed_messages
+        else kafka.histories.flat_map { |one| one.events_of(EVENTS.fetch(name)) }.map(&:payload)
+        end
+      end
+
+      def failed_calls
+        calls = kafka.histories.flat_map(&:calls).select(&:error)
+        calls.map { |call| { **call.to_h, offset: call.messages.first&.offset } }
+      end
+
+      # Marked offsets are committed as soon as nothing is due.
+      def offset_check(topic, up_to:, partition: nil, group: nil)
+        partition ||= up_to.respond_to?(:partition) ? up_to.partition : 0
+        offset = up_to.respond_to?(:offset) ? up_to.offset : up_to
+        committed = committed_offset(topic, partition, group: group)
+        found = { topic: topic, partition: partition, up_to: committed && (committed - 1) }
+        Check.new("was marked", topic, [found], { partition: partition, up_to: offset }, errors: consumer_errors)
+      end
+    end
+  end
+end

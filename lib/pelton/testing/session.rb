@@ -1,0 +1,219 @@
+# frozen_string_literal: true
+
+require_relative "../../pelton"
+require_relative "app_copy"
+require_relative "memory/memory"
+require_relative "session/consumers"
+require_relative "session/topics"
+require_relative "virtual_clock"
+
+module Pelton
+  module Testing
+    # What one test with the harness has: a copy of the default app, brokers in memory, consumers that the test's thread
+    # runs, and a clock that stands still. While it is open, clients that the process opens are in memory, too. Several
+    # threads may have a session each.
+    class Session
+      # A session that runs more jobs than this without coming to rest is stopped.
+      JOBS = 5_000
+      VARIABLE = :pelton_testing_session
+      # Open sessions, guarded by LOCK.
+      OPEN = [] # rubocop:disable Style/MutableConstant
+      LOCK = Mutex.new
+      private_constant :JOBS, :VARIABLE, :OPEN, :LOCK
+
+      class << self
+        # Opens a session for the calling thread.
+        #: () -> Session
+        def open
+          current&.close if Thread.current.thread_variable_get(VARIABLE)
+          session = new
+          LOCK.synchronize { OPEN << session }
+          Thread.current.thread_variable_set(VARIABLE, session)
+          session
+        end
+
+        # The session of this thread. A thread without one gets the only one that is open: it may be a thread of the
+        # code under test.
+        #: () -> Session?
+        def current
+          Thread.current.thread_variable_get(VARIABLE) || LOCK.synchronize { OPEN.first if OPEN.size == 1 }
+        end
+
+        # Forgets a session that is closed.
+        #: (Session) -> void
+        def forget(session)
+          LOCK.synchronize { OPEN.delete(session) }
+          mine = Thread.current.thread_variable_get(VARIABLE)
+          Thread.current.thread_variable_set(VARIABLE, nil) if mine.equal?(session)
+        end
+      end
+
+      # {"pelton.subscription#1" => Memory::Subscription}
+      #: () -> Hash[String, Memory::Subscription]
+      attr_reader :subscriptions
+      # Errors of the next messages that clients produce: [[topic or nil, KafkaError], …]
+      #: () -> Array[[String?, KafkaError]]
+      attr_reader :failures
+      # Does it use a real Kafka? Then its clients are not in memory.
+      #: () -> bool
+      attr_accessor :real
+      # Is the error of a consumer raised at once? See Helpers#raise_errors.
+      #: () -> bool
+      attr_accessor :raises
+      # The numbers of messages that the test asserted (Memory::Entry).
+      #: () -> Hash[Integer, true]
+      attr_reader :asserted
+
+      def initialize
+        @original = Pelton.declared_app
+        @subscriptions = {}
+        @failures = []
+        @real = false
+        @raises = Testing.raise_errors
+        # {"localhost:9092" => Memory::Kafka}
+        @brokers = {}
+        # {app => Consumers}
+        @consumers = {}.compare_by_identity
+        @lock = Mutex.new
+        @clock = nil
+        @app = @copy = nil
+        # Messages that the test asserted, by Entry#number.
+        @asserted = {}
+        @running = @closed = false
+      end
+
+      # The test's copy of the default app, or the one that the test set.
+      #: () -> App
+      def app = @app || @lock.synchronize { @app ||= @copy = copy }
+
+      # Sets the test's default app.
+      #: (App) -> App
+      attr_writer :app
+
+      # The broker with this address; nil: of clients that name none.
+      #: (String?) -> Memory::Kafka
+      def broker(address) = @lock.synchronize { @brokers[address] ||= Memory::Kafka.new }
+
+      #: () -> Array[Memory::Kafka]
+      def brokers = @lock.synchronize { @brokers.values }
+
+      # The consumers of an app.
+      #: (?App) -> Consumers
+      def consumers(app = self.app)
+        begin_clock
+        @consumers[app] ||= Consumers.new(app)
+      end
+
+      # What happened, in all apps.
+      #: () -> Array[History]
+      def histories = @consumers.each_value.map(&:history)
+
+      #: (?App) -> Topics
+      def topics(app = self.app) = (@topics ||= {}.compare_by_identity)[app] ||= Topics.new(self, app)
+
+      # Runs consumers until nothing is due. Does nothing if it is called by a consumer.
+      #: () -> void
+      def run
+        return if @running
+
+        @running = true
+        begin_clock
+        limit(JOBS) { @consumers.each_value.map(&:advance).any? }
+        @consumers.each_value(&:commit)
+      ensure
+        @running = false
+      end
+
+      # Moves the clock by this many seconds, and runs what becomes due, each at its time.
+      #: (Numeric) -> void
+      def travel(seconds)
+        begin_clock
+        run
+        target = @clock.now + seconds
+        while (time = next_time) && time <= target + VirtualClock::TOLERANCE
+          @clock.move_to(time)
+          run
+        end
+        @clock.move_to(target)
+        run
+      end
+
+      # Stops all consumers: each gets `shutdown`.
+      #: () -> void
+      def stop
+        @consumers.each_value(&:stop)
+      end
+
+      # Ends the session: stops the consumers and closes the test's app.
+      #: () -> void
+      def close
+        return if @closed
+
+        @closed = true
+        @consumers.each_value(&:close)
+      ensure
+        VirtualClock.current = nil
+        @copy&.close(timeout: 5)
+        Session.forget(self)
+      end
+
+      def inspect = "#<#{self.class} #{@closed ? "closed" : "open"}>"
+
+      private
+
+      # Failures that a test causes are not in its output, unless a logger was set.
+      def copy
+        @original.dup.tap { |app| app.config.logger = nil if app.config.default_logger? && !defined?(::Rails) }
+      end
+
+      def begin_clock = VirtualClock.current = (@clock ||= VirtualClock.new)
+
+      def next_time = @consumers.each_value.filter_map(&:next_time).min
+
+      def limit(count)
+        count.times { return unless yield }
+        errors = histories.flat_map(&:errors).last(3).map { |error| "#{error.class}: #{error.message}" }
+        raise RestlessError.new(count, errors)
+      end
+
+      # Uses clients in memory while a session is open.
+      module InMemory
+        def for(given) = given || (Memory if Session.current&.real == false) || super
+      end
+
+      # Pelton.app is the session's app.
+      module CurrentApp
+        # The app that was set outside of tests.
+        def declared_app = method(:app).super_method.call
+        def app = Session.current&.app || super
+
+        def app=(app)
+          session = Session.current
+          session ? session.app = app : super
+        end
+      end
+
+      # A test that starts an embedded cluster uses it.
+      module RealCluster
+        def initialize(...)
+          Session.current&.real = true
+          super
+        end
+      end
+      private_constant :InMemory, :CurrentApp, :RealCluster
+      Native.singleton_class.prepend(InMemory)
+      Pelton.singleton_class.prepend(CurrentApp)
+      EmbeddedCluster.prepend(RealCluster)
+    end
+
+    # Consumers of a test always had something more to do.
+    # What to do: Look for a consumer that produces to its own topic, seeks back, or fails without a back-off.
+    class RestlessError < Error
+      #: (Integer, Array[String]) -> void
+      def initialize(jobs = 0, errors = [])
+        super("the consumers still had work after #{jobs} jobs: does one produce to its own topic, seek back, or " \
+              "fail without a back-off?#{" Last errors: #{errors.join("; ")}" if errors.any?}")
+      end
+    end
+  end
+end

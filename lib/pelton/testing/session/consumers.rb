@@ -1,0 +1,143 @@
+# frozen_string_literal: true
+
+require_relative "../../consuming/jobs_queue"
+require_relative "../../runtime/resource_monitor"
+require_relative "../../server/clients"
+require_relative "../memory/memory"
+require_relative "inline_listener"
+require_relative "history"
+
+module Pelton
+  module Testing
+    # The consumers of one app in a test, as a server runs them, but without threads: the test's thread runs listeners
+    # and jobs. A route is active from the first time that the test names its topic.
+    class Consumers
+      #: () -> App
+      attr_reader :app
+      #: () -> History
+      attr_reader :history
+
+      #: (App) -> void
+      def initialize(app)
+        @app = app
+        @config = app.config.freeze
+        app.routes.freeze
+        @jobs = Consuming::JobsQueue.new
+        @clients = Clients.new(@config, bus: app.notifications, native: Memory)
+        @monitor = ResourceMonitor.new(app.notifications, @config.stats_interval) { {} }
+        @generations = Hash.new(0)
+        @history = History.new(app.notifications)
+        # An error after which a server would stop: SystemExit, for example.
+        @critical = nil
+        # {["billing", "orders"] => InlineListener}: group and name of the route.
+        @listeners = {}
+      end
+
+      # Starts the routes of this topic: of one group, or of all. Returns their listeners. Raises ConfigError.
+      #: (String, ?String?) -> Array[InlineListener]
+      def activate(topic, group = nil)
+        routes(topic, group).map { |found, route| @listeners[[found, route.name]] ||= listen(found, route) }
+      end
+
+      # The active listeners that read a topic, of one group or of all.
+      #: (String, ?String?) -> Array[InlineListener]
+      def active(topic, group = nil)
+        @listeners.each_value.select { |one| [nil, one.group.name].include?(group) && reads?(one.group, topic) }
+      end
+
+      # {group => route} of a topic. Raises ConfigError if there is none.
+      #: (String, ?String?) -> Hash[String, Routing::Topic]
+      def routes(topic, group = nil)
+        check_group(group)
+        found = groups.select { |one| [nil, one.name].include?(group) && reads?(one, topic) }
+        raise unknown(topic, group) if found.empty?
+
+        found.to_h { |one| [one.name, main(one, one.topic(topic))] }
+      end
+
+      # All groups of the app's routes.
+      #: () -> Array[Routing::Group]
+      def groups = @groups ||= @app.routes.groups(@config)
+
+      # Handles events and runs one job, if there are any. Returns false if there was nothing to do.
+      #: () -> bool
+      def advance
+        handled = @listeners.each_value.map(&:handle_all).any?
+        return handled if @jobs.size.zero?
+
+        work
+        true
+      end
+
+      # When something is due next (monotonic seconds); nil: nothing is.
+      #: () -> Float?
+      def next_time = @listeners.each_value.filter_map(&:next_time).min
+
+      # Commits what is marked, as librdkafka does every few seconds.
+      #: () -> void
+      def commit = @listeners.each_value { |listener| listener.client.commit_marks unless listener.over? }
+
+      # Stops all consumers, as Pelton.stop.
+      #: () -> void
+      def stop
+        @listeners.each_value { |listener| listener.stop(Clock.now) }
+        nil while advance
+        @listeners.each_value(&:leave)
+        @listeners.clear
+      end
+
+      # The test is over.
+      #: () -> void
+      def close
+        stop
+      ensure
+        @history.leave
+      end
+
+      def inspect = "#<#{self.class} #{@listeners.keys.map { |names| names.join(":") }.join(", ")}>"
+
+      private
+
+      def reads?(group, topic) = !group.topics.each_value.find { |route| route.match?(topic) }.nil?
+
+      # The route that a retry topic belongs to.
+      def main(group, route) = route.stage ? group.topics.fetch(route.stage.main) : route
+
+      def listen(group, route)
+        chosen = @app.routes.groups(@config, groups: [group], topics: [declared(route)]).first
+        InlineListener.new(chosen, @config, subscription: @clients.subscription(chosen, chosen.deserializers),
+                                            jobs: @jobs, bus: @app.notifications, monitor: @monitor,
+                                            producer: @app.method(:producer), generations: @generations,
+                                            open_producer: @clients.producers(chosen),
+                                            on_failure: ->(error, _listener = nil) { @critical = error }).start
+      end
+
+      # The name under which it was declared: of a pattern, its source.
+      def declared(route)
+        groups.flat_map { |one| one.topics.values }.find { |one| one.match?(route.name) || one.equal?(route) }.name
+      end
+
+      def work
+        Thread.handle_interrupt(Object => :never) do
+          job = @jobs.pop
+          begin
+            @history.during(job) { job.call }
+          ensure
+            job.clear if @jobs.finished(job)
+          end
+        end
+        @history.raise_last(@critical, all: Memory.session.raises)
+      end
+
+      def check_group(group)
+        names = groups.map(&:name)
+        raise ConfigError.unknown(group, names, what: "group") unless group.nil? || names.include?(group)
+      end
+
+      def unknown(topic, group)
+        known = groups.select { |one| [nil, one.name].include?(group) }.flat_map { |one| one.topics.keys }
+        ConfigError.unknown(topic, known, what: "topic")
+      end
+    end
+  end
+end

@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "../../avro/serializer"
+require_relative "../../decoding/formats"
+
+module Pelton
+  module Testing
+    # The topics of a test, as an app's routes know them: produces to them, and reads their messages with the formats of
+    # the routes.
+    class Topics
+      # format: as the native side takes it; decode: as the route says; broker: where the topic is.
+      Known = Struct.new(:format, :decode, :broker)
+      private_constant :Known
+
+      #: (Session, App) -> void
+      def initialize(session, app)
+        @session = session
+        @app = app
+        # {"orders" => Known}
+        @known = {}
+      end
+
+      # Appends a message of the test itself. Returns it, as a consumer gets it.
+      #: (String, untyped, Hash[Symbol, untyped], ?String?) -> Message
+      def produce(topic, payload, facts, group = nil)
+        known = known(topic, group)
+        message = serialized({ topic: topic, payload: payload, **facts }, known.decode)
+        Native::Producer.check(message.except(:offset))
+        partition = facts[:partition] || chosen(message, known.broker.partition_count(topic))
+        message_of(known.broker.append(message, partition, helper: true), known)
+      end
+
+      # Messages that clients produced, of one topic or of all.
+      #: (?String?) -> Array[Message]
+      def produced(topic = nil)
+        entries = @session.brokers.flat_map { |broker| broker.produced(topic) }.sort_by(&:position)
+        entries.map { |entry| message_of(entry, known(entry.topic)) }
+      end
+
+      # The broker of a topic: that of the groups that read it.
+      #: (String, ?String?) -> Memory::Kafka
+      def broker(topic, group = nil) = known(topic, group).broker
+
+      # Names of topics that the routes name.
+      #: () -> Array[String]
+      def names = groups.flat_map { |group| group.names + group.topics.keys }.uniq
+
+      private
+
+      # A test of code that only produces needs no routes.
+      def groups = @app.routes.empty? ? [] : @session.consumers(@app).groups
+
+      def known(topic, group = nil)
+        @known[[topic, group]] ||= begin
+          owner = groups.find { |one| (group.nil? || one.name == group) && reads?(one, topic) }
+          owner ||= groups.find { |one| letters(one, topic) }
+          of_group(topic, owner)
+        end
+      end
+
+      def reads?(group, topic) = group.topics.each_value.any? { |route| route.match?(topic) }
+
+      # The route whose dead letters they are.
+      def letters(group, topic) = group.topics.each_value.find { |route| route.dead_letters == topic }
+
+      def of_group(topic, group)
+        return Known.new(nil, nil, @session.broker(address({}))) unless group
+
+        formats = Formats.with(group.decode, group.deserializers, group.key_deserializers,
+                               group.headers_deserializers)
+        route = reads?(group, topic) ? group.topic(topic) : letters(group, topic)
+        key = route.pattern || !formats.key?(route.name) ? "*" : route.name
+        Known.new(formats[key], route.decode, @session.broker(address(group.kafka)))
+      end
+
+      def address(own) = { **@app.config.kafka, **own }["bootstrap.servers"]
+
+      def message_of(entry, known)
+        batches = Native::GivenPartition.new(entry.topic, entry.partition, known.format, nil)
+        batches.batch([entry.row], (Clock.wall * 1000).floor).messages.first
+      end
+
+      # Without a key, the first partition, so that a test knows it.
+      def chosen(message, count)
+        message[:key] ? Native::Producer.partition("murmur2_random", message[:key], count) || 0 : 0
+      end
+
+      # A payload that is no String is written in the format that the route reads.
+      def serialized(message, decode)
+        payload = message[:payload]
+        return message if payload.nil? || payload.is_a?(String)
+
+        case Formats.name(decode)
+        when nil, :json then { **message, payload: JSON.generate(payload) }
+        when :avro then Avro::Serializer.new(**decode.slice(:registry, :schema, :framing)).call(message)
+        when :msgpack then { **message, payload: msgpack(payload) }
+        else raise InvalidMessageError.new(:payload, payload, "a String, because the route does not decode it")
+        end
+      end
+
+      def msgpack(payload)
+        return payload.to_msgpack if payload.respond_to?(:to_msgpack)
+
+        raise InvalidMessageError.new(:payload, payload, "a String, or an object with to_msgpack (gem msgpack)")
+      end
+    end
+  end
+end
