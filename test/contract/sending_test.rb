@@ -138,6 +138,7 @@ module SendingContract
     made.produce_sync(topic: name, payload: "x") # connected
     held do
       many = made.produce_many_async(Array.new(3) { { topic: name, payload: "x" } })
+      assert_equal [[name, nil, nil, nil]] * 3, many.reports
       error = assert_raises(Pelton::WaitTimeout) { many.wait(timeout: 0.05) }
       assert_equal "3 of 3 deliveries to #{name} not finished after 0.05 s; the message may still be delivered",
                    error.message

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "erb"
 require "openssl"
 require "tmpdir"
 require "pelton"
@@ -45,6 +46,19 @@ class NativeRegistrySecretsTest < Minitest::Test
         assert_nil error.cause
         assert_nil error.code
       end
+    end
+  end
+
+  # In each form in which a registry may repeat it, without the words that introduce a login.
+  def test_password_that_a_registry_says_in_its_own_words_is_hidden
+    double = new_double
+    secret = "tab\t\"ö &1"
+    said = [secret, ERB::Util.url_encode(secret), URI.encode_www_form_component(secret), JSON.generate(secret)[1..-2],
+            ["me:#{secret}"].pack("m0")]
+    said.each do |form|
+      double.fail([:says, "no such user: #{form}, sorry"])
+      error = assert_raises(Pelton::RegistryError) { client(double.url, user: "me", password: secret).schema(7) }
+      assert_includes error.message, "no such user: [hidden], sorry", form
     end
   end
 

@@ -7,7 +7,7 @@ require "socket"
 # A schema registry on a port of this machine, as far as clients see one: subjects with versions, ids, references; a
 # fault for the next requests: a status, :hang (no answer), :close (none, and the end), :garbage, :no_http, :no_gzip;
 # :echo, :echo_schema and :echo_status repeat the request in an error, a schema, the status line;
-# :continues and :headers are lines without end.
+# [:says, "text"] is an error with that message; :continues and :headers are lines without end.
 #   registry = RegistryDouble.new
 #   id = registry.add("orders-value", '"string"')
 #   registry.fail(503, times: 2)
@@ -107,6 +107,7 @@ class RegistryDouble
     when :echo then http(400, JSON.generate(error_code: { "a" => line }, message: echo(line, headers, body)))
     when :echo_schema then http(200, JSON.generate(schema: JSON.generate(type: echo(line, headers, body))))
     when :echo_status then "#{echo(line, headers, body)}\r\n\r\n"
+    when Array then http(400, JSON.generate(error_code: 1, message: fault.last)) # [:says, "any text"]
     when :garbage then http(200, "<html>")
     when :no_http then "\x15\x03\x01 none\r\n"
     when :no_gzip then "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain"

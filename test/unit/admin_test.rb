@@ -123,6 +123,8 @@ class AdminQuestionsTest < Minitest::Test
     ->(admin) { admin.group("") } => /group = ""/,
     ->(admin) { admin.offsets({ ["a", 0] => :middle }) } => /offset = :middle: expected :beginning/,
     ->(admin) { admin.offsets({ "a" => :end }) } => /partition = "a"/,
+    ->(admin) { admin.offsets({ ["a", 2**31] => :end }) } => /partition = \["a", 2147483648\]/,
+    ->(admin) { admin.offsets({ ["a", -1] => :end }) } => /partition = \["a", -1\]/,
     ->(admin) { admin.offsets([["a", 0]]) } => /offsets = /,
     ->(admin) { admin.alter_group_offsets("g", { ["a", 0] => -1 }) } => /offset = -1: expected an Integer >= 0/,
     ->(admin) { admin.alter_group_offsets("g", { ["a", 0] => :middle }) } => /offset = :middle: expected an Int/,

@@ -38,6 +38,19 @@ class DrainedRetriesTest < Minitest::Test
     look&.close(5)
   end
 
+  # Members of another group will process its messages. Those of our own group do not read this topic any more.
+  def test_messages_are_stranded_if_they_are_our_own_or_their_group_has_no_members
+    stranded = Pelton::StrandedRetries.new(Pelton::Config.new, bus: Pelton::Notifications.new)
+    main = topics_of { topic("a", to: Orders) }.fetch("a")
+    group = Struct.new(:name, :topics).new("g", {})
+    found = stranded.stub(:waiting, { "g" => 3, "alive" => 4, "gone" => 5 }) do
+      stranded.stub(:members?, ->(owner, _) { owner != "gone" }) do
+        stranded.send(:errors, "a.retry.2", [main, 1], group, nil)
+      end
+    end
+    assert_equal [["g", 3], ["gone", 5]], found.map { |error| [error.owner, error.count] }
+  end
+
   def test_which_topics_are_retry_topics_of_another
     topic = Pelton::Routing::Topic.new("a.b", Orders, {})
     names = %w[a.b.retry.30 a.b.retry.0.5 a.b.retry.x axb.retry.30 a.b.retry. a.b.retry.3.4.5 b.a.b.retry.30]

@@ -92,7 +92,9 @@ module Pelton
         logins = [@login, *@addresses.map(&:login)].compact
         plain = [@token, @tls[:key_password], *logins.map(&:last)].compact.reject(&:empty?)
         pairs = logins.map { |login| [login.join(":")].pack("m0") }
-        all = pairs + plain.flat_map { |one| [one, escape(one), JSON.generate(one)[1..-2], Printable.line(one)] }
+        all = pairs + plain.flat_map do |one|
+          [one, escape(one), URI.encode_www_form_component(one), JSON.generate(one)[1..-2], Printable.line(one)]
+        end
         all.uniq.sort_by { |one| -one.size }.freeze
       end
 
