@@ -171,6 +171,8 @@ module Pelton
     def offsets(positions, committed: true, timeout: TIMEOUT)
       rows = Requests.positions(positions, ":beginning, :end, :newest or a Time") { |position| Requests.time(position) }
       rows.empty? ? {} : ask(:offsets, [rows, !!committed], timeout) { |found| Responses.offsets(found) }
+    rescue KafkaError => e
+      raise e.name == :_NOENT ? Responses.nowhere(rows, e) : e
     end
 
     # Number of offsets between the group's commit and the end, per partition with a commit. Asks two questions, one

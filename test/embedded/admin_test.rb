@@ -19,6 +19,11 @@ class AdminTest < Minitest::Test
     assert_empty(admin.offsets({}))
   end
 
+  # The mock can neither list the commits of a group nor describe one.
+  def test_lag_where_groups_cannot_be_described_is_empty
+    assert_empty admin.lag("g")
+  end
+
   def test_refused_admin_request_raises_kafkas_own_error
     error = assert_raises(Pelton::KafkaError) { admin.offsets({ ["nowhere", 0] => :end }) }
     assert_includes %i[UNKNOWN_TOPIC_OR_PART _NOENT], error.name # librdkafka's own, where no topic asked for is there

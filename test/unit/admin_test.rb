@@ -92,6 +92,14 @@ class AdminQuestionsTest < Minitest::Test
                  [error.message, error.name, error.retriable?]
   end
 
+  def test_no_leaders_found_did_not_name_the_unknown_topics
+    @answers[:offsets] = Pelton::KafkaError.new(-156, :_NOENT, "Failed to query partition leaders: No leaders found")
+    error = assert_raises(Pelton::KafkaError) { @admin.offsets({ ["a", 0] => :end, ["b", 7] => :end }) }
+    assert_equal "no such topic or partition: a/0, b/7 (_NOENT, -156)", error.message
+    error = assert_raises(Pelton::KafkaError) { @admin.offsets(Array.new(4) { |number| [["a", number], :end] }.to_h) }
+    assert_match(%r{a/2, … \(_NOENT}, error.message)
+  end
+
   def test_access_rules
     row = ["BROKER", "kafka-cluster", "LITERAL", "User:a", "*", "ALTER_CONFIGS", "ALLOW", nil]
     @answers.merge!(create_acl: [nil], acls: [row], delete_acls: [[nil, [row]]])

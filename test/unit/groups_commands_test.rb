@@ -72,6 +72,8 @@ class GroupsCommandsTest < Minitest::Test
     assert_equal %w[billing mailing], json("list", "*ing", "--state", "empty", "--json").map { |row| row[:group] }
     assert_equal ["mailing"], json("list", "--type", "consumer", "--json").map { |row| row[:group] }
     assert_equal "no groups\n", pelton("list", "x*").first
+    @kafka.commits["a[b]"] = {}
+    assert_equal ["a[b]"], json("list", "a[b]", "--json").map { |row| row[:group] }
     refused(/--state = "running": expected stable, empty/, "list", "--state", "running")
   end
 
@@ -117,7 +119,7 @@ class GroupsCommandsTest < Minitest::Test
     text, = pelton("lag")
     assert_match(/^billing +orders +0 +40 +60 +20$/, text)
     assert_match(/^billing: lag 20 in 2 partitions$/, text)
-    assert_match(/^mailing: lag 2 in 1 partitions$/, text)
+    assert_match(/^mailing: lag 2 in 1 partition$/, text)
     data = json("lag", "billing", "--json")
     assert_equal [20, ["billing"]], [data[:lag], data[:groups].map { |group| group[:group] }]
     assert_equal({ topic: "orders", partition: 1, committed: 20, end: 20, lag: 0 }, data[:groups][0][:partitions][1])
@@ -126,6 +128,17 @@ class GroupsCommandsTest < Minitest::Test
     assert_equal true, asked.last.last, "committed"
     json("lag", "billing", "--uncommitted", "--json")
     assert_equal false, asked.last.last
+  end
+
+  # A script that watches a limit would see no lag.
+  def test_lag_of_no_group_and_of_a_group_without_commits
+    refused(/x\*: matches no group/, "lag", "x*", "--max", "1")
+    @kafka.commits["idle"] = {}
+    assert_equal "idle: no committed offsets\n", pelton("lag", "i*", "--max", "0").first
+    data = json("lag", "idle", "billing", "--json")
+    assert_equal [20, [nil, 20]], [data[:lag], data[:groups].map { |group| group[:lag] }]
+    @kafka.commits.clear
+    assert_equal "no groups\n", pelton("lag").first
   end
 
   def test_lag_above_a_limit
@@ -312,7 +325,7 @@ class GroupsCommandsTest < Minitest::Test
 
   def test_delete_of_offsets
     assert_includes pelton("delete", "billing", "--topic", "orders:0", "--yes").first,
-                    "deleted 1 committed offsets of group billing (orders 0)"
+                    "deleted 1 committed offset of group billing (orders 0)"
     assert_equal({ ["orders", 1] => 20 }, @kafka.offsets_of("billing"))
     refused(/"bills": group billing has no committed offsets there/, "delete", "billing", "--topic", "bills", "-y")
     live("billing")

@@ -136,6 +136,13 @@ module Pelton
         end
       end
 
+      # librdkafka says "No leaders found" if it knows none of the topics.
+      def nowhere(rows, error)
+        places = rows.first(3).map { |topic, partition,| "#{topic}/#{partition}" }
+        places << "…" if rows.size > 3
+        KafkaError.new(error.code, error.name, "no such topic or partition: #{places.join(", ")}")
+      end
+
       def acls(rows)
         rows.map do |*columns, error|
           raise error if error

@@ -51,9 +51,9 @@ module Pelton
 
         def what(id, partitions)
           listed = partitions.group_by(&:first).transform_values { |pairs| pairs.map(&:last) }
-          return "group #{id} with its #{partitions.size} committed offsets" unless topics
+          return "group #{id} with its #{count(partitions.size, "committed offset")}" unless topics
 
-          "#{partitions.size} committed offsets of group #{id} (#{assigned(listed)})"
+          "#{count(partitions.size, "committed offset")} of group #{id} (#{assigned(listed)})"
         end
 
         def row(id, partitions)

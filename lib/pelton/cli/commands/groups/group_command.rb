@@ -44,29 +44,28 @@ module Pelton
         def existing(ids)
           found = admin.describe_groups(*ids, timeout: timeout)
           unknown = found.each_value.find { |group| group.state == :dead }
-          raise unknown_group(unknown.id) if unknown
+          raise unknown_group(unknown.id, admin.groups(timeout: timeout).keys - [unknown.id]) if unknown
 
           found
         end
 
-        def unknown_group(id)
-          known = admin.groups(timeout: timeout).keys - [id]
+        def unknown_group(id, known)
           return ConfigError.new(id, nil, "unknown group: the cluster has no groups") if known.empty?
 
           ConfigError.unknown(id, known, what: "group")
         end
 
-        # Names of groups; a name with * or ? stands for all groups that match. None: all groups.
+        # The groups of these names and patterns ("bill*"); of none, all groups. A group may be named like a pattern.
         def select(names)
-          patterns, ids = names.partition { |name| name.match?(/[*?\[]/) }
-          existing(ids) unless ids.empty?
-          return ids if patterns.empty? && ids.any?
+          known = admin.groups(timeout: timeout).keys.sort
+          return known if names.empty?
 
-          patterns = ["*"] if patterns.empty?
-          matching = admin.groups(timeout: timeout).keys.select do |id|
-            patterns.any? { |pattern| File.fnmatch?(pattern, id, File::FNM_DOTMATCH) }
-          end
-          ids | matching.sort
+          names.flat_map do |name|
+            next name if known.include?(name)
+            raise unknown_group(name, known) unless name.match?(/[*?\[]/)
+
+            known.select { |id| File.fnmatch?(name, id, File::FNM_DOTMATCH) }
+          end.uniq
         end
 
         def members(group)
@@ -92,6 +91,9 @@ module Pelton
           numbers.slice_when { |one, other| other > one + 1 }
                  .map { |run| run.size > 1 ? "#{run.first}-#{run.last}" : run.first.to_s }.join(",")
         end
+
+        # "1 partition", "2 partitions"
+        def count(number, noun) = "#{number} #{noun}#{"s" if number != 1}"
 
         def live(group) = "group #{group.id} has live members (#{group.members.size}); stop them first"
       end

@@ -53,7 +53,10 @@ module Pelton
         # nil if Kafka did not answer, while --watch goes on.
         def measure
           positions = GroupPositions.new(admin, timeout: timeout, uncommitted: options[:uncommitted])
-          groups = positions.of(select(arguments)).transform_values do |all|
+          ids = select(arguments)
+          raise ConfigError.new(arguments.join(" "), nil, "matches no group") if ids.empty? && arguments.any?
+
+          groups = positions.of(ids).transform_values do |all|
             all.select { |partition, _| topic?(*partition) }
           end
           Measurement.new(Clock.now, groups)
@@ -67,7 +70,7 @@ module Pelton
         # Prints a measurement and returns the exit code.
         def show(now, before)
           groups = now.groups.map { |id, all| facts(id, all, now, before) }
-          data = { time: Time.now.utc.iso8601(3), lag: groups.sum { |group| group[:lag] }, groups: groups }
+          data = { time: Time.now.utc.iso8601(3), lag: groups.sum { |group| group[:lag].to_i }, groups: groups }
           options[:watch] && output.json? ? output.line(data) : output.report(data) { print(data) }
           @out.flush # a pipe would get it much later
           above = groups.select { |group| above?(group) }
@@ -75,7 +78,7 @@ module Pelton
           above.empty? ? 0 : 1
         end
 
-        def above?(group) = options[:max] && group[:lag] > options[:max]
+        def above?(group) = options[:max] && group[:lag].to_i > options[:max]
 
         def facts(id, all, now, before)
           rows = all.map do |(topic, number), position|
@@ -87,8 +90,11 @@ module Pelton
           { group: id, lag: lag, **trend(lag, before && total(before.groups[id]), now, before), partitions: rows }
         end
 
-        # nil for a group that was not there.
-        def total(positions) = positions&.each_value&.sum { |position| position.lag.to_i }
+        # nil for a group that was not there, or has no commits.
+        def total(positions)
+          lags = positions.to_h.each_value.filter_map(&:lag)
+          lags.sum unless lags.empty?
+        end
 
         # The change of the lag in a second, with --watch.
         def trend(lag, earlier, now, before)
@@ -102,8 +108,10 @@ module Pelton
           rows = data[:groups].flat_map do |group|
             group[:partitions].map { |row| { group: group[:group], **row, **signed(row) } }
           end
-          output.table(rows, empty: "no committed offsets")
-          output.puts
+          if rows.any? || data[:groups].empty?
+            output.table(rows, empty: "no groups")
+            output.puts if rows.any?
+          end
           data[:groups].each { |group| output.puts(sum(group)) }
         end
 
@@ -111,7 +119,9 @@ module Pelton
 
         # "billing: lag 20 in 3 partitions, +1.5 per second"
         def sum(group)
-          text = "#{group[:group]}: lag #{group[:lag]} in #{group[:partitions].size} partitions"
+          return "#{group[:group]}: no committed offsets" if group[:lag].nil?
+
+          text = "#{group[:group]}: lag #{group[:lag]} in #{count(group[:partitions].size, "partition")}"
           text += ", #{signed(group)[:per_second]} per second" if group[:per_second]
           above?(group) ? output.paint(text, :red) : text
         end
