@@ -68,7 +68,7 @@ module Pelton
       return enum_for(:each, **filters) unless block
 
       log = status_log
-      scan(filter, -> { log }, &block)
+      scan(filter, -> { log }) { |letter| yield letter if filter.match?(letter) }
       self
     end
 
@@ -140,20 +140,19 @@ module Pelton
       session = Session.new(@topic, @config, topics, **@clients) { status_log } unless dry_run
       log = session ? -> { session.log } : status_log.then { |now| -> { now } }
       letters = Enumerator.new { |found| scan(filter, log) { |letter| found << letter } }
-      Run.new(work, session, **limits, &block).call(letters).tap { session&.await_readers }
+      Run.new(work, session, filter: filter, **limits, &block).call(letters).tap { session&.await_readers }
     ensure
       session&.close
       topics.close
     end
 
-    # Yields the letters. log: returns the StatusLog of this moment.
+    # Yields all letters, or if the filter names places, those between them. log: returns the StatusLog of this moment.
     def scan(filter, log)
       places = filter.places
       options = { stop_at: ->(message) { message.offset > places[message.partition].end } } if places
       topics = places ? { @topic => places.transform_values(&:begin) } : @topic
       read(topics, **@formats, **(options || {})).each do |message|
-        letter = Letter.new(message) { |one| log.call.of(one) }
-        yield letter if filter.match?(letter)
+        yield Letter.new(message) { |one| log.call.of(one) }
       end
     end
 

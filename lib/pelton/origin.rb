@@ -32,8 +32,10 @@ module Pelton
     # Most bytes of a backtrace, and of one of its lines.
     BACKTRACE_BYTES = 8_000
     LINE_BYTES = 1_000
+    # The beginning of a line of Pelton's own code.
+    OURS = File.join(__dir__, "").freeze
     AS_IT_IS = [Encoding::UTF_8, Encoding::BINARY, Encoding::US_ASCII].freeze
-    private_constant :FIELDS, :NUMBERS, :TIMES, :PLACE, :ERROR_BYTES, :BACKTRACE_BYTES, :LINE_BYTES, :AS_IT_IS
+    private_constant :FIELDS, :NUMBERS, :TIMES, :PLACE, :ERROR_BYTES, :BACKTRACE_BYTES, :LINE_BYTES, :OURS, :AS_IT_IS
 
     #: (topic: String, partition: Integer, offset: Integer, timestamp_ms: Integer?, group: String?, attempts: Integer,
     #:  error: String?, error_message: String?, failure_id: String?, failed_at: Time?, due_at: Time?,
@@ -79,14 +81,15 @@ module Pelton
         "(message cannot be read: #{e.class})"
       end
 
-      # The first lines of an error's backtrace; nil: it has none.
+      # The first lines of an error's backtrace, without those of Pelton that called the consumer; nil: it has none.
       def lines(error, count)
         all = error.backtrace if count.positive? && error.is_a?(Exception)
         return unless all.is_a?(Array) && all.any?
 
+        last = all.rindex { |line| !line.start_with?(OURS) } || -1
         left = BACKTRACE_BYTES
-        all.first(count).map { |line| text(line, LINE_BYTES).tr("\n", " ") }
-           .take_while { |line| (left -= line.bytesize + 1) >= 0 }.freeze
+        texts = all[0..last].first(count).map { |line| text(line, LINE_BYTES).tr("\n", " ") }
+        texts.take_while { |line| (left -= line.bytesize + 1) >= 0 }.freeze
       end
 
       def time(milliseconds) = Time.at(milliseconds / 1000, milliseconds % 1000, :millisecond)

@@ -58,6 +58,9 @@ class DeadLettersTest < Minitest::Test
     assert_equal ["app\u00e9.rb:1", "a b"], backtrace(IOError.new, 5, ["app\u00e9.rb:1", "a\nb"])
     assert_equal ["a?b"], backtrace(IOError.new, 5, ["a\xFFb"])
     assert_nil backtrace(IOError.new, 5, [])
+    ours = File.expand_path("../../lib/pelton/worker.rb:7", __dir__)
+    assert_equal ["a.rb:1", ours, "b.rb:2"], backtrace(IOError.new, 5, ["a.rb:1", ours, "b.rb:2", ours, ours])
+    assert_equal [ours], backtrace(IOError.new, 5, [ours])
   end
 
   def test_letter_that_was_sent_back_and_failed_again_keeps_its_first_place

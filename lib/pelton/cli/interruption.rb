@@ -24,6 +24,8 @@ module Pelton
       # true after the first signal.
       #: () -> bool
       def requested? = @requested
+      # A redrive asks it so, as it asks a Background::Stop.
+      alias stop? requested?
 
       # Yields each item until there is none, or a signal came. It never stops inside of the block.
       #: (_Each[untyped]) { (untyped) -> void } -> void

@@ -3,6 +3,7 @@
 require_relative "../background"
 require_relative "../errors"
 require_relative "../runtime/clock"
+require_relative "filter"
 require_relative "status_log"
 
 module Pelton
@@ -24,11 +25,12 @@ module Pelton
 
       # work: a Redrive or Deletion. session: nil for a dry run. The block gets each letter when it is done, with
       # nil, or the reason why it was skipped.
-      #: (untyped, Session?, ?rate: Numeric?, ?limit: Integer?, ?stop: Background::Stop?)
+      #: (untyped, Session?, ?filter: Filter, ?rate: Numeric?, ?limit: Integer?, ?stop: Background::Stop?)
       #:   ?{ (Letter, String?) -> void } -> void
-      def initialize(work, session, rate: nil, limit: nil, stop: nil, &report)
+      def initialize(work, session, filter: Filter.new({}), rate: nil, limit: nil, stop: nil, &report)
         @work = work
         @session = session
+        @filter = filter
         @rate = rate
         @limit = limit
         @stop = stop || Background::Stop.new
@@ -51,9 +53,11 @@ module Pelton
 
       private
 
-      # Returns false if the run ends before this letter.
+      # Returns false if the run ends before this letter. A stop is noticed at any letter.
       def take(letter)
-        return stop_at(letter) if @stop.stop? || (@limit && @result.handled + @batch.size >= @limit)
+        return stop_at(letter) if @stop.stop?
+        return true unless @filter.match?(letter)
+        return stop_at(letter) if @limit && @result.handled + @batch.size >= @limit
 
         problem = @work.problem(letter)
         return skip(letter, problem) if problem

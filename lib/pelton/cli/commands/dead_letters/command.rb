@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+require_relative "../../command"
+require_relative "../../values"
+
+module Pelton
+  class CLI
+    module Commands
+      # What the commands about dead letters share: their topics.
+      class DeadLettersCommand < Command
+        NO_TOPIC = "is missing: name a dead-letter topic, or load an app that has some with -r"
+        private_constant :NO_TOPIC
+
+        # Adds the options that select letters.
+        def self.filters
+          option :ids, "--id ID", "failure id, or place such as 0/42", many: true
+          option :groups, "-g", "--group NAME", "failed in this group", many: true
+          option :topics, "-t", "--topic NAME", "was first in this topic", many: true
+          option :errors, "-e", "--error CLASS", "the last error has this class", many: true
+          option :keys, "--key KEY", "has this key", many: true
+          option(:since, "--since TIME", "failed then or later: ISO 8601, or 2h ago as 2h") do |text|
+            Values.time("--since", text)
+          end
+          option(:until, "--until TIME", "failed before") { |text| Values.time("--until", text) }
+        end
+        private_class_method :filters
+
+        # Adds the options of a redrive or deletion.
+        def self.limits
+          filters
+          option(:rate, "--rate RATE", "at most this many: 100/s, 6000/min") { |text| rate(text) }
+          option(:limit, "--limit N", "at most this many letters", type: Integer)
+          option(:dry_run, "--dry-run", "only count them")
+        end
+        private_class_method :limits
+
+        # Letters per second.
+        def self.rate(text)
+          count, unit = %r{\A(\d+(?:\.\d+)?)(?:/(s|min|h))?\z}.match(text)&.captures
+          seconds = { nil => 1, "s" => 1, "min" => 60, "h" => 3600 }.fetch(unit)
+          return Float(count) / seconds if count && Float(count).positive?
+
+          raise ConfigError.new("--rate", text, "expected a rate, such as 100/s, 6000/min or 10/h")
+        end
+        private_class_method :rate
+
+        private
+
+        # The letters of the topics that were named, or of all dead-letter topics of the app.
+        def all(names)
+          app = connected_app
+          routes = app.routes.empty? ? [] : dead_letter_routes(app)
+          names = routes.map { |_, topic| topic.dead_letters }.uniq if names.empty?
+          raise ConfigError.new("TOPIC", nil, NO_TOPIC) if names.empty?
+
+          names.map { |name| app.dead_letters(name, **how(routes.select { |_, topic| topic.dead_letters == name })) }
+        end
+
+        # [[group, topic], …]
+        def dead_letter_routes(app)
+          app.routes.groups(app.config).flat_map do |group|
+            group.topics.each_value.filter_map { |topic| [group, topic] if topic.dead_letters && !topic.stage }
+          end
+        end
+
+        # Payloads are decoded as their route says, unless two routes say different things. A group may have a cluster
+        # of its own; what the user types wins.
+        def how(routes)
+          formats = routes.map do |_, topic|
+            { decode: topic.decode, deserializer: topic.deserializer, key_deserializer: topic.key_deserializer }
+          end
+          kafka = connection.source == "config.kafka" ? routes.map { |group, _| group.kafka }.uniq : []
+          { **(formats.uniq.size == 1 ? formats.first : {}), kafka: kafka.size == 1 ? kafka.first : {} }
+        end
+
+        def filters
+          given = options.slice(:since, :until).compact
+          %i[id group topic error key].each do |name|
+            values = options.fetch(:"#{name}s")
+            given[name] = values unless values.empty?
+          end
+          given
+        end
+
+        # Redrives or deletes letters of each topic: the block does it. Returns the exit code.
+        def handle(done, ask: false, &work)
+          left = options[:limit]
+          results = all(arguments).filter_map do |topic|
+            next if left&.zero? || interruption.requested?
+
+            limits = { limit: left, rate: options[:rate], stop: interruption }
+            result = one(topic, done, limits, ask, &work)
+            left -= result.handled if left
+            { dead_letters: topic.topic, done.to_sym => result.handled, skipped: result.skipped,
+              stopped_before: result.stopped_at }
+          end
+          output.report(results) { results.each { |result| print_result(result, done) } }
+          results.any? { |result| result[:skipped].any? } ? 1 : 0
+        end
+
+        # Counts first, for the progress, and for the question before a deletion.
+        def one(topic, done, limits, ask, &work)
+          counted = work.call(topic, { **filters, **limits, rate: nil, dry_run: true })
+          return counted if options[:dry_run] || counted.handled.zero?
+
+          question = "delete #{letters(counted.handled)} of #{topic.topic}?"
+          return counted.dup.tap { |none| none.handled = 0 } if ask && !confirm(question)
+
+          progress("#{topic.topic}: #{done}", total: counted.handled) do |bar|
+            work.call(topic, { **filters, **limits }) { |_, problem| bar.advance unless problem }
+          end
+        end
+
+        def print_result(result, done)
+          name, count, skipped, place = result.values
+          output.puts "#{"would be " if options[:dry_run]}#{done}: #{letters(count)} of #{name}"
+          skipped.each { |reason, number| err.puts "pelton: not #{done}: #{letters(number)} of #{name}: #{reason}" }
+          output.puts "stopped before #{place}" if place
+        end
+
+        # The facts of a letter, for JSON.
+        def facts(letter)
+          { dead_letters: letter.topic, **letter.to_h }.transform_values do |value|
+            value.is_a?(Time) ? value.utc.iso8601(3) : value
+          end
+        end
+
+        # "1 letter", "12 letters"
+        def letters(count) = "#{count} letter#{"s" unless count == 1}"
+      end
+    end
+  end
+end

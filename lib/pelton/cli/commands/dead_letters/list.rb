@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+require_relative "command"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton dead-letters list`
+      class DeadLettersList < DeadLettersCommand
+        details <<~TEXT
+          Prints the letters that failed last, first. Without TOPIC: those of all dead-letter topics of the
+          app that -r loads. Letters that were redriven or deleted are not printed: see --status.
+        TEXT
+        details "An option that is given several times means any of its values. Different options add up."
+        example "pelton dead-letters list orders.dead --bootstrap localhost:9092"
+        example "pelton dead-letters list -r ./app.rb --group billing --since 2h", "of the app's topics"
+        example "pelton dead-letters list orders.dead --by error", "how many of each error"
+        arguments "[TOPIC...]"
+        filters
+        option :status, "--status STATUS", "which letters", choices: %w[open redriven deleted all], default: "open"
+        option :limit, "--limit N", "at most this many letters", type: Integer, default: 50
+        option :by, "--by FACT", "count letters instead", choices: %w[error group topic status]
+        connects
+
+        MESSAGE = 60
+        private_constant :MESSAGE
+
+        private
+
+        def run
+          topics = all(arguments)
+          chosen = { **filters, status: options[:status].to_sym }
+          return count(topics, chosen) if options[:by]
+
+          limit = options[:limit]
+          found = topics.flat_map { |topic| topic.list(limit: limit + 1, **chosen) }
+          found = found.sort_by { |letter| -letter.failed_at.to_f }
+          print(found.first(limit), topics.size > 1)
+          output.puts "There are more: see --limit." if found.size > limit
+        end
+
+        def count(topics, chosen)
+          by = options[:by].to_sym
+          counts = topics.map { |topic| topic.count_by(by, **chosen) }
+          total = counts.inject({}) { |all, one| all.merge(one) { |_, *two| two.sum } }
+          rows = total.sort_by { |_, letters| -letters }.map { |value, letters| { by => value, letters: letters } }
+          output.table(rows, empty: "no letters")
+        end
+
+        def print(found, several)
+          output.report(found.map { |letter| facts(letter) }) do
+            rows = found.map { |letter| several ? { dead_letters: letter.topic, **row(letter) } : row(letter) }
+            output.table(rows, empty: "no letters")
+          end
+        end
+
+        def row(letter)
+          origin = letter.origin
+          { place: letter.place, id: origin&.failure_id, failed_at: letter.failed_at,
+            from: origin && "#{origin.topic}/#{origin.partition} offset #{origin.offset}",
+            group: letter.group, attempts: origin&.attempts, redrives: origin&.redrives,
+            **(options[:status] == "open" ? {} : { status: letter.status }),
+            error: letter.error, message: origin&.error_message && Printable.line(origin.error_message, MESSAGE) }
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+require_relative "command"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton dead-letters redrive`
+      class DeadLettersRedrive < DeadLettersCommand
+        details <<~TEXT
+          Sends letters to the topic and partition where they were first, so that all groups get them again.
+          --retry-topic sends them to a retry topic instead, where only the group in which they failed gets
+          them. Their attempts count from 1. Letters that Pelton did not write need --to.
+        TEXT
+        details <<~TEXT
+          Each letter is sent once: a second run sends it not again, also after a kill. If another redrive of
+          the topic begins, this one ends. Ctrl-C stops between two letters and says where.
+        TEXT
+        example "pelton dead-letters redrive orders.dead --dry-run", "how many?"
+        example "pelton dead-letters redrive orders.dead --error Timeout::Error --rate 100/s"
+        example "pelton dead-letters redrive -r ./app.rb --group billing --retry-topic 60", "via orders.retry.60"
+        arguments "[TOPIC...]"
+        limits
+        option :to, "--to TOPIC", "send them to this topic"
+        option :retry_topic, "--retry-topic SECONDS", "send them to the retry topic with this delay", type: Float
+        option :status, "--status STATUS", "which letters; others than open ones are sent again",
+               choices: %w[open redriven deleted all], default: "open"
+        connects
+
+        private
+
+        def run
+          more = { **options.slice(:to, :retry_topic), status: options[:status].to_sym }
+          handle("redriven") { |topic, filters, &block| topic.redrive(**more, **filters, &block) }
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,138 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+require "pelton/cli/cli"
+require "stringio"
+
+# What `pelton dead-letters …` prints and does, without an app and with one. On a real broker, and with Ctrl-C:
+# test/integration/dead_letters_command.rb.
+class DeadLettersCommandsTest < Minitest::Test
+  include EmbeddedApp
+
+  class Nothing < Pelton::Consumer
+    def process(_message) = nil
+  end
+
+  class TerminalIO < StringIO
+    def tty? = true
+  end
+
+  def setup
+    super
+    @name = topic
+    @dead = topic
+    @cluster.create_topic("#{@dead}.status", 1)
+    headers = { "pelton.topic" => @name, "pelton.partition" => "0", "pelton.attempts" => "2", "pelton.group" => "g",
+                "trace" => "7" }
+    rows = %w[KeyError IOError IOError].map.with_index do |error, number|
+      own = { "pelton.offset" => number.to_s, "pelton.error" => error, "pelton.error_message" => "bad\n#{number}",
+              "pelton.failure_id" => "f#{number}", "pelton.failed_at" => (1_700_000_000_000 + number).to_s,
+              "pelton.backtrace" => "app.rb:#{number}\nlib.rb:1" }
+      { topic: @dead, key: "k#{number}", payload: "{\"n\":#{number}}", headers: { **headers, **own } }
+    end
+    app.producer.produce_many_sync([*rows, { topic: @dead, key: "foreign", payload: "\xFF\e[31m" }], timeout: 20)
+  end
+
+  def call(*arguments, input: StringIO.new, given: Pelton::App.new)
+    @out = StringIO.new
+    @err = StringIO.new
+    env = { "PELTON_BOOTSTRAP" => @cluster.bootstrap_servers }
+    Pelton::CLI.new(["dead-letters", *arguments], app: given, out: @out, err: @err, input: input, env: env).run
+  end
+
+  def json(*arguments, code: 0)
+    assert_equal code, call(*arguments, "--json"), -> { @err.string }
+    JSON.parse(@out.string)
+  end
+
+  def places(*filters) = json("list", @dead, *filters).map { |letter| letter["place"] }
+
+  def test_list_filters_and_counts
+    assert_equal %w[0/3 0/2 0/1 0/0], places
+    assert_equal %w[0/2 0/1], places("--error", "IOError", "--group", "g", "--topic", @name)
+    assert_equal %w[0/1 0/0], places("--id", "f0", "--id", "0/1")
+    assert_equal %w[0/2], places("--limit", "1", "--until", "2024-01-01")
+    assert_equal %w[0/3], places("--since", "1h")
+    assert_equal %w[0/3], places("--key", "foreign")
+    assert_equal [{ "error" => "IOError", "letters" => 2 }, { "error" => "KeyError", "letters" => 1 }],
+                 json("list", @dead, "--by", "error", "--group", "g")
+    assert_equal 0, call("list", @dead, "--limit", "2", "--group", "g")
+    lines = @out.string.lines(chomp: true).map { |line| line.split(/ {2,}/) }
+    assert_equal ["PLACE", "ID", "FAILED AT", "FROM", "GROUP", "ATTEMPTS", "REDRIVES", "ERROR", "MESSAGE"], lines[0]
+    assert_equal ["0/2", "f2", "2023-11-14T22:13:20.002Z", "#{@name}/0 offset 2", "g", "2", "-", "IOError", "bad\\n2"],
+                 lines[1]
+    assert_equal [["0/1"], ["There are more: see --limit."]], lines.drop(2).map { |line| line.first(1) }
+  end
+
+  def test_show_prints_everything_and_raw_the_bytes
+    letter = json("show", @dead, "f1")
+    assert_equal [{ "n" => 1 }, { "trace" => "7" }, %w[app.rb:1 lib.rb:1], "k1", "open", "2023-11-14T22:13:20.001Z"],
+                 letter.values_at("payload", "headers", "backtrace", "key", "status", "failed_at")
+    assert_equal 0, call("show", @dead, "0/1")
+    ["error                IOError", "bad\\n1", "app.rb:1\nlib.rb:1", "{\n  \"n\": 1\n}", "trace"].each do |text|
+      assert_includes @out.string, text
+    end
+    assert_equal 0, call("show", @dead, "0/3")
+    assert_includes @out.string, "\\xFF\\e[31m", "a payload that is not JSON, and no command for the terminal"
+    assert_equal 0, call("show", @dead, "0/3", "--raw")
+    assert_equal "\xFF\e[31m".b, @out.string.b
+    assert_equal 1, call("show", @dead, "0/9")
+    assert_includes @err.string, "#{@dead} has no letter 0/9"
+  end
+
+  def test_redrive_sends_each_letter_once
+    assert_equal 1, call("redrive", @dead, "--dry-run"), "one letter cannot be sent"
+    assert_includes @out.string, "would be redriven: 3 letters of #{@dead}"
+    assert_includes @err.string, "pelton: not redriven: 1 letter of #{@dead}: it has no origin"
+    done = json("redrive", @dead, "--error", "IOError", "--limit", "1").first
+    assert_equal [@dead, 1, {}, "0/2"], done.values_at("dead_letters", "redriven", "skipped", "stopped_before")
+    assert_equal 0, call("redrive", @dead, "--group", "g", "--rate", "6000/min")
+    assert_equal "redriven: 2 letters of #{@dead}\n", @out.string
+    assert_includes @err.string, "#{@dead}: redriven: 2 of 2 (100%)"
+    assert_equal 0, call("redrive", @dead, "--group", "g")
+    assert_equal "redriven: 0 letters of #{@dead}\n", @out.string
+    assert_equal 0, call("redrive", @dead, "--key", "foreign", "--to", @name)
+    assert_equal %w[{"n":1} {"n":0} {"n":2}], app.each(@name).first(3).map(&:raw_payload)
+    assert_equal [{ "status" => "redriven", "letters" => 4 }], json("list", @dead, "--by", "status", "--status", "all")
+    assert_equal 0, call("redrive", @dead, "--status", "redriven", "--id", "f0")
+    assert_equal 5, app.each(@name).count
+  end
+
+  def test_delete_asks_unless_letters_are_named_or_yes_is_given
+    assert_equal 1, call("delete", @dead)
+    assert_includes @err.string, "--yes: is needed"
+    assert_equal 0, call("delete", @dead, input: TerminalIO.new("n\n"))
+    assert_includes @err.string, "delete 4 letters of #{@dead}? [y/N]"
+    assert_equal "deleted: 0 letters of #{@dead}\n", @out.string
+    assert_equal 0, call("delete", @dead, "--id", "f0")
+    assert_equal "deleted: 1 letter of #{@dead}\n", @out.string
+    assert_equal 0, call("delete", @dead, "--group", "g", input: TerminalIO.new("y\n"))
+    assert_equal 0, call("delete", @dead, "--yes")
+    assert_equal [{ "status" => "deleted", "letters" => 4 }], json("list", @dead, "--by", "status", "--status", "all")
+  end
+
+  # An app's topics, as its routes decode them.
+  def test_with_an_app_no_topic_is_needed
+    dead = @dead
+    other = topic
+    given = lambda do
+      Pelton::App.new.tap do |app|
+        app.config.kafka = { "bootstrap.servers" => @cluster.bootstrap_servers }
+        app.config.group_id = "g"
+        names = [@name, other]
+        app.routes do
+          topic(names[0], to: Nothing) do
+            decode :bytes
+            dead_letters dead
+          end
+          topic(names[1], to: Nothing) { dead_letters names[0] }
+        end
+      end
+    end
+    assert_equal 0, call("list", "--json", given: given.call)
+    assert_equal [@dead] * 4, JSON.parse(@out.string).map { |letter| letter["dead_letters"] }
+    assert_equal 0, call("show", @dead, "f1", "--json", given: given.call)
+    assert_equal '{"n":1}', JSON.parse(@out.string)["payload"]
+  end
+end
