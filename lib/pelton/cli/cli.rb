@@ -23,6 +23,8 @@ module Pelton
       "dead-letters show" => "print one dead letter: its error, backtrace, headers and payload",
       "dead-letters redrive" => "send dead letters back to be processed again",
       "dead-letters delete" => "delete dead letters",
+      "consume" => "print the messages of a topic",
+      "produce" => "send lines of stdin to a topic",
       "doctor" => "check settings, brokers and topics; changes nothing",
       "console" => "start IRB with the app loaded and its connection ready",
       "info" => "print versions, the connection and the cluster",

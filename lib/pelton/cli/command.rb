@@ -105,8 +105,8 @@ module Pelton
 
       # Yields a Progress, and finishes it.
       #   progress("redriving", total: 400) { |bar| messages.each { bar.advance } }
-      def progress(text, total: nil)
-        bar = Progress.new(@err, text, total: total)
+      def progress(text, total: nil, live: @err.tty?)
+        bar = Progress.new(@err, text, total: total, live: live)
         yield bar
       ensure
         bar&.finish

@@ -16,9 +16,9 @@ module Pelton
       BAR = 20
       private_constant :INTERVAL, :BAR
 
-      # total: nil if it is not known.
-      #: (IO, String, ?total: Integer?, ?clock: ^() -> Float) -> void
-      def initialize(err, text, total: nil, clock: Clock.method(:now))
+      # total: nil if it is not known. live: draw while it runs.
+      #: (IO, String, ?total: Integer?, ?live: bool, ?clock: ^() -> Float) -> void
+      def initialize(err, text, total: nil, live: err.tty?, clock: Clock.method(:now))
         @err = err
         @text = text
         @total = total
@@ -26,7 +26,7 @@ module Pelton
         @count = 0
         @started = clock.call
         @drawn = nil
-        @terminal = err.tty?
+        @terminal = live
       end
 
       # Counts items that are done.

@@ -131,7 +131,7 @@ module Pelton
       #: (String, ?timeout: Numeric?) -> Integer
       def partition_count(topic, timeout: nil)
         check_topic(topic)
-        @source.partitions.count(topic, Clock.check(timeout) || @queue_timeout)
+        explained { @source.partitions.count(topic, Clock.check(timeout) || @queue_timeout) }
       end
 
       private
@@ -243,9 +243,11 @@ module Pelton
         @source.partitions.choose(@partitioner || @source.partitioner, topic, key, @queue_timeout)
       end
 
-      # Adds the reason to a WaitTimeout, if it is known.
-      def wait(delivery, timeout)
-        delivery.wait(timeout: timeout || @delivery_timeout)
+      def wait(delivery, timeout) = explained { delivery.wait(timeout: timeout || @delivery_timeout) }
+
+      # Runs the block. Adds the reason to its WaitTimeout, if it is known.
+      def explained
+        yield
       rescue WaitTimeout => e
         reason = opened&.last_error
         raise reason ? WaitTimeout.new(e.operation, e.topic, e.seconds, reason) : e

@@ -1,0 +1,181 @@
+# frozen_string_literal: true
+
+require_relative "../../logging/printable"
+require_relative "../../runtime/clock"
+require_relative "../command"
+require_relative "../messages/line_format"
+require_relative "../messages/lines"
+require_relative "../messages/sent_lines"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton produce`
+      class Produce < Command
+        details <<~TEXT
+          Sends each line of stdin as the payload of one message, and waits until Kafka has stored all of
+          them. Lines that fail are reported with their number and the reason, and the exit code is 1. Ctrl-C
+          stops reading; what was sent until then is still delivered.
+        TEXT
+        details <<~TEXT
+          With --json-lines, each line is an object as pelton consume prints it: key, payload, headers,
+          partition and timestamp, all optional but payload. A payload of null is a tombstone. topic and offset
+          are ignored. payload_text, payload_base64 and payload_hex hold exact bytes and win over payload.
+        TEXT
+        example "pelton produce orders --key 7 --header source=shell", "type lines; Ctrl-D ends it"
+        example "pelton produce orders --key-separator : < orders.txt", "lines such as 7:{\"total\":12.5}"
+        example "pelton produce orders --json-lines < orders.jsonl"
+        example "pelton produce orders --format avro --registry http://localhost:8081 < orders.jsonl"
+        arguments "TOPIC"
+        option :json_lines, "--json-lines", "each line is an object with key, payload, headers, …"
+        option :key, "--key KEY", "the key of all messages that have none"
+        option :key_separator, "--key-separator TEXT", "a line is its key, this text, and its payload" do |text|
+          text.empty? ? raise(ConfigError.new("--key-separator", text, "expected a text that is not empty")) : text
+        end
+        option(:headers, "--header NAME=VALUE", "a header of all messages", many: true) { |text| [header(text)] }
+        option(:partition, "--partition N", "send to this partition; auto: choose it by the key, also for JSON lines " \
+                                            "that name one") { |text| partition(text) }
+        option :null_value, "--null-value TEXT", "a payload that is this text becomes null (a tombstone)"
+        option :format, "--format FORMAT", "what the payloads are; json is checked, hex becomes bytes",
+               choices: LineFormat::NAMES
+        option :registry, "--registry URL", "schema registry, for Avro; the latest schema of the subject is used"
+        option :subject, "--subject NAME", "the subject of that schema, instead of TOPIC-value"
+        option(:rate, "--rate N", "messages per second at most; also 100/m or 100/h") { |text| rate(text) }
+        option :timeout, "--timeout SECONDS", "wait this long to find the topic", type: Float, default: 10
+        option :json, "--json", "print the counts and failures as JSON"
+        connects
+
+        # Messages per native call. Ctrl-C stops between two calls.
+        SLICE = 1000
+        # Failures that are shown.
+        SHOWN = 100
+        UNITS = { nil => 1, "s" => 1, "m" => 60, "h" => 3600 }.freeze
+        UNKNOWN_TOPIC = 3
+        private_constant :SLICE, :SHOWN, :UNITS, :UNKNOWN_TOPIC
+
+        class << self
+          private
+
+          def header(text)
+            name, value = text.split("=", 2)
+            return [name, value] if value && !name.empty?
+
+            raise ConfigError.new("--header", text, "expected NAME=VALUE, such as source=shell")
+          end
+
+          def partition(text)
+            return :auto if text == "auto"
+            return Integer(text, 10) if text.match?(/\A\d{1,9}\z/)
+
+            raise ConfigError.new("--partition", text, "expected a number >= 0, or auto")
+          end
+
+          # Messages per second.
+          def rate(text)
+            number, unit = text.match(%r{\A(\d+(?:\.\d+)?)(?:/([smh]))?\z})&.captures
+            return number.to_f / UNITS.fetch(unit) if number.to_f.positive?
+
+            raise ConfigError.new("--rate", text, "expected a number > 0, such as 100, 100/s or 100/m")
+          end
+        end
+
+        private
+
+        def run
+          interruption
+          @format = LineFormat.new(topic, **options, headers: headers)
+          @producer = quiet_app.producer
+          check_topic
+          note("one message per line; Ctrl-D ends it") if input.tty?
+          # The line that was read last, and the first failures: [{ line: 3, reason: "…" }].
+          @line = 0
+          @failures = []
+          @sent = SentLines.new(@producer) { |line, reason| failed(line, reason) }
+          send_all
+          report
+          @sent.failed.zero? ? 0 : 1
+        end
+
+        def topic = arguments.first
+
+        # { "source" => "shell", "tags" => ["a", "b"] }
+        def headers
+          options[:headers].group_by(&:first).transform_values do |pairs|
+            pairs.size > 1 ? pairs.map(&:last) : pairs.first.last
+          end
+        end
+
+        # The command itself reports every failure.
+        def quiet_app
+          app.config.logger = nil unless app.config.frozen?
+          connected_app
+        end
+
+        # A wrong name would fail after half a minute only, or create a topic.
+        def check_topic
+          @producer.partition_count(topic, timeout: options[:timeout])
+        rescue DeliveryError => e
+          raise unless e.code == UNKNOWN_TOPIC
+
+          raise ConfigError.new("topic", topic, "does not exist: create it first, or check --bootstrap")
+        end
+
+        def send_all
+          progress("sent to #{topic}") do |bar|
+            @started = Clock.now
+            interruption.each(Lines.new(input)) do |lines|
+              lines.each_slice(slice) do |some|
+                break if interruption.requested? || pause?
+
+                @sent.add(messages(some))
+                bar.advance(some.size)
+              end
+            end
+            note("stopped after line #{@line}; waiting for deliveries, Ctrl-C again ends it") if interruption.requested?
+            @sent.finish
+          end
+        end
+
+        # A tenth of a second at most.
+        def slice = options[:rate] ? (options[:rate] / 10).floor.clamp(1, SLICE) : SLICE
+
+        # Waits until the next message may be sent. true: a signal came.
+        def pause?
+          return false unless options[:rate]
+
+          early = @started + (@line / options[:rate]) - Clock.now
+          early.positive? && interruption.wait(early)
+        end
+
+        # [[3, { topic: "orders", payload: "…" }], …] of the lines that are messages.
+        def messages(lines)
+          lines.filter_map do |line|
+            @line += 1
+            [@line, @format.message(line)]
+          rescue ConfigError, EncodeError, RegistryError => e
+            @sent.reject(@line, e.message)
+            nil
+          end
+        end
+
+        def failed(line, reason)
+          return if @failures.size >= SHOWN
+
+          @failures << { line: line, reason: reason }
+          err.puts "pelton: line #{line}: #{Printable.line(reason)}" unless output.json?
+        end
+
+        def report
+          counts = { topic: topic, lines: @line, delivered: @sent.delivered, failed: @sent.failed }
+          output.report({ **counts, failures: @failures }) do
+            hidden = @sent.failed - @failures.size
+            note("#{hidden} more failures") if hidden.positive?
+            note("#{counts[:delivered]} of #{counts[:lines]} lines delivered, #{counts[:failed]} failed")
+          end
+        end
+
+        def note(text) = err.puts("pelton: #{text}")
+      end
+    end
+  end
+end

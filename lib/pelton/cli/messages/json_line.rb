@@ -1,0 +1,51 @@
+# frozen_string_literal: true
+
+require_relative "message_part"
+require_relative "plain"
+
+module Pelton
+  class CLI
+    # A message as one line of JSON, as `pelton consume` prints it and JsonInput reads it:
+    #   {"topic":"orders","partition":0,"offset":42,"timestamp":"2026-11-23T08:00:00.123Z","key":"7",
+    #    "headers":{"trace":"42"},"payload":{"total":12.5}}
+    # No byte of key, payload and header values is lost. If a part is not the JSON text or the String that is shown, its
+    # bytes are in another field as well: payload_text, or payload_base64 if they are not UTF-8. Header values that are
+    # not UTF-8 are in headers_base64.
+    module JsonLine
+      # Years that ISO 8601 writes with four digits.
+      YEARS = (1970..9999)
+      private_constant :YEARS
+
+      module_function
+
+      #: (Message, MessagePart, MessagePart) -> String
+      def of(message, key, payload)
+        errors = { "key_error" => key.error, "payload_error" => payload.error }.compact
+        Plain.json({ "topic" => message.topic, "partition" => message.partition, "offset" => message.offset,
+                     "timestamp" => time(message), **key.fields("key"), **headers(message.raw_headers),
+                     **payload.fields("payload"), **errors })
+      end
+
+      # ISO 8601; milliseconds if the year has more than four digits; nil without a timestamp.
+      #: (Message) -> (String | Integer)?
+      def time(message)
+        time = message.timestamp&.utc or return
+        YEARS.cover?(time.year) ? Plain.time(time) : message.timestamp_ms
+      end
+
+      # The name of a header can be shown only if it is UTF-8.
+      def headers(all)
+        all = all.transform_keys(&:scrub)
+        texts, others = all.partition { |_, value| Array(value).all? { |one| one.nil? || Plain.utf8(one) } }.map(&:to_h)
+        return { "headers" => texts } if others.empty?
+
+        encoded = others.transform_values do |value|
+          list = Array(value).map { |one| one && [one].pack("m0") }
+          value.is_a?(Array) ? list : list.first
+        end
+        { "headers" => texts, "headers_base64" => encoded }
+      end
+      private_class_method :headers
+    end
+  end
+end

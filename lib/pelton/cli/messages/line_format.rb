@@ -1,0 +1,104 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "../../avro"
+require_relative "../../errors"
+require_relative "json_input"
+require_relative "plain"
+
+module Pelton
+  class CLI
+    # Makes messages of lines, for `pelton produce`.
+    #   LineFormat.new("orders", key_separator: ":").message("7:{}") # => { topic: "orders", key: "7", payload: "{}" }
+    class LineFormat
+      NAMES = %w[string json avro hex].freeze
+      NO_REGISTRY = "needs --registry URL"
+      private_constant :NO_REGISTRY
+
+      # options: those of the command: json_lines, key, key_separator, headers, partition, null_value, format, registry,
+      # subject. Raises ConfigError for options that cannot be combined.
+      #: (String, **untyped) -> void
+      def initialize(topic, **options)
+        @topic = topic
+        @options = options
+        @format = options[:format] || ("avro" if options[:registry])
+        check
+        @serializer = serializer if @format == "avro"
+      end
+
+      # The keywords of Producer#produce_async. Raises ConfigError, EncodeError and RegistryError.
+      #: (String) -> Hash[Symbol, untyped]
+      def message(line)
+        found = @options[:json_lines] ? of_json(line) : of_text(line)
+        found[:key] ||= @options[:key] if @options[:key]
+        place(found, @options[:partition])
+        found[:headers] = { **@options[:headers], **found[:headers].to_h } if @options[:headers]&.any?
+        { topic: @topic, **found }
+      end
+
+      private
+
+      def place(message, partition)
+        message.delete(:partition) if partition
+        message[:partition] = partition if partition.is_a?(Integer)
+      end
+
+      def check
+        refuse("--registry", "works only with --format avro") if @options[:registry] && @format != "avro"
+        refuse("--format avro", NO_REGISTRY) if @format == "avro" && @options[:registry].nil?
+        refuse("--subject", "works only with --format avro") if @options[:subject] && @format != "avro"
+        return unless @options[:json_lines]
+
+        refuse("--json-lines", "cannot be combined with --key-separator") if @options[:key_separator]
+        refuse("--json-lines", "cannot be combined with --null-value: use null") if @options[:null_value]
+        refuse("--json-lines", "works with --format avro only: each line says what its payload is") if
+          @format && @format != "avro"
+      end
+
+      def refuse(option, reason) = raise(ConfigError.new(option, nil, reason))
+
+      def serializer
+        Avro::Serializer.new(registry: @options[:registry], subject: @options[:subject] || :topic)
+      end
+
+      def of_json(line)
+        input = JsonInput.new(line)
+        return input.message unless @serializer
+
+        value = input.value
+        { **input.message, payload: value.nil? ? nil : serialized(value) }
+      end
+
+      def of_text(line)
+        key, line = split(line) if @options[:key_separator]
+        payload = line == @options[:null_value]&.b ? nil : payload(line)
+        { payload: payload, key: key }.compact.then { |found| { payload: nil, **found } }
+      end
+
+      def split(line)
+        key, rest = line.split(@options[:key_separator].b, 2)
+        return [key, rest] if rest
+
+        raise ConfigError.new("--key-separator", @options[:key_separator], "is not in the line")
+      end
+
+      def payload(line)
+        case @format
+        when "json" then json(line) && line
+        when "avro" then serialized(json(line).first)
+        when "hex" then line.match?(/\A(\h\h)*\z/) ? [line].pack("H*") : refuse("the line", "is not hexadecimal")
+        else line
+        end
+      end
+
+      def serialized(value) = @serializer.serialize(value, topic: @topic)
+
+      # The value in an Array, because it may be nil or false.
+      def json(line)
+        [JSON.parse(Plain.utf8(line) || refuse("the line", "is not valid UTF-8"))]
+      rescue JSON::JSONError
+        refuse("the line", "is not valid JSON")
+      end
+    end
+  end
+end

@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+require_relative "../../decoding/formats"
+require_relative "../../errors"
+require_relative "message_part"
+
+module Pelton
+  class CLI
+    # How a command decodes the messages of a topic: as the user says, as the app's route says, or as JSON where that is
+    # possible.
+    #   format = MessageFormat.new("json")
+    #   app.each("orders", **format.options) { |message| puts format.payload(message).line }
+    class MessageFormat
+      NAMES = %w[json avro msgpack string hex raw].freeze
+      # Formats for which nothing is decoded ahead.
+      TEXTS = %w[string hex raw].freeze
+      NO_REGISTRY = "needs --registry URL, or -r with a file whose route has decode :avro"
+      private_constant :TEXTS, :NO_REGISTRY
+
+      # name: one of NAMES; nil: the route's format. registry: a URL. route: see `route_of`. fields: the fields of
+      # payloads are filtered. Raises ConfigError.
+      #: (String?, ?registry: String?, ?route: Routing::Topic?, ?fields: bool) -> void
+      def initialize(name, registry: nil, route: nil, fields: false)
+        @name = name || ("avro" if registry)
+        @route = route
+        @registry = registry
+        @fields = fields
+        raise ConfigError.new("--registry", nil, "works only with --format avro") if registry && @name != "avro"
+      end
+
+      # The route of a topic in the app, also of its retry topics and dead letters; nil without one.
+      #: (App, String) -> Routing::Topic?
+      def self.route_of(app, topic)
+        return if app.routes.empty?
+
+        routes = app.routes.groups(app.config).flat_map { |group| group.topics.values }
+        routes.find { |route| route.match?(topic) } ||
+          routes.find { |route| route.dead_letters == topic || route.retry_topic?(topic) }
+      end
+
+      # Options of Pelton.each.
+      #: () -> Hash[Symbol, untyped]
+      def options
+        return { decode: decode } if @name || !routed?
+
+        { decode: @route.decode, deserializer: @route.deserializer, key_deserializer: @route.key_deserializer }
+      end
+
+      #: (Message) -> MessagePart
+      def payload(message)
+        raw = message.raw_payload
+        case @name
+        when "raw" then MessagePart.new(raw)
+        when "hex" then MessagePart.new(raw, value: raw&.unpack1("H*"))
+        when "string" then MessagePart.new(raw, error: ("is not UTF-8" if raw && !Plain.utf8(raw)))
+        else raw ? MessagePart.new(raw, value: message.payload) : MessagePart.new(nil)
+        end
+      rescue DecodeError => e
+        MessagePart.new(raw, error: (e.message if @name || routed?))
+      end
+
+      #: (Message) -> MessagePart
+      def key(message)
+        raw = message.raw_key
+        key_deserializer? && raw ? MessagePart.new(raw, value: message.key) : MessagePart.new(raw)
+      rescue DecodeError => e
+        MessagePart.new(raw, error: e.message)
+      end
+
+      private
+
+      def routed? = @route && (@route.decode || @route.deserializer)
+
+      def key_deserializer? = @name.nil? && routed? && @route.key_deserializer
+
+      def decode
+        case @name
+        when "avro" then @registry ? { format: :avro, registry: @registry } : routed_avro
+        when "msgpack" then :msgpack
+        when *TEXTS then @fields ? :json : :bytes
+        else :json
+        end
+      end
+
+      def routed_avro
+        given = @route&.decode
+        Formats.name(given) == :avro ? given : raise(ConfigError.new("--format", "avro", NO_REGISTRY))
+      end
+    end
+  end
+end
