@@ -30,7 +30,8 @@ def changes(*arguments)
   json(*arguments)[:changes].to_h { |row| [row[:partition], row.values_at(:before, :after, :skipped, :repeated)] }
 end
 
-def with_live_members(group, name, type)
+# former: another topic, for which the group has an offset.
+def with_live_members(group, name, type, former)
   listed = json("list", "#{group}*", "--lag")
   equal([{ group: group, state: "stable", type: type.to_s, members: 1, lag: 0 }], listed, "list")
   equal(listed, json("list", "--state", "stable", "--type", type.to_s, "--lag").select { |one| one[:group] == group },
@@ -40,6 +41,8 @@ def with_live_members(group, name, type)
   check(found[:coordinator].match?(/\A1 \(.+:\d+\)\z/), "coordinator: #{found[:coordinator]}")
   equal([{ name.to_sym => [0, 1, 2] }, "127.0.0.1", "pelton"],
         found[:members].first.values_at(:partitions, :host, :client), "its member")
+  groups("delete", group, "--topic", former, "--yes")
+  found = json("show", group)
   equal([[0, 15, 15, 0, "note 14", "pelton"], [1, 15, 15, 0, "note 14", "pelton"], [2, nil, 0, nil, nil, "pelton"]],
         found[:partitions].map { |row| row.values_at(:partition, :committed, :end, :lag, :metadata, :client) },
         "its partitions")
@@ -102,8 +105,10 @@ end
 
 Scenario.run do
   { classic: {}, consumer: { "group.protocol" => "consumer" } }.each do |type, kafka|
+    former = topic
     name = topic(partitions: 3)
     group = unique(type.to_s)
+    groups("reset", group, "--to", "end", "--topic", former, "--create", "--apply")
     reading = consumer { mark_as_consumed!(messages.last, metadata: "note #{messages.last.offset}") }
     server = app(group: group, kafka: kafka) { topic(name, to: reading) { manual_offsets } }
     start = Time.now - 3600
@@ -111,11 +116,14 @@ Scenario.run do
       { topic: name, payload: "x", partition: number % 2, timestamp: start + (number / 2 * 60) }
     end)
     server.start
-    eventually(30, "the commits") { server.admin.group_offsets(group) == { [name, 0] => 15, [name, 1] => 15 } }
+    done = { [former, 0] => 0, [name, 0] => 15, [name, 1] => 15 }
+    eventually(30, "the commits") { server.admin.group_offsets(group) == done }
     eventually(20, "a stable group") { server.admin.group(group).state == :stable }
-    with_live_members(group, name, type)
+    with_live_members(group, name, type, former)
     server.stop
     without_members(group, name, start)
     as_programs(group) if type == :classic
+    groups("delete", group, "--yes")
+    equal([], json("list", "#{group[0..-2]}?"), "a deleted group")
   end
 end
