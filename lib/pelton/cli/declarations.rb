@@ -31,9 +31,9 @@ module Pelton
           end
         end
 
-        # What its value is called, "FILE"; nil if it has none.
+        # What its value is called, "FILE"; nil if it has none, or may have none, as in "--watch [SECONDS]".
         #: () -> String?
-        def value = switches.last[/[ =](\S+)/, 1]
+        def value = switches.last[/[ =]([^\s\[]\S*)/, 1]
 
         #: () -> String
         def help

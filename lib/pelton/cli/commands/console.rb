@@ -14,10 +14,13 @@ module Pelton
         details <<~TEXT
           Starts IRB with your files loaded. Pelton.app is the app; Pelton.admin, Pelton.producer and
           Pelton.each use its connection. It starts no consumer. Without a file, --bootstrap is enough.
+
+          --execute runs the Ruby in its place, and ends. If it raises, the exit code is 1.
         TEXT
         example "pelton console -r ./app.rb"
         example "pelton console --bootstrap localhost:9092", "without an app"
-        example "echo 'p Pelton.admin.topics.keys' | pelton console", "one line of Ruby"
+        example "pelton console -e 'puts Pelton.admin.topics.keys'", "without IRB, for a script"
+        option :execute, "-e", "--execute RUBY", "run this instead of IRB", many: true
         connects
         no_json
 
@@ -25,6 +28,8 @@ module Pelton
 
         def run
           app
+          return options[:execute].each { |ruby| TOPLEVEL_BINDING.eval(ruby, "-e") } if options[:execute].any?
+
           require "irb"
           banner if input.tty?
           IRB.setup(nil, argv: [])
