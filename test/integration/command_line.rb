@@ -67,7 +67,8 @@ Scenario.run do
               "TOPIC_A" => a, "TOPIC_B" => b }
   found = named_by("config.kafka", "-r", "./app.rb", env: { **app_env, "PELTON_BOOTSTRAP" => "localhost:1" })
   equal({ "groups" => 2, "topics" => 2, "retry_topics" => 0 }, found["routes"], "routes")
-  named_by("--bootstrap", "-r", "./app.rb", "--bootstrap", bootstrap, env: { **app_env, "APP_BOOTSTRAP" => "localhost:1" })
+  elsewhere = { **app_env, "APP_BOOTSTRAP" => "localhost:1" }
+  named_by("--bootstrap", "-r", "./app.rb", "--bootstrap", bootstrap, env: elsewhere)
   File.delete("#{@folder}/pelton.yml", "#{@folder}/.config/pelton.yml")
 
   out, _, code = run_pelton("info", "--bootstrap", "localhost:1", "--timeout", "1")
@@ -85,9 +86,10 @@ Scenario.run do
   RUBY
   equal(0, code, err)
   check(out.include?("has [\"#{a}\"]") && out.include?("read 7"), out)
-  out, err, code = run_pelton("console", "-r", "./app.rb", env: app_env, input: "puts \"routes \#{Pelton.app.routes.empty?}\"\n")
-  equal(0, code, err)
-  check(out.include?("routes false"), out)
+  out, err, code = run_pelton("console", "-r", "./app.rb", "-e", "puts Pelton.app.routes.empty?", env: app_env)
+  equal([0, "false\n"], [code, out], err)
+  _, err, code = run_pelton("console", "-e", "raise 'no'")
+  equal([1, true], [code, err.include?("pelton: no (RuntimeError")], err)
 
   # --- routes into a pipe that ends early, and completion in a shell ---
 
