@@ -69,7 +69,7 @@ module Pelton
   #   ClosedError.new("producer pelton.producer#1")
   class ClosedError < Error
     #: (?String) -> void
-    def initialize(what = "client") = super("#{what} is closed")
+    def initialize(what = "client") = super("#{what} is closed: use it before its close, or open another one")
   end
 
   # A client, or a delivery or message that came from it, was used in a forked child of the process that opened it.

@@ -5,7 +5,7 @@ require "support/scenario"
 # docs/guides/troubleshooting.md quotes messages of Pelton's. Each is triggered here, and is what Pelton says today.
 
 PAGE = File.read(File.join(Scenario::ROOT, "docs/guides/troubleshooting.md"))
-# Cells that quote one message: "group_id: is not set, but … need it"
+# Cells that quote one message: "group_id: is not set: set config.group_id, or declare the topic…"
 QUOTED = PAGE.scan(/^\| `([^`]+)` \|/).flatten.freeze
 NOWHERE = "localhost:1"
 
@@ -129,7 +129,7 @@ Scenario.run do
   end
   consume.(works, "no previously committed offset available") { from :error }
   around = Class.new(works) { def around(_action) = nil }
-  consume.(around, "#around must yield")
+  consume.(around, "#around must call its block")
   name = topic
   topic(name: "#{name}.retry.1000")
   topic(name: "#{name}.retry.1")

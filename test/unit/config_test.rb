@@ -62,7 +62,9 @@ class ConfigTest < Minitest::Test
     assert_predicate config, :frozen?
     error = assert_raises(Pelton::ConfigError) { config.concurrency = 3 }
     assert_includes error.message, "frozen"
-    frozen = assert_raises(FrozenError) { config.kafka["acks"] = "1" }
+    frozen = assert_raises(Pelton::ConfigError) { config.kafka["acks"] = "1" }
+    refute_includes frozen.message, "hunter2"
+    frozen = assert_raises(FrozenError) { config.kafka.delete("acks") }
     refute_includes frozen.message, "hunter2"
   end
 

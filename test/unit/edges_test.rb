@@ -40,6 +40,34 @@ class EdgesTest < Minitest::Test
     end
   end
 
+  # The line in the gem says little about whose call it was.
+  def test_the_log_of_an_error_in_a_gem_names_the_line_of_the_application_that_led_there
+    gem = "#{Gem.path.first}/gems/activerecord-7.1.0/lib/relation.rb:61:in `find'"
+    own = "/srv/shop/app/consumers/orders_consumer.rb:7:in `consume'"
+    ours = File.expand_path("../../lib/pelton/consuming/worker.rb:30:in `run'", __dir__)
+    kernel = "<internal:kernel>:187:in `loop'"
+    { [kernel, gem, ours, own] => "#{gem}, called from #{own}", [own, gem] => own, [gem] => gem, [gem, ours] => gem,
+      [kernel] => nil, [] => nil, nil => nil }
+      .each { |lines, place| assert_equal [place], [Pelton::LibraryCode.place(lines)] }
+  end
+
+  def text_of(error)
+    Pelton::EventText.of(Pelton::Events::Event.new("error.occurred", { error: error, source: "consumer.consume" })).last
+  end
+
+  def test_the_log_of_an_error_has_its_cause_but_not_of_a_decode_error_whose_cause_may_show_the_payload
+    wrap = lambda do |kind|
+      raise IOError, "card 4111"
+    rescue IOError
+      raise kind, "no order"
+    end
+    wrapped = assert_raises(ArgumentError) { wrap.call(ArgumentError) }
+    place = "#{__FILE__}:\\d+:in .+"
+    assert_match(/: ArgumentError: no order at #{place}; caused by IOError: card 4111 at #{place}\z/, text_of(wrapped))
+    refute_includes text_of(assert_raises(Pelton::DecodeError) { wrap.call(Pelton::DecodeError) }), "4111"
+    assert_equal "consumer.consume: RuntimeError: x", text_of(RuntimeError.new("x"))
+  end
+
   def test_the_log_names_a_thread_that_leaked
     io = StringIO.new
     bus = Pelton::Notifications.new

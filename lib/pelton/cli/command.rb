@@ -129,7 +129,7 @@ module Pelton
 
       # The message of an error; for one that is not ours, with its class and place.
       def explain(error)
-        location = error.backtrace&.first unless error.is_a?(Error)
+        location = LibraryCode.place(error.backtrace) unless error.is_a?(Error)
         "#{error.message}#{" (#{error.class}, #{location})" if location}"
       end
 

@@ -56,7 +56,9 @@ module Pelton
     # The error's message shows only class and size of these, because they may be private and errors are logged. `value`
     # has all of it.
     CONTENT = %w[payload key headers header partition_key message messages label].freeze
-    private_constant :CONTENT
+    # These, if they are not nil, are Strings.
+    STRINGS = %w[payload key partition_key headers topic].freeze
+    private_constant :CONTENT, :STRINGS
 
     # index: position of the message in its batch, from 0; nil for a single message.
     #: (key: String)
@@ -68,7 +70,8 @@ module Pelton
       @value = value
       @expected = expected
       @index = index
-      super("#{"message #{index}: " if index}#{@key}: #{shown} is not allowed#{", expected #{expected}" if expected}")
+      super("#{"message #{index}: " if index}#{@key}: #{shown} is not allowed#{", expected #{expected}" if expected}" \
+            "#{hint}")
     end
 
     # The same error for the message at this index of a batch; for a single message, pass nil.
@@ -76,6 +79,14 @@ module Pelton
     def at(index) = self.class.new(@key, @value, @expected, index)
 
     private
+
+    # How such a value becomes a String.
+    def hint
+      case @value
+      when Symbol, Numeric then ": call to_s on it" if STRINGS.include?(@key)
+      when Hash, Array then ": serialize it, for example with to_json" if @key == "payload"
+      end
+    end
 
     def shown
       return Printable.line(Secrets.show(@key, @value), 80) unless CONTENT.include?(@key)

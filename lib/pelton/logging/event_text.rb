@@ -2,6 +2,7 @@
 
 require_relative "../events"
 require_relative "printable"
+require_relative "../runtime/library_code"
 require_relative "../runtime/secrets"
 
 module Pelton
@@ -191,12 +192,19 @@ module Pelton
       def error_occurred(event)
         facts = event.payload.except(:error, :source).compact.map { |key, value| "#{key} #{value}" }.join(", ")
         cause = event[:error]
-        [3, "#{event[:source]}#{" (#{facts})" unless facts.empty?}: #{error(cause)}#{origin(cause)}"]
+        [3, "#{event[:source]}#{" (#{facts})" unless facts.empty?}: #{error(cause)}#{origin(cause)}#{reason(cause)}"]
       end
 
       def place(event) = "#{event[:group]} #{event[:topic]}/#{event[:partition]}"
       def why(reason) = reason.is_a?(Exception) ? error(reason) : reason || "sent by the consumer"
-      def origin(error) = (first = error.backtrace&.first) ? " at #{first}" : ""
+      def origin(error) = (place = LibraryCode.place(error.backtrace)) ? " at #{place}" : ""
+
+      # What a DecodeError was caused by may show the payload.
+      def reason(error)
+        cause = error.cause unless error.is_a?(DecodeError)
+        "; caused by #{error(cause)}#{origin(cause)}" if cause
+      end
+
       def info(text) = [1, text]
     end
   end

@@ -249,8 +249,8 @@ module Pelton
       def explained
         yield
       rescue WaitTimeout => e
-        reason = opened&.last_error
-        raise reason ? WaitTimeout.new(e.operation, e.topic, e.seconds, reason) : e
+        reason = opened&.last_error or raise
+        raise WaitTimeout.new(e.operation, e.topic, e.seconds, reason), cause: reason
       end
     end
   end

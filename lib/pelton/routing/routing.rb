@@ -12,7 +12,9 @@ module Pelton
   class Routing
     START = "auto.offset.reset"
     EARLIEST = %w[smallest earliest beginning].freeze
-    private_constant :START, :EARLIEST
+    EMPTY = "are empty: declare topics with Pelton.routes { topic … }, in a file that is loaded before (in " \
+            "`pelton server` with -r)"
+    private_constant :START, :EARLIEST, :EMPTY
 
     def initialize
       # {"billing" => {"orders" => Routing::Topic}}; the group nil is config.group_id. In the order of declaration.
@@ -80,7 +82,7 @@ module Pelton
     #   Pelton.routes.groups(Pelton.config, groups: ["billing"])
     #: (Config, ?groups: Array[String]?, ?topics: Array[String]?) -> Array[Group]
     def groups(config, groups: nil, topics: nil)
-      raise ConfigError.new("routes", nil, "are empty: declare topics with Pelton.routes { topic … }") if empty?
+      raise ConfigError.new("routes", nil, EMPTY) if empty?
 
       all = named(config)
       groups = asked("groups", groups)
@@ -141,7 +143,8 @@ module Pelton
       @topics.each_with_object({}) do |(group, table), result|
         name = group || config.group_id
         unless name
-          reason = "is not set, but #{table.keys.join(", ")} need it: set it, or declare them inside a group"
+          topics = "topic#{"s" if table.size > 1} #{table.keys.join(", ")}"
+          reason = "is not set: set config.group_id, or declare the #{topics} inside a group"
           raise ConfigError.new("group_id", nil, reason)
         end
 

@@ -13,17 +13,6 @@ module Pelton
     Round = Struct.new(:threads, :ended, :reported)
     private_constant :CONSUMERS, :MANY, :Round
 
-    # Is this a line of Ruby itself, or of an installed gem? A gem that Bundler takes from a `path:` counts as the app.
-    #   LibraryThreads.line?("/var/lib/gems/3.1.0/gems/puma-5.6.5/lib/puma/server.rb:10") # => true
-    #: (String?) -> bool
-    def self.line?(line) = !line.nil? && line.start_with?("<internal:", *folders)
-
-    def self.folders
-      gems = defined?(::Gem) ? ::Gem.path.flat_map { |path| ["#{path}/gems/", "#{path}/bundler/gems/"] } : []
-      [*gems, *RbConfig::CONFIG.values_at("rubylibdir", "vendordir", "sitedir").compact.map { |path| "#{path}/" }]
-    end
-    private_class_method :folders
-
     def initialize
       # {"…/connection_pool.rb:323" => [Round, …]}
       @rounds = {}

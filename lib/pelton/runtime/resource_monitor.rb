@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "clock"
+require_relative "library_code"
 require_relative "library_threads"
 require_relative "threads"
 
@@ -121,8 +122,9 @@ module Pelton
     # Its time is over: is it to be reported? Under @lock.
     def leak?(thread, facts, ended)
       @leaked_threads.delete(thread)
-      own = facts[:seconds] || !LibraryThreads.line?(facts[:started_at])
-      threads = own ? [thread] : @library.add(thread, facts[:started_at], facts[:owned_since], ended)
+      line = facts[:started_at]
+      of_library = facts[:seconds].nil? && line && LibraryCode.line?(line)
+      threads = of_library ? @library.add(thread, line, facts[:owned_since], ended) : [thread]
       @leaked |= threads
       threads.any?
     end

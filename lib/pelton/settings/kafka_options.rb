@@ -32,12 +32,24 @@ module Pelton
           case value
           when String, Symbol, Numeric, true, false then result[key.to_s.dup.freeze] = value.to_s.dup.freeze
           else
-            unset = "is nil (an environment variable that is not set?), " if value.nil?
-            raise ConfigError.new(key, value&.class, "#{unset}expected a String, Symbol, Numeric, true or false")
+            hint = "is nil (an environment variable that is not set?), " if value.nil?
+            hint = "join its entries with commas, " if value.is_a?(Array)
+            raise ConfigError.new(key, value&.class, "#{hint}expected a String, Symbol, Numeric, true or false")
           end
         end
         REFUSED.each { |key, (values, why)| raise ConfigError.new(key, result[key], why) if values.match?(result[key]) }
         result.freeze
+      end
+
+      # Raises ConfigError once the options are complete, because they were checked together.
+      #: (String, untyped) -> void
+      def []=(key, value)
+        if frozen?
+          write = "set all of them, config.kafka = { **config.kafka, #{key.to_s.inspect} => … }"
+          raise ConfigError.new(key, value, "options cannot be changed in place: #{write}")
+        end
+
+        super
       end
 
       def inspect = Secrets.mask(self).inspect

@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+
+module Pelton
+  # Tells lines of Ruby itself and of installed gems from those of the application. A gem that Bundler takes from a
+  # `path:` counts as the application.
+  module LibraryCode
+    module_function
+
+    #   LibraryCode.line?("/var/lib/gems/3.1.0/gems/puma-5.6.5/lib/puma/server.rb:10") # => true
+    #: (String) -> bool
+    def line?(line) = line.start_with?("<internal:", *folders)
+
+    # The first line of a backtrace, and the application's line that led there: "…/relation.rb:61:in `find', called
+    # from app/consumers/orders_consumer.rb:7:in `consume'". nil without a backtrace.
+    #: (Array[String]?) -> String?
+    def place(backtrace)
+      lines = backtrace&.reject { |line| line.start_with?("<internal:") }
+      return if lines.nil? || lines.empty?
+
+      own = lines.find { |line| !line?(line) && !line.start_with?(OURS) } if line?(lines.first)
+      [lines.first, *own].join(", called from ")
+    end
+
+    # Pelton's own files, which are no gem in a working copy.
+    OURS = File.expand_path("..", __dir__).concat("/").freeze
+    private_constant :OURS
+
+    def folders
+      gems = defined?(::Gem) ? ::Gem.path.flat_map { |path| ["#{path}/gems/", "#{path}/bundler/gems/"] } : []
+      [*gems, *RbConfig::CONFIG.values_at("rubylibdir", "vendordir", "sitedir").compact.map { |path| "#{path}/" }]
+    end
+    private_class_method :folders
+  end
+end
