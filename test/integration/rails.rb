@@ -64,6 +64,12 @@ Scenario.run do
     rows
   end
 
+  # --- the generated test passes, and runs the app's consumer ---
+
+  app.rails("db:create", "db:schema:load", RAILS_ENV: "test")
+  tests = app.rails("test", RAILS_ENV: "test")
+  check(tests.include?("1 runs, 1 assertions, 0 failures, 0 errors"), "bin/rails test\n#{tests}")
+
   # --- tasks, and commands in the app's folder, know its routes ---
 
   check(app.rails("pelton:routes").include?(name), "bin/rails pelton:routes")

@@ -9,7 +9,7 @@ module Pelton
       ROUTES = "config/pelton.rb"
       private_constant :ROUTES
 
-      desc "Adds a consumer for the topic NAME and its route in config/pelton.rb."
+      desc "Adds a consumer for the topic NAME, its route in config/pelton.rb, and a test."
       source_root File.expand_path("templates", __dir__)
       class_option :topic, type: :string, desc: "the topic, if it is not NAME"
 
@@ -22,6 +22,11 @@ module Pelton
         return create_file(ROUTES, "Pelton.routes do\n#{route}end\n") unless File.exist?(ROUTES)
 
         insert_into_file ROUTES, route, after: /^Pelton\.routes do\n/
+      end
+
+      def create_test
+        kind = File.directory?("spec") ? "spec" : "test"
+        template "consumer_#{kind}.rb.tt", File.join(kind, "consumers", class_path, "#{file_name}_consumer_#{kind}.rb")
       end
 
       private
