@@ -138,6 +138,7 @@ module Pelton
       raise ConfigError.new("topic", @topic, "does not exist") unless topics.partitions(@topic)
 
       session = Session.new(@topic, @config, topics, **@clients) { status_log } unless dry_run
+      session&.start
       log = session ? -> { session.log } : status_log.then { |now| -> { now } }
       letters = Enumerator.new { |found| scan(filter, log) { |letter| found << letter } }
       Run.new(work, session, filter: filter, **limits, &block).call(letters).tap { session&.await_readers }

@@ -30,6 +30,7 @@ end
 Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => ENV.fetch("PELTON_BOOTSTRAP") }
   config.logger = nil
+  config.client_id = "app-#{Process.pid}" # each process is another app
 end
 begin
   rate = rate.to_f

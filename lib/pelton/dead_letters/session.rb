@@ -11,11 +11,15 @@ module Pelton
     # dead-letter topic. So a new session ends what a killed one left open, and fences one that still runs. Only after
     # that it reads which letters are done: nothing can be added behind its back. One thread uses it.
     class Session
+      # The start of the transactional id. It is the same in all apps: otherwise they would not fence each other.
+      ID = "pelton.dead-letters."
       # Seconds for the end of the producer.
       CLOSE = 10
       # Tombstones per transaction.
       EXPIRED = 1_000
-      private_constant :CLOSE, :EXPIRED
+      # Options that transactions need, whatever the app's producers have. A letter may have any size.
+      SAFE = { "enable.idempotence" => true, "acks" => "all", "message.max.bytes" => 1_000_000_000 }.freeze
+      private_constant :ID, :CLOSE, :EXPIRED, :SAFE
 
       # The letters that are done.
       #: () -> StatusLog
@@ -28,13 +32,17 @@ module Pelton
         @topic = topic
         @config = without_replacement(config)
         @topics = topics
-        id = "#{config.client_id}.dead-letters.#{topic}"
-        @options = { bus: bus, native: native, kafka: { **kafka, **SAFE, "transactional.id" => id } }
+        @options = { bus: bus, native: native, kafka: { **kafka, **SAFE, "transactional.id" => "#{ID}#{topic}" } }
         @read = read
         @producer = nil
         # Topic, partition and offset of the last record.
         @last = nil
-        topics.create_status_topic(topic)
+      end
+
+      # Takes the right. Close the session also if this raises.
+      #: () -> void
+      def start
+        @topics.create_status_topic(@topic)
         open
         forget_expired
       end
@@ -60,10 +68,6 @@ module Pelton
 
       #: () -> void
       def close = @producer&.close(timeout: CLOSE)
-
-      # Options that transactions need, whatever the app's producers have. A letter may have any size.
-      SAFE = { "enable.idempotence" => true, "acks" => "all", "message.max.bytes" => 1_000_000_000 }.freeze
-      private_constant :SAFE
 
       private
 
