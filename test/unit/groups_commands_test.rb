@@ -190,6 +190,22 @@ class GroupsCommandsTest < Minitest::Test
     refused(/no answer/, "lag", "billing")
   end
 
+  # A broker that has just started lists no groups.
+  def test_watch_goes_on_with_the_groups_that_it_knows
+    listed = @answers[:groups]
+    answers = []
+    @answers[:groups] = lambda do |argument|
+      @kafka.logs[["orders", 0]] = 10..70 if answers.empty?
+      answers.shift || listed.call(argument)
+    end
+    %w[billing bill*].each do |name|
+      answers.replace([listed.call(nil), [[], []], [[], []]])
+      @kafka.logs[["orders", 0]] = 10..60
+      text, = pelton("lag", name, "--watch", "0.01", "--max", "25", "--json", code: 1)
+      assert_equal [20, 20, 20, 30], text.lines.map { |line| JSON.parse(line)["lag"] }
+    end
+  end
+
   def test_watch_takes_seconds
     refused(/--watch = "billing": expected seconds, such as 5; names of groups/, "lag", "--watch", "billing")
     refused(/--watch = "0": expected seconds/, "lag", "--watch", "0")

@@ -42,7 +42,7 @@ module Pelton
         def run
           before = nil
           loop do
-            now = measure
+            now = measure(before)
             code = show(now, before) if now
             return code if code&.positive? || options[:watch].nil? || interruption.wait(options[:watch])
 
@@ -51,12 +51,9 @@ module Pelton
         end
 
         # nil if Kafka did not answer, while --watch goes on.
-        def measure
+        def measure(before)
           positions = GroupPositions.new(admin, timeout: timeout, uncommitted: options[:uncommitted])
-          ids = select(arguments)
-          raise ConfigError.new(arguments.join(" "), nil, "matches no group") if ids.empty? && arguments.any?
-
-          groups = positions.of(ids).transform_values do |all|
+          groups = positions.of(ids(before)).transform_values do |all|
             all.select { |partition, _| topic?(*partition) }
           end
           Measurement.new(Clock.now, groups)
@@ -65,6 +62,16 @@ module Pelton
 
           err.puts "pelton: #{e.message}"
           nil
+        end
+
+        # The groups that are measured. A broker that has just started does not list its groups yet.
+        def ids(before)
+          found = select(arguments)
+          raise ConfigError.new(arguments.join(" "), nil, "matches no group") if found.empty? && arguments.any?
+
+          found
+        rescue ConfigError
+          before ? before.groups.keys : raise
         end
 
         # Prints a measurement and returns the exit code.
