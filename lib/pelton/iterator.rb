@@ -29,19 +29,22 @@ module Pelton
     REGISTRY = "cannot be combined with registry:, which needs `decode: :avro` without its own registry or decoder"
     private_constant :CLOSE, :NOT_NEEDED, :ALL_BROKERS_DOWN, :PAUSE, :REGISTRY
 
-    # For Pelton: App#each makes it, and describes the options. topics, from: see Places. group: begin where this group
-    # has committed, otherwise at `from`, and mark a message when the block returns. timeout: seconds of a question to
-    # Kafka. Raises ConfigError.
+    # For Pelton: App#each makes it, and describes the options. topics, from: see Positions. group: begin where this
+    # group has committed, otherwise at `from`, and mark a message when the block returns. timeout: seconds of a
+    # question to Kafka. where: a condition of Routing::Condition; messages that are `undecided?` reach the block.
+    # on_begin: gets {["orders", 0] => first offset … end}. Raises ConfigError.
     #: (Config, Array[untyped], ?from: untyped, ?follow: bool, ?group: String?,
     #:  ?decode: (Symbol | Hash[Symbol, untyped] | Avro::Decoder)?, ?registry: (Registry | String)?,
     #:  ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?up_to: (Integer | Time | Symbol)?,
     #:  ?stop_at: ^(Message) -> boolish, ?reached_end: ^(String, Integer) -> void, ?where: Array[untyped]?,
+    #:  ?on_begin: ^(Hash[[String, Integer], Range[Numeric]]) -> void,
     #:  ?bus: Notifications, ?native: Module?) -> void
     def initialize(config, topics, from: :beginning, up_to: nil, follow: false, group: nil, decode: nil, registry: nil,
                    deserializer: nil, key_deserializer: nil, headers_deserializer: nil, kafka: {}, timeout: nil,
-                   stop_at: nil, reached_end: nil, where: nil, bus: Notifications.new, native: nil)
+                   stop_at: nil, reached_end: nil, where: nil, on_begin: nil,
+                   bus: Notifications.new, native: nil)
       @config = config
       @places = Positions.new(topics, from)
       @follow = follow
@@ -58,6 +61,7 @@ module Pelton
                    kafka: { **kafka, "enable.partition.eof" => @ends.fixed? || !reached_end.nil? },
                    bus: bus, native: native }
       @bus = bus
+      @on_begin = on_begin
     end
 
     # Yields each message, in the order of offsets within a partition. Returns self; without a block, an Enumerator.
@@ -165,6 +169,7 @@ module Pelton
     # {["orders", 0] => the offset at which it ends}, for partitions that have not ended.
     def begin_at(spans, subscription, growth)
       ends = asking(subscription) { @ends.of(spans, subscription, @timeout) }
+      @on_begin&.call(spans.to_h { |place, span| [place, span.begin...ends[place]] })
       nothing, spans = spans.partition { |place, span| span.begin >= ends[place] }.map(&:to_h)
       nothing.each_key { |place| @reached_end&.call(*place) }
       subscription.assign(spans.map { |place, span| [*place, span.begin] }) unless spans.empty?

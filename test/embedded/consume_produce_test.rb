@@ -176,6 +176,8 @@ class EmbeddedConsumeProduceTest < Minitest::Test
     end
     errors = read(name, "--format", "json").map { |row| row["payload_error"] }
     assert_equal [nil, true, true], errors.map { |error| error&.include?("payload cannot be decoded") }
+    err = pelton("consume", name, "--from", "beginning", "--until", "end", "--format", "json").last
+    assert_match(/payloads that could not be decoded: 2$/, err)
     assert_equal [nil, nil, nil], read(name).map { |row| row["payload_error"] }, "no format was asked for"
     assert_equal ["/w==", "/w=="], %w[raw json].map { |format| read(name, "--format", format).last["payload_base64"] }
     lines = pelton("consume", name, "--from", "beginning", "--until", "end", "--payload-only")[1]
@@ -221,7 +223,7 @@ class EmbeddedConsumeProduceTest < Minitest::Test
     name = filled
     err = pelton("consume", name, "--from", "4", "--count", "3").last
     assert_match(/reading #{name} from 4, waiting for new messages; Ctrl-C ends it/, err)
-    assert_match(%r{consumed from #{name}: 3 in .* s, .*/s}, err)
+    assert_match(%r{consumed: 3 in .* s, .*/s}, err)
     assert_match(%r{stopped before #{name}/0 offset 7}, err)
     assert_equal "", pelton("consume", name, "--from", "4", "--count", "3", "--quiet").last
   end

@@ -66,6 +66,27 @@ Scenario.run do
   code, out, = call.("consume", many, *ALL, "--where", "where.key.exists.not", "--count", "7")
   equal([0, 7], [code, out.lines.size], "the first seven")
 
+  # --- progress on a terminal, while results go elsewhere -----------------------------------------------------------
+  lines = Tempfile.new("lines")
+  lines.write("x" * 80, "\n") while lines.pos < 8_000_000
+  lines.flush
+  [["consume", many, *ALL, { out: File::NULL }], ["produce", topic, { in: lines.path }]].each do |*command, streams|
+    PTY.open do |terminal, screen|
+      pid = spawn(environment, *PELTON, *command, **streams, err: screen)
+      screen.close
+      shown = +""
+      begin
+        loop { shown << terminal.readpartial(4096) }
+      rescue Errno::EIO
+        Process.wait(pid)
+      end
+      bar = %r{\[#*\.*\]  [\d,]+ of [\d,]+ \(\d+%\)  [\d,]+/s  \S+ \S+ left}
+      check(shown.match?(bar), "progress of #{command.first}: #{shown[-500..].inspect}")
+      ending = /consumed: 100,000 in|sent: 98,766 of 98,766 \(100%\) in/
+      check(shown.match?(ending), "the end of #{command.first}: #{shown[-500..].inspect}")
+    end
+  end
+
   # --- the reader of a pipe ends early -----------------------------------------------------------------------------
   reader, writer = IO.pipe
   errors = Tempfile.new("errors")
@@ -116,6 +137,16 @@ Scenario.run do
   equal(130, process.value.exitstatus, "exit code of consume after Ctrl-C\n#{output}")
   check(output.match?(%r{stopped before #{part}/0 offset \d+}), "it says where: #{output}")
   equal([], script.admin.groups.keys.grep(/pelton/), "groups")
+
+  # --- a partition that is added while a topic is followed ---------------------------------------------------------
+  grown = topic
+  followed = [environment, *PELTON, "consume", grown, "--count", "1", "-X", "topic.metadata.refresh.interval.ms=300"]
+  _, stdout, stderr, process = Open3.popen3(*followed)
+  check(stderr.gets.include?("waiting for new messages"), "it waits")
+  partitions(grown, 2)
+  script.producer.produce_sync(topic: grown, payload: "in the new one", partition: 1)
+  equal(["in the new one", 1], JSON.parse(stdout.read).values_at("payload", "partition"), "an added partition")
+  equal(0, process.value.exitstatus, "exit code beside an added partition\n#{stderr.read}")
 
   # --- a terminal --------------------------------------------------------------------------------------------------
   evil = topic

@@ -160,6 +160,15 @@ class MessageLinesTest < Minitest::Test
     end
   end
 
+  # With --json on a terminal. Programs read the same line.
+  def test_json_line_for_a_terminal_means_the_same
+    text = line(consumed("\u009b31m\u007f\u202e\e\u2028", key: "\u0085"))
+    assert_match(/[\u007f\u0085\u009b\u202e]/, text)
+    safe = CLI::JsonLine.for_terminal(text)
+    refute_match(/[\u0000-\u001f\u007f-\u009f\u2028\u202e]/, safe)
+    assert_equal JSON.parse(text), JSON.parse(safe)
+  end
+
   # --- lines of an input ---
 
   # Returns these pieces, one per read.
@@ -257,12 +266,23 @@ class MessageLinesTest < Minitest::Test
     end
   end
 
+  def numbered(payloads)
+    payloads.each_with_index.map { |payload, index| [index + 1, { topic: "t", payload: payload }] }
+  end
+
+  def test_lines_that_the_queue_did_not_take_are_returned_when_the_user_stops
+    sent = CLI::SentLines.new(Producer.new(2)) { flunk }
+    assert_equal [3, 4], sent.add(numbered(%w[a b c d])) { true }.map(&:first)
+    sent.finish
+    assert_equal [2, 0], [sent.delivered, sent.failed]
+  end
+
   def test_each_line_has_one_result_also_when_the_queue_is_full
     failures = []
     producer = Producer.new(2)
     sent = CLI::SentLines.new(producer) { |line, reason| failures << [line, reason[/better|large/]] }
     payloads = %w[a bad b lost c d bad]
-    sent.add(payloads.each_with_index.map { |payload, index| [index + 1, { topic: "t", payload: payload }] })
+    assert_empty(sent.add(numbered(payloads)) { false })
     sent.finish
     assert_equal %w[a b lost c d], producer.taken
     assert_equal [4, 3], [sent.delivered, sent.failed]

@@ -29,6 +29,10 @@ module Pelton
         @terminal = live
       end
 
+      # How many items there are, as far as it is known now.
+      #: Integer?
+      attr_writer :total
+
       # Counts items that are done.
       #: (?Integer) -> void
       def advance(count = 1)
@@ -83,7 +87,11 @@ module Pelton
         "#{whole / 3600} h #{whole % 3600 / 60} min"
       end
 
-      def columns = @err.respond_to?(:winsize) ? [@err.winsize[1], 40].max : 80
+      # A terminal without a size says 0.
+      def columns
+        found = @err.respond_to?(:winsize) ? @err.winsize[1] : 0
+        found.zero? ? 80 : [found, 40].max
+      end
     end
   end
 end

@@ -7,7 +7,7 @@ module Pelton
     # direction.
     UNSAFE = /[[:cntrl:]\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/
     ELLIPSIS = "…"
-    private_constant :UNSAFE, :ELLIPSIS
+    private_constant :ELLIPSIS
 
     module_function
 

@@ -57,11 +57,11 @@ module Pelton
           @condition = condition
           @format = MessageFormat.new(options[:format], registry: options[:registry], route: route, fields: fields?)
           @out.binmode.sync = true # each message at once, also in a pipe
-          messages = read
-          note(waiting) if options[:until].nil?
-          # {["orders", 0] => the offset after the last one that was printed}
+          # {["orders", 0] => the offset to read next}
           @next = {}
-          print_all(messages)
+          @undecoded = 0
+          print_all(read)
+          note("payloads that could not be decoded: #{@undecoded}") if @undecoded.positive?
           note("stopped before #{places}") if stopped? && !@next.empty?
         end
 
@@ -72,27 +72,50 @@ module Pelton
           partitions = options[:partition]
           connected_app.each(partitions.empty? ? topic : { topic => partitions.uniq }, **@format.options,
                              from: from, up_to: up_to, follow: options[:until] != "end", where: @condition,
-                             timeout: options[:timeout])
+                             timeout: options[:timeout], on_begin: method(:begun))
+        end
+
+        # ranges: {["orders", 0] => 42...50}, endless while it follows.
+        def begun(ranges)
+          note(waiting) if options[:until].nil?
+          @next = ranges.transform_values(&:begin)
+          @offsets = ranges.sum { |_, range| [range.end - range.begin, 0].max }
         end
 
         def print_all(messages)
-          count = 0
+          count = done = 0
           summarized do |bar|
             interruption.each(messages) do |message|
+              done += pass(message)
               next unless admitted?(message)
 
               @out.write(text(message), "\n")
-              @next[message.topic_partition] = message.offset + 1
+              count += 1
+              bar&.total = estimate(count, done)
               bar&.advance
-              break if (count += 1) == options[:count]
+              break if count == options[:count]
             end
+            bar&.total = nil unless interruption.requested?
           end
           @complete = count == options[:count]
         end
 
+        # Returns by how many offsets the partition moved on. One that was added later begins with its first message.
+        def pass(message)
+          place = message.topic_partition
+          before = @next.fetch(place, message.offset)
+          (@next[place] = message.offset + 1) - before
+        end
+
+        # How many messages will be printed, if of the other offsets as many are printed as of those `done`.
+        def estimate(count, done)
+          found = count * @offsets / done if @offsets.to_f.finite?
+          [found, options[:count]].compact.min
+        end
+
         # Where stdout is the terminal, a line that is redrawn would disturb.
         def summarized(&block)
-          options[:quiet] ? yield : progress("consumed from #{topic}", live: @err.tty? && !@out.tty?, &block)
+          options[:quiet] ? yield : progress("consumed", live: @err.tty? && !@out.tty?, &block)
         end
 
         def stopped? = interruption.requested? || @complete
@@ -114,10 +137,14 @@ module Pelton
 
         def text(message)
           payload = @format.payload(message)
-          return output.terminal? ? Printable.line(payload.line) : payload.line if options[:payload_only]
+          @undecoded += 1 if payload.error
+          return @out.tty? ? Printable.line(payload.line) : payload.line if options[:payload_only]
 
           key = @format.key(message)
-          output.terminal? ? message_text.of(message, key, payload) : JsonLine.of(message, key, payload)
+          return message_text.of(message, key, payload) if output.terminal?
+
+          line = JsonLine.of(message, key, payload)
+          @out.tty? ? JsonLine.for_terminal(line) : line
         end
 
         def message_text = @message_text ||= MessageText.new(output)

@@ -121,19 +121,27 @@ module Pelton
         end
 
         def send_all
-          progress("sent to #{topic}") do |bar|
+          progress("sent") do |bar|
             @started = Clock.now
             interruption.each(Lines.new(input)) do |lines|
-              lines.each_slice(slice) do |some|
-                break if interruption.requested? || pause?
-
-                @sent.add(messages(some))
-                bar.advance(some.size)
-              end
+              lines.each_slice(slice) { |some| interruption.requested? || pause? ? break : send_some(some, bar) }
             end
             note("stopped after line #{@line}; waiting for deliveries, Ctrl-C again ends it") if interruption.requested?
             @sent.finish
           end
+        end
+
+        def send_some(lines, bar)
+          left = @sent.add(messages(lines)) { interruption.requested? }
+          @line = left.first.first - 1 unless left.empty?
+          bar.total = estimate
+          bar.advance(lines.size - left.size)
+        end
+
+        # How many lines a file has, if the others are as long as those before; nil for a pipe.
+        def estimate
+          stat = input.stat if input.respond_to?(:stat)
+          @line * stat.size / input.pos if stat&.file?
         end
 
         # A tenth of a second at most.

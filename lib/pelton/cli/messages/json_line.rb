@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../logging/printable"
 require_relative "message_part"
 require_relative "plain"
 
@@ -25,6 +26,10 @@ module Pelton
                      "timestamp" => time(message), **key.fields("key"), **headers(message.raw_headers),
                      **payload.fields("payload"), **errors })
       end
+
+      # A line of JSON without characters that a terminal interprets. JSON itself escapes those below 32.
+      #: (String) -> String
+      def for_terminal(line) = line.gsub(Printable::UNSAFE) { |char| format("\\u%04x", char.ord) }
 
       # ISO 8601; milliseconds if the year has more than four digits; nil without a timestamp.
       #: (Message) -> (String | Integer)?

@@ -29,8 +29,9 @@ module Pelton
         @failed = 0
       end
 
-      # Sends [[line, message], …] in their order. Waits while the producer's queue is full.
-      #: (Array[[Integer, Hash[Symbol, untyped]]]) -> void
+      # Sends [[line, message], …] in their order. While the producer's queue is full, it waits until the block returns
+      # true. Returns those that were not sent.
+      #: (Array[[Integer, Hash[Symbol, untyped]]]) { () -> bool } -> Array[[Integer, Hash[Symbol, untyped]]]
       def add(rows)
         until rows.empty?
           begin
@@ -41,9 +42,11 @@ module Pelton
             rows = rows[0, e.index] + rows.drop(e.index + 1)
           rescue QueueFullError => e
             rows = not_taken(rows, e.delivery)
+            break if yield
           end
         end
         settle
+        rows
       end
 
       # Counts a line that cannot be sent.
