@@ -11,7 +11,7 @@ module Pelton
   # publishes thread.leaked. Consumer#background returns one.
   #   Pelton.background("prices", restart: true) { |stop| PRICES.refresh until stop.wait(60) }
   class Background
-    # The argument of the thread's block: it tells the thread when to end. Callable from every thread.
+    # The argument of the thread's block: its methods say when the thread should end. Callable from every thread.
     #   background("flush") { |stop| flush until stop.wait(10) }
     class Stop
       def initialize

@@ -19,7 +19,7 @@ module Pelton
       def [](key) = payload.fetch(key)
     end
 
-    # Values that mean the same in all events. The fourth column of TABLE has those of one event.
+    # Fields with the same meaning in all events. The fourth column of TABLE has those of one event.
     COMMON = {
       group: "name of the consumer group",
       topic: "name of the topic",

@@ -177,7 +177,7 @@ module Pelton
       ends.slice(*spans.keys)
     end
 
-    # A Time that was to come has passed: what is older is in the topics now.
+    # The Time has passed, so all messages before it are in the topics now.
     def settle(subscription, spans, ends)
       now = spans(subscription).slice(*ends.keys)
       ends.update(asking(subscription) { @ends.of(now, subscription, @timeout) })

@@ -149,7 +149,7 @@ module Pelton
 
     def look(path)
       reasons = @server.health_problems
-      tell(reasons)
+      publish_health(reasons)
       status = @server.status
       well = reasons.empty? && (path != "/ready" || status == :running)
       [well ? 200 : 500, { healthy: reasons.empty?, status: status, reasons: reasons.first(REASONS) }]
@@ -163,7 +163,7 @@ module Pelton
     end
 
     # Once per problem.
-    def tell(reasons)
+    def publish_health(reasons)
       healthy = @healthy
       @healthy = reasons.empty?
       @bus.publish("app.unhealthy", reasons: reasons) if healthy && !@healthy

@@ -126,7 +126,7 @@ module Pelton
          number(PERMISSIONS.except(:any), :permission, permission)]
       end
 
-      # What is nil is any.
+      # nil matches any value.
       def acl_filter(principal, operation, permission, host, pattern, resource)
         kind, name = resource.compact.empty? ? [1, nil] : acl_resource(resource)
         [kind, name, number(PATTERNS, :pattern, pattern || (name ? :literal : :any)),

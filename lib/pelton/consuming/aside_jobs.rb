@@ -2,8 +2,8 @@
 
 module Pelton
   module Consuming
-    # Jobs that wait for Kafka without counting as running, so that their workers are free for other jobs (see
-    # JobsQueue#aside). Each needs a thread, so there is a limit. Beyond it, a job that can be called again ends, waits
+    # Jobs that wait for Kafka and do not count as running, so other jobs may run meanwhile (see JobsQueue#aside). Each
+    # needs a thread, so there is a limit. Beyond it, a job that can be called again ends, waits
     # without a thread, and goes to a worker again when an earlier job is back. Not thread-safe: the jobs queue's lock
     # guards it.
     class AsideJobs

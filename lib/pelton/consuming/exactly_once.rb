@@ -9,9 +9,9 @@ require_relative "exactly_once/unresolved_transactions"
 
 module Pelton
   module Consuming
-    # The transactions of an executor. What the consumer produces and marks in a transaction counts together or not at
-    # all, so the position in the backlog and the mark move only with the commit. Used by the thread that runs the job.
-    # Marks that another thread makes meanwhile are not in the transaction.
+    # The transactions of an executor. A transaction commits all that the consumer produced and marked in it, or
+    # nothing. So the position in the backlog and the mark move only with the commit. The thread that runs the job uses
+    # it. Marks that another thread makes meanwhile are not in the transaction.
     class ExactlyOnce
       NONE = [].freeze
       private_constant :NONE
@@ -30,7 +30,7 @@ module Pelton
         @unresolved = UnresolvedTransactions.new(@subscription, @partition)
         # Did a transaction mark a message? Until then, @unresolved is empty.
         @any_marked = false
-        # How many of the partition's stores are surely committed.
+        # How many of the partition's stores are known to be committed.
         @confirmed = 0
         # The job that runs, or ran last: what its transactions left undone.
         @job_marks = JobMarks.new(&first)
@@ -68,7 +68,7 @@ module Pelton
         @job_marks = @job_marks.next(thread, others)
         return if @open.empty?
 
-        # Those of fibers that were dropped in a transaction. (A copy, because other threads may add transactions.)
+        # Forgets transactions whose fiber was dropped. (A copy, because other threads may add transactions.)
         @open.to_a.each { |fiber, open| @open.delete(fiber) if open.thread.equal?(Thread.current) }
       end
 

@@ -15,8 +15,8 @@ module Pelton
     # The thread of one consumer group. It polls the subscription, hands each batch to its partition's coordinator, and
     # never waits for a job. A worker talks to it by a notice, which wakes its poll.
     #
-    # Its parts: Rebalance (which partitions it owns), Timers (when to wake what), ListenerClosing (the stop) and
-    # ListenerStatus (what health checks and reports ask for).
+    # Its parts: Rebalance (the partitions that it owns), Timers (when something is due), ListenerClosing (the stop) and
+    # ListenerStatus (for health checks and reports).
     class Listener
       extend Forwardable
 
@@ -276,7 +276,7 @@ module Pelton
         @group.check_partition_count(topic, @subscription.partition_count(topic, CHECK))
       end
 
-      # The subscription is of no use any more. (A subscriber may end this thread.)
+      # The subscription cannot be used any more. (A subscriber may end this thread.)
       def crashed(error)
         @bus.publish("error.occurred", error: error, source: "listener", group: @group.name)
       ensure

@@ -209,7 +209,7 @@ module Pelton
       private
 
       def flush_buffer(queue_timeout)
-        @buffer.flush { |messages, told| hand_over(messages, queue_timeout, &told) }
+        @buffer.flush { |messages, report| hand_over(messages, queue_timeout, &report) }
       end
 
       # Opens the client first: then a producer that is garbage collected reports its lost messages.

@@ -65,7 +65,7 @@ module Pelton
           FailureLog.process_ends = true
           in_parallel(producers) { |one| invoke(one, :flush_for_exit, started) }
           producers.each { |one| invoke(one, :report_pending) }
-          settle(producers) # so that these are not told twice
+          settle(producers) # so that these are not reported twice
           spent = Clock.now - started
         ensure
           FailureLog.process_ends = false

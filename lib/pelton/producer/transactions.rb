@@ -23,7 +23,8 @@ module Pelton
       PAUSE = 0.5
       # A message that a broker refused, or that an abort purged late, leaves a gap in the sequence numbers. The gap
       # would abort the next transaction. A new client begins with new numbers.
-      GAP = KafkaError.new(45, :OUT_OF_ORDER_SEQUENCE_NUMBER, "Kafka never saw some message: a new client is opened")
+      GAP = KafkaError.new(45, :OUT_OF_ORDER_SEQUENCE_NUMBER,
+                           "a message did not reach Kafka, so Pelton opens a new client")
       # librdkafka's own default is 1,000,000; a broker accepts 1,048,588.
       LARGEST = 1_040_000
       # A transaction that began, for its event. pid: of its process; committing: did its commit begin?
@@ -75,7 +76,7 @@ module Pelton
         end
       end
 
-      # Does another thread, which the end of the process kills, run a transaction?
+      # Does another thread run a transaction? The end of the process kills that thread.
       #: () -> bool
       def open_elsewhere? = @lock.other_thread?
 
@@ -93,7 +94,7 @@ module Pelton
       #: () -> void
       def closable! = @lock.mine? && raise(TransactionError.new(described, :close))
 
-      # Lets the running transaction finish and begins no other one. In the last quarter of the time it aborts an open
+      # Lets the running transaction finish, and refuses new ones. In the last quarter of the time it aborts an open
       # transaction. Otherwise readers would wait until Kafka ends it.
       #: (Numeric?) -> Integer
       def close(timeout)
@@ -107,10 +108,10 @@ module Pelton
 
       def described = "producer #{@name}"
 
-      # The owner's client. There is none while subscribers get the event that the client is replaced.
+      # The owner's client. There is none while subscribers get the event of its replacement.
       def client = @client || raise(TransactionError.new(described, :over))
 
-      # The owner leaves.
+      # The owner releases the lock.
       def forget
         @transaction&.finish
         @transaction = @client = nil
@@ -138,7 +139,7 @@ module Pelton
         outcome.committed ||= abort == :committed && outcome.committing
       end
 
-      # Why a message was given up with its transaction.
+      # The reason why a message failed together with its transaction.
       def reason_of(error)
         reason = (@client&.fatal_error if error.is_a?(KafkaError) && error.purged?) || error
         @transaction ? @transaction.explain(reason) : reason
@@ -146,7 +147,7 @@ module Pelton
         error
       end
 
-      # Sends a message outside of a block. Its own error says more than the transaction's.
+      # Sends a message outside of a block. Its own error is more precise than the transaction's.
       def alone
         delivery = nil
         run { delivery = yield }
@@ -209,7 +210,7 @@ module Pelton
         raise error if aborted?
       end
 
-      # Aborts what can be aborted. Returns false if the commit that had begun succeeded.
+      # Aborts the transaction if it can. Returns false if the commit that had begun succeeded.
       def aborted?
         @client.abort_transaction(@abort_timeout, @ack_wait)
       rescue KafkaError, ClosedError => e
@@ -231,7 +232,7 @@ module Pelton
         nil # closed by another thread; or a parent's client, in a child that exits
       end
 
-      # The client is not the one with which this transaction began any more.
+      # Replaces the client, so this transaction cannot go on.
       def replace(error)
         client = @client
         @client = nil

@@ -6,8 +6,8 @@ require_relative "../events"
 module Pelton
   class Railtie < ::Rails::Railtie
     # Pelton's events as notifications of ActiveSupport: "consumer.consumed" is "consumer.consumed.pelton". Only events
-    # that have a subscriber when the app is initialized are forwarded, because Pelton measures nothing for events that
-    # nobody wants.
+    # that have a subscriber when the app is initialized are forwarded, because Pelton measures nothing for events
+    # without a subscriber.
     #   ActiveSupport::Notifications.subscribe("consumer.consumed.pelton") do |event|
     #     Rails.logger.info "#{event.payload[:topic]}: #{event.payload[:seconds]} s"
     #   end

@@ -244,7 +244,7 @@ module Pelton
       rescue ConfigError => e
         raise ConfigError.new(place(word), value, e.message[/expected.*/m]) if e.key == name.to_s
 
-        # What the format says of one of its options; the others have nothing to do with it.
+        # The error is about an option of the format, not about this setting.
         raise ConfigError.new(place(word), nil, e.message)
       end
 

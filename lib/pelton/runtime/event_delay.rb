@@ -16,7 +16,7 @@ module Pelton
       @poller = poller
       # Not reported yet: {bus => [longest delay, number of late events]}.
       @late = {}.compare_by_identity
-      @told = nil
+      @published_at = nil
     end
 
     #: (Notifications, Float) -> void
@@ -32,7 +32,7 @@ module Pelton
     def due
       return if @late.empty?
 
-      @told ? Clock.left(@told + LIMIT) : 0.0
+      @published_at ? Clock.left(@published_at + LIMIT) : 0.0
     end
 
     # Publishes the reports that are due. last: publishes all of them.
@@ -40,7 +40,7 @@ module Pelton
     def report(last: false)
       return if @late.empty? || (!last && due.positive?)
 
-      @told = Clock.now
+      @published_at = Clock.now
       late = @late.dup
       @late.clear
       late.each do |bus, (seconds, count)|

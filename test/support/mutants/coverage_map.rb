@@ -26,7 +26,7 @@ module Mutants
     #: (Integer) { (String) -> void } -> self
     def complete(jobs)
       missing = Thread::Queue.new(Dir.glob(@pattern, base: @root).sort.reverse - @rows.keys).close
-      key_queues = Array.new(jobs) do
+      threads = Array.new(jobs) do
         Thread.new do
           while (test = missing.pop)
             yield test
@@ -34,7 +34,7 @@ module Mutants
           end
         end
       end
-      key_queues.each(&:join)
+      threads.each(&:join)
       self
     end
 

@@ -3,12 +3,12 @@
 module Pelton
   module Consuming
     class ExactlyOnce
-      # What the transactions of one job marked and left undone. Each job has its own, so a transaction of another
-      # thread, or one that ends late, changes nothing of a job that it does not belong to.
+      # What the transactions of one job marked and left undone. Each job has its own object. So a transaction of
+      # another thread, or one that ends late, cannot change a job that it does not belong to.
       class JobMarks
         # Did a transaction of the job mark a message?
         attr_accessor :used
-        # The exception that aborted the last aborted one, or nil.
+        # The exception that aborted the last aborted transaction; nil: none was aborted with an error.
         #: () -> Exception?
         attr_reader :reason
 

@@ -8,7 +8,8 @@ module Pelton
       #   job_marks  of the job that it belongs to (see JobMarks#of?); nil: it belongs to none, for example if a
       #     background thread began it
       #   producer, tx
-      #   message   the marked one with the largest offset; offsets: of all marked ones
+      #   message   the marked message with the largest offset
+      #   offsets   {["orders", 0] => 43}, of all marked messages
       #   finished  did its block reach its end? Then `value` is what it returned; otherwise `reason` is what ended it
       #   silent    it was aborted without an error
       #   over      it is not in progress any more

@@ -34,8 +34,8 @@ module Pelton
           left.map { |transaction| transaction.message.offset }
         end
 
-        # Those that the next transaction must resolve: a job resolves those of earlier jobs, a background thread those
-        # of background threads.
+        # The transactions that the next one must resolve. A job resolves those of earlier jobs, and a background thread
+        # those of background threads.
         #: (in_job: bool) -> Array[OpenTransaction]
         def left(in_job:)
           @transactions.keys.select { |transaction| transaction.left? && !transaction.job_marks.nil? == in_job }

@@ -7,8 +7,8 @@ require_relative "../../runtime/clock"
 
 module Pelton
   module Consuming
-    # What `@pelton` is in a consumer: everything that the user's code may ask of its partition and of the running job.
-    # Any thread of the user's may call it.
+    # `@pelton` in a consumer: all that the user's code may ask of its partition and of the running job. Callable from
+    # every thread.
     class ConsumerContext
       extend Forwardable
 
@@ -33,7 +33,7 @@ module Pelton
       #: () -> Float?
       def processing_lag = @executor.job&.processing_lag
 
-      # See Consumer#revoked?. A consume that knows may stop early, so its return marks nothing from then on.
+      # See Consumer#revoked?. A consume that got true may stop early, so its return marks nothing from then on.
       #: () -> bool
       def revoked? = @coordinator.revoked?.tap { |revoked| leave_rest if revoked }
 
@@ -59,7 +59,7 @@ module Pelton
       #: () -> void
       def resume = @coordinator.change_state(&:resume)
 
-      # See Consumer#seek. If the partition ends first, consume has left its rest all the same.
+      # See Consumer#seek. If the partition ends first, consume still leaves its unmarked messages for later.
       #: (Integer | Message | Time | Symbol) -> bool
       def seek(target)
         target = checked(target).offset if target.respond_to?(:offset)
@@ -79,7 +79,7 @@ module Pelton
         transactions.mark(message)
       end
 
-      # In a transaction the commit is what waits for Kafka.
+      # In a transaction, only the commit waits for Kafka.
       #: (Message, ?String?) -> bool
       def mark!(message, metadata = nil)
         transactions = @executor.transactions.created

@@ -87,12 +87,12 @@ module Pelton
       #: () -> bool
       def begin? = @counting.empty? || @counting.all?(&:begin?)
 
-      # A job was to begin with all of these messages at once, but did not.
+      # A job got all of these messages from `start`, but did not begin.
       #: (Messages) -> void
       def give_back(messages) = @counting.each { |step| step.give_back(messages) }
 
-      # A job that began comes again. What it dropped stays dropped, without another event. given: consume (or process)
-      # had the messages up to this offset, so they are not dropped any more; nil: it had none.
+      # A job that began is tried again. Messages that it dropped stay dropped, without another event. given: consume
+      # (or process) had the messages up to this offset, so they are not dropped any more; nil: it had none.
       #: (Start, given: Integer?) -> void
       def remember(start, given:)
         return if @admit.empty?

@@ -12,7 +12,7 @@ module Pelton
     #   attempt   the attempt of the first of these; for :assigned, of the build
     #   slice     the backlog's record of these messages
     #   backlog   the backlog they are from; after a seek no longer the coordinator's
-    #   start     how the flow let it begin (Flow::Start); nil: it did not begin, or no step selects messages
+    #   start     what the flow selected for it (Flow::Start); nil: it did not begin, or no step selects messages
     #   begun_at  when it began (seconds since 1970)
     #   paused    did consume leave its rest for later: by a pause, by revoked?, or by a seek that came too late?
     #   halted    was it broken off between two messages?

@@ -67,7 +67,7 @@ module Pelton
       # that paused leaves its rest for later anyway.)
       def undone(job) = (@executor.transactions.created&.undone unless job.paused)
 
-      # The flow must not judge again the messages of a job that comes again, at least in part.
+      # The job comes again, at least in part. Then the flow must not judge these messages again.
       def remember(job, error)
         return unless job.begun? && (error || job.left?)
 
@@ -120,7 +120,7 @@ module Pelton
         Outcome.done(mark: false)
       end
 
-      # If a transaction of the job marked, nothing else is marked.
+      # If a transaction of the job marked messages, Pelton marks none of the others.
       def unmixed(outcome)
         outcome.kind == :done && @executor.transactions.created&.used? ? Outcome.done(mark: false) : outcome
       end

@@ -10,7 +10,7 @@ module Pelton
     # partition, so they keep their order.
     class Copy
       TOO_LARGE = %i[MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE].freeze
-      # Bytes. A longer key may be what made the message too large.
+      # Bytes. Kafka may have refused the message because of a longer key.
       KEY = 1_000
       private_constant :TOO_LARGE, :KEY
 

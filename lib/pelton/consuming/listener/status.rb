@@ -4,7 +4,7 @@ require_relative "../../errors"
 
 module Pelton
   module Consuming
-    # What health checks, statistics and the report of a stop ask a listener. Any thread may call it.
+    # The state of a listener, for health checks, statistics and the report of a stop. Callable from every thread.
     class ListenerStatus
       #: (Rebalance, Subscription) -> void
       def initialize(rebalance, subscription)

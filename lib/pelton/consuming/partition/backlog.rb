@@ -38,8 +38,8 @@ module Pelton
         @attempt = 0
         # Up to this offset each message gets a job of its own; nil: none does.
         @alone_until = nil
-        # For consumers that process one by one: the most messages of the next job. A job that is broken off was given
-        # messages for nothing, so the next job gets twice as many as that one finished.
+        # For consumers that process one by one: the most messages of the next job. A job that is broken off finishes
+        # only some of its messages, so the next job gets twice as many as that one finished.
         @run = limit
         @one_by_one = false
         # The slice that a job has, and whether it will be tried again.
@@ -51,7 +51,7 @@ module Pelton
         @wake_at = nil
       end
 
-      # What `add` takes, made without the coordinator's lock.
+      # Prepares a batch for `add`. Called without the coordinator's lock.
       #: (Batch) -> Batch
       def prepare(batch) = batch
 
@@ -78,7 +78,7 @@ module Pelton
         end
       end
 
-      # Is every batch released that `next` has passed, with none left?
+      # Are all batches released?
       #: () -> bool
       def empty? = @pending.empty?
 

@@ -51,7 +51,7 @@ module Pelton
       #: () -> bool
       def finishes_gaps? = @gaps && !@state.stopped && !@progress.gone? && Clock.now < gaps_until
 
-      # When gaps are given up; nil: there is nothing to give up.
+      # Until when gaps may be finished; nil: no gap may be.
       #: () -> Float?
       def wake_at = @hook && finishes_gaps? ? gaps_until : nil
 

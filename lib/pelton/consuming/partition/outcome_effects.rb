@@ -4,7 +4,7 @@ require_relative "../../runtime/clock"
 
 module Pelton
   module Consuming
-    # What the outcome of a job changes in the backlog and the state of its partition. The coordinator's lock guards it.
+    # Applies the outcome of a job to the backlog and the state of its partition. The coordinator's lock guards it.
     class OutcomeEffects
       #: (Routing::Topic, PartitionState) -> void
       def initialize(topic, state)

@@ -66,7 +66,7 @@ module Pelton
         own.release unless own.equal?(backlog)
       end
 
-      # Does a job still run that has messages which a seek left behind?
+      # Does a running job still have messages that a seek left behind?
       #: (Backlog | KeyedBacklog) -> bool
       def departing?(backlog) = @executors.any? { |executor| executor.job&.left_by_seek?(backlog) }
 

@@ -4,8 +4,8 @@ require_relative "../../runtime/clock"
 
 module Pelton
   module Consuming
-    # What else decides about the jobs of a partition, besides its messages: the user's pause, ticks, the end of the
-    # partition's log, and a stop after a failure. Not thread-safe: the coordinator's lock guards it.
+    # Whether a partition may start jobs, besides its messages: the user's pause, ticks, the end of the partition's log,
+    # and a stop after a failure. Not thread-safe: the coordinator's lock guards it.
     class PartitionState
       # When the pause ends (monotonic seconds). Float::INFINITY: at `resume`; nil: the partition is not paused.
       attr_reader :paused_until
@@ -54,7 +54,7 @@ module Pelton
         true
       end
 
-      # When `wake` has something to do; nil: never.
+      # The next time for `wake`; nil: none.
       #: () -> Float?
       def wake_at
         return @tick_at if @paused_until.nil? || @paused_until == Float::INFINITY

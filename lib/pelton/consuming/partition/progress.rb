@@ -61,8 +61,8 @@ module Pelton
         unmark
       end
 
-      # What is stored is committed, so librdkafka must forget it. It would commit it again when the partition is given
-      # back, and undo what a transaction committed since.
+      # The stored offset is committed, so librdkafka must forget it. Otherwise it would commit it again when the
+      # partition is given back, and overwrite what a transaction committed since.
       #: () -> void
       def unmark
         return if @gone || !@marked

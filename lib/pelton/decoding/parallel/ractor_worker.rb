@@ -56,8 +56,8 @@ module Pelton
 
         def answer(id, inputs, job)
           values, failures = Work.run(inputs, job) { |value| ::Ractor.make_shareable(value) }
-          told = failures.transform_values { |error| WorkError.facts(error) }
-          ::Ractor.make_shareable([:done, id, values, told])
+          reported = failures.transform_values { |error| WorkError.facts(error) }
+          ::Ractor.make_shareable([:done, id, values, reported])
         end
 
         # The path to the object that is not shareable: "@parser.@cache, a Hash that is not frozen". seen: the objects

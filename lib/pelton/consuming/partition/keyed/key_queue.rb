@@ -43,8 +43,8 @@ module Pelton
 
     # The unfinished messages of one key, in their order. At most one job has messages of it.
     class KeyQueue
-      # With `process`, the next job after a failure gets at most this many messages, until they succeed again: it would
-      # be given the messages behind the failed one each time.
+      # With `process`, the next job after a failure gets at most this many messages. It runs only up to the message
+      # that fails, so more would be prepared for nothing.
       FEW = 100
 
       attr_reader :id
@@ -56,7 +56,7 @@ module Pelton
       attr_accessor :alone_until
       # Up to this offset its messages are in no job with other keys.
       attr_accessor :apart_until
-      # Does a job have messages of it?
+      # true: a job has messages of it.
       attr_accessor :out
       # Is the rest of it left for the partition's next owner?
       attr_accessor :left

@@ -8,16 +8,16 @@ module Pelton
     # backlog gives no more messages. The coordinator's lock guards it.
     class Unmarked
       LIMIT = 100_000
-      ERROR = "%d messages were processed and not marked as consumed: no more messages of this partition are given " \
-              "to its consumers until some of these are marked. Call mark_as_consumed, or remove manual_offsets from " \
-              "the topic's routes"
+      ERROR = "%d messages were processed and not marked as consumed, so this partition waits until some of them are " \
+              "marked. Call mark_as_consumed, or remove manual_offsets from the topic's routes"
       private_constant :ERROR
 
       def initialize
         # {executor => [item, …]}, in the order in which its consumer got them.
         @lists = Hash.new { |all, executor| all[executor] = [] }.compare_by_identity
         @count = 0
-        # The error to be reported; true: it was reported. nil: there was no reason since the count was below half.
+        # The error to be reported; true: it was reported. nil: the limit was not reached since the count was below half
+        # of it.
         @error = nil
       end
 
