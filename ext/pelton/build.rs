@@ -1,4 +1,4 @@
-//! Makes `cfg(ruby_gte_3_2)` and its like out of what rb-sys tells of the Ruby it was built for.
+//! Makes `cfg(ruby_gte_3_2)` and its like, from what rb-sys reports about the Ruby that it was built for.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -81,7 +81,7 @@ module Pelton
 
     # For Labels: number of events that its clients emitted in this process.
     #: () -> Integer
-    def told = native.told
+    def emitted = native.told
 
     # For the end of the process: waits until its clients' events are published, up to `seconds`.
     #: (Numeric) -> void

@@ -122,7 +122,7 @@ class SendingTest < Minitest::Test
   OpenTransaction = Struct.new(:id, :labels, :settled) { def settled? = settled }
 
   def test_labels_are_looked_up_by_place_and_forgotten_when_done
-    labels = Pelton::Labels.new(Struct.new(:told).new(0))
+    labels = Pelton::Labels.new(Struct.new(:emitted).new(0))
     labels.add(first = OpenTransaction.new(0, ["a", "b"], false))
     assert_equal %w[a b], [labels.of(0, 0), labels.of(0, 1)]
     assert_nil labels.of(1, 0)
@@ -136,11 +136,11 @@ class SendingTest < Minitest::Test
   end
 
   def test_a_label_was_forgotten_whose_event_waited_behind_many
-    poller = Struct.new(:told).new(0)
+    poller = Struct.new(:emitted).new(0)
     labels = Pelton::Labels.new(poller)
     all = Array.new(30_000) { |id| OpenTransaction.new(id, [id.to_s], true) }
     all.each do |one|
-      poller.told += 1
+      poller.emitted += 1
       labels.add(one)
     end
     found = all.map { |one| labels.of(one.id, 0).tap { labels.published } }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
-/// What times are told from.
+/// The start of all times.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 static REPORTED: AtomicU64 = AtomicU64::new(0);
 static FAILED: AtomicU64 = AtomicU64::new(0);

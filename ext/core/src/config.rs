@@ -23,10 +23,10 @@ pub fn build<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Resul
     build_within(options, OPENSSL_PLACES.iter().any(|name| std::env::var_os(name).is_some_and(|path| !path.is_empty())))
 }
 
-/// `told`: the environment names the certificate authorities.
-fn build_within<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>, told: bool) -> Result<Conf, Error> {
+/// `named`: the environment names the certificate authorities.
+fn build_within<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>, named: bool) -> Result<Conf, Error> {
     let mut conf = Conf::new();
-    let mut given = [told; AUTHORITIES.len()];
+    let mut given = [named; AUTHORITIES.len()];
     for (key, value) in options {
         // A build without OIDC refuses even the name of the method that it has.
         if let Err(reason) = conf.set(key, value)
@@ -101,8 +101,8 @@ mod tests {
     /// Why; key and value are as they were given.
     fn refused(key: &str, value: &str) -> String {
         let error = build([(key, value)]).err();
-        let Some(Error::Config { key: told, value: Some(shown), reason }) = &error else { panic!("{key}: {error:?}") };
-        assert_eq!((&**told, &**shown), (key, value));
+        let Some(Error::Config { key: named, value: Some(shown), reason }) = &error else { panic!("{key}: {error:?}") };
+        assert_eq!((&**named, &**shown), (key, value));
         reason.clone()
     }
 
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn authorities_are_looked_for_unless_the_user_or_the_environment_names_them() {
-        let location = |options: &[(&str, &str)], told| {
-            build_within(options.iter().copied(), told).expect("good options").get("ssl.ca.location")
+        let location = |options: &[(&str, &str)], named| {
+            build_within(options.iter().copied(), named).expect("good options").get("ssl.ca.location")
         };
         assert_eq!(Some("probe"), location(&[], false).as_deref());
         assert_eq!(Some("probe"), location(&[("security.protocol", "ssl")], false).as_deref());

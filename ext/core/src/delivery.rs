@@ -4,7 +4,7 @@
 //! and the garbage collector would free them while the producing thread allocates.
 //!
 //! Each failure is reported: to waiting callers as the outcome, otherwise as an event. A failure that is reported while
-//! a caller waits is marked `UNTOLD`. The last caller that gives up waiting publishes what is marked. The report marks
+//! a caller waits is marked `UNSEEN`. The last caller that gives up waiting publishes what is marked. The report marks
 //! first and then looks for waiters. A waiter leaves first and then looks for marks. So one of them sees the other, and
 //! the mark is taken once.
 
@@ -29,7 +29,7 @@ const WHOLE: u32 = MAX_POSITIONS as u32 - 1;
 
 const DONE: u32 = 1;
 /// Failed while a caller watched, and not yet reported to it.
-const UNTOLD: u32 = 2;
+const UNSEEN: u32 = 2;
 /// One waiting caller; the bits from here on count them. For a batch: in its first cell.
 const WATCHER: u32 = 4;
 
@@ -139,7 +139,7 @@ impl Delivery {
     }
 
     /// The caller waits for the outcome. While the returned value lives, a failure needs no event, and never does once
-    /// it is `told`.
+    /// it is `seen`.
     pub fn watch(&self) -> Watch<'_> {
         if let Some(cell) = self.cells().first() {
             cell.state.fetch_add(WATCHER, Ordering::SeqCst);
@@ -151,9 +151,9 @@ impl Delivery {
     fn unwatch(&self) {
         let Some(cell) = self.cells().first() else { return };
         let last = cell.state.fetch_sub(WATCHER, Ordering::SeqCst) < 2 * WATCHER;
-        // A child tells nothing of its parent's messages: the mailbox may have been locked when it was forked.
+        // A child publishes nothing about its parent's messages: the mailbox may have been locked when it was forked.
         if last && self.slab.failed.load(Ordering::SeqCst) > 0 && self.slab.made_in == generation() {
-            (0..self.len()).for_each(|index| self.slab.tell(self.position(index)));
+            (0..self.len()).for_each(|index| self.slab.publish_failure(self.position(index)));
         }
     }
 
@@ -184,13 +184,13 @@ impl Delivery {
     pub fn wait(&self, parker: &Arc<Parker>, deadline: Option<Instant>) -> Outcome {
         let watch = self.watch();
         if self.is_done() {
-            watch.told();
+            watch.seen();
             return Outcome::Ready;
         }
         let _no_linger = self.skip_linger();
         let outcome = self.slab.waiters.wait_for(self.position, parker, deadline, || self.is_done());
         if outcome == Outcome::Ready {
-            watch.told();
+            watch.seen();
         }
         outcome
     }
@@ -215,10 +215,10 @@ pub struct Watch<'a>(&'a Delivery);
 
 impl Watch<'_> {
     /// The outcome was handed over, failures included. Watchers that leave later do not publish them again.
-    pub fn told(self) {
+    pub fn seen(self) {
         if self.0.slab.failed.load(Ordering::SeqCst) > 0 {
             for cell in self.0.cells() {
-                cell.state.fetch_and(!UNTOLD, Ordering::SeqCst);
+                cell.state.fetch_and(!UNSEEN, Ordering::SeqCst);
             }
         }
     }

@@ -21,10 +21,10 @@ pub fn options<'a>(
         ClientKind::Consumer => subscription::prepare(rest)?,
     };
     let client = Client::new(kind, conf).map_err(config::refused)?;
-    let told: HashMap<String, String> = client.options().into_iter().collect();
+    let reported: HashMap<String, String> = client.options().into_iter().collect();
     let properties = Conf::properties().into_iter().filter(|property| property.is_of(kind));
     let mut options: BTreeMap<_, _> = properties
-        .filter_map(|property| Some((property.name.clone(), told.get(property.told_as())?.clone())))
+        .filter_map(|property| Some((property.name.clone(), reported.get(property.reported_as())?.clone())))
         .collect();
     options.extend(servers.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
     Ok(options)

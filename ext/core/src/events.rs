@@ -201,11 +201,11 @@ mod tests {
     use super::*;
 
     fn statistics(feed: &Feed) -> Vec<(String, String)> {
-        let told = feed.take_all().into_iter().filter_map(|event| match event.kind {
+        let counts = feed.take_all().into_iter().filter_map(|event| match event.kind {
             EventKind::Statistics(json) => Some((event.client, json)),
             _ => None,
         });
-        told.collect()
+        counts.collect()
     }
 
     /// A topic of 2,000 partitions has 1.5 MB of them: unread ones took gigabytes before their number was limited.
@@ -217,7 +217,7 @@ mod tests {
             emit(&feed, "two", EventKind::Statistics(format!("2-{number}")));
             emit(&feed, "one", EventKind::Log { level: 6, facility: "F".into(), message: number.to_string() });
         }
-        assert_eq!(1002, feed.pushed(), "as many as a reader is told of");
+        assert_eq!(1002, feed.pushed(), "what a reader counts");
         let expected = [("one", "1-999"), ("two", "2-999")].map(|(client, json)| (client.into(), json.into()));
         assert_eq!(expected.to_vec(), statistics(&feed));
         emit(&feed, "one", EventKind::Statistics("next".into()));

@@ -60,7 +60,7 @@ mod tests {
         assert!(!idle.is_over(7, false, start));
         assert!(!idle.is_over(7, false, after(29, start)));
         assert!(idle.is_over(7, false, after(30, start)));
-        assert!(!idle.is_over(7, false, after(31, start)), "told once");
+        assert!(!idle.is_over(7, false, after(31, start)), "once");
         assert!(idle.is_over(7, false, after(60, start)), "and again, should it have been in vain");
     }
 

@@ -19,7 +19,7 @@ pub fn fetch<'a>(
     millis: i32,
 ) -> Result<Metadata, Error> {
     let mut conf = config::build(options)?;
-    // Its log lines would go to stderr: the answer tells what went wrong.
+    // Its log lines would go to stderr: the answer has the reason.
     let _ = conf.set("log_level", "0");
     conf.set_events(event_types::ERROR);
     let client = Client::new(ClientKind::Producer, conf).map_err(config::refused)?;

@@ -313,7 +313,7 @@ impl Producer {
             client.purge();
             self.wait_flushed(&parker, wait::deadline(Some(PURGE_WAIT)));
         }
-        self.queue_waits.tell(self.poller.events(), &self.name);
+        self.queue_waits.publish(self.poller.events(), &self.name);
         self.poller.unregister(self.id);
         let live = self.live.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(live) = &live {

@@ -18,7 +18,7 @@ struct Waits {
     /// Not published yet.
     count: u64,
     time: Duration,
-    told: Option<Instant>,
+    published: Option<Instant>,
 }
 
 impl QueueWaits {
@@ -27,22 +27,22 @@ impl QueueWaits {
         let mut waits = lock(&self.waits);
         waits.count += 1;
         waits.time += time;
-        if waits.told.is_none_or(|told| told.elapsed() >= PAUSE) {
-            tell(feed, client, &mut waits);
+        if waits.published.is_none_or(|published| published.elapsed() >= PAUSE) {
+            publish(feed, client, &mut waits);
         }
     }
 
     /// Publishes the waits that are not published yet.
-    pub fn tell(&self, feed: &Feed, client: &str) {
+    pub fn publish(&self, feed: &Feed, client: &str) {
         let mut waits = lock(&self.waits);
         if waits.count > 0 {
-            tell(feed, client, &mut waits);
+            publish(feed, client, &mut waits);
         }
     }
 }
 
-fn tell(feed: &Feed, client: &str, waits: &mut Waits) {
+fn publish(feed: &Feed, client: &str, waits: &mut Waits) {
     let (count, time) = (waits.count, waits.time);
-    *waits = Waits { told: Some(Instant::now()), ..Waits::default() };
+    *waits = Waits { published: Some(Instant::now()), ..Waits::default() };
     events::emit(feed, client, EventKind::QueueFull { waits: count, time });
 }

@@ -351,7 +351,7 @@ fn framing_names_the_schema() {
     assert_eq!(refusal(&confluent, &[0, 0, 0, 1]), "it does not start with byte 0 and a schema number");
     assert_eq!(refusal(&confluent, b"{\"a\":1}"), "it does not start with byte 0 and a schema number");
 
-    // Headers tell it in the payload's place: a number, or a GUID.
+    // Headers name it in the payload's place: a number, or a GUID.
     let guid = "00112233-4455-6677-8899-aabbccddeeff";
     let id = SchemaId::guid(guid).expect("a GUID");
     assert!(matches!(id, SchemaId::Guid(bytes) if SchemaId::shown(bytes) == guid));

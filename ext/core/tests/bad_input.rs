@@ -40,7 +40,7 @@ fn an_unreachable_broker_ends_with_a_verdict_at_its_deadline() {
     assert_eq!(0, close_producer(&producer));
 }
 
-/// One of ten who closed was told 0: what is purged is pending no more, and the close was not over yet.
+/// One of ten who closed got 0: purged messages are not pending any more, and the close was not over yet.
 #[test]
 fn a_close_that_is_not_over_says_what_it_gave_up() {
     let producer = producer("127.0.0.1:1", &[("log_level", "0")]);

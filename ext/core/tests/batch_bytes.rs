@@ -121,7 +121,7 @@ fn a_batch_is_no_larger_than_it_may_be_and_a_larger_message_comes_alone() {
     close_subscription(&reader);
 }
 
-/// librdkafka's queue is empty then, and tells of nothing.
+/// librdkafka's queue is empty then, and signals nothing.
 #[test]
 fn what_had_no_room_comes_next_be_the_partition_paused_or_its_credit_spent() {
     let (_cluster, reader) = filled("rest", 1, &[]);

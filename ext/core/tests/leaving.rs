@@ -155,7 +155,7 @@ fn a_cooperative_member_without_a_partition_says_that_it_leaves() {
     }
 }
 
-/// The answer tells of partition 1, too: that there was nothing new when it was asked for.
+/// The answer contains partition 1, too: there was nothing new when it was asked for.
 #[test]
 fn a_mark_made_while_a_commit_is_on_its_way_stays_until_it_is_confirmed() {
     let cluster = cluster("t", 2);

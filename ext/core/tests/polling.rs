@@ -209,9 +209,9 @@ fn poller_with_a_broken_pipe_reports_it_and_goes_on_without_a_busy_loop() {
     // 0.1 + 0.2 + 0.4 + 0.8 s of pauses at least, and never more than one second.
     (0..4).for_each(|_| second.await_done_once());
     assert!(started.elapsed() > Duration::from_millis(1_200), "{:?}: not in a loop", started.elapsed());
-    let told: Vec<_> = poller.events().take_all().into_iter().collect();
-    assert!((1..=2).contains(&told.len()), "{told:?}: once a client");
-    assert!(matches!(&told[0].kind, EventKind::Error { reason, .. } if reason.contains("test.poll")), "{told:?}");
+    let events: Vec<_> = poller.events().take_all().into_iter().collect();
+    assert!((1..=2).contains(&events.len()), "{events:?}: once a client");
+    assert!(matches!(&events[0].kind, EventKind::Error { reason, .. } if reason.contains("test.poll")), "{events:?}");
     poller.unregister(id);
     assert_eq!(1, poller.clients());
 }
@@ -231,7 +231,7 @@ fn the_thread_has_the_pollers_name() {
     eventually("none any more", || named() == 0);
 }
 
-/// Its `all_queues` ends when it is told to, or after a while.
+/// Its `all_queues` ends when it is asked to, or after a while.
 struct Asked {
     begun: Mailbox<()>,
     inside: AtomicBool,

@@ -335,13 +335,15 @@ fn a_word_is_committed_with_an_offset() {
 
 #[test]
 fn what_kafka_says_of_offsets() {
-    let (_cluster, reader) = filled("told", &[]);
-    reader.assign(&[("told", 0, 0)]).expect("assigned");
-    assert_eq!(Ok((0, COUNT as i64)), reader.watermarks("told", 0, SECONDS));
+    let (_cluster, reader) = filled("watermarks", &[]);
+    reader.assign(&[("watermarks", 0, 0)]).expect("assigned");
+    assert_eq!(Ok((0, COUNT as i64)), reader.watermarks("watermarks", 0, SECONDS));
     // The mock cluster knows no times: all messages are older.
-    assert_eq!(Ok(vec![None]), reader.offsets_for_times(&[("told", 0, 1_700_000_000_000)], SECONDS));
+    assert_eq!(Ok(vec![None]), reader.offsets_for_times(&[("watermarks", 0, 1_700_000_000_000)], SECONDS));
     let short = Duration::from_secs(5);
-    assert!(matches!(reader.watermarks("told", 9, short), Err(Error::Kafka(error)) if error.reason.contains("told/9")));
+    assert!(
+        matches!(reader.watermarks("watermarks", 9, short), Err(Error::Kafka(error)) if error.reason.contains("watermarks/9"))
+    );
     assert_eq!(Ok(false), reader.is_lost());
     close_subscription(&reader);
 }

@@ -98,7 +98,7 @@ fn a_subscription_that_never_answers_a_revocation_can_be_closed() {
     close_subscription(&two);
 }
 
-/// `consume_batch_queue` takes an error that tells of offset 10 for message 10 (rd/queue.rs).
+/// `consume_batch_queue` takes an error about offset 10 for message 10 (rd/queue.rs).
 #[test]
 fn nothing_is_left_out_after_a_fetch_error_and_a_cooperative_rebalance() {
     const FETCH: i16 = 1;
@@ -140,7 +140,7 @@ fn nothing_is_left_out_after_a_fetch_error_and_a_cooperative_rebalance() {
 #[derive(Default)]
 struct Seen {
     offsets: [Vec<i64>; 2],
-    /// Partitions that told of an error.
+    /// Partitions that reported an error.
     errors: BTreeSet<i32>,
     /// How many each member has.
     owned: [usize; 2],

@@ -68,7 +68,7 @@ pub fn shown(ruby: &Ruby, id: SchemaId) -> Value {
     }
 }
 
-/// The id of the payload's schema (by the header that tells it, or nil), as `learn` takes it, if that is not known yet.
+/// The id of the payload's schema (by the header that names it, or nil), as `learn` takes it, if that is not known yet.
 fn unknown(ruby: &Ruby, this: Value, payload: Value, header: Value) -> Result<Value, Error> {
     let id = CLASS.get(ruby, &this)?.unknown(value::bytes(&payload).unwrap_or_default(), value::bytes(&header));
     Ok(id.map_or_else(|| ruby.qnil().as_value(), |id| shown(ruby, id)))

@@ -26,14 +26,14 @@ struct Held {
     timestamp: i64,
     received: i64,
     /// Bytes that the garbage collector knows of, until the release.
-    told: AtomicUsize,
+    reported: AtomicUsize,
     made_in: u64,
 }
 
 impl Held {
     /// Bytes that message objects still hold stay known to it: only a collection frees them.
     fn release(&self) {
-        let freed = self.batch.release().min(self.told.swap(0, Ordering::Relaxed));
+        let freed = self.batch.release().min(self.reported.swap(0, Ordering::Relaxed));
         if freed > 0 {
             value::adjust_memory(-(freed as isize));
         }
@@ -79,10 +79,10 @@ pub fn wrap(batch: Batch) -> Result<Value, Error> {
     let held = chunks.iter().filter(|chunk| chunk.admitted().next().is_some());
     let bytes: usize = held.map(|chunk| chunk.bytes()).sum();
     drop(chunks);
-    let told = AtomicUsize::new(bytes);
+    let reported = AtomicUsize::new(bytes);
     value::adjust_memory(bytes as isize);
     let made_in = generation();
-    CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, timestamp, received, told, made_in })
+    CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, timestamp, received, reported, made_in })
 }
 
 fn topic(ruby: &Ruby, this: Value) -> Result<Value, Error> {

@@ -58,7 +58,7 @@ fn wait(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<Value, Error> {
     let failure = error::delivery_error(ruby, &failed)?;
     // A kill, or an exception from another thread, would replace this one, and the failure would be lost.
     ruby.thread_check_ints()?;
-    watch.told();
+    watch.seen();
     Err(error::raised(ruby, failure))
 }
 

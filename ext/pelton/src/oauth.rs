@@ -42,8 +42,8 @@ where
     Arc<T>: NativeData,
 {
     let owner = T::CLASS.get(ruby, &this)?;
-    let told = owner.with(|client| client.set_oauth_failure(&reason));
-    match told.map_err(|error| error::ruby(ruby, &owner.what(), error))? {
+    let refused = owner.with(|client| client.set_oauth_failure(&reason));
+    match refused.map_err(|error| error::ruby(ruby, &owner.what(), error))? {
         0 => Ok(()),
         code => Err(error::ruby(ruby, &owner.what(), CoreError::code(code))),
     }

@@ -87,7 +87,7 @@ module Pelton
     def settle(seconds)
       deadline = Clock.now + seconds
       @lock.synchronize do
-        emitted = @poller.told
+        emitted = @poller.emitted
         while @thread&.alive? && @labels.count < emitted && (left = Clock.left(deadline)).positive?
           @settling = true
           @forgotten.wait(@lock, left)

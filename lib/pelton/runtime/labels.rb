@@ -54,12 +54,12 @@ module Pelton
     LIMIT = 256
     private_constant :LIMIT
 
-    # poller: its `told` is the number of events that its clients ever emitted.
+    # poller: its `emitted` counts the events of its clients.
     #: (Poller) -> void
     def initialize(poller)
       @poller = poller
       @lock = Mutex.new
-      # {delivery id => [LabelledDelivery, value of `told` when it was found settled, or nil]}. Guarded by @lock.
+      # {delivery id => [LabelledDelivery, value of `emitted` when it was found settled, or nil]}. Guarded by @lock.
       @table = {}
       @limit = LIMIT
       # Number of published events. Only the thread that publishes writes it.
@@ -92,11 +92,11 @@ module Pelton
 
     private
 
-    # A delivery emits its events before it is settled. `told` is read after that, so it counts them.
+    # A delivery emits its events before it is settled. `emitted` is read after that, so it counts them.
     def sweep
       settled = @table.each_value.select { |delivery, as_of| as_of.nil? && delivery.settled? }
-      told = @poller.told
-      settled.each { |entry| entry[1] = told }
+      emitted = @poller.emitted
+      settled.each { |entry| entry[1] = emitted }
       @table.delete_if { |_, (_, as_of)| as_of && as_of <= @published }
       @limit = [LIMIT, 2 * @table.size].max
     end

@@ -148,8 +148,8 @@ impl Pool {
                 let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
                 let most = cores.saturating_sub(1).max(1);
                 // Asking costs system calls. If `configure` is called meanwhile, its number wins.
-                let told = self.threads.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed);
-                told.err().unwrap_or(most)
+                let chosen = self.threads.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed);
+                chosen.err().unwrap_or(most)
             }
             most => most,
         }

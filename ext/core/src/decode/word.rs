@@ -45,7 +45,7 @@ pub(super) const MICROS: usize = 6;
 pub(super) const NANOS: usize = 7;
 pub(super) const FOREIGN_KEYS: usize = 8;
 
-/// Biggest length a word can tell, and so the longest document: no string and no container of it is longer.
+/// The largest length that fits into a word, and so the longest document: none of its strings and containers is longer.
 pub(super) const MAX_LENGTH: usize = (1 << 28) - 1;
 
 /// A word without length and offset.

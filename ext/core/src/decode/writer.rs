@@ -10,7 +10,7 @@ use std::ops::Range;
 /// bytes into many words.
 const WORDS_PER_BYTE: usize = 16;
 const SPARE_WORDS: usize = 1 << 20;
-/// And no more than a container can tell.
+/// And no more than fits into the length of a container.
 const MOST_WORDS: usize = word::MAX_LENGTH;
 
 const TOO_MANY: Refusal = Refusal::malformed("it has too many values: more than 16 per byte and more than 1048576");

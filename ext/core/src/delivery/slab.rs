@@ -1,6 +1,6 @@
 //! Slabs: the memory of deliveries. Handles of single messages share a slab, so that 64 messages cost one allocation.
 
-use super::{DONE, Delivery, ROOM, UNTOLD, WATCHER, WHOLE};
+use super::{DONE, Delivery, ROOM, UNSEEN, WATCHER, WHOLE};
 use crate::events::{EventKind, ReportPublisher};
 use crate::linger::Linger;
 use crate::lock;
@@ -17,7 +17,7 @@ pub(super) struct Cell {
     pub(super) offset: AtomicI64,
     pub(super) partition: AtomicI32,
     pub(super) error: AtomicI32,
-    /// DONE, UNTOLD, WATCHER × how many
+    /// DONE, UNSEEN, WATCHER × how many
     pub(super) state: AtomicU32,
 }
 
@@ -95,10 +95,10 @@ impl Slab {
     }
 
     /// Publishes a failure as an event, unless that was done.
-    pub(super) fn tell(&self, position: u32) {
+    pub(super) fn publish_failure(&self, position: u32) {
         let cell = &self.cells[position as usize];
-        if cell.state.load(Ordering::SeqCst) & UNTOLD == 0
-            || cell.state.fetch_and(!UNTOLD, Ordering::SeqCst) & UNTOLD == 0
+        if cell.state.load(Ordering::SeqCst) & UNSEEN == 0
+            || cell.state.fetch_and(!UNSEEN, Ordering::SeqCst) & UNSEEN == 0
         {
             return;
         }
@@ -125,7 +125,7 @@ impl Slab {
 }
 
 impl Reported for Slab {
-    fn report(&self, position: u32, report: Report, tell: bool) -> bool {
+    fn report(&self, position: u32, report: Report, must_report: bool) -> bool {
         let cell = &self.cells[position as usize];
         cell.partition.store(report.partition, Ordering::Relaxed);
         cell.offset.store(report.offset, Ordering::Relaxed);
@@ -135,10 +135,10 @@ impl Reported for Slab {
         if report.error != 0 {
             cell.error.store(report.error, Ordering::Release);
             self.failed.fetch_add(1, Ordering::SeqCst);
-            if tell {
-                cell.state.fetch_or(UNTOLD, Ordering::SeqCst);
+            if must_report {
+                cell.state.fetch_or(UNSEEN, Ordering::SeqCst);
                 if !self.is_watched(position) {
-                    self.tell(position);
+                    self.publish_failure(position);
                 }
             }
         }

@@ -26,7 +26,7 @@ fn publisher() -> (Arc<Feed>, Arc<ReportPublisher>) {
 }
 
 /// (delivery, position) of the failures published since the last call.
-fn told(feed: &Feed) -> Vec<(u64, u32)> {
+fn failures(feed: &Feed) -> Vec<(u64, u32)> {
     let place = |kind| match kind {
         EventKind::DeliveryFailed { delivery, position, code: -192, .. } => (delivery, position),
         other => panic!("{other:?}"),
@@ -47,7 +47,7 @@ fn handles_of_a_slab_are_each_for_themselves() {
     let _watch = handles[1].watch();
     report(&handles[1], 0, -192);
     report(&handles[2], 0, -192);
-    assert_eq!(vec![(handles[2].id(), 0)], told(&feed));
+    assert_eq!(vec![(handles[2].id(), 0)], failures(&feed));
     assert!(second.0.load(Ordering::SeqCst) && !first.0.load(Ordering::SeqCst));
     assert_eq!([false, true], [handles[0].is_done(), handles[1].is_done()]);
     assert_eq!(Some(-192), handles[1].first_failure().and_then(|failed| failed.error).map(|error| error.code));
@@ -117,21 +117,21 @@ fn failures_during_a_wait_that_times_out_are_reported_when_it_ends() {
     let batch = Delivery::batch((0..3).map(|_| "t".into()).collect(), None, publisher);
     let watch = batch.watch();
     report(&batch, 1, -192);
-    assert!(told(&feed).is_empty());
+    assert!(failures(&feed).is_empty());
     drop(watch);
-    assert_eq!(vec![(batch.id(), 1)], told(&feed));
+    assert_eq!(vec![(batch.id(), 1)], failures(&feed));
     drop(batch.watch());
-    assert!(told(&feed).is_empty(), "once");
+    assert!(failures(&feed).is_empty(), "once");
     report(&batch, 0, -192);
-    assert_eq!(vec![(batch.id(), 0)], told(&feed));
+    assert_eq!(vec![(batch.id(), 0)], failures(&feed));
     let watch = batch.watch();
     report(&batch, 2, -192);
-    assert!(batch.is_done() && !batch.is_settled(), "somebody may give up and tell");
+    assert!(batch.is_done() && !batch.is_settled(), "a waiter may still give up");
     let other = batch.watch();
-    watch.told();
+    watch.seen();
     assert!(!batch.is_settled());
     drop(other);
-    assert!(told(&feed).is_empty(), "told by the outcome");
+    assert!(failures(&feed).is_empty(), "the outcome reported it");
     assert!(batch.is_settled());
 }
 
@@ -144,13 +144,13 @@ fn one_of_two_waiting_threads_may_give_up() {
         let (stays, leaves) = (one.watch(), one.watch());
         drop(leaves);
         report(one, 0, -192);
-        assert!(told(&feed).is_empty());
+        assert!(failures(&feed).is_empty());
         if events == 0 {
-            stays.told()
+            stays.seen()
         } else {
             drop(stays)
         }
-        assert_eq!(vec![(one.id(), 0); events], told(&feed));
+        assert_eq!(vec![(one.id(), 0); events], failures(&feed));
     }
 }
 
@@ -162,7 +162,7 @@ fn unsent_messages_without_a_report_are_not_reported() {
     report_unsent(batch.slab(), 0, Report { partition: -1, offset: -1001, error: -152 }, false);
     drop(watch);
     report_unsent(batch.slab(), 1, Report { partition: -1, offset: -1001, error: -152 }, false);
-    assert!(told(&feed).is_empty());
+    assert!(failures(&feed).is_empty());
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn failure_beside_starting_and_ending_waits_is_reported_once() {
                 report(&single, 0, -192);
             });
         });
-        let mut events = told(&feed);
+        let mut events = failures(&feed);
         events.sort_unstable();
         let mut expected: Vec<_> = (0..count as u32).map(|index| (batch.id(), index)).collect();
         expected.push((single.id(), 0));

@@ -48,7 +48,7 @@ impl Producer {
         })?
     }
 
-    /// Resolves a message that was not accepted; its caller tells.
+    /// Resolves a message that was not accepted; its caller reports it.
     pub fn refuse(&self, delivery: &Delivery, index: usize, code: i32) {
         rd::report_unsent(delivery.slab(), delivery.position(index), unsent(code), false);
     }

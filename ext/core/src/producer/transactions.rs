@@ -136,7 +136,7 @@ impl Transactions {
         Ok(client.send_offsets(offsets, group, millis(deadline))?)
     }
 
-    /// Delivers everything and commits. Blocks. After a retriable error it may be called again, and `abort` tells whether
+    /// Delivers everything and commits. Blocks. After a retriable error it may be called again, and `abort` says whether
     /// it was committed.
     pub fn commit(&self, client: &Client, ticket: Ticket, deadline: Option<Instant>) -> Result<(), Error> {
         let _turn = self.turn(ticket, deadline)?;
@@ -191,7 +191,7 @@ impl Transactions {
                 TransactionStep::Commit => client.commit_transaction(slice),
                 TransactionStep::Abort => client.abort_transaction(slice),
             };
-            // Whether a slice's time is over shows in the time, for the error tells rather what has kept it.
+            // Whether a slice's time is over shows in the time, because the error gives the reason for the delay.
             let in_time = deadline.is_none_or(|deadline| Instant::now() < deadline);
             let again = result.as_ref().is_err_and(resumable) && began.elapsed() >= SLICE;
             if !again || !in_time || self.is_old(ticket) {

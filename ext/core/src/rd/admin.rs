@@ -6,7 +6,7 @@ mod answers;
 use super::{Client, PartitionList, Queue, codes, ffi, sys, text};
 use std::ffi::{CString, c_char, c_int, c_void};
 
-/// A value of an answer; a list is mostly a row whose columns `answers.rs` tells.
+/// A value of an answer; a list is mostly a row whose columns `answers.rs` lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     None,

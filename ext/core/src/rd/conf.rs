@@ -29,8 +29,8 @@ impl Property {
         self.kind.is_none()
     }
 
-    /// The name under which a client tells its value.
-    pub fn told_as(&self) -> &str {
+    /// The name under which a client reports its value.
+    pub fn reported_as(&self) -> &str {
         self.other_name_of.as_ref().unwrap_or(&self.name)
     }
 }

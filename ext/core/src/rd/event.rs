@@ -83,9 +83,9 @@ impl Event {
             }
         };
         let seen = |report| {
-            let mut tell = true;
-            guarded(&mut || tell = seen(report));
-            tell
+            let mut must_report = true;
+            guarded(&mut || must_report = seen(report));
+            must_report
         };
         loop {
             // SAFETY: a live DR event; its messages live until it is destroyed.

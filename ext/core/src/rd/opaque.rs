@@ -18,10 +18,10 @@ pub struct Report {
 }
 
 /// An owner of messages on their way. The thread that drains the report queue calls `report` exactly once per message.
-/// It returns whether to give back one of the counts that `hold` took. `tell`: a failure must be reported to a caller
+/// It returns whether to give back one of the counts that `hold` took. `must_report`: a failure must be returned to a caller
 /// or become an event.
 pub trait Reported: Send + Sync + 'static {
-    fn report(&self, position: u32, report: Report, tell: bool) -> bool;
+    fn report(&self, position: u32, report: Report, must_report: bool) -> bool;
 }
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -63,8 +63,8 @@ pub(crate) fn hold<T>(owner: &Arc<T>) {
 }
 
 /// Reports a position of a held owner whose message never entered librdkafka.
-pub(crate) fn report_unsent<T: Reported>(owner: &Arc<T>, position: u32, report: Report, tell: bool) {
-    if owner.report(position, report, tell) {
+pub(crate) fn report_unsent<T: Reported>(owner: &Arc<T>, position: u32, report: Report, must_report: bool) {
+    if owner.report(position, report, must_report) {
         // SAFETY: gives back the count that `hold` took; the caller's own count keeps the owner alive here.
         unsafe { Arc::decrement_strong_count(Arc::as_ptr(owner)) };
     }
@@ -78,8 +78,8 @@ pub(super) unsafe fn deliver<T: Reported>(word: *mut c_void, report: Report, see
     let (pointer, position) = unpack::<T>(word);
     // SAFETY: held by the caller's promise.
     let owner = unsafe { &*pointer };
-    let tell = seen(report);
-    if owner.report(position, report, tell) {
+    let must_report = seen(report);
+    if owner.report(position, report, must_report) {
         // SAFETY: gives back the count that `hold` took, once, since `report` says "last" once.
         unsafe { Arc::decrement_strong_count(pointer) };
     }

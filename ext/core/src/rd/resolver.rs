@@ -138,7 +138,7 @@ mod tests {
         let thread = thread::spawn(move || {
             lookups.run(|| {
                 theirs.wait();
-                end.recv().expect("told");
+                end.recv().expect("notified");
             });
         });
         begun.wait();

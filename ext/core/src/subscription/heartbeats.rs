@@ -138,7 +138,7 @@ mod tests {
         assert!(!at(31, "UP", 6) && !heartbeats.ends(None, start + Duration::from_secs(33)), "nothing was expected");
         assert!(!at(34, "UP", 6) && !at(43, "UP", 6));
         assert!(at(44, "UP", 6));
-        assert!(!at(99, "UP", 6), "told once");
+        assert!(!at(99, "UP", 6), "once");
     }
 
     #[test]

@@ -30,13 +30,13 @@ pub(super) struct Membership {
 impl Membership {
     pub fn of(conf: &Conf) -> Self {
         // As librdkafka took them: `TRUE`, `t` and `1` are one.
-        let told = |key| conf.get(key).unwrap_or_default();
-        let cooperative = told("partition.assignment.strategy").to_lowercase().contains("cooperative");
-        let consumer = told("group.protocol") == "consumer";
+        let option = |key| conf.get(key).unwrap_or_default();
+        let cooperative = option("partition.assignment.strategy").to_lowercase().contains("cooperative");
+        let consumer = option("group.protocol") == "consumer";
         Self {
-            commits: told("enable.auto.commit") == "true",
-            steps_down: cooperative && !consumer && told("group.instance.id").is_empty(),
-            reads_singly: told("enable.partition.eof") == "true" || cooperative || consumer,
+            commits: option("enable.auto.commit") == "true",
+            steps_down: cooperative && !consumer && option("group.instance.id").is_empty(),
+            reads_singly: option("enable.partition.eof") == "true" || cooperative || consumer,
             heartbeats: consumer,
         }
     }
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn an_answer_says_nothing_of_marks_that_came_while_it_was_on_its_way() {
         let nothing = -1001;
-        for (code, rows, told) in [
+        for (code, rows, reported) in [
             (codes::NO_OFFSET, &[][..], vec![(1, 7, 0), (2, 9, 0)]),
             (0, &[(0, nothing), (1, nothing), (2, nothing)], vec![(1, 7, 0), (2, 9, 0)]),
             (0, &[(0, 5), (1, 3), (2, 9)], vec![(1, 7, 0)]),
@@ -318,7 +318,7 @@ mod tests {
             marked(&marks, 1, 7);
             marked(&marks, 2, 9);
             marks.heard(&answer(code, rows), Some(asked));
-            assert_eq!(told, left(&marks), "{code} {rows:?}");
+            assert_eq!(reported, left(&marks), "{code} {rows:?}");
         }
     }
 

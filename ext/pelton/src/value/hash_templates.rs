@@ -61,7 +61,7 @@ impl HashTemplates {
             return None;
         }
         // SAFETY: the caller's promise. A new Hash is written to before Ruby is called again: either no collection has seen
-        // it, or the collector was told last that it is to be looked at again.
+        // it, or the last call made the collector look at it again.
         unsafe {
             if template.hash.get() == 0 {
                 template.hash.set(made(pairs)?);

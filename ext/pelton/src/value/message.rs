@@ -162,7 +162,7 @@ pub fn keep(object: Value, message: &MessageRef, part: Part, made: Value) {
     let raw = made.as_raw();
     word.store(if raw == rb_sys::Qfalse as VALUE { FALSE } else { raw as usize }, Ordering::Release);
     if !rb_sys::SPECIAL_CONST_P(raw) {
-        // SAFETY: two live objects: tells a generational collector of the new reference.
+        // SAFETY: two live objects: informs a generational collector about the new reference.
         unsafe { rb_sys::rb_gc_writebarrier(object.as_raw(), raw) };
     }
 }

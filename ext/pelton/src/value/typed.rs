@@ -277,7 +277,7 @@ impl<T: Send + Sync + 'static> Keeper<T> {
     /// Keeps `value` alive as long as `object`.
     pub fn keep(&self, ruby: &Ruby, object: &Value, value: Value) -> Result<(), Error> {
         self.keeping(ruby, object)?.kept.store(value.as_raw() as usize, Ordering::Release);
-        // SAFETY: two live objects (only Arrays are kept): tells a generational collector of the new reference.
+        // SAFETY: two live objects (only Arrays are kept): informs a generational collector about the new reference.
         unsafe { rb_sys::rb_gc_writebarrier(object.as_raw(), value.as_raw()) };
         Ok(())
     }

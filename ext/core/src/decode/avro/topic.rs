@@ -124,7 +124,7 @@ impl TopicSchemas {
         self.decode_named(tree, bytes, range, self.header(message))
     }
 
-    /// The header of a message that tells its payload's schema.
+    /// The header of a message that names its payload's schema.
     fn header<'a>(&self, message: &View<'a>) -> Option<&'a [u8]> {
         if self.framing != Framing::Registry {
             return None;

@@ -1,4 +1,4 @@
-//! Answers as plain values. Each function's comment tells its row's columns.
+//! Answers as plain values. Each function's comment lists the columns of its row.
 
 use super::{Answer, name_of};
 use crate::rd::{Event, PartitionList, codes, ffi, sys, text};
