@@ -9,6 +9,19 @@ class ServerLifeTest < Minitest::Test
   include ForkedChild
   include ServerKit
 
+  # Otherwise a process that starts and stops apps keeps each server for ever.
+  def test_server_that_ended_is_forgotten_by_the_stop_at_process_exit
+    kept = -> { Pelton::ExitStop.send(:const_get, :RUNNING).keys }
+    server = start
+    assert_includes kept.call, server
+    assert app.stop
+    eventually { !kept.call.include?(server) }
+  end
+
+  def test_stop_of_an_app_that_never_started_is_a_success
+    assert_equal true, Pelton::App.new.stop
+  end
+
   # --- quiet ---
 
   def test_quiet_finishes_running_jobs_and_keeps_new_messages
