@@ -11,7 +11,7 @@ module Fakes
     DEFAULTS = { "retention.ms" => "604800000", "cleanup.policy" => "delete", "max.message.bytes" => "1048588",
                  "min.insync.replicas" => "1", "retention.bytes" => "-1", "segment.bytes" => "1073741824" }.freeze
     NAMES = { 3 => :UNKNOWN_TOPIC_OR_PART, 36 => :TOPIC_ALREADY_EXISTS, 40 => :INVALID_CONFIG, -185 => :_TIMED_OUT,
-              29 => :TOPIC_AUTHORIZATION_FAILED }.freeze
+              29 => :TOPIC_AUTHORIZATION_FAILED, -165 => :_UNSUPPORTED_FEATURE }.freeze
 
     # {"orders" => { partitions: 3, replication: 1, config: {…} }}
     attr_reader :topics
@@ -46,7 +46,7 @@ module Fakes
     def answer(kind, argument)
       name = Array(argument).flatten.first
       code = @refusals[[kind, name]] || @refusals[[kind, nil]]
-      raise error(code) if [-185].include?(code)
+      raise error(code) if code&.negative?
 
       return [[name, error(code)]] if code
 
@@ -101,13 +101,21 @@ module Fakes
       [[name, nil, options]]
     end
 
+    # Each partition has the offsets 3 to 9.
+    def offsets(argument)
+      places, = argument
+      places.map { |topic, partition, position| [topic, partition, position == -2 ? 3 : 10, nil, nil] }
+    end
+
+    def groups(_) = [[], []]
     def cluster(_) = ["cluster", 1, Array.new(@brokers) { |index| [index + 1, "kafka-#{index + 1}", 9092, nil] }]
 
     # `topics` is the reader; a request comes by the same name.
     def describe(names)
       names.map do |name|
         replicas = Array.new(@topics.fetch(name)[:replication]) { |index| index + 1 }
-        [name, nil, false, Array.new(@topics[name][:partitions]) { |number| [number, 1, replicas, replicas] }]
+        partitions = Array.new(@topics[name][:partitions]) { |number| [number, 1, replicas, replicas] }
+        [name, nil, @topics[name][:internal] || false, partitions]
       end
     end
 

@@ -290,6 +290,6 @@ class TopicsTest < Minitest::Test
   def test_without_a_cluster_the_option_is_named
     @app.configure { |config| config.kafka = {} }
     declare { topic "a" }
-    refused(/bootstrap.servers: is not set/) { topics }
+    refused(/bootstrap.servers: is not set: set it in config.kafka/) { topics }
   end
 end

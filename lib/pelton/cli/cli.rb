@@ -13,6 +13,11 @@ module Pelton
     COMMANDS = {
       "server" => "consume messages until TERM, INT or QUIT",
       "routes" => "print groups and topics with their settings",
+      "topics list" => "list the topics of the cluster",
+      "topics show" => "print the partitions, offsets and configs of a topic",
+      "topics plan" => "print the difference between declared topics and the cluster",
+      "topics apply" => "make the topics of the cluster as they are declared",
+      "topics delete" => "delete topics",
       "groups list" => "list consumer groups with their states and members",
       "groups show" => "print a group: members, committed offsets, lag",
       "groups lag" => "print the lag of groups, once or again and again",

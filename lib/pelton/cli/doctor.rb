@@ -3,6 +3,7 @@
 require "json"
 require_relative "../errors"
 require_relative "doctor/brokers"
+require_relative "doctor/cluster_topics"
 require_relative "doctor/database"
 require_relative "doctor/machine"
 require_relative "doctor/options"
@@ -47,6 +48,9 @@ module Pelton
         Options.new(config, groups, @native).examine(report) if @options
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)
         Topics.new(config, groups, clusters, @native).examine(report)
+        unless clusters.empty?
+          ClusterTopics.new(@app, groups, clusters, @timeout, some: @chosen.any?(&:last)).examine(report)
+        end
         Retries.new(config, groups, clusters, @native, @timeout).examine(report)
         report
       end

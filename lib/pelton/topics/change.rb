@@ -32,7 +32,8 @@ module Pelton
       private
 
       def created
-        numbers = [("#{to[:partitions]} partitions" if to[:partitions]),
+        count = to[:partitions]
+        numbers = [("#{count} partition#{"s" unless count == 1}" if count),
                    ("replication #{to[:replication]}" if to[:replication])]
         [*numbers.compact, *to[:config].map { |name, value| "#{name}=#{value}" }]
       end

@@ -2,6 +2,7 @@
 
 require_relative "../errors"
 require_relative "../runtime/clock"
+require_relative "comparison"
 
 module Pelton
   class Topics
@@ -12,8 +13,7 @@ module Pelton
       Topic = Struct.new(:name, :partitions, :replication, :config, keyword_init: true)
 
       # names: all topics of the cluster. topics: {"orders" => Topic} of those that were asked for and exist.
-      # config_names: the topic configs that the cluster knows; nil if that is not known.
-      attr_reader :names, :topics, :config_names
+      attr_reader :names, :topics
 
       # Reads the state of these topics. configs: names of those whose configs are needed, too. Waits for Kafka up to
       # `timeout` seconds, in all. Raises KafkaError.
@@ -43,11 +43,21 @@ module Pelton
       end
       private_class_method :topic, :known_configs
 
-      #: (Array[String], Hash[String, Topic], Array[String]?) -> void
+      # config_names: the topic configs that the brokers know; nil if that is not known.
+      #: (Array[String], Hash[String, Topic], ?Array[String]?) -> void
       def initialize(names, topics, config_names = nil)
         @names = names
         @topics = topics
         @config_names = config_names
+      end
+
+      # The differences to these declarations. cluster: its servers.
+      #: (Array[Declaration], cluster: String, ?allow_delete: bool) -> Array[Change]
+      def compare(declarations, cluster:, allow_delete: false)
+        declarations.flat_map do |declaration|
+          Comparison.new(declaration, @topics[declaration.name], cluster: cluster, config_names: @config_names,
+                                                                 allow_delete: allow_delete).changes
+        end
       end
     end
   end

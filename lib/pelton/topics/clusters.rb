@@ -10,7 +10,8 @@ module Pelton
     # and those of retry topics and dead letters. A topic belongs to the cluster of its route.
     class Clusters
       SERVERS = %w[bootstrap.servers metadata.broker.list].freeze
-      private_constant :SERVERS
+      UNSET = "is not set: set it in config.kafka, or use --bootstrap"
+      private_constant :SERVERS, :UNSET
 
       # derived: {retry_topics: {partitions: 3}}, see Topics#derive.
       #: (Config, Array[Routing::Group], Array[Declaration], Hash[Symbol, Hash[Symbol, untyped]]) -> void
@@ -42,7 +43,7 @@ module Pelton
       def at(kafka)
         options = { **@config.kafka, **kafka }
         servers = SERVERS.filter_map { |name| options[name] }.first
-        raise ConfigError.new("bootstrap.servers", nil, "is not set, so no cluster is known") unless servers
+        raise ConfigError.new("bootstrap.servers", nil, UNSET) unless servers
 
         @clusters[servers.split(",").map(&:strip).sort.join(",")] ||= Cluster.new(servers, kafka)
       end

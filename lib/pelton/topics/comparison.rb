@@ -9,7 +9,7 @@ module Pelton
     class Comparison
       SHRINK = "Kafka cannot remove partitions: create a topic with another name, and copy the messages"
       REPLICATION = "needs a reassignment of partitions: use kafka-reassign-partitions.sh, or correct the declaration"
-      DELETE = "deletes all its messages: allow it with --allow-delete"
+      DELETE = "is allowed only with --allow-delete (allow_delete: true)"
       MOVES = "messages with a key may go to another partition than before, so a key's order is lost once"
       SHORTER = "Kafka deletes messages that are beyond the new limit"
       COMPACTS = "Kafka then keeps only the last message of each key"

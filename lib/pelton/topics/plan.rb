@@ -3,7 +3,6 @@
 require_relative "../errors"
 require_relative "../runtime/clock"
 require_relative "cluster_state"
-require_relative "comparison"
 
 module Pelton
   class Topics
@@ -37,7 +36,9 @@ module Pelton
       end
 
       NOTHING = "are not declared: use Pelton.topics { topic … }, `creates` in a route, retry_in or dead_letters"
-      private_constant :NOTHING
+      # Kafka's own topics, such as __consumer_offsets.
+      INTERNAL = /\A__/
+      private_constant :NOTHING, :INTERNAL
 
       #: (Array[Cluster], Float?, Array[String]?, bool, ^(Hash[String, untyped]) -> Admin) -> void
       def initialize(clusters, deadline, only, allow_delete, admin)
@@ -84,12 +85,8 @@ module Pelton
           ClusterState.read(admin, declarations.map(&:name), configs: configured.map(&:name),
                                                              timeout: Clock.left(deadline))
         end
-        @undeclared[cluster.servers] = state.names - cluster.topics.keys - cluster.routed
-        declarations.flat_map do |declaration|
-          actual = state.topics[declaration.name]
-          Comparison.new(declaration, actual, cluster: cluster.servers, config_names: state.config_names,
-                                              allow_delete: allow_delete).changes
-        end
+        @undeclared[cluster.servers] = state.names.grep_v(INTERNAL) - cluster.topics.keys - cluster.routed
+        state.compare(declarations, cluster: cluster.servers, allow_delete: allow_delete)
       end
 
       # The configs of a topic change together, because Kafka checks them together.

@@ -129,6 +129,7 @@ module Pelton
 
         def missing(topic, known)
           return "matches no topic" if topic.pattern
+          return "does not exist: create it for the retries of #{topic.stage.main}" if topic.stage
 
           near = ConfigError.near(topic.name, known.keys)
           "does not exist#{", did you mean #{near}?" if near}"

@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+require_relative "../../command"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton topics delete`
+      class TopicsDelete < Command
+        details <<~TEXT
+          Deletes topics with all their messages. It asks first. Without a terminal to ask on, it needs
+          --yes. If one of the topics does not exist, it deletes none.
+        TEXT
+        example "pelton topics delete orders.old"
+        example "pelton topics delete orders.old orders.older --yes", "without a question"
+        arguments "TOPIC..."
+        option :timeout, "--timeout SECONDS", "wait this long for Kafka", type: Float, default: 30
+        confirms
+        connects
+
+        private
+
+        def run
+          names = arguments.uniq
+          check(names)
+          return failure("nothing was deleted") unless confirm(question(names))
+
+          results = names.to_h { |name| [name, delete(name)] }
+          output.report(results.map { |name, error| { topic: name, deleted: error.nil?, error: error } }) do
+            results.each { |name, error| output.puts("deleted #{name}") unless error }
+          end
+          results.compact.each { |name, error| failure("#{name}: #{error}") }
+          results.compact.empty? ? 0 : 1
+        end
+
+        def check(names)
+          known = admin.topic_names(timeout: options[:timeout])
+          missing = (names - known).first
+          raise ConfigError.unknown(missing, known, what: "topic") if missing
+        end
+
+        def question(names)
+          "delete #{names.join(", ")} with all messages on #{connected_app.config.kafka["bootstrap.servers"]}?"
+        end
+
+        # The message of an error, or nil.
+        def delete(name)
+          admin.delete_topic(name, timeout: options[:timeout])
+          nil
+        rescue KafkaError => e
+          e.message
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+require_relative "../../command"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton topics list`
+      class TopicsList < Command
+        details <<~TEXT
+          Lists the topics of the cluster with their partitions and replicas. A partition with fewer
+          replicas in sync than it has is under-replicated: a broker is down or slow. A pattern selects
+          topics by name; * stands for any letters.
+        TEXT
+        example "pelton topics list --bootstrap localhost:9092"
+        example "pelton topics list 'orders*' --json", "some, for a script"
+        example "pelton topics list --under-replicated", "those that a broker's failure concerns"
+        arguments "[PATTERN...]"
+        option :internal, "--internal", "also list the topics that Kafka itself uses"
+        option :under, "--under-replicated", "only topics with under-replicated partitions"
+        option :timeout, "--timeout SECONDS", "wait this long for Kafka", type: Float, default: 10
+        connects
+
+        private
+
+        def run
+          rows = admin.topics(timeout: options[:timeout]).values.sort_by(&:name)
+                      .select { |topic| listed?(topic) }.map { |topic| row(topic) }
+          rows.select! { |row| row[:under_replicated].positive? } if options[:under]
+          output.table(rows, empty: "no topics")
+        end
+
+        def listed?(topic)
+          return false if topic.internal && !options[:internal]
+
+          arguments.empty? || arguments.any? { |pattern| File.fnmatch?(pattern, topic.name) }
+        end
+
+        def row(topic)
+          partitions = topic.partitions
+          { topic: topic.name, partitions: partitions.size, replication: partitions.map { |one| one.replicas.size }.min,
+            under_replicated: partitions.count { |one| one.in_sync.size < one.replicas.size } }
+        end
+      end
+    end
+  end
+end

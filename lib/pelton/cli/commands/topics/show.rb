@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require_relative "../../command"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton topics show`
+      class TopicsShow < Command
+        details <<~TEXT
+          Prints the partitions of a topic with their leaders, replicas and offsets, and the configs that
+          were set for it. MESSAGES counts offsets, so it is too high for a compacted topic and for one
+          with transactions.
+        TEXT
+        example "pelton topics show orders"
+        example "pelton topics show orders --all --json", "with all configs, for a script"
+        arguments "TOPIC"
+        option :all, "--all", "all configs, also those with the broker's default"
+        option :timeout, "--timeout SECONDS", "wait this long for Kafka", type: Float, default: 10
+        connects
+
+        private
+
+        def run
+          name = arguments.first
+          known = admin.topic_names(timeout: options[:timeout])
+          raise ConfigError.unknown(name, known, what: "topic") unless known.include?(name)
+
+          topic = admin.topics(name, timeout: options[:timeout]).fetch(name)
+          rows = partitions(topic)
+          configs = configs(name)
+          output.report({ topic: name, internal: topic.internal, partitions: rows, config: configs }) do
+            output.table(rows)
+            output.puts
+            text = configs.transform_values { |config| "#{config[:value]}#{" (default)" if config[:default]}" }
+            output.record("config" => text)
+          end
+        end
+
+        def partitions(topic)
+          places = topic.partitions.map { |partition| [topic.name, partition.number] }
+          first, last = %i[beginning end].map do |position|
+            admin.offsets(places.to_h { |place| [place, position] }, committed: false, timeout: options[:timeout])
+          end
+          topic.partitions.map do |one|
+            place = [topic.name, one.number]
+            { partition: one.number, leader: one.leader, replicas: one.replicas, in_sync: one.in_sync,
+              first: first[place], end: last[place], messages: last[place].to_i - first[place].to_i }
+          end
+        end
+
+        # {"retention.ms" => { value: "1", default: false }}
+        def configs(name)
+          found = admin.config(topic: name, timeout: options[:timeout]).sort.to_h
+          found = found.transform_values do |option|
+            { value: option.value, default: option.source != :dynamic_topic_config }
+          end
+          options[:all] ? found : found.reject { |_, config| config[:default] }
+        end
+      end
+    end
+  end
+end
