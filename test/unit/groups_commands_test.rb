@@ -137,6 +137,7 @@ class GroupsCommandsTest < Minitest::Test
     assert_equal "idle: no committed offsets\n", pelton("lag", "i*", "--max", "0").first
     data = json("lag", "idle", "billing", "--json")
     assert_equal [20, [nil, 20]], [data[:lag], data[:groups].map { |group| group[:lag] }]
+    refused(/--topic = "bills": no committed offsets there/, "lag", "--topic", "orders", "--topic", "bills")
     @kafka.commits.clear
     assert_equal "no groups\n", pelton("lag").first
   end
@@ -204,6 +205,15 @@ class GroupsCommandsTest < Minitest::Test
       text, = pelton("lag", name, "--watch", "0.01", "--max", "25", "--json", code: 1)
       assert_equal [20, 20, 20, 30], text.lines.map { |line| JSON.parse(line)["lag"] }
     end
+  end
+
+  # The name of a group may be anything.
+  def test_escape_sequences_in_names_do_not_reach_the_terminal
+    @out = Terminal.new
+    @kafka.commits["a\e]0;x"] = { ["orders", 1] => [3, "\e[2J"] }
+    %w[list lag].each { |command| refute_match(/\e[^\[]|\e\[\d*J/, pelton(command).first) }
+    refute_includes pelton("show", "a\e]0;x").first, "\e[2J"
+    refute_includes pelton("lag", "--max", "1", code: 1).last, "\e"
   end
 
   def test_watch_takes_seconds
@@ -304,6 +314,7 @@ class GroupsCommandsTest < Minitest::Test
     refused(/TO = "new": has committed offsets; --overwrite replaces them/, "copy", "billing", "new")
     refused(/to = "billing": is the group to copy from/, "copy", "billing", "billing")
     assert_match(/^orders +0 +50 +40 +0 +10$/, pelton("copy", "billing", "new", "--overwrite").first)
+    refused(/topics = .*bills.*: group billing has no committed/, "copy", "billing", "other", "--topic", "bills")
     live("new")
     refused(/group new has live members \(2\)/, "copy", "billing", "new", "--overwrite", "--apply")
     refute_predicate self, :changed?

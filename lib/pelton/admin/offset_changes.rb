@@ -40,9 +40,7 @@ module Pelton
       def copy(from, to, topics:, overwrite:)
         raise ConfigError.new(:to, to, "is the group to copy from") if from == to
 
-        source = @groups.commits(from, left).compact
-        @groups.exists(from, @deadline) if source.empty?
-        source = chosen(source, topics)
+        source = source(from, topics)
         target = commits(to)
         taken = chosen(target, topics).size
         if taken.positive? && !overwrite
@@ -61,6 +59,16 @@ module Pelton
       def left = Clock.left(@deadline)
 
       def commits(id) = @groups.commits(id, left).compact.transform_values(&:offset)
+
+      # The Commits to copy.
+      def source(id, topics)
+        all = @groups.commits(id, left).compact
+        @groups.exists(id, @deadline) if all.empty?
+        found = chosen(all, topics)
+        return found unless topics && found.empty?
+
+        raise ConfigError.new(:topics, topics, "group #{id} has no committed offsets there")
+      end
 
       # The partitions to reset: [["orders", 0], …].
       def partitions(id, topics, commits)

@@ -56,12 +56,21 @@ module Pelton
           groups = positions.of(ids(before)).transform_values do |all|
             all.select { |partition, _| topic?(*partition) }
           end
+          check_topics(groups) unless before
           Measurement.new(Clock.now, groups)
         rescue KafkaError => e
           raise unless options[:watch] && e.retriable?
 
           err.puts "pelton: #{e.message}"
           nil
+        end
+
+        # A misspelled topic would look like no lag.
+        def check_topics(groups)
+          unknown = topics.to_h.keys - groups.each_value.flat_map { |all| all.keys.map(&:first) }
+          return if unknown.empty?
+
+          raise ConfigError.new("--topic", unknown.first, "no committed offsets there")
         end
 
         # The groups that are measured. A broker that has just started does not list its groups yet.
@@ -80,9 +89,11 @@ module Pelton
           data = { time: Time.now.utc.iso8601(3), lag: groups.sum { |group| group[:lag].to_i }, groups: groups }
           options[:watch] && output.json? ? output.line(data) : output.report(data) { print(data) }
           @out.flush # a pipe would get it much later
-          above = groups.select { |group| above?(group) }
-          above.each { |group| failure("the lag of #{group[:group]} is #{group[:lag]}, above #{options[:max]}") }
-          above.empty? ? 0 : 1
+          groups.map { |group| above?(group) ? report_above(group) : 0 }.max || 0
+        end
+
+        def report_above(group)
+          failure("the lag of #{Output.text(group[:group])} is #{group[:lag]}, above #{options[:max]}")
         end
 
         def above?(group) = options[:max] && group[:lag].to_i > options[:max]
@@ -126,9 +137,10 @@ module Pelton
 
         # "billing: lag 20 in 3 partitions, +1.5 per second"
         def sum(group)
-          return "#{group[:group]}: no committed offsets" if group[:lag].nil?
+          name = Output.text(group[:group])
+          return "#{name}: no committed offsets" if group[:lag].nil?
 
-          text = "#{group[:group]}: lag #{group[:lag]} in #{count(group[:partitions].size, "partition")}"
+          text = "#{name}: lag #{group[:lag]} in #{count(group[:partitions].size, "partition")}"
           text += ", #{signed(group)[:per_second]} per second" if group[:per_second]
           above?(group) ? output.paint(text, :red) : text
         end

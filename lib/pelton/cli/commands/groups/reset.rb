@@ -19,10 +19,10 @@ module Pelton
           outside of the log becomes its beginning or end. --shift leaves partitions without a commit alone.
         TEXT
         example "pelton groups reset billing --to beginning --all-topics", "a dry run"
-        example "pelton groups reset billing --back 30m --topic orders --apply", "repeat the last half hour"
-        example "pelton groups reset billing --to 2026-11-23T08:00:00Z --topic orders --topic bills:0,1"
-        example "pelton groups reset billing --shift -100 --all-topics", "100 offsets back in each partition"
-        example "pelton groups reset new --to end --topic orders --create --apply", "before its first start"
+        example "pelton groups reset billing --back 30m --topic orders --apply", "the last half hour again"
+        example "pelton groups reset billing --to 2026-11-23T08:00:00Z --topic orders:0,1"
+        example "pelton groups reset billing --shift -100 --all-topics", "100 offsets back"
+        example "pelton groups reset new --to end --topic orders --create", "before its first start"
         arguments "GROUP"
         option :to, "--to POSITION", "beginning, end, an offset, a time (ISO 8601), or 2h for 2 hours ago" do |text|
           POSITIONS[text] || (Integer(text, 10) if text.match?(/\A\d+\z/)) || Values.time("--to", text)
