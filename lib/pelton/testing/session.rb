@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../../pelton"
+require_relative "../testing"
 require_relative "app_copy"
 require_relative "memory/memory"
 require_relative "session/consumers"

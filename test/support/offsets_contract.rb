@@ -1,0 +1,77 @@
+# frozen_string_literal: true
+
+# What is committed, and where a partition goes on; a part of ConsumerContract.
+module OffsetsContract
+  def test_manual_marks_decide_where_the_next_run_begins
+    name = topic
+    marking = consumer(:consume) do
+      messages.each { |one| seen << one.offset }
+      mark_as_consumed(messages.find { |one| one.offset == 2 }) if messages.any? { |one| one.offset == 2 }
+    end
+    app = app { topic(name, to: marking) { manual_offsets } }
+    fill(app, name, ["x"] * 5)
+    start(app)
+    wait_until("5 messages") { seen_all?(5) }
+    stop(app)
+    assert_equal [3, (0..4).to_a], [committed(app, name), seen.dup]
+    seen.clear
+    start(app)
+    wait_until("the rest") { seen_all?(2) }
+    assert_equal [3, 4], seen
+  end
+
+  def test_a_pause_leaves_the_rest_for_later_and_counts_no_attempt
+    name = topic
+    paused = false
+    pausing = consumer(:consume) do
+      messages.each do |one|
+        if one.offset == 2 && !paused
+          paused = true
+          seen << :pause
+          break pause(0.2)
+        end
+        seen << [one.offset, attempt]
+        mark_as_consumed(one)
+      end
+    end
+    app = app { topic(name, to: pausing) }
+    fill(app, name, ["x"] * 4)
+    start(app)
+    wait_until("4 messages") { committed(app, name) == 4 }
+    assert_equal [[0, 1], [1, 1], :pause, [2, 1], [3, 1]], seen
+  end
+
+  def test_seek_goes_back_once
+    name = topic
+    sought = false
+    seeking = consumer do |one|
+      seen << one.offset
+      if one.offset == 3 && !sought
+        sought = true
+        seek(1)
+      end
+    end
+    app = app { topic(name, to: seeking) }
+    fill(app, name, ["x"] * 5)
+    start(app)
+    wait_until("5 messages") { committed(app, name) == 5 }
+    assert_equal [0, 1, 2, 3, 1, 2, 3, 4], seen
+  end
+
+  def test_metadata_is_committed_with_the_offset
+    name = topic
+    found = []
+    keeping = consumer(assigned: -> { found << offset_metadata }) do |one|
+      mark_as_consumed(one, metadata: "after #{one.offset}")
+      seen << one.offset
+    end
+    app = app { topic(name, to: keeping) }
+    fill(app, name, ["x"] * 2)
+    start(app)
+    wait_until("2 messages") { committed(app, name) == 2 }
+    stop(app)
+    start(app)
+    wait_until("the metadata") { found.size == 2 }
+    assert_equal [nil, "after 1"], found
+  end
+end

@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+# Which messages a route keeps from its consumer, or holds back; a part of ConsumerContract.
+module SelectionContract
+  def test_where_and_filters_drop_messages_and_the_offset_goes_on
+    name = topic
+    app = app do
+      topic(name, to: consumer { |one| seen << one.payload["n"] }) do
+        decode :json
+        where("n").gt(2)
+        filter { |one| one.payload["n"].even? }
+      end
+    end
+    fill(app, name, Array.new(8) { |n| "{\"n\":#{n}}" })
+    start(app)
+    wait_until("8 messages") { committed(app, name) == 8 }
+    assert_equal [4, 6], seen
+    dropped = events(app, "message.dropped").group_by { |one| one[:reason] }
+    assert_equal({ where: 3, filtered: 3 }, dropped.transform_values { |all| all.sum { |one| one[:count] } })
+  end
+
+  def test_delayed_messages_wait_and_old_ones_expire
+    name = topic
+    delayed = consumer { |one| seen << [one.offset, (Pelton::Clock.wall * 1000).round - one.timestamp_ms] }
+    app = app do
+      topic(name, to: delayed) do
+        delay 0.3
+        expire_after 30
+      end
+    end
+    app.producer.produce_sync(topic: name, payload: "x", timestamp: ((Pelton::Clock.wall - 60) * 1000).to_i)
+    app.producer.produce_sync(topic: name, payload: "y")
+    start(app)
+    wait_until("both") { committed(app, name) == 2 }
+    assert_equal [1], seen.map(&:first)
+    assert_operator seen.first.last, :>=, 299
+    assert_equal [:expired], events(app, "message.dropped").map { |one| one[:reason] }
+  end
+
+  def test_throttled_messages_wait_for_their_turn
+    name = topic
+    times = []
+    app = app { topic(name, to: consumer { |_one| times << Pelton::Clock.now }) { throttle 2, every: 0.3 } }
+    fill(app, name, ["x"] * 5)
+    start(app)
+    wait_until("5 messages") { committed(app, name) == 5 }
+    assert_operator times[2] - times[0], :>=, 0.299
+    assert_operator times[4] - times[2], :>=, 0.299
+  end
+end
