@@ -84,7 +84,8 @@ module Pelton
       rescue DeliveryError => e
         failure ||= e
       rescue WaitTimeout => e
-        raise late(deliveries, e.topic, timeout), cause: failure
+        reason = e.cause if e.cause.is_a?(KafkaError)
+        raise late(deliveries, e.topic, timeout, reason), cause: failure || reason
       end
       raise failure if failure
 
@@ -92,9 +93,9 @@ module Pelton
     end
 
     # "3 of 10 deliveries to orders not finished after 5 s; …"
-    def self.late(deliveries, topic, timeout)
+    def self.late(deliveries, topic, timeout, reason)
       open = deliveries.count { |delivery| !delivery.done? }
-      WaitTimeout.new("#{open} of #{deliveries.size} deliveries", topic, timeout)
+      WaitTimeout.new("#{open} of #{deliveries.size} deliveries", topic, timeout, reason)
     end
     private_class_method :late
 

@@ -124,6 +124,44 @@ class FirstDayTest < Minitest::Test
     end
   end
 
+  # As docs/guides/scripts-and-iterators.md says.
+  def test_calls_after_close_work_or_raise_as_the_guide_says
+    name = topic
+    closed = app { topic name, to: Orders }
+    delivery = closed.producer.produce_async(topic: name, payload: "x")
+    assert_equal 0, closed.close
+    assert_equal [0, {}, 0], [delivery.wait.offset, closed.producer.failures, closed.producer.pending]
+    assert_equal "x", closed.each(name).first.raw_payload
+    assert Pelton::Subscription.new(closed.config, group_id: "other").close(10)
+    said { closed.configure { |config| config.group_id = "late" } }
+    assert_equal 0, closed.close
+    closed.start
+    assert_equal 1, closed.producer.produce_sync(topic: name, payload: "y").offset
+  end
+
+  def test_close_returns_what_it_gave_up_also_when_it_is_called_again
+    lost = nowhere
+    2.times { lost.producer.produce_async(topic: "a", payload: "x") }
+    assert_equal [2, 2], [lost.close(timeout: 0), lost.close(timeout: 0)]
+  end
+
+  # It said why only in produce_sync.
+  def test_wait_for_a_delivery_says_why_nothing_came_as_text_and_cause
+    producer = nowhere.producer
+    one = producer.produce_async(topic: "a", payload: "x")
+    many = producer.produce_many_async([{ topic: "a", payload: "x" }, { topic: "b", payload: "x" }])
+    labelled = producer.produce_async(topic: "a", payload: "x", label: 7)
+    eventually(20) { producer.inspect.include?("last error") }
+    waits = { "delivery to a" => -> { one.wait(timeout: 0) }, "2 of 2 deliveries" => -> { many.wait(timeout: 0) },
+              "1 of 1 deliveries to a" => -> { Pelton::Delivery.wait_all([labelled], timeout: 0) } }
+    waits.each do |what, wait|
+      error = assert_raises(Pelton::WaitTimeout, &wait)
+      assert_match(/\A#{what} not finished after .+; last error: 127\.0\.0\.1:1.+refused .+_TRANSPORT/, error.message)
+      assert_kind_of Pelton::KafkaError, error.cause
+      assert_match(/refused/, error.full_message)
+    end
+  end
+
   def test_produce_in_a_fork_after_use_works
     parent = app
     name = topic

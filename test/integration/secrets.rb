@@ -66,7 +66,7 @@ Scenario.run do
      object.pretty_inspect]
   end.join
   said["options of a client"] << open.config.kafka_with({}, { "ssl.keystore.password" => "hush-store" }).inspect
-  collect.("a frozen Hash", FrozenError) { open.config.kafka["sasl.password"] = "hush-sasl" }
+  collect.("options in place", Pelton::ConfigError) { open.config.kafka["sasl.password"] = "hush-sasl" }
   collect.("a method that is not there", NoMethodError) { open.config.kafka.no_such_method }
   collect.("a setting that is not there", Pelton::ConfigError) { open.config.no_such_method }
   collect.("a setting after the start", Pelton::ConfigError) { open.config.kafka = { "sasl.password" => "hush-new" } }

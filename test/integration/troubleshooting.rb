@@ -83,6 +83,14 @@ Scenario.run do
   produce.(kafka: { "security.protocol" => "ssl", **soon })
   produce.(kafka: { "security.protocol" => "sasl_plaintext", "sasl.mechanisms" => "PLAIN", "sasl.username" => "a",
                     "sasl.password" => "b", **soon })
+  login = "org.apache.kafka.common.security.plain.PlainLoginModule required user_pelton=\"right\";"
+  guarded = TestBroker.start(listeners: { "LOGIN" => "SASL_PLAINTEXT" },
+                             settings: { "listener.name.login.sasl.enabled.mechanisms" => "PLAIN",
+                                         "listener.name.login.plain.sasl.jaas.config" => login })
+  produce.(kafka: { "bootstrap.servers" => guarded.bootstrap("LOGIN"), "security.protocol" => "sasl_plaintext",
+                    "sasl.mechanisms" => "PLAIN", "sasl.username" => "pelton", "sasl.password" => "wrong", **soon })
+  wait_for.("SASL authentication error: …")
+  guarded.stop
   produce.()
   orders = topic
   produce.(topic: orders, partition: 77)
@@ -130,6 +138,7 @@ Scenario.run do
   consume.(works, "no previously committed offset available") { from :error }
   around = Class.new(works) { def around(_action) = nil }
   consume.(around, "#around must call its block")
+  consume.(Class.new(works) { def on_revoked; end }, "…#on_revoked is never called: rename it to revoked")
   name = topic
   topic(name: "#{name}.retry.1000")
   topic(name: "#{name}.retry.1")
@@ -149,6 +158,7 @@ Scenario.run do
   end
   members.first.start
   eventually(30, "the first member's partition") { members.first.assignments.any? }
+  said.raised { members.first.admin.alter_group_offsets(group, { [orders, 0] => 0 }) }
   members.last.start
   wait_for.("Static consumer fenced by other consumer with same group.instance.id")
 

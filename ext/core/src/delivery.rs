@@ -11,6 +11,7 @@
 use crate::error::{Error, KafkaError};
 use crate::events::ReportPublisher;
 use crate::linger::{Linger, Wait};
+use crate::lock;
 use crate::rd::{MAX_POSITIONS, generation, hold};
 use crate::wait::{Outcome, Parker, Wake};
 use std::sync::Arc;
@@ -178,6 +179,11 @@ impl Delivery {
             return None;
         }
         (0..self.len()).map(|index| self.outcome(index)).find(|outcome| outcome.error.is_some())
+    }
+
+    /// Why its producer delivers nothing at present, if librdkafka said so. Not for a forked child.
+    pub fn last_error(&self) -> Option<KafkaError> {
+        lock(&self.slab.publisher.last_error).clone()
     }
 
     /// Parks the calling thread until every message has its report.

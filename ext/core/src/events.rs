@@ -117,6 +117,8 @@ pub(crate) struct ReportPublisher {
     purged: AtomicBool,
     /// Failed messages that no caller waited for, by topic and code.
     failures: Mutex<BTreeMap<(Arc<str>, i32), u64>>,
+    /// The last error, until a message is delivered again. It explains why a wait ends without success.
+    pub last_error: Mutex<Option<KafkaError>>,
 }
 
 impl ReportPublisher {
@@ -127,6 +129,7 @@ impl ReportPublisher {
             acknowledged: AtomicBool::default(),
             purged: AtomicBool::default(),
             failures: Mutex::default(),
+            last_error: Mutex::default(),
         })
     }
 

@@ -94,8 +94,6 @@ pub struct Producer {
     /// `None` where `linger.ms` is 0.
     linger: Option<Arc<Linger>>,
     transactions: Transactions,
-    /// The last error, until a message is delivered again. It explains why a wait ends without success.
-    last_error: Mutex<Option<KafkaError>>,
     queue_waits: QueueWaits,
     /// `None`: the end of the process is nothing to it.
     exit: Mutex<Option<exit::Exit>>,
@@ -134,7 +132,6 @@ impl Producer {
                 closing: Arc::default(),
                 linger,
                 transactions: Transactions::default(),
-                last_error: Mutex::default(),
                 queue_waits: QueueWaits::default(),
                 exit: Mutex::default(),
                 made_in: generation(),
@@ -223,7 +220,7 @@ impl Producer {
         if self.is_foreign() {
             return None;
         }
-        lock(&self.last_error).clone()
+        lock(&self.publisher.last_error).clone()
     }
 
     /// Failed messages that no caller waited for, by topic and code.

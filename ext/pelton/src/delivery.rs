@@ -67,11 +67,16 @@ fn late(ruby: &Ruby, delivery: &Delivery, timeout: Option<Duration>) -> Error {
     let positions = 0..delivery.len();
     let topic = delivery.topic(0);
     let topic = positions.clone().all(|position| delivery.topic(position) == topic).then(|| &**topic);
-    if delivery.len() == 1 {
-        return error::wait_timeout(ruby, "delivery", topic, timeout);
+    let what = if delivery.len() == 1 {
+        "delivery".into()
+    } else {
+        let open = positions.filter(|position| !delivery.is_reported(*position)).count();
+        format!("{open} of {} deliveries", delivery.len())
+    };
+    match delivery.last_error() {
+        None => error::wait_timeout(ruby, &what, topic, timeout),
+        Some(reason) => error::wait_timeout_because(ruby, &what, topic, timeout, &reason),
     }
-    let open = positions.filter(|position| !delivery.is_reported(*position)).count();
-    error::wait_timeout(ruby, &format!("{open} of {} deliveries", delivery.len()), topic, timeout)
 }
 
 fn is_done(ruby: &Ruby, this: Value) -> Result<bool, Error> {

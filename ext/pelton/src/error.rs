@@ -91,6 +91,26 @@ pub fn wait_timeout(ruby: &Ruby, operation: &str, topic: Option<&str>, waited: O
     raise(ruby, "WaitTimeout", (operation, topic, waited.map(|waited| waited.as_secs_f64())))
 }
 
+/// The same with Kafka's last error as its reason and cause.
+pub fn wait_timeout_because(
+    ruby: &Ruby,
+    operation: &str,
+    topic: Option<&str>,
+    waited: Option<Duration>,
+    reason: &KafkaError,
+) -> Error {
+    let raise = |reason: Value| -> Result<Value, Error> {
+        let seconds = waited.map(|waited| waited.as_secs_f64());
+        let made = make(ruby, "WaitTimeout", (operation, topic, seconds, reason))?;
+        // Only `raise` sets the cause.
+        ruby.module_kernel().funcall("raise", (made, magnus::kwargs!("cause" => reason)))
+    };
+    match kafka_error(ruby, reason).and_then(raise) {
+        Err(error) => error,
+        Ok(_) => wait_timeout(ruby, operation, topic, waited),
+    }
+}
+
 pub fn invalid(ruby: &Ruby, key: &str, value: Value, expected: &str) -> Error {
     raise(ruby, "InvalidMessageError", (ruby.to_symbol(key), value, expected))
 }

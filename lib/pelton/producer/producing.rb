@@ -243,7 +243,7 @@ module Pelton
         @source.partitions.choose(@partitioner || @source.partitioner, topic, key, @queue_timeout)
       end
 
-      def wait(delivery, timeout) = explained { delivery.wait(timeout: timeout || @delivery_timeout) }
+      def wait(delivery, timeout) = delivery.wait(timeout: timeout || @delivery_timeout)
 
       # Runs the block. Adds the reason to its WaitTimeout, if it is known.
       def explained

@@ -37,7 +37,7 @@ impl Source for Producer {
                     !self.transactions.failed(report.error)
                 });
                 if failures.get() < count {
-                    *lock(&self.last_error) = None;
+                    *lock(&self.publisher.last_error) = None;
                 }
                 if panics {
                     let reason = "a panic while a report was looked at".into();
@@ -54,7 +54,7 @@ impl Source for Producer {
                 // Messages that had no place among those in flight have one now.
                 self.send_on();
             } else {
-                events::emit_and_keep(self.poller.events(), &self.name, &event, &self.last_error);
+                events::emit_and_keep(self.poller.events(), &self.name, &event, &self.publisher.last_error);
             }
             if Instant::now() >= deadline {
                 return;
