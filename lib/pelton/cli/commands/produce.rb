@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
+require_relative "../../logging/event_text"
 require_relative "../../logging/printable"
+require_relative "../../logging/repeat_limit"
 require_relative "../../runtime/clock"
 require_relative "../command"
 require_relative "../messages/line_format"
@@ -89,6 +91,7 @@ module Pelton
           note("one message per line; Ctrl-D ends it") if input.tty?
           # The line that was read last, and the first failures: [{ line: 3, reason: "…" }].
           @line = 0
+          @due = Clock.now
           @failures = []
           @sent = SentLines.new(@producer) { |line, reason| failed(line, reason) }
           send_all
@@ -105,9 +108,16 @@ module Pelton
           end
         end
 
-        # The command itself reports every failure.
+        # The command reports failed messages itself, so its log has the other failures only: brokers that are away.
         def quiet_app
           app.config.logger = nil unless app.config.frozen?
+          limit = RepeatLimit.new { |_, text| note(text) }
+          app.subscribe("error.occurred") do |event|
+            next if limit.counts?(event)
+
+            severity, text = EventText.of(event)
+            note(text) if limit.pass?(event, severity, text)
+          end
           connected_app
         end
 
@@ -122,9 +132,12 @@ module Pelton
 
         def send_all
           progress("sent") do |bar|
-            @started = Clock.now
             interruption.each(Lines.new(input)) do |lines|
-              lines.each_slice(slice) { |some| interruption.requested? || pause? ? break : send_some(some, bar) }
+              lines.each_slice(slice) do |some|
+                break if interruption.requested? || pause?(some.size)
+
+                send_some(some, bar)
+              end
             end
             note("stopped after line #{@line}; waiting for deliveries, Ctrl-C again ends it") if interruption.requested?
             @sent.finish
@@ -147,11 +160,12 @@ module Pelton
         # A tenth of a second at most.
         def slice = options[:rate] ? (options[:rate] / 10).floor.clamp(1, SLICE) : SLICE
 
-        # Waits until the next message may be sent. true: a signal came.
-        def pause?
+        # Waits until so many messages may be sent, and decides when the next ones may be. true: a signal came.
+        def pause?(count)
           return false unless options[:rate]
 
-          early = @started + (@line / options[:rate]) - Clock.now
+          early = @due - Clock.now
+          @due = [@due, Clock.now].max + (count / options[:rate])
           early.positive? && interruption.wait(early)
         end
 
