@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
+require "fileutils"
 require "support/scenario"
+require "tmpdir"
 
 # Background threads of consumers and of an app through rebalances, deaths and the end.
 
@@ -89,6 +91,25 @@ Scenario.run do
   check(life[:began] > ends, "some began again: #{life}")
   equal(6, life[:shutdown], "shutdowns: 2 of the second, 4 of the first")
   equal([], events(first, "thread.leaked").map(&:payload), "threads that outlived")
+
+  # The thread of a gem, started by the job that was the first to use it, is not taken for a leak.
+  folder = Dir.mktmpdir
+  FileUtils.mkdir_p("#{folder}/gems/reaper-1.0")
+  code = "module Reaper; def self.run = @run ||= Thread.new { Thread.stop }; end"
+  File.write("#{folder}/gems/reaper-1.0/reaper.rb", code)
+  Gem.use_paths(Gem.dir, [folder, *Gem.path])
+  require "#{folder}/gems/reaper-1.0/reaper"
+  uses = Class.new(Pelton::Consumer) do
+    define_method(:assigned) { Reaper.run }
+    def consume; end
+  end
+  library = app(group: unique("group")) { topic name, to: uses }
+  library.start
+  eventually(30, "its thread") { library.stats[:consumer_threads].to_s.match?(/=> ?1\b/) }
+  check(library.stop, "it stops: #{library.server.unfinished_work}")
+  equal([true, []], [Reaper.run.alive?, events(library, "thread.leaked").map(&:payload)], "taken for a leak")
+  Reaper.run.kill.join
+  FileUtils.rm_rf(folder)
 
   # One that does not end in time is named with where it is, and does not hold up the stop.
   gate = Thread::Queue.new
