@@ -13,15 +13,15 @@ require_relative "kafka_wire"
 #   broker.kill(:KILL); broker.restart        # the same port, the same data
 #   broker.stop                               # ends it and removes its data
 #
-# Several may run side by side, each on its own port: they are clusters of their own. Everything one has lies in one
-# folder named after its port. Not thread-safe. Raises TestBroker::Failure with a sentence to read.
+# Several may run side by side, each on its own port and with its own cluster. All files of a broker are in one folder,
+# named after its port. Not thread-safe. Raises TestBroker::Failure with a sentence to read.
 class TestBroker
   class Failure < StandardError; end
   class PortInUse < Failure; end
 
   HOST = "127.0.0.1"
-  # Below the kernel's range for outgoing connections: a client that keeps trying a dead broker's port there may be
-  # given that very port as its own end, connect to itself, and the broker can never bind it again.
+  # Below the kernel's range for outgoing connections. A client that keeps trying the port of a stopped broker could get
+  # that port as its own end and connect to itself. Then the broker could never bind it again.
   FREE_PORTS = (20_000..31_000)
   START_TIMEOUT = 120
   ATTEMPTS = 4
@@ -35,7 +35,7 @@ class TestBroker
       attempt = 0
       begin
         new(port.zero? ? free_port : port).start(settings, listeners, owner)
-      rescue PortInUse # somebody was faster, or took the controller's port
+      rescue PortInUse # another process was faster, or took the controller's port
         raise if (attempt += 1) == ATTEMPTS || (port.nonzero? && taken?(port))
 
         retry
@@ -88,11 +88,11 @@ class TestBroker
     @more_ports = {} # {"TLS" => 23457}, of the listeners besides PLAINTEXT
   end
 
-  # listener: the name of one that `start` was given.
+  # listener: a name from the `listeners` of `start`.
   #: (?String?) -> String
   def bootstrap(listener = nil) = "#{HOST}:#{listener ? @more_ports.fetch(listener) : port}"
 
-  # Runs one of Kafka's command line tools and returns what it says; Failure if it fails.
+  # Runs one of Kafka's command line tools and returns its output; raises Failure if it fails.
   #   broker.tool("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap, …)
   #: (String, *String) -> String
   def tool(name, *arguments)
@@ -105,7 +105,7 @@ class TestBroker
 
   # Used by TestBroker.start.
   def start(settings, listeners, owner)
-    claim_folder # where this fails the folder is another broker's: hands off
+    claim_folder # if this fails, the folder belongs to another broker
     @more_ports = listeners.transform_values { self.class.free_port }
     more = listeners.to_h { |name, protocol| [name, [protocol, @more_ports.fetch(name)]] }
     bring_up(BrokerKit.properties(port, self.class.free_port, data_folder, settings, more), owner)
@@ -159,7 +159,8 @@ class TestBroker
     FileUtils.rm_rf(folder)
   end
 
-  # Is its JVM there? (Kafka may not answer yet.) Read from the system: right for a broker that somebody else started.
+  # Does its JVM run? (Kafka may not answer yet.) Read from the system, so it also works for a broker of another
+  # process.
   #: () -> bool
   def alive?
     return false unless pid
@@ -171,7 +172,7 @@ class TestBroker
     false
   end
 
-  # Does it serve? True when a metadata request tells of it.
+  # true: a metadata request names this broker.
   #: (?timeout: Numeric) -> bool
   def ready?(timeout: 2)
     KafkaWire.open(HOST, port, timeout: timeout) { |wire| wire.brokers.any? { |_, _, its_port| its_port == port } }
@@ -197,10 +198,10 @@ class TestBroker
   def claim_folder
     raise PortInUse, "port #{port} is in use#{" by a broker of ours (bin/broker stop)" if alive?}" if taken_port?
 
-    FileUtils.rm_rf(folder) # of a broker that died
+    FileUtils.rm_rf(folder) # of a broker that was killed
     Dir.mkdir(folder)
   rescue Errno::EEXIST
-    raise PortInUse, "port #{port}: somebody else starts a broker there"
+    raise PortInUse, "port #{port}: another process starts a broker there"
   end
 
   def taken_port? = alive? || self.class.taken?(port)
@@ -211,7 +212,7 @@ class TestBroker
     File.write(pid_file, pid.to_s)
   end
 
-  # The owner may be killed, or crash: a small shell process looks, and cleans up after it.
+  # The owner may be killed or crash. A small shell process watches it and then removes the broker.
   WATCH = <<~SH
     while [ -d "$2" ] && grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; do sleep 0.3; done
     pid="$(cat "$2/pid" 2>/dev/null)" || exit 0
@@ -229,7 +230,7 @@ class TestBroker
     Process.kill(:KILL, @watch)
     Process.wait(@watch)
   rescue Errno::ESRCH, Errno::ECHILD
-    nil # another process (a forked child's parent) was faster
+    nil # another process, such as the parent of a forked child, was faster
   end
 
   def wait_until_ready
@@ -245,7 +246,7 @@ class TestBroker
     failed.("did not answer within #{START_TIMEOUT} s") unless done
   end
 
-  # The first group and the first transaction would wait seconds until their internal topics are made.
+  # Otherwise the first group and the first transaction wait seconds for their internal topics.
   def warm_up
     KafkaWire::COORDINATORS.each_key { |kind| within(START_TIMEOUT) { coordinator?(kind) } }
   end
@@ -266,12 +267,12 @@ class TestBroker
     Process.kill(:KILL, pid)
     wait_for_end(10) || raise(Failure, "process #{pid} does not end")
   rescue Errno::ESRCH
-    nil # it ended between the look and the signal
+    nil # it ended before the signal
   end
 
   def wait_for_end(timeout) = within(timeout) { !alive? }
 
-  # Waits for a condition of another process: there is nothing to select on, so look every 25 ms.
+  # Waits for a condition of another process. There is no event to wait for, so it checks every 25 ms.
   def within(timeout)
     deadline = now + timeout
     loop do

@@ -12,14 +12,14 @@ module BrokerKit
   VERSION = File.read(POM)[%r{<kafka\.version>(.+?)</kafka\.version>}, 1]
   CLUSTER_ID = "cGVsdG9uLXRlc3QtMDAwMQ" # any 16 bytes in base64
   JVM = %w[-Djava.awt.headless=true -XX:-UsePerfData].freeze
-  # Quick to start. The environment may name others in their place: PELTON_BROKER_JVM="-Xmx2g -XX:+UseG1GC".
+  # Quick to start. The environment may replace them: PELTON_BROKER_JVM="-Xmx2g -XX:+UseG1GC".
   HEAP = %w[-Xms128m -Xmx512m -XX:+UseSerialGC].freeze
 
   SESSION = "broker.session.timeout.ms"
-  # Of a broker that is started again, which may register only when its former session is over.
+  # For a restarted broker, which may register only when its former session is over.
   SHORT_SESSION = "2500"
 
-  # Replication of one, quick groups, little memory. Anything may be overridden by the caller's settings.
+  # Replication of one, quick groups, little memory. The caller's settings win.
   SETTINGS = {
     "process.roles" => "broker,controller",
     "node.id" => "1",
@@ -42,12 +42,12 @@ module BrokerKit
     "group.consumer.session.timeout.ms" => "6000",
     "group.consumer.min.heartbeat.interval.ms" => "100",
     "group.consumer.heartbeat.interval.ms" => "500",
-    # A broker that could not run for so long, on a busy machine or frozen by a test, would lose all its partitions and
-    # groups for a while (NOT_LEADER_FOR_PARTITION, NOT_COORDINATOR).
+    # Otherwise a broker that could not run for this long, on a busy machine or stopped by a test, would lose all its
+    # partitions and groups for a while (NOT_LEADER_FOR_PARTITION, NOT_COORDINATOR).
     SESSION => "300000",
     "broker.heartbeat.interval.ms" => "250",
-    # A killed broker takes the logs of its newest topics for strays, unless a later metadata record (such as this idle
-    # one) came before the end.
+    # A killed broker deletes the logs of its newest topics as strays, unless a later metadata record (such as this idle
+    # one) was written before the end.
     "metadata.max.idle.interval.ms" => "100",
     "controlled.shutdown.enable" => "false",
     "num.network.threads" => "2",
@@ -57,7 +57,7 @@ module BrokerKit
   }.freeze
 
   class << self
-    # Fills the cache where it is empty. Two processes may do so at once: the second one waits.
+    # Fills the cache if it is empty. If two processes call it at the same time, the second one waits.
     #: () -> void
     def prepare
       FileUtils.mkdir_p(cache)
@@ -69,7 +69,7 @@ module BrokerKit
       end
     end
 
-    # The command that runs a class of Kafka, without the class.
+    # The command that runs a class of Kafka; the caller appends the class.
     #: (*String) -> Array[String]
     def java(*options)
       heap = ENV["PELTON_BROKER_JVM"].to_s.split
@@ -89,7 +89,7 @@ module BrokerKit
       ).merge(settings).map { |key, value| "#{key}=#{value}\n" }.join
     end
 
-    # The same for a broker that runs on data of its own.
+    # The same for a broker with its own data.
     #: (String) -> String
     def restarted(properties) = properties.sub(/^#{SESSION}=.*$/o, "#{SESSION}=#{SHORT_SESSION}")
 
@@ -123,7 +123,7 @@ module BrokerKit
       end
     end
 
-    # Formatting takes a JVM start, and its result tells of no port and no path: once is enough.
+    # Formatting starts a JVM. The result contains no port and no path, so one run serves all brokers.
     def format_data
       fill(formatted) do |folder|
         config = File.join(folder, "..", "format.properties")
@@ -135,7 +135,7 @@ module BrokerKit
       end
     end
 
-    # All or nothing: an interrupted run leaves no half-filled folder behind.
+    # An interrupted run leaves no half-filled folder behind.
     def fill(target)
       folder = "#{target}.part"
       FileUtils.rm_rf(folder)

@@ -2,7 +2,7 @@
 
 require "openssl"
 
-# Certificates made here, and lists of those that were taken back.
+# Certificates made here, and lists of revoked ones.
 module Certificates
   module_function
 
@@ -23,7 +23,7 @@ module Certificates
     { key: key, cert: cert }
   end
 
-  # What an authority took back.
+  # The list of the certificates that an authority revoked.
   def revocations(authority, *certificates)
     list = OpenSSL::X509::CRL.new
     list.version = 1

@@ -2,7 +2,7 @@
 
 require "support/fakes"
 
-# One coordinator, its jobs run by the test itself: what it does in which order, without threads.
+# One coordinator, without threads: the test itself runs its jobs.
 module CoordinatorKit
   # The listener's role.
   class Owner
@@ -26,9 +26,9 @@ module CoordinatorKit
   class Ownership
     # sent: offsets of transactions.
     attr_reader :marks, :commits, :sent, :seeks, :words, :unmarks
-    # epoch: which seek it is; on_seek: what happens in the middle of one, else it just takes place. told: the committed
-    # offset. on_send: called when offsets are sent. word: what was committed with an offset before; asked: how often it
-    # was asked for. here: is the partition read?
+    # epoch: number of seeks so far; on_seek: called in the middle of a seek. told: the committed offset. on_send:
+    # called when offsets are sent. word: the metadata of the committed offset; asked: how often it was read. here: is
+    # the partition read?
     attr_accessor :owned, :error, :epoch, :on_seek, :told, :on_send, :word, :asked, :here
 
     def initialize
@@ -82,7 +82,7 @@ module CoordinatorKit
       client.send_offsets(offsets.map { |place, offset| [*place, offset] }, self, timeout)
     end
 
-    # Without places: [[offset, word], …], as they were committed by themselves; an offset without a word is [offset].
+    # Without places: [[offset, metadata], …] of single commits; [offset] is a commit without metadata.
     def committed(places = nil) = places ? [@told] : @committed
 
     def commit
@@ -95,7 +95,7 @@ module CoordinatorKit
 
   class Consumer < Pelton::Consumer
     class << self
-      # hooks: {revoked: what it does besides logging}
+      # hooks: {revoked: called by the hook, after it is logged}
       attr_accessor :script, :log, :hooks
     end
 
@@ -158,10 +158,10 @@ module CoordinatorKit
     Thread.handle_interrupt(Object => :never) { @jobs.pop.call }
   end
 
-  # As if all back-offs were over.
+  # Ends all back-offs.
   def wake = coordinator.wake_up(Float::INFINITY)
 
-  # In the midst of a test that tries several: another coordinator, another producer.
+  # For a test of several cases: a new coordinator and a new producer.
   def anew
     @producer.close
     @coordinator = nil

@@ -3,7 +3,7 @@
 require_relative "coordinator_kit"
 require "pelton/testing/buffered_producer"
 
-# A coordinator whose consumer fails, and a producer that keeps what it is given.
+# A coordinator whose consumer fails, and a producer that keeps its messages.
 module DeadLettersKit
   include CoordinatorKit
 

@@ -2,7 +2,7 @@
 
 require "pelton"
 
-# What tests on the embedded cluster share: a cluster, apps whose events are recorded, consumers made of a block.
+# For tests on the embedded cluster: a cluster, apps whose events are recorded, and consumers made of a block.
 module EmbeddedApp
   def setup
     super
@@ -26,13 +26,13 @@ module EmbeddedApp
     name
   end
 
-  # On a busy machine no heartbeat may come for a second. More than this costs time: the embedded cluster waits with a
+  # On a busy machine no heartbeat may come for a second. A longer session costs time: the embedded cluster waits with a
   # rebalance (not the first) for a session less a second; a member that does not join again by then is thrown out.
   SESSION = { "session.timeout.ms" => 3000, "heartbeat.interval.ms" => 100 }.freeze
-  # What is marked is committed soon, also without a stop.
+  # Commits marks soon, also without a stop.
   OFTEN = { "auto.commit.interval.ms" => 50 }.freeze
-  # What is sent together arrives together: the default of 5 ms may pass between two messages on a busy machine. Nobody
-  # who waits for a delivery pays it.
+  # Messages that are sent together arrive together: on a busy machine, the default of 5 ms may pass between two of
+  # them. Waiting for a delivery skips the linger.
   ONE_BATCH = { "linger.ms" => 200 }.freeze
 
   def app(group: "group-#{@apps.size}", kafka: {}, **settings, &routes)
@@ -58,14 +58,14 @@ module EmbeddedApp
     consumer { messages.each { |message| seen << [message.partition, message.offset, message.raw_payload] } }
   end
 
-  # As one message set: the partition is known before the first message has to wait for it.
+  # Sends one message set: the partition is known before the first message would wait for it.
   def produce(app, topic, payloads, partition: 0)
     app.producer.partition_count(topic, timeout: 60)
     rows = payloads.map { |payload| { topic: topic, payload: payload, partition: partition } }
     app.producer.produce_many_sync(rows, timeout: 20)
   end
 
-  # Takes so many things out of a queue.
+  # Takes this many objects out of a queue.
   def take(count, queue = @seen, timeout: 20)
     Array.new(count) do |index|
       eventually(timeout, "thing #{index + 1} of #{count}") { queue.size.positive? }

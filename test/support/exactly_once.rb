@@ -3,9 +3,9 @@
 require "json"
 require "rbconfig"
 
-# The job that is killed in the scenario of exactly-once, and the check of what it leaves.
+# The job that the exactly-once scenario kills, and the check of its output.
 module ExactlyOnce
-  # What the job says of itself, a letter a step, into a pipe.
+  # The steps of the job, which it writes into a pipe, one letter per step.
   STAGES = { "a" => "assigned", "b" => "begun", "h" => "half produced", "p" => "produced", "m" => "marked",
              "c" => "committed" }.freeze
   INSIDE = STAGES.values_at("b", "h", "p", "m").freeze
@@ -30,7 +30,7 @@ module ExactlyOnce
       writer.close
     end
 
-    # Waits for so many steps; so many seconds at most, times Guard::PATIENCE.
+    # Waits for this many steps, up to `timeout` seconds times Guard::PATIENCE.
     def advance(steps, seconds)
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + (seconds * Guard::PATIENCE)
       steps.times do
@@ -42,12 +42,12 @@ module ExactlyOnce
       end
     end
 
-    # Reads what it says, so that it never has to wait for us.
+    # Reads the pipe, so that the job never waits for us.
     def drain
       nil while @reader.read_nonblock(4096, exception: false).is_a?(String)
     end
 
-    # Ends it at once; returns what it did last.
+    # Kills it. Returns its last step.
     def kill
       Process.kill(:KILL, @pid)
       Process.wait(@pid)
@@ -66,9 +66,9 @@ module ExactlyOnce
 
     def output = File.read(@log.path).scrub
 
-    # What it did last, as far as `advance` read.
+    # Its last step that `advance` read.
     attr_reader :stage
-    # As the scenario's other children.
+    # Like the scenario's other children.
     attr_reader :pid
 
     def code = nil
@@ -114,7 +114,7 @@ module ExactlyOnce
     reader&.close(10)
   end
 
-  # A sentence for each partition that is not as wanted.
+  # One sentence per partition with a wrong output.
   def problems(wanted, found)
     wanted.filter_map do |partition, payloads|
       got = found[partition]

@@ -14,7 +14,7 @@ config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }
 config.max_messages = 20
 config.freeze
 producer = Pelton::Producer.new(config, kafka: { "transactional.id" => JOB[:id] })
-# A static member: it comes back as the same, without waiting for the session of the dead.
+# A static member: its successor takes over without waiting for the session of the killed process.
 kafka = { "group.instance.id" => "job", "session.timeout.ms" => 20_000, "enable.auto.commit" => true }
 subscription = Pelton::Subscription.new(config, group_id: JOB[:group], max_messages: 20, kafka: kafka)
 
@@ -24,7 +24,7 @@ trap(:TERM) do
   subscription.wake
 end
 
-# First of all: whatever the dead one left open is aborted, so its offsets are not pending.
+# First abort the open transaction of the killed process, so that its offsets are not pending.
 producer.transaction { nil }
 subscription.subscribe([JOB[:input]])
 until stop
@@ -41,7 +41,7 @@ until stop
         next unless index == 10
 
         delivery.wait(timeout: 60)
-        STEPS.write("h") # so far it is written
+        STEPS.write("h") # the step is done
       end
       STEPS.write("p")
       tx.mark_as_consumed(what, subscription)

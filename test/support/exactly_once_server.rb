@@ -28,7 +28,7 @@ class CopyingConsumer < Pelton::Consumer
       next unless index == 10
 
       delivery.wait(timeout: 60)
-      STEPS.write("h") # so far it is written
+      STEPS.write("h") # the step is done
     end
     STEPS.write("p")
     IO.select(nil, nil, nil, JOB[:work]) if JOB[:work] # seconds
@@ -37,7 +37,7 @@ class CopyingConsumer < Pelton::Consumer
   end
 end
 
-# As a rule a static member: it comes back as the same, without waiting for the session of the dead.
+# Usually a static member: its successor takes over without waiting for the session of the killed process.
 KAFKA = JOB.fetch(:kafka, { "group.instance.id" => "job", "session.timeout.ms" => 20_000 })
 Pelton.configure do |config|
   config.kafka = { "bootstrap.servers" => JOB[:bootstrap] }

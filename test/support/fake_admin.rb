@@ -15,7 +15,7 @@ module Fakes
 
     # {"orders" => { partitions: 3, replication: 1, config: {…} }}
     attr_reader :topics
-    # [[kind, argument], …], reads left out.
+    # [[kind, argument], …], without requests that only read.
     attr_reader :changes
     # Number of admin clients that were opened, and their options.
     attr_reader :opened
@@ -110,7 +110,7 @@ module Fakes
     def groups(_) = [[], []]
     def cluster(_) = ["cluster", 1, Array.new(@brokers) { |index| [index + 1, "kafka-#{index + 1}", 9092, nil] }]
 
-    # `topics` is the reader; a request comes by the same name.
+    # `topics` is also the name of a request.
     def describe(names)
       names.map do |name|
         replicas = Array.new(@topics.fetch(name)[:replication]) { |index| index + 1 }

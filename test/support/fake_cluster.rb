@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Fakes
-  # Native::EmbeddedCluster's methods; keeps what it was asked.
+  # Native::EmbeddedCluster's methods; records its calls.
   class EmbeddedCluster
     attr_reader :calls
 

@@ -2,8 +2,8 @@
 
 require_relative "fakes"
 
-# Stands for Pelton::Native where what counts is the framework between Kafka and a consumer class: a subscription gets
-# the same batches as fast as it asks for them, of messages that nobody may ask for.
+# Replaces Pelton::Native in tests and benches of the framework itself: a subscription gets the same batches as fast as
+# it asks for them. Their messages must not be read.
 #   app = Pelton::App.new(native: FakeFeed.of(partitions: 5, batches: 1000, size: 100))
 module FakeFeed
   #: (partitions: Integer, batches: Integer, size: Integer) -> Module
@@ -52,7 +52,8 @@ module FakeFeed
       @prefetch = prefetch
       @lock = Mutex.new
       @changed = ConditionVariable.new
-      # Guarded by @lock: events of each partition, in their order; batches of it that are out; whose turn it was.
+      # Guarded by @lock: events of each partition, in their order; its batches that are not released; the partition
+      # whose turn was last.
       @events = []
       @out = Array.new(partitions, 0)
       @turn = 0
@@ -78,7 +79,7 @@ module FakeFeed
     def poll(timeout)
       @lock.synchronize do
         event = take
-        # Bounded: Ruby takes threads that wait for each other alone for a deadlock.
+        # Bounded: Ruby reports a deadlock if all threads wait for each other.
         @changed.wait(@lock, timeout || 3600) unless event || @woken
         @woken = false
         event || take

@@ -31,7 +31,7 @@ module Fakes
       @epoch = 0
     end
 
-    # As it is read after so many seeks.
+    # A copy, as read after this many seeks.
     def in_epoch(epoch) = epoch == @epoch ? self : dup.tap { |copy| copy.instance_variable_set(:@epoch, epoch) }
 
     def payload = @raw_payload && ::Pelton::Json.parse(@raw_payload, @topic, @partition, @offset)
@@ -45,8 +45,8 @@ module Fakes
   class Batch < Fakes::Pelton::Batch
     attr_reader :topic, :partition, :messages, :releases, :epoch
 
-    # stale: of a batch, tells whether its partition was sought since. epoch: how often it was before. restarted: the
-    # log began anew with it.
+    # stale: called with a batch, true if its partition was sought since. epoch: number of seeks before it. restarted:
+    # the log was recreated, and this is its first batch.
     def initialize(messages, stale: -> { false }, epoch: 0, restarted: false, &on_release)
       super()
       @restarted = restarted

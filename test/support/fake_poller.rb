@@ -12,7 +12,7 @@ module Fakes
       @events = events
     end
 
-    # An event that is a Float more than a row of facts says how old it is.
+    # A Float behind the fields of an event is its age in seconds.
     def next_events(timeout, limit)
       deadline = timeout && (::Pelton::Clock.now + timeout)
       while deadline && @events.empty?

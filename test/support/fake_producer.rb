@@ -30,7 +30,7 @@ module Fakes
     end
   end
 
-  # Native::Producer's methods; keeps what it was given.
+  # Native::Producer's methods; keeps its messages.
   class Producer
     include Tokens
 
@@ -71,7 +71,7 @@ module Fakes
       delivery
     end
 
-    # Native::Producer's own two.
+    # The two class methods of Native::Producer.
     def self.check(message)
       return if message[:topic].is_a?(String)
 

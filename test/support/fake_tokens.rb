@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 module Fakes
-  # What clients answer to a request for a token: [token, milliseconds, principal, extensions] or a reason why not.
+  # What clients got for a request for a token: [token, milliseconds, principal, extensions], or the reason of a
+  # failure.
   module Tokens
     def tokens = @tokens ||= Thread::Queue.new
 

@@ -3,7 +3,7 @@
 require_relative "fakes"
 
 module Fakes
-  # A native producer with transactions. `steps` is what was asked of it; `on_step` may raise for a step's name.
+  # A native producer with transactions. `steps` records its calls; `on_step` gets the name of each, and may raise.
   class TransactionalProducer < Producer
     attr_reader :steps, :open, :committed, :ack_waits
     attr_accessor :on_step, :fatal_error, :late_commit
@@ -12,7 +12,7 @@ module Fakes
       super
       @steps = []
       @open = nil # messages of the open transaction
-      # Of the one that was begun last: was its commit asked for, and is it committed?
+      # The last transaction: was its commit requested, and is it committed?
       @asked = @done = false
       @committed = []
       @ack_waits = []
@@ -21,7 +21,7 @@ module Fakes
 
     def begin_transaction(_timeout)
       step(:begin)
-      @open = [] # what somebody left open is aborted
+      @open = [] # an open transaction of an earlier client is aborted
       @asked = @done = false
       true
     end
@@ -68,7 +68,7 @@ module Fakes
       @done = true
     end
 
-    # Never two at once, as librdkafka wants it.
+    # librdkafka allows one call at a time.
     def step(name)
       raise ::Pelton::ClosedError, @name if @closed
       raise "two native calls at once" unless @gate.try_lock
@@ -82,7 +82,7 @@ module Fakes
     end
   end
 
-  # As Fakes::Native, with such producers. `prepare` is called with each.
+  # Fakes::Native with such producers. `prepare` is called with each.
   class TransactionalNative < Native
     attr_accessor :prepare
 
@@ -94,7 +94,7 @@ module Fakes
   end
 end
 
-# What tests of transactions on the fake side share.
+# For tests of transactions with fakes.
 module FakeTransactions
   # A subscription, as far as a transaction needs one.
   Marks = Struct.new(:native) do
@@ -136,7 +136,7 @@ module FakeTransactions
     ->(made) { made.on_step = ->(name, _) { name == step && (one = errors.shift) && raise(one) } }
   end
 
-  # From now on an idempotent producer, without transactions.
+  # Makes it an idempotent producer, without transactions.
   def idempotent(**settings)
     @config.kafka = { "enable.idempotence" => true }
     settings.each { |name, value| @config.set(name, value) }

@@ -8,7 +8,7 @@ require_relative "fake_tokens"
 require_relative "fake_poller"
 
 # Plain Ruby objects with the methods of the native extension, so that the Ruby floors are tested without it: no socket,
-# no broker, every schedule of events possible. FakeKafka is the log behind them, FakeNative stands for Pelton::Native.
+# no broker, and any order of events. FakeKafka is the log behind them, FakeNative stands for Pelton::Native.
 module Fakes
   # The log: {["orders", 0] => [Message, …]}. Marks are kept per group as if committed.
   class Kafka
@@ -51,7 +51,7 @@ module Fakes
     attr_reader :marks, :config, :options, :topics, :commits, :revocations, :credits
     # Raised by commit.
     attr_accessor :commit_error
-    # Nobody answers to the leaving of the group.
+    # true: leaving the group gets no answer.
     attr_writer :unanswered
 
     def initialize(name, config, options, kafka = Kafka.new)
@@ -74,7 +74,7 @@ module Fakes
       @paused = []
       # place => what was marked with the offset last
       @metadata = {}
-      # place => batches that are out
+      # place => batches that are not released
       @credits = Hash.new(0)
       # place => offset of the last mark; only owned places
       @owned = {}
@@ -89,7 +89,7 @@ module Fakes
 
     def subscribe(topics) = @topics = topics
 
-    # [[topic, partition, offset], …]; −1001: as committed. There is no event of it.
+    # [[topic, partition, offset], …]; −1001: as committed. It causes no event.
     def assign(places)
       @lock.synchronize do
         places.each do |*place, offset|
@@ -112,7 +112,7 @@ module Fakes
           left = deadline && (deadline - ::Pelton::Clock.now)
           return if left && left <= 0
 
-          # Bounded, as a wait in native code is no reason for Ruby to see a deadlock.
+          # Bounded, so that Ruby does not report a deadlock.
           @changed.wait(@lock, left || 3600)
         end
       end
@@ -195,7 +195,7 @@ module Fakes
       !@unanswered
     end
 
-    # What was marked last of each partition, if Kafka does not answer.
+    # The last mark of each partition, if Kafka does not answer.
     def unconfirmed = @unanswered ? @marks.to_h { |place, at,| [place, at] }.map { |place, at| [*place, at, nil] } : []
 
     # --- for tests ---
@@ -210,7 +210,7 @@ module Fakes
       end
     end
 
-    # lost: others have it already, marks fail at once.
+    # lost: other members have it already, so marks fail.
     def revoke_now(*places, lost: false)
       @lock.synchronize do
         token = Object.new
@@ -259,7 +259,7 @@ module Fakes
         next if messages.empty?
 
         @positions[place] += messages.size
-        # The next time another partition comes first.
+        # The next call begins with another partition.
         @positions[place] = @positions.delete(place)
         @credits[place] += 1
         epoch = @epochs[place]

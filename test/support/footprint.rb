@@ -10,11 +10,11 @@ require "tempfile"
 # What a process takes of the system: Ruby and native threads, descriptors, memory.
 #
 # Memory is what is in use, by malloc's own books (C, Rust, librdkafka and what Ruby allocates there) and by the number
-# of Ruby's objects. The resident size tells of holes instead: threads that come and go leave megabytes in arenas.
+# of Ruby's objects. The resident size includes holes: threads that come and go leave megabytes in arenas.
 class Footprint
   # malloc_info(3) writes to a FILE of C's.
   module Malloc
-    # Bytes that somebody allocated and nobody freed.
+    # Bytes that were allocated and not freed.
     def self.used
       all = report[%r{.*</heap>(.*)}m, 1] # the sums over all arenas come last
       sum = ->(pattern) { all.scan(pattern).sum { |size,| Integer(size) } }

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Forked children of a test, which end hard: minitest's at_exit is not their business.
+# Forked children of a test, which end without at_exit, because minitest's would run there, too.
 module ForkedChild
-  # What the block, run in a child, returned: one line each.
+  # Runs the block in a child. Returns its result, one line each.
   def in_child(limit: 15)
     reader, writer = IO.pipe
     pid = fork do
@@ -39,7 +39,7 @@ module ForkedChild
     end
   end
 
-  # The class of what the block raised.
+  # The class of the error that the block raised.
   def outcome
     yield
     "nothing"

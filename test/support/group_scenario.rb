@@ -3,12 +3,12 @@
 require_relative "members"
 require_relative "scenario"
 
-# Members of a group that come and go while somebody produces. Each member is a process of its own.
+# Members of a group that join and leave while the scenario produces. Each member is a process of its own.
 class GroupScenario < Scenario
   include Members
 
-  # The whole of a scenario with these options. revoked: how many of the first member's partitions a second one's
-  # joining takes, or interrupts.
+  # Runs a scenario with these options. revoked: number of the first member's partitions that are revoked, or
+  # interrupted, when a second one joins.
   def members_come_and_go(kafka, revoked:)
     begin_group(kafka)
     first = member

@@ -8,7 +8,7 @@
 module Guard
   ROOT = File.expand_path("../..", __dir__)
   SIGNAL = "PWR" # one that neither Ruby nor Pelton uses
-  # Deadlines in tests are what an idle machine needs with ease; a busy one has so many times as long.
+  # Deadlines in tests are generous for an idle machine. A busy one gets this many times as long.
   PATIENCE = 4
 
   @warnings = [] # e.g. ["/src/pelton/lib/pelton/a.rb:3: warning: unused variable"]
@@ -16,7 +16,7 @@ module Guard
   class << self
     attr_reader :warnings
 
-    # Collects what a warning says when it is about a file of ours.
+    # Collects warnings about our files.
     def note(message)
       warnings << message if message.start_with?("#{ROOT}/") && message.match?(/\A\S+:\d+: warning:/)
     end
@@ -40,7 +40,7 @@ module Guard
   Warning.extend(Listener)
 end
 
-ENV.delete("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO") # of test/run.rb, for this process alone: Ruby tells of it with -w
+ENV.delete("RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO") # of test/run.rb, for this process alone: with -w, Ruby warns about it
 
 trap(Guard::SIGNAL) { Guard.dump_stacks }
 trap("INT", "DEFAULT")

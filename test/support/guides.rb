@@ -9,7 +9,7 @@ module Guides
   # ["README.md", "docs/guides/testing.md", …]
   PAGES = Dir.glob(%w[README.md docs/guides/*.md], base: ROOT).sort.freeze
 
-  # What stands below a block: directly, or after one line such as "It prints:".
+  # The output below a block: directly, or after one line such as "It prints:".
   OUTPUT = /\A\s*(?:[^\n`]*prints[^\n`]*:\s*\n+)?^```text\n(.*?)^```$/m
 
   # page: "docs/guides/producing.md"; line: where its code begins there; output: what the page says it prints, or nil.
@@ -30,7 +30,7 @@ module Guides
     end
   end
 
-  # The one of a page in which there are these words.
+  # The block of a page that contains these words.
   #: (String, String) -> Snippet
   def self.find(page, words)
     found = all.select { |snippet| snippet.page == page && snippet.code.include?(words) }

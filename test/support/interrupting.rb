@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Thread#raise and Thread#kill at every single point of our code.
+# Thread#raise and Thread#kill at every line of our code.
 module Interrupting
   class Stop < Exception; end # rubocop:disable Lint/InheritException
 
-  # Interrupts the thread that it surrounds, once, at a given event of our code: each line and each return is one.
+  # Interrupts the thread that it surrounds, once, at a given event of our code: an event is a line or a return.
   class Trap
     EVENTS = %i[line return b_return].freeze
 
@@ -25,7 +25,7 @@ module Interrupting
       @trace.enable(&block)
     end
 
-    # Was there such an event?
+    # Did the event occur?
     def sprung? = @seen >= @at
 
     def close
@@ -40,7 +40,7 @@ module Interrupting
       return unless (@seen += 1) == @at
 
       @orders << true
-      @done.pop # here it comes, or later, if it is put off
+      @done.pop # the interrupt comes here, or later if it is deferred
     end
 
     def attack

@@ -15,7 +15,7 @@ class KafkaWire
   CHANGE_TIMEOUT = 50_000 # milliseconds that the broker has for one
   COORDINATORS = { group: 0, transaction: 1 }.freeze
 
-  # Asks once; raises SystemCallError or Failure when nobody answers properly in time.
+  # Asks once. Raises SystemCallError or Failure if no correct answer comes in time.
   #: (String, Integer, timeout: Numeric) { (KafkaWire) -> untyped } -> untyped
   def self.open(host, port, timeout: 5)
     socket = Socket.tcp(host, port, connect_timeout: timeout)
@@ -29,7 +29,7 @@ class KafkaWire
     @deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + timeout
   end
 
-  # The brokers that the cluster says are alive: [[id, host, port], …].
+  # The live brokers of the cluster: [[id, host, port], …].
   #: () -> Array[[Integer, String, Integer]]
   def brokers
     reply = Reader.new(request(METADATA, 4, int32(0) + int8(0)))
@@ -48,7 +48,7 @@ class KafkaWire
     succeed(request(CREATE_TOPICS, 4, body + int32(CHANGE_TIMEOUT) + int8(0)), ignored: [36]) # exists already
   end
 
-  # From now on a topic has so many partitions.
+  # Sets a topic's number of partitions.
   #: (String, Integer) -> void
   def create_partitions(topic, count)
     body = int32(1) + string(topic) + int32(count) + int32(-1) # placed where the broker likes

@@ -2,14 +2,14 @@
 
 require "support/coordinator_kit"
 
-# A coordinator whose topic has `concurrency`. Jobs are fibers, so that several are under way.
+# A coordinator whose topic has `concurrency`. Jobs are fibers, so several can run at a time.
 module KeyedKit
   include CoordinatorKit
 
   def setup
     super
     @under_way = {}
-    # Each job waits before it works; what it does then.
+    # Called by each job when the test lets it go on.
     @deed = ->(_) {}
     script do |consumer|
       offsets = consumer.messages.map(&:offset)
@@ -28,11 +28,11 @@ module KeyedKit
     others = @jobs.size
     epoch = @ownership.epoch
     coordinator.receive(one = Fakes::Batch.new(messages, epoch: epoch, stale: -> { @ownership.epoch != epoch }))
-    work if others.zero? && !idle? # its keys are asked for
+    work if others.zero? && !idle? # the job that asks for keys
     one
   end
 
-  # Starts all jobs that are there: [[offsets], …], and those that come of asking for keys.
+  # Starts all jobs, those that follow from sorting by key included: [[offsets], …]
   def start
     left = @jobs.size
     begun = []
@@ -46,7 +46,7 @@ module KeyedKit
     begun
   end
 
-  # Returns what kind it was.
+  # Returns the kind of the job.
   def run_one
     job = Thread.handle_interrupt(Object => :never) { @jobs.pop.tap(&:call) }
     job.kind

@@ -10,7 +10,7 @@ require "pelton"
 MEMBER = JSON.parse(ENV.fetch("PELTON_MEMBER"))
 TRAIL = File.open(MEMBER.fetch("trail"), "a")
 
-# Fails now and then.
+# Fails sometimes.
 class KeyedMember < Pelton::Consumer
   def revoked = note("revoked")
 

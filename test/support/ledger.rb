@@ -2,18 +2,18 @@
 
 require_relative "lines"
 
-# What was produced against what was processed. Each key has messages numbered from 0; whoever processes one writes it
-# down, in any thread of any process.
+# Compares what was produced with what was processed. Each key has messages numbered from 0. Any thread of any process
+# that processes a message records it.
 #
 #   ledger = Ledger.new(path)
 #   ledger.processed("consumer 1", "key 7", 0)
 #   ledger.report("key 7" => 12).problems  # => ["key 7: lost 1..11"]
 #
 # Processing is at least once: an owner (one consumer object) may go back, or take over further back than its
-# predecessor came, if it then repeats all of it. What nobody may do is go ahead of what is not done.
+# predecessor came, if it then repeats all of it. No owner may go past a message that is not done.
 class Ledger
   # sent: messages produced; processed: of those, with repetitions; duplicates: of those, repetitions; again: how often
-  # somebody began to repeat; problems: a sentence each.
+  # an owner began to repeat; problems: one sentence each.
   Report = Struct.new(:sent, :processed, :duplicates, :again, :problems, keyword_init: true) do
     def to_s
       "#{sent} messages, #{processed} times processed, #{duplicates} of them again (#{again} times gone back), " \
@@ -21,7 +21,7 @@ class Ledger
     end
   end
 
-  # The story of one key.
+  # The records of one key.
   class Story
     attr_reader :duplicates, :again, :problems
 
@@ -29,9 +29,9 @@ class Ledger
       @key = key
       @count = count
       @seen = Array.new(count, false)
-      @next = 0 # everything below was processed, or is told as a problem
+      @next = 0 # everything below was processed, or is reported as a problem
       @last = {} # {owner => its last number}
-      @latest = nil # who processed last
+      @latest = nil # the owner that processed last
       @duplicates = @again = 0
       @problems = []
     end

@@ -20,7 +20,7 @@ class Licenses
     "zstd-sys" => [["Zstandard", "BSD-3-Clause", "zstd/LICENSE"]],
     "libz-sys" => [["zlib", "Zlib", "src/zlib/LICENSE"]]
   }.freeze
-  # Of a crate's texts that one whose terms we take.
+  # The license text of a crate that offers several: the one that we chose.
   TEXTS = %w[LICENSE-MIT LICENSE LICENSE.md LICENSE.txt LICENSE-Apache LICENSE-APACHE COPYING].freeze
   TARGET = "x86_64-unknown-linux-gnu"
 
@@ -54,7 +54,7 @@ class Licenses
 
   private
 
-  # Parts with the same text are told once.
+  # A text that several parts share appears once.
   def sections(parts)
     parts.group_by { |part| part.text.gsub(/\s+/, " ") }.map do |_, group|
       title = group.map(&:title).join(", ")
@@ -86,7 +86,7 @@ class Licenses
   def folder(crate) = File.dirname(crate["manifest_path"])
   def packages = @packages ||= metadata["packages"].to_h { |one| [one["id"], one] }
 
-  # Ids, from the extension on.
+  # Ids of the extension's package and its dependencies.
   def linked
     nodes = metadata["resolve"]["nodes"].to_h { |node| [node["id"], node] }
     found = []

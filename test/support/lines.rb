@@ -2,10 +2,10 @@
 
 require "json"
 
-# Rows that threads of several processes append to one file, and that one reads back in their order. One write a row, so
-# they do not mix, and what was written survives a kill.
+# Rows that threads of several processes append to one file, and that one process reads back in their order. A row is
+# one write, so rows do not mix and survive a kill.
 class Lines
-  # The block makes of a row what `to_a` returns.
+  # The block converts a row for `to_a`.
   def initialize(path, &make)
     @path = path
     @make = make || :itself.to_proc
@@ -20,7 +20,7 @@ class Lines
     self
   end
 
-  # All rows so far; reads what is new.
+  # All rows so far. Reads the new ones.
   def to_a
     return @found unless File.exist?(@path)
 

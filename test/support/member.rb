@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # A member of a group for the rebalance scenarios: exe/pelton server -r test/support/member.rb. PELTON_MEMBER is JSON:
-# {"bootstrap": …, "group": …, "topic": …, "folder": for its trail and the ledger, "kafka": {…}, and, if one likes,
-# "work": seconds a batch, "confirm": commit each batch, and write down what that returns}.
+# {"bootstrap": …, "group": …, "topic": …, "folder": for its trail and the ledger, "kafka": {…}, and, optionally,
+# "work": seconds per batch, "confirm": commits each batch and records the result}.
 
 require "json"
 require "pelton"
@@ -13,7 +13,7 @@ MEMBER = JSON.parse(ENV.fetch("PELTON_MEMBER"))
 TRAIL = Trail.new(File.join(MEMBER.fetch("folder"), "trail"))
 LEDGER = Ledger.new(File.join(MEMBER.fetch("folder"), "ledger"))
 
-# Writes down what happens to it.
+# Records the calls of its methods.
 class MemberConsumer < Pelton::Consumer
   def assigned = note("assigned")
   def revoked = note("revoked")

@@ -8,12 +8,12 @@ require_relative "trail"
 
 # Members of a group, each a process of its own (member.rb), while this one produces. For scenarios on a real broker
 # (GroupScenario) and for their twins on the embedded cluster (members_test), which other processes reach like any
-# other. Both have what a Scenario has.
+# other. Both have the methods of a Scenario.
 module Members
   PARTITIONS = 6
   KEYS = 4 # of each partition
 
-  # kafka: options of each member. pause: seconds between 20 messages and 20 more. more: what member.rb knows besides.
+  # kafka: options of each member. pause: seconds between 20 messages and 20 more. more: further options of member.rb.
   def begin_group(kafka, pause: 0.005, **more)
     @pause = pause
     @more = more
@@ -33,7 +33,7 @@ module Members
 
   attr_reader :trail
 
-  # Nothing is produced any more, these members end, and everything was done as it should be.
+  # Stops producing, ends these members, and checks that everything was done.
   def end_group(*children, killed: [], duplicates: false)
     ends = end_producing
     children.each { |child| leave(child) }
@@ -44,10 +44,10 @@ module Members
   # kafka: options of this member alone.
   def member(kafka = {}) = started(kafka).tap { |child| working(child) }
 
-  # So many at once.
+  # Starts this many.
   def members(count) = Array.new(count) { started }.each { |child| working(child) }
 
-  # Waits until this member did something, from now on.
+  # Waits for the next entry of this member.
   def working(child, timeout = 30)
     before = done_by(child)
     eventually(timeout, "member #{child.pid} to work\n#{child.output}") { done_by(child) > before }
@@ -72,7 +72,7 @@ module Members
     equal(0, exit_code(child), "exit code of member #{child.pid}")
   end
 
-  # No more messages; waits until all are done. Returns {partition => messages}.
+  # Stops producing and waits until all messages are done. Returns {partition => messages}.
   def end_producing
     @producing = false
     @producer.value
@@ -80,7 +80,7 @@ module Members
     @sent
   end
 
-  # Each message was processed, in the order of its key; again only where that is allowed.
+  # Checks that each message was processed, in the order of its key, and repeated only where that is allowed.
   def nothing_lost(duplicates: false)
     report = Ledger.new(File.join(@folder, "ledger")).report(@counts)
     puts report

@@ -5,11 +5,11 @@ require_relative "guard"
 require "pelton/native"
 require_relative "forked_child"
 
-# For test/native: one embedded cluster a process, and native clients that are closed after their test.
+# For test/native: one embedded cluster per process, and native clients that are closed after their test.
 module NativeKit
   include ForkedChild
 
-  # Where nobody listens.
+  # A port without a listener.
   NOWHERE = { "bootstrap.servers" => "127.0.0.1:1" }.freeze
   Native = Pelton::Native
 
@@ -19,7 +19,7 @@ module NativeKit
     # The cluster of this process.
     def cluster = @cluster ||= Native::EmbeddedCluster.new(1)
 
-    # A name that nobody had: "topic-7"
+    # A new name: "topic-7"
     def name(prefix) = "#{prefix}-#{@names += 1}"
   end
 
@@ -44,7 +44,7 @@ module NativeKit
                     .tap { |producer| @clients << producer }
   end
 
-  # One that can reach nobody and does not complain.
+  # A producer without a broker, whose log is off.
   def lonely_producer(settings = {}, options = {})
     producer({ **NOWHERE, "log_level" => "0", **settings }, options)
   end
@@ -56,7 +56,7 @@ module NativeKit
 
   def lonely_subscription = subscription({ **NOWHERE, "log_level" => "0" })
 
-  # What clients of the shared poller told: [[kind, client, fact, …, seconds ago], …]
+  # Events of the shared poller's clients: [[kind, client, fact, …, seconds ago], …]
   def next_events(timeout) = Native::Poller.shared.next_events(timeout, 1_000_000)
 
   # Sends [payload, key, headers] rows (or payloads) to a new topic of one partition and returns its name.
@@ -67,7 +67,7 @@ module NativeKit
     rows = messages.map do |payload, key, headers|
       { topic: topic, payload: payload, key: key, partition: 0, headers: headers }
     end
-    # One message set, as far as it goes: the partition is known, and nothing is sent before somebody waits.
+    # Sends one message set if possible: the partition is known, and librdkafka sends only when the test waits.
     writer = producer("message.max.bytes" => "5000000", "linger.ms" => "1000")
     writer.partition_count(topic, 60)
     writer.produce_many(rows, 60).wait(timeout: 60)
@@ -92,7 +92,7 @@ module NativeKit
 
   def messages(topic, count, **options) = batches(topic, count, **options).flat_map(&:messages)
 
-  # What a new topic of these messages brings: the round trip.
+  # Produces these messages to a new topic and returns what a consumer reads.
   def round_trip(*messages, **options) = messages(topic_of_all(messages), messages.size, **options)
 
   # Runs Ruby code in a process of its own; returns [Process::Status, output]. `code` sees NativeKit's methods.

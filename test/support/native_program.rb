@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a program of NativeKit#in_process begins with.
+# The beginning of each program of NativeKit#in_process.
 require "json"
 require "pelton/native"
 

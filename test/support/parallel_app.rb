@@ -4,7 +4,7 @@ require "json"
 require_relative "embedded_app"
 require_relative "ractor_process"
 
-# An app whose topic has a deserializer with a `parallel`: what holds whatever the workers are. `way` says it.
+# An app whose topic has a deserializer with a `parallel`: tests that hold for each kind of worker. `way` is the kind.
 module ParallelApp
   include EmbeddedApp
 
@@ -26,7 +26,7 @@ module ParallelApp
     end
   end
 
-  # Consumes a topic; what it read goes to @seen.
+  # Consumes a topic and puts the payloads into @seen.
   def consume(name, way: self.way, decode: :bytes, deserializer: Parser.new, max_messages: 1000, **settings, &words)
     seen = @seen
     reader = Class.new(Pelton::Consumer) { define_method(:process) { |message| seen << message.payload } }
@@ -42,7 +42,7 @@ module ParallelApp
 
   def send_all(name, objects) = produce(@app, name, objects.map { |object| JSON.generate(object) })
 
-  # What consume read of {"i":0} … that are sent now.
+  # Sends {"i":0} … and returns what consume read.
   def payloads(name, count, from: 0)
     send_all(name, Array.new(count) { |index| { "i" => from + index } })
     take(count, timeout: 60)

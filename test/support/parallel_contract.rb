@@ -5,13 +5,14 @@ require "pelton/decoding/parallel/parallel"
 require "pelton/runtime/notifications"
 require "support/native_kit"
 
-# What every engine promises. `engine` gives one; the inputs are messages of an embedded cluster.
+# The contract of all engines. `engine` returns one; the inputs are messages of an embedded cluster.
 module ParallelContract
   include NativeKit
 
   # Parses JSON; some payloads make it misbehave. Frozen, so it may go to a Ractor.
   class Decoder
-    # gate: the descriptor of a pipe from which {"gate":…} waits for a byte; arrival: of one to which it writes before.
+    # gate: the descriptor of a pipe from which {"gate":…} reads a byte; arrival: descriptor of a pipe to which it
+    # writes before that.
     def initialize(gate = nil, arrival = nil)
       @gate = gate
       @arrival = arrival
@@ -43,7 +44,7 @@ module ParallelContract
     end
   end
 
-  # An exception that cannot even tell its message.
+  # An exception whose `message` raises.
   class Odd < StandardError
     def message = raise("no")
   end
@@ -141,7 +142,7 @@ module ParallelContract
     askers = Array.new(3) { Thread.new { future[0] } }
     eventually(20) { askers.all? { |one| one.status == "sleep" } }
     other = Thread.new { future[1] }
-    eventually(20) { ran.size == 2 } # nobody waits for who asks for another one
+    eventually(20) { ran.size == 2 } # dispatches do not wait for each other
     2.times { go << "made" }
     assert_equal ["made"] * 4, [*askers, other].map(&:value)
     assert_equal %w[a b], [ran.pop, ran.pop]
@@ -155,7 +156,7 @@ module ParallelContract
   end
 end
 
-# What every engine promises that asks a decoder of the user's.
+# The contract of all engines that call the user's deserializer.
 module DecoderContract
   def setup
     super
@@ -164,14 +165,14 @@ module DecoderContract
   end
 
   def teardown
-    @writer.close # whoever still waits at the gate goes on
+    @writer.close # workers that still wait at the gate go on
     super
     [@reader, @arrivals, @arrival].each(&:close)
   end
 
   def gated = ParallelContract::Decoder.new(@reader.fileno, @arrival.fileno)
   def open_gate = @writer.write("1")
-  # Until somebody is there.
+  # Waits until a worker is at the gate.
   def at_the_gate = assert_equal("1", @arrivals.read(1))
 
   # 300 messages, the last of which waits at the gate.

@@ -3,7 +3,7 @@
 require "weakref"
 require "support/parallel_contract"
 
-# What the pools promise besides: engines with workers of their own.
+# The further contract of pools, which are engines with workers.
 module PoolContract
   def setup
     bus = Pelton::Notifications.new
@@ -110,7 +110,7 @@ module PoolContract
     assert_equal 300, future.values.size
   end
 
-  # Once in some rounds: an address on some stack may keep one part alive.
+  # Several rounds, because an address on a stack may keep a part alive.
   def test_workers_that_rest_keep_nothing_alive
     eventually(20) do
       given = Thread.new { weak_inputs }.value

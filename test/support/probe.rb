@@ -3,7 +3,7 @@
 require "json"
 require "socket"
 
-# Asks a liveness endpoint as a probe does, byte by byte known.
+# Sends a liveness endpoint the bytes that a probe sends.
 module Probe
   Answer = Struct.new(:status, :head, :body) do
     def json = JSON.parse(body, symbolize_names: true)
@@ -26,7 +26,7 @@ module Probe
     Answer.new(Integer(line[%r{\AHTTP/1\.1 (\d{3}) \S}, 1]), rows.to_h { |row| row.split(": ", 2) }, body)
   end
 
-  # Does nobody listen there?
+  # true: no process listens there.
   def refused?(port)
     TCPSocket.open("127.0.0.1", port).close
     false

@@ -35,7 +35,7 @@ class Program
     read_until_end(reader, started + @limit)
     Result.new(code: @code, output: @output.scrub, late: @late, seconds: now - started)
   ensure
-    kill_group # what it left behind
+    kill_group # processes that it left behind
     reader&.close
   end
 
@@ -71,7 +71,7 @@ class Program
     signal(:KILL, -@pid)
   end
 
-  # What each native thread of the program waits for, as the kernel tells: "pelton.events futex_wait_queue".
+  # What each native thread of the program waits for, according to the kernel: "pelton.events futex_wait_queue".
   def native_threads
     Dir.glob("/proc/#{@pid}/task/*").map do |task|
       "  #{File.read("#{task}/comm").chomp} #{File.read("#{task}/wchan")}\n"

@@ -7,7 +7,7 @@ class Prose
   LONGEST = 40 # words in one sentence
   GUIDE = 1_500 # words on a guide's page, tables included
 
-  # What a reader has to decode: old words, persons for software, promises without a subject.
+  # Phrases that a reader has to decode: old words, software as a person, sentences without a subject.
   RETIRED = [
     /\banew\b/i, /\bin vain\b/i, /\bas far as\b/i, /\bfor good\b/i, /\bat all times\b/i,
     /\bso (?:many|long|often)(?! as| that)\b/i, /\b(?:of|than) (?:yours|ours|its own accord)\b/i,
@@ -24,7 +24,7 @@ class Prose
     @text = text.gsub(/^```.*?^```/m, "")
   end
 
-  # What is wrong with the page, one line each; empty if nothing is.
+  # The problems of the page, one line each.
   # limit: words on the page; nil: any number
   def problems(limit: nil)
     found = sentences.flat_map { |sentence| problems_of(sentence) }

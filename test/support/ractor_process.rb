@@ -3,7 +3,7 @@
 require "rbconfig"
 require_relative "forked_child"
 
-# A process that once had a Ractor is another one for ever, so tests with Ractors run in one of their own: the same file
+# A Ractor changes its process for good, so tests with Ractors run in a process of their own, which runs the same file
 # again. Below Ruby 4.0 there are none.
 module RactorProcess
   include ForkedChild

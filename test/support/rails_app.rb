@@ -9,12 +9,12 @@ require "tmpdir"
 # Debian's ruby-rails, ruby-sqlite3 and puma.
 class RailsApp
   ROOT = File.expand_path("../..", __dir__)
-  # What the tests have no use for.
+  # Parts of Rails that the tests do not need.
   WITHOUT = %w[git javascript webpack-install spring bootsnap listen action-cable action-mailbox action-text
                active-storage action-mailer system-test sprockets turbolinks bundle].map { |name| "--skip-#{name}" }
   GEMS = %w[rails sqlite3 puma].freeze
 
-  # Why it cannot be made with this Ruby, or nil.
+  # Why this Ruby cannot make the app; nil: it can.
   #: () -> String?
   def self.missing
     found = GEMS.reject { |name| Gem::Specification.find_all_by_name(name).any? }
@@ -53,7 +53,7 @@ class RailsApp
   #: (String, **String) -> String
   def runner(code, **env) = rails("runner", code, **env)
 
-  # What a query returns, read beside the app.
+  # The result of a query, read without the app.
   #: (String) -> Array[Array[untyped]]
   def rows(query)
     require "sqlite3"

@@ -16,9 +16,9 @@ class RegistryDouble
   ENDLESS = { continues: ["", "HTTP/1.1 100 Continue\r\n\r\n"], headers: ["HTTP/1.1 200 OK\r\n", "X: y\r\n"] }.freeze
   private_constant :ENDLESS
 
-  # What every request has to bring; nil: nothing.
+  # The header that every request must have; nil: none.
   attr_accessor :authorization
-  # May others register?
+  # May clients register schemas?
   attr_accessor :registers
 
   def initialize(tls: nil)

@@ -8,22 +8,21 @@ require "pelton"
 require_relative "broker"
 require_relative "ledger"
 
-# What an integration scenario is written with: one file, one process, one exit code; the real Kafka is in
-# PELTON_BOOTSTRAP.
+# The base of an integration scenario: one file, one process, one exit code. PELTON_BOOTSTRAP names the real Kafka.
 #
 #   Scenario.run do
 #     name = topic(partitions: 4)
 #     equal 0, app.close, "undelivered"
 #   end
 #
-# At the end every app that it made is closed, and no thread of Ruby's or of ours may be left.
+# At the end it closes all of its apps, and fails if a Ruby thread or one of ours is left.
 #
 # Kafka confirms a change before all of it knows (metadata, ends of transactions), and librdkafka's events come by
-# another thread: `eventually`, not a look right after it.
+# another thread. So wait with `eventually`.
 class Scenario
   class Failed < StandardError; end
 
-  # A program that the scenario started. Its output goes to a file, so nobody has to read it.
+  # A program that the scenario started. Its output goes to a file, so it never waits for a reader.
   class Child
     attr_reader :pid
 
@@ -54,7 +53,7 @@ class Scenario
       nil # it ended
     end
 
-    # Its output is not wanted any more.
+    # Removes its output.
     def close = @file.close!
   end
 
@@ -68,7 +67,7 @@ class Scenario
 
   def initialize
     @apps = []
-    # Expectations that were looked at; without one a scenario could not fail.
+    # Number of checked expectations. A scenario without one could not fail.
     @checks = 0
     @children = []
     @threads = Thread.list
@@ -93,19 +92,19 @@ class Scenario
 
   def bootstrap = @bootstrap ||= ENV.fetch("PELTON_BOOTSTRAP")
 
-  # From now on another broker is used.
+  # Uses another broker from now on.
   attr_writer :bootstrap
 
   def unique(word = "test") = "#{word}-#{Process.pid}-#{@count = @count.to_i + 1}-#{rand(1_000_000)}"
 
-  # Makes a topic and waits until the broker tells of it. Returns its name.
+  # Makes a topic and waits until the broker's metadata has it. Returns its name.
   def topic(partitions: 1, settings: {}, name: unique(File.basename($PROGRAM_NAME, ".rb")))
     wire { |broker| broker.create_topics({ name => partitions }, settings) }
     known(name, partitions)
     name
   end
 
-  # Gives a topic more partitions: so many from now on.
+  # Sets a topic's number of partitions, which must grow.
   def partitions(name, count)
     wire { |broker| broker.create_partitions(name, count) }
     known(name, count)
@@ -131,7 +130,7 @@ class Scenario
   # A consumer class whose `consume` is the block.
   def consumer(&block) = Class.new(Pelton::Consumer) { define_method(:consume, &block) }
 
-  # What happened in an app: all events of a name.
+  # All events of an app with this name.
   def events(app, name) = @lock.synchronize { @events.fetch(app).select { |event| event.name == name } }
 
   # Offsets that a group committed, in the order of partitions; nil: none.
@@ -162,7 +161,7 @@ class Scenario
     reader&.close(10)
   end
 
-  # Starts one.
+  # Starts a program.
   def ruby(*arguments, env: {}) = child({ "PELTON_BOOTSTRAP" => bootstrap, **env }, [*RUBY, *arguments])
 
   # Starts any program.
@@ -175,7 +174,7 @@ class Scenario
     eventually(timeout, "the end of the child\n#{child.output}") { child.code }
   end
 
-  # Of a child that ended: nothing more is asked of it, so hundreds may follow each other.
+  # Forgets a child that ended, so that a scenario may start hundreds.
   def forget(child)
     @children.delete(child)
     child.close
@@ -214,7 +213,8 @@ class Scenario
     check(expected == actual, "#{what}: expected #{expected.inspect[0, 500]}, got #{actual.inspect[0, 500]}")
   end
 
-  # sent: {key => messages}: each was processed, in the order of its key, so many of them again (nil: any).
+  # sent: {key => messages}: each was processed, in the order of its key, and this many of them were repeated (nil: any
+  # number).
   def in_order(ledger, sent, duplicates: 0, what: "the ledger")
     report = ledger.report(sent.transform_keys(&:to_s))
     puts "#{what}: #{report}"
@@ -232,7 +232,7 @@ class Scenario
     raise Failed, "#{kind} was not raised"
   end
 
-  # Waits until the block gives something true, and returns that; fails after so many seconds, times Guard::PATIENCE.
+  # Waits until the block returns something true, and returns it. Fails after `timeout` seconds times Guard::PATIENCE.
   # what: a String, or a lambda that makes one at the end.
   def eventually(timeout = 20, what = "the condition")
     timeout *= Guard::PATIENCE
@@ -247,7 +247,7 @@ class Scenario
     end
   end
 
-  # Takes so many things out of a queue.
+  # Takes this many objects out of a queue.
   def take(queue, count, timeout = 30)
     Array.new(count) do |index|
       thing = nil
@@ -256,7 +256,7 @@ class Scenario
     end
   end
 
-  # As long as user code works.
+  # Takes as long as the work of user code.
   def work(seconds) = IO.select(nil, nil, nil, seconds)
 
   def seconds
@@ -280,7 +280,7 @@ class Scenario
     KafkaWire.open(host, port.to_i, timeout: 60, &block)
   end
 
-  # Waits until the broker tells of a topic's partitions.
+  # Waits until the broker's metadata has a topic's partitions.
   def known(name, partitions)
     eventually(15, "#{partitions} partitions of #{name}") do
       Pelton::Native.metadata({ "bootstrap.servers" => bootstrap }, name, 15).dig(:topics, name) == partitions
@@ -300,7 +300,7 @@ class Scenario
     equal(0, status.exitstatus, "exit code of the forked child")
   rescue Failed
     Process.kill(Guard::SIGNAL, pid) unless status
-    work(0.5) # for its stacks
+    work(0.5) # until it has printed its stacks
     Process.kill(:KILL, pid) unless status
     raise
   end
@@ -315,7 +315,7 @@ class Scenario
     (Thread.list - @threads).reject { |one| LASTING.include?(one.name) || one.name.to_s.start_with?("Timeout") }
   end
 
-  # The state may be broken: nothing is waited for.
+  # The state may be broken, so it waits for nothing.
   def fail_with(error)
     warn error.full_message(highlight: false)
     @events.each_value { |list| warn(*list.last(15).map { |one| "  #{one.name} #{one.payload.inspect[0, 300]}" }) }

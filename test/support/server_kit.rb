@@ -50,7 +50,7 @@ module ServerKit
     subscription&.produced
   end
 
-  # The next event of this name; others before it are dropped.
+  # The next event of this name. Drops the others before it.
   def event(name)
     eventually { (found = @events.pop) && found.name == name && found }
   end
@@ -62,7 +62,7 @@ module ServerKit
     @app.close(timeout: 1)
   end
 
-  # A job that lasts until the gate opens.
+  # A job that runs until the gate opens.
   def block_jobs
     @gate = Thread::Queue.new
     @begun = Thread::Queue.new
@@ -72,7 +72,7 @@ module ServerKit
     end
   end
 
-  # Knows whether an object lives, without holding it.
+  # Knows whether an object is alive, without keeping it alive.
   class Trace
     def initialize(object)
       @map = ObjectSpace::WeakMap.new

@@ -19,8 +19,8 @@ class Signatures
   ROOT = File.expand_path("../..", __dir__)
   FILE = File.join(ROOT, "sig/pelton.rbs")
 
-  # PROJECT_RULES.md, "What is public", and what these give to whom they belong. With all errors, and with what they
-  # include.
+  # The classes of PROJECT_RULES.md, "What is public", and the classes that their methods return; all errors; and the
+  # modules that these include.
   PUBLIC = %w[
     Pelton App Consumer Producer Producer::Variant Producer::Transaction Producer::Middleware Admin ProducerPool
     RactorPool Parallel::Future Subscription Iterator Background Background::Stop Message Batch Batch::Part Origin
@@ -37,7 +37,7 @@ class Signatures
   # Methods made by def_delegators: {class => the one that has their types}
   DELEGATES = { Pelton::Producer::Transaction => Pelton::Producer }.freeze
   GENERIC = { "Struct" => "Struct[untyped]", "Hash" => "Hash[untyped, untyped]" }.freeze
-  # What every Struct class answers to.
+  # Methods of every Struct class.
   STRUCT = %i[new [] members keyword_init? inspect].freeze
   # Settings::TYPES → RBS
   SETTINGS = { name: "String", text: "String", count: "Integer", pool_size: "Integer", number: "Integer",
@@ -46,13 +46,13 @@ class Signatures
                kafka: "Hash[String, untyped]", logger: "untyped",
                poller: "Poller", nil => "Symbol" }.freeze
   LISTENERS = Pelton::Events::TABLE.each_key.map { |name| Pelton::Events.method_name(name) }.freeze
-  # What the types may name besides.
+  # Further names that the types may use.
   CALLABLE = ["# Any object with this method.", "interface _Callable", "  def call: (untyped) -> untyped", "end"].freeze
   HEAD = "# Made by bin/sig of the `#:` lines in lib/: change those.\n\n"
 
   # Public methods without a type: ["Pelton::App#config", …]. Known after `text`.
   attr_reader :missing
-  # [["Pelton::App#config", type, UnboundMethod], …] of those with a type of their own. Known after `text`.
+  # [["Pelton::App#config", type, UnboundMethod], …] of the methods with their own type. Known after `text`.
   attr_reader :typed
 
   def initialize
@@ -65,7 +65,7 @@ class Signatures
     @declared = declared
   end
 
-  # What there is something to say of.
+  # Classes and modules with something to write.
   def classes = @public.keys
 
   def text
@@ -127,7 +127,7 @@ class Signatures
   def mixins(mod)
     above = mod.is_a?(Class) ? mod.superclass.ancestors : []
     own = mod.included_modules - above
-    own = own.reject { |one| own.any? { |other| other != one && other.include?(one) } } # those come by themselves
+    own = own.reject { |one| own.any? { |other| other != one && other.include?(one) } } # their includers have them
     own.map { |one| "include #{one == Enumerable ? "Enumerable[#{element(mod)}]" : "::#{one.name}"}" }.sort
   end
 
@@ -169,7 +169,7 @@ class Signatures
     @declared.fetch(mod.name, {}).except(*names).map { |name, (type, place)| [place, "def #{name}: #{type}"] }
   end
 
-  # [place, "def topic: () -> String"]; nil: its type is that of what it overrides.
+  # [place, "def topic: () -> String"]; nil: it has the type of the method that it overrides.
   def row(method, name, prefix, mod)
     label = "#{mod.name}#{prefix.empty? ? "#" : "."}#{name}"
     if (found = type(method, mod))
@@ -203,7 +203,7 @@ class Signatures
     of_setting(method, mod) || of_listener(method) || declared&.first || nothing_given(method)
   end
 
-  # What stands above is its reader's.
+  # The line above belongs to its reader.
   def of_attribute(method, above, mod)
     name = method.name.to_s.chomp("=").to_sym
     type = above.delete_prefix("() -> ") if above&.start_with?("() -> ")
@@ -250,7 +250,7 @@ class Signatures
 
   def nothing_given(method) = ("() -> void" if method.name == :initialize && method.arity.zero?)
 
-  # Those of a Struct are readers: it is frozen, as a rule.
+  # A Struct has readers only: it is usually frozen.
   def members(mod)
     return [] unless struct?(mod)
 

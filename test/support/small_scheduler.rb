@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A Fiber.scheduler with enough for the tests, for Rubies without the async gem: sleeping, blocking with a deadline,
-# waiting for one descriptor. Run by Ruby when its thread ends.
+# A Fiber.scheduler with just enough for the tests, for a Ruby without the async gem: sleeping, blocking with a
+# deadline, waiting for one descriptor. Run by Ruby when its thread ends.
 class SmallScheduler
   # Runs the block as a fiber in a thread with a scheduler of its own; returns when all fibers ended.
   def self.run(&block)
@@ -14,7 +14,7 @@ class SmallScheduler
 
   def initialize
     @ready = []
-    # {fiber => deadline or nil} of those that sleep or are blocked
+    # {sleeping or blocked fiber => deadline or nil}
     @parked = {}
     # {io => fiber}
     @readers = {}
@@ -68,7 +68,7 @@ class SmallScheduler
     @ready.empty? && @parked.empty? && @lock.synchronize { @unblocked.empty? }
   end
 
-  # True when somebody woke the fiber, false at its deadline.
+  # true: the fiber was woken; false: its deadline came.
   def park(fiber, timeout)
     @parked[fiber] = timeout && (now + timeout)
     Fiber.yield
@@ -85,7 +85,7 @@ class SmallScheduler
     @parked.select { |_, deadline| deadline && deadline <= now }.each_key { |fiber| wake(fiber, false) }
   end
 
-  # Who is not parked any more was woken already.
+  # A fiber that is not parked was woken already.
   def wake(fiber, answer)
     fiber.resume(answer) if fiber.alive? && @parked.key?(fiber)
   end

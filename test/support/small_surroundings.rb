@@ -25,14 +25,14 @@ class SmallWorld
     def produce_copy(**copy) = @world.copied(copy[:headers]["pelton.offset"].to_i)
     def commit = true
 
-    # What was given before is stale from the middle of it on.
+    # Batches that were given before are stale from the middle of the seek on.
     def seek(_, _, offset)
       offset = yield offset
       @world.sought(offset)
       offset
     end
 
-    # Elsewhere, by a seek: nor may that pass what nobody gave up.
+    # A seek moves the position. It may not pass a message that was not given up.
     def commit_offset(_, _, offset, *)
       @world.marked(offset) if @owned
       @owned && (@position = offset) && true

@@ -3,9 +3,9 @@
 require "support/coordinator_kit"
 require "support/small_surroundings"
 
-# One partition with everything around it, in one thread: a log, lives of its coordinator one after the other, and jobs
-# that are fibers, so that they are in the middle of something when something else happens. A seed decides what happens
-# when. It checks all the time what must always hold, and keeps what did not in `problems`.
+# One partition with everything around it, in one thread: a log, several coordinators one after the other, and jobs as
+# fibers, so that other things happen in the middle of a job. A seed decides what happens when. It checks the invariants
+# all the time, and collects violations in `problems`.
 class SmallWorld
   WORKERS = 3
   CREDIT = 3
@@ -13,7 +13,7 @@ class SmallWorld
   SEVENTH = ->(offset) { (offset % 7).zero? }
   OLD = 1_000 # milliseconds since 1970
 
-  # Ours where a test wants another time.
+  # The test's own clock, if it sets one.
   class ResourceMonitor
     attr_accessor :now
 
@@ -63,28 +63,28 @@ class SmallWorld
                                                    timestamp_ms: (offset % 6).zero? ? OLD : -1)
     end
     @position = 0
-    # {offset => true}: worked on to the end, skipped or filtered at least once.
+    # {offset => true}: processed, skipped or filtered at least once.
     @done = {}
     @skipped = []
     @failures = Hash.new(0)
     @busy = {}
     @hooks = Hash.new { |all, one| all[one] = [] }.compare_by_identity
     @jobs_run = 0
-    # Offsets of copies in the dead letters; how often each kind of call came.
+    # Offsets of copies in the dead letters; and the number of calls of each kind.
     @copies = []
     @calls = Hash.new(0)
   end
 
   attr_reader :copies, :calls
 
-  # Lives one after the other, cut short at any time; the last one has the time to finish.
+  # Coordinators one after the other. Each ends at a random time; the last one has the time to finish.
   def run
     @random.rand(3).times { life(@random.rand(150)) }
     life(nil)
     self
   end
 
-  # By hand nothing marks what was sought past behind the last mark.
+  # With manual_offsets, a message behind the last mark that a seek passed stays unmarked.
   def marks_all? = !feature?(:manual) || !feature?(:seek)
 
   def end_offset = @log.last.offset + 1
@@ -98,7 +98,7 @@ class SmallWorld
     Fiber.yield if chance(30)
   end
 
-  # A call that is about no message.
+  # A call without a message.
   def call(consumer, name)
     @calls[name] += 1
     alive(consumer)
@@ -147,7 +147,7 @@ class SmallWorld
       (feature?(:expire_after) && message.timestamp_ms.positive?))
   end
 
-  # In the middle of a seek: all from there on comes again. What nobody has read is skipped.
+  # In the middle of a seek: all messages from there on are read again. Messages that were not read are skipped.
   def sought(offset)
     @calls[:seek] += 1
     deliver if chance(30)
@@ -161,7 +161,7 @@ class SmallWorld
     @problems << "#{offset} goes to the dead letters without a failure" unless @failures[offset].positive?
     order = order_of(at(offset))
     later = @copies.select { |one| one > offset && order && order_of(at(one)) == order }
-    # One that succeeded and was not marked may come later.
+    # A message that succeeded and was not marked may come again.
     @problems << "copy of #{offset} behind those of #{later}" if later.any? && !@done[offset]
     @copies << offset
   end
@@ -192,7 +192,7 @@ class SmallWorld
     @problems << "works before its begin" unless @hooks[consumer].first == :assigned
   end
 
-  # Goes on at the message at hand or near it, whatever else is unfinished.
+  # Seeks to the current message or near it, whatever else is unfinished.
   def leave_off(consumer, message)
     mine = consumer.messages.to_a
     place = chance(50) ? message.offset : near(message.offset)
@@ -204,10 +204,11 @@ class SmallWorld
 
   def near(offset) = (offset + @random.rand(-8..8)).clamp(0, end_offset)
 
-  # Given up is what its own consumer sought past: in the order of keys what it was given, or what has its only key.
+  # Notes the messages that its own consumer sought past. With order per key, these are the messages of its job, or
+  # those of its only key.
   def seek(consumer, place, mine)
     key, *others = mine.map(&:key).uniq
-    given = mine.map(&:offset) # what was read after a seek is another object than the log's
+    given = mine.map(&:offset) # a message that was read after a seek is not the log's object
     past = @log.select do |message|
       ours = !feature?(:keyed) || given.include?(message.offset) || (others.empty? && key && key == message.key)
       message.offset < place && ours && !@done[message.offset]
@@ -221,7 +222,7 @@ class SmallWorld
 
   def due(message) = message.offset / 4.0
 
-  # Messages with the same one have an order; nil: none.
+  # Messages with the same key have an order; nil: no order.
   def order_of(message) = feature?(:keyed) ? message.key : :all
 
   # --- a life ----------------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ class SmallWorld
     close_down(steps ? %i[revoked shutdown].sample(random: @random) : :shutdown)
   end
 
-  # All that is left; and what comes behind it, the end of the partition for one, may bring something back.
+  # Processes the rest. Later events, such as the end of the partition, may repeat messages.
   def finish
     loop do
       happen while unfinished?
@@ -311,7 +312,7 @@ class SmallWorld
     rest.any? { |one| kept?(one) && !@done[one.offset] }
   end
 
-  # One of the things that can happen now.
+  # One of the events that can happen now.
   def happen
     case @random.rand(10)
     when 0 then deliver
@@ -382,7 +383,7 @@ class SmallWorld
     check_end(reason)
   end
 
-  # With enough time, and without failures, nothing that is finished comes again.
+  # With enough time and without failures, no finished message is repeated.
   def check_repeats
     repeats = @coordinator.take_repeats
     @problems << "the end repeats #{repeats}" if repeats && !feature?(:pause)

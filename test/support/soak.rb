@@ -3,8 +3,8 @@
 require "pelton"
 require_relative "footprint"
 
-# Members of a group that come and go, again and again: afterwards everything is as it was. One app stays and is looked
-# at; a visitor starts and stops, two rebalances each time. Every consumer has a background thread.
+# Members of a group that join and leave again and again. Afterwards the process must hold what it held before. One app
+# stays and is checked; a visitor starts and stops, which makes two rebalances. Every consumer has a background thread.
 class Soak
   class Consumer < Pelton::Consumer
     LOCK = Mutex.new
@@ -30,7 +30,7 @@ class Soak
     def ended = LOCK.synchronize { ENDS[@number] += 1 }
   end
 
-  # Consumers of the one that comes and goes.
+  # Consumers of the visitor.
   class Visitor < Consumer; end
 
   PARTITIONS = 4
@@ -49,7 +49,7 @@ class Soak
     @stay.start
   end
 
-  # So many rebalances, and so many topics more, all along.
+  # Makes this many rebalances, and creates this many topics meanwhile.
   def rebalance(times, more_topics: 0)
     rounds = times / 2
     rounds.times do |round|
@@ -63,7 +63,7 @@ class Soak
     end
   end
 
-  # What is held when all is calm, and everything is as it must be.
+  # The footprint when nothing happens any more and all checks pass.
   def footprint
     await(-> { wrong || "calm" }) { wrong.nil? }
     Footprint.new
@@ -76,7 +76,7 @@ class Soak
 
   private
 
-  # The first thing that is not as it must be.
+  # The first check that fails, as a sentence; nil: all pass.
   def wrong
     ends = Consumer::LOCK.synchronize { Consumer::ENDS.tally }
     alive = ends.delete(0).to_i
@@ -95,7 +95,7 @@ class Soak
     @eventually.call(60, -> { "#{what.is_a?(Proc) ? what.call : what} (#{state})" }, &block)
   end
 
-  # For who finds it stuck.
+  # For a test that hangs.
   def state
     [@stay, @visitor].map { |app| "#{app.assignments}, #{app.stats}" }.join("; ")
   rescue StandardError => e
@@ -117,7 +117,7 @@ class Soak
     app.configure do |config|
       config.kafka = kafka
       config.group_id = group
-      config.logger = nil # errors are looked at below
+      config.logger = nil # errors are checked below
     end
     app.routes { topic topics, to: consumer }
     app.subscribe("error.occurred") { |event| @errors << event[:error] unless passing?(event[:error]) }
@@ -125,8 +125,8 @@ class Soak
     app
   end
 
-  # A commit, or a fetch of what is new, in the middle of a rebalance, or of a member that a busy machine kept from its
-  # heartbeats.
+  # Errors of a commit or a fetch in the middle of a rebalance, or of a member that could not send heartbeats on a busy
+  # machine.
   PASSING = %i[REBALANCE_IN_PROGRESS ILLEGAL_GENERATION UNKNOWN_MEMBER_ID UNKNOWN_TOPIC_OR_PART].freeze
 
   def passing?(error) = error.is_a?(Pelton::KafkaError) && PASSING.include?(error.name)
@@ -143,7 +143,7 @@ class Soak
                          stats[:leaked].zero? && stats[:consumers].values.map(&:size) == [@topics.size]
   end
 
-  # What the listener that stays keeps of partitions and timers.
+  # The partitions and timers that the listener of the app that stays has.
   def leftover
     listener = @stay.server.instance_variable_get(:@listeners).first
     rebalance, timers = %i[@rebalance @timers].map { |name| listener.instance_variable_get(name) }

@@ -41,12 +41,12 @@ class SourceFile
     tokens.each_with_object({}) { |token, found| found[token.text] ||= token.line if token.event == :on_const }
   end
 
-  # Lines where a plain word stands as a call or name.
+  # Lines that use a plain word as a call or name.
   def lines_with_word(word)
     tokens.filter_map { |token| token.line if token.event == :on_ident && token.text == word }
   end
 
-  # Lines where `receiver.method` stands, for a method that matches.
+  # Lines with `receiver.method`, for a method that matches.
   def lines_with_call(receiver, method)
     significant.each_cons(3).filter_map do |first, dot, second|
       first.line if first.text == receiver && %w[. :: &.].include?(dot.text) &&

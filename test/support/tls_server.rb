@@ -8,7 +8,7 @@ require "support/certificates"
 #
 #   server = TlsServer.new
 #   server.port                # => 40123
-#   server.authority           # => "-----BEGIN CERTIFICATE-----…", who signed its certificate
+#   server.authority           # => "-----BEGIN CERTIFICATE-----…", which signed its certificate
 #   server.handshakes          # => 3, those that succeeded
 #   server.close
 class TlsServer
@@ -41,7 +41,7 @@ class TlsServer
       OpenSSL::SSL::SSLSocket.new(socket, @context).accept
       @handshakes += 1
     rescue OpenSSL::SSL::SSLError, SystemCallError
-      nil # the client's business
+      nil # the client broke it off
     ensure
       socket&.close
     end

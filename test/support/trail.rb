@@ -2,7 +2,7 @@
 
 require_relative "lines"
 
-# What the members of a group did, in one order. The checker behind the rebalance scenarios.
+# What the members of a group did, in order. The rebalance scenarios check it.
 class Trail
   ENDS = %w[revoked shutdown].freeze
 
@@ -22,13 +22,13 @@ class Trail
 
   def entries = @lines.to_a
 
-  # How far each partition is done: {0 => 120, …}: the next offset.
+  # The next offset of each partition: {0 => 120, …}
   def positions
     entries.select { |entry| entry.what == "done" }.group_by(&:place)
            .transform_values { |done| done.map(&:to).max + 1 }
   end
 
-  # Everything that must not be, a sentence each. ends: {partition => messages produced}; killed: process ids.
+  # All violations, one sentence each. ends: {partition => messages produced}; killed: process ids.
   def problems(ends, killed: [])
     all = entries
     lives(all, killed) + ends.flat_map { |partition, count| partition_problems(all, partition, count, killed) }
@@ -36,7 +36,7 @@ class Trail
 
   private
 
-  # Each instance begins with assigned, ends once, and is then silent.
+  # Each instance begins with assigned, ends once, and has no entry after that.
   def lives(all, killed)
     all.group_by(&:instance).flat_map do |name, life|
       words = life.map(&:what)

@@ -3,7 +3,7 @@
 require "support/coordinator_kit"
 require "pelton/testing/buffered_producer"
 
-# A coordinator whose consumer uses transactions: the app's producer, or one of its own.
+# A coordinator whose consumer uses transactions, with the app's producer or with its own.
 module TransactionalKit
   include CoordinatorKit
 

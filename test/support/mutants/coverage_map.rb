@@ -7,7 +7,7 @@ require "tmpdir"
 require_relative "../program"
 
 module Mutants
-  # Which test files run which lines of lib/. Made once by a run of each, and kept.
+  # Which test files run which lines of lib/. Each file runs once for it, and the map is kept.
   class CoverageMap
     SUITES = %w[unit contract native embedded assumptions].freeze
 
@@ -22,7 +22,7 @@ module Mutants
       @rows = File.exist?(file) ? JSON.parse(File.read(file)) : {}
     end
 
-    # Runs what is not in the map yet, so many at a time.
+    # Runs the test files that are not in the map yet, this many at a time.
     #: (Integer) { (String) -> void } -> self
     def complete(jobs)
       missing = Thread::Queue.new(Dir.glob(@pattern, base: @root).sort.reverse - @rows.keys).close
@@ -38,7 +38,7 @@ module Mutants
       self
     end
 
-    # The test files that run a line, or, where none does, its file: the one named like it first, then the quick ones.
+    # The test files that run a line, or else its file: first the one with the same name, then the quick ones.
     #: (String, Integer) -> Array[String]
     def tests_of(path, line)
       usable = @rows.select { |test, row| row["passed"] && fits?(test) }

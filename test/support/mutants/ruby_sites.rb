@@ -14,7 +14,7 @@ module Mutants
     OPPOSITES = %w[min max first last shift pop unshift push any? none? select reject floor ceil keys values
                    positive? zero? start_with? end_with?].freeze
     METHOD = OPPOSITES.each_slice(2).flat_map { |one, two| [[one, two], [two, one]] }.to_h.freeze
-    # What a statement that may be dropped does not begin with.
+    # A statement that begins with one of these is not dropped.
     KEPT = %w[def class module end else elsif when in rescue ensure begin do then require require_relative private
               attr_reader attr_writer attr_accessor private_constant include extend prepend using alias alias_method
               if unless while until case super undef nil].freeze
@@ -170,7 +170,7 @@ module Mutants
         %w[do then else begin ensure { |].include?(before.reject { |token| token.type == :on_ignored_nl }.last.word)
     end
 
-    # Ranges of lines between `def` and its end, by their indentation.
+    # Ranges of lines between `def` and its end, found by their indentation.
     def methods
       indent = first = nil
       @text.lines.each_with_index.filter_map do |code, index|

@@ -7,7 +7,7 @@ module Mutants
   class RustSites
     def self.number(value) = (value >= 10 ? value * 2 : value + 1).to_s
 
-    # {operator => [[what is looked for (its first group is replaced), what stands there instead], …]}
+    # {operator => [[pattern (its first group is replaced), replacement], …]}
     PATTERNS = {
       compare: [[/ (<|<=|>|>=|==|!=) /,
                  { "<" => "<=", "<=" => "<", ">" => ">=", ">=" => ">", "==" => "!=", "!=" => "==" }]],
@@ -62,7 +62,7 @@ module Mutants
       Site.new(operator: operator, path: @path, line: line, before: before, old: old, new: new)
     end
 
-    # Without what stands in strings, characters and comments: blanks of the same size in bytes.
+    # Replaces strings, characters and comments by as many blanks.
     def bare(code)
       code.gsub(%r{"(?:\\.|[^"\\])*"|b?'(?:\\.|[^'\\])'|//.*}) { |text| " " * text.bytesize }.b
     end

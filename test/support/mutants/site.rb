@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Mutants
-  # One small change that could be made: what stands at a place of a file, and what would stand there instead. It may
-  # span lines. operator: :compare, :drop, …; before: where it begins in the file's bytes.
+  # One small change of a file: the text at a place, and its replacement. It may span lines. operator: :compare, :drop,
+  # …; before: where it begins in the file's bytes.
   Site = Struct.new(:operator, :path, :line, :before, :old, :new, keyword_init: true) do
     # The text of the file with the change.
     def apply(text)

@@ -39,7 +39,7 @@ module Mutants
       File.write(path, @text)
     end
 
-    # The block runs while the file of a change that is made is as it was.
+    # Runs the block with the original file, in the middle of a change.
     #: (Site) { () -> Object } -> Object
     def without(site)
       path = File.join(@root, site.path)
@@ -75,7 +75,7 @@ module Mutants
     #: () -> void
     def restore_library = FileUtils.cp(library.sub(@root, @from), library)
 
-    # What was compiled in the project is not compiled again.
+    # Takes over the project's compiled dependencies.
     #: () -> void
     def prepare_cargo
       return if Dir.exist?(File.join(target, "release"))
@@ -87,7 +87,7 @@ module Mutants
 
     private
 
-    # The core is compiled again for each change: fast, while its dependencies stay as they are.
+    # Compiles the core again for each change. That is fast, because its dependencies do not change.
     def cargo(*words, limit:)
       env = { "RUBY" => nil, "CARGO_TARGET_DIR" => target, "CARGO_PROFILE_RELEASE_INCREMENTAL" => "true" }
       Program.run("cargo", *words, "--config", "profile.release.package.pelton-core.opt-level=1",

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What Debian's minitest needs of the gem mutex_m, for a Ruby >= 3.4 without gems (see test_helper.rb).
+# The part of the gem mutex_m that Debian's minitest needs, for a Ruby >= 3.4 without gems (see test_helper.rb).
 module Mutex_m # rubocop:disable Naming/ClassAndModuleCamelCase
   LOCK = Mutex.new
 
