@@ -17,7 +17,7 @@ WORKERS = [1, 2].freeze
 DOCUMENTS = Orders.new(bytes: SIZE).then { |orders| Array.new(DIFFERENT) { orders.next.freeze } }.freeze
 VALUES = DOCUMENTS.map { |document| JSON.parse(document) }
 
-# What becomes of some inputs in a Ractor: what it sends.
+# Prepares inputs in a Ractor, which then sends the result.
 module Ways
   COPY = Ractor.shareable_proc { |documents| documents.map { |one| JSON.parse(one) } }
   MAKE_SHAREABLE = Ractor.shareable_proc { |all| Ractor.make_shareable(all.map { |one| JSON.parse(one) }) }
@@ -25,7 +25,7 @@ module Ways
   NATIVE = Ractor.shareable_proc do |documents|
     documents.map { |one| Pelton::Native.decode({ format: :json, freeze: true }, one) }.freeze
   end
-  # Of messages that native threads have parsed: that is not in the time.
+  # For messages that native threads have parsed already, which the time does not include.
   BUILD = Ractor.shareable_proc { |messages| messages.map(&:payload).freeze }
 end
 

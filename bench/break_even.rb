@@ -15,7 +15,7 @@ BATCHES = [5, 10, 25, 50, 100, 200, 500].freeze
 WORKERS = 2
 BYTES = Bench.some(15_000_000) # parsed for each figure
 
-# What both do.
+# The work of both.
 module Job
   def self.call(document) = JSON.parse(document, freeze: true)
 end

@@ -5,10 +5,10 @@ require_relative "support"
 
 SIZES = { "1 KB" => [1024, 300_000], "100 B" => [100, 600_000], "5 KB" => [5120, 80_000] }.freeze
 
-# A new topic with so many messages in these partitions, produced by another process: this one's heap stays small.
+# A new topic with this many messages in these partitions, produced by another process: this one's heap stays small.
 def filled(count, size, partitions)
   topic = Cluster.topic
-  Cluster.bootstrap # the child knows it then
+  Cluster.bootstrap # before the fork, so that the child has it
   Bench.forked { Cluster.fill(topic, count, partitions) { "x" * size } }
   topic
 end
@@ -16,7 +16,7 @@ end
 Bench.measure("consume") do |bench|
   all = 0...Cluster::PARTITIONS
   cases = SIZES.map { |name, (size, wanted)| [name, size, wanted, all] }
-  # The others have nothing, which a fetch must not wait for.
+  # The other partitions are empty, and a fetch must not wait for them.
   cases << ["1 KB in one of #{all.size} partitions", *SIZES.fetch("1 KB"), 0..0]
   cases.each do |name, size, wanted, partitions|
     count = Cluster.fitting(Bench.some(wanted), size, partitions.count)

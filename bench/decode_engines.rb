@@ -58,7 +58,7 @@ ENGINES = {
 }.freeze
 ELSEWHERE = ["inline", "auto", "threads, 2", "Ractors, 2", "native threads, 1", "auto, natively parsed",
              "Ractors, 2, natively parsed"].freeze
-# What it is compared with, if that is not inline: the same without a choice.
+# The case to compare with, if it is not inline: the same engine without a choice.
 PEERS = { "auto, natively parsed" => "native threads, 1" }.freeze
 
 # Takes batches, has an engine work on some of them, if that is worth it, while it takes more, and sums up what it gets.
@@ -113,7 +113,7 @@ Topic = Struct.new(:name, :messages, :options) do
   def each(&block) = Cluster.consume(name, messages, release: false, **options, &block)
 end
 
-# That has tried its engines with these messages. (The few of a quick look would take minutes.)
+# An engine that has tried its candidates with these messages. (A quick run has too few messages for that.)
 def chosen(topic, workers, job)
   Warning[:experimental] = false
   chosen = Thread::Queue.new
@@ -128,7 +128,7 @@ module Parsed
   def self.call(document) = JSON.parse(document, freeze: true)
 end
 
-# KB of memory that a worker takes that has done something.
+# KB of memory that a worker takes after some work.
 def memory(kind, workers)
   documents = Array.new(400) { |number| JSON.generate(id: number, text: "x" * 400).freeze }.freeze
   Bench.forked do

@@ -14,13 +14,13 @@ COUNT = Bench.some(2_000)
 DIFFERENT = 100 # documents of a size, sent several times
 WORKERS = 2
 
-# What makes payloads: for the worker that reads them, and for workers ahead, whose results are frozen.
+# Deserializers: for the worker that reads payloads, and for workers ahead, whose results are frozen.
 class Parser
   def initialize(**options) = @options = options.freeze
   def call(message) = JSON.parse(message.raw_payload, **@options)
 end
 
-# What natively parsed payloads go through in a Ractor: as they are.
+# The deserializer of natively parsed payloads in a Ractor: it returns them as they are.
 class Natively
   def call(message) = message.decoded
 end

@@ -15,7 +15,7 @@ DIFFERENT = 10_000 # documents, sent several times
 # Orders whose lines have a description of so many characters, or none, and then twice as many Ruby objects of as many
 # bytes. Documents of Karafka's measured figures (docs/benchmarks.md) are as the former: 27 objects (1 KB), 113 (5 KB).
 KINDS = { "text" => 175, "dense" => nil }.freeze
-# Messages with 1 ms of I/O each, of so many keys; without keys fewer of them tell as much.
+# Messages with 1 ms of I/O each, of this many keys. Without keys, fewer messages suffice.
 KEYS = 1000
 WITHOUT = Bench.some(10_000)
 
@@ -49,7 +49,7 @@ def parse_all(documents, count)
   count / Bench.seconds { count.times { |index| JSON.parse(documents[index % DIFFERENT]) } }
 end
 
-# What `roomy` starts. Its first round warms up.
+# The program that `roomy` starts. Its first round warms up.
 def measure_alone(what, name, count)
   if what == "read"
     run = -> { read_all(name, count) }

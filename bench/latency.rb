@@ -10,14 +10,14 @@ SECONDS = Integer(ENV["BENCH_SECONDS"] || (Bench::QUICK ? 3 : 15))
 FETCH = Cluster.kind == "embedded" ? { "fetch.wait.max.ms" => 5 } : {}
 SHARES = { "p50" => 0.5, "p99" => 0.99, "p99.9" => 0.999 }.freeze
 
-# s in which a broker that has just started may still be compiling: told apart.
+# s in which a new broker may still compile. They have rows of their own.
 FIRST = 2
 
 # A process of its own that produces, from the first byte on that it is sent: each message with the time at which it was
 # due or, if the producer waited for that time, the time after the wait. (The clock is the machine's.)
 class Source
   def initialize(topic, &send)
-    Cluster.bootstrap # the child knows it then
+    Cluster.bootstrap # before the fork, so that the child has it
     reader, @word = IO.pipe
     @waits, writer = IO.pipe
     @pid = fork do

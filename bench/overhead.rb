@@ -7,7 +7,7 @@ require_relative "../test/support/fake_feed"
 BATCHES = Bench.some(20_000)
 SIZE = 100 # config.max_messages
 
-# Counts batches; the first and the last tell the time and the objects made so far.
+# Counts batches, and notes the time and the number of objects at the first and the last one.
 class Tally
   def initialize(count)
     @left = count

@@ -47,7 +47,7 @@ end
 
 # A message every ms, in a process of its own, until its input ends.
 def sending(topic)
-  Cluster.bootstrap # the child knows it then
+  Cluster.bootstrap # before the fork, so that the child has it
   reader, writer = IO.pipe
   pid = fork do
     writer.close

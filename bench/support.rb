@@ -6,7 +6,7 @@ require "pelton"
 require_relative "support/chart"
 require_relative "support/cluster"
 
-# What the bench files stand on. bin/bench runs each of them in a process of its own, with a broker.
+# The base of the bench files. bin/bench runs each of them in a process of its own, with a broker.
 #
 #   Bench.measure("produce") do |bench|
 #     bench.case("C loop", "msg/s") { Cluster.c_loop("produce", …) }         # a number
@@ -18,12 +18,12 @@ module Bench
   # Seconds for a bench: no round begins that would end later, whatever RUNS says.
   LIMIT = Float(ENV["BENCH_LIMIT"] || Float::MAX)
 
-  # A look whether the benches run at all: a fiftieth of the work.
+  # Only checks that the benches run, with a fiftieth of the work.
   QUICK = ENV.key?("BENCH_QUICK")
 
   module_function
 
-  # So many, or a few of them for a quick look.
+  # This many, or a few of them in a quick run.
   #: (Integer) -> Integer
   def some(count) = QUICK ? [count / 50, 1].max : count
 
@@ -112,7 +112,7 @@ module Bench
       end
     end
 
-    # Something else that a case's block found.
+    # A further value that a case's block measured.
     #: (String, String, Numeric, ?vs: String?) -> void
     def note(name, unit, value, vs: nil)
       (@values[[name, unit]] ||= []) << value

@@ -34,7 +34,7 @@ end
 
 # µs of a dispatch of messages that take no time: what the caller pays, and until all are there.
 def dispatches(pool)
-  pool.dispatch(MESSAGES, Nothing).values # the workers are there
+  pool.dispatch(MESSAGES, Nothing).values # starts the workers
   paid = 0.0
   all = Bench.seconds do
     DISPATCHES.times do

@@ -11,7 +11,7 @@ require "securerandom"
 
 # Runs the demo on some cluster.
 class Demo
-  # Of its own, as the group: somebody's cluster may have orders already.
+  # Its own name, like the group's: the cluster may have a topic "orders" already.
   TOPIC = "pelton-demo-#{SecureRandom.hex(4)}".freeze
   PARTITIONS = 4
   POISON = '{"id":"o-poison","type":"order.paid","total":' # cut off: no JSON
@@ -188,7 +188,7 @@ class Demo
 
   def rate(count, seconds) = format("%<rate>d msg/s", rate: count / seconds)
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-  # Of this process, as Linux tells it; nil elsewhere.
+  # Of this process, from Linux; nil elsewhere.
   def status(field) = File.exist?("/proc/self/status") ? File.read("/proc/self/status")[/^#{field}:\s+(\d+)/, 1] : nil
 end
 

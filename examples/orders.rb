@@ -27,6 +27,6 @@ end
 Pelton.routes do
   topic ENV.fetch("TOPIC", "orders"), to: OrdersConsumer do
     decode :json
-    retries 2, backoff: 0.01..0.1, then: :skip # a payload that is no JSON fails each time: it is skipped and told
+    retries 2, backoff: 0.01..0.1, then: :skip # a payload that is no JSON fails each time, so it is skipped and logged
   end
 end

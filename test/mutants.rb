@@ -8,7 +8,7 @@ require_relative "support/mutants/coverage_map"
 require_relative "support/mutants/tree"
 
 module Mutants
-  # Makes small changes to the code, one at a time, and tells which of them no test notices (bin/mutants calls it).
+  # Makes small changes to the code, one at a time, and prints those that no test notices (bin/mutants calls it).
   class Hunt
     ROOT = File.expand_path("..", __dir__)
     FOLDER = File.join(ROOT, "target/mutants")
@@ -16,7 +16,7 @@ module Mutants
     LEFT_OUT = %w[lib/pelton/version.rb].freeze
     RUST_LEFT_OUT = %r{/(tests|embedded)\.rs\z}
 
-    # A change and what came of it. verdict: :noticed (by: the test file that failed), :survived or :not_compiled.
+    # A change and its result. verdict: :noticed (by: the test file that failed), :survived or :not_compiled.
     Result = Struct.new(:number, :site, :verdict, :by, :tests, :seconds, keyword_init: true)
 
     def initialize(arguments)
@@ -58,7 +58,7 @@ module Mutants
       end
     end
 
-    # --- which -------------------------------------------------------------------------------------------------------
+    # --- choosing ----------------------------------------------------------------------------------------------------
 
     # The same for the same seed and code, whatever the tests are.
     def chosen
@@ -93,7 +93,7 @@ module Mutants
       true
     end
 
-    # --- one ---------------------------------------------------------------------------------------------------------
+    # --- one change --------------------------------------------------------------------------------------------------
 
     def ruby_lanes(sites)
       return [] if sites.empty?
@@ -140,7 +140,7 @@ module Mutants
       [:survived, nil, tests.size]
     end
 
-    # A test that fails without the change, too (the machine is busy, say), has noticed nothing.
+    # A test that fails without the change, too (the machine is busy, say), does not count.
     def fails_anyway?(tree, site, test)
       site.path.end_with?(".rb") && !tree.without(site) { tree.test(test, patience(test)).ok? }
     end
@@ -178,7 +178,7 @@ module Mutants
       (named | said).first(6)
     end
 
-    # --- what came of it ---------------------------------------------------------------------------------------------
+    # --- results -----------------------------------------------------------------------------------------------------
 
     def note(result, tree)
       diff = result.site.diff(File.read(File.join(tree.root, result.site.path))) unless result.by

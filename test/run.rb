@@ -157,7 +157,8 @@ class TestRun
 
   def ruby = [RUBY, "-w", "-I#{ROOT}/lib", "-I#{ROOT}/test", "-r#{ROOT}/test/support/guard"]
 
-  # One real broker serves all integration scenarios; who wants to hurt one starts another (test/support/broker.rb).
+  # One real broker serves all integration scenarios; a scenario that stops or kills a broker starts its own
+  # (test/support/broker.rb).
   def broker_env(part) = part == "integration" ? { "PELTON_BOOTSTRAP" => @broker.bootstrap } : {}
 
   def reason(result) = result.late ? "a time-out" : "exit code #{result.code}"

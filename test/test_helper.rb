@@ -18,7 +18,7 @@ rescue LoadError # a Ruby without gems: Debian's minitest will do
 end
 require "minitest/autorun"
 
-# What every test gets: a check for leaked threads, a failure if it asserts nothing, and a way to wait.
+# Included in every test: a check for leaked threads, a failure if it asserts nothing, and a way to wait.
 module PeltonTest
   # Threads that belong to the process, not to a test: they start with the first client and stay.
   LASTING = ["pelton.events", "pelton.fibers"].freeze
@@ -45,7 +45,7 @@ module PeltonTest
     deadline = now + (2 * Guard::PATIENCE)
     leaked.reject! { |thread| thread.join([deadline - now, 0].max) }
     names = leaked.map { |thread| thread.name || thread.inspect }
-    leaked.each(&:kill) # the next test is innocent
+    leaked.each(&:kill) # or the next test would fail, too
     assert_empty names, "leaked Ruby threads"
   end
 
@@ -57,7 +57,7 @@ module PeltonTest
   end
 
   # Waits until the block is true and returns what it gave; fails after `timeout` seconds, times Guard::PATIENCE. The
-  # only place in the tests that looks again and again: where something can be waited for, wait for that. A condition
+  # only place in the tests that polls. Where a test can wait for an event, it does that instead. A condition
   # that stands in a test file counts as an assertion of its test.
   #: (?Numeric, ?(String | ^() -> String)) { () -> untyped } -> untyped
   def eventually(timeout = 5, what = "the condition", &condition)

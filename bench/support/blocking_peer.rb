@@ -3,7 +3,7 @@
 require "fileutils"
 require "rbconfig"
 
-# A producer of the other kind: a Ruby thread of its own blocks in rd_kafka_poll, in slices of 100 ms, and takes and
+# A producer with the usual design: its own Ruby thread blocks in rd_kafka_poll, in slices of 100 ms, and takes and
 # gives the GVL each time (ext/core/examples/blocking_poll.rs). For comparisons only.
 class BlockingPeer
   FOLDER = File.expand_path("../../target/release/examples", __dir__)
@@ -39,7 +39,7 @@ class BlockingPeer
     @poller = Thread.new { poll until @closed }
   end
 
-  # What becomes of a message.
+  # The outcome of a message.
   class Handle
     def initialize(peer, number)
       @peer = peer
@@ -57,7 +57,7 @@ class BlockingPeer
     Handle.new(self, number)
   end
 
-  # Until this message is reported.
+  # Waits until this message is reported.
   def wait(number)
     @lock.synchronize { @changed.wait(@lock) while @open.key?(number) }
   end

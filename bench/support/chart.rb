@@ -4,7 +4,7 @@
 # (by the words before the first comma or colon) has one colour.
 class Chart
   BARS = 400
-  # Of a character, more or less.
+  # Width of a character, about.
   LETTER = 6.8
   ROW = 22
   TOP = 48

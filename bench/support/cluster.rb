@@ -4,7 +4,7 @@ require "securerandom"
 require_relative "../../test/support/kafka_wire"
 
 # The Kafka that a bench talks to: the broker of bin/bench (PELTON_BOOTSTRAP), or an embedded cluster in this process.
-# Everybody who is compared gets the same options of librdkafka.
+# All compared programs get the same options of librdkafka.
 module Cluster
   C_LOOP = File.expand_path("../../target/release/examples/c_loop", __dir__)
   PRODUCE = { "acks" => "all", "linger.ms" => 5 }.freeze

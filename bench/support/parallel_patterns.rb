@@ -8,7 +8,7 @@ module ParallelPatterns
   # Inputs for one worker in one send, where work is cut into parts.
   PART = 100
 
-  # What all workers do.
+  # The work of all workers.
   module Job
     module_function
 
@@ -26,7 +26,7 @@ module ParallelPatterns
     def close = @pool.close
   end
 
-  # Each caller sends each worker its share, whoever else does so too.
+  # Each caller sends each worker a part, and does not wait for other callers.
   class PrePartitioned
     def initialize(workers)
       @workers = Array.new(workers) do

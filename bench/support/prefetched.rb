@@ -2,15 +2,15 @@
 
 require "json"
 
-# A topic of which librdkafka has all messages in memory when the time begins: what is timed is what becomes of them,
-# not the network. Each measurement is a process of its own, so that one's native threads and heap are no other's.
+# A topic of which librdkafka has all messages in memory when the time begins. So the time includes the processing and
+# not the network. Each measurement is a process, so that they share no native threads and no heap.
 #
 #   found = Prefetched.new(topic, 10_000, decode: :json).measure { |feed| feed.each { |batch| batch.release } }
 #   found.seconds / found.messages
 class Prefetched
   PARTITIONS = Cluster.kind == "kafka" || Bench::QUICK ? 2 : 16
   BATCH = Bench::QUICK ? 10 : 100
-  # Everything that there is is fetched, and then waits.
+  # Everything is fetched, and then waits.
   FETCH = { "queued.max.messages.kbytes" => 2_000_000, "queued.min.messages" => 10_000_000,
             "statistics.interval.ms" => 100, "enable.auto.commit" => true }.freeze
   # So long nothing comes when the batches that may be out are out.
@@ -26,7 +26,7 @@ class Prefetched
   end
 
   # cpu: seconds of all threads. value: the block's. early: what `early` gave for the messages that were out and maybe
-  # decoded when the time began, which the feed leaves out: for who checks the value.
+  # decoded when the time began, which the feed leaves out: for a check of the value.
   Found = Struct.new(:messages, :seconds, :cpu, :objects, :value, :early)
 
   # The block takes all messages of the feed, releases their batches, and returns something that is fit for JSON. ready:

@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
-# Other work of a thread, and what it loses to something that is done beside it. The thread computes without a pause, in
-# slices of half a millisecond, and looks after the other thing between two of them. What its work loses by that is the
-# time that it all took, less what the slices done in it take alone (their median just before and just after). That
-# counts all: what the thread does for the other thing, its looks, and what native threads take from the slices by
-# wanting the same cores. It is never less than the CPU time that the thread spent outside of its slices, so that noise
-# makes no miracle.
+# Measures how much time the work of a thread loses to a second task. The thread computes without a pause, in slices of
+# half a millisecond, and runs the second task between two slices. The loss is the whole time, less the time that these
+# slices take alone (their median just before and just after). So it includes the second task, its checks, and the time
+# that native threads take from the slices because they need the same cores. It is at least the CPU time that the thread
+# spent outside of its slices, so that noise cannot make it smaller.
 #   lost, cpu, took = Slices.new.beside { |slice| slice.call until done? } # seconds
 class Slices
   # Timed alone, before and after.

@@ -5,9 +5,9 @@ require "support/scenario"
 require_relative "chaos_check"
 require_relative "options"
 
-# Members of a group, producers and their broker, each a process of its own, are killed, stopped, frozen and started
-# again, in an order that a seed chooses. Then everything must be there: each message that Kafka confirmed, done, in the
-# order of its key, or copied exactly once. bin/chaos runs it; test/integration/chaos*.rb run a little of it.
+# Kills, stops, freezes and restarts members of a group, producers and their broker, each a process, in an order that a
+# seed chooses. Then each message that Kafka confirmed must be processed in the order of its key, or copied exactly
+# once. bin/chaos runs it; test/integration/chaos*.rb run short versions.
 class Chaos < Scenario
   PARTITIONS = 6
   MEMBERS = 3
@@ -25,7 +25,7 @@ class Chaos < Scenario
   # A rebalance waits for a member that was killed while it joined, as long as max.poll.interval.ms says (5 minutes).
   COMMON = { "auto.commit.interval.ms" => 500, "reconnect.backoff.max.ms" => 500,
              "max.poll.interval.ms" => 10_000 }.freeze
-  FOUND = 20 # problems that are shown
+  FOUND = 20 # most problems that are shown
 
   def initialize(seed:, kills: nil, stops: nil, seconds: nil, work: "keys", protocol: "cooperative-sticky")
     super()
@@ -35,15 +35,15 @@ class Chaos < Scenario
     @stops_wanted = stops
     @seconds = seconds
     @work = work
-    sessions = protocol == "consumer" ? {} : CLASSIC # the others' are the broker's
+    sessions = protocol == "consumer" ? {} : CLASSIC # otherwise the broker sets the timeouts
     @kafka = { **PROTOCOLS.fetch(protocol), **sessions, **COMMON }
     @counts = Hash.new(0) # {fault => how often}
     @kills = @stops = 0
     @problems = []
-    @broker_hurt = false # since a member last ended well
+    @broker_hurt = false # was the broker hurt since a member last ended without an error?
   end
 
-  # Plays it; true where nothing is wrong.
+  # Runs it. Returns true if there is no problem.
   def call
     began = now
     run { play(began) }
@@ -78,7 +78,7 @@ class Chaos < Scenario
     check(@counts.any?, "no fault was tried")
   end
 
-  # What members and producers wrote tells more of a problem than its sentence.
+  # Prints the output of members and producers, which explains a problem.
   def keep_or_remove
     if @problems.empty? && $!.nil?
       FileUtils.rm_rf(@folder)
@@ -100,13 +100,13 @@ class Chaos < Scenario
 
   def enough? = (@kills_wanted && @kills >= @kills_wanted) || (@stops_wanted && @stops >= @stops_wanted)
 
-  # Somebody did something since the last fault.
+  # Did a member process a message since the last fault?
   def progress
     before = @done.to_a.size
     eventually(90, -> { "progress after #{@last}, #{@counts}: #{outputs}" }) { @done.to_a.size > before && alive }
   end
 
-  # No child ended that was not told to.
+  # No child ended without a fault.
   def alive
     (@members + @producers).each do |child|
       raise Failed, "process #{child.pid} ended by itself with #{child.code}\n#{child.output}" if child.code
@@ -135,7 +135,7 @@ class Chaos < Scenario
     @kills += 1
   end
 
-  # Told to stop, and killed in the midst of it.
+  # Stopped, and killed in the middle of the stop.
   def term_and_kill
     child = @members.shift
     loaded(child)
@@ -157,7 +157,7 @@ class Chaos < Scenario
     @producers << start_producer
   end
 
-  # A stop ends well, but where the broker was away: a member may then say what it could not do.
+  # A stop ends with 0. If the broker was away, the member may report what it could not do.
   def stop(child, what)
     loaded(child)
     child.kill(:TERM)
@@ -169,7 +169,7 @@ class Chaos < Scenario
     forget(child)
   end
 
-  # Before that a signal finds Ruby alone.
+  # Before that, Ruby itself handles a signal.
   def loaded(child)
     eventually(60, -> { "process #{child.pid} to run\n#{child.output}" }) { child.output.include?("running") }
   end

@@ -2,7 +2,7 @@
 
 require "support/ledger"
 
-# What a run of bin/chaos left: what is in the topic, what Kafka confirmed, what was done.
+# Checks the result of a run of bin/chaos: the topic, the messages that Kafka confirmed, and those that were processed.
 class ChaosCheck
   # log: {partition => [[key, number, offset], …]}, as the topic has it.
   def initialize(log)
@@ -18,14 +18,14 @@ class ChaosCheck
 
   def messages = @log.sum { |_, messages| messages.size }
 
-  # Each message that was confirmed is there.
+  # Each confirmed message is in the topic.
   def confirmed(rows)
     lost = rows.reject { |key, number| @places.key?(key) && @places[key].key?(number) }
     complain("confirmed, but not in the topic", lost)
   end
 
-  # Each message was done, in the order of its key; a key's jobs never went ahead of what was not done. Returns how
-  # often messages were done again. rows: as a member writes them.
+  # Each message was processed, in the order of its key; no job of a key went past an unfinished message. Returns the
+  # number of repetitions. rows: as a member writes them.
   def done(rows)
     stories = @places.to_h { |key, places| [key, Ledger::Story.new(key, places.size)] }
     rows.each do |pid, instance, _, _, key, number|

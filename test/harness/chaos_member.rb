@@ -10,7 +10,8 @@ require "support/lines"
 CHAOS = JSON.parse(ENV.fetch("PELTON_CHAOS"))
 DONE = Lines.new(File.join(CHAOS.fetch("folder"), "done"))
 
-# Order per key, eight jobs of a partition at once. Fails now and then; some messages take long and are overtaken.
+# Order per key, eight jobs of a partition at a time. Fails sometimes; some messages take long, and others overtake
+# them.
 class ChaosKeys < Pelton::Consumer
   def process(message)
     IO.select(nil, nil, nil, message.key.end_with?("-0") && rand(10).zero? ? rand / 2 : 0.002)

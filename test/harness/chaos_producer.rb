@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A producer that bin/chaos hurts. PELTON_CHAOS is JSON: {"bootstrap", "topic", "partitions", "folder", "pause": in
-# seconds}. Each process has keys of its own, whose messages it numbers from 0. What Kafka confirmed it writes down.
+# seconds}. Each process has its own keys, whose messages it numbers from 0. It records the confirmed ones.
 
 require "json"
 require "pelton"

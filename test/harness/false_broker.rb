@@ -2,7 +2,7 @@
 
 require "socket"
 
-# What answers like a broker, and does not answer well. One mode for all of its connections.
+# A broker that gives wrong answers. All connections have one mode.
 #
 #   broker = FalseBroker.new("garbage", Random.new(7))
 #   broker.port
@@ -10,7 +10,7 @@ require "socket"
 class FalseBroker
   ZEROS = ("\0" * 1_000_000).freeze
 
-  # {mode => what it answers to a request with this correlation id, from a socket}; :end after what ends a connection.
+  # {mode => the block that answers a request with this correlation id}; it returns :end to close the connection.
   MODES = {
     "garbage" => ->(socket, _, random) { socket.write(random.bytes(4096)) },
     "giant" => ->(socket, id, _) { socket.write(int(0x7fffffff), id, "\0" * 100_000) },
@@ -60,7 +60,7 @@ class FalseBroker
   end
 
   attr_reader :port
-  # Answers that were not as a broker's.
+  # Number of wrong answers.
   attr_reader :answers
 
   def initialize(mode, random)
@@ -93,7 +93,7 @@ class FalseBroker
       break if self.class.instance_exec(socket, request[4, 4], @random, &@answer) == :end
     end
   rescue SystemCallError, IOError
-    nil # the client went
+    nil # the client closed
   ensure
     socket.close
   end

@@ -5,9 +5,9 @@ require_relative "registry_answers"
 require_relative "routing_words"
 require_relative "wire"
 
-# bin/fuzz: parts of it, one after the other, each with so many inputs.
+# bin/fuzz: runs its parts one after the other, each with this many inputs.
 class Fuzz
-  # {part => how many inputs, unless somebody says}. Those of NATIVE are Rust's: ext/core/examples/fuzz.rs.
+  # {part => default number of inputs}. Rust runs those of NATIVE: ext/core/examples/fuzz.rs.
   NATIVE = { "json" => 1_000_000, "msgpack" => 1_000_000, "avro" => 1_000_000, "schema" => 100_000 }.freeze
   PARTS = { "registry" => [RegistryAnswers, 2_000], "routing" => [RoutingWords, 2_000], "wire" => [Wire, 40] }.freeze
   USAGE = <<~TEXT.freeze

@@ -6,12 +6,12 @@ require_relative "false_broker"
 # Stands between clients and a broker and changes some bytes of some answers. The broker's own port in an answer becomes
 # the proxy's, so clients stay with it.
 class MutatingProxy
-  # So many answers of a connection at first are left alone, at most: what comes late is reached, too.
+  # At most this many first answers of a connection stay unchanged, so that later requests occur, too.
   SPARED = [0, 1, 2, 4, 8, 16].freeze
   LIKELY = ["\0", "\xff", "\x7f", "\x80", "\x01", "\xff\xff", "\xff\xff\xff\xff", "\x7f\xff\xff\xff"].map(&:b).freeze
 
   attr_reader :port
-  # How many were changed.
+  # Number of changed answers.
   attr_reader :answers
 
   def initialize(broker_port, random)
@@ -51,7 +51,7 @@ class MutatingProxy
       to.write(FalseBroker.int(body.bytesize), body)
     end
   rescue SystemCallError, IOError
-    nil # one of them went
+    nil # one of them closed
   ensure
     from.close
     to.close

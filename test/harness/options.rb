@@ -9,7 +9,7 @@ require "optparse"
 #   options[:kills] # => 20
 module Harness
   class Options
-    # {option => what it counts}
+    # {option => its description}
     NUMBERS = {
       seed: "of all random choices; a run prints its own",
       seconds: "end after this time, with all checks",
@@ -38,7 +38,7 @@ module Harness
       exit 2
     end
 
-    # What is no option.
+    # Arguments that are no options.
     attr_reader :rest
 
     def [](name) = @values.fetch(name)

@@ -4,8 +4,8 @@ require "json"
 require "socket"
 require "pelton"
 
-# A schema registry whose answers are changed somewhere: in the JSON, in HTTP's own lines, or they end early. What is
-# asked for is a schema or a RegistryError, and soon. (Slow and endless answers: test/native/registry_test.rb.)
+# A schema registry whose answers are changed somewhere: in the JSON, in HTTP's own lines, or they end early. A request
+# must return a schema or raise a RegistryError, and soon. (Slow and endless answers: test/native/registry_test.rb.)
 class RegistryAnswers
   SCHEMA = { type: "record", name: "R", fields: [{ name: "a", type: ["null", "int"] }] }.freeze
   BODIES = [{ schema: JSON.generate(SCHEMA) }, { schema: '"int"', references: [] },
@@ -56,7 +56,7 @@ class RegistryAnswers
       socket.write(@answer)
       socket.close
     rescue SystemCallError
-      socket&.close # the client went
+      socket&.close # the client closed
     end
   rescue IOError
     nil # closed

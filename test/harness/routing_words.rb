@@ -3,8 +3,8 @@
 require "pelton"
 require "stringio"
 
-# Words of routes with any values, several at a time: they are taken, or refused with a ConfigError that a person can
-# read. (Ruby itself refuses a wrong number of arguments.)
+# Words of routes with random values, several at a time. Pelton accepts them or raises a readable ConfigError. (Ruby
+# itself refuses a wrong number of arguments.)
 class RoutingWords
   class Consumer < Pelton::Consumer
     def consume = nil

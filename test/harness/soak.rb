@@ -5,15 +5,15 @@ require "support/scenario"
 require "support/soak"
 require_relative "options"
 
-# bin/soak: laps of rebalances, messages, starts and stops of apps, and clients that come and go, in one process that
-# stays. What a lap leaves behind is measured behind each kind of work: threads, descriptors, bytes in use, per unit.
+# bin/soak: laps of rebalances, messages, starts and stops of apps, and short-lived clients, in one process. After each
+# kind of work it measures what is left per unit: threads, descriptors and bytes in use.
 class LongSoak < Scenario
   # {work => units of a lap}
   LAP = { "rebalances" => 20, "messages" => 5_000, "starts" => 5, "clients" => 20 }.freeze
   # Kilobytes in use that a unit may leave, over all laps behind the first ones. Caches and holes come and go; a leak of
   # what a unit has stays and is more than that.
   MOST = { "rebalances" => 4.0, "messages" => 0.02, "starts" => 15.0, "clients" => 3.0 }.freeze
-  # The same of a lap of all works, where what one of them frees the next one takes.
+  # The same for a lap of all kinds of work, where the next one reuses what the one before freed.
   MOST_OF_A_LAP = 60.0
   WARM_UP = 3 # laps
   NAMES = ["all", *LAP.keys].freeze
@@ -24,7 +24,7 @@ class LongSoak < Scenario
   MOCK = { **KAFKA, "session.timeout.ms" => 1150, "heartbeat.interval.ms" => 50 }.freeze
   PAYLOAD = '{"type":"order","items":[{"sku":"abc","count":2}],"note":"größe"}'
 
-  # Counts what comes.
+  # Counts messages.
   class Reader < Pelton::Consumer
     SEEN = Thread::Queue.new
 
@@ -128,7 +128,7 @@ class LongSoak < Scenario
     @units[work] += LAP.fetch(work)
   end
 
-  # When all that ends has ended.
+  # After the end of all that has to end.
   def calm
     @soak.footprint
   end

@@ -8,12 +8,12 @@ require "support/program"
 require_relative "false_broker"
 require_relative "mutating_proxy"
 
-# Clients, each a process of its own, talk with brokers that answer anything: each of FalseBroker's modes once, then
-# random bytes, and a real conversation of which some bytes are changed. A client may fail at all that it tries; it may
-# not crash, hang, or take much memory.
+# Clients, each a process, talk to brokers with wrong answers: each of FalseBroker's modes once, then
+# random bytes, and a real conversation of which some bytes are changed. Any call of a
+# client may fail. The client must not crash, hang, or take much memory.
 class Wire
   # Crashes of librdkafka's own, without a function of ours on the stack: {name => what the process says at its end, or
-  # a function that it was in}. docs/reliability.md tells more.
+  # a function that it was in}. See docs/reliability.md.
   KNOWN = {
     "allocation by a length that was read" => /rd_malloc: Assertion|rd_calloc: Assertion/,
     "metadata without topic id or name" => /strcmp.*rd_kafka_metadata_update_op/m,
@@ -21,14 +21,14 @@ class Wire
     "metadata with a wrong number of partitions" => /rd_kafka_metadata_partition_id_cmp/,
     "an operation that is replied to twice" => /rd_refcnt_sub0: Assertion.*rd_kafka_broker_op_serve/m
   }.freeze
-  # Modes that are known to end so.
+  # Modes that are known to cause them.
   KNOWN_MODES = { "nullapis" => "allocation by a length that was read",
                   "big100m" => "allocation by a length that was read" }.freeze
   SIDE_BY_SIDE = 6
   IN_FOLDER = 'ulimit -c unlimited; cd "$1"; shift; exec "$@"'
   ROOT = Guard::ROOT
   RUBY = [RbConfig.ruby, "-w", "-I#{ROOT}/lib", "-I#{ROOT}/test", "-r#{ROOT}/test/support/guard"].freeze
-  SECONDS = 2 # of each thing that a client does
+  SECONDS = 2 # for each call of a client
   LIMIT = 120
   MEGABYTES = 1500
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What bin/fuzz has talk with a broker that is none: wire_client.rb PORT SECONDS. Produces, consumes, asks, stops; ends
-# with 0 and a line of what that took, whatever it was answered.
+# The client that bin/fuzz starts against a false broker: wire_client.rb PORT SECONDS. Produces, consumes, asks and
+# stops. Ends with 0 and a line with the times, whatever the broker answers.
 
 require "json"
 require "pelton"

@@ -204,8 +204,7 @@ class SmallWorld
 
   def near(offset) = (offset + @random.rand(-8..8)).clamp(0, end_offset)
 
-  # Notes the messages that its own consumer sought past. With order per key, these are the messages of its job, or
-  # those of its only key.
+  # Notes what its own consumer sought past: with order per key, messages of its job, or those of its only key.
   def seek(consumer, place, mine)
     key, *others = mine.map(&:key).uniq
     given = mine.map(&:offset) # a message that was read after a seek is not the log's object
