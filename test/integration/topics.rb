@@ -3,6 +3,7 @@
 # time limit: 240
 
 require "json"
+require "support/guides"
 require "support/scenario"
 
 # Topics as code on a real broker, with the command line: plan, apply, no difference, drift, what is refused, delete.
@@ -108,6 +109,15 @@ Scenario.run do
     topic "#{prefix}.narrow", replication: 1
   end
   equal([:INVALID_REPLICATION_FACTOR, nil], wide.topics.plan.apply.map { |result| result.error&.name }, "results")
+
+  # --- the guide's lines -------------------------------------------------------------------------------------------
+  Pelton.configure { |config| config.kafka = { "bootstrap.servers" => bootstrap } }
+  Pelton.topics { topic "#{prefix}.guide", partitions: 2 }
+  guide = Guides.find("docs/guides/topics-as-code.md", "plan.apply")
+  TOPLEVEL_BINDING.eval(guide.code, guide.path, guide.line)
+  equal([], TOPLEVEL_BINDING.local_variable_get(:failed), "what the guide's lines could not do")
+  eventually(20, "the guide's topic") { names.call.include?("guide") }
+  equal(0, Pelton.close, "undelivered")
 
   # --- doctor ------------------------------------------------------------------------------------------------------
   admin.alter_config({ "min.insync.replicas" => 2 }, topic: "#{prefix}.orders")

@@ -55,8 +55,8 @@ module Pelton
       if embedded
         embedded.create_topic(declaration.name, wanted[:partitions] || 1)
       else
-        admin.create_topic(declaration.name, partitions: wanted[:partitions], replicas: wanted[:replication],
-                                             config: wanted[:config], timeout: TIMEOUT)
+        admin.create_topic(declaration.name, partitions: wanted[:partitions], config: wanted[:config],
+                                             replication_factor: wanted[:replication], timeout: TIMEOUT)
       end
       true
     rescue KafkaError => e

@@ -114,7 +114,10 @@ module Pelton
         { create: :TOPIC_ALREADY_EXISTS, delete: :UNKNOWN_TOPIC_OR_PART }[change.action] == error.name
       end
 
-      def renamed(wanted) = { partitions: wanted[:partitions], replicas: wanted[:replication], config: wanted[:config] }
+      def renamed(wanted)
+        { partitions: wanted[:partitions], replication_factor: wanted[:replication],
+          config: wanted[:config] }
+      end
 
       def with_admin(cluster)
         admin = @admin.call(cluster.kafka)
