@@ -69,8 +69,10 @@ module Pelton
     def topics(*names, timeout: TIMEOUT)
       names.each { |name| Requests::TOPIC.check(name) }
       deadline = Clock.deadline(timeout)
-      names = @connection.topics(timeout) if names.empty?
-      names.empty? ? {} : ask(:topics, names, Clock.left(deadline)) { |rows| Responses.topics(rows) }
+      asked = names.empty? ? @connection.topics(timeout) : names
+      return {} if asked.empty?
+
+      ask(:topics, asked, Clock.left(deadline)) { |rows| Responses.topics(rows, all: names.empty?) }
     end
 
     # The names of all topics, internal ones included.

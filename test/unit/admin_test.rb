@@ -42,6 +42,15 @@ class AdminQuestionsTest < Minitest::Test
     assert_equal "a: #{FAILED.reason}", assert_raises(Pelton::KafkaError) { @admin.topics("a") }.reason
   end
 
+  def test_all_topics_failed_if_one_was_deleted_meanwhile
+    gone = Pelton::KafkaError.new(3, :UNKNOWN_TOPIC_OR_PART, "Broker: Unknown topic or partition")
+    @answers.merge!(names: %w[a b], topics: [["a", nil, false, []], ["b", gone, false, []]])
+    assert_equal %w[a], @admin.topics.keys
+    assert_equal :UNKNOWN_TOPIC_OR_PART, assert_raises(Pelton::KafkaError) { @admin.topics("a", "b") }.name
+    @answers[:topics] = [["a", FAILED, false, []]]
+    assert_raises(Pelton::KafkaError) { @admin.topics }
+  end
+
   def test_settings
     @answers.merge!(alter_config: [["a", nil, []]], config: [["a", nil, [["x", "1", "DEFAULT_CONFIG", false, true]]]])
     assert_nil @admin.alter_config({ "x" => 1, "y" => nil }, topic: "a")

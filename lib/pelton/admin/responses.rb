@@ -62,7 +62,9 @@ module Pelton
         KafkaError.new(error.code, error.name, reason, error.fatal?, error.retriable?, error.abortable?)
       end
 
-      def topics(rows)
+      # all: every topic was asked for, so one that was deleted meanwhile is left out.
+      def topics(rows, all: false)
+        rows = rows.reject { |_, error| error&.name == :UNKNOWN_TOPIC_OR_PART } if all
         rows.to_h do |name, error, internal, partitions|
           raise named(name, error) if error
 
