@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # once: commands for developers, on the first Ruby
-# time limit: 120
+# time limit: 240
 
 require "json"
 require "open3"
