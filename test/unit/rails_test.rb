@@ -114,6 +114,23 @@ class RailsTest < Minitest::Test
     assert_equal 1, pool.stat[:busy]
   end
 
+  # `backoff 1.second..30.seconds` was refused.
+  def test_durations_of_active_support_are_seconds
+    require "active_support/core_ext/integer/time"
+    require "active_support/core_ext/numeric/time"
+    settings = Pelton::Config.new
+    given = [60.seconds, 1.5.minutes, 0.5.seconds].map { |time| settings.commit_timeout = time }
+    assert_equal [60, 90, 0.5], (given.map { |time| (settings.commit_timeout = time) && settings.commit_timeout })
+    assert_instance_of Float, settings.commit_timeout
+    app.routes do
+      topic("a", to: Bare) { backoff((1.second)..(30.seconds)) && throttle(5, every: 1.minute) && delay(5.minutes) }
+      topic("b", to: Bare) { retry_in 1.minute, 10.minutes }
+    end
+    a, b = app.routes.groups(app.config).first.topics.values_at("a", "b")
+    assert_equal [1..30, [5, 60], 300, [60, 600]], [a.backoff, a.throttle, a.delay, b.retry_in]
+    assert_equal [Integer], [a.backoff.begin, a.delay, *a.throttle, *b.retry_in].map(&:class).uniq
+  end
+
   # Active Record starts its reaper, and concurrent-ruby its pools, with the first use, here inside of a consumer. They
   # stay for the life of the process, so they are no leak of that consumer. A thread of the job's own code is one.
   def test_no_warning_about_the_reaper_and_the_pools_that_a_job_was_the_first_to_use

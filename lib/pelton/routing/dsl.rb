@@ -27,13 +27,13 @@ module Pelton
       #   group("billing") { topic "orders", to: OrdersConsumer }
       #: (String, ?kafka: Hash[String | Symbol, untyped]) { () -> void } -> void
       def group(name, kafka: {}, **options, &block)
-        Options.check(options, %w[kafka], "option of group #{name}")
         expected, test, convert = Settings::TYPES.fetch(:text)
         raise ConfigError.new("group", name, "expected #{expected}") unless test.call(name)
         raise ConfigError.new("group", name, "is inside group #{@group}: groups cannot be nested") if @group
         raise ConfigError.new("group", name, "needs a block with its topics") unless block
 
         name = convert.call(name)
+        Options.check(options, %w[kafka], "option of group #{name}")
         @routing.add_options(name, kafka)
         Dsl.new(@routing, name, @defaults).instance_exec(&block)
       end

@@ -8,7 +8,13 @@ module Pelton
   module Settings
     SAME = :itself.to_proc
     FINITE = ->(v) { v.is_a?(Numeric) && v.real? && v.to_f.finite? }
-    private_constant :SAME, :FINITE
+    # ActiveSupport's durations only pretend to be a Numeric: 30.seconds → 30
+    PLAIN = lambda do |v|
+      next v if Numeric === v # rubocop:disable Style/CaseEquality -- is_a? is what they override
+
+      v.to_i == v ? v.to_i : v.to_f
+    end
+    private_constant :SAME, :FINITE, :PLAIN
 
     # The types of settings: {type => [what is allowed, for error messages; check; conversion]}
     TYPES = {
@@ -35,23 +41,24 @@ module Pelton
                    },
                    ->(v) { v.to_a.uniq.freeze }],
 
-      seconds: ["a number of seconds >= 0", ->(v) { FINITE.call(v) && v >= 0 }, SAME],
-      positive_seconds: ["a number of seconds > 0", ->(v) { FINITE.call(v) && v.positive? }, SAME],
-      long_seconds: ["a number of seconds >= 30", ->(v) { FINITE.call(v) && v >= 30 }, SAME],
+      seconds: ["a number of seconds >= 0", ->(v) { FINITE.call(v) && v >= 0 }, PLAIN],
+      positive_seconds: ["a number of seconds > 0", ->(v) { FINITE.call(v) && v.positive? }, PLAIN],
+      long_seconds: ["a number of seconds >= 30", ->(v) { FINITE.call(v) && v >= 30 }, PLAIN],
       seconds_range: ["a Range of seconds, for example 1..30",
                       lambda { |v|
-                        v.is_a?(Range) && [v.begin, v.end].all?(Numeric) && v.begin >= 0 && v.begin <= v.end
-                      }, SAME],
+                        v.is_a?(Range) && [v.begin, v.end].all? { |one| one.is_a?(Numeric) } && v.begin >= 0 &&
+                          v.begin <= v.end
+                      }, ->(v) { Range.new(PLAIN.call(v.begin), PLAIN.call(v.end), v.exclude_end?) }],
       delays: ["an Array of numbers of seconds > 0, each larger than the one before",
                lambda { |v|
                  v.is_a?(Array) && v.any? && v.all? { |delay| FINITE.call(delay) } &&
                    [0, *v].each_cons(2).all? { |delay, longer| delay < longer }
                },
-               ->(v) { v.dup.freeze }],
+               ->(v) { v.map(&PLAIN).freeze }],
       rate: ["a count > 0 and seconds > 0: `throttle 100, every: 60`",
              lambda { |v|
                TYPES.values_at(:count, :positive_seconds).zip(v).all? { |(_, check), value| check.call(value) }
-             }, SAME],
+             }, ->(v) { v.map(&PLAIN).freeze }],
 
       format: [Formats::ALLOWED, Formats.method(:valid?), Formats.method(:frozen)],
       key_format: ["an object with the method call, or a format: #{Formats::ALLOWED}",
