@@ -133,6 +133,16 @@ module SendingContract
     assert_same delivery, delivery.wait(timeout: 1e300)
   end
 
+  # Neighbors of the same topic, before and behind one of another.
+  def test_reports_of_many_messages_name_the_topic_of_each
+    one = topic
+    other = topic
+    [[one, one, other], [one, other, other], [one, other, one], [other, one, one, other]].each do |names|
+      delivery = made.produce_many_sync(names.map { |name| { topic: name, payload: "x" } })
+      assert_equal names, delivery.reports.map(&:first)
+    end
+  end
+
   def test_wait_for_many_that_times_out_reports_the_open_deliveries
     name = topic
     made.produce_sync(topic: name, payload: "x") # connected

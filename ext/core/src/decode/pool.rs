@@ -145,8 +145,7 @@ impl Pool {
     fn most(&self) -> usize {
         match self.threads.load(Ordering::Relaxed) {
             0 => {
-                let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-                let most = cores.saturating_sub(1).max(1);
+                let most = default_threads(std::thread::available_parallelism().map_or(1, |cores| cores.get()));
                 // Asking costs system calls. If `configure` is called meanwhile, its number wins.
                 let chosen = self.threads.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed);
                 chosen.err().unwrap_or(most)
@@ -242,5 +241,18 @@ impl ProcessPool {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One core is left to the threads that use what was decoded.
+fn default_threads(cores: usize) -> usize {
+    cores.saturating_sub(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn pool_has_a_thread_less_than_the_machine_has_cores_but_at_least_one() {
+        assert_eq!([1, 1, 2, 15], [1, 2, 3, 16].map(super::default_threads));
     }
 }
