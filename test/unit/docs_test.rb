@@ -105,7 +105,7 @@ class DocsTest < Minitest::Test
   def test_names_in_the_guides_exist
     code = GUIDES.flat_map { |page| read(page).gsub(/```.*?```/m, "").scan(/`([^`]+)`/) }.flatten
     code = (code - Pelton::Events::TABLE.keys).map { |text| text.gsub(/"[^"]*"/, "") }
-    { /\bPelton\.(\w+)/ => Pelton.singleton_class, /\bconfig\.(\w+)/ => Pelton::Config,
+    { /\bPelton\.(\w+!?)/ => Pelton.singleton_class, /\bconfig\.(\w+)/ => Pelton::Config,
       /(?<!-)\bproducer\.(\w+)/ => Pelton::Producer, /\bmessage\.(\w+)/ => Pelton::Message }.each do |pattern, owner|
       names = code.flat_map { |text| text.scan(pattern) }.flatten.uniq
       assert_operator names.size, :>, 2, pattern.inspect

@@ -88,8 +88,9 @@ module Pelton
 
       def open
         @config.freeze
-        source = @module || Native
-        @poller = @config.polling.poller || Poller.shared(source)
+        source = Native.for(@module)
+        own = source.poller if source.respond_to?(:poller)
+        @poller = own || @config.polling.poller || Poller.shared(source)
         polling = @poller.polling(@config.polling.max_time)
         options = @config.kafka_with({}, @kafka, bus: @bus)
         native = Oauth.of(source).open(@name, @config.oauth, @bus) { source::Admin.new(@name, options, polling) }

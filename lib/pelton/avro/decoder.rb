@@ -63,6 +63,13 @@ module Pelton
         raise DecodeError.new(nil, nil, nil, "a name in it is not valid UTF-8", excerpt: e.message), cause: nil
       end
 
+      # For tests: writes what it reads.
+      #: () -> Serializer
+      def serializer
+        require_relative "serializer"
+        Serializer.new(registry: @registry, schema: @reader, framing: @framing)
+      end
+
       # The value of a message's payload: so a decoder can be a topic's `deserializer`. Raises as `decode` does.
       #   Pelton.each("orders", deserializer: decoder) { |message| puts message.payload["id"] }
       #: (Message) -> untyped

@@ -19,15 +19,16 @@ module Pelton
       attr_reader :found
 
       # what: "was produced". objects: all candidates. wanted: the criteria, with `count` or `times` (an Integer or a
-      # Range) how many must meet them. known: names of criteria. errors: of consumers, which may be the reason. The
-      # block is one more criterion.
-      #: (String, String?, Array[untyped], Hash[Symbol, untyped], ?known: Array[Symbol], ?errors: Array[Exception])
-      #:   ?{ (untyped) -> boolish } -> void
-      def initialize(what, topic, objects, wanted, known: wanted.keys, errors: [], &block)
+      # Range) how many must meet them. known: names of criteria. main: {"orders.retry.60" => "orders"}, topics that
+      # count as another one. errors: of consumers, which may be the reason. The block is one more criterion.
+      #: (String, String?, Array[untyped], Hash[Symbol, untyped], ?known: Array[Symbol], ?main: Hash[String, String],
+      #:  ?errors: Array[Exception]) ?{ (untyped) -> boolish } -> void
+      def initialize(what, topic, objects, wanted, known: wanted.keys, main: {}, errors: [], &block)
         @what = "#{" of #{topic}" if topic} that #{what}"
         @count = wanted.values_at(*COUNTS).compact.first
         @criteria = Criteria.new(wanted.except(*COUNTS), known - COUNTS, &block)
-        @candidates = objects.map { |object| Candidate.new(object) }.select { |one| [nil, one.topic].include?(topic) }
+        @candidates = objects.map { |object| Candidate.new(object) }
+        @candidates.select! { |one| [nil, one.topic, main[one.topic]].include?(topic) }
         @unmet = @candidates.to_h { |one| [one, @criteria.unmet(one)] }.compare_by_identity
         @found = @candidates.select { |one| @unmet[one].zero? }.map(&:object)
         @errors = errors

@@ -21,22 +21,25 @@ module Pelton
       def check_of(name, topic, **criteria, &block)
         case name
         when :marked, :committed then offset_check(topic, **criteria)
-        when :failed then Check.new("failed", topic, failed_calls, criteria, known: FAILED, &block)
+        when :failed then Check.new("failed", topic, failed_calls, criteria, known: FAILED, main: mains, &block)
+        when :produced, :consumed
+          Check.new(SENTENCES.fetch(name), topic, candidates(name), criteria, known: Candidate::MESSAGE,
+                                                                              errors: consumer_errors, &block)
         else
-          known = EVENTS.key?(name) ? Events.fetch(EVENTS[name]).keys : Candidate::MESSAGE
-          Check.new(SENTENCES.fetch(name), topic, candidates(name), criteria, known: known, errors: consumer_errors,
-                    &block)
+          Check.new(SENTENCES.fetch(name), topic, events_of(EVENTS.fetch(name)), criteria,
+                    known: Events.fetch(EVENTS.fetch(name)).keys, main: mains, errors: consumer_errors, &block)
         end
       end
 
       private
 
-      def candidates(name)
-        case name
-        when :produced then kafka.topics.produced
-        when :consumed then consumed_messages
-        else kafka.histories.flat_map { |one| one.events_of(EVENTS.fetch(name)) }.map(&:payload)
-        end
+      def candidates(name) = name == :produced ? kafka.topics.produced : consumed_messages
+      def events_of(name) = kafka.histories.flat_map { |one| one.events_of(name) }.map(&:payload)
+
+      # What happens in a retry topic counts for the topic that it belongs to.
+      def mains
+        routes = kafka.topics.groups.flat_map { |group| group.topics.values }
+        routes.select(&:stage).to_h { |route| [route.name, route.stage.main] }
       end
 
       def failed_calls

@@ -157,7 +157,7 @@ module Pelton
       module RailsTime
         #: (untyped, **untyped) ?{ () -> untyped } -> untyped
         def travel(seconds, **options)
-          super(seconds, **options) # without the block
+          super(seconds, **options, &nil)
           kafka.travel(seconds.to_f)
           return unless block_given?
 

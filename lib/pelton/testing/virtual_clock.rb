@@ -44,7 +44,8 @@ module Pelton
 
       def initialize
         @now = @started = real.floor(3)
-        @wall = Process.clock_gettime(Process::CLOCK_REALTIME).floor(3)
+        # In the middle of a millisecond: what is due in whole ones after a message's timestamp is due, then.
+        @wall = Process.clock_gettime(Process::CLOCK_REALTIME).floor(3) + 0.0005
         @moved = real
       end
 

@@ -2,6 +2,7 @@
 
 require_relative "../../native"
 require_relative "../buffered"
+require_relative "admin"
 require_relative "kafka"
 require_relative "poller"
 require_relative "producer"
@@ -15,15 +16,6 @@ module Pelton
     module Memory
       POLLER = Poller.new
       private_constant :POLLER
-
-      # Raises: there is no admin client in memory.
-      module Admin
-        #: (*untyped) -> bot
-        def self.new(*)
-          raise ConfigError.new("Pelton.admin", nil, "asks a Kafka: use Pelton::Testing::Cluster in this test, and " \
-                                                     "call `real_clients` before")
-        end
-      end
 
       class << self
         # The poller of all clients in memory.

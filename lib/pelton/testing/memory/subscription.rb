@@ -123,7 +123,11 @@ module Pelton
         def position(topic, partition) = assigned([topic, partition]).position
         def lost? = false
         def assignment = @assigned.keys
-        def partition_count(topic, _timeout) = @broker.partition_count(topic)
+
+        def partition_count(topic, _timeout)
+          @broker.topic?(topic) ? @broker.partition_count(topic) : raise(Native.error(3))
+        end
+
         def watermarks(topic, partition, _timeout) = [0, log([topic, partition]).end_offset]
         def unconfirmed = []
         def shorten_deadline(_timeout) = nil

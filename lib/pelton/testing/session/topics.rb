@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require "json"
-require_relative "../../avro/serializer"
 require_relative "../../decoding/formats"
 
 module Pelton
@@ -46,10 +45,11 @@ module Pelton
       #: () -> Array[String]
       def names = groups.flat_map { |group| group.names + group.topics.keys }.uniq
 
-      private
-
       # A test of code that only produces needs no routes.
+      #: () -> Array[Routing::Group]
       def groups = @app.routes.empty? ? [] : @session.consumers(@app).groups
+
+      private
 
       def known(topic, group = nil)
         @known[[topic, group]] ||= begin
@@ -93,7 +93,7 @@ module Pelton
 
         case Formats.name(decode)
         when nil, :json then { **message, payload: JSON.generate(payload) }
-        when :avro then Avro::Serializer.new(**decode.slice(:registry, :schema, :framing)).call(message)
+        when :avro then decode.fetch(:decoder).serializer.call(message)
         when :msgpack then { **message, payload: msgpack(payload) }
         else raise InvalidMessageError.new(:payload, payload, "a String, because the route does not decode it")
         end
