@@ -214,7 +214,11 @@ module Pelton
     # Number of partitions of a topic. Asks Kafka. Does not create the topic.
     #   subscription.partition_count("orders") # => 4
     #: (String, ?Numeric?) -> Integer
-    def partition_count(topic, timeout = @commit_timeout) = @native.partition_count(topic, timeout)
+    def partition_count(topic, timeout = @commit_timeout)
+      @native.partition_count(topic, timeout)
+    rescue KafkaError => e
+      raise e.about(topic)
+    end
 
     # The offset of the oldest message of a partition, and the offset that the next message will have. Asks Kafka.
     #   subscription.watermarks("orders", 0) # => [0, 59]

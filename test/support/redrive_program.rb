@@ -28,7 +28,9 @@ if kill_at.to_i.positive?
 end
 
 Pelton.configure do |config|
-  config.kafka = { "bootstrap.servers" => ENV.fetch("PELTON_BOOTSTRAP") }
+  # Settings with which other producers work, and which must not weaken this one.
+  config.kafka = { "bootstrap.servers" => ENV.fetch("PELTON_BOOTSTRAP"), "acks" => 1, "enable.idempotence" => false }
+  config.reload_fenced = true
   config.logger = nil
   config.client_id = "app-#{Process.pid}" # each process is another app
 end

@@ -232,8 +232,8 @@ class DeadLettersRedriveTest < Minitest::Test
   def test_other_errors_end_the_run
     session = Session.new
     session.errors = [nil, error(:TOPIC_AUTHORIZATION_FAILED)]
-    assert_raises(Pelton::KafkaError) { run_of(letters(150), session: session) }
-    assert_equal 100, @seen.size
+    failed = assert_raises(Pelton::KafkaError) { run_of(letters(150), session: session) }
+    assert_equal ["orders: broker", :TOPIC_AUTHORIZATION_FAILED, 100], [failed.reason, failed.name, @seen.size]
     session.errors = [Pelton::DeadLettersFenced.new("dead")]
     assert_raises(Pelton::DeadLettersFenced) { run_of(letters(1), session: session) }
   end

@@ -56,17 +56,11 @@ module Pelton
         row
       end
 
-      # Adds the name, which a row's error lacks: "orders/7: Broker: Unknown topic or partition".
-      def named(place, error)
-        reason = [place, error.reason].reject(&:empty?).join(": ")
-        KafkaError.new(error.code, error.name, reason, error.fatal?, error.retriable?, error.abortable?)
-      end
-
       # all: every topic was asked for, so one that was deleted meanwhile is left out.
       def topics(rows, all: false)
         rows = rows.reject { |_, error| error&.name == :UNKNOWN_TOPIC_OR_PART } if all
         rows.to_h do |name, error, internal, partitions|
-          raise named(name, error) if error
+          raise error.about(name) if error
 
           list = partitions.map do |number, leader, replicas, in_sync|
             Partition.new(number: number, leader: leader, replicas: replicas, in_sync: in_sync).freeze
@@ -99,7 +93,7 @@ module Pelton
 
       def group_descriptions(rows)
         rows.to_h do |id, error, state, type, assignor, coordinator, members|
-          raise named(id, error) if error
+          raise error.about(id) if error
 
           [id, GroupDescription.new(id: id, state: word(state), type: word(type), assignor: assignor,
                                     coordinator: coordinator, members: members(members)).freeze]
@@ -132,7 +126,7 @@ module Pelton
       # [[topic, partition, offset, …, error], …] → {[topic, partition] => offset}; nil if there is none.
       def offsets(rows)
         rows.to_h do |topic, partition, offset, *, error|
-          raise named("#{topic}/#{partition}", error) if error
+          raise error.about("#{topic}/#{partition}") if error
 
           [[topic, partition], (offset unless offset.negative?)]
         end

@@ -122,9 +122,12 @@ module Pelton
         if refused && letters.size > 1 then letters.each { |letter| settle([letter]) }
         elsif refused then skip(letters.first, "Kafka refused it: #{error.message}")
         elsif attempt < ATTEMPTS && transient?(error) then settle(letters, attempt + 1)
-        else raise error
+        else raise error.is_a?(KafkaError) ? error.about(targets(letters)) : error
         end
       end
+
+      # "orders, bills"
+      def targets(letters) = letters.filter_map { |letter| @work.target(letter) }.uniq.join(", ")
 
       def transient?(error) = !error.is_a?(KafkaError) || error.retriable? || error.abortable?
 

@@ -51,7 +51,7 @@ module Pelton
       #: (Array[Hash[Symbol, untyped]]) -> void
       def commit(messages)
         delivery = nil
-        own { @producer.transaction { |tx| delivery = tx.produce_many_async(messages).wait } }
+        own { @producer.transaction { |tx| stored(delivery = tx.produce_many_async(messages)) } }
         @last = delivery.reports.last.first(3)
       end
 
@@ -70,6 +70,13 @@ module Pelton
       def close = @producer&.close(timeout: CLOSE)
 
       private
+
+      # Messages that were dropped with their transaction do not say why: the commit does.
+      def stored(delivery)
+        delivery.wait
+      rescue KafkaError => e
+        raise unless e.purged?
+      end
 
       def open
         @producer = Producer.new(@config, **@options)

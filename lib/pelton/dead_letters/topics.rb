@@ -70,7 +70,7 @@ module Pelton
         replicas = admin.topics(dead_letters).fetch(dead_letters).partitions.first.replicas.size
         admin.create_topic(name, partitions: 1, replicas: replicas, config: { "cleanup.policy" => "compact" })
       rescue KafkaError => e
-        raise unless e.code == EXISTS
+        raise e.about(name) unless e.code == EXISTS
       ensure
         admin&.close
       end

@@ -72,6 +72,12 @@ module Pelton
     #: () -> bool
     def message_refused? = REFUSALS.include?(@name)
 
+    # For Pelton: the same error with the name of the topic or group that it is about, which Kafka's answer lacks.
+    #: (String) -> KafkaError
+    def about(name)
+      KafkaError.new(@code, @name, [name, @reason].reject(&:empty?).join(": "), @fatal, @retriable, @abortable)
+    end
+
     # true: a commit was refused because another member has the partition.
     #: () -> bool
     def assignment_lost? = ASSIGNMENT_LOST.include?(@code)
