@@ -56,6 +56,7 @@ class CommandOutputTest < Minitest::Test
     assert_equal "late\n", output(&paint)
     assert_equal "late\n", output(TerminalIO.new, env: { "NO_COLOR" => "1" }, &paint)
     assert_equal "\e[31mlate\e[0m\n", output(TerminalIO.new, env: { "NO_COLOR" => "" }, &paint)
+    assert_equal "late\n", output(TerminalIO.new, env: { "TERM" => "dumb" }, &paint)
     assert_empty output(TerminalIO.new, json: true, &paint)
   end
 

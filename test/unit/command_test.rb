@@ -259,6 +259,12 @@ class CommandTest < Minitest::Test
     assert_includes refused("-r", "./early.rb", "--bootstrap", "b:1", files: { "early.rb" => text }), "comes too late"
   end
 
+  def test_variable_is_ignored_if_the_app_has_opened_a_client_with_brokers_elsewhere
+    @app.config.freeze
+    assert_equal(0, probe("a", env: { "PELTON_BOOTSTRAP" => "env:1" }) { app && 0 }, @err.string)
+    assert_empty @app.config.kafka
+  end
+
   # --- Ctrl-C ---
 
   def test_first_interrupt_stops_between_two_items

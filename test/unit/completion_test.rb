@@ -64,6 +64,7 @@ class CompletionTest < Minitest::Test
   def test_bash_completes_options_and_their_values
     assert_equal %w[--level --limit --log], bash("topics", "list", "--l")
     assert_equal %w[--level --limit --log], bash("tail", "--json", "--l")
+    assert_equal %w[--level --limit --log], bash("tail", "orders", "--l")
     assert_equal %w[high low], bash("topics", "list", "--level", "")
     assert_equal %w[low], bash("topics", "list", "-l", "l")
     assert_equal %w[low], bash("topics", "list", "--level", "=", "l")
@@ -92,6 +93,7 @@ class CompletionTest < Minitest::Test
   def test_fish_completes_options_and_their_values
     assert_equal %w[--level --limit --log], fish("pelton topics list --l")
     assert_equal %w[--no-log], fish("pelton tail --json --no")
+    assert_equal %w[--no-log], fish("pelton tail orders --no")
     assert_equal %w[high low], fish("pelton topics list --level ")
     assert_equal %w[low], fish("pelton topics list -l l")
     assert_equal ["one file.yml"], fish("pelton tail --file one").map { |name| name.delete("\\") }
@@ -150,8 +152,10 @@ class CompletionTest < Minitest::Test
 
   def test_zsh_completes_options_and_their_values
     assert_equal ["pelton topics list --level=", "pelton topics list --level low ", "pelton tail --json --no-log ",
+                  "pelton tail orders --no-log ", "pelton tail orders --level high ", "pelton shell zsh --help ",
                   'pelton tail --file one\ file.yml ', "pelton shell zsh "],
                  zsh("pelton topics list --lev", "pelton topics list --level l", "pelton tail --json --no",
+                     "pelton tail orders --no", "pelton tail orders --level h", "pelton shell zsh --he",
                      "pelton tail --file one", "pelton shell z")
   end
 end

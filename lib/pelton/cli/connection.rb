@@ -62,7 +62,8 @@ module Pelton
         app = @app.config.kafka
         typed = typed_options
         @source = [*named_by(typed), *("config.kafka" if servers?(app))].first
-        added = @source ? typed : { **found, **typed }
+        # An app that opened a client while it loaded has brokers of its own, for instance in its groups.
+        added = @source || @app.config.frozen? ? typed : { **found, **typed }
         return if added.empty?
         raise ConfigError.new("--bootstrap, --config, -X", nil, LATE) if @app.config.frozen?
 

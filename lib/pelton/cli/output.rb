@@ -15,12 +15,12 @@ module Pelton
       class Painted < String; end
       private_constant :COLORS, :ANSI, :Painted
 
-      # json: print JSON. Colors need a terminal, and no variable NO_COLOR (https://no-color.org).
+      # json: print JSON. Colors need a terminal that is not dumb, and no variable NO_COLOR (https://no-color.org).
       #: (IO, ?json: bool?, ?env: Hash[String, String]) -> void
       def initialize(out, json: false, env: ENV)
         @out = out
         @json = json || false
-        @color = !@json && out.tty? && env["NO_COLOR"].to_s.empty?
+        @color = !@json && out.tty? && env["NO_COLOR"].to_s.empty? && env["TERM"] != "dumb"
       end
 
       #: () -> bool

@@ -57,8 +57,9 @@ module Pelton
         end
 
         def command(row) = "    '#{row.name}') _arguments -s #{[*arguments(row), *options(row)].join(" ")} ;;"
-        # Without words it has no part for arguments: with an empty one, zsh would insert no option.
-        def arguments(row) = row.words.empty? ? [] : ["'1:argument:(#{row.words.join(" ")})'"]
+        # The last part allows any arguments; without one, zsh completes no option after an argument. With an empty
+        # action in place of `()`, zsh would only list an option instead of inserting it.
+        def arguments(row) = [*("'1:argument:(#{row.words.join(" ")})'" if row.words.any?), "'*:argument:()'"]
 
         # '*--max=[at most]:N:' for each name of each option.
         def options(row)
