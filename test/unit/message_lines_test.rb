@@ -64,6 +64,27 @@ class MessageLinesTest < Minitest::Test
     end
   end
 
+  PIECES = ["{", "}", "[", "]", '"', "\\", "\\u00e9", "\\ud83d", "\u00e9", "\u{1F600}", "\xff", "\x00", "1", "-0",
+            "0.1", "1e5", "null", "true", ",", ":", " ", "\n", '{"a":', "\u2028", "NaN"].map(&:b).freeze
+
+  def random_part(random)
+    return if random.rand(9).zero?
+    return random.bytes(random.rand(20)) if random.rand(3).zero?
+
+    Array.new(random.rand(9)) { PIECES.sample(random: random) }.join
+  end
+
+  def test_no_byte_of_random_parts_is_lost
+    random = Random.new(7)
+    2000.times do
+      key, payload, *values = Array.new(5) { random_part(random) }
+      one = consumed(payload, key: key, headers: { "one" => values[0], "two" => values })
+      read = CLI::JsonInput.new(line(one, decoded(payload), decoded(key))).message
+      found = [read[:key], read[:payload], read[:headers]["one"], *read[:headers]["two"]]
+      assert_equal([key, payload, values[0], *values].map { |part| part&.b }, found.map { |part| part&.b })
+    end
+  end
+
   def test_no_byte_of_headers_is_lost
     headers = { "text" => "1", "none" => nil, "empty" => "", "many" => ["a", nil, "a"], "bin" => "\xff\x00".b,
                 "mixed" => ["a", "\xfe".b, nil], "\u00fc" => "\u00fc" }

@@ -48,7 +48,8 @@ module Pelton
       # it, payloads are JSON, decoded when they are read.
       #   decode :json, symbolize_names: true, freeze: true
       #   decode :msgpack, ext: { 1 => ->(bytes) { Money.load(bytes) } }
-      #: (Symbol, **untyped) -> void
+      #   decode DECODER # a Pelton::Avro::Decoder
+      #: ((Symbol | Avro::Decoder), **untyped) -> void
       def decode(format, **options) = set(:decode, options.empty? ? format : { format: format, **options })
 
       # Sets an object with `call(message)` that returns the payload. It is called once per message, when the payload is

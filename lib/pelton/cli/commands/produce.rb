@@ -87,8 +87,6 @@ module Pelton
           interruption
           @format = LineFormat.new(topic, **options, headers: headers)
           @producer = quiet_app.producer
-          check_topic
-          note("one message per line; Ctrl-D ends it") if input.tty?
           # The line that was read last, and the first failures: [{ line: 3, reason: "…" }].
           @line = 0
           @due = Clock.now
@@ -132,7 +130,7 @@ module Pelton
 
         def send_all
           progress("sent") do |bar|
-            interruption.each(Lines.new(input)) do |lines|
+            interruption.each(arriving) do |lines|
               lines.each_slice(slice) do |some|
                 break if interruption.requested? || pause?(some.size)
 
@@ -141,6 +139,15 @@ module Pelton
             end
             note("stopped after line #{@line}; waiting for deliveries, Ctrl-C again ends it") if interruption.requested?
             @sent.finish
+          end
+        end
+
+        # The lines in the groups in which they arrive. Ctrl-C ends the wait for them and for Kafka's first answer.
+        def arriving
+          Enumerator.new do |groups|
+            check_topic
+            note("one message per line; Ctrl-D ends it") if input.tty?
+            Lines.new(input).each { |lines| groups << lines }
           end
         end
 
@@ -154,7 +161,7 @@ module Pelton
         # How many lines a file has, if the others are as long as those before; nil for a pipe.
         def estimate
           stat = input.stat if input.respond_to?(:stat)
-          @line * stat.size / input.pos if stat&.file?
+          @line * stat.size / input.pos if stat&.file? && stat.size.positive?
         end
 
         # A tenth of a second at most.
