@@ -61,7 +61,6 @@ class GuidesTest < Minitest::Test
   #   before, after: what is run here; the latter is the proof that the block does what it says
   AROUND = {
     ["README.md", "class OrdersConsumer"] => {
-      change: { "create_topics = true" => "create_topics = false" }, # no controller here
       after: lambda do
         Pelton.start
         Pelton.producer.produce_sync(topic: "orders", key: "7", payload: PAID)

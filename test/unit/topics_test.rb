@@ -4,6 +4,12 @@ require_relative "../test_helper"
 require "support/fake_admin"
 require "pelton/app"
 require "pelton/topics"
+begin
+  require "active_support"
+  require "active_support/core_ext/numeric/time"
+rescue LoadError
+  nil # not of every Ruby: what needs it says so
+end
 
 # Declarations of topics: their values, how several of a topic agree, what routes add, and to which cluster they belong.
 class TopicsTest < Minitest::Test
@@ -62,6 +68,15 @@ class TopicsTest < Minitest::Test
       config("segment.bytes", Duration.new(5))
     end
     refused(/partitions = /) { declare { topic "a", partitions: Duration.new(5) } }
+  end
+
+  def test_durations_of_active_support
+    skip "no activesupport for Ruby #{RUBY_VERSION}" unless defined?(ActiveSupport::Duration)
+
+    assert_equal "604800000", config("retention.ms", 7.days)
+    assert_equal "1500", config("segment.ms", 1.5.seconds)
+    refused(/partitions = 7 days: expected an Integer/) { declare { topic "a", partitions: 7.days } }
+    refused(/segment.bytes = .*is a duration/) { config("segment.bytes", 7.days) }
   end
 
   def test_values_become_what_kafka_stores
@@ -202,6 +217,18 @@ class TopicsTest < Minitest::Test
                              "max.message.bytes" => "5000000" } }, waiting.creation)
     assert_equal [nil, nil, {}], [waiting.partitions, waiting.replication, waiting.config], "only for the creation"
     assert_equal (30 * 86_400_000).to_s, topics.fetch("orders.dead").creation[:config]["retention.ms"]
+  end
+
+  def test_a_dead_letter_topic_with_fewer_replicas_than_its_main_topic_accepts_messages
+    route("orders") do
+      creates replication: 3, config: { "min.insync.replicas" => 2 }
+      dead_letters "dead"
+      retry_in 1
+    end
+    declare { dead_letters replication: 1 }
+    assert_nil topics["dead"].creation[:config]["min.insync.replicas"]
+    waiting = topics["orders.retry.1"].creation
+    assert_equal [3, "2"], [waiting[:replication], waiting[:config]["min.insync.replicas"]]
   end
 
   def test_retry_topics_and_dead_letters_have_their_own_defaults

@@ -15,8 +15,9 @@ module Pelton
                    partition: :partitions, partitions_count: :partitions, num_partitions: :partitions,
                    configs: :config, configuration: :config, settings: :config, options: :config }.freeze
       MAX = { partitions: (2**31) - 1, replication: (2**15) - 1 }.freeze
-      LIBRARY = File.expand_path("..", __dir__)
-      private_constant :SYNONYMS, :MAX, :LIBRARY
+      MIN_INSYNC = "min.insync.replicas"
+      LIBRARY = File.join(File.expand_path("..", __dir__), "")
+      private_constant :SYNONYMS, :MAX, :MIN_INSYNC, :LIBRARY
 
       # name: "orders". partitions, replication: nil leaves them to the broker, and does not compare them. config:
       # {"retention.ms" => "604800000"}; nil as a value stands for the broker's default. place: "app/topics.rb:3".
@@ -86,8 +87,11 @@ module Pelton
       # What a new topic gets: {partitions: 6, replication: nil, config: {"retention.ms" => "604800000"}}.
       #: () -> Hash[Symbol, untyped]
       def creation
-        { partitions: @partitions || @initial[:partitions], replication: @replication || @initial[:replication],
-          config: { **@initial.fetch(:config, {}), **@config }.compact }
+        replication = @replication || @initial[:replication]
+        config = { **@initial.fetch(:config, {}), **@config }.compact
+        # A value of the main topic, which has more replicas.
+        config.delete(MIN_INSYNC) if replication && config[MIN_INSYNC].to_i > replication
+        { partitions: @partitions || @initial[:partitions], replication: replication, config: config }
       end
 
       # The same values, for the creation only.
@@ -110,12 +114,12 @@ module Pelton
       private
 
       def check
-        needed = @config["min.insync.replicas"]
+        needed = @config[MIN_INSYNC]
         return unless @replication && needed && needed.to_i > @replication
 
-        raise ConfigError.new("topic #{@name}: min.insync.replicas", needed,
+        raise ConfigError.new("topic #{@name}: #{MIN_INSYNC}", needed,
                               "is more than its replication of #{@replication} (#{@place}), so Kafka would refuse " \
-                              "each message with acks=all: raise replication or lower min.insync.replicas")
+                              "each message with acks=all: raise replication or lower #{MIN_INSYNC}")
       end
 
       def agreed(attribute, other)

@@ -35,7 +35,7 @@ module Pelton
         new(clusters, Clock.deadline(timeout), only, allow_delete, admin)
       end
 
-      NOTHING = "are not declared: use Pelton.topics { topic … }, `creates` in a route, retry_in or dead_letters"
+      NOTHING = "are not declared: use Pelton.topics { topic … } or `creates` in a route, in a file that -r loads"
       # Kafka's own topics, such as __consumer_offsets.
       INTERNAL = /\A__/
       private_constant :NOTHING, :INTERNAL
@@ -115,8 +115,7 @@ module Pelton
       end
 
       def renamed(wanted)
-        { partitions: wanted[:partitions], replication_factor: wanted[:replication],
-          config: wanted[:config] }
+        { partitions: wanted[:partitions], replication_factor: wanted[:replication], config: wanted[:config] }
       end
 
       def with_admin(cluster)
