@@ -12,6 +12,7 @@
   "config.around_job" => {
     given: { "Tracer" => "module Tracer; def self.span(name) = puts(name).then { yield }; end" },
     after: lambda do
+      Pelton.configure { |config| config.kafka = { "bootstrap.servers" => @cluster.bootstrap_servers } }
       define("class Payments < Pelton::Consumer; #{GuidesTest::CONSUME}; end")
       Pelton.routes { group("g") { topic("payments", to: "Payments") } }
       serve({ "payments" => GuidesTest::PAID })
