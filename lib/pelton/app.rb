@@ -40,7 +40,7 @@ module Pelton
       @pools = OpenPools.new
       # {"prices" => [restart, block]}: run with each server; under @lock.
       @backgrounds = {}
-      # {"billing" => how many partitions the group was given here so far}; its listener counts.
+      # {"billing" => how many partitions the group got in this process so far}; its listener counts.
       @generations = Hash.new(0)
     end
 
@@ -205,9 +205,9 @@ module Pelton
     #: (?String?) -> Hash[String, Array[Integer]]
     def assignments(group = nil) = @server ? @server.assignments(group) : {}
 
-    # The generation of each partition. A generation counts the partitions that a group was given here. A partition that
-    # left and came back has a higher one, also after a stop and a start, so you recognize state from before. Name the
-    # group if several groups read a topic.
+    # The generation of each partition: a number that a partition gets each time that it comes to this process. It grows
+    # within a group. So a partition that left and came back has a higher one, also after a stop and a start, and you
+    # recognize state from before. Name the group if several groups read a topic.
     #   app.generations # => { "orders" => { 0 => 1, 3 => 7 } }
     #: (?String?) -> Hash[String, Hash[Integer, Integer]]
     def generations(group = nil) = @server ? @server.generations(group) : {}

@@ -7,16 +7,17 @@ require_relative "producer"
 require_relative "settings/settings"
 
 module Pelton
-  # Lends producers, so that transactions can run side by side: one producer runs one transaction at a time. Each has a
-  # transactional id that stays the same after every start. So Kafka can end what a crashed process left open.
+  # Producers that threads check out, so that transactions can run side by side: one producer runs one transaction at a
+  # time. Each has a transactional id that stays the same after every start. So Kafka can end the open transaction of a
+  # crashed process.
   #   POOL = Pelton.producer_pool(size: 5, kafka: { "transactional.id" => "billing" }) # billing-0 … billing-4
   #   POOL.transaction { |tx| tx.produce_async(topic: "paid", payload: "…") }
   #   POOL.with { |producer| producer.produce_sync(topic: "paid", payload: "…") }
-  # Thread-safe. Waiting threads are served in order. A producer opens when it is first borrowed.
+  # Thread-safe. Waiting threads are served in order. A producer opens at its first checkout.
   class ProducerPool
     # A caller that waits for a producer, and the condition variable that wakes it.
     Waiter = Struct.new(:fiber, :thread, :bell)
-    # A borrowed producer (its number, until the borrower has opened it), and the borrower's thread.
+    # A producer that is in use (its number, until its caller has opened it), and the caller's thread.
     Checkout = Struct.new(:producer, :thread)
     SIZE = Settings::Setting.new(:size, :count, 5, "producers")
     TIMEOUT = Settings::Setting.new(:timeout, :seconds, 5, "how long `with` waits", unit: "s")
@@ -34,8 +35,8 @@ module Pelton
     # Pelton.producer_pool and App#producer_pool make one for you.
     #   Pelton.producer_pool(size: 5) { |index| { "transactional.id" => "billing-#{ENV.fetch("WORKER")}-#{index}" } }
     # size: number of producers. timeout: seconds that `with` waits for a free one. kafka: options of librdkafka for all
-    # of them. The block returns further options for each; it is called with the producer's number when that is first
-    # borrowed.
+    # of them. The block returns further options for each; it is called with the producer's number at its first
+    # checkout.
     #
     # A "transactional.id" that does not come from the block gets the number as a suffix. Processes must not share
     # transactional ids. So a pool with fixed ids works in one process, and raises ForkError in its forks. Raises
@@ -53,21 +54,21 @@ module Pelton
       @close_timeout = config.delivery_timeout
       @home = Process.pid
       @lock = Mutex.new
-      # Signaled when no producer is borrowed any more.
+      # Signaled when no producer is in use any more.
       @idle = ConditionVariable.new
       fill
     end
 
-    # Lends a producer to the block and returns the block's value. A nested `with` of the same thread (or fiber) gets
-    # the same producer.
+    # Checks out a producer for the block and returns the block's value. A nested `with` of the same thread (or fiber)
+    # gets the same producer.
     #   POOL.with { |producer| producer.produce_sync(topic: "paid", payload: "…") }
     # Raises PoolTimeout if no producer is free within `timeout` seconds (5 s), and ClosedError. Callable from every
-    # thread. If another process fenced a producer, its borrowers fail until `reload` is called or config.reload_fenced
+    # thread. If another process fenced a producer, its callers fail until `reload` is called or config.reload_fenced
     # is set.
     #: () { (Producer) -> untyped } -> untyped
     def with
-      loan = mine
-      return yield(loan.producer) if loan
+      checkout = mine
+      return yield(checkout.producer) if checkout
 
       begin
         yield take
@@ -76,14 +77,14 @@ module Pelton
       end
     end
 
-    # Borrows a producer for one transaction and returns the block's value: see Producer#transaction.
+    # Checks out a producer for one transaction and returns the block's value: see Producer#transaction.
     #   POOL.transaction { |tx| tx.produce_async(topic: "paid", payload: "…") }
     # Raises what `with` and Producer#transaction raise. Callable from every thread.
     #: () { (Producer::Transaction) -> untyped } -> untyped
     def transaction(&block) = with { |producer| producer.transaction(&block) }
 
-    # Lends no more producers, waits for the borrowed ones, then closes each as Producer#close does. All of that takes
-    # at most `timeout` seconds (config.delivery_timeout, 180 s). Returns how many messages were not delivered.
+    # Refuses further callers, waits for the producers in use, then closes each as Producer#close does. All of that
+    # takes at most `timeout` seconds (config.delivery_timeout, 180 s). Returns how many messages were not delivered.
     # App#close calls it.
     #   POOL.close(timeout: 10) # => 0
     # Callable from every thread, but not inside of `with`: there it raises TransactionError.
@@ -96,13 +97,13 @@ module Pelton
         @closed = true
         @waiting.each { |waiter| waiter.bell.signal }
         reclaim
-        @idle.wait(@lock, [LONG, *Clock.left(deadline)].min) until @loans.empty? || Clock.left(deadline)&.zero?
+        @idle.wait(@lock, [LONG, *Clock.left(deadline)].min) until @checkouts.empty? || Clock.left(deadline)&.zero?
         @pid == Process.pid ? @producers.values : []
       end
       producers.sum { |producer| producer.close(timeout: Clock.left(deadline)) }
     end
 
-    # Closes the producers as `close` does. The next borrowers get new ones. Returns what `close` returns.
+    # Closes the producers as `close` does. The next callers get new ones. Returns what `close` returns.
     #   POOL.reload(timeout: 10) # => 0
     #: (?timeout: Numeric?) -> Integer
     def reload(timeout: @close_timeout)
@@ -110,7 +111,7 @@ module Pelton
     end
 
     # Waits until all messages of its producers have a result. Returns false if one failed without a waiting thread, or
-    # `timeout` seconds (config.delivery_timeout, 180 s) are over. Lends producers meanwhile.
+    # `timeout` seconds (config.delivery_timeout, 180 s) are over. Meanwhile, producers can be checked out.
     #   POOL.flush(timeout: 10) # => true
     #: (?timeout: Numeric?) -> bool
     def flush(timeout: @close_timeout)
@@ -128,25 +129,25 @@ module Pelton
     #: () -> bool
     def closed? = @closed
 
-    def inspect = "#<#{self.class} #{@size} producers, #{@loans.size} in use#{" closed" if @closed}>"
+    def inspect = "#<#{self.class} #{@size} producers, #{@checkouts.size} in use#{" closed" if @closed}>"
 
     private
 
     def opened = @lock.synchronize { @pid == Process.pid ? @producers.values : [] }
 
-    # What this fiber has borrowed. A forked child has borrowed nothing.
-    def mine = (@loans[Fiber.current] if @pid == Process.pid)
+    # The checkout of this fiber. A forked child has none.
+    def mine = (@checkouts[Fiber.current] if @pid == Process.pid)
 
-    # All producers, none borrowed. Under @lock, like every use of this state except a look at one's own loan.
+    # All producers are free. Under @lock, like every use of this state, except reading one's own checkout.
     def fill
       @pid = Process.pid
       @closed = false
-      # Producers that were borrowed at least once: {0 => Producer}
+      # Producers that were checked out at least once: {0 => Producer}
       @producers = {}
-      # Producers, or numbers of those that are not made yet. The last one is lent next.
+      # Producers, or numbers of those that are not made yet. The last one is next.
       @free = (0...@size).to_a.reverse
-      # {fiber => Loan}
-      @loans = {}.compare_by_identity
+      # {fiber => Checkout}
+      @checkouts = {}.compare_by_identity
       # Waiters, in order.
       @waiting = []
     end
@@ -157,26 +158,26 @@ module Pelton
         raise ClosedError, "the pool of producers" if @closed
 
         reclaim if @free.empty?
-        @free.empty? ? wait : lend
-        loan = @loans.fetch(Fiber.current)
+        @free.empty? ? wait : check_out
+        checkout = @checkouts.fetch(Fiber.current)
         # If the options are wrong, only this caller fails: the number goes back.
-        loan.producer = made(loan.producer) if loan.producer.is_a?(Integer)
-        loan.producer
+        checkout.producer = made(checkout.producer) if checkout.producer.is_a?(Integer)
+        checkout.producer
       end
     end
 
-    # A producer that is neither free nor lent would be lost. So no interrupt may come in between, here and in similar
-    # places.
-    def lend
-      Thread.handle_interrupt(NEVER) { @loans[Fiber.current] = Checkout.new(@free.pop, Thread.current) }
+    # A producer that is neither free nor checked out would be lost. So no interrupt may come in between, here and in
+    # similar places.
+    def check_out
+      Thread.handle_interrupt(NEVER) { @checkouts[Fiber.current] = Checkout.new(@free.pop, Thread.current) }
     end
 
-    # A caller that gives a producer back lends it to the first waiter, so no other caller can take it.
+    # A caller that gives a producer back hands it to the first waiter, so no other caller can take it.
     def wait
       deadline = Clock.now + @timeout
       waiter = Waiter.new(Fiber.current, Thread.current, ConditionVariable.new)
       @waiting << waiter
-      until @loans.key?(waiter.fiber)
+      until @checkouts.key?(waiter.fiber)
         raise ClosedError, "the pool of producers" if @closed
 
         left = Clock.left(deadline)
@@ -190,25 +191,25 @@ module Pelton
 
     def give_back
       @lock.synchronize do
-        loan = @loans.delete(Fiber.current) or return
-        serve(loan.producer)
+        checkout = @checkouts.delete(Fiber.current) or return
+        serve(checkout.producer)
       end
     end
 
     def serve(producer)
-      # If its borrower has closed it, the next one gets a new producer.
+      # If its caller has closed it, the next one gets a new producer.
       producer = @producers.key(producer) if producer.is_a?(Producer) && producer.closed?
       waiter = @waiting.shift unless @closed
-      return @free.push(producer) && @loans.empty? && @idle.broadcast unless waiter
+      return @free.push(producer) && @checkouts.empty? && @idle.broadcast unless waiter
 
-      @loans[waiter.fiber] = Checkout.new(producer, waiter.thread)
+      @checkouts[waiter.fiber] = Checkout.new(producer, waiter.thread)
       waiter.bell.signal
     end
 
     # A fiber that is dropped with its thread runs no ensure.
     def reclaim
-      dead = @loans.filter_map { |fiber, loan| fiber unless loan.thread.alive? }
-      Thread.handle_interrupt(NEVER) { dead.each { |fiber| serve(@loans.delete(fiber).producer) } }
+      dead = @checkouts.filter_map { |fiber, checkout| fiber unless checkout.thread.alive? }
+      Thread.handle_interrupt(NEVER) { dead.each { |fiber| serve(@checkouts.delete(fiber).producer) } }
     end
 
     def made(index)
