@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# time limit: 180
+# time limit: 300
 
 require "json"
 require "open3"
@@ -53,8 +53,12 @@ Scenario.run do
   # --- a topic that does not exist is not created ------------------------------------------------------------------
   missing = unique("missing")
   code, _, err = call.("produce", missing, input: "x\n")
-  equal([1, true], [code, err.include?("topic = \"#{missing}\": does not exist: create it first")], "a missing topic")
+  equal([1, true], [code, err.include?("topic = \"#{missing}\": does not exist: check the name")], "a missing topic")
   equal(false, script.admin.topics.key?(missing), "the topic exists now")
+  [["consume", "--until", "end"], ["produce"]].each do |command, *options|
+    code, _, err = call.(command, "#{name}x", *options)
+    equal([1, "pelton: topic = \"#{name}x\": does not exist, did you mean #{name}?\n"], [code, err], command)
+  end
 
   # --- a hundred thousand lines, in order --------------------------------------------------------------------------
   many = topic

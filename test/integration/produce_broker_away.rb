@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# time limit: 180
+# time limit: 300
 
 require "open3"
 require "support/scenario"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "../../routing/condition"
-require_relative "../command"
 require_relative "../messages/json_line"
+require_relative "../messages/message_command"
 require_relative "../messages/message_format"
 require_relative "../messages/message_text"
 require_relative "../values"
@@ -12,7 +12,7 @@ module Pelton
   class CLI
     module Commands
       # `pelton consume`
-      class Consume < Command
+      class Consume < MessageCommand
         details <<~TEXT
           Prints messages of a topic: as text on a terminal, otherwise as one JSON object per line. Without
           --until it waits for new messages; Ctrl-C ends it. It joins no group and commits no offset.
@@ -65,8 +65,6 @@ module Pelton
           note("stopped before #{places}") if stopped? && !@next.empty?
         end
 
-        def topic = arguments.first
-
         # Nothing is connected before the first message is asked for.
         def read
           partitions = options[:partition]
@@ -98,6 +96,8 @@ module Pelton
             bar&.total = nil unless interruption.requested?
           end
           @complete = count == options[:count]
+        rescue ConfigError => e
+          raise(e.key == "topic" && e.value == topic ? missing_topic : e)
         end
 
         # Returns by how many offsets the partition moved on. One that was added later begins with its first message.
@@ -120,7 +120,7 @@ module Pelton
 
         def stopped? = interruption.requested? || @complete
 
-        def note(text) = (err.puts("pelton: #{text}") unless options[:quiet])
+        def note(text) = (super unless options[:quiet])
 
         def waiting
           place = { "end" => "from the end", "beginning" => "from the beginning" }.fetch(options[:from]) do |from|

@@ -4,16 +4,16 @@ require_relative "../../logging/event_text"
 require_relative "../../logging/printable"
 require_relative "../../logging/repeat_limit"
 require_relative "../../runtime/clock"
-require_relative "../command"
 require_relative "../messages/line_format"
 require_relative "../messages/lines"
+require_relative "../messages/message_command"
 require_relative "../messages/sent_lines"
 
 module Pelton
   class CLI
     module Commands
       # `pelton produce`
-      class Produce < Command
+      class Produce < MessageCommand
         details <<~TEXT
           Sends each line of stdin as the payload of one message, and waits until Kafka has stored all of
           them. Lines that fail are reported with their number and the reason, and the exit code is 1. Ctrl-C
@@ -97,8 +97,6 @@ module Pelton
           @sent.failed.zero? ? 0 : 1
         end
 
-        def topic = arguments.first
-
         # { "source" => "shell", "tags" => ["a", "b"] }
         def headers
           options[:headers].group_by(&:first).transform_values do |pairs|
@@ -123,9 +121,7 @@ module Pelton
         def check_topic
           @producer.partition_count(topic, timeout: options[:timeout])
         rescue DeliveryError => e
-          raise unless e.code == UNKNOWN_TOPIC
-
-          raise ConfigError.new("topic", topic, "does not exist: create it first, or check --bootstrap")
+          raise(e.code == UNKNOWN_TOPIC ? missing_topic : e)
         end
 
         def send_all
@@ -202,8 +198,6 @@ module Pelton
             note("#{counts[:delivered]} of #{counts[:lines]} lines delivered, #{counts[:failed]} failed")
           end
         end
-
-        def note(text) = err.puts("pelton: #{text}")
       end
     end
   end
