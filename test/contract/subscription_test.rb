@@ -3,6 +3,7 @@
 require_relative "../test_helper"
 require "support/fakes"
 require "support/native_kit"
+require "pelton/testing/session"
 
 # What the listener relies on: every subscription does it, the native one on the embedded cluster and the fake one of
 # the unit tests. Who includes this has
@@ -256,6 +257,43 @@ class FakeSubscriptionContractTest < Minitest::Test
   end
 
   def rival(topic) = @made.last.revoke_now([topic, 0])
+end
+
+# That of pelton/testing, which reads topics in memory.
+class MemorySubscriptionContractTest < Minitest::Test
+  include SubscriptionContract
+
+  # The messages are in memory already, so nothing limits the batches that are out.
+  undef_method :test_only_so_many_batches_are_out
+
+  def setup
+    @session = Pelton::Testing::Session.open
+    @made = []
+  end
+
+  def teardown
+    @made.each { |one| one.close(1) }
+    @session.close
+  end
+
+  def fill(count)
+    count.times { |number| kafka.append({ topic: "orders", payload: "{\"number\":#{number}}" }, 0) }
+    "orders"
+  end
+
+  def member(topic, options)
+    settings = { "group.id" => "g", "auto.offset.reset" => "earliest" }
+    Pelton::Testing::Memory::Subscription.new("memory", settings, options).tap do |made|
+      made.subscribe([topic])
+      @made << made
+    end
+  end
+
+  def rival(topic) = @made.last.take_away([[topic, 0]])
+
+  private
+
+  def kafka = @session.broker(nil)
 end
 
 class NativeSubscriptionContractTest < Minitest::Test

@@ -176,6 +176,47 @@ class TestingConsumersTest < Minitest::Test
     end
   end
 
+  def test_bad_input_gets_an_error_and_changes_nothing
+    produce("orders", { "id" => 1 }, offset: 4)
+    { -> { produce("orders", {}, offset: 4) } => /offset: 4.*Integer >= 5, the partition's next offset/,
+      -> { produce("orders", {}, partition: -1) } => /partition/, -> { produce("orders", {}, key: 7) } => /key/,
+      -> { produce("orders", {}, headers: { "a" => 1 }) } => /header/, -> { travel(-1) } => /travel = -1: /,
+      -> { travel("soon") } => /travel = "soon"/, -> { revoke("orders", 3) } => /partition = 3: orders has .*\[0\]/,
+      -> { fail_next(:TIMED_OUT) } => /did you mean _TIMED_OUT/, -> { fail_next(7, times: 0) } => /times = 0/,
+      -> { create_topic("orders", partitions: 0) } => /partitions = 0/,
+      -> { assert_produced("shipped", payloda: 1) } => /did you mean payload/ }.each do |call, pattern|
+      assert_match pattern, assert_raises(Pelton::ConfigError, Pelton::InvalidMessageError, &call).message
+    end
+    assert_equal [[4, 1]], consumer_for("orders").seen
+    assert_equal 5, produce("orders", { "id" => 2 }).offset
+  end
+
+  def test_a_consumer_that_cannot_be_built_says_why
+    broken = Class.new(BatchConsumer) { define_method(:initialize) { raise IOError, "no disk" } }
+    Pelton.routes { topic("broken", to: broken) }
+    error = assert_raises(Pelton::ConfigError) { consumer_for("broken") }
+    assert_match(/partition = 0: of broken has no consumer.*no disk/, error.message)
+  end
+
+  def test_a_server_is_refused_and_a_reset_begins_again
+    consumer_for("orders")
+    assert_match(/call `real_clients` first/, assert_raises(Pelton::ShutdownError) { Pelton.start }.message)
+    Pelton.reset!
+    Pelton.configure { |config| config.group_id = "other" }
+    Pelton.routes { topic("more", to: BatchConsumer) }
+    produce("more", { "id" => 3 })
+    assert_equal [[3]], consumer_for("more").sizes
+    assert_equal 1, committed_offset("more", group: "other")
+  end
+
+  def test_metadata_and_seeks_of_a_consumer
+    consumer = consumer_for("orders")
+    consumer.script = ->(message) { consumer.seek(0) if message.offset == 1 && consumer.seen.size == 2 }
+    produce_together { 2.times { |id| produce("orders", { "id" => id }) } }
+    assert_equal [[0, 1], [1, 1], [0, 1], [1, 1]], consumer.seen
+    assert_equal 4, produced_messages("shipped").size
+  end
+
   def test_new_is_refused_and_names_the_helper
     error = assert_raises(Pelton::ConsumerError) { OrdersConsumer.new }
     assert_match(/OrdersConsumer\.new: .*consumer_for\("topic"\)/, error.message)

@@ -109,7 +109,7 @@ module Pelton
       #: (Integer | Symbol, ?times: Integer, ?topic: String?) -> void
       def fail_next(error, times: 1, topic: nil)
         failure = Testing.error(error)
-        times.times { kafka.failures << [topic, failure] }
+        Settings::Setting.new(:times, :count, 1, "").check(times).times { kafka.failures << [topic, failure] }
       end
 
       # The messages that the code under test produced, of one topic or of all, without those of `produce`. Retry topics
@@ -203,8 +203,11 @@ module Pelton
       end
 
       def places(topic, partitions)
-        partitions = (0...kafka.topics.broker(topic).partition_count(topic)).to_a if partitions.empty?
-        partitions.map { |partition| [topic, partition] }
+        all = (0...kafka.topics.broker(topic).partition_count(topic)).to_a
+        unknown = partitions - all
+        raise ConfigError.new("partition", unknown.first, "#{topic} has the partitions #{all}") if unknown.any?
+
+        (partitions.empty? ? all : partitions).map { |partition| [topic, partition] }
       end
 
       # Is it a topic of failed messages that no route reads?

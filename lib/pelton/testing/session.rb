@@ -138,6 +138,13 @@ module Pelton
         run
       end
 
+      # The app begins again: its consumers stop.
+      #: (App) -> void
+      def reset(app)
+        @consumers.delete(app)&.close
+        @topics&.delete(app)
+      end
+
       # Stops all consumers: each gets `shutdown`.
       #: () -> void
       def stop
@@ -150,6 +157,7 @@ module Pelton
         return if @closed
 
         @closed = true
+        @raises = false
         @consumers.each_value(&:close)
       ensure
         VirtualClock.current = nil
@@ -193,6 +201,21 @@ module Pelton
         end
       end
 
+      # What an app does differently while a session is open.
+      module AppInMemory
+        def start(...)
+          return super unless Session.current&.real == false
+
+          raise ShutdownError, "start: in this test, `produce` runs the consumers (pelton/testing); call " \
+                               "`real_clients` first to run a server"
+        end
+
+        def reset!(...)
+          Session.current&.reset(self)
+          super
+        end
+      end
+
       # A test that starts an embedded cluster uses it.
       module RealCluster
         def initialize(...)
@@ -200,9 +223,10 @@ module Pelton
           super
         end
       end
-      private_constant :InMemory, :CurrentApp, :RealCluster
+      private_constant :InMemory, :CurrentApp, :AppInMemory, :RealCluster
       Native.singleton_class.prepend(InMemory)
       Pelton.singleton_class.prepend(CurrentApp)
+      App.prepend(AppInMemory)
       EmbeddedCluster.prepend(RealCluster)
     end
 

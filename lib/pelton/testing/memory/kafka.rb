@@ -14,6 +14,7 @@ module Pelton
 
         def initialize
           @lock = Mutex.new
+          @changed = ConditionVariable.new
           # {"orders" => [PartitionLog, …]}. Guarded by @lock, like everything below.
           @topics = {}
           # {["billing", "orders", 0] => [42, metadata or nil]}
@@ -48,6 +49,7 @@ module Pelton
               transaction.messages << entry
               transaction.logs[log] = true
             end
+            @changed.broadcast
             entry
           end
         end
@@ -58,6 +60,13 @@ module Pelton
           logs = @lock.synchronize { (topic ? [*@topics[topic]] : @topics.values.flatten).dup }
           logs.flat_map(&:entries).select { |entry| entry.produced? && !entry.helper }.sort_by(&:position)
         end
+
+        # Waits until a message is appended, or until `wake`, up to `timeout` seconds (nil: no limit).
+        #: (Numeric?) -> void
+        def await(timeout) = @lock.synchronize { @changed.wait(@lock, timeout) }
+
+        #: () -> void
+        def wake = @lock.synchronize { @changed.broadcast }
 
         # --- transactions --------------------------------------------------------------------------------------------
 
@@ -99,6 +108,7 @@ module Pelton
           @lock.synchronize do
             transaction.messages.each { |entry| entry.state = state }
             transaction.logs.each_key(&:mark_end)
+            @changed.broadcast
           end
         end
       end

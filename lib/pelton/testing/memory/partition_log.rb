@@ -28,6 +28,9 @@ module Pelton
         #: () -> Integer
         def self.next_position = LOCK.synchronize { @positions += 1 }
 
+        # The topic, and the number of the partition.
+        #: () -> untyped
+        attr_reader :topic, :number
         # [Entry, …]; ends of transactions are not among them.
         #: () -> Array[Entry]
         attr_reader :entries

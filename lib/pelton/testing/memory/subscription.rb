@@ -2,6 +2,7 @@
 
 require_relative "../../errors"
 require_relative "../../native"
+require_relative "assigned_partition"
 
 module Pelton
   module Testing
@@ -10,15 +11,6 @@ module Pelton
       # filtered as always. `poll` never waits. It is the only member of its group; a test takes its partitions by
       # `take_away` and gives them back by `give`. Used by one thread at a time.
       class Subscription
-        # A partition that is assigned.
-        #   batches   makes its batches
-        #   position  the next offset that is read
-        #   mark      [offset, metadata] that is not committed yet; nil: none
-        #   state     :reading, :paused, or :revoked (a revocation was reported and not answered)
-        #   at_end    was the end of the log reported since the last message?
-        Assigned = Struct.new(:batches, :position, :mark, :state, :at_end)
-        private_constant :Assigned
-
         # As for Native::Subscription. The session finds it by its name.
         def self.new(name, ...) = super.tap { |client| Memory.session.subscriptions[name] = client }
 
@@ -28,15 +20,15 @@ module Pelton
           @name = name
           @group = settings["group.id"]
           @reset = settings.fetch("auto.offset.reset", "largest")
-          @committed_only = settings["isolation.level"] != "read_uncommitted"
+          @all = settings["isolation.level"] == "read_uncommitted"
           @reports_end = settings["enable.partition.eof"].to_s == "true"
           @options = options
-          @most = options.fetch(:max_messages, 100)
+          @limits = options.fetch(:max_messages, 100), options.fetch(:max_batch_bytes, 1 << 20)
           @broker = Memory.broker(settings)
           @closed = false
           # [topic or Regexp, …]; nil: not subscribed.
           @topics = nil
-          # {["orders", 0] => Assigned}
+          # {["orders", 0] => AssignedPartition}
           @assigned = {}
           # Partitions that another member has: {["orders", 0] => true}
           @elsewhere = {}
@@ -44,6 +36,7 @@ module Pelton
           @events = []
           # {token => [["orders", 0], …]}: revocations that were not answered.
           @revocations = {}
+          @woken = false
         end
 
         def subscribe(topics)
@@ -64,15 +57,21 @@ module Pelton
           rows.each { |topic, partition, offset| add([topic, partition], resolved([topic, partition], offset)) }
         end
 
-        def poll(_timeout)
-          return [:closed] if @closed
+        # Without an event, it waits until a message is produced; with the timeout 0 it does not.
+        def poll(timeout)
+          event = next_event
+          return event if event || timeout&.zero? || @woken
 
-          find_partitions if @topics
-          @events.shift || batch || at_end
+          @broker.await(timeout)
+          next_event
+        ensure
+          @woken = false
         end
 
-        # Nothing waits in `poll`.
-        def wake = nil
+        def wake
+          @woken = true
+          @broker.wake
+        end
 
         def revoked(token)
           [*@revocations.delete(token)].each do |place|
@@ -83,8 +82,8 @@ module Pelton
 
         def mark(topic, partition, offset, _leader_epoch = -1, metadata = nil)
           check_open
-          assigned = @assigned[[topic, partition]] or return false
-          assigned.mark = [offset, metadata]
+          one = @assigned[[topic, partition]] or return false
+          one.mark = [offset, metadata]
           true
         end
 
@@ -101,12 +100,11 @@ module Pelton
         def commit_offset(topic, partition, offset, _leader_epoch, metadata, _timeout)
           check_open
           @broker.commit_offset(@group, [topic, partition], offset, metadata)
+          @assigned[[topic, partition]]&.committed = offset
           true
         end
 
-        def commit_offset_async(topic, partition, offset)
-          @broker.commit_offset(@group, [topic, partition], offset)
-        end
+        def commit_offset_async(topic, partition, offset) = commit_offset(topic, partition, offset, -1, nil, 0)
 
         def committed(places, _timeout) = places.map { |place| @broker.committed(@group, place)&.first }
         def committed_with_metadata(places, _timeout) = places.map { |place| @broker.committed(@group, place) }
@@ -114,10 +112,7 @@ module Pelton
         def resume(places) = places.map { |place| assigned(place) }.each { |one| one.state = :reading }
 
         def seek(topic, partition, offset, _timeout = nil)
-          one = assigned([topic, partition])
-          one.position = reset([topic, partition], offset)
-          one.at_end = false
-          one.batches.begin
+          assigned([topic, partition]).seek(reset([topic, partition], offset))
         end
 
         def position(topic, partition) = assigned([topic, partition]).position
@@ -135,23 +130,25 @@ module Pelton
 
         def ends
           check_open
-          @assigned.map { |place, one| [*place, one.position, log(place).readable_end(committed: @committed_only)] }
+          @assigned.map { |place, one| [*place, one.position, one.end_offset] }
         end
 
         # A time of −1 is the end.
         def offsets_for_times(rows, _timeout)
           rows.map do |*place, time|
-            next log(place).readable_end(committed: @committed_only) if time == -1
+            next log(place).readable_end(committed: !@all) if time == -1
 
-            log(place).from(0, committed: @committed_only).find { |entry| entry.timestamp_ms >= time }&.offset
+            log(place).from(0, committed: !@all).find { |entry| entry.timestamp_ms >= time }&.offset
           end
         end
 
         def close(_timeout)
           commit_marks
-          @assigned.each_value { |one| one.batches.begin }
+          @assigned.each_value(&:end_reading)
           @assigned.clear
           @closed = true
+          wake
+          true
         end
 
         # Accepted, for a config with `oauth`.
@@ -207,8 +204,8 @@ module Pelton
 
         def add(place, offset)
           format, condition = %i[decode where].map { |name| option(name, place.first) }
-          batches = Native::GivenPartition.new(*place, format, condition)
-          @assigned[place] = Assigned.new(batches, offset, nil, :reading, false)
+          committed = @broker.committed(@group, place)&.first
+          @assigned[place] = AssignedPartition.new(log(place), offset, committed, format, condition, all: @all)
         end
 
         def option(name, topic)
@@ -231,55 +228,35 @@ module Pelton
 
         def beginning(place) = %w[smallest earliest beginning].include?(@reset) ? 0 : log(place).end_offset
 
-        def batch
-          # In turns: the partition that is read comes last the next time.
-          @assigned.to_a.each do |place, one|
-            next unless one.state == :reading
+        def next_event
+          return [:closed] if @closed
 
-            entries = limited(log(place).from(one.position, committed: @committed_only, limit: @most))
-            if entries.empty?
-              one.position = [one.position, log(place).readable_end(committed: @committed_only)].max
-              next
-            end
-            return [:batch, take(place, one, entries)]
+          find_partitions if @topics
+          @events.shift || batch || at_end
+        end
+
+        # In turns: the partition that is read comes last the next time.
+        def batch
+          @assigned.to_a.each do |place, one|
+            next unless one.reading? && (batch = one.batch(*@limits))
+
+            @assigned[place] = @assigned.delete(place)
+            return [:batch, batch]
           end
           nil
         end
 
-        def limited(entries)
-          bytes = 0
-          room = @options.fetch(:max_batch_bytes, 1 << 20)
-          entries.take_while.with_index do |entry, index|
-            (bytes += entry.bytes) <= room || index.zero?
-          end
-        end
-
-        def take(place, one, entries)
-          one.position = entries.last.offset + 1
-          one.at_end = false
-          @assigned[place] = @assigned.delete(place)
-          # The test may look at the messages after the batch was released.
-          one.batches.batch(entries.map(&:row), (Clock.wall * 1000).floor).tap(&:messages)
-        end
-
         def at_end
-          return unless @reports_end
-
-          place, one = @assigned.find { |at, found| found.state == :reading && !found.at_end && read?(at, found) }
-          return unless place
-
-          one.at_end = true
-          [:eof, *place, one.position]
+          place, one = @assigned.find { |_, found| found.reading? && found.report_end? } if @reports_end
+          [:eof, *place, one.position] if place
         end
-
-        def read?(place, one) = one.position >= log(place).readable_end(committed: @committed_only)
 
         def report_revocation(places, lost: false)
           return if places.empty?
 
           token = Object.new
           places.each do |place|
-            @assigned[place].batches.begin
+            @assigned[place].end_reading
             lost ? @assigned.delete(place) : @assigned[place].state = :revoked
           end
           @revocations[token] = places
@@ -288,9 +265,11 @@ module Pelton
 
         def commit_mark(place)
           one = @assigned[place]
-          return unless one&.mark
+          offset, metadata = one&.mark
+          return if offset.nil? || (one.committed && offset <= one.committed)
 
-          @broker.commit_offset(@group, place, *one.mark)
+          @broker.commit_offset(@group, place, offset, metadata)
+          one.committed = offset
           one.mark = nil
         end
       end

@@ -27,6 +27,7 @@ module Pelton
         message = serialized({ topic: topic, payload: payload, **facts }, known.decode)
         Native::Producer.check(message.except(:offset))
         partition = facts[:partition] || chosen(message, known.broker.partition_count(topic))
+        check(partition, facts[:offset], known.broker.create(topic, partition.to_i + 1)[partition])
         message_of(known.broker.append(message, partition, helper: true), known)
       end
 
@@ -79,6 +80,14 @@ module Pelton
       def message_of(entry, known)
         batches = Native::GivenPartition.new(entry.topic, entry.partition, known.format, nil)
         batches.batch([entry.row], (Clock.wall * 1000).floor).messages.first
+      end
+
+      # Kafka never appends before the end of a log.
+      def check(partition, offset, log)
+        raise InvalidMessageError.new(:partition, partition, "an Integer >= 0") if partition.negative?
+        return if offset.nil? || (offset.is_a?(Integer) && offset >= log.end_offset)
+
+        raise InvalidMessageError.new(:offset, offset, "an Integer >= #{log.end_offset}, the partition's next offset")
       end
 
       # Without a key, the first partition, so that a test knows it.
