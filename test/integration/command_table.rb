@@ -3,6 +3,7 @@
 # time limit: 300
 
 require "support/scenario"
+require "support/registry_double"
 
 # The table of docs/guides/command-line.md that maps the calls of Kafka's scripts and kcat to ours: each of our calls
 # runs on a real Kafka, in a folder with an app, prints what it is for, and ends with the right code.
@@ -21,6 +22,7 @@ RUBY
 # {call => what it prints}
 PRINTS = {
   "topics list" => /"topic": "orders"/,
+  "topics list --internal" => /"topic": "__consumer_offsets"/,
   "topics list --under-replicated" => /\A\[\s*\]/,
   "topics show orders" => /"partition": 0/,
   "topics show orders --all" => /retention\.ms/,
@@ -39,6 +41,7 @@ PRINTS = {
   "consume orders --from beginning --until end" => /"offset":9\b/,
   "consume orders --from -10 --until end --json" => /"offset":0\b.*"offset":9\b/m,
   "consume orders --from 2025-11-23T08:00:00Z" => /"offset":9\b/,
+  "consume orders --format avro --registry http://registry:8081" => /"payload":7\b/,
   "info" => /"controller": \d/
 }.freeze
 
@@ -57,16 +60,16 @@ CHANGES = {
 
 # Calls that wait for new messages, until Ctrl-C.
 FOLLOWS = /\Apelton consume (?!.*--(?:until|count))/
-# The scenarios of `pelton consume` have a registry.
-AVRO = /--registry/
+REGISTRY = "http://registry:8081"
 PELTON = [*Scenario::RUBY, "#{Scenario::ROOT}/exe/pelton"].map { |word| "'#{word}'" }.join(" ").freeze
 
 # One call of the table, with topics and a group of its own.
 class Call
   NAMES = %w[orders billing invoices].freeze
 
-  def initialize(scenario, app, folder, text)
+  def initialize(scenario, app, registry, folder, text)
     @scenario = scenario
+    @registry = registry
     @folder = folder
     @text = text
     @names = NAMES.map { |name| scenario.unique(name) }
@@ -99,7 +102,7 @@ class Call
   # With JSON where the command has it.
   def start
     json = " --json" if @text.match?(/\Apelton (?:topics|groups|info)/)
-    text = NAMES.zip(@names).inject(@text) { |words, (name, unique)| words.gsub(name, unique) }
+    text = NAMES.zip(@names).inject(@text.sub(REGISTRY, @registry.url)) { |words, pair| words.gsub(*pair) }
     @scenario.shell("cd #{@folder}; exec #{PELTON} #{text.delete_prefix("pelton ")}#{json}", "INVOICES" => @names.last)
   end
 
@@ -113,9 +116,12 @@ class Call
   end
 
   def send_messages(count)
-    messages = Array.new(count) { |number| { topic: @names.first, partition: 0, payload: %({"n":#{number}}) } }
+    messages = Array.new(count) { |number| { topic: @names.first, partition: 0, payload: payload(number) } }
     @app.producer.produce_many_sync(messages)
   end
+
+  # With a registry, an Avro int of its schema 1.
+  def payload(number) = @text.include?(REGISTRY) ? "\0#{[1].pack("N")}#{[7 << 1].pack("C")}" : %({"n":#{number}})
 end
 
 Scenario.run do
@@ -130,9 +136,11 @@ Scenario.run do
   File.write("#{folder}/lines.txt", "1:{}\n2:{}\n")
 
   shared = app
+  registry = RegistryDouble.new
+  registry.add("orders-value", '"int"')
   check(CALLS.size > 25, "the table has #{CALLS.size} calls")
-  CALLS.grep_v(AVRO).each do |text|
-    call = Call.new(self, shared, folder, text)
+  CALLS.each do |text|
+    call = Call.new(self, shared, registry, folder, text)
     call.prepare
     output, code = call.run
     equal(call.follows? ? 130 : 0, code, "#{text}\n#{output}")
@@ -142,5 +150,6 @@ Scenario.run do
     check(output.match?(printed), "#{text} prints\n#{output}") if printed
     eventually(20, "#{text} changes the cluster\n#{output}") { call.changed?(change) } if change
   end
+  registry.close
   equal([], PRINTS.keys.map { |call| "pelton #{call}" } - CALLS, "calls that the table no longer has")
 end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../runtime/library_code"
 require_relative "arguments"
 require_relative "connection"
 require_relative "declarations"
@@ -29,7 +30,8 @@ module Pelton
       option :json, "--json", "print JSON"
       option :help, "-h", "--help", "print this help"
 
-      # name: "topics list". app: the app that the files of -r fill. log: makes the reporter that writes to `out`.
+      # name: "topics list"; summary: its text in COMMANDS. app: the app that the files of -r fill. log: makes the
+      # reporter that writes to `out`.
       #: (String, String, app: App, out: IO, err: IO, ?input: IO, ?log: (^(IO) -> Object)?, ?env: Hash[String, String])
       #:   -> void
       def initialize(name, summary, app:, out:, err:, input: $stdin, log: nil, env: ENV)
@@ -46,7 +48,7 @@ module Pelton
         @interruption = nil
         @output = nil
         @chosen = nil
-        # {json: true, groups: ["billing"], …} and ["orders"], once `call` has parsed them.
+        # {json: true, max: 5, …} and ["orders"], once `call` has parsed them.
         @options = {}
         @arguments = []
       end

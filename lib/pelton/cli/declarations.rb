@@ -11,8 +11,8 @@ module Pelton
     #     connects
     #   end
     module Declarations
-      # One option. name: :max, the key in `options`; switches: ["-m", "--max N"]; choices: the only values
-      # that are allowed; many: repeatable, an Array; section: its heading in the help.
+      # One option. name: :max, the key in `options`; switches: ["-m", "--max N"]; choices: the only values that are
+      # allowed; many: repeatable, an Array; section: its heading in the help.
       Option = Struct.new(:name, :switches, :text, :type, :choices, :default, :many, :section, :convert,
                           keyword_init: true) do
         # The value in `options`: converted, and added to those before it if the option is repeatable.
@@ -56,7 +56,7 @@ module Pelton
       #: (String) -> void
       def details(text) = declared[:details] << text.strip
 
-      # A call that works, and why somebody would type it. Each command has at least one.
+      # A call that works, and what it is for. Each command has at least one.
       #: (String, ?String?) -> void
       def example(call, why = nil) = declared[:examples] << [call, why]
 
