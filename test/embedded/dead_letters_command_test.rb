@@ -65,6 +65,17 @@ class DeadLettersCommandsTest < Minitest::Test
     assert_equal [["0/1"], ["There are more: see --limit."]], lines.drop(2).map { |line| line.first(1) }
   end
 
+  def test_headers_that_are_no_text_are_no_error
+    place = { "pelton.topic" => @name, "pelton.partition" => "0", "pelton.offset" => "9", "pelton.attempts" => "1" }
+    app.producer.produce_sync(topic: @dead, payload: nil, headers: { **place, "pelton.error_message" => "a\xFF\nb" })
+    letter = json("list", @dead, "--limit", "1").first
+    assert_equal ["a?\nb", "0/4"], letter.values_at("error_message", "place")
+    assert_equal 0, call("list", @dead, "--limit", "1")
+    assert_includes @out.string, "a\\xFF\\nb"
+    assert_equal 0, call("redrive", @dead, "--id", "0/4")
+    assert_predicate app.each(@name).first, :tombstone?
+  end
+
   def test_show_prints_everything_and_raw_the_bytes
     letter = json("show", @dead, "f1")
     assert_equal [{ "n" => 1 }, { "trace" => "7" }, %w[app.rb:1 lib.rb:1], "k1", "open", "2023-11-14T22:13:20.001Z"],

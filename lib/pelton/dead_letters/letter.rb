@@ -69,10 +69,10 @@ module Pelton
       #: () -> String?
       def error = @origin&.error
 
-      # When the message failed last; for a letter that Pelton did not write, its timestamp.
+      # When the message failed last; if that is unknown, its timestamp.
       #   letter.failed_at # => 2026-11-23 00:05:12.345 +0000
       #: () -> Time?
-      def failed_at = @origin ? @origin.failed_at : @message.timestamp
+      def failed_at = @origin&.failed_at || @message.timestamp
 
       # The message's key, decoded as DeadLetters was told.
       #   letter.key # => "7"

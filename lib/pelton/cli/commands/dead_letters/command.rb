@@ -121,7 +121,11 @@ module Pelton
         # The facts of a letter, for JSON.
         def facts(letter)
           { dead_letters: letter.topic, **letter.to_h }.transform_values do |value|
-            value.is_a?(Time) ? value.utc.iso8601(3) : value
+            case value
+            when Time then value.utc.iso8601(3)
+            when String then value.dup.force_encoding(Encoding::UTF_8).scrub("?")
+            else value
+            end
           end
         end
 
