@@ -219,6 +219,22 @@ class EmbeddedConsumeProduceTest < Minitest::Test
     end
   end
 
+  def test_condition_on_fields_needs_a_format_with_fields
+    name = topic
+    reader = consumer { nil }
+    app.producer.produce_sync(topic: name, payload: '{"n":1}')
+    read = lambda do |*options, &route|
+      app = self.app { topic(name, to: reader, &route) }
+      pelton("consume", name, "--from", "beginning", "--until", "end", *options, app: app)
+    end
+    code, _, err = read.call("--where", 'where("n").eq(1)') { decode :utf8 }
+    assert_equal [1, true], [code, err.include?("--where: the route's payloads have no fields: add --format json")]
+    assert_includes read.call("--where", 'where("n").eq(1)', "--format", "json") { decode :utf8 }[1], '{"n":1}'
+    assert_includes read.call("--where", "where.key.exists.not") { decode :utf8 }[1], '"{\\"n\\":1}"'
+    assert_includes read.call("--where", 'where("n").eq(1)') { deserializer ->(_) { "made" } }[1], '"made"'
+    assert_equal "", read.call("--where", 'where("n").eq(2)') { deserializer ->(_) { "made" } }[1]
+  end
+
   def test_summary_says_how_many_and_where_it_stopped
     name = filled
     err = pelton("consume", name, "--from", "4", "--count", "3").last

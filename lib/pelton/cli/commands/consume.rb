@@ -115,7 +115,7 @@ module Pelton
 
         # Where stdout is the terminal, a line that is redrawn would disturb.
         def summarized(&block)
-          options[:quiet] ? yield : progress("consumed", live: @err.tty? && !@out.tty?, &block)
+          options[:quiet] ? yield : progress("consumed", live: err.tty? && !@out.tty?, &block)
         end
 
         def stopped? = interruption.requested? || @complete

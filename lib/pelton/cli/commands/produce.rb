@@ -125,7 +125,7 @@ module Pelton
         end
 
         def send_all
-          progress("sent") do |bar|
+          progress("sent", live: err.tty? && !input.tty?) do |bar|
             interruption.each(arriving) do |lines|
               lines.each_slice(slice) do |some|
                 break if interruption.requested? || pause?(some.size)

@@ -15,7 +15,8 @@ module Pelton
       # Formats for which nothing is decoded ahead.
       TEXTS = %w[string hex raw].freeze
       NO_REGISTRY = "needs --registry URL, or -r with a file whose route has decode :avro"
-      private_constant :TEXTS, :NO_REGISTRY
+      NO_FIELDS = "the route's payloads have no fields: add --format json, or use where.key and where.header"
+      private_constant :TEXTS, :NO_REGISTRY, :NO_FIELDS
 
       # name: one of NAMES; nil: the route's format. registry: a URL. route: see `route_of`. fields: the fields of
       # payloads are filtered. Raises ConfigError.
@@ -43,7 +44,7 @@ module Pelton
       def options
         return { decode: decode } if @name || !routed?
 
-        { decode: @route.decode, deserializer: @route.deserializer, key_deserializer: @route.key_deserializer }
+        { decode: routed_decode, deserializer: @route.deserializer, key_deserializer: @route.key_deserializer }
       end
 
       #: (Message) -> MessagePart
@@ -72,6 +73,15 @@ module Pelton
       def routed? = @route && (@route.decode || @route.deserializer)
 
       def key_deserializer? = @name.nil? && routed? && @route.key_deserializer
+
+      # Conditions on fields need decoded payloads.
+      def routed_decode
+        given = @route.decode
+        return given unless @fields
+        raise ConfigError.new("--where", nil, NO_FIELDS) if Formats::STRINGS.include?(Formats.name(given))
+
+        given || :json
+      end
 
       def decode
         case @name
