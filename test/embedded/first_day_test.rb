@@ -68,6 +68,14 @@ class FirstDayTest < Minitest::Test
     end
   end
 
+  # It said only that bootstrap.servers is not set.
+  def test_address_under_another_name_gets_the_right_name
+    bare = Pelton::App.new
+    bare.config.kafka = { bootstrap_servers: "a:9092" }
+    assert_equal 'bootstrap_servers = "a:9092": unknown option of librdkafka; did you mean "bootstrap.servers"?',
+                 said { bare.producer.produce_sync(topic: "a", payload: "x") }
+  end
+
   def test_missing_routes_and_group_say_what_to_write
     starting = nowhere
     assert_match(/\Aroutes: are empty: declare topics with Pelton.routes .+ with -r\)\z/, said { starting.start })

@@ -90,7 +90,10 @@ class ConsumerMethodsTest < Minitest::Test
     ["def ticket; end", "def stick; end", "def round(sum); end", "def assigned?; end", "def revoked!; end",
      "def revoke(license); end", "def assign(order); end", "def shutdown_at; end", "def processed; end",
      "def consumed; end", "def perform; end", "def total(order); end", "def teardown=(value); end",
-     "private def on_revoked; end", "def on_revoked; end; def revoked = on_revoked"]
+     "private def on_revoked; end", "def on_revoked; end; def revoked = on_revoked",
+     "def wrap(text) = text; def lines = messages.map { |one| wrap(one) }",
+     "def teardown; end; def done = send(:teardown)",
+     "def before_consume; end; private def begin_all = [1].each { before_consume }"]
       .each { |code| assert_empty unused(made("def consume; end; #{code}")), code }
     concern = Module.new { def initialized; end }
     assert_empty unused(made("def consume; end").include(concern)), "of a module, which others use, too"

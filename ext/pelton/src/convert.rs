@@ -4,6 +4,7 @@ use crate::{error, value};
 use magnus::r_hash::ForEach;
 use magnus::value::ReprValue;
 use magnus::{Error, RArray, RHash, Ruby, TryConvert, Value};
+use pelton_core::config;
 use pelton_core::rd::Headers;
 use pelton_core::wait;
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ pub fn client_options(ruby: &Ruby, given: RHash) -> Result<Vec<(String, String)>
     if pairs.iter().any(|(name, text)| WHERE.contains(&name.as_str()) && says_where(text)) {
         return Ok(pairs);
     }
+    // A misspelled name (bootstrap_servers) is reported as such.
+    config::build(borrowed(&pairs)).map_err(|error| error::ruby(ruby, "options", error))?;
     let reason = "not set, so there is no Kafka to connect to. Set it: \
                   config.kafka = { \"bootstrap.servers\" => \"localhost:9092\" }";
     Err(error::bad_option(ruby, WHERE[0], ruby.qnil().as_value(), reason))

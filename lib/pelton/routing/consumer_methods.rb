@@ -52,14 +52,14 @@ module Pelton
         end
       end
 
-      # Public methods that look like hooks, but that Pelton never calls: {on_revoked: "rename it to revoked"}. A class
-      # that has the right hook, too, may call them itself.
+      # Public methods that look like hooks, but that Pelton never calls: {on_revoked: "rename it to revoked"}. Without
+      # those of a class that has the right hook, too, or that names them in another method.
       #: (Class) -> Hash[Symbol, String]
       def unused(consumer)
         names = methods(consumer) - CALLED.keys
         hooks = names.to_h { |name| [name, HOOKS[name] || near(consumer, name)] }.compact
-        hooks.reject! { |_, hook| own?(consumer, hook) }
-        words = names & WORDS
+        hooks.reject! { |name, hook| own?(consumer, hook) || named_in?(consumer, name) }
+        words = (names & WORDS).reject { |name| named_in?(consumer, name) }
         { **hooks.transform_values { |hook| "rename it to #{hook}" },
           **words.to_h { |name| [name, "use `#{name}` in the route"] } }
       end
@@ -70,6 +70,16 @@ module Pelton
       def methods(consumer)
         consumer.ancestors.take_while { |one| one != Consumer }.grep(Class)
                 .flat_map { |one| one.public_instance_methods(false) }.uniq
+      end
+
+      # Does another method of the class mention the name, for example to call this one?
+      def named_in?(consumer, name)
+        consumer.ancestors.take_while { |one| one != Consumer }.any? do |owner|
+          others = [*owner.instance_methods(false), *owner.private_instance_methods(false)] - [name]
+          others.any? do |one|
+            RubyVM::InstructionSequence.of(owner.instance_method(one))&.disasm.to_s.match?(/:#{name}\b/)
+          end
+        end
       end
 
       def work(consumer)
@@ -123,7 +133,8 @@ module Pelton
         !kinds.include?(:keyreq) && count.between?(kinds.count(:req), most)
       end
 
-      private_class_method :classes, :own?, :methods, :work, :misspelled, :near, :not_public, :wrong_arguments, :takes?
+      private_class_method :classes, :own?, :methods, :named_in?, :work, :misspelled, :near, :not_public,
+                           :wrong_arguments, :takes?
     end
   end
 end
