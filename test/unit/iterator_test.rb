@@ -42,6 +42,21 @@ class IteratorTest < Minitest::Test
     end
   end
 
+  # librdkafka asks for a group that an iterator without one does not use.
+  def test_group_that_may_not_be_read_is_an_error_only_for_an_iterator_with_a_group
+    events = []
+    bus = Pelton::Notifications.new
+    bus.subscribe("error.occurred") { |event| events << event[:error].name }
+    refused = Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED)
+    failed = lambda do |**options|
+      Pelton::Iterator.new(Pelton::Config.new, ["b"], bus: bus, **options).send(:failed, refused, "b", 0)
+    end
+    failed.call
+    assert_equal [:GROUP_AUTHORIZATION_FAILED], events
+    assert_raises(Pelton::KafkaError) { failed.call(group: "g") }
+    assert_equal 1, events.size
+  end
+
   def test_which_partitions
     all = [["a", 0], ["a", 1], ["a", 2]]
     assert_equal all, spans("a").keys
