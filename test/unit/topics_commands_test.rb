@@ -199,6 +199,13 @@ class TopicsCommandsTest < Minitest::Test
     refute @cluster.topics.key?("old")
   end
 
+  def test_delete_waits_until_the_cluster_lists_the_topic_no_more
+    late = 2 # answers that still list the topic
+    @cluster.define_singleton_method(:names) { topics.key?("old") || (late -= 1) < 0 ? super() : [*super(), "old"] }
+    assert_equal 0, run_command("delete", "old", "--yes")
+    assert_equal(-1, late)
+  end
+
   def test_delete_without_a_terminal_needs_yes
     assert_equal 1, run_command("delete", "old")
     assert_match(/--yes: is needed/, @err.string)

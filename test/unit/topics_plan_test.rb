@@ -170,6 +170,16 @@ class TopicsPlanTest < Minitest::Test
     assert_equal 1, @cluster.changes.size
   end
 
+  def test_apply_waits_until_the_cluster_shows_the_changes
+    cluster
+    late = 3 # answers that do not know the new topic yet
+    @cluster.define_singleton_method(:names) { changes.any? && (late -= 1) >= 0 ? [] : super() }
+    declared = app(@cluster) { topic "orders", partitions: 3 }
+    declared.topics.plan.apply
+    assert_equal(-1, late)
+    assert_empty declared.topics.plan.changes
+  end
+
   def test_a_config_that_the_brokers_do_not_know_is_refused_before_anything_is_created
     cluster("some" => {})
     found = plan do

@@ -47,7 +47,7 @@ module Pelton
           raise unless OUTDATED.include?(e.name) && (left.nil? || left.positive?)
 
           native.renew
-          pause
+          Clock.wait(PAUSE)
           retry
         end
       end
@@ -97,12 +97,6 @@ module Pelton
         @poller.add(@name, @bus)
         @owner = Process.pid
         native
-      end
-
-      def pause
-        deadline = Clock.deadline(PAUSE)
-        lock = Mutex.new
-        lock.synchronize { ConditionVariable.new.wait(lock, Clock.left(deadline)) until Clock.left(deadline).zero? }
       end
     end
   end

@@ -43,11 +43,7 @@ module Pelton
       # Waits. Returns true if a signal came.
       #: (Numeric) -> bool
       def wait(seconds)
-        deadline = Clock.deadline(seconds)
-        lock = Mutex.new
-        interruptible do
-          lock.synchronize { ConditionVariable.new.wait(lock, Clock.left(deadline)) until Clock.left(deadline).zero? }
-        end
+        interruptible { Clock.wait(seconds) }
         @requested
       end
 

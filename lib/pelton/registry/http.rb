@@ -132,7 +132,7 @@ module Pelton
       def ask(what, path, body = nil)
         error = nil
         (0..@retries).each do |round|
-          pause(@backoff.delay(round)) if round.positive?
+          Clock.wait(@backoff.delay(round)) if round.positive?
           @addresses.size.times do |turn|
             index = (@first + turn) % @addresses.size
             answer = attempt(@addresses[index], what, path, body)
@@ -222,13 +222,6 @@ module Pelton
         File.read(@tls[:crl_file]).scan(CRL) { |text| store.add_crl(OpenSSL::X509::CRL.new(text)) }
         store.flags = OpenSSL::X509::V_FLAG_CRL_CHECK
         store
-      end
-
-      # Waits until the next round. Can be interrupted.
-      def pause(seconds)
-        lock = Mutex.new
-        deadline = Clock.deadline(seconds)
-        lock.synchronize { ConditionVariable.new.wait(lock, Clock.left(deadline)) until Clock.left(deadline).zero? }
       end
 
       # A URL without its secrets.

@@ -39,5 +39,13 @@ module Pelton
       seconds = deadline - now
       seconds.positive? ? seconds : 0.0
     end
+
+    # Waits, before another round of something. Can be interrupted; under a Fiber.scheduler only the fiber waits.
+    #: (Numeric) -> void
+    def wait(seconds)
+      deadline = deadline(seconds)
+      lock = Mutex.new
+      lock.synchronize { ConditionVariable.new.wait(lock, left(deadline)) until left(deadline).zero? }
+    end
   end
 end

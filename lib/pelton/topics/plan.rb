@@ -3,6 +3,7 @@
 require_relative "../errors"
 require_relative "../runtime/clock"
 require_relative "cluster_state"
+require_relative "settling"
 
 module Pelton
   class Topics
@@ -38,7 +39,9 @@ module Pelton
       NOTHING = "are not declared: use Pelton.topics { topic … } or `creates` in a route, in a file that -r loads"
       # Kafka's own topics, such as __consumer_offsets.
       INTERNAL = /\A__/
-      private_constant :NOTHING, :INTERNAL
+      # Seconds.
+      SETTLING = 10
+      private_constant :NOTHING, :INTERNAL, :SETTLING
 
       #: (Array[Cluster], Float?, Array[String]?, bool, ^(Hash[String, untyped]) -> Admin) -> void
       def initialize(clusters, deadline, only, allow_delete, admin)
@@ -58,7 +61,8 @@ module Pelton
       def empty? = @changes.empty?
 
       # Carries out the changes that are not refused, one after the other, and goes on after one that fails. Yields the
-      # Result of each, and returns all. timeout: seconds for each change.
+      # Result of each, and returns all. Waits until the cluster shows what was done, at most 10 s, so that a new plan
+      # does, too. timeout: seconds for each change.
       #   Pelton.topics.plan.apply.filter_map(&:error) # => []
       #: (?timeout: Numeric) ?{ (Result) -> void } -> Array[Result]
       def apply(timeout: TIMEOUT)
@@ -67,10 +71,12 @@ module Pelton
           next [] if mine.empty?
 
           with_admin(cluster) do |admin|
-            steps(mine).flat_map do |step|
+            results = steps(mine).flat_map do |step|
               error = carry_out(step, admin, timeout)
               step.map { |change| Result.new(change, error).tap { |result| yield result if block_given? } }
             end
+            settle(cluster, results.reject(&:error).map { |result| result.change.topic }.uniq, admin)
+            results
           end
         end
       end
@@ -107,6 +113,14 @@ module Pelton
         nil
       rescue KafkaError => e
         e unless done?(change, e)
+      end
+
+      def settle(cluster, names, admin)
+        declarations = cluster.topics.values_at(*names)
+        Settling.wait(SETTLING) do
+          state = ClusterState.read(admin, names, timeout: SETTLING)
+          state.compare(declarations, cluster: cluster.servers, allow_delete: true).all?(&:refused?)
+        end
       end
 
       # Another process was faster.

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../../topics/settling"
 require_relative "../../command"
 
 module Pelton
@@ -26,6 +27,7 @@ module Pelton
           return failure("nothing was deleted") unless confirm(question(names))
 
           results = names.to_h { |name| [name, delete(name)] }
+          settle(results.select { |_, error| error.nil? }.keys)
           output.report(results.map { |name, error| { topic: name, deleted: error.nil?, error: error } }) do
             results.each { |name, error| output.puts("deleted #{name}") unless error }
           end
@@ -37,6 +39,13 @@ module Pelton
           known = admin.topic_names(timeout: options[:timeout])
           missing = (names - known).first
           raise ConfigError.unknown(missing, known, what: "topic") if missing
+        end
+
+        # The next command should not list them.
+        def settle(names)
+          Pelton::Topics::Settling.wait(options[:timeout]) do
+            (admin.topic_names(timeout: options[:timeout]) & names).empty?
+          end
         end
 
         def question(names)
