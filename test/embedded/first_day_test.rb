@@ -102,7 +102,7 @@ class FirstDayTest < Minitest::Test
   def test_options_changed_in_place_say_what_to_write_and_no_secret
     config = Pelton::Config.new
     assert_equal 'acks = "1": options cannot be changed in place: set all of them, ' \
-                 'config.kafka = { **config.kafka, "acks" => … }', said { config.kafka["acks"] = "1" }
+                 'config.kafka = { **config.kafka, "acks" => value }', said { config.kafka["acks"] = "1" }
     refute_includes said { config.kafka["sasl.password"] = "hunter2" }, "hunter2"
   end
 

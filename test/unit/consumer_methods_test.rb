@@ -95,6 +95,9 @@ class ConsumerMethodsTest < Minitest::Test
      "def teardown; end; def done = send(:teardown)",
      "def before_consume; end; private def begin_all = [1].each { before_consume }"]
       .each { |code| assert_empty unused(made("def consume; end; #{code}")), code }
+    ["def consumed; end", "def consumer; end", "def ticks; end", "attr_reader :revoke, :assign"].each do |code|
+      assert_empty unused(made("def process(message); end; #{code}")), code
+    end
     concern = Module.new { def initialized; end }
     assert_empty unused(made("def consume; end").include(concern)), "of a module, which others use, too"
   end

@@ -57,7 +57,7 @@ module Pelton
       #: (Class) -> Hash[Symbol, String]
       def unused(consumer)
         names = methods(consumer) - CALLED.keys
-        hooks = names.to_h { |name| [name, HOOKS[name] || near(consumer, name)] }.compact
+        hooks = names.to_h { |name| [name, HOOKS[name] || meant(consumer, name)] }.compact
         hooks.reject! { |name, hook| own?(consumer, hook) || named_in?(consumer, name) }
         words = (names & WORDS).reject { |name| named_in?(consumer, name) }
         { **hooks.transform_values { |hook| "rename it to #{hook}" },
@@ -72,13 +72,20 @@ module Pelton
                 .flat_map { |one| one.public_instance_methods(false) }.uniq
       end
 
+      # The hook that a misspelled method is meant to be. Not consume and process, because the class has one of them.
+      # Not tick, because `tick_every` without it is an error. And no attribute, which has no code.
+      def meant(consumer, name)
+        hook = near(consumer, name)
+        hook unless WORKS.key?(hook) || hook == :tick || code(consumer.instance_method(name)).nil?
+      end
+
+      def code(method) = RubyVM::InstructionSequence.of(method)
+
       # Does another method of the class mention the name, for example to call this one?
       def named_in?(consumer, name)
         consumer.ancestors.take_while { |one| one != Consumer }.any? do |owner|
           others = [*owner.instance_methods(false), *owner.private_instance_methods(false)] - [name]
-          others.any? do |one|
-            RubyVM::InstructionSequence.of(owner.instance_method(one))&.disasm.to_s.match?(/:#{name}\b/)
-          end
+          others.any? { |one| code(owner.instance_method(one))&.disasm.to_s.match?(/:#{name}\b/) }
         end
       end
 
@@ -133,8 +140,8 @@ module Pelton
         !kinds.include?(:keyreq) && count.between?(kinds.count(:req), most)
       end
 
-      private_class_method :classes, :own?, :methods, :named_in?, :work, :misspelled, :near, :not_public,
-                           :wrong_arguments, :takes?
+      private_class_method :classes, :own?, :methods, :meant, :code, :named_in?, :work, :misspelled, :near,
+                           :not_public, :wrong_arguments, :takes?
     end
   end
 end

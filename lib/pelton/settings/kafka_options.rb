@@ -45,7 +45,7 @@ module Pelton
       #: (String, untyped) -> void
       def []=(key, value)
         if frozen?
-          write = "set all of them, config.kafka = { **config.kafka, #{key.to_s.inspect} => … }"
+          write = "set all of them, config.kafka = { **config.kafka, #{key.to_s.inspect} => value }"
           raise ConfigError.new(key, value, "options cannot be changed in place: #{write}")
         end
 
