@@ -3,6 +3,8 @@
 require_relative "../test_helper"
 require "support/fakes"
 require "pelton/cli/cli"
+require "open3"
+require "rbconfig"
 require "stringio"
 require "tmpdir"
 
@@ -87,6 +89,22 @@ class CommandTest < Minitest::Test
       refute_empty declared[:examples], name
       declared[:examples].each { |call, _| assert_includes call, "pelton #{name}" }
     end
+  end
+
+  def test_arguments_are_utf8_whatever_the_locale_says
+    name = "größe".dup.force_encoding(Encoding::US_ASCII)
+    assert_equal 1, cli(name)
+    assert_includes @err.string, "größe: unknown command"
+    assert_equal 1, cli("info", "\xFF")
+    assert_includes @err.string, 'pelton: an argument is not valid UTF-8: ["info", "\xFF"]'
+  end
+
+  def test_output_that_cannot_be_written_is_an_error
+    program = 'require "pelton"; require "pelton/cli/cli"; ' \
+              "Pelton::CLI.leave(Pelton::CLI.new(['--help'], app: Pelton.app).run)"
+    said, status = Open3.capture2e("bash", "-c", "exec \"$@\" > /dev/full", "bash", RbConfig.ruby, "-w",
+                                   "-I#{File.expand_path("../../lib", __dir__)}", "-e", program)
+    assert_equal [1, "pelton: cannot write the output: No space left on device"], [status.exitstatus, said[/.*device/]]
   end
 
   # --- arguments and options ---
@@ -245,6 +263,8 @@ class CommandTest < Minitest::Test
   def test_wrong_options_are_refused_without_showing_secrets
     assert_includes refused("-X", "acsk=1"), 'acsk = "1": unknown option of librdkafka; did you mean "acks"?'
     assert_includes refused("-X", "s3cret"), "-X: expected NAME=VALUE"
+    assert_includes refused("--bootstrap", " "), 'bootstrap.servers = "": is empty'
+    assert_includes refused("-X", "bootstrap.servers="), 'bootstrap.servers = "": is empty'
     assert_includes refused("--config", "nowhere.yml"), '--config = "nowhere.yml": No such file'
     assert_includes refused("--config", "a.yml", files: { "a.yml" => "- 1" }), "a.yml: expected librdkafka's options"
     assert_includes refused("--config", "a.yml", files: { "a.yml" => "a: [" }), "a.yml: is not valid YAML"

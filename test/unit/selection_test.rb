@@ -46,6 +46,11 @@ class SelectionTest < Minitest::Test
     assert_includes refused(exclude_groups: %w[x*]), '--exclude-groups = "x*": matches no group, known are billing'
   end
 
+  def test_option_without_a_name_is_an_error
+    assert_equal '--include-groups = "": names no group', refused(include_groups: [""])
+    assert_equal '--exclude-topics = " , ": names no topic', refused(exclude_topics: [" , "])
+  end
+
   def test_nothing_left_is_an_error
     assert_equal '--exclude-groups = "b*": leaves no group to run', refused(exclude_groups: %w[b*])
     assert_includes refused(include_topics: %w[orders], exclude_topics: %w[orders]), "leaves no topic to run"

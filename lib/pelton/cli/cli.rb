@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../settings/types"
 require_relative "command"
 
 module Pelton
@@ -72,6 +73,9 @@ module Pelton
       status == FORCED ? exit!(status) : exit(status)
     rescue Errno::EPIPE
       exit!(status) # the reader of the output ended first
+    rescue SystemCallError => e
+      warn "pelton: cannot write the output: #{e.message}"
+      exit!(1)
     end
 
     # Loads the class of a command.
@@ -84,19 +88,14 @@ module Pelton
     # Runs the command and returns its exit code.
     #: () -> Integer
     def run
+      return refuse("an argument is not valid UTF-8: #{@arguments.map(&:b).inspect}") unless text?
+
       @arguments = [*@arguments.drop(1), "--help"] if @arguments.first == "help"
-      first = @arguments.first
-      return usage if first.nil? || HELP.include?(first)
-      return call("version", @arguments.drop(1)) if %w[-v --version].include?(first)
+      @arguments[0] = "version" if %w[-v --version].include?(@arguments.first)
+      return usage if asks?(@arguments.first)
 
       words = [2, 1].find { |count| @commands.key?(@arguments.first(count).join(" ")) }
-      return call(@arguments.first(words).join(" "), @arguments.drop(words)) if words
-
-      topic = "#{first} "
-      return usage(topic) if @commands.keys.any? { |name| name.start_with?(topic) } && asks?(@arguments[1])
-
-      @err.puts "pelton: #{unknown(first).message}"
-      1
+      words ? command(@arguments.first(words).join(" ")).call(@arguments.drop(words)) : no_command(*@arguments.first(2))
     end
 
     # The command of this name.
@@ -107,18 +106,28 @@ module Pelton
 
     private
 
-    def call(name, arguments) = command(name).call(arguments)
+    # Makes the arguments UTF-8, as Kafka's names are, also with LANG=C.
+    def text?
+      @arguments.map! { |argument| Settings.utf8(argument) || (return false) }
+      true
+    end
 
-    # "pelton topics" and "pelton topics --help" list the commands of topics.
+    def refuse(message)
+      @err.puts "pelton: #{message}"
+      1
+    end
+
+    # "pelton" and "pelton --help" list the commands, "pelton topics" and "pelton topics --help" those of topics.
     def asks?(word) = word.nil? || HELP.include?(word)
 
-    def unknown(first)
-      return ConfigError.new(first, nil, "the command comes first: pelton COMMAND #{first} …") if first.start_with?("-")
+    def no_command(first, second = nil)
+      return refuse("#{first}: the command comes first: pelton COMMAND #{first} …") if first.start_with?("-")
 
-      # The second word counts only for commands of two words.
       related = @commands.keys.select { |name| name.start_with?("#{first} ") }
-      name = related.empty? ? first : @arguments.first(2).join(" ")
-      ConfigError.unknown(name, related.empty? ? @commands.keys : related, what: "command")
+      return refuse(ConfigError.unknown(first, @commands.keys, what: "command").message) if related.empty?
+      return usage("#{first} ") if asks?(second)
+
+      refuse(ConfigError.unknown("#{first} #{second}", related, what: "command").message)
     end
 
     def usage(prefix = "")

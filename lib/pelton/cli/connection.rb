@@ -61,6 +61,9 @@ module Pelton
       def connect
         app = @app.config.kafka
         typed = typed_options
+        empty = SERVERS.find { |name| typed[name]&.strip&.empty? }
+        raise ConfigError.new(empty, "", "is empty (a variable that is not set?): expected HOST:PORT") if empty
+
         @source = [*named_by(typed), *("config.kafka" if servers?(app))].first
         # An app that opened a client while it loaded has brokers of its own, for instance in its groups.
         added = @source || @app.config.frozen? ? typed : { **found, **typed }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../settings/types"
 
 module Pelton
   class CLI
@@ -19,9 +20,10 @@ module Pelton
         # {exclude_groups: ["PELTON_EXCLUDE_GROUPS", ["batch-*"]], …}: what was given, and by what.
         @given = VARIABLES.to_h do |name, variable|
           typed = options[name].to_a
-          [name, typed.empty? ? [variable, [env[variable].to_s]] : ["--#{name.to_s.tr("_", "-")}", typed]]
+          next [name, ["--#{name.to_s.tr("_", "-")}", typed]] if typed.any?
+
+          [name, [variable, [Settings.utf8(env[variable].to_s) || env[variable]].reject(&:empty?)]]
         end
-        @given.each_value { |_, texts| texts.reject!(&:empty?) }
       end
 
       # Without a filter of a kind, the result has no entry for it. routes: {"billing" => ["orders"]}. Raises
@@ -49,6 +51,8 @@ module Pelton
       def resolve(what, source, texts, known)
         # A name in the routes may contain a comma, such as a Regexp.
         asked = texts.flat_map { |text| known.include?(text) ? [text] : text.split(",").map(&:strip) }.reject(&:empty?)
+        raise ConfigError.new(source, texts.join(","), "names no #{what}") if asked.empty? && texts.any?
+
         asked.each do |text|
           next if known.any? { |name| match?(text, name) }
           raise ConfigError.new(source, text, "matches no #{what}, known are #{known.join(", ")}") if text.include?("*")
