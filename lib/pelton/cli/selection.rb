@@ -53,13 +53,15 @@ module Pelton
         asked = texts.flat_map { |text| known.include?(text) ? [text] : text.split(",").map(&:strip) }.reject(&:empty?)
         raise ConfigError.new(source, texts.join(","), "names no #{what}") if asked.empty? && texts.any?
 
-        asked.each do |text|
-          next if known.any? { |name| match?(text, name) }
-          raise ConfigError.new(source, text, "matches no #{what}, known are #{known.join(", ")}") if text.include?("*")
-
-          raise ConfigError.unknown(text, known, what: "#{what} in #{source}")
-        end
+        asked.each { |text| check(what, source, text, known) }
         known.select { |name| asked.any? { |text| match?(text, name) } }
+      end
+
+      def check(what, source, text, known)
+        return if known.any? { |name| match?(text, name) }
+        raise ConfigError.unknown(text, known, what: "#{what} in #{source}") unless text.include?("*")
+
+        raise ConfigError.new(source, text, "matches no #{what}, known are #{known.join(", ")}")
       end
 
       def match?(text, name)
