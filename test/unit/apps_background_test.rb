@@ -46,6 +46,17 @@ class AppsBackgroundTest < Minitest::Test
     assert_nil app.stats[:threads]["pelton.background"]
   end
 
+  def test_background_thread_that_ends_is_restarted_only_if_asked
+    runs = Hash.new(0)
+    start
+    { "once" => {}, "again" => { restart: true } }.each do |name, options|
+      app.server.background(name, **options) { |stop| (runs[name] += 1) < 3 ? raise("fails") : stop.wait }
+    end
+    eventually { runs["again"] == 3 }
+    assert app.stop
+    assert_equal({ "once" => 1, "again" => 3 }, runs)
+  end
+
   def test_failed_start_of_the_server_ends_its_background_threads
     app.background("prices", &:wait)
     app.subscribe("app.starting") { app.background("more", &:wait) }

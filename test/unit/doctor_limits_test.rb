@@ -42,6 +42,14 @@ class DoctorLimitsTest < Minitest::Test
     assert_match(/all partitions together may take \d+ MB of \d+ MB/, findings("memory").first[:text])
   end
 
+  def test_memory_is_shown_in_megabytes
+    partitions_take(0.51)
+    all = CLI::Doctor::Machine.memory >> 20
+    part, total = findings("memory").first[:text].scan(/(\d+) MB/).flatten.map(&:to_i)
+    assert_equal all, total
+    assert_in_delta all * 0.51, part, 16
+  end
+
   def test_more_workers_than_jobs_are_a_note_if_the_partitions_of_all_groups_are_known
     @app.config.concurrency = 8
     assert_empty findings("concurrency")

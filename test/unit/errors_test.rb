@@ -36,6 +36,15 @@ class ErrorsTest < Minitest::Test
     end
   end
 
+  def test_invalid_message_error_shows_words_and_hides_content
+    shown = { nil => "nil", true => "true", false => "false", :paid => ":paid", 5 => "an Integer",
+              "secret" => "a String of 6 bytes", { a: "secret" } => "a Hash of 1 entry" }
+    shown.each do |value, text|
+      assert_equal "payload: #{text} is not allowed",
+                   Pelton::InvalidMessageError.new(:payload, value).message[/.* allowed/]
+    end
+  end
+
   def test_unknown_names_the_nearest
     error = Pelton::ConfigError.unknown("concurency", %i[concurrency batch])
     assert_includes error.message, "did you mean concurrency?"

@@ -20,6 +20,14 @@ class ProgressTest < Minitest::Test
     assert_equal 1, @ownership.marks.size
   end
 
+  # Another member has the partition, so a mark that says it counts would lose the message.
+  def test_nothing_is_stored_after_the_end_of_the_assignment
+    @progress.abandon
+    refute @progress.store([5, 7])
+    refute @progress.store(nil, ask: true)
+    assert_empty @ownership.marks
+  end
+
   # 4,096 characters were once allowed. With more than 4,096 bytes, the broker refused each commit of the partition.
   def test_metadata_is_measured_in_bytes
     ["é" * 2049, "x" * 4097, :word].each do |word|
