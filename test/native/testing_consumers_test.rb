@@ -340,4 +340,21 @@ class TestingParallelTest < Minitest::Test
     assert_equal(Array.new(4) { |number| Array.new(20) { |index| "#{number}-#{index}" } },
                  found.map { |thread| thread[:found] })
   end
+
+  def test_threads_of_the_code_under_test_belong_to_the_test_that_started_them
+    skip "Ruby 3.1 has no storage that threads inherit" unless Fiber.respond_to?(:[])
+    other = Pelton::Threads.start("test") do
+      Pelton::Testing::Session.open
+      Pelton.producer.produce_sync(topic: "out", payload: "other")
+      Thread.stop
+    ensure
+      Pelton::Testing::Session.current.close
+    end
+    eventually { other.status == "sleep" }
+    Pelton::Threads.start("test") { Pelton.producer.produce_sync(topic: "out", payload: "mine") }.join
+    assert_equal ["mine"], produced_messages("out").map(&:raw_payload)
+  ensure
+    other&.wakeup
+    other&.join
+  end
 end

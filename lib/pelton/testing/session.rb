@@ -19,7 +19,9 @@ module Pelton
       # Open sessions, guarded by LOCK.
       OPEN = [] # rubocop:disable Style/MutableConstant
       LOCK = Mutex.new
-      private_constant :JOBS, :VARIABLE, :OPEN, :LOCK
+      # Do threads inherit the storage of the fiber that starts them?
+      INHERITED = Fiber.respond_to?(:[])
+      private_constant :JOBS, :VARIABLE, :OPEN, :LOCK, :INHERITED
 
       class << self
         # Opens a session for the calling thread.
@@ -29,14 +31,16 @@ module Pelton
           session = new
           LOCK.synchronize { OPEN << session }
           Thread.current.thread_variable_set(VARIABLE, session)
+          Fiber[VARIABLE] = session if INHERITED
           session
         end
 
-        # The session of this thread. A thread without one gets the only one that is open: it may be a thread of the
-        # code under test.
+        # The session of this thread, or of the thread that started it. Before Ruby 3.2 threads inherit nothing, so a
+        # thread without a session gets the only one that is open: it may be a thread of the code under test.
         #: () -> Session?
         def current
-          Thread.current.thread_variable_get(VARIABLE) || LOCK.synchronize { OPEN.first if OPEN.size == 1 }
+          found = Thread.current.thread_variable_get(VARIABLE) || (Fiber[VARIABLE] if INHERITED)
+          found&.closed? == false ? found : LOCK.synchronize { OPEN.first if OPEN.size == 1 }
         end
 
         # Forgets a session that is closed.
@@ -164,6 +168,9 @@ module Pelton
         @copy&.close(timeout: 5)
         Session.forget(self)
       end
+
+      #: () -> bool
+      def closed? = @closed
 
       def inspect = "#<#{self.class} #{@closed ? "closed" : "open"}>"
 

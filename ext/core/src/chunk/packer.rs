@@ -57,6 +57,11 @@ fn size_of(message: FetchedMessage<'_>) -> usize {
     size
 }
 
+fn put_header(bytes: &mut Vec<u8>, name: &[u8], value: Option<&[u8]>) {
+    put(bytes, Some(name));
+    put(bytes, value);
+}
+
 /// The last message that was read of a partition.
 #[derive(Default)]
 pub struct LastRead {
@@ -157,52 +162,49 @@ impl Packer {
     }
 
     fn add(&mut self, message: FetchedMessage<'_>, size: usize) {
-        let start = self.make_room(size);
-        let (payload, key) = (message.payload(), message.key());
-        self.bytes.extend_from_slice(payload.unwrap_or_default());
-        self.bytes.extend_from_slice(key.unwrap_or_default());
-        let headers = self.bytes.len();
-        message.headers(|name, value| {
-            put(&mut self.bytes, Some(name));
-            put(&mut self.bytes, value);
-        });
-        self.records.push(Record {
-            offset: message.offset(),
-            timestamp: message.timestamp(),
-            leader_epoch: message.leader_epoch(),
-            start: start as u32,
-            payload: length(payload),
-            key: length(key),
-            headers: (self.bytes.len() - headers) as u32,
-            word: AtomicUsize::new(0),
+        let facts = (message.offset(), message.timestamp(), message.leader_epoch());
+        self.pack(facts, message.payload(), message.key(), size, |bytes| {
+            message.headers(|name, value| put_header(bytes, name, value));
         });
     }
 
     /// Adds messages of the caller, received at this time.
     pub fn add_given(&mut self, messages: &[GivenMessage<'_>], received: i64) {
         self.received = Some(received);
+        self.count += messages.len();
         (self.messages_left, self.bytes_left) = (messages.len(), messages.iter().map(GivenMessage::size).sum());
         for message in messages {
-            let start = self.make_room(message.size());
-            self.bytes.extend_from_slice(message.payload.unwrap_or_default());
-            self.bytes.extend_from_slice(message.key.unwrap_or_default());
-            let headers = self.bytes.len();
-            for (name, value) in &message.headers {
-                put(&mut self.bytes, Some(name));
-                put(&mut self.bytes, *value);
-            }
-            self.records.push(Record {
-                offset: message.offset,
-                timestamp: message.timestamp,
-                leader_epoch: -1,
-                start: start as u32,
-                payload: length(message.payload),
-                key: length(message.key),
-                headers: (self.bytes.len() - headers) as u32,
-                word: AtomicUsize::new(0),
+            let facts = (message.offset, message.timestamp, -1);
+            self.pack(facts, message.payload, message.key, message.size(), |bytes| {
+                message.headers.iter().for_each(|(name, value)| put_header(bytes, name, *value));
             });
-            self.count += 1;
         }
+    }
+
+    /// One message: offset, timestamp and leader epoch, its bytes, and what writes its headers.
+    fn pack(
+        &mut self,
+        (offset, timestamp, leader_epoch): (i64, i64, i32),
+        payload: Option<&[u8]>,
+        key: Option<&[u8]>,
+        size: usize,
+        write_headers: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let start = self.make_room(size);
+        self.bytes.extend_from_slice(payload.unwrap_or_default());
+        self.bytes.extend_from_slice(key.unwrap_or_default());
+        let headers = self.bytes.len();
+        write_headers(&mut self.bytes);
+        self.records.push(Record {
+            offset,
+            timestamp,
+            leader_epoch,
+            start: start as u32,
+            payload: length(payload),
+            key: length(key),
+            headers: (self.bytes.len() - headers) as u32,
+            word: AtomicUsize::new(0),
+        });
     }
 
     /// Begins another chunk if the present one has no room for a message of this size. Returns where the message
