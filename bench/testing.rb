@@ -3,6 +3,7 @@
 
 require_relative "support"
 require "pelton/testing/helpers"
+require "pelton/testing/session"
 
 FLOWS = Bench.some(200)
 

@@ -5,7 +5,7 @@ require "support/fake_admin"
 require "support/fake_transactional"
 require "support/fakes"
 require "support/native_kit"
-require "pelton/testing/helpers"
+require "pelton/testing/session"
 
 # A fake has the methods of the native class that it stands for, so unit tests can run the code that calls them. MISSING
 # lists the methods that no unit test needs. A new native method goes into the fake or into this list.

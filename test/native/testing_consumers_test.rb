@@ -240,7 +240,7 @@ class TestingConsumersTest < Minitest::Test
     consumer_for("clicks", group: "audit").define_singleton_method(:consume) do
       producer.produce_sync(topic: "clicks", payload: "{}")
     end
-    error = assert_raises(Pelton::Testing::RestlessError) { produce("clicks", {}) }
+    error = assert_raises(Pelton::RestlessError) { produce("clicks", {}) }
     assert_match(/after 5000 jobs: does one produce to its own topic/, error.message)
   end
 

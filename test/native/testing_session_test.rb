@@ -6,6 +6,7 @@ require "pelton/testing/minitest"
 
 # What surrounds the consumers of a test: constants that hold clients, threads, clusters, formats, Rails' time.
 class TestingSessionTest < Minitest::Test
+  Pelton.config.logger = nil # failures are on purpose
   PRODUCER = Pelton::Producer.new(Pelton::Config.new)
   POOL = Pelton.producer_pool(size: 2, kafka: { "transactional.id" => "pool" })
 
@@ -48,10 +49,7 @@ class TestingSessionTest < Minitest::Test
   end
 
   def setup
-    Pelton.configure do |config|
-      config.group_id = "billing"
-      config.logger = nil # failures are on purpose
-    end
+    Pelton.configure { |config| config.group_id = "billing" }
   end
 
   def orders(&settings) = Pelton.routes { topic("orders", to: OrdersConsumer, &settings) }

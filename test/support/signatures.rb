@@ -3,6 +3,7 @@
 require "pelton"
 require "pelton/dead_letters"
 require "pelton/testing"
+require "pelton/testing/helpers"
 require "pelton/topics"
 require "pelton/topics/plan"
 require "pelton/reporters/log"
@@ -28,7 +29,7 @@ class Signatures
     Notifications Events Events::Event Events::Kind Routing Routing::Dsl Routing::TopicWords Routing::Where
     Routing::Where::Clause Consuming::Failure DeadLetters DeadLetters::Letter DeadLetters::Result
     Registry Registry::Schema Avro Avro::Decoder Avro::Serializer Reporters::Log
-    Testing Testing::BufferedProducer Testing::Cluster Testing::Message
+    Testing Testing::BufferedProducer Testing::Cluster Testing::Message Testing::Helpers
     Admin::TopicDescription Admin::Partition Admin::ClusterDescription Admin::Broker Admin::Option
     Admin::GroupDescription Admin::Member Admin::Commit Admin::OffsetChange Admin::Acl
     Topics Topics::Words Topics::Plan Topics::Plan::Result Topics::Change

@@ -24,6 +24,17 @@ module Pelton
     end
   end
 
+  # In a test with pelton/testing, the consumers always had something more to do.
+  # What to do: Look for a consumer that produces to its own topic, seeks back, or fails without a back-off.
+  #   RestlessError.new(5000, ["KeyError: poison"])
+  class RestlessError < Error
+    #: (?Integer, ?Array[String]) -> void
+    def initialize(jobs = 0, errors = [])
+      super("the consumers still had work after #{jobs} jobs: does one produce to its own topic, seek back, or fail " \
+            "without a back-off?#{" Last errors: #{errors.join("; ")}" if errors.any?}")
+    end
+  end
+
   # A thread of Pelton was killed by Thread#kill or Thread.exit while it ran your code. The job runs again.
   # What to do: Find the code that kills threads, or calls Thread.exit, in your consumers.
   class WorkerKilled < Error

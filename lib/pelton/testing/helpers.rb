@@ -2,7 +2,6 @@
 
 require_relative "../testing"
 require_relative "checks"
-require_relative "session"
 
 module Pelton
   module Testing
@@ -42,7 +41,7 @@ module Pelton
       # the offsets in between do not exist. group: the consumers of this group only. Raises ConfigError for a topic
       # without a route.
       #: (String, ?untyped, ?key: String?, ?headers: Hash[String, untyped]?, ?partition: Integer?,
-      #:  ?timestamp: (Time | Integer)?, ?offset: Integer?, ?group: String?) -> Message
+      #:  ?timestamp: (Time | Integer)?, ?offset: Integer?, ?group: String?) -> ::Pelton::Message
       def produce(topic, payload = nil, key: nil, headers: nil, partition: nil, timestamp: nil, offset: nil, group: nil)
         kafka.consumers.activate(topic, group) if kafka.consumers.active(topic, group).empty? && !copies?(topic)
         facts = { key: key, headers: headers, partition: partition, timestamp: timestamp, offset: offset }.compact
@@ -115,12 +114,12 @@ module Pelton
       # The messages that the code under test produced, of one topic or of all, without those of `produce`. Retry topics
       # and dead letters are among them. `payload` is decoded as the topic's route says.
       #   produced_messages("shipped").map(&:payload) # => [{ "id" => 7 }]
-      #: (?String?) -> Array[Message]
+      #: (?String?) -> Array[::Pelton::Message]
       def produced_messages(topic = nil) = kafka.topics.produced(topic).each { |message| asserted(message) }
 
       # The messages that consumers finished, in order.
       #   consumed_messages("orders").map(&:key) # => ["7"]
-      #: (?String?) -> Array[Message]
+      #: (?String?) -> Array[::Pelton::Message]
       def consumed_messages(topic = nil)
         calls = kafka.histories.flat_map(&:calls).select { |call| call.error.nil? && [nil, call.topic].include?(topic) }
         calls.flat_map(&:messages)

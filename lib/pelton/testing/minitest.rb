@@ -2,6 +2,7 @@
 
 require "minitest"
 require_relative "helpers"
+require_relative "session"
 
 module Pelton
   module Testing

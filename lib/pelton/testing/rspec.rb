@@ -3,6 +3,7 @@
 require "rspec/core"
 require "rspec/expectations"
 require_relative "helpers"
+require_relative "session"
 
 module Pelton
   module Testing

@@ -236,15 +236,5 @@ module Pelton
       App.prepend(AppInMemory)
       EmbeddedCluster.prepend(RealCluster)
     end
-
-    # Consumers of a test always had something more to do.
-    # What to do: Look for a consumer that produces to its own topic, seeks back, or fails without a back-off.
-    class RestlessError < Error
-      #: (Integer, Array[String]) -> void
-      def initialize(jobs = 0, errors = [])
-        super("the consumers still had work after #{jobs} jobs: does one produce to its own topic, seek back, or " \
-              "fail without a back-off?#{" Last errors: #{errors.join("; ")}" if errors.any?}")
-      end
-    end
   end
 end
