@@ -27,6 +27,8 @@ class DeadLettersCommandTest < Minitest::Test
   def test_wrong_values_are_named
     { %w[redrive dead --rate 0/s] => '--rate = "0/s": expected a rate, such as 100/s, 6000/min or 10/h',
       %w[redrive dead --rate 5/week] => '--rate = "5/week"', %w[delete dead --rate -1] => '--rate = "-1"',
+      %w[list dead --limit 0] => "--limit = 0: expected an Integer >= 1",
+      %w[delete dead --limit -3] => "--limit = -3: expected an Integer >= 1",
       %w[redrive dead --limit many] => '--limit = "many": expected an Integer',
       %w[redrive dead --retry-topic soon] => '--retry-topic = "soon": expected a number',
       %w[list dead --since yesterday] => '--since = "yesterday": expected a time',

@@ -165,8 +165,8 @@ class DeadLettersRedriveTest < Minitest::Test
     assert_equal [%w[dead.status dead.status]], @session.commits.map { |one| one.map { |row| row[:topic] } }
   end
 
-  def test_a_dry_run_sends_nothing
-    assert_equal [3, {}, nil], run_of(letters(3), session: nil).to_a
+  def test_a_dry_run_sends_nothing_and_does_not_wait
+    assert_equal [3, {}, nil], run_of(letters(3), session: nil, rate: 0.001).to_a
     assert_equal [0, 1, 2], @seen.map(&:first)
   end
 
@@ -225,8 +225,16 @@ class DeadLettersRedriveTest < Minitest::Test
     session.errors = [refusal] * 4
     result = run_of(letters(3), session: session)
     assert_equal [2, 1], [result.handled, result.skipped.values.sum]
-    assert_match(/\AKafka refused it: .*MSG_SIZE_TOO_LARGE/, result.skipped.keys.first)
+    assert_match(/\Ait was refused: .*MSG_SIZE_TOO_LARGE/, result.skipped.keys.first)
     assert_equal %w[0/0 0/2], session.commits.map { |one| one.last[:key] }
+  end
+
+  def test_letter_that_the_producer_does_not_take_is_skipped
+    session = Session.new
+    session.errors = [Pelton::InvalidMessageError.new(:headers, { "" => "x" })] * 2
+    result = run_of(letters(1), session: session)
+    assert_equal [0, 1, 1], [result.handled, result.skipped.values.sum, session.opened]
+    assert_match(/\Ait was refused: headers/, result.skipped.keys.first)
   end
 
   def test_other_errors_end_the_run

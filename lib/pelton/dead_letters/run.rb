@@ -88,9 +88,9 @@ module Pelton
         settle(letters)
       end
 
-      # Keeps to the rate. Returns true if the run shall stop.
+      # Keeps to the rate, except in a dry run. Returns true if the run shall stop.
       def wait
-        return false unless @rate
+        return false unless @rate && @session
 
         stopped = @stop.wait([@next_at - Clock.now, 0].max)
         @next_at = [@next_at, Clock.now].max + (@batch.size / @rate.to_f)
@@ -109,7 +109,7 @@ module Pelton
       def failure(letters)
         @session.commit(letters.flat_map { |letter| messages(letter) })
         nil
-      rescue KafkaError, TransactionError, WaitTimeout => e
+      rescue KafkaError, TransactionError, WaitTimeout, InvalidMessageError => e
         @session.reopen
         e
       end
@@ -118,13 +118,15 @@ module Pelton
       def recorded?(letter) = @session.log.of(letter)&.at != letter.handled_at
 
       def again(letters, error, attempt)
-        refused = error.is_a?(KafkaError) && error.message_refused?
-        if refused && letters.size > 1 then letters.each { |letter| settle([letter]) }
-        elsif refused then skip(letters.first, "Kafka refused it: #{error.message}")
+        if refused?(error) && letters.size > 1 then letters.each { |letter| settle([letter]) }
+        elsif refused?(error) then skip(letters.first, "it was refused: #{error.message}")
         elsif attempt < ATTEMPTS && transient?(error) then settle(letters, attempt + 1)
         else raise error.is_a?(KafkaError) ? error.about(targets(letters)) : error
         end
       end
+
+      # Will this message be refused each time?
+      def refused?(error) = error.is_a?(KafkaError) ? error.message_refused? : error.is_a?(InvalidMessageError)
 
       # "orders, bills"
       def targets(letters) = letters.filter_map { |letter| @work.target(letter) }.uniq.join(", ")

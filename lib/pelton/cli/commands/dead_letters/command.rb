@@ -25,11 +25,19 @@ module Pelton
         end
         private_class_method :filters
 
+        # Adds the option for the most letters.
+        def self.limit(default = nil)
+          option(:limit, "--limit N", "at most this many letters", type: Integer, default: default) do |count|
+            count.positive? ? count : raise(ConfigError.new("--limit", count, "expected an Integer >= 1"))
+          end
+        end
+        private_class_method :limit
+
         # Adds the options of a redrive or deletion.
         def self.limits
           filters
           option(:rate, "--rate RATE", "at most this many: 100/s, 6000/min") { |text| rate(text) }
-          option(:limit, "--limit N", "at most this many letters", type: Integer)
+          limit
           option(:dry_run, "--dry-run", "only count them")
         end
         private_class_method :limits

@@ -18,7 +18,7 @@ module Pelton
         arguments "[TOPIC...]"
         filters
         option :status, "--status STATUS", "which letters", choices: %w[open redriven deleted all], default: "open"
-        option :limit, "--limit N", "at most this many letters", type: Integer, default: 50
+        limit 50
         option :by, "--by FACT", "count letters instead", choices: %w[error group topic status]
         connects
 
