@@ -6,6 +6,9 @@ module Pelton
   # Tells lines of Ruby itself and of installed gems from those of the application. A gem that Bundler takes from a
   # `path:` counts as the application.
   module LibraryCode
+    # [Gem.path, the folders that follow from it], replaced as a whole.
+    @folders = nil
+
     module_function
 
     #   LibraryCode.line?("/var/lib/gems/3.1.0/gems/puma-5.6.5/lib/puma/server.rb:10") # => true
@@ -27,9 +30,14 @@ module Pelton
     OURS = File.expand_path("..", __dir__).concat("/").freeze
     private_constant :OURS
 
+    # Of Ruby, and of gems. Bundler changes Gem.path.
     def folders
-      gems = defined?(::Gem) ? ::Gem.path.flat_map { |path| ["#{path}/gems/", "#{path}/bundler/gems/"] } : []
-      [*gems, *RbConfig::CONFIG.values_at("rubylibdir", "vendordir", "sitedir").compact.map { |path| "#{path}/" }]
+      paths = defined?(::Gem) ? ::Gem.path : []
+      return @folders.last if @folders&.first == paths
+
+      gems = paths.flat_map { |path| ["#{path}/gems/", "#{path}/bundler/gems/"] }
+      ruby = RbConfig::CONFIG.values_at("rubylibdir", "vendordir", "sitedir").compact.map { |path| "#{path}/" }
+      (@folders = [paths.dup, [*gems, *ruby].freeze].freeze).last
     end
     private_class_method :folders
   end
