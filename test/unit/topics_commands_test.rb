@@ -191,6 +191,13 @@ class TopicsCommandsTest < Minitest::Test
     assert_match(/ordes: unknown topic, did you mean orders\?/, @err.string)
   end
 
+  def test_show_prints_the_partitions_also_without_their_offsets
+    @cluster.refuse(:offsets, nil, -185)
+    assert_equal 0, run_command("show", "orders", "--json")
+    assert_equal [0, [1, 2, 3], nil, nil], json["partitions"][0].values_at("partition", "replicas", "end", "messages")
+    assert_match(/\Apelton: the offsets are not known: .*_TIMED_OUT/, @err.string)
+  end
+
   def test_delete_asks_and_deletes
     assert_equal 1, run_command("delete", "old", input: TerminalIO.new("\n"))
     assert_match(%r{delete old with all messages on main:9092\? \[y/N\] pelton: nothing was deleted}, @err.string)

@@ -38,15 +38,23 @@ module Pelton
         end
 
         def partitions(topic)
-          places = topic.partitions.map { |partition| [topic.name, partition.number] }
-          first, last = %i[beginning end].map do |position|
-            admin.offsets(places.to_h { |place| [place, position] }, committed: false, timeout: options[:timeout])
-          end
+          first, last = offsets(topic)
           topic.partitions.map do |one|
             place = [topic.name, one.number]
             { partition: one.number, leader: one.leader, replicas: one.replicas, in_sync: one.in_sync,
-              first: first[place], end: last[place], messages: last[place].to_i - first[place].to_i }
+              first: first[place], end: last[place], messages: (last[place] - first[place] if last[place]) }
           end
+        end
+
+        # [{ ["orders", 0] => 3 }, { ["orders", 0] => 10 }]; without a leader, a partition has no offsets to ask for.
+        def offsets(topic)
+          places = topic.partitions.select(&:leader).map { |partition| [topic.name, partition.number] }
+          %i[beginning end].map do |position|
+            admin.offsets(places.to_h { |place| [place, position] }, committed: false, timeout: options[:timeout])
+          end
+        rescue KafkaError => e
+          failure("the offsets are not known: #{e.message}")
+          [{}, {}]
         end
 
         # {"retention.ms" => { value: "1", default: false }}
