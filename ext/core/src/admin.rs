@@ -10,7 +10,7 @@ mod connection;
 use crate::closing::{CALLS_WAIT, Closing};
 use crate::error::{Error, KafkaError};
 use crate::poller::{Poller, Polling, Source};
-use crate::rd::{Answer, Client, Request, codes, generation};
+use crate::rd::{Answer, Client, Origin, Request, codes};
 use crate::wait::{Outcome, Parker, Waiters};
 use crate::{events, lock};
 use connection::{Connection, Side};
@@ -105,8 +105,8 @@ pub struct Admin {
     /// Why no broker answers, if librdkafka said so.
     last_error: Mutex<Option<KafkaError>>,
     closing: Arc<Closing>,
-    /// Fork generation; a child takes none of these locks.
-    made_in: u64,
+    /// A forked child takes none of these locks.
+    origin: Origin,
 }
 
 impl Admin {
@@ -131,7 +131,7 @@ impl Admin {
                 last_queue: AtomicU32::new(0),
                 last_error: Mutex::default(),
                 closing: Arc::default(),
-                made_in: generation(),
+                origin: Origin::here(),
             })
         })?;
         admin.put(Side::Cluster, first)?;
@@ -150,9 +150,7 @@ impl Admin {
     }
 
     fn alive(&self) -> Result<MutexGuard<'_, State>, Error> {
-        if self.is_foreign() {
-            return Err(Error::forked(self.made_in));
-        }
+        self.origin.check()?;
         let state = lock(&self.state);
         if state.closed || self.closing.started() { Err(Error::Closed) } else { Ok(state) }
     }
@@ -269,7 +267,7 @@ impl Admin {
 
     /// Whether this is a forked child's view of its parent's.
     pub fn is_foreign(&self) -> bool {
-        self.made_in != generation()
+        self.origin.is_foreign()
     }
 
     pub fn closing(&self) -> &Arc<Closing> {
@@ -278,9 +276,7 @@ impl Admin {
 
     /// Starts closing; waiting calls get an error. Idempotent. Wait with `closing()`.
     pub fn close(self: &Arc<Self>) -> Result<(), Error> {
-        if self.is_foreign() {
-            return Err(Error::forked(self.made_in));
-        }
+        self.origin.check()?;
         let admin = Arc::clone(self);
         self.closing.start(move || admin.end());
         Ok(())

@@ -1,7 +1,7 @@
 //! The memory that trees decoded ahead may take in this process. A tree that does not fit is decoded when a caller asks
 //! for it.
 
-use crate::rd::{PerProcess, generation};
+use crate::rd::{Origin, PerProcess};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub const DEFAULT: usize = 256 << 20;
@@ -27,7 +27,7 @@ fn counter() -> &'static AtomicUsize {
 /// Bytes that are taken as long as this lives.
 pub struct Reservation {
     bytes: usize,
-    made_in: u64,
+    origin: Origin,
 }
 
 impl Reservation {
@@ -36,7 +36,7 @@ impl Reservation {
         let limit = LIMIT.load(Ordering::Relaxed);
         let fits = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= limit);
         let taken = counter().fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
-        taken.ok().map(|_| Self { bytes, made_in: generation() })
+        taken.ok().map(|_| Self { bytes, origin: Origin::here() })
     }
 
     /// Changes the size. Returns false, and changes nothing, if the budget has too little left.
@@ -58,7 +58,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.made_in == generation() {
+        if !self.origin.is_foreign() {
             counter().fetch_sub(self.bytes, Ordering::Relaxed);
         }
     }

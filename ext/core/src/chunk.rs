@@ -15,7 +15,7 @@ use crate::decode::{Node, Refusal, Root, Task, Tree};
 use crate::error::Error;
 use crate::filter::{Document, Filter};
 use crate::format::{Encoding, Format};
-use crate::rd::generation;
+use crate::rd::Origin;
 use crate::view::NULL;
 pub use crate::view::View;
 pub use packer::{GivenMessage, LastRead, Packer};
@@ -61,7 +61,7 @@ pub struct Chunk {
     /// The batch was released: memory that no object stands for may be freed.
     released: AtomicBool,
     bytes: usize,
-    made_in: u64,
+    origin: Origin,
 }
 
 thread_local! {
@@ -85,12 +85,12 @@ impl Chunk {
 
     /// Fails in a forked child that uses its parent's chunk.
     pub fn check_origin(&self) -> Result<(), Error> {
-        if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
+        self.origin.check()
     }
 
     /// Whether this is a forked child with its parent's chunk, whose locks may be held forever.
     pub fn is_foreign(&self) -> bool {
-        self.made_in != generation()
+        self.origin.is_foreign()
     }
 
     /// Lends one message's bytes. `None` if they are gone: the batch was released before an object stood for the

@@ -12,7 +12,7 @@ use crate::error::{Error, KafkaError};
 use crate::events::ReportPublisher;
 use crate::linger::{Linger, Wait};
 use crate::lock;
-use crate::rd::{MAX_POSITIONS, generation, hold};
+use crate::rd::{MAX_POSITIONS, hold};
 use crate::wait::{Outcome, Parker, Wake};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -135,8 +135,7 @@ impl Delivery {
 
     /// Fails where the reports can't come: in a forked child.
     pub fn check_origin(&self) -> Result<(), Error> {
-        let foreign = self.slab.made_in != generation() && !self.is_done();
-        if foreign { Err(Error::forked(self.slab.made_in)) } else { Ok(()) }
+        if self.is_done() { Ok(()) } else { self.slab.origin.check() }
     }
 
     /// The caller waits for the outcome. While the returned value lives, a failure needs no event, and never does once
@@ -153,7 +152,7 @@ impl Delivery {
         let Some(cell) = self.cells().first() else { return };
         let last = cell.state.fetch_sub(WATCHER, Ordering::SeqCst) < 2 * WATCHER;
         // A child publishes nothing about its parent's messages: the mailbox may have been locked when it was forked.
-        if last && self.slab.failed.load(Ordering::SeqCst) > 0 && self.slab.made_in == generation() {
+        if last && self.slab.failed.load(Ordering::SeqCst) > 0 && !self.slab.origin.is_foreign() {
             (0..self.len()).for_each(|index| self.slab.publish_failure(self.position(index)));
         }
     }

@@ -1,6 +1,6 @@
 //! All errors, in one place. The glue turns each variant into one Ruby class.
 
-use crate::rd::{self, codes};
+use crate::rd::{self, Origin, codes};
 use std::fmt;
 
 /// A code of Kafka or librdkafka with what we know of it.
@@ -110,10 +110,12 @@ impl Error {
     pub fn code(code: i32) -> Self {
         Self::Kafka(KafkaError::new(code))
     }
+}
 
-    /// Of what was made in that fork generation.
-    pub fn forked(made_in: u64) -> Self {
-        Self::Forked(rd::process_of(made_in))
+impl Origin {
+    /// Fails in a forked child of the process that made the value.
+    pub fn check(self) -> Result<(), Error> {
+        if self.is_foreign() { Err(Error::Forked(self.process())) } else { Ok(()) }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::filter::Filter;
 use crate::format::Format;
 use crate::lock;
 use crate::poller::Poller;
-use crate::rd::{Client, Fetched, FetchedMessage, Queue, Token, codes, generation, gzip};
+use crate::rd::{Client, Fetched, FetchedMessage, Origin, Queue, Token, codes, gzip};
 pub use batch::Batch;
 pub use credit::Credit;
 use cursor::Cursor;
@@ -291,7 +291,7 @@ impl Partition {
             next,
             chunks: Mutex::new(chunks),
             credit: Mutex::new(Some(Arc::clone(&self.credit))),
-            made_in: generation(),
+            origin: Origin::here(),
         };
         Some((batch, tasks))
     }

@@ -11,7 +11,7 @@
 use crate::error::Error;
 use crate::events::{self, EventKind, Feed};
 use crate::lock;
-use crate::rd::{PerProcess, Token, Wakeup, codes, generation};
+use crate::rd::{Origin, PerProcess, Token, Wakeup, codes};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,8 +76,8 @@ pub struct Poller {
     /// `state.clients.len()` and `state.running`, to read without the lock.
     clients: AtomicUsize,
     runs: AtomicBool,
-    /// Fork generation: the thread stayed with the parent.
-    made_in: u64,
+    /// In a forked child, the thread is missing.
+    origin: Origin,
 }
 
 static SHARED: PerProcess<Arc<Poller>> = PerProcess::new();
@@ -107,7 +107,7 @@ impl Poller {
             events: Arc::default(),
             clients: AtomicUsize::new(0),
             runs: AtomicBool::new(false),
-            made_in: generation(),
+            origin: Origin::here(),
         }))
     }
 
@@ -136,12 +136,12 @@ impl Poller {
 
     /// The error for a forked child that uses its parent's poller.
     pub fn check_origin(&self) -> Result<(), Error> {
-        if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
+        self.origin.check()
     }
 
     /// Whether this is a forked child's view of its parent's poller.
     pub fn is_foreign(&self) -> bool {
-        self.made_in != generation()
+        self.origin.is_foreign()
     }
 
     /// Poller threads alive in this process.

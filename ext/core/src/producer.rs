@@ -9,7 +9,7 @@ use crate::linger::Linger;
 use crate::lock;
 use crate::poller::{Poller, Polling};
 use crate::queue_waits::QueueWaits;
-use crate::rd::{Client, Headers, Queue, Token, Topic, codes, generation};
+use crate::rd::{Client, Headers, Origin, Queue, Token, Topic, codes};
 use crate::wait::{self, Outcome, Parker, Waiters};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,8 +97,8 @@ pub struct Producer {
     queue_waits: QueueWaits,
     /// `None`: the end of the process is nothing to it.
     exit: Mutex<Option<exit::Exit>>,
-    /// Fork generation; a child takes none of these locks.
-    made_in: u64,
+    /// A forked child takes none of these locks.
+    origin: Origin,
 }
 
 impl Producer {
@@ -134,7 +134,7 @@ impl Producer {
                 transactions: Transactions::default(),
                 queue_waits: QueueWaits::default(),
                 exit: Mutex::default(),
-                made_in: generation(),
+                origin: Origin::here(),
             })
         })
     }
@@ -239,12 +239,12 @@ impl Producer {
 
     /// The error for a forked child that uses its parent's producer.
     pub fn check_origin(&self) -> Result<(), Error> {
-        if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
+        self.origin.check()
     }
 
     /// Whether this is a forked child's view of its parent's producer.
     pub fn is_foreign(&self) -> bool {
-        self.made_in != generation()
+        self.origin.is_foreign()
     }
 
     /// Fails everything pending; the reports come as always.

@@ -16,7 +16,7 @@ use crate::partition::{Batch, Limits, Partition};
 pub use crate::places::TopicPartition;
 use crate::places::{bad_topic, offsets};
 use crate::poller::{Poller, Polling};
-use crate::rd::{Client, ClientKind, Conf, PartitionList, Queue, Token, codes, event_types, generation};
+use crate::rd::{Client, ClientKind, Conf, Origin, PartitionList, Queue, Token, codes, event_types};
 use crate::wait::Waiters;
 use crate::{config, events, lock};
 use heartbeats::HeartbeatMonitor;
@@ -101,7 +101,7 @@ pub struct Subscription {
     subscribed: AtomicBool,
     /// The group is being joined: between a subscription or the end of an assignment and the next.
     joining: AtomicBool,
-    made_in: u64,
+    origin: Origin,
 }
 
 impl Subscription {
@@ -155,7 +155,7 @@ impl Subscription {
                 unsubscribing: AtomicBool::new(false),
                 subscribed: AtomicBool::new(false),
                 joining: AtomicBool::new(false),
-                made_in: generation(),
+                origin: Origin::here(),
             })
         })
     }
@@ -166,12 +166,12 @@ impl Subscription {
 
     /// The error for a forked child that uses its parent's subscription.
     pub fn check_origin(&self) -> Result<(), Error> {
-        if self.is_foreign() { Err(Error::forked(self.made_in)) } else { Ok(()) }
+        self.origin.check()
     }
 
     /// Whether this is a forked child's view of its parent's subscription.
     pub fn is_foreign(&self) -> bool {
-        self.made_in != generation()
+        self.origin.is_foreign()
     }
 
     pub(crate) fn client(&self) -> Result<Arc<Client>, Error> {

@@ -6,9 +6,8 @@ use crate::{avro_topic, error, format};
 use magnus::value::ReprValue;
 use magnus::{Error, Module, RArray, RModule, Ruby, Value, method};
 use pelton_core::decode::avro::SchemaId;
-use pelton_core::error::Error as CoreError;
 use pelton_core::partition::Batch;
-use pelton_core::rd::generation;
+use pelton_core::rd::Origin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Broken messages may name any schema, so this is the most that one batch reports.
@@ -27,7 +26,7 @@ struct Held {
     received: i64,
     /// Bytes that the garbage collector knows of, until the release.
     reported: AtomicUsize,
-    made_in: u64,
+    origin: Origin,
 }
 
 impl Held {
@@ -81,8 +80,8 @@ pub fn wrap(batch: Batch) -> Result<Value, Error> {
     drop(chunks);
     let reported = AtomicUsize::new(bytes);
     value::adjust_memory(bytes as isize);
-    let made_in = generation();
-    CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, timestamp, received, reported, made_in })
+    let origin = Origin::here();
+    CLASS.wrap(Held { batch, first_offset, last_offset, leader_epoch, timestamp, received, reported, origin })
 }
 
 fn topic(ruby: &Ruby, this: Value) -> Result<Value, Error> {
@@ -142,9 +141,7 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
         return Ok(list);
     }
     let held = CLASS.get(ruby, &this)?;
-    if held.made_in != generation() {
-        return Err(error::ruby(ruby, "batch", CoreError::forked(held.made_in)));
-    }
+    held.origin.check().map_err(|error| error::ruby(ruby, "batch", error))?;
     if !value::in_main_ractor() {
         // Two Ractors could make two objects for one message.
         return Err(error::plain(ruby, "the messages are not built yet: call batch.messages in the main Ractor first"));
@@ -161,9 +158,7 @@ fn messages(ruby: &Ruby, this: Value) -> Result<Value, Error> {
 /// Of Avro whose messages name schemas that are not known yet: [their decoder, [id, …]], else nil.
 fn unknown_schemas(ruby: &Ruby, this: Value) -> Result<Option<RArray>, Error> {
     let held = CLASS.get(ruby, &this)?;
-    if held.made_in != generation() {
-        return Err(error::ruby(ruby, "batch", CoreError::forked(held.made_in)));
-    }
+    held.origin.check().map_err(|error| error::ruby(ruby, "batch", error))?;
     let chunks = held.batch.chunks();
     let Some(decoder) = chunks.first().and_then(|chunk| format::decoder(&chunk.format)) else { return Ok(None) };
     let mut found: Vec<SchemaId> = Vec::new();

@@ -5,7 +5,7 @@ use crate::{convert, error, gvl};
 use magnus::{Error, Module, Object, RArray, RModule, Ruby, TryConvert, Value, function, method};
 use pelton_core::embedded::EmbeddedCluster;
 use pelton_core::error::Error as CoreError;
-use pelton_core::rd::generation;
+use pelton_core::rd::Origin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 static CLASS: Shared<Arc<Cluster>> = Shared::new(c"Pelton::Native::EmbeddedCluster");
@@ -13,14 +13,12 @@ static CLASS: Shared<Arc<Cluster>> = Shared::new(c"Pelton::Native::EmbeddedClust
 /// Emptied when closed.
 struct Cluster {
     live: Mutex<Option<Arc<EmbeddedCluster>>>,
-    made_in: u64,
+    origin: Origin,
 }
 
 impl Cluster {
     fn live(&self) -> Result<Arc<EmbeddedCluster>, CoreError> {
-        if self.made_in != generation() {
-            return Err(CoreError::forked(self.made_in));
-        }
+        self.origin.check()?;
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(CoreError::Closed)
     }
 
@@ -32,10 +30,10 @@ impl Cluster {
 impl NativeData for Arc<Cluster> {
     /// Ending a cluster blocks.
     fn collected(self) {
-        if self.made_in == generation() {
-            let _ = std::thread::Builder::new().name("pelton.close".into()).spawn(move || drop(self));
-        } else {
+        if self.origin.is_foreign() {
             std::mem::forget(self);
+        } else {
+            let _ = std::thread::Builder::new().name("pelton.close".into()).spawn(move || drop(self));
         }
     }
 }
@@ -59,7 +57,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<(), Error> {
 fn new(ruby: &Ruby, brokers: i32) -> Result<Value, Error> {
     let cluster = EmbeddedCluster::start(brokers).map_err(|error| error::ruby(ruby, "embedded cluster", error))?;
     let live = Mutex::new(Some(Arc::new(cluster)));
-    CLASS.wrap(Arc::new(Cluster { live, made_in: generation() }))
+    CLASS.wrap(Arc::new(Cluster { live, origin: Origin::here() }))
 }
 
 /// Runs `act` on the live cluster.
@@ -117,9 +115,7 @@ fn broker_up(ruby: &Ruby, this: Value, broker: i32) -> Result<(), Error> {
 
 fn close(ruby: &Ruby, this: Value) -> Result<(), Error> {
     let cluster = Arc::clone(&*CLASS.get(ruby, &this)?);
-    if cluster.made_in != generation() {
-        return Err(error::ruby(ruby, "embedded cluster", CoreError::forked(cluster.made_in)));
-    }
+    cluster.origin.check().map_err(|error| error::ruby(ruby, "embedded cluster", error))?;
     let Some(live) = cluster.take() else { return Ok(()) };
     gvl::background(ruby, this, None, move || drop(live)).map(|_| ())
 }

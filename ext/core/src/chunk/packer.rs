@@ -4,7 +4,7 @@ use super::{Buffer, CHUNK_BYTES, CHUNK_MESSAGES, Chunk, NEVER, Record, Store, WA
 use crate::decode::{PADDING, Task};
 use crate::filter::Filter;
 use crate::format::Format;
-use crate::rd::{Fetched, FetchedMessage, generation};
+use crate::rd::{Fetched, FetchedMessage, Origin};
 use crate::view::{NULL, length, put, put_size};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
@@ -248,7 +248,7 @@ impl Packer {
             referenced: Default::default(),
             released: AtomicBool::new(false),
             bytes: size,
-            made_in: generation(),
+            origin: Origin::here(),
         }));
     }
 

@@ -4,7 +4,7 @@ use super::{DONE, Delivery, ROOM, UNSEEN, WATCHER, WHOLE};
 use crate::events::{EventKind, ReportPublisher};
 use crate::linger::Linger;
 use crate::lock;
-use crate::rd::{MAX_POSITIONS, Report, Reported, generation, hold};
+use crate::rd::{MAX_POSITIONS, Origin, Report, Reported, hold};
 use crate::wait::Waiters;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,8 +52,8 @@ pub struct Slab {
     /// Of the messages' producer.
     pub(super) publisher: Arc<ReportPublisher>,
     pub(super) serial: u64,
-    /// Fork generation: reports of a parent's messages never reach a child.
-    pub(super) made_in: u64,
+    /// Reports of a parent's messages never reach a child.
+    pub(super) origin: Origin,
 }
 
 impl Slab {
@@ -73,7 +73,7 @@ impl Slab {
             linger,
             publisher,
             serial: SLABS.fetch_add(1, Ordering::Relaxed),
-            made_in: generation(),
+            origin: Origin::here(),
         })
     }
 

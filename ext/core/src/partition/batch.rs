@@ -4,7 +4,7 @@ use super::credit::Credit;
 use super::cursor::Cursor;
 use crate::chunk::Chunk;
 use crate::lock;
-use crate::rd::generation;
+use crate::rd::Origin;
 use std::sync::{Arc, Mutex};
 
 /// Messages of one partition, in order.
@@ -24,8 +24,8 @@ pub struct Batch {
     pub(super) chunks: Mutex<Vec<Arc<Chunk>>>,
     /// Given back by `release`, or when the batch is dropped.
     pub(super) credit: Mutex<Option<Arc<Credit>>>,
-    /// Fork generation: a child must not touch its parent's poller.
-    pub(super) made_in: u64,
+    /// A forked child must not touch its parent's poller.
+    pub(super) origin: Origin,
 }
 
 impl Batch {
@@ -57,7 +57,7 @@ impl Batch {
 
     /// Whether the partition was sought, revoked or assigned again since the batch was read.
     pub fn is_stale(&self) -> bool {
-        self.made_in == generation() && self.cursor.epoch() != self.epoch
+        !self.origin.is_foreign() && self.cursor.epoch() != self.epoch
     }
 
     /// The owner has the batch: moves the position behind it.
@@ -73,7 +73,7 @@ impl Batch {
     /// Lets the partition be read on, and frees what no message object stands for. Idempotent. Returns the bytes that it
     /// freed.
     pub fn release(&self) -> usize {
-        if self.made_in != generation() {
+        if self.origin.is_foreign() {
             return 0;
         }
         let chunks = std::mem::take(&mut *lock(&self.chunks));

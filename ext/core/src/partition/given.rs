@@ -6,7 +6,7 @@ use super::{Batch, UNKNOWN};
 use crate::chunk::{GivenMessage, Packer};
 use crate::filter::Filter;
 use crate::format::Format;
-use crate::rd::generation;
+use crate::rd::Origin;
 use std::sync::{Arc, Mutex};
 
 pub struct GivenPartition {
@@ -47,7 +47,7 @@ impl GivenPartition {
             next: messages.last().map_or(UNKNOWN, |message| message.offset + 1),
             chunks: Mutex::new(chunks),
             credit: Mutex::new(None),
-            made_in: generation(),
+            origin: Origin::here(),
         };
         batch.count_admitted();
         batch

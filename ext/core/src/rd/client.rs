@@ -3,7 +3,7 @@
 mod consuming;
 mod producing;
 
-use super::{Conf, Queue, Topic, codes, conf, ffi, generation, gzip, sys, text};
+use super::{Conf, Origin, Queue, Topic, codes, conf, ffi, gzip, sys, text};
 use std::ffi::{CString, c_char};
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -17,8 +17,8 @@ pub enum ClientKind {
 
 pub struct Client {
     raw: *mut sys::rd_kafka_t,
-    /// Fork generation that it was made in: in a child it is neither used nor destroyed.
-    made_in: u64,
+    /// In a forked child it is neither used nor destroyed.
+    origin: Origin,
     /// The receiver of the handle with the last reference: `end`.
     receiver: OnceLock<Sender<Handle>>,
 }
@@ -54,7 +54,7 @@ impl Client {
             ClientKind::Producer => sys::rd_kafka_type_t::RD_KAFKA_PRODUCER,
             ClientKind::Consumer => sys::rd_kafka_type_t::RD_KAFKA_CONSUMER,
         };
-        let made_in = generation();
+        let origin = Origin::here();
         let mut reason = [0 as c_char; 512];
         if matches!(kind, sys::rd_kafka_type_t::RD_KAFKA_CONSUMER) {
             gzip::allow(conf.largest_answer());
@@ -66,7 +66,7 @@ impl Client {
             drop(Conf::from_raw(conf));
             return Err(text(reason.as_ptr()));
         }
-        Ok(Arc::new(Self { raw, made_in, receiver: OnceLock::new() }))
+        Ok(Arc::new(Self { raw, origin, receiver: OnceLock::new() }))
     }
 
     pub(super) fn raw(&self) -> *mut sys::rd_kafka_t {
@@ -75,7 +75,7 @@ impl Client {
 
     /// Whether this is a forked child's view of its parent's client.
     pub fn is_foreign(&self) -> bool {
-        self.made_in != generation()
+        self.origin.is_foreign()
     }
 
     /// Ends the client on the calling thread, which blocks meanwhile. Calls that still run on other threads may delay

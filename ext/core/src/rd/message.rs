@@ -1,6 +1,6 @@
 //! Messages that a consumer fetched, still in librdkafka's memory.
 
-use super::{ffi, generation, sys};
+use super::{Origin, ffi, sys};
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
@@ -8,13 +8,13 @@ use std::marker::PhantomData;
 /// their client ends.
 pub struct Fetched {
     raw: Vec<*mut sys::rd_kafka_message_t>,
-    /// Fork generation: a child leaves its parent's messages alone.
-    made_in: u64,
+    /// A child leaves its parent's messages alone.
+    origin: Origin,
 }
 
 impl Default for Fetched {
     fn default() -> Self {
-        Self { raw: Vec::new(), made_in: generation() }
+        Self { raw: Vec::new(), origin: Origin::here() }
     }
 }
 
@@ -70,7 +70,7 @@ impl Fetched {
 
 impl Drop for Fetched {
     fn drop(&mut self) {
-        if self.made_in == generation() {
+        if !self.origin.is_foreign() {
             self.clear();
         }
     }

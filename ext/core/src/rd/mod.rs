@@ -34,7 +34,7 @@ pub use mock::MockCluster;
 pub use opaque::{MAX_POSITIONS, Report, Reported, seal, unseal};
 pub(crate) use opaque::{hold, report_unsent};
 pub use partitioner::Partitioner;
-pub use process::{PerProcess, generation, process_of};
+pub use process::{Origin, PerProcess, generation};
 pub use queue::Queue;
 pub use topic::Topic;
 pub use tpl::{Entry, PartitionList};

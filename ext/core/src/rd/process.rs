@@ -36,15 +36,31 @@ pub fn generation() -> u64 {
     FORK_GENERATION.load(Ordering::Relaxed)
 }
 
-/// The process of a generation among this one's ancestors, if it is remembered.
-pub fn process_of(made_in: u64) -> Option<u32> {
-    let age = generation().checked_sub(made_in)? as usize;
-    let pid = match age {
-        0 => std::process::id(),
-        1..ANCESTORS => PIDS[made_in as usize % ANCESTORS].load(Ordering::Relaxed),
-        _ => 0,
-    };
-    (pid != 0).then_some(pid)
+/// The process that made a value. A forked child must not use what its parent made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin(u64);
+
+impl Origin {
+    /// This process.
+    pub fn here() -> Self {
+        Self(generation())
+    }
+
+    /// Whether this is a forked child of the process that made the value.
+    pub fn is_foreign(self) -> bool {
+        self.0 != generation()
+    }
+
+    /// The id of that process, if it is an ancestor of this one and remembered.
+    pub fn process(self) -> Option<u32> {
+        let age = generation().checked_sub(self.0)? as usize;
+        let pid = match age {
+            0 => std::process::id(),
+            1..ANCESTORS => PIDS[self.0 as usize % ANCESTORS].load(Ordering::Relaxed),
+            _ => 0,
+        };
+        (pid != 0).then_some(pid)
+    }
 }
 
 /// A lazily created process-wide value. A forked child creates its own and never touches the parent's, whose locks may
