@@ -128,6 +128,11 @@ class CommandTest < Minitest::Test
     %w[a -m x] => '-m = "x": expected an Integer',
     %w[a --level mid] => '--level = "mid": expected low, high',
     %w[a --since soon] => '--since = "soon": expected a duration, such as 30s',
+    %w[a --max=x] => '--max = "x": expected an Integer',
+    %w[a -mx] => '-m = "x": expected an Integer',
+    %w[a --lev=mid] => '--lev = "mid": expected low, high',
+    %w[a --passwrd=s3cret] => "--passwrd: unknown option",
+    %w[a --yes=5] => "--yes: takes no value",
     %w[a --max] => "--max: needs a value: see pelton probe --help",
     %w[a --version] => "--version: unknown option"
   }.each do |arguments, message|

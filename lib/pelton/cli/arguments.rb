@@ -23,14 +23,8 @@ module Pelton
         rest = parser(values).permute(arguments)
         check(rest) unless values[:help]
         [values, rest]
-      rescue OptionParser::AmbiguousOption => e
-        raise ConfigError.new(e.args.first, nil, "is short for several options: see pelton #{@name} --help")
-      rescue OptionParser::InvalidOption => e
-        raise ConfigError.unknown(e.args.first, @options.flat_map(&:names), what: "option")
-      rescue OptionParser::MissingArgument => e
-        raise ConfigError.new(e.args.first, nil, "needs a value: see pelton #{@name} --help")
-      rescue OptionParser::InvalidArgument => e
-        raise refused(*e.args)
+      rescue OptionParser::ParseError => e
+        raise refused(e)
       end
 
       # "pelton topics show TOPIC [options]"
@@ -51,10 +45,25 @@ module Pelton
         end
       end
 
-      def refused(switch, value = nil)
-        option = @options.find { |one| one.names.include?(switch) }
-        expected = option&.choices&.join(", ") || { Integer => "an Integer", Float => "a number" }[option&.type]
-        ConfigError.new(switch, value, "expected #{expected || "another value: see pelton #{@name} --help"}")
+      # error.args: ["--max", "x"], ["--max=x"] or ["-mx"]
+      def refused(error)
+        text, value = error.args
+        switch = text.start_with?("--") ? text[/\A[^=]+/] : text[0, 2]
+        case error
+        when OptionParser::AmbiguousOption then ConfigError.new(switch, nil, "is short for several options: #{seek}")
+        when OptionParser::InvalidOption then ConfigError.unknown(switch, @options.flat_map(&:names), what: "option")
+        when OptionParser::MissingArgument then ConfigError.new(switch, nil, "needs a value: #{seek}")
+        when OptionParser::NeedlessArgument then ConfigError.new(switch, nil, "takes no value")
+        else ConfigError.new(switch, value || text.delete_prefix(switch).delete_prefix("="), expected(switch))
+        end
+      end
+
+      def seek = "see pelton #{@name} --help"
+
+      def expected(switch)
+        option = @options.find { |one| one.names.any? { |name| name.start_with?(switch) } }
+        words = option&.choices&.join(", ") || { Integer => "an Integer", Float => "a number" }[option&.type]
+        "expected #{words || "another value: #{seek}"}"
       end
 
       def check(given)
