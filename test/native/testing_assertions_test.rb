@@ -174,6 +174,9 @@ class TestingRSpecTest < Minitest::Test
         expect("orders").to have_retried(times: 1)
         expect("orders").to have_dead_lettered(error: KeyError, attempts: 2)
         expect("orders.dead").to have_produced { |letter| letter.origin.attempts == 2 }
+        expect("orders.dead").not_to have_produced do |letter|
+          letter.origin.attempts == 3
+        end
       end
 
       it "fails and says what is nearest" do

@@ -7,6 +7,9 @@ require "pelton/testing/minitest"
 # What surrounds the consumers of a test: constants that hold clients, threads, clusters, formats, Rails' time.
 class TestingSessionTest < Minitest::Test
   Pelton.config.logger = nil # failures are on purpose
+  # As an application does it when it boots.
+  TRACE = ->(message) { { **message, headers: { "trace" => "42", **message[:headers].to_h } } }
+  Pelton.producer.middleware.append(TRACE)
   PRODUCER = Pelton::Producer.new(Pelton::Config.new)
   POOL = Pelton.producer_pool(size: 2, kafka: { "transactional.id" => "pool" })
 
@@ -86,6 +89,12 @@ class TestingSessionTest < Minitest::Test
       assert_equal %w[good bad], produced_messages("paid").map(&:raw_payload)
       assert_equal 2, committed_offset("in")
     end
+  end
+
+  def test_middleware_of_the_app_s_producer_is_kept
+    2.times { Pelton.producer.produce_sync(topic: "a", payload: "x") }
+    assert_equal([{ "trace" => "42" }] * 2, produced_messages("a").map(&:headers))
+    assert_equal 1, Pelton.producer.middleware.to_a.size
   end
 
   def test_threads_of_a_consumer_end_with_the_test

@@ -20,6 +20,7 @@ module Pelton
       @lock = Mutex.new
       @pools = OpenPools.new
       @backgrounds = @backgrounds.dup
+      @inherited = @producer&.middleware.to_a
       @notifications = @notifications.dup
       begin_with(@config.dup, @routing.dup)
       @failure_log = @failure_log.move(@config, @notifications)

@@ -18,7 +18,8 @@ module Pelton
       # Starts the consumers of a topic, and returns the consumer object of one partition: the same one that will get
       # the messages, so a test may prepare it.
       #   consumer_for("orders").mailer = FakeMailer.new
-      # group: needed if several groups read the topic. app: an app of your own, which the test uses from here on.
+      # group: needed if several groups read the topic. app: an app of your own, which the test uses from here on. With
+      # `concurrency`, a partition has several objects, and this is the first.
       # Raises ConfigError, which suggests a name for an unknown topic.
       #: (String, ?group: String?, ?partition: Integer, ?app: App?) -> Consumer
       def consumer_for(topic, group: nil, partition: 0, app: nil)
@@ -33,8 +34,8 @@ module Pelton
                                                                   "(#{consumer_errors.last.inspect})"))
       end
 
-      # Produces a message as another application would, then runs the consumers of the topic until nothing is due.
-      # Returns the message as consumers get it.
+      # Produces a message as another application would, then runs consumers until nothing is due. If the test named no
+      # group of the topic before, all groups that read it are run. Returns the message as consumers get it.
       #   produce("orders", { "id" => 7 }, key: "7", headers: { "trace" => "42" })
       # payload: a String, nil, or a value that is written in the route's format (JSON, Avro, MessagePack). partition:
       # without it the key decides, and without a key it is 0. timestamp: a Time or milliseconds; default: now. offset:
@@ -152,11 +153,12 @@ module Pelton
         kafka.real = true
       end
 
-      # In Rails, `travel` moves Time.now as ever, and then the clock of the test, too.
+      # For tests with ActiveSupport::Testing::TimeHelpers: `travel` moves Time.now as ever, and then the clock of the
+      # test, too.
       module RailsTime
         #: (untyped, **untyped) ?{ () -> untyped } -> untyped
         def travel(seconds, **options)
-          super(seconds, **options, &nil)
+          ActiveSupport::Testing::TimeHelpers.instance_method(:travel).bind_call(self, seconds, **options)
           kafka.travel(seconds.to_f)
           return unless block_given?
 
@@ -172,6 +174,11 @@ module Pelton
 
       # An assertion was about this message.
       def asserted(message) = kafka.asserted[[*message.topic_partition, message.offset]] = true
+
+      def begin_session
+        Session.open
+        extend(RailsTime) if defined?(ActiveSupport::Testing::TimeHelpers) && is_a?(ActiveSupport::Testing::TimeHelpers)
+      end
 
       # With Pelton::Testing.strict: messages of the code under test that no assertion was about. Ends the session.
       def end_session

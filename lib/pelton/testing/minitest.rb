@@ -65,7 +65,7 @@ module Pelton
       end
 
       def before_setup
-        Session.open
+        begin_session
         super
       end
 
@@ -80,6 +80,3 @@ module Pelton
 end
 
 Minitest::Test.include(Pelton::Testing::Minitest)
-if defined?(ActiveSupport)
-  ActiveSupport.on_load(:active_support_test_case) { include Pelton::Testing::Helpers::RailsTime }
-end

@@ -38,15 +38,18 @@ module Pelton
           @block = block
         end
 
-        #: (String) -> bool
-        def matches?(topic)
+        # The block of do and end goes to `to`, which passes it on.
+        #: (String) ?{ (untyped) -> boolish } -> bool
+        def matches?(topic, &block)
+          @block ||= block
           check(topic)
           @check.found.grep(Pelton::Message).each { |message| @example.send(:asserted, message) }
           @check.met?
         end
 
-        #: (String) -> bool
-        def does_not_match?(topic)
+        #: (String) ?{ (untyped) -> boolish } -> bool
+        def does_not_match?(topic, &block)
+          @block ||= block
           check(topic)
           @check.found.empty?
         end
@@ -70,7 +73,7 @@ end
 
 RSpec.configure do |config|
   config.include(Pelton::Testing::RSpec)
-  config.prepend_before { Pelton::Testing::Session.open }
+  config.prepend_before { begin_session }
   config.append_after do
     left = end_session
     expect(left).to be_empty, "messages that no expectation was about (Pelton::Testing.strict): #{left.inspect}"

@@ -217,6 +217,15 @@ module Pelton
                                "`real_clients` first to run a server"
         end
 
+        # A copy's producer has the middleware of the original's.
+        def producer
+          inherited = @inherited unless @producer
+          super.tap do |producer|
+            inherited&.each { |one| producer.middleware.append(one) }
+            @inherited = nil if inherited
+          end
+        end
+
         def reset!(...)
           Session.current&.reset(self)
           super
