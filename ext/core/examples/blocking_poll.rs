@@ -9,7 +9,7 @@ use std::sync::Mutex;
 pub struct Peer {
     client: *mut sys::rd_kafka_t,
     topic: *mut sys::rd_kafka_topic_t,
-    /// Numbers of messages that nobody took yet.
+    /// Numbers of messages that were not taken yet.
     reported: Mutex<Vec<u64>>,
 }
 
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn peer_take(peer: *const Peer, numbers: *mut u64, room: u
 }
 
 /// # Safety
-/// A live peer that nobody polls any more.
+/// An open peer that no thread polls any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn peer_close(peer: *mut Peer) {
     // SAFETY: as above; freed once.

@@ -6,7 +6,7 @@
 //! c_loop sync    BOOTSTRAP TOPIC COUNT SIZE [key=value …]   p50 µs of produce + wait for its report
 //! c_loop consume BOOTSTRAP TOPIC COUNT      [key=value …]   messages/s from the first message on
 //! c_loop latency BOOTSTRAP TOPIC COUNT RATE PARTITIONS [key=value …, the consumer's]   µs from produce to consume,
-//!     in the order of coming, of messages of which each is waited for, so many a second
+//!     in the order of arrival; RATE messages per second, and each is waited for
 //! ```
 
 use rdkafka_sys as sys;

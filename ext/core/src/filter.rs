@@ -55,7 +55,7 @@ pub enum Literal {
     Text(Vec<u8>),
 }
 
-/// Texts by hash, for there may be many.
+/// Texts by hash, because there may be many.
 #[derive(Default)]
 pub struct Literals {
     texts: HashSet<Vec<u8>>,

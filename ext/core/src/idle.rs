@@ -61,7 +61,7 @@ mod tests {
         assert!(!idle.is_over(7, false, after(29, start)));
         assert!(idle.is_over(7, false, after(30, start)));
         assert!(!idle.is_over(7, false, after(31, start)), "once");
-        assert!(idle.is_over(7, false, after(60, start)), "and again, should it have been in vain");
+        assert!(idle.is_over(7, false, after(60, start)), "and again, if it had no effect");
     }
 
     #[test]

@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(None, linger.flush(false), "the safety round's");
         linger.millis.store(FIRST, Ordering::Relaxed);
         linger.waits.store(0, Ordering::Relaxed);
-        assert_eq!(None, linger.flush(false), "nobody waits");
+        assert_eq!(None, linger.flush(false), "no thread waits");
         linger.waits.store(1, Ordering::Relaxed);
         producer.purge().expect("open");
         while producer.pending() > 0 {

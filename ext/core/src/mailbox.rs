@@ -55,7 +55,7 @@ impl<T> Mailbox<T> {
         };
         let replaced = std::mem::replace(&mut items[place], item);
         drop(items);
-        drop(replaced); // without the lock, for it may be large
+        drop(replaced); // without the lock, because it may be large
         true
     }
 

@@ -1,5 +1,5 @@
-//! Avro against what Apache's own Java made of the same schemas and bytes (test/vectors/avro), and against bytes that
-//! somebody broke.
+//! Avro compared with the results of Apache's Java library for the same schemas and bytes (test/vectors/avro), and with
+//! damaged bytes.
 
 #[path = "support/avro.rs"]
 mod support;
@@ -193,7 +193,7 @@ fn lengths_that_lie_take_no_memory() {
     assert_eq!(refusal(&plain(r#""int""#), &[0x02, 0x00]), "1 extra bytes after the value");
     assert_eq!(refusal(&plain(r#"["null","int"]"#), &[0x04]), "a union has no such branch");
     assert_eq!(refusal(&plain(r#""boolean""#), &[2]), "2 is not a boolean");
-    // A skipped field is not read for ever either.
+    // A skipped field ends, too.
     let reader = Schema::parse(r#"{"type":"record","name":"R","fields":[]}"#, &[] as &[&str]).expect("a schema");
     let writer = r#"{"type":"record","name":"R","fields":[{"name":"a","type":{"type":"array","items":"null"}}]}"#;
     let skipping = TopicSchemas::new(Framing::None, Some(Arc::new(reader)));
@@ -201,7 +201,7 @@ fn lengths_that_lie_take_no_memory() {
     assert_eq!(refusal(&skipping, &huge), "it has more than 65536 items without bytes");
 }
 
-/// Of one byte, which took for ever: no byte of it was read over, 2^n times.
+/// A document of one byte, which never ended: 2^n skips read no byte.
 #[test]
 fn records_that_double_at_each_level_are_not_read_over_for_ever() {
     let skipping = |junk: &str| {
@@ -228,13 +228,13 @@ fn records_that_double_at_each_level_are_not_read_over_for_ever() {
     let most = [0x80, 0x80, 0x08, 0x00, 0x02];
     let list = r#"{"type":"array","items":{"type":"record","name":"E","fields":[{"name":"n","type":"null"}]}}"#;
     assert!(read(&skipping(list), &most));
-    // What takes bytes is bounded by them.
+    // The bytes bound values that take bytes.
     let list = r#"{"type":"array","items":{"type":"record","name":"E","fields":[{"name":"n","type":"null"},{"name":"i","type":"int"}]}}"#;
     let long = [vec![0xc0, 0x9a, 0x0c], vec![0; 100_000], vec![0x00, 0x02]].concat();
     assert!(read(&skipping(list), &long));
 }
 
-/// Defaults of the reader's are in no byte of a document, and in each of its items.
+/// The reader's defaults take no byte of a document, but are in each of its items.
 #[test]
 fn few_bytes_never_become_many_words() {
     let record =
@@ -325,7 +325,7 @@ fn nesting_is_bounded() {
     assert_eq!(refusal(&list, &vec![2; 1 << 20]), "it is nested deeper than 100 levels");
     let text = format!("{}\"int\"{}", r#"{"type":"array","items":"#.repeat(120), "}".repeat(120));
     assert!(Schema::parse(&text, &[] as &[&str]).is_err());
-    // Each text is flat; their references are not.
+    // Each text is flat, but the references nest.
     let chain: Vec<String> = (0..5000)
         .map(|number| {
             let of = if number == 0 { "int".to_owned() } else { format!("R{}", number - 1) };

@@ -61,7 +61,7 @@ fn maps_and_nested_blocks_with_their_bytes_counted() {
 #[test]
 fn blocks_that_lie_are_refused_or_read_by_their_items() {
     let ints = json!({ "type": "array", "items": "int" });
-    // The bytes' number counts for who skips; the items are read by themselves.
+    // A reader that skips uses the number of bytes; otherwise the items are read one by one.
     assert_eq!(read(&ints, None, &[0x01, 0x7e, 0x02, 0x00]), Ok(json!([1])));
     assert_eq!(read(&ints, None, &[0x01, 0x02]), Err("it ends too early".to_owned()));
     assert_eq!(read(&ints, None, &[0x03, 0x04, 0x02, 0x00]), Err("it ends too early".to_owned()));

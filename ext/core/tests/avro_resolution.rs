@@ -1,5 +1,5 @@
-//! Avro where Java's own reader is no measure (logical types it ignores, aliases), or is one beside its vectors (bytes
-//! behind Confluent's frame).
+//! Avro cases that the vectors of Java's reader do not cover: logical types that it ignores, aliases, and bytes behind
+//! Confluent's frame.
 
 #[path = "support/avro.rs"]
 mod support;
@@ -44,7 +44,7 @@ fn a_promotion_makes_no_other_value_of_a_logical_type() {
         refused(decimal, &logical("string", "uuid")),
         "the writer's schema has bytes (decimal(4, 2)), the reader's has string (uuid)"
     );
-    // Where one says nothing, the reader's word counts.
+    // If one of them says nothing, the reader's schema decides.
     assert_eq!(resolved("\"int\"", &moment, &[0x54]), Ok(json!({ "$time": [0, 42_000_000] })));
     assert_eq!(resolved(&date, "\"long\"", &[0x54]), Ok(json!(42)));
     assert_eq!(resolved(&date, &format!("[{moment},{date}]"), &[0x54]), Ok(json!({ "$days": 42 })));
@@ -60,7 +60,7 @@ fn an_alias_is_for_a_field_that_is_not_there_by_its_name() {
     assert_eq!(resolved(&both, &reader, &[2, 4]), Ok(json!({ "customer_id": 2 })));
     assert_eq!(resolved(&turned, &reader, &[2, 4]), Ok(json!({ "customer_id": 1 })));
     assert_eq!(resolved(&old, &reader, &[2]), Ok(json!({ "customer_id": 1 })));
-    // Two that took its name in turn: the first that was written.
+    // Two fields that had its name one after the other: the first that was written.
     let twice = record(r#"{"name":"a","type":"int"},{"name":"b","type":"int"}"#);
     let aliases = record(r#"{"name":"c","aliases":["b","a"],"type":"int"}"#);
     assert_eq!(resolved(&twice, &aliases, &[2, 4]), Ok(json!({ "c": 1 })));

@@ -1,4 +1,4 @@
-//! What goes wrong is said clearly, ends in time, and loses nothing silently.
+//! Failures have a clear error, end in time, and lose nothing silently.
 
 mod support;
 
@@ -40,7 +40,7 @@ fn an_unreachable_broker_ends_with_a_verdict_at_its_deadline() {
     assert_eq!(0, close_producer(&producer));
 }
 
-/// One of ten who closed got 0: purged messages are not pending any more, and the close was not over yet.
+/// One of ten threads that closed got 0: purged messages are not pending any more, and the close was not over yet.
 #[test]
 fn a_close_that_is_not_over_says_what_it_gave_up() {
     let producer = producer("127.0.0.1:1", &[("log_level", "0")]);
@@ -57,7 +57,7 @@ fn a_close_that_is_not_over_says_what_it_gave_up() {
     assert_eq!((3, 3), (close_producer(&producer), producer.undelivered()));
 }
 
-/// The process exit said nothing of a message: nothing was pending any more, and its failure was not counted yet.
+/// The process exit did not report a message: it was not pending any more, and its failure was not counted yet.
 #[test]
 fn a_flush_ends_after_the_failures_are_counted() {
     let producer = producer(NOWHERE, &[("log_level", "0")]);
@@ -117,7 +117,7 @@ fn a_message_over_the_limit_and_a_bad_topic_are_refused_at_once() {
         _ => panic!("accepted"),
     }
     assert!(matches!(producer.produce(message("a\0b", -1, b"x")), Err(Error::Invalid { what: "topic", .. })));
-    // One bad message of a batch harms no other, and each has its verdict.
+    // One bad message of a batch does not affect the others, and each has its result.
     let delivery = producer.batch(vec![producer.topic("t").expect("a topic"); 2]).expect("a batch");
     let Err(Error::Kafka(error)) = producer.enqueue(message("t", -1, &[0; 2_000]), &delivery, 0) else {
         panic!("accepted")

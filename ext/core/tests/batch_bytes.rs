@@ -1,5 +1,5 @@
-//! A batch has so many bytes at most, or one larger message. What had no room waits for the next one: nothing of it is lost
-//! or comes twice, whatever happens to its partition meanwhile.
+//! The bytes of a batch are limited, except for a single larger message. A message that does not fit waits for the next
+//! batch. It is not lost and does not come twice, whatever happens to its partition meanwhile.
 
 mod support;
 
@@ -18,7 +18,7 @@ use support::*;
 const SMALL: usize = 1_000;
 const COUNT: i64 = 40;
 
-/// Messages lie in the log in sets of so many, and come so.
+/// Number of messages in each set of the log; they come in these sets.
 const ONE_SET: [(&str, &str); 3] =
     [("linger.ms", "300"), ("batch.size", "5000000"), ("queue.buffering.max.kbytes", "100000")];
 const QUICK: [(&str, &str); 3] = [
@@ -155,7 +155,7 @@ fn what_had_no_room_goes_with_a_seek_and_with_the_assignment() {
         assert_eq!(behind, offsets(&next_batch(&reader))[0]);
         assert!(reader.position("gone", 0).expect("assigned").is_some_and(|position| position > behind));
     }
-    // With some that had no room, too.
+    // Also with messages that did not fit.
     close_subscription(&reader);
 }
 

@@ -66,7 +66,7 @@ fn children_start_threads_of_their_own() {
             });
         }
         begun.wait();
-        // Forks while others hold the lock now and then.
+        // Forks while other threads may hold the lock.
         let ok = (0..100).all(|_| works_in_children(1));
         stop.store(true, Ordering::SeqCst);
         assert!(ok);

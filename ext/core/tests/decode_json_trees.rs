@@ -1,4 +1,4 @@
-//! How the trees of the native JSON parser are walked, what bounds them, and what does not harm them.
+//! The trees of the native JSON parser: walking them, their limits, and input that must not break them.
 
 #[path = "support/json.rs"]
 mod support;

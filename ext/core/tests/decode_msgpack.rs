@@ -1,5 +1,5 @@
 //! MessagePack into trees: hostile bytes never panic, never read beside the document, and take no more memory than
-//! values that are there. What values are right, test/native/msgpack_test.rb asks the Ruby gem.
+//! values that are there. test/native/msgpack_test.rb compares the values with the Ruby gem.
 
 use pelton_core::decode::{Kind, Node, Refusal, Tree};
 

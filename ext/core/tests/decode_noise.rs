@@ -12,7 +12,7 @@ use std::sync::Arc;
 const INPUTS: usize = 250_000;
 const LONGEST: usize = 64;
 
-/// Walks all of it; says how many values there are.
+/// Walks all of it, and returns the number of values.
 fn walk(node: Node<'_>) -> usize {
     match node.kind() {
         Kind::Array(items) => 1 + items.map(walk).sum::<usize>(),

@@ -1,4 +1,4 @@
-//! The pool of native threads: nothing lost, nothing escapes, threads come and go.
+//! The pool of native threads loses no task, contains panics, and starts and ends threads.
 
 use pelton_core::decode::{Pool, Task};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(3600);
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Counts what was done, and wakes who waits for it.
+/// Counts finished tasks, and wakes the waiting thread.
 #[derive(Default)]
 struct Tally {
     done: Mutex<usize>,

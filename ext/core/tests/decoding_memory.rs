@@ -1,4 +1,4 @@
-//! What a chunk's decoding takes, although its documents become far more than their bytes. The allocator counts, so nothing
+//! The memory that decoding a chunk takes, although its documents become much larger than their bytes. The allocator counts, so nothing
 //! else may run in this process.
 
 #[path = "support/counting.rs"]
@@ -77,7 +77,7 @@ fn documents_that_become_large_are_decoded_ahead_as_far_as_there_is_memory() {
         let deadline = Instant::now() + SECONDS;
         while budget::taken() > 0 {
             assert!(Instant::now() < deadline, "what was begun and not kept still counts");
-            std::thread::yield_now(); // a decoding thread may be at it
+            std::thread::yield_now(); // a decoding thread may be working
         }
         close_subscription(&reader);
     }

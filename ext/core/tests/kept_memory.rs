@@ -71,7 +71,7 @@ fn one_kept_message_of_each_batch_holds_its_own_bytes() {
         chunk.remove_object(index);
     }
     let left = counting::held() - before;
-    assert!(left < BESIDE, "{left} bytes are left of messages that nobody keeps");
+    assert!(left < BESIDE, "{left} bytes are left of messages that are not kept");
     close_subscription(&reader);
     close_producer(&producer);
 }

@@ -11,7 +11,7 @@ use support::*;
 
 const OFFSET_COMMIT: i16 = 8;
 const UNKNOWN_MEMBER_ID: i32 = 25;
-/// No commit but those that are asked for.
+/// Only explicit commits.
 const SELDOM: [(&str, &str); 2] = [("auto.commit.interval.ms", "600000"), ("session.timeout.ms", "6000")];
 
 /// A member of the group `g` with all of the topic's two partitions, of which it has marked 5 and 7.
@@ -93,7 +93,7 @@ fn what_is_confirmed_is_not_committed_again_and_needs_no_broker() {
     let member = marked(&servers, "t", &[]);
     member.commit().expect("committed");
     assert_eq!(Vec::<Unconfirmed>::new(), member.unconfirmed().expect("ours"));
-    // The same once more, and a place before it: only a commit that is asked for goes back.
+    // The same once more, and a place before it: only an explicit commit goes back.
     for offset in [5, 3] {
         assert_eq!(Ok(true), member.mark("t", 0, offset, -1, None));
     }
@@ -117,7 +117,7 @@ fn an_automatic_commit_confirms() {
     assert_eq!((0, vec![]), close(&member, SECONDS));
 }
 
-/// librdkafka alone would end it without a word, and the group would wait for it for a session's time.
+/// librdkafka alone would end without leaving, and the group would wait for the session timeout.
 #[test]
 fn a_cooperative_member_without_a_partition_says_that_it_leaves() {
     let cluster = cluster("t", 2);

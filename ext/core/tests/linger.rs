@@ -1,4 +1,4 @@
-//! Who waits does not pay the linger.
+//! Waiting for a delivery skips the linger.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! A batch's memory: who keeps what alive, and what goes when.
+//! A batch's memory: what keeps it alive, and when it is freed.
 
 mod support;
 
@@ -84,9 +84,9 @@ fn what_a_message_object_stands_for_outlives_batch_and_client() {
     assert!(batch.chunks().is_empty());
     close_subscription(&subscription);
     drop(subscription);
-    // All live: all is there.
+    // All messages are referenced: all memory is there.
     assert_eq!(Some(5), number(&chunk, 5));
-    // All but the third die: it is copied out, and the rest is gone.
+    // Only the third is still referenced: it is copied out, and the rest is freed.
     (0..chunk.records().len()).filter(|index| *index != 3).for_each(|index| chunk.remove_object(index));
     assert!(chunk.thin());
     assert_eq!(Some(3), number(&chunk, 3));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 10_000;
 const LONG: Duration = Duration::from_secs(30);
 
-/// Cases of a client that was served after it had left.
+/// Number of clients that were served after they had left.
 static LATE: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The event thread: who is served, how long, in which order, and when the thread lives.
+//! The event thread: which client it serves, how long and in which order, and when the thread runs.
 
 use pelton_core::events::EventKind;
 use pelton_core::mailbox::Mailbox;
@@ -109,7 +109,7 @@ fn a_flood_with_little_time_and_one_with_much_take_turns() {
     assert!(turns[0] <= turns[1] + 2 && turns[1] <= turns[2] + 2, "{turns:?}: they alternate");
     let pieces = [&small, &large].map(|worker| worker.pieces.load(Ordering::SeqCst));
     // 1 to 100, were the machine not busy with other things.
-    assert!(pieces[1] > 3 * pieces[0], "{pieces:?}: who is given more time does more");
+    assert!(pieces[1] > 3 * pieces[0], "{pieces:?}: a client with more time does more");
     // And one that comes while both flood is served between their turns.
     let (third, _) = register(&poller, Worker::new(1, Duration::ZERO), MILLIS);
     third.await_done();
@@ -150,7 +150,7 @@ fn the_thread_ends_with_its_last_client_and_comes_back_for_the_next() {
     eventually("the thread ends", || !poller.is_running());
 }
 
-/// What a lost race would leave: a client that nobody serves.
+/// A lost race would leave a client that no thread serves.
 #[test]
 fn a_registration_that_races_with_the_last_close_is_served() {
     let poller = poller();
@@ -201,7 +201,7 @@ fn poller_with_a_broken_pipe_reports_it_and_goes_on_without_a_busy_loop() {
     first.await_done_once();
     let wakeup: &Wakeup = poller.wakeup();
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null").expect("a device");
-    // SAFETY: replaces the only writing end of the pipe at once, so that its number goes to nobody else.
+    // SAFETY: replaces the only writing end of the pipe at once, so that no other file gets its number.
     assert!(unsafe { libc::dup2(nowhere.as_raw_fd(), wakeup.descriptor()) } >= 0);
     let started = Instant::now();
     let (second, id) = register(&poller, Worker::new(1, Duration::ZERO), DEFAULT_MAX_TIME);
@@ -251,7 +251,7 @@ impl Source for Asked {
     }
 }
 
-/// Else its last reference could go on the event thread, where its end would block all others.
+/// Otherwise its last reference could be dropped on the event thread, where its end would block all others.
 #[test]
 fn an_unregistered_client_is_not_even_asked_for_its_queues_any_more() {
     let poller = poller();

@@ -1,4 +1,4 @@
-//! Where a subscription is: seeks that drop what was read, a second assignment, pauses at the end, words beside offsets.
+//! Where a subscription is: seeks that drop what was read, a second assignment, pauses at the end, metadata of offsets.
 
 mod support;
 
@@ -112,11 +112,11 @@ fn the_last_message_that_librdkafka_brings_again_is_left_out() {
 /// in the last batch is before that.
 #[test]
 fn partition_that_restarts_has_another_epoch() {
-    let (_cluster, reader) = filled("anew", &[]);
-    reader.assign(&[("anew", 0, 30)]).expect("assigned");
+    let (_cluster, reader) = filled("again", &[]);
+    reader.assign(&[("again", 0, 30)]).expect("assigned");
     let old = next_batch(&reader);
     assert_eq!((30, false), (first(&old), old.restarted));
-    let list = PartitionList::with_offsets([("anew", 0, 3, -1)]).expect("a list");
+    let list = PartitionList::with_offsets([("again", 0, 3, -1)]).expect("a list");
     let sought = reader.with_client(|client| client.seek(&list, SECONDS.as_millis() as i32));
     sought.expect("open").expect("sought");
     let mut next = last(&old) + 1;
@@ -132,12 +132,12 @@ fn partition_that_restarts_has_another_epoch() {
     assert_eq!((3, true, true), (first(&fresh), fresh.restarted, old.is_stale()));
     let behind = next_batch(&reader);
     assert_eq!((last(&fresh) + 1, false, fresh.epoch), (first(&behind), behind.restarted, behind.epoch));
-    assert_eq!(Ok(Some(last(&behind) + 1)), reader.position("anew", 0));
+    assert_eq!(Ok(Some(last(&behind) + 1)), reader.position("again", 0));
     close_subscription(&reader);
 }
 
-/// Seeks of one thread while another takes: nothing of before comes after, nothing of after is left out.
-/// Nobody waits for the older one any more; its thread comes late.
+/// One thread seeks while another takes batches: after a seek, no earlier message comes, and no later one is missing.
+/// The older seek has no waiting thread any more; its own thread comes late.
 #[test]
 fn of_two_seeks_the_one_that_was_announced_last_counts() {
     let (_cluster, reader) = filled("order", &[]);
@@ -215,7 +215,7 @@ fn delivered_batch_is_stale_after_a_seek_or_a_new_assignment() {
     assert!(after.is_stale());
     assert_eq!(Ok(Some(30)), reader.position("stale", 0));
     assert_eq!(30, first(&next_batch(&reader)));
-    // Their credit counts no more, and comes back for nobody.
+    // Their credit does not count any more, and is not returned.
     drop((before, after));
     close_subscription(&reader);
 }
@@ -239,7 +239,7 @@ fn a_seek_right_after_the_assignment() {
         while !matches!(taken(&reader), SubscriptionEvent::Assigned(_)) {}
         // librdkafka still asks for the committed offset.
         match seek(&reader, "early", 400) {
-            // The mock's coordinator may want the group joined anew: then there is another assignment.
+            // The mock's coordinator may make the group join again: then there is another assignment.
             Err(Error::Kafka(error)) if error.name == "_STATE" => {}
             result => break result.expect("sought"),
         }

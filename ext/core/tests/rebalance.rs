@@ -1,4 +1,4 @@
-//! Members come and go, with eager and cooperative protocols.
+//! Members join and leave, with eager and cooperative protocols.
 
 mod support;
 
@@ -85,7 +85,7 @@ fn cooperative_members_share_and_give_back() {
 fn a_subscription_that_never_answers_a_revocation_can_be_closed() {
     let cluster = cluster("silent", 2);
     let servers = cluster.bootstrap_servers();
-    // The mock cluster lets a rebalance last as long as a session, whoever leaves meanwhile.
+    // The mock cluster lets a rebalance last as long as a session, even if a member leaves meanwhile.
     let short = [("session.timeout.ms", "6000")];
     let one = subscription(&servers, "g", Options::default(), &short);
     one.subscribe(["silent"]).expect("subscribed");
@@ -136,7 +136,7 @@ fn nothing_is_left_out_after_a_fetch_error_and_a_cooperative_rebalance() {
     close_producer(&writer);
 }
 
-/// What members of a group saw of two partitions.
+/// The messages of two partitions that members of a group got.
 #[derive(Default)]
 struct Seen {
     offsets: [Vec<i64>; 2],

@@ -53,7 +53,7 @@ fn in_child(work: impl FnOnce() -> bool) -> i32 {
 fn a_child_resolves_whatever_its_parents_clients_do() {
     let cluster = cluster("t", 1);
     let bootstrap = cluster.bootstrap_servers().replace("127.0.0.1", "localhost");
-    // Nobody listens there, so these resolve the name over and over.
+    // No process listens there, so these resolve the name again and again.
     let options = [
         ("bootstrap.servers", "localhost:1,localhost:2,localhost:3,localhost:4"),
         ("broker.address.ttl", "0"),
@@ -81,7 +81,7 @@ fn a_child_resolves_whatever_its_parents_clients_do() {
             });
         }
     });
-    // The parent's clients were not harmed either.
+    // The parent's clients still work, too.
     assert!(metadata::fetch([("bootstrap.servers", &*bootstrap)], Some("t"), 60_000).is_ok());
     for producer in &restless {
         producer.purge().expect("ours");

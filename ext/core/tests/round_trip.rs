@@ -64,10 +64,10 @@ fn every_message_comes_back_in_order_decoded_and_is_committed() {
     assert!(matches!(one.commit(), Err(Error::Closed)));
     assert!(matches!(one.mark("orders", 0, 1, -1, None), Err(Error::Closed)));
 
-    // What is committed is not delivered again.
+    // Committed messages are not delivered again.
     produce_all(&producer, "orders", 3, &[b"1".to_vec(), b"2".to_vec(), b"3".to_vec()]);
     let two = subscription(&servers, "g", Options::default(), &[]);
-    // (By assignment: the mock cluster lets whoever joins after the last member left wait for a session timeout.)
+    // (By assignment: in the mock cluster, a member that joins after the last one left waits for a session timeout.)
     two.assign(&[("orders", 0, -1001), ("orders", 1, -1001), ("orders", 2, -1001)]).expect("assigned");
     consume(&two, 3, |batch| {
         assert!(batch.chunks().iter().all(|chunk| chunk.records().iter().all(|record| record.offset == 1000)));
@@ -196,7 +196,7 @@ fn a_reader_that_is_busy_holds_back_its_own_partition_only() {
         }
     }
     assert!(kept.len() <= 2, "{} batches are out", kept.len());
-    // Once they are let go, the rest comes.
+    // After their release, the rest comes.
     let mut rest = kept.iter().map(Batch::len).sum::<usize>();
     kept.clear();
     while rest < 1_000 {

@@ -25,7 +25,7 @@ fn raise<A: magnus::ArgList>(ruby: &Ruby, name: &str, arguments: A) -> Error {
     }
 }
 
-/// `what` is whom it happened to: "producer orders-writer".
+/// `what`: the object of the error: "producer orders-writer".
 pub fn ruby(ruby: &Ruby, what: &str, error: CoreError) -> Error {
     match error {
         CoreError::Config { key, value, reason } => raise(ruby, "ConfigError", (key, value, reason)),

@@ -91,7 +91,7 @@ impl Client {
     /// The same on a thread of its own, without waiting for it.
     pub fn end_aside(client: Arc<Self>) {
         let (sender, _) = channel();
-        let _ = client.receiver.set(sender); // to nobody: see `drop`
+        let _ = client.receiver.set(sender); // no thread receives: see `drop`
     }
 
     /// librdkafka's name of the client: `"rdkafka#producer-1"`.

@@ -7,7 +7,7 @@ use pelton_core::decode::avro::{Framing, Schema, SchemaId, TopicSchemas};
 use pelton_core::decode::{Refusal, Tree};
 use serde_json::json;
 
-/// Documents of one schema, for a schema takes longer than they do.
+/// Documents per schema, because parsing a schema takes longer than parsing them.
 const OF_A_SCHEMA: u64 = 200;
 /// Items without bytes that a document may have.
 const MOST_EMPTY: usize = 1 << 16;
