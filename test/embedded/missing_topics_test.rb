@@ -25,4 +25,16 @@ class MissingTopicsTest < Minitest::Test
     errors << @events.pop until @events.empty?
     assert_empty errors.select { |name, _| name == "error.occurred" }
   end
+
+  def test_dead_letters_get_the_partitions_that_their_main_topic_has
+    existing = topic(4)
+    app = app(create_topics: true) do
+      topic existing, to: Class.new(Pelton::Consumer) { def consume = nil } do
+        retry_in 5
+        dead_letters "#{existing}.dead"
+      end
+    end
+    app.start
+    assert_equal [4, 4], %w[retry.5 dead].map { |name| app.producer.partition_count("#{existing}.#{name}") }
+  end
 end

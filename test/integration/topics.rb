@@ -134,12 +134,26 @@ Scenario.run do
   equal(0, topics.call("delete", theirs, "--yes").first, "delete")
   check(!names.call.include?("theirs"), "it is gone")
 
-  # --- in development a server creates what is declared -------------------------------------------------------------
+  # --- retry topics and dead letters of a topic that exists ---------------------------------------------------------
   reader = consumer { nil }
+  admin.create_topic("#{prefix}.has4", partitions: 4)
+  eventually(20, "has4") { names.call.include?("has4") }
+  follower = app(group: unique("group")) do
+    topic "#{prefix}.has4", to: reader do
+      retry_in 5
+      dead_letters "#{prefix}.has4.dead"
+    end
+  end
+  equal([nil, nil], follower.topics.plan.apply.map(&:error), "apply without `creates`")
+  equal([4, 4], admin.topics(*%w[retry.5 dead].map { |name| "#{prefix}.has4.#{name}" }).values
+                     .map { |description| description.partitions.size }, "partitions of the main topic")
+
+  # --- in development a server creates what is declared -------------------------------------------------------------
   starting = lambda do |name, environment|
     ENV["PELTON_ENV"] = environment
     server = app(group: unique("group"), kafka: { "topic.metadata.refresh.interval.ms" => 300 }) do
       topic(name, to: reader) { creates partitions: 4 }
+      topic("#{prefix}.has4", to: reader) { dead_letters "#{prefix}.has4.boot" }
     end
     server.start
     server
@@ -148,6 +162,8 @@ Scenario.run do
   end
   made = starting.call("#{prefix}.made", "development")
   eventually(20, "the topic of development") { made.assignments["#{prefix}.made"] == [0, 1, 2, 3] }
+  eventually(20, "the dead letters of development") { names.call.include?("has4.boot") }
+  equal(4, made.producer.partition_count("#{prefix}.has4.boot"), "partitions of the dead letters of development")
   starting.call("#{prefix}.production", "production")
   check(!names.call.include?("production"), "nothing is created in production")
 end

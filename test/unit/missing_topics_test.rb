@@ -56,6 +56,19 @@ class MissingTopicsTest < Minitest::Test
     assert_empty @errors
   end
 
+  def test_a_retry_topic_gets_the_partitions_and_replicas_that_its_main_topic_has_in_the_cluster
+    @cluster.topics["wide"] = { partitions: 4, replication: 2, config: {} }
+    route("wide") do
+      creates partitions: 9
+      retry_in 5
+      dead_letters "wide.dead"
+    end
+    @app.topics { dead_letters partitions: 1 }
+    assert_equal({ "wide.retry.5" => [4, 2], "wide.dead" => [1, 2] }, create.transform_values { |rest| rest.first(2) },
+                 "partitions and replicas")
+    assert_empty @errors
+  end
+
   def test_a_server_of_some_groups_creates_only_their_topics
     route("orders")
     @app.topics { topic "free" }

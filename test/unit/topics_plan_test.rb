@@ -54,6 +54,42 @@ class TopicsPlanTest < Minitest::Test
     assert_empty plan { topic "orders", config: { "retention.ms" => 604_800_000 } }.changes
   end
 
+  # {"orders.dead" => [partitions, replicas]} that the plan creates.
+  def creations(app, **options)
+    app.topics.plan(**options).changes.select { |change| change.action == :create }
+       .to_h { |change| [change.topic, change.to.values_at(:partitions, :replication)] }
+  end
+
+  def test_dead_letters_and_retry_topics_get_the_numbers_that_their_main_topic_has_in_the_cluster
+    cluster("orders" => { partitions: 4, replication: 2 }, "bills" => { partitions: 6, replication: 1 })
+    app = app(@cluster)
+    app.routes do
+      %w[orders bills new].each do |name|
+        topic name, to: Orders do
+          creates partitions: 5 unless name == "orders"
+          retry_in 5
+          dead_letters name == "new" ? "new.dead" : "dead"
+        end
+      end
+    end
+    assert_equal({ "orders.retry.5" => [4, 2], "bills.retry.5" => [6, 1], "dead" => [6, 2], "new" => [5, nil],
+                   "new.retry.5" => [5, nil], "new.dead" => [5, nil] }, creations(app))
+    assert_equal({ "orders.retry.5" => [4, 2] }, creations(app, only: ["orders.retry.5"]))
+    app.topics.plan.apply
+    assert_equal [4, 6], @cluster.topics.values_at("orders.retry.5", "dead").map { |topic| topic[:partitions] }
+  end
+
+  def test_a_declared_number_counts_before_that_of_the_main_topic
+    { -> { dead_letters partitions: 1 } => [1, 2], -> { topic "dead", replication: 3 } => [4, 3],
+      -> { topic("dead") && dead_letters(replication: 3) } => [4, 3],
+      -> { retry_topics partitions: 1 } => [4, 2] }.each do |words, numbers|
+      cluster("orders" => { partitions: 4, replication: 2 })
+      app = app(@cluster) { instance_exec(&words) }
+      app.routes { topic("orders", to: Orders) { dead_letters "dead" } }
+      assert_equal({ "dead" => numbers }, creations(app))
+    end
+  end
+
   def test_partitions_are_added_with_a_warning
     cluster("orders" => { partitions: 3 })
     found = plan { topic "orders", partitions: 6 }

@@ -3,10 +3,13 @@
 require_relative "../admin"
 require_relative "../embedded_cluster"
 require_relative "../errors"
+require_relative "../native"
+require_relative "../topics/cluster_state"
 
 module Pelton
   # Creates topics that Kafka does not have when a server starts (Config#create_topics?): those that are declared, as
-  # they are declared, and those that the routes name, with the broker's defaults. It changes no existing topic.
+  # they are declared, and those that the routes name, with the broker's defaults. Retry topics and dead letters get as
+  # many partitions as their main topic. It changes no existing topic.
   # (librdkafka's allow.auto.create.topics creates none for a client that only subscribes.)
   class MissingTopics
     # Seconds for one answer of Kafka.
@@ -35,32 +38,47 @@ module Pelton
 
     def fill(cluster)
       admin = @topics.admin(cluster.kafka)
-      wanted(cluster, admin).each { |name| make(cluster.declaration(name), cluster, admin) || break }
+      wanted = names(cluster)
+      return if wanted.empty?
+
+      existing = admin.topic_names(timeout: TIMEOUT)
+      missing = (wanted - existing).map { |name| cluster.declaration(name) }
+      mains = describe(missing.flat_map(&:main_topics) & existing, cluster, admin)
+      missing.each { |declaration| make(declaration.name, declaration.creation(mains), cluster, admin) || break }
     rescue KafkaError => e
       report(e)
     ensure
       admin&.close(timeout: TIMEOUT)
     end
 
-    def wanted(cluster, admin)
-      declared = @routed ? [] : cluster.topics.each_value.reject(&:deleted?).map(&:name)
-      names = cluster.routed | declared
-      names.empty? ? [] : names - admin.topic_names(timeout: TIMEOUT)
+    def names(cluster)
+      cluster.routed | (@routed ? [] : cluster.topics.each_value.reject(&:deleted?).map(&:name))
     end
 
-    # Returns false if the cluster does not answer.
-    def make(declaration, cluster, admin)
-      wanted = declaration.creation
+    # {"orders" => Topics::ClusterState::Topic}
+    def describe(names, cluster, admin)
+      return {} if names.empty?
+      unless EmbeddedCluster.at(cluster.servers)
+        return Topics::ClusterState.read(admin, names, configs: [], timeout: TIMEOUT).topics
+      end
+
+      # An embedded cluster does not answer the admin client.
+      counts = Native.metadata({ "bootstrap.servers" => cluster.servers }, nil, TIMEOUT)[:topics]
+      counts.slice(*names).to_h { |name, count| [name, Topics::ClusterState::Topic.new(name: name, partitions: count)] }
+    end
+
+    # wanted: see Topics::Declaration#creation. Returns false if the cluster does not answer.
+    def make(name, wanted, cluster, admin)
       embedded = EmbeddedCluster.at(cluster.servers)
       if embedded
-        embedded.create_topic(declaration.name, wanted[:partitions] || 1)
+        embedded.create_topic(name, wanted[:partitions] || 1)
       else
-        admin.create_topic(declaration.name, partitions: wanted[:partitions], config: wanted[:config],
-                                             replication_factor: wanted[:replication], timeout: TIMEOUT)
+        admin.create_topic(name, partitions: wanted[:partitions], config: wanted[:config],
+                                 replication_factor: wanted[:replication], timeout: TIMEOUT)
       end
       true
     rescue KafkaError => e
-      report(e, topic: declaration.name) unless e.name == EXISTS
+      report(e, topic: name) unless e.name == EXISTS
       !NO_ANSWER.include?(e.name)
     end
 

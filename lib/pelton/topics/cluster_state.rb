@@ -55,8 +55,8 @@ module Pelton
       #: (Array[Declaration], cluster: String, ?allow_delete: bool) -> Array[Change]
       def compare(declarations, cluster:, allow_delete: false)
         declarations.flat_map do |declaration|
-          Comparison.new(declaration, @topics[declaration.name], cluster: cluster, config_names: @config_names,
-                                                                 allow_delete: allow_delete).changes
+          Comparison.new(declaration, @topics, cluster: cluster, config_names: @config_names,
+                                               allow_delete: allow_delete).changes
         end
       end
     end

@@ -15,12 +15,15 @@ module Pelton
       COMPACTS = "Kafka then keeps only the last message of each key"
       private_constant :SHRINK, :REPLICATION, :DELETE, :MOVES, :SHORTER, :COMPACTS
 
-      # actual: nil if the topic does not exist. config_names: the topic configs that the brokers know, or nil. cluster:
+      # present: the topics of the cluster. config_names: the topic configs that the brokers know, or nil. cluster:
       # its servers.
-      #: (Declaration, ClusterState::Topic?, cluster: String, ?config_names: Array[String]?, ?allow_delete: bool) -> void
-      def initialize(declaration, actual, cluster:, config_names: nil, allow_delete: false)
+      #: (Declaration, Hash[String, ClusterState::Topic], cluster: String, ?config_names: Array[String]?,
+      #:  ?allow_delete: bool) -> void
+      def initialize(declaration, present, cluster:, config_names: nil, allow_delete: false)
         @declaration = declaration
-        @actual = actual
+        @present = present
+        # nil: the topic does not exist.
+        @actual = present[declaration.name]
         @config_names = config_names
         @allow_delete = allow_delete
         @cluster = cluster
@@ -44,7 +47,7 @@ module Pelton
       def deletion = change(:delete, refusal: (DELETE unless @allow_delete))
 
       def creation
-        wanted = @declaration.creation
+        wanted = @declaration.creation(@present)
         change(:create, to: wanted, refusal: wanted[:config].keys.filter_map { |name| unknown(name) }.first)
       end
 

@@ -22,8 +22,9 @@ module Pelton
       # name: "orders". partitions, replication: nil leaves them to the broker, and does not compare them. config:
       # {"retention.ms" => "604800000"}; nil as a value stands for the broker's default. place: "app/topics.rb:3".
       # kafka: options of librdkafka that name another cluster, or nil. initial: the same as partitions, replication and
-      # config, for the creation only: an existing topic may have other values.
-      attr_reader :name, :partitions, :replication, :config, :place, :kafka, :initial
+      # config, for the creation only: an existing topic may have other values. mains: {partitions: ["orders"]}, topics
+      # whose number a new topic gets if they exist, before that of `initial`.
+      attr_reader :name, :partitions, :replication, :config, :place, :kafka, :initial, :mains
 
       # Checks options as they were typed. on: for errors, "topic orders". over: checked options that these add to.
       # Raises ConfigError.
@@ -65,8 +66,9 @@ module Pelton
       private_class_method :count, :unknown
 
       #: (String, place: String, ?partitions: Integer?, ?replication: Integer?, ?config: Hash[String, String?],
-      #:  ?kafka: Hash[String, untyped]?, ?initial: Hash[Symbol, untyped], ?deleted: bool) -> void
-      def initialize(name, place:, partitions: nil, replication: nil, config: {}, kafka: nil, initial: {},
+      #:  ?kafka: Hash[String, untyped]?, ?initial: Hash[Symbol, untyped], ?mains: Hash[Symbol, Array[String]],
+      #:  ?deleted: bool) -> void
+      def initialize(name, place:, partitions: nil, replication: nil, config: {}, kafka: nil, initial: {}, mains: {},
                      deleted: false)
         @name = name
         @place = place
@@ -75,6 +77,7 @@ module Pelton
         @config = config.freeze
         @kafka = kafka
         @initial = initial.freeze
+        @mains = mains.freeze
         @deleted = deleted
         check
         freeze
@@ -84,19 +87,26 @@ module Pelton
       #: () -> bool
       def deleted? = @deleted
 
-      # What a new topic gets: {partitions: 6, replication: nil, config: {"retention.ms" => "604800000"}}.
-      #: () -> Hash[Symbol, untyped]
-      def creation
-        replication = @replication || @initial[:replication]
+      # The topics that `mains` names.
+      #: () -> Array[String]
+      def main_topics = @mains.values.flatten.uniq
+
+      # What a new topic gets: {partitions: 6, replication: nil, config: {"retention.ms" => "604800000"}}. present:
+      # topics of the cluster, with the main topics that exist.
+      #: (?Hash[String, ClusterState::Topic]) -> Hash[Symbol, untyped]
+      def creation(present = {})
+        replication = number(:replication, present)
         config = { **@initial.fetch(:config, {}), **@config }.compact
         # A value of the main topic, which has more replicas.
         config.delete(MIN_INSYNC) if replication && config[MIN_INSYNC].to_i > replication
-        { partitions: @partitions || @initial[:partitions], replication: replication, config: config }
+        { partitions: number(:partitions, present), replication: replication, config: config }
       end
 
       # The same values, for the creation only.
       #: () -> Declaration
-      def suggestion = Declaration.new(@name, place: @place, initial: creation)
+      def suggestion
+        Declaration.new(@name, place: @place, initial: creation, mains: @mains.reject { |kind, _| public_send(kind) })
+      end
 
       # Both declarations of a topic in one. Raises ConfigError, with both places, if they say different things.
       #: (Declaration) -> Declaration
@@ -106,7 +116,8 @@ module Pelton
         end
         Declaration.new(@name, place: @place, partitions: agreed(:partitions, other),
                                replication: agreed(:replication, other), config: agreed_config(other),
-                               kafka: @kafka || other.kafka, initial: merged_initial(other), deleted: @deleted)
+                               kafka: @kafka || other.kafka, initial: merged_initial(other),
+                               mains: @mains.merge(other.mains) { |_, mine, theirs| mine | theirs }, deleted: @deleted)
       end
 
       def inspect = "#<#{self.class} #{@name} (#{@place})>"
@@ -120,6 +131,12 @@ module Pelton
         raise ConfigError.new("topic #{@name}: #{MIN_INSYNC}", needed,
                               "is more than its replication of #{@replication} (#{@place}), so Kafka would refuse " \
                               "each message with acks=all: raise replication or lower #{MIN_INSYNC}")
+      end
+
+      # kind: :partitions or :replication. Of several main topics, the largest number serves all.
+      def number(kind, present)
+        mains = present.values_at(*@mains[kind]).compact
+        public_send(kind) || mains.flat_map { |topic| [*topic[kind]] }.max || @initial[kind]
       end
 
       def agreed(attribute, other)

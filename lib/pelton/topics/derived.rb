@@ -5,7 +5,8 @@ require_relative "declaration"
 module Pelton
   class Topics
     # The retry topics and dead letters of one group's routes. What Pelton chooses for them counts only for their
-    # creation: an existing one may differ. What `retry_topics` and `dead_letters` say counts always.
+    # creation: an existing one may differ. What `retry_topics` and `dead_letters` say counts always. The numbers of
+    # partitions and replicas are those of the main topic: as it is in the cluster, otherwise as it is declared.
     class Derived
       DAY = 86_400_000 # ms
       # How long a message may wait in its retry topic for a consumer, after its delay.
@@ -44,7 +45,7 @@ module Pelton
         initial = { **wanted, config: { "cleanup.policy" => "delete", "retention.ms" => retention.to_s,
                                         **wanted[:config].slice(*SHARED) } }
         Declaration.new(name, place: "#{kind} of #{main} in group #{@group.name}", initial: initial,
-                              **@options.fetch(kind, {}))
+                              mains: { partitions: [main], replication: [main] }, **@options.fetch(kind, {}))
       end
     end
     private_constant :Derived

@@ -87,9 +87,9 @@ module Pelton
 
       def compare(cluster, declarations, deadline, allow_delete)
         configured = declarations.reject { |one| one.creation[:config].empty? && one.config.empty? }
+        names = declarations.flat_map { |one| [one.name, *one.main_topics] }.uniq
         state = with_admin(cluster) do |admin|
-          ClusterState.read(admin, declarations.map(&:name), configs: configured.map(&:name),
-                                                             timeout: Clock.left(deadline))
+          ClusterState.read(admin, names, configs: configured.map(&:name), timeout: Clock.left(deadline))
         end
         @undeclared[cluster.servers] = state.names.grep_v(INTERNAL) - cluster.topics.keys - cluster.routed
         state.compare(declarations, cluster: cluster.servers, allow_delete: allow_delete)
