@@ -90,7 +90,7 @@ class FirstDayTest < Minitest::Test
       -> { config.livness.port = 5 } => "livness: unknown setting, did you mean liveness?",
       -> { config.shutdown_timeout = "60" } => 'shutdown_timeout = "60": expected a number of seconds >= 0',
       -> { config.kafka = { "bootstrap.servers" => %w[a b] } } =>
-        "bootstrap.servers = Array: join its entries with commas, expected a String" }
+        "bootstrap.servers = Array: expected a String, Symbol, Numeric, true or false; join its entries with commas" }
       .each { |mistake, text| assert_includes said(&mistake), text }
     assert_includes said { nowhere("bootstrap.server" => "a").producer.produce_async(topic: "a", payload: "x") },
                     'bootstrap.server = "a": unknown option of librdkafka; did you mean "bootstrap.servers"?'

@@ -32,9 +32,9 @@ module Pelton
           case value
           when String, Symbol, Numeric, true, false then result[key.to_s.dup.freeze] = value.to_s.dup.freeze
           else
-            hint = "is nil (an environment variable that is not set?), " if value.nil?
-            hint = "join its entries with commas, " if value.is_a?(Array)
-            raise ConfigError.new(key, value&.class, "#{hint}expected a String, Symbol, Numeric, true or false")
+            unset = "is nil (an environment variable that is not set?), " if value.nil?
+            list = "; join its entries with commas" if value.is_a?(Array)
+            raise ConfigError.new(key, value&.class, "#{unset}expected a String, Symbol, Numeric, true or false#{list}")
           end
         end
         REFUSED.each { |key, (values, why)| raise ConfigError.new(key, result[key], why) if values.match?(result[key]) }
