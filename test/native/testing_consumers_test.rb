@@ -119,6 +119,34 @@ class TestingConsumersTest < Minitest::Test
     assert_equal [[1]], consumer_for("logs.web").sizes
   end
 
+  def test_topics_of_a_pattern_have_one_listener
+    produce("logs.web", { "id" => 1 })
+    produce("logs.app", { "id" => 2 })
+    produce("logs.web", { "id" => 3 })
+    assert_equal [[[1], [3]], [[2]]], [consumer_for("logs.web").sizes, consumer_for("logs.app").sizes]
+    assert_consumed("logs.web", count: 2)
+  end
+
+  def test_a_consumer_may_produce_with_the_helper
+    test = self
+    consumer_for("orders").script = lambda do |message|
+      test.produce("clicks", { "id" => 9 }, group: "billing") if message.offset.zero?
+    end
+    produce_together { 2.times { |id| produce("orders", { "id" => id }) } }
+    assert_equal [[0, 1], [1, 1]], consumer_for("orders").seen
+    assert_equal [[9]], consumer_for("clicks", group: "billing").sizes
+  end
+
+  def test_a_failed_assertion_at_the_end_is_raised_after_all_consumers_have_ended
+    first = consumer_for("orders")
+    second = consumer_for("clicks", group: "billing")
+    first.define_singleton_method(:shutdown) { raise Minitest::Assertion, "at the end" }
+    ended = false
+    second.define_singleton_method(:shutdown) { ended = true }
+    assert_equal "at the end", assert_raises(Minitest::Assertion) { stop_consumers }.message
+    assert ended
+  end
+
   def test_the_code_under_test_produces_and_the_consumers_run_afterwards
     consumer = consumer_for("orders")
     Pelton.producer.produce_sync(topic: "orders", payload: '{"id":1}')

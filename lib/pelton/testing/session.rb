@@ -64,8 +64,8 @@ module Pelton
       # Is the error of a consumer raised at once? See Helpers#raise_errors.
       #: () -> bool
       attr_accessor :raises
-      # The numbers of messages that the test asserted (Memory::Entry).
-      #: () -> Hash[Integer, true]
+      # Messages that the test asserted: {["shipped", 0, 41] => true}, by topic, partition and offset.
+      #: () -> Hash[[String, Integer, Integer], true]
       attr_reader :asserted
 
       def initialize
@@ -81,7 +81,6 @@ module Pelton
         @lock = Mutex.new
         @clock = nil
         @app = @copy = nil
-        # Messages that the test asserted, by Entry#number.
         @asserted = {}
         @running = @closed = false
       end
@@ -120,12 +119,14 @@ module Pelton
       def run
         return if @running
 
-        @running = true
-        begin_clock
-        limit(JOBS) { @consumers.each_value.map(&:advance).any? }
-        @consumers.each_value(&:commit)
-      ensure
-        @running = false
+        begin
+          @running = true
+          begin_clock
+          limit(JOBS) { @consumers.each_value.map(&:advance).any? }
+          @consumers.each_value(&:commit)
+        ensure
+          @running = false
+        end
       end
 
       # Moves the clock by this many seconds, and runs what becomes due, each at its time.

@@ -45,14 +45,15 @@ module Pelton
         @listeners.each_value.select { |one| [nil, one.group.name].include?(group) && reads?(one.group, topic) }
       end
 
-      # {group => route} of a topic. Raises ConfigError if there is none.
+      # {group => route} of a topic, as declared: for a retry topic, that of its main topic; for a topic that a pattern
+      # matches, the pattern. Raises ConfigError if there is none.
       #: (String, ?String?) -> Hash[String, Routing::Topic]
       def routes(topic, group = nil)
         check_group(group)
         found = groups.select { |one| [nil, one.name].include?(group) && reads?(one, topic) }
         raise unknown(topic, group) if found.empty?
 
-        found.to_h { |one| [one.name, main(one, one.topic(topic))] }
+        found.to_h { |one| [one.name, declared(one, topic)] }
       end
 
       # All groups of the app's routes.
@@ -81,9 +82,10 @@ module Pelton
       #: () -> void
       def stop
         @listeners.each_value { |listener| listener.stop(Clock.now) }
-        nil while advance
+        error = finish_jobs
         @listeners.each_value(&:leave)
         @listeners.clear
+        raise error if error
       end
 
       # The test is over.
@@ -98,23 +100,28 @@ module Pelton
 
       private
 
+      # Returns the first error that a test must not miss, after all jobs have ended.
+      def finish_jobs
+        nil while advance
+      rescue Exception => e # rubocop:disable Lint/RescueException -- also a failed assertion
+        finish_jobs
+        e
+      end
+
       def reads?(group, topic) = !group.topics.each_value.find { |route| route.match?(topic) }.nil?
 
-      # The route that a retry topic belongs to.
-      def main(group, route) = route.stage ? group.topics.fetch(route.stage.main) : route
+      def declared(group, topic)
+        route = group.topics.values.sort_by { |one| one.pattern ? 1 : 0 }.find { |one| one.match?(topic) }
+        route.stage ? group.topics.fetch(route.stage.main) : route
+      end
 
       def listen(group, route)
-        chosen = @app.routes.groups(@config, groups: [group], topics: [declared(route)]).first
+        chosen = @app.routes.groups(@config, groups: [group], topics: [route.name]).first
         InlineListener.new(chosen, @config, subscription: @clients.subscription(chosen, chosen.deserializers),
                                             jobs: @jobs, bus: @app.notifications, monitor: @monitor,
                                             producer: @app.method(:producer), generations: @generations,
                                             open_producer: @clients.producers(chosen),
                                             on_failure: ->(error, _listener = nil) { @critical = error }).start
-      end
-
-      # The name under which it was declared: of a pattern, its source.
-      def declared(route)
-        groups.flat_map { |one| one.topics.values }.find { |one| one.match?(route.name) || one.equal?(route) }.name
       end
 
       def work
