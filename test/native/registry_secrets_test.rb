@@ -62,6 +62,16 @@ class NativeRegistrySecretsTest < Minitest::Test
     end
   end
 
+  # It would be a header of its own.
+  def test_token_of_several_lines_is_refused_and_not_shown
+    ["hush\nX: y", "hush\r", 5].each do |token|
+      error = assert_raises(Pelton::ConfigError) { client("http://localhost", token: token) }
+      assert_match(/token = .+: expected a String of one line/, error.message)
+      refute_includes error.message, "hush"
+    end
+    assert client("http://localhost", token: "one line")
+  end
+
   def test_a_certificate_of_another_host_is_refused
     key = OpenSSL::PKey::RSA.new(2048)
     context = OpenSSL::SSL::SSLContext.new

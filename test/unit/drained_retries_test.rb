@@ -51,6 +51,15 @@ class DrainedRetriesTest < Minitest::Test
     assert_equal [["g", 3], ["gone", 5]], found.map { |error| [error.owner, error.count] }
   end
 
+  def test_error_of_stranded_messages_names_the_option_that_reads_them
+    options = { [true, "old"] => 'add former_groups: ["old"] to', [false, "g"] => "add drain: [30] to",
+                [false, "old"] => 'add drain: [30], former_groups: ["old"] to' }
+    options.each do |(routed, owner), text|
+      error = Pelton::StrandedMessages.new("a.retry.30", 3, owner, main: "a", routed: routed, group: "g")
+      assert_includes error.message, "to let g process them, #{text} the retry_in of a"
+    end
+  end
+
   def test_which_topics_are_retry_topics_of_another
     topic = Pelton::Routing::Topic.new("a.b", Orders, {})
     names = %w[a.b.retry.30 a.b.retry.0.5 a.b.retry.x axb.retry.30 a.b.retry. a.b.retry.3.4.5 b.a.b.retry.30]

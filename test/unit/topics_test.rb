@@ -113,6 +113,8 @@ class TopicsTest < Minitest::Test
     refused(/config: \{ "retention.ms" => … \}/) { declare { topic "a", "retention.ms": 3 } }
     refused(/config: \{ "retention.ms" => … \}/) { declare { topic "a", retention: 3 } }
     refused(/did you mean topic\?/) { declare { topik "a" } }
+    refused(/partitions = 2147483648/) { declare { topic "a", partitions: 2**31 } }
+    refused(/replication = 32768/) { declare { topic "a", replication: 2**15 } }
     refused(/partitions = 0: expected an Integer >= 1/) { declare { topic "a", partitions: 0 } }
     refused(/replication = "3"/) { declare { topic "a", replication: "3" } }
     refused(/config = 7: expected Kafka's names/) { declare { topic "a", config: 7 } }
