@@ -204,6 +204,19 @@ class FailureLogTest < Minitest::Test
     assert_equal [:error, :warn], @lines.all.map(&:first)
   end
 
+  # librdkafka repeats the request, so a redrive or a start after a kill wrote a warning that meant nothing.
+  def test_a_request_that_a_busy_coordinator_refuses_for_a_moment_is_not_written
+    log
+    refusals = ["Coordinator load in progress", "Coordinator not available",
+                "Producer attempted to update a transaction while another concurrent operation on the same " \
+                "transaction was ongoing"]
+    refusals.each do |reason|
+      message = "[thrd:main]: Failed to acquire transactional PID from broker k:9092/1: Broker: #{reason}: retrying"
+      @bus.publish("kafka.log", client: "c", level: 4, facility: "GETPID", message: message)
+    end
+    assert_equal ["Coordinator not available"], texts.map { |text| text[/Broker: (.*): retrying/, 1] }
+  end
+
   # What goes well must not become an event only because there is a log.
   def test_nothing_that_costs_time_is_listened_to
     log

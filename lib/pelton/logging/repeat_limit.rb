@@ -27,9 +27,12 @@ module Pelton
     # "ssl://kafka-1:9093/bootstrap: Connect to … failed" → "kafka-1:9093", and so
     # "GroupCoordinator: kafka-1:9093: Connect to … failed"
     BROKER = %r{\A(?:\w+://|\w+: )?([^\s/]+:\d+)[/:]}
+    # The coordinator of transactions starts, or still ends a killed process's transaction. librdkafka repeats the
+    # request. If it gives up, the transaction raises this reason.
+    COORDINATOR_BUSY = /Failed to acquire .*(load in progress|concurrent operation).*: retrying\z/
     ALL_DOWN = [:all_down].freeze
     NEVER = { Object => :never }.freeze
-    private_constant :ALL_DOWN, :ERROR_LEVEL, :CONNECTION, :BROKER, :NEVER
+    private_constant :ALL_DOWN, :ERROR_LEVEL, :CONNECTION, :BROKER, :NEVER, :COORDINATOR_BUSY
 
     # Events that always have the same severity. There may be thousands of them.
     ALIKE = %w[error.occurred message.delivery_failed message.skipped message.dead_lettered].freeze
@@ -129,16 +132,22 @@ module Pelton
 
     private
 
-    # [key of LINES, key of the kind], or nil if another event has the same information.
+    # [key of LINES, key of the kind], or nil if another event or error has the same information.
     def kind(event)
       case event.name
       when "error.occurred" then kind_of_error(event)
       when "message.delivery_failed" then [:delivery, [:delivery, event[:topic], name(event[:error])]]
       when "kafka.log"
-        facility = event[:facility]
-        [:other, [:log, facility]] unless REPORTED_AS_ERROR.include?(facility) && event[:level] <= ERROR_LEVEL
+        [:other, [:log, event[:facility]]] unless known_elsewhere?(event)
       else
         [:other, [event.name, *event.payload.values_at(:client, :group, :topic)]]
+      end
+    end
+
+    def known_elsewhere?(event)
+      case event[:facility]
+      when *REPORTED_AS_ERROR then event[:level] <= ERROR_LEVEL
+      when "GETPID" then COORDINATOR_BUSY.match?(event[:message])
       end
     end
 
