@@ -224,9 +224,9 @@ module Pelton
     # The producer is the given one (a pool checks one out), otherwise the partition's own if the topic has
     # `transactional "id"`, otherwise the app's. Inside the block, `producer` returns it.
     # An exception aborts the transaction, and the messages that are not marked come again. AbortTransaction does so
-    # without an error, but still counts as a failed attempt. A `consume` that marked in a transaction marks nothing by
-    # its return. After an aborted transaction, a mark in the same call that would skip its messages raises
-    # TransactionError (reason :undone). Raises AssignmentLost if another member has the partition, and what
+    # without an error, but still counts as a failed attempt. If transactions marked only some messages of a call, the
+    # next call gets the others. After an aborted transaction, a mark in the same call that would skip its messages
+    # raises TransactionError (reason :undone). Raises AssignmentLost if another member has the partition, and what
     # Producer#transaction raises.
     #: (?(Producer | ProducerPool)?) { (Producer::Transaction) -> untyped } -> untyped
     def transaction(producer = nil, &block) = @pelton.transaction(producer, &block)

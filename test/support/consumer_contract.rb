@@ -120,6 +120,21 @@ module ConsumerContract
     assert_equal [["0-2", 2], ["1-1", 4]], (read(app, out).map { |one| [one.raw_payload, one.offset] })
   end
 
+  def test_messages_that_a_call_does_not_mark_in_its_transaction_come_in_the_next_call
+    name = topic
+    id = unique("id")
+    marking = consumer(:consume) do
+      seen << messages.first_offset
+      transaction { mark_as_consumed(messages.first) }
+    end
+    app = app { topic(name, to: marking) { transactional id } }
+    fill(app, name, ["x"] * 4)
+    start(app)
+    wait_until("4 messages") { seen_all?(4) && (!transactions? || committed(app, name) == 4) }
+    stop(app)
+    assert_equal [0, 1, 2, 3], seen
+  end
+
   # What an open transaction holds back, and all behind it, comes when it ends.
   def test_messages_behind_an_open_transaction_wait_for_its_end
     name = topic

@@ -30,6 +30,54 @@ class ExactlyOnceMixedTest < Minitest::Test
     assert_equal [[:assigned, [0, 1]], [2], []], [@log, sent, errors], "calls, offsets sent, errors"
   end
 
+  # --- transactions that mark only some messages of a call ---
+
+  # They were not delivered again, and the mark of the next call passed them.
+  def test_messages_that_no_transaction_marked_come_in_the_next_call
+    attempts = []
+    consume(0, 1, 2, 3) do |one|
+      attempts << one.attempt
+      one.transaction { one.mark_as_consumed(one.messages.first) } unless one.messages.first.offset == 2
+    end
+    assert_equal [[:assigned, [0, 1, 2, 3], [1, 2, 3], [2, 3]], [1, 2], [4], []], [@log, sent, marked, errors],
+                 "calls, offsets sent, offsets marked by a return, errors"
+    assert_equal [1, 1, 1], attempts, "the rest is no retry"
+  end
+
+  def test_rest_of_a_call_whose_transaction_marked_some_is_left_for_the_next_owner
+    script do |one|
+      one.transaction { one.mark_as_consumed(one.messages.first) }
+      coordinator.end(:revoked)
+    end
+    coordinator.receive(batch(0, 1, 2))
+    work until idle?
+    assert_equal [[:assigned, [0, 1, 2], :revoked], [1], []], [@log, sent, marked], "calls, offsets sent and marked"
+  end
+
+  def test_rest_of_a_call_is_not_filtered_again_and_dropped_messages_are_done
+    asked = []
+    consume(0, 1, 2, 3, filters: [->(message) { (asked << message.offset) && message.offset.odd? }]) do |one|
+      one.transaction { one.mark_as_consumed(one.messages.first) }
+    end
+    assert_equal [[:assigned, [1, 3], [3]], [2, 4], []], [@log, sent, errors], "calls, offsets sent, errors"
+    assert_equal [0, 1, 2, 3], asked
+  end
+
+  # Otherwise the same call would come for ever.
+  def test_transaction_that_marks_only_an_older_message_leaves_the_rest_to_the_return
+    older = nil
+    consume(0) { |one| older = one.messages.first }
+    script { |one| one.transaction { one.mark_as_consumed(older) } }
+    coordinator.receive(batch(1, 2))
+    work until idle?
+    assert_equal [[:assigned, [0], [1, 2]], [1], [1, 3]], [@log, sent, marked], "calls, offsets sent, offsets marked"
+  end
+
+  def test_with_manual_offsets_the_rest_of_a_call_waits_for_a_mark
+    consume(0, 1, manual_offsets: true) { |one| one.transaction { one.mark_as_consumed(one.messages.first) } }
+    assert_equal [[:assigned, [0, 1]], [1], []], [@log, sent, marked], "calls, offsets sent, offsets marked"
+  end
+
   # What another thread marks in the meantime is behind the transaction's offset, too.
   def test_progress_stored_during_a_transaction_does_not_take_back_its_offset
     consume(0, 1, 2) do |one|

@@ -76,7 +76,7 @@ module Pelton
       #: () -> void
       def over = @job_marks.over
 
-      # Did a transaction of the job mark messages? Then Pelton does not mark the job's other messages.
+      # Did a transaction of the job mark messages?
       #: () -> bool
       def used? = @job_marks.used
 

@@ -15,7 +15,7 @@ module Pelton
     #   start     what the flow selected for it (Flow::Start); nil: it did not begin, or no step selects messages
     #   begun_at  when it began (seconds since 1970)
     #   paused    did consume leave its rest for later: by a pause, by revoked?, or by a seek that came too late?
-    #   halted    was it broken off between two messages?
+    #   halted    was it broken off between two messages, or did its transactions mark only some?
     #   current   with `process`: the message that began last
     #   failed    the offset of the message that failed
     #   tracker   for :sort: the batch to be sorted

@@ -47,6 +47,7 @@ module Pelton
         return unless job.kind == :consume
 
         failure = error || undone(job)
+        job.halted = true if !failure && leaves_some?(job)
         remember(job, failure) if job.start
         return if @coordinator.sought?(job)
 
@@ -83,17 +84,17 @@ module Pelton
         return [Outcome.again(0), result] if @coordinator.mixed?(job) # each key alone, to find which one fails
         return [break_off(job), result] if failed_behind?(result.messages, job.current)
 
-        [unmixed(@flow.settle(result)), result]
+        [@flow.settle(result), result]
       rescue StandardError => e
         @bus.publish("error.occurred", **job.facts, error: e, source: "flow")
       end
 
       def decide_success(job)
         return Outcome.later(job.wait || 0) if job.wait || job.paused
-        return unmixed(@flow.success) if @flow.success
+        return @flow.success if @flow.success
 
         result = Result.new(nil, job.messages, @executor.attempt, alone?(job, job.messages))
-        [unmixed(@flow.settle(result)), result]
+        [@flow.settle(result), result]
       end
 
       def failure_of(job, error)
@@ -120,9 +121,13 @@ module Pelton
         Outcome.done(mark: false)
       end
 
-      # If a transaction of the job marked messages, Pelton marks none of the others.
-      def unmixed(outcome)
-        outcome.kind == :done && @executor.transactions.created&.used? ? Outcome.done(mark: false) : outcome
+      # Did transactions of a consume mark only some of its messages? Then its return marks none, and the next job gets
+      # the others. (If they marked none of them, it would get the same messages for ever.)
+      def leaves_some?(job)
+        return false unless @executor.transactions.created&.used? && @flow.success&.mark
+
+        left = @coordinator.unfinished(job).size
+        left.positive? && left < job.messages.size
       end
 
       def report(job, error, result)
