@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Writes the Makefile that `gem install` runs: cargo builds the extension for the Ruby that runs this file, and `make
-# install` puts it under lib/pelton/<major.minor>/, so that one folder can serve several Rubies. (A working copy is
-# built by bin/setup.)
+# install` puts it under lib/pelton/<major.minor>/, so that one folder can serve several Rubies. Then it deletes cargo's
+# other files, 900 MB, which would stay in the gem's folder and in container images. (bin/setup builds a working copy.)
 
 require "rbconfig"
 
@@ -26,6 +26,7 @@ File.write("Makefile", <<~MAKE)
   install: all
   \tmkdir -p "$(to)"
   \tcp "$(target)/release/libpelton.#{suffix}" "$(to)/pelton.#{RbConfig::CONFIG["DLEXT"]}"
+  \trm -rf "$(CURDIR)/target"
 
   clean:
   \trm -rf "$(CURDIR)/target"
