@@ -48,7 +48,7 @@ module Fakes
         members = @members.fetch(id, []).map do |*columns, places|
           [*columns, places.map { |place| [*place, -1, "", nil] }]
         end
-        [id, nil, state(id), @types[id], "range", 1, members]
+        [id, nil, state(id), @types[id], members.empty? ? "" : "range", 1, members]
       end
     end
 

@@ -47,6 +47,8 @@ class CliTest < Minitest::Test
     assert_equal 0, run_cli
     assert_includes @out.string, "Usage: pelton COMMAND"
     assert_includes @out.string, "Exit codes:"
+    assert_includes @out.string, "    1 #{" " * 30} could not start, or failed; doctor: an\n#{" " * 37}error was found"
+    assert_empty @out.string.lines(chomp: true).select { |line| line.size > 80 }
     assert_equal 1, run_cli("sevrer")
     assert_includes @err.string, "sevrer: unknown command, did you mean server?"
     assert_equal 1, run_cli("server", "./app.rb")

@@ -65,6 +65,25 @@ class CommandsTest < Minitest::Test
     TEXT
   end
 
+  def test_routes_show_what_a_route_creates
+    @app.routes do
+      topic("orders", to: Orders) { creates partitions: 12, config: { "retention.ms" => 5 } }
+      topic("bills", to: Orders) { creates replication: 3 }
+    end
+    assert_equal 0, run_cli("routes"), @err.string
+    assert_includes @out.string, <<~TEXT
+      main orders
+        creates
+          partitions       12
+          config
+            retention.ms   5
+
+      main bills
+        creates
+          replication      3
+    TEXT
+  end
+
   def test_routes_as_json
     draw
     assert_equal 0, run_cli("routes", "--json", "-g", "billing")

@@ -112,6 +112,14 @@ class EdgesTest < Minitest::Test
     end
   end
 
+  def test_one_attempt_is_no_plural
+    %w[message.skipped message.dead_lettered message.postponed partition.stopped].each do |name|
+      facts = { **FACTS, attempts: 1, error: IOError.new("x"), to: "dead" }
+      _, text = Pelton::EventText.of(Pelton::Events::Event.new(name, facts))
+      assert_match(/ after 1 attempt\b/, text)
+    end
+  end
+
   # What happens to producers is told, but for what happens all the time.
   def test_log_reports_producer_events
     told = Pelton::Reporters::Log.instance_methods.grep(/\Aon_/).map(&:to_s)

@@ -109,6 +109,7 @@ class GroupsCommandsTest < Minitest::Test
     @kafka.commits["billing"].clear
     text, = pelton("show", "billing")
     assert_includes text, "no live members"
+    refute_match(/^\S+ *$/, text[/\A.*?\n\n/m], "a fact without a value")
     assert_includes text, "no committed offsets"
   end
 

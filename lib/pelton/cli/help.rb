@@ -5,14 +5,20 @@ module Pelton
     # The texts of --help, made from tables. docs/reference/command-line.md is made from the same texts.
     module Help
       WIDTH = 32
-      private_constant :WIDTH
+      # Columns of a terminal that are left for a text.
+      TEXT = 80 - WIDTH - 5
+      private_constant :WIDTH, :TEXT
 
       module_function
 
       # title: "Commands"; table: {"server" => "consume messages"}
       #: (String, Hash[untyped, String]) -> String
       def section(title, table)
-        "#{title}:\n#{table.map { |name, text| "    #{name.to_s.ljust(WIDTH)} #{text}".rstrip }.join("\n")}"
+        rows = table.flat_map do |name, text|
+          first, *rest = text.scan(/\S.{0,#{TEXT - 1}}(?= |\z)|\S+/)
+          ["    #{name.to_s.ljust(WIDTH)} #{first}".rstrip, *rest.map { |line| "#{" " * (WIDTH + 5)}#{line}" }]
+        end
+        "#{title}:\n#{rows.join("\n")}"
       end
 
       # The help of one command. declared: see Declarations#declared.

@@ -100,22 +100,22 @@ module Pelton
       def partition_revoked(event) = info("#{event[:lost] ? "lost" : "revoked"} #{place(event)}")
 
       def partition_stopped(event)
-        [3, "#{place(event)} stopped at offset #{event[:offset]} after #{event[:attempts]} attempts"]
+        [3, "#{place(event)} stopped at offset #{event[:offset]} after #{count(event[:attempts], "attempt")}"]
       end
 
       def message_skipped(event)
-        [2, "#{place(event)} skipped offset #{event[:offset]} after #{event[:attempts]} attempts: " \
+        [2, "#{place(event)} skipped offset #{event[:offset]} after #{count(event[:attempts], "attempt")}: " \
             "#{error(event[:error])}"]
       end
 
       def message_postponed(event)
         [2, "#{place(event)} offset #{event[:offset]} waits #{event[:due_in]} s in #{event[:to]} after " \
-            "#{event[:attempts]} attempts: #{error(event[:error])}"]
+            "#{count(event[:attempts], "attempt")}: #{error(event[:error])}"]
       end
 
       def message_dead_lettered(event)
-        [2, "#{place(event)} offset #{event[:offset]} went to #{event[:to]} after #{event[:attempts]} attempts: " \
-            "#{why(event[:error])}"]
+        [2, "#{place(event)} offset #{event[:offset]} went to #{event[:to]} after " \
+            "#{count(event[:attempts], "attempt")}: #{why(event[:error])}"]
       end
 
       def consumer_retrying(event)

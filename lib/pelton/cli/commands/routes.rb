@@ -75,11 +75,17 @@ module Pelton
 
           case value
           when Array then value.map { |part| shown(name, part) }
+          when Hash then nested(value)
           when nil, true, false, Numeric, String then value
           when Symbol, Range then value.to_s
           when Proc then "a block"
           else value.class.name
           end
+        end
+
+        # {partitions: 3, config: {}, place: "app.rb:3"} of `creates` → {"partitions" => 3}
+        def nested(hash)
+          hash.except(:place).reject { |_, part| part == {} }.to_h { |name, part| [name.to_s, shown(name, part)] }
         end
 
         # A tree of Routing::Condition as text: "type in [\"paid\"] and total gt 5".

@@ -42,7 +42,7 @@ module Pelton
         end
 
         def print(facts, group, partitions)
-          output.record(facts)
+          output.record(facts.reject { |_, fact| fact.to_s.empty? })
           output.puts
           group.members.empty? ? output.puts("no live members") : print_members(group)
           output.puts
