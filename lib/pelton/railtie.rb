@@ -16,7 +16,7 @@ module Pelton
     end
 
     initializer "pelton.jobs", before: :load_config_initializers do |app|
-      Pelton.config.around_job = Jobs.new(app)
+      Pelton.config.around_job ||= Jobs.new(app)
     end
 
     config.after_initialize do |app|

@@ -224,20 +224,107 @@ class AroundTest < Minitest::Test
     assert_equal [2], marked
   end
 
+  # A background thread of a consumer, and what it says about its end.
+  def flusher(consumer, word)
+    consumer.background("flush") do |stop|
+      stop.wait(60)
+      log = AroundTest::Consumer.log
+      log << word
+    end
+  end
+
+  def test_a_failing_around_job_does_not_keep_the_background_threads_of_a_consumer_that_ends
+    test = self
+    Consumer.script = ->(consumer) { test.flusher(consumer, :flushed) }
+    in_jobs do |job, &call|
+      raise "no database" if job[:kind] == :shutdown
+
+      call.call
+    end.receive(batch(0))
+    work
+    @coordinator.end(:shutdown)
+    work
+
+    assert_equal [["no database"], :flushed], [errors.map(&:message), @log.last]
+  end
+
+  # Runs the block with another class in the place of Reloaded, which has these methods; without any, there is no class.
+  def reload(**methods)
+    old = AroundTest.send(:remove_const, :Reloaded)
+    made = Class.new(Pelton::Consumer) { methods.each { |name, body| define_method(name, &body) } }
+    AroundTest.const_set(:Reloaded, made) if methods.any?
+    yield
+  ensure
+    AroundTest.send(:remove_const, :Reloaded) if methods.any?
+    AroundTest.const_set(:Reloaded, old)
+  end
+
   def test_after_a_reload_the_next_job_runs_the_new_class
     in_jobs(Reloaded) { |_, &call| call.call }.receive(batch(0))
     work
-    old = AroundTest.send(:remove_const, :Reloaded)
-    AroundTest.const_set(:Reloaded, Class.new(Pelton::Consumer) do
-      def assigned = AroundTest::Consumer.log << :assigned_again
-      def consume = AroundTest::Consumer.log << [:new, messages.size]
-    end)
-    @coordinator.receive(batch(1, 2))
-    work
+    reload(assigned: -> { AroundTest::Consumer.log << :assigned_again },
+           consume: -> { AroundTest::Consumer.log << [:new, messages.size] }) do
+      @coordinator.receive(batch(1, 2))
+      work
+    end
 
     assert_equal [[:old, 1], :assigned_again, [:new, 2]], @log
+  end
+
+  def test_after_a_reload_assigned_is_called_again_until_it_returns
+    in_jobs(Reloaded) { |_, &call| call.call }.receive(batch(0))
+    work
+    assigned = lambda do
+      AroundTest::Consumer.log << :assigned_again
+      raise "no cache" if AroundTest::Consumer.log.count(:assigned_again) < 3
+    end
+    reload(assigned: assigned, consume: -> { AroundTest::Consumer.log << [:new, messages.size] }) do
+      @coordinator.receive(batch(1))
+      work until idle?
+    end
+
+    assert_equal [[:old, 1], *[:assigned_again] * 3, [:new, 1]], @log
+    assert_equal ["no cache"] * 2, errors.map(&:message)
+  end
+
+  def test_a_reload_ends_the_background_threads_of_the_old_object
+    test = self
+    Reloaded.define_method(:assigned) { test.flusher(self, :end) }
+    in_jobs(Reloaded) { |_, &call| call.call }
+    reload(assigned: -> { background("flush") { |stop| stop.wait(60) } },
+           consume: -> { AroundTest::Consumer.log << :new }) do
+      @coordinator.receive(batch(0))
+      work
+      assert_equal [[], %i[end new]], [errors, @log]
+      @coordinator.end(:shutdown)
+      work
+    end
   ensure
-    AroundTest.send(:remove_const, :Reloaded)
-    AroundTest.const_set(:Reloaded, old)
+    Reloaded.remove_method(:assigned)
+  end
+
+  def test_the_last_job_after_a_reload_is_for_the_object_that_consumed
+    Reloaded.define_method(:shutdown) { AroundTest::Consumer.log << :shutdown_of_the_old_one }
+    in_jobs(Reloaded) { |_, &call| call.call }.receive(batch(0))
+    work
+    reload(consume: -> {}, shutdown: -> { AroundTest::Consumer.log << :shutdown_of_a_new_one }) do
+      @coordinator.end(:shutdown)
+      work
+    end
+
+    assert_equal [[], [[:old, 1], :shutdown_of_the_old_one]], [errors, @log]
+  ensure
+    Reloaded.remove_method(:shutdown)
+  end
+
+  def test_a_job_whose_class_was_removed_is_retried_until_it_is_there_again
+    in_jobs("AroundTest::Reloaded") { |_, &call| call.call }
+    reload do
+      @coordinator.receive(batch(0))
+      work
+      assert_match(/uninitialized constant AroundTest::Reloaded/, errors.first.message)
+    end
+    work
+    assert_equal [[[:old, 1]], [1]], [@log, marked]
   end
 end

@@ -97,6 +97,30 @@ class RailtieTest < Minitest::Test
     assert_equal [[nil, :en]] * 2, found
   end
 
+  # A logger that writes to several others, as ActiveSupport::BroadcastLogger of Rails 7.1 to 8.1 does it: what it does
+  # not define it sends to all, with the block.
+  Broadcast = Struct.new(:loggers) do
+    def respond_to_missing?(name, _all) = loggers.any? { |logger| logger.respond_to?(name) }
+    def method_missing(name, ...) = loggers.map { |logger| logger.public_send(name, ...) }
+  end
+
+  def test_a_logger_that_writes_to_two_places_runs_a_job_once
+    outs = Array.new(2) { StringIO.new }
+    before = Rails.logger
+    Rails.logger = Broadcast.new(outs.map { |out| ActiveSupport::TaggedLogging.new(Logger.new(out)) })
+    runs = 0
+    jobs.call(JOB) do
+      Rails.logger.info("inside")
+      runs += 1
+    end
+    Rails.logger.info("outside")
+
+    assert_equal 1, runs
+    outs.each { |out| assert_match(%r{\[pelton\] \[orders/0\] inside.*^(?!.*pelton).*outside}m, out.string) }
+  ensure
+    Rails.logger = before
+  end
+
   # --- notifications -----------------------------------------------------------------------------------------------
 
   def test_only_events_with_a_subscriber_are_forwarded

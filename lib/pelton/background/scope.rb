@@ -70,12 +70,16 @@ module Pelton
       def close(seconds = @timeout)
         list = @lock.synchronize do
           @closed = true
-          alive.each { |one| one.stop(0) }
+          stop_all
         end
         yield if block_given?
       ensure
         Threads.join(list.map(&:thread), seconds)
       end
+
+      # Ends the background threads, and waits up to `seconds`: the owner goes on with other code.
+      #: (?Numeric) -> void
+      def clear(seconds = @timeout) = Threads.join(@lock.synchronize { stop_all }.map(&:thread), seconds)
 
       # The owner ends, if it has no live background thread. Returns false if it has one.
       #: () -> bool
@@ -106,6 +110,7 @@ module Pelton
 
       def started = @group.list + @beside.list
       def alive = @backgrounds.select(&:alive?)
+      def stop_all = alive.each { |one| one.stop(0) }
     end
   end
 end

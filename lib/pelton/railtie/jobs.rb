@@ -28,11 +28,18 @@ module Pelton
 
       private
 
-      def tagged(job, &work)
+      # Not `tagged` with a block: ActiveSupport::BroadcastLogger (Rails 7.1) calls the block once per logger.
+      def tagged(job)
         logger = ::Rails.logger
-        return yield unless logger.respond_to?(:tagged)
+        return yield unless logger.respond_to?(:push_tags)
 
-        logger.tagged("pelton", "#{job[:topic]}/#{job[:partition]}", &work)
+        tags = ["pelton", "#{job[:topic]}/#{job[:partition]}"]
+        begin
+          logger.push_tags(*tags)
+          yield
+        ensure
+          logger.pop_tags(tags.size)
+        end
       end
     end
   end

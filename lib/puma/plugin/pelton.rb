@@ -9,18 +9,22 @@ Puma::Plugin.create do
   def start(launcher)
     return in_workers(launcher.config) if launcher.options[:workers].to_i.positive?
 
-    launcher.events.on_booted { Pelton.start }
-    launcher.events.on_stopped { Pelton.stop }
-    launcher.events.on_restart { Pelton.stop }
+    on(launcher.events, :after_booted, :on_booted) { Pelton.start }
+    on(launcher.events, :after_stopped, :on_stopped) { Pelton.stop }
+    on(launcher.events, :before_restart, :on_restart) { Pelton.stop }
   end
 
   private
 
   def in_workers(config)
     config.configure do |_, puma|
-      name = puma.respond_to?(:before_worker_boot) ? "before" : "on" # Puma 7 renamed the hooks
-      puma.public_send(:"#{name}_worker_boot") { Pelton.start }
-      puma.public_send(:"#{name}_worker_shutdown") { Pelton.stop }
+      on(puma, :before_worker_boot, :on_worker_boot) { Pelton.start }
+      on(puma, :before_worker_shutdown, :on_worker_shutdown) { Pelton.stop }
     end
+  end
+
+  # Puma 7 renamed events and hooks: the new name comes first.
+  def on(object, *names, &block)
+    object.public_send(names.find { |name| object.respond_to?(name) }, &block)
   end
 end

@@ -68,7 +68,7 @@ module Pelton
 
         @called = @since
         begin
-          Thread.handle_interrupt(Threads::IMMEDIATE) { @scope.inside { @around_job ? surrounded(job) : run(job) } }
+          Thread.handle_interrupt(Threads::IMMEDIATE) { @scope.inside { job.last? ? finish(job) : enter(job) } }
           error = nil
         rescue Exception => e # rubocop:disable Lint/RescueException -- whatever user code raises ends here
           error = e
@@ -185,9 +185,9 @@ module Pelton
         @running = [thread, thread.group.list]
         @transactions.created&.reset(*@running)
         @consumer ||= build_consumer(job)
+        renew(job) if reloaded?(job)
         case job.kind
         when :sort then job.sort
-        when :revoked, :shutdown then finish(job)
         when :consume
           return unless select_messages(job)
 
@@ -196,22 +196,37 @@ module Pelton
         end
       end
 
-      # Layer 2. It may have reloaded code: then an object of the new class takes over.
-      def surrounded(job)
-        Around.call("config.around_job", job.kind, @around_job, :call, { **job.facts, kind: job.kind }) do
-          if @consumer && !@consumer.instance_of?(@topic.consumer_class)
-            @consumer = build_consumer(job)
-            call(:assigned) { @consumer.assigned }
-          end
-          run(job)
-        end
+      # Layer 2.
+      def enter(job)
+        return run(job) unless @around_job
+
+        Around.call("config.around_job", job.kind, @around_job, :call, { **job.facts, kind: job.kind }) { run(job) }
+      end
+
+      # Did `around_job` reload code? The last job is for the old object, which has its state.
+      def reloaded?(job) = @around_job && !job.last? && !@consumer.instance_of?(@topic.consumer_class)
+
+      # An object of the new class takes over, once its `assigned` returned.
+      def renew(job)
+        old = @consumer
+        @scope.clear
+        @consumer = build_consumer(job)
+        call(:assigned) { @consumer.assigned }
+        renewed = true
+      ensure
+        @consumer = known(old) unless renewed
       end
 
       def build_consumer(job)
-        consumer = @topic.consumer_class.build(@context)
+        consumer = known(@topic.consumer_class.build(@context))
+        wait_aside(job, back: true) { @transactions.created.open } if @topic.transactional && @consumer.nil?
+        consumer
+      end
+
+      # Remembers what the consumer's class defines.
+      def known(consumer)
         @around = consumer.class.around?
         @process = consumer.class.process?
-        wait_aside(job, back: true) { @transactions.created.open } if @topic.transactional
         consumer
       end
 
@@ -258,8 +273,9 @@ module Pelton
         @around ? Around.call("#{@consumer.class}#around", action, @consumer, :around, action, &method) : yield
       end
 
+      # The consumer's threads and its own producer end, whatever the layers of its last job do.
       def finish(job)
-        @scope.close { call(job.kind) { @consumer.public_send(job.kind) } }
+        @scope.close { enter(job) }
       ensure
         wait_aside(job) { @transactions.created.close } if @topic.transactional
       end
