@@ -48,6 +48,17 @@ Scenario.run do
   @folder = Dir.mktmpdir("pelton-command-line")
   at_exit { FileUtils.rm_rf(@folder) }
 
+  # --- a signal while a command waits for a broker that is down ---
+
+  dead = ["topics", "list", "--bootstrap", "127.0.0.1:1", "--timeout", "60"]
+  %w[TERM INT HUP].each do |signal|
+    Open3.popen3(*Scenario::RUBY, "#{Scenario::ROOT}/exe/pelton", *dead) do |_, _, err, process|
+      err.gets # the first connection was refused
+      Process.kill(signal, process.pid)
+      equal(130, process.value.exitstatus, signal)
+    end
+  end
+
   # --- where the broker comes from ---
 
   direct = named_by("--bootstrap", "--bootstrap", bootstrap)

@@ -170,9 +170,68 @@ class CommandTest < Minitest::Test
     assert_equal 1, probe("a") { raise Pelton::ConfigError.new("x", 1, "is wrong") }
     assert_equal 1, probe("a") { raise "a bug" }
     assert_equal 130, probe("a") { raise Interrupt }
-    assert_equal 0, probe("a") { raise Errno::EPIPE }
+    assert_equal 130, probe("a") { raise SignalException, "TERM" }
+    assert_equal 130, probe("a") { raise SignalException, "HUP" }
     assert_equal ["pelton: not today", "pelton: x = 1: is wrong"], @err.string.lines(chomp: true).first(2)
     assert_match(/^pelton: a bug \(RuntimeError, .*command_test\.rb/, @err.string)
+  end
+
+  def test_end_of_the_reader_is_no_error_unless_a_change_may_be_incomplete
+    assert_equal 1, probe("a") { raise Errno::EPIPE }
+    assert_match(/reader of the output is gone, and not everything may be done/, @err.string)
+    reading = Class.new(Pelton::CLI::Command) { define_method(:run) { raise Errno::EPIPE } }
+    assert_equal 0, reading.new("read", "read", app: @app, out: @out, err: @err).call([])
+  end
+
+  def test_errors_and_questions_print_no_control_characters
+    assert_equal(1, probe("a") { failure("group a\e[31mb\r: is live\nand more") })
+    assert_equal "pelton: group a\\e[31mb\\r: is live\nand more\n", @err.string
+    assert_equal(7, probe("a", input: TerminalIO.new("y\n")) { confirm("delete \e[31m?") ? 7 : 8 })
+    assert_includes @err.string, "delete \\e[31m? [y/N] "
+  end
+
+  def test_config_in_the_home_of_an_unknown_user_is_an_error_that_names_it
+    assert_equal(1, probe("a", "--config", "~nosuchuser/pelton.yml") { app && 0 })
+    assert_equal "pelton: --config = \"~nosuchuser/pelton.yml\": is no file that can be found\n", @err.string
+  end
+
+  # 1e10 s are more than Ruby can wait for, so they count as no limit.
+  def test_wait_without_a_limit_ends_with_a_signal
+    assert_equal(130, probe("a") do
+      main = Thread.current
+      sender = Thread.new do
+        Thread.pass until main.status == "sleep"
+        Process.kill("INT", Process.pid)
+      end
+      interruption.wait(1e10) && sender.join && 0
+    end)
+  end
+
+  def test_answer_that_is_not_utf8_is_no
+    assert_equal(8, probe("a", input: TerminalIO.new("y\xFF\n")) { confirm("delete?") ? 7 : 8 })
+  end
+
+  def test_numbers_are_decimal
+    assert_equal 10, seen("a", "--max", "010").first[:max]
+    assert_equal(1, probe("a", "--max", "0x10"))
+    assert_match(/--max = "0x10": expected an Integer/, @err.string)
+  end
+
+  def test_seconds_below_zero_are_refused_with_the_name_of_the_option
+    timed = Class.new(Probe) { option :timeout, "--timeout SECONDS", "wait this long", type: Float }
+    %w[-5 -0.1].each do |text|
+      assert_equal 1, timed.new("timed", "wait", app: @app, out: @out, err: @err).call(["a", "--timeout", text])
+      assert_includes @err.string, "pelton: --timeout = #{text.to_f}: expected a number >= 0\n"
+    end
+  end
+
+  # A client that waits for a dead broker would take the whole 10 s.
+  def test_a_signal_shortens_the_close
+    waits = []
+    @app.define_singleton_method(:close) { |timeout:| waits << timeout }
+    probe("a") { app && 0 }
+    probe("a") { app && raise(Interrupt) }
+    assert_equal [10, 0.5], waits
   end
 
   def test_clients_are_closed_at_the_end

@@ -351,6 +351,30 @@ class GroupsCommandsTest < Minitest::Test
                  json("delete", "web", "billing", "--yes", "--json"))
   end
 
+  def test_delete_that_fails_for_one_group_tells_which_were_deleted
+    @kafka.commits["other"] = { ["bills", 0] => [1, ""] }
+    deletes = @answers.fetch(:delete_group)
+    @answers[:delete_group] = lambda do |id|
+      id == "billing" ? [[id, Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED, "not allowed")]] : deletes.call(id)
+    end
+    text, error = pelton("delete", "billing", "other", "--yes", code: 1)
+    assert_equal "deleted group other with its 1 committed offset\n", text
+    assert_match(/^pelton: billing: not allowed/, error)
+    refute @kafka.commits.key?("other")
+  end
+
+  def test_name_of_a_group_with_control_characters_does_not_reach_the_terminal
+    odd = "a\e[31mb\nc"
+    @kafka.commits[odd] = { ["orders", 0] => [40, ""] }
+    live(odd)
+    [["reset", odd, "--to", "end", "--all-topics", 0], ["delete", odd, "--yes", 1], ["show", "a\e[31mb", 1],
+     ["lag", odd, "--max", "0", 1], ["copy", "billing", odd, "--overwrite", 0]].each do |*arguments, code|
+      printed = pelton(*arguments, code: code).join
+      refute_includes printed, "\e", arguments.first
+      assert_includes printed, 'a\e[31mb\nc', arguments.first
+    end
+  end
+
   def test_delete_of_offsets
     assert_includes pelton("delete", "billing", "--topic", "orders:0", "--yes").first,
                     "deleted 1 committed offset of group billing (orders 0)"

@@ -32,6 +32,24 @@ class TopicsCommandsTest < Minitest::Test
   def declare(&block) = @declaration = block
   def json = JSON.parse(@out.string)
 
+  def test_list_of_a_misspelled_topic_is_an_error
+    assert_equal 1, run_command("list", "ordres")
+    assert_match(/ordres: unknown topic, did you mean orders\?/, @err.string)
+    assert_equal 0, run_command("list", "x*")
+    assert_equal "no topics\n", @out.string
+  end
+
+  def test_list_shows_topics_whose_names_begin_with_a_dot
+    @cluster.topics[".hidden"] = @cluster.topics.fetch("old").dup
+    assert_equal 0, run_command("list", "*", "--json")
+    assert_equal [".hidden", "old", "orders"], json.map { |row| row["topic"] }
+  end
+
+  def test_list_shows_an_internal_topic_that_is_named
+    assert_equal 0, run_command("list", "__consumer_offsets", "--json")
+    assert_equal ["__consumer_offsets"], json.map { |row| row["topic"] }
+  end
+
   def test_plan_without_a_difference_ends_with_0
     assert_equal 0, run_command("plan")
     assert_equal "no difference: the topics are as declared\n", @out.string

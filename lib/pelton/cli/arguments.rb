@@ -8,6 +8,11 @@ module Pelton
     # Parses the arguments of one command by its Declarations. Raises ConfigError, which names what is wrong and what
     # would be right.
     class Arguments
+      # OptionParser's Integer takes 010 for 8.
+      TYPES = { Integer => OptionParser::DecimalInteger }.freeze
+      NUMBER = "a number >= 0"
+      private_constant :TYPES, :NUMBER
+
       # name: "topics list". declared: see Declarations#declared.
       #: (String, Hash[Symbol, Array[untyped]]) -> void
       def initialize(name, declared)
@@ -38,7 +43,8 @@ module Pelton
           # OptionParser's own would end the process.
           parser.on("-v", "--version") { raise OptionParser::InvalidOption, "--version" }
           @options.each do |option|
-            parser.on(*option.switches, *[option.choices || option.type].compact) do |value|
+            parser.on(*option.switches, *[option.choices || TYPES.fetch(option.type, option.type)].compact) do |value|
+              check_number(option, value) if option.type == Float
               values[option.name] = option.accept(value, values[option.name])
             end
           end
@@ -62,8 +68,12 @@ module Pelton
 
       def expected(switch)
         option = @options.find { |one| one.names.any? { |name| name.start_with?(switch) } }
-        words = option&.choices&.join(", ") || { Integer => "an Integer", Float => "a number" }[option&.type]
+        words = option&.choices&.join(", ") || { Integer => "an Integer", Float => NUMBER }[option&.type]
         "expected #{words || "another value: #{seek}"}"
+      end
+
+      def check_number(option, value)
+        raise ConfigError.new(option.names.last, value, "expected #{NUMBER}") if value&.negative? || value&.infinite?
       end
 
       def check(given)

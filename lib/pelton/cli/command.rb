@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../logging/printable"
 require_relative "../runtime/library_code"
 require_relative "arguments"
 require_relative "connection"
@@ -22,8 +23,9 @@ module Pelton
     class Command
       extend Declarations
 
-      # Seconds for closing the clients at the end.
+      # Seconds for closing the clients at the end, and after a signal.
       CLOSE = 10
+      CLOSE_INTERRUPTED = 0.5
       # Exit code after Ctrl-C.
       INTERRUPTED = 130
 
@@ -48,6 +50,7 @@ module Pelton
         @interruption = nil
         @output = nil
         @chosen = nil
+        @close = CLOSE
         # {json: true, max: 5, …} and ["orders"], once `call` has parsed them.
         @options = {}
         @arguments = []
@@ -62,10 +65,11 @@ module Pelton
         code = run
         code = 0 unless code.is_a?(Integer)
         code.zero? && @interruption&.requested? ? INTERRUPTED : code
-      rescue ::Interrupt
+      rescue SignalException
+        @close = CLOSE_INTERRUPTED
         INTERRUPTED
-      rescue Errno::EPIPE
-        0 # the reader, such as `head`, has enough
+      rescue Errno::EPIPE # the reader, such as `head`, has enough
+        self.class.changes? ? failure("the reader of the output is gone, and not everything may be done") : 0
       rescue StandardError, ScriptError => e
         failure(explain(e))
       ensure
@@ -119,19 +123,21 @@ module Pelton
         return true if @options[:yes]
         raise ConfigError.new("--yes", nil, "is needed: there is no terminal to ask on") unless @input.tty?
 
-        @err.print "#{question} [y/N] "
-        @input.gets.to_s.strip.match?(/\Ay(es)?\z/i)
+        @err.print "#{Printable.line(question)} [y/N] "
+        @input.gets.to_s.scrub.strip.match?(/\Ay(es)?\z/i)
       end
 
       # Prints an error and returns 1, for `run`.
       def failure(text)
-        @err.puts "pelton: #{text}"
+        @err.puts "pelton: #{text.each_line(chomp: true).map { |line| Printable.line(line) }.join("\n")}"
         1
       end
 
       # The message of an error; for one that is not ours, with its class and place.
       def explain(error)
-        location = LibraryCode.place(error.backtrace) unless error.is_a?(Error)
+        return Printable.line(error.message) if error.is_a?(Error)
+
+        location = LibraryCode.place(error.backtrace)
         "#{error.message}#{" (#{error.class}, #{location})" if location}"
       end
 
@@ -140,8 +146,12 @@ module Pelton
         0
       end
 
-      # Closes the clients that the command opened.
-      def close = @connection&.close(CLOSE)
+      # Closes the clients that the command opened. A signal ends this, too.
+      def close
+        @connection&.close(@close)
+      rescue SignalException
+        exit!(INTERRUPTED)
+      end
     end
   end
 end

@@ -113,7 +113,7 @@ module Pelton
         read(@file).tap { |options| @source = @file if servers?(options) }
       end
 
-      # A process may have no home folder.
+      # The whole path. "" if the user of ~user does not exist, or this process has no home folder.
       def expand(path)
         File.expand_path(path)
       rescue ArgumentError
@@ -122,7 +122,9 @@ module Pelton
 
       def read(path)
         require "yaml"
-        text = File.read(File.expand_path(path))
+        raise ConfigError.new("--config", path, "is no file that can be found") if expand(path).empty?
+
+        text = File.read(expand(path))
         raise ConfigError.new(path, nil, "contains ERB (<%), which is not supported: use -X") if text.include?("<%")
 
         options = YAML.safe_load(text) || {}

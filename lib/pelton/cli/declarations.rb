@@ -66,7 +66,7 @@ module Pelton
       def arguments(*names) = declared[:arguments].replace(names)
 
       # An option. Its value is options[name]: nil, or `default`, if it is not given; [] if it is repeatable. type: as
-      # in OptionParser (Integer, Float, Array). choices: the only values allowed. The block converts the value; it may
+      # in OptionParser (Integer, Float, Array); a Float is >= 0. choices: the only values allowed. The block converts the value; it may
       # raise ConfigError.
       #   option :from, "--from POSITION", "where to begin" do |text| … end
       #: (Symbol, *String, ?type: Class?, ?choices: Array[String]?, ?default: untyped, ?many: bool, ?section: String)
@@ -103,6 +103,10 @@ module Pelton
       # The command asks before it changes something (Command#confirm), unless --yes is given.
       #: () -> void
       def confirms = option(:yes, "-y", "--yes", "do not ask for confirmation")
+
+      # true: the command changes something.
+      #: () -> bool
+      def changes? = declared[:options].any? { |option| %i[yes apply].include?(option.name) }
 
       # The command prints no results, so it has no --json.
       #: () -> void

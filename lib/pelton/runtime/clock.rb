@@ -45,7 +45,7 @@ module Pelton
     def wait(seconds)
       deadline = deadline(seconds)
       lock = Mutex.new
-      lock.synchronize { ConditionVariable.new.wait(lock, left(deadline)) until left(deadline).zero? }
+      lock.synchronize { ConditionVariable.new.wait(lock, left(deadline)) until left(deadline)&.zero? }
     end
   end
 end

@@ -27,10 +27,13 @@ module Pelton
           commits = groups.to_h { |group| [group.id, partitions(group.id)] }
           return failure("nothing was deleted") unless confirm(question(commits))
 
-          commits.each { |id, partitions| delete(id, partitions) }
-          output.report({ deleted: commits.map { |id, partitions| row(id, partitions) } }) do
-            commits.each { |id, partitions| output.puts "deleted #{what(id, partitions)}" }
+          errors = commits.to_h { |id, partitions| [id, delete(id, partitions)] }.compact
+          done = commits.except(*errors.keys)
+          output.report({ deleted: done.map { |id, partitions| row(id, partitions) } }) do
+            done.each { |id, partitions| output.puts "deleted #{what(id, partitions)}" }
           end
+          errors.each { |id, error| failure("#{id}: #{error}") }
+          errors.empty? ? 0 : 1
         end
 
         def refuse(groups)
@@ -51,19 +54,21 @@ module Pelton
 
         def what(id, partitions)
           listed = partitions.group_by(&:first).transform_values { |pairs| pairs.map(&:last) }
-          return "group #{id} with its #{count(partitions.size, "committed offset")}" unless topics
+          return "group #{shown(id)} with its #{count(partitions.size, "committed offset")}" unless topics
 
-          "#{count(partitions.size, "committed offset")} of group #{id} (#{assigned(listed)})"
+          "#{count(partitions.size, "committed offset")} of group #{shown(id)} (#{assigned(listed)})"
         end
 
         def row(id, partitions)
           { group: id, offsets: partitions.map { |topic, number| { topic: topic, partition: number } } }
         end
 
+        # The message of an error, or nil.
         def delete(id, partitions)
-          return admin.delete_group(id, timeout: timeout) unless topics
-
-          admin.delete_group_offsets(id, partitions, timeout: timeout)
+          topics ? admin.delete_group_offsets(id, partitions, timeout: timeout) : admin.delete_group(id, timeout: timeout)
+          nil
+        rescue KafkaError => e
+          e.message
         end
       end
     end

@@ -2,6 +2,7 @@
 
 require_relative "../../../errors"
 require_relative "../../command"
+require_relative "../../name_patterns"
 require_relative "../../values"
 
 module Pelton
@@ -55,17 +56,10 @@ module Pelton
           ConfigError.unknown(id, known, what: "group")
         end
 
-        # The groups of these names and patterns ("bill*"); of none, all groups. A group may be named like a pattern.
+        # The groups of these names and patterns ("bill*"); of none, all groups.
         def select(names)
           known = admin.groups(timeout: timeout).keys.sort
-          return known if names.empty?
-
-          names.flat_map do |name|
-            next name if known.include?(name)
-            raise unknown_group(name, known) unless name.match?(/[*?\[]/)
-
-            known.select { |id| File.fnmatch?(name, id, File::FNM_DOTMATCH) }
-          end.uniq
+          NamePatterns.select(names, known) { |name| unknown_group(name, known) }
         end
 
         def members(group)
@@ -95,7 +89,10 @@ module Pelton
         # "1 partition", "2 partitions"
         def count(number, noun) = "#{number} #{noun}#{"s" if number != 1}"
 
-        def live(group) = "group #{group.id} has live members (#{group.members.size}); stop them first"
+        # A group's name may contain anything.
+        def shown(id) = Output.text(id)
+
+        def live(group) = "group #{shown(group.id)} has live members (#{group.members.size}); stop them first"
       end
     end
   end

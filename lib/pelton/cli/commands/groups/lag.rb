@@ -93,7 +93,7 @@ module Pelton
         end
 
         def report_above(group)
-          failure("the lag of #{Output.text(group[:group])} is #{group[:lag]}, above #{options[:max]}")
+          failure("the lag of #{shown(group[:group])} is #{group[:lag]}, above #{options[:max]}")
         end
 
         def above?(group) = options[:max] && group[:lag].to_i > options[:max]
@@ -137,7 +137,7 @@ module Pelton
 
         # "billing: lag 20 in 3 partitions, +1.5 per second"
         def sum(group)
-          name = Output.text(group[:group])
+          name = shown(group[:group])
           return "#{name}: no committed offsets" if group[:lag].nil?
 
           text = "#{name}: lag #{group[:lag]} in #{count(group[:partitions].size, "partition")}"

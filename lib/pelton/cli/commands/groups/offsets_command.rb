@@ -33,7 +33,7 @@ module Pelton
           output.table(rows.map { |row| { **row.except(:bounded), note: note(row).to_s } }, empty: "nothing to change")
           output.puts
           totals = %i[skipped repeated].map { |key| "#{rows.sum { |row| row[key].to_i }} #{key}" }
-          output.puts "group #{id}: #{totals.join(", ")} in #{count(rows.size, "partition")}"
+          output.puts "group #{shown(id)}: #{totals.join(", ")} in #{count(rows.size, "partition")}"
           output.puts(apply ? output.paint("applied", :green) : unchanged)
           print_live(group) if group&.members.to_a.any?
         end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../command"
+require_relative "../../name_patterns"
 
 module Pelton
   class CLI
@@ -10,7 +11,8 @@ module Pelton
         details <<~TEXT
           Lists the topics of the cluster with their partitions and replicas. A partition with fewer
           replicas in sync than it has is under-replicated: a broker is down or slow. A pattern selects
-          topics by name; * stands for any letters.
+          topics by name; * stands for any letters. A name
+          that does not exist is an error.
         TEXT
         example "pelton topics list --bootstrap localhost:9092"
         example "pelton topics list 'orders*' --json", "some, for a script"
@@ -24,17 +26,16 @@ module Pelton
         private
 
         def run
-          rows = admin.topics(timeout: options[:timeout]).values.sort_by(&:name)
-                      .select { |topic| listed?(topic) }.map { |topic| row(topic) }
+          topics = admin.topics(timeout: options[:timeout])
+          names = NamePatterns.select(arguments, topics.keys.sort) do |name|
+            ConfigError.unknown(name, topics.keys, what: "topic")
+          end
+          rows = topics.values_at(*names).select { |topic| listed?(topic) }.map { |topic| row(topic) }
           rows.select! { |row| row[:under_replicated].positive? } if options[:under]
           output.table(rows, empty: "no topics")
         end
 
-        def listed?(topic)
-          return false if topic.internal && !options[:internal]
-
-          arguments.empty? || arguments.any? { |pattern| File.fnmatch?(pattern, topic.name) }
-        end
+        def listed?(topic) = !topic.internal || options[:internal] || arguments.include?(topic.name)
 
         def row(topic)
           partitions = topic.partitions
