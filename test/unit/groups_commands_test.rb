@@ -354,9 +354,8 @@ class GroupsCommandsTest < Minitest::Test
   def test_delete_that_fails_for_one_group_tells_which_were_deleted
     @kafka.commits["other"] = { ["bills", 0] => [1, ""] }
     deletes = @answers.fetch(:delete_group)
-    @answers[:delete_group] = lambda do |id|
-      id == "billing" ? [[id, Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED, "not allowed")]] : deletes.call(id)
-    end
+    refusal = Pelton::KafkaError.new(30, :GROUP_AUTHORIZATION_FAILED, "not allowed")
+    @answers[:delete_group] = ->(id) { id == "billing" ? [[id, refusal]] : deletes.call(id) }
     text, error = pelton("delete", "billing", "other", "--yes", code: 1)
     assert_equal "deleted group other with its 1 committed offset\n", text
     assert_match(/^pelton: billing: not allowed/, error)

@@ -66,8 +66,8 @@ module Pelton
       def arguments(*names) = declared[:arguments].replace(names)
 
       # An option. Its value is options[name]: nil, or `default`, if it is not given; [] if it is repeatable. type: as
-      # in OptionParser (Integer, Float, Array); a Float is >= 0. choices: the only values allowed. The block converts the value; it may
-      # raise ConfigError.
+      # in OptionParser (Integer, Float, Array); a Float is >= 0. choices: the only values allowed. The block
+      # converts the value; it may raise ConfigError.
       #   option :from, "--from POSITION", "where to begin" do |text| … end
       #: (Symbol, *String, ?type: Class?, ?choices: Array[String]?, ?default: untyped, ?many: bool, ?section: String)
       #:   ?{ (untyped) -> untyped } -> void

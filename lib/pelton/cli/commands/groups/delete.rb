@@ -27,6 +27,11 @@ module Pelton
           commits = groups.to_h { |group| [group.id, partitions(group.id)] }
           return failure("nothing was deleted") unless confirm(question(commits))
 
+          delete_all(commits)
+        end
+
+        # Goes on after a group that fails. Returns the exit code.
+        def delete_all(commits)
           errors = commits.to_h { |id, partitions| [id, delete(id, partitions)] }.compact
           done = commits.except(*errors.keys)
           output.report({ deleted: done.map { |id, partitions| row(id, partitions) } }) do
@@ -65,7 +70,11 @@ module Pelton
 
         # The message of an error, or nil.
         def delete(id, partitions)
-          topics ? admin.delete_group_offsets(id, partitions, timeout: timeout) : admin.delete_group(id, timeout: timeout)
+          if topics
+            admin.delete_group_offsets(id, partitions, timeout: timeout)
+          else
+            admin.delete_group(id, timeout: timeout)
+          end
           nil
         rescue KafkaError => e
           e.message
