@@ -195,18 +195,6 @@ class CommandTest < Minitest::Test
     assert_equal "pelton: --config = \"~nosuchuser/pelton.yml\": is no file that can be found\n", @err.string
   end
 
-  # 1e10 s are more than Ruby can wait for, so they count as no limit.
-  def test_wait_without_a_limit_ends_with_a_signal
-    assert_equal(130, probe("a") do
-      main = Thread.current
-      sender = Thread.new do
-        Thread.pass until main.status == "sleep"
-        Process.kill("INT", Process.pid)
-      end
-      interruption.wait(1e10) && sender.join && 0
-    end)
-  end
-
   def test_answer_that_is_not_utf8_is_no
     assert_equal(8, probe("a", input: TerminalIO.new("y\xFF\n")) { confirm("delete?") ? 7 : 8 })
   end
@@ -223,15 +211,6 @@ class CommandTest < Minitest::Test
       assert_equal 1, timed.new("timed", "wait", app: @app, out: @out, err: @err).call(["a", "--timeout", text])
       assert_includes @err.string, "pelton: --timeout = #{text.to_f}: expected a number >= 0\n"
     end
-  end
-
-  # A client that waits for a dead broker would take the whole 10 s.
-  def test_a_signal_shortens_the_close
-    waits = []
-    @app.define_singleton_method(:close) { |timeout:| waits << timeout }
-    probe("a") { app && 0 }
-    probe("a") { app && raise(Interrupt) }
-    assert_equal [10, 0.5], waits
   end
 
   def test_clients_are_closed_at_the_end
@@ -347,64 +326,5 @@ class CommandTest < Minitest::Test
     @app.config.freeze
     assert_equal(0, probe("a", env: { "PELTON_BOOTSTRAP" => "env:1" }) { app && 0 }, @err.string)
     assert_empty @app.config.kafka
-  end
-
-  # --- Ctrl-C ---
-
-  def test_first_interrupt_stops_between_two_items
-    done = []
-    code = probe("a") do
-      interruption.each([1, 2, 3]) do |item|
-        Process.kill("INT", Process.pid) if item == 2
-        Thread.pass until item < 2 || interruption.requested?
-        done << item
-      end
-      0
-    end
-    assert_equal [[1, 2], 130], [done, code]
-  end
-
-  def test_interrupt_ends_a_wait_at_once
-    items = Enumerator.new do |yielder|
-      yielder << 1
-      Process.kill("TERM", Process.pid)
-      Thread::Queue.new.pop
-    end
-    done = []
-    assert_equal(130, probe("a") { interruption.each(items) { |item| done << item } && 0 })
-    assert_equal [1], done
-  end
-
-  def test_wait_returns_at_its_time_or_at_an_interrupt
-    assert_equal(0, probe("a") { interruption.wait(0.01) ? 9 : 0 })
-    assert_equal(130, probe("a") { Process.kill("INT", Process.pid) && interruption.wait(60) ? 0 : 9 })
-  end
-
-  def test_handlers_are_put_back
-    before = Signal.trap("INT", "DEFAULT")
-    Signal.trap("INT", before)
-    probe("a") { interruption.wait(0) || 0 }
-    after = Signal.trap("INT", "DEFAULT")
-    Signal.trap("INT", after)
-    assert_equal before, after
-  end
-
-  def test_second_interrupt_ends_the_process_at_once
-    reader, writer = IO.pipe
-    pid = fork do
-      probe("a") do
-        interruption.each([1]) do
-          Process.kill("INT", Process.pid)
-          Thread.pass until interruption.requested?
-          Process.kill("INT", Process.pid)
-          eventually(10) { false } # a signal arrives a moment later
-          writer.write("survived")
-        end
-      end
-      exit!(0)
-    end
-    writer.close
-    assert_equal 130, Process.wait2(pid).last.exitstatus
-    assert_empty reader.read
   end
 end
