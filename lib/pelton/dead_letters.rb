@@ -22,7 +22,7 @@ module Pelton
   #
   # The methods take these filters. With several, a letter must meet all of them. Each of the first five is a String or
   # an Array of Strings.
-  #   id            failure ids, or places such as "0/42" (partition and offset in the dead-letter topic)
+  #   id            failure ids, or places such as "0/42" (partition and offset in the dead-letter topic); not nil
   #   topic         the topic where the message was first
   #   group         the group in which it failed
   #   error         the class of the last error
@@ -37,10 +37,12 @@ module Pelton
     # Only what is committed counts.
     COMMITTED = { "isolation.level" => "read_committed" }.freeze
     GROUPS = %i[error group topic status].freeze
+    # A limit of `list` up to which only so many letters are kept.
+    FEW = 100_000
     LIMIT, RATE = { limit: :count, rate: :positive_seconds }.map do |name, type|
       Settings::Setting.new(name, type, nil, "")
     end
-    private_constant :COMMITTED, :GROUPS, :LIMIT, :RATE
+    private_constant :COMMITTED, :GROUPS, :FEW, :LIMIT, :RATE
 
     # The name of the dead-letter topic.
     #   Pelton.dead_letters("orders.dead").topic # => "orders.dead"
@@ -78,7 +80,11 @@ module Pelton
     def list(limit: 100, **filters)
       order = ->(letter) { [letter.failed_at.to_f, letter.offset] }
       found = each(**filters)
-      LIMIT.check(limit) ? found.max_by(limit, &order) : found.sort_by(&order).reverse
+      LIMIT.check(limit)
+      return found.max_by(limit, &order) if limit && limit <= FEW # it reserves memory for so many
+
+      all = found.sort_by(&order).reverse
+      limit && limit < all.size ? all.first(limit) : all
     end
 
     # The letter with this failure id or place, whatever its status; nil: there is none.

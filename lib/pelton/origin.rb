@@ -52,7 +52,7 @@ module Pelton
         return unless fields.values_at(:topic, :partition, :offset, :attempts).all?
 
         TIMES.each { |field| fields[field] &&= time(fields[field]) }
-        fields[:backtrace] &&= fields[:backtrace].scrub("?").split("\n").freeze
+        fields[:backtrace] &&= text(fields[:backtrace], BACKTRACE_BYTES).split("\n").freeze
         new(fields)
       end
 

@@ -92,6 +92,55 @@ class DeadLettersCommandsTest < Minitest::Test
     assert_includes @err.string, "#{@dead} has no letter 0/9"
   end
 
+  # A String of JSON could hold commands for the terminal.
+  def test_show_escapes_a_payload_that_is_a_string
+    headers = { "\u00e9\e" => "\xFF", "b\xFE" => ["x", nil] }
+    app.producer.produce_sync(topic: @dead, key: "\xFE", payload: '"a\u001b[31m\u009b"', headers: headers)
+    assert_equal 0, call("show", @dead, "0/4")
+    refute_match(/[\e\u009b]/, @out.string)
+    ["a\\e[31m", "\u00e9\\e", "\\xFF", "b\\xFE"].each { |text| assert_includes @out.string, text }
+    letter = json("show", @dead, "0/4")
+    assert_equal [["\xFE".b], "a\e[31m\u009b", '"a\u001b[31m\u009b"', { "\u00e9\e" => "/w==" }],
+                 [letter["key_base64"].unpack("m"), *letter.values_at("payload", "payload_text", "headers_base64")]
+  end
+
+  def test_show_names_a_tombstone
+    app.producer.produce_sync(topic: @dead, payload: nil)
+    letter = json("show", @dead, "0/4")
+    assert_equal [true, nil, true, nil], [letter.key?("payload"), letter["payload"], letter.key?("key"), letter["key"]]
+    assert_equal 0, call("show", @dead, "0/4")
+    assert_includes @out.string, "payload\ntombstone\n"
+  end
+
+  # Anyone who may write to the topic could stop all redrives.
+  def test_letters_with_a_wrong_origin_stop_no_others
+    place = { "pelton.partition" => "0", "pelton.offset" => "9", "pelton.attempts" => "1" }
+    rows = [{ "pelton.topic" => "no/such\e[2J" }, { "pelton.topic" => "\xFF" }, { "pelton.topic" => "" },
+            { "pelton.topic" => @name, "pelton.partition" => "-3" },
+            { "pelton.topic" => @name, "pelton.backtrace" => "a\xFF\nb" }]
+    app.producer.produce_many_sync(rows.map { |row| { topic: @dead, payload: "{}", headers: { **place, **row } } })
+    assert_equal 1, call("redrive", @dead, "--dry-run", "--json")
+    assert_equal 1, call("redrive", @dead)
+    assert_equal "redriven: 5 letters of #{@dead}\n", @out.string, @err.string
+    assert_includes @err.string, "the topic no/such\\e[2J does not exist"
+    refute_includes @err.string.lines.grep(/not redriven/).join, "\e"
+    assert_equal ["a?", "b"], json("show", @dead, "0/8")["backtrace"]
+  end
+
+  def test_huge_limits_and_rates_are_accepted_or_refused
+    huge = "9" * 400
+    assert_equal %w[0/3 0/2 0/1 0/0], places("--limit", "9" * 30)
+    assert_equal %w[0/3 0/2 0/1 0/0], places("--limit", "1000000000")
+    assert_equal 1, call("redrive", @dead, "--rate", huge)
+    assert_includes @err.string, "expected a rate"
+    assert_equal 0, call("redrive", @dead, "--group", "g", "--limit", "9" * 30, "--rate", "6000/m"), @err.string
+  end
+
+  def test_json_list_that_is_cut_says_so
+    assert_equal 2, json("list", @dead, "--limit", "2").size
+    assert_equal "There are more: see --limit.\n", @err.string
+  end
+
   def test_redrive_sends_each_letter_once
     assert_equal 1, call("redrive", @dead, "--dry-run"), "one letter cannot be sent"
     assert_includes @out.string, "would be redriven: 3 letters of #{@dead}"

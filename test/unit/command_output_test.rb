@@ -121,6 +121,15 @@ class CommandOutputTest < Minitest::Test
     end
   end
 
+  def test_rates
+    { "100" => 100, "100/s" => 100, "6000/min" => 100, "6000/m" => 100, "90/h" => 0.025, "0.5" => 0.5 }
+      .each { |text, rate| assert_in_delta rate, Values.rate("--rate", text), 1e-9, text }
+    ["", "0", "0/s", "0.0", "-1", "5/d", "5/week", "1e3", "9" * 400, "5\n"].each do |text|
+      error = assert_raises(Pelton::ConfigError, text) { Values.rate("--rate", text) }
+      assert_includes error.message, "expected a rate, such as 100/s, 6000/min or 10/h"
+    end
+  end
+
   def test_times
     now = Time.at(1_000_000)
     assert_equal now - 7200, Values.time("--x", "2h", now: now)

@@ -54,6 +54,25 @@ class CommandSignalsTest < Minitest::Test
     assert_equal [1], done
   end
 
+  # Where the first Ctrl-C was only noted, the question stayed.
+  def test_interrupt_ends_a_question_that_changes_nothing
+    reader, writer = IO.pipe
+    reader.define_singleton_method(:tty?) { true }
+    Probe.script = lambda do
+      interruption
+      asked = Thread.new do
+        Thread.pass until err.string.include?("[y/N]")
+        Process.kill("INT", Process.pid)
+      end
+      confirm("delete?").tap { asked.join } ? 9 : 0
+    end
+    streams = { out: StringIO.new, err: StringIO.new, input: reader }
+    assert_equal 130, Probe.new("probe", "look", app: @app, **streams).call([])
+    assert_equal(0, probe { interruption.during { 7 } == 7 ? 0 : 9 })
+  ensure
+    [reader, writer].each(&:close)
+  end
+
   def test_wait_returns_at_its_time_or_at_an_interrupt
     assert_equal(0, probe { interruption.wait(0.01) ? 9 : 0 })
     assert_equal(130, probe { Process.kill("INT", Process.pid) && interruption.wait(60) ? 0 : 9 })

@@ -74,7 +74,7 @@ class DeadLettersFilterTest < Minitest::Test
   def test_wrong_filters_are_refused
     { { errors: "IOError" } => /errors: unknown filter of dead letters, did you mean error\?/,
       { error: IOError } => /error = IOError: expected a String/, { group: "" } => /group = ""/,
-      { id: [] } => /id = \[\]/,
+      { id: [] } => /id = \[\]/, { id: nil } => /id: expected a String/, # would mean all letters
       { since: "yesterday" } => /since = "yesterday": expected a Time/,
       { status: :done } => /status = :done: expected one of :open, :redriven, :deleted, :all/ }.each do |given, pattern|
       error = assert_raises(Pelton::ConfigError) { Pelton::DeadLetters::Filter.new(given) }

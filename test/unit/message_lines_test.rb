@@ -191,6 +191,16 @@ class MessageLinesTest < Minitest::Test
     end
   end
 
+  # One text would have two encodings.
+  def test_headers_with_names_and_values_of_any_bytes_are_shown
+    one = consumed("", headers: { "\u00e9" => "\xff".b, "\xfe".b => "\u00e9", "both\xfe".b => ["\xff".b, nil] })
+    text = block(one, Part.new(""), color: false)
+    assert_includes text, "\u00e9=\\xFF  \\xFE=\u00e9  both\\xFE=\\xFF  both\\xFE"
+    row = JSON.parse(line(one))
+    assert_equal({ "\ufffd" => "\u00e9" }, row["headers"])
+    assert_equal({ "\u00e9" => "/w==", "both\ufffd" => ["/w==", nil] }, row["headers_base64"])
+  end
+
   # With --json on a terminal. Programs read the same line.
   def test_json_line_for_a_terminal_means_the_same
     text = line(consumed("\u009b31m\u007f\u202e\e\u2028", key: "\u0085"))
@@ -209,6 +219,11 @@ class MessageLinesTest < Minitest::Test
   end
 
   def lines(*pieces) = [].tap { |all| CLI::Lines.new(Pieces.new(*pieces)).each { |some| all << some } }
+
+  def test_eof_error_of_the_block_is_not_the_end_of_the_input
+    failing = ->(_) { raise EOFError }
+    assert_raises(EOFError) { CLI::Lines.new(Pieces.new("a\n", "b\n")).each(&failing) }
+  end
 
   def test_lines_come_as_they_arrive
     assert_equal [], lines

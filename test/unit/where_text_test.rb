@@ -24,7 +24,8 @@ class WhereTextTest < Minitest::Test
      'where("a").eq(1).and(where("b").eq(2).or(where("c").eq(3))).not', '!where("a").eq(1)',
      'where("a").eq(1) & where("b").eq(2) | !where("c").eq(3) & where("d").eq(4)',
      '(where("a").eq(1) | where("b").eq(2)) & where("c").eq(3)', '!(where("a").eq(1) | where("b").eq(2)).not',
-     'where("a").eq("\n\t\"\u00e9\u{1F600}\\\\ #")', "where(\n  \"a\"\n)\n.eq(\n1\n)"].each do |text|
+     'where("a").eq("\n\t\"\u00e9\u{1F600}\\\\ #")', 'where("a").eq("\s\a\b\v\f\r\e\0\d\.")',
+     "where(\n  \"a\"\n)\n.eq(\n1\n)"].each do |text|
       assert_equal routed(text), tree(text), text
     end
   end
@@ -79,7 +80,9 @@ class WhereTextTest < Minitest::Test
       'where("a").matches(/(/)' => /wrong pattern/,
       'where("a").matches("x")' => /expected a Regexp/,
       'where("a").matches(/(a)\1/)' => /back-references/,
-      'where("a").eq("\xff")' => /use \\u00E9/,
+      'where("a").eq("\xff")' => /use \\u00E9/, 'where("a").eq("\101")' => /instead of \\101/,
+      'where("a").eq("\012")' => /use \\u00E9/, 'where("a").eq("\cA")' => /use \\u00E9/,
+      'where("a").eq("\u{41 42}")' => /use \\u00E9/,
       'where("a").eq("\u{110000}")' => /is no character|expected valid UTF-8/,
       'where("a").eq(99999999999999999999)' => /Integer of 64 bits/,
       "where(\"a\").eq(\"\xff\")" => /expected valid UTF-8/ }.each do |text, message|
@@ -90,7 +93,7 @@ class WhereTextTest < Minitest::Test
   def test_deep_nesting_is_refused_and_long_chains_are_not
     one = 'where("a").eq(1)'
     ["#{"(" * 200}#{one}#{")" * 200}", "#{"!" * 200}#{one}", "#{one}#{".not" * 200}",
-     "#{"#{one}.and(" * 200}#{one}#{")" * 200}"].each do |text|
+     "#{"#{one}.and(" * 200}#{one}#{")" * 200}", "where(\"a\").in(#{"[" * 50_000}"].each do |text|
       assert_match(/nests? deeper than 100 levels/, assert_raises(Pelton::ConfigError) { tree(text) }.message)
     end
     assert_equal 1001, tree(Array.new(1000, one).join(" | "))[1].size

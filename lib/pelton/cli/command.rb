@@ -124,7 +124,8 @@ module Pelton
         raise ConfigError.new("--yes", nil, "is needed: there is no terminal to ask on") unless @input.tty?
 
         @err.print "#{Printable.line(question)} [y/N] "
-        @input.gets.to_s.scrub.strip.match?(/\Ay(es)?\z/i)
+        answer = @interruption ? @interruption.during { @input.gets } : @input.gets
+        answer.to_s.scrub.strip.match?(/\Ay(es)?\z/i)
       end
 
       # Prints an error and returns 1, for `run`.

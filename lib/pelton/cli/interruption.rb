@@ -40,6 +40,11 @@ module Pelton
         end
       end
 
+      # Runs the block, which changes nothing, such as a question; the first signal ends it. Returns what the block
+      # returns; nil after a signal.
+      #: [T] () { () -> T } -> T?
+      def during(&block) = interruptible(&block)
+
       # Waits. Returns true if a signal came.
       #: (Numeric) -> bool
       def wait(seconds)

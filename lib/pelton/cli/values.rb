@@ -10,7 +10,8 @@ module Pelton
     module Values
       UNITS = { "ms" => 0.001, "s" => 1, "m" => 60, "min" => 60, "h" => 3600, "d" => 86_400, "w" => 604_800 }.freeze
       DURATION = /\A(?:\d+(?:\.\d+)?(?:ms|min|[smhdw]))+\z/
-      private_constant :UNITS, :DURATION
+      RATE = %r{\A(\d{1,18}(?:\.\d{1,18})?)(?:/(s|m|min|h))?\z}
+      private_constant :UNITS, :DURATION, :RATE
 
       module_function
 
@@ -24,6 +25,16 @@ module Pelton
         text.scan(/(\d+(?:\.\d+)?)(ms|min|[smhdw])/).sum do |amount, unit|
           (amount.include?(".") ? Float(amount) : Integer(amount)) * UNITS.fetch(unit)
         end
+      end
+
+      # Messages per second: "100" or "100/s" → 100.0, "6000/min" or "6000/m" → 100.0, "90/h" → 0.025.
+      #: (String, String) -> Float
+      def rate(option, text)
+        count, unit = RATE.match(text)&.captures
+        rate = count ? Float(count) / UNITS.fetch(unit || "s") : 0
+        return rate if rate.positive?
+
+        raise ConfigError.new(option, text, "expected a rate, such as 100/s, 6000/min or 10/h")
       end
 
       # A Time: ISO 8601 ("2026-11-23T08:00:00Z"; without a zone, local time), or a duration before now ("2h").

@@ -21,13 +21,16 @@ module Pelton
       PATTERN = %r{/((?:[^/\\]|\\.)*)/([imx]*)}m
       NUMBER = /-?\d[\d_]*(\.\d+)?([eE][+-]?\d+)?(?!\w)/
       WORDS = { "true" => true, "false" => false, "nil" => nil, "null" => nil }.freeze
-      ESCAPES = { "n" => "\n", "t" => "\t", "r" => "\r", "0" => "\0", "e" => "\e" }.freeze
+      ESCAPES = { "n" => "\n", "t" => "\t", "r" => "\r", "e" => "\e", "s" => " ", "a" => "\a", "b" => "\b", "v" => "\v",
+                  "f" => "\f" }.freeze
+      # Ruby's other escapes, of which some make bytes that are not UTF-8.
+      REFUSED = /\A([1-7]|0[0-7]|x|u\z|[cCM])/
       OPTIONS = { "i" => Regexp::IGNORECASE, "m" => Regexp::MULTILINE, "x" => Regexp::EXTENDED }.freeze
       # What other languages write, and what is written here.
       OTHERS = { /=~/ => "use .matches(/…/)", /==?/ => "use .eq(…)", /!=/ => "use .not_eq(…)",
                  /[<>]=?/ => "use .gt(…), .gteq(…), .lt(…) or .lteq(…)" }.freeze
       EXAMPLE = 'where("total").gt(100), where.key.eq("7") or where.header("source").exists'
-      private_constant :EXAMPLE, :SPACE, :STRING, :PATTERN, :NUMBER, :WORDS, :ESCAPES, :OPTIONS, :OTHERS
+      private_constant :EXAMPLE, :SPACE, :STRING, :PATTERN, :NUMBER, :WORDS, :ESCAPES, :REFUSED, :OPTIONS, :OTHERS
 
       # option: the name of the option, for errors.
       #: (String, String) -> void
@@ -144,7 +147,7 @@ module Pelton
 
       def value
         space
-        return list("]").tap { expect("]") } if token("[")
+        return nested { list("]").tap { expect("]") } } if token("[")
         return string(@scanner.matched) if @scanner.scan(STRING)
         return pattern(@scanner[1], @scanner[2]) if @scanner.scan(PATTERN)
         return number(@scanner.matched, @scanner[1] || @scanner[2]) if @scanner.scan(NUMBER)
@@ -157,14 +160,14 @@ module Pelton
         inner = quoted[1..-2]
         return inner.gsub(/\\([\\'])/, '\1') if quoted.start_with?("'")
 
-        inner.gsub(/\\(u\h{4}|u\{\h{1,6}\}|x\h{1,2}|.)/m) { escaped(Regexp.last_match(1)) }
+        inner.gsub(/\\(u\h{4}|u\{\h{1,6}\}|[0-7]{1,3}|.)/m) { escaped(Regexp.last_match(1)) }
       end
 
       def escaped(code)
-        return ESCAPES.fetch(code, code) unless code.size > 1
-        return [code.delete("ux{}").hex].pack("U") if code.start_with?("u")
+        refuse("a String has UTF-8 text: use \\u00E9 instead of \\#{code}") if REFUSED.match?(code)
+        return "\0" if code == "0"
 
-        refuse("a String has UTF-8 text: use \\u00E9 instead of \\x")
+        code.size > 1 ? [code.delete("u{}").hex].pack("U") : ESCAPES.fetch(code, code)
       rescue RangeError
         refuse("\\#{code} is no character")
       end

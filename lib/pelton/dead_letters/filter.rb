@@ -23,7 +23,8 @@ module Pelton
 
       #: (Hash[Symbol, untyped]) -> void
       def initialize(filters)
-        filters = filters.compact
+        # nil is no filter; but `delete(id: params[:id])` shall not delete all letters.
+        filters = filters.reject { |key, value| value.nil? && key != :id }
         unknown = filters.keys.find { |key| !KEYS.include?(key) }
         raise ConfigError.unknown(unknown, KEYS, what: "filter of dead letters") if unknown
 

@@ -62,7 +62,7 @@ module Pelton
         same = letter.origin && !@to
         return number % count if @delay || letter.message.raw_key.nil?
 
-        number if (same || topic == letter.origin&.topic) && number < count
+        number if (same || topic == letter.origin&.topic) && number.between?(0, count - 1)
       end
 
       # 10, 0.5: as in the names of retry topics.

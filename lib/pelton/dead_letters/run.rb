@@ -72,8 +72,10 @@ module Pelton
 
       # After a stop, the letters of the batch are not handled.
       def stop_at(letter)
-        letter = @batch.first || letter if @stop.stop?
-        @batch = [] if @stop.stop?
+        if @stop.stop?
+          letter = @batch.first || letter
+          @batch = []
+        end
         @result.stopped_at = letter.place
         false
       end

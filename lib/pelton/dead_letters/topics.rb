@@ -11,12 +11,13 @@ module Pelton
   class DeadLetters
     # What a run asks Kafka about topics. It opens a client of its own at its first use. One thread uses it.
     class Topics
-      UNKNOWN_TOPIC = 3
+      # Kafka's answers about a topic that does not exist, or whose name is not allowed.
+      MISSING = [3, 17].freeze
       EXISTS = 36
       # Seconds that a change may take until all of Kafka knows it, and between two looks.
       TIMEOUT = 30
       PAUSE = 0.05
-      private_constant :UNKNOWN_TOPIC, :EXISTS, :TIMEOUT, :PAUSE
+      private_constant :MISSING, :EXISTS, :TIMEOUT, :PAUSE
 
       #: (Config, bus: Notifications, native: Module?, kafka: Hash[String, untyped]) -> void
       def initialize(config, bus:, native:, kafka:)
@@ -78,7 +79,9 @@ module Pelton
       def count(topic)
         client.partition_count(topic)
       rescue KafkaError => e
-        raise unless e.code == UNKNOWN_TOPIC
+        raise unless MISSING.include?(e.code)
+      rescue InvalidMessageError
+        nil # a name that is no topic's, in a header that Pelton did not write
       end
 
       def await(what, topic)

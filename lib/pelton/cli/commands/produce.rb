@@ -8,6 +8,7 @@ require_relative "../messages/line_format"
 require_relative "../messages/lines"
 require_relative "../messages/message_command"
 require_relative "../messages/sent_lines"
+require_relative "../values"
 
 module Pelton
   class CLI
@@ -42,7 +43,7 @@ module Pelton
                choices: LineFormat::NAMES
         option :registry, "--registry URL", "schema registry, for Avro; the latest schema of the subject is used"
         option :subject, "--subject NAME", "the subject of that schema, instead of TOPIC-value"
-        option(:rate, "--rate N", "messages per second at most; also 100/m or 100/h") { |text| rate(text) }
+        option(:rate, "--rate RATE", "send at most this many: 100/s, 6000/min") { |text| Values.rate("--rate", text) }
         option :timeout, "--timeout SECONDS", "wait this long to find the topic", type: Float, default: 10
         option :json, "--json", "print the counts and failures as JSON"
         connects
@@ -51,9 +52,8 @@ module Pelton
         SLICE = 1000
         # Failures that are shown.
         SHOWN = 100
-        UNITS = { nil => 1, "s" => 1, "m" => 60, "h" => 3600 }.freeze
         UNKNOWN_TOPIC = 3
-        private_constant :SLICE, :SHOWN, :UNITS, :UNKNOWN_TOPIC
+        private_constant :SLICE, :SHOWN, :UNKNOWN_TOPIC
 
         class << self
           private
@@ -70,14 +70,6 @@ module Pelton
             return Integer(text, 10) if text.match?(/\A\d{1,9}\z/)
 
             raise ConfigError.new("--partition", text, "expected a number >= 0, or auto")
-          end
-
-          # Messages per second.
-          def rate(text)
-            number, unit = text.match(%r{\A(\d+(?:\.\d+)?)(?:/([smh]))?\z})&.captures
-            return number.to_f / UNITS.fetch(unit) if number.to_f.positive?
-
-            raise ConfigError.new("--rate", text, "expected a number > 0, such as 100, 100/s or 100/m")
           end
         end
 

@@ -38,9 +38,10 @@ module Pelton
         YEARS.cover?(time.year) ? Plain.time(time) : message.timestamp_ms
       end
 
-      # The name of a header can be shown only if it is UTF-8.
+      # The fields with the headers. Of a name that is not UTF-8, the valid characters are left.
+      #: (Hash[String, untyped]) -> Hash[String, untyped]
       def headers(all)
-        all = all.transform_keys(&:scrub)
+        all = all.transform_keys { |name| name.dup.force_encoding(Encoding::UTF_8).scrub }
         texts, others = all.partition { |_, value| Array(value).all? { |one| one.nil? || Plain.utf8(one) } }.map(&:to_h)
         return { "headers" => texts } if others.empty?
 
@@ -50,7 +51,6 @@ module Pelton
         end
         { "headers" => texts, "headers_base64" => encoded }
       end
-      private_class_method :headers
     end
   end
 end

@@ -19,16 +19,22 @@ module Pelton
       #: () { (Array[String]) -> void } -> void
       def each
         rest = "".b
-        loop do
-          chunk = @input.readpartial(SIZE).b
+        while (chunk = read)
           stop = chunk.rindex("\n") or next rest << chunk
           lines = (rest << chunk.byteslice(0, stop)).split("\n", -1)
           rest = chunk.byteslice(stop + 1, SIZE)
           yield lines.empty? ? [""] : lines # "".split returns no line
-        rescue EOFError
-          break
         end
         yield [rest] unless rest.empty?
+      end
+
+      private
+
+      # What has arrived; nil at the end. An EOFError of the block is none of the input.
+      def read
+        @input.readpartial(SIZE).b
+      rescue EOFError
+        nil
       end
     end
   end

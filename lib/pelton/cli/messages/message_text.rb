@@ -25,8 +25,20 @@ module Pelton
 
       #: (Message, MessagePart, MessagePart) -> String
       def of(message, key, payload)
-        errors = [*("key: #{key.error}" if key.error), *("payload: #{payload.error}" if payload.error)]
-        [head(message, key), *errors.map { |error| @output.paint(error, :red) }, body(payload)].join("\n")
+        [head(message, key), *error("key", key), *error("payload", payload), body(payload)].join("\n")
+      end
+
+      # Why a part is not decoded; nil: it is.
+      #: (String, MessagePart) -> String?
+      def error(name, part) = (@output.paint("#{name}: #{part.error}", :red) if part.error)
+
+      # The decoded payload, or its bytes as text.
+      #: (MessagePart) -> String
+      def body(payload)
+        shown = payload.shown
+        return json(JSON.pretty_generate(shown, max_nesting: 0)) if shown.is_a?(Hash) || shown.is_a?(Array)
+
+        payload.tombstone? ? @output.paint("tombstone", :dim) : Printable.line(payload.line)
       end
 
       private
@@ -34,18 +46,12 @@ module Pelton
       def head(message, key)
         place = "#{message.topic}/#{message.partition} offset #{message.offset}"
         headers = message.raw_headers.flat_map do |name, value|
-          (value.is_a?(Array) ? value : [value]).map { |one| one ? "#{name}=#{one}" : name }
+          values = value.is_a?(Array) ? value : [value]
+          values.map { |one| [name, *one].map { |part| Printable.line(part) }.join("=") }
         end
         [@output.paint(place, :bold), @output.paint(JsonLine.time(message) || "no timestamp", :dim),
          *("key #{@output.paint(key.line, :yellow)}" if message.raw_key),
          *headers.map { |header| @output.paint(header, :dim) }].join("  ")
-      end
-
-      def body(payload)
-        shown = payload.shown
-        return json(JSON.pretty_generate(shown, max_nesting: 0)) if shown.is_a?(Hash) || shown.is_a?(Array)
-
-        payload.tombstone? ? @output.paint("tombstone", :dim) : Printable.line(payload.line)
       end
 
       def json(text)

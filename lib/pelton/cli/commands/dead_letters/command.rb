@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../command"
+require_relative "../../messages/plain"
 require_relative "../../values"
 
 module Pelton
@@ -36,21 +37,11 @@ module Pelton
         # Adds the options of a redrive or deletion.
         def self.limits
           filters
-          option(:rate, "--rate RATE", "at most this many: 100/s, 6000/min") { |text| rate(text) }
+          option(:rate, "--rate RATE", "at most this many: 100/s, 6000/min") { |text| Values.rate("--rate", text) }
           limit
           option(:dry_run, "--dry-run", "only count them")
         end
         private_class_method :limits
-
-        # Letters per second.
-        def self.rate(text)
-          count, unit = %r{\A(\d+(?:\.\d+)?)(?:/(s|min|h))?\z}.match(text)&.captures
-          seconds = { nil => 1, "s" => 1, "min" => 60, "h" => 3600 }.fetch(unit)
-          return Float(count) / seconds if count && Float(count).positive?
-
-          raise ConfigError.new("--rate", text, "expected a rate, such as 100/s, 6000/min or 10/h")
-        end
-        private_class_method :rate
 
         private
 
@@ -102,13 +93,14 @@ module Pelton
             { dead_letters: topic.topic, done.to_sym => result.handled, skipped: result.skipped,
               stopped_before: result.stopped_at }
           end
-          output.report(results) { results.each { |result| print_result(result, done) } }
+          output.report(Plain.of(results)) { results.each { |result| print_result(result, done) } }
           results.any? { |result| result[:skipped].any? } ? 1 : 0
         end
 
         # Counts first, for the progress, and for the question before a deletion.
         def one(topic, done, limits, ask, &work)
-          counted = work.call(topic, { **filters, **limits, rate: nil, dry_run: true })
+          counted = interruption.during { work.call(topic, { **filters, **limits, rate: nil, dry_run: true }) }
+          return DeadLetters::Result.new(handled: 0, skipped: {}) unless counted
           return counted if options[:dry_run] || counted.handled.zero?
 
           question = "delete #{letters(counted.handled)} of #{topic.topic}?"
@@ -122,7 +114,7 @@ module Pelton
         def print_result(result, done)
           name, count, skipped, place = result.values
           output.puts "#{"would be " if options[:dry_run]}#{done}: #{letters(count)} of #{name}"
-          skipped.each { |reason, number| err.puts "pelton: not #{done}: #{letters(number)} of #{name}: #{reason}" }
+          skipped.each { |reason, number| failure("not #{done}: #{letters(number)} of #{name}: #{reason}") }
           output.puts "stopped before #{place}" if place
         end
 

@@ -32,11 +32,16 @@ module Pelton
           chosen = { **filters, status: options[:status].to_sym }
           return count(topics, chosen) if options[:by]
 
+          found = topics.flat_map { |topic| topic.list(limit: options[:limit] + 1, **chosen) }
+          print_first(found.sort_by { |letter| -letter.failed_at.to_f }, topics.size > 1)
+        end
+
+        def print_first(found, several)
           limit = options[:limit]
-          found = topics.flat_map { |topic| topic.list(limit: limit + 1, **chosen) }
-          found = found.sort_by { |letter| -letter.failed_at.to_f }
-          print(found.first(limit), topics.size > 1)
-          output.puts "There are more: see --limit." if found.size > limit
+          return print(found, several) if found.size <= limit
+
+          print(found.first(limit), several)
+          (output.json? ? err : output).puts "There are more: see --limit."
         end
 
         def count(topics, chosen)

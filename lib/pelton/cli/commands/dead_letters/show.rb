@@ -1,5 +1,8 @@
 # frozen_string_literal: true
 
+require_relative "../../messages/json_line"
+require_relative "../../messages/message_part"
+require_relative "../../messages/message_text"
 require_relative "command"
 
 module Pelton
@@ -10,7 +13,8 @@ module Pelton
         details <<~TEXT
           ID is the failure id, which is in the log, too, or the place of the letter: partition and offset in
           the dead-letter topic, such as 0/42. The payload is decoded as the route of the app says, otherwise
-          as JSON. A payload that cannot be decoded is printed as text.
+          as JSON. A payload that cannot be decoded is printed as text. In JSON, key, headers and payload are as
+          pelton consume prints them.
         TEXT
         example "pelton dead-letters show orders.dead 9f86d081884c7d65"
         example "pelton dead-letters show orders.dead 0/42 --json", "for scripts"
@@ -27,10 +31,8 @@ module Pelton
             return failure("#{topic} has no letter #{id}: pelton dead-letters list #{topic} --status all")
           return raw(letter) if options[:raw]
 
-          payload, problem = payload(letter)
-          all = { **facts(letter), key: text(letter.message.raw_key), headers: headers(letter),
-                                   backtrace: letter.origin&.backtrace, payload: payload, decode_error: problem }
-          output.report(all.compact) { print(letter, payload, problem) }
+          payload = payload(letter)
+          output.report(json(letter, payload)) { print(letter, payload) }
         end
 
         def raw(letter)
@@ -38,11 +40,28 @@ module Pelton
           0
         end
 
-        def print(letter, payload, problem)
+        # The payload, decoded if possible.
+        def payload(letter)
+          MessagePart.new(letter.raw_payload, value: letter.payload)
+        rescue DecodeError => e
+          MessagePart.new(letter.raw_payload, error: e.message)
+        end
+
+        # Key, headers and payload as in the lines of `pelton consume`.
+        def json(letter, payload)
+          key = MessagePart.new(letter.message.raw_key)
+          more = { backtrace: letter.origin&.backtrace, payload_error: payload.error }.compact
+          parts = { **key.fields("key"), **JsonLine.headers(letter.headers), **payload.fields("payload") }
+          { **facts(letter), **parts, **more }
+        end
+
+        def print(letter, payload)
           facts = letter.to_h.compact.transform_keys { |name| name.to_s.tr("_", " ") }
-          output.record({ **facts, "key" => text(letter.message.raw_key), "headers" => headers(letter) })
+          headers = letter.headers.transform_keys { |name| Printable.line(name) }
+          output.record({ **facts, "key" => letter.message.raw_key, "headers" => headers })
           section("backtrace", letter.origin&.backtrace&.map { |line| Printable.line(line) })
-          section("payload", [*("(#{problem})" if problem), payload.is_a?(String) ? payload : pretty(payload)])
+          text = MessageText.new(output)
+          section("payload", [*text.error("payload", payload), text.body(payload)])
         end
 
         def section(title, lines)
@@ -52,20 +71,6 @@ module Pelton
           output.puts output.paint(title, :bold)
           lines.each { |line| output.puts line }
         end
-
-        # The payload, decoded if possible; and why it is not decoded.
-        def payload(letter)
-          value = letter.payload
-          JSON.generate(value)
-          [value, nil]
-        rescue DecodeError, JSON::GeneratorError => e
-          [text(letter.raw_payload), Printable.line(e.message)]
-        end
-
-        def pretty(value) = JSON.pretty_generate(value).lines.map { |line| Printable.line(line.chomp) }.join("\n")
-        def headers(letter) = letter.headers.to_h { |name, value| [text(name), several(value)] }
-        def several(value) = value.is_a?(Array) ? value.map { |one| text(one) } : text(value)
-        def text(bytes) = bytes && Printable.line(bytes)
       end
     end
   end
