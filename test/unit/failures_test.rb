@@ -22,6 +22,19 @@ class FailuresTest < Minitest::Test
     assert_equal last, Pelton::Origin.of(dead.first).failure_id
   end
 
+  # error.occurred named the first message of the call, although it was marked.
+  def test_events_of_a_failed_call_name_its_first_message_that_is_not_marked
+    script do |consumer|
+      consumer.mark_as_consumed(consumer.messages.first)
+      raise IOError if named("error.occurred").empty?
+    end
+    coordinator(backoff: 0..0).receive(Fakes::Batch.new([one(0), one(1), one(2)]))
+    work_all
+    assert_equal [[[1, 1]], [[1, 1]]], %w[error.occurred consumer.retrying].map { |name|
+      named(name).map { |event| [event[:offset], event[:attempt]] }
+    }, "offsets and attempts"
+  end
+
   def test_each_way_to_give_up_a_message_publishes_the_failures_id
     { { then: :skip } => "message.skipped", { then: :stop } => "partition.stopped",
       { retry_in: [10] } => "message.postponed" }.each do |words, name|

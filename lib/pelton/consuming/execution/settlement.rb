@@ -131,10 +131,10 @@ module Pelton
       end
 
       def report(job, error, result)
-        messages = result && process? ? result.messages : job.messages
         more = {}
         if job.kind == :consume
-          more = { attempt: @executor.attempt, offset: job.current&.offset || messages.first_offset }
+          first = job.current&.offset || result&.messages&.first_offset || job.messages.first_offset
+          more = { attempt: @executor.attempt, offset: first }
         end
         more[:failure_id] = result.failure_id if result
         @bus.publish("error.occurred", **job.facts, **more, error: error, source: "consumer.#{job.kind}")
