@@ -48,8 +48,11 @@ class MessageLinesTest < Minitest::Test
            "9" * 400, '"\ud800"', "{\"a\":\"\xff\"}", "x" * 100_000,
            "#{"[" * 100}#{"]" * 100}"].freeze
 
+  # Later versions of json warn of a name that comes twice.
+  TWICE = Gem::Version.new(JSON::VERSION) < Gem::Version.new("2.13") ? {} : { allow_duplicate_key: true }
+
   def decoded(bytes)
-    bytes ? Part.new(bytes, value: JSON.parse(bytes)) : Part.new(nil)
+    bytes ? Part.new(bytes, value: JSON.parse(bytes, TWICE)) : Part.new(nil)
   rescue JSON::ParserError, EncodingError
     Part.new(bytes)
   end

@@ -43,7 +43,7 @@ module Pelton
       #: (KafkaError) -> Copy?
       def instead(error)
         if error.name == :INVALID_TIMESTAMP && @own_time then dup.tap { |copy| copy.own_time = false }
-        elsif too_large?(error) && @origin.backtrace then dup.tap(&:omit_backtrace)
+        elsif too_large?(error) && @origin.backtrace then dup.omit_backtrace
         elsif error.message_refused? && !omitted && !@origin.due_at then dup.tap { |copy| copy.omit(error.name) }
         end
       end
@@ -58,6 +58,7 @@ module Pelton
 
       def omit_backtrace
         @origin = @origin.without_backtrace
+        self
       end
 
       def omit(refusal)
