@@ -42,7 +42,8 @@ module Pelton
     LIMIT, RATE = { limit: :count, rate: :positive_seconds }.map do |name, type|
       Settings::Setting.new(name, type, nil, "")
     end
-    private_constant :COMMITTED, :GROUPS, :FEW, :LIMIT, :RATE
+    STOP = "expected a Pelton::Background::Stop"
+    private_constant :COMMITTED, :GROUPS, :STOP, :FEW, :LIMIT, :RATE
 
     # The name of the dead-letter topic.
     #   Pelton.dead_letters("orders.dead").topic # => "orders.dead"
@@ -140,7 +141,7 @@ module Pelton
 
     def run(work, filters, topics, dry_run, limits, &block)
       filter = Filter.new(filters)
-      { rate: RATE, limit: LIMIT }.each { |name, setting| setting.check(limits[name]) }
+      check(**limits)
       raise ConfigError.new("topic", @topic, "does not exist") unless topics.partitions(@topic)
 
       session = Session.new(@topic, @config, topics, **@clients) { status_log } unless dry_run
@@ -151,6 +152,12 @@ module Pelton
     ensure
       session&.close
       topics.close
+    end
+
+    def check(rate:, limit:, stop:)
+      RATE.check(rate)
+      LIMIT.check(limit)
+      raise ConfigError.new("stop", stop, STOP) unless stop.nil? || stop.respond_to?(:stop?)
     end
 
     # Yields all letters, or if the filter names places, those between them. log: returns the StatusLog of this moment.

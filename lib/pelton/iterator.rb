@@ -61,7 +61,7 @@ module Pelton
                    kafka: { **kafka, "enable.partition.eof" => @ends.fixed? || !reached_end.nil? },
                    bus: bus, native: native }
       @bus = bus
-      @on_begin = on_begin
+      @on_begin = callable(:on_begin, on_begin)
     end
 
     # Yields each message, in the order of offsets within a partition. Returns self; without a block, an Enumerator.

@@ -136,6 +136,16 @@ class DeadLettersCommandsTest < Minitest::Test
     assert_equal 0, call("redrive", @dead, "--group", "g", "--limit", "9" * 30, "--rate", "6000/m"), @err.string
   end
 
+  # The name of the topic with the status would be longer than Kafka allows.
+  def test_topic_with_a_long_name_is_listed_and_a_redrive_says_why_not
+    long = "d" * 243
+    @cluster.create_topic(long, 1)
+    app.producer.produce_sync(topic: long, payload: "{}")
+    assert_equal %w[0/0], json("list", long).map { |letter| letter["place"] }
+    assert_equal 1, call("redrive", long, "--to", @name)
+    assert_includes @err.string, "topic = \"#{long}\": has too long a name"
+  end
+
   def test_json_list_that_is_cut_says_so
     assert_equal 2, json("list", @dead, "--limit", "2").size
     assert_equal "There are more: see --limit.\n", @err.string

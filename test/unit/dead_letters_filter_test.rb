@@ -57,6 +57,15 @@ class DeadLettersFilterTest < Minitest::Test
     { topic: "dead", group: "billing", error: "IOError" }.each { |name, value| refute match?(foreign, name => value) }
   end
 
+  # What a user types is UTF-8, and what Kafka has may be anything.
+  def test_texts_are_compared_byte_by_byte
+    ["\u00e9", "\u00e9".b].product(["\u00e9", "\u00e9".b]) do |key, wanted|
+      assert match?(letter(key: key), key: wanted)
+    end
+    assert match?(letter({ **FAILED, "pelton.error" => "\xff".b }, key: "\xff".b), key: "\xff", error: "\xff")
+    refute match?(letter(key: "\u00e9"), key: "e")
+  end
+
   def test_letter_without_a_time_is_in_no_period
     timeless = Pelton::DeadLetters::Letter.new(Fakes::Message.new("dead", 0, 7, "{}", timestamp_ms: -1)) { nil }
     assert match?(timeless)

@@ -255,7 +255,7 @@ class DeadLettersRedriveTest < Minitest::Test
 
   def test_wrong_arguments_are_refused_before_anything_is_asked
     letters = DeadLetters.new(Pelton::Config.new, "dead")
-    { limit: 0, rate: 0, status: :done, error: 7, unknown: 1 }.each do |name, value|
+    { limit: 0, rate: 0, status: :done, error: 7, unknown: 1, stop: 5 }.each do |name, value|
       assert_raises(Pelton::ConfigError, name) { letters.redrive(**{ name => value }) }
       assert_raises(Pelton::ConfigError, name) { letters.delete(**{ name => value }) }
     end

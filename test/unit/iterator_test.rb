@@ -35,6 +35,20 @@ class IteratorTest < Minitest::Test
     places.spans(Kafka.new(committed || {}), timeout: 1, committed: !committed.nil?)
   end
 
+  # An endless Range was read forever.
+  def test_wrong_partitions_and_names_are_refused
+    [0.., nil..3, "a".."c", 0.5..2, 0..(10**12)].each do |range|
+      error = assert_raises(Pelton::ConfigError) { Pelton::Iterator::Positions.new([{ "a" => range }], :end) }
+      assert_equal "topic a, partitions = #{range.inspect}: expected Integers with an end, such as 0..3", error.message
+    end
+    ["a b", "a\0", "\xff", "a" * 250, "\u00e9"].each do |name|
+      error = assert_raises(Pelton::ConfigError) { Pelton::Iterator::Positions.new([name], :end) }
+      assert_includes error.message, "expected a String of 1 to 249 of a-z A-Z 0-9 . _ -"
+    end
+    error = assert_raises(Pelton::ConfigError) { Pelton::Iterator.new(Pelton::Config.new, ["a"], on_begin: 5) }
+    assert_includes error.message, "on_begin = 5: expected an object with the method call"
+  end
+
   def test_iterator_starts_at_the_position_in_from
     { :beginning => 10, :end => 60, 30 => 30, 0 => 10, 5_000 => 60, -1 => 59, -50 => 10, -500 => 10,
       Time.at(42) => 42, Time.at(500) => 60 }.each do |from, first|

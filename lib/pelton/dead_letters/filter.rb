@@ -36,7 +36,7 @@ module Pelton
       #: (Letter) -> bool
       def match?(letter)
         (@status == :all || letter.status == @status) && in_time?(letter.failed_at) &&
-          @texts.all? { |key, wanted| [*TEXTS.fetch(key).call(letter)].intersect?(wanted) }
+          @texts.all? { |key, wanted| [*TEXTS.fetch(key).call(letter)].map(&:b).intersect?(wanted) }
       end
 
       # {partition => range of offsets} if all letters are named by their places; otherwise nil.
@@ -58,7 +58,8 @@ module Pelton
 
       def texts(key, given)
         texts = Array(given)
-        return texts if texts.any? && texts.all? { |text| text.is_a?(String) && !text.empty? }
+        # Bytes are compared: a key from Kafka may have another encoding.
+        return texts.map(&:b) if texts.any? && texts.all? { |text| text.is_a?(String) && !text.empty? }
 
         raise ConfigError.new(key, given, "expected a String that is not empty, or several")
       end

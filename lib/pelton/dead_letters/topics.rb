@@ -17,7 +17,11 @@ module Pelton
       # Seconds that a change may take until all of Kafka knows it, and between two looks.
       TIMEOUT = 30
       PAUSE = 0.05
-      private_constant :MISSING, :EXISTS, :TIMEOUT, :PAUSE
+      # Characters of a name.
+      LONGEST = 249
+      TOO_LONG = "has too long a name: the topic with the status of its letters has .status behind it, and Kafka " \
+                 "allows #{LONGEST} characters".freeze
+      private_constant :MISSING, :LONGEST, :TOO_LONG, :EXISTS, :TIMEOUT, :PAUSE
 
       #: (Config, bus: Notifications, native: Module?, kafka: Hash[String, untyped]) -> void
       def initialize(config, bus:, native:, kafka:)
@@ -45,6 +49,7 @@ module Pelton
       def create_status_topic(dead_letters)
         name = StatusLog.topic(dead_letters)
         return if partitions(name)
+        raise ConfigError.new("topic", dead_letters, TOO_LONG) if name.size > LONGEST
 
         create(name, dead_letters)
         # Brokers learn about a new topic a moment later.

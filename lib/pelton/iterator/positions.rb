@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../settings/settings"
 
 module Pelton
   class Iterator
@@ -15,8 +16,12 @@ module Pelton
       FROM = "expected an offset, a negative number (that many messages before each partition's end), a Time, " \
              ":beginning or :end"
       TOPICS = "expected names of topics, or {topic => partitions, a start position or {partition => position}}"
+      RANGE = "expected Integers with an end, such as 0..3"
+      NAME = Settings::Setting.new("topic", :name, "a", "")
       UNKNOWN_TOPIC = 3
-      private_constant :FROM, :TOPICS, :UNKNOWN_TOPIC
+      # Most partitions that a Range may name: no topic has more, and a Range without an end would never end.
+      PARTITIONS = 1_000_000
+      private_constant :FROM, :TOPICS, :RANGE, :NAME, :UNKNOWN_TOPIC, :PARTITIONS
 
       #: (Array[untyped], untyped) -> void
       def initialize(topics, from)
@@ -63,7 +68,8 @@ module Pelton
 
       def add(topic, wanted)
         raise ConfigError.new("topic", topic, TOPICS) unless topic.is_a?(String) && !topic.empty?
-        raise ConfigError.new("topic", topic, "is named twice") if @wanted.key?(topic)
+        raise ConfigError.new("topic", topic, "is named twice") if @wanted.key?(NAME.check(topic))
+        raise ConfigError.new("topic #{topic}, partitions", wanted, RANGE) if wanted.is_a?(Range) && !range?(wanted)
 
         @wanted[topic] = case wanted
                          when Hash then wanted.to_h { |partition, from| [number(topic, partition), check(from)] }
@@ -71,6 +77,8 @@ module Pelton
                          else check(wanted)
                          end
       end
+
+      def range?(wanted) = [wanted.begin, wanted.end].all?(Integer) && wanted.size <= PARTITIONS
 
       def number(topic, partition)
         return partition if partition.is_a?(Integer) && !partition.negative?
