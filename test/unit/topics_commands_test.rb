@@ -239,6 +239,18 @@ class TopicsCommandsTest < Minitest::Test
     assert_equal([{ "topic" => "old", "deleted" => true, "error" => nil }], json)
   end
 
+  def test_delete_of_a_topic_of_kafka_itself_deletes_none
+    assert_equal 1, run_command("delete", "old", "__consumer_offsets", "--yes")
+    assert_match(/__consumer_offsets: belongs to Kafka itself/, @err.string)
+    assert_empty @cluster.changes
+    [-> { topic "__consumer_offsets", partitions: 60 }, -> { deleted "__transaction_state" }].each do |declaration|
+      @declaration = declaration
+      assert_equal 1, run_command("apply", "--allow-delete", "--yes")
+      assert_match(/topic __.*: belongs to Kafka, but .*topics_commands_test.rb:\d+ declares it/, @err.string)
+    end
+    assert_empty @cluster.changes
+  end
+
   def test_delete_of_a_missing_topic_deletes_none
     assert_equal 1, run_command("delete", "old", "ordders", "--yes")
     assert_match(/ordders: unknown topic, did you mean orders\?/, @err.string)

@@ -26,6 +26,35 @@ class TopicsPlanTest < Minitest::Test
   def plan(**options, &block) = app(@cluster, &block).topics.plan(**options)
   def texts(plan) = plan.changes.map { |change| "#{change.action} #{change.topic}: #{change}" }
 
+  # Applies a plan after another process changed the cluster. Returns the names of the errors.
+  def apply_late(&block)
+    cluster("orders" => { partitions: 2 }, "old" => {})
+    found = plan(allow_delete: true) do
+      topic "orders", partitions: 4
+      topic "new", partitions: 3
+      deleted "old"
+    end
+    block.call(@cluster.topics)
+    found.apply.map { |result| result.error&.name }
+  end
+
+  def test_changes_that_another_process_made_after_the_plan_are_done
+    errors = apply_late do |topics|
+      topics["orders"][:partitions] = 4
+      topics["new"] = { partitions: 3, replication: 1, config: {} }
+      topics.delete("old")
+    end
+    assert_equal [nil, nil, nil], errors
+  end
+
+  def test_topic_that_another_process_made_in_another_way_is_an_error
+    errors = apply_late do |topics|
+      topics["orders"][:partitions] = 5
+      topics["new"] = { partitions: 1, replication: 1, config: {} }
+    end
+    assert_equal [:INVALID_PARTITIONS, :TOPIC_ALREADY_EXISTS, nil], errors
+  end
+
   def test_a_cluster_that_is_as_declared_needs_nothing
     cluster("orders" => { partitions: 3, replication: 2, config: { "cleanup.policy" => "compact,delete" } },
             "other" => {})

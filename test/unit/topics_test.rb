@@ -115,7 +115,9 @@ class TopicsTest < Minitest::Test
     refused(/did you mean topic\?/) { declare { topik "a" } }
     refused(/partitions = 2147483648/) { declare { topic "a", partitions: 2**31 } }
     refused(/replication = 32768/) { declare { topic "a", replication: 2**15 } }
-    refused(/partitions = 0: expected an Integer >= 1/) { declare { topic "a", partitions: 0 } }
+    refused(/partitions = 100001: expected an Integer, 1 to 100000/) { declare { topic "a", partitions: 100_001 } }
+    refused(/topic = "\.\.": expected a String of .* neither/) { declare { topic ".." } }
+    refused(/partitions = 0: expected an Integer, 1 to 100000/) { declare { topic "a", partitions: 0 } }
     refused(/replication = "3"/) { declare { topic "a", replication: "3" } }
     refused(/config = 7: expected Kafka's names/) { declare { topic "a", config: 7 } }
     refused(/topic = "a b"/) { declare { topic "a b" } }

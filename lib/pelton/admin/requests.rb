@@ -37,9 +37,9 @@ module Pelton
       end
 
       def count(partitions)
-        return partitions if partitions.is_a?(Integer) && partitions.between?(1, (2**31) - 1)
+        return partitions if partitions.is_a?(Integer) && partitions.between?(1, 100_000) # librdkafka's limit
 
-        raise ConfigError.new(:partitions, partitions, "expected an Integer >= 1")
+        raise ConfigError.new(:partitions, partitions, "expected an Integer, 1 to 100000")
       end
 
       # {"retention.ms" => 1000, …} → [["retention.ms", "1000"], …]; nil stays where it may.

@@ -18,8 +18,8 @@ module Pelton
 
     # The types of settings: {type => [what is allowed, for error messages; check; conversion]}
     TYPES = {
-      name: ["a String of 1 to 249 of a-z A-Z 0-9 . _ -",
-             ->(v) { Settings.utf8(v)&.match?(/\A[\w.-]{1,249}\z/) }, ->(v) { Settings.utf8(v) }],
+      name: ["a String of 1 to 249 of a-z A-Z 0-9 . _ -, and neither . nor ..",
+             ->(v) { Settings.utf8(v)&.match?(/\A(?!\.{1,2}\z)[\w.-]{1,249}\z/) }, ->(v) { Settings.utf8(v) }],
       text: ["a String (UTF-8) that is not empty", ->(v) { Settings.utf8(v)&.match?(/./m) },
              ->(v) { Settings.utf8(v) }],
       names: ["an Array of Strings", ->(v) { v.is_a?(Array) && v.all? { |name| name.is_a?(String) && !name.empty? } },

@@ -7,6 +7,9 @@ module Pelton
   class Topics
     # One cluster of an app, and the declarations of its topics.
     class Cluster
+      INTERNAL = %w[__consumer_offsets __transaction_state __share_group_state __cluster_metadata].freeze
+      private_constant :INTERNAL
+
       # servers: "kafka-1:9092,kafka-2:9092". kafka: options of librdkafka that differ from config.kafka. topics:
       # {"orders" => Declaration}. routed: names of all topics that routes read or send failed messages to.
       attr_reader :servers, :kafka, :topics, :routed
@@ -42,9 +45,12 @@ module Pelton
         add(@topics.key?(derived.name) ? derived.suggestion : derived)
       end
 
-      # Raises ConfigError for a topic that is routed and declared as deleted.
+      # Raises ConfigError for a topic that is routed and declared as deleted, and for one that Kafka itself makes.
       #: () -> void
       def check
+        own = @topics.each_value.find { |declaration| INTERNAL.include?(declaration.name) }
+        raise ConfigError.new("topic #{own.name}", nil, "belongs to Kafka, but #{own.place} declares it") if own
+
         wrong = @topics.each_value.find { |declaration| declaration.deleted? && @routed.include?(declaration.name) }
         return unless wrong
 

@@ -14,7 +14,8 @@ module Pelton
       SYNONYMS = { replicas: :replication, replication_factor: :replication, replica: :replication,
                    partition: :partitions, partitions_count: :partitions, num_partitions: :partitions,
                    configs: :config, configuration: :config, settings: :config, options: :config }.freeze
-      MAX = { partitions: (2**31) - 1, replication: (2**15) - 1 }.freeze
+      # More partitions at once are refused by librdkafka.
+      MAX = { partitions: 100_000, replication: (2**15) - 1 }.freeze
       MIN_INSYNC = "min.insync.replicas"
       LIBRARY = File.join(File.expand_path("..", __dir__), "")
       private_constant :SYNONYMS, :MAX, :MIN_INSYNC, :LIBRARY
@@ -51,7 +52,7 @@ module Pelton
       def self.count(key, value, on)
         return value if value.nil? || (Integer === value && value.between?(1, MAX.fetch(key))) # rubocop:disable Style/CaseEquality -- 7.days says it is_a?(Integer)
 
-        raise ConfigError.new("#{on}: #{key}", value, "expected an Integer >= 1, or nil for the broker's default")
+        raise ConfigError.new("#{on}: #{key}", value, "expected an Integer, 1 to #{MAX.fetch(key)}, or nil for the broker's default")
       end
 
       def self.unknown(key, on)

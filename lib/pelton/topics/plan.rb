@@ -41,7 +41,9 @@ module Pelton
       INTERNAL = /\A__/
       # Seconds.
       SETTLING = 10
-      private_constant :NOTHING, :INTERNAL, :SETTLING
+      # What Kafka answers if another process made the change after the plan.
+      FASTER = %i[TOPIC_ALREADY_EXISTS UNKNOWN_TOPIC_OR_PART INVALID_PARTITIONS].freeze
+      private_constant :NOTHING, :INTERNAL, :SETTLING, :FASTER
 
       #: (Array[Cluster], Float?, Array[String]?, bool, ^(Hash[String, untyped]) -> Admin) -> void
       def initialize(clusters, deadline, only, allow_delete, admin)
@@ -72,7 +74,7 @@ module Pelton
 
           with_admin(cluster) do |admin|
             results = steps(mine).flat_map do |step|
-              error = carry_out(step, admin, timeout)
+              error = carry_out(step, cluster, admin, timeout)
               step.map { |change| Result.new(change, error).tap { |result| yield result if block_given? } }
             end
             settle(cluster, results.reject(&:error).map { |result| result.change.topic }.uniq, admin)
@@ -101,7 +103,7 @@ module Pelton
       end
 
       # Returns the error, or nil.
-      def carry_out(step, admin, timeout)
+      def carry_out(step, cluster, admin, timeout)
         change = step.first
         case change.action
         when :create then admin.create_topic(change.topic, **renamed(change.to), timeout: timeout)
@@ -112,20 +114,24 @@ module Pelton
         end
         nil
       rescue KafkaError => e
-        e unless done?(change, e)
+        e unless FASTER.include?(e.name) && done?(step, cluster, admin)
       end
 
       def settle(cluster, names, admin)
-        declarations = cluster.topics.values_at(*names)
-        Settling.wait(SETTLING) do
-          state = ClusterState.read(admin, names, timeout: SETTLING)
-          state.compare(declarations, cluster: cluster.servers, allow_delete: true).all?(&:refused?)
-        end
+        Settling.wait(SETTLING) { differences(cluster, names, admin).all?(&:refused?) }
       end
 
-      # Another process was faster.
-      def done?(change, error)
-        { create: :TOPIC_ALREADY_EXISTS, delete: :UNKNOWN_TOPIC_OR_PART }[change.action] == error.name
+      # Another process was faster. It may also have made something else: a topic with other partitions.
+      def done?(step, cluster, admin)
+        left = differences(cluster, [step.first.topic], admin)
+        step.first.action == :create ? left.empty? : (left.map(&:setting) & step.map(&:setting)).empty?
+      rescue KafkaError
+        false
+      end
+
+      def differences(cluster, names, admin)
+        ClusterState.read(admin, names, timeout: SETTLING)
+                    .compare(cluster.topics.values_at(*names), cluster: cluster.servers, allow_delete: true)
       end
 
       def renamed(wanted)

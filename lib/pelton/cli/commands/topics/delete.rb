@@ -10,7 +10,7 @@ module Pelton
       class TopicsDelete < Command
         details <<~TEXT
           Deletes topics with all their messages. It asks first. Without a terminal to ask on, it needs
-          --yes. If one of the topics does not exist, it deletes none.
+          --yes. If one of the topics does not exist, or belongs to Kafka itself, it deletes none.
         TEXT
         example "pelton topics delete orders.old"
         example "pelton topics delete orders.old orders.older --yes", "without a question"
@@ -39,6 +39,9 @@ module Pelton
           known = admin.topic_names(timeout: options[:timeout])
           missing = (names - known).first
           raise ConfigError.unknown(missing, known, what: "topic") if missing
+
+          internal = admin.topics(*names, timeout: options[:timeout]).each_value.find(&:internal) or return
+          raise ConfigError.new(internal.name, nil, "belongs to Kafka itself: without it, groups lose their offsets")
         end
 
         # The next command should not list them.
