@@ -10,8 +10,9 @@ module Fakes
   class AdminCluster
     DEFAULTS = { "retention.ms" => "604800000", "cleanup.policy" => "delete", "max.message.bytes" => "1048588",
                  "min.insync.replicas" => "1", "retention.bytes" => "-1", "segment.bytes" => "1073741824" }.freeze
-    NAMES = { 3 => :UNKNOWN_TOPIC_OR_PART, 36 => :TOPIC_ALREADY_EXISTS, 37 => :INVALID_PARTITIONS, 40 => :INVALID_CONFIG, -185 => :_TIMED_OUT,
-              29 => :TOPIC_AUTHORIZATION_FAILED, -165 => :_UNSUPPORTED_FEATURE }.freeze
+    NAMES = { 3 => :UNKNOWN_TOPIC_OR_PART, 29 => :TOPIC_AUTHORIZATION_FAILED, 36 => :TOPIC_ALREADY_EXISTS,
+              37 => :INVALID_PARTITIONS, 40 => :INVALID_CONFIG, -185 => :_TIMED_OUT,
+              -165 => :_UNSUPPORTED_FEATURE }.freeze
 
     # {"orders" => { partitions: 3, replication: 1, config: {…} }}
     attr_reader :topics

@@ -351,6 +351,11 @@ class GroupsCommandsTest < Minitest::Test
                  json("delete", "web", "billing", "--yes", "--json"))
   end
 
+  def test_lag_of_a_group_without_commits_is_never_above
+    live("new")
+    assert_equal "new: no committed offsets\n", pelton("lag", "new", "--max", "-1").first
+  end
+
   def test_delete_that_fails_for_one_group_tells_which_were_deleted
     @kafka.commits["other"] = { ["bills", 0] => [1, ""] }
     deletes = @answers.fetch(:delete_group)

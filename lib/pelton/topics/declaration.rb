@@ -50,9 +50,10 @@ module Pelton
       end
 
       def self.count(key, value, on)
-        return value if value.nil? || (Integer === value && value.between?(1, MAX.fetch(key))) # rubocop:disable Style/CaseEquality -- 7.days says it is_a?(Integer)
+        max = MAX.fetch(key)
+        return value if value.nil? || (Integer === value && value.between?(1, max)) # rubocop:disable Style/CaseEquality -- 7.days says it is_a?(Integer)
 
-        raise ConfigError.new("#{on}: #{key}", value, "expected an Integer, 1 to #{MAX.fetch(key)}, or nil for the broker's default")
+        raise ConfigError.new("#{on}: #{key}", value, "expected an Integer, 1 to #{max}, or nil for the broker's default")
       end
 
       def self.unknown(key, on)

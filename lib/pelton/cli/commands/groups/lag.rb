@@ -96,7 +96,7 @@ module Pelton
           failure("the lag of #{shown(group[:group])} is #{group[:lag]}, above #{options[:max]}")
         end
 
-        def above?(group) = options[:max] && group[:lag].to_i > options[:max]
+        def above?(group) = options[:max] && group[:lag] && group[:lag] > options[:max]
 
         def facts(id, all, now, before)
           rows = all.map do |(topic, number), position|
