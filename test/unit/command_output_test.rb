@@ -143,6 +143,23 @@ class CommandOutputTest < Minitest::Test
     end
   end
 
+  def test_day_that_does_not_exist_is_not_the_one_after
+    ["2026-02-30", "2026-02-30T00:00:00Z", "2026-02-29T00:00:00"].each do |text|
+      error = assert_raises(Pelton::ConfigError, text) { Values.time("--x", text) }
+      assert_includes error.message, "expected a time, such as"
+    end
+  end
+
+  def test_local_time_in_summer_is_not_read_with_the_offset_of_winter
+    before = ENV.fetch("TZ", nil)
+    ENV["TZ"] = "CET-1CEST,M3.5.0,M10.5.0/3"
+    winter = Time.utc(2026, 1, 1)
+    assert_equal Time.utc(2026, 7, 1, 6, 0, 0.5), Values.time("--x", "2026-07-01T08:00:00.5", now: winter)
+    assert_equal Time.utc(2026, 1, 15, 7), Values.time("--x", "2026-01-15T08:00:00", now: winter)
+  ensure
+    ENV["TZ"] = before
+  end
+
   def test_partitions
     assert_equal ["orders", nil], Values.partitions("-t", "orders")
     assert_equal ["orders", [0, 10]], Values.partitions("-t", "orders:0,10")

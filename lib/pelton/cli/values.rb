@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "date"
 require "time"
 require_relative "../errors"
 
@@ -41,12 +42,20 @@ module Pelton
       #: (String, String, ?now: Time) -> Time
       def time(option, text, now: Time.now)
         return now - duration(option, text) if DURATION.match?(text)
+        # Ruby would take February 30 for March 2.
+        Date.iso8601(text[0, 10]) if text.match?(/\A\d{4}-\d{2}-\d{2}/)
         return Time.strptime(text, "%Y-%m-%d") if text.match?(/\A\d{4}-\d{2}-\d{2}\z/)
 
-        Time.iso8601(text.match?(/(Z|[+-]\d{2}:?\d{2})\z/i) ? text : "#{text}#{now.localtime.strftime("%:z")}")
+        return Time.iso8601(text) if text.match?(/(Z|[+-]\d{2}:?\d{2})\z/i)
+
+        local(Time.iso8601("#{text}Z"))
       rescue ArgumentError
         raise ConfigError.new(option, text, "expected a time, such as 2026-11-23T08:00:00Z, or 2h for 2 hours ago")
       end
+
+      # The same digits as local time. Its offset may differ from that of today: daylight saving time.
+      def local(time) = Time.local(time.year, time.month, time.day, time.hour, time.min, time.sec + time.subsec)
+      private_class_method :local
 
       # ["orders", [0, 1]] of "orders:0,1"; ["orders", nil] of "orders": all partitions.
       #: (String, String) -> [String, Array[Integer]?]

@@ -53,7 +53,8 @@ module Pelton
         max = MAX.fetch(key)
         return value if value.nil? || (Integer === value && value.between?(1, max)) # rubocop:disable Style/CaseEquality -- 7.days says it is_a?(Integer)
 
-        raise ConfigError.new("#{on}: #{key}", value, "expected an Integer, 1 to #{max}, or nil for the broker's default")
+        raise ConfigError.new("#{on}: #{key}", value,
+                              "expected an Integer, 1 to #{max}, or nil for the broker's default")
       end
 
       def self.unknown(key, on)
