@@ -42,6 +42,7 @@ module Pelton
       #: (String, String, ?now: Time) -> Time
       def time(option, text, now: Time.now)
         return now - duration(option, text) if DURATION.match?(text)
+
         # Ruby would take February 30 for March 2.
         Date.iso8601(text[0, 10]) if text.match?(/\A\d{4}-\d{2}-\d{2}/)
         return Time.strptime(text, "%Y-%m-%d") if text.match?(/\A\d{4}-\d{2}-\d{2}\z/)
