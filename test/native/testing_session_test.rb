@@ -134,6 +134,36 @@ class TestingSessionTest < Minitest::Test
     end
   end
 
+  ORDER_V1 = '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "int" }] }'
+  ORDER_V2 = '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "long" },
+                { "name": "note", "type": "string", "default": "none" }] }'
+  READ = { "id" => 7, "note" => "none" }.freeze
+
+  # A reader has a schema of its own, which no producer registered.
+  def test_a_route_s_reader_schema_need_not_be_in_the_folder
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "orders-value.7.avsc"), ORDER_V1)
+      orders { decode :avro, registry: Pelton::Registry.files(folder), schema: ORDER_V2 }
+      message = produce("orders", { "id" => 7 })
+      assert_equal [READ, "\0\0\0\0\a\x0e".b], [message.payload, message.raw_payload]
+    end
+  end
+
+  def test_single_object_payloads_have_the_subject_s_schema_not_the_reader_s
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "orders-value.avsc"), ORDER_V1)
+      registry = Pelton::Registry.files(folder)
+      orders { decode :avro, registry: registry, schema: ORDER_V2, framing: :single_object }
+      assert_equal READ, produce("orders", { "id" => 7 }).payload
+    end
+  end
+
+  def test_payloads_without_a_framing_have_the_writer_s_schema
+    orders { decode :avro, writer: ORDER_V1, schema: ORDER_V2 }
+    message = produce("orders", { "id" => 7 })
+    assert_equal [READ, "\x0e".b], [message.payload, message.raw_payload]
+  end
+
   def test_a_value_that_no_format_can_write_is_refused
     orders { decode :bytes }
     error = assert_raises(Pelton::InvalidMessageError) { produce("orders", { "id" => 7 }) }

@@ -43,7 +43,9 @@ module Pelton
         @flags = FLAGS.map { |flag| flags.fetch(flag, false) }
         check(writer)
         @native = Native::AvroTopic.new(@framing, @reader&.native)
-        @native.learn(nil, Registry::Schema.of(writer || schema).native) if @framing == :none
+        # The schema of all payloads; nil: each message names its own.
+        @writer = Registry::Schema.of(writer || schema) if @framing == :none
+        @native.learn(nil, @writer.native) if @writer
         freeze
       end
 
@@ -63,11 +65,11 @@ module Pelton
         raise DecodeError.new(nil, nil, nil, "a name in it is not valid UTF-8", excerpt: e.message), cause: nil
       end
 
-      # For tests: writes what it reads.
+      # For tests: writes as a producer of the topic would, with the subject's latest schema. Readers have their own.
       #: () -> Serializer
       def serializer
         require_relative "serializer"
-        Serializer.new(registry: @registry, schema: @reader, framing: @framing)
+        Serializer.new(registry: @registry, schema: @writer, framing: @framing)
       end
 
       # The value of a message's payload: so a decoder can be a topic's `deserializer`. Raises as `decode` does.

@@ -13,12 +13,16 @@ module Pelton
     end
   end
 
-  # `new` was called on a consumer class.
-  # What to do: Let Pelton make consumers. In a test, use `consumer_for`.
+  # `new` was called on a consumer class, or a test called `consume` on a consumer that has no messages.
+  # What to do: Let Pelton make and run consumers. In a test, use `consumer_for` and `produce`.
   #   ConsumerError.new(OrdersConsumer)
   class ConsumerError < Error
-    #: (?Class?) -> void
-    def initialize(consumer = nil)
+    #: (?Class?, ?String) -> void
+    def initialize(consumer = nil, method = "new")
+      if method == "consume"
+        return super("#{consumer}#consume has no messages here: in a test, `produce` and `run_consumers` call it")
+      end
+
       super("#{consumer}.new: Pelton makes one consumer for each partition. In a test, call consumer_for(\"topic\"), " \
             "after require \"pelton/testing/minitest\" or \"pelton/testing/rspec\"")
     end

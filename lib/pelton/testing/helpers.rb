@@ -29,9 +29,10 @@ module Pelton
         kafka.topics.broker(topic, group).create(topic, partition + 1)
         run_consumers
         consumer = listener.coordinator(topic, partition)&.executors&.first&.consumer
-        consumer || raise(ConfigError.new("partition", partition, "of #{topic} has no consumer: it was revoked (call " \
-                                                                  "assign), or the consumer cannot be built " \
-                                                                  "(#{consumer_errors.last.inspect})"))
+        return consumer.extend(RunByProduce) if consumer
+
+        raise ConfigError.new("partition", partition, "of #{topic} has no consumer: it was revoked (call assign), or " \
+                                                      "the consumer cannot be built (#{consumer_errors.last.inspect})")
       end
 
       # Produces a message as another application would, then runs consumers until nothing is due. If the test named no
@@ -151,6 +152,16 @@ module Pelton
       #: () -> void
       def real_clients
         kafka.real = true
+      end
+
+      # A consumer that `consumer_for` returned. A test that calls its `consume` would only see a call without messages.
+      module RunByProduce
+        #: () -> untyped
+        def consume
+          return super if @pelton.runs_here? || !messages.empty?
+
+          raise ConsumerError.new(self.class, "consume")
+        end
       end
 
       # For tests with ActiveSupport::Testing::TimeHelpers: `travel` moves Time.now as ever, and then the clock of the

@@ -13,7 +13,7 @@ module Pelton
       extend Forwardable
 
       def_delegators :@coordinator, :topic_name, :partition, :paused?, :offset_metadata, :store_metadata
-      def_delegators :@executor, :attempt, :scope
+      def_delegators :@executor, :attempt, :scope, :runs_here?
 
       #: (Executor, Coordinator, Routing::Topic) -> void
       def initialize(executor, coordinator, topic)
