@@ -19,12 +19,12 @@ module Pelton
   class ConsumerError < Error
     #: (?Class?, ?String) -> void
     def initialize(consumer = nil, method = "new")
-      if method == "consume"
-        return super("#{consumer}#consume has no messages here: in a test, `produce` and `run_consumers` call it")
-      end
-
-      super("#{consumer}.new: Pelton makes one consumer for each partition. In a test, call consumer_for(\"topic\"), " \
-            "after require \"pelton/testing/minitest\" or \"pelton/testing/rspec\"")
+      super(method == "consume" ? <<~CONSUME.strip : <<~NEW.tr("\n", " ").strip)
+        #{consumer}#consume has no messages here: in a test, `produce` and `run_consumers` call it
+      CONSUME
+        #{consumer}.new: Pelton makes one consumer for each partition. In a test, call consumer_for("topic"),
+        after require "pelton/testing/minitest" or "pelton/testing/rspec"
+      NEW
     end
   end
 
