@@ -56,25 +56,6 @@ class TestingConsumersTest < Minitest::Test
     assert_equal 1, committed_offset("orders")
   end
 
-  # As karafka-testing wants it. It would do nothing, and the test would pass.
-  def test_a_call_of_consume_by_the_test_is_an_error
-    consumer = consumer_for("clicks", group: "audit")
-    error = assert_raises(Pelton::ConsumerError) { consumer.consume }
-    assert_includes error.message, "BatchConsumer#consume has no messages here: in a test, `produce`"
-    produce("clicks", { "id" => 1 }, group: "audit")
-    assert_equal [[1]], consumer.sizes
-    assert_raises(Pelton::ConsumerError) { consumer.consume }
-  end
-
-  # A test may call it with messages of its own.
-  def test_consume_with_messages_that_the_test_gave_runs
-    consumer = consumer_for("clicks", group: "audit")
-    message = produce("orders", { "id" => 7 })
-    consumer.define_singleton_method(:messages) { [message] }
-    consumer.consume
-    assert_equal [[7]], consumer.sizes
-  end
-
   def test_retries_retry_topic_and_dead_letters_in_virtual_time
     consumer = consumer_for("orders")
     produce("orders", {}, key: "k")

@@ -122,6 +122,25 @@ class TestingSessionTest < Minitest::Test
     assert_equal first, consumed_messages("orders").map(&:offset)
   end
 
+  class BatchConsumer < Pelton::Consumer
+    def ids = @ids ||= []
+    def consume = ids << messages.map { |message| message.payload["id"] }
+  end
+
+  # As karafka-testing wants it. It would do nothing, and the test would pass.
+  def test_a_call_of_consume_by_the_test_is_an_error
+    Pelton.routes { topic("clicks", to: BatchConsumer) }
+    consumer = consumer_for("clicks")
+    error = assert_raises(Pelton::ConsumerError) { consumer.consume }
+    assert_includes error.message, "BatchConsumer#consume has no messages here: in a test, `produce`"
+    message = produce("clicks", { "id" => 1 })
+    assert_equal [[1]], consumer.ids
+    assert_raises(Pelton::ConsumerError) { consumer.consume }
+    consumer.define_singleton_method(:messages) { [message, message] } # a test may give it messages of its own
+    consumer.consume
+    assert_equal [[1], [1, 1]], consumer.ids
+  end
+
   def test_avro_with_schemas_from_files
     Dir.mktmpdir do |folder|
       schema = '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "int" }] }'
