@@ -3,6 +3,7 @@
 require_relative "../test_helper"
 require "support/fakes"
 require "date"
+require "set"
 begin
   require "bigdecimal"
 rescue LoadError
@@ -162,6 +163,31 @@ class MessageLinesTest < Minitest::Test
       error = assert_raises(Pelton::ConfigError) { CLI::JsonInput.new('{"payload":[1e400]}').message }
       assert_match(/payload: has a number or text that JSON cannot express: use payload_text/, error.message)
       assert_equal "1e400", CLI::JsonInput.new(line(consumed("1e400"), decoded("1e400"))).message[:payload]
+    end
+  end
+
+  class Endless
+    def to_h = { again: self }
+  end
+
+  class Raising
+    def to_s = raise("no text")
+  end
+
+  # A deserializer may return anything.
+  def test_objects_without_json_are_shown
+    cyclic = []
+    cyclic << cyclic
+    pair = Struct.new(:a)
+    { Set[1, :b] => [1, "b"], (1..) => "1..", pair.new(nil) => { "a" => nil },
+      Raising.new => "#<MessageLinesTest::Raising>", 3r => "3/1" }.each do |value, shown|
+      assert_equal shown, CLI::Plain.of(value)
+      assert_equal "x", JSON.parse(line(consumed("x"), Part.new("x", value: value)))["payload_text"]
+    end
+    [cyclic, { a: cyclic }, Endless.new].each do |value|
+      written = line(consumed("x"), Part.new("x", value: value))
+      assert_includes written, '"(nested too deeply)"'
+      assert_equal "x", CLI::JsonInput.new(written).message[:payload]
     end
   end
 

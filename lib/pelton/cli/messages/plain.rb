@@ -12,20 +12,25 @@ module Pelton
     module Plain
       # The decimals of a second, where it has more than milliseconds.
       DIGITS = [3, 6, 9].freeze
-      private_constant :DIGITS
+      # How deep values are shown: one that contains itself has no end, and JsonInput reads 110 levels.
+      LEVELS = 100
+      TOO_DEEP = "(nested too deeply)"
+      private_constant :DIGITS, :LEVELS, :TOO_DEEP
 
       module_function
 
-      #: (untyped) -> untyped
-      def of(value)
+      #: (untyped, ?Integer) -> untyped
+      def of(value, level = 0)
+        return TOO_DEEP if level > LEVELS
+
         case value
         when nil, true, false, Integer then value
         when String, Symbol then text(value.to_s)
         when Float then value.finite? ? value : value.to_s
-        when Hash then value.to_h { |key, one| [name(key), of(one)] }
-        when Array then value.map { |one| of(one) }
+        when Hash then value.to_h { |key, one| [name(key), of(one, level + 1)] }
+        when Array then value.map { |one| of(one, level + 1) }
         when Time then time(value)
-        else other(value)
+        else other(value, level)
         end
       end
 
@@ -63,12 +68,18 @@ module Pelton
       # A key of a Hash.
       def name(key) = key.is_a?(String) || key.is_a?(Symbol) ? utf8(key.to_s) || key.to_s.inspect : key.inspect
 
-      # A BigDecimal, a Date, a Struct, or any other object.
-      def other(value)
+      # A BigDecimal, a Date, a Set, a Struct, or any other object, also one whose methods raise.
+      def other(value, level)
         return value.to_s("F") if defined?(::BigDecimal) && value.is_a?(::BigDecimal)
         return value.iso8601 if defined?(::Date) && value.is_a?(::Date)
 
-        value.respond_to?(:to_h) ? of(value.to_h) : text(value.to_s)
+        return of(value.to_a, level) if defined?(::Set) && value.is_a?(::Set)
+
+        # Enumerable#to_h expects pairs.
+        fields = value.is_a?(Struct) || (value.respond_to?(:to_h) && !value.is_a?(Enumerable))
+        fields ? of(value.to_h, level + 1) : text(value.to_s)
+      rescue StandardError
+        "#<#{value.class}>"
       end
       private_class_method :text, :name, :other
     end
