@@ -12,7 +12,7 @@ module Pelton
   #   4. Events go to ActiveSupport::Notifications, if it has a subscriber for them (Events).
   class Railtie < ::Rails::Railtie
     initializer "pelton.settings", before: :load_config_initializers do |app|
-      SettingsFile.new(app.paths["config"].first, ::Rails.env).apply(app, Pelton.config)
+      SettingsFile.new(app.paths["config"].first, ::Rails.env).apply(Pelton.config)
     end
 
     initializer "pelton.jobs", before: :load_config_initializers do |app|
@@ -21,7 +21,7 @@ module Pelton
 
     config.after_initialize do |app|
       routes = app.root.join("config/pelton.rb")
-      load routes.to_s if routes.file? && Pelton.routes.empty?
+      require routes.to_s if routes.file?
       Events.forward(Pelton.app)
     end
 

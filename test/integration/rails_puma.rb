@@ -4,8 +4,8 @@ require "net/http"
 require "support/scenario"
 require "support/rails_app"
 
-# `plugin :pelton` consumes inside of Puma, in single and in cluster mode. A request that produces loses nothing when
-# Puma stops right after it.
+# `plugin :pelton` consumes inside of Puma, in single and in cluster mode, with and without preload_app!. A request that
+# produces loses nothing when Puma stops right after it.
 
 exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
 
@@ -32,12 +32,12 @@ Scenario.run do
   RUBY
   app.write("config/routes.rb", "Rails.application.routes.draw { post \"orders\", to: \"orders#create\" }")
 
-  { "single" => 0, "cluster" => 2 }.each do |mode, workers|
+  { "single" => 0, "cluster" => 2, "late" => 2 }.each.with_index(1) do |(mode, workers), number|
     group = unique(mode)
     socket = "#{app.root}/tmp/#{mode}.sock"
     app.write("config/puma.rb", <<~RUBY)
       workers #{workers}
-      preload_app! if #{workers.positive?}
+      preload_app! #{mode == "cluster"}
       threads 1, 1
       bind "unix://#{socket}"
       plugin :pelton
@@ -63,7 +63,7 @@ Scenario.run do
     eventually(60, -> { "Puma\n#{server.output}" }) { File.exist?(socket) && ready.() }
 
     seen = -> { server.output.scan(/^seen (\S+) by (\d+)$/) }
-    sent = Array.new(5) { |number| "#{mode}-#{number}" }
+    sent = Array.new(5) { |index| "#{mode}-#{index}" }
     sent.each { |id| equal("200", post.(id).first, "answer in #{mode} mode\n#{server.output}") }
     mine = -> { seen.().map(&:first).select { |id| id.start_with?(mode) }.sort }
     eventually(60, -> { "messages in #{mode} mode\n#{server.output}" }) { mine.().size >= 5 }
@@ -78,8 +78,7 @@ Scenario.run do
     server.kill(:TERM)
     exit_code(server, 60)
     check(server.output.include?("shutdown in"), "consumers were told of the end\n#{server.output}")
-    count = workers.zero? ? 6 : 12
-    payloads = read(name, 2, count).map { |_, message| message.raw_payload }
+    payloads = read(name, 2, 6 * number).map { |_, message| message.raw_payload }
     check(payloads.include?("last-#{mode}"), "the message of the last request: #{payloads}")
   end
 end

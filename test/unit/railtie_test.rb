@@ -12,13 +12,7 @@ require "pelton"
 # The parts of the railtie, without an application. test/integration/rails.rb runs a real one.
 class RailtieTest < Minitest::Test
   # As much of a Rails application as they use.
-  Application = Struct.new(:reloader) do
-    def config_for(path)
-      all = ActiveSupport::ConfigurationFile.parse(path).deep_symbolize_keys
-      found = all.fetch(:shared, {}).deep_merge(all.fetch(:test, {}))
-      ActiveSupport::OrderedOptions.new.update(found)
-    end
-  end
+  Application = Struct.new(:reloader)
 
   def setup
     skip "no gem railties for Ruby #{RUBY_VERSION}" unless defined?(Rails::Railtie)
@@ -35,7 +29,7 @@ class RailtieTest < Minitest::Test
   def settings(yaml)
     Dir.mktmpdir do |folder|
       File.write(File.join(folder, "pelton.yml"), yaml)
-      Pelton::Railtie::SettingsFile.new(folder, "test").apply(Application.new, @app.config)
+      Pelton::Railtie::SettingsFile.new(folder, "test").apply(@app.config)
     end
   end
 
@@ -55,8 +49,33 @@ class RailtieTest < Minitest::Test
   end
 
   def test_no_file_sets_nothing
-    Dir.mktmpdir { |folder| Pelton::Railtie::SettingsFile.new(folder, "test").apply(Application.new, @app.config) }
+    Dir.mktmpdir { |folder| Pelton::Railtie::SettingsFile.new(folder, "test").apply(@app.config) }
     assert_equal Pelton::Config.new.to_h, @app.config.to_h
+  end
+
+  { "an_empty_file" => "", "only_comments" => "# shared:\n", "an_environment_without_settings" => "test:\nshared:\n",
+    "another_environment" => "production: { concurrency: 9 }" }.each do |what, yaml|
+    define_method("test_#{what}_sets_nothing") do
+      settings(yaml)
+      assert_equal Pelton::Config.new.to_h, @app.config.to_h
+    end
+  end
+
+  {
+    "a_setting_below_no_environment" => ["concurrency: 5", /pelton\.yml: concurrency = 5: belongs below shared, or/],
+    "a_group_below_no_environment" => ["liveness: { port: 1 }", /pelton\.yml: liveness = .*: belongs below shared, or/],
+    "librdkafka's_options_below_no_environment" => ["kafka: { sasl.password: x9 }", /pelton\.yml: kafka = (?!.*x9)/],
+    "a_list" => ["- 1", /pelton\.yml: the file = \[1\]: expected names and values below it/],
+    "a_word_as_environment" => ["test: 5", /pelton\.yml: test = 5: expected names and values below it/]
+  }.each do |what, (yaml, message)|
+    define_method("test_#{what}_raises_an_error_that_names_the_file") do
+      assert_match message, assert_raises(Pelton::ConfigError) { settings(yaml) }.message
+    end
+  end
+
+  def test_a_file_that_is_no_yaml_raises_an_error_that_names_it
+    assert_match(/pelton\.yml/, assert_raises(RuntimeError) { settings("shared: [") }.message)
+    assert_match(/pelton\.yml/, assert_raises(SyntaxError) { settings("shared: <%= if %>") }.message)
   end
 
   {

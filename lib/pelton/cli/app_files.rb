@@ -1,20 +1,24 @@
 # frozen_string_literal: true
 
+require_relative "../errors"
+
 module Pelton
   class CLI
     # Loads the files that make up an app: those that `-r` names, or, without any, config/environment.rb of the Rails
     # app in the current folder.
     module AppFiles
       RAILS = "config/environment.rb"
-      private_constant :RAILS
+      LATE = "loads a Rails app, which then runs without Pelton's railtie: name its config/environment.rb instead"
+      private_constant :RAILS, :LATE
 
-      # Returns the files that it loaded. Raises what they raise, and LoadError.
+      # Returns the files that it loaded. Raises what they raise, LoadError and ConfigError.
       #: (Array[String]) -> Array[String]
       def self.load(files)
         files = [RAILS] if files.empty? && rails?(RAILS)
         files.map { |file| File.expand_path(file) }.each do |file|
           prepare_rails(File.dirname(file)) if rails?(file)
           require file
+          raise ConfigError.new("-r", file, LATE) if without_railtie?
         end
       end
 
@@ -27,11 +31,17 @@ module Pelton
       end
       private_class_method :prepare_rails
 
+      # Also without ".rb".
       def self.rails?(file)
-        File.basename(file) == "environment.rb" && File.exist?(file) &&
-          File.exist?(File.join(File.dirname(file), "application.rb"))
+        %w[environment environment.rb].include?(File.basename(file)) &&
+          %w[environment.rb application.rb].all? { |name| File.exist?(File.join(File.dirname(file), name)) }
       end
       private_class_method :rails?
+
+      def self.without_railtie?
+        defined?(::Rails.application) && ::Rails.application && !Pelton.const_defined?(:Railtie, false)
+      end
+      private_class_method :without_railtie?
     end
   end
 end

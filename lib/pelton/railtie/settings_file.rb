@@ -1,6 +1,10 @@
 # frozen_string_literal: true
 
+require "active_support/configuration_file"
+require "active_support/core_ext/hash/deep_merge"
+require "active_support/core_ext/hash/keys"
 require_relative "../errors"
+require_relative "../settings/settings"
 
 module Pelton
   class Railtie < ::Rails::Railtie
@@ -14,7 +18,9 @@ module Pelton
     #       port: 9292
     class SettingsFile
       GROUPS = %i[polling liveness].freeze
-      private_constant :GROUPS
+      NAMES = [*Settings::APP.names, *GROUPS].freeze
+      MISPLACED = "belongs below shared, or below the name of an environment"
+      private_constant :GROUPS, :NAMES, :MISPLACED
 
       #: (String, String) -> void
       def initialize(folder, environment)
@@ -23,12 +29,12 @@ module Pelton
       end
 
       # Sets what the file has; nothing, if there is no file. Raises ConfigError, which names the file, for a setting
-      # that does not exist or a value that is not allowed.
-      #: (::Rails::Application, Config) -> void
-      def apply(app, config)
+      # that does not exist, a value that is not allowed, or a setting that stands below no environment.
+      #: (Config) -> void
+      def apply(config)
         return unless File.exist?(@path)
 
-        read(app).each do |name, value|
+        read.each do |name, value|
           next set(config, name, name == :kafka ? table(name, value).transform_keys(&:to_s) : value) unless group?(name)
 
           table(name, value).each { |key, one| set(config.public_send(name), key, one) }
@@ -37,7 +43,15 @@ module Pelton
 
       private
 
-      def read(app) = table("environment #{@environment}", app.config_for(Pathname.new(@path)) || {})
+      # Not Rails' config_for: it ignores what stands below no environment.
+      def read
+        all = table("the file", ActiveSupport::ConfigurationFile.parse(@path)).deep_symbolize_keys
+        misplaced = NAMES.find { |name| all.key?(name) }
+        raise ConfigError.new("#{@path}: #{misplaced}", all[misplaced], MISPLACED) if misplaced
+
+        [:shared, @environment.to_sym].map { |part| table(part, all[part]) }.reduce(:deep_merge)
+      end
+
       def group?(name) = GROUPS.include?(name)
 
       def table(name, value)

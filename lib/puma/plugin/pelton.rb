@@ -18,9 +18,18 @@ Puma::Plugin.create do
 
   def in_workers(config)
     config.configure do |_, puma|
-      on(puma, :before_worker_boot, :on_worker_boot) { Pelton.start }
+      on(puma, :before_worker_boot, :on_worker_boot) do
+        load_rails
+        Pelton.start
+      end
       on(puma, :before_worker_shutdown, :on_worker_shutdown) { Pelton.stop }
     end
+  end
+
+  # Without preload_app!, Puma runs the hooks of a worker before it loads the app.
+  def load_rails
+    environment = File.expand_path("config/environment.rb")
+    require environment if File.exist?(environment)
   end
 
   # Puma 7 renamed events and hooks: the new name comes first.
