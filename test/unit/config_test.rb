@@ -97,6 +97,17 @@ class ConfigTest < Minitest::Test
     refute_includes "#{error.message} #{error.value.inspect}", "hunter2"
   end
 
+  def test_port_that_does_not_exist_is_not_another_one
+    ["a:9092, b:99999", "[::1]:65536", "SASL_SSL://a:123456 ,b"].each do |servers|
+      error = assert_raises(Pelton::ConfigError, servers) { config.kafka = { "bootstrap.servers" => servers } }
+      assert_match(/is no port: expected HOST:PORT, with a port up to 65535/, error.message)
+    end
+    ["a", "a:65535,b:1", "[2001:db8::99999]:9092", "SASL_SSL://a:9092"].each do |servers|
+      config.kafka = { "bootstrap.servers" => servers }
+      assert_equal servers, config.kafka["bootstrap.servers"]
+    end
+  end
+
   def test_options_that_would_break_marking_are_refused
     [false, "false", "False", :f, 0].each do |off|
       error = assert_raises(Pelton::ConfigError) { config.kafka = { "enable.auto.commit" => off } }

@@ -126,6 +126,7 @@ class TopicsTest < Minitest::Test
 
   def test_a_route_without_creates_gets_the_right_word
     refused(/expected an Array or Range.*use creates partitions: 6/) { route("a") { partitions 6 } }
+    refused(/num_partitions: .*use creates partitions: 12/) { route("a") { num_partitions 6 } }
     refused(/use creates replication: 3/) { route("a") { replication_factor 3 } }
     refused(/use creates config: \{ "retention.ms"/) { route("a") { retention 3 } }
     refused(/topic \^a: creates: works only for topics that are routed by name/) do

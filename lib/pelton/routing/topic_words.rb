@@ -18,7 +18,7 @@ module Pelton
       CREATES = {
         **%i[replication replication_factor replicas].to_h { |word| [word, "use creates replication: 3"] },
         **%i[retention config].to_h { |word| [word, "use creates config: { \"retention.ms\" => 604_800_000 }"] },
-        create: "use creates partitions: 12, replication: 3"
+        **%i[create num_partitions].to_h { |word| [word, "use creates partitions: 12, replication: 3"] }
       }.freeze
       private_constant :CREATES
 

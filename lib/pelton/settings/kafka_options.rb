@@ -23,7 +23,8 @@ module Pelton
           [/\A(true|t|1)\z/i, "librdkafka would not report that a message was delivered, so every wait and every " \
                               "flush would run into its timeout"]
       }.freeze
-      private_constant :REFUSED
+      SERVERS = %w[bootstrap.servers metadata.broker.list].freeze
+      private_constant :REFUSED, :SERVERS
 
       #: (Hash[String | Symbol, untyped]) -> KafkaOptions
       def self.of(options)
@@ -37,9 +38,19 @@ module Pelton
             raise ConfigError.new(key, value&.class, "#{unset}expected a String, Symbol, Numeric, true or false#{list}")
           end
         end
+        check_ports(result)
         REFUSED.each { |key, (values, why)| raise ConfigError.new(key, result[key], why) if values.match?(result[key]) }
         result.freeze
       end
+
+      # librdkafka would take port 99999 for 34463.
+      def self.check_ports(options)
+        SERVERS.each do |name|
+          wrong = options[name].to_s.scan(/:(\d+)\s*(?:,|\z)/).flatten.find { |port| port.to_i > 65_535 } or next
+          raise ConfigError.new(name, options[name], "#{wrong} is no port: expected HOST:PORT, with a port up to 65535")
+        end
+      end
+      private_class_method :check_ports
 
       # Raises ConfigError once the options are complete, because they were checked together.
       #: (String, untyped) -> void
