@@ -43,14 +43,16 @@ module Pelton
       def headers(all)
         all = all.transform_keys { |name| name.dup.force_encoding(Encoding::UTF_8).scrub }
         texts, others = all.partition { |_, value| Array(value).all? { |one| one.nil? || Plain.utf8(one) } }.map(&:to_h)
-        return { "headers" => texts } if others.empty?
-
-        encoded = others.transform_values do |value|
-          list = Array(value).map { |one| one && [one].pack("m0") }
-          value.is_a?(Array) ? list : list.first
-        end
-        { "headers" => texts, "headers_base64" => encoded }
+        fields = { "headers" => converted(texts) { |one| Plain.utf8(one) } }
+        others.empty? ? fields : { **fields, "headers_base64" => converted(others) { |one| [one].pack("m0") } }
       end
+
+      def converted(headers)
+        headers.transform_values do |value|
+          value.is_a?(Array) ? value.map { |one| one && yield(one) } : value && yield(value)
+        end
+      end
+      private_class_method :converted
     end
   end
 end
