@@ -11,9 +11,12 @@ exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
 
 Scenario.run do
   name = topic(partitions: 2)
+  other = topic(partitions: 1)
   app = RailsApp.new("shop", KAFKA: bootstrap, RAILS_ENV: "production", SECRET_KEY_BASE: "x" * 64)
   app.rails("generate", "pelton:install", "--quiet")
   app.write("config/pelton.rb", "Pelton.routes { topic #{name.inspect}, to: \"SeenConsumer\" }")
+  # As an engine does it: its routes do not keep config/pelton.rb from being loaded.
+  app.write("config/initializers/engine.rb", "Pelton.routes { topic #{other.inspect}, to: \"SeenConsumer\" }")
   app.write("app/consumers/seen_consumer.rb", <<~RUBY)
     class SeenConsumer < ApplicationConsumer
       def consume = messages.each { |message| puts "seen \#{message.raw_payload} by \#{Process.pid}" }
