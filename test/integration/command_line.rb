@@ -50,6 +50,7 @@ Scenario.run do
 
   # --- a signal while a command waits for a broker that is down ---
 
+  trap("HUP", "DEFAULT") # children inherit what nohup, for instance, ignores
   dead = ["topics", "list", "--bootstrap", "127.0.0.1:1", "--timeout", "60"]
   %w[TERM INT HUP].each do |signal|
     Open3.popen3(*Scenario::RUBY, "#{Scenario::ROOT}/exe/pelton", *dead) do |_, _, err, process|
