@@ -29,8 +29,10 @@ module Pelton
       ],
       "Failures" => [
         [:retries, :number, nil,
-         "How often a failed message is retried: `retries 5, backoff: 1..30, then: :skip`. Unset: until it succeeds; " \
-         "3 times with `dead_letters`; 0 times with `retry_in`.", { unit: "times" }],
+         "How often a failed message is retried in place: `retries 5, backoff: 1..30, then: :skip`. Unset: 0 times " \
+         "with `retry_in`, also if `dead_letters` is set; 3 times with `dead_letters` only; otherwise until it " \
+         "succeeds. `dead_letters \"orders.dead\", retries: 5` sets it, too: the later line counts.",
+         { unit: "times" }],
         [:backoff, :seconds_range, 1..30,
          "Wait before a retry: the first, doubled up to the last, less a random part of up to a fifth.", SECONDS],
         [:then, nil, :stop,
