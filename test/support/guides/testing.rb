@@ -7,6 +7,11 @@ passes = lambda do |name|
     assert_predicate result, :passed?, result.failures.join
   end
 end
+schemas = lambda do
+  Dir.mkdir("schemas")
+  File.write("schemas/orders-value.7.avsc",
+             '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "int" }] }')
+end
 consumers_own = { "producer" => "" } # a method there, no variable
 {
   "class OrdersConsumerTest" => { given: consumers_own, after: -> { instance_exec("OrdersConsumerTest", &passes) } },
@@ -21,11 +26,6 @@ consumers_own = { "producer" => "" } # a method there, no variable
   'it "ships the order"' => { not_run: "needs RSpec; test/native/testing_assertions_test.rb runs one like it" },
   "karafka.consumer_for" => { not_run: "is Karafka's" },
   "produce_together do" => { not_run: "needs RSpec, as the block above" },
-  "Registry.files" => {
-    before: lambda do
-      Dir.mkdir("schemas")
-      File.write("schemas/orders-value.7.avsc",
-                 '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "int" }] }')
-    end
-  }
+  "REGISTRY_URL" => { before: schemas },
+  "Avro::Serializer.new" => { before: schemas }
 }
