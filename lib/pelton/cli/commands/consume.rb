@@ -28,8 +28,8 @@ module Pelton
         example "pelton consume orders --from beginning --until end | jq .payload.total"
         example "pelton consume a --from beginning --until end | pelton produce b --json-lines", "copies a topic"
         arguments "TOPIC"
-        option(:from, "--from PLACE", "beginning, end, an offset, -N (the last N of each partition), a time, or 2h " \
-                                      "(2 hours ago)", default: "end")
+        option(:from, "--from PLACE", "beginning, end, an offset, -N (the last N offsets of each partition, which " \
+                                      "may be fewer messages), a time, or 2h (2 hours ago)", default: "end")
         option(:until, "--until PLACE", "stop before this offset or time, or at the end of now: end")
         option :partition, "--partition N", "only this partition", type: Integer, many: true
         option :key, "--key KEY", "only messages with this key"

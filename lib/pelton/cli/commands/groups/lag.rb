@@ -15,9 +15,11 @@ module Pelton
         private_constant :INTERVAL, :CLEAR
 
         details <<~TEXT
-          Counts the messages between the committed offsets and the ends, per partition with a commit.
-          Without names it counts for all groups. --watch measures again and again, until Ctrl-C: on a
-          terminal it redraws the table, elsewhere it prints a table each time, with --json a line.
+          Counts the offsets between the committed offsets and the ends, only of partitions with a commit.
+          The end of a transaction uses an offset, too, so a group that is done may show a lag of 1 until
+          the next message. Without names it counts for all groups. --watch measures again and again, until
+          Ctrl-C: on a terminal it redraws the table, elsewhere it prints a table each time, with --json a
+          line.
         TEXT
         example "pelton groups lag billing"
         example "pelton groups lag billing --watch 5", "every 5 seconds, with the change per second"
