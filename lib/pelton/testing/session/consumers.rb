@@ -12,6 +12,10 @@ module Pelton
     # The consumers of one app in a test, as a server runs them, but without threads: the test's thread runs listeners
     # and jobs. A route is active from the first time that the test names its topic.
     class Consumers
+      # An error that comes again and again does not end by itself.
+      ERRORS = 1_000
+      private_constant :ERRORS
+
       #: () -> App
       attr_reader :app
       #: () -> History
@@ -100,12 +104,16 @@ module Pelton
 
       private
 
-      # Returns the first error that a test must not miss, after all jobs have ended.
+      # Returns the first error that a test must not miss, after all jobs have ended, or after ERRORS errors.
       def finish_jobs
-        nil while advance
-      rescue Exception => e # rubocop:disable Lint/RescueException -- also a failed assertion
-        finish_jobs
-        e
+        errors = []
+        begin
+          nil while advance
+        rescue Exception => e # rubocop:disable Lint/RescueException -- also a failed assertion
+          errors << e
+          retry if errors.size < ERRORS
+        end
+        errors.first
       end
 
       def reads?(group, topic) = !group.topics.each_value.find { |route| route.match?(topic) }.nil?
