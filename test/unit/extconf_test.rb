@@ -46,6 +46,7 @@ class ExtconfTest < Minitest::Test
       output, status = Open3.capture2e(env, *command, chdir: folder)
       assert_predicate status, :success?, output
     end
-    Dir.glob("#{folder}/to/**/pelton.{so,bundle}").map { |path| File.read(path) }
+    # A Ruby may live below a hidden folder, such as ~/.cache.
+    Dir.glob("#{folder}/to/**/pelton.{so,bundle}", File::FNM_DOTMATCH).map { |path| File.read(path) }
   end
 end
