@@ -223,9 +223,10 @@ module ConsumerContract
     wait_until("6 messages") { seen_all?(6) }
     gone = rebalance(app, name)
     wait_until("the end of partition #{gone}") { seen.include?([:revoked, gone, true]) }
-    assert_equal 3, committed(app, name, gone)
+    wait_until("the commit, which follows the hook") { committed(app, name, gone) == 3 }
     assert_equal 6, seen.count { |first, _| first.is_a?(Integer) }
-    revoked = events(app, "partition.revoked").find { |one| one[:partition] == gone }
+    revoked = nil
+    wait_until("the event") { revoked = events(app, "partition.revoked").find { |one| one[:partition] == gone } }
     assert_equal [name, false], [revoked[:topic], revoked[:lost]]
   end
 end
