@@ -108,11 +108,12 @@ class Call
     @scenario.shell("cd #{@folder}; exec #{PELTON} #{text.delete_prefix("pelton ")}#{json}", "INVOICES" => @names.last)
   end
 
-  # Presses Ctrl-C when it has printed a message: one of those before, or one that comes now.
+  # Presses Ctrl-C when it has printed what the table expects: messages from before, or one that comes now.
   def stop_reading(child)
+    expected = PRINTS.fetch(@text.delete_prefix("pelton "), /"offset":\d/)
     @scenario.eventually(30, -> { "#{@text} prints a message: #{child.output}" }) do
       send_messages(1) unless @text.include?("--from 2025")
-      child.output.match?(/"offset":\d/)
+      child.output.match?(expected)
     end
     child.kill(:INT)
   end

@@ -256,9 +256,13 @@ class NativeTransactionTest < Minitest::Test
     slow(6000) # the answer comes long after the close took over, also on a busy machine
     thread = left_in { one.commit_transaction(FAR) }
     assert_operator seconds { one.close(120) }, :<, SOON
-    # The close took the call over within a second.
+    # The close took the call over within a second. On a busy machine it may come before the call has its turn, which
+    # then ends without asking Kafka.
     error = nil
-    assert_operator seconds { error = assert_raises(Pelton::KafkaError) { thread.value } }, :<, SOON
+    spent = seconds { error = assert_raises(Pelton::KafkaError, Pelton::WaitTimeout) { thread.value } }
+    assert_operator spent, :<, SOON
+    return assert_match(/\Aproducer .* not finished\z/, error.message) if error.is_a?(Pelton::WaitTimeout)
+
     assert_predicate error, :retriable?
   end
 
