@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "../consumer"
+require_relative "../errors"
+
+module Pelton
+  module ActiveJob
+    # Runs the jobs of a queue, one message each. What a job raises after its own `retry_on` and `discard_on` fails the
+    # message: the route's retries and dead letters take over.
+    class JobConsumer < Consumer
+      # The header with the id of a job that was enqueued for later.
+      SCHEDULED = "pelton-scheduled-id"
+      private_constant :SCHEDULED
+
+      #: (Message) -> void
+      def process(message)
+        data = read(message)
+        name = data["job_class"]
+        found = name.safe_constantize
+        raise UnknownJobError.new(name, data["job_id"]) unless found.is_a?(Class) && found <= ::ActiveJob::Base
+
+        ::ActiveJob::Base.execute(data)
+      end
+
+      private
+
+      # Reads the text again for each attempt: a job may change its arguments.
+      def read(message)
+        text = message.raw_payload or invalid(message, "it has no payload")
+        data = JSON.parse(text)
+        invalid(message, "its payload has no job_class") unless data.is_a?(Hash) && data["job_class"].is_a?(String)
+
+        { **data, "provider_job_id" => message.raw_headers[SCHEDULED] || place(message) }
+      rescue JSON::ParserError
+        invalid(message, "its payload is no JSON")
+      end
+
+      # What `perform_later` set, also if the message went through a retry topic.
+      def place(message)
+        first = message.origin || message
+        "#{first.topic}/#{first.partition}/#{first.offset}"
+      end
+
+      def invalid(message, reason)
+        raise InvalidJobError.new(message.topic, message.partition, message.offset, reason)
+      end
+    end
+  end
+end

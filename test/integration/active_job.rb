@@ -1,0 +1,122 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+require "support/rails_app"
+
+# Active Job in a real Rails app, with :pelton as its adapter: jobs with records, order per key, errors, changed code,
+# and processes that are killed.
+
+exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
+
+JOBS = <<~RUBY
+  class NoteJob < ApplicationJob
+    retry_on ZeroDivisionError, wait: 1, attempts: 2
+    discard_on ActiveJob::DeserializationError
+
+    def perform(order, word)
+      raise ZeroDivisionError if word == "again" && executions == 1
+      raise "never" if word == "never"
+      die if word == "kill" && Receipt.where(note: "killed").empty?
+      Receipt.create!(order_id: order.id, note: "VERSION \#{word} \#{Current.user.inspect}")
+      Current.user = "left over"
+    end
+
+    def die
+      Receipt.create!(note: "killed")
+      Process.kill(:KILL, Process.pid)
+      sleep
+    end
+  end
+RUBY
+
+Scenario.run do
+  prefix = "#{unique("jobs")}."
+  topics = %w[default keyed default.dead].to_h { |queue| [queue, topic(name: prefix + queue, partitions: 2)] }
+  topic(name: "#{prefix}schedule", settings: { "cleanup.policy" => "compact" })
+  app = RailsApp.new("shop", KAFKA: bootstrap)
+  app.rails("generate", "pelton:install", "--quiet")
+  app.rails("generate", "model", "order", "total:integer", "--quiet", "--no-test-framework")
+  app.rails("generate", "model", "receipt", "order_id:integer", "note", "--quiet", "--no-test-framework")
+  app.rails("db:migrate")
+  settings = app.read("config/pelton.yml").sub(/group_id: .*/, "group_id: #{prefix}shop")
+  # The next server gets the partitions of a killed one after this time.
+  app.write("config/pelton.yml", settings.sub(/^( +)bootstrap\.servers: .*/, "\\0\n\\1session.timeout.ms: 6000"))
+  app.write("config/initializers/pelton.rb", <<~RUBY)
+    Pelton.config.job_topic_prefix = #{prefix.inspect}
+    Pelton.config.schedule_topic = "#{prefix}schedule"
+  RUBY
+  app.write("config/application.rb",
+            app.read("config/application.rb").sub(/^  end\nend/, "    config.active_job.queue_adapter = :pelton\n\\0"))
+  app.write("config/pelton.rb", <<~RUBY)
+    Pelton.routes do
+      active_jobs("default") { retries 1, backoff: 0.1..0.1 }
+      active_jobs "keyed"
+    end
+  RUBY
+  app.write("app/models/current.rb", "class Current < ActiveSupport::CurrentAttributes; attribute :user; end")
+  app.write("app/jobs/keyed_job.rb", <<~RUBY)
+    class KeyedJob < ApplicationJob
+      queue_as :keyed
+      pelton_key { |job| job.arguments.first }
+      def perform(key, number) = Receipt.create!(order_id: number, note: key)
+    end
+  RUBY
+  version = ->(word) { app.write("app/jobs/note_job.rb", JOBS.gsub("VERSION", word)) }
+  version.("first")
+  rows = ->(where) { app.rows("SELECT order_id, note FROM receipts WHERE #{where} ORDER BY id") }
+  noted = lambda do |note, count = 1|
+    eventually(60, -> { "#{note}, not #{rows.("1")}" }) { rows.("note LIKE '#{note}%'").size >= count }
+  end
+
+  # --- a job is in Kafka when perform_later returns, also if the process is killed then ---
+
+  raises(RuntimeError, /failed/) do
+    app.runner(<<~RUBY)
+      order = Order.create!(total: 1)
+      job = NoteJob.perform_later(order, "hello")
+      puts job.provider_job_id
+      Process.kill(:KILL, Process.pid)
+    RUBY
+  end
+  server = child(*app.pelton("server"))
+  noted.("first hello nil")
+  equal([[1, "first hello nil"]], rows.("1"), "receipts")
+
+  # --- errors: retry_on, a record that is gone, the route's retries and dead letters; the class of newer code ---
+
+  app.runner(<<~RUBY)
+    order = Order.create!(total: 2)
+    NoteJob.perform_later(order, "again")
+    NoteJob.perform_later(order, "never")
+    NoteJob.perform_later(Order.create!(total: 3).destroy!, "gone")
+    %w[a b c].product((1..10).to_a).sort_by(&:last).each { |key, number| KeyedJob.perform_later(key, number) }
+    topic = "#{prefix}default"
+    Pelton.producer.produce_sync(topic: topic, payload: NoteJob.new.serialize.merge("job_class" => "LaterJob").to_json)
+    Pelton.producer.produce_sync(topic: topic, payload: "no job")
+  RUBY
+  noted.("first again nil")
+  letters = read(topics["default.dead"], 2, 3).map { |_, message| message.origin.error }.sort
+  equal(%w[Pelton::InvalidJobError Pelton::UnknownJobError RuntimeError], letters, "errors of the dead letters")
+  eventually(60, "the job whose record is gone") { app.read("log/development.log").include?("Discarded NoteJob") }
+  eventually(60, -> { "30 keyed jobs, not #{rows.("note IN ('a', 'b', 'c')")}" }) do
+    rows.("note IN ('a', 'b', 'c')").size == 30
+  end
+  %w[a b c].each { |key| equal((1..10).to_a, rows.("note = '#{key}'").map(&:first), "the order of #{key}") }
+
+  # --- changed code runs without a restart; a job whose process is killed runs again; jobs for later survive that ---
+
+  version.("second")
+  app.runner(<<~RUBY)
+    gone = NoteJob.set(wait: 20).perform_later(Order.first, "cancelled")
+    NoteJob.set(wait: 2).perform_later(Order.first, "later")
+    raise "not cancelled" unless Pelton.schedule.cancel(gone.provider_job_id)
+    NoteJob.perform_later(Order.first, "kill")
+  RUBY
+  equal(128 + Signal.list.fetch("KILL"), exit_code(server, 60), "exit code of the killed server")
+  server = child(*app.pelton("server"))
+  noted.("second kill nil")
+  noted.("second later nil")
+  equal([], rows.("note LIKE '%gone%' OR note LIKE '%cancelled%' OR note LIKE '%never%'"), "receipts of failed jobs")
+  server.kill(:TERM)
+  equal(0, exit_code(server, 60), "exit code\n#{server.output}")
+end
