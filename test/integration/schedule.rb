@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+# once: this is about Kafka, whatever the Ruby
+# time limit: 120
+
+require "support/scenario"
+
+# Later messages on a real broker: servers that are killed inside of their transactions, two servers, a restart, cancels
+# and reschedules meanwhile. Readers of committed messages see each message once.
+
+PROGRAM = File.expand_path("../support/schedule_program.rb", __dir__)
+COUNT = 300
+
+Scenario.run do
+  output = topic(partitions: 2)
+  ticks = topic
+  schedule = topic(partitions: 2, settings: { "cleanup.policy" => "compact" })
+  group = unique("group")
+  server = ->(kill_at = 0) { ruby(PROGRAM, schedule, group, output, kill_at.to_s, ticks) }
+  client = app(schedule_topic: schedule)
+  producer = client.producer
+  later = ->(payload, to: output, **more) { producer.produce_later(topic: to, payload: payload, **more) }
+  all = -> { client.each(output, kafka: { "isolation.level" => "read_committed" }) }
+  rows = -> { all.().map { |one| [one.raw_key, one.raw_payload] } }
+  sent = ->(count) { eventually(60, "#{count} messages") { all.().count >= count } }
+
+  # --- killed inside of transactions, at once and later --------------------------------------------------------------
+  now = Time.now
+  ids = Array.new(COUNT) { |number| later.(number.to_s, key: (number % 5).to_s, at: now + 1 + ((number / 60) * 0.5)) }
+  canceled, moved = ids.last(2)
+  equal([true, true], [client.schedule.cancel(canceled), client.schedule.reschedule(moved, in: 5)], "changes")
+  [1, 2].each do |kill_at|
+    child = server.(kill_at)
+    equal(137, exit_code(child, 60), "killed in transaction #{kill_at}\n#{child.output}")
+  end
+  first = server.()
+  second = server.()
+  sent.(COUNT - 1)
+  eventually(30, "an empty schedule") { client.schedule.all?(&:recurring) }
+  found = rows.()
+  equal((0...(COUNT - 2)).map(&:to_s) + [(COUNT - 1).to_s], found.map(&:last).sort_by(&:to_i), "each message once")
+  found.group_by(&:first).each do |key, list|
+    numbers = list.map { |one| one.last.to_i } - [COUNT - 1] # which was moved
+    equal(numbers.sort, numbers, "order of key #{key}")
+  end
+
+  # --- killed by others, while messages are due; a frozen server that comes back --------------------------------------
+  more = Array.new(100) { |number| "x#{number}" }
+  more.each_with_index { |payload, number| later.(payload, in: 0.5 + (number * 0.05)) }
+  first.kill(:STOP)
+  third = server.()
+  eventually(60, "a new owner") { third.output.include?("loaded") }
+  first.kill(:CONT)
+  second.kill(:KILL)
+  sent.(COUNT - 1 + 100)
+  eventually(30, "an empty schedule") { client.schedule.all?(&:recurring) }
+  equal(more.sort, rows.().map(&:last).grep(/x/).sort, "each message once, after a kill")
+
+  # --- restart ----------------------------------------------------------------------------------------------------
+  [first, third].each { |child| child.kill(:TERM) }
+  equal([0, 0], [first, third].map { |child| exit_code(child, 60) }, "exit codes\n#{first.output}\n#{third.output}")
+  later.("y", in: 0)
+  later.("lost", to: unique("missing"), in: 0, id: "lost")
+  last = server.()
+  sent.(COUNT + 100)
+  eventually(40, "an error") { last.output.include?("\"lost\"") }
+  equal(["lost"], client.schedule.reject(&:recurring).map(&:id), "what waits")
+  equal(["y"], rows.().map(&:last).grep(/y/), "after a restart")
+  last.kill(:TERM)
+  equal(0, exit_code(last, 60), last.output)
+
+  # --- the recurring message of all these servers --------------------------------------------------------------------
+  times = client.each(ticks, kafka: { "isolation.level" => "read_committed" }).map do |one|
+    one.raw_headers["pelton-scheduled-at"].to_i
+  end
+  check(times.size > 5, "#{times.size} ticks")
+  equal(times.uniq, times, "each tick once")
+  check(times.all? { |time| (time % 1_000).zero? }, "ticks #{times}")
+end

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fake_transactional"
+require "pelton/schedule/partition"
+
+# What an owner of a partition of the schedule writes after it has read the log; on the fake native side.
+class SchedulePartitionTest < Minitest::Test
+  include FakeTransactions
+
+  def setup
+    super
+    @native.prepare = method(:refuse)
+    @offset = -1
+    @partition = Pelton::Schedule::Partition.new("sched", 2, @config, bus: @bus, native: @module) { 0 }
+  end
+
+  def teardown
+    @partition.close
+    super
+  end
+
+  # Kafka's answers to records with these payloads, and to all that are with them in a transaction.
+  REFUSALS = { "huge" => Pelton::KafkaError.new(10, :MSG_SIZE_TOO_LARGE, "too large"),
+               "theirs" => Pelton::KafkaError.new(29, :TOPIC_AUTHORIZATION_FAILED, "no right") }.freeze
+
+  def refuse(native)
+    native.define_singleton_method(:produce_many) do |rows, timeout|
+      refused = rows.filter_map { |row| REFUSALS[row[:payload]] }.first
+      refused ? raise(refused) : super(rows, timeout)
+    end
+  end
+
+  def entry(id, payload, **more)
+    Pelton::Schedule::ScheduledMessage.new(id: id, at_ms: 1, topic: "mails", payload: payload, place: 2, **more)
+  end
+
+  # Records of the log, in order.
+  def read(*rows)
+    @partition.take(rows.map do |row|
+      Fakes::Message.new("sched", 2, @offset += 1, row[:payload], key: row[:key], headers: row[:headers].to_h)
+    end)
+  end
+
+  def add(payload, id = "a", **more) = entry(id, payload, **more).record("sched")
+  def sent(offset, id = "a") = entry(id, "", offset: offset).tombstone("sched")
+  def cancel = { key: "a", payload: nil }
+
+  # Payloads that the next transaction writes; nil is a tombstone.
+  def written
+    @partition.at_end(@offset + 1)
+    @partition.promote
+    @native.producers.flat_map(&:committed)
+  end
+
+  def test_a_hidden_entry_is_written_again
+    read(add("old"), add("new"), sent(0))
+    assert_equal ["new"], written
+  end
+
+  # As long as Kafka has not compacted the log, each new owner reads all of this.
+  def test_an_entry_that_an_earlier_owner_wrote_again_and_sent_is_not_sent_twice
+    read(add("old"), add("new"), sent(0), add("new"), sent(3))
+    assert_empty written
+    assert_nil @partition.next_at
+  end
+
+  def test_an_entry_that_was_canceled_before_it_was_written_again_stays_canceled
+    read(add("old"), add("new"), sent(0), cancel)
+    assert_empty written
+  end
+
+  # Its tombstone would end what was scheduled after it.
+  def test_a_late_reschedule_does_not_end_a_later_entry
+    read(add("old"), sent(0), add("late", moved: 0), add("new"))
+    assert_equal ["new", nil], written
+  end
+
+  def test_a_message_for_a_topic_that_the_app_may_not_write_to_waits_and_stops_no_other
+    errors = []
+    @bus.subscribe("error.occurred") { |event| errors << event[:error].message }
+    read(add("theirs"), add("due", "c"))
+
+    assert_equal ["due", nil], written
+    assert_match(/a\b.*mails.*TOPIC_AUTHORIZATION_FAILED.*60/, errors.join)
+    assert_operator @partition.next_at, :>, Pelton::Clock.wall * 1000, "it is tried again"
+  end
+
+  def test_a_record_that_is_refused_is_reported_and_stops_no_other
+    errors = []
+    @bus.subscribe("error.occurred") { |event| errors << event[:error].id }
+    read(add("old"), add("huge"), sent(0), add("old", "b"), add("new", "b"), sent(3, "b"),
+         add("due", "c"))
+    assert_equal [["new", "due", nil], ["a"]], [written, errors]
+    assert_nil @partition.next_at
+  end
+end
