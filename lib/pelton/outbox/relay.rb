@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+require_relative "../runtime/clock"
+require_relative "../settings/types"
+require_relative "locks"
+require_relative "session"
+require_relative "row"
+
+module Pelton
+  module Outbox
+    # Sends the rows of the outbox to Kafka and deletes them when Kafka has them. Any number of relays may run, in any
+    # number of processes: Locks lets one of them work. It uses one database connection and one producer. An error ends
+    # `run`, and with it the lock; Background starts it again.
+    class Relay
+      # Seconds between two attempts to become the one that works.
+      STAND_BY = 1
+      BATCH = Settings::Setting.new(:batch, :count, 500, "")
+      POLL = Settings::Setting.new(:poll, :positive_seconds, 0.5, "")
+      # Errors of a message that several messages may share, because they were in one request.
+      SHARED = %i[MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD].freeze
+      private_constant :STAND_BY, :BATCH, :POLL, :SHARED
+
+      #: (App, batch: Integer, poll: Numeric) -> void
+      def initialize(app, batch:, poll:)
+        @app = app
+        @bus = app.notifications
+        @batch = BATCH.check(batch)
+        @poll = POLL.check(poll)
+        # Most rows of the next transaction.
+        @limit = @batch
+        @measured = nil
+      end
+
+      # Works until `stop` is asked.
+      #: (Background::Stop) -> void
+      def run(stop)
+        until stop.stop?
+          Row.connection_pool.with_connection { |connection| lead(connection, stop) }
+          stop.wait(STAND_BY)
+        end
+      end
+
+      private
+
+      # Works while it has the lock.
+      def lead(connection, stop)
+        lock = Locks.for(connection)
+        return unless lock.acquire
+
+        begin
+          @bus.publish("outbox.relaying", process: Process.pid)
+          relay(lock, stop)
+        ensure
+          release(lock, connection)
+        end
+      end
+
+      # The end of a connection frees an advisory lock.
+      def release(lock, connection)
+        lock.release
+      rescue ::ActiveRecord::ActiveRecordError
+        connection.disconnect!
+      end
+
+      def relay(lock, stop)
+        session = Session.new(@app)
+        while !stop.stop? && lock.held?
+          measure
+          lock.wait(@poll, stop) if pass(session) { !stop.stop? && lock.held? }.zero?
+        end
+      ensure
+        session&.close
+      end
+
+      # Sends one batch, unless the block returns false meanwhile. Returns how many rows it dealt with.
+      def pass(session, &go_on)
+        rows = Row.due(@limit)
+        return 0 if rows.empty?
+
+        started = Clock.now
+        refused = session.publish(rows, &go_on)
+        if refused.nil? then return 0
+        elsif refused.empty? then published(rows, started)
+        else refused(rows, refused)
+        end
+
+        rows.size
+      end
+
+      def published(rows, started)
+        Row.where(id: rows.map(&:id)).delete_all
+        @limit = [@limit * 2, @batch].min
+        @bus.publish("outbox.published", count: rows.size, seconds: Clock.now - started)
+      end
+
+      # Nothing of the batch was sent. A request that is refused as a whole does not say which row is to blame, so a
+      # smaller batch is next.
+      def refused(rows, refused)
+        return @limit = [rows.size / 2, 1].max if refused.size > 1 && refused.each_value.any? { |e| shared?(e) }
+
+        refused.each do |row, error|
+          pause = row.refuse(error)
+          @bus.publish("outbox.refused", id: row.id, topic: row.topic, error: error, attempts: row.attempts,
+                                         due_in: pause)
+        end
+      end
+
+      def shared?(error) = error.is_a?(KafkaError) && SHARED.include?(error.name)
+
+      def measure
+        return unless @bus.wanted?("outbox.measured")
+        return if @measured && Clock.now - @measured < @app.config.stats_interval
+
+        @measured = Clock.now
+        @bus.publish("outbox.measured", **Row.measure)
+      end
+    end
+  end
+end

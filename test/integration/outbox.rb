@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+require "support/rails_app"
+
+# The outbox of a real Rails app, as its developers would write it: the generator, one line in config/pelton.rb, a model
+# that writes its event in its own transaction, and `pelton server`, which relays. On SQLite.
+
+exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
+
+Scenario.run do
+  name = topic(partitions: 1)
+  late = unique("late")
+  app = RailsApp.new("shop", KAFKA: bootstrap)
+  app.rails("generate", "pelton:install", "--quiet")
+  app.rails("generate", "pelton:consumer", "orders", "--topic=#{name}", "--quiet")
+  app.rails("generate", "pelton:outbox", "--quiet")
+  app.rails("generate", "model", "order", "total:integer", "--quiet", "--no-test-framework")
+  app.rails("db:migrate")
+  app.write("config/pelton.rb", "#{app.read("config/pelton.rb")}\nPelton::Outbox.relay_with_server\n")
+  app.write("config/pelton.yml", "#{app.read("config/pelton.yml")}\ndevelopment:\n  create_topics: false\n")
+  app.write("app/consumers/orders_consumer.rb", <<~RUBY)
+    class OrdersConsumer < ApplicationConsumer
+      def process(message) = Rails.logger.info("consumed order \#{message.payload["id"]}")
+    end
+  RUBY
+  app.write("app/models/order.rb", <<~RUBY)
+    class Order < ApplicationRecord
+      after_create do
+        Pelton::Outbox.produce(topic: #{name.inspect}, key: "k", payload: { id: id }.to_json)
+      end
+    end
+  RUBY
+  rows = -> { app.rows("SELECT topic, attempts FROM pelton_outbox ORDER BY id") }
+  payloads = ->(topic) { self.app.each(topic).map(&:raw_payload) }
+
+  # --- written with the order, and rolled back with it ---
+
+  output = app.runner(<<~RUBY)
+    Order.create!(total: 1)
+    Order.transaction { Order.create!(total: 2); raise ActiveRecord::Rollback }
+    begin
+      Pelton::Outbox.produce(topic: "orders", payload: "x")
+    rescue Pelton::OutboxTransactionError => e
+      puts e.message
+    end
+    p Pelton::Outbox.stats.slice(:rows, :refused)
+  RUBY
+  check(output.include?("outside of a database transaction"), "the error says why\n#{output}")
+  check(output.include?({ rows: 1, refused: 0 }.inspect), "one row waits\n#{output}")
+
+  # --- the server relays it, and two more processes stand by ---
+
+  servers = Array.new(2) { child(*app.pelton("server")) }
+  relay = child(*app.pelton("outbox"))
+  all = -> { [*servers, relay].map(&:output).join("\n---\n") }
+  eventually(60, -> { "an empty outbox: #{rows.()}\n#{all.()}" }) { rows.().empty? }
+  app.runner("3.times { Order.create!(total: 3) }")
+  eventually(60, -> { "an empty outbox: #{rows.()}\n#{all.()}" }) { rows.().empty? }
+  found = payloads.(name)
+  equal(4, found.size, "messages: #{found}")
+  check(found.map { |payload| payload[/\d+/].to_i }.each_cons(2).all? { |one, two| one < two }, "in order: #{found}")
+  log = -> { app.read("log/development.log") }
+  eventually(30, "the consumer got them") { log.().scan(/consumed order \d+/).uniq.size == 4 }
+  equal(1, all.().scan("the outbox is relayed by this process").size, "relays that work\n#{all.()}")
+
+  # --- a topic that does not exist holds its messages back, and nothing else ---
+
+  app.runner("Order.transaction { %w[1 2].each { |n| Pelton::Outbox.produce(topic: #{late.inspect}, key: 'k', " \
+             "payload: n) }; Order.create!(total: 4) }")
+  eventually(90, -> { "the row is refused: #{rows.()}\n#{all.()}" }) { rows.().first&.last.to_i.positive? }
+  eventually(60, -> { "the others go on: #{rows.()}\n#{all.()}" }) { payloads.(name).size == 5 }
+  check(all.().include?("of the outbox was refused by #{late}"), "the log names it\n#{all.()}")
+  topic(partitions: 1, name: late)
+  eventually(90, -> { "an empty outbox: #{rows.()}\n#{all.()}" }) { rows.().empty? }
+  equal(%w[1 2], payloads.(late), "messages of the topic that came late")
+
+  # --- the end: the lease is given back, so the next relay begins at once ---
+
+  [*servers, relay].each { |one| one.kill(:TERM) }.each do |one|
+    equal(0, exit_code(one, 60), "exit code\n#{one.output}")
+  end
+  equal([[nil]], app.rows("SELECT holder FROM pelton_outbox_relays"), "nobody has the lease")
+end

@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "tmpdir"
+require "pelton/testing/minitest"
+begin
+  require "sqlite3"
+  require "support/outbox_kit"
+rescue LoadError
+  nil # not of every Ruby: the tests say so
+end
+
+# Consumers with an inbox, in the harness of pelton/testing: retries, retry topics, redrives and keys.
+class InboxConsumersTest < Minitest::Test
+  Pelton.config.logger = nil # failures are on purpose
+
+  class Work < ActiveRecord::Base; end if defined?(ActiveRecord::Base)
+
+  class OrdersConsumer < Pelton::Consumer
+    include Pelton::Inbox
+
+    class << self
+      attr_accessor :broken, :attempts
+    end
+
+    def process(message)
+      self.class.attempts << attempt
+      processed_once(message) { Work.create!(text: message.raw_payload) }
+      raise KeyError, "after the work" if self.class.broken&.call(attempt)
+    end
+  end
+
+  def setup
+    skip "no gems activerecord and sqlite3 for Ruby #{RUBY_VERSION}" unless defined?(OutboxKit) && defined?(SQLite3)
+
+    @folder = Dir.mktmpdir
+    OutboxKit.connect({ adapter: "sqlite3", database: "#{@folder}/db.sqlite3", timeout: 20_000 })
+    OutboxKit.migrate("inbox")
+    ActiveRecord::Base.connection.create_table(:works) { |t| t.string :text }
+    Work.reset_column_information
+    OrdersConsumer.broken = nil
+    OrdersConsumer.attempts = []
+    Pelton.configure { |config| config.group_id = "billing" }
+  end
+
+  def teardown
+    return unless @folder
+
+    ActiveRecord::Base.remove_connection
+    FileUtils.rm_rf(@folder)
+  end
+
+  def orders(&settings) = Pelton.routes { topic("orders", to: OrdersConsumer, &settings) }
+  def done = Work.order(:id).pluck(:text)
+
+  def test_a_retry_does_not_repeat_the_work
+    orders
+    OrdersConsumer.broken = ->(attempt) { attempt < 3 }
+    produce("orders", "1")
+    travel(60)
+    assert_equal [[1, 2, 3], %w[1]], [OrdersConsumer.attempts, done]
+    assert_equal ["billing"], Pelton::Inbox::Row.pluck(:consumer_group)
+  end
+
+  def test_a_copy_in_a_retry_topic_does_not_repeat_the_work
+    orders { retry_in 60 }
+    OrdersConsumer.broken = ->(attempt) { attempt < 2 }
+    produce("orders", "1")
+    travel(61)
+    assert_equal [[1, 2], %w[1]], [OrdersConsumer.attempts, done]
+  end
+
+  def test_work_of_several_keys_is_done_once
+    orders { concurrency 4, by: :key }
+    2.times do
+      produce_together do
+        20.times { |i| produce("orders", i.to_s, key: (i % 5).to_s, headers: { "pelton.id" => "id #{i}" }) }
+      end
+    end
+    assert_equal Array.new(20, &:to_s), done.sort_by(&:to_i)
+  end
+end
