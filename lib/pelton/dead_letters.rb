@@ -94,7 +94,7 @@ module Pelton
     def find(id) = each(id: id, status: :all).first
 
     # Counts letters by :error (class of the last error), :group, :topic (where they were first) or :status. Letters
-    # that Pelton did not write have nil.
+    # without an origin have nil.
     #   letters.count_by(:error) # => { "ArgumentError" => 12, "IOError" => 1 }
     #: (Symbol, **untyped) -> Hash[untyped, Integer]
     def count_by(what, **filters)
@@ -109,7 +109,7 @@ module Pelton
     # run sends nothing twice, also after a kill. Letters go to their first topic and partition, in order, with their
     # own headers and a new timestamp; their attempts count from 1 again.
     #   letters.redrive(error: "ArgumentError", rate: 100).handled # => 12
-    # to: another topic instead; letters that Pelton did not write need it. retry_topic: delay in seconds, 10 for
+    # to: another topic instead; letters without an origin need it. retry_topic: delay in seconds, 10 for
     # "orders.retry.10": only the group in which the message failed gets it, at once. rate: letters per second. limit:
     # most letters. dry_run: true counts and sends nothing. stop: a Background::Stop; when asked, the run ends between
     # two letters.

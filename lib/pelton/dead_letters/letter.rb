@@ -2,6 +2,7 @@
 
 require "zlib"
 require_relative "../origin"
+require_relative "karafka_origin"
 
 module Pelton
   class DeadLetters
@@ -10,7 +11,8 @@ module Pelton
     #   letter.error         # => "ArgumentError"
     #   letter.payload       # => { "total" => nil }
     class Letter
-      # message: the Message in the dead-letter topic. origin: where it was first; nil: Pelton did not write it.
+      # message: the Message in the dead-letter topic. origin: where it was first; nil: neither Pelton nor
+      # Karafka (with the headers that it names) wrote it.
       #   letter.message.raw_headers # => { "trace" => "42", "pelton.topic" => "orders", … }
       #: (message: Message, origin: Origin?)
       attr_reader :message, :origin
@@ -24,7 +26,7 @@ module Pelton
       #: (Message) { (Letter) -> untyped } -> void
       def initialize(message)
         @message = message
-        @origin = message.origin
+        @origin = message.origin || KarafkaOrigin.of(message)
         @record = yield self
       end
 
@@ -79,10 +81,13 @@ module Pelton
       #: () -> untyped
       def key = @message.key
 
-      # The message's own headers, without those that Pelton added.
+      # The message's own headers, without those that Pelton or Karafka added.
       #   letter.headers # => { "trace" => "42" }
       #: () -> Hash[String, (String? | Array[String?])]
-      def headers = @message.raw_headers.except(*Origin::HEADERS.values)
+      def headers
+        others = @message.origin.nil? && @origin ? KarafkaOrigin::HEADERS : []
+        @message.raw_headers.except(*Origin::HEADERS.values, *others)
+      end
 
       # The payload, decoded as DeadLetters was told; without that, JSON. Raises DecodeError if it cannot be decoded.
       #   letter.payload # => { "total" => nil }

@@ -47,7 +47,7 @@ module Pelton
         message = letter.message
         topic = target(letter)
         headers = message.raw_headers
-        headers = letter.origin.redriven(group: (letter.group if @delay)).headers(headers) if letter.origin
+        headers = letter.origin.redriven(group: (letter.group if @delay)).headers(letter.headers) if letter.origin
         { topic: topic, partition: partition(letter, topic), key: message.raw_key, payload: message.raw_payload,
           headers: headers }
       end

@@ -30,7 +30,8 @@ module Pelton
       #:   { () -> StatusLog } -> void
       def initialize(topic, config, topics, bus:, native:, kafka:, &read)
         @topic = topic
-        @config = without_replacement(config)
+        # A client that replaced another would not know what happened in between.
+        @config = config.without_replacement
         @topics = topics
         @options = { bus: bus, native: native, kafka: { **kafka, **SAFE, "transactional.id" => "#{ID}#{topic}" } }
         @read = read
@@ -82,16 +83,6 @@ module Pelton
         @producer = Producer.new(@config, **@options)
         own { @producer.transaction { nil } }
         @log = @read.call
-      end
-
-      # A client that replaced another would not know what happened in between.
-      def without_replacement(config)
-        Config.new.tap do |own|
-          config.to_h.each { |name, value| own.set(name, value) }
-          config.polling.to_h.each { |name, value| own.polling.set(name, value) }
-          own.reload_attempts = 0
-          own.reload_fenced = false
-        end
       end
 
       def own

@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+require_relative "../../consumer"
+require_relative "../command"
+require_relative "../migrate/application"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton migrate`
+      class Migrate < Command
+        details <<~TEXT
+          Reads the Ruby files below PATH (a folder or one file) that use Karafka, WaterDrop, Racecar or Sidekiq, and
+          prints for each construct what takes its place. It runs none of this code and connects to no broker.
+
+          STATUS is `same` for an equivalent, `differs` for one that works differently or needs your work, `none` where
+          there is no counterpart, and `unknown` for what this command does not know.
+
+          --write drafts config/pelton.rb of a Rails app, otherwise pelton.rb in PATH. It replaces no file.
+        TEXT
+        example "pelton migrate ."
+        example "pelton migrate . --write", "also draft the file with settings and routes"
+        example "pelton migrate . --status differs,none,unknown", "only what needs your attention"
+        arguments "PATH"
+        option :write, "--write", "write the draft"
+        option :status, "--status LIST", "only these: same, differs, none, unknown", type: Array do |list|
+          wrong = list.find { |one| !CLI::Migrate::KINDS.key?(one.to_sym) }
+          raise ConfigError.unknown(wrong, CLI::Migrate::KINDS.keys, what: "status") if wrong
+
+          list.map(&:to_sym)
+        end
+
+        private
+
+        def run
+          application = CLI::Migrate::Application.new(arguments.first)
+          findings = application.findings
+          application.errors.each { |error| failure(error) }
+          written = write(application) if options[:write]
+          shown = findings.select { |one| options[:status].nil? || options[:status].include?(one.kind) }
+          output.report(facts(application, findings, shown, written)) { print(application, findings, shown, written) }
+          application.errors.empty? && (written || !options[:write]) ? 0 : 1
+        end
+
+        # Returns the path; nil if nothing was written.
+        def write(application)
+          if application.errors.any?
+            failure("nothing is written until these files can be read")
+            return
+          end
+          if application.empty?
+            failure("there are no settings and no routes to draft")
+            return
+          end
+          path = application.target
+          File.open(path, File::WRONLY | File::CREAT | File::EXCL) { |file| file.puts application.draft }
+          path
+        rescue Errno::EEXIST
+          failure("#{path} exists: rename it, or run without --write")
+          nil
+        end
+
+        def facts(application, findings, shown, written)
+          { files: application.size, counts: counts(findings), written: written, errors: application.errors,
+            findings: shown.map { |one| { **one.to_h, status: one.kind }.except(:kind) } }
+        end
+
+        def counts(findings)
+          CLI::Migrate::KINDS.keys.to_h do |kind|
+            [kind, findings.count do |one|
+                     one.kind == kind
+                   end]
+          end
+        end
+
+        def print(application, findings, shown, written)
+          shown.group_by(&:file).each do |file, list|
+            output.puts output.paint(file, :bold)
+            list.each { |one| print_finding(one) }
+            output.puts
+          end
+          output.puts "#{application.size} files read, #{findings.size} constructs found"
+          counts(findings).each do |kind, count|
+            output.puts "#{count.to_s.rjust(5)}  #{kind}: #{CLI::Migrate::KINDS[kind]}"
+          end
+          output.puts "written: #{written}" if written
+        end
+
+        COLORS = { same: :green, differs: :yellow, none: :red, unknown: :red }.freeze
+        private_constant :COLORS
+
+        def print_finding(one)
+          output.puts "#{one.line.to_s.rjust(5)}  #{output.paint(one.kind.to_s.ljust(7),
+                                                                 COLORS[one.kind])}  #{one.code}"
+          output.puts "#{" " * 16}#{one.pelton}" if one.pelton
+          output.puts "#{" " * 16}(#{one.note})" if one.note
+        end
+      end
+    end
+  end
+end

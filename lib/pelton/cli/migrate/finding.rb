@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+module Pelton
+  class CLI
+    module Migrate
+      # One construct of the application: where it is, its code, and what becomes of it. kind: see KINDS. pelton: the
+      # code that takes its place, or nil. note: what to know, or nil.
+      Finding = Struct.new(:file, :line, :code, :kind, :pelton, :note, keyword_init: true)
+
+      KINDS = {
+        same: "has an equivalent",
+        differs: "works differently, or is your work",
+        none: "has no counterpart",
+        unknown: "is unknown to this command"
+      }.freeze
+
+      # One line of the tables: what a construct becomes. pelton may have %s, the value's code, or %<seconds>s.
+      Row = Struct.new(:kind, :pelton, :note)
+
+      #: () -> Row
+      def self.later
+        differs("Pelton.producer.produce_later(topic:, payload:, in: 3600)",
+                "config.schedule_topic; let Karafka send what waits already; docs/guides/scheduling.md")
+      end
+
+      #: (String) -> Row
+      def self.later_jobs(time)
+        differs("Pelton.producer.produce_later(topic:, payload:, #{time})",
+                "for work that moves to Kafka; docs/guides/scheduling.md")
+      end
+
+      #: () -> Row
+      def self.dashboard = differs("pelton web, or Pelton::Web.new in Rack", "docs/guides/dashboard.md")
+
+      #: (?String?, ?String?) -> Row
+      def self.same(pelton = nil, note = nil) = Row.new(:same, pelton, note)
+      #: (?String?, ?String?) -> Row
+      def self.differs(pelton, note) = Row.new(:differs, pelton, note)
+      #: (String) -> Row
+      def self.none(note) = Row.new(:none, nil, note)
+    end
+  end
+end

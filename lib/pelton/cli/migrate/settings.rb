@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+require_relative "setting_rows"
+require_relative "statements"
+
+module Pelton
+  class CLI
+    module Migrate
+      # Translates a block of settings, `setup do |config| … end`.
+      class Settings < Statements
+        PAUSE = /\Apause[._](with_exponential_backoff|max_timeout|timeout)\z/
+        OFFSETS = { "earliest" => ":beginning", "latest" => ":end" }.freeze
+        private_constant :PAUSE, :OFFSETS
+
+        # rows: SETTINGS or PRODUCER_SETTINGS.
+        #: (CodeFile, Draft, Expressions, ?Hash[String, Row]) -> void
+        def initialize(file, draft, expressions, rows = SETTINGS)
+          super(file, draft, expressions)
+          @rows = rows
+          # Names that were set: {"group_id" => Node}
+          @given = {}
+          # {"timeout" => "1", "max_timeout" => "30", "with_exponential_backoff" => "false"}
+          @pause = {}
+          @from = nil
+        end
+
+        #: Hash[String, Node]
+        attr_reader :given
+
+        # variable: the name of the block's parameter.
+        #: (Node?, String) -> void
+        def translate(body, variable)
+          @variable = variable
+          expressions.with_locals([variable]) { walk(body) }
+        end
+
+        # The words for the `defaults` of the routes: ["backoff 1..30", "from :end"].
+        #: () -> Array[String]
+        def defaults
+          first = @pause.fetch("timeout", "1")
+          last = @pause["with_exponential_backoff"] == "false" ? first : @pause.fetch("max_timeout", "30")
+          [*("backoff #{first}..#{last}" if @pause.any?), *("from #{@from}" if @from)]
+        end
+
+        private
+
+        def word(call)
+          path = path(call.receiver)
+          return kafka(call, path) if %w[[]= merge! update].include?(call.name) && path == ["kafka"]
+          return block(call, path) if path == [] && call.block && @rows.key?("#{call.name}.")
+          return false unless path && call.name.end_with?("=")
+
+          set([*path, call.name.delete_suffix("=")].join("."), call)
+        end
+
+        # ["pause"] of `config.pause`, [] of `config`; nil: something else.
+        def path(node)
+          return [] if node&.is?(:var_ref) && node.nodes.first.token == @variable
+
+          call = Call.of(node) if node&.is?(:call, :method_add_arg)
+          left = path(call.receiver) if call&.receiver && call.args.empty?
+          left && [*left, call.name]
+        end
+
+        def set(name, call)
+          value = call.args.last
+          @given[name] = value
+          pause = @rows.equal?(SETTINGS) && name[PAUSE, 1]
+          return pause(pause, call, value) if pause
+          return from(call, value) if name == "initial_offset"
+
+          row = @rows[name] || @rows["#{name.split(".").first}."] or return false
+          return tell(call, row) unless row.pelton&.include?("%")
+
+          copy(call, row.kind, fill(row.pelton, value), value, note: row.note)
+          true
+        end
+
+        def fill(text, value)
+          text = text.sub(/\Aconfig\b/, @variable)
+          text.include?("%<") ? format(text, seconds: seconds(value)) : text.sub("%s") { text(value) }
+        end
+
+        # config.encryption { … }
+        def block(call, _path) = tell(call, @rows["#{call.name}."])
+
+        # config.kafka[:x] = 1, config.kafka.merge!(x: 1)
+        def kafka(call, _path)
+          given = call.args.map { |node| text(node) }
+          added = call.name == "[]=" ? "#{given[0]} => #{given[1]}" : "**#{given[0] || "{ #{pairs(call)} }"}"
+          copy(call, :same, "#{@variable}.kafka = { **#{@variable}.kafka, #{added} }", *call.args,
+               *call.keywords.values)
+          true
+        end
+
+        def pairs(call) = call.keywords.map { |key, node| "#{key.inspect} => #{text(node)}" }.join(", ")
+
+        def pause(name, call, value)
+          why = problem(value)
+          return unknown(call.node, "the draft does not have it, because #{why}") || true if why
+
+          @pause[name] = name == "with_exponential_backoff" ? text(value) : seconds(value)
+          file.found(call.node, :same, "defaults { #{defaults.first} }", "in the routes, in seconds")
+          true
+        end
+
+        def from(call, value)
+          @from = OFFSETS[Call.literal(value).to_s]
+          return false unless @from
+
+          file.found(call.node, :same, "defaults { from #{@from} }", "in the routes")
+          true
+        end
+      end
+    end
+  end
+end

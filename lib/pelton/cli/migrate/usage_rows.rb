@@ -1,0 +1,164 @@
+# frozen_string_literal: true
+
+require_relative "finding"
+
+module Pelton
+  class CLI
+    module Migrate
+      SPECS = "docs/guides/testing.md, From karafka-testing"
+      private_constant :SPECS
+
+      # What becomes of a constant or of a call on it. The row of the longest name counts.
+      USAGES = {
+        "Karafka.producer" => Migrate.same("Pelton.producer"),
+        "Karafka.monitor" => Migrate.differs("Pelton.subscribe(\"error.occurred\") { |event| … }",
+                                             "events have other names and fields: docs/reference/events.md"),
+        "Karafka.logger" => Migrate.same("Pelton.config.logger"),
+        "Karafka::App.monitor" => Migrate.differs("Pelton.subscribe(\"error.occurred\") { |event| … }",
+                                                  "events have other names and fields: docs/reference/events.md"),
+        "Karafka::App.config" => Migrate.same("Pelton.config"),
+        "Karafka::App.setup" => Migrate.same("Pelton.configure do |config|"),
+        "Karafka::App.routes" => Migrate.same("Pelton.routes"),
+        "Karafka::App.assignments" => Migrate.none("subscribe to the events of assignments"),
+        "Karafka::App" => Migrate.same("Pelton.configure and Pelton.routes", "there is no class for the app"),
+        "Karafka::Server" => Migrate.differs("pelton server, or Pelton.start", "the command loads the app with -r"),
+        "Karafka::Embedded" => Migrate.same("Pelton.start, stop, quiet"),
+        "Karafka::Admin" => Migrate.differs("Pelton.admin", "other names of methods: docs/guides/administration.md"),
+        "Karafka::BaseConsumer" => Migrate.same("Pelton::Consumer"),
+        "Karafka::Testing" => Migrate.differs("require \"pelton/testing\"", SPECS),
+        "Karafka::Web" => Migrate.dashboard,
+        "Karafka::ActiveJob" => Migrate.differs("active_jobs \"default\" in the routes", "docs/guides/active-job.md"),
+        "Karafka::Errors" => Migrate.differs("Pelton::Error", "docs/guides/moving-from-karafka.md, Errors"),
+        "Karafka::Instrumentation::Vendors::Kubernetes" => Migrate.differs("config.liveness.port = 3000",
+                                                                           "by HTTP: /live, /started, /ready"),
+        "Karafka::Instrumentation::Vendors" => Migrate.differs("Pelton::Metrics, or Pelton.subscribe",
+                                                               "docs/guides/metrics.md"),
+        "Karafka::Instrumentation::LoggerListener" => Migrate.differs("Pelton::Reporters::Log",
+                                                                      "pelton server has it from the start"),
+        "Karafka::Instrumentation::ProctitleListener" => Migrate.none("delete it"),
+        "Karafka::Instrumentation" => Migrate.differs("Pelton.subscribe", "docs/guides/monitoring.md"),
+        "Karafka::Messages" => Migrate.differs("produce(\"orders\", …) in tests",
+                                               "messages cannot be made by hand; #{SPECS}"),
+        "Karafka::Process" => Migrate.none("delete it"),
+        "Karafka::Pro::Iterator" => Migrate.same("Pelton.each(\"orders\") { |message| … }"),
+        "Karafka::Pro::ScheduledMessages" => Migrate.later,
+        "Karafka::Pro::RecurringTasks" => Migrate.none("keep another scheduler for these tasks"),
+        "Karafka::Pro::Encryption" => Migrate.none("encrypt payloads in your own code"),
+        "Karafka::Pro" => Migrate.none("look for its purpose in docs/guides/coming-from-karafka.md"),
+        "Karafka.env" => Migrate.differs("ENV[\"PELTON_ENV\"]", "or Rails.env"),
+        "WaterDrop::Producer" => Migrate.same("Pelton.producer", "one with other settings: Pelton::App.new"),
+        "WaterDrop::ConnectionPool" => Migrate.same("Pelton.producer_pool"),
+        "WaterDrop::AbortTransaction" => Migrate.same("Pelton::AbortTransaction"),
+        "WaterDrop::Errors::ProduceManyError" => Migrate.differs("Pelton::DeliveryError", "many.reports tells which"),
+        "WaterDrop::Errors::ProduceError" => Migrate.differs("Pelton::DeliveryError",
+                                                             "a full queue raises Pelton::QueueFullError"),
+        "WaterDrop::Errors::MessageInvalidError" => Migrate.same("Pelton::InvalidMessageError"),
+        "WaterDrop::Errors::ProducerClosedError" => Migrate.same("Pelton::ClosedError"),
+        "WaterDrop::Errors" => Migrate.differs("Pelton::Error", "docs/guides/moving-from-karafka.md, Errors"),
+        "WaterDrop::Clients::Buffered" => Migrate.same("Pelton::Testing.buffer", "require \"pelton/testing\""),
+        "WaterDrop::Clients::Dummy" => Migrate.same("Pelton::Testing::BufferedProducer.new(keep: false)",
+                                                    "require \"pelton/testing\""),
+        "WaterDrop::Instrumentation" => Migrate.differs("Pelton.subscribe", "docs/guides/monitoring.md"),
+        "WaterDrop::Middleware" => Migrate.same("Pelton.producer.middleware"),
+        "Rdkafka::RdkafkaError" => Migrate.differs("Pelton::KafkaError", "code, name, retriable?"),
+        "Rdkafka" => Migrate.differs("Pelton.producer, Pelton::Subscription, Pelton.admin",
+                                     "docs/guides/coming-from-racecar.md, From rdkafka-ruby"),
+        "Racecar::Consumer" => Migrate.same("Pelton::Consumer"),
+        "Racecar.configure" => Migrate.differs("Pelton.configure do |config|", "docs/guides/coming-from-racecar.md"),
+        "Racecar.config" => Migrate.differs("Pelton.config", "docs/guides/coming-from-racecar.md"),
+        "Racecar.produce_sync" => Migrate.differs("Pelton.producer.produce_sync(payload:, topic:)",
+                                                  "`value:` is `payload:`"),
+        "Racecar.produce_async" => Migrate.differs("Pelton.producer.produce_async(payload:, topic:)",
+                                                   "`value:` is `payload:`"),
+        "Racecar.wait_for_delivery" => Migrate.differs("Pelton::Delivery.wait_all(deliveries, timeout: 5)",
+                                                       "wait for the deliveries that produce_async returns"),
+        "Sidekiq::Job" => Migrate.differs("class X < Pelton::Consumer",
+                                          "or keep it: docs/guides/coming-from-sidekiq.md"),
+        "Sidekiq::Worker" => Migrate.differs("class X < Pelton::Consumer",
+                                             "or keep it: docs/guides/coming-from-sidekiq.md")
+      }.freeze
+      # Constants of other frameworks that the table does not know are unknown. Sidekiq may stay as it is.
+      FOREIGN = %w[Karafka WaterDrop Rdkafka Racecar].freeze
+
+      # Methods of Karafka's consumers: what takes the place of a call, or of a definition.
+      CONSUMER_CALLS = {
+        "commit_offsets" => Migrate.differs("mark_as_consumed(message)", "commits follow every 5 s"),
+        "commit_offsets!" => Migrate.differs("mark_as_consumed!(message)", "commits everything that is marked"),
+        "dispatch_to_dlq" => Migrate.same("dispatch_to_dead_letters(message, reason: \"…\")"),
+        "pause" => Migrate.differs("pause(10, at: offset)", "seconds first, and the offset is `at:`"),
+        "eofed?" => Migrate.differs("def reached_end", "a method that is called at the end"),
+        "used?" => Migrate.none("delete it"),
+        "collapsed?" => Migrate.none("there is no collapse: only the failed key waits"),
+        "collapse_until!" => Migrate.none("there is no collapse: only the failed key waits"),
+        "failing?" => Migrate.none("retrying? is true after the first attempt"),
+        "errors_tracker" => Migrate.none("on_failure in the route gets the error"),
+        "filtered?" => Migrate.none("delete it"),
+        "synchronize" => Migrate.differs("a Mutex of your own", "each key has a consumer object of its own"),
+        "coordinator" => Migrate.none("delete it"),
+        "tags" => Migrate.none("delete it"),
+        "transaction" => Migrate.differs("transaction do, with transactional \"shop\" in the route",
+                                         "each partition has a producer of its own"),
+        "statistics" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
+        "statistics?" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
+        "inline_insights" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
+        "insights" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
+        "trace_id" => Migrate.none("origin.failure_id names a failure"),
+        "pipe_sync" => Migrate.differs("producer.pipe_sync(message, topic: \"x\")", "a method of the producer"),
+        "pipe_async" => Migrate.differs("producer.pipe_async(message, topic: \"x\")", "a method of the producer"),
+        "pipe_many_sync" => Migrate.differs("producer.pipe_many_sync(messages, topic: \"x\")", "of the producer"),
+        "pipe_many_async" => Migrate.differs("producer.pipe_many_async(messages, topic: \"x\")", "of the producer"),
+        "produce_sync" => Migrate.same("producer.produce_sync"),
+        "produce_async" => Migrate.same("producer.produce_async"),
+        "produce_many_sync" => Migrate.same("producer.produce_many_sync"),
+        "produce_many_async" => Migrate.same("producer.produce_many_async")
+      }.freeze
+      CONSUMER_METHODS = {
+        "initialized" => Migrate.same("def assigned"),
+        "eofed" => Migrate.same("def reached_end"),
+        "wrap" => Migrate.same("def around(action)"),
+        "on_initialized" => Migrate.same("def assigned"),
+        "enhance_dlq_message" => Migrate.differs("on_dead_letter ->(letter, failure) { … }", "a word of the route")
+      }.freeze
+      # Calls on messages and batches.
+      MESSAGE_CALLS = {
+        "metadata" => Migrate.differs("message.topic, message.timestamp, …", "messages and batches have no metadata"),
+        "clean!" => Migrate.none("payloads are freed with their batch: delete it"),
+        "cleaned?" => Migrate.none("delete it"),
+        "deserialized?" => Migrate.none("delete it")
+      }.freeze
+      # Methods of the object `karafka` in specs.
+      SPEC_CALLS = {
+        "consumer_for" => Migrate.differs("consumer_for(\"orders\", group: \"billing\")", SPECS),
+        "produce" => Migrate.differs("produce(\"orders\", { id: 7 })", "runs the consumer; #{SPECS}"),
+        "produce_to" => Migrate.differs("produce(\"orders\", { id: 7 })", "runs the consumer; #{SPECS}"),
+        "produced_messages" => Migrate.differs("produced_messages", "objects, not Hashes: last.topic; #{SPECS}"),
+        "consumer_messages" => Migrate.none(SPECS)
+      }.freeze
+      # Methods of Racecar's consumers.
+      RACECAR_CALLS = {
+        "subscribes_to" => Migrate.differs("topic \"x\", to: \"X\"",
+                                           "a route, in the group that is named after the class"),
+        "produce" => Migrate.differs("producer.produce_async(topic:, payload:, key:)",
+                                     "sent at once, not after process"),
+        "deliver!" => Migrate.differs("Pelton::Delivery.wait_all(deliveries, timeout: 5)",
+                                      "wait for the deliveries that produce_async returns")
+      }.freeze
+      RACECAR_METHODS = {
+        "process_batch" => Migrate.same("def consume", "read `messages`"),
+        "teardown" => Migrate.same("def shutdown"),
+        "configure" => Migrate.same("def assigned")
+      }.freeze
+      GEMS = {
+        "karafka" => Migrate.differs("gem \"pelton\"", "keep it until all groups have moved"),
+        "waterdrop" => Migrate.differs("gem \"pelton\"", "keep it until all producers have moved"),
+        "karafka-web" => Migrate.dashboard,
+        "karafka-testing" => Migrate.same("require \"pelton/testing\"", "part of Pelton"),
+        "karafka-rdkafka" => Migrate.same("gem \"pelton\"", "librdkafka is part of Pelton"),
+        "rdkafka" => Migrate.same("gem \"pelton\"", "librdkafka is part of Pelton"),
+        "racecar" => Migrate.differs("gem \"pelton\"", "keep it until all consumers have moved"),
+        "ruby-kafka" => Migrate.differs("gem \"pelton\"", "docs/guides/coming-from-racecar.md, From ruby-kafka"),
+        "delivery_boy" => Migrate.differs("gem \"pelton\"", "docs/guides/coming-from-racecar.md, From ruby-kafka")
+      }.freeze
+    end
+  end
+end

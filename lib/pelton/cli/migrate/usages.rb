@@ -1,0 +1,164 @@
+# frozen_string_literal: true
+
+require_relative "call"
+require_relative "usage_rows"
+
+module Pelton
+  class CLI
+    module Migrate
+      # Reports what a file uses of other frameworks outside of settings and routes: constants, consumers, specs,
+      # workers and gems.
+      class Usages
+        SIDEKIQ = {
+          "sidekiq_options" => Migrate.differs("the route: retries 5, backoff: 1..30", "the queue is the topic"),
+          "sidekiq_retry_in" => Migrate.differs("backoff 1..30, or retry_in 60, 600", "words of the route"),
+          "sidekiq_retries_exhausted" => Migrate.differs("on_failure, on_dead_letter", "words of the route")
+        }.freeze
+        PERFORM = {
+          "perform_async" => Migrate.differs("Pelton.producer.produce_async(topic:, key:, payload:)",
+                                             "for work that moves to Kafka; Sidekiq may stay for the rest"),
+          "perform_in" => Migrate.later_jobs("in: 60"), "perform_at" => Migrate.later_jobs("at: time")
+        }.freeze
+        ADAPTER = Migrate.same("config.active_job.queue_adapter = :pelton", "docs/guides/active-job.md")
+        OPTIONS = Migrate.differs("pelton_key { |job| … } instead of partitioner",
+                                  "config.confirm_jobs instead of dispatch_method; docs/guides/active-job.md")
+        PRODUCING = /\A(produce|tombstone|buffer)(_many)?(_sync|_async)?\z/
+        KARAFKA = %w[Karafka::BaseConsumer Karafka::Pro::BaseConsumer ApplicationConsumer].freeze
+        private_constant :SIDEKIQ, :PERFORM, :ADAPTER, :OPTIONS, :PRODUCING, :KARAFKA
+
+        # :karafka or :racecar if a class with this superclass is such a consumer.
+        #: (String, Hash[String, String]) -> Symbol?
+        def self.kind(parent, parents)
+          20.times do # a cycle of superclasses ends, too
+            return :karafka if KARAFKA.include?(parent)
+            return :racecar if parent == "Racecar::Consumer"
+
+            parent = parents[parent] or return
+          end
+          nil
+        end
+
+        # parents: {"OrdersConsumer" => "ApplicationConsumer"} of all files. workers: names of Sidekiq's classes. The
+        # block says whether some file of the app defines a method.
+        #: (CodeFile, Hash[String, String], Array[String]) { (String) -> bool } -> void
+        def initialize(file, parents, workers, &defined)
+          @file = file
+          @parents = parents
+          @workers = workers
+          @defined = defined
+        end
+
+        #: () -> void
+        def report = visit(@file.root, nil, nil)
+
+        private
+
+        attr_reader :file
+
+        # kind: :karafka or :racecar inside of such a consumer. method: the method around the node.
+        def visit(node, kind, method)
+          case node.type
+          when :class
+            kind = consumer(node)
+            constants(node.children[1]) unless kind
+            return visit(node.children.last, kind, nil)
+          when :def
+            method = node.children.first.token
+            definition(node, kind, method)
+          end
+          call = Call.of(node)
+          call ? use(call, kind, method) : constants(node)
+          node.nodes.each { |part| visit(part, kind, method) }
+        end
+
+        # Returns the kind of consumer that a class is.
+        def consumer(node)
+          parent = file.constant(node.children[1]) or return
+          kind = self.class.kind(parent, @parents)
+          row = USAGES[parent]
+          file.found(node, row.kind, "class #{file.text(node.children[0])} < #{row.pelton}", row.note) if kind && row
+          kind
+        end
+
+        def definition(node, kind, name)
+          row = { karafka: CONSUMER_METHODS, racecar: RACECAR_METHODS }[kind]&.[](name)
+          found(node, row) if row
+        end
+
+        def use(call, kind, method)
+          owner = file.constant(call.receiver)
+          return on_constant(call, owner) if owner
+
+          row = symbol_as_topic(call) || general(call) || (inside(call, kind, method) if kind)
+          found(call.node, row) if row
+        end
+
+        def on_constant(call, owner)
+          return found(call.node, PERFORM[call.name]) if @workers.include?(owner) && PERFORM.key?(call.name)
+
+          name = "#{owner}.#{call.name}"
+          row = row_of(name)
+          return found(call.node, row) if row
+
+          file.found(call.node, :unknown, nil, "look it up, and move it by hand") if foreign?(name)
+        end
+
+        # produce_async(topic: :orders)
+        def symbol_as_topic(call)
+          return unless PRODUCING.match?(call.name) && call.keywords["topic"]&.is?(:symbol_literal, :dyna_symbol)
+
+          owner = call.receiver ? "" : "producer."
+          Migrate.differs("#{owner}#{call.name}(topic: \"…\")", "the topic is a String: a Symbol raises an error")
+        end
+
+        # What means the same in every class.
+        def general(call)
+          receiver = call.receiver && file.text(call.receiver)
+          if receiver == "karafka" then SPEC_CALLS[call.name]
+          elsif call.name == "gem" && receiver.nil? then GEMS[Call.literal(call.args.first)]
+          elsif call.name == "queue_adapter=" && Call.literal(call.args.first).to_s == "karafka" then ADAPTER
+          elsif receiver.nil? then call.name == "karafka_options" ? OPTIONS : SIDEKIQ[call.name]
+          end
+        end
+
+        def inside(call, kind, method)
+          return (RACECAR_CALLS[call.name] if call.receiver.nil?) if kind == :racecar
+          return MESSAGE_CALLS[call.name] || (name_of_topic if topic_name?(call)) if call.receiver
+
+          CONSUMER_CALLS[call.name] || (unknown(call) if method && !known?(call.name))
+        end
+
+        def topic_name?(call)
+          call.name == "name" && call.receiver.is?(:vcall) && file.text(call.receiver) == "topic"
+        end
+
+        def name_of_topic = Migrate.same("topic", "a String")
+
+        def known?(name)
+          Consumer.method_defined?(name) || Object.private_method_defined?(name) || @defined.call(name)
+        end
+
+        def unknown(call)
+          Row.new(:unknown, nil, "no method of Pelton::Consumer, and no file here defines #{call.name}")
+        end
+
+        def constants(node)
+          name = file.constant(node) or return
+          row = row_of(name)
+          return found(node, row) if row
+
+          file.found(node, :unknown, nil, "look it up, and move it by hand") if foreign?(name)
+        end
+
+        # The row of the longest name that the name begins with.
+        def row_of(name)
+          key = USAGES.keys.select { |one| name == one || name.start_with?("#{one}::", "#{one}.") }.max_by(&:size)
+          USAGES[key]
+        end
+
+        def foreign?(name) = FOREIGN.include?(name[/\A\w+/])
+        def found(node, row) = file.found(node, row.kind, row.pelton, row.note)
+      end
+    end
+  end
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/fakes"
+require "pelton/dead_letters"
+
+# Dead letters that Karafka wrote, with the headers that its documentation names.
+class KarafkaLettersTest < Minitest::Test
+  DeadLetters = Pelton::DeadLetters
+  SOURCE = { "source_topic" => "orders", "source_partition" => "3", "source_offset" => "42",
+             "source_consumer_group" => "billing", "source_attempts" => "4", "source_trace_id" => "abc" }.freeze
+
+  def letter(headers)
+    message = Fakes::Message.new("dead", 1, 7, "{}", key: "k", headers: headers, timestamp_ms: 1_600_000_000_000)
+    DeadLetters::Letter.new(message) { nil }
+  end
+
+  def older = SOURCE.transform_keys { |name| name.sub("source_", "original_") }
+  def redrive(**options) = DeadLetters::Redrive.new(**options) { |topic| { "orders" => 6, "dead" => 6 }[topic] }
+
+  def test_origin_of_both_generations_of_headers
+    [SOURCE, older].each do |headers|
+      one = letter({ "trace" => "1", **headers })
+      assert_equal ["orders", 3, 42, "billing", 4],
+                   [one.origin.topic, one.origin.partition, one.origin.offset, one.group, one.origin.attempts]
+      assert_equal ["1/7", nil, Time.at(1_600_000_000)], [one.id, one.error, one.failed_at]
+      assert_equal({ "trace" => "1" }, one.headers)
+    end
+  end
+
+  def test_filters_and_facts
+    one = letter(SOURCE)
+    assert DeadLetters::Filter.new({ topic: "orders", group: "billing", id: "1/7" }).match?(one)
+    refute DeadLetters::Filter.new({ topic: "others" }).match?(one)
+    assert_equal({ topic: "orders", partition: 3, offset: 42, group: "billing", attempts: 4 },
+                 one.to_h.slice(:topic, :partition, :offset, :group, :attempts))
+  end
+
+  def test_redrive_sends_it_to_its_first_partition_without_the_old_headers
+    one = letter({ "trace" => "1", **SOURCE })
+    assert_nil redrive.problem(one)
+    sent = redrive.message(one)
+    assert_equal ["orders", 3, "k", "{}"], sent.values_at(:topic, :partition, :key, :payload)
+    assert_equal({ "trace" => "1", "pelton.topic" => "orders", "pelton.partition" => "3", "pelton.offset" => "42",
+                   "pelton.attempts" => "0", "pelton.redrives" => "1" }, sent[:headers])
+  end
+
+  def test_headers_that_name_no_place_give_no_origin
+    [SOURCE.except("source_offset"), SOURCE.merge("source_partition" => "x"), {}].each do |headers|
+      assert_nil letter(headers).origin, headers.inspect
+      assert_equal headers, letter(headers).headers
+      assert_match(/no origin/, redrive.problem(letter(headers)))
+    end
+  end
+
+  def test_a_place_without_attempts_is_enough
+    one = letter(SOURCE.except("source_attempts", "source_consumer_group"))
+    assert_equal [42, nil, nil], [one.origin.offset, one.origin.attempts, one.group]
+    assert_match(/group is unknown/, redrive(retry_topic: 10).problem(one))
+  end
+
+  # A message that Karafka piped failed in Pelton.
+  def test_headers_of_pelton_come_first
+    ours = { "pelton.topic" => "piped", "pelton.partition" => "0", "pelton.offset" => "1", "pelton.attempts" => "1" }
+    one = letter({ **SOURCE, **ours })
+    assert_equal "piped", one.origin.topic
+    assert_equal SOURCE, one.headers
+    assert_nil Pelton::Origin.of(Fakes::Message.new("orders", 0, 0, "{}", headers: SOURCE))
+  end
+end

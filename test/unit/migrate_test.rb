@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/cli/cli"
+require "pelton/cli/migrate/application"
+require "support/migrate_vectors"
+require "stringio"
+
+# `pelton migrate`: what it finds in made-up applications, and the file that it drafts.
+class MigrateTest < Minitest::Test
+  MigrateVector.all.each do |vector|
+    define_method(:"test_app_#{vector.name}") do
+      actual = vector.actual
+      vector.expected.each do |part, text|
+        assert_equal text, actual.fetch(part), "#{vector.name}: #{part} (see test/support/migrate_vectors.rb)"
+      end
+    end
+  end
+
+  def setup
+    @folder = Dir.mktmpdir
+    @out = StringIO.new
+    @err = StringIO.new
+  end
+
+  def teardown = FileUtils.remove_entry(@folder)
+
+  def write(name, text)
+    path = File.join(@folder, name)
+    FileUtils.mkdir_p(File.dirname(path))
+    File.write(path, text)
+    path
+  end
+
+  def migrate(path = @folder, *options)
+    [@out, @err].each { |io| io.truncate(0) && io.rewind }
+    Pelton::CLI.new(["migrate", path, *options], app: nil, out: @out, err: @err, env: {}).run
+  end
+
+  APP = "class A < Karafka::App\n  setup { |config| config.group_id = %p }\nend\n"
+
+  def test_code_is_not_run
+    write("karafka.rb", "raise \"it ran\"\n#{format(APP, "g")}")
+    assert_equal 0, migrate, @err.string
+    assert_match(/^ +3  same +config\.group_id = "g"$/, @out.string)
+  end
+
+  def test_a_file_that_exists_is_kept
+    write("karafka.rb", format(APP, "g"))
+    path = write("pelton.rb", "# mine\n")
+    assert_equal 1, migrate(@folder, "--write")
+    assert_equal "pelton: #{path} exists: rename it, or run without --write\n", @err.string
+    assert_equal "# mine\n", File.read(path)
+  end
+
+  def test_rails_gets_its_file_in_config
+    write("karafka.rb", format(APP, "g"))
+    write("config/application.rb", "")
+    assert_equal 0, migrate(@folder, "--write"), @err.string
+    draft = File.read(File.join(@folder, "config/pelton.rb"))
+    refute_includes draft, "require"
+    assert_includes draft, "config.group_id = \"g\""
+  end
+
+  def test_a_syntax_error_names_file_and_line_and_the_other_files_are_read
+    write("karafka.rb", format(APP, "g"))
+    write("app/a_consumer.rb", "class AConsumer\n  def consume\n    x = = 1\n  end\nend\n")
+    assert_equal 1, migrate(@folder, "--write")
+    assert_equal <<~TEXT, @err.string
+      pelton: app/a_consumer.rb:3: syntax error
+      pelton: nothing is written until these files can be read
+    TEXT
+    assert_includes @out.string, "config.group_id = \"g\""
+    refute_path_exists File.join(@folder, "pelton.rb")
+  end
+
+  def test_a_path_that_does_not_exist
+    assert_equal 1, migrate("#{@folder}/none")
+    assert_equal "pelton: PATH = \"#{@folder}/none\": does not exist\n", @err.string
+  end
+
+  def test_an_application_of_another_kind_has_nothing_to_draft
+    write("app.rb", "class Order\n  def consumer = 1\nend\n")
+    assert_equal 1, migrate(@folder, "--write")
+    assert_equal "pelton: there are no settings and no routes to draft\n", @err.string
+    assert_includes @out.string, "1 files read, 0 constructs found"
+  end
+
+  def test_one_file_and_a_choice_of_status
+    path = write("karafka.rb", "#{format(APP, "g")}Karafka.frobnicate\n")
+    write("app/a.rb", "Karafka.frobnicate")
+    assert_equal 0, migrate(path, "--status", "unknown"), @err.string
+    assert_includes @out.string, "Karafka.frobnicate"
+    refute_includes @out.string, "group_id"
+    refute_includes @out.string, "app/a.rb"
+    assert_equal 1, migrate(path, "--status", "unknwon")
+    assert_match(/unknwon.*did you mean unknown/, @err.string)
+  end
+
+  def test_vendored_code_and_broken_bytes
+    write("vendor/gem.rb", "Karafka.frobnicate")
+    write("karafka.rb", "# \xFF\n#{format(APP, "é")}")
+    assert_equal 0, migrate, @err.string
+    assert_includes @out.string, "config.group_id = \"é\""
+    refute_includes @out.string, "frobnicate"
+  end
+
+  # The text of each part of the tree is the code that it was made of.
+  def test_code_that_is_copied
+    code = ["->(m) do m[0][b[1]] end", "{ \"a b\": 1, c: [%w[d e], :\"f g\"] }", "::A::B.new(*c, **d, &e)",
+            "!Rails.env.test?", "\"a\#{b(\"c\")}d\"", "/a\#{b}c/i", "-x", "a ? b : c", "5 * (60 + 1)", "x.()", "[]",
+            "{}", "\"\"", ":a", "A[:b]"]
+    text = code.map { |one| "call(#{one})\n" }.join
+    source = Pelton::CLI::Migrate::Source.read("x.rb", text)
+    calls = Pelton::CLI::Migrate::Call.statements(source.root).map { |node| Pelton::CLI::Migrate::Call.of(node) }
+    copied = calls.map { |call| call.args.first ? source.text(call.args.first) : "{}" }
+    assert_equal code, copied
+  end
+
+  def test_code_that_cannot_stand_alone_is_not_copied
+    ["call(<<~X, 1)\n  text\nX\n", "if b\n  c\nend\n", "case d\nwhen 1 then 2\nend\n"].each do |code|
+      source = Pelton::CLI::Migrate::Source.read("x.rb", "a = #{code}")
+      refute source.whole?(Pelton::CLI::Migrate::Call.statements(source.root).first.children[1]), code
+    end
+  end
+end
