@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require_relative "../../settings/settings"
+require_relative "../../web/http_server"
+require_relative "../command"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton web`
+      class Web < Command
+        PORT = Settings::Setting.new("--port", :port, nil, "")
+        PASSWORD = "PELTON_WEB_PASSWORD"
+        OPEN = "is reachable from other machines: give --user NAME and #{PASSWORD}, or --allow-remote if something " \
+               "else protects it".freeze
+        private_constant :PORT, :PASSWORD, :OPEN
+
+        details <<~TEXT
+          Serves the dashboard until Ctrl-C: the cluster's throughput, groups with their lag, topics,
+          messages and dead letters. It changes nothing without --actions. It needs Kafka and nothing else, and
+          keeps an hour of history in memory.
+
+          By default it answers only this machine. For others, give --bind, --user and the password in the
+          environment variable PELTON_WEB_PASSWORD; put TLS in front of it.
+        TEXT
+        example "pelton web -r ./app.rb"
+        example "pelton web --bootstrap localhost:9092 --port 8080"
+        example "PELTON_WEB_PASSWORD=… pelton web -r ./app.rb --bind 0.0.0.0 --user ops", "for other machines"
+        option :port, "--port PORT", "listen on this port; 0: any free one", type: Integer, default: 9293
+        option :bind, "--bind ADDRESS", "listen on this address", default: "127.0.0.1"
+        option :user, "--user NAME", "ask for this name and for the password in #{PASSWORD}"
+        option :allow_remote, "--allow-remote", "answer other machines without a password"
+        option :actions, "--actions", "allow redriving and deleting dead letters, and publishing again"
+        connects
+        no_json
+
+        private
+
+        def run
+          PORT.check(options[:port])
+          check_address
+          flags = { allow_remote: false, actions: false, **options.slice(:allow_remote, :actions).compact }
+          web = Pelton::Web.new(connected_app, user: options[:user], password: password, **flags)
+          server = Pelton::Web::HttpServer.new(web, bind: options[:bind], port: options[:port], bus: app.notifications)
+          output.puts "dashboard: http://#{host}:#{server.port}/"
+          @out.flush
+          interruption.during { server.wait }
+        ensure
+          server&.close
+          web&.close
+        end
+
+        def password
+          given = @env[PASSWORD] if options[:user]
+          return given if options[:user].nil? || !given.to_s.empty?
+
+          raise ConfigError.new(PASSWORD, nil, "is not set: --user needs a password")
+        end
+
+        def check_address
+          return if Pelton::Web::Access.loopback?(options[:bind]) || options[:user] || options[:allow_remote]
+
+          raise ConfigError.new("--bind", options[:bind], OPEN)
+        end
+
+        def host = options[:bind].include?(":") ? "[#{options[:bind]}]" : options[:bind]
+      end
+    end
+  end
+end

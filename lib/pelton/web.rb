@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+require_relative "version"
+require_relative "web/access"
+require_relative "web/actions"
+require_relative "web/history"
+require_relative "web/pages/dead_letters"
+require_relative "web/pages/groups"
+require_relative "web/pages/messages"
+require_relative "web/pages/overview"
+require_relative "web/pages/refusal"
+require_relative "web/pages/topics"
+require_relative "web/request"
+
+module Pelton
+  # The dashboard: a Rack app that shows a cluster with its groups and topics. `pelton web` serves it; any Rack app can
+  # mount it. It needs Kafka and nothing else, and keeps an hour of history in memory.
+  #   mount Pelton::Web.new(allow_remote: true), at: "/kafka" # behind the authentication of your app
+  # From any thread. The first request starts one thread, "pelton.web.history"; `close` ends it.
+  class Web
+    ASSETS = File.expand_path("web/assets", __dir__)
+    TYPES = { ".css" => "text/css; charset=utf-8", ".js" => "text/javascript; charset=utf-8",
+              ".svg" => "image/svg+xml" }.freeze
+    PAGES = { "/" => Pages::Overview, "/groups" => Pages::Groups, "/group" => Pages::Group,
+              "/topics" => Pages::Topics, "/topic" => Pages::Topic,
+              "/messages" => Pages::Messages, "/message" => Pages::Message, "/dead-letters" => Pages::DeadLetters,
+              "/dead-letter" => Pages::DeadLetter }.freeze
+    # No inline script and style, nothing from elsewhere, no frame around it.
+    HEADERS = {
+      "content-security-policy" => "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; " \
+                                   "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+      "x-content-type-options" => "nosniff", "referrer-policy" => "same-origin", "cache-control" => "no-store"
+    }.freeze
+    private_constant :ASSETS, :TYPES, :PAGES, :HEADERS
+
+    @lock = Mutex.new
+
+    # The Rack app of Pelton.app, for `mount Pelton::Web`. It answers only requests from this machine.
+    #   mount Pelton::Web, at: "/kafka"
+    #: (Hash[String, untyped]) -> [Integer, Hash[String, String], Array[String]]
+    def self.call(env) = @lock.synchronize { @default ||= new }.call(env)
+
+    # app: nil means Pelton.app. user, password: asked for by HTTP's basic authentication. allow_remote: true answers
+    # other machines without a password; only behind an authentication of your own. actions: true lets readers redrive
+    # and delete dead letters, and publish messages once more. Raises ConfigError.
+    #   Pelton::Web.new(user: "ops", password: ENV.fetch("DASHBOARD_PASSWORD"))
+    #: (?App?, ?user: String?, ?password: String?, ?allow_remote: bool, ?actions: bool) -> void
+    def initialize(app = nil, user: nil, password: nil, allow_remote: false, actions: false)
+      @app = app
+      @access = Access.new(user: user, password: password, allow_remote: allow_remote)
+      @actions = Actions.new(actions) { self.app }
+      @history = History.new { self.app.admin }
+    end
+
+    # The app whose cluster it shows.
+    #: () -> App
+    def app = @app || Pelton.app
+
+    # For Pelton: what the pages show.
+    #: () -> History
+    attr_reader :history
+    # For Pelton: what readers may change.
+    #: () -> Actions
+    attr_reader :actions
+
+    # Answers a request, as Rack defines it. Its errors become a page with status 500 and the event error.occurred.
+    #: (Hash[String, untyped]) -> [Integer, Hash[String, String], Array[String]]
+    def call(env)
+      request = Request.new(env)
+      status, headers, body = answer(request)
+      [status, { **HEADERS, **headers }, request.verb == "HEAD" ? [] : [body]]
+    end
+
+    # Ends its threads. The app's clients stay open. From any thread, any number of times.
+    #: () -> void
+    def close
+      @actions.close
+      @history.close
+    end
+
+    def inspect = "#<#{self.class} #{app.config.client_id}>"
+
+    private
+
+    def answer(request)
+      refused = @access.refusal(request)
+      return refused if refused
+      return @actions.call(request) if request.verb == "POST"
+      return plain(405, "method not allowed", "allow" => "GET, HEAD, POST") unless request.get?
+      return download(request) if request.path == "/download"
+
+      asset(request) || page(request)
+    rescue StandardError => e
+      app.notifications.publish("error.occurred", error: e, source: "web")
+      plain(500, "The page failed: #{e.class}. The app's error.occurred event and log have the details.")
+    end
+
+    def asset(request)
+      path = request.path.delete_prefix("/assets/")
+      file = File.join(ASSETS, path)
+      return unless request.path.start_with?("/assets/") && Dir.children(ASSETS).include?(path)
+
+      [200, { "content-type" => TYPES.fetch(File.extname(path)), "cache-control" => "max-age=300" }, File.read(file)]
+    end
+
+    def page(request)
+      kind = PAGES[request.path] or raise Page::NotFound, "There is no such page."
+      html(kind.new(self, request))
+    rescue Page::NotFound => e
+      html(Pages::Refusal.new(self, request, 404, e.message))
+    end
+
+    # The page first: it may make a token, which the cookie then has.
+    def html(page)
+      text = page.to_html
+      cookie = page.set_cookie
+      [page.status, { "content-type" => "text/html; charset=utf-8", "set-cookie" => cookie }.compact, text]
+    end
+
+    # The bytes of a payload, as a file.
+    def download(request)
+      message = Pages::Message.new(self, request).message
+      name = "#{message.topic}-#{message.partition}-#{message.offset}.bin"
+      [200, { "content-type" => "application/octet-stream",
+              "content-disposition" => "attachment; filename=\"#{name}\"" }, message.raw_payload.to_s]
+    rescue Page::NotFound => e
+      plain(404, e.message)
+    end
+
+    def plain(...) = Access.plain(...)
+  end
+end

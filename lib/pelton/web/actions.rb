@@ -1,0 +1,162 @@
+# frozen_string_literal: true
+
+require "openssl"
+require "uri"
+require_relative "../background"
+require_relative "../cli/messages/message_format"
+require_relative "../errors"
+require_relative "../runtime/threads"
+require_relative "access"
+require_relative "reading"
+
+module Pelton
+  class Web
+    # What the pages can change, if `actions: true` allows it: dead letters are redriven or deleted, a message is sent
+    # once more. A form needs the token of its reader's cookie, so another site cannot send it. Each action runs on a
+    # thread of its own, "pelton.web.action"; the pages show its progress.
+    class Actions
+      # One action. done: letters so far. result: the text at its end; nil: it runs.
+      Action = Struct.new(:text, :topic, :done, :result, :failed, :at, keyword_init: true)
+      # Most actions that are remembered; and seconds that `close` waits for one.
+      MOST = 20
+      CLOSE = 10
+      OFF = "Actions are switched off: start the dashboard with --actions, or Pelton::Web.new(actions: true)."
+      FORGED = "This form does not come from the dashboard, or is too old. Go back and try again."
+      private_constant :MOST, :CLOSE, :OFF, :FORGED
+
+      #: (bool) { () -> App } -> void
+      def initialize(enabled, &app)
+        @enabled = enabled
+        @app = app
+        @lock = Mutex.new
+        # Newest first; its values change while it runs. Under @lock.
+        @list = []
+        # {Thread => Background::Stop}. Under @lock.
+        @running = {}
+      end
+
+      #: () -> bool
+      def enabled? = @enabled
+
+      # Actions on this topic, or all, newest first.
+      #: (?String?) -> Array[Action]
+      def list(topic = nil)
+        @lock.synchronize { @list.select { |one| topic.nil? || one.topic == topic }.map(&:dup) }
+      end
+
+      #: (?String?) -> bool
+      def running?(topic = nil) = list(topic).any? { |one| one.result.nil? }
+
+      # The letters of a topic, decoded as its route says.
+      #: (String) -> DeadLetters
+      def letters(topic)
+        app = @app.call
+        route = CLI::MessageFormat.route_of(app, topic)
+        how = route ? { decode: route.decode, deserializer: route.deserializer } : {}
+        app.dead_letters(topic, **how)
+      end
+
+      # Answers a form.
+      #: (Request) -> [Integer, Hash[String, String], String]
+      def call(request)
+        return Access.plain(403, OFF) unless @enabled
+        return Access.plain(403, FORGED) unless own?(request)
+
+        case request.path
+        when "/actions/redrive", "/actions/delete" then letters_action(request)
+        when "/actions/republish" then republish(request)
+        else return Access.plain(404, "There is no such action.")
+        end
+        [303, { "location" => "#{request.base}#{back(request)}" }, ""]
+      rescue ConfigError => e
+        Access.plain(400, e.message)
+      end
+
+      # Asks actions to end after their current transaction, and waits for them.
+      #: () -> void
+      def close
+        running = @lock.synchronize { @running.dup }
+        running.each_value(&:ask)
+        Threads.join(running.keys, CLOSE)
+      end
+
+      private
+
+      # A page of another site can neither read the cookie nor, in newer browsers, hide where it is from.
+      def own?(request)
+        return false unless [nil, "same-origin"].include?(request.header("SEC_FETCH_SITE"))
+
+        origin = request.header("ORIGIN")
+        return false unless origin.nil? || URI(origin).then { |uri| "#{uri.host}:#{uri.port}" } == host(request)
+
+        kept = request.cookie(Request::TOKEN).to_s
+        !kept.empty? && OpenSSL.secure_compare(request[:token].to_s, kept)
+      rescue URI::InvalidURIError
+        false
+      end
+
+      def host(request)
+        host = request.header("HOST").to_s
+        return host if host.match?(/:\d+\z/)
+
+        "#{host}:#{request.scheme == "https" ? 443 : 80}"
+      end
+
+      # A path of the dashboard, not of another site.
+      def back(request) = request[:back].to_s[%r{\A/(?![/\\])[^\s]*\z}] || "/"
+
+      def letters_action(request)
+        topic = request[:topic] or raise ConfigError.new("topic", nil, "is missing")
+        work = request.path.delete_prefix("/actions/").to_sym
+        filters = { error: request[:error], id: request[:id] }.compact
+        which = filters.empty? ? "all letters" : filters.values.join(", ")
+        run("#{work.to_s.capitalize} #{which} of #{topic}", topic) do |action, stop|
+          result = letters(topic).public_send(work, **filters, stop: stop) do |_, problem|
+            action.done += 1 unless problem
+          end
+          skipped = result.skipped.map { |reason, count| "; #{count} skipped: #{reason}" }
+          "#{result.handled} done#{skipped.join}#{"; stopped before #{result.stopped_at}" if result.stopped_at}"
+        end
+      end
+
+      def republish(request)
+        topic = request[:topic] or raise ConfigError.new("topic", nil, "is missing")
+        place = %i[partition offset].map do |name|
+          number = Integer(request[name].to_s, 10, exception: false)
+          number or raise ConfigError.new(name, request[name], "expected a number")
+        end
+        run("Publish #{topic}/#{place.join(" offset ")} once more", topic) do |action, _|
+          app = @app.call
+          message = Reading.new(app, topic).from(*place, 1).messages.find { |one| one.offset == place.last } or
+            next "there is no such message"
+          delivery = app.producer.pipe_sync(message, to: topic, partition: message.partition)
+          action.done = 1
+          "stored at #{topic}/#{delivery.partition} offset #{delivery.offset}"
+        end
+      end
+
+      def run(text, topic, &work)
+        action = Action.new(text: text, topic: topic, done: 0, at: Time.now)
+        stop = Background::Stop.new
+        @lock.synchronize do
+          @list.unshift(action)
+          @list.pop if @list.size > MOST
+          thread = Threads.start("pelton.web.action") { carry_out(action, stop, &work) }
+          @running[thread] = stop
+        end
+      end
+
+      def carry_out(action, stop)
+        result = yield action, stop
+      rescue StandardError => e # the page shows it
+        result = e.message
+        action.failed = true
+      ensure
+        @lock.synchronize do
+          action.result = result || "was interrupted"
+          @running.delete(Thread.current)
+        end
+      end
+    end
+  end
+end

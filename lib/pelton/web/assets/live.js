@@ -1,0 +1,46 @@
+// Gets the page again every 5 seconds and puts its content in place of the old one. Without scripts, pages stand still.
+"use strict";
+(() => {
+  const live = document.getElementById("live");
+  const button = document.getElementById("pause");
+  if (!live) return;
+
+  let paused = false;
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    paused = !paused;
+    button.textContent = paused ? "Resume" : "Pause";
+  });
+
+  // What has the focus, as a way to find it again in the new content.
+  const focused = () => {
+    const one = document.activeElement;
+    if (!live.contains(one)) return null;
+    return [...live.querySelectorAll("a, button, [tabindex]")].indexOf(one);
+  };
+  const busy = () => paused || document.hidden || !window.getSelection().isCollapsed ||
+    (live.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
+
+  const refresh = async () => {
+    if (busy()) return;
+    const response = await fetch(window.location.href, { credentials: "same-origin" });
+    if (!response.ok || busy()) return;
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const fresh = page.getElementById("live");
+    if (!fresh) return;
+
+    const index = focused();
+    const scrolled = [...live.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+    const open = [...live.querySelectorAll("details[open]")].map((one) => one.id);
+    live.replaceChildren(...fresh.childNodes);
+    [...live.querySelectorAll(".scroll")].forEach((one, at) => { one.scrollLeft = scrolled[at] || 0; });
+    open.forEach((id) => { const one = id && document.getElementById(id); if (one) one.open = true; });
+    if (index !== null && index >= 0) {
+      const next = live.querySelectorAll("a, button, [tabindex]")[index];
+      if (next) next.focus({ preventScroll: true });
+    }
+    document.getElementById("updated").replaceChildren(...page.getElementById("updated").childNodes);
+  };
+  const again = () => refresh().catch(() => {}).finally(() => setTimeout(again, 5000));
+  setTimeout(again, 5000);
+})();

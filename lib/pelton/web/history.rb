@@ -1,0 +1,180 @@
+# frozen_string_literal: true
+
+require_relative "../background"
+require_relative "../runtime/clock"
+require_relative "../runtime/threads"
+require_relative "observation"
+require_relative "series"
+
+module Pelton
+  class Web
+    # Looks at the cluster every few seconds and remembers an hour in memory. The first page starts its thread,
+    # "pelton.web.history"; an hour without a request ends it. In a forked child it starts anew.
+    class History
+      # Seconds between two looks, and those of a look at most.
+      INTERVAL = 5
+      TIMEOUT = 15
+      # A large cluster is remembered more coarsely, to save memory.
+      LARGE = 1000
+      COARSE = 30
+      # Most entries in the list of changes.
+      CHANGES = 200
+      private_constant :LARGE, :COARSE, :CHANGES
+
+      # admin: returns the admin client.
+      #: (?interval: Numeric) { () -> Admin } -> void
+      def initialize(interval: INTERVAL, &admin)
+        @admin = admin
+        @interval = interval
+        @lock = Mutex.new
+        @looked = ConditionVariable.new
+        # Under @lock.
+        reset
+      end
+
+      # The last Observation, or nil; the last look's KafkaError, or nil. Waits up to `seconds` for the first look.
+      #: (?Numeric) -> [Observation?, StandardError?]
+      def latest(seconds = TIMEOUT)
+        deadline = Clock.deadline(seconds)
+        @lock.synchronize do
+          start
+          @asked_at = Clock.now
+          @looked.wait(@lock, Clock.left(deadline)) until @observation || @error || Clock.left(deadline).zero?
+          [@observation, @error]
+        end
+      end
+
+      # The Series of these words; an empty one for what is unknown.
+      #   [:produced]                   messages per second that all topics got; [:produced, "orders"] one topic
+      #   [:consumed], [:lag]           of all groups; with a name, of one group
+      #   [:end, ["orders", 0]]         the end of a partition
+      #   [:lag, "billing", ["orders", 0]]
+      #: (*untyped) -> Series
+      def series(*words) = @lock.synchronize { @series[words] } || Series::EMPTY
+
+      # What changed in groups, newest first: [[seconds since 1970, group, text], …].
+      #: (?String?) -> Array[[Float, String, String]]
+      def changes(group = nil) = @lock.synchronize { @changes.select { |_, id,| group.nil? || id == group } }.reverse
+
+      # How long the oldest message waits that the group has not done, in seconds; nil: nothing waits, or unknown. An
+      # hour is the most that is known.
+      #: (Observation, String, ?[String, Integer]?) -> Float?
+      def waiting(observation, group, place = nil)
+        places = place ? [place] : observation.lags(group).select { |_, lag| lag.positive? }.keys
+        places.filter_map do |one|
+          commit = observation.commits.dig(group, one)
+          next unless commit && observation.ends.fetch(one, 0) > commit
+
+          since = series(:end, one).above(commit)
+          observation.at - since if since
+        end.max
+      end
+
+      # One look; the thread calls it.
+      #: () -> void
+      def look
+        found = Observation.take(@admin.call, timeout: TIMEOUT)
+        @lock.synchronize do
+          remember(found)
+          @error = nil
+          @looked.broadcast
+        end
+      rescue StandardError => e # Kafka is away, or a right is missing: the pages say so
+        @lock.synchronize do
+          @error = e
+          @looked.broadcast
+        end
+      end
+
+      # Ends the thread.
+      #: () -> void
+      def close
+        stop, thread = @lock.synchronize { [@stop, @thread] }
+        stop&.ask
+        Threads.join([*thread], TIMEOUT)
+      end
+
+      private
+
+      def reset
+        @pid = Process.pid
+        @thread = @stop = @observation = @error = nil
+        @asked_at = Clock.now
+        @series = {}
+        @changes = []
+      end
+
+      # Under @lock.
+      def start
+        reset if @pid != Process.pid
+        return if @thread&.alive?
+
+        stop = @stop = Background::Stop.new
+        @thread = Threads.start("pelton.web.history") do
+          look
+          look until stop.wait(@interval) || Clock.now - @asked_at > Series::SPAN
+        end
+      end
+
+      def remember(now)
+        before = @observation
+        every = now.ends.size > LARGE ? COARSE : 0
+        now.ends.each { |place, last| add(now, every, last, :end, place) }
+        rates(before, now) if before
+        now.groups.each_key do |id|
+          lags = now.lags(id)
+          lags.each { |place, lag| add(now, every, lag, :lag, id, place) }
+          add(now, 0, lags.values.sum, :lag, id) unless lags.empty?
+        end
+        add(now, 0, now.groups.keys.sum { |id| now.lag(id).to_i }, :lag)
+        note_changes(before, now) if before
+        @observation = now
+      end
+
+      def rates(before, now)
+        seconds = [now.at - before.at, 0.001].max
+        produced = grown(before.ends, now.ends).group_by { |(topic, _), _| topic }
+        add_rates(now, seconds, :produced, produced.transform_values { |rows| rows.sum(&:last) })
+        consumed = now.commits.to_h { |id, all| [id, grown(before.commits.fetch(id, {}), all).values.sum] }
+        add_rates(now, seconds, :consumed, consumed)
+      end
+
+      # counts: {"orders" => messages}
+      def add_rates(now, seconds, kind, counts)
+        counts.each { |name, count| add(now, 0, count / seconds, kind, name) }
+        add(now, 0, counts.values.sum / seconds, kind)
+      end
+
+      # A seek backwards, or a topic that was made again, counts as nothing.
+      def grown(before, now) = now.to_h { |place, offset| [place, [offset - before.fetch(place, offset), 0].max] }
+
+      def add(now, every, value, *words) = (@series[words] ||= Series.new).add(now.at, value, every)
+
+      def note_changes(before, now)
+        now.groups.each do |id, group|
+          old = before.groups[id]
+          next note(now, id, "appeared, #{group.state}") unless old
+
+          note(now, id, "#{old.state} → #{group.state}") if old.state != group.state
+          note_members(before, now, id)
+        end
+        (before.groups.keys - now.groups.keys).each { |id| note(now, id, "is gone") }
+      end
+
+      def note_members(before, now, id)
+        old, new = [before, now].map { |one| one.groups[id].members.to_h { |member| [member.id, member.client_id] } }
+        { "joined" => new.except(*old.keys), "left" => old.except(*new.keys) }.each do |verb, members|
+          members.each_value { |client| note(now, id, "#{client} #{verb}") }
+        end
+        owners = before.owners(id)
+        moved = now.owners(id).count { |place, owner| owners[place]&.id != owner.id }
+        note(now, id, "#{moved} #{moved == 1 ? "partition" : "partitions"} got another owner") if moved.positive?
+      end
+
+      def note(now, id, text)
+        @changes << [now.at, id, text]
+        @changes.shift if @changes.size > CHANGES
+      end
+    end
+  end
+end

@@ -1,0 +1,144 @@
+# frozen_string_literal: true
+
+require "io/wait"
+require "socket"
+require "stringio"
+require_relative "../errors"
+require_relative "../runtime/clock"
+require_relative "../runtime/notifications"
+require_relative "../runtime/threads"
+require_relative "../version"
+# With lib/pelton.rb, its autoload loads it: twice would be a circular require.
+require_relative "../web" unless Pelton.autoload?(:Web)
+
+module Pelton
+  class Web
+    # A small HTTP/1.1 server for `pelton web`: one Rack app, a few readers. It closes each connection after its answer.
+    #   server = HttpServer.new(web, bind: "127.0.0.1", port: 9293)
+    #   server.wait
+    class HttpServer
+      LINE = %r{\A(?<verb>[A-Z]+) (?<path>/[^\s?]*)(?:\?(?<query>\S*))? HTTP/1\.[01]\r?\n}
+      HEAD_END = /\r?\n\r?\n/
+      REASONS = { 200 => "OK", 303 => "See Other", 400 => "Bad Request", 401 => "Unauthorized", 403 => "Forbidden",
+                  404 => "Not Found", 405 => "Method Not Allowed", 413 => "Content Too Large",
+                  431 => "Request Header Fields Too Large", 500 => "Internal Server Error" }.freeze
+      # Most connections at a time; further ones wait in the system's queue.
+      CONNECTIONS = 16
+      # Seconds in which a request must arrive, and an answer be taken.
+      TIME = 10
+      HEAD = 16_384
+      BODY = 1 << 20
+      private_constant(*constants(false))
+
+      # Listens. Raises ConfigError if it cannot.
+      #: (untyped, bind: String, port: Integer, bus: Notifications) -> void
+      def initialize(app, bind:, port:, bus:)
+        @app = app
+        @bus = bus
+        @listening = TCPServer.new(bind, port)
+        @free = Thread::SizedQueue.new(CONNECTIONS)
+        @thread = Threads.start("pelton.web", report: method(:report)) { serve }
+      rescue SocketError, SystemCallError => e
+        raise ConfigError.new("--bind, --port", "#{bind}:#{port}", "cannot listen on this address: #{e.message}")
+      end
+
+      # The port that it listens on.
+      #: () -> Integer
+      def port = @listening.local_address.ip_port
+
+      # Waits until it is closed.
+      #: () -> void
+      def wait = Threads.join([@thread])
+
+      # Ends it, and requests that still run. From any thread.
+      #: () -> void
+      def close
+        Threads.join([@thread.kill], TIME)
+        @listening.close
+      end
+
+      private
+
+      def serve
+        answering = {}
+        loop do
+          socket = @listening.accept
+          @free << socket
+          answering.select! { |thread, _| thread.alive? }
+          thread = Threads.start("pelton.web.request", report: method(:report)) { handle(socket) }
+          answering[thread] = socket
+        end
+      ensure
+        answering.each_key(&:kill)
+        Threads.join(answering.keys, TIME)
+      end
+
+      def handle(socket)
+        deadline = Clock.deadline(TIME)
+        env = request(socket, deadline)
+        status, headers, body = env.is_a?(Integer) ? [env, {}, ["#{REASONS[env]}\n"]] : @app.call(env)
+        text = body.each.to_a.join
+        head = { "connection" => "close", "content-length" => text.bytesize.to_s, **headers }
+        lines = head.map { |name, value| "#{name}: #{value}\r\n" }.join
+        write(socket, "HTTP/1.1 #{status} #{REASONS.fetch(status, "Status")}\r\n#{lines}\r\n".b + text.b)
+      rescue SystemCallError, IOError
+        nil # the reader left
+      ensure
+        socket.close
+        @free.pop
+      end
+
+      # The Rack environment, or the status of a refusal.
+      def request(socket, deadline)
+        text = "".b
+        text << part(socket, deadline) until text.match?(HEAD_END) || text.bytesize > HEAD
+        return 431 unless text.match?(HEAD_END)
+
+        head, rest = text.split(HEAD_END, 2)
+        line = LINE.match("#{head}\r\n") or return 400
+        headers = headers(head)
+        length = Integer(headers.fetch("CONTENT_LENGTH", "0"), 10, exception: false)
+        return 400 if length.nil? || length.negative? || headers.key?("HTTP_TRANSFER_ENCODING")
+        return 413 if length > BODY
+
+        rest << part(socket, deadline) while rest.bytesize < length
+        env(line, headers, rest.byteslice(0, length), socket)
+      end
+
+      # Raises EOFError if the reader left or is too slow.
+      def part(socket, deadline)
+        socket.wait_readable(Clock.left(deadline)) or raise EOFError
+        socket.readpartial(HEAD)
+      end
+
+      # {"HTTP_HOST" => "localhost", "CONTENT_LENGTH" => "12"}
+      def headers(head)
+        head.split(/\r?\n/).drop(1).filter_map do |row|
+          name, value = row.split(/:[ \t]*/, 2)
+          name = name.upcase.tr("-", "_")
+          [name.match?(/\ACONTENT_(LENGTH|TYPE)\z/) ? name : "HTTP_#{name}", value.to_s.rstrip]
+        end.to_h
+      end
+
+      def env(line, headers, body, socket)
+        { **headers,
+          "REQUEST_METHOD" => line[:verb], "SCRIPT_NAME" => "", "PATH_INFO" => line[:path],
+          "QUERY_STRING" => line[:query].to_s, "REMOTE_ADDR" => socket.remote_address.ip_address,
+          "SERVER_NAME" => "localhost", "SERVER_PORT" => port.to_s, "SERVER_PROTOCOL" => "HTTP/1.1",
+          "rack.url_scheme" => "http", "rack.input" => StringIO.new(body), "rack.errors" => $stderr }
+      end
+
+      def write(socket, bytes)
+        deadline = Clock.deadline(TIME)
+        until bytes.empty?
+          written = socket.write_nonblock(bytes, exception: false)
+          next bytes = bytes.byteslice(written..) if written.is_a?(Integer)
+
+          socket.wait_writable(Clock.left(deadline)) or return
+        end
+      end
+
+      def report(error) = @bus.publish("error.occurred", error: error, source: "web")
+    end
+  end
+end

@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "../cli/messages/plain"
+
+module Pelton
+  class Web
+    # How pages show keys, headers and payloads.
+    module MessageView
+      # Most characters of a payload on a page; a download has all.
+      MOST = 200_000
+      private_constant :MOST
+
+      private
+
+      # The payload as its route decodes it, otherwise as text.
+      def payload_text(message, format, pretty: false)
+        part = format.payload(message)
+        return "no payload (tombstone)" if part.tombstone?
+
+        shown = part.shown
+        text = if part.decoded? && !shown.is_a?(String)
+                 pretty ? JSON.pretty_generate(shown) : JSON.generate(shown)
+               else
+                 shown || bytes_text(message.raw_payload)
+               end
+        limited(text)
+      rescue JSON::GeneratorError, JSON::NestingError
+        limited(bytes_text(message.raw_payload))
+      end
+
+      def decode_error(message, format) = format.payload(message).error
+
+      # Text, or hexadecimal digits of what is no text.
+      def bytes_text(bytes)
+        return "none" if bytes.nil?
+
+        limited(CLI::Plain.utf8(bytes) || bytes.byteslice(0, MOST / 2).unpack1("H*"))
+      end
+
+      # [["trace", "42"], …]
+      def header_rows(headers)
+        headers.flat_map do |name, value|
+          values = value.is_a?(Array) ? value : [value]
+          values.map { |one| [bytes_text(name), bytes_text(one)] }
+        end
+      end
+
+      def limited(text) = text.size > MOST ? "#{text[0, MOST]}…" : text
+
+      def message_link(text, message)
+        link(text, "/message", topic: message.topic, partition: message.partition, offset: message.offset)
+      end
+    end
+  end
+end

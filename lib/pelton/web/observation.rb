@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require_relative "../runtime/clock"
+require_relative "../errors"
+
+module Pelton
+  class Web
+    # What the cluster said at one moment: topics, ends of partitions, groups and their commits. Frozen.
+    class Observation
+      # Kafka's own topics.
+      INTERNAL = /\A__/
+      UNKNOWN = %i[UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION _NOENT].freeze
+      private_constant :INTERNAL, :UNKNOWN
+
+      # at: seconds since 1970. cluster: Admin::ClusterDescription. topics: {"orders" => Admin::TopicDescription}.
+      # ends: {["orders", 0] => 59}. groups: {"billing" => Admin::GroupDescription}. commits: {"billing" => {["orders",
+      # 0] => 42}}.
+      attr_reader :at, :cluster, :topics, :ends, :groups, :commits
+
+      # Asks Kafka. Raises KafkaError.
+      #: (Admin, timeout: Numeric) -> Observation
+      def self.take(admin, timeout:)
+        deadline = Clock.deadline(timeout)
+        left = -> { { timeout: Clock.left(deadline) } }
+        topics = admin.topics(**left.call).reject { |name, topic| topic.internal || name.match?(INTERNAL) }
+        groups = admin.describe_groups(**left.call)
+        commits = groups.to_h { |id, _| [id, admin.group_offsets(id, **left.call).compact] }
+        ends = ends(admin, topics, left)
+        new(cluster: admin.cluster(**left.call), topics: topics, ends: ends, groups: groups, commits: commits)
+      end
+
+      # A topic that was deleted since has no end.
+      def self.ends(admin, topics, left)
+        places = topics.flat_map { |name, topic| topic.partitions.select(&:leader).map { |one| [name, one.number] } }
+        admin.offsets(places.to_h { |place| [place, :end] }, committed: false, **left.call).compact
+      rescue KafkaError => e
+        raise unless UNKNOWN.include?(e.name)
+
+        {}
+      end
+      private_class_method :ends
+
+      #: (cluster: Admin::ClusterDescription, topics: Hash[String, Admin::TopicDescription],
+      #:  ends: Hash[[String, Integer], Integer], groups: Hash[String, Admin::GroupDescription],
+      #:  commits: Hash[String, Hash[[String, Integer], Integer]], ?at: Float) -> void
+      def initialize(cluster:, topics:, ends:, groups:, commits:, at: Clock.wall)
+        @at = at
+        @cluster = cluster
+        @topics = topics
+        @ends = ends
+        @groups = groups
+        @commits = commits
+        freeze
+      end
+
+      # {["orders", 0] => 17}: of the partitions in which the group has a commit, and which exist.
+      #: (String) -> Hash[[String, Integer], Integer]
+      def lags(group)
+        @commits.fetch(group, {}).filter_map do |place, offset|
+          last = @ends[place]
+          [place, [last - offset, 0].max] if last
+        end.to_h
+      end
+
+      # The sum of these; nil: the group has no commit.
+      #: (String) -> Integer?
+      def lag(group) = lags(group).then { |lags| lags.values.sum unless lags.empty? }
+
+      # {["orders", 0] => Admin::Member}
+      #: (String) -> Hash[[String, Integer], Admin::Member]
+      def owners(group)
+        members = @groups[group]&.members || []
+        members.flat_map { |member| member.partitions.map { |place| [place, member] } }.to_h
+      end
+
+      # What somebody should look at: [[what, kind, name], …], such as ["orders/3 has no leader", :topic, "orders"].
+      #: () -> Array[[String, Symbol, String]]
+      def problems
+        @topics.each_value.flat_map { |topic| of_topic(topic) } + @groups.keys.flat_map { |id| of_group(id) }
+      end
+
+      private
+
+      def of_topic(topic)
+        topic.partitions.filter_map do |one|
+          place = "#{topic.name}/#{one.number}"
+          if one.leader.nil? then ["#{place} has no leader", :topic, topic.name]
+          elsif one.in_sync.size < one.replicas.size
+            ["#{place} has #{one.in_sync.size} of #{one.replicas.size} replicas in sync", :topic, topic.name]
+          end
+        end
+      end
+
+      def of_group(id)
+        waiting = lags(id).select { |_, lag| lag.positive? }
+        return [] if waiting.empty?
+        return [["#{id} has no members and #{waiting.values.sum} messages wait", :group, id]] if owners(id).empty?
+
+        (waiting.keys - owners(id).keys).map { |place| ["#{id}: #{place.join("/")} has no owner", :group, id] }
+      end
+    end
+  end
+end

@@ -1,0 +1,131 @@
+# frozen_string_literal: true
+
+require "uri"
+require_relative "../runtime/clock"
+require_relative "../version"
+require_relative "html"
+require_relative "numbers"
+require_relative "plot"
+require_relative "series"
+
+module Pelton
+  class Web
+    # The base class of pages. A page has a view of its name in views/, which reads the page's methods.
+    class Page
+      include Views
+
+      MENU = { "/" => "Overview", "/groups" => "Groups", "/topics" => "Topics", "/messages" => "Messages",
+               "/dead-letters" => "Dead letters" }.freeze
+
+      # Raised by a page: what it should show is not there.
+      NotFound = Class.new(StandardError)
+
+      #: (Web, Request) -> void
+      def initialize(web, request)
+        @web = web
+        @request = request
+        @now, @error = web.history.latest
+      end
+
+      # The whole document. Raises NotFound.
+      #: () -> Html
+      def to_html
+        @main = @now || !needs_cluster? ? content : Html.new(view_waiting)
+        view_layout
+      end
+
+      #: () -> Integer
+      def status = 200
+
+      # For forms: see Request.
+      #: () -> String?
+      def set_cookie = request.set_cookie
+
+      private
+
+      attr_reader :web, :request, :now, :error, :main
+
+      # "DeadLetters" → view_dead_letters
+      def content
+        name = self.class.name[/\w+\z/].gsub(/(?<=[a-z])(?=[A-Z])/, "_").downcase
+        Html.new(public_send(:"view_#{name}"))
+      end
+
+      # Can the page show nothing before Kafka has answered?
+      def needs_cluster? = true
+
+      # Does the page renew itself?
+      def live? = true
+
+      def cluster_name = now&.cluster&.brokers&.first&.then { |one| "#{one.host}:#{one.port}" }
+
+      # The entry of the menu that the page belongs to.
+      def section = "/"
+
+      def app = web.app
+      def history = web.history
+      def time = now&.at || Clock.wall
+
+      # --- for views -------------------------------------------------------------------------------------------------
+
+      # A path of the dashboard with a query. Without values that are nil.
+      def url(path, **query)
+        query = query.compact
+        "#{request.base}#{path}#{"?#{URI.encode_www_form(query)}" unless query.empty?}"
+      end
+
+      def link(text, path, **query) = Html.tag(:a, text, href: url(path, **query))
+      def group_link(id) = link(id, "/group", id: id)
+      def topic_link(name) = link(name, "/topic", name: name)
+      def place_link((topic, partition)) = link("#{topic}/#{partition}", "/topic", name: topic)
+      def whole(number) = Numbers.whole(number)
+      def short(number) = Numbers.short(number)
+      def seconds(number) = Numbers.seconds(number)
+      def clock(at) = Html.tag(:time, Numbers.time(at), datetime: Time.at(at).utc.strftime("%FT%TZ"))
+      def plural(count, noun) = "#{whole(count)} #{noun}#{"s" unless count == 1}"
+      def tag(...) = Html.tag(...)
+
+      # A word in a frame. kind: :good, :bad, :warn or :plain.
+      def badge(text, kind = :plain) = Html.tag(:span, text, class: "badge #{kind}")
+
+      def state(group)
+        kind = { stable: :good, empty: :plain, dead: :plain }.fetch(group.state, :warn)
+        badge(group.state.to_s.tr("_", " "), kind)
+      end
+
+      # The hidden fields of a form that changes something.
+      def hidden(**fields)
+        all = { token: request.token, back: request.here.delete_prefix(request.base), **fields.compact }
+        Html.new(all.map { |name, value| %(<input type="hidden" name="#{name}" value="#{Html.of(value)}">) }.join)
+      end
+
+      # What actions on this topic do or did.
+      def actions_list(topic)
+        rows = web.actions.list(topic).first(3).map do |one|
+          state = one.result ? "#{one.result}." : "#{plural(one.done, "letter")} so far …"
+          Html.tag(:p, "#{one.text}: #{state}", class: "notice #{one.failed ? "bad" : "good"}", role: "status")
+        end
+        Html.join(rows)
+      end
+
+      # rows: [["trace", "42"], …]
+      def headers_table(rows)
+        return Html.tag(:p, "No headers.", class: "empty") if rows.empty?
+
+        lines = rows.map { |name, value| Html.join([Html.tag(:dt, name), Html.tag(:dd, Html.tag(:code, value))]) }
+        Html.tag(:dl, Html.join(lines), class: "facts")
+      end
+
+      # How long until the group has caught up: a text.
+      def catch_up(id)
+        lag = now.lag(id)
+        return "–" unless lag&.positive?
+
+        slope = history.series(:lag, id).slope(60) or return "measuring"
+        return "does not shrink" unless slope.negative?
+
+        seconds(lag / -slope)
+      end
+    end
+  end
+end

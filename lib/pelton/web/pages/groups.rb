@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+require_relative "../page"
+
+module Pelton
+  class Web
+    module Pages
+      # All groups.
+      class Groups < Page
+        private
+
+        def title = "Groups"
+        def section = "/groups"
+        def rows = now.groups.sort_by { |id, _| [-now.lag(id).to_i, id] }
+      end
+
+      # One group: its members, its partitions and what changed.
+      class Group < Page
+        # A partition without progress for so many seconds is stuck.
+        STUCK = 60
+
+        def initialize(...)
+          super
+          raise NotFound, "There is no group #{id}." if now && !group && now.commits[id].nil?
+        end
+
+        private
+
+        def title = "Group #{id}"
+        def section = "/groups"
+        def id = request[:id].to_s
+        def group = now.groups[id]
+        def changes = history.changes(id).first(30)
+
+        # [["orders", 0], …]: with a commit or an owner.
+        def places = (now.commits.fetch(id, {}).keys | owners.keys).sort
+        def owners = @owners ||= now.owners(id)
+        def lags = @lags ||= now.lags(id)
+
+        # Why a partition does not get on; nil: it does.
+        def problem(place)
+          lag = lags[place]
+          return badge("does not exist", :warn) unless now.ends.key?(place)
+          return if lag.nil? || lag.zero?
+          return badge("no owner", :bad) unless owners.key?(place)
+
+          held_by_transaction(place) || (badge("no progress for a minute", :bad) if stuck?(place))
+        end
+
+        def stuck?(place)
+          points = history.series(:lag, id, place).points
+          return false if points.empty? || now.at - points.first.first < STUCK
+
+          points.select { |at, _| now.at - at <= STUCK }.each_cons(2).all? { |(_, one), (_, two)| two >= one }
+        end
+
+        # Consumers with read_committed wait before the first open transaction.
+        def held_by_transaction(place)
+          stable = stable_ends[place]
+          return unless stable && stable <= now.commits.dig(id, place).to_i
+
+          badge("behind an open transaction", :warn)
+        end
+
+        def stable_ends
+          @stable_ends ||= begin
+            waiting = lags.select { |_, lag| lag.positive? }.keys
+            app.admin.offsets(waiting.to_h { |place| [place, :end] }, committed: true, timeout: 5)
+          rescue KafkaError
+            {}
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+require_relative "../../cli/messages/plain"
+require_relative "../../cli/values"
+require_relative "../../cli/where_text"
+require_relative "../message_view"
+require_relative "../page"
+require_relative "../reading"
+
+module Pelton
+  class Web
+    module Pages
+      # Messages of a topic: the newest, or from an offset or a time on, also filtered.
+      class Messages < Page
+        include MessageView
+
+        LIMIT = 50
+        # Characters of a payload in the list.
+        SHORT = 200
+        private_constant :LIMIT, :SHORT
+
+        private
+
+        def title = topic ? "Messages of #{topic}" : "Messages"
+        def section = "/messages"
+        def live? = false
+        def needs_cluster? = false
+        def topic = request[:topic]
+        def names = now ? now.topics.keys.sort : []
+
+        # Reading::Found; nil without a topic, or after an error, whose text is @problem.
+        def found
+          return @found if defined?(@found)
+
+          @found = topic && read
+        rescue ConfigError, KafkaError, InvalidMessageError => e
+          @problem = e.message
+          @found = nil
+        end
+
+        def read
+          @reading = Reading.new(app, topic, where: condition)
+          return @reading.from(partition || 0, whole_number(:offset), LIMIT) if request[:offset]
+          return @reading.since(since, LIMIT, partition: partition) if request[:since]
+
+          @reading.newest(LIMIT, partition: partition) { |place| history.series(:end, place).changed_at || 0 }
+        end
+
+        def since = CLI::Values.time("since", request[:since])
+
+        def condition
+          trees = []
+          trees << CLI::WhereText.new("where", request[:where]).tree if request[:where]
+          trees << [:is, [:key].freeze, :in, [request[:key]].freeze].freeze if request[:key]
+          trees.empty? ? nil : [:all, *trees].freeze
+        end
+
+        def partition = request[:partition] && whole_number(:partition)
+
+        def whole_number(name)
+          number = Integer(request[name], 10, exception: false)
+          return number if number&.between?(0, (2**63) - 1)
+
+          raise ConfigError.new(name, request[name], "expected an Integer >= 0")
+        end
+
+        # From which offset the next page begins; nil: there is none.
+        def following
+          last = found.messages.last
+          last.offset + 1 if request[:offset] && last && found.messages.size == LIMIT
+        end
+
+        def short_payload(message)
+          text = payload_text(message, @reading.format)
+          text.size > SHORT ? "#{text[0, SHORT]}…" : text
+        end
+      end
+
+      # One message.
+      class Message < Page
+        include MessageView
+
+        def initialize(...)
+          super
+          place = [request[:partition], request[:offset]].map { |text| Integer(text.to_s, 10, exception: false) }
+          raise NotFound, "A message needs topic, partition and offset." unless request[:topic] && place.all?
+
+          @reading = Reading.new(app, request[:topic])
+          @message = @reading.from(*place, 1).messages.find { |one| one.offset == place.last }
+          raise NotFound, "#{request[:topic]}/#{place.join(" has no message at offset ")}." unless @message
+        rescue KafkaError, InvalidMessageError => e
+          raise NotFound, e.message
+        end
+
+        attr_reader :message
+
+        private
+
+        def title = "Message #{message.topic}/#{message.partition} offset #{message.offset}"
+        def section = "/messages"
+        def live? = false
+        def needs_cluster? = false
+        def payload = payload_text(message, @reading.format, pretty: true)
+        def key = bytes_text(message.raw_key)
+        def origin = message.origin
+      end
+    end
+  end
+end

@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+require_relative "../page"
+
+module Pelton
+  class Web
+    module Pages
+      # Throughput, lag, and what somebody should look at.
+      class Overview < Page
+        # Most problems and groups that are listed.
+        MOST = 20
+
+        private
+
+        def title = "Overview"
+        def problems = @problems ||= now.problems
+        # Those with the largest lag.
+        def groups = now.groups.keys.max_by(MOST) { |id| [now.lag(id).to_i, id] }
+        def lag = now.groups.keys.sum { |id| now.lag(id).to_i }
+        def longest = now.groups.keys.filter_map { |id| history.waiting(now, id) }.max
+        def rate(kind) = history.series(kind).mean(30)
+        def members = now.groups.each_value.sum { |group| group.members.size }
+      end
+    end
+  end
+end

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+require_relative "../page"
+
+module Pelton
+  class Web
+    module Pages
+      # All topics.
+      class Topics < Page
+        private
+
+        def title = "Topics"
+        def section = "/topics"
+        def rows = now.topics.sort
+        def replicas(topic) = topic.partitions.map { |one| one.replicas.size }.uniq.sort.join(", ")
+
+        def health(topic)
+          return badge("no leader", :bad) if topic.partitions.any? { |one| one.leader.nil? }
+
+          behind = topic.partitions.any? { |one| one.in_sync.size < one.replicas.size }
+          behind ? badge("under-replicated", :warn) : badge("in sync", :good)
+        end
+      end
+
+      # One topic: partitions, settings, and how it differs from the declaration.
+      class Topic < Page
+        TIMEOUT = 5
+        private_constant :TIMEOUT
+
+        def initialize(...)
+          super
+          raise NotFound, "There is no topic #{name}." if now && !topic
+        end
+
+        private
+
+        def title = "Topic #{name}"
+        def section = "/topics"
+        def name = request[:name].to_s
+        def topic = now.topics[name]
+        def places = topic.partitions.to_h { |one| [one, [name, one.number]] }
+
+        # {["orders", 0] => 3}; empty if Kafka does not answer.
+        def beginnings
+          @beginnings ||= asking({}) do
+            leading = topic.partitions.select(&:leader).to_h { |one| [[name, one.number], :beginning] }
+            app.admin.offsets(leading, committed: false, timeout: TIMEOUT)
+          end
+        end
+
+        def count(place) = beginnings[place] && now.ends[place] && (now.ends[place] - beginnings[place])
+
+        def total = places.values.filter_map { |place| count(place) }.sum
+
+        # Settings of the topic: those that were set for it first.
+        def configs
+          options = asking({}) { app.admin.config(topic: name, timeout: TIMEOUT) }
+          options.values.sort_by { |option| [option.source == :dynamic_topic_config ? 0 : 1, option.name] }
+        end
+
+        def groups = now.commits.select { |_, all| all.any? { |(topic, _), _| topic == name } }.keys.sort
+
+        # Changes of `pelton topics plan`; nil: the app does not declare the topic.
+        def drift
+          asking(nil) do
+            app.topics.plan(only: [name], timeout: TIMEOUT).changes
+          rescue ConfigError
+            nil
+          end
+        end
+
+        def asking(otherwise)
+          yield
+        rescue KafkaError => e
+          @failure = e
+          otherwise
+        end
+      end
+    end
+  end
+end

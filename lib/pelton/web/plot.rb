@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require_relative "html"
+require_relative "numbers"
+require_relative "series"
+
+module Pelton
+  class Web
+    # Draws Series as SVG. Style sheets color it, because the security policy allows no inline style.
+    module Plot
+      LARGE = [600, 120].freeze
+      SMALL = [120, 24].freeze
+      # Most points of a line.
+      POINTS = 240
+      FEW = 60
+      # The shortest time that is drawn, in seconds.
+      SHORTEST = 60
+      private_constant :LARGE, :SMALL, :POINTS, :FEW, :SHORTEST
+
+      module_function
+
+      # The last hour, or since the first value. lines: {"in" => Series, …}, the first with the accent color.
+      #: (String, Hash[String, Series], now: Float, ?unit: String) -> Html
+      def large(title, lines, now:, unit: "")
+        span, top = scale(lines.values, now)
+        now_text = lines.map { |name, one| "#{name} #{Numbers.short(one.last || 0)}#{unit}" }
+        foot = ["#{Numbers.seconds(span)} ago", "most #{Numbers.short(top)}#{unit}", "now"]
+        caption = [Html.tag(:h2, title), Html.tag(:p, legend(lines, unit))]
+        drawing = svg(LARGE, lines.values, { now: now, span: span, top: top, points: POINTS, class: "large" },
+                      "#{title}: #{now_text.join(", ")}")
+        Html.tag(:figure, Html.join([Html.tag(:figcaption, Html.join(caption)), drawing,
+                                     Html.tag(:p, Html.join(foot.map { |text| Html.tag(:span, text) }),
+                                              class: "axis")]), class: "plot")
+      end
+
+      # A line for a table.
+      #: (String, Series, now: Float) -> Html
+      def small(title, series, now:)
+        span, top = scale([series], now)
+        svg(SMALL, [series], { now: now, span: span, top: top, points: FEW, class: "small" },
+            "#{title}: now #{Numbers.short(series.last)}, most #{Numbers.short(top)}")
+      end
+
+      def legend(lines, unit)
+        Html.join(lines.each_with_index.map do |(name, series), index|
+          dot = Html.tag(:i, nil, class: "dot line-#{index}", "aria-hidden": "true")
+          Html.tag(:span, Html.join([dot, name, " ", Html.tag(:b, "#{Numbers.short(series.last || 0)}#{unit}")]))
+        end)
+      end
+
+      # Seconds and the largest value.
+      def scale(lines, now)
+        points = lines.flat_map(&:points)
+        span = now - (points.map(&:first).min || now)
+        [span.clamp(SHORTEST, Series::SPAN), points.map(&:last).max || 0]
+      end
+
+      def svg((width, height), lines, scale, text)
+        top = [scale[:top], 0.001].max
+        drawn = lines.each_with_index.map do |series, index|
+          points = series.points(scale[:points]).map do |time, value|
+            x = width * (1 - ((scale[:now] - time) / scale[:span]))
+            format("%<x>.1f,%<y>.1f", x: x, y: (height - 1) - ((height - 2) * value.fdiv(top)))
+          end
+          Html.tag(:polyline, nil, points: points.join(" "), class: "line-#{index}")
+        end
+        Html.tag(:svg, Html.join(drawn), viewBox: "0 0 #{width} #{height}", preserveAspectRatio: "none", role: "img",
+                                         "aria-label": text, class: scale[:class])
+      end
+      private_class_method :legend, :scale, :svg
+    end
+  end
+end

@@ -1,0 +1,141 @@
+# frozen_string_literal: true
+
+require_relative "../cli/messages/message_format"
+require_relative "../errors"
+require_relative "../routing/condition"
+require_relative "../runtime/clock"
+require_relative "../subscription"
+
+module Pelton
+  class Web
+    # Reads a few messages of a topic: the newest ones, or those from an offset or a time on. It asks for the bounds of
+    # all partitions at once, and reads only the partitions whose messages it needs.
+    #   Reading.new(app, "orders").from(0, 42, 50).messages
+    class Reading
+      # messages: newest first, or from an offset or time on in their order. read: how many offsets were looked at.
+      # complete: false if the time was over before.
+      Found = Struct.new(:messages, :read, :complete)
+      # Most offsets that a filter looks at, and seconds that it takes.
+      SCAN = 5_000
+      TIME = 5
+      private_constant :SCAN, :TIME
+
+      # format: shows payloads, see CLI::MessageFormat.
+      attr_reader :format
+
+      # where: a condition of Routing::Condition.
+      #: (App, String, ?where: Array[untyped]?) -> void
+      def initialize(app, topic, where: nil)
+        @app = app
+        @topic = topic
+        @where = where
+        fields = !where.nil? && Routing::Condition.fields?(where)
+        @format = CLI::MessageFormat.new(nil, route: CLI::MessageFormat.route_of(app, topic), fields: fields)
+      end
+
+      # The newest messages, of all partitions or of one. The block returns when a partition last got a message. Of
+      # a topic with more partitions than messages are wanted, only those with the latest time are read.
+      #: (Integer, ?partition: Integer?) { ([String, Integer]) -> Numeric } -> Found
+      def newest(limit, partition: nil, &changed_at)
+        bounds = bounds(partition).reject { |_, range| range.size.zero? }
+        bounds = bounds.max_by(limit) { |place, _| changed_at.call(place) }.to_h if bounds.size > limit
+        each = (most(limit) / [bounds.size, 1].max.to_f).ceil
+        found = read(bounds.transform_values { |range| [range.end - each, range.begin].max...range.end })
+        first_of(found, limit) { |one| [-one.timestamp_ms, one.partition, -one.offset] }
+      end
+
+      # Messages of one partition from this offset on.
+      #: (Integer, Integer, Integer) -> Found
+      def from(partition, offset, limit)
+        found = read(bounds(partition).transform_values do |range|
+          first = offset.clamp(range.begin, range.end)
+          first...[first + most(limit), range.end].min
+        end)
+        first_of(found, limit, &:offset)
+      end
+
+      # Messages that are not older than this time.
+      #: (Time, Integer, ?partition: Integer?) -> Found
+      def since(time, limit, partition: nil)
+        bounds = bounds(partition)
+        begins = @app.admin.offsets(bounds.transform_values { time }, committed: false, timeout: TIME).compact
+        found = read(begins.to_h { |place, first| [place, first...[first + most(limit), bounds[place].end].min] })
+        first_of(found, limit) { |one| [one.timestamp_ms, one.partition, one.offset] }
+      end
+
+      private
+
+      def first_of(found, limit, &order)
+        found.messages = found.messages.sort_by(&order).first(limit)
+        found
+      end
+
+      def most(limit) = @where ? SCAN : limit
+
+      # {["orders", 0] => 3...59}
+      def bounds(partition)
+        numbers = partition ? [partition] : partitions
+        first, last = %i[beginning end].map do |position|
+          asked = numbers.to_h { |number| [[@topic, number], position] }
+          @app.admin.offsets(asked, committed: false, timeout: TIME)
+        end
+        first.to_h { |place, offset| [place, offset.to_i...last[place].to_i] }
+      end
+
+      def partitions
+        @app.admin.topics(@topic, timeout: TIME).fetch(@topic).partitions.select(&:leader).map(&:number)
+      end
+
+      def read(ranges)
+        ranges = ranges.reject { |_, range| range.size.zero? }
+        found = Found.new([], ranges.each_value.sum(&:size), true)
+        return found if ranges.empty?
+
+        subscription = open
+        subscription.assign(ranges.map { |place, range| [*place, range.begin] })
+        deadline = Clock.deadline(TIME)
+        left = ranges.dup
+        take(subscription, left, found, deadline) until left.empty? || Clock.left(deadline).zero?
+        found.complete = left.empty?
+        found
+      ensure
+        subscription&.close(TIME)
+      end
+
+      def open
+        options = @format.options
+        Subscription.new(@app.config, group_id: "#{@app.config.client_id}.web",
+                                      decode: { @topic => options[:decode] }.compact,
+                                      deserializers: { @topic => options[:deserializer] }.compact,
+                                      key_deserializers: { @topic => options[:key_deserializer] }.compact,
+                                      where: { @topic => @where }.compact,
+                                      kafka: { "enable.partition.eof" => true, "fetch.wait.max.ms" => 50 })
+      end
+
+      def take(subscription, left, found, deadline)
+        kind, *facts = subscription.poll(Clock.left(deadline))
+        case kind
+        when :batch then add(facts.first, left, found)
+        when :eof then left.delete(facts.first(2))
+        when :error then failed(*facts)
+        end
+      end
+
+      def add(batch, left, found)
+        range = left[batch.topic_partition]
+        found.messages.concat(batch.select { |one| range.cover?(one.offset) && admitted?(one) }) if range
+        left.delete(batch.topic_partition) if range && batch.last_offset + 1 >= range.end
+        batch.release
+      end
+
+      # Native threads decide first; what they leave undecided is decided here.
+      def admitted?(message)
+        @where.nil? || !message.undecided? || Routing::Condition.answer(@where, message) == true
+      end
+
+      def failed(error, *)
+        raise error unless error.retriable? || error.code == 30 # a group's right, which reading does not need
+      end
+    end
+  end
+end

@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+require "net/http"
+require "pelton/web/http_server"
+
+# The dashboard over HTTP while a group consumes one of two partitions and is held in the other; and after it stopped.
+#
+# once: the numbers are Kafka's
+
+Scenario.run do
+  name = topic(partitions: 2)
+  group = unique("web")
+  gate = Thread::Queue.new
+  reader = consumer { gate.pop if partition == 1 && messages.last.offset > 4 }
+  all = app(group: group, kafka: { "auto.commit.interval.ms" => 100 }) { topic(name, to: reader) }
+  declared = name
+  all.topics { topic declared, partitions: 4 }
+  web = Pelton::Web.new(all)
+  server = Pelton::Web::HttpServer.new(web, bind: "127.0.0.1", port: 0, bus: all.notifications)
+  get = lambda do |path, **query|
+    path += "?#{URI.encode_www_form(query)}" unless query.empty?
+    response = Net::HTTP.get_response("127.0.0.1", path, server.port)
+    check(%w[200 404].include?(response.code), "#{path}: #{response.code}")
+    response.body.force_encoding(Encoding::UTF_8).gsub(/<[^>]*>/, " ").gsub(/\s+/, " ")
+  end
+  await = lambda do |what, pattern, path, **query|
+    text = nil
+    eventually(40, -> { "#{what}: #{text}" }) do
+      web.history.look
+      (text = get.call(path, **query)).match?(pattern)
+    end
+  end
+  rows = ->(count) { [0, 1].flat_map { |number| [{ topic: name, partition: number, payload: "x" }] * count } }
+
+  all.producer.produce_many_sync(rows.call(5), timeout: 20)
+  all.start
+  await.call("the first messages are done", %r{#{name}/1 \S+ 5 5 0 }, "/group", id: group)
+  all.producer.produce_many_sync(rows.call(7), timeout: 20)
+  await.call("one partition lags", %r{#{name}/0 \S+ 12 12 0 .*#{name}/1 \S+ 5 12 7 }, "/group", id: group)
+  await.call("the list of groups adds up", /#{group} stable 1 7 /, "/groups")
+  check(get.call("/").include?("Needs attention"), "the overview")
+  await.call("offsets of the topic", /Offsets 24 .*partitions 2 -&gt; 4/, "/topic", name: name)
+  check(get.call("/topics").include?(name), "the list of topics")
+  gate.close # opens it
+  await.call("nothing waits", /#{group} stable 1 0 /, "/groups")
+  equal(true, all.stop, "stop")
+  await.call("the group is empty", /No process consumes with this group now.*left/, "/group", id: group)
+  equal([], events(all, "error.occurred").map { |event| event[:error] }, "errors")
+  server.close
+  web.close
+end

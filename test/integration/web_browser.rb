@@ -1,0 +1,114 @@
+# frozen_string_literal: true
+
+require "support/browser"
+require "support/scenario"
+require "pelton/web/http_server"
+
+# The dashboard in Chromium while groups consume: each page, on a desk and on a phone, in light and dark; its script; a
+# redrive by mouse. SCREENSHOTS=FOLDER writes pictures of the pages.
+#
+# once: the browser is the same for each Ruby
+
+exit 77 if Browser.missing && puts("skipped: #{Browser.missing}").nil?
+
+NAMELESS = <<~JS
+  return [...document.querySelectorAll("a, button, input:not([type=hidden]), select, svg, [role=region]")]
+    .filter((one) => !(one.textContent.trim() || one.getAttribute("aria-label") || one.labels?.length))
+    .map((one) => one.outerHTML.slice(0, 200));
+JS
+
+Scenario.run do
+  prefix = ENV["SCREENSHOTS"] ? "" : "#{unique("web")}."
+  orders, payments, invoices, dead = %w[orders payments invoices orders.dead].map { |name| prefix + name }
+  topics = { orders => 4, payments => 6, invoices => 2, dead => 1 }
+  topics.each { |name, count| topic(name: name, partitions: count) }
+  wait = method(:work)
+  evil = "<img src=x onerror=alert(1)>"
+  slow = consumer { wait.call(messages.size * 0.005) }
+  failing = consumer { messages.each { |message| raise ArgumentError, "no total #{evil}" if message.key == "bad" } }
+  all = app(kafka: { "auto.commit.interval.ms" => 500 }, concurrency: 4) do
+    group("#{prefix}billing") { topic(orders, to: failing) { dead_letters dead, retries: 0 } }
+    group("#{prefix}audit") { topic(payments, to: slow) { max_messages 20 } }
+    group("#{prefix}search") { topic invoices, to: slow }
+  end
+  all.topics { topic orders, partitions: 6, config: { "retention.ms" => 86_400_000 } }
+  web = Pelton::Web.new(all, actions: true)
+  server = Pelton::Web::HttpServer.new(web, bind: "127.0.0.1", port: 0, bus: all.notifications)
+  running = true
+  load = Pelton::Threads.start("load") do
+    until running == false
+      rows = topics.keys.first(3).flat_map do |name|
+        Array.new(rand(20..60)) do |one|
+          { topic: name, key: "customer-#{one}", payload: "{\"id\":#{one},\"total\":#{one * 3}}" }
+        end
+      end
+      all.producer.produce_many_sync(rows, timeout: 20)
+      wait.call(0.3)
+    end
+  end
+  bad = Array.new(3) { { topic: orders, key: "bad", payload: "{\"note\":\"#{evil}\"}", headers: { evil => evil } } }
+  all.producer.produce_many_sync(bad, timeout: 20)
+  all.start
+  (ENV["SCREENSHOTS"] ? 40 : 6).times do
+    web.history.look
+    wait.call(1)
+  end
+  paths = ["/", "/groups", "/group?id=#{prefix}audit", "/topics", "/topic?name=#{orders}", "/messages?topic=#{orders}",
+           "/message?topic=#{payments}&partition=0&offset=0", "/dead-letters?topic=#{dead}",
+           "/dead-letter?topic=#{dead}&id=0%2F0"]
+  problems = []
+  address = "http://127.0.0.1:#{server.port}"
+  eventually(30, "letters") { web.actions.letters(dead).list.size == 3 }
+  [[[1280, 900], false], [[390, 844], true]].each do |size, dark|
+    Browser.open(size: size, dark: dark) do |browser|
+      browser.chromium("Emulation.setDeviceMetricsOverride", width: size[0], height: size[1], deviceScaleFactor: 1,
+                                                             mobile: false)
+      paths.each do |path|
+        browser.visit("#{address}#{path}")
+        problems.concat(browser.complaints.map { |text| "#{path}: #{text}" })
+        images = browser.script("return document.images.length")
+        problems << "#{path}: markup of a message became an element" if images.positive?
+        wide = browser.script("return document.documentElement.scrollWidth")
+        problems << "#{path} is #{wide} pixels wide, of #{size[0]}" if wide > size[0]
+        problems.concat(browser.script(NAMELESS).map { |html| "#{path}: a screen reader cannot name #{html}" })
+        ground = browser.script("return getComputedStyle(document.body).backgroundColor")
+        problems << "#{path}: ground #{ground}" if ground != (dark ? "rgb(18, 23, 29)" : "rgb(255, 255, 255)")
+        next unless ENV["SCREENSHOTS"]
+
+        name = path[/\w[\w-]*/] || "overview"
+        File.binwrite("#{ENV["SCREENSHOTS"]}/#{name}-#{size[0]}.png", browser.screenshot)
+      end
+    end
+  end
+
+  equal([], problems, "problems")
+
+  Browser.open(dark: true) do |browser|
+    browser.visit("#{address}/")
+    File.binwrite("#{ENV["SCREENSHOTS"]}/overview-dark.png", browser.screenshot) if ENV["SCREENSHOTS"]
+    browser.visit("#{address}/groups")
+    first = browser.script("return document.querySelector('#updated time').dateTime")
+    browser.script("window.old = document.querySelector('#live table'); document.querySelector('#live a').focus()")
+    eventually(60, "the page renews itself") do
+      browser.script("return !document.contains(window.old)") &&
+        browser.script("return document.querySelector('#updated time').dateTime") != first
+    end
+    equal("A", browser.script("return document.activeElement.tagName"), "the focus stays")
+    browser.click("#pause")
+    equal("Resume", browser.script("return document.getElementById('pause').textContent"), "the button")
+
+    browser.visit("#{address}/dead-letters?topic=#{dead}")
+    browser.click("#redrive summary")
+    browser.click("#redrive button")
+    eventually(60, -> { browser.text }) do
+      browser.visit("#{address}/dead-letters?topic=#{dead}")
+      browser.text.include?("3 done.")
+    end
+    equal([], browser.complaints, "complaints of the browser about a redrive")
+  end
+  running = false
+  load.join
+  equal([], events(all, "error.occurred").reject { |event| event[:error].is_a?(ArgumentError) }, "errors")
+  server.close
+  web.close
+end

@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+require "json"
+require "net/http"
+require "socket"
+
+# Chromium, driven over the WebDriver protocol. Needs Debian's chromium and chromium-driver.
+#   Browser.open { |browser| browser.visit("http://127.0.0.1:9293/") && browser.script("return document.title") }
+class Browser
+  DRIVER = "/usr/bin/chromedriver"
+  CHROMIUM = "/usr/bin/chromium"
+  # Seconds for one command.
+  TIME = 60
+  ARGUMENTS = %w[--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars].freeze
+
+  # What is not installed, as text; nil: nothing.
+  def self.missing
+    lacking = [DRIVER, CHROMIUM].reject { |file| File.executable?(file) }
+    "no #{lacking.join(" and ")} (Debian: apt-get install chromium chromium-driver)" if lacking.any?
+  end
+
+  def self.open(size: [1280, 900], dark: false)
+    browser = new(size, dark)
+    yield browser
+  ensure
+    browser&.close
+  end
+
+  def initialize(size, dark)
+    @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    @driver = Process.spawn(DRIVER, "--port=#{@port}", in: File::NULL, out: File::NULL, err: File::NULL)
+    await_driver
+    arguments = [*ARGUMENTS, "--window-size=#{size.join(",")}", *("--blink-settings=preferredColorScheme=0" if dark)]
+    wanted = { capabilities: { alwaysMatch: { "goog:chromeOptions" => { args: arguments },
+                                              "goog:loggingPrefs" => { browser: "ALL" } } } }
+    @session = send_command(:Post, "/session", wanted).fetch("sessionId")
+  end
+
+  def visit(url) = command(:Post, "/url", { url: url })
+  def script(text, *arguments) = command(:Post, "/execute/sync", { script: text, args: arguments })
+  # A PNG.
+  def screenshot = command(:Get, "/screenshot").unpack1("m")
+  # The text of the page, as it is shown.
+  def text = script("return document.body.innerText")
+  # What the browser complains about: refused scripts and styles, errors of scripts.
+  def complaints = command(:Post, "/se/log", { type: "browser" }).map { |entry| entry.fetch("message") }
+  # One of Chromium's own commands.
+  def chromium(name, **fields) = command(:Post, "/goog/cdp/execute", { cmd: name, params: fields })
+
+  # Clicks what the selector finds.
+  def click(selector)
+    element = command(:Post, "/element", { using: "css selector", value: selector }).values.first
+    command(:Post, "/element/#{element}/click", {})
+  end
+
+  def close
+    send_command(:Delete, "/session/#{@session}") if @session
+  ensure
+    Process.kill(:TERM, @driver)
+    Process.wait(@driver)
+  end
+
+  private
+
+  def command(verb, path, body = nil) = send_command(verb, "/session/#{@session}#{path}", body)
+
+  def send_command(verb, path, body = nil)
+    request = Net::HTTP.const_get(verb).new(path, "content-type" => "application/json")
+    request.body = JSON.generate(body) if body
+    answer = Net::HTTP.start("127.0.0.1", @port, read_timeout: TIME) { |http| http.request(request) }
+    value = JSON.parse(answer.body).fetch("value")
+    raise "#{verb} #{path}: #{value["message"]}" unless answer.is_a?(Net::HTTPSuccess)
+
+    value
+  end
+
+  def await_driver
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + TIME
+    begin
+      TCPSocket.open("127.0.0.1", @port).close
+    rescue Errno::ECONNREFUSED
+      raise if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+      IO.select(nil, nil, nil, 0.05)
+      retry
+    end
+  end
+end

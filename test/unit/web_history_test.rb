@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/app"
+require "pelton/web"
+
+# What the dashboard remembers and draws, with times of its own.
+class WebHistoryTest < Minitest::Test
+  Web = Pelton::Web
+
+  def series(*points) = Web::Series.new.tap { |one| points.each { |time, value| one.add(time.to_f, value) } }
+
+  def observation(at, last, commit)
+    place = ["orders", 0]
+    group = Pelton::Admin::GroupDescription.new(id: "billing", state: :stable, type: :classic, assignor: "range",
+                                                coordinator: 1, members: [])
+    Web::Observation.new(cluster: nil, topics: {}, ends: { place => last }, groups: { "billing" => group },
+                         commits: { "billing" => { place => commit } }, at: at.to_f)
+  end
+
+  def history(*rows)
+    Web::History.new { flunk "asks no Kafka" }.tap do |history|
+      rows.each { |row| history.send(:remember, observation(*row)) }
+    end
+  end
+
+  def test_a_series_keeps_an_hour
+    one = series([0, 1], [1800, 2], [3601, 3])
+    assert_equal [[1800.0, 2], [3601.0, 3]], one.points
+  end
+
+  def test_a_coarse_series_replaces_values_that_come_soon
+    one = Web::Series.new
+    [0, 5, 10, 30, 35, 40, 60].each { |time| one.add(time.to_f, time, 30) }
+    assert_equal 60, one.last
+    assert_operator one.points.size, :<, 5
+  end
+
+  def test_slope_and_mean
+    one = series([0, 100], [10, 80], [20, 60])
+    assert_in_delta(-2.0, one.slope(60))
+    assert_in_delta(-2.0, one.slope(1))
+    assert_in_delta 70, one.mean(15)
+    assert_nil series([0, 1]).slope(60)
+    assert_nil Web::Series::EMPTY.mean(30)
+  end
+
+  def test_few_points_end_with_the_newest
+    one = series(*Array.new(1000) { |index| [index, index] })
+    few = one.points(60)
+    assert_operator few.size, :<=, 60
+    assert_equal 999, few.last.last
+  end
+
+  def test_rates_count_what_grew
+    kept = history([0, 100, 50], [10, 300, 150], [20, 250, 100])
+    assert_equal [20.0, 0.0], kept.series(:produced).points.map(&:last)
+    assert_equal [10.0, 0.0], kept.series(:consumed, "billing").points.map(&:last)
+    assert_equal [50, 150, 150], kept.series(:lag, "billing").points.map(&:last)
+  end
+
+  def test_the_wait_begins_when_the_first_waiting_message_came
+    rows = [[0, 100, 100], [10, 120, 110], [20, 150, 115]]
+    kept = history(*rows)
+    assert_in_delta 10.0, kept.waiting(observation(20, 150, 115), "billing")
+    assert_in_delta 20.0, kept.waiting(observation(20, 150, 90), "billing")
+    assert_nil kept.waiting(observation(20, 150, 150), "billing")
+  end
+
+  def test_numbers
+    numbers = Web::Numbers
+    assert_equal %w[– 0 42 1,234,567], [nil, 0, 42, 1_234_567].map { |one| numbers.whole(one) }
+    assert_equal ["–", "0", "0.25", "42", "12.3 k", "1.5 M"],
+                 [nil, 0, 0.25, 42.0, 12_345.6, 1.5e6].map { |one| numbers.short(one) }
+    assert_equal ["–", "3.2 s", "59 s", "1 min 15 s", "2 h", "1 d 1 h"],
+                 [nil, 3.21, 59, 75, 7200, 90_000].map { |one| numbers.seconds(one) }
+  end
+
+  def test_html_escapes_all_but_html
+    html = Web::Html
+    assert_equal "&lt;b&gt;&amp;&quot;&#39;", html.of("<b>&\"'")
+    assert_equal "<b>", html.of(html.new("<b>"))
+    assert_equal "a\u{FFFD}b", html.of("a\xFFb".b)
+    assert_equal '<a href="&quot;" hidden>&lt;</a>', html.tag(:a, "<", href: '"', title: nil, hidden: true)
+  end
+end

@@ -1,0 +1,221 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/web_kit"
+
+# The dashboard's pages on a fake cluster.
+class WebTest < Minitest::Test
+  include WebKit
+
+  PATHS = [["/"], ["/groups"], ["/group", { id: "billing" }], ["/topics"], ["/topic", { name: "orders" }]].freeze
+
+  def test_every_page_has_a_title_one_heading_and_no_inline_script_or_style
+    orders
+    PATHS.each do |path, query|
+      answer = get(path, query || {})
+      assert_equal [200, []], [answer.status, @reported], path
+      assert_equal 1, answer.body.scan("<h1>").size, path
+      assert_match(%r{<title>\w.* · Pelton</title>}, answer.body)
+      refute_match(/\sstyle=|<style|\son\w+=|<script(?! src=)/, answer.body, path)
+      assert_match(/default-src 'none'/, answer.headers["content-security-policy"])
+      assert_equal "nosniff", answer.headers["x-content-type-options"]
+    end
+  end
+
+  def test_overview_adds_up_lags
+    orders
+    text = get("/").text
+    assert_match(/Lag 10 messages/, text)
+    assert_match(/Members 1 in 1 group\b/, text)
+    assert_match(/Nothing\. All partitions have a leader/, text)
+  end
+
+  def test_overview_names_a_partition_without_an_owner
+    orders
+    @groups.members["billing"].first[4] = [["orders", 1]]
+    assert_match(%r{billing: orders/0 has no owner}, get("/").text)
+  end
+
+  def test_overview_names_a_group_whose_members_are_gone
+    orders
+    @groups.members.clear
+    assert_match(/billing has no members and 10 messages wait/, get("/").text)
+  end
+
+  def test_an_empty_cluster_says_what_to_do
+    assert_match(/No consumer group yet\. Start one with pelton server/, get("/groups").text.gsub(/\s+/, " "))
+    assert_match(/This cluster has no topics/, get("/topics").text)
+  end
+
+  def test_group_shows_its_partitions_and_what_changed
+    orders
+    @web.history.latest
+    @groups.members["billing"] << ["m-2", "billing-2", nil, "/10.0.0.2", []]
+    @groups.commits["billing"][["orders", 0]] = [60, ""]
+    @web.history.look
+    text = get("/group", { id: "billing" }).text
+    assert_match(%r{orders/0 \s*billing \s*60 \s*60 \s*0 }, text)
+    assert_match(/billing-2 joined/, text)
+    assert_match(/10\.0\.0\.2/, text)
+  end
+
+  def test_a_group_behind_an_open_transaction_says_so
+    orders
+    @answers[:offsets] = lambda do |(places, committed)|
+      places.map { |topic, number, _| [topic, number, committed ? 50 : 60, -1, nil] }
+    end
+    assert_match(/behind an open transaction/, get("/group", { id: "billing" }).text)
+  end
+
+  def test_topic_shows_offsets_and_settings
+    orders
+    text = get("/topic", { name: "orders" }).text
+    assert_match(/Offsets 80/, text)
+    assert_match(/retention\.ms \s*5 \s*dynamic topic/, text)
+    assert_match(/The app does not declare this topic/, text)
+  end
+
+  def test_an_unknown_page_group_or_topic_is_404
+    orders
+    answers = [get("/nothing"), get("/group", { id: "<b>" }), get("/topic", { name: "x" }), get("/assets/../web.rb")]
+    assert_equal [404] * 4, answers.map(&:status)
+    assert_includes answers[1].body, "There is no group &lt;b&gt;."
+  end
+
+  def test_names_are_escaped_everywhere
+    evil = "\"><script>alert(1)</script>"
+    @answers[:names] = ["orders"]
+    @groups.logs[["orders", 0]] = 0...9
+    @groups.commits[evil] = { ["orders", 0] => [5, ""] }
+    @groups.members[evil] = [[evil, evil, nil, "/#{evil}", [["orders", 0]]]]
+    [["/"], ["/groups"], ["/group", { id: evil }]].each do |path, query|
+      body = get(path, query || {}).body
+      refute_includes body, "<script>alert", path
+      assert_includes body, "&lt;script&gt;alert(1)", path
+    end
+  end
+
+  def test_links_keep_the_path_of_the_mount
+    orders
+    body = get("/", SCRIPT_NAME: "/kafka").body
+    assert_includes body, 'href="/kafka/group?id=billing"'
+    assert_includes body, 'href="/kafka/assets/style.css"'
+  end
+
+  def test_a_page_without_kafka_says_why_and_later_shows_the_last_answer
+    @answers[:names] = Pelton::KafkaError.new(-195, :_TRANSPORT, "connection refused")
+    answers = @answers
+    @native.define_singleton_method(:topics) { |_| Array.try_convert(answers[:names]) || raise(answers[:names]) }
+    answer = get("/")
+    assert_equal 200, answer.status
+    assert_match(/Kafka did not answer: .*connection refused/, answer.text)
+    assert_match(/The cluster is not known yet/, answer.text)
+    orders
+    @answers[:names] = ["orders"]
+    @web.history.look
+    @answers[:names] = Pelton::KafkaError.new(-195, :_TRANSPORT, "connection refused")
+    @web.history.look
+    text = get("/").text
+    assert_match(/Kafka did not answer/, text)
+    assert_match(/Lag 10 messages/, text)
+  end
+
+  def test_a_page_that_fails_is_500_and_an_event
+    orders
+    @web.history.define_singleton_method(:series) { |*| raise ArgumentError, "secret" }
+    answer = get("/")
+    assert_equal 500, answer.status
+    refute_includes answer.body, "secret"
+    assert_equal ["secret"], @reported.map(&:message)
+  end
+
+  def test_head_has_no_body_and_other_methods_are_refused
+    orders
+    assert_equal [200, ""], get("/", verb: "HEAD").to_a.values_at(0, 2)
+    assert_equal 405, get("/", verb: "DELETE").status
+  end
+
+  def test_actions_are_off_unless_they_are_switched_on
+    answer = get("/actions/delete", verb: "POST")
+    assert_equal 403, answer.status
+    assert_match(/Actions are switched off/, answer.body)
+    refute_match(/<form[^>]*post/, get("/dead-letters").body)
+  end
+
+  TOKEN = "ab" * 16
+
+  def post(path, fields, **env)
+    @acting ||= Pelton::Web.new(@app, actions: true)
+    body = StringIO.new(URI.encode_www_form(fields))
+    get(path, web: @acting, verb: "POST", "rack.input": body, HTTP_COOKIE: "a=b; pelton_token=#{TOKEN}", **env)
+  end
+
+  def test_a_form_of_another_site_is_refused
+    [[{}, {}], [{ token: "cd" * 16 }, {}], [{ token: TOKEN }, { HTTP_COOKIE: nil }],
+     [{ token: "" }, { HTTP_COOKIE: "pelton_token=" }], [{ token: TOKEN }, { HTTP_ORIGIN: "http://evil.example" }],
+     [{ token: TOKEN }, { HTTP_ORIGIN: "null" }], [{ token: TOKEN }, { HTTP_SEC_FETCH_SITE: "cross-site" }],
+     [{ token: TOKEN }, { HTTP_SEC_FETCH_SITE: "same-site" }]].each do |fields, env|
+      answer = post("/actions/nothing", fields, **env)
+      assert_equal 403, answer.status, [fields, env]
+      assert_match(/does not come from the dashboard/, answer.body)
+    end
+    own = { HTTP_ORIGIN: "http://localhost:9293", HTTP_SEC_FETCH_SITE: "same-origin", "rack.url_scheme": "http" }
+    assert_equal 404, post("/actions/nothing", { token: TOKEN }, **own).status
+    behind_tls = { **own, HTTP_HOST: "localhost", HTTP_ORIGIN: "https://localhost", HTTP_X_FORWARDED_PROTO: "https" }
+    assert_equal 404, post("/actions/nothing", { token: TOKEN }, **behind_tls).status
+    cookies = { HTTP_COOKIE: "a=b;;c; pelton_token=#{TOKEN}; d=e=f" }
+    assert_equal 404, post("/actions/nothing", { token: TOKEN }, **own, **cookies).status
+  end
+
+  def test_an_action_that_fails_says_why_and_returns_to_its_page
+    @answers[:names] = []
+    back = { token: TOKEN, topic: "orders", partition: 0, offset: 3, back: "//evil.example/" }
+    answer = post("/actions/republish", back, SCRIPT_NAME: "/kafka")
+    assert_equal [303, "/kafka/"], [answer.status, answer.headers["location"]]
+    eventually(20, "the end of the action") { !@acting.actions.running? }
+    assert @acting.actions.list.first.failed
+    @acting.close
+  end
+
+  def test_an_unknown_action_or_a_missing_topic_changes_nothing
+    assert_equal 404, post("/actions/drop", { token: TOKEN }).status
+    assert_equal 400, post("/actions/delete", { token: TOKEN }).status
+    assert_empty @acting.actions.list
+  end
+
+  def test_messages_say_what_is_wrong_with_their_fields
+    orders
+    { where: 'where("total") > 1', offset: "x", since: "yesterday", partition: "-1" }.each do |name, value|
+      text = get("/messages", { topic: "orders", name => value }).text
+      assert_match(/#{name}.* = /, text, name)
+    end
+    assert_match(/Choose a topic/, get("/messages").text)
+    assert_equal [404, 404], [get("/message").status, get("/download").status]
+  end
+
+  def test_other_machines_are_refused_without_a_password
+    [{ REMOTE_ADDR: "10.0.0.7" }, { HTTP_X_FORWARDED_FOR: "10.0.0.7" }, { HTTP_HOST: "evil.example" },
+     { REMOTE_ADDR: nil }].each { |env| assert_equal 403, get("/assets/style.css", **env).status, env }
+    assert_equal 200, get("/assets/style.css", REMOTE_ADDR: "::1", HTTP_HOST: "[::1]:9293").status
+    open = Pelton::Web.new(@app, allow_remote: true)
+    assert_equal 200, get("/assets/style.css", web: open, REMOTE_ADDR: "10.0.0.7", HTTP_HOST: "x").status
+  end
+
+  def test_a_password_is_asked_for
+    web = Pelton::Web.new(@app, user: "ops", password: "s3:cret")
+    ask = ->(text) { get("/assets/style.css", web: web, REMOTE_ADDR: "10.0.0.7", HTTP_AUTHORIZATION: text) }
+    right = ["ops:s3:cret"].pack("m0")
+    given = ["Basic #{right}", "Basic x", "Bearer #{right}", ""]
+    assert_equal([200, 401, 401, 401], given.map { |text| ask.call(text).status })
+    assert_match(/\ABasic/, ask.call("").headers["www-authenticate"])
+    error = assert_raises(Pelton::ConfigError) { Pelton::Web.new(@app, user: "ops") }
+    assert_match(/give both/, error.message)
+  end
+
+  def test_close_ends_the_thread
+    get("/")
+    assert_includes Pelton::Threads.list.map(&:name), "pelton.web.history"
+    @web.close
+    refute_includes Pelton::Threads.list.map(&:name), "pelton.web.history"
+  end
+end
