@@ -25,9 +25,16 @@ module Pelton
       # The line that is written to an IO.
       #: (Integer, String) -> String
       def line(severity, text)
-        time = Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
-        "#{time} #{SEVERITIES[severity].ljust(5)} pelton[#{Process.pid}] #{text}\n"
+        "#{time} #{level(severity).ljust(5)} pelton[#{Process.pid}] #{text}\n"
       end
+
+      # "2026-11-23T20:10:00.123Z"
+      #: () -> String
+      def time = Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
+
+      # "INFO"
+      #: (Integer) -> String
+      def level(severity) = SEVERITIES.fetch(severity)
 
       # Names of the events that have a text.
       #: () -> Array[String]
@@ -96,6 +103,13 @@ module Pelton
         [3, "ended by force: #{event[:reason]}#{"; left undone: #{undone.join("; ")}" unless undone.empty?}"]
       end
 
+      def outbox_relaying(_event) = info("the outbox is relayed by this process")
+
+      def outbox_refused(event)
+        [3, "row #{event[:id]} of the outbox was refused by #{event[:topic]} and waits #{event[:due_in]} s " \
+            "(attempt #{event[:attempts]}): #{error(event[:error])}"]
+      end
+
       def partition_assigned(event) = info("assigned #{place(event)}")
       def partition_revoked(event) = info("#{event[:lost] ? "lost" : "revoked"} #{place(event)}")
 
@@ -116,6 +130,12 @@ module Pelton
       def message_dead_lettered(event)
         [2, "#{place(event)} offset #{event[:offset]} went to #{event[:to]} after " \
             "#{count(event[:attempts], "attempt")}: #{why(event[:error])}"]
+      end
+
+      def consumer_consumed(event)
+        info(format("%s %s %s in %.1f ms, attempt %d, %s", place(event), event[:error] ? "failed with" : "consumed",
+                    count(event[:messages]), event[:seconds] * 1000, event[:attempt],
+                    event[:consumption_lag] ? format("%.1f s old", event[:consumption_lag]) : "of unknown age"))
       end
 
       def consumer_retrying(event)

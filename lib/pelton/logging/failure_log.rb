@@ -1,16 +1,17 @@
 # frozen_string_literal: true
 
 require_relative "default_logger"
+require_relative "error_hook"
 require_relative "event_text"
 require_relative "../runtime/notifications"
 require_relative "repeat_limit"
 
 module Pelton
   # Writes an app's failures to config.logger, so that they are visible without a subscriber. It subscribes to failures
-  # only, so success costs nothing. RepeatLimit limits repeated lines. Thread-safe.
+  # only, so success costs nothing. RepeatLimit limits repeated lines. It also calls config.on_error. Thread-safe.
   class FailureLog
     EVENTS = %w[error.occurred kafka.log message.delivery_failed message.skipped message.dead_lettered
-                message.repeated partition.stopped producer.queue_full producer.fatal producer.unclosed
+                message.repeated outbox.refused partition.stopped producer.queue_full producer.fatal producer.unclosed
                 producer.closed producer.flush_failed transaction.aborted group.restarting app.unhealthy app.forced
                 process.ended consumer.method_unused thread.leaked worker.replaced events.delayed].freeze
     WARN = 2
@@ -40,6 +41,8 @@ module Pelton
       @bus = bus
       @limit = RepeatLimit.new(window: window) { |severity, text| write(severity, text) }
       @subscribed = EVENTS.map { |name| bus.subscribe(name) { |event| log_event(event) } }
+      hook = ErrorHook.new
+      @subscribed << bus.subscribe("error.occurred") { |event| hook.call(@config.on_error, event) }
     end
 
     # For an app that begins again with other settings.

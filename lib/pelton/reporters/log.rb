@@ -1,25 +1,32 @@
 # frozen_string_literal: true
 
 require_relative "../logging/event_text"
+require_relative "../logging/log_format"
 require_relative "../logging/repeat_limit"
 
 module Pelton
   module Reporters
-    # Writes everything that happens as lines of text: to an IO, or to a Logger (anything with `add(severity, text)`).
+    # Writes everything that happens as lines: to an IO, or to a Logger (anything with `add(severity, text)`).
     #   Pelton.subscribe(Pelton::Reporters::Log.new($stdout))
+    #   Pelton.subscribe(Pelton::Reporters::Log.new($stdout, format: :json, batches: true))
     # Control characters are escaped (a payload or a broker cannot forge a line). An app with such a log writes its
     # failures there alone, unless config.logger was set. Warnings and errors that repeat are counted, as config.logger
     # counts them: a broker that is away is one line in 30 s. Not counted: information, and what names a message's
     # offset. Thread-safe as far as its target is; one write a line.
     class Log
       WARN = 2
-      private_constant :WARN
+      BATCH = "consumer.consumed"
+      private_constant :WARN, :BATCH
 
-      # window: seconds in which repeated failures are counted; for tests.
-      #: (?(IO | Logger), ?window: Numeric) -> void
-      def initialize(target = $stdout, window: RepeatLimit::WINDOW)
+      # format: :text, :logfmt or :json. backtraces: write the backtrace of a failure and of its causes below its line;
+      # JSON always has them. batches: also a line for each call of `consume`. window: seconds in which repeated
+      # failures are counted; for tests. Raises ConfigError for another format.
+      #: (?(IO | Logger), ?format: Symbol, ?backtraces: bool, ?batches: bool, ?window: Numeric) -> void
+      def initialize(target = $stdout, format: :text, backtraces: false, batches: false, window: RepeatLimit::WINDOW)
         @target = target
+        @format = LogFormat.for(format, backtraces: backtraces)
         @limit = RepeatLimit.new(window: window) { |severity, text| write(severity, text) }
+        singleton_class.undef_method(Events.method_name(BATCH)) unless batches
       end
 
       EventText.names.each do |name|
@@ -38,13 +45,14 @@ module Pelton
 
         severity, text = EventText.of(event)
         counted = severity >= WARN && event.payload[:offset].nil?
-        write(severity, text) if !counted || @limit.pass?(event, severity, text)
+        write(severity, text, event) if !counted || @limit.pass?(event, severity, text)
       end
 
-      def write(severity, text)
-        return @target.add(severity, text) if @target.respond_to?(:add)
+      # event: nil for a count of repeated lines.
+      def write(severity, text, event = nil)
+        return @target.add(severity, @format.message(text, event)) if @target.respond_to?(:add)
 
-        @target.write(EventText.line(severity, text))
+        @target.write(@format.line(severity, text, event))
       end
     end
   end

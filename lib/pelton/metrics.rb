@@ -1,0 +1,115 @@
+# frozen_string_literal: true
+
+require_relative "../pelton"
+require_relative "metrics/event_counts"
+require_relative "metrics/families"
+
+module Pelton
+  # The metrics of an app as text for Prometheus. Subscribes to the app's events, and reads its state at each scrape. It
+  # is a Rack app, and config.liveness.metrics serves it at /metrics beside the health checks.
+  #   require "pelton/metrics"
+  #   Pelton.configure { |config| config.liveness.metrics = Pelton::Metrics.new }
+  # Make one per app, before its first client opens. Thread-safe. docs/guides/metrics.md lists the metrics.
+  class Metrics
+    OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+    private_constant :OPEN, :PLAIN
+
+    # app: whose metrics. partitions: most partitions with series of their own; of others, only the sums are shown.
+    # statistics: also count what librdkafka reports (bytes, brokers); false: its statistics stay off. series: most
+    # series of each metric; further ones are counted as "other". Raises ConfigError if a client is open already.
+    #   Pelton::Metrics.new(partitions: 500)
+    #: (?App, ?partitions: Integer, ?statistics: bool, ?series: Integer) -> void
+    def initialize(app = Pelton.app, partitions: 1000, statistics: true, series: 2000)
+      { partitions: partitions, series: series }.each do |name, value|
+        raise ConfigError.new(name, value, "a number of series, 0 or more") unless value.is_a?(Integer) && value >= 0
+      end
+
+      @app = app
+      @partitions = partitions
+      @families = Families.build(series, partitions)
+      @lock = Mutex.new
+      @counts = app.subscribe(EventCounts.new(@families, @lock, statistics: statistics))
+    end
+
+    # Stops counting.
+    #: () -> void
+    def close = @app.unsubscribe(@counts)
+
+    # All metrics as text. open: in the OpenMetrics format, otherwise in Prometheus' own.
+    #   Pelton::Metrics.new.to_text # => "# HELP pelton_consumer_messages_total …"
+    #: (?open: bool) -> String
+    def to_text(open: false)
+      stats = @app.stats
+      @lock.synchronize do
+        measure(stats)
+        text = @families.each_value.map { |family| lines(family, open) }.join
+        open ? "#{text}# EOF\n" : text
+      end
+    end
+
+    # For Rack: answers each GET with the metrics, in OpenMetrics if the request accepts that.
+    #   map("/metrics") { run METRICS } # in config.ru
+    #: (Hash[String, untyped]) -> [Integer, Hash[String, String], Array[String]]
+    def call(env)
+      unless %w[GET HEAD].include?(env["REQUEST_METHOD"])
+        return [405, { "allow" => "GET, HEAD", "content-type" => PLAIN }, ["GET or HEAD\n"]]
+      end
+
+      open = env["HTTP_ACCEPT"].to_s.include?("application/openmetrics-text")
+      [200, { "content-type" => open ? OPEN : PLAIN }, env["REQUEST_METHOD"] == "HEAD" ? [] : [to_text(open: open)]]
+    end
+
+    def inspect = "#<#{self.class} of #{@app.inspect}>"
+
+    private
+
+    def lines(family, open)
+      samples = []
+      family.each_sample { |suffix, labels, value| samples << "#{family.name}#{suffix}#{labels} #{value}\n" }
+      return "" if samples.empty?
+
+      name = family.type == :counter && !open ? "#{family.name}_total" : family.name
+      "# HELP #{name} #{family.help}\n# TYPE #{name} #{family.type}\n#{samples.join}"
+    end
+
+    # Sets the gauges.
+    def measure(stats)
+      %i[consumer_lag_messages partition_lag_messages partitions_assigned partitions_stopped jobs threads
+         native_threads].each { |name| @families[name].clear }
+      partitions(stats)
+      { jobs: :jobs, threads: :threads, native_threads: :native_threads }.each do |name, key|
+        stats[key].to_h.each { |label, number| @families[name].set([label], number) }
+      end
+      @families[:open_descriptors].set([], stats[:descriptors])
+      @families[:resident_memory_bytes].set([], resident)
+      @families[:server_running].set([], @app.server&.running? ? 1 : 0)
+    end
+
+    def partitions(stats)
+      left = @partitions
+      each_topic(stats[:lags]) do |group, topic, lags|
+        @families[:consumer_lag_messages].set([group, topic], lags.each_value.sum)
+        lags.sort.first(left).each { |number, lag| partition([group, topic, number], lag) }
+        left = [left - lags.size, 0].max
+      end
+      each_topic(stats[:stopped]) { |*route, found| @families[:partitions_stopped].set(route, found.size) }
+      each_topic(stats[:consumers]) { |*route, found| @families[:partitions_assigned].set(route, found.size) }
+    end
+
+    # A partition without lag is not late, whatever its last message was.
+    def partition(place, lag)
+      @families[:partition_lag_messages].set(place, lag)
+      @families[:partition_lag_seconds].set(place, 0) if lag.zero?
+    end
+
+    def each_topic(groups) = groups.each { |group, topics| topics.each { |topic, found| yield group, topic, found } }
+
+    # nil without /proc.
+    def resident
+      File.read("/proc/self/status")[/^VmRSS:\s+(\d+) kB/, 1]&.then { |kilobytes| Integer(kilobytes) * 1024 }
+    rescue SystemCallError
+      nil
+    end
+  end
+end

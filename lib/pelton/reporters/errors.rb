@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+
+module Pelton
+  module Reporters
+    # Sends failures to an error tracker, for config.on_error:
+    #   require "pelton/reporters/errors"
+    #   Pelton.configure { |config| config.on_error = Pelton::Reporters::Errors.new(:sentry) }
+    # Failures of one consumer are one group: by source, group, topic and class of the error. Each has topic, partition,
+    # offset, attempt and failure_id where they are known, never a payload. Thread-safe as the tracker's client is.
+    class Errors
+      TRACKERS = %i[sentry honeybadger bugsnag rollbar appsignal rails].freeze
+      CONSTANTS = { sentry: "Sentry", honeybadger: "Honeybadger", bugsnag: "Bugsnag", rollbar: "Rollbar",
+                    appsignal: "Appsignal", rails: "Rails" }.freeze
+      # Values that are few, so that a tracker can search by them.
+      TAGS = %i[source group topic client].freeze
+      private_constant :CONSTANTS, :TAGS
+
+      # tracker: one of TRACKERS. client: what to call, if it is not the tracker's module. Raises ConfigError for an
+      # unknown tracker, or if its gem is not loaded.
+      #: (Symbol, ?client: untyped) -> void
+      def initialize(tracker, client: nil)
+        raise ConfigError.unknown(tracker, TRACKERS, what: "error tracker") unless TRACKERS.include?(tracker)
+
+        @tracker = tracker
+        @client = client || loaded(CONSTANTS.fetch(tracker))
+      end
+
+      # Reports one failure. context: the values of error.occurred without the error.
+      #: (Exception, Hash[Symbol, untyped]) -> void
+      def call(error, context) = send(@tracker, error, context)
+
+      def inspect = "#<#{self.class} #{@tracker}>"
+
+      private
+
+      def loaded(name)
+        return Object.const_get(name) if Object.const_defined?(name)
+
+        raise ConfigError.new("error tracker", @tracker, "its gem is not loaded: there is no constant #{name}")
+      end
+
+      def tags(context) = context.slice(*TAGS).transform_values(&:to_s)
+      def place(context) = context.values_at(:source, :group, :topic).compact
+      def group(error, context) = [*place(context), error.class.name.to_s]
+
+      def sentry(error, context)
+        @client.capture_exception(error, tags: tags(context), contexts: { pelton: context },
+                                         fingerprint: group(error, context))
+      end
+
+      def honeybadger(error, context)
+        @client.notify(error, context: context, component: context[:topic], action: context[:source],
+                              fingerprint: group(error, context).join("|"))
+      end
+
+      def bugsnag(error, context)
+        @client.notify(error) do |event|
+          event.add_metadata(:pelton, context)
+          event.context = place(context).join(" ")
+          event.grouping_hash = group(error, context).join("|")
+        end
+      end
+
+      def rollbar(error, context)
+        @client.error(error, { pelton: context, fingerprint: group(error, context).join("|") })
+      end
+
+      # Version 4 has report_error, version 3 send_error.
+      def appsignal(error, context)
+        return @client.report_error(error) { |transaction| describe(transaction, context) } if report_error?
+
+        @client.send_error(error) { |transaction| describe(transaction, context) }
+      end
+
+      def report_error? = @client.respond_to?(:report_error)
+
+      def describe(transaction, context)
+        transaction.set_action(place(context).join(" "))
+        transaction.respond_to?(:add_tags) ? transaction.add_tags(context) : transaction.set_tags(context)
+      end
+
+      # Rails 7.0 knows no source.
+      def rails(error, context)
+        reporter = @client.error
+        known = reporter.method(:report).parameters.any? { |kind, name| kind == :keyrest || name == :source }
+        source = known ? { source: "pelton" } : {}
+        reporter.report(error, handled: false, severity: :error, context: context, **source)
+      end
+    end
+  end
+end

@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+require_relative "../errors"
+require_relative "../version"
+
+module Pelton
+  class Tracing
+    # Makes spans with the gem opentelemetry-api: the app's SDK samples and exports them, and its propagators read and
+    # write the headers. Same methods as OwnSpans.
+    class OpenTelemetryGem
+      #: (untyped) -> void
+      def initialize(api = ::OpenTelemetry)
+        @api = api
+        @tracer = api.tracer_provider.tracer("pelton", VERSION)
+      end
+
+      #: (Hash[String, untyped]) -> untyped
+      def extract(headers)
+        texts = headers.select { |_, value| value.is_a?(String) }
+        context = @api.propagation.extract(texts, context: @api::Context.empty)
+        context if valid?(context)
+      end
+
+      #: () -> untyped
+      def current
+        context = @api::Context.current
+        context if valid?(context)
+      end
+
+      #: () -> Hash[String, String]
+      def inject = {}.tap { |headers| @api.propagation.inject(headers) }
+
+      #: (String, Symbol, parent: untyped, attributes: Hash[String, untyped], ?links: Array[untyped])
+      #:   { (untyped) -> untyped } -> untyped
+      def span(name, kind, parent:, attributes:, links: [])
+        parent ||= @api::Context.empty
+        links = links.map { |context| @api::Trace::Link.new(@api::Trace.current_span(context).context) }
+        span = @tracer.start_span(name, with_parent: parent, kind: kind, attributes: attributes, links: links)
+        begin
+          context = @api::Trace.context_with_span(span, parent_context: parent)
+          @api::Context.with_current(context) { yield span }
+        rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised again
+          span.record_exception(e, attributes: without_cause(e))
+          span.set_attribute("error.type", e.class.name.to_s)
+          span.status = @api::Trace::Status.error("#{e.class}: #{e.message}")
+          raise
+        ensure
+          span.finish
+        end
+      end
+
+      private
+
+      # The SDK's stack trace shows all causes, and what a DecodeError was caused by may show the payload.
+      def without_cause(error)
+        last = error
+        last = last.cause until last.nil? || last.is_a?(DecodeError)
+        { "exception.stacktrace" => error.backtrace.to_a.join("\n") } if last
+      end
+
+      def valid?(context) = @api::Trace.current_span(context).context.valid?
+    end
+  end
+end

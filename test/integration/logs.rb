@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+require "support/scenario"
+
+# `pelton server --log-format json --log-batches` on a real Kafka: each line is JSON; a failure has its backtrace, its
+# cause and its place, and reaches config.on_error once per attempt.
+#
+# once: the log is Pelton's, whatever the Ruby
+
+Scenario.run do
+  name = topic
+  group = unique("logs")
+  file = Tempfile.new(["logs", ".rb"])
+  file.write(<<~RUBY)
+    class Reader < Pelton::Consumer
+      def process(message)
+        return if message.raw_payload == "good"
+
+        Integer("no number")
+      rescue ArgumentError
+        raise IOError, "poison"
+      end
+    end
+
+    Pelton.configure do |config|
+      config.kafka = { "bootstrap.servers" => #{bootstrap.inspect} }
+      config.group_id = #{group.inspect}
+      config.on_error = lambda do |error, context|
+        $stdout.write(JSON.generate({ hook: error.message, offset: context[:offset], id: context[:failure_id] }) + "\\n")
+      end
+    end
+    Pelton.routes do
+      topic(#{name.inspect}, to: Reader) { retries 1, backoff: 0..0, then: :skip }
+    end
+  RUBY
+  file.flush
+  app.producer.produce_many_sync(%w[good poison good].map { |text| { topic: name, payload: text } }, timeout: 30)
+  server = pelton("server", "-r", file.path, "--log-format", "json", "--log-batches", "--no-tune")
+  rows = -> { server.output.lines.grep(/\A\{.*\}\n\z/).map { |line| JSON.parse(line, symbolize_names: true) } }
+  named = ->(event) { rows.call.select { |row| row[:event] == event } }
+  eventually(40, -> { "the messages\n#{server.output}" }) do
+    named.("consumer.consumed").select { |row| row[:error].nil? }.sum { |row| row[:messages] }.positive? &&
+      named.("message.skipped").any?
+  end
+  failures = named.("error.occurred")
+  equal([[name, 0, 1, 1], [name, 0, 1, 2]], failures.map { |row| row.values_at(:topic, :partition, :offset, :attempt) },
+        "failures")
+  error = failures.first[:error]
+  equal(["IOError", "ArgumentError"], [error[:class], error.dig(:cause, :class)], "the error and its cause")
+  check(error[:backtrace].first.include?(File.basename(file.path)), error.inspect)
+  hooks = rows.call.select { |row| row[:hook] }
+  equal(failures.map { |row| ["poison", 1, row[:failure_id]] }, hooks.map { |row| row.values_at(:hook, :offset, :id) },
+        "config.on_error")
+  server.kill(:TERM)
+  equal(0, exit_code(server), "exit code")
+  equal([], server.output.lines.reject { |line| line.start_with?("{") }, "lines that are no JSON")
+  equal(1, named.("app.stopped").size, "stopped")
+end

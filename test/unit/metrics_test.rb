@@ -1,0 +1,221 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/server_kit"
+require "pelton/metrics"
+
+class MetricsTest < Minitest::Test
+  include ServerKit
+
+  def metrics(**options) = @metrics ||= Pelton::Metrics.new(app, **options)
+  def publish(name, **payload) = app.notifications.publish(name, **payload)
+  def text(**options) = metrics.to_text(**options)
+  def lines(start) = text.lines(chomp: true).select { |line| line.start_with?(start) }
+  def teardown = app.close(timeout: 10)
+
+  def consumed(**more)
+    publish("consumer.consumed", group: "g", topic: "orders", partition: 0, messages: 20, attempt: 1, error: nil,
+                                 consumption_lag: 2.0, processing_lag: 0.1, seconds: 0.25, **more)
+  end
+
+  def test_calls_of_consumers
+    metrics
+    consumed
+    consumed(error: RuntimeError.new("x"), seconds: 400, consumption_lag: nil)
+    all = text
+    ["pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 40",
+     "pelton_consumer_failures_total{group=\"g\",topic=\"orders\"} 1",
+     "pelton_consume_seconds_bucket{group=\"g\",topic=\"orders\",le=\"0.1\"} 0",
+     "pelton_consume_seconds_bucket{group=\"g\",topic=\"orders\",le=\"0.5\"} 1",
+     "pelton_consume_seconds_bucket{group=\"g\",topic=\"orders\",le=\"300.0\"} 1",
+     "pelton_consume_seconds_bucket{group=\"g\",topic=\"orders\",le=\"+Inf\"} 2",
+     "pelton_consume_seconds_sum{group=\"g\",topic=\"orders\"} 400.25",
+     "pelton_consume_seconds_count{group=\"g\",topic=\"orders\"} 2",
+     "pelton_message_age_seconds_sum{group=\"g\",topic=\"orders\"} 2.25",
+     "pelton_consume_batch_messages_bucket{group=\"g\",topic=\"orders\",le=\"50\"} 2",
+     "pelton_consume_batch_messages_bucket{group=\"g\",topic=\"orders\",le=\"10\"} 0"].each do |line|
+      assert_includes all, "#{line}\n"
+    end
+  end
+
+  def test_a_topic_of_two_groups
+    metrics
+    consumed
+    3.times { consumed(group: "h", messages: 1) }
+    consumed(error: RuntimeError.new("x"))
+    assert_equal ["pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 40",
+                  "pelton_consumer_messages_total{group=\"h\",topic=\"orders\"} 3"],
+                 lines("pelton_consumer_messages_total")
+    assert_equal ["pelton_consumer_failures_total{group=\"g\",topic=\"orders\"} 1"],
+                 lines("pelton_consumer_failures_total")
+  end
+
+  def test_a_message_from_the_future_has_no_age
+    metrics
+    consumed(consumption_lag: -30.0)
+    assert_includes text, "pelton_message_age_seconds_sum{group=\"g\",topic=\"orders\"} 0.25\n"
+    assert_equal ["pelton_partition_lag_seconds{group=\"g\",topic=\"orders\",partition=\"0\"} 0"],
+                 lines("pelton_partition_lag_seconds")
+  end
+
+  def test_a_value_on_a_bound_belongs_to_its_bucket
+    family = Pelton::Metrics::Histogram.new("x", "x", [], [1, 2])
+    [1, 2, 3].each { |value| family.observe([], value) }
+    found = []
+    family.each_sample { |suffix, labels, value| found << [suffix, labels, value] }
+    assert_equal [["_bucket", "{le=\"1\"}", 1], ["_bucket", "{le=\"2\"}", 2], ["_bucket", "{le=\"+Inf\"}", 3],
+                  ["_sum", "", 6], ["_count", "", 3]], found
+  end
+
+  def test_both_formats
+    metrics
+    publish("message.dropped", group: "g", topic: "orders", partition: 0, offset: 0, count: 3, reason: :expired)
+    assert_includes text, "# TYPE pelton_consumer_dropped_messages_total counter\n"
+    assert_includes text(open: true), "# TYPE pelton_consumer_dropped_messages counter\n"
+    assert text(open: true).end_with?("\n# EOF\n")
+    [true, false].each do |open|
+      assert_includes text(open: open), "pelton_consumer_dropped_messages_total" \
+                                        "{group=\"g\",topic=\"orders\",reason=\"expired\"} 3\n"
+    end
+  end
+
+  def test_text_that_would_break_a_line
+    metrics
+    publish("error.occurred", error: RuntimeError.new, source: "a\"b\\c\nd\xFF")
+    assert_equal ["pelton_errors_total{source=\"a\\\"b\\\\c\\nd\u{FFFD}\"} 1"], lines("pelton_errors_total")
+    publish("error.occurred", error: RuntimeError.new, source: "subscriber of app.quiet")
+    assert_includes text, "pelton_errors_total{source=\"subscriber\"} 1\n"
+  end
+
+  def test_too_many_series_are_counted_together
+    metrics(series: 2)
+    %w[a b c d c].each { |topic| consumed(topic: topic) }
+    assert_equal ["pelton_consumer_messages_total{group=\"g\",topic=\"a\"} 20",
+                  "pelton_consumer_messages_total{group=\"g\",topic=\"b\"} 20",
+                  "pelton_consumer_messages_total{group=\"other\",topic=\"other\"} 60"],
+                 lines("pelton_consumer_messages_total")
+    assert_equal 2, lines("pelton_partition_lag_seconds").size
+  end
+
+  def test_few_partitions_of_many_have_series
+    metrics(partitions: 3)
+    none = { threads: {}, native_threads: nil, descriptors: nil, stopped: { "g" => { "a" => { 0 => 9 } } },
+             consumers: { "g" => { "a" => { 0 => 1, 1 => 1 } } }, jobs: { running: 1, waiting: 0, aside: 0 } }
+    lags = { "g" => { "a" => { 1 => 5, 0 => 0 }, "b" => { 0 => 1, 1 => 2, 2 => 3 } } }
+    app.define_singleton_method(:stats) { { **none, lags: lags } }
+    consumed(topic: "a")
+    assert_equal ["pelton_consumer_lag_messages{group=\"g\",topic=\"a\"} 5",
+                  "pelton_consumer_lag_messages{group=\"g\",topic=\"b\"} 6"], lines("pelton_consumer_lag_messages")
+    assert_equal [0, 5, 1], (lines("pelton_partition_lag_messages").map { |line| Integer(line[/\d+\z/]) })
+    assert_equal ["pelton_partition_lag_seconds{group=\"g\",topic=\"a\",partition=\"0\"} 0"],
+                 lines("pelton_partition_lag_seconds")
+    assert_equal ["pelton_partitions_stopped{group=\"g\",topic=\"a\"} 1"], lines("pelton_partitions_stopped")
+    assert_empty lines("pelton_open_descriptors")
+  end
+
+  def test_partitions_beyond_the_limit_have_no_age_either
+    metrics(partitions: 2)
+    5.times { |number| consumed(partition: number) }
+    assert_equal ["pelton_partition_lag_seconds{group=\"g\",topic=\"orders\",partition=\"0\"} 2.0",
+                  "pelton_partition_lag_seconds{group=\"g\",topic=\"orders\",partition=\"1\"} 2.0"],
+                 lines("pelton_partition_lag_seconds")
+    publish("partition.revoked", group: "g", topic: "orders", partition: 0, lost: false)
+    consumed(partition: 4)
+    assert_equal %w[1 4], (lines("pelton_partition_lag_seconds").map { |line| line[/partition="(\d)"/, 1] })
+  end
+
+  def statistics(client, **values)
+    publish("statistics.emitted", client: client, statistics: values.transform_keys(&:to_s), rates: {})
+  end
+
+  def test_counts_of_librdkafka_grow_also_when_a_client_was_replaced
+    metrics
+    statistics("p", type: "producer", txmsgs: 10, msg_cnt: 4,
+                    brokers: { "b" => { "nodeid" => 1, "nodename" => "kafka:9092", "state" => "UP",
+                                        "rtt" => { "p50" => 1500, "p99" => 20_000 }, "int_latency" => { "p99" => 7 } },
+                               "boot" => { "nodeid" => -1, "nodename" => "kafka:9092", "state" => "DOWN" } })
+    statistics("p", type: "producer", txmsgs: 15, msg_cnt: 3)
+    statistics("p", type: "producer", txmsgs: 2, msg_cnt: 2)
+    assert_equal ["pelton_sent_messages_total{client=\"p\"} 17"], lines("pelton_sent_messages")
+    assert_equal ["pelton_broker_up{client=\"p\",broker=\"kafka:9092\"} 1"], lines("pelton_broker_up")
+    assert_includes lines("pelton_broker_round_trip_seconds"),
+                    "pelton_broker_round_trip_seconds{client=\"p\",broker=\"kafka:9092\",percentile=\"50\"} 0.0015"
+    assert_equal ["pelton_producer_queue_messages{client=\"p\"} 2"], lines("pelton_producer_queue_messages")
+    publish("producer.closed", client: "p", undelivered: 0)
+    assert_empty lines("pelton_broker_up") + lines("pelton_producer_queue_messages")
+    assert_equal 1, lines("pelton_sent_messages").size
+  end
+
+  def test_statistics_stay_off_if_they_are_not_wanted
+    Pelton::Metrics.new(app, statistics: false)
+    refute app.notifications.wanted?("statistics.emitted")
+    assert app.notifications.wanted?("consumer.consumed")
+  end
+
+  def test_failures_transactions_and_rebalances
+    metrics
+    route = { group: "g", topic: "orders", partition: 0 }
+    publish("consumer.retrying", **route)
+    publish("message.postponed", **route)
+    publish("message.dead_lettered", **route)
+    publish("message.skipped", **route)
+    publish("message.repeated", **route, count: 4)
+    publish("partition.revoked", **route, lost: true)
+    publish("partition.revoked", **route, lost: false)
+    publish("rebalance.finished", group: "g", seconds: 0.2)
+    publish("transaction.committed", client: "p", seconds: 1)
+    publish("transaction.aborted", client: "p", seconds: 1)
+    publish("message.delivery_failed", topic: "orders")
+    publish("producer.queue_full", client: "p", waits: 3)
+    publish("job.finished", **route, kind: :consume, waited: 0.2)
+    publish("job.finished", **route, kind: :tick, waited: 0.2)
+    counted = text.scan(/^pelton_(\w+?)(?:_total|_count)(?:\{.*\})? (\d+)$/).to_h.transform_values { Integer(_1) }
+    expected = { "consumer_retries" => 1, "consumer_postponed_messages" => 1, "consumer_dead_letters" => 1,
+                 "consumer_skipped_messages" => 1, "consumer_repeated_messages" => 4, "partitions_lost" => 1,
+                 "rebalances" => 1, "rebalance_seconds" => 1, "delivery_failures" => 1, "queue_full_waits" => 3,
+                 "transactions" => 1, "transaction_seconds" => 2, "job_wait_seconds" => 1 }
+    assert_equal expected, counted
+  end
+
+  def test_a_rack_app
+    plain = metrics.call("REQUEST_METHOD" => "GET", "HTTP_ACCEPT" => "*/*")
+    assert_equal [200, "text/plain; version=0.0.4; charset=utf-8"], [plain[0], plain[1]["content-type"]]
+    refute_includes plain[2].join, "# EOF"
+    accept = "application/openmetrics-text;version=1.0.0,*/*;q=0.1"
+    open = metrics.call("REQUEST_METHOD" => "GET", "HTTP_ACCEPT" => accept)
+    assert_match(%r{\Aapplication/openmetrics-text; version=1.0.0}, open[1]["content-type"])
+    assert_includes open[2].join, "# EOF\n"
+    assert_equal [200, []], metrics.call("REQUEST_METHOD" => "HEAD").values_at(0, 2)
+    assert_equal 405, metrics.call("REQUEST_METHOD" => "POST")[0]
+  end
+
+  def test_options_are_checked
+    [{ partitions: -1 }, { partitions: "3" }, { series: nil }].each do |options|
+      error = assert_raises(Pelton::ConfigError) { Pelton::Metrics.new(app, **options) }
+      assert_includes error.message, options.keys.first.to_s
+    end
+  end
+
+  def test_a_client_that_is_open_already
+    app.notifications.decide("statistics.emitted", "a client opened without statistics")
+    assert_raises(Pelton::ConfigError) { metrics }
+  end
+
+  def test_close_ends_counting
+    metrics
+    consumed
+    metrics.close
+    consumed
+    assert_includes text, "pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 20\n"
+  end
+
+  # The page has the same metrics as the code.
+  def test_the_guide_lists_every_metric
+    page = File.read(File.expand_path("../../docs/guides/metrics.md", __dir__))
+    listed = page.scan(/^\| `pelton_(\w+)` \| (\w+) \|/)
+    known = Pelton::Metrics::Families::TABLE.map do |name, (type)|
+      [type == :counter ? "#{name}_total" : name.to_s, type.to_s]
+    end
+    assert_equal known.sort, listed.sort
+  end
+end
