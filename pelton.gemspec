@@ -11,13 +11,23 @@ Gem::Specification.new do |spec|
   spec.authors = ["The Pelton developers"]
   spec.license = "MIT"
   spec.required_ruby_version = ">= 3.1"
-  spec.metadata["rubygems_mfa_required"] = "true"
+  # The maintainers set the repository's address here, once it is public. It is a placeholder until then.
+  repository = "https://example.org/pelton"
+  spec.homepage = repository
+  spec.metadata = {
+    "source_code_uri" => repository,
+    "changelog_uri" => "#{repository}/blob/main/CHANGELOG.md",
+    "bug_tracker_uri" => "#{repository}/issues",
+    "documentation_uri" => "#{repository}/blob/main/docs/guides",
+    "rubygems_mfa_required" => "true"
+  }
 
   # What a working copy builds (lib/pelton/3.1/pelton.so) stays out: `gem install` compiles for its own Ruby.
   shipped = %w[
-    lib/**/*.{rb,rake,tt} exe/* sig/* Cargo.toml Cargo.lock rustfmt.toml
+    lib/**/*.{rb,rake,tt,erb,css,js,svg} exe/* sig/* Cargo.toml Cargo.lock rustfmt.toml
     ext/core/Cargo.toml ext/core/{src,benches,examples,tests}/**/*.rs
     ext/pelton/{Cargo.toml,build.rs,extconf.rb} ext/pelton/src/**/*.rs
+    docs/*.md docs/{guides,internals,reference}/**/*.md docs/decisions/*.md
     README.md CHANGELOG.md LICENSE SECURITY.md THIRD_PARTY_LICENSES.txt
   ]
   spec.files = Dir.glob(shipped, base: __dir__).select { |path| File.file?(File.join(__dir__, path)) }
@@ -25,11 +35,11 @@ Gem::Specification.new do |spec|
   spec.executables = Dir.glob("*", base: File.join(__dir__, "exe"))
   spec.extensions = ["ext/pelton/extconf.rb"]
 
-  spec.add_development_dependency "activerecord", ">= 6.1"
-  spec.add_development_dependency "async", ">= 1.30"
+  spec.add_development_dependency "activerecord", ">= 6.1", "< 9"
+  spec.add_development_dependency "async", ">= 1.30", "< 3"
   spec.add_development_dependency "minitest", "~> 5.15"
   spec.add_development_dependency "msgpack", "~> 1.4"
   spec.add_development_dependency "rake", "~> 13.0"
   spec.add_development_dependency "rubocop", "~> 1.39"
-  spec.add_development_dependency "sqlite3", ">= 1.4"
+  spec.add_development_dependency "sqlite3", ">= 1.4", "< 3"
 end

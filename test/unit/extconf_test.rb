@@ -9,6 +9,7 @@ class ExtconfTest < Minitest::Test
   EXTCONF = File.expand_path("../../ext/pelton/extconf.rb", __dir__)
   CARGO = <<~'SHELL'
     #!/bin/sh
+    [ "$1" = --version ] && echo "cargo ${CARGO_VERSION:-9.9.9} (0123abc 2030-01-01)" && exit
     while [ $# -gt 0 ]; do [ "$1" = --target-dir ] && target=$2; shift; done
     [ -z "$target" ] || { mkdir -p "$target/release/deps" && echo library > "$target/release/libpelton.so"; }
   SHELL
@@ -28,7 +29,35 @@ class ExtconfTest < Minitest::Test
     end
   end
 
+  def test_a_machine_without_anything_gets_a_line_for_each_thing_it_lacks
+    Dir.mktmpdir do |folder|
+      File.write("#{folder}/bare.rb", <<~RUBY)
+        Dir.define_singleton_method(:glob) { |*| [] }
+        RbConfig::CONFIG["rubyhdrdir"] = "/nowhere"
+      RUBY
+      output, status = refused("-r./bare.rb", env: { "PATH" => "/nowhere", "CC" => nil }, folder: folder)
+
+      refute_predicate status, :success?
+      assert_equal ["Pelton compiles", "  - cargo was", "  - libclang was", "  - Ruby's headers", "  - No C",
+                    "  - make was", "  - perl was"], output.lines.map { |line| line[/\A(  - )?\S+ \S+/] }
+      assert_includes output, "/nowhere/ruby.h"
+      refute_path_exists "#{folder}/Makefile"
+    end
+  end
+
+  def test_a_cargo_that_is_too_old_is_refused_with_both_versions
+    in_gem do |folder|
+      env = { "PATH" => "#{folder}/bin:#{ENV.fetch("PATH")}", "CARGO_VERSION" => "1.70.0" }
+      output, status = refused(env: env, folder: folder)
+
+      refute_predicate status, :success?
+      assert_match(/\A.*\n  - cargo is 1\.70\.0: install Rust 1\.\d+ or newer.*\n\z/, output)
+    end
+  end
+
   private
+
+  def refused(*options, env:, folder:) = Open3.capture2e(env, RbConfig.ruby, *options, EXTCONF, chdir: folder)
 
   def in_gem
     Dir.mktmpdir do |folder|

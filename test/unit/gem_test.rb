@@ -31,7 +31,13 @@ class GemTest < Minitest::Test
     assert_empty files - FILES
   end
 
+  def test_guides_reference_and_signatures_are_shipped
+    pages = Dir.glob(["docs/{guides,reference}/**/*.md", "sig/*.rbs"], base: ROOT)
+    assert_operator pages.size, :>, 30
+    assert_empty pages - FILES
+  end
+
   def test_build_outputs_and_tests_are_not_shipped
-    assert_empty FILES.grep(/\.so\z|\Atest|\Adocs|\Abench/)
+    assert_empty FILES.grep(/\.so\z|\Atest|\Abench|\Adocs.api/)
   end
 end

@@ -38,6 +38,29 @@ class OauthTest < Minitest::Test
 
   def oauth_threads = Pelton::Threads.list.map(&:name).grep(/oauth/)
 
+  def test_a_callback_with_the_keyword_servers_gets_the_address_of_its_cluster
+    seen = Thread::Queue.new
+    answer = lambda do |*given|
+      seen << given
+      { token: "t", expires_in: 60 }
+    end
+    method = Class.new { define_method(:call) { |client, servers: nil| answer.(client, servers) } }.new
+    { ->(client, servers:) { answer.(client, servers) } => "a:1",
+      ->(client, **more) { answer.(client, more[:servers]) } => "a:1",
+      method => "a:1", ->(client, servers = :none) { answer.(client, servers) } => :none,
+      proc { |client| answer.(client, nil) } => nil }.each do |callback, servers|
+      settings = config
+      settings.kafka = { **OPTIONS, "bootstrap.servers" => "a:1" }
+      settings.oauth = callback
+      @clients << (one = Pelton::Producer.new(settings, bus: @bus, native: @module))
+      one.produce_async(topic: "a", payload: "x")
+      @native.token_requests << one.name
+
+      assert_equal [one.name, servers], seen.pop
+    end
+    assert_empty @errors
+  end
+
   def test_a_client_gets_its_token_as_often_as_it_asks
     count = 0
     time = Time.now + 60

@@ -20,9 +20,10 @@ module Pelton
     private_constant :INSTANCES, :LOCK, :TEXT, :LATEST
 
     # callback: a WeakRef, because a block may refer to its producer, which then could never be garbage collected. The
-    # code that opens the client keeps the callback alive. client: a WeakRef of the native client, nil while it opens.
-    # wanted: true if the client requested a token while it was opening. thread: runs the last callback.
-    Entry = Struct.new(:callback, :bus, :client, :wanted, :thread)
+    # code that opens the client keeps the callback alive. servers: its "bootstrap.servers". client: a WeakRef of the
+    # native client, nil while it opens. wanted: true if the client requested a token while it was opening. thread:
+    # runs the last callback.
+    Entry = Struct.new(:callback, :bus, :servers, :client, :wanted, :thread)
     private_constant :Entry
 
     # The instance of a native module (there is one; tests pass their own).
@@ -81,12 +82,12 @@ module Pelton
     end
 
     # Opens a native client in the block and returns it. Until `remove`, its tokens come from `callback`, which the
-    # caller keeps alive.
-    #: (String, untyped, Notifications) { () -> untyped } -> untyped
-    def open(name, callback, bus)
+    # caller keeps alive. options: the client's, for librdkafka.
+    #: (String, untyped, Notifications, Hash[String, untyped]) { () -> untyped } -> untyped
+    def open(name, callback, bus, options)
       return yield unless callback
 
-      add(name, Entry.new(WeakRef.new(callback), bus))
+      add(name, Entry.new(WeakRef.new(callback), bus, options["bootstrap.servers"]))
       begin
         client = yield
       ensure
@@ -160,13 +161,21 @@ module Pelton
     # librdkafka always gets an answer. It requests a token again 10 s after a failure, but never without an answer.
     def answer(name, entry)
       failure = "the callback ended its thread (Thread.exit or Thread#kill)"
-      entry.client.set_oauth_token(*self.class.check(entry.callback.call(name)))
+      entry.client.set_oauth_token(*self.class.check(ask(entry, name)))
       failure = nil
     rescue *Notifications::CONTAINED => e
       failure = "#{e.class}: #{e.message.lines.first&.chomp.to_s[0, 300]}"
       entry.bus.publish("error.occurred", error: e, source: "oauth", client: name) if alive?(name, entry)
     ensure
       fail_with(entry, failure) if failure
+    end
+
+    # A callback with the keyword `servers:` gets the address of the client's cluster.
+    def ask(entry, name)
+      callback = entry.callback.__getobj__
+      parameters = callback.is_a?(Proc) ? callback.parameters : callback.method(:call).parameters
+      keyword = parameters.any? { |kind, parameter| kind == :keyrest || (kind != :opt && parameter == :servers) }
+      keyword ? callback.call(name, servers: entry.servers) : callback.call(name)
     end
 
     def alive?(name, entry) = @lock.synchronize { @clients[name].equal?(entry) } && entry.client.weakref_alive?

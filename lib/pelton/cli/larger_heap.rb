@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+module Pelton
+  # `pelton server` runs Ruby with a larger heap: a small process that reads every payload then spends half as much time
+  # on garbage collection (decision 16). Ruby reads these variables only at its start, so the process executes itself
+  # once more, with the same process id and before anything is loaded. `--no-tune` keeps it from that, and so does any
+  # RUBY_GC_HEAP_… variable of the user.
+  module LargerHeap
+    VARIABLES = { "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO" => "0.5", "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO" => "0.7",
+                  "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "0.9" }.freeze
+    OFF = "--no-tune"
+    # Set for the second start only, so that there is no third one.
+    MARK = "PELTON_LARGER_HEAP"
+    SKIPPED_BY = [OFF, "-h", "--help"].freeze
+    private_constant :MARK, :SKIPPED_BY
+
+    class << self
+      # Called by exe/pelton, before Pelton is loaded. Returns only if this process need not start again. A command that
+      # the app starts shall not inherit the variables.
+      #: (Array[String], ?env: Hash[String, String], ?command: Array[String], ?exec: ^(*untyped) -> untyped) -> void
+      def apply(arguments, env: ENV, command: command_line(arguments), exec: Kernel.method(:exec))
+        if env.delete(MARK)
+          @active = true
+          VARIABLES.each_key { |name| env.delete(name) }
+        elsif wanted?(arguments, env) && command
+          exec.call({ **VARIABLES, MARK => "1" }, *command)
+        end
+      rescue SystemCallError
+        nil # Ruby's own heap does as well
+      end
+
+      # Has this process the larger heap?
+      #: () -> bool
+      def active? = @active == true
+
+      # E.g. "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO=0.5 …".
+      #: () -> String
+      def to_s = VARIABLES.map { |pair| pair.join("=") }.join(" ")
+
+      # What started this process: ["ruby", "-Ilib", "exe/pelton", "server"]. nil if that was another program, which
+      # has loaded exe/pelton.
+      #: (Array[String], ?String) -> Array[String]?
+      def command_line(arguments, text = File.binread("/proc/self/cmdline"))
+        words = text.split("\0", -1)[0...-1]
+        program = words[-arguments.size - 1]
+        words if words.last(arguments.size) == arguments.map(&:b) && File.basename(program.to_s) == "pelton"
+      rescue SystemCallError
+        [RbConfig.ruby, $PROGRAM_NAME, *arguments] if File.basename($PROGRAM_NAME) == "pelton" # not Linux
+      end
+
+      private
+
+      def wanted?(arguments, env)
+        RUBY_ENGINE == "ruby" && arguments.first == "server" && (arguments & SKIPPED_BY).empty? &&
+          env.none? { |name, _| name.start_with?("RUBY_GC_HEAP_") }
+      end
+    end
+  end
+end
