@@ -11,6 +11,13 @@ require_relative "pelton/ractor_pool"
 #   Pelton.configure { |config| config.kafka = { "bootstrap.servers" => "localhost:9092" } }
 #   Pelton.producer.produce_sync(topic: "orders", payload: "…")
 module Pelton
+  autoload :MskIam, File.expand_path("pelton/msk_iam", __dir__)
+  # Loaded by those who use them; they need Active Record.
+  autoload :Inbox, File.expand_path("pelton/inbox", __dir__)
+  autoload :Outbox, File.expand_path("pelton/outbox", __dir__)
+  # The dashboard, for `mount Pelton::Web`.
+  autoload :Web, File.join(__dir__, "pelton/web")
+
   @app = App.new
 
   class << self
@@ -49,10 +56,25 @@ module Pelton
     #: () -> Admin
     def admin = app.admin
 
-    # Subscribes to an event; see App#subscribe.
+    # Subscribes to an event, to those that a Regexp matches, or to :all; see App#subscribe.
     #   Pelton.subscribe("error.occurred") { |event| warn event[:error].message }
-    #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
+    #: (String | Symbol | Regexp | Object) ?{ (Events::Event) -> void } -> Object
     def subscribe(subject, &block) = app.subscribe(subject, &block)
+
+    # Removes a subscriber; see App#unsubscribe.
+    #   Pelton.unsubscribe(metrics)
+    #: (Object) -> void
+    def unsubscribe(listener) = app.unsubscribe(listener)
+
+    # Adds an event of your own; see App#define_event.
+    #   Pelton.define_event("orders.paid", order: "the order's id")
+    #: (String, **String) -> Events::Kind
+    def define_event(name, **values) = app.define_event(name, **values)
+
+    # Publishes an event of your own; see App#publish.
+    #   Pelton.publish("orders.paid", order: 7)
+    #: (String, **untyped) -> void
+    def publish(name, **payload) = app.publish(name, **payload)
 
     # Starts to consume; see App#start. Raises ConfigError and ShutdownError.
     #   Pelton.start
@@ -117,6 +139,11 @@ module Pelton
     #   Pelton.dead_letters("orders.dead").list(limit: 10)
     #: (String, **untyped) -> DeadLetters
     def dead_letters(topic, **options) = app.dead_letters(topic, **options)
+
+    # The messages of produce_later that wait for their time; see Schedule.
+    #   Pelton.schedule.cancel("reminder-7") # => true
+    #: () -> Schedule
+    def schedule = app.schedule
 
     # Makes a pool of producers; see App#producer_pool.
     #   POOL = Pelton.producer_pool(size: 5, kafka: { "transactional.id" => "billing" })

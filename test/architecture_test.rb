@@ -12,13 +12,15 @@ class ArchitectureTest < Minitest::Test
   # (lib/pelton.rb) stands above R4; the edges (R5) may use it, and only the user requires them, so they stand on top.
   FLOORS = {
     "R1" => %w[version native errors errors/* settings/* config events runtime/* logging/* background background/*
-               decoding/* message messages batch delivery origin avro avro/* registry registry/*],
+               decoding/* message messages batch delivery origin avro avro/* registry registry/* msk_iam msk_iam/*],
     "R2" => %w[producer producer/* producer_pool poller subscription subscription/* iterator iterator/* admin admin/*
-               embedded_cluster dead_letters dead_letters/*],
+               embedded_cluster dead_letters dead_letters/* schedule schedule/*],
     "R3" => %w[consumer routing/* consuming/**/* ractor_pool decoding/parallel/* topics topics/*],
-    "R4" => %w[app app/* liveness server/* cli/**/*],
+    "R4" => %w[app app/* liveness server/* cli/**/* outbox outbox/* inbox inbox/* web web/**/*],
     "face" => %w[../pelton],
-    "R5" => %w[reporters/* testing testing/**/* railtie railtie/* ../generators/**/* ../puma/plugin/*]
+    "R5" => %w[tracing tracing/*
+               metrics metrics/* reporters/* testing testing/**/* railtie railtie/* active_job active_job/*
+               ../generators/**/* ../puma/plugin/*]
   }.freeze
   # `gem "pelton"` alone has to be enough for a Rails app, and so has the command `pelton` in its folder.
   UPWARD = %w[lib/pelton.rb lib/pelton/cli/app_files.rb].to_h { |path| [path, "lib/pelton/railtie.rb"] }.freeze

@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
 require_relative "admin"
+require_relative "app/events"
 require_relative "app/reset"
+require_relative "app/stored_messages"
 require_relative "runtime/clock"
 require_relative "config"
 require_relative "logging/failure_log"
@@ -69,12 +71,6 @@ module Pelton
       block ? topics.draw(&block) : topics
     end
 
-    # Subscribes a block to an event, or an object to all events that it has a method for, as on_error_occurred(event).
-    # Returns the block or object. Raises ConfigError for an unknown event. See Notifications#subscribe.
-    #   app.subscribe("error.occurred") { |event| warn event[:error].message }
-    #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
-    def subscribe(subject, &block) = @notifications.subscribe(subject, &block)
-
     # The app's producer, always the same one until it is closed. It connects at its first use. Freezes the
     # configuration.
     #   app.producer.produce_sync(topic: "orders", payload: "…")
@@ -133,16 +129,6 @@ module Pelton
       Iterator.new(@config.freeze, [*topics, named], **options, bus: @notifications, native: @native).each(&block)
     end
 
-    # The letters of a dead-letter topic, to list, redrive and delete them; see DeadLetters. Freezes the configuration.
-    #   app.dead_letters("orders.dead").redrive(error: "ArgumentError").handled # => 12
-    # decode, deserializer, key_deserializer: as in routes. kafka: options of librdkafka. Raises ConfigError.
-    #: (String, ?decode: untyped, ?deserializer: untyped, ?key_deserializer: untyped, ?kafka: Hash[String, untyped])
-    #:   -> DeadLetters
-    def dead_letters(topic, **options)
-      require_relative "dead_letters"
-      DeadLetters.new(@config.freeze, topic, **options, bus: @notifications, native: @native)
-    end
-
     # Replaces the producer, for tests (see Pelton::Testing.buffer). nil: the app makes its own again.
     #: (Producer?) -> void
     def producer=(producer)
@@ -179,7 +165,7 @@ module Pelton
         @server = Server.new(@config, chosen, bus: @notifications, native: @native, process: process,
                                               backgrounds: @backgrounds.dup, producer: method(:producer),
                                               flush: method(:flush), generations: @generations,
-                                              missing_topics: missing)
+                                              missing_topics: missing, recurring: @routing.recurring)
       end
       @server.start
     end

@@ -4,6 +4,7 @@ require_relative "logging/default_logger"
 require_relative "errors"
 require_relative "runtime/secrets"
 require_relative "runtime/section"
+require_relative "runtime/statistics"
 require_relative "settings/settings"
 
 module Pelton
@@ -106,17 +107,28 @@ module Pelton
     #: (Hash[String, untyped], ?Hash[String, untyped], ?bus: Notifications?) -> Settings::KafkaOptions
     def kafka_with(defaults, own = {}, bus: nil)
       options = Settings::KafkaOptions.of({ "client.id" => client_id, **defaults, **kafka, **own })
-      if bus && !options.key?(STATISTICS) && bus.decide("statistics.emitted", NO_STATISTICS)
+      if bus && !options.key?(STATISTICS) && Statistics::EVENTS.map { |name| bus.decide(name, NO_STATISTICS) }.any?
         options = Settings::KafkaOptions.of({ STATISTICS => STATISTICS_INTERVAL, **options })
       end
       check_oauth(options)
       options
     end
 
+    # For Pelton: a copy for a producer whose client is never replaced, so that after a fatal error it stays unusable.
+    #: () -> Config
+    def without_replacement
+      dup.tap { |copy| copy.replace(reload_attempts: 0, reload_fenced: false) }
+    end
+
     def inspect
       groups = { kafka: Secrets.mask(kafka), polling: polling.to_h, liveness: liveness.to_h }
       "#<#{self.class} #{Secrets.mask(to_h.merge(groups)).inspect}>"
     end
+
+    protected
+
+    # Sets values that `override` protects, too.
+    def replace(**values) = @values.update(values)
 
     private
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "errors"
+require_relative "runtime/weak_set"
 require_relative "settings/settings"
 
 module Pelton
@@ -41,10 +42,10 @@ module Pelton
     # The open cluster of this process with this address, or nil.
     #   Pelton::EmbeddedCluster.at("127.0.0.1:41234")
     #: (String) -> EmbeddedCluster?
-    def self.at(servers) = OPEN.keys.find { |cluster| cluster.open? && cluster.bootstrap_servers == servers }
+    def self.at(servers) = OPEN.to_a.find { |cluster| cluster.open? && cluster.bootstrap_servers == servers }
 
     # Clusters that may be open. They are collected like other objects.
-    OPEN = ObjectSpace::WeakMap.new
+    OPEN = WeakSet.new
     private_constant :OPEN
 
     #: (?brokers: Integer, ?native: Module?) -> void
@@ -52,7 +53,7 @@ module Pelton
       @brokers = COUNTS[:brokers].check(brokers)
       @native = (native || Native)::EmbeddedCluster.new(brokers)
       @open = true
-      OPEN[self] = true
+      OPEN.add(self)
     end
 
     # Has `close` not been called?

@@ -97,7 +97,7 @@ module Pelton
       @operation = operation
       @topic = topic
       @seconds = seconds
-      super("#{operation}#{" to #{topic}" if topic} not finished after #{seconds} s" \
+      super("#{operation}#{" to #{topic}" if topic} not finished#{" after #{seconds} s" if seconds}" \
             "#{"; the message may still be delivered" if operation.to_s.include?("deliver")}" \
             "#{"; last error: #{reason.message}" if reason}")
     end
@@ -111,4 +111,6 @@ require_relative "errors/consuming"
 require_relative "errors/server"
 require_relative "errors/decoding"
 require_relative "errors/schemas"
+require_relative "errors/outbox"
 require_relative "errors/parallel"
+require_relative "errors/jobs"

@@ -11,9 +11,11 @@ module Pelton
   # it. One thread, "pelton.liveness", serves all connections; a slow one does not hold up the others.
   #   GET /live, /started   200, or 500 if only a restart of the process would help (Server#health_problems)
   #   GET /ready            200, or 500 also while the server is quiet or shuts down
+  #   GET /metrics          what config.liveness.metrics returns, a Rack app; only if it is set
   # The body: {"healthy":true,"status":"running","reasons":[]}
   class Liveness
     PATHS = %w[/live /started /ready].freeze
+    METRICS = "/metrics"
     # The first line of an HTTP request, and the end of its head.
     LINE = %r{\A(?<method>[A-Z]+) (?<path>/[^\s?]*)(?:\?\S*)? HTTP/1\.[01]\r?\n}
     HEAD_END = /\r?\n\r?\n/
@@ -30,7 +32,8 @@ module Pelton
     REASONS = 10
     private_constant(*constants(false))
 
-    Connection = Struct.new(:request, :ends, :answered)
+    # rest: what is not sent yet of the answer; nil: all is, or there is none.
+    Connection = Struct.new(:request, :ends, :answered, :rest)
     private_constant :Connection
 
     # Listens on the port; `start` answers. process: number of this process, added to the port. Raises ConfigError if it
@@ -39,6 +42,8 @@ module Pelton
     def initialize(settings, server, bus, process = 0)
       @server = server
       @bus = bus
+      @metrics = settings.metrics
+      @paths = @metrics ? [*PATHS, METRICS].freeze : PATHS
       @listening = listen(settings.bind, settings.port.zero? ? 0 : settings.port + process)
       # {socket => Connection}, oldest first; used by the thread only.
       @open = {}
@@ -85,8 +90,10 @@ module Pelton
     def serve
       loop do
         waited_for = Clock.now < @resumes ? @open.keys : [@listening, *@open.keys]
-        readable, = IO.select(waited_for, nil, nil, wait)
+        unsent = @open.select { |_, connection| connection.rest }.keys
+        readable, writable = IO.select(waited_for, unsent, nil, wait)
         readable&.each { |socket| socket.equal?(@listening) ? accept : read(socket) }
+        writable&.each { |socket| write(socket) }
         drop(@open.first[0]) while @open.any? && @open.first[1].ends <= Clock.now
       end
     ensure
@@ -126,8 +133,21 @@ module Pelton
 
     def answer(socket, connection)
       connection.answered = true
-      socket.write_nonblock(response(connection.request), exception: false)
+      connection.rest = response(connection.request)
+      write(socket)
+    end
+
+    # Sends what the socket takes. The rest follows when it takes more.
+    def write(socket)
+      connection = @open[socket] or return
+      sent = socket.write_nonblock(connection.rest, exception: false)
+      return if sent == :wait_writable
+      return connection.rest = connection.rest.byteslice(sent..) if sent < connection.rest.bytesize
+
+      connection.rest = nil
       socket.close_write
+    rescue SystemCallError, IOError
+      drop(socket)
     end
 
     def drop(socket)
@@ -140,8 +160,10 @@ module Pelton
     def response(request)
       line = LINE.match(request) if request.match?(HEAD_END)
       return http(400, { error: "expected GET #{PATHS.join(" or ")}, HTTP/1.1" }) unless line
-      return http(404, { error: "unknown path, known are #{PATHS.join(", ")}" }) unless PATHS.include?(line[:path])
+      return http(404, { error: "unknown path, known are #{@paths.join(", ")}" }) unless @paths.include?(line[:path])
       return http(405, { error: "GET or HEAD" }, "Allow: GET, HEAD\r\n") unless %w[GET HEAD].include?(line[:method])
+
+      return metrics(request, line[:method]) if line[:path] == METRICS
 
       status, body = look(line[:path])
       http(status, body, head: line[:method] == "HEAD")
@@ -155,10 +177,24 @@ module Pelton
       [well ? 200 : 500, { healthy: reasons.empty?, status: status, reasons: reasons.first(REASONS) }]
     end
 
+    def metrics(request, method)
+      accept = request[/^accept:[ \t]*([^\r\n]*)/i, 1]
+      env = { "REQUEST_METHOD" => "GET", "PATH_INFO" => METRICS, "HTTP_ACCEPT" => accept.to_s }
+      status, headers, parts = @metrics.call(env)
+      type = headers.find { |name, _| name.casecmp?("content-type") }&.last || "text/plain"
+      text(status, type, parts.to_a.join, head: method == "HEAD")
+    rescue StandardError => e
+      report(e)
+      http(500, { error: "the metrics raised #{e.class}" })
+    end
+
     def http(status, body, more = nil, head: false)
-      body = "#{JSON.generate(body)}\n"
-      "HTTP/1.1 #{status} #{STATUS.fetch(status)}\r\nDate: #{Time.now.utc.strftime("%a, %d %b %Y %T GMT")}\r\n" \
-        "Content-Type: application/json\r\nContent-Length: #{body.bytesize}\r\nCache-Control: no-store\r\n" \
+      text(status, "application/json", "#{JSON.generate(body)}\n", more, head: head)
+    end
+
+    def text(status, type, body, more = nil, head: false)
+      "HTTP/1.1 #{status} #{STATUS[status]}\r\nDate: #{Time.now.utc.strftime("%a, %d %b %Y %T GMT")}\r\n" \
+        "Content-Type: #{type}\r\nContent-Length: #{body.bytesize}\r\nCache-Control: no-store\r\n" \
         "#{more}Connection: close\r\n\r\n#{body unless head}"
     end
 

@@ -57,7 +57,7 @@ module Pelton
       @queue_timeout = config.queue_timeout
       @delivery_timeout = config.delivery_timeout
       # The middleware's callables: the same Array in @middleware and in Producing.
-      @chain = []
+      @chain = [*(@tracer = config.tracer)]
       @middleware = Middleware.new(@chain)
       @source = self
       @partitioner = nil
@@ -70,9 +70,7 @@ module Pelton
       @clients = {}.freeze
       # The native client once it is open, the poller that drains it, and the process that opened it. Set under @lock,
       # read without it.
-      @native = nil
-      @poller = nil
-      @owner = nil
+      @native = @poller = @owner = nil
       # librdkafka's options of the native client, once it is open. The config does not change after that.
       @options = nil
       @closed = false

@@ -72,6 +72,7 @@ Scenario.run do
 
   # --- tasks, and commands in the app's folder, know its routes ---
 
+  check(app.rails("zeitwerk:check").include?("All is good"), "app/consumers is loaded eagerly")
   check(app.rails("pelton:routes").include?(name), "bin/rails pelton:routes")
   routes = child(*app.pelton("routes", "--json"))
   equal(0, exit_code(routes, 60), "exit code of pelton routes\n#{routes.output}")

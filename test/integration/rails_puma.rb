@@ -47,12 +47,13 @@ Scenario.run do
       $stdout.sync = true
     RUBY
     app.write("config/initializers/group.rb", "Pelton.config.group_id = #{group.inspect}")
-    server = child(*app.puma)
+    server = child(*app.program("puma"))
     post = lambda do |id|
       io = Net::BufferedIO.new(UNIXSocket.new(socket))
       request = Net::HTTP::Post.new("/orders")
       request.set_form_data("id" => id)
       request["Host"] = "localhost"
+      request["X-Forwarded-Proto"] = "https" # as behind a proxy: Rails 7.1 and later redirect plain HTTP in production
       request.exec(io, "1.1", "/orders")
       response = Net::HTTPResponse.read_new(io)
       response.reading_body(io, true) { response.body }

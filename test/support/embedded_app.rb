@@ -44,7 +44,7 @@ module EmbeddedApp
       settings.each { |name, value| config.set(name, value) }
     end
     app.routes(&routes) if routes
-    heard = Pelton::Events::TABLE.keys - ["message.acknowledged"] # of each message of a flood
+    heard = Pelton::Events::TABLE.keys - %w[message.acknowledged message.produced] # of each message of a flood
     heard.each { |name| app.subscribe(name) { |event| @events << [name, event.payload] } }
     @apps << app
     app

@@ -11,27 +11,39 @@ class RailsApp
   ROOT = File.expand_path("../..", __dir__)
   # Parts of Rails that the tests do not need.
   WITHOUT = %w[git javascript webpack-install spring bootsnap listen action-cable action-mailbox action-text
-               active-storage action-mailer system-test sprockets turbolinks bundle].map { |name| "--skip-#{name}" }
+               active-storage action-mailer system-test sprockets asset-pipeline turbolinks kamal
+               bundle].map { |name| "--skip-#{name}" }
   GEMS = %w[rails sqlite3 puma].freeze
+  # Each version of Rails writes another one.
+  DATABASE = <<~YAML
+    <%= Rails.env %>:
+      adapter: sqlite3
+      database: db/<%= Rails.env %>.sqlite3
+      pool: 5
+      timeout: 5000
+  YAML
 
-  # Why this Ruby cannot make the app; nil: it can.
-  #: () -> String?
-  def self.missing
-    found = GEMS.reject { |name| Gem::Specification.find_all_by_name(name).any? }
+  # Why this Ruby cannot make the app, with more gems; nil: it can.
+  #: (*String) -> String?
+  def self.missing(*gems)
+    found = [*GEMS, *gems].reject { |name| Gem::Specification.find_all_by_name(name).any? }
     "no gem #{found.join(", ")} for Ruby #{RUBY_VERSION}" unless found.empty?
   end
 
   attr_reader :root
 
-  # env: for all of its commands.
-  #: (?String, **String) -> void
-  def initialize(name = "shop", **env)
+  # gems: more of them in its Gemfile. env: for all of its commands; DATABASE_URL selects another database than SQLite.
+  #: (?String, ?gems: Array[String], **String) -> void
+  def initialize(name = "shop", gems: [], **env)
     @folder = Dir.mktmpdir("pelton-rails")
     at_exit { FileUtils.rm_rf(@folder) }
     @root = File.join(@folder, name)
     @env = { "RUBYOPT" => nil, "RAILS_ENV" => "development", **env.transform_keys(&:to_s) }
-    run("rails", "new", name, *WITHOUT, "--quiet", in: @folder)
-    write("Gemfile", "#{GEMS.map { |gem| "gem #{gem.inspect}\n" }.join}gem \"pelton\", path: #{ROOT.inspect}\n")
+    make = "load Gem.bin_path('railties', 'rails')"
+    run(RbConfig.ruby, "-e", make, "new", name, *WITHOUT, "--quiet", folder: @folder)
+    gems = [*GEMS, *gems].map { |gem| "gem #{gem.inspect}\n" }
+    write("Gemfile", "#{gems.join}gem \"pelton\", path: #{ROOT.inspect}\n")
+    write("config/database.yml", DATABASE)
   end
 
   # Writes a file of the app.
@@ -46,8 +58,9 @@ class RailsApp
   def read(path) = File.read(File.join(@root, path))
 
   # `bin/rails …`: returns its output. Raises if it fails.
-  #: (*String, **String) -> String
-  def rails(*arguments, **env) = run(RbConfig.ruby, "bin/rails", *arguments, **env)
+  # stdin: what it reads.
+  #: (*String, ?stdin: String, **String) -> String
+  def rails(*arguments, **options) = run(RbConfig.ruby, "bin/rails", *arguments, **options)
 
   # `bin/rails runner CODE`
   #: (String, **String) -> String
@@ -71,9 +84,11 @@ class RailsApp
                    File.join(ROOT, "exe/pelton"), *arguments]]
   end
 
-  #: (*String) -> [Hash[String, String?], Array[String]]
-  def puma(*arguments)
-    [environment, ["sh", "-c", 'cd "$0" && exec "$@"', @root, RbConfig.ruby, "-rbundler/setup", "-S", "puma",
+  # The same for the program of another gem: `puma`, `unicorn`. Debian keeps some outside of their gems.
+  #: (String, *String) -> [Hash[String, String?], Array[String]]
+  def program(name, *arguments)
+    find = "load [Gem.bin_path('#{name}', '#{name}'), '/usr/bin/#{name}'].find { |file| File.exist?(file) }"
+    [environment, ["sh", "-c", 'cd "$0" && exec "$@"', @root, RbConfig.ruby, "-rbundler/setup", "-e", find, "--",
                    *arguments]]
   end
 
@@ -81,10 +96,10 @@ class RailsApp
 
   def environment = { "BUNDLE_GEMFILE" => File.join(@root, "Gemfile"), **@env }
 
-  def run(*command, in: @root, **env)
+  def run(*command, folder: @root, stdin: "", **env)
     env = environment.merge(env.transform_keys(&:to_s))
-    env.delete("BUNDLE_GEMFILE") if command.first == "rails"
-    output, status = Open3.capture2e(env, *command, chdir: binding.local_variable_get(:in))
+    env.delete("BUNDLE_GEMFILE") unless File.exist?(env["BUNDLE_GEMFILE"]) # there is none before `rails new`
+    output, status = Open3.capture2e(env, *command, chdir: folder, stdin_data: stdin)
     raise "#{command.join(" ")} failed:\n#{output}" unless status.success?
 
     output

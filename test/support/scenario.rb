@@ -289,7 +289,7 @@ class Scenario
 
   def record(app)
     @events[app] = []
-    (Pelton::Events::TABLE.keys - ["message.acknowledged"]).each do |name| # of thousands of messages
+    (Pelton::Events::TABLE.keys - %w[message.acknowledged message.produced]).each do |name| # of thousands of messages
       app.subscribe(name) { |event| @lock.synchronize { @events[app] << event } }
     end
   end

@@ -1,12 +1,20 @@
 # frozen_string_literal: true
 
 require "pelton"
+require "pelton/active_job/keys"
+require "pelton/active_job/routes"
 require "pelton/dead_letters"
+require "pelton/metrics"
+require "pelton/railtie/current_attributes"
+require "pelton/schedule"
 require "pelton/testing"
 require "pelton/testing/helpers"
 require "pelton/topics"
 require "pelton/topics/plan"
+require "pelton/reporters/errors"
+require "pelton/reporters/statsd"
 require "pelton/reporters/log"
+require "pelton/tracing"
 
 # sig/pelton.rbs: the public classes as RBS. What there is comes from the loaded library; its types are the `#:` lines:
 #   #: (String) -> Integer           above a method, attribute or define_method
@@ -25,14 +33,17 @@ class Signatures
   PUBLIC = %w[
     Pelton App Consumer Producer Producer::Variant Producer::Transaction Producer::Middleware Admin ProducerPool
     RactorPool Parallel::Future Subscription Iterator Background Background::Stop Message Batch Batch::Part Origin
-    Delivery Poller EmbeddedCluster ExtensionValue Server Liveness Config Config::Polling Config::Liveness
+    Delivery Poller EmbeddedCluster ExtensionValue Server Liveness Web Config Config::Polling Config::Liveness
     Notifications Events Events::Event Events::Kind Routing Routing::Dsl Routing::TopicWords Routing::Where
-    Routing::Where::Clause Consuming::Failure DeadLetters DeadLetters::Letter DeadLetters::Result
-    Registry Registry::Schema Avro Avro::Decoder Avro::Serializer Reporters::Log
+    Routing::Where::Clause Consuming::Failure Metrics DeadLetters DeadLetters::Letter DeadLetters::Result
+    Schedule Schedule::ScheduledMessage
+    Registry Registry::Schema Avro Avro::Decoder Avro::Serializer Reporters::Log Tracing
+    Reporters::Errors Reporters::Statsd
     Testing Testing::BufferedProducer Testing::Cluster Testing::Message Testing::Helpers
     Admin::TopicDescription Admin::Partition Admin::ClusterDescription Admin::Broker Admin::Option
     Admin::GroupDescription Admin::Member Admin::Commit Admin::OffsetChange Admin::Acl
-    Topics Topics::Words Topics::Plan Topics::Plan::Result Topics::Change
+    Topics Topics::Words Topics::Plan Topics::Plan::Result Topics::Change ActiveJob::Keys
+    MskIam CurrentAttributes Outbox Inbox
   ].freeze
 
   # Methods made by def_delegators: {class => the one that has their types}
@@ -45,7 +56,7 @@ class Signatures
                memory: "Integer", priority: "Integer", port: "Integer", seconds: "Numeric", positive_seconds: "Numeric",
                long_seconds: "Numeric", flag: "bool", callable: "untyped",
                kafka: "Hash[String, untyped]", logger: "untyped",
-               poller: "Poller", nil => "Symbol" }.freeze
+               poller: "Poller", tracer: "Tracing", nil => "Symbol" }.freeze
   LISTENERS = Pelton::Events::TABLE.each_key.map { |name| Pelton::Events.method_name(name) }.freeze
   # Further names that the types may use.
   CALLABLE = ["# Any object with this method.", "interface _Callable", "  def call: (untyped) -> untyped", "end"].freeze

@@ -53,8 +53,8 @@ class CliTest < Minitest::Test
     assert_includes @err.string, "sevrer: unknown command, did you mean server?"
     assert_equal 1, run_cli("server", "./app.rb")
     assert_includes @err.string, "unknown argument ./app.rb: use -r to load a file"
-    assert_equal 1, run_cli("server", "--nonsense")
-    assert_includes @err.string, "--nonsense: unknown option, known are --bootstrap, --concurrency"
+    assert_equal 1, run_cli("server", "--xyzzy")
+    assert_includes @err.string, "--xyzzy: unknown option, known are --bootstrap, --concurrency"
   end
 
   def test_help_lists_options_and_signals

@@ -114,6 +114,7 @@ class CommandSignalsTest < Minitest::Test
       sender = Thread.new do
         Thread.pass until main.status == "sleep"
         Process.kill("INT", Process.pid)
+        Thread.pass until waiting.requested? # if it ended first, Ruby might see a deadlock before it sees the signal
       end
       waiting.wait(1e10) && sender.join && 0
     end)

@@ -339,7 +339,7 @@ class DeadLettersTest < Minitest::Test
     assert_equal [1, 3, 4], @log.grep(Array).flatten.reject { |offset| keys[offset] == "a" }.sort, "while a waits"
     assert_empty dead
     assert_operator marked.last.to_i, :<=, 2
-    5.times { wake && work_all }
+    5.times { [wake, work_all] }
     assert_equal([2], dead.map { |copy| Pelton::Origin.of(copy).offset })
     assert_equal 2, Pelton::Origin.of(dead.first).attempts
     assert_equal [5], @log.last, "its key goes on behind it"

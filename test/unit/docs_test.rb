@@ -2,7 +2,12 @@
 
 require "test_helper"
 require "pelton"
+require "pelton/metrics"
+require "pelton/reporters/errors"
+require "pelton/reporters/statsd"
+require "pelton/railtie/current_attributes"
 require "pelton/testing"
+require "pelton/tracing"
 require "support/guides"
 require "support/reference"
 
@@ -17,7 +22,7 @@ class DocsTest < Minitest::Test
   GLOSSARY = "docs/internals/glossary.md"
   ROLES = 30
   # Their names end as those of roles do, and they are things.
-  THINGS = %w[buffer cluster error filter generator letter].freeze
+  THINGS = %w[adapter buffer cluster error filter generator letter].freeze
 
   def read(page) = File.read(File.join(ROOT, page))
 

@@ -236,12 +236,12 @@ class DoctorTest < Minitest::Test
     refute_found "GC.disable", machine
   end
 
-  def test_a_small_heap
-    roomy = Pelton::CLI::Doctor::Machine::ROOMY
-    advice = roomy.map { |pair| pair.join("=") }.join(" ")
-    assert_found :note, "heap", / with #{Regexp.escape(advice)}\z/,
-                 machine(environment: {})
-    refute_found "heap", machine(environment: roomy)
+  def test_the_heap_of_a_server_is_larger_unless_the_environment_has_one
+    advice = Pelton::LargerHeap.to_s
+    assert_found :note, "heap", /\Apelton server starts with a larger one.* #{Regexp.escape(advice)}\z/,
+                 machine(environment: { "RUBY_GC_MALLOC_LIMIT" => "64000000" })
+    assert_found :note, "heap", /leaves it as RUBY_GC_HEAP_GROWTH_FACTOR=1.4\z/,
+                 machine(environment: { "RUBY_GC_HEAP_GROWTH_FACTOR" => "1.4" })
     assert_includes File.read("#{__dir__}/../../docs/guides/parallel-decoding.md"), "export #{advice}\n"
   end
 

@@ -120,10 +120,11 @@ class EdgesTest < Minitest::Test
     end
   end
 
-  # What happens to producers is told, but for what happens all the time.
+  # What happens to producers is logged, but for what happens all the time.
   def test_log_reports_producer_events
     told = Pelton::Reporters::Log.instance_methods.grep(/\Aon_/).map(&:to_s)
-    silent = %w[message.dropped transaction.committed message.acknowledged message.purged]
+    silent = %w[message.dropped message.produced message.acknowledged message.purged transaction.started
+                transaction.committed]
     names = Pelton::Events::TABLE.keys.grep(/\A(producer|transaction|message)\./) - silent
     assert_empty names.map { |name| Pelton::Events.method_name(name).to_s } - told
     # It would switch them on for every client.

@@ -7,7 +7,11 @@ begin
 rescue LoadError
   nil # this Ruby has no gem railties: each test says so
 end
-require "generators/pelton/consumer/consumer_generator" if defined?(Rails::Generators)
+if defined?(Rails::Generators)
+  require "generators/pelton/consumer/consumer_generator"
+  require "generators/pelton/inbox/inbox_generator"
+  require "generators/pelton/outbox/outbox_generator"
+end
 
 # `rails generate pelton:consumer` and `rails destroy pelton:consumer`, in an empty folder. test/integration/rails.rb
 # runs them in an application.
@@ -108,5 +112,17 @@ class GeneratorsTest < Minitest::Test
     FileUtils.mkdir_p("#{@folder}/spec")
     generate("orders")
     assert_includes files, "spec/consumers/orders_consumer_spec.rb"
+  end
+
+  { "Inbox" => %i[pelton_inbox], "Outbox" => %i[pelton_outbox pelton_outbox_relays] }.each do |name, tables|
+    define_method("test_the_migration_of_the_#{name.downcase}_has_its_tables") do
+      generator = Pelton::Generators.const_get("#{name}Generator")
+      capture_io { generator.start([], destination_root: @folder) }
+      path = files.grep(%r{\Adb/migrate/\d+_create_pelton_#{name.downcase}\.rb\z}).first
+      assert_match(/\Aclass CreatePelton#{name} < ActiveRecord::Migration\[\d\.\d\]$/, read(path))
+      assert_equal tables, read(path).scan(/create_table :(\w+)/).flatten.map(&:to_sym)
+      capture_io { generator.start([], destination_root: @folder, behavior: :revoke) }
+      assert_empty files
+    end
   end
 end

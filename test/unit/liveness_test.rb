@@ -51,6 +51,44 @@ class LivenessTest < Minitest::Test
     end
   end
 
+  # The answer is larger than any buffer of a socket, and the client reads it slowly.
+  def test_metrics_are_sent_whole
+    text = "x 1\n" * 5_000_000
+    asked = []
+    metrics = lambda do |env|
+      asked << env.values_at("REQUEST_METHOD", "PATH_INFO", "HTTP_ACCEPT")
+      [200, { "content-type" => "text/plain; version=0.0.4" }, [text]]
+    end
+    started(metrics: metrics)
+    TCPSocket.open("127.0.0.1", port) do |socket|
+      socket.write("GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: text/plain\r\n\r\n")
+      eventually(20, "the request") { asked.any? }
+      assert_equal 200, ask("/live").status # others are answered meanwhile
+      answer = Probe.answer_of(socket.read)
+      assert_equal [200, text.bytesize], [answer.status, answer.body.bytesize]
+      assert_equal "text/plain; version=0.0.4", answer.head["Content-Type"]
+    end
+    assert_equal [["GET", "/metrics", "text/plain"]], asked
+    assert_equal "", ask("/metrics", method: "HEAD").body
+  end
+
+  def test_without_metrics_their_path_is_unknown
+    started
+    answer = ask("/metrics")
+    assert_equal 404, answer.status
+    refute_includes answer.body, "/metrics,"
+  end
+
+  def test_metrics_that_raise
+    errors = []
+    app.subscribe("error.occurred") { |event| errors << event.payload }
+    started(metrics: ->(_env) { raise "no numbers" })
+    answer = ask("/metrics")
+    assert_equal [500, "the metrics raised RuntimeError"], [answer.status, answer.json[:error]]
+    assert_equal [["no numbers", "liveness"]], (errors.map { |one| [one[:error].message, one[:source]] })
+    assert_equal 200, ask("/live").status
+  end
+
   def test_invalid_http_requests_get_an_error_status
     started
     assert_equal [404, 404, 405], [ask("/").status, ask("/livez").status, ask("/live", method: "POST").status]

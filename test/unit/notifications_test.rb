@@ -48,6 +48,71 @@ class NotificationsTest < Minitest::Test
     refute bus.wanted?("app.stopped")
   end
 
+  def test_a_pattern_gets_the_events_that_match
+    seen = []
+    listener = bus.subscribe(/\Apartition\./) { |event| seen << event.name }
+    bus.publish("partition.assigned", topic: "orders")
+    bus.publish("app.quiet")
+    assert_equal ["partition.assigned"], seen
+    bus.unsubscribe(listener)
+    bus.publish("partition.assigned", topic: "orders")
+    assert_equal 1, seen.size
+    refute bus.wanted?("partition.assigned")
+  end
+
+  def test_all_leaves_out_events_that_cost_time
+    seen = []
+    bus.decide("statistics.emitted", "too late")
+    bus.subscribe(:all) { |event| seen << event.name }
+    %w[app.quiet worker.replaced].each { |name| bus.publish(name) }
+    assert_equal %w[app.quiet worker.replaced], seen
+    Pelton::Notifications::COSTLY.each { |name| refute bus.wanted?(name), name }
+  end
+
+  def test_a_pattern_that_matches_nothing
+    error = assert_raises(Pelton::ConfigError) { bus.subscribe(/statistics/) { nil } }
+    assert_includes error.message, "statistics.emitted"
+    assert_raises(Pelton::ConfigError) { bus.subscribe(/partition/) }
+    bus.define("orders.paid", order: "its id")
+    refute bus.wanted?("orders.paid")
+  end
+
+  def test_an_event_of_the_app
+    seen = []
+    bus.subscribe(:all) { |event| seen << [event.name, event.payload] }
+    bus.define("orders.paid", order: "its id", cents: "the amount")
+    bus.subscribe("orders.paid") { |event| seen << event[:cents] }
+    bus.publish_own("orders.paid", order: 7, cents: 250)
+    assert_equal [["orders.paid", { order: 7, cents: 250 }], 250], seen
+    listener = Class.new { def on_orders_paid(event) = event }.new
+    assert_same listener, bus.subscribe(listener)
+  end
+
+  def test_an_event_of_the_app_is_checked
+    ["paid", "Orders.paid", "orders..paid", :"orders.paid", nil, "error.occurred"].each do |name|
+      error = assert_raises(Pelton::ConfigError, name.inspect) { bus.define(name, order: "its id") }
+      assert_includes error.message, name.to_s
+    end
+    bus.define("orders.paid", order: "its id")
+    assert_raises(Pelton::ConfigError) { bus.define("orders.paid") }
+    assert_raises(Pelton::ConfigError) { bus.publish_own("orders.paid") }
+    assert_raises(Pelton::ConfigError) { bus.publish_own("orders.paid", order: 7, cents: 1) }
+    assert_raises(Pelton::ConfigError) { bus.publish_own("app.quiet") }
+    error = assert_raises(Pelton::ConfigError) { bus.publish_own("orders.payed", order: 7) }
+    assert_includes error.message, "orders.payed"
+  end
+
+  def test_calls_are_wanted_only_with_a_subscriber
+    refute bus.calls
+    listeners = %w[consumer.consuming job.finished].map { |name| bus.subscribe(name) { nil } }
+    bus.subscribe("app.quiet") { nil }
+    assert bus.calls
+    bus.unsubscribe(listeners[0])
+    assert bus.calls
+    bus.unsubscribe(listeners[1])
+    refute bus.calls
+  end
+
   def test_raising_subscriber_is_reported_and_stops_no_other
     seen = []
     [RuntimeError, NotImplementedError, NoMemoryError, SystemExit, SystemStackError].each do |error|

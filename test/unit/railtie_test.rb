@@ -102,6 +102,21 @@ class RailtieTest < Minitest::Test
     assert_raises(KeyError) { jobs.call(JOB) { {}.fetch(:a) } }
   end
 
+  def test_an_error_of_a_job_is_reported_to_rails_error
+    skip "Rails #{Rails.version} has no Rails.error" unless ActiveSupport.respond_to?(:error_reporter)
+
+    reports = []
+    subscriber = Object.new
+    subscriber.define_singleton_method(:report) { |error, **more| reports << [error.message, more] }
+    ActiveSupport.error_reporter.subscribe(subscriber)
+    assert_raises(RuntimeError) { jobs.call(JOB) { raise "no total" } }
+    message, more = reports.fetch(0)
+
+    assert_equal ["no total", false, "pelton"], [message, *more.values_at(:handled, :source)]
+    assert_equal %w[orders 0], more[:context].values_at(:topic, :partition).map(&:to_s)
+    assert_equal 1, reports.size
+  end
+
   def test_time_zone_and_locale_of_a_job_do_not_reach_the_next_one
     I18n.available_locales = %i[en de]
     found = Array.new(2) do

@@ -42,7 +42,7 @@ class SingleTest < Minitest::Test
     coordinator.receive(all = batch(0, 1, 2))
     work
     assert_equal [1], marked
-    2.times { wake && work }
+    2.times { [wake, work] }
     assert_equal [[0, 1], [1, 1], [1, 2], [1, 3], [2, 1]], @log
     assert_equal [1, 3], marked
     assert_equal 1, all.releases

@@ -93,7 +93,9 @@ module Pelton
         @poller = own || @config.polling.poller || Poller.shared(source)
         polling = @poller.polling(@config.polling.max_time)
         options = @config.kafka_with({}, @kafka, bus: @bus)
-        native = Oauth.of(source).open(@name, @config.oauth, @bus) { source::Admin.new(@name, options, polling) }
+        native = Oauth.of(source).open(@name, @config.oauth, @bus, options) do
+          source::Admin.new(@name, options, polling)
+        end
         @poller.add(@name, @bus)
         @owner = Process.pid
         native

@@ -43,7 +43,7 @@ module Pelton
         groups = groups(report)
         config = @app.config
         Machine.new(config, @native, processes: @processes).examine(report)
-        Database.new(config).examine(report)
+        Database.new(config, processes: @processes, timeout: @offline ? nil : @timeout).examine(report)
         Timeouts.new(config, groups, @native).examine(report)
         Options.new(config, groups, @native).examine(report) if @options
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)

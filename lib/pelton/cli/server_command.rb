@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../server/signals"
+require_relative "../server/state_report"
 require_relative "../server/supervisor"
 require_relative "../runtime/threads"
 
@@ -52,10 +53,20 @@ module Pelton
       private
 
       def handle(name)
+        return report if name == "TTIN"
         return @server.signal(name) if @server
 
         exit!(2) if ENDING.include?(name) && @early.intersect?(ENDING)
         @early << name
+      end
+
+      # Also in a trap, and before the server runs.
+      def report
+        Threads.outside_trap("pelton.report") do
+          @err.write(@server ? @server.report : StateReport.threads)
+        rescue StandardError => e
+          @err.puts "pelton: no report: #{e.class}: #{e.message}"
+        end
       end
 
       # Orders that came during the start are in the pipe, and come first.

@@ -196,8 +196,7 @@ module Pelton
 
       def handle(kind, *facts)
         case kind
-        when :assigned
-          facts.first.each { |topic, partition| @rebalance.assign(topic, partition) } unless @closing.stop_at
+        when :assigned then @rebalance.assigned(facts.first) unless @closing.stop_at
         when :revoked then @rebalance.revoke(*facts)
         when :eof then @rebalance.owned[facts.first(2)]&.change_state { |state| state.at_end = true }
         when :error then kafka_error(*facts)

@@ -102,6 +102,21 @@ module Pelton
     def counted(count, one, many) = " of #{count} #{count == 1 ? one : many}"
   end
 
+  # A message of the schedule could not be sent when it was due. Pelton keeps it and tries again.
+  # What to do: Correct what the message says, for example create the topic; or cancel the entry by its id.
+  #   ScheduledMessageFailed.new("reminder-7", "mails", "the topic does not exist", 60)
+  class ScheduledMessageFailed < Error
+    attr_reader :id, :topic
+
+    #: (?String?, ?String?, ?String?, ?Numeric?) -> void
+    def initialize(id = nil, topic = nil, reason = nil, seconds = nil)
+      @id = id
+      @topic = topic
+      super("the scheduled message #{id.inspect} for #{topic} was not sent: #{reason}" \
+            "#{". Pelton tries again in #{seconds} s" if seconds}")
+    end
+  end
+
   # All producers of a pool were in use for the whole `timeout`.
   # What to do: Raise `size` or `timeout` of the pool, or hold its producers for a shorter time.
   #   PoolTimeout.new(5, 5.0)

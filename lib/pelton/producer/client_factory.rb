@@ -56,10 +56,11 @@ module Pelton
       #: (Settings::KafkaOptions, Poller) -> (ClientReplacement | Transactions | untyped)
       def open(options, poller)
         opener = ->(now) { open_native(now, poller) }
-        return opener.call(options) unless replaced?(options)
+        return report_produced(opener.call(options)) unless replaced?(options)
 
         client = ClientReplacement.new(@name, @config, @bus, options, &opener)
-        options.key?("transactional.id") ? Transactions.new(@producer, @config, @bus, client) : client
+        client = Transactions.new(@producer, @config, @bus, client) if options.key?("transactional.id")
+        report_produced(client)
       end
 
       # The client is closed: its tokens need no renewal.
@@ -68,9 +69,19 @@ module Pelton
 
       private
 
+      # Makes the client publish message.produced, if that has a subscriber. Otherwise producing costs nothing more.
+      def report_produced(client)
+        return client unless @bus.decide("message.produced", NO_REPORTS)
+
+        require_relative "reported_client"
+        ReportedClient.new(client, @name, @bus)
+      end
+
       def open_native(options, poller)
         polling = poller.polling(@config.polling.max_time)
-        client = Oauth.of(native).open(@name, @config.oauth, @bus) { native::Producer.new(@name, options, polling) }
+        client = Oauth.of(native).open(@name, @config.oauth, @bus, options) do
+          native::Producer.new(@name, options, polling)
+        end
         client.disconnect_idle(@config.idle_disconnect_timeout)
         client.end_with_process(@config.flush_timeout, @config.flush_timeout, @config.logger.nil?)
         reports = REPORTS.map { |event| @bus.decide(event, NO_REPORTS) }

@@ -5,6 +5,7 @@ require_relative "../logging/default_logger"
 require_relative "../logging/event_text"
 require_relative "../logging/failure_log"
 require_relative "../runtime/threads"
+require_relative "../runtime/weak_set"
 require_relative "failure_counts"
 
 module Pelton
@@ -18,8 +19,8 @@ module Pelton
     # 2. The extension, when no Ruby code runs any more (ext/core/src/producer/exit.rs): sends what came meanwhile.
     # A forked child has its own producers, or none. exit! and SIGKILL skip both steps.
     module ExitFlush
-      # {producer => true}, for producers that opened a client. Guarded by LOCK.
-      OPEN = ObjectSpace::WeakMap.new
+      # Producers that opened a client. Guarded by LOCK.
+      OPEN = WeakSet.new
       LOCK = Mutex.new
       # Seconds for the last events to reach their subscribers.
       LAST_EVENTS = 0.5
@@ -31,7 +32,7 @@ module Pelton
         #: (Producer) -> void
         def watch(producer)
           locked do
-            OPEN[producer] = true
+            OPEN.add(producer)
             # Only the main thread registers: another thread that goes on producing must not delay the exit forever.
             register if !@registered && Thread.current == Thread.main
           end
@@ -48,7 +49,7 @@ module Pelton
 
         def run
           @registered = false
-          open = locked { OPEN.keys }.select { |one| invoke(one, :open_here?) }
+          open = locked { OPEN.to_a }.select { |one| invoke(one, :open_here?) }
           busy = open.select { |one| invoke(one, :unfinished?) }
           flush(busy) unless busy.empty?
           open.each { |one| invoke(one, :report_transaction) }

@@ -3,6 +3,7 @@
 require_relative "../runtime/clock"
 require_relative "../errors"
 require_relative "../runtime/labels"
+require_relative "later"
 require_relative "middleware"
 require_relative "piping"
 
@@ -12,9 +13,11 @@ module Pelton
     #   @native, native, opened  the open native client or nil · opens it · the one of this process or nil
     #   @source                  the producer whose client it is
     #   @chain, @partitioner     the middleware · a variant's own partitioner
+    #   @tracer                  config.tracer
     #   @queue_timeout, @delivery_timeout, after_fork
     module Producing
       include Piping
+      include Later
 
       KEYS = %i[topic payload key partition timestamp headers partition_key label].freeze
       EXPECTED = "a Hash of topic:, payload: and, if wanted, #{KEYS.drop(2).map { |key| "#{key}:" }.join(", ")}".freeze
@@ -66,7 +69,7 @@ module Pelton
 
       # For the framework: sends a message without the middleware, which it passed when it was produced first.
       #: (topic: String, payload: String?, **untyped) -> Delivery
-      def produce_copy(**message) = wait(hand_over([message]), nil)
+      def produce_copy(**message) = wait(hand_over([@tracer ? @tracer.call(message) : message]), nil)
 
       # Sends many messages with one native call. Each is a Hash with the keywords of produce_async. Returns one
       # delivery for all of them: its `wait` raises if any failed, and `reports` has the result of each.
@@ -122,6 +125,19 @@ module Pelton
       def tombstone_many_sync(messages, timeout: nil)
         Clock.check(timeout)
         wait(tombstone_many_async(messages), timeout)
+      end
+
+      # For Pelton's outbox: the message past the middleware, checked as if it were sent now, and without a label.
+      #: (Hash[Symbol, untyped]) -> Hash[Symbol, untyped]
+      def checked(message)
+        message = known(past_middleware(message))
+        unless message[:label].nil?
+          raise InvalidMessageError.new(:label, message[:label], "nil (a label is an object of this process)")
+        end
+
+        check_partition_key(message[:partition_key], message[:partition])
+        @source.check(message.except(:partition_key, :label))
+        message
       end
 
       # Number of partitions of a topic. Asks Kafka and keeps the answer for 30 s.
@@ -243,7 +259,10 @@ module Pelton
         @source.partitions.choose(@partitioner || @source.partitioner, topic, key, @queue_timeout)
       end
 
-      def wait(delivery, timeout) = delivery.wait(timeout: timeout || @delivery_timeout)
+      def wait(delivery, timeout)
+        timeout ||= @delivery_timeout
+        @tracer ? @tracer.wait(delivery) { delivery.wait(timeout: timeout) } : delivery.wait(timeout: timeout)
+      end
 
       # Runs the block. Adds the reason to its WaitTimeout, if it is known.
       def explained

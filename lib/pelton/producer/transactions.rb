@@ -124,6 +124,7 @@ module Pelton
         outcome.started = Clock.now
         @transaction = Transaction.new(@producer)
         start
+        @bus.publish("transaction.started", client: @name)
         @transaction.begun(Transaction.limit(@replacement.options))
         value = whole(&block)
         outcome.committing = true

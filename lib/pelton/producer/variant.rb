@@ -19,13 +19,14 @@ module Pelton
       attr_reader :options
 
       # For Pelton: Producer#with makes it. source: the producer whose client sends.
-      #: (Producer, Producer, Hash[Symbol, untyped], chain: Array[untyped], queue_timeout: Numeric,
+      #: (Producer, Producer, Hash[Symbol, untyped], chain: Array[untyped], tracer: untyped, queue_timeout: Numeric,
       #:  timeout: Numeric) -> void
-      def initialize(producer, source, options, chain:, queue_timeout:, timeout:)
+      def initialize(producer, source, options, chain:, tracer:, queue_timeout:, timeout:)
         @producer = producer
         @source = source
         @options = options.freeze
         @chain = chain
+        @tracer = tracer
         @partitioner = options[:partitioner]&.to_s
         @queue_timeout = options.fetch(:queue_timeout, queue_timeout)
         @delivery_timeout = options.fetch(:timeout, timeout)
@@ -96,7 +97,7 @@ module Pelton
         options.each { |name, value| check_option(name, value) }
         kafka = own_client(options)
         Variant.new(self, kafka.empty? ? self : client_with(kafka), options,
-                    chain: @chain, queue_timeout: @queue_timeout, timeout: @delivery_timeout)
+                    chain: @chain, tracer: @tracer, queue_timeout: @queue_timeout, timeout: @delivery_timeout)
       end
 
       # For Pelton: this producer with a client that accepts messages of any size, for copies of failed messages. The

@@ -12,15 +12,15 @@ module Pelton
     #     Rails.logger.info "#{event.payload[:topic]}: #{event.payload[:seconds]} s"
     #   end
     module Events
-      # librdkafka's statistics cost time and memory. A subscriber to all notifications does not ask for them.
-      COSTLY = "statistics.emitted"
+      # Statistics and reports of each produce call cost time. A subscriber to all notifications does not ask for them.
+      COSTLY = %w[statistics.emitted broker.changed message.produced].freeze
       private_constant :COSTLY
 
       #: (App) -> void
       def self.forward(app)
         Pelton::Events::TABLE.each_key do |name|
           notification = "#{name}.pelton"
-          next unless wanted?(notification, costly: name == COSTLY)
+          next unless wanted?(notification, costly: COSTLY.include?(name))
 
           app.subscribe(name) { |event| ActiveSupport::Notifications.instrument(notification, event.payload.dup) }
         end

@@ -8,10 +8,10 @@ require_relative "topic_words"
 
 module Pelton
   class Routing
-    # The words in the block of Pelton.routes: group, topic and defaults. Each raises ConfigError for a value that is
-    # not allowed; an unknown word raises it, too. They run while routes are declared, in one thread.
+    # The words in the block of Pelton.routes: group, topic, defaults and recurring. Each raises ConfigError for a value
+    # that is not allowed; an unknown word raises it, too. They run while routes are declared, in one thread.
     class Dsl
-      WORDS = %i[group topic defaults].freeze
+      WORDS = %i[group topic defaults recurring].freeze
       TO = "needs the consumer class: topic \"orders\", to: OrdersConsumer"
       private_constant :TO
 
@@ -53,6 +53,21 @@ module Pelton
         words = TopicWords.new(place, @defaults)
         words.instance_exec(&block) if block
         @routing.add(@group, Topic.new(name, to, words.settings))
+      end
+
+      # Sends a message again and again: one of all servers sends it, once each time. every: seconds, or "90s", "5m",
+      # "1h", "1d", "1w", counted from 1970 in UTC. cron: a line of five fields. zone: of the line, a name such as
+      # "Europe/Berlin" (with the gem tzinfo), or an offset; UTC without it. key, headers, partition: of the message.
+      # Needs config.schedule_topic.
+      #   recurring "cleanup", cron: "0 3 * * *", zone: "+02:00", topic: "jobs", payload: "{}"
+      #: (String, topic: String, payload: String?, ?every: (String | Numeric)?, ?cron: String?, ?zone: String?,
+      #:  **untyped) -> void
+      def recurring(name, **options)
+        require_relative "../schedule/recurring"
+        missing = %i[topic payload].find { |word| !options.key?(word) }
+        raise ConfigError.new("recurring #{name}", nil, "needs #{missing}:") if missing
+
+        @routing.add_recurring(Schedule::Recurring.new(name, **options))
       end
 
       # Sets defaults for the topics after it, also in groups after it.

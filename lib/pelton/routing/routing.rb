@@ -21,6 +21,8 @@ module Pelton
       @topics = {}
       # {"billing" => {"session.timeout.ms" => "45000"}}: librdkafka's options of groups that have some.
       @options = {}
+      # Recurring messages: {"cleanup" => Schedule::Recurring}
+      @recurring = {}
     end
 
     # A copy is not frozen.
@@ -28,6 +30,7 @@ module Pelton
       super
       @topics = @topics.transform_values(&:dup)
       @options = @options.dup
+      @recurring = @recurring.dup
     end
 
     # Adds routes. The block may use the words of Dsl: group, topic, defaults. Raises ConfigError.
@@ -66,6 +69,19 @@ module Pelton
       @options[group] = options
     end
 
+    # Adds a recurring message; called by the DSL. Raises ConfigError for a name that it has already.
+    #: (untyped) -> void
+    def add_recurring(one)
+      raise ConfigError.new("recurring", one.name, "is declared twice") if @recurring.key?(one.name)
+
+      @recurring[one.name] = one
+    end
+
+    # The recurring messages.
+    #   Pelton.routes.recurring.map(&:name) # => ["cleanup"]
+    #: () -> Array[untyped]
+    def recurring = @recurring.values
+
     # true: no topic was declared.
     #: () -> bool
     def empty? = @topics.empty?
@@ -84,6 +100,7 @@ module Pelton
     def groups(config, groups: nil, topics: nil)
       raise ConfigError.new("routes", nil, EMPTY) if empty?
 
+      check_recurring(config)
       all = named(config)
       groups = asked("groups", groups)
       topics = asked("topics", topics)
@@ -103,6 +120,7 @@ module Pelton
       @topics.each_value(&:freeze)
       @topics.freeze
       @options.freeze
+      @recurring.freeze
       super
     end
 
@@ -117,6 +135,12 @@ module Pelton
       chosen.each(&:consumer_class)
       all = with_stages(name, table, chosen).map { |topic| topic.with_defaults(config) }
       Group.new(name, all, @options.fetch(name, {})).tap { |group| check_start(group, config) }
+    end
+
+    def check_recurring(config)
+      return if @recurring.empty? || config.schedule_topic
+
+      raise ConfigError.new("schedule_topic", nil, "is not set: recurring #{@recurring.keys.first} needs it")
     end
 
     # A group that reads a retry topic for the first time must not skip the messages that wait there.

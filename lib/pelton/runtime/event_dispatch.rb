@@ -5,6 +5,7 @@ require_relative "event_delay"
 require_relative "labels"
 require_relative "oauth"
 require_relative "../logging/repeat_limit"
+require_relative "statistics"
 require_relative "threads"
 
 module Pelton
@@ -41,6 +42,7 @@ module Pelton
       # Names of closed clients. They are removed when their last events are published. Guarded by @lock.
       @gone = []
       @pid = nil
+      @statistics = Statistics.new
       @labels = Labels.new(poller)
       # The thread that publishes. It sets this to nil itself when all clients are gone. Guarded by @lock.
       @thread = nil
@@ -103,6 +105,7 @@ module Pelton
     # A forked child gets no events of its parent's clients and messages.
     def reset_after_fork
       [@buses, @buffers, @gone].each(&:clear)
+      @statistics = Statistics.new
       @labels = Labels.new(@poller)
       @pid = Process.pid
     end
@@ -182,7 +185,7 @@ module Pelton
     end
 
     def forget(gone)
-      gone.each { |client| [@buses, @buffers].each { |known| known.delete(client) } }
+      gone.each { |client| [@buses, @buffers, @statistics].each { |known| known.delete(client) } }
       @gone -= gone
       @forgotten.broadcast
     end
@@ -234,9 +237,9 @@ module Pelton
     end
 
     def statistics(bus, client, json)
-      return unless bus.wanted?("statistics.emitted")
+      return unless Statistics::EVENTS.any? { |name| bus.wanted?(name) }
 
-      bus.publish("statistics.emitted", client: client, statistics: (@module || Native).parse_statistics(json))
+      @statistics.publish(bus, client, (@module || Native).parse_statistics(json))
     end
 
     def unclosed(bus, client, undelivered)

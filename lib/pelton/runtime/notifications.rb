@@ -12,25 +12,71 @@ module Pelton
   class Notifications
     CONTAINED = [StandardError, ScriptError, NoMemoryError, SystemStackError, SystemExit].freeze
 
+    # Events that cost time also where no subscriber runs, so that a pattern does not switch them on.
+    COSTLY = %w[statistics.emitted broker.changed message.produced message.acknowledged message.purged].freeze
+    # Events about calls into consumers.
+    CALLS = %w[consumer.consuming consumer.consumed consumer.assigned consumer.ticked consumer.reached_end
+               consumer.revoked consumer.shut_down job.finished].freeze
+    NAMES = [String, Symbol, Regexp].freeze
+    FORM = "expected words with dots between them, as \"orders.paid\""
+    UNMATCHED = "matches no event; name those that cost time yourself: #{COSTLY.join(", ")}".freeze
+    private_constant :NAMES, :FORM, :UNMATCHED
+
     def initialize
       # {"error.occurred" => [[owner, callable], …]}. Replaced as a whole under @lock, read without it.
       @listeners = {}.freeze
       # {"statistics.emitted" => the reason why it is too late to subscribe}. Guarded by @lock.
       @refused = {}
+      # {"orders.paid" => Events::Kind}, of `define`. Replaced as a whole under @lock, read without it.
+      @own = {}.freeze
+      # [[/\Apartition\./, block], …]. Guarded by @lock.
+      @patterns = []
+      @calls = false
       @lock = Mutex.new
     end
 
-    # Subscribes a block to one event, or an object to all events that it has a method for, as on_error_occurred(event).
-    # Returns the block or object, for `unsubscribe`.
+    # Subscribes a block to one event, to those whose names match a Regexp, or to :all; or an object to all events that
+    # it has a method for, as on_error_occurred(event). Returns the block or object, for `unsubscribe`.
     #   bus.subscribe("error.occurred") { |event| warn event[:error] }
-    # From any thread, at any time; statistics.emitted, message.acknowledged and message.purged only before the first
-    # client opens. Raises ConfigError for an unknown event, or when it is too late.
-    #: (String | Symbol | Object) ?{ (Events::Event) -> void } -> Object
+    #   bus.subscribe(/\Apartition\./) { |event| puts event.name }
+    # A Regexp and :all include events that are defined later, but none of COSTLY. From any thread, at any time; those
+    # of COSTLY only before the first client opens. Raises ConfigError for an unknown event, or when it is too late.
+    #: (String | Symbol | Regexp | Object) ?{ (Events::Event) -> void } -> Object
     def subscribe(subject, &block)
-      return add(Events.fetch(subject).name => block) if block
-      raise ConfigError.new("subscribe", subject, "a block is missing") if [String, Symbol].include?(subject.class)
+      subject = // if subject == :all && block
+      raise ConfigError.new("subscribe", subject, "a block is missing") if !block && NAMES.include?(subject.class)
+      return add(callbacks(subject), subject) unless block
+      return add_pattern(subject, block) if subject.is_a?(Regexp)
 
-      add(callbacks(subject), subject)
+      add(kind(subject).name => block)
+    end
+
+    # Adds an event of the app's own. values: what each value means. Raises ConfigError for a name that exists, or that
+    # is not of the form "orders.paid".
+    #   bus.define("orders.paid", order: "the order's id")
+    #: (String, **String) -> Events::Kind
+    def define(name, **values)
+      @lock.synchronize do
+        raise ConfigError.new("event", name, FORM) unless name.is_a?(String) && name.match?(/\A[a-z]\w*(\.[a-z]\w*)+\z/)
+        raise ConfigError.new("event", name, "exists already") if Events::TABLE.key?(name) || @own.key?(name)
+
+        kind = Events::Kind.new(name, values.keys.freeze, "An event of the app.", values.freeze).freeze
+        @own = { **@own, name => kind }.freeze
+        owners = @patterns.select { |pattern, _| pattern.match?(name) }.map { |_, block| [block, block].freeze }
+        listen(@listeners.merge(name => owners.freeze)) unless owners.empty?
+        kind
+      end
+    end
+
+    # For the app's code: publishes an event that `define` added. Raises ConfigError for another event, and for values
+    # that are missing or unknown.
+    #: (String, **untyped) -> void
+    def publish_own(name, **payload)
+      kind = @own.fetch(name) { raise ConfigError.new("event", name, "is not defined: call define_event first") }
+      wrong = (payload.keys - kind.keys) + (kind.keys - payload.keys)
+      raise ConfigError.new("event #{name}", payload, "has the values #{kind.keys.join(", ")}") unless wrong.empty?
+
+      publish(name, **payload)
     end
 
     # Removes a subscriber: the block or object that `subscribe` returned. From any thread.
@@ -39,13 +85,18 @@ module Pelton
     def unsubscribe(listener)
       @lock.synchronize do
         kept = @listeners.transform_values { |list| list.reject { |owner, _| owner.equal?(listener) }.freeze }
-        @listeners = kept.reject { |_, list| list.empty? }.freeze
+        @patterns = @patterns.reject { |_, owner| owner.equal?(listener) }
+        listen(kept.reject { |_, list| list.empty? })
       end
     end
 
     # true: the event has a subscriber, so its payload is worth building.
     #: (String) -> bool
     def wanted?(name) = @listeners.key?(name)
+
+    # true: one of CALLS has a subscriber. Asked for each job, so it is known without a look-up.
+    #: () -> bool
+    attr_reader :calls
 
     # true: a subscriber writes failures to a log.
     #: () -> bool
@@ -71,7 +122,7 @@ module Pelton
     #: (String, **untyped) -> void
     def publish(name, **payload)
       listeners = @listeners[name]
-      return Events.fetch(name) && nil unless listeners
+      return kind(name) && nil unless listeners
 
       event = Events::Event.new(name, payload.freeze).freeze
       listeners.each { |_, callback| deliver(callback, event) }
@@ -82,17 +133,40 @@ module Pelton
 
     private
 
+    # The kind of an event; raises ConfigError for a name that does not exist.
+    def kind(name) = @own[name.to_s] || Events.fetch(name)
+
+    # Under @lock.
+    def listen(listeners)
+      @calls = CALLS.any? { |name| listeners.key?(name) }
+      @listeners = listeners.freeze
+    end
+
     def add(callbacks, owner = callbacks.each_value.first)
-      @lock.synchronize do
-        callbacks.each_key { |name| raise ConfigError.new("subscribe", name, @refused[name]) if @refused.key?(name) }
-        added = callbacks.transform_values { |callback| [[owner, callback].freeze] }
-        @listeners = @listeners.merge(added) { |_, old, new| (old + new).freeze }.freeze
-      end
+      @lock.synchronize { merge(callbacks, owner) }
       owner
     end
 
+    # Under @lock.
+    def merge(callbacks, owner)
+      callbacks.each_key { |name| raise ConfigError.new("subscribe", name, @refused[name]) if @refused.key?(name) }
+      added = callbacks.transform_values { |callback| [[owner, callback].freeze].freeze }
+      listen(@listeners.merge(added) { |_, old, new| (old + new).freeze })
+    end
+
+    def add_pattern(pattern, block)
+      @lock.synchronize do
+        matching = [*(Events::TABLE.keys - COSTLY), *@own.keys].grep(pattern)
+        raise ConfigError.new("subscribe", pattern, UNMATCHED) if matching.empty?
+
+        @patterns = [*@patterns, [pattern, block].freeze]
+        merge(matching.to_h { |name| [name, block] }, block)
+      end
+      block
+    end
+
     def callbacks(object)
-      known = Events::TABLE.keys.to_h { |name| [Events.method_name(name), name] }
+      known = [*Events::TABLE.keys, *@own.keys].to_h { |name| [Events.method_name(name), name] }
       found = object.public_methods.grep(/\Aon_/)
       found.each { |name| raise ConfigError.unknown(name, known.keys, what: "event method") unless known.key?(name) }
       raise ConfigError.new("subscribe", object.class, "has no method such as on_error_occurred") if found.empty?

@@ -16,6 +16,7 @@ require_relative "../consuming/listener"
 require_relative "../consuming/workers"
 require_relative "restarts"
 require_relative "shutdown"
+require_relative "state_report"
 require_relative "stranded_retries"
 require_relative "../runtime/resource_monitor"
 
@@ -32,12 +33,13 @@ module Pelton
 
     # backgrounds: {"prices" => [restart, block]}, the app's. producer: returns the app's producer. flush: flushes the
     # app's producers within the given seconds, and returns the number of messages that are left. process: see
-    # App#start. generations: see Listener. missing_topics: creates topics; nil: the start creates none.
+    # App#start. generations: see Listener. missing_topics: creates topics; nil: the start creates none. recurring:
+    # messages of the routes.
     #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
     #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?, ?process: Integer?,
-    #:  ?generations: Hash[String, Integer], ?missing_topics: MissingTopics?) -> void
+    #:  ?generations: Hash[String, Integer], ?missing_topics: MissingTopics?, ?recurring: Array[untyped]) -> void
     def initialize(config, groups, bus:, backgrounds: {}, producer: nil, flush: ->(_seconds) { 0 }, native: nil,
-                   process: nil, generations: Hash.new(0), missing_topics: nil)
+                   process: nil, generations: Hash.new(0), missing_topics: nil, recurring: [])
       @config = config
       @groups = groups
       @process = process
@@ -46,6 +48,7 @@ module Pelton
       @flush = flush
       @backgrounds = backgrounds
       @missing_topics = missing_topics
+      @recurring = recurring
       @jobs = Consuming::JobsQueue.new
       @engines = Parallel::Engines.new(config, bus)
       @monitor = ResourceMonitor.new(bus, config.stats_interval) { stats }
@@ -185,6 +188,12 @@ module Pelton
       { **ResourceMonitor.measure, **@listeners.stats, jobs: @jobs.counts, leaked: @monitor.leaked }
     end
 
+    # What each partition does or waits for, and where every thread is, as text. `pelton server` prints it at TTIN.
+    #   puts Pelton.server.report
+    # Looks at all threads, so it is for people, not for monitoring. From any thread.
+    #: () -> String
+    def report = StateReport.text(self, @listeners, @jobs.counts)
+
     # Starts a thread that ends after the consumers at a stop: see App#background.
     #: (String, ?restart: bool) { (Background::Stop) -> void } -> Background
     def background(name, restart: false, &block) = @scope.start(name, restart: restart, &block)
@@ -203,6 +212,7 @@ module Pelton
       @listeners.open(@groups)
       @workers.scale(@config.concurrency)
       @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
+      serve_schedule if @config.schedule_topic && @config.serve_schedule
       @liveness = Liveness.new(@config.liveness, self, @bus, @process || 0) if @config.liveness.port
       @listeners.each(&:start)
       @lifecycle.running
@@ -214,6 +224,14 @@ module Pelton
     ensure
       cancel unless booted
       @starter = nil
+    end
+
+    # Like a thread of the app: it ends after the consumers, which may produce later messages to their end.
+    def serve_schedule
+      require_relative "../schedule/service"
+      background("pelton.schedule", restart: true) do |stop|
+        Schedule::Service.new(@config, recurring: @recurring, bus: @bus, native: @native, process: @process).run(stop)
+      end
     end
 
     def report_unused_methods

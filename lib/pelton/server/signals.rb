@@ -5,7 +5,7 @@ module Pelton
   #   signals = Signals.new { |name| inbox << name }
   #   signals.restore
   class Signals
-    NAMES = %w[TERM INT QUIT TSTP CONT].freeze
+    NAMES = %w[TERM INT QUIT TSTP CONT TTIN].freeze
 
     # The block runs in the signal handler: it may push to a Thread::Queue, but may not use a Mutex or IO.
     #: (?Array[String]) { (String) -> void } -> void

@@ -15,10 +15,16 @@ module Pelton
         [:oauth, :callable, nil,
          "Returns a token for `sasl.mechanisms` OAUTHBEARER: `->(client) { { token: \"…\", expires_at: time } }`. " \
          "Instead of `expires_at:` it may return `expires_in:` (seconds), and also `principal:` and `extensions:`. " \
-         "Pelton calls it when a client opens and before the token expires, on a thread of its own."],
+         "Pelton calls it when a client opens and before the token expires, on a thread of its own. A callback with " \
+         "the keyword `servers:` gets the client's `bootstrap.servers`. For Amazon MSK: `Pelton::MskIam.new`."],
         [:logger, :logger, :default,
          "Logger for failures: an object with `debug`, `info`, `warn` and `error`. `nil` turns the log off. The " \
-         "default writes to `Rails.logger` if it exists, otherwise to stderr.", { choices: [:default, nil] }]
+         "default writes to `Rails.logger` if it exists, otherwise to stderr.", { choices: [:default, nil] }],
+        [:on_error, :callable, nil,
+         "Called with each failure, once: `->(error, context) { … }`. `context` has the other values of " \
+         "`error.occurred`. Lost connections, which librdkafka repairs, are left out. `Pelton::Reporters::Errors` " \
+         "has ready-made ones."],
+        [:tracer, :tracer, nil, "Traces messages: a `Pelton::Tracing`. Unset: no message is traced."]
       ],
       "Consuming" => [
         [:concurrency, :pool_size, 5, "Worker threads of the server: number of jobs that run at the same time."],
@@ -75,6 +81,21 @@ module Pelton
          "What the first use of an inherited producer does in a forked child: `:rebuild` opens a client for the " \
          "child, `:error` raises ForkError.", { choices: %i[rebuild error] }]
       ],
+      "Active Job" => [
+        [:job_topic_prefix, :name, "jobs.", "Start of the topics of job queues: the queue `default` is the topic " \
+                                            "`jobs.default`."],
+        [:confirm_jobs, :flag, true,
+         "`perform_later` waits until Kafka has stored the job. false: it returns at once, and a job that could not " \
+         "be stored is only logged."]
+      ],
+      "Schedule" => [
+        [:schedule_topic, :name, nil,
+         "Compacted topic that keeps the messages of `produce_later` until their time, and consumer group of the " \
+         "processes that send them: `\"pelton.schedule\"`. All apps that share it send each other's messages. Unset: " \
+         "`produce_later` raises ConfigError."],
+        [:serve_schedule, :flag, true,
+         "false: a server of this app does not send the messages of `schedule_topic`; another one does."]
+      ],
       "Transactions and fatal errors of producers" => [
         [:transaction_timeout, :seconds, 70,
          "How long each step of a transaction may take: begin, sending offsets, commit.", SECONDS],
@@ -126,6 +147,8 @@ module Pelton
     LIVENESS = Table.new("config.liveness", [
       [:port, :port, nil,
        "Port for health checks by HTTP: `/live`, `/started`, `/ready`. 0: any free port. Unset: no health checks."],
+      [:metrics, :callable, nil,
+       "Rack app that answers `/metrics` on that port: `Pelton::Metrics.new`. Unset: that path is unknown."],
       [:bind, :text, "0.0.0.0", "Address of that port. `::` includes IPv6."],
       [:max_poll_gap, :long_seconds, 300, "A group whose listener has not polled for this long is unhealthy.", SECONDS],
       [:max_consume_time, :positive_seconds, nil,

@@ -58,7 +58,9 @@ module Pelton
         kafka = @config.kafka_with(defaults, kafka, bus: @bus)
         limits = { max_batch_bytes: @config.max_batch_bytes, prefetch_batches: @config.prefetch_batches,
                    prefetch_bytes: @config.prefetch_bytes, **@poller.polling(@config.polling.max_time) }
-        @oauth.open(@name, @config.oauth, @bus) { @native::Subscription.new(@name, kafka, { **options, **limits }) }
+        @oauth.open(@name, @config.oauth, @bus, kafka) do
+          @native::Subscription.new(@name, kafka, { **options, **limits })
+        end
       end
 
       # The client is closed: its tokens need no renewal.

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../schedule/service"
 require_relative "../testing"
 require_relative "app_copy"
 require_relative "memory/memory"
@@ -78,6 +79,8 @@ module Pelton
         @brokers = {}
         # {app => Consumers}
         @consumers = {}.compare_by_identity
+        # {app => Schedule::Service}
+        @schedules = {}.compare_by_identity
         @lock = Mutex.new
         @clock = nil
         @app = @copy = nil
@@ -122,7 +125,7 @@ module Pelton
         begin
           @running = true
           begin_clock
-          limit(JOBS) { @consumers.each_value.map(&:advance).any? }
+          limit(JOBS) { [*@consumers.each_value.map(&:advance), *schedules.map { |one| one.turn(0) }].any? }
           @consumers.each_value(&:commit)
         ensure
           @running = false
@@ -147,6 +150,7 @@ module Pelton
       #: (App) -> void
       def reset(app)
         @consumers.delete(app)&.close
+        @schedules.delete(app)&.close
         @topics&.delete(app)
       end
 
@@ -163,7 +167,7 @@ module Pelton
 
         @closed = true
         @raises = false
-        @consumers.each_value(&:close)
+        [*@consumers.values, *@schedules.values].each(&:close)
       ensure
         VirtualClock.current = nil
         @copy&.close(timeout: 5)
@@ -184,7 +188,21 @@ module Pelton
 
       def begin_clock = VirtualClock.current = (@clock ||= VirtualClock.new)
 
-      def next_time = @consumers.each_value.filter_map(&:next_time).min
+      def next_time
+        due = schedules.filter_map(&:next_in).map { |seconds| @clock.now + seconds }
+        [*@consumers.each_value.filter_map(&:next_time), *due].min
+      end
+
+      # Sends the messages of produce_later of each app that the test uses.
+      def schedules
+        [app, *@consumers.keys].uniq.each do |one|
+          next if @schedules.key?(one) || one.config.schedule_topic.nil?
+
+          options = { recurring: one.routes.recurring, bus: one.notifications, native: Memory }
+          @schedules[one] = Schedule::Service.new(one.config.freeze, **options)
+        end
+        @schedules.values
+      end
 
       def limit(count)
         count.times { return unless yield }
@@ -222,7 +240,7 @@ module Pelton
         def producer
           inherited = @inherited unless @producer
           super.tap do |producer|
-            inherited&.each { |one| producer.middleware.append(one) }
+            (inherited.to_a - producer.middleware.to_a).each { |one| producer.middleware.append(one) }
             @inherited = nil if inherited
           end
         end

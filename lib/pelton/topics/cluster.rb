@@ -10,6 +10,10 @@ module Pelton
       INTERNAL = %w[__consumer_offsets __transaction_state __share_group_state __cluster_metadata].freeze
       private_constant :INTERNAL
 
+      SCHEDULE = { partitions: 3, config: { "segment.ms" => "3600000", "segment.bytes" => "67108864",
+                                            "min.compaction.lag.ms" => "600000" } }.freeze
+      private_constant :SCHEDULE
+
       # servers: "kafka-1:9092,kafka-2:9092". kafka: options of librdkafka that differ from config.kafka. topics:
       # {"orders" => Declaration}. routed: names of all topics that routes read or send failed messages to.
       attr_reader :servers, :kafka, :topics, :routed
@@ -29,6 +33,14 @@ module Pelton
         group.topics.each_value do |topic|
           add(Declaration.new(topic.name, **topic.creates)) if topic.creates && !topic.stage
         end
+      end
+
+      # Adds config.schedule_topic. Its log stays short, because each start of a server reads all of it.
+      #: (String) -> void
+      def add_schedule(name)
+        @routed |= [name]
+        add(Declaration.new(name, place: "config.schedule_topic", config: { "cleanup.policy" => "compact" },
+                                  initial: SCHEDULE))
       end
 
       # Raises ConfigError if the topic is declared in another way already.

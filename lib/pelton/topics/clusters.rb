@@ -28,6 +28,7 @@ module Pelton
       #: () -> Array[Cluster]
       def to_a
         @groups.each { |group| at(group.place).read(group) }
+        at({}).add_schedule(@config.schedule_topic) if @config.schedule_topic
         @declared.each { |declaration| home(declaration).add(declaration) }
         @groups.group_by { |group| at(group.place) }.each do |cluster, groups|
           found = groups.flat_map { |group| Derived.new(group, cluster, @derived).to_a }

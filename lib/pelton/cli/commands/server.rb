@@ -4,7 +4,10 @@ require_relative "../../settings/settings"
 require_relative "../../native"
 require_relative "../../subscription"
 require_relative "../../server/supervisor"
+require_relative "../../logging/event_text"
 require_relative "../command"
+require_relative "../larger_heap"
+require_relative "../process_title"
 require_relative "../server_command"
 
 module Pelton
@@ -15,11 +18,13 @@ module Pelton
         SIGNALS = {
           "TERM, INT, QUIT" => "shut down; a second one forces the end",
           "TSTP" => "quiet: start no new job, finish running jobs, keep the partitions",
-          "CONT" => "end quiet"
+          "CONT" => "end quiet",
+          "TTIN" => "print what each partition waits for and where every thread is, to stderr"
         }.freeze
         PROCESSES = Settings::Setting.new("--processes", :pool_size, nil, "")
         FENCED = "not with --processes: the processes would fence each other"
-        private_constant :PROCESSES, :FENCED
+        INFO = 1 # a severity, as Logger::INFO
+        private_constant :PROCESSES, :FENCED, :INFO
 
         details <<~TEXT
           Loads your files and consumes what their routes name. In a Rails app the file is ./config/environment.rb.
@@ -27,8 +32,8 @@ module Pelton
           --processes 4 loads the app once and forks four servers.
 
           The log on stdout has starts and stops, assignments, retries, dead letters and failures. It has no
-          line for a success, such as consumer.consumed or transaction.committed: subscribe to those. --no-log
-          leaves the failures, which go to config.logger.
+          line for a success, such as transaction.committed: subscribe to those. --log-batches adds a line for each
+          call of consume. --no-log leaves the failures, which go to config.logger.
         TEXT
         details Help.section("Signals", SIGNALS)
         example "pelton server -r ./app.rb"
@@ -38,6 +43,10 @@ module Pelton
         option :concurrency, "-c", "--concurrency N", "worker threads (config.concurrency)", type: Integer
         option :processes, "-p", "--processes N", "run and supervise N processes", type: Integer
         option :log, "--[no-]log", "log starts, stops, assignments, failures (default)", default: true
+        option :log_format, "--log-format FORMAT", "how the log is written (default: text)",
+               choices: %w[text logfmt json], &:to_sym
+        option :log_batches, "--log-batches", "log each call of consume, too"
+        option :tune, "--[no-]tune", "start Ruby with a larger heap (default)", default: true
         connects
         no_json
 
@@ -54,6 +63,7 @@ module Pelton
           boot { prepare && check } or return 1
           timeout = app.config.shutdown_timeout
           Supervisor.new(options[:processes], bus: app.notifications, timeout: timeout) do |process, orders|
+            ProcessTitle.keep(app, process)
             command = ServerCommand.new(app, err: err, orders: orders)
             CLI.leave(command.run { boot { start(process: process) } })
           end.run
@@ -85,11 +95,18 @@ module Pelton
         def prepare
           @given_app.config.override(:concurrency, options[:concurrency]) if options[:concurrency]
           app
+          ProcessTitle.keep(app) unless options[:processes]
           return true unless options[:log] && @log
 
           @out.sync = true
-          app.subscribe(@log.call(@out))
+          app.subscribe(@log.call(@out, **log_options))
+          # A line of text would break the other formats.
+          return true if !LargerHeap.active? || ![nil, :text].include?(options[:log_format])
+
+          @out.write(EventText.line(INFO, "Ruby runs with a larger heap (#{LargerHeap::OFF}: with its own)"))
         end
+
+        def log_options = { format: options[:log_format], batches: options[:log_batches] }.compact
 
         # ServerCommand closes the app.
         def close = nil

@@ -1,35 +1,88 @@
 # frozen_string_literal: true
 
+require "timeout"
+
 module Pelton
   class CLI
     class Doctor
-      # The connections of Active Record, if the app uses it: each worker needs one while it runs a job.
+      # The connections of Active Record, if the app uses it. Each worker needs one of each database that its job uses,
+      # and all processes share what the database server allows.
       class Database
-        #: (Config) -> void
-        def initialize(config)
-          @config = config
+        # How a server tells its limit: {adapter => query}
+        LIMITS = { "PostgreSQL" => "SHOW max_connections", "Mysql2" => "SELECT @@max_connections",
+                   "Trilogy" => "SELECT @@max_connections" }.freeze
+        private_constant :LIMITS
+
+        # processes: how many share the database. timeout: seconds to wait for it; nil: it is not asked.
+        #: (Config, ?processes: Integer, ?timeout: Numeric?) -> void
+        def initialize(config, processes: 1, timeout: nil)
+          @workers = config.concurrency
+          @processes = processes
+          @timeout = timeout
         end
 
         #: (Report) -> void
         def examine(report)
-          pool = defined?(::ActiveRecord::Base) && size
-          return unless pool
+          pools = defined?(::ActiveRecord::Base) ? sizes : {}
+          return if pools.empty?
 
-          report.add("database", { "connections in the pool" => pool, "workers" => @config.concurrency })
-          return if pool >= @config.concurrency
-
-          report.warning("database", "the pool has #{pool} connections for #{@config.concurrency} workers, so jobs " \
-                                     "wait for each other and may fail with ActiveRecord::ConnectionTimeoutError: " \
-                                     "set `pool` in database.yml to #{@config.concurrency} or more")
+          limit = limit(report)
+          facts = { **facts(pools), "workers" => @workers, "processes" => (@processes if @processes > 1),
+                                    "connections that the server allows" => limit }
+          report.add("database", facts.compact)
+          pools.each { |name, size| check_pool(report, pools.size > 1 ? " of #{name}" : "", size) }
+          check_limit(report, pools.values.first, limit) if limit
         end
 
         private
 
-        # nil: the app has no database.
-        def size
-          ::ActiveRecord::Base.connection_pool.size
+        # {"primary" => 5, "animals" => 3}: of the databases of this environment, the default one first; empty: the app
+        # has none.
+        def sizes
+          base = ::ActiveRecord::Base
+          all = base.respond_to?(:configurations) ? base.configurations.configs_for(env_name: environment) : []
+          sizes = all.to_h { |one| [one.name, one.respond_to?(:max_connections) ? one.max_connections : one.pool] }
+          sizes.empty? ? { "primary" => base.connection_pool.size } : sizes.compact
         rescue ::ActiveRecord::ActiveRecordError
+          {}
+        end
+
+        def environment = ::ActiveRecord::ConnectionHandling::DEFAULT_ENV.call
+
+        def facts(pools)
+          pools.transform_keys { |name| "connections in the pool#{" of #{name}" if pools.size > 1}" }
+        end
+
+        # Of the default database; nil: not asked, or it has none, as SQLite.
+        def limit(report)
+          return unless @timeout
+
+          Timeout.timeout(@timeout) do
+            ::ActiveRecord::Base.connection_pool.with_connection do |connection|
+              query = LIMITS[connection.adapter_name]
+              query && connection.select_value(query).to_i
+            end
+          end
+        rescue ::ActiveRecord::ActiveRecordError, Timeout::Error => e
+          report.note("database", "does not answer: #{e.message}")
           nil
+        end
+
+        def check_pool(report, name, size)
+          return if size >= @workers
+
+          report.warning("database", "the pool#{name} has #{size} connections for #{@workers} workers, so jobs wait " \
+                                     "for each other and may fail with ActiveRecord::ConnectionTimeoutError: set " \
+                                     "`pool` in database.yml to #{@workers} or more")
+        end
+
+        def check_limit(report, size, limit)
+          all = size * @processes
+          return if all <= limit
+
+          report.warning("database", "#{@processes} process#{"es" if @processes > 1} with a pool of #{size} may open " \
+                                     "#{all} connections, and the server allows #{limit} for all its clients: lower " \
+                                     "`pool` or --processes, or raise max_connections")
         end
       end
     end

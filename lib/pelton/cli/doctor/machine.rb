@@ -4,6 +4,7 @@ require "etc"
 require "rbconfig"
 require_relative "../../decoding/parallel/parallel"
 require_relative "../../version"
+require_relative "../larger_heap"
 
 module Pelton
   class CLI
@@ -19,10 +20,6 @@ module Pelton
         SMALL_MALLOC_LIMIT = 8 << 20
         MALLOC_LIMITS = %w[RUBY_GC_MALLOC_LIMIT RUBY_GC_MALLOC_LIMIT_MAX
                            RUBY_GC_OLDMALLOC_LIMIT RUBY_GC_OLDMALLOC_LIMIT_MAX].freeze
-        # With these values, a small process that reads every payload collects garbage half as often. Measured with
-        # `bin/bench framework`.
-        ROOMY = { "RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO" => "0.5", "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO" => "0.7",
-                  "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "0.9" }.freeze
 
         # The cores that this process may use. A container's quota may allow fewer than the machine has.
         #: () -> Integer
@@ -43,7 +40,7 @@ module Pelton
           nil
         end
 
-        # processes: so many share the machine, as with `pelton server --processes`.
+        # processes: how many share the machine, as with `pelton server --processes`.
         #: (Config, Module, ?processes: Integer, ?environment: Hash[String, String], ?descriptors: [Integer, Integer])
         #:   -> void
         def initialize(config, native, processes: 1, environment: ENV, descriptors: Process.getrlimit(:NOFILE))
@@ -109,11 +106,7 @@ module Pelton
         def check_collector(report)
           report.warning("GC.stress", "is on, so every allocation collects garbage: use it in tests only") if GC.stress
           report.warning("GC.disable", "is in effect, so memory grows without limit: call GC.enable") if collector_off?
-          if @environment.none? { |name, _| name.start_with?("RUBY_GC_HEAP_") }
-            report.note("heap", "has Ruby's default size: an app that reads every payload spends about a third of " \
-                                "its time in garbage collection. Half as much with " \
-                                "#{ROOMY.map { |pair| pair.join("=") }.join(" ")}")
-          end
+          report.note("heap", heap)
           if GC.respond_to?(:auto_compact) && GC.auto_compact
             report.warning("GC.auto_compact", "is on, so major collections move all objects: use it in tests only")
           end
@@ -124,6 +117,14 @@ module Pelton
             report.warning(name, "#{bytes} bytes is low: a batch counts as 1 MB, so Ruby collects garbage every few " \
                                  "batches. Use Ruby's default, or 16 MB")
           end
+        end
+
+        def heap
+          given = @environment.select { |name, _| name.start_with?("RUBY_GC_HEAP_") }
+          return "pelton server leaves it as #{given.map { |pair| pair.join("=") }.join(" ")}" if given.any?
+
+          "pelton server starts with a larger one, for half as much garbage collection where every payload is read " \
+            "(#{LargerHeap::OFF}: with Ruby's own). Where Pelton runs in another process, set #{LargerHeap}"
         end
 
         def collector_off? = GC.enable.tap { |was_off| GC.disable if was_off }

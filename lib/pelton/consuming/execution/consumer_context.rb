@@ -15,13 +15,18 @@ module Pelton
       def_delegators :@coordinator, :topic_name, :partition, :paused?, :offset_metadata, :store_metadata
       def_delegators :@executor, :attempt, :scope, :runs_here?
 
-      #: (Executor, Coordinator, Routing::Topic) -> void
-      def initialize(executor, coordinator, topic)
+      #: (Executor, Coordinator, Routing::Topic, Notifications) -> void
+      def initialize(executor, coordinator, topic, bus)
+        @bus = bus
         @executor = executor
         @coordinator = coordinator
         @topic = topic
         @no_messages = Batch::Part.new(topic.name, coordinator.partition, [].freeze)
       end
+
+      # For Inbox: the name of the consumer group.
+      #: () -> String
+      def group = @coordinator.facts.fetch(:group)
 
       # The messages of the running job.
       #: () -> Messages
@@ -47,7 +52,9 @@ module Pelton
         leave_rest
         return false unless @coordinator.change_state { |state| before = [state.pause(deadline)] }
 
-        at.nil? || seek(at).tap { before = nil }
+        paused = at.nil? || seek(at).tap { before = nil }
+        @bus.publish("partition.paused", **@coordinator.facts, seconds: seconds)
+        paused
       rescue Exception # rubocop:disable Lint/RescueException -- whatever ends the seek, also an interrupt
         if before
           @coordinator.change_state { |state| state.undo_pause(deadline, *before) }
@@ -57,13 +64,20 @@ module Pelton
       end
 
       #: () -> void
-      def resume = @coordinator.change_state(&:resume)
+      def resume
+        paused = paused?
+        @coordinator.change_state(&:resume)
+        @bus.publish("partition.resumed", **@coordinator.facts, reason: :resume) if paused
+      end
 
       # See Consumer#seek. If the partition ends first, consume still leaves its unmarked messages for later.
       #: (Integer | Message | Time | Symbol) -> bool
       def seek(target)
         target = checked(target).offset if target.respond_to?(:offset)
-        @coordinator.seeks.to(target, own_job).tap { |sought| leave_rest unless sought }
+        return false.tap { leave_rest } unless @coordinator.seeks.to(target, own_job)
+
+        @bus.publish("partition.sought", **@coordinator.facts, target: target)
+        true
       end
 
       #: (Message, ?String?) -> bool

@@ -33,19 +33,20 @@ module Pelton
       #: () -> [Thread, Array[Thread]]?
       attr_reader :running
 
-      #: (Coordinator, Routing::Topic, Flow, Notifications, ?background_timeout: Numeric, ?around_job: _Callable?) -> void
-      def initialize(coordinator, topic, flow, bus, background_timeout: 5, around_job: nil)
+      #: (Coordinator, Routing::Topic, Flow, Notifications, **untyped) -> void
+      def initialize(coordinator, topic, flow, bus, background_timeout: 5, around_job: nil, tracer: nil)
         @coordinator = coordinator
         @topic = topic
         @around_job = around_job
+        @tracer = tracer
         @flow = flow
         @bus = bus
         name = "#{topic.name}/#{coordinator.partition}"
         @scope = Background::Scope.new(name, coordinator.facts, bus: bus, timeout: background_timeout)
-        @context = ConsumerContext.new(self, coordinator, topic)
+        @context = ConsumerContext.new(self, coordinator, topic, bus)
         @settlement = Settlement.new(self, coordinator, flow, bus)
         @instrument = Instrument.new(bus)
-        @job = @since = @called = @running = nil
+        @job = @since = @called = @running = @wake_at = nil
         # Is a tick due when the job ends?
         @tick = false
         # The user's object, used by the running job only. nil before :assigned built it, and after its end.
@@ -53,15 +54,16 @@ module Pelton
         # Does its class define `around`? Does it define `process`?
         @around = @process = false
         @attempts_to_build = 0
-        @wake_at = nil
         @transactions = OwnTransactions.new(self, coordinator, topic)
       end
 
       # --- called by the worker ------------------------------------------------------------------------------------
 
-      # Runs a job and settles it, however it ends: also when its thread is killed.
-      #: (Job) -> void
-      def perform(job)
+      # Runs a job and settles it, however it ends: also when its thread is killed. observed: publish job.finished?
+      #: (Job, ?bool) -> void
+      def perform(job, observed = @bus.calls)
+        return @instrument.job(job) { perform(job, false) } if observed
+
         error = :killed
         @since = Clock.now
         return @settlement.settle(job, nil) if job.later
@@ -177,9 +179,10 @@ module Pelton
       #   3. Transactions: the job's own begin. Only if the topic is `transactional`, or the consumer used one before.
       #   4. The consumer object: built by its first job.
       #   5. The flow: where, filters, expire_after, delay and throttle select the messages. Only if the topic has one.
-      #   6. The event consumer.consumed. Only if it has a subscriber.
-      #   7. The consumer's own `around`. Only if its class defines it.
-      #   8. The user's code: `consume`, `process` for each message, or a hook.
+      #   6. The events of calls, as consumer.consumed. Only if one has a subscriber.
+      #   7. The span of `consume` or `process`. Only if config.tracer is set.
+      #   8. The consumer's own `around`. Only if its class defines it.
+      #   9. The user's code: `consume`, `process` for each message, or a hook.
       def run(job)
         thread = Thread.current
         @running = [thread, thread.group.list]
@@ -191,8 +194,11 @@ module Pelton
         when :consume
           return unless select_messages(job)
 
-          measured(job) { @process ? process_each(job) : process_all(job) }
-        else call(job.kind) { @consumer.public_send(job.kind) }
+          measured(job) do
+            check_key(job)
+            @process ? process_each(job) : call(:consume) { @consumer.consume }
+          end
+        else measured(job) { call(job.kind) { @consumer.public_send(job.kind) } }
         end
       end
 
@@ -241,12 +247,7 @@ module Pelton
 
       # Layer 6.
       def measured(job, &call)
-        @bus.wanted?(Instrument::EVENT) ? @instrument.around(job, &call) : yield
-      end
-
-      def process_all(job)
-        check_key(job)
-        call(:consume) { @consumer.consume }
+        @bus.calls ? @instrument.around(job, &call) : yield
       end
 
       # Asks the user's `by` again for a message for which it failed: what it raises is the failure of this job.
@@ -258,7 +259,6 @@ module Pelton
       end
 
       def process_each(job)
-        check_key(job)
         while !@transactions.created&.undone && (message = @coordinator.one_by_one.step(job, job.current))
           break job.halted = true unless @flow.begin?
 
@@ -268,9 +268,15 @@ module Pelton
         end
       end
 
-      # Layer 7.
-      def call(action, &method)
+      # Layers 7 and 8.
+      def call(action, tracer = @tracer, &method)
+        return traced(tracer) { call(action, nil, &method) } if tracer && %i[consume process].include?(action)
+
         @around ? Around.call("#{@consumer.class}#around", action, @consumer, :around, action, &method) : yield
+      end
+
+      def traced(tracer, &call)
+        tracer.process(@job.current || @job.messages, group: @job.facts[:group], attempt: attempt, &call)
       end
 
       # The consumer's threads and its own producer end, whatever the layers of its last job do.

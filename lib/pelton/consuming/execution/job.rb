@@ -23,8 +23,9 @@ module Pelton
     #   closing   does it finish gaps at the end of the partition?
     #   index     with `process`: index of the last message in `messages`
     #   later     [outcome, result]: it failed, and its copy could not be sent yet. It runs again only for that.
+    #   queued_at when it began to wait for a worker (monotonic seconds); nil: no event needs it
     Job = Struct.new(:executor, :kind, :facts, :messages, :attempt, :slice, :backlog, :start, :begun_at, :paused,
-                     :halted, :current, :failed, :tracker, :ids, :closing, :index, :later) do
+                     :halted, :current, :failed, :tracker, :ids, :closing, :index, :later, :queued_at) do
       # On a worker's thread.
       def call = executor.perform(self)
 

@@ -26,7 +26,8 @@ module Pelton
         @group = listener.group
         @subscription = listener.subscription
         @revocation_timeout = config.revocation_timeout
-        @executor = { background_timeout: config.background_timeout, around_job: config.around_job }.freeze
+        @executor = { background_timeout: config.background_timeout, around_job: config.around_job,
+                      tracer: config.tracer }.freeze
         @jobs = jobs
         @bus = bus
         @timers = timers
@@ -34,6 +35,8 @@ module Pelton
         @ahead = ahead
         @generations = generations
         @owned = {}
+        # When the rebalance began that is not finished (monotonic seconds); nil: none runs.
+        @began = nil
         # {coordinator => ["orders", 0]}: revoked, but not ended.
         @leaving = {}.compare_by_identity
       end
@@ -60,6 +63,16 @@ module Pelton
         @leaving[coordinator] = [coordinator.topic_name, coordinator.partition] unless coordinator.ended
       end
 
+      # Kafka assigned these partitions, besides those that it has: [["orders", 0], …].
+      #: (Array[[String, Integer]]) -> void
+      def assigned(partitions)
+        began = @began || start_rebalance(0, false)
+        partitions.each { |topic, partition| assign(topic, partition) }
+        @began = nil
+        @bus.publish("rebalance.finished", group: @group.name, assigned: partitions.size, partitions: @owned.size,
+                                           seconds: Clock.now - began)
+      end
+
       # The partition's coordinator; a new one if it has none.
       #: (String, Integer) -> Coordinator
       def assign(topic, partition)
@@ -79,6 +92,7 @@ module Pelton
       # revocation returns to Kafka. A lost partition belongs to another member already, so nothing is awaited.
       #: (untyped, Array[[String, Integer]], bool) -> void
       def revoke(token, partitions, lost)
+        @began ||= start_rebalance(partitions.size, lost) unless @closing.stop_at
         numbers = generations
         ending = partitions.filter_map { |key| @owned.delete(key)&.tap { |coordinator| @leaving[coordinator] = key } }
         partitions.each do |topic, partition|
@@ -121,6 +135,14 @@ module Pelton
           @ahead&.cancel(coordinator.topic_name, coordinator.partition)
           coordinator.end(:shutdown, deadline)
         end
+      end
+
+      private
+
+      # Returns when it began.
+      def start_rebalance(revoked, lost)
+        @bus.publish("rebalance.started", group: @group.name, revoked: revoked, lost: lost)
+        Clock.now
       end
     end
   end

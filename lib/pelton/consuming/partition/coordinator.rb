@@ -15,6 +15,7 @@ require_relative "outcome_effects"
 require_relative "partition_state"
 require_relative "progress"
 require_relative "partition_jobs"
+require_relative "partition_report"
 require_relative "seeks"
 
 module Pelton
@@ -105,12 +106,14 @@ module Pelton
       # The time that `retry_at` announced has come: a retry, a tick or the end of a pause is due.
       #: (?Float) -> void
       def wake_up(now = Clock.now)
+        paused = @state.paused?
         change_state do |state|
           @current.backlog.wake(now)
           tick = state.wake(now)
           @executors.each { |executor| executor.wake(now, tick: tick) }
           @next_wake_up.clear
         end
+        @bus.publish("partition.resumed", **@facts, reason: :time) if paused && !@state.paused?
       end
 
       # The partition ends: starts no new work, but finishes gaps until the deadline. The first hook counts, :revoked or
@@ -151,6 +154,10 @@ module Pelton
       def unfinished_work
         @lock.synchronize { @executors.filter_map { |executor| executor.loss { |job| job.unfinished.size } } }
       end
+
+      # What it does or waits for: see PartitionReport.
+      #: () -> Array[String]
+      def report = @lock.synchronize { PartitionReport.lines(self, @state, @current.backlog, held: @held) }
 
       # Threads that the consumers left behind, asked once when all have ended: see Background::Scope#leaked_threads.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
@@ -237,12 +244,13 @@ module Pelton
       private
 
       def create_parts(topic, flow, bus, options)
+        @bus = bus
         @state = PartitionState.new(topic.tick_every)
         @outcomes = OutcomeEffects.new(topic, @state)
         @progress = Progress.new(@subscription, @facts) { |error, facts| @owner.failed(error, facts) }
         @seeks = Seeks.new(self, topic)
         @executors = Array.new(topic.concurrency) { Executor.new(self, topic, flow, bus, **options) }.freeze
-        @partition_jobs = PartitionJobs.new(@executors, @jobs, topic, @facts, @state)
+        @partition_jobs = PartitionJobs.new(@executors, @jobs, topic, @facts, @state, bus)
         @current = CurrentBacklog.new(Backlog.for(topic, flow), topic, @subscription, @lock, @state, @progress,
                                       @partition_jobs) { schedule }
         @closing = PartitionClosing.new(@state, @progress, @partition_jobs)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../runtime/clock"
 require_relative "../execution/job"
 
 module Pelton
@@ -10,8 +11,9 @@ module Pelton
       #: () -> Array[Executor]
       attr_reader :executors
 
-      #: (Array[Executor], JobsQueue, Routing::Topic, Hash[Symbol, untyped], PartitionState) -> void
-      def initialize(executors, jobs, topic, facts, state)
+      #: (Array[Executor], JobsQueue, Routing::Topic, Hash[Symbol, untyped], PartitionState, Notifications) -> void
+      def initialize(executors, jobs, topic, facts, state, bus)
+        @bus = bus
         @executors = executors
         @jobs = jobs
         @topic = topic
@@ -100,6 +102,7 @@ module Pelton
         job = Job.new(executor, kind, @facts, slice&.messages, attempt, slice, backlog)
         job.tracker = tracker if tracker
         job.closing = closing if closing
+        job.queued_at = Clock.now if @bus.calls
         executor.job = job
         @jobs.push(job, @topic)
       end

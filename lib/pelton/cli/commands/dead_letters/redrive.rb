@@ -10,7 +10,7 @@ module Pelton
         details <<~TEXT
           Sends letters to the topic and partition where they were first, so that all groups get them again.
           --retry-topic sends them to a retry topic instead, where only the group in which they failed gets
-          them. Their attempts count from 1. Letters that Pelton did not write need --to.
+          them. Their attempts count from 1. Letters without an origin need --to.
         TEXT
         details <<~TEXT
           Each letter is sent once: a second run sends it not again, also after a kill. If another redrive of
