@@ -1,21 +1,17 @@
 # frozen_string_literal: true
 
+require "support/axe"
 require "support/browser"
 require "support/scenario"
 require "pelton/web/http_server"
 
-# The dashboard in Chromium while groups consume: each page, on a desk and on a phone, in light and dark; its script; a
-# redrive by mouse. SCREENSHOTS=FOLDER writes pictures of the pages.
+# The dashboard in Chromium while groups consume: each page, on a desk and on a phone, in light and dark, with
+# axe-core's checks; its script; a redrive by mouse. SCREENSHOTS=FOLDER writes pictures of the pages.
 #
 # once: the browser is the same for each Ruby
 
-exit 77 if Browser.missing && puts("skipped: #{Browser.missing}").nil?
-
-NAMELESS = <<~JS
-  return [...document.querySelectorAll("a, button, input:not([type=hidden]), select, svg, [role=region]")]
-    .filter((one) => !(one.textContent.trim() || one.getAttribute("aria-label") || one.labels?.length))
-    .map((one) => one.outerHTML.slice(0, 200));
-JS
+missing = [Browser.missing, Axe.missing].compact
+exit 77 if missing.any? && puts("skipped: #{missing.join(", ")}").nil?
 
 Scenario.run do
   prefix = ENV["SCREENSHOTS"] ? "" : "#{unique("web")}."
@@ -70,7 +66,7 @@ Scenario.run do
         problems << "#{path}: markup of a message became an element" if images.positive?
         wide = browser.script("return document.documentElement.scrollWidth")
         problems << "#{path} is #{wide} pixels wide, of #{size[0]}" if wide > size[0]
-        problems.concat(browser.script(NAMELESS).map { |html| "#{path}: a screen reader cannot name #{html}" })
+        problems.concat(Axe.problems(browser).map { |text| "#{path} (#{dark ? "dark" : "light"}): #{text}" })
         ground = browser.script("return getComputedStyle(document.body).backgroundColor")
         problems << "#{path}: ground #{ground}" if ground != (dark ? "rgb(18, 23, 29)" : "rgb(255, 255, 255)")
         next unless ENV["SCREENSHOTS"]

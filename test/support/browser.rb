@@ -38,6 +38,8 @@ class Browser
 
   def visit(url) = command(:Post, "/url", { url: url })
   def script(text, *arguments) = command(:Post, "/execute/sync", { script: text, args: arguments })
+  # As `script`; its last argument is a function that takes the result.
+  def script_async(text, *arguments) = command(:Post, "/execute/async", { script: text, args: arguments })
   # A PNG.
   def screenshot = command(:Get, "/screenshot").unpack1("m")
   # The text of the page, as it is shown.
