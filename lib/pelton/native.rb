@@ -23,7 +23,9 @@ rescue LoadError => e
           else "it is built for Ruby #{built.join(", ")} only"
           end
   raise LoadError, "pelton: no native extension for this Ruby #{RUBY_VERSION} (ABI #{abi}): #{state}. " \
-                   "Build it: RUBY=#{RbConfig.ruby} bin/setup (in a clone), or install the gem with this Ruby"
+                   "Install the gem that compiles for this Ruby: `gem install pelton --platform ruby`, or " \
+                   "`gem \"pelton\", force_ruby_platform: true` in a Gemfile. " \
+                   "In a clone, build it: RUBY=#{RbConfig.ruby} bin/setup"
 end
 
 module Pelton

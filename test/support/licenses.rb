@@ -35,9 +35,26 @@ class Licenses
                       .sort_by { |one| one["name"] }
   end
 
+  # Those crates and the C libraries that they bring.
+  #: () -> Array[Part]
+  def parts
+    @parts ||= crates.map { |one| Part.new(one["name"], one["version"], one["license"], text(one)) } + libraries
+  end
+
+  # The C libraries alone.
+  #: () -> Array[Part]
+  def libraries
+    LIBRARIES.flat_map do |crate, list|
+      package = packages.each_value.find { |one| one["name"] == crate } || raise(Failure, "no crate #{crate}")
+      list.map do |name, license, file|
+        text = File.read(File.join(folder(package), file), encoding: "UTF-8")
+        Part.new(name, version(package), license, text)
+      end
+    end
+  end
+
   #: () -> String
   def to_s
-    parts = crates.map { |crate| Part.new(crate["name"], crate["version"], crate["license"], text(crate)) } + libraries
     <<~TEXT
       Third-party software in Pelton's native extension
       =================================================
@@ -48,28 +65,24 @@ class Licenses
       #{parts.map { |part| "- #{part.title}: #{part.license}" }.join("\n")}
       - Rust's standard library: MIT OR Apache-2.0 (the Rust Project Developers)
 
-      #{sections(parts)}
+      #{sections}
     TEXT
   end
 
   private
 
   # A text that several parts share appears once.
-  def sections(parts)
+  def sections
     parts.group_by { |part| part.text.gsub(/\s+/, " ") }.map do |_, group|
       title = group.map(&:title).join(", ")
       "#{"-" * 100}\n#{title}\n#{"-" * 100}\n\n#{group.first.text.strip}\n"
     end.join("\n")
   end
 
-  def libraries
-    LIBRARIES.flat_map do |crate, list|
-      package = packages.each_value.find { |one| one["name"] == crate } || raise(Failure, "no crate #{crate}")
-      version = package["version"][/\+(?:zstd\.)?(.+)/, 1] # "4.10.0+2.12.1"
-      list.map do |name, license, file|
-        Part.new(name, version, license, File.read(File.join(folder(package), file), encoding: "UTF-8"))
-      end
-    end
+  # A library's, from its crate's ("4.10.0+2.12.1"), or from its header.
+  def version(package)
+    package["version"][/\+(?:zstd\.)?(.+)/, 1] ||
+      File.read(File.join(folder(package), "src/zlib/zlib.h"))[/^#define ZLIB_VERSION "(.+)"/, 1]
   end
 
   def text(crate)

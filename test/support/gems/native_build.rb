@@ -1,0 +1,140 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "open3"
+require "rbconfig"
+
+module Gems
+  # Compiles the extension for each Ruby as the gem ships it: profile `gem` of Cargo.toml, without a path of this
+  # machine. On Linux with glibc, it is for glibc 2.28 and newer: Zig has the headers and stubs of that one, and links.
+  class NativeBuild
+    # All of it is below one path, because OpenSSL keeps the path that it was built in.
+    FOLDER = "/var/tmp/pelton-gems"
+    GLIBC = "2.28"
+    TOOLS = %w[ziglang==0.13.0 cargo-zigbuild==0.24.1].freeze
+    # Each function in a section of its own, so that the linker leaves out what nothing calls.
+    SECTIONS = "-ffunction-sections -fdata-sections"
+    MAXIMUM_BYTES = 10_000_000
+
+    # The extensions that bin/setup built, without their symbols, by ABI.
+    def self.working_copy
+      found = Dir.glob("#{ROOT}/lib/pelton/*/pelton.#{RbConfig::CONFIG["DLEXT"]}")
+      raise Failure, "no extension is built: run bin/setup first" if found.empty?
+
+      found.to_h do |path|
+        abi = File.basename(File.dirname(path))
+        stripped = File.join(FileUtils.mkdir_p("#{ROOT}/target/gems/#{abi}").first, File.basename(path))
+        run({}, "strip", "-o", "#{stripped}.#{$$}", path)
+        File.rename("#{stripped}.#{$$}", stripped)
+        [abi, stripped]
+      end
+    end
+
+    def self.run(env, *command, chdir: ROOT)
+      output, status = Open3.capture2e(env, *command, chdir: chdir)
+      return output if status.success?
+
+      raise Failure, "#{command.join(" ")} failed (exit code #{status.exitstatus}):\n#{output.lines.last(30).join}"
+    end
+
+    def initialize(rubies)
+      @rubies = rubies.uniq
+      @target = run({}, "rustc", "-vV")[/^host: (.+)/, 1]
+      @zig = @target.end_with?("linux-gnu")
+    end
+
+    # Returns {"3.1" => path}.
+    def call
+      reserve
+      tools if @zig
+      @rubies.to_h do |ruby|
+        abi = run({}, ruby, "-e", 'print RbConfig::CONFIG.values_at("MAJOR", "MINOR").join(".")')
+        $stderr.puts "gems: compiling for Ruby #{abi} (#{ruby})"
+        run(environment(ruby), "cargo", "build", "--profile", "gem", "--locked", "-p", "pelton",
+            "--target", @target, "--target-dir", "#{FOLDER}/target")
+        [abi, checked(abi)]
+      end
+    end
+
+    private
+
+    def run(...) = self.class.run(...)
+
+    # Nothing that another user can write to gets into a gem.
+    def reserve
+      FileUtils.mkdir_p(FOLDER, mode: 0o700)
+      owner = File.stat(FOLDER)
+      raise Failure, "#{FOLDER} belongs to another user" unless owner.owned? && owner.mode & 0o022 == 0
+    end
+
+    def tools
+      python = "#{FOLDER}/tools/bin/python"
+      wanted = "#{FOLDER}/tools/#{TOOLS.join("+")}"
+      return if File.exist?(wanted)
+
+      FileUtils.rm_rf("#{FOLDER}/tools")
+      run({}, "python3", "-m", "venv", "#{FOLDER}/tools")
+      run({}, python, "-m", "pip", "-q", "install", *TOOLS)
+      { "zig-cc" => "cc", "zig-c++" => "c++" }.each do |name, language|
+        path = "#{FOLDER}/tools/bin/#{name}"
+        File.write(path, <<~SHELL)
+          #!/bin/sh
+          exec cargo-zigbuild zig #{language} -- -target #{@target.sub("-unknown", "")}.#{GLIBC} $PELTON_FLAGS "$@"
+        SHELL
+        File.chmod(0o755, path)
+      end
+      FileUtils.touch(wanted)
+    end
+
+    # PELTON_FLAGS are apart from CFLAGS, which OpenSSL keeps as a text.
+    def environment(ruby)
+      moved = { cargo_home => "/cargo", ROOT => "/pelton" }
+      flags = moved.map { |from, to| "--remap-path-prefix=#{from}=#{to}" }
+      flags << "-Ctarget-feature=-crt-static" if @target.end_with?("musl")
+      env = { "RUBY" => ruby, "SOURCE_DATE_EPOCH" => Gems.epoch.to_s, "RUSTFLAGS" => flags.join(" "),
+              "PELTON_FLAGS" => moved.map { |from, to| "-ffile-prefix-map=#{from}=#{to}" }.join(" ") }
+      return env.merge("CFLAGS" => SECTIONS, "CXXFLAGS" => SECTIONS) unless @zig
+
+      env.merge("CFLAGS" => SECTIONS, "CXXFLAGS" => SECTIONS, "CC" => "zig-cc", "CXX" => "zig-c++",
+                "PATH" => "#{FOLDER}/tools/bin:#{ENV.fetch("PATH")}",
+                "CARGO_TARGET_#{@target.upcase.tr("-", "_")}_LINKER" => "zig-cc")
+    end
+
+    def cargo_home = File.realpath(ENV.fetch("CARGO_HOME") { File.join(Dir.home, ".cargo") })
+
+    # Copies the extension to where the next Ruby's does not replace it.
+    def checked(abi)
+      suffix = @target.include?("darwin") ? "dylib" : "so"
+      path = File.join(FileUtils.mkdir_p("#{FOLDER}/extensions/#{abi}").first, "pelton.#{RbConfig::CONFIG["DLEXT"]}")
+      FileUtils.cp("#{FOLDER}/target/#{@target}/gem/libpelton.#{suffix}", path)
+      size = File.size(path)
+      raise Failure, "#{path} has #{size} bytes: at most #{MAXIMUM_BYTES} are allowed" if size > MAXIMUM_BYTES
+
+      Symbols.new(run({}, "objdump", "-T", path)).check(GLIBC) if @zig
+      path
+    end
+  end
+
+  # The dynamic symbols of a library, as `objdump -T` prints them.
+  class Symbols
+    UNDEFINED = /^\S+\s+(?<weak>w?)\s.*\*UND\*\s+\S+\s+(?:\(?(?<version>[A-Z]+_[\w.]+)\)?\s+)?(?<name>\S+)$/
+
+    def initialize(table)
+      @wanted = table.lines.filter_map { |line| line.match(UNDEFINED) }
+    end
+
+    # Raises a Failure that names what glibc of this version does not have. What has no version must be Ruby's.
+    def check(glibc)
+      newer = @wanted.select { |one| one[:version]&.start_with?("GLIBC_") && newer?(one[:version], glibc) }
+      foreign = @wanted.reject { |one| one[:version] || !one[:weak].empty? || one[:name].match?(/\A(rb|ruby)_/) }
+      return if newer.empty? && foreign.empty?
+
+      raise Failure, "glibc #{glibc} and Ruby lack what the extension needs: " \
+                     "#{(newer + foreign).map { |one| [one[:name], one[:version]].compact.join("@") }.join(", ")}"
+    end
+
+    private
+
+    def newer?(version, glibc) = Gem::Version.new(version.delete_prefix("GLIBC_")) > Gem::Version.new(glibc)
+  end
+end

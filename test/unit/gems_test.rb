@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/gems/build"
+require "tmpdir"
+
+# What bin/gems packs. (test/integration/clean_install.rb installs it.)
+class GemsTest < Minitest::Test
+  def setup = @folder = Dir.mktmpdir("pelton-gems")
+  def teardown = FileUtils.rm_rf(@folder)
+
+  def test_a_source_gem_of_the_same_files_has_the_same_bytes_and_no_warning
+    sums = nil
+    _, warnings = capture_io do
+      sums = [0o022, 0o077].map { |umask| digest(umask) { |folder| Gems::Package.source.write(folder) } }
+    end
+    assert_equal 1, sums.uniq.size
+    assert_empty warnings
+  end
+
+  def test_a_precompiled_gem_of_the_same_files_has_the_same_bytes_and_no_warning
+    sums = nil
+    _, warnings = capture_io do
+      sums = [0o022, 0o077].map { |umask| digest(umask) { |folder| precompiled.write(folder) } }
+    end
+    assert_equal 1, sums.uniq.size
+    assert_empty warnings
+  end
+
+  def test_a_precompiled_gem_has_an_extension_for_each_ruby_and_nothing_to_compile
+    spec = Gem::Package.new(precompiled.write(@folder)).spec
+
+    assert_empty spec.extensions
+    assert_empty spec.files.grep(%r{\Aext/|Cargo|\.rs\z})
+    assert_equal %w[lib/pelton/3.1/pelton.so lib/pelton/4.0/pelton.so], spec.files.grep(/\.so\z/)
+    assert_includes spec.files, "pelton.cdx.json"
+    assert_includes spec.files, "THIRD_PARTY_LICENSES.txt"
+    refute_equal Gem::Platform::RUBY, spec.platform
+  end
+
+  def test_a_precompiled_gem_is_for_the_rubies_from_its_first_abi_to_its_last
+    wanted = Gem::Package.new(precompiled.write(@folder)).spec.required_ruby_version
+
+    { "3.0.9" => false, "3.1.0" => true, "4.0.7" => true, "4.1.0.dev" => false, "4.1.0" => false }.each do |ruby, fits|
+      assert_equal fits, wanted.satisfied_by?(Gem::Version.new(ruby)), ruby
+    end
+  end
+
+  def test_files_in_a_gem_are_readable_by_all_whatever_the_umask
+    digest(0o077) do |folder|
+      path = precompiled.write(folder)
+      Gem::Package.new(path).extract_files("#{folder}/gem")
+      modes = %w[lib/pelton.rb exe/pelton lib/pelton/3.1/pelton.so].map do |file|
+        File.stat("#{folder}/gem/#{file}").mode & 0o777
+      end
+      assert_equal [0o644, 0o755, 0o755], modes
+      path
+    end
+  end
+
+  def test_sums_are_what_sha256sum_checks
+    File.write("#{@folder}/pelton-1.gem", "one")
+    File.write("#{@folder}/other", "not ours")
+    Gems.sums(@folder)
+
+    assert_equal "#{Digest::SHA256.hexdigest("one")}  pelton-1.gem\n", File.read("#{@folder}/SHA256SUMS")
+  end
+
+  def test_ruby_without_an_extension_in_the_gem_is_told_what_to_do
+    FileUtils.cp_r("#{Gems::ROOT}/lib", @folder)
+    FileUtils.rm_rf(Dir.glob("#{@folder}/lib/pelton/*.*/"))
+    FileUtils.mkdir_p("#{@folder}/lib/pelton/9.8")
+    FileUtils.touch("#{@folder}/lib/pelton/9.8/pelton.so")
+    output, status = Open3.capture2e(RbConfig.ruby, "-I#{@folder}/lib", "-e", 'require "pelton"')
+
+    refute_predicate status, :success?
+    assert_match(/no native extension for this Ruby #{RUBY_VERSION} .* it is built for Ruby 9\.8 only\. /, output)
+    assert_includes output, "gem install pelton --platform ruby"
+  end
+
+  def test_an_extension_that_needs_a_newer_glibc_is_refused
+    error = assert_raises(Gems::Failure) { symbols("(GLIBC_2.34) pthread_create").check("2.28") }
+
+    assert_includes error.message, "pthread_create@GLIBC_2.34"
+    refute_includes error.message, "memcpy"
+  end
+
+  def test_an_extension_that_needs_what_neither_glibc_nor_ruby_has_is_refused
+    error = assert_raises(Gems::Failure) { symbols("             stat64x").check("2.28") }
+
+    assert_match(/: stat64x\z/, error.message)
+  end
+
+  def test_an_extension_for_an_old_glibc_is_accepted
+    assert_nil symbols("(GLIBC_2.28) fcntl64").check("2.28")
+  end
+
+  private
+
+  # As objdump -T prints them.
+  def symbols(last)
+    Gems::Symbols.new(<<~TABLE)
+      0000000000000000  w   D  *UND*\t0000000000000000              __gmon_start__
+      0000000000000000      DF *UND*\t0000000000000000 (GLIBC_2.14) memcpy
+      0000000000000000      D  *UND*\t0000000000000000              rb_errinfo
+      0000000000378740 g    DF .text\t00000000000003a7  Base        Init_pelton
+      0000000000000000      DF *UND*\t0000000000000000 #{last}
+    TABLE
+  end
+
+  def precompiled
+    extensions = %w[4.0 3.1].to_h do |abi|
+      File.write("#{@folder}/#{abi}.so", "extension of #{abi}")
+      [abi, "#{@folder}/#{abi}.so"]
+    end
+    Gems::Package.precompiled(extensions, "{}")
+  end
+
+  def digest(umask)
+    before = File.umask(umask)
+    Dir.mktmpdir { |folder| Digest::SHA256.file(yield(folder)).hexdigest }
+  ensure
+    File.umask(before)
+  end
+end
