@@ -66,7 +66,7 @@ class GemsTest < Minitest::Test
     assert_equal "#{Digest::SHA256.hexdigest("one")}  pelton-1.gem\n", File.read("#{@folder}/SHA256SUMS")
   end
 
-  def test_ruby_without_an_extension_in_the_gem_is_told_what_to_do
+  def test_error_for_a_ruby_without_an_extension_names_the_source_gem
     FileUtils.cp_r("#{Gems::ROOT}/lib", @folder)
     FileUtils.rm_rf(Dir.glob("#{@folder}/lib/pelton/*.*/"))
     FileUtils.mkdir_p("#{@folder}/lib/pelton/9.8")
