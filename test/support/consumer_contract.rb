@@ -24,8 +24,9 @@ module ConsumerContract
 
   def seen = @seen ||= []
 
-  # Produces messages to one partition, in one call.
+  # Sends one message set, so that its messages come in one batch. For that, the partition is known beforehand.
   def fill(app, topic, payloads, partition: 0, **facts)
+    app.producer.partition_count(topic, timeout: 60)
     rows = payloads.map { |payload| { topic: topic, payload: payload, partition: partition, **facts } }
     app.producer.produce_many_sync(rows)
   end

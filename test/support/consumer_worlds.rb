@@ -130,9 +130,10 @@ module ConsumerWorlds
   module Clients
     include World
 
-    # Marks are committed soon, and members find each other soon.
+    # Marks are committed soon, members find each other soon, and messages of one call are sent in one message set. (A
+    # wait for a delivery skips the linger.)
     OPTIONS = { "auto.commit.interval.ms" => 50, "session.timeout.ms" => 6000, "heartbeat.interval.ms" => 200,
-                "linger.ms" => 50 }.freeze
+                "linger.ms" => 200 }.freeze
 
     def app(kafka: {}, **more, &routes) = super(kafka: { **OPTIONS, **kafka }, **more, &routes)
 

@@ -187,6 +187,36 @@ class AbortedTransactionsTest < Minitest::Test
     assert_equal [:assigned, [0], [1], [1]], @log
   end
 
+  # A mark says that the work is done, so no call repeats the transaction that was aborted. A scenario lost an output by
+  # such a mark: its message counted as done, and its own transaction was aborted.
+  def test_a_mark_of_a_background_thread_counts_although_the_call_s_transaction_of_that_message_was_aborted
+    %i[before_the_transaction before_the_retry].each do |moment|
+      anew
+      background = beside(backoff: 1..1)
+      first = nil
+      mark = -> { background.call { |one| one.transaction { one.mark_as_consumed(first) } } }
+      script do |one|
+        first ||= one.messages.first
+        mark.call if moment == :before_the_transaction
+        one.messages.each do |message|
+          one.transaction do |tx|
+            tx.produce_async(topic: "out", payload: message.offset.to_s)
+            raise Pelton::AbortTransaction if message.offset.zero?
+
+            one.mark_as_consumed(message)
+          end
+        end
+      end
+      coordinator.receive(batch(0, 1))
+      work until idle?
+      mark.call if moment == :before_the_retry
+      wake
+      work until idle?
+      assert_equal [%w[1], 2], [out, sent.last], "#{moment}: payloads, the offset sent last"
+      @orders.close
+    end
+  end
+
   def test_an_older_mark_took_the_committed_offset_back
     consume(0, 1, 2) do |one|
       one.transaction { one.mark_as_consumed(one.messages.last) }
