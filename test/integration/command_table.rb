@@ -97,7 +97,13 @@ class Call
   end
 
   def follows? = @text.match?(FOLLOWS)
-  def changed?(change) = change.call(@app.admin, *@names)
+
+  # A topic that was just created is not known to the broker at once.
+  def changed?(change)
+    change.call(@app.admin, *@names)
+  rescue Pelton::KafkaError => e
+    raise unless e.name == :UNKNOWN_TOPIC_OR_PART
+  end
 
   private
 

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// How long to ask Kafka whether a topic exists.
-const ASK: Duration = Duration::from_secs(1);
+/// How long to ask Kafka which of a producer's topics exist.
+const ASK: Duration = Duration::from_secs(3);
 
 /// Producers of this process that are flushed at its end.
 static OPEN: PerProcess<Mutex<Vec<Weak<Producer>>>> = PerProcess::new();
@@ -96,18 +96,20 @@ impl Ending {
     }
 
     /// Why the messages could not be sent in time, if anything is known.
-    fn reason(&self, topic: &str) -> Option<KafkaError> {
-        self.producer.last_error().or_else(|| match self.producer.partition_count(topic, ASK) {
+    fn reason(&self, topic: &str, deadline: Instant) -> Option<KafkaError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.producer.last_error().or_else(|| match self.producer.partition_count(topic, left) {
             Err(Error::Kafka(error)) => Some(error),
             _ => None,
         })
     }
 
     fn failures(&self) -> impl Iterator<Item = Loss> + '_ {
-        self.producer.publisher.failures().into_iter().filter_map(|((topic, code), count)| {
+        let deadline = Instant::now() + ASK;
+        self.producer.publisher.failures().into_iter().filter_map(move |((topic, code), count)| {
             let before = self.before.get(&(Arc::clone(&topic), code)).copied().unwrap_or(0);
             let late = matches!(code, codes::PURGE_QUEUE | codes::PURGE_INFLIGHT);
-            let why = if late { self.reason(&topic) } else { None };
+            let why = if late { self.reason(&topic, deadline) } else { None };
             (count > before).then(|| Loss::Messages {
                 client: self.producer.name().to_string(),
                 topic: topic.to_string(),
