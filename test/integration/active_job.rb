@@ -4,7 +4,7 @@ require "support/scenario"
 require "support/rails_app"
 
 # Active Job in a real Rails app, with :pelton as its adapter: jobs with records, order per key, errors, changed code,
-# and processes that are killed.
+# jobs for later, attributes that travel, recurring jobs, database transactions, and processes that are killed.
 
 exit 77 if RailsApp.missing && puts("skipped: #{RailsApp.missing}").nil?
 
@@ -17,7 +17,7 @@ JOBS = <<~RUBY
       raise ZeroDivisionError if word == "again" && executions == 1
       raise "never" if word == "never"
       die if word == "kill" && Receipt.where(note: "killed").empty?
-      Receipt.create!(order_id: order.id, note: "VERSION \#{word} \#{Current.user.inspect}")
+      Receipt.create!(order_id: order.id, note: "VERSION \#{word} \#{Current.user.inspect} \#{Current.tenant.inspect}")
       Current.user = "left over"
     end
 
@@ -44,6 +44,7 @@ Scenario.run do
   app.write("config/initializers/pelton.rb", <<~RUBY)
     Pelton.config.job_topic_prefix = #{prefix.inspect}
     Pelton.config.schedule_topic = "#{prefix}schedule"
+    Pelton::CurrentAttributes.carry "Current", :tenant
   RUBY
   app.write("config/application.rb",
             app.read("config/application.rb").sub(/^  end\nend/, "    config.active_job.queue_adapter = :pelton\n\\0"))
@@ -51,9 +52,15 @@ Scenario.run do
     Pelton.routes do
       active_jobs("default") { retries 1, backoff: 0.1..0.1 }
       active_jobs "keyed"
+      recurring_job "TickJob", every: "1s", queue: "keyed", arguments: ["tick"]
     end
   RUBY
-  app.write("app/models/current.rb", "class Current < ActiveSupport::CurrentAttributes; attribute :user; end")
+  app.write("app/models/current.rb", "class Current < ActiveSupport::CurrentAttributes; attribute :user, :tenant; end")
+  app.write("app/jobs/tick_job.rb", <<~RUBY)
+    class TickJob < ApplicationJob
+      def perform(word) = Receipt.create!(note: "\#{word} \#{job_id}")
+    end
+  RUBY
   app.write("app/jobs/keyed_job.rb", <<~RUBY)
     class KeyedJob < ApplicationJob
       queue_as :keyed
@@ -61,8 +68,8 @@ Scenario.run do
       def perform(key, number) = Receipt.create!(order_id: number, note: key)
     end
   RUBY
-  version = ->(word) { app.write("app/jobs/note_job.rb", JOBS.gsub("VERSION", word)) }
-  version.("first")
+  change = ->(word) { app.write("app/jobs/note_job.rb", JOBS.gsub("VERSION", word)) }
+  change.("first")
   rows = ->(where) { app.rows("SELECT order_id, note FROM receipts WHERE #{where} ORDER BY id") }
   noted = lambda do |note, count = 1|
     eventually(60, -> { "#{note}, not #{rows.("1")}" }) { rows.("note LIKE '#{note}%'").size >= count }
@@ -79,14 +86,14 @@ Scenario.run do
     RUBY
   end
   server = child(*app.pelton("server"))
-  noted.("first hello nil")
-  equal([[1, "first hello nil"]], rows.("1"), "receipts")
+  noted.("first hello nil nil")
+  equal([[1, "first hello nil nil"]], rows.("note NOT LIKE 'tick%'"), "receipts")
 
   # --- errors: retry_on, a record that is gone, the route's retries and dead letters; the class of newer code ---
 
   app.runner(<<~RUBY)
     order = Order.create!(total: 2)
-    NoteJob.perform_later(order, "again")
+    Current.set(tenant: "acme") { NoteJob.perform_later(order, "again") }
     NoteJob.perform_later(order, "never")
     NoteJob.perform_later(Order.create!(total: 3).destroy!, "gone")
     %w[a b c].product((1..10).to_a).sort_by(&:last).each { |key, number| KeyedJob.perform_later(key, number) }
@@ -94,7 +101,7 @@ Scenario.run do
     Pelton.producer.produce_sync(topic: topic, payload: NoteJob.new.serialize.merge("job_class" => "LaterJob").to_json)
     Pelton.producer.produce_sync(topic: topic, payload: "no job")
   RUBY
-  noted.("first again nil")
+  noted.('first again nil "acme"') # which `retry_on` enqueued again
   letters = read(topics["default.dead"], 2, 3).map { |_, message| message.origin.error }.sort
   equal(%w[Pelton::InvalidJobError Pelton::UnknownJobError RuntimeError], letters, "errors of the dead letters")
   eventually(60, "the job whose record is gone") { app.read("log/development.log").include?("Discarded NoteJob") }
@@ -103,20 +110,53 @@ Scenario.run do
   end
   %w[a b c].each { |key| equal((1..10).to_a, rows.("note = '#{key}'").map(&:first), "the order of #{key}") }
 
+  # --- a recurring job runs once each time; jobs in a transaction of the database, and many jobs at once ---
+
+  noted.("tick", 3)
+  ticks = rows.("note LIKE 'tick%'").map(&:last)
+  equal(ticks.uniq, ticks, "recurring jobs")
+  app.runner(<<~RUBY)
+    order = Order.create!(total: 4)
+    if ActiveJob.version >= Gem::Version.new("7.1")
+      now, later = %w[one two].map { |word| NoteJob.new(order, "many \#{word}") }
+      ActiveJob.perform_all_later(now, later.set(wait: 1))
+      raise "not enqueued" unless now.successfully_enqueued? && later.successfully_enqueued?
+    end
+    if ActiveJob.version >= Gem::Version.new("7.2")
+      ids = %w[back committed].map do |word|
+        job = nil
+        Order.transaction do
+          job = NoteJob.perform_later(order, word)
+          raise "before the commit" if job.provider_job_id
+          raise ActiveRecord::Rollback if word == "back"
+        end
+        job.provider_job_id
+      end
+      raise "\#{ids}" unless ids.first.nil? && ids.last
+    end
+  RUBY
+  version = Gem::Specification.find_by_name("activejob").version
+  ["many one", "many two"].each { |word| noted.("first #{word}") } if version >= Gem::Version.new("7.1")
+  noted.("first committed") if version >= Gem::Version.new("7.2")
+
   # --- changed code runs without a restart; a job whose process is killed runs again; jobs for later survive that ---
 
-  version.("second")
+  change.("second")
   app.runner(<<~RUBY)
     gone = NoteJob.set(wait: 20).perform_later(Order.first, "cancelled")
-    NoteJob.set(wait: 2).perform_later(Order.first, "later")
+    Current.set(tenant: "acme") { NoteJob.set(wait: 2).perform_later(Order.first, "later") }
+    moved = NoteJob.set(wait: 3600, priority: 5).perform_later(Order.first, "moved")
+    raise "not moved" unless Pelton.schedule.reschedule(moved.provider_job_id, in: 1)
     raise "not cancelled" unless Pelton.schedule.cancel(gone.provider_job_id)
     NoteJob.perform_later(Order.first, "kill")
   RUBY
   equal(128 + Signal.list.fetch("KILL"), exit_code(server, 60), "exit code of the killed server")
   server = child(*app.pelton("server"))
   noted.("second kill nil")
-  noted.("second later nil")
-  equal([], rows.("note LIKE '%gone%' OR note LIKE '%cancelled%' OR note LIKE '%never%'"), "receipts of failed jobs")
+  noted.('second later nil "acme"')
+  noted.("second moved nil nil")
+  never = %w[gone cancelled never back].map { |word| "note LIKE '% #{word} %'" }.join(" OR ")
+  equal([], rows.(never), "receipts of jobs that failed, were cancelled or rolled back")
   server.kill(:TERM)
   equal(0, exit_code(server, 60), "exit code\n#{server.output}")
 end

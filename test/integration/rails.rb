@@ -51,6 +51,12 @@ Scenario.run do
     ActiveSupport::Notifications.subscribe("consumer.consumed.pelton") do |event|
       Rails.logger.info "consumed \#{event.payload[:messages]} of \#{event.payload[:topic]}"
     end
+    class Reports
+      def report(error, handled:, context:, source: nil, **)
+        Rails.logger.info "reported \#{error.class} \#{handled} \#{source} \#{context.values_at(:group, :topic)}"
+      end
+    end
+    Rails.error.subscribe(Reports.new) if Rails.respond_to?(:error)
   RUBY
   version = ->(word) { app.write("app/consumers/orders_consumer.rb", CONSUMER.gsub("VERSION", word)) }
   version.("first")
@@ -78,6 +84,12 @@ Scenario.run do
   equal(0, exit_code(routes, 60), "exit code of pelton routes\n#{routes.output}")
   check(routes.output.include?(name), "pelton routes:\n#{routes.output}")
 
+  declared = unique("declared")
+  routes = app.read("config/pelton.rb")
+  app.write("config/pelton.rb", "#{routes}\nPelton.topics { topic #{declared.inspect}, partitions: 2 }\n")
+  app.rails("pelton:topics:apply")
+  check(self.app.admin.topic_names.include?(declared), "bin/rails pelton:topics:apply creates #{declared}")
+
   check(app.rails("pelton:doctor").include?("connections in the pool"), "bin/rails pelton:doctor looks at the database")
 
   # --- a message of a runner that ends at once arrives, and the server finds the app ---
@@ -104,6 +116,9 @@ Scenario.run do
   app.write("app/consumers/orders_consumer.rb", "class OrdersConsumer < ApplicationConsumer\n  def consume(\nend\n")
   order.()
   eventually(60, -> { "an error in the server's output\n#{server.output}" }) { server.output.include?("SyntaxError") }
+  if Gem::Specification.find_by_name("rails").version >= Gem::Version.new("7.1") # 7.0 knows no source
+    check(log.().include?("reported SyntaxError false pelton #{[group, name]}"), "Rails.error:\n#{log.()[-2000..]}")
+  end
   version.("third")
   equal([[4, note.("third")]], stored.(4).drop(3), "receipts after a repair")
   equal(1, server.output.scan(/assigned .*#{Regexp.escape(name)}/).size, "assignments\n#{server.output}")

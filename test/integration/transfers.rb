@@ -3,24 +3,22 @@
 # once: this is about PostgreSQL and Kafka, whatever the Ruby
 # time limit: 900
 
-ENV["BANK"] = "none"
-ENV["TOPICS"] = "none,none"
-
 require "support/scenario"
 require "support/postgres"
 require "pelton/testing"
 
 # Two applications with a database each move money through Kafka, with outbox and inbox. Both are killed (-9) at random
-# moments. At the end no money is lost and none is made: each transfer was added once and confirmed once.
+# moments. At the end no money is lost and none is made: each transfer was added once and confirmed once. The banks are
+# those of examples/transfers.rb.
 #
 # PELTON_KILLS is the number of kills; PELTON_SEED repeats the random choices.
 
 exit 77 if PostgresServer.missing && puts("skipped: #{PostgresServer.missing}").nil?
 
-require "support/transfer_app"
+require_relative "../../examples/transfers"
 
 KILLS = Integer(ENV["PELTON_KILLS"] || 8)
-PROGRAM = "#{Scenario::ROOT}/test/support/transfer_app.rb".freeze
+PROGRAM = "#{Scenario::ROOT}/examples/transfers.rb".freeze
 
 Scenario.run do
   seed = Integer(ENV["PELTON_SEED"] || rand(1_000_000))
@@ -37,11 +35,7 @@ Scenario.run do
     OutboxKit.connect(urls[bank])
     block.call
   end
-  urls.each do |bank, url|
-    TransferApp.prepare(url)
-    balance = bank == "from" ? TransferApp::START : 0
-    TransferApp::ACCOUNTS.times { TransferApp::Account.create!(balance: balance) }
-  end
+  urls.each { |bank, url| Transfers.prepare(url, bank == "from" ? Transfers::START : 0) }
 
   # --- of several threads with one message, one does the work, and the others wait for it ---
 
@@ -50,24 +44,24 @@ Scenario.run do
     Array.new(8) do
       Thread.new do
         ActiveRecord::Base.connection_pool.with_connection do
-          Pelton::Inbox.processed_once(place, group: "threads") { TransferApp::Repeat.create!(place: "thread") }
+          Pelton::Inbox.processed_once(place, group: "threads") { Transfers::Repeat.create!(place: "thread") }
         end
       end
     end.map(&:value)
   end
   equal({ true => 1, false => 7 }, results.tally, "results of the threads")
-  equal(1, at.("to") { TransferApp::Repeat.delete_all }, "how often the work was done")
+  equal(1, at.("to") { Transfers::Repeat.delete_all }, "how often the work was done")
 
   # --- transfers ---
 
   start = lambda do |bank|
-    pelton("server", "-r", PROGRAM, env: { "BANK" => bank, "BANK_DATABASE" => urls[bank], "TOPICS" => topics.join(","),
-                                           "STOP" => stop })
+    pelton("server", "-r", PROGRAM, env: { "BANK" => bank, "DATABASE" => urls[bank], "TOPICS" => topics.join(","),
+                                           "KAFKA" => bootstrap, "STOP" => stop })
   end
 
   banks = %w[from to].to_h { |bank| [bank, start.(bank)] }
   output = -> { banks.map { |bank, child| "--- #{bank}\n#{child.output[-3000..] || child.output}" }.join("\n") }
-  confirmed = -> { at.("from") { TransferApp::Transfer.sum(:confirmed) } }
+  confirmed = -> { at.("from") { Transfers::Transfer.sum(:confirmed) } }
   KILLS.times do
     before = confirmed.()
     eventually(90, -> { "a transfer makes its round\n#{output.()}" }) { confirmed.() > before + 5 }
@@ -80,7 +74,7 @@ Scenario.run do
   end
   FileUtils.touch(stop)
   eventually(120, -> { "all transfers are confirmed\n#{output.()}" }) do
-    at.("from") { TransferApp::Transfer.where(confirmed: 0).none? && Pelton::Outbox::Row.none? } &&
+    at.("from") { Transfers::Transfer.where(confirmed: 0).none? && Pelton::Outbox::Row.none? } &&
       at.("to") { Pelton::Outbox::Row.none? }
   end
   banks.each_value { |child| child.kill(:TERM) }.each_value do |child|
@@ -88,12 +82,12 @@ Scenario.run do
   end
 
   sent, twice = at.("from") do
-    [TransferApp::Transfer.sum(:amount), TransferApp::Transfer.where.not(confirmed: 1).count]
+    [Transfers::Transfer.sum(:amount), Transfers::Transfer.where.not(confirmed: 1).count]
   end
-  from, to = urls.keys.map { |bank| at.(bank) { TransferApp::Account.sum(:balance) } }
-  repeats = urls.keys.sum { |bank| at.(bank) { TransferApp::Repeat.count } }
-  puts "#{KILLS} kills, #{at.("from") { TransferApp::Transfer.count }} transfers, #{repeats} messages came again"
+  from, to = urls.keys.map { |bank| at.(bank) { Transfers::Account.sum(:balance) } }
+  repeats = urls.keys.sum { |bank| at.(bank) { Transfers::Repeat.count } }
+  puts "#{KILLS} kills, #{at.("from") { Transfers::Transfer.count }} transfers, #{repeats} messages came again"
   equal(0, twice, "transfers with another number of confirmations than one")
-  equal([sent, TransferApp::ACCOUNTS * TransferApp::START], [to, from + to], "the money that arrived, and all of it")
+  equal([sent, Transfers::ACCOUNTS * Transfers::START], [to, from + to], "the money that arrived, and all of it")
   check(repeats.positive?, "no message came twice: nothing was tested")
 end

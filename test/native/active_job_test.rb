@@ -91,6 +91,13 @@ class ActiveJobTest < Minitest::Test
     assert_equal [["hello", "jobs.default/0/0", 1], ["hello", "jobs.mailers/0/0", 1]], RAN.sort
   end
 
+  def test_a_priority_is_stored_and_changes_nothing
+    [5, 1].each { |priority| NoteJob.set(priority: priority).perform_later(priority) }
+    assert_equal [5, 1], (produced_messages("jobs.default").map { |one| JSON.parse(one.raw_payload)["priority"] })
+    work("default")
+    assert_equal [[5], [1]], RAN
+  end
+
   def test_another_prefix_of_topics
     Pelton.config.job_topic_prefix = "shop-jobs."
     Pelton.routes { active_jobs "other" }
@@ -260,6 +267,43 @@ class ActiveJobTest < Minitest::Test
     assert_equal [[1], [3]], RAN
     travel 61
     assert_equal [[1], [3], [2]], RAN
+  end
+
+  def test_a_recurring_job_runs_each_time_with_an_id_of_its_own
+    Pelton.config.schedule_topic = "pelton.schedule"
+    tick = Class.new(ApplicationJob) { define_method(:perform) { |*arguments| RAN << [arguments, job_id] } }
+    self.class.const_set(:TickJob, tick)
+    Pelton.routes do
+      active_jobs "ticks"
+      recurring_job "ActiveJobTest::TickJob", every: "1h", queue: :ticks, arguments: ["weekly", { "day" => 2.days }]
+    end
+    consumer_for("jobs.ticks")
+    3.times { travel 3600 }
+
+    assert_equal [["weekly", { "day" => 2.days }]] * 3, RAN.map(&:first)
+    assert_equal 3, RAN.map(&:last).uniq.grep(%r{\Ajobs\.ticks/0/\d\z}).size, RAN.to_s
+    assert_equal ["@recurring/shop/ActiveJobTest.TickJob"], Pelton.schedule.map(&:id)
+  ensure
+    self.class.send(:remove_const, :TickJob) if self.class.const_defined?(:TickJob, false)
+  end
+
+  def test_a_recurring_job_that_fails_is_enqueued_again_into_its_queue
+    produce("jobs.slow", { "job_class" => "ActiveJobTest::FailingJob", "queue_name" => "slow",
+                           "arguments" => ["ActiveJobTest::Failing", "a"] })
+    work("slow")
+    assert_equal [["a!", 1], ["a!!", 2], ["a!!!", 3]], RAN
+  end
+
+  def test_a_recurring_job_is_checked_when_routes_are_declared
+    Pelton.config.schedule_topic = "pelton.schedule"
+    { [NoteJob, { every: 1 }] => /recurring_job = ActiveJobTest::NoteJob: expected the name of a class/,
+      ["NoteJob", {}] => /needs one of every: and cron:/,
+      ["NoteJob", { every: 1, arguments: [Object.new] }] => /recurring_job NoteJob: arguments = .*: Unsupported a/,
+      ["NoteJob", { every: 1, queue: "night shift" }] => /queue = "night shift": cannot be a topic/,
+      ["NoteJob", { every: 1, zoen: 2 }] => /zoen: unknown option of recurring/ }.each do |(job, options), message|
+      error = assert_raises(Pelton::ConfigError) { Pelton.routes { recurring_job(job, **options) } }
+      assert_match message, error.message
+    end
   end
 
   # Rails 7.1 and later have a Time.

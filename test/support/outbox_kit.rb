@@ -25,7 +25,7 @@ module OutboxKit
   #: (String | Hash[Symbol, untyped], ?pool: Integer) -> void
   def connect(database, pool: 20)
     options = database.is_a?(String) ? { url: database } : database
-    if options[:adapter] == "sqlite3"
+    if options[:adapter] == "sqlite3" || options[:url].to_s.start_with?("sqlite3:")
       require "sqlite3"
       SQLite3::Database.prepend(Waiting)
     end

@@ -31,7 +31,8 @@ module Pelton
         data = JSON.parse(text)
         invalid(message, "its payload has no job_class") unless data.is_a?(Hash) && data["job_class"].is_a?(String)
 
-        { **data, "provider_job_id" => message.raw_headers[SCHEDULED] || place(message) }
+        # A recurring job has no id, so it gets one that its retries have, too.
+        { "job_id" => place(message), **data, "provider_job_id" => message.raw_headers[SCHEDULED] || place(message) }
       rescue JSON::ParserError
         invalid(message, "its payload is no JSON")
       end

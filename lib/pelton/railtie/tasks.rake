@@ -4,7 +4,7 @@ require "pelton/cli/cli"
 
 # `bin/rails pelton:topics:plan` is `pelton topics plan` with the app's settings.
 namespace :pelton do
-  ["doctor", "routes", "topics plan"].each do |name|
+  ["doctor", "routes", "schedule list", "topics apply", "topics plan"].each do |name|
     desc "pelton #{name}: #{Pelton::CLI::COMMANDS.fetch(name)}"
     task name.tr(" ", ":") => :environment do
       code = Pelton::CLI.new(name.split, app: Pelton.app).run

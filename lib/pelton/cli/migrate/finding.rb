@@ -30,6 +30,18 @@ module Pelton
       end
 
       #: () -> Row
+      def self.recurring
+        differs("recurring \"cleanup\", cron: \"0 3 * * *\", topic: \"jobs\", payload: \"{}\"",
+                "`recurring` in the routes sends a message, and a consumer does the work; docs/guides/scheduling.md")
+      end
+
+      #: () -> Row
+      def self.attributes
+        differs("Pelton::CurrentAttributes.carry \"Current\", :request_id",
+                "name the attributes; docs/guides/getting-started-rails.md")
+      end
+
+      #: () -> Row
       def self.dashboard = differs("pelton web, or Pelton::Web.new in Rack", "docs/guides/dashboard.md")
 
       #: (?String?, ?String?) -> Row

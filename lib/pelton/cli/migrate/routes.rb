@@ -12,12 +12,12 @@ module Pelton
         TOPICS = %w[topic pattern].freeze
         ONLY_FLAT = "a group has one client: its topics are in the group itself"
         NOTHING = {
-          "recurring_tasks" => "keep another scheduler for these tasks",
           "multiplexing" => "a group has one client: start more processes",
           "parallel_segments" => "start more processes, or use concurrency with keys"
         }.freeze
+        ELSEWHERE = { "recurring_tasks" => Migrate.recurring, "scheduled_messages" => Migrate.later }.freeze
         JOBS = "the queue's topic has another name, jobs.default for default: let Karafka finish the old one's jobs"
-        private_constant :TOPICS, :ONLY_FLAT, :NOTHING, :JOBS
+        private_constant :TOPICS, :ONLY_FLAT, :NOTHING, :ELSEWHERE, :JOBS
 
         # declared: a Draft for Pelton.topics. group: the code of config.group_id. concurrency: that of
         # config.concurrency. from: where groups begin.
@@ -45,7 +45,7 @@ module Pelton
         def word(call)
           return false if call.receiver
           return tell(call, Migrate.none(NOTHING[call.name])) if NOTHING.key?(call.name)
-          return tell(call, Migrate.later) if call.name == "scheduled_messages"
+          return tell(call, ELSEWHERE[call.name]) if ELSEWHERE.key?(call.name)
 
           case call.name
           when *TOPICS then topic(call)

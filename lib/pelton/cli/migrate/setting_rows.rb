@@ -30,7 +30,7 @@ module Pelton
         "producer" => Migrate.differs("config.kafka", "the app's producer uses it; a Pelton::App has another"),
         "license." => Migrate.none("not needed: delete it"),
         "encryption." => Migrate.none("encrypt payloads in your own code"),
-        "recurring_tasks." => Migrate.none("keep another scheduler for these tasks"),
+        "recurring_tasks." => Migrate.recurring,
         "scheduled_messages." => Migrate.later,
         "swarm." => Migrate.differs("pelton server --processes N", "an option of the command, not a setting"),
         "admin." => Migrate.none("Pelton.admin uses config.kafka"),

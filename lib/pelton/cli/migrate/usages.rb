@@ -19,12 +19,14 @@ module Pelton
                                              "for work that moves to Kafka; Sidekiq may stay for the rest"),
           "perform_in" => Migrate.later_jobs("in: 60"), "perform_at" => Migrate.later_jobs("at: time")
         }.freeze
-        ADAPTER = Migrate.same("config.active_job.queue_adapter = :pelton", "docs/guides/active-job.md")
+        ADAPTER = "config.active_job.queue_adapter = :pelton"
+        ADAPTERS = { "karafka" => Migrate.same(ADAPTER, "docs/guides/active-job.md"),
+                     "sidekiq" => Migrate.differs(ADAPTER, "or keep Sidekiq; docs/guides/active-job.md") }.freeze
         OPTIONS = Migrate.differs("pelton_key { |job| … } instead of partitioner",
                                   "config.confirm_jobs instead of dispatch_method; docs/guides/active-job.md")
         PRODUCING = /\A(produce|tombstone|buffer)(_many)?(_sync|_async)?\z/
         KARAFKA = %w[Karafka::BaseConsumer Karafka::Pro::BaseConsumer ApplicationConsumer].freeze
-        private_constant :SIDEKIQ, :PERFORM, :ADAPTER, :OPTIONS, :PRODUCING, :KARAFKA
+        private_constant :SIDEKIQ, :PERFORM, :ADAPTER, :ADAPTERS, :OPTIONS, :PRODUCING, :KARAFKA
 
         # :karafka or :racecar if a class with this superclass is such a consumer.
         #: (String, Hash[String, String]) -> Symbol?
@@ -116,7 +118,7 @@ module Pelton
           receiver = call.receiver && file.text(call.receiver)
           if receiver == "karafka" then SPEC_CALLS[call.name]
           elsif call.name == "gem" && receiver.nil? then GEMS[Call.literal(call.args.first)]
-          elsif call.name == "queue_adapter=" && Call.literal(call.args.first).to_s == "karafka" then ADAPTER
+          elsif call.name == "queue_adapter=" then ADAPTERS[Call.literal(call.args.first).to_s]
           elsif receiver.nil? then call.name == "karafka_options" ? OPTIONS : SIDEKIQ[call.name]
           end
         end

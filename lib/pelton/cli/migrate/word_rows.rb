@@ -25,7 +25,7 @@ module Pelton
         "multiplexing" => Migrate.none("a group has one client: start more processes"),
         "swarm" => Migrate.none("pelton server -t TOPIC starts some topics only"),
         "scheduler" => Migrate.none("workers take jobs of all groups in turn"),
-        "recurring_tasks" => Migrate.none("keep another scheduler for these tasks"),
+        "recurring_tasks" => Migrate.recurring,
         "scheduled_messages" => Migrate.later,
         "load_shedding" => Migrate.none("use expire_after or filter")
       }.freeze
