@@ -116,8 +116,11 @@ Scenario.run do
   app.write("app/consumers/orders_consumer.rb", "class OrdersConsumer < ApplicationConsumer\n  def consume(\nend\n")
   order.()
   eventually(60, -> { "an error in the server's output\n#{server.output}" }) { server.output.include?("SyntaxError") }
+  app.write("app/consumers/orders_consumer.rb",
+            "class OrdersConsumer < ApplicationConsumer\n  def consume = raise(KeyError, \"no total\")\nend\n")
+  eventually(60, -> { "the next error\n#{server.output}" }) { server.output.include?("KeyError") }
   if Gem::Specification.find_by_name("rails").version >= Gem::Version.new("7.1") # 7.0 knows no source
-    check(log.().include?("reported SyntaxError false pelton #{[group, name]}"), "Rails.error:\n#{log.()[-2000..]}")
+    check(log.().include?("reported KeyError false pelton #{[group, name]}"), "Rails.error:\n#{log.()[-2000..]}")
   end
   version.("third")
   equal([[4, note.("third")]], stored.(4).drop(3), "receipts after a repair")

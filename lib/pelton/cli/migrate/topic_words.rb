@@ -150,7 +150,7 @@ module Pelton
 
           note = "must be the same for all topics of a group: give this topic a group of its own"
           file.found(call.node, :differs, "from #{start}", note)
-          draft.todo("#{place(call.node)}: this #{note}")
+          draft.todo("#{place(call.node)}: `from` #{note}")
           draft.commented(true) { draft.code("from #{start}") }
         end
 

@@ -24,9 +24,11 @@ module Pelton
                      "sidekiq" => Migrate.differs(ADAPTER, "or keep Sidekiq; docs/guides/active-job.md") }.freeze
         OPTIONS = Migrate.differs("pelton_key { |job| … } instead of partitioner",
                                   "config.confirm_jobs instead of dispatch_method; docs/guides/active-job.md")
+        MONITOR = Migrate.differs("Pelton.subscribe(\"message.delivery_failed\") { |event| … }",
+                                  "message.acknowledged has the others; docs/reference/events.md")
         PRODUCING = /\A(produce|tombstone|buffer)(_many)?(_sync|_async)?\z/
         KARAFKA = %w[Karafka::BaseConsumer Karafka::Pro::BaseConsumer ApplicationConsumer].freeze
-        private_constant :SIDEKIQ, :PERFORM, :ADAPTER, :ADAPTERS, :OPTIONS, :PRODUCING, :KARAFKA
+        private_constant :SIDEKIQ, :PERFORM, :ADAPTER, :ADAPTERS, :OPTIONS, :MONITOR, :PRODUCING, :KARAFKA
 
         # :karafka or :racecar if a class with this superclass is such a consumer.
         #: (String, Hash[String, String]) -> Symbol?
@@ -91,7 +93,7 @@ module Pelton
           owner = file.constant(call.receiver)
           return on_constant(call, owner) if owner
 
-          row = symbol_as_topic(call) || general(call) || (inside(call, kind, method) if kind)
+          row = symbol_as_topic(call) || general(call) || (kind ? inside(call, kind, method) : outside(call, method))
           found(call.node, row) if row
         end
 
@@ -117,6 +119,7 @@ module Pelton
         def general(call)
           receiver = call.receiver && file.text(call.receiver)
           if receiver == "karafka" then SPEC_CALLS[call.name]
+          elsif call.name == "monitor" && receiver&.match?(/\bproducer\z/i) then MONITOR
           elsif call.name == "gem" && receiver.nil? then GEMS[Call.literal(call.args.first)]
           elsif call.name == "queue_adapter=" then ADAPTERS[Call.literal(call.args.first).to_s]
           elsif receiver.nil? then call.name == "karafka_options" ? OPTIONS : SIDEKIQ[call.name]
@@ -128,6 +131,13 @@ module Pelton
           return MESSAGE_CALLS[call.name] || (name_of_topic if topic_name?(call)) if call.receiver
 
           CONSUMER_CALLS[call.name] || (unknown(call) if method && !known?(call.name))
+        end
+
+        # A deserializer has a method `call` and gets a message.
+        def outside(call, method)
+          return unless method == "call" && call.name == "metadata" && call.receiver
+
+          MESSAGE_CALLS["metadata"] if file.text(call.receiver) == "message"
         end
 
         def topic_name?(call)
