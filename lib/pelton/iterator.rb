@@ -37,7 +37,7 @@ module Pelton
     #:  ?decode: (Symbol | Hash[Symbol, untyped] | Avro::Decoder)?, ?registry: (Registry | String)?,
     #:  ?deserializer: (^(Message) -> untyped | _Callable)?,
     #:  ?key_deserializer: untyped, ?headers_deserializer: (^(Message) -> untyped | _Callable)?,
-    #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?up_to: (Integer | Time | Symbol)?,
+    #:  ?kafka: Hash[String, untyped], ?timeout: Numeric?, ?up_to: (Integer | Time | Symbol | Proc)?,
     #:  ?stop_at: ^(Message) -> boolish, ?reached_end: ^(String, Integer) -> void, ?where: Array[untyped]?,
     #:  ?on_begin: ^(Hash[[String, Integer], Range[Numeric]]) -> void,
     #:  ?bus: Notifications, ?native: Module?) -> void

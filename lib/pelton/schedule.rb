@@ -3,6 +3,7 @@
 require_relative "errors"
 require_relative "iterator"
 require_relative "runtime/notifications"
+require_relative "subscription"
 require_relative "schedule/scheduled_message"
 require_relative "schedule/ids"
 require_relative "schedule/index"
@@ -14,14 +15,19 @@ module Pelton
   #   Pelton.schedule.cancel(id)               # => true
   # Each running server of the app sends messages of some partitions of this topic when they are due, each once.
   #
-  # Each call reads the topic, or one partition of it, with a client of its own. It waits for Kafka in the calling
-  # thread. Callable from every thread. Raises ConfigError if the topic does not exist, and KafkaError.
+  # Each call reads the topic, or one partition of it, with clients of its own. It waits for Kafka in the calling
+  # thread, and for a transaction in which a server sends at this moment. If that server was killed, another server ends
+  # its transaction after `session.timeout.ms` (10 s), or Kafka after a minute. Callable from every thread. Raises
+  # ConfigError if the topic does not exist, and KafkaError.
   class Schedule
     include Enumerable
 
     COMMITTED = { "isolation.level" => "read_committed", "auto.offset.reset" => "earliest" }.freeze
+    UNCOMMITTED = { "isolation.level" => "read_uncommitted" }.freeze
+    # Seconds for the end of a client.
+    CLOSE = 10
     ONCE = "one that is sent once: remove `recurring` from the routes to end it"
-    private_constant :COMMITTED, :ONCE
+    private_constant :COMMITTED, :UNCOMMITTED, :CLOSE, :ONCE
 
     # Pelton.schedule and App#schedule make one for you. producer: writes the changes.
     #: (Config, Producer, ?bus: Notifications, ?native: Module?) -> void
@@ -98,9 +104,18 @@ module Pelton
 
     def read(topics)
       index = Index.new
-      log = Iterator.new(@config, [topics], kafka: COMMITTED, bus: @bus, native: @native)
+      log = Iterator.new(@config, [topics], up_to: method(:ends).to_proc, kafka: COMMITTED, bus: @bus, native: @native)
       log.each { |message| index.read(message) }
       index
+    end
+
+    # The ends for readers that do not wait for transactions: an entry that was stored while one is open is before them.
+    def ends(spans)
+      client = Subscription.new(@config, group_id: "#{@config.client_id}.schedule", kafka: UNCOMMITTED, bus: @bus,
+                                         native: @native)
+      spans.to_h { |place, _| [place, client.watermarks(*place).last] }
+    ensure
+      client&.close(CLOSE)
     end
   end
 end

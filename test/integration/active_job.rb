@@ -45,6 +45,9 @@ Scenario.run do
     Pelton.config.job_topic_prefix = #{prefix.inspect}
     Pelton.config.schedule_topic = "#{prefix}schedule"
     Pelton::CurrentAttributes.carry "Current", :tenant
+    %w[schedule.loaded schedule.promoted].each do |name|
+      Pelton.subscribe(name) { |event| puts "\#{Time.now} \#{name} \#{event.payload}" }
+    end
   RUBY
   app.write("config/application.rb",
             app.read("config/application.rb").sub(/^  end\nend/, "    config.active_job.queue_adapter = :pelton\n\\0"))
@@ -71,8 +74,11 @@ Scenario.run do
   change = ->(word) { app.write("app/jobs/note_job.rb", JOBS.gsub("VERSION", word)) }
   change.("first")
   rows = ->(where) { app.rows("SELECT order_id, note FROM receipts WHERE #{where} ORDER BY id") }
+  server = nil
+  # A job that is missing was not sent, or failed: the server's lines tell, those of the schedule among them.
+  state = -> { "#{rows.("1")}\n#{server.output}\n#{app.read("log/development.log").lines.grep(/Discarded|rror/).join}" }
   noted = lambda do |note, count = 1|
-    eventually(60, -> { "#{note}, not #{rows.("1")}" }) { rows.("note LIKE '#{note}%'").size >= count }
+    eventually(60, -> { "#{note}, not #{state.()}" }) { rows.("note LIKE '#{note}%'").size >= count }
   end
 
   # --- a job is in Kafka when perform_later returns, also if the process is killed then ---
@@ -150,7 +156,7 @@ Scenario.run do
     raise "not cancelled" unless Pelton.schedule.cancel(gone.provider_job_id)
     NoteJob.perform_later(Order.first, "kill")
   RUBY
-  equal(128 + Signal.list.fetch("KILL"), exit_code(server, 60), "exit code of the killed server")
+  equal(128 + Signal.list.fetch("KILL"), exit_code(server, 60), "exit code of the killed server\n#{server.output}")
   server = child(*app.pelton("server"))
   noted.("second kill nil")
   noted.('second later nil "acme"')

@@ -29,12 +29,14 @@ Scenario.run do
   ids = Array.new(COUNT) { |number| later.(number.to_s, key: (number % 5).to_s, at: now + 1 + ((number / 60) * 0.5)) }
   canceled, moved = ids.last(2)
   equal([true, true], [client.schedule.cancel(canceled), client.schedule.reschedule(moved, in: 5)], "changes")
-  [1, 2].each do |kill_at|
+  behind = [1, 2].flat_map do |kill_at|
     child = server.(kill_at)
     equal(137, exit_code(child, 60), "killed in transaction #{kill_at}\n#{child.output}")
+    Array.new(4) { later.("never", in: 3600) }
   end
   first = server.()
   second = server.()
+  equal([true] * 8, behind.map { |id| client.schedule.cancel(id) }, "cancels of entries behind an open transaction")
   sent.(COUNT - 1)
   eventually(30, "an empty schedule") { client.schedule.all?(&:recurring) }
   found = rows.()
@@ -68,6 +70,23 @@ Scenario.run do
   equal(["y"], rows.().map(&:last).grep(/y/), "after a restart")
   last.kill(:TERM)
   equal(0, exit_code(last, 60), last.output)
+
+  # --- others write all the time: each fetch finds something, so no reader reaches the end of the log -----------------
+  busy = app(schedule_topic: topic(settings: { "cleanup.policy" => "compact" }))
+  busy.producer.produce_later(topic: output, payload: "z", in: 0)
+  cancel = { topic: busy.config.schedule_topic, key: "gone", payload: nil }
+  stop = false
+  writers = Array.new(8) { Thread.new { busy.producer.produce_many_sync([cancel] * 20) until stop } }
+  begin
+    child = ruby(PROGRAM, busy.config.schedule_topic, unique("group"), output, "0", ticks,
+                 env: { "FETCH_WAIT" => "5000" })
+    eventually(30, -> { "a message that is due\n#{child.output}" }) { rows.().any? { |_, payload| payload == "z" } }
+  ensure
+    stop = true
+    writers.each(&:join)
+  end
+  child.kill(:TERM)
+  equal(0, exit_code(child, 60), child.output)
 
   # --- the recurring message of all these servers --------------------------------------------------------------------
   times = client.each(ticks, kafka: { "isolation.level" => "read_committed" }).map do |one|

@@ -23,6 +23,22 @@ class RailsApp
       timeout: 5000
   YAML
 
+  # sqlite3 before 2.0 holds the GVL while it waits for the database's lock. So a thread of this process that has the
+  # lock cannot go on, and the job fails after `timeout`: "database is locked". This waits without the GVL, up to 30 s.
+  BUSY = <<~RUBY
+    ActiveSupport.on_load(:active_record_sqlite3adapter) do
+      waiting = Module.new do
+        private
+
+        def configure_connection
+          super
+          (@raw_connection || @connection).busy_handler { |count| IO.select(nil, nil, nil, 0.01).nil? && count < 3_000 }
+        end
+      end
+      prepend waiting
+    end
+  RUBY
+
   # Why this Ruby cannot make the app, with more gems; nil: it can.
   #: (*String) -> String?
   def self.missing(*gems)
@@ -44,6 +60,7 @@ class RailsApp
     gems = [*GEMS, *gems].map { |gem| "gem #{gem.inspect}\n" }
     write("Gemfile", "#{gems.join}gem \"pelton\", path: #{ROOT.inspect}\n")
     write("config/database.yml", DATABASE)
+    write("config/initializers/sqlite.rb", BUSY)
   end
 
   # Writes a file of the app.

@@ -3,9 +3,9 @@
 require "pelton"
 
 # A server that only sends messages of the schedule, and each second one to TICKS: schedule_program.rb SCHEDULE_TOPIC
-# GROUP TOPIC KILL_AT TICKS. KILL_AT:
-# the number of the transaction with messages in which it kills itself, when the broker has its messages and it is not
-# committed; 0: never. Prints a line when it has read a partition of the schedule.
+# GROUP TOPIC KILL_AT TICKS. KILL_AT: the number of the transaction with messages in which it kills itself, when the
+# broker has its messages and it is not committed; 0: never. FETCH_WAIT: milliseconds of a fetch that finds nothing.
+# Prints a line when it has read a partition of the schedule, and when it has sent messages of one.
 
 schedule, group, topic, kill_at, ticks = ARGV
 $stdout.sync = true
@@ -29,7 +29,8 @@ end
 
 Pelton.configure do |config|
   # Settings with which other producers work, and which must not weaken this one.
-  config.kafka = { "bootstrap.servers" => ENV.fetch("PELTON_BOOTSTRAP"), "acks" => 1, "session.timeout.ms" => 6_000 }
+  config.kafka = { "bootstrap.servers" => ENV.fetch("PELTON_BOOTSTRAP"), "acks" => 1, "session.timeout.ms" => 6_000,
+                   "fetch.wait.max.ms" => ENV.fetch("FETCH_WAIT", 100) }
   config.group_id = group
   config.schedule_topic = schedule
   config.reload_fenced = true
@@ -38,7 +39,8 @@ Pelton.routes do
   topic topic, to: Class.new(Pelton::Consumer) { def consume = nil }
   recurring "tick", every: 1, topic: ticks, payload: "tick"
 end
-Pelton.subscribe("schedule.loaded") { |event| puts "loaded #{event[:partition]} with #{event[:messages]}" }
+Pelton.subscribe("schedule.loaded") { |event| puts "loaded #{event[:partition]} with #{event[:messages]}\n" }
+Pelton.subscribe("schedule.promoted") { |event| puts "promoted #{event[:partition]} #{event[:messages]}\n" }
 Pelton.start
 trap("TERM") { Pelton.server.signal("TERM") }
 Pelton.server.wait

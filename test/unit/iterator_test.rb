@@ -49,6 +49,12 @@ class IteratorTest < Minitest::Test
     assert_includes error.message, "on_begin = 5: expected an object with the method call"
   end
 
+  # The end of committed messages, 60, is before it.
+  def test_ends_may_be_behind_an_open_transaction
+    ends = Pelton::Iterator::Ends.new(->(spans) { spans.transform_values { |span| span.end + 5 } }, false)
+    assert_equal [{ ["b", 0] => 65 }, true], [ends.of(spans("b"), nil, 1), ends.fixed?]
+  end
+
   def test_iterator_starts_at_the_position_in_from
     { :beginning => 10, :end => 60, 30 => 30, 0 => 10, 5_000 => 60, -1 => 59, -50 => 10, -500 => 10,
       Time.at(42) => 42, Time.at(500) => 60 }.each do |from, first|

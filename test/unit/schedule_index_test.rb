@@ -146,6 +146,18 @@ class ScheduleIndexTest < Minitest::Test
     assert_equal ["a"], take_all
   end
 
+  # The reschedule was written after the tombstone, and before the entry was written again.
+  def test_a_reschedule_of_an_entry_that_waits_to_be_written_again_counts
+    @index.loaded
+    add("a", 1)
+    take_all
+    add("a", 9)
+    assert_equal :again, sent("a", 0).first
+    assert_nil move("a", 12, 1)
+    assert_equal 12, @index.next_at
+    assert_equal ["a"], take_all
+  end
+
   def test_a_user_cancels_whatever_waits
     add("a", 1)
     move("a", 5, 0)

@@ -12,7 +12,12 @@ class SchedulePartitionTest < Minitest::Test
     super
     @native.prepare = method(:refuse)
     @offset = -1
-    @partition = Pelton::Schedule::Partition.new("sched", 2, @config, bus: @bus, native: @module) { 0 }
+    @partition = partition(0)
+  end
+
+  # log_end: the end of the log when it became the owner.
+  def partition(log_end)
+    Pelton::Schedule::Partition.new("sched", 2, @config, bus: @bus, native: @module) { log_end }
   end
 
   def teardown
@@ -48,7 +53,7 @@ class SchedulePartitionTest < Minitest::Test
 
   # Payloads that the next transaction writes; nil is a tombstone.
   def written
-    @partition.at_end(@offset + 1)
+    @partition.read_to(@offset + 1)
     @partition.promote
     @native.producers.flat_map(&:committed)
   end
@@ -74,6 +79,28 @@ class SchedulePartitionTest < Minitest::Test
   def test_a_late_reschedule_does_not_end_a_later_entry
     read(add("old"), sent(0), add("late", moved: 0), add("new"))
     assert_equal ["new", nil], written
+  end
+
+  # A log to which others write all the time has no end that a reader reaches.
+  def test_a_log_that_never_ends_does_not_hold_messages_back
+    @partition.close
+    @partition = partition(3)
+    read(add("a", "a"), add("b", "b"))
+    @partition.promote
+    assert_empty @native.producers.flat_map(&:committed), "it may end in the rest of the log"
+    read(cancel, add("c", "c"))
+    @partition.promote
+    assert_equal ["b", nil, "c", nil], @native.producers.flat_map(&:committed)
+  end
+
+  # Such a record is no message for a reader.
+  def test_a_log_that_ends_with_the_marker_of_a_transaction_is_read_to_its_end
+    @partition.close
+    @partition = partition(2)
+    read(add("a"))
+    assert_nil @partition.next_at
+    @partition.read_to(2)
+    assert_equal 1, @partition.next_at
   end
 
   def test_a_message_for_a_topic_that_the_app_may_not_write_to_waits_and_stops_no_other

@@ -11,12 +11,15 @@ module Pelton
       UP_TO = "expected an offset, a Time or :end"
       private_constant :UP_TO
 
-      # up_to: an offset, a Time, :end or nil. follow: wait for messages up to there. Raises ConfigError.
-      #: ((Integer | Time | Symbol)?, bool) -> void
+      # up_to: an offset, a Time, :end or nil. For Pelton also a Proc that gets the spans and returns what `of` does.
+      # follow: wait for messages up to there. Raises ConfigError.
+      #: ((Integer | Time | Symbol | Proc)?, bool) -> void
       def initialize(up_to, follow)
         @up_to = up_to == :end ? nil : up_to
         @follow = follow && up_to != :end
-        raise ConfigError.new("up_to", up_to, UP_TO) unless @up_to.nil? || @up_to.is_a?(Time) || offset?
+        return if @up_to.nil? || @up_to.is_a?(Time) || @up_to.is_a?(Proc) || offset?
+
+        raise ConfigError.new("up_to", up_to, UP_TO)
       end
 
       # Are all partitions read to their end as of now, or to `up_to`?
@@ -26,6 +29,7 @@ module Pelton
       # {["orders", 0] => the first offset that is not read}; infinite: not known yet. spans: see Positions.
       #: (Hash[[String, Integer], Range[Integer]], Subscription, Numeric) -> Hash[[String, Integer], Numeric]
       def of(spans, subscription, timeout)
+        return @up_to.call(spans) if @up_to.is_a?(Proc)
         return limited(spans, spans.transform_values { @up_to }) if offset?
         return spans.transform_values { |span| @follow ? Float::INFINITY : span.end } if @up_to.nil? || future?
 

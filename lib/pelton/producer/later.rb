@@ -2,6 +2,8 @@
 
 require_relative "../errors"
 require_relative "../runtime/clock"
+require_relative "../schedule/ids"
+require_relative "../schedule/scheduled_message"
 
 module Pelton
   class Producer
@@ -28,8 +30,6 @@ module Pelton
       def produce_later(topic:, payload:, at: nil, id: nil, timeout: nil, **more)
         Clock.check(timeout)
         schedule = @source.schedule_topic
-        require_relative "../schedule/scheduled_message"
-        require_relative "../schedule/ids"
         at_ms = Schedule::ScheduledMessage.due(at, more.delete(:in))
         message = known_later(past_middleware({ topic: topic, payload: payload, **more }))
         id, place = Schedule::Ids.assign(id, message, @source.partitions, schedule, @queue_timeout)

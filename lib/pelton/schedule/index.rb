@@ -27,6 +27,8 @@ module Pelton
         @heap = Heap.new
         # Hashes of the ids that ended while the log is read for the first time; nil after that.
         @ended = {}
+        # {"reminder-7" => 4711}: offsets of the entries that must be written again, until they are read back.
+        @again = {}
       end
 
       # The log has been read to its end once.
@@ -48,7 +50,7 @@ module Pelton
         return ended(id, message) if message.tombstone?
 
         entry = ScheduledMessage.read(message) or return :foreign
-        return [:end, entry] if entry.moved && late?(id)
+        return [:end, entry] if entry.moved && late?(entry)
 
         put(entry)
         nil
@@ -92,6 +94,7 @@ module Pelton
         packed = [at_ms, entry.offset, entry.id.bytesize, entry.id].pack(PREFIX)
         packed = (packed + Marshal.dump(entry.to_h.values_at(*FIELDS))).freeze
         @table[entry.id.dup.freeze] = packed
+        @again.delete(entry.id)
         @heap << packed
         compact
       end
@@ -112,12 +115,20 @@ module Pelton
         @ended[id.hash] = true if @ended
         entry = self[id]
         delete(id)
-        [:again, entry] if sent && entry && entry.offset > sent && entry.moved.nil?
+        @again.delete(id)
+        return unless sent && entry && entry.offset > sent && entry.moved.nil?
+
+        @again[id] = entry.offset
+        [:again, entry]
       end
 
       # Has the record that it moves been sent, or cancelled? While the log is read for the first time, a record that is
       # missing may have been compacted away.
-      def late?(id) = !@table.key?(id) && (@ended.nil? || @ended.key?(id.hash))
+      def late?(entry)
+        return false if @table.key?(entry.id) || @again[entry.id] == entry.moved
+
+        @ended.nil? || @ended.key?(entry.id.hash)
+      end
 
       def drop_gone
         @heap.shift until @heap.first.nil? || @table[id(@heap.first)].equal?(@heap.first)

@@ -55,7 +55,9 @@ module Pelton
       # Takes the records of a batch.
       #: (Batch) -> void
       def take(batch)
+        position = 0
         batch.each do |message|
+          position = message.offset + 1
           needed, entry = @index.read(message)
           replaced(message.raw_key)
           case needed
@@ -64,11 +66,13 @@ module Pelton
           when :end then repair(entry.id, entry.tombstone(@topic))
           end
         end
+        read_to(position)
       end
 
-      # The reader is at this offset, which was the end of the log a moment ago.
+      # Everything before this offset is read. The end of the log reports it, and so does each batch: a reader never
+      # reaches the end of a log to which others write all the time.
       #: (Integer) -> void
-      def at_end(offset)
+      def read_to(offset)
         return if @loaded || offset < @end
 
         @index.loaded

@@ -101,7 +101,7 @@ module Pelton
         when :assigned then facts.first.each { |topic, number| add(topic, number) }
         when :revoked then revoke(*facts)
         when :batch then take(facts.first)
-        when :eof then @partitions[facts[1]]&.at_end(facts[2])
+        when :eof then @partitions[facts[1]]&.read_to(facts[2])
         when :error then failed(*facts)
         when :closed then raise ClosedError, @subscription.inspect
         end
