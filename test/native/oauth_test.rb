@@ -28,6 +28,29 @@ class NativeOauthTest < Minitest::Test
     end
   end
 
+  # The same sentence for all that open a client, whatever else is set.
+  def test_oidc_is_refused_by_a_producer_an_admin_and_a_server
+    [nil, ->(_) { { token: "token", expires_in: 600 } }].each do |callback|
+      app = Pelton::App.new
+      app.configure do |config|
+        config.kafka = { **NativeKit::NOWHERE, **OPTIONS, "sasl.oauthbearer.method" => "oidc" }
+        config.group_id = "orders"
+        config.oauth = callback
+        config.logger = nil
+      end
+      app.routes { topic "orders", to: Class.new(Pelton::Consumer) { def process(_) = nil } }
+      [-> { app.producer.produce_async(topic: "orders", payload: "x") }, -> { app.admin.topics },
+       -> { app.start }].each do |use|
+        error = assert_raises(Pelton::ConfigError, &use)
+        assert_equal %w[sasl.oauthbearer.method oidc], [error.key, error.value]
+        assert_match(/\Asasl\.oauthbearer\.method = "oidc": this build .* set config\.oauth to a callable/, error.message)
+      end
+    ensure
+      app&.stop
+      app&.close
+    end
+  end
+
   def test_a_client_asks_when_it_opens_and_again_before_its_token_expires
     [-> { lonely_producer(OPTIONS) },
      -> { subscription({ **NativeKit::NOWHERE, "log_level" => "0", **OPTIONS }) }].each do |open|

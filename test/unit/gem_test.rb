@@ -5,7 +5,8 @@ require "test_helper"
 # The gem has all that it is compiled of, and all that Ruby requires of it.
 class GemTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
-  FILES = Dir.chdir(ROOT) { Gem::Specification.load("pelton.gemspec") }.files
+  GEM = Dir.chdir(ROOT) { Gem::Specification.load("pelton.gemspec") }
+  FILES = GEM.files
 
   def test_files_that_cargo_reads_are_shipped
     sources = Dir.glob(["Cargo.*", "ext/**/*.{rs,rb,toml}"], base: ROOT)
@@ -23,6 +24,12 @@ class GemTest < Minitest::Test
 
   def test_licenses_of_linked_libraries_and_the_security_policy_are_shipped
     assert_empty %w[LICENSE THIRD_PARTY_LICENSES.txt SECURITY.md] - FILES
+  end
+
+  def test_a_vulnerability_is_reported_to_the_repository_of_the_gem
+    addresses = File.read(File.join(ROOT, "SECURITY.md")).scan(%r{<(https://[^>]+)>}).flatten
+    assert_equal ["#{GEM.homepage}/security/advisories/new"], addresses
+    assert_equal GEM.homepage, GEM.metadata["source_code_uri"]
   end
 
   def test_files_that_rails_and_puma_load_are_shipped
