@@ -11,8 +11,8 @@ Gem::Specification.new do |spec|
   spec.authors = ["The Pelton developers"]
   spec.license = "MIT"
   spec.required_ruby_version = ">= 3.1"
-  # The maintainers set the repository's address here, once it is public. It is a placeholder until then. SECURITY.md has
-  # it, too: a test says so after a change.
+  # The maintainers set the repository's address here, once it is public. It is a placeholder until then. A test
+  # compares the address in SECURITY.md.
   repository = "https://example.org/pelton"
   spec.homepage = repository
   spec.metadata = {

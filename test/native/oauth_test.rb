@@ -43,7 +43,7 @@ class NativeOauthTest < Minitest::Test
        -> { app.start }].each do |use|
         error = assert_raises(Pelton::ConfigError, &use)
         assert_equal %w[sasl.oauthbearer.method oidc], [error.key, error.value]
-        assert_match(/\Asasl\.oauthbearer\.method = "oidc": this build .* set config\.oauth to a callable/, error.message)
+        assert_match(/\A#{error.key} = "oidc": this build .* set config\.oauth to a callable/, error.message)
       end
     ensure
       app&.stop

@@ -294,15 +294,5 @@ class NativeSubscriptionTest < Minitest::Test
     end
   end
 
-  def next_event(reader, kind, limit = 60)
-    deadline = now + limit
-    loop do
-      event = reader.poll(1)
-      return event if event&.first == kind
-
-      flunk "no #{kind} within #{limit} s" if now > deadline
-    end
-  end
-
   def next_of(reader, kind) = next_event(reader, kind)[1]
 end

@@ -9,6 +9,8 @@ class NativeTransactionTest < Minitest::Test
   include NativeKit
 
   FIND_COORDINATOR = 10
+  HEARTBEAT = 12
+  UNKNOWN_MEMBER = 25
   INIT_PRODUCER_ID = 22
   ADD_PARTITIONS = 24
   END_TXN = 26
@@ -304,6 +306,23 @@ class NativeTransactionTest < Minitest::Test
     assert_raises(Pelton::InvalidMessageError) { one.send_offsets([[input, 0]], reader, 60) }
     reader.close(5)
     assert_raises(Pelton::ClosedError) { one.begin_transaction(60) && one.send_offsets([[input, 0, 3]], reader, 60) }
+  end
+
+  # The group has given its partitions to others, who may have committed more.
+  def test_offsets_of_a_lost_assignment_are_refused
+    input = topic_of("1")
+    reader = subscription("heartbeat.interval.ms" => "100")
+    reader.subscribe([input])
+    next_event(reader, :batch)
+    NativeKit.cluster.push_errors(HEARTBEAT, [UNKNOWN_MEMBER])
+    _, token, partitions, lost = next_event(reader, :revoked)
+    assert_equal [[[input, 0]], true], [partitions, lost]
+    one = transactional
+    one.begin_transaction(60)
+    error = assert_raises(Pelton::KafkaError) { one.send_offsets([[input, 0, 1]], reader, 60) }
+    assert_equal :_ASSIGNMENT_LOST, error.name
+    one.abort_transaction(60, 0)
+    reader.revoked(token)
   end
 
   def test_a_consumer_without_a_group_has_no_offsets_to_give

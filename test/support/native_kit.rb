@@ -56,6 +56,17 @@ module NativeKit
 
   def lonely_subscription = subscription({ **NOWHERE, "log_level" => "0" })
 
+  # The subscription's next event of this kind: [kind, fact, …]
+  def next_event(reader, kind, limit = 60)
+    deadline = now + limit
+    loop do
+      event = reader.poll(1)
+      return event if event&.first == kind
+
+      flunk "no #{kind} within #{limit} s" if now > deadline
+    end
+  end
+
   # Events of the shared poller's clients: [[kind, client, fact, …, seconds ago], …]
   def next_events(timeout) = Native::Poller.shared.next_events(timeout, 1_000_000)
 

@@ -212,6 +212,20 @@ class ControlTest < Minitest::Test
     assert_equal [1, 2], @ownership.marks.map(&:first)
   end
 
+  def test_ticks_that_were_missed_do_not_come_in_a_burst
+    coordinator(tick_every: 5)
+    work
+    late = Pelton::Clock.now + 100 # as after a suspended process
+    [late, late + 1, late + 4].each do |now|
+      coordinator.wake_up(now)
+      work until idle?
+    end
+    assert_equal %i[assigned tick], @log
+    coordinator.wake_up(late + 6)
+    work until idle?
+    assert_equal %i[assigned tick tick], @log
+  end
+
   def test_ticks_in_a_pause_and_errors_in_one
     coordinator(tick_every: 5)
     work
