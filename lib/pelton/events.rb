@@ -123,6 +123,8 @@ module Pelton
        { seconds: "since its begin", error: "the cause; nil for AbortTransaction and Thread#kill" }],
       ["outbox.relaying", %i[process], "The relay of an outbox got the lock, and works from now on.",
        { process: "id of this process" }],
+      ["outbox.released", %i[process], "The relay no longer works in this process: it stops, failed, or lost the lock.",
+       { process: "id of this process" }],
       ["outbox.published", %i[count seconds], "The relay sent rows of the outbox to Kafka and deleted them.",
        { count: "number of rows", seconds: "from reading to deleting them" }],
       ["outbox.refused", %i[id topic error attempts due_in],

@@ -80,6 +80,8 @@ class EmbeddedOutboxTest < Minitest::Test
     assert_equal 1, events("outbox.relaying").size
     assert first.stop
     assert second.stop
+    ends = events("outbox.released").size
+    assert_equal events("outbox.relaying").size, ends
     second.start
     write(payload: "2")
     await_empty

@@ -67,6 +67,16 @@ class MetricsTest < Minitest::Test
                   ["_sum", "", 6], ["_count", "", 3]], found
   end
 
+  def test_the_outbox_is_measured_only_where_it_is_relayed
+    metrics
+    publish("outbox.published", count: 500, seconds: 0.2)
+    publish("outbox.measured", rows: 3, seconds: 61.5, refused: 1)
+    assert_equal ["pelton_outbox_sent_messages_total 500", "pelton_outbox_rows 3", "pelton_outbox_refused_rows 1",
+                  "pelton_outbox_age_seconds 61.5"], lines("pelton_outbox")
+    publish("outbox.released", process: 7)
+    assert_equal ["pelton_outbox_sent_messages_total 500"], lines("pelton_outbox")
+  end
+
   def test_both_formats
     metrics
     publish("message.dropped", group: "g", topic: "orders", partition: 0, offset: 0, count: 3, reason: :expired)

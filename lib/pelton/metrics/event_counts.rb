@@ -96,6 +96,20 @@ module Pelton
       def on_transaction_committed(event) = transaction(event, "committed")
       def on_transaction_aborted(event) = transaction(event, "aborted")
 
+      OUTBOX = { rows: :outbox_rows, refused: :outbox_refused_rows, seconds: :outbox_age_seconds }.freeze
+      private_constant :OUTBOX
+
+      def on_outbox_published(event) = add(:outbox_sent_messages, [], event[:count])
+
+      def on_outbox_measured(event)
+        @lock.synchronize { OUTBOX.each { |value, name| @families[name].set([], event[value]) } }
+      end
+
+      # Another process measures from now on.
+      def on_outbox_released(_event)
+        @lock.synchronize { OUTBOX.each_value { |name| @families[name].delete_if { true } } }
+      end
+
       COUNTED = { "txmsgs" => :sent_messages, "txmsg_bytes" => :sent_message_bytes, "rxmsgs" => :received_messages,
                   "rxmsg_bytes" => :received_message_bytes }.freeze
       PERCENTILES = { "p50" => 50, "p99" => 99 }.freeze

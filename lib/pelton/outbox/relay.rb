@@ -51,6 +51,7 @@ module Pelton
           @bus.publish("outbox.relaying", process: Process.pid)
           relay(lock, stop)
         ensure
+          @bus.publish("outbox.released", process: Process.pid)
           release(lock, connection)
         end
       end
