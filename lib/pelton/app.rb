@@ -165,7 +165,8 @@ module Pelton
         @server = Server.new(@config, chosen, bus: @notifications, native: @native, process: process,
                                               backgrounds: @backgrounds.dup, producer: method(:producer),
                                               flush: method(:flush), generations: @generations,
-                                              missing_topics: missing, recurring: @routing.recurring)
+                                              missing_topics: missing, recurring: @routing.recurring,
+                                              sent: -> { [*@producer, *@pools.to_a].sum(&:sent) })
       end
       @server.start
     end

@@ -82,7 +82,7 @@ module Pelton
         stats[key].to_h.each { |label, number| @families[name].set([label], number) }
       end
       @families[:open_descriptors].set([], stats[:descriptors])
-      @families[:resident_memory_bytes].set([], resident)
+      @families[:resident_memory_bytes].set([], ResourceMonitor.resident)
       @families[:server_running].set([], @app.server&.running? ? 1 : 0)
     end
 
@@ -104,12 +104,5 @@ module Pelton
     end
 
     def each_topic(groups) = groups.each { |group, topics| topics.each { |topic, found| yield group, topic, found } }
-
-    # nil without /proc.
-    def resident
-      File.read("/proc/self/status")[/^VmRSS:\s+(\d+) kB/, 1]&.then { |kilobytes| Integer(kilobytes) * 1024 }
-    rescue SystemCallError
-      nil
-    end
   end
 end

@@ -124,6 +124,10 @@ module Pelton
     #: () -> Integer
     def pending = opened.sum(&:pending)
 
+    # For Pelton: see Producer#sent.
+    #: () -> Integer
+    def sent = opened.sum(&:sent)
+
     # Has `close` been called, without a `reload` after it?
     #   POOL.closed? # => false
     #: () -> bool

@@ -148,7 +148,7 @@ class NativeProducerTest < Minitest::Test
       assert_equal ["t", 0.2], [error.topic, error.seconds]
     end
     assert_includes 0.2..30, taken
-    assert_equal 10, writer.pending
+    assert_equal [10, 10], [writer.pending, writer.sent]
     writer.purge
     assert_kind_of Pelton::Delivery, writer.produce("t", "x", nil, -1, nil, nil, 60)
   end

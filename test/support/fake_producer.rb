@@ -97,6 +97,7 @@ module Fakes
     def failures = @failures || []
     def end_with_process(*) = nil
     def pending = @undelivered
+    def sent = @messages.size
     def last_error = nil
     def disconnect_idle(limit) = @idle = limit
     def publish_reports(*) = nil

@@ -32,7 +32,7 @@ class StateReportTest < Minitest::Test
   def test_a_partition_after_a_failure_says_when_it_goes_on
     OrdersConsumer.script = ->(_) { raise KeyError, "no" }
     produce("orders", "1")
-    assert_match(%r{\Aorders/0: goes on in [0-5]\.\d s, after a failure, a delay or a throttle\z}, report.join)
+    assert_match(%r{\Aorders/0: goes on in [0-5]\.\d s, after a failure\z}, report.join)
   end
 
   def test_a_paused_partition_says_until_when

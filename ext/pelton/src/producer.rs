@@ -40,6 +40,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<RClass, Error> {
     class.define_method("end_with_process", method!(end_with_process, 3))?;
     class.define_method("purge", method!(purge, 0))?;
     class.define_method("pending", method!(pending, 0))?;
+    class.define_method("sent", method!(sent, 0))?;
     class.define_method("last_error", method!(last_error, 0))?;
     class.define_method("set_oauth_token", method!(oauth::set_token::<Producer>, 4))?;
     class.define_method("set_oauth_failure", method!(oauth::set_failure::<Producer>, 1))?;
@@ -261,6 +262,11 @@ fn purge(ruby: &Ruby, this: Value) -> Result<(), Error> {
 
 fn pending(ruby: &Ruby, this: Value) -> Result<u64, Error> {
     Ok(CLASS.get(ruby, &this)?.pending())
+}
+
+/// Messages that its queue has accepted so far.
+fn sent(ruby: &Ruby, this: Value) -> Result<u64, Error> {
+    Ok(CLASS.get(ruby, &this)?.sent())
 }
 
 /// Why no message gets through, as a Pelton::KafkaError; nil if nothing is known to be wrong.

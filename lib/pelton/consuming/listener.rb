@@ -34,7 +34,7 @@ module Pelton
       attr_reader :copier
 
       def_delegators :@rebalance, :coordinators, :generations
-      def_delegators :@status, :assignment, :stopped, :lags, :unfinished_work, :unended, :leaked_threads
+      def_delegators :@status, :assignment, :stopped, :lags, :positions, :unfinished_work, :unended, :leaked_threads
       def_delegators :@closing, :phases, :repeats, :unconfirmed
 
       # on_failure: called with an error after which the server has to stop, and with self if this listener failed.

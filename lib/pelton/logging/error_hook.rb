@@ -10,6 +10,12 @@ module Pelton
     REMEMBERED = 64
     private_constant :REMEMBERED
 
+    # Does librdkafka repair it by itself?
+    #: (Events::Event) -> bool
+    def self.repaired?(event)
+      event[:source] == "kafka" && !(event[:error].is_a?(KafkaError) && event[:error].fatal?)
+    end
+
     def initialize
       # Object ids of the last exceptions. Guarded by @lock.
       @seen = []
@@ -22,8 +28,7 @@ module Pelton
       return unless hook
 
       error = event[:error]
-      return if event[:source] == "kafka" && !(error.is_a?(KafkaError) && error.fatal?)
-      return unless error.is_a?(Exception) && first?(error)
+      return if ErrorHook.repaired?(event) || !error.is_a?(Exception) || !first?(error)
 
       hook.call(error, event.payload.except(:error).compact.freeze)
     end

@@ -101,6 +101,7 @@ module Pelton
       def flush(timeout) = present(true) { |client| client.flush(timeout) }
       def await_reports(timeout) = present(true) { |client| client.await_reports(timeout) }
       def pending = @client&.pending || 0
+      def sent = @client&.sent || 0
 
       # Includes failures that a client reports while it is being closed.
       #: () -> Array[[String, Integer, Symbol, Integer]]

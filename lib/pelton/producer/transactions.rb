@@ -31,8 +31,8 @@ module Pelton
       CommitState = Struct.new(:pid, :started, :committing, :committed, :error)
       private_constant :ABORT_TIMEOUT, :ATTEMPTS, :PAUSE, :GAP, :LARGEST, :CommitState
 
-      def_delegators :@replacement, :purge, :flush, :await_reports, :pending, :failures, :end_with_process, :last_error,
-                     :connected?, :disconnect
+      def_delegators :@replacement, :purge, :flush, :await_reports, :pending, :sent, :failures, :end_with_process,
+                     :last_error, :connected?, :disconnect
 
       # Options that a transactional producer needs. A message must fail before its transaction does. The copy of a
       # consumed message needs space for further headers, below the broker's own limit.

@@ -28,6 +28,14 @@ module Pelton
     end
 
     class << self
+      # Bytes of memory that the process has in RAM; nil without /proc.
+      #: () -> Integer?
+      def resident
+        File.read("/proc/self/status")[/^VmRSS:\s+(\d+) kB/, 1]&.then { |kilobytes| Integer(kilobytes) * 1024 }
+      rescue SystemCallError
+        nil
+      end
+
       private
 
       # "pelton.worker#3" → "pelton.worker", "pelton.listener[audit]" → "pelton.listener", "rdk:broker1" → "rdk:broker"

@@ -34,12 +34,13 @@ module Pelton
     # backgrounds: {"prices" => [restart, block]}, the app's. producer: returns the app's producer. flush: flushes the
     # app's producers within the given seconds, and returns the number of messages that are left. process: see
     # App#start. generations: see Listener. missing_topics: creates topics; nil: the start creates none. recurring:
-    # messages of the routes.
+    # messages of the routes. sent: counts the messages that the app's producers accepted.
     #: (Config, Array[Routing::Group], bus: Notifications, ?backgrounds: Hash[String, [bool, Proc]],
     #:  ?producer: ^() -> Producer?, ?flush: ^(Float) -> Integer, ?native: Module?, ?process: Integer?,
-    #:  ?generations: Hash[String, Integer], ?missing_topics: MissingTopics?, ?recurring: Array[untyped]) -> void
+    #:  ?generations: Hash[String, Integer], ?missing_topics: MissingTopics?, ?recurring: Array[untyped],
+    #:  ?sent: ^() -> Integer) -> void
     def initialize(config, groups, bus:, backgrounds: {}, producer: nil, flush: ->(_seconds) { 0 }, native: nil,
-                   process: nil, generations: Hash.new(0), missing_topics: nil, recurring: [])
+                   process: nil, generations: Hash.new(0), missing_topics: nil, recurring: [], sent: -> { 0 })
       @config = config
       @groups = groups
       @process = process
@@ -49,6 +50,7 @@ module Pelton
       @backgrounds = backgrounds
       @missing_topics = missing_topics
       @recurring = recurring
+      @sent = sent
       @jobs = Consuming::JobsQueue.new
       @engines = Parallel::Engines.new(config, bus)
       @monitor = ResourceMonitor.new(bus, config.stats_interval) { stats }
@@ -213,6 +215,7 @@ module Pelton
       @workers.scale(@config.concurrency)
       @backgrounds.each { |name, (restart, block)| background(name, restart: restart, &block) }
       serve_schedule if @config.schedule_topic && @config.serve_schedule
+      publish_reports if @config.report_topic
       @liveness = Liveness.new(@config.liveness, self, @bus, @process || 0) if @config.liveness.port
       @listeners.each(&:start)
       @lifecycle.running
@@ -231,6 +234,16 @@ module Pelton
       require_relative "../schedule/service"
       background("pelton.schedule", restart: true) do |stop|
         Schedule::Service.new(@config, recurring: @recurring, bus: @bus, native: @native, process: @process).run(stop)
+      end
+    end
+
+    # To the end of the consumers, too.
+    def publish_reports
+      require_relative "../reports/service"
+      background("pelton.reports", restart: true) do |stop|
+        Reports::Service.new(@config, bus: @bus, native: @native) do
+          Reports::ProcessState.new(@config, self, @listeners, @jobs, bus: @bus, sent: @sent, process: @process)
+        end.run(stop)
       end
     end
 

@@ -96,6 +96,12 @@ module Pelton
         [:serve_schedule, :flag, true,
          "false: a server of this app does not send the messages of `schedule_topic`; another one does."]
       ],
+      "Process reports" => [
+        [:report_topic, :name, nil,
+         "Topic to which each server process reports what it does, for `pelton top` and the dashboard: " \
+         "`\"pelton.reports\"`. Several apps may share it. Unset: no reports."],
+        [:report_interval, :positive_seconds, 5, "Time between two reports of a process.", SECONDS]
+      ],
       "Transactions and fatal errors of producers" => [
         [:transaction_timeout, :seconds, 70,
          "How long each step of a transaction may take: begin, sending offsets, commit.", SECONDS],

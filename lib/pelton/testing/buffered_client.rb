@@ -40,9 +40,13 @@ module Pelton
         @closed = false
         @connected = true
         @published_reports = [false, false]
+        @sent = 0
         # {["orders", 3, :UNKNOWN_TOPIC_OR_PART] => number of failed messages that no code waited for}
         @failures = Hash.new(0)
       end
+
+      # Number of messages.
+      attr_reader :sent
 
       # Which reports its poller publishes.
       def publish_reports(acknowledged, purged) = @published_reports = [acknowledged, purged]
@@ -205,6 +209,7 @@ module Pelton
       def send_one(message, delivery, index)
         topic, key, partition = message.values_at(:topic, :key, :partition)
         partition = chosen(topic, key) if partition.nil? || partition.negative?
+        @sent += 1
         @log.append(message, partition) do |offset, error|
           error &&= failure(error, topic, partition)
           push_report(topic, partition, offset, error, delivery.id, index)

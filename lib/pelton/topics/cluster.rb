@@ -12,7 +12,10 @@ module Pelton
 
       SCHEDULE = { partitions: 3, config: { "segment.ms" => "3600000", "segment.bytes" => "67108864",
                                             "min.compaction.lag.ms" => "600000" } }.freeze
-      private_constant :SCHEDULE
+      # A week. One partition, because a process writes one small message every few seconds.
+      REPORTS = { partitions: 1, config: { "cleanup.policy" => "delete", "retention.ms" => "604800000",
+                                           "segment.ms" => "86400000" } }.freeze
+      private_constant :SCHEDULE, :REPORTS
 
       # servers: "kafka-1:9092,kafka-2:9092". kafka: options of librdkafka that differ from config.kafka. topics:
       # {"orders" => Declaration}. routed: names of all topics that routes read or send failed messages to.
@@ -41,6 +44,13 @@ module Pelton
         @routed |= [name]
         add(Declaration.new(name, place: "config.schedule_topic", config: { "cleanup.policy" => "compact" },
                                   initial: SCHEDULE))
+      end
+
+      # Adds config.report_topic.
+      #: (String) -> void
+      def add_reports(name)
+        @routed |= [name]
+        add(Declaration.new(name, place: "config.report_topic", initial: REPORTS))
       end
 
       # Raises ConfigError if the topic is declared in another way already.

@@ -28,7 +28,7 @@ module Pelton
       #: () -> Array[Cluster]
       def to_a
         @groups.each { |group| at(group.place).read(group) }
-        at({}).add_schedule(@config.schedule_topic) if @config.schedule_topic
+        own_topics
         @declared.each { |declaration| home(declaration).add(declaration) }
         @groups.group_by { |group| at(group.place) }.each do |cluster, groups|
           found = groups.flat_map { |group| Derived.new(group, cluster, @derived).to_a }
@@ -39,6 +39,12 @@ module Pelton
       end
 
       private
+
+      # Those that Pelton itself writes to.
+      def own_topics
+        at({}).add_schedule(@config.schedule_topic) if @config.schedule_topic
+        at({}).add_reports(@config.report_topic) if @config.report_topic
+      end
 
       # The cluster with these options. Groups that differ only in their credentials share one.
       def at(kafka)

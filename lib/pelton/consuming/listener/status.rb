@@ -27,11 +27,18 @@ module Pelton
       # Messages of each owned partition that are not done, where that is known: {"orders" => {0 => 12}}
       #: () -> Hash[String, Hash[Integer, Integer]]
       def lags
-        @subscription.ends.each_with_object({}) do |(topic, partition, position, finish), lags|
+        positions.each_with_object({}) { |((topic, partition), (_, lag)), lags| (lags[topic] ||= {})[partition] = lag }
+      end
+
+      # The same with the offset before which all is done: {["orders", 0] => [42, 12]}
+      #: () -> Hash[[String, Integer], [Integer, Integer]]
+      def positions
+        @subscription.ends.each_with_object({}) do |(topic, partition, position, finish), found|
           coordinator = @rebalance.owned[[topic, partition]]
           next unless coordinator && finish
 
-          (lags[topic] ||= {})[partition] = coordinator.progress { |progress, _| progress.lag(position, finish) }
+          lag = coordinator.progress { |progress, _| progress.lag(position, finish) }
+          found[[topic, partition]] = [finish - lag, lag]
         end
       rescue ClosedError
         {}

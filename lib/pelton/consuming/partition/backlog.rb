@@ -78,6 +78,10 @@ module Pelton
         end
       end
 
+      # Does a message wait that failed? Asked while `wake_at` is set.
+      #: () -> bool
+      def failing? = @attempt.positive?
+
       # Are all batches released?
       #: () -> bool
       def empty? = @pending.empty?

@@ -159,6 +159,10 @@ module Pelton
       #: () -> Array[String]
       def report = @lock.synchronize { PartitionReport.lines(self, @state, @current.backlog, held: @held) }
 
+      # See PartitionReport.
+      #: () -> [Symbol, Array[[Symbol, Float, Integer?]]]
+      def snapshot = @lock.synchronize { PartitionReport.snapshot(self, @state, @current.backlog, held: @held) }
+
       # Threads that the consumers left behind, asked once when all have ended: see Background::Scope#leaked_threads.
       #: () -> Hash[Thread, Hash[Symbol, untyped]]
       def leaked_threads = @executors.map { |executor| executor.scope.leaked_threads }.inject(:merge)

@@ -83,6 +83,10 @@ module Pelton
       #: () -> Float?
       def wake_at = @resting.first&.rank
 
+      # Does a key wait after a failure? (Others wait for a delay.)
+      #: () -> bool
+      def failing? = @resting.any?(&:wake_at)
+
       #: (Float) -> void
       def wake(now)
         due = []

@@ -136,6 +136,10 @@ module Pelton
       #: () -> Float?
       def wake_at = @hold_until ? [@hold_until, *@key_queues.wake_at].min : @key_queues.wake_at
 
+      # See Backlog#failing?.
+      #: () -> bool
+      def failing? = @key_queues.failing?
+
       #: (Float) -> void
       def wake(now)
         @hold_until = nil if @hold_until && @hold_until <= now

@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+require_relative "reports/report"
+require_relative "runtime/clock"
+
+module Pelton
+  # What server processes say of themselves. Each writes a Report to config.report_topic every few seconds, and
+  # `pelton top` and the dashboard read them.
+  module Reports
+    # Where readers look if config.report_topic is not set.
+    TOPIC = "pelton.reports"
+
+    # The topic to read from.
+    #: (Config) -> String
+    def self.topic(config) = config.report_topic || TOPIC
+
+    # Yields the reports of the last `seconds`, in their order. follow: also new ones, until `break`. Skips messages
+    # that are no reports, or of another version. Waits for Kafka. Raises ConfigError if the topic does not exist, and
+    # KafkaError.
+    #: (App, String, seconds: Numeric, ?follow: bool, ?timeout: Numeric?) { (Report) -> void } -> void
+    def self.each(app, topic, seconds:, follow: false, timeout: nil)
+      app.each(topic, from: Time.at(Clock.wall - seconds), follow: follow, timeout: timeout) do |message|
+        report = Report.parse(message.raw_payload)
+        yield report if report
+      end
+    end
+  end
+end

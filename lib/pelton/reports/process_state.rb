@@ -1,0 +1,138 @@
+# frozen_string_literal: true
+
+require "socket"
+require_relative "../logging/error_hook"
+require_relative "../logging/printable"
+require_relative "../runtime/clock"
+require_relative "../runtime/resource_monitor"
+require_relative "../version"
+require_relative "report"
+
+module Pelton
+  module Reports
+    # What a process reports of itself: from the server's listeners and jobs at each report, and errors from
+    # events. Rates come from what is done and sent since the report before, so no message costs anything.
+    class ProcessState
+      # Most errors, jobs and partitions of a report, and characters of an error's message.
+      ERRORS = 10
+      JOBS = 100
+      PARTITIONS = 2_000
+      MESSAGE = 200
+      # States of a partition that are left out first where there are too many.
+      WELL = %w[idle running queued ready].freeze
+      private_constant :ERRORS, :JOBS, :PARTITIONS, :MESSAGE, :WELL
+
+      # sent: counts the messages of the app's producers. process: see App#start. Subscribes to errors until `close`.
+      #: (Config, Server, Listeners, Consuming::JobsQueue, bus: Notifications, sent: ^() -> Integer,
+      #:  ?process: Integer?) -> void
+      def initialize(config, server, listeners, jobs, bus:, sent:, process: nil)
+        @server = server
+        @listeners = listeners
+        @jobs = jobs
+        @bus = bus
+        @sent = sent
+        started = Clock.wall
+        host = Socket.gethostname.scrub
+        @facts = { version: Report::VERSION, id: "#{host}:#{Process.pid}:#{(started * 1000).to_i}", host: host,
+                   pid: Process.pid, process: process, name: config.client_id, pelton: VERSION, ruby: RUBY_VERSION,
+                   started_at: started.round(3), interval: config.report_interval }.freeze
+        @lock = Mutex.new
+        # The last errors, as they are reported, and how many there were. Guarded by @lock.
+        @errors = []
+        @failed = 0
+        # Of the report before: [monotonic seconds, {group => {["orders", 0] => offset}}, sent, failed].
+        @before = [Clock.now, {}, sent.call, 0]
+        @subscribed = bus.subscribe("error.occurred") { |event| note(event) }
+      end
+
+      # Identifies this run of the process.
+      #: () -> String
+      def id = @facts[:id]
+
+      # The report of now. state: of the server, unless it is known better.
+      #: (?String) -> Hash[Symbol, untyped]
+      def report(state = @server.status.to_s)
+        positions = @listeners.to_h { |listener| [listener.group.name, listener.positions] }
+        snapshots = @listeners.to_h { |one| [one, one.coordinators.to_h { |owner| [owner, owner.snapshot] }] }
+        partitions, left_out = partitions(positions, snapshots)
+        { **@facts,
+          at: Clock.wall.round(3), state: state, groups: positions.keys, threads: Thread.list.size,
+          rss: ResourceMonitor.resident, workers: @server.concurrency, jobs: @jobs.counts, rates: rates(positions),
+          running: running(snapshots), partitions: partitions, left_out: left_out,
+          errors: @lock.synchronize { @errors.dup } }
+      end
+
+      #: () -> void
+      def close = @bus.unsubscribe(@subscribed)
+
+      private
+
+      def rates(positions)
+        before = @before
+        done = positions.transform_values { |all| all.transform_values(&:first) }
+        @before = [Clock.now, done, @sent.call, @lock.synchronize { @failed }]
+        seconds = [@before[0] - before[0], 0.001].max
+        per_second = ->(count) { ([count, 0].max / seconds).round(2) }
+        { in: done.to_h { |group, offsets| [group, per_second.call(progress(offsets, before[1].fetch(group, {})))] },
+          out: per_second.call(@before[2] - before[2]), errors: per_second.call(@before[3] - before[3]) }
+      end
+
+      # A partition that has come since is counted from the next report on; one that was sought back is not counted.
+      def progress(offsets, before)
+        offsets.sum { |place, offset| [offset - before.fetch(place, offset), 0].max }
+      end
+
+      # [{"billing" => {"orders" => [[0, 12, "idle"]]}}, number of those that are left out]
+      def partitions(positions, snapshots)
+        rows = snapshots.flat_map do |listener, owners|
+          group = listener.group.name
+          owners.map do |owner, (state, _)|
+            place = [owner.topic_name, owner.partition]
+            [group, *place, positions[group][place]&.last, state.to_s]
+          end
+        end
+        return [nested(rows), 0] if rows.size <= PARTITIONS
+
+        kept = rows.min_by(PARTITIONS) { |*, lag, state| [WELL.include?(state) ? 1 : 0, -lag.to_i] }
+        [nested(kept), rows.size - kept.size]
+      end
+
+      def nested(rows)
+        rows.each_with_object({}) { |(group, topic, *row), all| ((all[group] ||= {})[topic] ||= []) << row }
+      end
+
+      # The longest first.
+      def running(snapshots)
+        now = Clock.wall
+        jobs = snapshots.flat_map do |listener, owners|
+          owners.flat_map { |owner, (_, list)| list.map { |job| [*job, listener.group, owner] } }
+        end
+        jobs.max_by(JOBS) { |_, seconds| seconds }.map do |kind, seconds, messages, group, owner|
+          { group: group.name, consumer: group.topic(owner.topic_name).consumer_class.to_s, topic: owner.topic_name,
+            partition: owner.partition, kind: kind, since: (now - seconds).round(3), messages: messages }
+        end
+      end
+
+      # On the thread that published the event.
+      def note(event)
+        return if ErrorHook.repaired?(event)
+
+        facts = event.payload
+        error = { at: Clock.wall.round(3), source: Printable.line(facts[:source]), class: facts[:error].class.to_s,
+                  message: first_line(facts[:error]), **facts.slice(:group, :topic, :partition, :offset, :failure_id) }
+        @lock.synchronize do
+          @failed += 1
+          @errors.shift if @errors.size == ERRORS
+          @errors << error.freeze
+        end
+      end
+
+      # A user's own `message` may raise.
+      def first_line(error)
+        Printable.line(error.message.to_s.each_line(chomp: true).first, MESSAGE)
+      rescue StandardError => e
+        "(its message raised #{e.class})"
+      end
+    end
+  end
+end

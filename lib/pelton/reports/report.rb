@@ -1,0 +1,138 @@
+# frozen_string_literal: true
+
+require "json"
+require_relative "../runtime/clock"
+
+module Pelton
+  module Reports
+    # One report of a process, as a reader sees it: frozen, and checked, because anyone may write to a topic.
+    #   id          identifies the run of a process: "web-1:4711:1764300000123"
+    #   at          when it was made; started_at: when the server started (seconds since 1970)
+    #   interval    seconds until the next report
+    #   host, pid   of the process; process: its number with --processes, or nil; name: config.client_id
+    #   pelton      version; ruby: version
+    #   state       "starting", "running", "quieting", "quiet", "stopping" or "stopped"
+    #   groups      ["billing"]; threads: Ruby threads; rss: bytes, or nil; workers: config.concurrency
+    #   jobs        {running: 2, waiting: 7, aside: 0}
+    #   rates       per second since the report before: {in: {"billing" => 12.5}, out: 3.0, errors: 0.2}
+    #   running     jobs on workers: [{group:, consumer:, topic:, partition:, kind:, since:, messages:}, …]
+    #   partitions  {"billing" => {"orders" => [[0, 12, "idle"], …]}}: number, lag (or nil), state
+    #   left_out    number of partitions that are not in the report
+    #   errors      the last ones: [{at:, source:, class:, message:, group:, topic:, partition:, offset:,
+    #               failure_id:}, …]
+    class Report
+      VERSION = 1
+      # Seconds on top of three intervals until a process without a report counts as silent.
+      GRACE = 2
+      WORDS = [String, nil].freeze
+      NUMBER = [Numeric, nil].freeze
+      JOB = { group: String, consumer: String, topic: String, partition: Integer, kind: String, since: Numeric,
+              messages: NUMBER }.freeze
+      ERROR = { at: Numeric, source: String, class: String, message: String, group: WORDS, topic: WORDS,
+                partition: NUMBER, offset: NUMBER, failure_id: WORDS }.freeze
+      FIELDS = { id: String, at: Numeric, started_at: Numeric, interval: Numeric, host: String, pid: Integer,
+                 process: NUMBER, name: String, pelton: String, ruby: String, state: String,
+                 groups: ->(v) { list?(v, String) }, threads: Integer, rss: NUMBER, workers: Integer,
+                 jobs: ->(v) { shaped?(v, running: Integer, waiting: Integer, aside: Integer) },
+                 rates: lambda { |v|
+                   shaped?(v, out: Numeric, errors: Numeric) && hash?(v[:in]) { |rate| rate.is_a?(Numeric) }
+                 },
+                 running: ->(v) { list?(v, JOB) }, errors: ->(v) { list?(v, ERROR) },
+                 partitions: ->(v) { hash?(v) { |topics| hash?(topics) { |rows| rows?(rows) } } },
+                 left_out: Integer }.freeze
+      private_constant :GRACE, :WORDS, :NUMBER, :JOB, :ERROR, :FIELDS
+
+      class << self
+        # The report in a message; nil: it is none, or of a version that this one does not know.
+        #: (String?) -> Report?
+        def parse(text)
+          data = JSON.parse(text.to_s)
+          return unless data.is_a?(Hash) && data["version"] == VERSION
+
+          facts = symbolize(data)
+          new(facts.slice(*FIELDS.keys)) if shaped?(facts, FIELDS)
+        rescue JSON::ParserError, EncodingError
+          nil
+        end
+
+        private
+
+        # The names of groups and topics stay Strings.
+        def symbolize(data)
+          data = data.transform_keys(&:to_sym)
+          data[:jobs] = data[:jobs].transform_keys(&:to_sym) if data[:jobs].is_a?(Hash)
+          data[:rates] = data[:rates].transform_keys(&:to_sym) if data[:rates].is_a?(Hash)
+          %i[running errors].each do |key|
+            rows = data[key]
+            data[key] = rows.map { |row| row.transform_keys(&:to_sym) } if rows.is_a?(Array) && rows.all?(Hash)
+          end
+          data
+        end
+
+        def shaped?(value, shape)
+          value.is_a?(Hash) && shape.all? { |key, kind| kind?(value[key], kind) }
+        end
+
+        def kind?(value, kind)
+          case kind
+          when Proc then instance_exec(value, &kind)
+          when Array then kind.any? { |one| one.nil? ? value.nil? : value.is_a?(one) }
+          else value.is_a?(kind)
+          end
+        end
+
+        def list?(value, kind)
+          value.is_a?(Array) && value.all? { |one| kind.is_a?(Hash) ? shaped?(one, kind) : one.is_a?(kind) }
+        end
+
+        def hash?(value, &each) = value.is_a?(Hash) && value.each_value.all?(&each)
+        def rows?(rows) = rows.is_a?(Array) && rows.all? { |row| row in [Integer, Integer | nil, String] }
+      end
+
+      FIELDS.each_key { |name| define_method(name) { @facts[name] } }
+
+      def initialize(facts)
+        @facts = facts.freeze
+        freeze
+      end
+
+      # All facts, by name.
+      #: () -> Hash[Symbol, untyped]
+      def to_h = @facts
+
+      # "web-1:4711"
+      #: () -> String
+      def process_name = "#{host}:#{pid}"
+
+      # Did the process end in order?
+      #: () -> bool
+      def stopped? = state == "stopped"
+
+      # Does the report that should have come by now not come?
+      #: (?Float) -> bool
+      def silent?(now = Clock.wall) = !stopped? && now - at > (3 * interval) + GRACE
+
+      # Messages that are not done, of all groups or of one.
+      #: (?String?) -> Integer
+      def lag(group = nil) = each_partition(group).sum { |*, lag, _| lag.to_i }
+
+      # Yields group, topic, partition, lag and state.
+      #: (?String?) ?{ (String, String, Integer, Integer?, String) -> void } -> untyped
+      def each_partition(group = nil)
+        return enum_for(:each_partition, group) unless block_given?
+
+        partitions.each do |id, topics|
+          next unless group.nil? || id == group
+
+          topics.each { |topic, rows| rows.each { |number, lag, state| yield id, topic, number, lag, state } }
+        end
+      end
+
+      # Messages per second that were done, of all groups or of one.
+      #: (?String?) -> Numeric
+      def rate_in(group = nil) = group ? rates[:in].fetch(group, 0) : rates[:in].each_value.sum
+
+      def inspect = "#<#{self.class} #{process_name} #{state}>"
+    end
+  end
+end

@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+require "pelton/reports"
+
+# Reports of processes on the embedded cluster: written by two apps, read by a third. (The real broker's twin:
+# test/integration/reports.rb.)
+class EmbeddedReportsTest < Minitest::Test
+  include EmbeddedApp
+
+  def setup
+    super
+    @cluster.create_topic("pelton.reports", 1)
+  end
+
+  def reporting(name, group, to)
+    app(group: group, report_topic: "pelton.reports", report_interval: 0.1, client_id: group) { topic(name, to: to) }
+  end
+
+  def test_all_processes_are_read_from_one_topic_until_their_last_report
+    name = topic(2)
+    gate = Thread::Queue.new
+    billing = reporting(name, "billing", consumer { gate.pop })
+    audit = reporting(name, "audit", collector)
+    produce(audit, name, %w[a b c])
+    reader = app(report_topic: "pelton.reports")
+    latest = {}
+    following = Pelton::Threads.start("test") do
+      Pelton::Reports.each(reader, "pelton.reports", seconds: 60, follow: true) { |one| latest[one.name] = one }
+    end
+    [billing, audit].each(&:start)
+    take(3)
+    eventually(20, "a running job") { latest["billing"]&.lag == 3 && latest["billing"].running.any? }
+    assert_equal [name, 0, "consume", 3],
+                 latest["billing"].running.first.values_at(:topic, :partition, :kind, :messages)
+    assert_equal %w[idle running], latest["billing"].each_partition.map { |*, state| state }.sort
+    eventually(20, "no lag") { latest["audit"]&.lag&.zero? }
+    reader.producer.produce_sync(topic: "pelton.reports", payload: "{no report")
+    gate.close
+    [billing, audit].each(&:stop)
+    eventually(20, "the last reports") do
+      latest.transform_values(&:state) == { "billing" => "stopped", "audit" => "stopped" }
+    end
+  ensure
+    following&.kill&.join
+  end
+end

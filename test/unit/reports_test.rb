@@ -1,0 +1,189 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/server_kit"
+require "pelton/reports"
+require "pelton/reports/process_state"
+
+# What a server process reports of itself to config.report_topic, and what readers accept. (The embedded cluster's twin:
+# test/embedded/reports_test.rb.)
+class ReportsTest < Minitest::Test
+  include ServerKit
+
+  REPORTS = "pelton.reports"
+
+  def reporting(**settings) = start(report_topic: REPORTS, report_interval: 0.02, **settings)
+
+  # All reports so far: the native producer that sends them gets nothing else.
+  def sent = @native.producers.flat_map(&:messages).select { |topic, *| topic == REPORTS }
+
+  def reports = sent.map { |_, text, *| Pelton::Reports::Report.parse(text) || flunk("no report: #{text}") }
+
+  def report(&condition) = eventually { reports.reverse.find(&condition) }
+
+  def assign(*places) = subscription.assign_now(*places)
+
+  def test_without_a_topic_nothing_is_reported_or_counted
+    start
+    assert_empty @native.producers
+    refute_includes app.server.instance_variable_get(:@scope).instance_variable_get(:@backgrounds).map(&:name),
+                    "pelton.reports"
+  end
+
+  def test_a_report_names_the_process_and_its_versions
+    reporting(client_id: "shop")
+    found = report { |one| one.state == "running" }
+    assert_equal [Process.pid, "shop", ["g"], 2, 0.02, nil],
+                 [found.pid, found.name, found.groups, found.workers, found.interval, found.process]
+    assert_equal [Pelton::VERSION, RUBY_VERSION, Socket.gethostname], [found.pelton, found.ruby, found.host]
+    assert_operator found.threads, :>, 2
+    assert_operator found.rss, :>, 1_000_000
+    assert_equal({ running: 0, waiting: 0, aside: 0 }, found.jobs)
+    assert_equal [found.id] * sent.size, sent.map { |_, _, key| key } # one partition, so in their order
+  end
+
+  def test_a_running_job_a_lag_and_the_rate_of_what_is_done
+    gate = Thread::Queue.new
+    script { |_| gate.pop }
+    reporting
+    produce(3)
+    assign(["orders", 0])
+    busy = report { |one| one.running.any? }
+    job = busy.running.first
+    assert_equal ["g", "ServerKit::Consumer", "orders", 0, "consume", 3],
+                 job.values_at(:group, :consumer, :topic, :partition, :kind, :messages)
+    assert_in_delta Pelton::Clock.wall, job[:since], 60
+    assert_equal [["g", "orders", 0, 3, "running"]], report { |one| one.lag == 3 }.each_partition.to_a
+    gate.close
+    assert_equal "idle", report { |one| one.each_partition.to_a.dig(0, 4) == "idle" }.each_partition.first.last
+    assert_equal ["g"], report { |one| one.rate_in("g").positive? }.rates[:in].keys
+    assert_equal 0, report { |one| one.lag.zero? && one.rate_in.zero? }.rate_in
+  end
+
+  def test_a_paused_and_a_failing_partition
+    script { |consumer| consumer.partition.zero? ? consumer.pause(600) : raise(KeyError, "no\nsecret payload") }
+    reporting
+    produce(1)
+    produce(1, 1)
+    assign(["orders", 0], ["orders", 1])
+    states = report { |one| one.each_partition.map { |*, state| state }.sort == %w[failing paused] }
+    assert_equal %w[orders], states.partitions.fetch("g").keys
+    error = report { |one| one.errors.any? }.errors.first
+    assert_equal ["KeyError", "no", "consumer.consume", "g", "orders", 1, 0],
+                 error.values_at(:class, :message, :source, :group, :topic, :partition, :offset)
+    assert_kind_of String, error[:failure_id]
+    assert(report { |one| one.rates[:errors].positive? })
+    refute_includes sent.map { |_, text, *| text }.join, "secret payload"
+  end
+
+  def test_only_the_last_errors_and_none_that_librdkafka_repairs
+    reporting
+    report { true }
+    lost = Pelton::KafkaError.new(-195, :_TRANSPORT, "gone")
+    app.notifications.publish("error.occurred", error: lost, source: "kafka")
+    20.times { |number| app.notifications.publish("error.occurred", error: KeyError.new(number.to_s), source: "y") }
+    found = report { |one| one.errors.last&.fetch(:message) == "19" }
+    assert_equal (10..19).map(&:to_s), found.errors.map { |one| one[:message] }
+    assert(reports.none? { |one| one.errors.any? { |error| error[:source] == "kafka" } })
+  end
+
+  def test_the_message_of_an_error_that_raises
+    reporting
+    report { true }
+    broken = Class.new(StandardError) { def message = raise("never") }
+    app.notifications.publish("error.occurred", error: broken.new, source: "x")
+    assert_equal "(its message raised RuntimeError)", report { |one| one.errors.any? }.errors.first[:message]
+  end
+
+  def test_messages_of_the_producer_are_counted
+    reporting
+    report { |one| one.rates[:out].zero? }
+    app.producer.produce_async(topic: "other", payload: "x")
+    assert_operator report { |one| one.rates[:out].positive? }.rates[:out], :>, 0
+  end
+
+  def test_quiet_and_the_last_report_of_a_stop
+    reporting
+    app.quiet
+    report { |one| one.state == "quiet" }
+    app.stop
+    assert_equal ["stopped", 1], [reports.last.state, reports.count(&:stopped?)]
+    refute reports.last.silent?(reports.last.at + 1e6)
+    assert reports.first.silent?(reports.first.at + 100)
+  end
+
+  def test_the_client_has_no_transactions_no_tracer_and_events_of_its_own
+    tracer = Object.new.tap { |one| %i[call wait process].each { |name| one.define_singleton_method(name) { flunk } } }
+    app(report_topic: REPORTS, report_interval: 0.02).configure do |config|
+      config.kafka = { "transactional.id" => "mine" }
+      config.tracer = tracer
+    end
+    start
+    report { |one| one.state == "running" }
+    client = @native.producers.find { |one| one.messages.any? }
+    assert_nil client.config["transactional.id"]
+    assert_equal "false", client.config["enable.idempotence"]
+    names = Array.new(@events.size) { @events.pop.name }
+    assert_empty names & %w[message.produced producer.opened]
+  end
+
+  # Instead of a ProcessState.
+  class Reporter
+    def id = "me"
+    def report(*) = { version: 1 }
+    def close = nil
+  end
+
+  def test_a_topic_that_is_missing_is_reported_once
+    unknown = Pelton::DeliveryError.new(3, :UNKNOWN_TOPIC_OR_PART, "unknown", false, false, REPORTS, 0)
+    config = app(report_topic: REPORTS).config
+    failures = Thread::Queue.new
+    app.subscribe("error.occurred") { |event| failures << event }
+    stop = Object.new
+    rounds = 0
+    stop.define_singleton_method(:wait) { |_| (rounds += 1) > 5 }
+    native = @native.to_module
+    refuse = ->(*) { Fakes::Delivery.new(REPORTS, 0, nil, error: unknown) }
+    native::Producer.block = lambda do |*all|
+      Fakes::Producer.new(*all).tap { |one| one.define_singleton_method(:produce, &refuse) }
+    end
+    service = Pelton::Reports::Service.new(config, bus: app.notifications, native: native) { Reporter.new }
+    service.run(stop)
+    assert_equal 1, failures.size
+    event = failures.pop
+    assert_equal "reports", event[:source]
+    assert_equal "report_topic = \"pelton.reports\": does not exist, so there are no process reports: run pelton " \
+                 "topics apply, or create it with one partition", event[:error].message
+  end
+
+  def test_the_topic_is_declared_with_a_week
+    app(report_topic: "r").config.kafka = { "bootstrap.servers" => "a:1" }
+    wanted = app.topics.clusters.first.topics.fetch("r").creation
+    assert_equal [1, "604800000", "delete"],
+                 [wanted[:partitions], *wanted[:config].values_at("retention.ms", "cleanup.policy")]
+  end
+
+  VALID = { version: 1, id: "h:1:2", at: 1.0, started_at: 0.5, interval: 5, host: "h", pid: 1, process: nil, name: "n",
+            pelton: "1", ruby: "3", state: "running", groups: ["g"], threads: 3, rss: nil, workers: 5,
+            jobs: { running: 0, waiting: 0, aside: 0 }, rates: { in: { "g" => 1.5 }, out: 0, errors: 0 },
+            running: [], partitions: { "g" => { "t" => [[0, nil, "idle"]] } }, left_out: 0, errors: [] }.freeze
+
+  def parse(**change) = Pelton::Reports::Report.parse(JSON.generate({ **VALID, **change }))
+
+  def test_readers_accept_fields_that_they_do_not_know
+    assert_equal [1.5, 0], [parse(later: { "a" => 1 }).rate_in("g"), parse.lag]
+    refute_respond_to parse(later: 1), :later
+  end
+
+  def test_readers_ignore_other_versions_and_anything_else
+    assert_nil parse(version: 2)
+    [nil, "", "\xff", "[1]", "{", "null", "{\"version\":1}"].each do |text|
+      assert_nil Pelton::Reports::Report.parse(text), text.inspect
+    end
+    { id: 1, at: "x", groups: "g", partitions: { "g" => { "t" => [["0", 1, "x"]] } },
+      running: [{ group: 1 }], errors: [1], jobs: [], rates: { in: [] } }.each do |field, value|
+      assert_nil parse(field => value), "#{field}: #{value.inspect}"
+    end
+    (VALID.keys - %i[process rss]).each { |field| assert_nil parse(field => nil), "#{field}: nil" }
+  end
+end
