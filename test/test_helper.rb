@@ -17,6 +17,7 @@ rescue LoadError # a Ruby without gems: Debian's minitest will do
   $LOAD_PATH.push(found || abort("minitest is missing: bin/setup"), File.join(__dir__, "support/without_gems"))
 end
 require "minitest/autorun"
+require "pelton/server/server" # tests name parts of it; Pelton loads it when a server starts
 
 # Included in every test: a check for leaked threads, a failure if it asserts nothing, and a way to wait.
 module PeltonTest

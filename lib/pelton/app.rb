@@ -13,11 +13,15 @@ require_relative "producer"
 require_relative "producer/open_pools"
 require_relative "producer_pool"
 require_relative "routing/routing"
+require_relative "runtime/resource_monitor"
 require_relative "server/missing_topics"
-require_relative "server/server"
 require_relative "runtime/threads"
 
 module Pelton
+  # A third of Pelton, which a process that only produces never loads.
+  autoload :Liveness, File.expand_path("liveness", __dir__)
+  autoload :Server, File.expand_path("server/server", __dir__)
+
   # One application of Pelton in this process: configuration, routes, producer and server. The module Pelton has the
   # same methods for a default app. Several apps in one process share nothing but the native event thread. Any thread
   # may call its methods, unless it says otherwise.
@@ -150,6 +154,7 @@ module Pelton
     #: (?groups: Array[String]?, ?topics: Array[String]?, ?process: Integer?) -> Server
     def start(groups: nil, topics: nil, process: nil)
       PROCESS.check(process)
+      Thread.handle_interrupt(Object => :never) { Server } # loaded whole or not at all
       declared = self.topics if @config.create_topics?
       @lock.synchronize do
         if @server && !%i[stopped forced].include?(@server.status)

@@ -3,7 +3,6 @@
 require_relative "errors"
 require_relative "registry/cache"
 require_relative "registry/files"
-require_relative "registry/http"
 require_relative "registry/schema"
 
 module Pelton
@@ -22,6 +21,7 @@ module Pelton
     # Seconds for which a failed request is remembered. So a thousand messages do not wait for the same timeout one by
     # one.
     FAILED_TTL = 1
+    autoload :Http, File.expand_path("registry/http", __dir__)
     private_constant :FAILED_TTL
 
     # A registry that reads schemas from a folder's files, such as `orders-value.avsc`, `7.avsc` or

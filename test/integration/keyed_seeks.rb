@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "pelton/server/server"
 require "support/scenario"
 
 # With order per key on a real broker: messages that fail, pause at themselves or seek back, at random. None is lost or

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../server/server" # once, before child processes are forked
 require_relative "../server/signals"
 require_relative "../server/state_report"
 require_relative "../server/supervisor"

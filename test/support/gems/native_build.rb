@@ -88,16 +88,24 @@ module Gems
 
     # PELTON_FLAGS are apart from CFLAGS, which OpenSSL keeps as a text.
     def environment(ruby)
+      @zig ? common(ruby).merge(zig) : common(ruby)
+    end
+
+    def common(ruby)
       moved = { cargo_home => "/cargo", ROOT => "/pelton" }
       flags = moved.map { |from, to| "--remap-path-prefix=#{from}=#{to}" }
       flags << "-Ctarget-feature=-crt-static" if @target.end_with?("musl")
-      env = { "RUBY" => ruby, "SOURCE_DATE_EPOCH" => Gems.epoch.to_s, "RUSTFLAGS" => flags.join(" "),
-              "PELTON_FLAGS" => moved.map { |from, to| "-ffile-prefix-map=#{from}=#{to}" }.join(" ") }
-      return env.merge("CFLAGS" => SECTIONS, "CXXFLAGS" => SECTIONS) unless @zig
+      { "RUBY" => ruby, "SOURCE_DATE_EPOCH" => Gems.epoch.to_s, "RUSTFLAGS" => flags.join(" "),
+        "PELTON_FLAGS" => moved.map { |from, to| "-ffile-prefix-map=#{from}=#{to}" }.join(" "),
+        "CFLAGS" => SECTIONS, "CXXFLAGS" => SECTIONS }
+    end
 
-      env.merge("CFLAGS" => SECTIONS, "CXXFLAGS" => SECTIONS, "CC" => "zig-cc", "CXX" => "zig-c++",
-                "PATH" => "#{FOLDER}/tools/bin:#{ENV.fetch("PATH")}",
-                "CARGO_TARGET_#{@target.upcase.tr("-", "_")}_LINKER" => "zig-cc")
+    # librdkafka's shared library, which is made beside the static one, exports a symbol that it does not have. Zig's
+    # linker refuses that unless told otherwise.
+    def zig
+      { "CC" => "zig-cc", "CXX" => "zig-c++", "LDFLAGS" => "-Wl,--undefined-version",
+        "PATH" => "#{FOLDER}/tools/bin:#{ENV.fetch("PATH")}",
+        "CARGO_TARGET_#{@target.upcase.tr("-", "_")}_LINKER" => "zig-cc" }
     end
 
     def cargo_home = File.realpath(ENV.fetch("CARGO_HOME") { File.join(Dir.home, ".cargo") })

@@ -1,8 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../../consuming/jobs_queue"
-require_relative "../../runtime/resource_monitor"
-require_relative "../../server/clients"
+require_relative "../../server/server"
 require_relative "../memory/memory"
 require_relative "inline_listener"
 require_relative "history"
