@@ -183,7 +183,7 @@ module Pelton
     # Waits for Kafka up to config.commit_timeout (30 s). From any thread. Returns false if the partition is ending; its
     # next owner then gets what was not marked. Raises InvalidMessageError, and KafkaError, after which nothing changed.
     # Only after _TIMED_OUT, or an interrupt (Timeout, Thread#kill), the seek may still take place; it is not committed
-    # then.
+    # then. Raises TransactionError in the block of `transaction`, which would not be committed: seek after it.
     #
     # With `concurrency`, a seek to an unmarked message of this call moves this call only, and nothing is read again.
     # Any other seek moves the partition: messages from the new place on are read again for all keys. Messages before it

@@ -2,11 +2,12 @@
 
 # once: this is about Kafka, whatever the Ruby
 
+require "set"
 require "support/scenario"
 
 # Transactions beside those of the call that runs: a background thread's, aborted and committed all the time, fail no
 # call and take no offset back; and a loop whose transaction for some messages is aborted, or whose second transaction
-# would pass them, loses nothing.
+# would pass them, or which seeks in its transaction, loses nothing.
 
 MESSAGES = 60
 
@@ -20,6 +21,7 @@ Scenario.run do
   first = nil
   turns = 0
   tries = Hash.new(0)
+  sought = Set.new
   taker = consumer do
     messages.each do |message|
       done = transaction do |tx|
@@ -27,6 +29,7 @@ Scenario.run do
         raise Pelton::AbortTransaction if (message.offset % 7).zero? && (tries[message.offset] += 1) == 1
 
         mark_as_consumed(message)
+        seek(message.offset + 1) if message.offset % 11 == 10 && sought.add?(message.offset)
       end
       first ||= message if done
     end
@@ -62,6 +65,7 @@ Scenario.run do
   found = read(out, 1, MESSAGES, "isolation.level" => "read_committed").map { |_, message| message.raw_payload }
   equal(wanted, found, "outputs")
   equal([], events(server, "message.skipped"), "messages that were skipped")
-  reasons = events(server, "error.occurred").map { |event| event[:error].reason }.uniq
-  check(reasons.empty? || reasons == [:undone], "errors: #{reasons}")
+  reasons = events(server, "error.occurred").map { |event| event[:error].reason }
+  equal(5, reasons.count(:seek), "refused seeks")
+  check((reasons - %i[seek undone]).empty?, "errors: #{reasons}")
 end

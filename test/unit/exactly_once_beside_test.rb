@@ -66,6 +66,26 @@ class ExactlyOnceBesideTest < Minitest::Test
     other.close
   end
 
+  # The transaction was aborted, and the new position was behind the messages that it had marked.
+  def test_messages_that_a_transaction_marked_before_its_own_seek_were_lost
+    seeks = [->(one) { one.seek(one.messages.last) }, ->(one) { one.pause(60, at: one.messages.last) }]
+    consume(50, 51, 52, backoff: 0..0) do |one|
+      one.transaction do |tx|
+        one.messages.each do |message|
+          seeks.shift.call(one) if seeks.any? && message.offset == 52
+          tx.produce_async(topic: "out", payload: message.raw_payload)
+          one.mark_as_consumed(message)
+        end
+      end
+    end
+    2.times do
+      wake
+      work until idle?
+    end
+    assert_equal [%i[seek seek], [53]], [errors.map(&:reason), sent], "reasons of the errors, offsets sent"
+    assert_equal [3, 0], [out.size, @ownership.seeks.size], "results, moves of the position"
+  end
+
   def test_seek_by_another_thread_during_a_transaction_is_not_undone
     consume(50, 51) do |one|
       one.transaction do |tx|

@@ -105,6 +105,11 @@ module Pelton
         undone!(message.offset, NONE)
       end
 
+      # Raises TransactionError if this fiber runs a transaction. After a seek it could not be committed, and the new
+      # position may be behind messages whose results would be lost then.
+      #: () -> void
+      def check_seek = inside? && raise(TransactionError.new(@partition.join("/"), :seek))
+
       # See Consumer#transaction. advance: the position moves with the commit.
       #: ((Producer | ProducerPool)?, ?advance: bool) { (Producer::Transaction) -> untyped } -> untyped
       def run(given = nil, advance: true, &block)

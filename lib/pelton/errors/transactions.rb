@@ -28,7 +28,7 @@ module Pelton
                            "transaction",
       undone: "the transaction with that message was aborted, so the message is not done: mark that offset first if " \
               "you did its work again, or raise, and Pelton delivers all unmarked messages again",
-      seek: "a seek came while a transaction marked messages, so the transaction was aborted: seek after it",
+      seek: "a seek came during the transaction, so the transaction is aborted: seek after it",
       checked_out: "it cannot be closed by the code that checked it out of its pool",
       unknown: "Kafka did not confirm the commit in time: the transaction may be committed or aborted",
       committed: "the previous transaction was committed after all: its marks count, and other messages are retried",
