@@ -14,10 +14,12 @@ module Pelton
       # Longest wait, in seconds: for a stop, and for a change of the wall clock.
       LONGEST = 0.5
       # Records per batch.
-      BATCH = 1_000
+      BATCH = 100
       CLOSE = 5
+      # A long log is read with little memory beside the entries that wait.
       GROUP = { "auto.offset.reset" => "earliest", "isolation.level" => "read_committed",
-                "enable.partition.eof" => true }.freeze
+                "enable.partition.eof" => true, "queued.max.messages.kbytes" => 1_024,
+                "fetch.message.max.bytes" => 131_072 }.freeze
       # A killed member is replaced after this time, unless config.kafka names another. The broker knows it if
       # group.protocol is consumer.
       SESSION = { "session.timeout.ms" => 10_000 }.freeze
