@@ -51,6 +51,12 @@ class CliTest < Minitest::Test
     assert_empty @out.string.lines(chomp: true).select { |line| line.size > 80 }
     assert_equal 1, run_cli("sevrer")
     assert_includes @err.string, "sevrer: unknown command, did you mean server?"
+    assert_equal 1, run_cli("topics", "create", "orders")
+    assert_includes @err.string, "topics create: unknown command: declare the topic and run pelton topics apply"
+    assert_equal 1, run_cli("groups", "create")
+    assert_includes @err.string, "groups create: unknown command, known are copy, delete, lag, list, reset, show"
+    assert_equal 1, run_cli("topics", "aply")
+    assert_includes @err.string, "topics aply: unknown command, did you mean apply?"
     assert_equal 1, run_cli("server", "./app.rb")
     assert_includes @err.string, "unknown argument ./app.rb: use -r to load a file"
     assert_equal 1, run_cli("server", "--xyzzy")

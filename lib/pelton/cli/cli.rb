@@ -57,7 +57,11 @@ module Pelton
     # The exit code of a server that was ended by force.
     FORCED = 2
     HELP = %w[-h --help].freeze
-    private_constant :HELP
+    # Commands that other tools have: {name => what to do instead}
+    INSTEAD = {
+      "topics create" => "declare the topic and run pelton topics apply, or call Pelton.admin.create_topic"
+    }.freeze
+    private_constant :HELP, :INSTEAD
 
     # app: the app that the files of -r fill, usually the default one. log: makes the reporter that writes to `out`.
     # commands: the table, for tests.
@@ -133,7 +137,12 @@ module Pelton
       return refuse(ConfigError.unknown(first, @commands.keys, what: "command").message) if related.empty?
       return usage("#{first} ") if asks?(second)
 
-      refuse(ConfigError.unknown("#{first} #{second}", related, what: "command").message)
+      name = "#{first} #{second}"
+      return refuse("#{name}: unknown command: #{INSTEAD[name]}") if INSTEAD.key?(name)
+
+      # Only the second words are compared: "topics create" is not like "topics delete".
+      known = related.map { |one| one.delete_prefix("#{first} ") }
+      refuse("#{first} #{ConfigError.unknown(second, known, what: "command").message}")
     end
 
     def usage(prefix = "")

@@ -8,8 +8,8 @@ passes = lambda do |name|
   end
 end
 schemas = lambda do
-  Dir.mkdir("schemas")
-  File.write("schemas/orders-value.7.avsc",
+  FileUtils.mkdir_p("spec/schemas")
+  File.write("spec/schemas/orders-value.7.avsc",
              '{ "type": "record", "name": "Order", "fields": [{ "name": "id", "type": "int" }] }')
 end
 consumers_own = { "producer" => "" } # a method there, no variable

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../../consumer"
+require_relative "../../producer"
 require_relative "../command"
 require_relative "../migrate/application"
 

@@ -58,17 +58,22 @@ module Pelton
 
         # The file that defines a constant, without ".rb", if it needs no other framework; otherwise nil.
         #: (String) -> String?
-        def home(constant)
-          *modules, last = constant.split("::")
-          pattern = /^\s*(?:(?:class|module)\s+(?:\w+::)*#{last}\b|#{last}\s*=)/
-          @texts.find do |name, text|
-            name.end_with?(".rb") && text.match?(pattern) && !text.match?(FOREIGN) && modules.all? do |one|
-              text.include?(one)
-            end
-          end&.first&.delete_suffix(".rb")
-        end
+        def home(constant) = definitions(constant).find { |_, text| !text.match?(FOREIGN) }&.first&.delete_suffix(".rb")
+
+        # The file that defines a constant and needs another framework; otherwise nil.
+        #: (String) -> String?
+        def mixed_home(constant) = definitions(constant).find { |_, text| text.match?(FOREIGN) }&.first
 
         private
+
+        # Files that define a constant: {"karafka.rb" => text}
+        def definitions(constant)
+          *modules, last = constant.split("::")
+          pattern = /^\s*(?:(?:class|module)\s+(?:\w+::)*#{last}\b|#{last}\s*=)/
+          @texts.select do |name, text|
+            name.end_with?(".rb") && text.match?(pattern) && modules.all? { |one| text.include?(one) }
+          end
+        end
 
         def names(path)
           return [File.basename(path)] unless File.directory?(path)

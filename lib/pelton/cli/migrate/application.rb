@@ -22,7 +22,7 @@ module Pelton
         #: (String) -> void
         def initialize(path)
           @code = AppCode.new(path)
-          @expressions = Expressions.new(rails: @code.rails?) { |name| @code.home(name) }
+          @expressions = Expressions.new(@code)
           # {"OrdersConsumer" => "ApplicationConsumer"}
           @parents = {}
           # {"OrdersConsumer" => "app/orders_consumer.rb"}
@@ -80,7 +80,7 @@ module Pelton
             @code.files.each { |file| outline(file) }
             translate
             @code.files.each do |file|
-              Usages.new(file, @parents, @workers) { |name| @code.method?(name) }.report
+              Usages.new(file, @parents, @workers, @names) { |name| @code.method?(name) }.report
             end
             true
           end

@@ -21,11 +21,12 @@ module Pelton
         LATER = %i[lambda brace_block do_block def].freeze
         private_constant :STANDARD, :RUBY, :CALLS, :DURATIONS, :OTHERS, :LATER
 
-        # rails: the app autoloads its constants. files: {"A::B" => path relative to the draft}, plain Ruby files.
-        #: (rails: bool) { (String) -> String? } -> void
-        def initialize(rails:, &home)
+        # rails: the app autoloads its constants.
+        #: (AppCode, rails: bool) -> void
+        def initialize(code, rails: code.rails?)
           @rails = rails
-          @home = home
+          @home = code.method(:home)
+          @mixed = code.method(:mixed_home)
           # What the draft has to load: ["json"], ["./app/order_decoder"]
           @libraries = []
           @files = []
@@ -44,6 +45,16 @@ module Pelton
         def with_locals(names)
           before = @locals
           @locals += names
+          yield
+        ensure
+          @locals = before
+        end
+
+        # Knows no local variables within the block.
+        #: () { () -> untyped } -> untyped
+        def without_locals
+          before = @locals
+          @locals = []
           yield
         ensure
           @locals = before
@@ -90,10 +101,15 @@ module Pelton
 
           library = STANDARD[name.split("::").first]
           found = library ? [:library, library] : @home.call(name)&.then { |path| [:file, path] }
-          return "it uses #{name}, which no plain Ruby file of the app defines" unless found
+          return elsewhere(name) unless found
 
           needs << found
           nil
+        end
+
+        def elsewhere(name)
+          file = @mixed.call(name) or return "it uses #{name}, which no file of the app defines"
+          "it uses #{name} of #{file}, which also has code for another framework: move it to a file of its own"
         end
 
         def call(file, node, _locals)

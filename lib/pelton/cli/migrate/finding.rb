@@ -41,6 +41,9 @@ module Pelton
                 "name the attributes; docs/guides/getting-started-rails.md")
       end
 
+      #: (String) -> Row
+      def self.one_delivery(code) = differs(code, "returns one delivery, not an Array: wait, reports")
+
       #: () -> Row
       def self.dashboard = differs("pelton web, or Pelton::Web.new in Rack", "docs/guides/dashboard.md")
 

@@ -30,8 +30,10 @@ module Pelton
           @words = ->(lines) { TopicWords.new(file, lines, expressions, concurrency: concurrency, from: from) }
           # The group whose block is open, as code; the code of the kafka that it has.
           @group = @group_kafka = nil
-          # Topics that come after the open group: [[group, Call], …]
+          # Topics that come after the open group: [[their owner's code, group, Call, kafka], …]
           @later = []
+          # The `config` of the `defaults`, a Call.
+          @default_config = nil
         end
 
         #: (Node?) -> void
@@ -78,6 +80,7 @@ module Pelton
 
         def defaults(call)
           file.found(call.node, :same, "defaults do")
+          @default_config = option(call, "config")
           draft.block("defaults do") { @words.call(draft).walk(call.block) }
           true
         end
@@ -145,25 +148,32 @@ module Pelton
         end
 
         def later(call, own)
-          first = [@owner, name(call.args.last)].map { |code| code.delete_prefix('"').delete_suffix('"') }.join("_")
-          @later << [first.gsub(/[^\w.-]+/, "_"), call, own]
+          first = [@owner, name(call.args.last)].map { |code| unquoted(code) }.join("_")
+          @later << [@owner, first.gsub(/[^\w.-]+/, "_"), call, own]
         end
+
+        def unquoted(code) = code.delete_prefix('"').delete_suffix('"')
 
         # Groups of their own, for topics with another connection.
         def after
           list = @later
           @later = []
-          list.each do |group, call, kafka|
-            node = option(call, "kafka").node
-            nodes = option(call, "kafka").then { |one| one.args + one.keywords.values }
+          list.each do |owner, group, call, kafka|
+            own = option(call, "kafka")
+            node = own.node
             file.found(node, :differs, "group \"#{group}\", kafka: #{kafka} do",
                        "a group has one client, so this topic has a group of its own; its offsets do not carry over " \
                        "by themselves: pelton groups copy")
-            draft.todo("#{place(node)}: a new group. Copy the offsets of #{@owner || @default_group} to it first.")
-            why = nodes.filter_map { |one| problem(one) }.first
+            copy_offsets(node, owner, group, name(call.args.last))
+            why = (own.args + own.keywords.values).filter_map { |one| problem(one) }.first
             draft.todo("#{place(node)}: check the options, because #{why}") if why
             draft.commented(!why.nil?) { draft.block("group \"#{group}\", kafka: #{kafka} do") { write(call) } }
           end
+        end
+
+        def copy_offsets(node, owner, group, topic)
+          draft.todo("#{place(node)}: a new group. Once Karafka has stopped, copy the offsets to it: pelton groups " \
+                     "copy #{unquoted(owner)} #{group} --topic #{unquoted(topic)} --apply")
         end
 
         def write(call)
@@ -215,7 +225,7 @@ module Pelton
         end
 
         def without_consumer(call)
-          return if option(call, "config")
+          return if config(call)
 
           note = "a topic without a consumer: declare it in Pelton.topics, if Pelton shall create it"
           tell(call, Migrate.differs("Pelton.topics { topic #{name(call.args.first)} }", note))
@@ -223,7 +233,7 @@ module Pelton
 
         # config(partitions: 4, "retention.ms": 1) → Pelton.topics { topic "orders", partitions: 4, … }
         def declare(call)
-          own = option(call, "config") or return
+          own = config(call) or return
           return file.found(own.node, :same, nil, "it is off: nothing to do") if off?(own)
 
           partitions, replication = own.keywords.values_at("partitions", "replication_factor")
@@ -234,13 +244,20 @@ module Pelton
           declared(call, own, line.join(", "), others.values + [partitions, replication, call.args.first].compact)
         end
 
+        # Its own, otherwise that of the `defaults`: Karafka does not merge them. A pattern is not declared.
+        def config(call)
+          option(call, "config") || (@default_config unless call.args.any? { |one| one.is?(:regexp_literal) })
+        end
+
         def off?(call) = [call.args.first, call.keywords["active"]].any? { |node| Call.literal(node) == false }
 
         def declared(call, own, line, nodes)
-          why = nodes.filter_map { |node| problem(node) }.first
+          why = expressions.without_locals { nodes.filter_map { |node| problem(node) }.first }
           file.found(own.node, why ? :differs : :same, "Pelton.topics { #{line} }", why)
           file.found(call.node, :same, "Pelton.topics { #{line} }") unless option(call, "consumer")
-          @declared.todo("#{place(own.node)}: check this line, because #{why}") if why
+          return if @declared.lines.include?(line)
+
+          @declared.todo("#{place(call.node)}: check this line, because #{why}") if why
           @declared.commented(!why.nil?) { @declared.code(line) }
         end
       end

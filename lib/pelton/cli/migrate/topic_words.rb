@@ -148,7 +148,8 @@ module Pelton
           return false unless start
           return file.found(call.node, :same, "from #{start}", "as the group's default") if start == @from
 
-          note = "must be the same for all topics of a group: give this topic a group of its own"
+          note = "must be the same for all topics of a group: give this topic a group of its own, and copy its " \
+                 "offsets first (pelton groups copy), or it starts at #{start}"
           file.found(call.node, :differs, "from #{start}", note)
           draft.todo("#{place(call.node)}: `from` #{note}")
           draft.commented(true) { draft.code("from #{start}") }

@@ -115,8 +115,23 @@ module Pelton
         "pipe_many_async" => Migrate.differs("producer.pipe_many_async(messages, topic: \"x\")", "of the producer"),
         "produce_sync" => Migrate.same("producer.produce_sync"),
         "produce_async" => Migrate.same("producer.produce_async"),
-        "produce_many_sync" => Migrate.same("producer.produce_many_sync"),
-        "produce_many_async" => Migrate.same("producer.produce_many_async")
+        "revoked?" => Migrate.differs("revoked?, after mark_as_consumed(message)",
+                                      "mark each finished message before a break: the return then marks nothing"),
+        "produce_many_sync" => Migrate.one_delivery("producer.produce_many_sync(messages)"),
+        "produce_many_async" => Migrate.one_delivery("producer.produce_many_async(messages)")
+      }.freeze
+      # Methods of producers that Pelton's do not have, or have with another result.
+      PRODUCER_CALLS = {
+        "monitor" => Migrate.differs("Pelton.subscribe(\"message.delivery_failed\") { |event| … }",
+                                     "message.acknowledged has the others; docs/reference/events.md"),
+        "flush_sync" => Migrate.differs("flush_buffer_sync", "sends what `buffer` has kept"),
+        "flush_async" => Migrate.differs("flush_buffer_async", "sends what `buffer` has kept"),
+        "produce_many_sync" => Migrate.one_delivery("produce_many_sync(messages)"),
+        "produce_many_async" => Migrate.one_delivery("produce_many_async(messages)"),
+        "variant" => Migrate.differs("with(acks: 1)", "options by their names in Pelton: docs/guides/producing.md"),
+        "close!" => Migrate.differs("close(timeout: 5)", "the limit is a number of seconds"),
+        "transaction_mark_as_consumed" => Migrate.differs("tx.mark_as_consumed(messages, subscription)",
+                                                          "tx is the argument of the transaction's block")
       }.freeze
       CONSUMER_METHODS = {
         "initialized" => Migrate.same("def assigned"),

@@ -24,11 +24,9 @@ module Pelton
                      "sidekiq" => Migrate.differs(ADAPTER, "or keep Sidekiq; docs/guides/active-job.md") }.freeze
         OPTIONS = Migrate.differs("pelton_key { |job| … } instead of partitioner",
                                   "config.confirm_jobs instead of dispatch_method; docs/guides/active-job.md")
-        MONITOR = Migrate.differs("Pelton.subscribe(\"message.delivery_failed\") { |event| … }",
-                                  "message.acknowledged has the others; docs/reference/events.md")
         PRODUCING = /\A(produce|tombstone|buffer)(_many)?(_sync|_async)?\z/
         KARAFKA = %w[Karafka::BaseConsumer Karafka::Pro::BaseConsumer ApplicationConsumer].freeze
-        private_constant :SIDEKIQ, :PERFORM, :ADAPTER, :ADAPTERS, :OPTIONS, :MONITOR, :PRODUCING, :KARAFKA
+        private_constant :SIDEKIQ, :PERFORM, :ADAPTER, :ADAPTERS, :OPTIONS, :PRODUCING, :KARAFKA
 
         # :karafka or :racecar if a class with this superclass is such a consumer.
         #: (String, Hash[String, String]) -> Symbol?
@@ -42,13 +40,14 @@ module Pelton
           nil
         end
 
-        # parents: {"OrdersConsumer" => "ApplicationConsumer"} of all files. workers: names of Sidekiq's classes. The
-        # block says whether some file of the app defines a method.
-        #: (CodeFile, Hash[String, String], Array[String]) { (String) -> bool } -> void
-        def initialize(file, parents, workers, &defined)
+        # parents: {"OrdersConsumer" => "ApplicationConsumer"} of all files. workers: names of Sidekiq's classes.
+        # producers: constants and variables that are producers. The block says whether the app defines a method.
+        #: (CodeFile, Hash[String, String], Array[String], Array[String]) { (String) -> bool } -> void
+        def initialize(file, parents, workers, producers, &defined)
           @file = file
           @parents = parents
           @workers = workers
+          @producers = producers
           @defined = defined
         end
 
@@ -98,6 +97,7 @@ module Pelton
         end
 
         def on_constant(call, owner)
+          if @producers.include?(owner) && (row = on_producer(call)) then return found(call.node, row) end
           return found(call.node, PERFORM[call.name]) if @workers.include?(owner) && PERFORM.key?(call.name)
 
           name = "#{owner}.#{call.name}"
@@ -119,12 +119,19 @@ module Pelton
         def general(call)
           receiver = call.receiver && file.text(call.receiver)
           if receiver == "karafka" then SPEC_CALLS[call.name]
-          elsif call.name == "monitor" && receiver&.match?(/\bproducer\z/i) then MONITOR
+          elsif receiver&.match?(/\bproducer\z/i) then on_producer(call, sure: receiver.start_with?("Karafka."))
           elsif call.name == "gem" && receiver.nil? then GEMS[Call.literal(call.args.first)]
           elsif call.name == "queue_adapter=" then ADAPTERS[Call.literal(call.args.first).to_s]
           elsif receiver.nil? then call.name == "karafka_options" ? OPTIONS : SIDEKIQ[call.name]
           end
         end
+
+        # sure: it is a producer, so a method that Pelton's does not have is unknown.
+        def on_producer(call, sure: true)
+          PRODUCER_CALLS[call.name] || (no_method(call) if sure && !Producer.method_defined?(call.name))
+        end
+
+        def no_method(call) = Row.new(:unknown, nil, "Pelton::Producer has no method #{call.name}")
 
         def inside(call, kind, method)
           return (RACECAR_CALLS[call.name] if call.receiver.nil?) if kind == :racecar
