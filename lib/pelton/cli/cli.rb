@@ -35,6 +35,7 @@ module Pelton
       "consume" => "print the messages of a topic",
       "produce" => "send lines of stdin to a topic",
       "outbox" => "send the messages of the outbox to Kafka until TERM, INT or QUIT",
+      "top" => "show what server processes do, live",
       "web" => "serve the dashboard",
       "migrate" => "read an application that uses another framework, and draft its move to Pelton",
       "doctor" => "check settings, brokers and topics; changes nothing",

@@ -1,0 +1,135 @@
+# frozen_string_literal: true
+
+require_relative "../../reports"
+require_relative "../../runtime/threads"
+require_relative "../command"
+require_relative "../top/frame"
+require_relative "../top/screen"
+require_relative "groups/group_positions"
+
+module Pelton
+  class CLI
+    module Commands
+      # `pelton top`
+      class Top < Command
+        # Seconds between two frames, and between two questions for the groups' lag.
+        FRAME = 1
+        LAG = 5
+        # How old reports are read at first, and how long an ended process is shown, in seconds.
+        BACK = 60
+        private_constant :FRAME, :LAG, :BACK
+
+        details <<~TEXT
+          Shows what server processes do: rates, lag, running jobs, partitions that need attention, errors. It
+          reads the reports that they write to config.report_topic, so set that first. The lag of groups comes
+          from the cluster. q or Ctrl-C ends it.
+        TEXT
+        example "pelton top -r ./app.rb"
+        example "pelton top --bootstrap localhost:9092 --group billing"
+        example "pelton top --bootstrap localhost:9092 --once", "one frame as text"
+        option :group, "-g", "--group NAME", "only this group"
+        option :host, "--host NAME", "only processes of this host"
+        option :pid, "--pid PID", "only the process with this id", type: Integer
+        option :topic, "--topic NAME", "the topic with the reports (default: config.report_topic, or #{Reports::TOPIC})"
+        option :once, "--once", "print one frame, and end"
+        option :timeout, "--timeout SECONDS", "wait this long for Kafka's answers", type: Float, default: 10
+        connects
+
+        private
+
+        def run
+          connected_app
+          # {id => the latest report}; replaced as a whole by the reading thread.
+          @latest = {}.freeze
+          return once if options[:once] || output.json?
+          raise ConfigError.new("--once", nil, "is needed: the output is no terminal") unless @out.tty?
+
+          live
+        end
+
+        def once
+          interruption.during { Reports.each(app, topic, seconds: BACK, timeout: options[:timeout]) { |one| add(one) } }
+          frame = frame(lags)
+          output.report(frame.to_h) { frame.lines.each { |line| output.puts(line) } }
+        end
+
+        # A thread reads reports, another one asks for lags, and this one draws.
+        def live
+          @failure = nil
+          @lags = {}
+          threads = [Threads.start("pelton.top", report: method(:failed)) { follow },
+                     Threads.start("pelton.top.lag", report: method(:failed)) { measure }]
+          interruption.during { screen.open { redraw } }
+          raise @failure if @failure
+        ensure
+          threads&.each(&:kill)
+          Threads.join(threads.to_a, CLOSE)
+        end
+
+        def redraw
+          until @failure
+            rows, columns = screen.size
+            screen.draw([*frame(@lags).lines(width: columns, height: rows - 2), "", "q quits"])
+            break if screen.key(FRAME) == "q"
+          end
+        end
+
+        def follow
+          Reports.each(app, topic, seconds: BACK, follow: true, timeout: options[:timeout]) do |one|
+            add(one)
+          end
+        end
+
+        def measure
+          loop do
+            @lags = lags
+            Clock.wait(LAG)
+          end
+        end
+
+        # The first one ends the command.
+        def failed(error)
+          @failure ||= error
+          nil
+        end
+
+        def screen = @screen ||= CLI::Top::Screen.new(@input, @out)
+
+        # Forgets processes that ended.
+        def add(report)
+          kept = @latest.reject { |_, one| report.at - one.at > BACK }
+          @latest = { **kept, report.id => report }.freeze
+        end
+
+        def frame(lags)
+          CLI::Top::Frame.new(chosen_reports, lags: lags, group: options[:group], now: Clock.wall)
+        end
+
+        def chosen_reports
+          @latest.values.select { |one| shown?(one) }.sort_by { |one| [one.host, one.pid, one.at] }
+        end
+
+        def shown?(report)
+          group, host, pid = options.values_at(:group, :host, :pid)
+          (group.nil? || report.groups.include?(group)) && [report.host, nil].include?(host) &&
+            [report.pid, nil].include?(pid)
+        end
+
+        # Of one process, the lag is that of its partitions.
+        def lags
+          return {} if options[:host] || options[:pid]
+
+          groups = options[:group] ? [options[:group]] : @latest.each_value.flat_map(&:groups).uniq
+          positions = GroupPositions.new(admin, timeout: options[:timeout]).of(groups)
+          positions.transform_values { |all| all.each_value.filter_map(&:lag).sum }
+        rescue KafkaError => e
+          raise unless e.retriable?
+
+          {}
+        end
+
+        def topic = options[:topic] || Reports.topic(app.config)
+      end
+    end
+  end
+end

@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton"
+require "pelton/cli/top/frame"
+require "pelton/reports"
+
+# What `pelton top` shows. (In a real terminal: test/integration/top.rb.)
+class TopFrameTest < Minitest::Test
+  NOW = 1_764_300_000.0
+  JOB = { group: "billing", consumer: "OrdersConsumer", topic: "orders", partition: 0, kind: "consume",
+          since: NOW - 75, messages: 10 }.freeze
+  ERROR = { at: NOW - 5, source: "consumer.consume", class: "KeyError", message: "no \e[31m", group: "billing",
+            topic: "orders", partition: 1, offset: 42, failure_id: "f1" }.freeze
+
+  FACTS = { version: 1, at: NOW - 1, started_at: NOW - 3600, interval: 5, host: "web", process: nil, name: "shop",
+            pelton: "1", ruby: "3", state: "running", groups: ["billing"], threads: 9, rss: 50_000_000, workers: 5,
+            jobs: { running: 1, waiting: 0, aside: 0 }, rates: { in: { "billing" => 12.5 }, out: 3, errors: 0.2 },
+            running: [JOB], partitions: { "billing" => { "orders" => [[0, 7, "running"], [1, 3, "failing"]] } },
+            left_out: 0, errors: [ERROR] }.freeze
+
+  def report(pid: 1, **change)
+    Pelton::Reports::Report.parse(JSON.generate({ **FACTS, id: "web:#{pid}:2", pid: pid, **change }))
+  end
+
+  def frame(*reports, **options) = Pelton::CLI::Top::Frame.new(reports, now: NOW, **options)
+
+  def test_a_frame_has_groups_processes_jobs_partitions_and_errors
+    assert_equal <<~TEXT, frame(report).lines.map { |line| "#{line}\n" }.join
+      pelton top  2025-11-28 03:20:00 UTC  1 of 1 processes live
+
+      GROUP    PROCESSES  LAG  DONE/S
+      billing          1   10    12.5
+
+      PROCESS  NAME  STATE    UP   BUSY  WAITING  DONE/S  SENT/S  ERRORS/S  LAG  MEMORY  THREADS
+      web:1    shop  running  1 h  1/5         0    12.5       3       0.2   10  50 MB         9
+
+      RUNS        CONSUMER        PARTITION  KIND     MESSAGES  PROCESS
+      1 min 15 s  OrdersConsumer  orders/0   consume        10  web:1
+
+      PARTITION  GROUP    STATE    LAG  PROCESS
+      orders/1   billing  failing    3  web:1
+
+      AGO  ERROR     AT           MESSAGE
+      5 s  KeyError  orders/1 42  no \\e[31m
+    TEXT
+  end
+
+  def test_the_clusters_lag_counts_where_it_is_known
+    assert_equal([["billing", 99]], frame(report, lags: { "billing" => 99 }).to_h[:groups].map do |one|
+                                      one.values_at(:group, :lag)
+                                    end)
+  end
+
+  def test_silent_and_stopped_processes_have_no_jobs
+    silent = report(at: NOW - 60)
+    stopped = report(pid: 2, state: "stopped", at: NOW - 60)
+    data = frame(silent, stopped).to_h
+    assert_equal %w[silent stopped], data[:processes].map { |one| one[:state] }
+    assert_equal [[], [], 0], [data[:jobs], data[:partitions], data[:groups].first[:processes]]
+  end
+
+  def test_another_group_is_left_out
+    other = report(pid: 2, groups: %w[billing audit], running: [{ **JOB, group: "audit" }], errors: [],
+                   rates: { in: { "billing" => 1, "audit" => 4 }, out: 0, errors: 0 }, partitions: {})
+    data = frame(other, group: "audit").to_h
+    assert_equal [["audit"], [4.0], 1], [data[:groups].map { |one| one[:group] }, data[:processes].map do |one|
+                                                                                    one[:per_second]
+                                                                                  end,
+                                         data[:jobs].size]
+    assert_empty frame(other, group: "billing").to_h[:jobs]
+  end
+
+  def test_lines_fit_into_the_terminal
+    many = Array.new(50) { |number| report(pid: number + 1) }
+    lines = frame(*many).lines(width: 40, height: 20)
+    assert_operator lines.size, :<=, 20
+    assert_operator lines.map(&:size).max, :<=, 40
+    assert(lines.any? { |line| line.match?(/\A… \d+ more\z/) })
+  end
+
+  def test_no_process
+    assert_equal "No process has reported lately.", frame.lines.last
+  end
+end
