@@ -51,9 +51,11 @@ Scenario.run do
 
   tmux = ["tmux", "-S", File.join(folder, "socket"), "-f", "/dev/null"]
   command = [*Scenario::RUBY, "#{Scenario::ROOT}/exe/pelton", "top", *options]
-  at_exit { system(*tmux, "kill-server", err: File::NULL) }
-  check(system(*tmux, "new-session", "-d", "-x", "150", "-y", "40",
-               "#{command.join(" ")}; echo ended with $?; exec cat"), "tmux starts")
+  child({}, [*tmux, "-D"]) # in the foreground, so that it ends with the scenario
+  eventually(20, "a terminal") do
+    system(*tmux, "new-session", "-d", "-x", "150", "-y", "40",
+           "#{command.join(" ")}; echo ended with $?; exec cat", err: File::NULL)
+  end
   screen = -> { IO.popen([*tmux, "capture-pane", "-p"], &:read) }
   shows = ->(what, pattern) { eventually(40, -> { "#{what}\n#{screen.call}" }) { screen.call.match?(pattern) } }
   shows.call("both processes", /2 of 2 processes live/)
