@@ -5,7 +5,7 @@ require_relative "runtime/clock"
 
 module Pelton
   # What server processes say of themselves. Each writes a Report to config.report_topic every few seconds, and
-  # `pelton top` and the dashboard read them.
+  # `pelton top` reads them.
   module Reports
     # Where readers look if config.report_topic is not set.
     TOPIC = "pelton.reports"

@@ -98,7 +98,7 @@ module Pelton
       ],
       "Process reports" => [
         [:report_topic, :name, nil,
-         "Topic to which each server process reports what it does, for `pelton top` and the dashboard: " \
+         "Topic to which each server process reports what it does, for `pelton top`: " \
          "`\"pelton.reports\"`. Several apps may share it. Unset: no reports."],
         [:report_interval, :positive_seconds, 5, "Time between two reports of a process.", SECONDS]
       ],
