@@ -46,14 +46,15 @@ Scenario.run do
   eventually(30, -> { "the topic\n#{parent.output}" }) { reader.admin.topic_names.include?(reports) }
   config = reader.admin.config(topic: reports)
   equal("604800000", config.fetch("retention.ms").value, "retention of a week")
+  # The first child may keep all partitions: its jobs never end, so it gives none away.
   latest = {}
   Pelton::Reports.each(reader, reports, seconds: 60, follow: true) do |report|
     latest[report.process] = report
-    break if latest.size == 2 && latest.each_value.sum(&:lag) == 8 && latest.each_value.all? { |one| one.running.any? }
+    break if latest.size == 2 && latest.each_value.sum(&:lag) == 8 && latest.each_value.any? { |one| one.running.any? }
   end
   equal([0, 1], latest.keys.sort, "numbers of the processes")
   check(latest.each_value.map(&:pid).uniq.size == 2, "two processes")
-  job = latest[0].running.first
+  job = latest.each_value.flat_map(&:running).first
   equal(["SlowConsumer", input, "consume", group], job.values_at(:consumer, :topic, :kind, :group), "a running job")
 
   # It says so in its last report when it stops in order.

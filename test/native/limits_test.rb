@@ -5,6 +5,7 @@ require "minitest/mock"
 require "support/native_kit"
 require "support/registry_double"
 require "pelton"
+require "pelton/registry/references"
 begin
   require "bigdecimal"
 rescue LoadError

@@ -4,6 +4,7 @@ require_relative "../test_helper"
 require "support/server_kit"
 require "pelton/reports"
 require "pelton/reports/process_state"
+require "pelton/reports/service"
 
 # What a server process reports of itself to config.report_topic, and what readers accept. (The embedded cluster's twin:
 # test/embedded/reports_test.rb.)
