@@ -41,14 +41,15 @@ module Pelton
       new(key, nil, "unknown #{what}, #{near ? "did you mean #{near}?" : listed(key.to_s, known.map(&:to_s))}")
     end
 
-    # The known name that is most similar, or nil. At most two fifths of the letters differ. A name that only begins
-    # alike would mislead: max_batch_bytes is not what max_wait_time means.
+    # The known name that is most similar, or nil. At most two fifths of the letters differ, or only their order. A name
+    # that only begins alike would mislead: max_batch_bytes is not what max_wait_time means.
     #: (String | Symbol, Array[String | Symbol]) -> String?
     def self.near(name, known)
       return unless defined?(::DidYouMean::SpellChecker)
 
       found = ::DidYouMean::SpellChecker.new(dictionary: known.map(&:to_s)).correct(name.to_s).first or return
-      found if distance(name.to_s, found) * 5 <= [name.size, found.size].max * 2
+      same_letters = name.to_s.chars.sort == found.chars.sort
+      found if same_letters || distance(name.to_s, found) * 5 <= [name.size, found.size].max * 2
     end
 
     def self.listed(name, known)

@@ -56,7 +56,7 @@ class CliTest < Minitest::Test
     assert_equal 1, run_cli("groups", "create")
     assert_includes @err.string, "groups create: unknown command, known are copy, delete, lag, list, reset, show"
     assert_equal 1, run_cli("topics", "aply")
-    assert_includes @err.string, "topics aply: unknown command, did you mean apply?"
+    assert_includes @err.string, "topics aply: unknown command, did you mean topics apply?"
     assert_equal 1, run_cli("server", "./app.rb")
     assert_includes @err.string, "unknown argument ./app.rb: use -r to load a file"
     assert_equal 1, run_cli("server", "--xyzzy")

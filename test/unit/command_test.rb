@@ -78,7 +78,9 @@ class CommandTest < Minitest::Test
 
   def test_unknown_command_and_option_before_the_command_are_refused
     assert_equal 1, cli("inof")
-    assert_match(/inof: unknown command, known are .*doctor, .*info/, @err.string)
+    assert_includes @err.string, "inof: unknown command, did you mean info?"
+    assert_equal 1, cli("nothing")
+    assert_match(/nothing: unknown command, known are .*doctor, .*info/, @err.string)
     assert_equal 1, cli("-c", "5", "server")
     assert_includes @err.string, "-c: the command comes first: pelton COMMAND -c"
   end

@@ -143,7 +143,8 @@ module Pelton
 
       # Only the second words are compared: "topics create" is not like "topics delete".
       known = related.map { |one| one.delete_prefix("#{first} ") }
-      refuse("#{first} #{ConfigError.unknown(second, known, what: "command").message}")
+      near = ConfigError.near(second, known)
+      refuse(ConfigError.unknown(name, near ? ["#{first} #{near}"] : known, what: "command").message)
     end
 
     def usage(prefix = "")
