@@ -86,6 +86,39 @@ class ExactlyOnceBesideTest < Minitest::Test
     assert_equal [3, 0], [out.size, @ownership.seeks.size], "results, moves of the position"
   end
 
+  # AbortTransaction ends the block only, so the call went on, and the new position was behind the message.
+  def test_a_seek_after_an_aborted_transaction_passed_its_message
+    seeks = [->(one, to) { one.seek(to) }, ->(one, to) { one.pause(60, at: to) }]
+    consume(50, 51, 52, backoff: 0..0) do |one|
+      one.messages.each do |message|
+        seek = (seeks.shift if message.offset == 52)
+        next seek.call(one, message) if seek
+
+        one.transaction do |tx|
+          tx.produce_async(topic: "out", payload: message.raw_payload)
+          one.mark_as_consumed(message)
+          raise Pelton::AbortTransaction if message.offset == 51 && seeks.any?
+        end
+      end
+    end
+    4.times do
+      wake
+      work until idle?
+    end
+    assert_equal [:undone], errors.map(&:reason).uniq, "reasons of the errors"
+    assert_equal 0, @ownership.seeks.size, "moves of the position"
+    assert_equal [53, 3], [sent.last, out.size], "the last offset sent, results"
+  end
+
+  def test_a_seek_after_a_rescued_error_skips_its_message_as_asked
+    consume(50, 51, 52) do |one|
+      one.transaction { raise IOError if one.mark_as_consumed(one.messages.first) }
+    rescue IOError
+      one.seek(52)
+    end
+    assert_equal 1, @ownership.seeks.size, "moves of the position"
+  end
+
   def test_seek_by_another_thread_during_a_transaction_is_not_undone
     consume(50, 51) do |one|
       one.transaction do |tx|

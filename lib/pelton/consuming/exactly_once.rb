@@ -106,9 +106,14 @@ module Pelton
       end
 
       # Raises TransactionError if this fiber runs a transaction. After a seek it could not be committed, and the new
-      # position may be behind messages whose results would be lost then.
-      #: () -> void
-      def check_seek = inside? && raise(TransactionError.new(@partition.join("/"), :seek))
+      # position may be behind messages whose results would be lost then. Also for a seek of the job that would pass a
+      # message that AbortTransaction left undone. offset: nil if another thread seeks, or not to an offset.
+      #: (Integer?) -> void
+      def check_seek(offset)
+        raise TransactionError.new(@partition.join("/"), :seek) if inside?
+
+        undone!(offset, NONE, "seek to") if offset && undone.is_a?(AbortTransaction)
+      end
 
       # See Consumer#transaction. advance: the position moves with the commit.
       #: ((Producer | ProducerPool)?, ?advance: bool) { (Producer::Transaction) -> untyped } -> untyped
@@ -179,10 +184,10 @@ module Pelton
 
       # Raises if a mark of `offset`, in a transaction that marked `offsets`, would pass a message that another
       # transaction left undone. Kafka stores one offset, and everything before it counts as done.
-      def undone!(offset, offsets)
+      def undone!(offset, offsets, step = "mark of")
         passed = undone_before(offset)&.find { |undone| !offsets.include?(undone) } or return
 
-        what = "#{@partition.join("/")}: the mark of offset #{offset} would pass offset #{passed}"
+        what = "#{@partition.join("/")}: the #{step} offset #{offset} would pass offset #{passed}"
         raise TransactionError.new(what, :undone)
       end
 

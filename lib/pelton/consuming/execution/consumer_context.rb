@@ -74,7 +74,7 @@ module Pelton
       #: (Integer | Message | Time | Symbol) -> bool
       def seek(target)
         target = checked(target).offset if target.respond_to?(:offset)
-        @executor.transactions.created&.check_seek
+        @executor.transactions.created&.check_seek((target if own_job && target.is_a?(Integer)))
         return false.tap { leave_rest } unless @coordinator.seeks.to(target, own_job)
 
         @bus.publish("partition.sought", **@coordinator.facts, target: target)
