@@ -61,7 +61,8 @@ Scenario.run do
   shows.call("both processes", /2 of 2 processes live/)
   servers.each { |server| shows.call("process #{server.pid}", /:#{server.pid} +pelton +running/) }
   shows.call("the group with the cluster's lag", /^#{group} +2 +\S+ +/)
-  shows.call("the running job", %r{^\d.* SlowConsumer +#{input}/0 +consume +6 })
+  running_job = %r{^\d.* SlowConsumer +#{input}/0 +consume +6 }
+  shows.call("the running job", running_job)
   shows.call("the error", %r{ArgumentError +#{input}/1 0 +no such order})
   check(screen.call.include?("q quits"), "the last line\n#{screen.call}")
 
@@ -76,6 +77,7 @@ Scenario.run do
   exit_code(servers.last, 30)
   system(*tmux, "resize-window", "-x", "150", "-y", "40")
   shows.call("the end of a process", /:#{servers.last.pid} +pelton +stopped/)
+  shows.call("the job, which the other process runs now if it did not before", running_job)
 
   system(*tmux, "send-keys", "q")
   shows.call("the end", /ended with 0/)
