@@ -46,10 +46,10 @@ class TopFrameTest < Minitest::Test
     TEXT
   end
 
-  def test_the_clusters_lag_counts_where_it_is_known
-    assert_equal([["billing", 99]], frame(report, lags: { "billing" => 99 }).to_h[:groups].map do |one|
-                                      one.values_at(:group, :lag)
-                                    end)
+  # The cluster's lacks partitions without a commit, and that of the processes, here 10, those without an owner.
+  def test_lag_of_a_group_is_the_larger_one_of_the_cluster_and_its_processes
+    lags = [{ "billing" => 99 }, { "billing" => 0 }, {}].map { |known| frame(report, lags: known).to_h[:groups] }
+    assert_equal [99, 10, 10], lags.flatten.map { |one| one[:lag] }
   end
 
   def test_silent_and_stopped_processes_have_no_jobs

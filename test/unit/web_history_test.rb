@@ -68,7 +68,7 @@ class WebHistoryTest < Minitest::Test
   end
 
   def test_numbers
-    numbers = Web::Numbers
+    numbers = Pelton::Numbers
     assert_equal %w[– 0 42 1,234,567], [nil, 0, 42, 1_234_567].map { |one| numbers.whole(one) }
     assert_equal ["–", "0", "0.25", "42", "12.3 k", "1.5 M"],
                  [nil, 0, 0.25, 42.0, 12_345.6, 1.5e6].map { |one| numbers.short(one) }

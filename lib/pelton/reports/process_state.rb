@@ -18,9 +18,7 @@ module Pelton
       JOBS = 100
       PARTITIONS = 2_000
       MESSAGE = 200
-      # States of a partition that are left out first where there are too many.
-      WELL = %w[idle running queued ready].freeze
-      private_constant :ERRORS, :JOBS, :PARTITIONS, :MESSAGE, :WELL
+      private_constant :ERRORS, :JOBS, :PARTITIONS, :MESSAGE
 
       # sent: counts the messages of the app's producers. process: see App#start. Subscribes to errors until `close`.
       #: (Config, Server, Listeners, Consuming::JobsQueue, bus: Notifications, sent: ^() -> Integer,
@@ -93,7 +91,7 @@ module Pelton
         end
         return [nested(rows), 0] if rows.size <= PARTITIONS
 
-        kept = rows.min_by(PARTITIONS) { |*, lag, state| [WELL.include?(state) ? 1 : 0, -lag.to_i] }
+        kept = rows.min_by(PARTITIONS) { |*, lag, state| [Report::WELL.include?(state) ? 1 : 0, -lag.to_i] }
         [nested(kept), rows.size - kept.size]
       end
 

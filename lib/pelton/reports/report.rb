@@ -22,6 +22,8 @@ module Pelton
     #               failure_id:}, …]
     class Report
       VERSION = 1
+      # States of a partition that need no attention. With too many partitions, these are left out first.
+      WELL = %w[idle running queued ready].freeze
       # Seconds on top of three intervals until a process without a report counts as silent.
       GRACE = 2
       WORDS = [String, nil].freeze

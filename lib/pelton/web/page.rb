@@ -4,7 +4,7 @@ require "uri"
 require_relative "../runtime/clock"
 require_relative "../version"
 require_relative "html"
-require_relative "numbers"
+require_relative "../logging/numbers"
 require_relative "plot"
 require_relative "series"
 

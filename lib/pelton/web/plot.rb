@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "html"
-require_relative "numbers"
+require_relative "../logging/numbers"
 require_relative "series"
 
 module Pelton

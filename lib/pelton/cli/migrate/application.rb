@@ -42,7 +42,7 @@ module Pelton
           @draws = []
         end
 
-        # All files that were parsed, and what was found in them; in the order of files and lines.
+        # All files that were parsed, with their findings, in the order of files and lines.
         #: () -> Array[Finding]
         def findings
           read

@@ -61,7 +61,7 @@ module Pelton
           end
         end
 
-        # active_jobs is a word of Rails applications.
+        # Only Rails applications have active_jobs.
         def jobs(call)
           node = call.args.first or return false
           head = "active_jobs #{name(node)}"

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
 require "time"
+require_relative "../../logging/numbers"
 require_relative "../../logging/printable"
+require_relative "../../reports/report"
 
 module Pelton
   class CLI
     module Top
       # What `pelton top` shows at one moment, as data and as lines of text.
       class Frame
-        # States of a partition that need no attention.
-        WELL = %w[idle running queued ready].freeze
         # Lines of a table besides its rows: an empty one, and the headings.
         AROUND = 2
-        private_constant :WELL, :AROUND
+        private_constant :AROUND
 
         # reports: the latest of each process. lags: {"billing" => 12}, from the cluster. group: show this one only.
         # now: seconds since 1970.
@@ -48,7 +48,9 @@ module Pelton
           names = @group ? [@group] : @reports.flat_map(&:groups).uniq.sort
           names.map do |name|
             live = live(name)
-            { group: name, processes: live.size, lag: @lags.fetch(name) { live.sum { |one| one.lag(name) } },
+            # The cluster's lag lacks partitions without a commit, and that of processes those without an owner.
+            lag = [@lags[name], live.sum { |one| one.lag(name) }].compact.max
+            { group: name, processes: live.size, lag: lag,
               per_second: live.sum { |one| one.rate_in(name) }.round(1) }
           end
         end
@@ -77,7 +79,7 @@ module Pelton
         # Those that need attention.
         def partitions
           live(@group).flat_map do |one|
-            troubled = one.each_partition(@group).reject { |*, state| WELL.include?(state) }
+            troubled = one.each_partition(@group).reject { |*, state| Reports::Report::WELL.include?(state) }
             troubled.map do |group, topic, number, lag, state|
               { partition: "#{topic}/#{number}", group: group, state: state, lag: lag, process: one.process_name }
             end
@@ -103,7 +105,7 @@ module Pelton
         def of_group?(row) = @group.nil? || row[:group] == @group
 
         def headline
-          "pelton top  #{Web::Numbers.time(@now)}  #{live(@group).size} of #{@reports.size} processes live"
+          "pelton top  #{Numbers.time(@now)}  #{live(@group).size} of #{@reports.size} processes live"
         end
 
         # [[headings, rows of text], …]
@@ -112,21 +114,21 @@ module Pelton
            [%w[PROCESS NAME STATE UP BUSY WAITING DONE/S SENT/S ERRORS/S LAG MEMORY THREADS],
             processes.map { |row| process(row) }],
            [%w[RUNS CONSUMER PARTITION KIND MESSAGES PROCESS],
-            jobs.map { |row| [Web::Numbers.seconds(row[:seconds]), *row.values.drop(1)] }],
+            jobs.map { |row| [Numbers.seconds(row[:seconds]), *row.values.drop(1)] }],
            [%w[PARTITION GROUP STATE LAG PROCESS], partitions.map(&:values)],
            [%w[AGO ERROR AT MESSAGE], errors.map { |row| error(row) }]]
         end
 
         def process(row)
-          [*row.values_at(:process, :name, :state), Web::Numbers.seconds(row[:up]), "#{row[:busy]}/#{row[:workers]}",
-           *row.values_at(:waiting, :per_second, :sent, :errors, :lag), Web::Numbers.bytes(row[:rss]), row[:threads]]
+          [*row.values_at(:process, :name, :state), Numbers.seconds(row[:up]), "#{row[:busy]}/#{row[:workers]}",
+           *row.values_at(:waiting, :per_second, :sent, :errors, :lag), Numbers.bytes(row[:rss]), row[:threads]]
         end
 
         def error(row)
           [ago(row[:at]), *row.values_at(:error, :place, :message)]
         end
 
-        def ago(time) = Web::Numbers.seconds([@now - time, 0].max.round)
+        def ago(time) = Numbers.seconds([@now - time, 0].max.round)
 
         def table(headings, rows, limit)
           shown = limit && rows.size > limit ? rows.first([limit - 1, 1].max) : rows

@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+module Pelton
+  # Numbers as people read them.
+  module Numbers
+    STEPS = { 1e9 => "G", 1e6 => "M", 1e3 => "k" }.freeze
+    PARTS = { 86_400 => "d", 3600 => "h", 60 => "min" }.freeze
+    private_constant :STEPS, :PARTS
+
+    module_function
+
+    # 1234567 → "1,234,567"; nil → "–"
+    #: (Integer?) -> String
+    def whole(number) = number ? number.round.to_s.gsub(/(\d)(?=(\d{3})+\z)/, '\1,') : "–"
+
+    # 12345.6 → "12.3 k", 0.25 → "0.25", 42 → "42"
+    #: (Numeric?) -> String
+    def short(number)
+      return "–" unless number
+
+      size, unit = STEPS.find { |step, _| number.abs >= step }
+      return "#{format("%.3g", number / size)} #{unit}" if size
+
+      number.abs >= 100 || number.to_i == number ? number.round.to_s : format("%.2g", number)
+    end
+
+    # 75 → "1 min 15 s", 3.21 → "3.2 s"; nil → "–"
+    #: (Numeric?) -> String
+    def seconds(number)
+      return "–" unless number
+      return "#{number < 10 ? number.round(1) : number.round} s" if number < 60
+
+      size, unit = PARTS.find { |step, _| number >= step }
+      left = PARTS.find { |step, _| step < size } || [1, "s"]
+      rest = (number % size / left.first).floor
+      "#{(number / size).floor} #{unit}#{" #{rest} #{left.last}" if rest.positive?}"
+    end
+
+    # 1234567 bytes → "1.2 MB"
+    #: (Integer?) -> String
+    def bytes(number) = number ? "#{short(number)}#{" " if number.abs < 1000}B" : "–"
+
+    # 1763850000.123 → "2025-11-22 22:20:00 UTC"
+    #: ((Numeric | Time)?) -> String
+    def time(seconds) = seconds ? Time.at(seconds).utc.strftime("%F %T UTC") : "–"
+  end
+end
