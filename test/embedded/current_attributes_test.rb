@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/embedded_app"
+require "logger"
 require "pelton/testing"
 require "stringio"
 begin

@@ -7,6 +7,7 @@ require "json"
 require "pelton/cli/cli"
 require "stringio"
 require "support/scenario"
+require "time"
 
 # `pelton groups …` with live and stopped members, in both group protocols.
 

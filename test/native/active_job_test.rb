@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "logger"
 require "pelton/testing/minitest"
 begin
   require "pelton/active_job"

@@ -5,6 +5,7 @@ require "json"
 require "socket"
 require "time"
 require "tmpdir"
+require "uri"
 require "pelton"
 
 module Pelton

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "set"
 require "support/native_kit"
 require "support/ractor_process"
 require "pelton"

@@ -2,8 +2,10 @@
 
 require_relative "../test_helper"
 require "erb"
+require "json"
 require "openssl"
 require "tmpdir"
+require "uri"
 require "pelton"
 require "pelton/registry"
 require "support/certificates"

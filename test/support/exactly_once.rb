@@ -2,6 +2,7 @@
 
 require "json"
 require "rbconfig"
+require "tempfile"
 
 # The job that the exactly-once scenario kills, and the check of its output.
 module ExactlyOnce

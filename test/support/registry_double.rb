@@ -3,6 +3,7 @@
 require "json"
 require "openssl"
 require "socket"
+require "uri"
 
 # A schema registry on a port of this machine, as far as clients see one: subjects with versions, ids, references; a
 # fault for the next requests: a status, :hang (no answer), :close (none, and the end), :garbage, :no_http, :no_gzip;

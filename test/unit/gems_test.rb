@@ -3,6 +3,7 @@
 require "test_helper"
 require "support/gems/build"
 require "tmpdir"
+require "zlib"
 
 # What bin/gems packs. (test/integration/clean_install.rb installs it.)
 class GemsTest < Minitest::Test

@@ -6,6 +6,7 @@ require "support/fake_groups"
 require "pelton/cli/cli"
 require "json"
 require "stringio"
+require "time"
 
 # `pelton groups …`, on fakes of the native administrator and of Kafka's groups.
 class GroupsCommandsTest < Minitest::Test

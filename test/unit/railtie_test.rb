@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "../test_helper"
+require "logger"
+require "stringio"
 require "tmpdir"
 begin
   require "rails"
