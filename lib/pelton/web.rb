@@ -9,8 +9,10 @@ require_relative "web/pages/dead_letters"
 require_relative "web/pages/groups"
 require_relative "web/pages/messages"
 require_relative "web/pages/overview"
+require_relative "web/pages/processes"
 require_relative "web/pages/refusal"
 require_relative "web/pages/topics"
+require_relative "web/report_history"
 require_relative "web/request"
 
 module Pelton
@@ -24,6 +26,7 @@ module Pelton
               ".svg" => "image/svg+xml" }.freeze
     PAGES = { "/" => Pages::Overview, "/groups" => Pages::Groups, "/group" => Pages::Group,
               "/topics" => Pages::Topics, "/topic" => Pages::Topic,
+              "/processes" => Pages::Processes, "/process" => Pages::ServerProcess,
               "/messages" => Pages::Messages, "/message" => Pages::Message, "/dead-letters" => Pages::DeadLetters,
               "/dead-letter" => Pages::DeadLetter }.freeze
     # No inline script and style, nothing from elsewhere, no frame around it.
@@ -51,15 +54,23 @@ module Pelton
       @access = Access.new(user: user, password: password, allow_remote: allow_remote)
       @actions = Actions.new(actions) { self.app }
       @history = History.new { self.app.admin }
+      @reports = ReportHistory.new { |options, each| self.app.each(report_topic, **options, &each) }
     end
 
     # The app whose cluster it shows.
     #: () -> App
     def app = @app || Pelton.app
 
-    # For Pelton: what the pages show.
+    # For Pelton: what the pages show of the cluster.
     #: () -> History
     attr_reader :history
+    # For Pelton: what the pages show of server processes.
+    #: () -> ReportHistory
+    attr_reader :reports
+
+    # For Pelton: where the processes report.
+    #: () -> String
+    def report_topic = Reports.topic(app.config)
     # For Pelton: what readers may change.
     #: () -> Actions
     attr_reader :actions
@@ -76,6 +87,7 @@ module Pelton
     #: () -> void
     def close
       @actions.close
+      @reports.close
       @history.close
     end
 

@@ -5,6 +5,7 @@ require "net/http"
 require "pelton/web/http_server"
 
 # The dashboard over HTTP while a group consumes one of two partitions and is held in the other; and after it stopped.
+# Its process reports.
 #
 # once: the numbers are Kafka's
 
@@ -13,7 +14,9 @@ Scenario.run do
   group = unique("web")
   gate = Thread::Queue.new
   reader = consumer { gate.pop if partition == 1 && messages.last.offset > 4 }
-  all = app(group: group, kafka: { "auto.commit.interval.ms" => 100 }) { topic(name, to: reader) }
+  reports = topic(name: unique("reports"))
+  all = app(group: group, kafka: { "auto.commit.interval.ms" => 100 }, report_topic: reports,
+            report_interval: 0.3) { topic(name, to: reader) }
   declared = name
   all.topics { topic declared, partitions: 4 }
   web = Pelton::Web.new(all)
@@ -42,10 +45,15 @@ Scenario.run do
   check(get.call("/").include?("Needs attention"), "the overview")
   await.call("offsets of the topic", /Offsets 24 .*partitions 2 -&gt; 4/, "/topic", name: name)
   check(get.call("/topics").include?(name), "the list of topics")
+  await.call("the process has a job", %r{Live 1 of 1 process .*Running jobs .*#{name}/1 consume }, "/processes")
+  id = web.reports.latest.first.id
+  await.call("its lag", %r{Lag 7 messages .*#{name}/1 #{group} running 7 }, "/process", id: id)
   gate.close # opens it
   await.call("nothing waits", /#{group} stable 1 0 /, "/groups")
   equal(true, all.stop, "stop")
   await.call("the group is empty", /No process consumes with this group now.*left/, "/group", id: group)
+  await.call("the process says that it stopped", /Live 0 of 1 process .* stopped /, "/processes")
+  equal(404, Net::HTTP.get_response("127.0.0.1", "/process?id=x", server.port).code.to_i, "an unknown process")
   equal([], events(all, "error.occurred").map { |event| event[:error] }, "errors")
   server.close
   web.close

@@ -22,7 +22,8 @@ Scenario.run do
   evil = "<img src=x onerror=alert(1)>"
   slow = consumer { wait.call(messages.size * 0.005) }
   failing = consumer { messages.each { |message| raise ArgumentError, "no total #{evil}" if message.key == "bad" } }
-  all = app(kafka: { "auto.commit.interval.ms" => 500 }, concurrency: 4) do
+  reports = topic(name: "#{prefix}reports")
+  all = app(kafka: { "auto.commit.interval.ms" => 500 }, concurrency: 4, report_topic: reports, report_interval: 1) do
     group("#{prefix}billing") { topic(orders, to: failing) { dead_letters dead, retries: 0 } }
     group("#{prefix}audit") { topic(payments, to: slow) { max_messages 20 } }
     group("#{prefix}search") { topic invoices, to: slow }
@@ -52,6 +53,8 @@ Scenario.run do
   paths = ["/", "/groups", "/group?id=#{prefix}audit", "/topics", "/topic?name=#{orders}", "/messages?topic=#{orders}",
            "/message?topic=#{payments}&partition=0&offset=0", "/dead-letters?topic=#{dead}",
            "/dead-letter?topic=#{dead}&id=0%2F0"]
+  eventually(30, "a report") { web.reports.latest.any? { |one| one.errors.any? } }
+  paths.push("/processes", "/process?#{URI.encode_www_form(id: web.reports.latest.first.id)}")
   problems = []
   address = "http://127.0.0.1:#{server.port}"
   eventually(30, "letters") { web.actions.letters(dead).list.size == 3 }

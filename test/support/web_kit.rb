@@ -19,6 +19,13 @@ module WebKit
 
   LOCAL = { "REMOTE_ADDR" => "127.0.0.1", "HTTP_HOST" => "localhost:9293" }.freeze
 
+  # A report, as `report(pid: 2, state: "quiet")` changes it.
+  REPORT = { version: 1, interval: 60, host: "web", pid: 1, process: nil, name: "shop", pelton: "1.0", ruby: "3.4",
+             state: "running", groups: ["billing"], threads: 9, rss: 50_000_000, workers: 5,
+             jobs: { running: 1, waiting: 2, aside: 0 }, rates: { in: { "billing" => 12.5 }, out: 3.5, errors: 0.2 },
+             running: [], partitions: { "billing" => { "orders" => [[0, 7, "running"], [1, 3, "failing"]] } },
+             left_out: 0, errors: [] }.freeze
+
   def setup
     super
     @groups = Fakes::Groups.new
@@ -30,7 +37,25 @@ module WebKit
     @reported = []
     @app.subscribe("error.occurred") { |event| @reported << event[:error] }
     @web = Pelton::Web.new(@app)
+    # What reads the topic of reports; @reading makes it.
+    reading = @reading = { messages: [], error: nil }
+    reports = Pelton::Web::ReportHistory.new do |options, each|
+      raise reading[:error] if reading[:error]
+
+      options[:on_begin].call({ ["pelton.reports", 0] => 0...0 })
+      reading[:messages].each(&each)
+      options[:reached_end].call("pelton.reports", 0)
+    end
+    @web.instance_variable_set(:@reports, reports)
   end
+
+  def report(pid: 1, host: "web", at: Pelton::Clock.wall, **change)
+    facts = { **REPORT, id: "#{host}:#{pid}:1", pid: pid, host: host, at: at, started_at: at - 75, **change }
+    Pelton::Reports::Report.parse(JSON.generate(facts)) or flunk "no report: #{facts}"
+  end
+
+  # The dashboard knows these.
+  def reported(*reports) = reports.each { |one| @web.reports.add(one) }
 
   def teardown
     @web.close

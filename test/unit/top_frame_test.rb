@@ -23,7 +23,9 @@ class TopFrameTest < Minitest::Test
     Pelton::Reports::Report.parse(JSON.generate({ **FACTS, id: "web:#{pid}:2", pid: pid, **change }))
   end
 
-  def frame(*reports, **options) = Pelton::CLI::Top::Frame.new(reports, now: NOW, **options)
+  def frame(*reports, **options)
+    Pelton::CLI::Top::Frame.new(Pelton::Reports::Summary.new(reports, now: NOW, **options))
+  end
 
   def test_a_frame_has_groups_processes_jobs_partitions_and_errors
     assert_equal <<~TEXT, frame(report).lines.map { |line| "#{line}\n" }.join

@@ -45,6 +45,14 @@ class WebHistoryTest < Minitest::Test
     assert_nil Web::Series::EMPTY.mean(30)
   end
 
+  # A topic that was made again begins at 0.
+  def test_since_when_values_have_been_above_one
+    one = series([0, 90], [10, 3], [20, 7], [30, 9])
+    assert_equal([0.0, 20.0, 20.0, 30.0, nil], [2, 3, 6, 8, 9].map { |value| one.above(value) })
+    assert_equal [0.0, 90], [one.begin, one.max]
+    assert_equal [nil, nil, nil], [Web::Series::EMPTY.begin, Web::Series::EMPTY.max, Web::Series::EMPTY.above(0)]
+  end
+
   def test_few_points_end_with_the_newest
     one = series(*Array.new(1000) { |index| [index, index] })
     few = one.points(60)

@@ -59,6 +59,15 @@ class WebTest < Minitest::Test
     assert_match(/10\.0\.0\.2/, text)
   end
 
+  def test_a_group_with_many_partitions_shows_those_with_the_largest_lag
+    @answers[:names] = ["orders"]
+    300.times { |number| @groups.logs[["orders", number]] = 0...1000 }
+    @groups.commits["billing"] = (0...300).to_h { |number| [["orders", number], [1000 - number, ""]] }
+    text = get("/group", { id: "billing" }).text
+    assert_equal (100..299).map(&:to_s).reverse, text.scan(%r{orders/(\d+)}).flatten
+    assert_match(/… and 100 more/, text)
+  end
+
   def test_a_group_behind_an_open_transaction_says_so
     orders
     @answers[:offsets] = lambda do |(places, committed)|

@@ -27,22 +27,24 @@ module Pelton
       # Seconds on top of three intervals until a process without a report counts as silent.
       GRACE = 2
       WORDS = [String, nil].freeze
-      NUMBER = [Numeric, nil].freeze
-      JOB = { group: String, consumer: String, topic: String, partition: Integer, kind: String, since: Numeric,
+      # JSON's 1e999 is infinite, and so is the sum of two 1e308.
+      RATE = ->(v) { v.is_a?(Numeric) && v.abs < 1e15 }
+      # Seconds since 1970, or between two reports.
+      TIME = ->(v) { v.is_a?(Numeric) && v.between?(0, 1e11) }
+      NUMBER = [Integer, nil].freeze
+      JOB = { group: String, consumer: String, topic: String, partition: Integer, kind: String, since: TIME,
               messages: NUMBER }.freeze
-      ERROR = { at: Numeric, source: String, class: String, message: String, group: WORDS, topic: WORDS,
+      ERROR = { at: TIME, source: String, class: String, message: String, group: WORDS, topic: WORDS,
                 partition: NUMBER, offset: NUMBER, failure_id: WORDS }.freeze
-      FIELDS = { id: String, at: Numeric, started_at: Numeric, interval: Numeric, host: String, pid: Integer,
+      FIELDS = { id: String, at: TIME, started_at: TIME, interval: TIME, host: String, pid: Integer,
                  process: NUMBER, name: String, pelton: String, ruby: String, state: String,
                  groups: ->(v) { list?(v, String) }, threads: Integer, rss: NUMBER, workers: Integer,
                  jobs: ->(v) { shaped?(v, running: Integer, waiting: Integer, aside: Integer) },
-                 rates: lambda { |v|
-                   shaped?(v, out: Numeric, errors: Numeric) && hash?(v[:in]) { |rate| rate.is_a?(Numeric) }
-                 },
+                 rates: ->(v) { shaped?(v, out: RATE, errors: RATE) && hash?(v[:in], &RATE) },
                  running: ->(v) { list?(v, JOB) }, errors: ->(v) { list?(v, ERROR) },
                  partitions: ->(v) { hash?(v) { |topics| hash?(topics) { |rows| rows?(rows) } } },
                  left_out: Integer }.freeze
-      private_constant :GRACE, :WORDS, :NUMBER, :JOB, :ERROR, :FIELDS
+      private_constant :GRACE, :WORDS, :RATE, :TIME, :NUMBER, :JOB, :ERROR, :FIELDS
 
       class << self
         # The report in a message; nil: it is none, or of a version that this one does not know.

@@ -50,28 +50,23 @@ module Pelton
         @ends = ends
         @groups = groups
         @commits = commits
+        @lags = commits.transform_values { |all| lags_of(all) }
+        @sums = @lags.transform_values { |lags| lags.each_value.sum unless lags.empty? }
+        @owners = groups.transform_values { |group| owners_of(group) }
         freeze
       end
 
       # {["orders", 0] => 17}: of the partitions in which the group has a commit, and which exist.
       #: (String) -> Hash[[String, Integer], Integer]
-      def lags(group)
-        @commits.fetch(group, {}).filter_map do |place, offset|
-          last = @ends[place]
-          [place, [last - offset, 0].max] if last
-        end.to_h
-      end
+      def lags(group) = @lags.fetch(group, {})
 
       # The sum of these; nil: the group has no commit.
       #: (String) -> Integer?
-      def lag(group) = lags(group).then { |lags| lags.values.sum unless lags.empty? }
+      def lag(group) = @sums[group]
 
       # {["orders", 0] => Admin::Member}
       #: (String) -> Hash[[String, Integer], Admin::Member]
-      def owners(group)
-        members = @groups[group]&.members || []
-        members.flat_map { |member| member.partitions.map { |place| [place, member] } }.to_h
-      end
+      def owners(group) = @owners.fetch(group, {})
 
       # What somebody should look at: [[what, kind, name], …], such as ["orders/3 has no leader", :topic, "orders"].
       #: () -> Array[[String, Symbol, String]]
@@ -80,6 +75,19 @@ module Pelton
       end
 
       private
+
+      def lags_of(commits)
+        commits.each_with_object({}) do |(place, offset), lags|
+          last = @ends[place]
+          lags[place] = [last - offset, 0].max if last
+        end
+      end
+
+      def owners_of(group)
+        group.members.each_with_object({}) do |member, owners|
+          member.partitions.each { |place| owners[place] = member }
+        end
+      end
 
       def of_topic(topic)
         topic.partitions.filter_map do |one|

@@ -14,8 +14,11 @@ module Pelton
     class Page
       include Views
 
-      MENU = { "/" => "Overview", "/groups" => "Groups", "/topics" => "Topics", "/messages" => "Messages",
-               "/dead-letters" => "Dead letters" }.freeze
+      MENU = { "/" => "Overview", "/groups" => "Groups", "/topics" => "Topics", "/processes" => "Processes",
+               "/messages" => "Messages", "/dead-letters" => "Dead letters" }.freeze
+
+      # Most rows of a table.
+      MOST = 200
 
       # Raised by a page: what it should show is not there.
       NotFound = Class.new(StandardError)
@@ -77,13 +80,22 @@ module Pelton
       def link(text, path, **query) = Html.tag(:a, text, href: url(path, **query))
       def group_link(id) = link(id, "/group", id: id)
       def topic_link(name) = link(name, "/topic", name: name)
+      def process_link(text, id) = link(text, "/process", id: id)
       def place_link((topic, partition)) = link("#{topic}/#{partition}", "/topic", name: topic)
       def whole(number) = Numbers.whole(number)
       def short(number) = Numbers.short(number)
       def seconds(number) = Numbers.seconds(number)
       def clock(at) = Html.tag(:time, Numbers.time(at), datetime: Time.at(at).utc.strftime("%FT%TZ"))
-      def plural(count, noun) = "#{whole(count)} #{noun}#{"s" unless count == 1}"
+
+      def plural(count, noun)
+        noun += noun.end_with?("s") ? "es" : "s" unless count == 1
+        "#{whole(count)} #{noun}"
+      end
+
       def tag(...) = Html.tag(...)
+      # The rows of a table that are shown, and a line about the others.
+      def some(rows) = rows.first(MOST)
+      def more(rows) = rows.size > MOST ? tag(:p, "… and #{whole(rows.size - MOST)} more") : nil
 
       # A word in a frame. kind: :good, :bad, :warn or :plain.
       def badge(text, kind = :plain) = Html.tag(:span, text, class: "badge #{kind}")

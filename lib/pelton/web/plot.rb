@@ -50,9 +50,8 @@ module Pelton
 
       # Seconds and the largest value.
       def scale(lines, now)
-        points = lines.flat_map(&:points)
-        span = now - (points.map(&:first).min || now)
-        [span.clamp(SHORTEST, Series::SPAN), points.map(&:last).max || 0]
+        span = now - (lines.filter_map(&:begin).min || now)
+        [span.clamp(SHORTEST, Series::SPAN), lines.filter_map(&:max).max || 0]
       end
 
       def svg((width, height), lines, scale, text)

@@ -28,9 +28,20 @@ module Pelton
       #: () -> Numeric?
       def last = @values.last
 
-      # The first time with a value above this one; nil: there is none.
+      # The time of the first value; nil: there is none.
+      #: () -> Float?
+      def begin = @times.first
+
+      # The largest value; nil: there is none.
+      #: () -> Numeric?
+      def max = @values.max
+
+      # Since when its values have been above this one; nil: the last one is not.
       #: (Numeric) -> Float?
-      def above(value) = @values.index { |one| one > value }&.then { |index| @times[index] }
+      def above(value)
+        index = (@values.rindex { |one| one <= value } || -1) + 1
+        @times[index]
+      end
 
       # When it got its last value; nil: it has had the same one all the time.
       #: () -> Float?
@@ -39,8 +50,8 @@ module Pelton
       # The mean of the last seconds.
       #: (Numeric) -> Numeric?
       def mean(seconds)
-        recent = points.reverse_each.take_while { |time, _| time > @times.last - seconds }.map(&:last)
-        recent.sum.fdiv(recent.size) unless recent.empty?
+        count = @times.size - (@times.rindex { |time| time <= @times.last - seconds } || -1) - 1 unless empty?
+        @values.last(count).sum.fdiv(count) if count&.positive?
       end
 
       # By how much the value grew in a second, over the last seconds; nil: one value is too few.
@@ -48,7 +59,7 @@ module Pelton
       def slope(seconds)
         return if @times.size < 2
 
-        first = @times.index { |time| time >= @times.last - seconds }
+        first = (@times.rindex { |time| time < @times.last - seconds } || -1) + 1
         first -= 1 if first == @times.size - 1
         (@values.last - @values[first]) / (@times.last - @times[first])
       end
@@ -56,11 +67,8 @@ module Pelton
       # [[seconds since 1970, value], …]: all, or every n-th so that at most this many are left, with the newest.
       #: (?Integer?) -> Array[[Float, Numeric]]
       def points(most = nil)
-        all = @times.zip(@values)
-        return all if most.nil? || all.size <= most
-
-        step = (all.size / most.to_f).ceil
-        all.reverse.each_slice(step).map(&:first).reverse
+        step = most ? [@times.size.fdiv(most).ceil, 1].max : 1
+        (@times.size - 1).step(0, -step).map { |index| [@times[index], @values[index]] }.reverse
       end
 
       EMPTY = new.tap { |series| series.instance_variables.each { |name| series.instance_variable_get(name).freeze } }

@@ -102,7 +102,7 @@ module Pelton
         end
 
         def frame(lags)
-          CLI::Top::Frame.new(chosen_reports, lags: lags, group: options[:group], now: Clock.wall)
+          CLI::Top::Frame.new(Reports::Summary.new(chosen_reports, lags: lags, group: options[:group], now: Clock.wall))
         end
 
         def chosen_reports

@@ -16,7 +16,7 @@ module Pelton
         private_constant :PORT, :PASSWORD, :OPEN
 
         details <<~TEXT
-          Serves the dashboard until Ctrl-C: the cluster's throughput, groups with their lag, topics,
+          Serves the dashboard until Ctrl-C: the cluster's throughput, groups with their lag, topics, processes,
           messages and dead letters. It changes nothing without --actions. It needs Kafka and nothing else, and
           keeps an hour of history in memory.
 

@@ -1,33 +1,31 @@
 # frozen_string_literal: true
 
+require "forwardable"
 require "time"
 require_relative "../../logging/numbers"
 require_relative "../../logging/printable"
-require_relative "../../reports/report"
+require_relative "../../reports/summary"
 
 module Pelton
   class CLI
     module Top
       # What `pelton top` shows at one moment, as data and as lines of text.
       class Frame
+        extend Forwardable
+
         # Lines of a table besides its rows: an empty one, and the headings.
         AROUND = 2
         private_constant :AROUND
 
-        # reports: the latest of each process. lags: {"billing" => 12}, from the cluster. group: show this one only.
-        # now: seconds since 1970.
-        #: (Array[Reports::Report], now: Float, ?lags: Hash[String, Integer?], ?group: String?) -> void
-        def initialize(reports, now:, lags: {}, group: nil)
-          @reports = reports
-          @now = now
-          @lags = lags
-          @group = group
+        #: (Reports::Summary) -> void
+        def initialize(summary)
+          @summary = summary
         end
 
         # For --json.
         #: () -> Hash[Symbol, untyped]
         def to_h
-          { time: Time.at(@now).utc.iso8601(3), groups: groups, processes: processes, jobs: jobs,
+          { time: Time.at(now).utc.iso8601(3), groups: groups, processes: processes, jobs: jobs,
             partitions: partitions, errors: errors }
         end
 
@@ -37,75 +35,17 @@ module Pelton
           tables = sections.reject { |_, rows| rows.empty? }
           limit = height ? [(height - 1 - (tables.size * AROUND)) / [tables.size, 1].max, 1].max : nil
           all = [headline, *tables.flat_map { |columns, rows| ["", *table(columns, rows, limit)] }]
-          all << "" << "No process has reported lately." if @reports.empty?
+          all << "" << "No process has reported lately." if reports.empty?
           all = all.first(height) if height
           all.map { |line| width ? line[0, width] : line }
         end
 
         private
 
-        def groups
-          names = @group ? [@group] : @reports.flat_map(&:groups).uniq.sort
-          names.map do |name|
-            live = live(name)
-            # The cluster's lag lacks partitions without a commit, and that of processes those without an owner.
-            lag = [@lags[name], live.sum { |one| one.lag(name) }].compact.max
-            { group: name, processes: live.size, lag: lag,
-              per_second: live.sum { |one| one.rate_in(name) }.round(1) }
-          end
-        end
-
-        def processes
-          @reports.map do |one|
-            { process: one.process_name, name: one.name, state: one.silent?(@now) ? "silent" : one.state,
-              up: (@now - one.started_at).round, busy: one.jobs[:running], workers: one.workers,
-              waiting: one.jobs[:waiting], per_second: one.rate_in(@group).round(1), sent: one.rates[:out].round(1),
-              errors: one.rates[:errors].round(2), lag: one.lag(@group), rss: one.rss, threads: one.threads }
-          end
-        end
-
-        # The longest first.
-        def jobs
-          rows = live(@group).flat_map do |one|
-            one.running.select { |job| of_group?(job) }.map do |job|
-              { seconds: [@now - job[:since], 0].max.round(1), consumer: job[:consumer],
-                partition: "#{job[:topic]}/#{job[:partition]}", kind: job[:kind], messages: job[:messages],
-                process: one.process_name }
-            end
-          end
-          rows.sort_by { |row| -row[:seconds] }
-        end
-
-        # Those that need attention.
-        def partitions
-          live(@group).flat_map do |one|
-            troubled = one.each_partition(@group).reject { |*, state| Reports::Report::WELL.include?(state) }
-            troubled.map do |group, topic, number, lag, state|
-              { partition: "#{topic}/#{number}", group: group, state: state, lag: lag, process: one.process_name }
-            end
-          end
-        end
-
-        # The newest first.
-        def errors
-          rows = @reports.flat_map do |one|
-            one.errors.select { |error| of_group?(error) }.map do |error|
-              place = "#{error[:topic]}/#{error[:partition]} #{error[:offset]}".strip if error[:topic]
-              { at: error[:at], error: error[:class], message: error[:message], place: place,
-                failure_id: error[:failure_id], process: one.process_name }
-            end
-          end
-          rows.sort_by { |row| -row[:at] }
-        end
-
-        def live(group)
-          @reports.reject { |one| one.stopped? || one.silent?(@now) || (group && !one.groups.include?(group)) }
-        end
-
-        def of_group?(row) = @group.nil? || row[:group] == @group
+        def_delegators :@summary, :groups, :processes, :jobs, :partitions, :errors, :reports, :live, :now
 
         def headline
-          "pelton top  #{Numbers.time(@now)}  #{live(@group).size} of #{@reports.size} processes live"
+          "pelton top  #{Numbers.time(now)}  #{live.size} of #{reports.size} processes live"
         end
 
         # [[headings, rows of text], …]
@@ -128,7 +68,7 @@ module Pelton
           [ago(row[:at]), *row.values_at(:error, :place, :message)]
         end
 
-        def ago(time) = Numbers.seconds([@now - time, 0].max.round)
+        def ago(time) = Numbers.seconds([now - time, 0].max.round)
 
         def table(headings, rows, limit)
           shown = limit && rows.size > limit ? rows.first([limit - 1, 1].max) : rows

@@ -32,8 +32,13 @@ module Pelton
         def group = now.groups[id]
         def changes = history.changes(id).first(30)
 
-        # [["orders", 0], …]: with a commit or an owner.
-        def places = (now.commits.fetch(id, {}).keys | owners.keys).sort
+        # [["orders", 0], …]: with a commit or an owner. Of more than a page shows, the largest lags first.
+        def places
+          @places ||= (now.commits.fetch(id, {}).keys | owners.keys).sort.then do |all|
+            all.size > MOST ? all.sort_by.with_index { |place, at| [-lags[place].to_i, at] } : all
+          end
+        end
+
         def owners = @owners ||= now.owners(id)
         def lags = @lags ||= now.lags(id)
 
@@ -64,7 +69,7 @@ module Pelton
 
         def stable_ends
           @stable_ends ||= begin
-            waiting = lags.select { |_, lag| lag.positive? }.keys
+            waiting = some(places).select { |place| lags[place]&.positive? }
             app.admin.offsets(waiting.to_h { |place| [place, :end] }, committed: true, timeout: 5)
           rescue KafkaError
             {}

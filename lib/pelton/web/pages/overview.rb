@@ -8,16 +8,17 @@ module Pelton
       # Throughput, lag, and what somebody should look at.
       class Overview < Page
         # Most problems and groups that are listed.
-        MOST = 20
+        FEW = 20
 
         private
 
         def title = "Overview"
         def problems = @problems ||= now.problems
         # Those with the largest lag.
-        def groups = now.groups.keys.max_by(MOST) { |id| [now.lag(id).to_i, id] }
+        def groups = now.groups.keys.max_by(FEW) { |id| [now.lag(id).to_i, id] }
         def lag = now.groups.keys.sum { |id| now.lag(id).to_i }
-        def longest = now.groups.keys.filter_map { |id| history.waiting(now, id) }.max
+        def longest = now.groups.keys.filter_map { |id| waiting(id) }.max
+        def waiting(id) = (@waiting ||= {}).fetch(id) { @waiting[id] = history.waiting(now, id) }
         def rate(kind) = history.series(kind).mean(30)
         def members = now.groups.each_value.sum { |group| group.members.size }
       end

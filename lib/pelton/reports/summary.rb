@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+require_relative "report"
+
+module Pelton
+  module Reports
+    # What the latest reports of several processes say together, as rows of tables. For `pelton top` and the dashboard.
+    class Summary
+      # now: seconds since 1970.
+      attr_reader :reports, :now
+
+      # reports: the latest of each process. lags: {"billing" => 12}, from the cluster. group: of this one only.
+      #: (Array[Report], now: Float, ?lags: Hash[String, Integer?], ?group: String?) -> void
+      def initialize(reports, now:, lags: {}, group: nil)
+        @reports = reports
+        @now = now
+        @lags = lags
+        @group = group
+      end
+
+      # [{group: "billing", processes: 2, lag: 12, per_second: 4.5}, …]
+      #: () -> Array[Hash[Symbol, untyped]]
+      def groups
+        names = @group ? [@group] : @reports.flat_map(&:groups).uniq.sort
+        names.map do |name|
+          live = live(name)
+          # The cluster's lag lacks partitions without a commit, and that of processes those without an owner.
+          lag = [@lags[name], live.sum { |one| one.lag(name) }].compact.max
+          { group: name, processes: live.size, lag: lag,
+            per_second: live.sum { |one| one.rate_in(name) }.round(1) }
+        end
+      end
+
+      # A row for each report, in their order.
+      #: () -> Array[Hash[Symbol, untyped]]
+      def processes
+        @reports.map do |one|
+          { process: one.process_name, name: one.name, state: one.silent?(@now) ? "silent" : one.state,
+            up: (@now - one.started_at).round, busy: one.jobs[:running], workers: one.workers,
+            waiting: one.jobs[:waiting], per_second: one.rate_in(@group).round(1), sent: one.rates[:out].round(1),
+            errors: one.rates[:errors].round(2), lag: one.lag(@group), rss: one.rss, threads: one.threads }
+        end
+      end
+
+      # What runs, the longest first.
+      #: () -> Array[Hash[Symbol, untyped]]
+      def jobs
+        rows = live(@group).flat_map do |one|
+          one.running.select { |job| of_group?(job) }.map do |job|
+            { seconds: [@now - job[:since], 0].max.round(1), consumer: job[:consumer],
+              partition: "#{job[:topic]}/#{job[:partition]}", kind: job[:kind], messages: job[:messages],
+              process: one.process_name }
+          end
+        end
+        rows.sort_by { |row| -row[:seconds] }
+      end
+
+      # Partitions that need attention.
+      #: () -> Array[Hash[Symbol, untyped]]
+      def partitions
+        live(@group).flat_map do |one|
+          troubled = one.each_partition(@group).reject { |*, state| Report::WELL.include?(state) }
+          troubled.map do |group, topic, number, lag, state|
+            { partition: "#{topic}/#{number}", group: group, state: state, lag: lag, process: one.process_name }
+          end
+        end
+      end
+
+      # The newest first.
+      #: () -> Array[Hash[Symbol, untyped]]
+      def errors
+        rows = @reports.flat_map do |one|
+          one.errors.select { |error| of_group?(error) }.map do |error|
+            place = "#{error[:topic]}/#{error[:partition]} #{error[:offset]}".strip if error[:topic]
+            { at: error[:at], error: error[:class], message: error[:message], place: place,
+              failure_id: error[:failure_id], process: one.process_name }
+          end
+        end
+        rows.sort_by { |row| -row[:at] }
+      end
+
+      # The processes that run, all or those of a group.
+      #: (?String?) -> Array[Report]
+      def live(group = @group)
+        @reports.reject { |one| one.stopped? || one.silent?(@now) || (group && !one.groups.include?(group)) }
+      end
+
+      private
+
+      def of_group?(row) = @group.nil? || row[:group] == @group
+    end
+  end
+end

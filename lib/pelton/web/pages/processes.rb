@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+require_relative "../../reports/summary"
+require_relative "../page"
+
+module Pelton
+  class Web
+    module Pages
+      # What the pages about server processes share.
+      class Reported < Page
+        # Characters of a name or text that a process reported.
+        LONGEST = 200
+
+        def initialize(...)
+          super
+          @reports = web.reports.latest
+        end
+
+        private
+
+        def section = "/processes"
+        def needs_cluster? = false
+        def time = Clock.wall
+        def summary = @summary ||= Reports::Summary.new(@reports, now: time)
+        def problem = @problem ||= web.reports.problem
+        def series(kind, id) = web.reports.series(kind, id)
+        def shown(text) = text.size > LONGEST ? "#{text[0, LONGEST]}…" : text
+
+        # {"web-1:4711" => id of the report}
+        def ids = @ids ||= @reports.to_h { |one| [one.process_name, one.id] }
+
+        def process_state(state)
+          badge(shown(state), { "running" => :good, "silent" => :bad, "stopped" => :plain }.fetch(state, :warn))
+        end
+
+        def partition_state(state) = badge(shown(state), Reports::Report::WELL.include?(state) ? :plain : :warn)
+        def errors_per_second(rate) = rate.positive? ? badge(short(rate), :bad) : short(rate)
+        def jobs = @jobs ||= summary.jobs
+      end
+
+      # All processes that reported within the last hour.
+      class Processes < Reported
+        ORDER = Hash.new(1).update("silent" => 0, "stopped" => 2).freeze
+        private_constant :ORDER
+
+        private
+
+        def title = "Processes"
+        def several? = true
+        def live = @live ||= summary.live
+        def sum(&block) = live.sum(&block)
+        def partitions = @partitions ||= summary.partitions
+
+        # [[Report, row of Summary], …]: silent ones first, those that stopped last.
+        def rows
+          @rows ||= @reports.zip(summary.processes).sort_by.with_index { |(_, row), at| [ORDER[row[:state]], at] }
+        end
+      end
+
+      # One process.
+      class ServerProcess < Reported
+        def initialize(...)
+          super
+          @report = @reports.find { |one| one.id == request[:id] }
+          raise NotFound, "No process with this id has reported within the last hour." unless @report
+        end
+
+        private
+
+        attr_reader :report
+
+        def several? = false
+        def title = "Process #{shown(report.process_name)}"
+        def summary = @summary ||= Reports::Summary.new([report], now: time)
+        def row = @row ||= summary.processes.first
+        def failures = web.reports.failures.select { |one| one.id == report.id }
+
+        # Those that need attention first, then those with the largest lag.
+        def partitions
+          @partitions ||= report.each_partition.sort_by do |group, topic, number, lag, state|
+            [Reports::Report::WELL.include?(state) ? 1 : 0, -lag.to_i, group, topic, number]
+          end
+        end
+
+        def facts
+          groups = some(report.groups).map { |id| group_link(shown(id)) }
+          { "Name" => shown(report.name), "Groups" => Html.join(groups, ", "), "Started" => clock(report.started_at),
+            "Last report" => clock(report.at), "Pelton" => shown(report.pelton), "Ruby" => shown(report.ruby),
+            "Number" => report.process && "#{report.process} of pelton server --processes" }.compact
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,185 @@
+# frozen_string_literal: true
+
+require_relative "../background"
+require_relative "../reports"
+require_relative "../runtime/clock"
+require_relative "../runtime/threads"
+require_relative "series"
+
+module Pelton
+  class Web
+    # Follows the reports of server processes: keeps the latest one of each process, and an hour of their numbers and
+    # errors. The first page about processes starts its thread, "pelton.web.reports", which reads the last hour from the
+    # topic. The first report after an hour without such a page ends it.
+    class ReportHistory
+      # One of the numbers that are remembered per process, by what reads it from a report.
+      NUMBERS = { in: :rate_in, out: ->(one) { one.rates[:out] }, errors: ->(one) { one.rates[:errors] },
+                  lag: :lag, rss: :rss }.transform_values(&:to_proc).freeze
+      # Seconds between two remembered numbers. Of older reports only so many are read, too.
+      EVERY = 10
+      RECENT = 60
+      # Most processes and errors that are remembered; the oldest are forgotten.
+      PROCESSES = 500
+      ERRORS = 1_000
+      # Seconds that a page waits for the first reading, and between two attempts to read.
+      WAIT = 5
+      RETRY = 5
+      CLOSE = 15
+      # An error of a process: see Reports::Report for its facts.
+      Failure = Struct.new(:process, :id, :facts)
+      private_constant :NUMBERS, :EVERY, :RECENT, :WAIT, :RETRY, :CLOSE
+
+      # The block reads the topic of the reports: it gets options of App#each, and a Proc that takes a message.
+      #: () { (Hash[Symbol, untyped], ^(Message) -> void) -> void } -> void
+      def initialize(&read)
+        @read = read
+        @lock = Mutex.new
+        @changed = ConditionVariable.new
+        # Under @lock. {"web-1:4711:1764300000123" => Report}, {[:lag, the same] => Series}, the oldest first.
+        @latest = {}
+        @series = {}
+        @failures = []
+        @thread = @problem = @failed_at = nil
+        # Is the topic read up to its end?
+        @complete = false
+        # Of the thread alone. {key of a message => when the last one that was parsed was sent, in ms}; and the last
+        # ones that were not parsed.
+        @parsed = {}
+        @skipped = {}
+      end
+
+      # Why the reports cannot be read; nil: they can.
+      #: () -> StandardError?
+      def problem = @lock.synchronize { @problem }
+
+      # Is the topic read up to its end?
+      #: () -> bool
+      def complete? = @lock.synchronize { @complete }
+
+      # The latest report of each process that reported within the last hour. Waits up to `seconds` for the first
+      # reading.
+      #: (?Numeric) -> Array[Reports::Report]
+      def latest(seconds = WAIT)
+        deadline = Clock.deadline(seconds)
+        @lock.synchronize do
+          @asked_at = Clock.now
+          start
+          @changed.wait(@lock, Clock.left(deadline)) until @complete || @problem || Clock.left(deadline).zero?
+          @latest.values.sort_by { |one| [one.host, one.pid, one.at] }
+        end
+      end
+
+      # Messages per second that a process did (:in) and sent (:out), its :errors per second, :lag and memory (:rss).
+      #: (Symbol, String) -> Series
+      def series(kind, id) = @lock.synchronize { @series[[kind, id]] } || Series::EMPTY
+
+      # The errors of the last hour, newest first.
+      #: () -> Array[Failure]
+      def failures
+        oldest = Clock.wall - Series::SPAN
+        @lock.synchronize { @failures.select { |one| one.facts[:at] >= oldest } }.sort_by { |one| -one.facts[:at] }
+      end
+
+      # For the thread: remembers a report.
+      #: (Reports::Report) -> void
+      def add(report)
+        # From a clock that is wrong by more than an hour, or from the topic's past.
+        return if (report.at - Clock.wall).abs > Series::SPAN
+
+        @lock.synchronize do
+          before = @latest[report.id]
+          next if before && before.at >= report.at # read once more
+
+          fresh = report.errors - (before&.errors || [])
+          @failures.concat(fresh.map { |facts| Failure.new(report.process_name, report.id, facts) })
+          @failures.shift(@failures.size - ERRORS) if @failures.size > ERRORS
+          @latest[report.id] = report
+          note_numbers(report)
+          forget
+        end
+      end
+
+      # Ends the thread.
+      #: () -> void
+      def close
+        thread = @lock.synchronize { @thread }
+        Threads.join([*thread&.kill], CLOSE)
+      end
+
+      private
+
+      # Under @lock. A forked child has no thread, and starts one.
+      def start
+        return if @thread&.alive? || (@failed_at && Clock.now - @failed_at < RETRY)
+
+        @problem = nil
+        @complete = false
+        @thread = Threads.start("pelton.web.reports") { follow }
+      end
+
+      def follow
+        left = []
+        options = { from: Time.at(Clock.wall - Series::SPAN), follow: true, on_begin: ->(spans) { left = spans.keys },
+                    reached_end: ->(*place) { left.delete(place) && left.empty? && completed } }
+        @read.call(options, method(:take).to_proc)
+      rescue StandardError => e # the pages show it
+        @lock.synchronize do
+          @problem = e
+          @failed_at = Clock.now
+          @thread = nil
+          @changed.broadcast
+        end
+      end
+
+      def take(message)
+        needed?(message) ? read(message) : skip(message)
+        Thread.exit if Clock.now - @lock.synchronize { @asked_at } > Series::SPAN
+      end
+
+      # An hour of many processes is a lot to parse, so of older reports some are enough, and the last one.
+      def needed?(message)
+        last = @parsed[message.raw_key]
+        at = message.timestamp_ms.to_i
+        last.nil? || at - last >= EVERY * 1000 || at > (Clock.wall - RECENT) * 1000
+      end
+
+      def skip(message)
+        @skipped[message.raw_key] = message
+        @skipped.shift if @skipped.size > PROCESSES
+      end
+
+      def read(message)
+        @skipped.delete(message.raw_key)
+        @parsed[message.raw_key] = message.timestamp_ms.to_i
+        @parsed.shift if @parsed.size > PROCESSES
+        report = Reports::Report.parse(message.raw_payload)
+        add(report) if report
+      end
+
+      def completed
+        @skipped.each_value { |message| read(message) }
+        @lock.synchronize do
+          @complete = true
+          @changed.broadcast
+        end
+      end
+
+      def note_numbers(report)
+        NUMBERS.each do |kind, read|
+          value = read.call(report) or next
+          (@series[[kind, report.id]] ||= Series.new).add(report.at, value, EVERY)
+        end
+      end
+
+      def forget
+        oldest = Clock.wall - Series::SPAN
+        gone = @latest.select { |_, one| one.at < oldest }.keys
+        gone << @latest.min_by { |_, one| one.at }.first if @latest.size - gone.size > PROCESSES
+        gone.each do |id|
+          @latest.delete(id)
+          NUMBERS.each_key { |kind| @series.delete([kind, id]) }
+        end
+      end
+    end
+  end
+end

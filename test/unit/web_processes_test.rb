@@ -1,0 +1,171 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "support/web_kit"
+require "support/fake_messages"
+
+# The dashboard's pages about server processes, and what it remembers of their reports. (From a real topic:
+# test/integration/web.rb.)
+class WebProcessesTest < Minitest::Test
+  include WebKit
+
+  JOB = { group: "billing", consumer: "OrdersConsumer", topic: "orders", partition: 0, kind: "consume",
+          since: 0, messages: 10 }.freeze
+  ERROR = { at: 0, source: "consumer.consume", class: "KeyError", message: "no total", group: "billing",
+            topic: "orders", partition: 1, offset: 42, failure_id: "f1" }.freeze
+
+  def now = Pelton::Clock.wall
+  def job(seconds, **more) = { **JOB, since: now - seconds, **more }
+  def error(seconds, **more) = { **ERROR, at: now - seconds, **more }
+
+  def test_processes_add_up_and_say_what_runs_and_what_needs_attention
+    reported(report(running: [job(75)]), report(pid: 2, rates: { in: {}, out: 1, errors: 0 }, partitions: {}))
+    text = get("/processes").text
+    assert_match(/Live 2 of 2 processes .*Busy 2 of 10 workers .*Done 12 messages.*Sent 4\.5 /m, text)
+    assert_match(%r{web:1 \s*shop \s*running \s*1 min \d+ s \s*1/5 \s*2 \s*12 \s*3\.5 \s*0\.2 \s*10 \s*50 MB}, text)
+    assert_match(%r{OrdersConsumer \s*orders/0 \s*consume \s*10 \s*1 min \d+ s \s*web:1}, text)
+    assert_match(%r{orders/1 \s*billing \s*failing \s*3 \s*web:1}, text)
+    refute_match(%r{orders/0 \s*billing \s*running}, text)
+  end
+
+  def test_silent_processes_come_first_and_stopped_ones_last
+    reported(report(host: "a", state: "stopped"), report(host: "b"), report(host: "c", at: now - 1000))
+    text = get("/processes").text
+    assert_match(/c:1 \s*shop \s*silent .*b:1 \s*shop \s*running .*a:1 \s*shop \s*stopped/m, text)
+    assert_match(/Live 1 of 3 processes/, text)
+    assert_match(/No job runs now/, text)
+  end
+
+  def test_without_reports_the_page_says_what_to_do
+    @app.config.report_topic = "our.reports"
+    text = get("/processes").text
+    assert_match(/No server process has reported to the topic our\.reports/, text)
+    assert_match(/config\.report_topic = "our\.reports".*pelton topics apply.*pelton server/, text)
+  end
+
+  def test_a_missing_topic_is_what_an_empty_one_is_and_a_refusal_is_shown
+    @reading[:error] = Pelton::ConfigError.new("topic", "pelton.reports", "does not exist")
+    assert_match(/Set config\.report_topic/, get("/processes").text)
+    @web.reports.close
+    @reading[:error] = Pelton::KafkaError.new(29, :TOPIC_AUTHORIZATION_FAILED, "not authorized")
+    @web.reports.instance_variable_set(:@failed_at, nil)
+    assert_match(/reports of processes cannot be read: .*not authorized/, get("/processes").text)
+  end
+
+  def test_one_process_shows_its_partitions_errors_and_versions
+    rows = [[0, 7, "running"], [1, 3, "failing"], [2, nil, "idle"], [3, 90, "queued"]]
+    reported(report(errors: [error(5)], partitions: { "billing" => { "orders" => rows } }, left_out: 3,
+                    running: [job(5)], process: 2))
+    text = get("/process", { id: "web:1:1" }).text
+    order = text.scan(%r{orders/(\d) \s*billing \s*(\w+) \s*(\S+) }).map { |number, state, lag| [number, state, lag] }
+    assert_equal [%w[1 failing 3], %w[3 queued 90], %w[0 running 7], %w[2 idle –]], order
+    assert_match(/3 partitions without problem or lag are not in the report/, text)
+    assert_match(/KeyError: no total/, text)
+    assert_match(/Pelton \s*1\.0 .*Ruby \s*3\.4 .*Number \s*2 of pelton server/m, text)
+    assert_match(%r{OrdersConsumer \s*orders/0 \s*consume \s*10 \s*\S+ s \s*\n}, text)
+  end
+
+  def test_an_unknown_process_is_404
+    answers = [get("/process"), get("/process", { id: "<b>" })]
+    assert_equal [404, 404], answers.map(&:status)
+    assert_match(/No process with this id has reported within the last hour/, answers.last.text)
+  end
+
+  def test_texts_of_a_process_are_escaped_and_cut
+    evil = "<script>alert(1)</script>#{"x" * 5_000}"
+    reported(report(host: evil, name: evil, pelton: evil, ruby: evil, state: evil, groups: [evil],
+                    running: [job(5, consumer: evil, topic: evil, kind: evil, group: evil)],
+                    errors: [error(5, class: evil, message: evil)],
+                    partitions: { evil => { evil => [[0, 1, evil]] } }))
+    [["/processes"], ["/process", { id: "#{evil}:1:1" }]].each do |path, query|
+      answer = get(path, query || {})
+      assert_equal [200, []], [answer.status, @reported], path
+      refute_includes answer.body, "<script>alert", path
+      assert_includes answer.body, "&lt;script&gt;alert(1)", path
+      assert_operator answer.text.size, :<, 10_000, path
+    end
+  end
+
+  def test_long_tables_are_cut
+    rows = Array.new(250) { |number| [number, 1, "paused"] }
+    reported(*Array.new(220) { |pid| report(pid: pid + 1, partitions: {}) },
+             report(host: "b", partitions: { "billing" => { "orders" => rows } }))
+    text = get("/processes").text
+    assert_match(/… and 21 more/, text)
+    assert_match(/… and 50 more/, text)
+    assert_equal 200, text.scan(%r{orders/\d+ \s*billing \s*paused}).size
+  end
+
+  # --- what is remembered ------------------------------------------------------------------------------------------
+
+  def history = @web.reports
+
+  def test_numbers_of_an_hour_are_remembered_for_each_process
+    start = now - 100
+    [0, 5, 10, 20].each do |seconds|
+      reported(report(at: start + seconds, rates: { in: { "billing" => seconds }, out: 1, errors: 0 }))
+    end
+    assert_equal 20, history.series(:in, "web:1:1").last
+    assert_equal [10, 50_000_000], %i[lag rss].map { |kind| history.series(kind, "web:1:1").last }
+    assert_empty history.series(:in, "web:2:1").points
+  end
+
+  def test_an_error_that_several_reports_have_is_remembered_once
+    first, second, third = [9, 8, 7].map { |seconds| error(seconds, failure_id: seconds.to_s) }
+    reported(report(at: now - 6, errors: [first, second]), report(at: now - 1, errors: [second, third]),
+             report(pid: 2, errors: [error(4000), error(1)]))
+    assert_equal [["web:2", "f1"], ["web:1", "7"], ["web:1", "8"], ["web:1", "9"]],
+                 history.failures.map { |one| [one.process, one.facts[:failure_id]] }
+  end
+
+  def test_reports_of_a_wrong_clock_or_read_again_change_nothing
+    reported(report(at: now - 5, threads: 1))
+    reported(report(at: now - 10, threads: 2), report(at: now - 4000, pid: 2), report(at: now + 4000, pid: 3))
+    assert_equal [1], history.latest.map(&:threads)
+  end
+
+  def test_at_most_so_many_processes_and_errors_are_remembered
+    limits = Pelton::Web::ReportHistory
+    count = limits::PROCESSES + 5
+    reported(*Array.new(count) do |pid|
+      report(pid: pid + 1, at: now - count + pid, errors: [error(1), error(2), error(3)])
+    end)
+    assert_equal limits::PROCESSES, history.latest.size
+    assert_equal [6, count], history.latest.map(&:pid).minmax
+    assert_equal limits::ERRORS, history.failures.size
+    assert_empty history.series(:in, "web:1:1").points
+  end
+
+  # Of the topic's past, some reports are enough; but the last one says whether the process stopped.
+  def test_of_old_reports_some_are_read_and_the_last_one
+    begins = now.to_i - 600
+    @reading[:messages] = Array.new(61) do |number|
+      at = begins + number
+      one = report(at: at, state: number == 60 ? "stopped" : "running", rates: { in: {}, out: number, errors: 0 })
+      Message.new(one.id, JSON.generate({ version: 1, **one.to_h }), (at * 1000).to_i)
+    end
+    found = history.latest.first
+    assert_equal ["stopped", 60], [found.state, history.series(:out, found.id).last]
+    assert_equal [0, 10, 20, 30, 40, 50, 60], history.series(:out, found.id).points.map(&:last)
+    assert history.complete?
+  end
+
+  Message = Struct.new(:raw_key, :raw_payload, :timestamp_ms)
+
+  def test_messages_that_are_no_reports_are_skipped
+    @reading[:messages] = [Message.new(nil, "no report", nil), Message.new("x", nil, 5)]
+    assert_empty history.latest
+    assert history.complete?
+  end
+
+  def test_a_page_reads_again_after_a_problem
+    @reading[:error] = Pelton::KafkaError.new(-195, :_TRANSPORT, "gone")
+    assert_empty history.latest
+    assert_match(/gone/, history.problem.message)
+    history.instance_variable_set(:@failed_at, Pelton::Clock.now - 6)
+    @reading[:error] = nil
+    history.latest
+    assert_nil history.problem
+    assert history.complete?
+  end
+end
