@@ -70,6 +70,8 @@ module ConsumerWorlds
 
     # Does it know transactions?
     def transactions? = true
+    # Does it take the commits that members send while they give partitions up?
+    def commits_in_rebalances? = true
   end
 
   # Clients in memory; the test's thread runs the consumers, and the clock is virtual.
@@ -151,7 +153,7 @@ module ConsumerWorlds
 
     # A second member of the group gets one of two partitions.
     def rebalance(app, topic)
-      other = app(name: group(app)) { topic(topic, to: consumer { |_one| nil }) }
+      other = app(name: group(app)) { topic(topic, to: consumer { |one| seen << [one.partition, one.offset] }) }
       other.start
       wait_until("a rebalance") { app.assignments.fetch(topic, []).size == 1 && other.assignments[topic]&.size == 1 }
       other.assignments[topic].first
@@ -177,5 +179,7 @@ module ConsumerWorlds
 
     # The mock accepts transactions, but shows aborted messages, and commits no offsets in them.
     def transactions? = false
+    # The mock refuses commits while members join (REBALANCE_IN_PROGRESS). Kafka takes them until all have joined.
+    def commits_in_rebalances? = false
   end
 end
