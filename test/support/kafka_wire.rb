@@ -7,6 +7,7 @@ require "socket"
 class KafkaWire
   class Failure < StandardError; end
 
+  LIST_OFFSETS = 2
   METADATA = 3
   FIND_COORDINATOR = 10
   CREATE_TOPICS = 19
@@ -60,6 +61,23 @@ class KafkaWire
     succeed(request(DELETE_TOPICS, 3, int32(1) + string(name) + int32(CHANGE_TIMEOUT)), reasons: false)
   end
 
+  # The offset that each partition's next message gets; nil: the broker does not lead the partition (yet).
+  #: (String, Integer) -> Array[Integer?]
+  def ends(topic, partitions)
+    asked = Array.new(partitions) { |number| int32(number) + int64(-1) }.join # -1: the end
+    body = int32(-1) + int32(1) + string(topic) + int32(partitions) + asked # the first -1: of a client
+    reply = Reader.new(request(LIST_OFFSETS, 1, body))
+    reply.int32 # one topic
+    reply.string
+    Array.new(reply.int32) do
+      partition = reply.int32
+      error = reply.int16
+      reply.int64 # a time
+      offset = reply.int64
+      [partition, (offset if error.zero?)]
+    end.sort.map(&:last)
+  end
+
   # Is there a coordinator for groups or transactions? Asking makes the broker create its internal topic.
   #: (Symbol) -> bool
   def coordinator?(kind)
@@ -110,6 +128,7 @@ class KafkaWire
   def int8(value) = [value].pack("c")
   def int16(value) = [value].pack("s>")
   def int32(value) = [value].pack("l>")
+  def int64(value) = [value].pack("q>")
   def string(value) = int16(value.bytesize) + value.b
 
   # Reads the fields of an answer one after the other.
@@ -121,6 +140,7 @@ class KafkaWire
 
     def int16 = take(2).unpack1("s>")
     def int32 = take(4).unpack1("l>")
+    def int64 = take(8).unpack1("q>")
 
     def string
       size = int16

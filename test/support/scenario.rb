@@ -112,6 +112,16 @@ class Scenario
 
   def delete_topic(name) = wire { |broker| broker.delete_topic(name) }
 
+  # Deletes a topic, whose partitions all have messages, and creates it again at once. Kafka confirms both before it
+  # carries them out. Until then it confirms messages that are lost with the old log. So this waits for the new log.
+  # Then Kafka forgets the groups' commits. It carries out one change after the other, so this waits for a further one.
+  def topic_again(name, partitions: 1)
+    delete_topic(name)
+    topic(partitions: partitions, name: name)
+    eventually(15, "an empty #{name}") { wire { |broker| broker.ends(name, partitions) }.all?(0) }
+    topic(name: unique("later"))
+  end
+
   # A new app whose events are recorded; closed at the end.
   def app(group: nil, kafka: {}, **settings, &routes)
     app = Pelton::App.new

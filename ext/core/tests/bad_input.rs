@@ -2,6 +2,7 @@
 
 mod support;
 
+use pelton_core::delivery::Delivery;
 use pelton_core::error::Error;
 use pelton_core::events::EventKind;
 use pelton_core::poller::Poller;
@@ -9,6 +10,7 @@ use pelton_core::producer::{Outgoing, Producer};
 use pelton_core::rd::MAX_POSITIONS;
 use pelton_core::subscription::{Options, SubscriptionEvent};
 use pelton_core::wait::{self, Outcome, Parker};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;
@@ -164,6 +166,35 @@ fn an_injected_error_is_the_delivery_s_verdict() {
     wait_for(&delivery);
     let error = delivery.first_failure().expect("failed").error.expect("why");
     assert_eq!(("TOPIC_AUTHORIZATION_FAILED", false), (error.name.as_str(), error.retriable()));
+    close_producer(&producer);
+}
+
+/// Its error was `_DESTROY`, as of a client that closed.
+#[test]
+fn a_message_in_flight_to_a_removed_partition_fails_as_those_that_wait() {
+    let cluster = cluster("removed", 1);
+    let quick = [("topic.metadata.refresh.interval.ms", "100"), ("topic.metadata.propagation.max.ms", "0")];
+    let producer = producer(&cluster.bootstrap_servers(), &[quick[0], quick[1], ("linger.ms", "0")]);
+    let produce = || producer.produce(message("removed", 0, b"x"));
+    wait_for(&produce().expect("accepted"));
+    cluster.round_trip_time(-1, 500).expect("a slow broker");
+    cluster.push_errors(0, &[3; 1000]); // Produce: UNKNOWN_TOPIC_OR_PART
+    cluster.topic_error("removed", 3).expect("metadata without it");
+    let mut accepted = Vec::new();
+    let refused = loop {
+        match produce() {
+            Ok(delivery) => accepted.push(delivery),
+            Err(error) => break error,
+        }
+        // A request of its own for each, until the client knows.
+        accepted[accepted.len() - 1].wait(&Parker::new(), wait::deadline(Some(Duration::from_millis(20))));
+    };
+    assert!(matches!(&refused, Error::Kafka(error) if error.name == "_UNKNOWN_TOPIC"), "{refused}");
+    let failure = |delivery: &Delivery| {
+        wait_for(delivery);
+        delivery.first_failure().expect("failed").error.expect("why").name
+    };
+    assert_eq!(HashSet::from(["_UNKNOWN_PARTITION".into()]), accepted.iter().map(failure).collect());
     close_producer(&producer);
 }
 

@@ -1,6 +1,6 @@
 //! `rd_kafka_event_t`: what a client's queues say.
 
-use super::{PartitionList, Report, Reported, ffi, opaque, sys, text};
+use super::{PartitionList, Report, Reported, codes, ffi, opaque, sys, text};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -98,7 +98,7 @@ impl Event {
                 let report = Report {
                     partition: (*message).partition,
                     offset: (*message).offset,
-                    error: std::ptr::addr_of!((*message).err).cast::<i32>().read(),
+                    error: cause(std::ptr::addr_of!((*message).err).cast::<i32>().read()),
                 };
                 ((*message)._private, report)
             };
@@ -107,6 +107,12 @@ impl Event {
             reported += 1;
         }
     }
+}
+
+/// librdkafka fails the messages of a removed partition as `_UNKNOWN_PARTITION`. Only those that were in flight then get
+/// `_DESTROY`, its code for the end of a client. A producer's reports are all read before its client ends.
+fn cause(code: i32) -> i32 {
+    if code == codes::DESTROY { codes::UNKNOWN_PARTITION } else { code }
 }
 
 impl Drop for Event {
