@@ -11,6 +11,7 @@ require_relative "web/pages/messages"
 require_relative "web/pages/overview"
 require_relative "web/pages/processes"
 require_relative "web/pages/refusal"
+require_relative "web/pages/search"
 require_relative "web/pages/topics"
 require_relative "web/report_history"
 require_relative "web/request"
@@ -28,7 +29,7 @@ module Pelton
               "/topics" => Pages::Topics, "/topic" => Pages::Topic,
               "/processes" => Pages::Processes, "/process" => Pages::ServerProcess,
               "/messages" => Pages::Messages, "/message" => Pages::Message, "/dead-letters" => Pages::DeadLetters,
-              "/dead-letter" => Pages::DeadLetter }.freeze
+              "/dead-letter" => Pages::DeadLetter, "/search" => Pages::Search }.freeze
     # No inline script and style, nothing from elsewhere, no frame around it.
     HEADERS = {
       "content-security-policy" => "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; " \

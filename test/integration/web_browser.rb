@@ -54,7 +54,8 @@ Scenario.run do
            "/message?topic=#{payments}&partition=0&offset=0", "/dead-letters?topic=#{dead}",
            "/dead-letter?topic=#{dead}&id=0%2F0"]
   eventually(30, "a report") { web.reports.latest.any? { |one| one.errors.any? } }
-  paths.push("/processes", "/process?#{URI.encode_www_form(id: web.reports.latest.first.id)}")
+  paths.push("/search?text=customer-1&in=keys+and+payloads&topics=#{orders}", "/processes",
+             "/process?#{URI.encode_www_form(id: web.reports.latest.first.id)}")
   problems = []
   address = "http://127.0.0.1:#{server.port}"
   eventually(30, "letters") { web.actions.letters(dead).list.size == 3 }

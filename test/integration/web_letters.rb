@@ -4,7 +4,8 @@ require "support/scenario"
 require "stringio"
 require "uri"
 
-# The dashboard's pages of messages and dead letters, with hostile keys, headers, payloads and errors; and its actions.
+# The dashboard's pages of messages and dead letters, and its search, with hostile keys, headers, payloads and errors;
+# and its actions.
 #
 # once: it is our own Ruby in front of clients that other scenarios run on each Ruby
 
@@ -53,6 +54,13 @@ Scenario.run do
   check(text.include?("2 messages, oldest first."), text)
   _, text, = get.call("/messages", topic: name, since: "1h")
   check(text.include?("11 messages, oldest first."), text)
+  search = ->(words, **more) { get.call("/search", text: words, topics: name, **more)[1] }
+  text = search.call('total":4', in: "payloads")
+  check(text.match?(%r{1 message in 11 offsets, \d+ B read\. .*#{name}/1 offset 1 .* \{&quot; total&quot;:4 \}}), text)
+  text = search.call(evil, in: "keys and payloads")
+  check(text.include?("#{name}/0 offset 3") && text.include?("&lt;script&gt;"), text)
+  text = search.call("k", in: "keys", since: "0s")
+  check(text.include?("0 messages in 0 offsets"), text)
   _, text, = get.call("/message", topic: name, partition: 0, offset: 3)
   check(text.include?("&quot;bad&quot;: &quot;&lt;script&gt;") && text.include?("Headers"), text)
   status, headers, body = ask.call("GET", "/download", { topic: name, partition: 1, offset: 3 })

@@ -82,6 +82,16 @@ class NativeWhereTest < Minitest::Test
     end
   end
 
+  # For the dashboard's search; there is no word for it in routes.
+  def test_texts_in_keys_and_payloads
+    rows = [["a+b.c", "k1", nil], ["\xff a+b.c \x00", nil, nil], [nil, "a+b.c", nil], ["aab_c", "A+B.C", nil],
+            ["żó", "ó", nil]]
+    { [[:payload], "a+b.c"] => [0, 1], [[:key], "a+b.c"] => [2], [[:payload], "ó"] => [4], [[:key], "ó"] => [4],
+      [[:payload], ""] => [0, 1, 3, 4] }.each do |(subject, text), expected|
+      assert_equal expected, passing([:all, [:is, subject, :contains, text]], rows), [subject, text].inspect
+    end
+  end
+
   def test_random_conditions_on_random_documents
     random = Random.new(Integer(ENV.fetch("SEED", Random.new_seed & 0xffff)))
     rows = ODD.map { |document| [document, TYPES.sample(random: random), nil] } + Array.new(300) { row(random) }

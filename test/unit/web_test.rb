@@ -202,6 +202,39 @@ class WebTest < Minitest::Test
     assert_equal [404, 404], [get("/message").status, get("/download").status]
   end
 
+  def test_search_finds_topics_and_groups_by_a_part_of_their_name
+    orders
+    @groups.commits["Orders-billing"] = { ["orders", 0] => [50, ""] }
+    text = get("/search", { text: "ORD" }).text
+    assert_match(/Topics \s*orders \s*Groups \s*Orders-billing/, text)
+    assert_match(/No topic and no group has this in its name/, get("/search", { text: "x" }).text)
+    assert_match(/Finds topics and groups/, get("/search").text)
+  end
+
+  def test_search_says_what_is_wrong_with_its_fields
+    orders
+    { in: "x", since: "yesterday", topics: "orders, nothing" }.each do |name, value|
+      answer = get("/search", { text: "<b>", in: "keys", name => value })
+      assert_equal 400, answer.status, name
+      assert_match(/#{name}.* = /, answer.text)
+      refute_includes answer.body, "<b>"
+    end
+    answer = get("/search", { text: "x" * 1001, in: "payloads" })
+    assert_equal 400, answer.status
+    assert_match(/text.* has more than 1000 bytes/, answer.text)
+  end
+
+  def test_search_shows_the_text_around_a_match
+    orders
+    page = Pelton::Web::Pages::Search.new(@web, Pelton::Web::Request.new({ "QUERY_STRING" => "text=%3Cb%3E&in=keys",
+                                                                           "REQUEST_METHOD" => "GET" }))
+    excerpt = ->(bytes) { page.send(:excerpt, bytes) }
+    assert_equal "a<mark>&lt;b&gt;</mark>c", excerpt.call("a<b>c".b)
+    assert_equal "…#{"é" * 40}<mark>&lt;b&gt;</mark>#{"z" * 80}…", excerpt.call("#{"é" * 90}<b>#{"z" * 81}".b)
+    assert_equal "\u{FFFD}<mark>&lt;b&gt;</mark>", excerpt.call("\xFF<b>".b)
+    assert_equal ["none", "x", "#{"y" * 160}…"], [nil, "x", "y" * 170].map { |bytes| excerpt.call(bytes) }
+  end
+
   def test_other_machines_are_refused_without_a_password
     [{ REMOTE_ADDR: "10.0.0.7" }, { HTTP_X_FORWARDED_FOR: "10.0.0.7" }, { HTTP_HOST: "evil.example" },
      { REMOTE_ADDR: nil }].each { |env| assert_equal 403, get("/assets/style.css", **env).status, env }

@@ -27,6 +27,8 @@ pub enum Subject {
     Key,
     /// By name; of several values one is enough.
     Header(Vec<u8>),
+    /// Its bytes, not decoded.
+    Payload,
 }
 
 /// Into a document: an object's name or an array's position (negative: from the end).
@@ -42,7 +44,18 @@ pub enum Check {
     /// Compared with the literal it is this, or that.
     Ordered(Ordering, Option<Ordering>, Literal),
     StartsWith(Vec<u8>),
+    Contains(Needle),
     Matches(Pattern),
+}
+
+/// Bytes that are looked for in others.
+pub struct Needle(regex::bytes::Regex);
+
+impl Needle {
+    /// `None`: the text is too long.
+    pub fn new(text: &str) -> Option<Self> {
+        regex::bytes::Regex::new(&regex::escape(text)).ok().map(Self)
+    }
 }
 
 #[derive(Clone, PartialEq)]
@@ -160,6 +173,7 @@ impl Subject {
                 Document::Root(root) => check.holds(walk(root, path)),
             },
             Self::Key => check.holds(message.key.map_or(Operand::Missing, Operand::Text)),
+            Self::Payload => check.holds(message.payload.map_or(Operand::Missing, Operand::Text)),
             Self::Header(wanted) => {
                 let mut sure = true;
                 let mut values = message.headers().filter(|(name, _)| name == wanted).peekable();
@@ -207,8 +221,9 @@ impl Check {
                 Some(literal.compare(given).is_some_and(|order| order == *this || Some(order) == *that))
             }
             (Self::StartsWith(prefix), Operand::Text(text) | Operand::Bytes(text)) => Some(text.starts_with(prefix)),
+            (Self::Contains(needle), Operand::Text(text) | Operand::Bytes(text)) => Some(needle.0.is_match(text)),
             (Self::Matches(pattern), Operand::Text(text)) => pattern.matches(text),
-            (Self::StartsWith(_) | Self::Matches(_), _) => Some(false),
+            (Self::StartsWith(_) | Self::Contains(_) | Self::Matches(_), _) => Some(false),
         }
     }
 }

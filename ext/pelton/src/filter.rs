@@ -4,7 +4,7 @@ use crate::convert::utf8;
 use crate::{error, value};
 use magnus::value::{Fixnum, Qfalse, Qtrue, ReprValue};
 use magnus::{Error, Float, Integer, RArray, Ruby, Symbol, Value};
-use pelton_core::filter::{Check, Filter, Literal, PathStep, Pattern, Subject};
+use pelton_core::filter::{Check, Filter, Literal, Needle, PathStep, Pattern, Subject};
 use std::cmp::Ordering;
 
 /// Regexp::IGNORECASE, EXTENDED, MULTILINE.
@@ -24,7 +24,7 @@ pub fn read(ruby: &Ruby, tree: Value) -> Result<Filter, Error> {
     }
 }
 
-/// `[:field, step, …]`, `[:key]` or `[:header, name]`.
+/// `[:field, step, …]`, `[:key]`, `[:header, name]` or `[:payload]`.
 fn subject(ruby: &Ruby, given: Value) -> Result<Subject, Error> {
     let row = array(ruby, given)?;
     match &*word(ruby, value::element(row, 0))? {
@@ -33,6 +33,7 @@ fn subject(ruby: &Ruby, given: Value) -> Result<Subject, Error> {
             Ok(Subject::Field(steps.collect::<Result<_, _>>()?))
         }
         "key" => Ok(Subject::Key),
+        "payload" => Ok(Subject::Payload),
         "header" => Ok(Subject::Header(text(ruby, value::element(row, 1))?)),
         _ => Err(refuse(ruby, given)),
     }
@@ -58,6 +59,10 @@ fn check(ruby: &Ruby, name: &str, given: Value) -> Result<Check, Error> {
         "gteq" => ordered(Ordering::Greater, Some(Ordering::Equal)),
         "lt" => ordered(Ordering::Less, None),
         "lteq" => ordered(Ordering::Less, Some(Ordering::Equal)),
+        "contains" => {
+            let text = utf8(&given).ok_or_else(|| refuse(ruby, given))?;
+            Ok(Check::Contains(Needle::new(text).ok_or_else(|| refuse(ruby, given))?))
+        }
         "starts_with" => Ok(Check::StartsWith(text(ruby, given)?)),
         "matches" => Ok(Check::Matches(pattern(ruby, given)?)),
         _ => Err(refuse(ruby, given)),

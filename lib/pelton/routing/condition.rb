@@ -9,8 +9,8 @@ module Pelton
     # (ext/core/src/filter.rs) evaluates the same trees, before a message becomes a Ruby object. Ruby decides the rest:
     # a payload that only JSON.parse reads, a pattern that only Regexp supports.
     #   [:all, tree, …]  [:any, tree, …]  [:not, tree]  [:is, subject, check, value]
-    #   subject  [:field, step, …]  [:key]  [:header, name]
-    #   check    :exists (nil), :in (a list), :gt :gteq :lt :lteq, :starts_with, :matches
+    #   subject  [:field, step, …]  [:key]  [:header, name]  [:payload] (its bytes)
+    #   check    :exists (nil), :in (a list), :gt :gteq :lt :lteq, :starts_with, :contains, :matches
     module Condition
       # A field that does not exist, as opposed to one that is null. Checks treat it as nil; only `exists` tells the two
       # apart.
@@ -72,6 +72,7 @@ module Pelton
         case kind
         when :field then [path.inject(message.decoded) { |value, step| step_into(value, step) }]
         when :key then [message.raw_key.nil? ? MISSING : message.raw_key]
+        when :payload then [message.raw_payload.nil? ? MISSING : message.raw_payload]
         else message.raw_headers.key?(path.first) ? many(message.raw_headers[path.first]) : [MISSING]
         end
       end
@@ -93,6 +94,7 @@ module Pelton
         case check
         when :in then wanted.include?(value)
         when :starts_with then value.is_a?(String) && value.b.start_with?(wanted.b)
+        when :contains then value.is_a?(String) && value.b.include?(wanted.b)
         when :matches then value.is_a?(String) && text?(value) && Matching.match?(wanted, value)
         else comparable?(value, wanted) && ordered?(check, value <=> wanted)
         end

@@ -15,7 +15,7 @@ module Pelton
       include Views
 
       MENU = { "/" => "Overview", "/groups" => "Groups", "/topics" => "Topics", "/processes" => "Processes",
-               "/messages" => "Messages", "/dead-letters" => "Dead letters" }.freeze
+               "/messages" => "Messages", "/dead-letters" => "Dead letters", "/search" => "Search" }.freeze
 
       # Most rows of a table.
       MOST = 200

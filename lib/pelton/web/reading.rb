@@ -3,8 +3,7 @@
 require_relative "../cli/messages/message_format"
 require_relative "../errors"
 require_relative "../routing/condition"
-require_relative "../runtime/clock"
-require_relative "../subscription"
+require_relative "scan"
 
 module Pelton
   class Web
@@ -87,54 +86,12 @@ module Pelton
       end
 
       def read(ranges)
-        ranges = ranges.reject { |_, range| range.size.zero? }
-        found = Found.new([], ranges.each_value.sum(&:size), true)
-        return found if ranges.empty?
-
-        subscription = open
-        subscription.assign(ranges.map { |place, range| [*place, range.begin] })
-        deadline = Clock.deadline(TIME)
-        left = ranges.dup
-        take(subscription, left, found, deadline) until left.empty? || Clock.left(deadline).zero?
-        found.complete = left.empty?
-        found
-      ensure
-        subscription&.close(TIME)
-      end
-
-      def open
-        options = @format.options
-        Subscription.new(@app.config, group_id: "#{@app.config.client_id}.web",
-                                      decode: { @topic => options[:decode] }.compact,
-                                      deserializers: { @topic => options[:deserializer] }.compact,
-                                      key_deserializers: { @topic => options[:key_deserializer] }.compact,
-                                      where: { @topic => @where }.compact,
-                                      kafka: { "enable.partition.eof" => true, "fetch.wait.max.ms" => 50 })
-      end
-
-      def take(subscription, left, found, deadline)
-        kind, *facts = subscription.poll(Clock.left(deadline))
-        case kind
-        when :batch then add(facts.first, left, found)
-        when :eof then left.delete(facts.first(2))
-        when :error then failed(*facts)
-        end
-      end
-
-      def add(batch, left, found)
-        range = left[batch.topic_partition]
-        found.messages.concat(batch.select { |one| range.cover?(one.offset) && admitted?(one) }) if range
-        left.delete(batch.topic_partition) if range && batch.last_offset + 1 >= range.end
-        batch.release
-      end
-
-      # Native threads decide first; what they leave undecided is decided here.
-      def admitted?(message)
-        @where.nil? || !message.undecided? || Routing::Condition.answer(@where, message) == true
-      end
-
-      def failed(error, *)
-        raise error unless error.retriable? || error.code == 30 # a group's right, which reading does not need
+        decode, deserializer, key_deserializer = @format.options.values_at(:decode, :deserializer, :key_deserializer)
+        scan = Scan.new(@app, [@topic], where: @where, format: { decode: decode, deserializers: deserializer,
+                                                                 key_deserializers: key_deserializer })
+        found = []
+        early = scan.run(ranges, seconds: TIME) { |one| found << one }
+        Found.new(found, ranges.each_value.sum(&:size), early.nil?)
       end
     end
   end

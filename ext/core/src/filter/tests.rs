@@ -1,6 +1,6 @@
 //! Answers to the letter; that Ruby gives the same ones, test/native/where_test.rb asks.
 
-use super::{Check, Document, Filter, Literal, PathStep, Pattern, Subject, compare};
+use super::{Check, Document, Filter, Literal, Needle, PathStep, Pattern, Subject, compare};
 use crate::decode::Tree;
 use crate::view::{View, put};
 use std::cmp::Ordering::{Equal, Greater, Less};
@@ -49,6 +49,19 @@ fn what_is_missing_is_as_null_but_for_exists() {
         assert_eq!(ask(&field("a", Check::Exists), Some(document)), Some(exists), "{document}");
     }
     assert_eq!(ask(&eq("a", Literal::Null), Some("[1]")), Some(true));
+}
+
+#[test]
+fn a_text_is_found_in_the_bytes_of_keys_and_payloads() {
+    let found = |subject: Subject, text: &str, payload: Option<&[u8]>| {
+        let filter = Filter::Test(subject, Check::Contains(Needle::new(text).expect("a needle")));
+        filter.passes(Document::Undecided, &View { payload, key: Some(b"k.1"), headers: &[] })
+    };
+    assert_eq!(found(Subject::Payload, "a.b", Some(b"\xffa.b")), Some(true));
+    assert_eq!(found(Subject::Payload, "a.b", Some(b"acb")), Some(false));
+    assert_eq!(found(Subject::Payload, "", Some(b"")), Some(true));
+    assert_eq!(found(Subject::Payload, "", None), Some(false));
+    assert_eq!(found(Subject::Key, ".1", None), Some(true));
 }
 
 /// An undecided part matters only where the others leave it open.

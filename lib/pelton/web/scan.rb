@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+require_relative "../routing/condition"
+require_relative "../runtime/clock"
+require_relative "../subscription"
+
+module Pelton
+  class Web
+    # Reads ranges of offsets with a client of its own, until they are read or a limit is reached.
+    #   Scan.new(app, ["orders"]).run({ ["orders", 0] => 40...59 }, seconds: 5) { |message| p message.offset }
+    class Scan
+      # A group's right, which reading does not need.
+      NOT_NEEDED = 30
+      KAFKA = { "enable.partition.eof" => true, "fetch.wait.max.ms" => 50 }.freeze
+      # Seconds for the end of the client.
+      CLOSE = 5
+      private_constant :NOT_NEEDED, :KAFKA, :CLOSE
+
+      # Bytes of the messages that were read, also of those that a filter dropped.
+      #: () -> Integer
+      attr_reader :bytes
+
+      # where: a condition of Routing::Condition, for all topics. format: what these topics are decoded with, by the
+      # names of Subscription's options.
+      #: (App, Array[String], ?where: Array[untyped]?, ?format: Hash[Symbol, untyped]) -> void
+      def initialize(app, topics, where: nil, format: {})
+        @app = app
+        @where = where
+        @options = { where: where, **format }.compact.transform_values { |one| topics.to_h { |topic| [topic, one] } }
+        @bytes = 0
+      end
+
+      # Yields the messages of these ranges for which the condition holds. Returns why it ended early (:time or :bytes),
+      # or nil. Raises KafkaError.
+      #: (Hash[[String, Integer], Range[Integer]], seconds: Numeric, ?bytes: Numeric) { (Message) -> void } -> Symbol?
+      def run(ranges, seconds:, bytes: Float::INFINITY, &block)
+        left = ranges.reject { |_, range| range.size.zero? }
+        return if left.empty?
+
+        subscription = open
+        subscription.assign(left.map { |place, range| [*place, range.begin] })
+        deadline = Clock.deadline(seconds)
+        until left.empty?
+          return :time if Clock.left(deadline).zero?
+          return :bytes if @bytes >= bytes
+
+          take(subscription, left, deadline, &block)
+        end
+      ensure
+        subscription&.close(CLOSE)
+      end
+
+      private
+
+      def open
+        Subscription.new(@app.config, group_id: "#{@app.config.client_id}.web", kafka: KAFKA, **@options)
+      end
+
+      def take(subscription, left, deadline, &block)
+        kind, *facts = subscription.poll(Clock.left(deadline))
+        case kind
+        when :batch then add(facts.first, subscription, left, &block)
+        when :eof then left.delete(facts.first(2))
+        when :error then failed(facts.first)
+        end
+      end
+
+      def add(batch, subscription, left)
+        range = left[batch.topic_partition]
+        @bytes += batch.bytes
+        batch.each { |one| yield one if range.cover?(one.offset) && admitted?(one) } if range
+        finish(batch.topic_partition, subscription, left) if range && batch.last_offset + 1 >= range.end
+        batch.release
+      end
+
+      # Native threads decide first; what they leave undecided is decided here.
+      def admitted?(message)
+        @where.nil? || !message.undecided? || Routing::Condition.answer(@where, message) == true
+      end
+
+      # What comes after the range is not needed.
+      def finish(place, subscription, left)
+        left.delete(place)
+        subscription.pause([place])
+      end
+
+      def failed(error)
+        raise error unless error.retriable? || error.code == NOT_NEEDED
+      end
+    end
+  end
+end
