@@ -2,34 +2,37 @@
 
 module Pelton
   class Schedule
-    # A binary heap: `first` is the smallest element. Adding and removing take time in proportion to the logarithm of
-    # the size. One thread uses it.
+    # A binary heap: `first` is the element with the smallest key. Adding and removing take time in proportion to the
+    # logarithm of the size. One thread uses it.
     class Heap
-      #: (?Array[String]) -> void
-      def initialize(elements = [])
-        @list = elements.sort
+      # The block returns the key of an element.
+      #: (?Array[Integer]) { (Integer) -> String } -> void
+      def initialize(elements = [], &key)
+        @list = elements.sort_by(&key)
+        @key = key
       end
 
       #: () -> Integer
       def size = @list.size
 
-      #: () -> String?
+      #: () -> Integer?
       def first = @list.first
 
-      #: (String) -> self
+      #: (Integer) -> self
       def <<(element)
+        key = @key.call(element)
         index = @list.size
         @list << element
-        while index.positive? && (@list[(index - 1) / 2] <=> element).positive?
-          @list[index] = @list[(index - 1) / 2]
-          index = (index - 1) / 2
+        while index.positive? && (key(parent = (index - 1) / 2) <=> key).positive?
+          @list[index] = @list[parent]
+          index = parent
         end
         @list[index] = element
         self
       end
 
-      # Removes the smallest element, and returns it.
-      #: () -> String?
+      # Removes the first element, and returns it.
+      #: () -> Integer?
       def shift
         first = @list.first
         last = @list.pop
@@ -39,17 +42,25 @@ module Pelton
 
       private
 
+      def key(index) = @key.call(@list[index])
+
       # Puts the element in the place of the first one, and moves it down.
       def sink(element)
+        key = @key.call(element)
         index = 0
-        while (child = (2 * index) + 1) < @list.size
-          child += 1 if child + 1 < @list.size && (@list[child + 1] <=> @list[child]).negative?
-          break unless (@list[child] <=> element).negative?
-
+        while (child = smaller_child(index)) && (key(child) <=> key).negative?
           @list[index] = @list[child]
           index = child
         end
         @list[index] = element
+      end
+
+      def smaller_child(index)
+        left = (2 * index) + 1
+        right = left + 1
+        return (left if left < @list.size) unless right < @list.size
+
+        (key(right) <=> key(left)).negative? ? right : left
       end
     end
   end

@@ -121,8 +121,8 @@ module Pelton
           entry = one.entry(id, @number, @index[id])
           repair(id, entry.record(@topic)) if entry
         end
-        own = @index.select { |entry| Recurring.of?(@owner, entry.id) }
-        own.each { |entry| repair(entry.id, entry.tombstone(@topic)) unless declared.key?(entry.id) }
+        own = @index.ids.select { |id| Recurring.of?(@owner, id) }
+        (own - declared.keys).each { |id| repair(id, @index[id].tombstone(@topic)) }
       end
 
       # Until the record is read back, the entry is not sent.

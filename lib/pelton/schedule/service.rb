@@ -18,7 +18,7 @@ module Pelton
       CLOSE = 5
       # A long log is read with little memory beside the entries that wait.
       GROUP = { "auto.offset.reset" => "earliest", "isolation.level" => "read_committed",
-                "enable.partition.eof" => true, "queued.max.messages.kbytes" => 1_024,
+                "enable.partition.eof" => true, "queued.max.messages.kbytes" => 128,
                 "fetch.message.max.bytes" => 131_072 }.freeze
       # A killed member is replaced after this time, unless config.kafka names another. The broker knows it if
       # group.protocol is consumer.
@@ -30,7 +30,8 @@ module Pelton
       # process: see App#start.
       #: (Config, bus: Notifications, ?recurring: Array[Recurring], ?native: Module?, ?process: Integer?) -> void
       def initialize(config, bus:, recurring: [], native: nil, process: nil)
-        @config = config
+        # Batches that are ready take memory, too.
+        @config = config.dup.tap { |copy| copy.prefetch_batches = 1 }
         @topic = config.schedule_topic
         @recurring = recurring
         @bus = bus
