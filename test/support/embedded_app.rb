@@ -14,7 +14,7 @@ module EmbeddedApp
   end
 
   def teardown
-    @apps.each { |app| app.close(timeout: 5) }
+    @apps.each { |app| app.close(timeout: 5 * Guard::PATIENCE) }
     @cluster.close
     super
   end
@@ -41,6 +41,7 @@ module EmbeddedApp
       config.kafka = { "bootstrap.servers" => @cluster.bootstrap_servers, **SESSION, **ONE_BATCH, **kafka }
       config.group_id = group
       config.logger = nil # failures are events here
+      config.background_timeout = 5 * Guard::PATIENCE # of what waits for the cluster, too
       settings.each { |name, value| config.set(name, value) }
     end
     app.routes(&routes) if routes
