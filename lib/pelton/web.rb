@@ -7,6 +7,7 @@ require_relative "web/actions"
 require_relative "web/history"
 require_relative "web/pages/dead_letters"
 require_relative "web/pages/groups"
+require_relative "web/pages/jobs"
 require_relative "web/pages/messages"
 require_relative "web/pages/overview"
 require_relative "web/pages/processes"
@@ -28,6 +29,7 @@ module Pelton
     PAGES = { "/" => Pages::Overview, "/groups" => Pages::Groups, "/group" => Pages::Group,
               "/topics" => Pages::Topics, "/topic" => Pages::Topic,
               "/processes" => Pages::Processes, "/process" => Pages::ServerProcess,
+              "/jobs" => Pages::Jobs, "/job" => Pages::Job,
               "/messages" => Pages::Messages, "/message" => Pages::Message, "/dead-letters" => Pages::DeadLetters,
               "/dead-letter" => Pages::DeadLetter, "/search" => Pages::Search }.freeze
     # No inline script and style, nothing from elsewhere, no frame around it.
@@ -47,7 +49,7 @@ module Pelton
 
     # app: nil means Pelton.app. user, password: asked for by HTTP's basic authentication. allow_remote: true answers
     # other machines without a password; only behind an authentication of your own. actions: true lets readers redrive
-    # and delete dead letters, and publish messages once more. Raises ConfigError.
+    # and delete dead letters, publish messages once more, and cancel or send scheduled ones. Raises ConfigError.
     #   Pelton::Web.new(user: "ops", password: ENV.fetch("DASHBOARD_PASSWORD"))
     #: (?App?, ?user: String?, ?password: String?, ?allow_remote: bool, ?actions: bool) -> void
     def initialize(app = nil, user: nil, password: nil, allow_remote: false, actions: false)

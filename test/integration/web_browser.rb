@@ -22,8 +22,11 @@ Scenario.run do
   evil = "<img src=x onerror=alert(1)>"
   slow = consumer { wait.call(messages.size * 0.005) }
   failing = consumer { messages.each { |message| raise ArgumentError, "no total #{evil}" if message.key == "bad" } }
-  reports = topic(name: "#{prefix}reports")
-  all = app(kafka: { "auto.commit.interval.ms" => 500 }, concurrency: 4, report_topic: reports, report_interval: 1) do
+  { "OrdersConsumer" => failing, "PaymentsConsumer" => slow }.each { |name, one| Object.const_set(name, one) }
+  reports, schedule = %w[reports schedule].map { |name| topic(name: prefix + name) }
+  all = app(kafka: { "auto.commit.interval.ms" => 500 }, concurrency: 4, report_topic: reports, report_interval: 1,
+            schedule_topic: schedule) do
+    recurring "cleanup", cron: "0 3 * * *", topic: invoices, payload: "{}"
     group("#{prefix}billing") { topic(orders, to: failing) { dead_letters dead, retries: 0 } }
     group("#{prefix}audit") { topic(payments, to: slow) { max_messages 20 } }
     group("#{prefix}search") { topic invoices, to: slow }
@@ -45,6 +48,9 @@ Scenario.run do
   end
   bad = Array.new(3) { { topic: orders, key: "bad", payload: "{\"note\":\"#{evil}\"}", headers: { evil => evil } } }
   all.producer.produce_many_sync(bad, timeout: 20)
+  { "reminder-7" => 600, evil => 7200 }.each do |id, seconds|
+    all.producer.produce_later(topic: invoices, key: evil, payload: "{\"note\":\"#{evil}\"}", id: id, in: seconds)
+  end
   all.start
   (ENV["SCREENSHOTS"] ? 40 : 6).times do
     web.history.look
@@ -54,8 +60,9 @@ Scenario.run do
            "/message?topic=#{payments}&partition=0&offset=0", "/dead-letters?topic=#{dead}",
            "/dead-letter?topic=#{dead}&id=0%2F0"]
   eventually(30, "a report") { web.reports.latest.any? { |one| one.errors.any? } }
-  paths.push("/search?text=customer-1&in=keys+and+payloads&topics=#{orders}", "/processes",
-             "/process?#{URI.encode_www_form(id: web.reports.latest.first.id)}")
+  paths.push("/processes", "/process?#{URI.encode_www_form(id: web.reports.latest.first.id)}", "/jobs",
+             "/job?#{URI.encode_www_form(id: evil)}",
+             "/search?text=customer-1&in=keys+and+payloads&topics=#{orders}")
   problems = []
   address = "http://127.0.0.1:#{server.port}"
   eventually(30, "letters") { web.actions.letters(dead).list.size == 3 }

@@ -4,8 +4,8 @@ require "support/scenario"
 require "stringio"
 require "uri"
 
-# The dashboard's pages of messages and dead letters, and its search, with hostile keys, headers, payloads and errors;
-# and its actions.
+# The dashboard's pages of messages, dead letters and scheduled jobs, and its search, with hostile keys, headers,
+# payloads and errors; and its actions.
 #
 # once: it is our own Ruby in front of clients that other scenarios run on each Ruby
 
@@ -22,7 +22,12 @@ Scenario.run do
       seen << message.raw_payload
     end
   end
-  all = app(group: unique("letters")) { topic(name, to: reader) { dead_letters dead, retries: 0 } }
+  schedule = topic(partitions: 2)
+  all = app(group: unique("letters"), schedule_topic: schedule) do
+    topic(name, to: reader) do
+      dead_letters dead, retries: 0
+    end
+  end
   web = Pelton::Web.new(all, actions: true)
   ask = lambda do |verb, path, query, **env|
     form = URI.encode_www_form(query)
@@ -95,6 +100,16 @@ Scenario.run do
   act.call("/actions/republish", "stored at #{name}/2 offset 3", topic: name, partition: 2, offset: 0)
   eventually(30, "the copy") { seen.size.positive? }
   equal("{\"total\":2}", seen.pop, "what was published again")
+  later = ->(id) { all.producer.produce_later(topic: name, payload: "later #{id}", id: id, in: 3600) }
+  %w[one two].push(evil).each(&later)
+  text = get.call("/jobs")[1]
+  check(text.match?(/3 messages: #{name} 3\. .* one #{name} none 9 B .*Recurring None/), text)
+  check(get.call("/job", id: evil)[1].include?("later &lt;script&gt;"), "the payload of a job")
+  act.call("/actions/cancel", "canceled", id: "one", back: "/dead-letters?topic=#{dead}")
+  act.call("/actions/send", "a server sends it now", id: "two", back: "/dead-letters?topic=#{dead}")
+  eventually(30, "the message that was sent at once") { seen.size.positive? }
+  equal("later two", seen.pop, "what was sent")
+  eventually(30, -> { get.call("/jobs")[1] }) { get.call("/jobs")[1].include?("1 message: #{name} 1.") }
   equal([], events(all, "error.occurred").reject { |event| event[:error].is_a?(ArgumentError) }, "errors")
   equal(true, all.stop, "stop")
   web.close

@@ -202,6 +202,15 @@ class WebTest < Minitest::Test
     assert_equal [404, 404], [get("/message").status, get("/download").status]
   end
 
+  def test_jobs_without_a_schedule_say_what_to_do
+    text = get("/jobs").text
+    assert_match(/The app has no schedule\. Set config\.schedule_topic = "pelton\.schedule"/, text)
+    refute_match(/Recurring/, text)
+    answer = get("/job", { id: "<b>" })
+    assert_equal 404, answer.status
+    assert_match(/schedule_topic.* is not set/, answer.text)
+  end
+
   def test_search_finds_topics_and_groups_by_a_part_of_their_name
     orders
     @groups.commits["Orders-billing"] = { ["orders", 0] => [50, ""] }

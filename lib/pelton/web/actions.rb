@@ -12,8 +12,8 @@ require_relative "reading"
 module Pelton
   class Web
     # What the pages can change, if `actions: true` allows it: dead letters are redriven or deleted, a message is sent
-    # once more. A form needs the token of its reader's cookie, so another site cannot send it. Each action runs on a
-    # thread of its own, "pelton.web.action"; the pages show its progress.
+    # once more, a scheduled one is sent now or canceled. A form needs the token of its reader's cookie, so another site
+    # cannot send it. Each action runs on a thread of its own, "pelton.web.action"; the pages show its progress.
     class Actions
       # One action. done: letters so far. result: the text at its end; nil: it runs.
       Action = Struct.new(:text, :topic, :done, :result, :failed, :at, keyword_init: true)
@@ -65,6 +65,7 @@ module Pelton
         case request.path
         when "/actions/redrive", "/actions/delete" then letters_action(request)
         when "/actions/republish" then republish(request)
+        when "/actions/cancel", "/actions/send" then schedule_action(request)
         else return Access.plain(404, "There is no such action.")
         end
         [303, { "location" => "#{request.base}#{back(request)}" }, ""]
@@ -132,6 +133,18 @@ module Pelton
           delivery = app.producer.pipe_sync(message, to: topic, partition: message.partition)
           action.done = 1
           "stored at #{topic}/#{delivery.partition} offset #{delivery.offset}"
+        end
+      end
+
+      def schedule_action(request)
+        id = request[:id] or raise ConfigError.new("id", nil, "is missing")
+        send_now = request.path == "/actions/send"
+        schedule = @app.call.schedule
+        run("#{send_now ? "Send" : "Cancel"} #{id}", @app.call.config.schedule_topic) do
+          found = send_now ? schedule.reschedule(id, in: 0) : schedule.cancel(id)
+          next "no message waits under this id" unless found
+
+          send_now ? "a server sends it now" : "canceled"
         end
       end
 

@@ -15,7 +15,8 @@ module Pelton
       include Views
 
       MENU = { "/" => "Overview", "/groups" => "Groups", "/topics" => "Topics", "/processes" => "Processes",
-               "/messages" => "Messages", "/dead-letters" => "Dead letters", "/search" => "Search" }.freeze
+               "/jobs" => "Jobs", "/messages" => "Messages", "/dead-letters" => "Dead letters",
+               "/search" => "Search" }.freeze
 
       # Most rows of a table.
       MOST = 200
@@ -114,7 +115,8 @@ module Pelton
       # What actions on this topic do or did.
       def actions_list(topic)
         rows = web.actions.list(topic).first(3).map do |one|
-          state = one.result ? "#{one.result}." : "#{plural(one.done, "letter")} so far …"
+          progress = "#{plural(one.done, "letter")} so far " if one.done.positive?
+          state = one.result ? "#{one.result}." : "#{progress}…"
           Html.tag(:p, "#{one.text}: #{state}", class: "notice #{one.failed ? "bad" : "good"}", role: "status")
         end
         Html.join(rows)

@@ -17,7 +17,7 @@ module Pelton
 
         details <<~TEXT
           Serves the dashboard until Ctrl-C: the cluster's throughput, groups with their lag, topics, processes,
-          messages and dead letters. It changes nothing without --actions. It needs Kafka and nothing else, and
+          scheduled messages, messages and dead letters. It changes nothing without --actions. It needs Kafka and nothing else, and
           keeps an hour of history in memory.
 
           By default it answers only this machine. For others, give --bind, --user and the password in the
@@ -30,7 +30,8 @@ module Pelton
         option :bind, "--bind ADDRESS", "listen on this address", default: "127.0.0.1"
         option :user, "--user NAME", "ask for this name and for the password in #{PASSWORD}"
         option :allow_remote, "--allow-remote", "answer other machines without a password"
-        option :actions, "--actions", "allow redriving and deleting dead letters, and publishing again"
+        option :actions, "--actions", "allow redriving and deleting dead letters, publishing again, and canceling " \
+                                      "scheduled messages"
         connects
         no_json
 

@@ -1,0 +1,110 @@
+# frozen_string_literal: true
+
+require_relative "../../schedule/recurring"
+require_relative "../message_view"
+require_relative "../page"
+require_relative "processes"
+
+module Pelton
+  class Web
+    module Pages
+      # What runs, and what waits for its time in config.schedule_topic.
+      class Jobs < Reported
+        # A longer log is not read for a page.
+        LONGEST_LOG = 300_000
+        TIMEOUT = 5
+        private_constant :LONGEST_LOG, :TIMEOUT
+
+        private
+
+        def title = "Jobs"
+        def section = "/jobs"
+        def live? = false
+        def several? = true
+        def schedule_topic = app.config.schedule_topic
+
+        # Reads the schedule once. @scheduled: those that are due next; @recurring; @total, @topics: counts of what is
+        # sent once. @unread: why there are none.
+        def scan
+          @scheduled = []
+          @recurring = []
+          @topics = Hash.new(0)
+          read if schedule_topic && short_log?
+          @total = @topics.each_value.sum
+        rescue ConfigError, KafkaError => e
+          @unread = e.message
+        end
+
+        def read
+          app.schedule.each do |entry|
+            next @recurring << entry if entry.recurring
+
+            @topics[entry.topic] += 1
+            @scheduled << entry
+            @scheduled = due_next(@scheduled) if @scheduled.size > MOST * 4
+          end
+          @scheduled = due_next(@scheduled)
+          @recurring.sort_by!(&:id)
+        end
+
+        def due_next(entries) = entries.min_by(MOST) { |one| [one.at_ms, one.place, one.offset] }
+
+        def short_log?
+          records = log_size
+          return true if records <= LONGEST_LOG
+
+          @unread = "#{schedule_topic} has #{whole(records)} records, and a page reads at most " \
+                    "#{whole(LONGEST_LOG)}. Run pelton schedule list."
+          false
+        end
+
+        def log_size
+          numbers = 0...app.producer.partition_count(schedule_topic, timeout: TIMEOUT)
+          first, last = %i[beginning end].map do |position|
+            places = numbers.to_h { |number| [[schedule_topic, number], position] }
+            app.admin.offsets(places, committed: false, timeout: TIMEOUT).each_value.sum(&:to_i)
+          end
+          last - first
+        end
+
+        def job_link(text, entry) = link(text, "/job", id: entry.id)
+
+        # "in 2 h 5 min", or how late it is.
+        def due_in(entry)
+          seconds = entry.at.to_f - time
+          seconds.negative? ? badge("#{seconds(-seconds)} late", :warn) : "in #{seconds(seconds)}"
+        end
+      end
+
+      # One message that waits for its time.
+      class Job < Page
+        include MessageView
+
+        def initialize(...)
+          super
+          @entry = app.schedule.find(request[:id].to_s)
+          raise NotFound, "No message waits under the id #{request[:id]}: it was sent or canceled." unless @entry
+        rescue ConfigError, KafkaError => e
+          raise NotFound, e.message
+        end
+
+        private
+
+        attr_reader :entry
+
+        def title = "Job #{entry.id}"
+        def section = "/jobs"
+        def live? = false
+        def needs_cluster? = false
+        def schedule_topic = app.config.schedule_topic
+
+        def facts
+          { "Topic" => topic_link(entry.topic), "Due" => clock(entry.at), "Recurring" => entry.recurring,
+            "Sent last" => entry.last && clock(entry.last / 1000.0), "Key" => bytes_text(entry.key),
+            "Partition" => entry.partition, "Stored at" => "#{schedule_topic}/#{entry.place} offset #{entry.offset}",
+            "Size" => Numbers.bytes(entry.payload&.bytesize) }.compact
+        end
+      end
+    end
+  end
+end
