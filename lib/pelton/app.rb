@@ -223,6 +223,10 @@ module Pelton
       nil # the server is stopping: it runs after the next start
     end
 
+    # For Pelton: the names that `background` was called with.
+    #: () -> Array[String]
+    def background_names = @lock.synchronize { @backgrounds.keys }
+
     # Numbers of this process and of this app's server. Reads /proc, so call it every few seconds, not per message.
     #   threads           Ruby threads by kind; "other" are those of other code
     #   native_threads    native threads by name; nil without /proc

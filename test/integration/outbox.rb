@@ -49,6 +49,9 @@ Scenario.run do
   check(output.include?("outside of a database transaction"), "the error says why\n#{output}")
   check(output.include?({ rows: 1, refused: 0 }.inspect), "one row waits\n#{output}")
 
+  doctor = app.rails("pelton:doctor")
+  check(doctor.match?(/the pool has 5 connections for 5 workers and the thread "outbox"/), "the doctor\n#{doctor}")
+
   # --- the server relays it, and two more processes stand by ---
 
   servers = Array.new(2) { child(*app.pelton("server")) }

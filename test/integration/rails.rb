@@ -87,8 +87,25 @@ Scenario.run do
   declared = unique("declared")
   routes = app.read("config/pelton.rb")
   app.write("config/pelton.rb", "#{routes}\nPelton.topics { topic #{declared.inspect}, partitions: 2 }\n")
+  difference = begin
+    app.rails("pelton:topics:plan")
+  rescue RuntimeError => e # its exit code is not 0
+    e.message
+  end
+  check(difference.match?(/pelton:topics:plan failed:.*#{declared}/m), "bin/rails pelton:topics:plan\n#{difference}")
   app.rails("pelton:topics:apply")
   check(self.app.admin.topic_names.include?(declared), "bin/rails pelton:topics:apply creates #{declared}")
+  app.rails("pelton:topics:plan")
+
+  later = topic(settings: { "cleanup.policy" => "compact" })
+  app.write("config/pelton.yml", app.read("config/pelton.yml").sub("shared:", <<~YAML.chomp))
+    shared:
+      schedule_topic: <%= ENV["SCHEDULE"] %>
+  YAML
+  code = "puts Pelton.producer.produce_later(topic: #{name.inspect}, payload: 'x', in: 3600)"
+  id = app.runner(code, SCHEDULE: later)[/^@\S+/]
+  list = app.rails("pelton:schedule:list", SCHEDULE: later)
+  check(list.match?(/#{Regexp.escape(id)} .*#{name}/), "bin/rails pelton:schedule:list shows #{id}\n#{list}")
 
   check(app.rails("pelton:doctor").include?("connections in the pool"), "bin/rails pelton:doctor looks at the database")
 

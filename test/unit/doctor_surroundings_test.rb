@@ -83,6 +83,18 @@ class DoctorSurroundingsTest < Minitest::Test
     end
   end
 
+  def test_relay_of_the_outbox_needs_a_connection_beside_the_workers
+    %w[outbox prices].each { |name| @app.background(name) { nil } }
+    with_database(5, animals: 5) do
+      report = examine
+      text = /the pool of primary has 5 connections for 5 workers and the thread "outbox", so.*database\.yml to 6/
+      assert_found :warning, "database", text, report
+      assert_equal 1, (report.findings.count { |finding| finding[:about] == "database" })
+      assert_equal "outbox", report.facts["database"]["other threads"]
+    end
+    with_database(6) { refute_found "database" }
+  end
+
   %w[PostgreSQL Mysql2 Trilogy].each do |adapter|
     define_method("test_pools_of_all_processes_are_compared_with_what_#{adapter}_allows") do
       with_database(25, connection: Connection.new(adapter, 100)) do

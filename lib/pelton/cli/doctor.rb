@@ -43,7 +43,8 @@ module Pelton
         groups = groups(report)
         config = @app.config
         Machine.new(config, @native, processes: @processes).examine(report)
-        Database.new(config, processes: @processes, timeout: @offline ? nil : @timeout).examine(report)
+        Database.new(config, threads: @app.background_names, processes: @processes,
+                             timeout: @offline ? nil : @timeout).examine(report)
         Timeouts.new(config, groups, @native).examine(report)
         Options.new(config, groups, @native).examine(report) if @options
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)

@@ -5,18 +5,22 @@ require "timeout"
 module Pelton
   class CLI
     class Doctor
-      # The connections of Active Record, if the app uses it. Each worker needs one of each database that its job uses,
-      # and all processes share what the database server allows.
+      # The connections of Active Record, if the app uses it. Each worker needs one of each database that its job uses.
+      # Pelton's own threads need one of the default database. All processes share what the database server allows.
       class Database
         # How a server tells its limit: {adapter => query}
         LIMITS = { "PostgreSQL" => "SHOW max_connections", "Mysql2" => "SELECT @@max_connections",
                    "Trilogy" => "SELECT @@max_connections" }.freeze
-        private_constant :LIMITS
+        # Threads of Outbox.relay_with_server and Inbox.prune_with_server.
+        THREADS = %w[outbox inbox].freeze
+        private_constant :LIMITS, :THREADS
 
-        # processes: how many share the database. timeout: seconds to wait for it; nil: it is not asked.
-        #: (Config, ?processes: Integer, ?timeout: Numeric?) -> void
-        def initialize(config, processes: 1, timeout: nil)
+        # threads: names of the app's background threads. processes: how many share the database. timeout: seconds to
+        # wait for it; nil: it is not asked.
+        #: (Config, ?threads: Array[String], ?processes: Integer, ?timeout: Numeric?) -> void
+        def initialize(config, threads: [], processes: 1, timeout: nil)
           @workers = config.concurrency
+          @threads = THREADS & threads
           @processes = processes
           @timeout = timeout
         end
@@ -27,10 +31,11 @@ module Pelton
           return if pools.empty?
 
           limit = limit(report)
-          facts = { **facts(pools), "workers" => @workers, "processes" => (@processes if @processes > 1),
+          facts = { **facts(pools), "workers" => @workers, "other threads" => (@threads.join(", ") if @threads.any?),
+                                    "processes" => (@processes if @processes > 1),
                                     "connections that the server allows" => limit }
           report.add("database", facts.compact)
-          pools.each { |name, size| check_pool(report, pools.size > 1 ? " of #{name}" : "", size) }
+          check_pools(report, pools)
           check_limit(report, pools.values.first, limit) if limit
         end
 
@@ -68,12 +73,20 @@ module Pelton
           nil
         end
 
-        def check_pool(report, name, size)
-          return if size >= @workers
+        def check_pools(report, pools)
+          pools.each_with_index do |(name, size), index|
+            check_pool(report, pools.size > 1 ? " of #{name}" : "", size, index.zero? ? @threads : [])
+          end
+        end
 
-          report.warning("database", "the pool#{name} has #{size} connections for #{@workers} workers, so jobs wait " \
-                                     "for each other and may fail with ActiveRecord::ConnectionTimeoutError: set " \
-                                     "`pool` in database.yml to #{@workers} or more")
+        def check_pool(report, name, size, threads)
+          needed = @workers + threads.size
+          return if size >= needed
+
+          users = ["#{@workers} workers", *threads.map { |thread| "the thread \"#{thread}\"" }].join(" and ")
+          report.warning("database", "the pool#{name} has #{size} connections for #{users}, so jobs wait for each " \
+                                     "other and may fail with ActiveRecord::ConnectionTimeoutError: set `pool` in " \
+                                     "database.yml to #{needed} or more")
         end
 
         def check_limit(report, size, limit)
