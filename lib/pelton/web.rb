@@ -6,6 +6,7 @@ require_relative "web/access"
 require_relative "web/actions"
 require_relative "web/history"
 require_relative "web/pages/dead_letters"
+require_relative "web/pages/errors"
 require_relative "web/pages/groups"
 require_relative "web/pages/jobs"
 require_relative "web/pages/messages"
@@ -29,7 +30,7 @@ module Pelton
     PAGES = { "/" => Pages::Overview, "/groups" => Pages::Groups, "/group" => Pages::Group,
               "/topics" => Pages::Topics, "/topic" => Pages::Topic,
               "/processes" => Pages::Processes, "/process" => Pages::ServerProcess,
-              "/jobs" => Pages::Jobs, "/job" => Pages::Job,
+              "/jobs" => Pages::Jobs, "/job" => Pages::Job, "/errors" => Pages::Errors,
               "/messages" => Pages::Messages, "/message" => Pages::Message, "/dead-letters" => Pages::DeadLetters,
               "/dead-letter" => Pages::DeadLetter, "/search" => Pages::Search }.freeze
     # No inline script and style, nothing from elsewhere, no frame around it.

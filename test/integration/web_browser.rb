@@ -61,7 +61,7 @@ Scenario.run do
            "/dead-letter?topic=#{dead}&id=0%2F0"]
   eventually(30, "a report") { web.reports.latest.any? { |one| one.errors.any? } }
   paths.push("/processes", "/process?#{URI.encode_www_form(id: web.reports.latest.first.id)}", "/jobs",
-             "/job?#{URI.encode_www_form(id: evil)}",
+             "/job?#{URI.encode_www_form(id: evil)}", "/errors",
              "/search?text=customer-1&in=keys+and+payloads&topics=#{orders}")
   problems = []
   address = "http://127.0.0.1:#{server.port}"

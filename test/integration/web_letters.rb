@@ -4,8 +4,8 @@ require "support/scenario"
 require "stringio"
 require "uri"
 
-# The dashboard's pages of messages, dead letters and scheduled jobs, and its search, with hostile keys, headers,
-# payloads and errors; and its actions.
+# The dashboard's pages of messages, dead letters, errors and scheduled jobs, and its search, with hostile keys,
+# headers, payloads and errors; and its actions.
 #
 # once: it is our own Ruby in front of clients that other scenarios run on each Ruby
 
@@ -23,7 +23,8 @@ Scenario.run do
     end
   end
   schedule = topic(partitions: 2)
-  all = app(group: unique("letters"), schedule_topic: schedule) do
+  reports = topic(name: unique("reports"))
+  all = app(group: unique("letters"), schedule_topic: schedule, report_topic: reports, report_interval: 0.3) do
     topic(name, to: reader) do
       dead_letters dead, retries: 0
     end
@@ -77,6 +78,8 @@ Scenario.run do
   letters = -> { get.call("/dead-letters", topic: dead) }
   eventually(30, -> { letters.call[1] }) { letters.call[1].include?("ArgumentError 2 ") }
   check(get.call("/dead-letters")[1].include?(dead), "the list of topics")
+  failed = %r{ArgumentError broken &lt;script&gt;.* #{name}/0 offset 3 }
+  eventually(30, -> { get.call("/errors")[1] }) { get.call("/errors")[1].match?(failed) }
   _, text, headers, page = get.call("/dead-letter", topic: dead, id: "0/0")
   check(text.include?("broken &lt;script&gt;") && text.include?("test/integration/web_letters.rb"), text)
   token = page[/name="token" value="(\h+)"/, 1]

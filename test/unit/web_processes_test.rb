@@ -60,7 +60,7 @@ class WebProcessesTest < Minitest::Test
     order = text.scan(%r{orders/(\d) \s*billing \s*(\w+) \s*(\S+) }).map { |number, state, lag| [number, state, lag] }
     assert_equal [%w[1 failing 3], %w[3 queued 90], %w[0 running 7], %w[2 idle –]], order
     assert_match(/3 partitions without problem or lag are not in the report/, text)
-    assert_match(/KeyError: no total/, text)
+    assert_match(/KeyError : no total/, text)
     assert_match(/Pelton \s*1\.0 .*Ruby \s*3\.4 .*Number \s*2 of pelton server/m, text)
     assert_match(%r{OrdersConsumer \s*orders/0 \s*consume \s*10 \s*\S+ s \s*\n}, text)
   end
@@ -75,9 +75,9 @@ class WebProcessesTest < Minitest::Test
     evil = "<script>alert(1)</script>#{"x" * 5_000}"
     reported(report(host: evil, name: evil, pelton: evil, ruby: evil, state: evil, groups: [evil],
                     running: [job(5, consumer: evil, topic: evil, kind: evil, group: evil)],
-                    errors: [error(5, class: evil, message: evil)],
+                    errors: [error(5, class: evil, message: evil, group: evil, topic: evil, failure_id: evil)],
                     partitions: { evil => { evil => [[0, 1, evil]] } }))
-    [["/processes"], ["/process", { id: "#{evil}:1:1" }]].each do |path, query|
+    [["/processes"], ["/process", { id: "#{evil}:1:1" }], ["/jobs"], ["/errors"]].each do |path, query|
       answer = get(path, query || {})
       assert_equal [200, []], [answer.status, @reported], path
       refute_includes answer.body, "<script>alert", path
@@ -96,6 +96,45 @@ class WebProcessesTest < Minitest::Test
     assert_equal 200, text.scan(%r{orders/\d+ \s*billing \s*paused}).size
   end
 
+  # --- errors -------------------------------------------------------------------------------------------------------
+
+  def test_errors_are_counted_by_kind_and_listed_newest_first
+    nowhere = { group: nil, topic: nil, partition: nil, offset: nil }
+    reported(report(errors: [error(20), error(10, message: "no id")], rates: { in: {}, out: 0, errors: 2 }),
+             report(pid: 2, errors: [error(15, class: "TimeoutError", **nowhere)]))
+    text = get("/errors").text
+    assert_match(%r{Now 2\.2 errors/s .*Last hour 3 reported .*Kinds 2 .*Processes 2 of 2}m, text)
+    assert_match(/KeyError \s*billing \s*2 \s*\S+ \S+ UTC \s*no id .*TimeoutError \s*– \s*1 /m, text)
+    assert_match(%r{KeyError \s*no id \s*orders/1 offset 42 \s*web:1 \s*f1 .*TimeoutError .*– \s*web:2 .*no total}m,
+                 text)
+    assert_includes get("/errors").body, 'href="/message?topic=orders&amp;partition=1&amp;offset=42"'
+  end
+
+  def test_errors_of_one_kind
+    reported(report(errors: [error(20), error(10, class: "TimeoutError"), error(5, group: "audit")]))
+    body = get("/errors", { error: "KeyError", group: "billing" }).body[/id="timeline".*/m]
+    assert_equal ["KeyError"], body.scan(%r{\w+Error(?=</th>)})
+    assert_match(/Timeline of <i> .*No such error/m, get("/errors", { error: "<i>" }).text)
+    refute_includes get("/errors", { error: "<i>" }).body, "<i>"
+  end
+
+  def test_no_errors_and_no_reports
+    assert_match(/No server process has reported/, get("/errors").text)
+    reported(report)
+    assert_match(/No process reported an error within the last hour/, get("/errors").text)
+  end
+
+  def test_errors_per_second_are_the_sum_of_all_processes
+    begins = ((now / 30).floor * 30) - 300
+    [0, 10, 20, 30].each do |seconds|
+      [1, 2].each do |pid|
+        rate = pid * (seconds < 30 ? seconds : 1)
+        reported(report(pid: pid, at: begins + seconds, rates: { in: {}, out: 0, errors: rate }))
+      end
+    end
+    assert_equal [[begins + 30.0, 30.0], [begins + 60.0, 3.0]], history.total(:errors).points
+  end
+
   # --- what is remembered ------------------------------------------------------------------------------------------
 
   def history = @web.reports
@@ -108,6 +147,15 @@ class WebProcessesTest < Minitest::Test
     assert_equal 20, history.series(:in, "web:1:1").last
     assert_equal [10, 50_000_000], %i[lag rss].map { |kind| history.series(kind, "web:1:1").last }
     assert_empty history.series(:in, "web:2:1").points
+  end
+
+  # A burst of errors in one report of many was overwritten by the report after it.
+  def test_a_short_peak_of_errors_is_not_lost
+    start = now.to_i - 100
+    [0, 5, 6, 7, 8].each do |seconds|
+      reported(report(at: start + seconds, rates: { in: {}, out: 0, errors: seconds == 6 ? 8 : 0 }))
+    end
+    assert_equal [0, 2.0], history.series(:errors, "web:1:1").points.map(&:last)
   end
 
   def test_an_error_that_several_reports_have_is_remembered_once
@@ -136,17 +184,18 @@ class WebProcessesTest < Minitest::Test
     assert_empty history.series(:in, "web:1:1").points
   end
 
-  # Of the topic's past, some reports are enough; but the last one says whether the process stopped.
-  def test_of_old_reports_some_are_read_and_the_last_one
+  # Of a long past, some reports are enough; but the last one says whether the process stopped.
+  def test_of_many_old_reports_some_are_read_and_the_last_one
     begins = now.to_i - 600
-    @reading[:messages] = Array.new(61) do |number|
+    many = Array.new(Pelton::Web::ReportHistory::MANY) { Message.new("x", "no report", begins * 1000) }
+    @reading[:messages] = many + Array.new(81) do |number|
       at = begins + number
-      one = report(at: at, state: number == 60 ? "stopped" : "running", rates: { in: {}, out: number, errors: 0 })
-      Message.new(one.id, JSON.generate({ version: 1, **one.to_h }), (at * 1000).to_i)
+      one = report(at: at, state: number == 80 ? "stopped" : "running", rss: number)
+      Message.new(one.id, JSON.generate({ version: 1, **one.to_h }), at * 1000)
     end
-    found = history.latest.first
-    assert_equal ["stopped", 60], [found.state, history.series(:out, found.id).last]
-    assert_equal [0, 10, 20, 30, 40, 50, 60], history.series(:out, found.id).points.map(&:last)
+    found = history.latest(60).first
+    assert_equal ["stopped", 80], [found.state, history.series(:rss, found.id).last]
+    assert_equal [0, 30, 60, 80], history.series(:rss, found.id).points.map(&:last)
     assert history.complete?
   end
 

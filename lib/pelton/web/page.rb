@@ -15,7 +15,7 @@ module Pelton
       include Views
 
       MENU = { "/" => "Overview", "/groups" => "Groups", "/topics" => "Topics", "/processes" => "Processes",
-               "/jobs" => "Jobs", "/messages" => "Messages", "/dead-letters" => "Dead letters",
+               "/jobs" => "Jobs", "/errors" => "Errors", "/messages" => "Messages", "/dead-letters" => "Dead letters",
                "/search" => "Search" }.freeze
 
       # Most rows of a table.

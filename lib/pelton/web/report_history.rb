@@ -12,12 +12,18 @@ module Pelton
     # errors. The first page about processes starts its thread, "pelton.web.reports", which reads the last hour from the
     # topic. The first report after an hour without such a page ends it.
     class ReportHistory
-      # One of the numbers that are remembered per process, by what reads it from a report.
-      NUMBERS = { in: :rate_in, out: ->(one) { one.rates[:out] }, errors: ->(one) { one.rates[:errors] },
-                  lag: :lag, rss: :rss }.transform_values(&:to_proc).freeze
-      # Seconds between two remembered numbers. Of older reports only so many are read, too.
+      # What is remembered of each process: rates as means, the others as they were last.
+      RATES = { in: :rate_in.to_proc, out: ->(one) { one.rates[:out] }, errors: ->(one) { one.rates[:errors] } }.freeze
+      LEVELS = { lag: :lag.to_proc, rss: :rss.to_proc }.freeze
+      # Seconds between two remembered numbers.
       EVERY = 10
+      # An hour of 50 processes with 200 partitions each is 150 MB of JSON. So after the first MANY reports, of those
+      # older than RECENT seconds only one each THIN seconds is read per process, and the last one.
+      MANY = 10_000
       RECENT = 60
+      THIN = 30
+      # Seconds of which a sum of all processes has one value: reports of all come within them.
+      STEP = 30
       # Most processes and errors that are remembered; the oldest are forgotten.
       PROCESSES = 500
       ERRORS = 1_000
@@ -27,7 +33,7 @@ module Pelton
       CLOSE = 15
       # An error of a process: see Reports::Report for its facts.
       Failure = Struct.new(:process, :id, :facts)
-      private_constant :NUMBERS, :EVERY, :RECENT, :WAIT, :RETRY, :CLOSE
+      private_constant :RATES, :LEVELS, :EVERY, :RECENT, :THIN, :STEP, :WAIT, :RETRY, :CLOSE
 
       # The block reads the topic of the reports: it gets options of App#each, and a Proc that takes a message.
       #: () { (Hash[Symbol, untyped], ^(Message) -> void) -> void } -> void
@@ -43,9 +49,10 @@ module Pelton
         # Is the topic read up to its end?
         @complete = false
         # Of the thread alone. {key of a message => when the last one that was parsed was sent, in ms}; and the last
-        # ones that were not parsed.
+        # ones that were not parsed; how many messages came.
         @parsed = {}
         @skipped = {}
+        @taken = 0
       end
 
       # Why the reports cannot be read; nil: they can.
@@ -72,6 +79,20 @@ module Pelton
       # Messages per second that a process did (:in) and sent (:out), its :errors per second, :lag and memory (:rss).
       #: (Symbol, String) -> Series
       def series(kind, id) = @lock.synchronize { @series[[kind, id]] } || Series::EMPTY
+
+      # The same as the sum of all processes, up to the last STEP that is over.
+      #: (Symbol) -> Series
+      def total(kind)
+        all = @lock.synchronize { @series.select { |(one, _), _| one == kind }.values.map(&:points) }
+        sums = Hash.new(0)
+        all.each do |points|
+          points.group_by { |at, _| (at / STEP).floor }.each do |step, some|
+            sums[step] += some.sum(&:last).fdiv(some.size)
+          end
+        end
+        sums.delete((Clock.wall / STEP).floor)
+        sums.sort.each_with_object(Series.new) { |(step, sum), total| total.add((step + 1.0) * STEP, sum) }
+      end
 
       # The errors of the last hour, newest first.
       #: () -> Array[Failure]
@@ -119,6 +140,7 @@ module Pelton
 
       def follow
         left = []
+        @taken = 0
         options = { from: Time.at(Clock.wall - Series::SPAN), follow: true, on_begin: ->(spans) { left = spans.keys },
                     reached_end: ->(*place) { left.delete(place) && left.empty? && completed } }
         @read.call(options, method(:take).to_proc)
@@ -136,11 +158,12 @@ module Pelton
         Thread.exit if Clock.now - @lock.synchronize { @asked_at } > Series::SPAN
       end
 
-      # An hour of many processes is a lot to parse, so of older reports some are enough, and the last one.
       def needed?(message)
+        return true if (@taken += 1) <= MANY
+
         last = @parsed[message.raw_key]
         at = message.timestamp_ms.to_i
-        last.nil? || at - last >= EVERY * 1000 || at > (Clock.wall - RECENT) * 1000
+        last.nil? || at - last >= THIN * 1000 || at > (Clock.wall - RECENT) * 1000
       end
 
       def skip(message)
@@ -165,10 +188,13 @@ module Pelton
       end
 
       def note_numbers(report)
-        NUMBERS.each do |kind, read|
-          value = read.call(report) or next
-          (@series[[kind, report.id]] ||= Series.new).add(report.at, value, EVERY)
-        end
+        RATES.each { |kind, read| note(kind, report, read, mean: true) }
+        LEVELS.each { |kind, read| note(kind, report, read, mean: false) }
+      end
+
+      def note(kind, report, read, mean:)
+        value = read.call(report) or return
+        (@series[[kind, report.id]] ||= Series.new).add(report.at, value, EVERY, mean: mean)
       end
 
       def forget
@@ -177,7 +203,7 @@ module Pelton
         gone << @latest.min_by { |_, one| one.at }.first if @latest.size - gone.size > PROCESSES
         gone.each do |id|
           @latest.delete(id)
-          NUMBERS.each_key { |kind| @series.delete([kind, id]) }
+          [*RATES.keys, *LEVELS.keys].each { |kind| @series.delete([kind, id]) }
         end
       end
     end

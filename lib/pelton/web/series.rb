@@ -10,12 +10,17 @@ module Pelton
       def initialize
         @times = []
         @values = []
+        # Values that the last one is the mean of.
+        @merged = 1
       end
 
-      # Adds a value. every: a value that comes sooner after the last one replaces it.
-      #: (Float, Numeric, ?Numeric) -> void
-      def add(time, value, every = 0)
+      # Adds a value. every: a value that comes sooner after the last one replaces it; mean: their mean does, so that a
+      # short peak of a rate is not lost.
+      #: (Float, Numeric, ?Numeric, ?mean: bool) -> void
+      def add(time, value, every = 0, mean: false)
         soon = @times.size > 1 && time - @times[-2] < every
+        @merged = soon ? @merged + 1 : 1
+        value = @values.last + ((value - @values.last) / @merged.to_f) if soon && mean
         soon ? @times[-1] = time : @times << time
         soon ? @values[-1] = value : @values << value
         shift while @times.first < time - SPAN

@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+require_relative "processes"
+
+module Pelton
+  class Web
+    module Pages
+      # What failed within the last hour, as processes reported it.
+      class Errors < Reported
+        private
+
+        def title = "Errors"
+        def section = "/errors"
+        def all = @all ||= web.reports.failures
+
+        # Those that the reader asks for, newest first.
+        def failures
+          @failures ||= all.select do |one|
+            %i[error group].all? { |name| [nil, one.facts[name == :error ? :class : name]].include?(request[name]) }
+          end
+        end
+
+        # [[class, group, errors], …]: the most frequent first.
+        def kinds
+          @kinds ||= all.group_by { |one| one.facts.values_at(:class, :group) }
+                        .map { |(name, group), list| [name, group, list] }
+                        .sort_by { |name, group, list| [-list.size, name, group.to_s] }
+        end
+
+        def rate = summary.live.sum { |one| one.rates[:errors] }
+
+        # The message that failed: a link, if the error says which one.
+        def place(facts)
+          topic, partition, offset = facts.values_at(:topic, :partition, :offset)
+          return "–" unless topic
+          return place_link([shown(topic), partition]) unless partition && offset
+
+          link("#{shown(topic)}/#{partition} offset #{offset}", "/message", topic: topic, partition: partition,
+                                                                            offset: offset)
+        end
+      end
+    end
+  end
+end
