@@ -236,24 +236,42 @@ module Pelton
           own = config(call) or return
           return file.found(own.node, :same, nil, "it is off: nothing to do") if off?(own)
 
-          partitions, replication = own.keywords.values_at("partitions", "replication_factor")
-          others = own.keywords.except("partitions", "replication_factor", "active")
-          config = others.map { |key, node| "#{key.inspect} => #{text(node)}" }.join(", ")
-          line = ["topic #{name(call.args.first)}", *("partitions: #{text(partitions)}" if partitions),
-                  *("replication: #{text(replication)}" if replication), *("config: { #{config} }" if others.any?)]
-          declared(call, own, line.join(", "), others.values + [partitions, replication, call.args.first].compact)
+          words = own.keywords.except("active")
+          declared(call, own, "topic #{name(call.args.first)}#{options(words)}",
+                   merged(words["**"]) || hidden([call.args.first, *words.values]))
         end
 
-        # Its own, otherwise that of the `defaults`: Karafka does not merge them. A pattern is not declared.
+        # ", partitions: 4, config: { "retention.ms" => 1 }"
+        def options(words)
+          partitions, replication = words.values_at("partitions", "replication_factor")
+          others = words.except("partitions", "replication_factor")
+          config = others.map { |key, node| key == "**" ? "**#{text(node)}" : "#{key.inspect} => #{text(node)}" }
+          [(", partitions: #{text(partitions)}" if partitions),
+           (", replication: #{text(replication)}" if replication),
+           (", config: { #{config.join(", ")} }" if config.any?)].join
+        end
+
+        def merged(node) = ("#{one_line(node)} may also have partitions and replication_factor" if node)
+        def hidden(nodes) = expressions.without_locals { nodes.filter_map { |node| problem(node) }.first }
+
+        # What the call leaves to Karafka, which then takes 1; nil: nothing.
+        def unnamed(call)
+          names = { "partitions" => "partitions", "replication_factor" => "replication" }.except(*call.keywords.keys)
+          "#{names.values.join(" and ")} of a new topic: the broker's default, where Karafka takes 1" if names.any?
+        end
+
+        # Its own, otherwise that of the `defaults`. Karafka evaluates the topic's block before the defaults, and its
+        # first `config` counts as a whole: nothing is merged. A pattern is not declared.
         def config(call)
           option(call, "config") || (@default_config unless call.args.any? { |one| one.is?(:regexp_literal) })
         end
 
         def off?(call) = [call.args.first, call.keywords["active"]].any? { |node| Call.literal(node) == false }
 
-        def declared(call, own, line, nodes)
-          why = expressions.without_locals { nodes.filter_map { |node| problem(node) }.first }
-          file.found(own.node, why ? :differs : :same, "Pelton.topics { #{line} }", why)
+        # why: the line cannot be taken as it is, because of this; nil: it can.
+        def declared(call, own, line, why)
+          note = why || unnamed(own)
+          file.found(own.node, note ? :differs : :same, "Pelton.topics { #{line} }", note)
           file.found(call.node, :same, "Pelton.topics { #{line} }") unless option(call, "consumer")
           return if @declared.lines.include?(line)
 
