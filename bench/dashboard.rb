@@ -58,7 +58,7 @@ def report(number, at)
   facts = { version: 1, id: "web-#{number}:1:1", at: at, started_at: at - 3600, interval: 5, host: "web-#{number}",
             pid: 1, process: nil, name: "shop", pelton: "0", ruby: "3", state: "running", groups: ["g"], threads: 20,
             rss: 2**28, workers: 5, jobs: { running: 5, waiting: 9, aside: 0 }, running: [job] * 5,
-            rates: { in: { "g" => 90.5 }, out: 40, errors: 0.2 }, left_out: 0, errors: [error] * 10,
+            rates: { in: { "g" => 90.5 }, out: 40, errors: 0.2 }, left_out: 0, settings: {}, errors: [error] * 10,
             partitions: { "g" => { "topic-#{number}" => rows } } }
   Pelton::Reports::Report.parse(JSON.generate(facts))
 end

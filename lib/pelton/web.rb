@@ -14,6 +14,7 @@ require_relative "web/pages/overview"
 require_relative "web/pages/processes"
 require_relative "web/pages/refusal"
 require_relative "web/pages/search"
+require_relative "web/pages/settings"
 require_relative "web/pages/topics"
 require_relative "web/report_history"
 require_relative "web/request"
@@ -32,7 +33,8 @@ module Pelton
               "/processes" => Pages::Processes, "/process" => Pages::ServerProcess,
               "/jobs" => Pages::Jobs, "/job" => Pages::Job, "/errors" => Pages::Errors,
               "/messages" => Pages::Messages, "/message" => Pages::Message, "/dead-letters" => Pages::DeadLetters,
-              "/dead-letter" => Pages::DeadLetter, "/search" => Pages::Search }.freeze
+              "/dead-letter" => Pages::DeadLetter, "/search" => Pages::Search,
+              "/settings" => Pages::Settings }.freeze
     # No inline script and style, nothing from elsewhere, no frame around it.
     HEADERS = {
       "content-security-policy" => "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; " \

@@ -60,7 +60,8 @@ Scenario.run do
            "/message?topic=#{payments}&partition=0&offset=0", "/dead-letters?topic=#{dead}",
            "/dead-letter?topic=#{dead}&id=0%2F0"]
   eventually(30, "a report") { web.reports.latest.any? { |one| one.errors.any? } }
-  paths.push("/processes", "/process?#{URI.encode_www_form(id: web.reports.latest.first.id)}", "/jobs",
+  id = URI.encode_www_form(id: web.reports.latest.first.id)
+  paths.push("/processes", "/process?#{id}", "/settings", "/settings?#{id}", "/jobs",
              "/job?#{URI.encode_www_form(id: evil)}", "/errors",
              "/search?text=customer-1&in=keys+and+payloads&topics=#{orders}")
   problems = []

@@ -24,7 +24,7 @@ module WebKit
              state: "running", groups: ["billing"], threads: 9, rss: 50_000_000, workers: 5,
              jobs: { running: 1, waiting: 2, aside: 0 }, rates: { in: { "billing" => 12.5 }, out: 3.5, errors: 0.2 },
              running: [], partitions: { "billing" => { "orders" => [[0, 7, "running"], [1, 3, "failing"]] } },
-             left_out: 0, errors: [] }.freeze
+             left_out: 0, settings: {}, errors: [] }.freeze
 
   def setup
     super

@@ -43,6 +43,23 @@ class ReportsTest < Minitest::Test
     assert_equal [found.id] * sent.size, sent.map { |_, _, key| key } # one partition, so in their order
   end
 
+  def test_a_report_has_the_changed_settings_without_secrets
+    config = { "bootstrap.servers" => "a:1", "sasl.password" => "s3cret", "http.proxy" => "http://joe:pw@proxy" }
+    app(report_topic: REPORTS).configure do |changing|
+      changing.kafka = config
+      changing.concurrency = 7
+      changing.on_error = ->(_error, _context) {}
+      changing.polling.max_time = 21
+    end
+    found = Pelton::Settings::Changed.of(app.config)
+    assert_equal({ "concurrency" => "7", "on_error" => "(Proc)", "polling.max_time" => "21",
+                   "report_topic" => "\"pelton.reports\"", "kafka.bootstrap.servers" => "\"a:1\"",
+                   "kafka.sasl.password" => "[hidden]", "kafka.http.proxy" => "\"http://[hidden]@proxy\"" },
+                 found.except("group_id", "logger", "shutdown_timeout", "flush_timeout"))
+    assert_equal 201, Pelton::Settings::Changed.of(app.config.dup.tap { |one| one.kafka = { "x" => "y" * 300 } })
+                                               .fetch("kafka.x").size
+  end
+
   def test_a_running_job_a_lag_and_the_rate_of_what_is_done
     gate = Thread::Queue.new
     script { |_| gate.pop }
@@ -167,7 +184,8 @@ class ReportsTest < Minitest::Test
   VALID = { version: 1, id: "h:1:2", at: 1.0, started_at: 0.5, interval: 5, host: "h", pid: 1, process: nil, name: "n",
             pelton: "1", ruby: "3", state: "running", groups: ["g"], threads: 3, rss: nil, workers: 5,
             jobs: { running: 0, waiting: 0, aside: 0 }, rates: { in: { "g" => 1.5 }, out: 0, errors: 0 },
-            running: [], partitions: { "g" => { "t" => [[0, nil, "idle"]] } }, left_out: 0, errors: [] }.freeze
+            running: [], partitions: { "g" => { "t" => [[0, nil, "idle"]] } }, left_out: 0, settings: {},
+            errors: [] }.freeze
 
   def parse(**change) = Pelton::Reports::Report.parse(JSON.generate({ **VALID, **change }))
 
@@ -182,7 +200,7 @@ class ReportsTest < Minitest::Test
       assert_nil Pelton::Reports::Report.parse(text), text.inspect
     end
     { id: 1, at: "x", groups: "g", partitions: { "g" => { "t" => [["0", 1, "x"]] } },
-      running: [{ group: 1 }], errors: [1], jobs: [], rates: { in: [] },
+      running: [{ group: 1 }], errors: [1], settings: { "a" => 1 }, jobs: [], rates: { in: [] },
       started_at: -1, interval: 1e300 }.each do |field, value|
       assert_nil parse(field => value), "#{field}: #{value.inspect}"
     end

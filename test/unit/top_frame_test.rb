@@ -17,7 +17,7 @@ class TopFrameTest < Minitest::Test
             pelton: "1", ruby: "3", state: "running", groups: ["billing"], threads: 9, rss: 50_000_000, workers: 5,
             jobs: { running: 1, waiting: 0, aside: 0 }, rates: { in: { "billing" => 12.5 }, out: 3, errors: 0.2 },
             running: [JOB], partitions: { "billing" => { "orders" => [[0, 7, "running"], [1, 3, "failing"]] } },
-            left_out: 0, errors: [ERROR] }.freeze
+            left_out: 0, settings: {}, errors: [ERROR] }.freeze
 
   def report(pid: 1, **change)
     Pelton::Reports::Report.parse(JSON.generate({ **FACTS, id: "web:#{pid}:2", pid: pid, **change }))

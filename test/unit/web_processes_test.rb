@@ -74,10 +74,12 @@ class WebProcessesTest < Minitest::Test
   def test_texts_of_a_process_are_escaped_and_cut
     evil = "<script>alert(1)</script>#{"x" * 5_000}"
     reported(report(host: evil, name: evil, pelton: evil, ruby: evil, state: evil, groups: [evil],
+                    settings: { evil => evil, "concurrency" => evil },
                     running: [job(5, consumer: evil, topic: evil, kind: evil, group: evil)],
                     errors: [error(5, class: evil, message: evil, group: evil, topic: evil, failure_id: evil)],
                     partitions: { evil => { evil => [[0, 1, evil]] } }))
-    [["/processes"], ["/process", { id: "#{evil}:1:1" }], ["/jobs"], ["/errors"]].each do |path, query|
+    [["/processes"], ["/process", { id: "#{evil}:1:1" }], ["/jobs"], ["/errors"],
+     ["/settings", { id: "#{evil}:1:1" }]].each do |path, query|
       answer = get(path, query || {})
       assert_equal [200, []], [answer.status, @reported], path
       refute_includes answer.body, "<script>alert", path
@@ -133,6 +135,29 @@ class WebProcessesTest < Minitest::Test
       end
     end
     assert_equal [[begins + 30.0, 30.0], [begins + 60.0, 3.0]], history.total(:errors).points
+  end
+
+  # --- settings -----------------------------------------------------------------------------------------------------
+
+  def test_settings_of_a_process
+    reported(report(settings: { "concurrency" => "7", "kafka.linger.ms" => "20", "kafka.sasl.password" => "[hidden]",
+                                "later" => "x" }))
+    text = get("/settings", { id: "web:1:1" }).text
+    assert_match(/As \s*web:1 \s*reported at .*with Pelton 1\.0/m, text)
+    assert_match(/later \s*x \s*linger\.ms \s*20 \s*sasl\.password \s*\[hidden\]/, text)
+    assert_match(/Default \s*Is \s*concurrency \s*7 \s*5 \s*set .*report_interval \s*5 s \s*5 s \s*default/m, text)
+    assert_match(/polling\.max_time .*liveness\.port /m, text)
+    refute_match(/pelton doctor/, text)
+    assert_equal 404, get("/settings", { id: "<b>" }).status
+  end
+
+  def test_settings_of_the_dashboards_app_come_with_advice
+    @app.config.kafka = { "bootstrap.servers" => "a:1", "sasl.password" => "s3cret" }
+    text = get("/settings").text
+    assert_match(/The settings of the app that this dashboard runs in.*when config\.report_topic is set/m, text)
+    assert_match(/Advice of \s*pelton doctor .*((error|warning|note) |Nothing to change)/m, text)
+    assert_match(/bootstrap\.servers \s*"a:1" \s*sasl\.password \s*\[hidden\]/, text)
+    refute_includes get("/settings").body, "s3cret"
   end
 
   # --- what is remembered ------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ require_relative "../logging/error_hook"
 require_relative "../logging/printable"
 require_relative "../runtime/clock"
 require_relative "../runtime/resource_monitor"
+require_relative "../settings/changed"
 require_relative "../version"
 require_relative "report"
 
@@ -33,7 +34,8 @@ module Pelton
         host = Socket.gethostname.scrub
         @facts = { version: Report::VERSION, id: "#{host}:#{Process.pid}:#{(started * 1000).to_i}", host: host,
                    pid: Process.pid, process: process, name: config.client_id, pelton: VERSION, ruby: RUBY_VERSION,
-                   started_at: started.round(3), interval: config.report_interval }.freeze
+                   started_at: started.round(3), interval: config.report_interval,
+                   settings: Settings::Changed.of(config) }.freeze
         @lock = Mutex.new
         # The last errors, as they are reported, and how many there were. Guarded by @lock.
         @errors = []

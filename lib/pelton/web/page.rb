@@ -16,7 +16,7 @@ module Pelton
 
       MENU = { "/" => "Overview", "/groups" => "Groups", "/topics" => "Topics", "/processes" => "Processes",
                "/jobs" => "Jobs", "/errors" => "Errors", "/messages" => "Messages", "/dead-letters" => "Dead letters",
-               "/search" => "Search" }.freeze
+               "/search" => "Search", "/settings" => "Settings" }.freeze
 
       # Most rows of a table.
       MOST = 200

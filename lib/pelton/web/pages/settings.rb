@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+require_relative "../../cli/doctor"
+require_relative "../../settings/changed"
+require_relative "processes"
+
+module Pelton
+  class Web
+    module Pages
+      # The settings of a process as it reported them, or of the dashboard's own app, with the doctor's advice.
+      class Settings < Reported
+        KINDS = { error: :bad, warning: :warn, note: :plain }.freeze
+        # Settings by the names that reports use: {"polling.max_time" => Setting, …}.
+        TABLE = [Pelton::Settings::APP, Pelton::Settings::POLLING, Pelton::Settings::LIVENESS].flat_map do |table|
+          table.reject { |one| one.type == :kafka }.map { |one| ["#{table.prefix}#{one.name}", one] }
+        end.to_h.freeze
+
+        def initialize(...)
+          super
+          @report = @reports.find { |one| one.id == request[:id] }
+          raise NotFound, "No process with this id has reported within the last hour." if request[:id] && !@report
+        end
+
+        private
+
+        def title = "Settings"
+        def section = "/settings"
+        def live? = false
+        def changed = @changed ||= @report ? @report.settings : Pelton::Settings::Changed.of(app.config)
+
+        # [["concurrency", "10", default, set?], …]: those that were set first.
+        def rows
+          all = TABLE.map do |name, setting|
+            default = setting.default_text.delete("`")
+            [name, changed.fetch(name) { default }, default, changed.key?(name)]
+          end
+          all.sort_by.with_index { |(*, set), at| [set ? 0 : 1, at] }
+        end
+
+        # Options of librdkafka, and what another version of Pelton has: [["linger.ms", "5"], …]
+        def others = changed.except(*TABLE.keys).map { |name, value| [name.delete_prefix("kafka."), value] }.sort
+
+        # [{ level: :warning, about: "ffi", text: "…" }, …]: of this process; nil for another one.
+        def findings
+          CLI::Doctor.new(app, offline: true).examine.findings unless @report
+        end
+      end
+    end
+  end
+end
