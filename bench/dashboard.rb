@@ -90,7 +90,8 @@ Bench.measure("dashboard") do |bench|
   web = dashboard
   { "Overview" => ["/"], "Groups" => ["/groups"], "a group" => ["/group", "id=group-of-topic-0"],
     "Topics" => ["/topics"], "a topic" => ["/topic", "name=topic-0"], "Processes" => ["/processes"],
-    "a process" => ["/process", "id=web-1%3A1%3A1"] }.each do |name, (path, query)|
+    "a process" => ["/process", "id=web-1%3A1%3A1"], "Errors" => ["/errors"],
+    "Settings" => ["/settings", "id=web-1%3A1%3A1"] }.each do |name, (path, query)|
     bench.case(name, "ms") { milliseconds(web, path, query.to_s) }
   end
 end
