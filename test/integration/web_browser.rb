@@ -6,7 +6,8 @@ require "support/scenario"
 require "pelton/web/http_server"
 
 # The dashboard in Chromium while groups consume: each page, on a desk and on a phone, in light and dark, with
-# axe-core's checks; its script; a redrive by mouse. SCREENSHOTS=FOLDER writes pictures of the pages.
+# axe-core's checks; its script; a search, a redrive and a canceled job by mouse. SCREENSHOTS=FOLDER writes pictures of
+# the pages.
 #
 # once: the browser is the same for each Ruby
 
@@ -112,7 +113,21 @@ Scenario.run do
       browser.visit("#{address}/dead-letters?topic=#{dead}")
       browser.text.include?("3 done.")
     end
-    equal([], browser.complaints, "complaints of the browser about a redrive")
+    browser.visit("#{address}/search")
+    browser.script("document.querySelector('[name=text]').value = 'reminder-7'; " \
+                   "document.querySelector('[name=topics]').value = '#{schedule}'; " \
+                   "document.querySelector('[name=in]').value = 'keys'")
+    browser.click("form.fields button")
+    eventually(60, -> { browser.text }) { browser.text.include?("1 message in ") }
+    browser.visit("#{address}/job?id=reminder-7")
+    browser.click("#cancel summary")
+    browser.click("#cancel button")
+    eventually(60, -> { browser.text }) do
+      browser.visit("#{address}/jobs")
+      browser.text.include?("Cancel reminder-7: canceled.")
+    end
+    check(browser.script("return document.querySelector('a[href*=reminder-7]') === null"), "the canceled job is gone")
+    equal([], browser.complaints, "complaints of the browser about actions")
   end
   running = false
   load.join

@@ -7,7 +7,8 @@ require "support/web_kit"
 class WebTest < Minitest::Test
   include WebKit
 
-  PATHS = [["/"], ["/groups"], ["/group", { id: "billing" }], ["/topics"], ["/topic", { name: "orders" }]].freeze
+  PATHS = [["/"], ["/groups"], ["/group", { id: "billing" }], ["/topics"], ["/topic", { name: "orders" }],
+           ["/processes"], ["/jobs"], ["/errors"], ["/messages"], ["/dead-letters"], ["/search"], ["/settings"]].freeze
 
   def test_every_page_has_a_title_one_heading_and_no_inline_script_or_style
     orders
