@@ -165,7 +165,7 @@ class EmbeddedControlTest < Minitest::Test
       define_method(:consume) { messages.each { |message| seen << message.offset } }
       define_method(:reached_end) { seen << :end }
     end
-    app = app { topic(name, to: reader) }
+    app = app(kafka: ONE_BATCH) { topic(name, to: reader) }
     app.start
     assert_equal [:end], take(1)
     produce(app, name, %w[0 1])

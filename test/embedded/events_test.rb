@@ -19,7 +19,7 @@ class EmbeddedEventsTest < Minitest::Test
       def assigned = nil
       def shutdown = raise("no end")
     end
-    app = app { topic(name, to: reader) }
+    app = app(kafka: ONE_BATCH) { topic(name, to: reader) }
     produce(app, name, %w[a b])
     app.start
     consumed = await("consumer.consumed").first

@@ -115,8 +115,9 @@ class EmbeddedFailureTest < Minitest::Test
     rows = Array.new(150) { |number| { topic: name, partition: number, key: "bad", payload: "x" } }
     app.producer.produce_many_sync(rows, timeout: 20)
     app.start
-    eventually(60, "150 copies") { app.stats[:jobs].values_at(:running, :aside) == [0, 150] }
-    assert_equal 100, gate.num_waiting
+    eventually(60, "150 copies, 100 of them at the gate") do
+      [*app.stats[:jobs].values_at(:running, :aside), gate.num_waiting] == [0, 150, 100]
+    end
     assert_operator Thread.list.count { |thread| thread.name.to_s.start_with?("pelton.worker") }, :<=, 102
     3.times do |number|
       produce(app, healthy, [number.to_s])
@@ -135,7 +136,9 @@ class EmbeddedFailureTest < Minitest::Test
   def test_dead_letters_that_are_changed_on_their_way
     name = topic
     dead = topic
-    failing = poisoned
+    failing = Class.new(Pelton::Consumer) do
+      define_method(:process) { |one| raise KeyError, "poison" if one.key == "bad" }
+    end
     fails = 2
     app = app(group: "changed") do
       topic(name, to: failing) do
@@ -234,7 +237,7 @@ class EmbeddedFailureTest < Minitest::Test
         mark_as_consumed(messages.last)
       end
     end
-    app = app(group: "once") do
+    app = app(group: "once", kafka: ONE_BATCH) do
       topic(name, to: copying) do
         transactional "copy"
         backoff 0..0.01

@@ -110,7 +110,7 @@ class EmbeddedKeyedTest < Minitest::Test
     app.start
     rows = take(5)
     assert_equal [["a", 0], ["a", 5]], rows.select { |key, _| key == "a" }, "the rest of its key, in order"
-    assert_equal [1, 3, 4], rows.map(&:last) - [0, 5]
+    assert_equal [1, 3, 4], (rows.map(&:last) - [0, 5]).sort
     assert_equal ["a", 5], rows.last, "the others do not wait for it"
     assert app.stop
     copies = app.each(dead).to_a

@@ -77,9 +77,9 @@ class OffsetMetadataTest < Minitest::Test
             { topic: from, partition: 0, payload: nil, key: "gone" }]
     sender.producer.produce_many_sync(rows)
     seen = @seen
-    pipe = consumer { producer.pipe_many_sync(messages, to: to) && (seen << messages.size) }
+    pipe = consumer { producer.pipe_many_sync(messages, to: to) && messages.each { seen << 1 } }
     app { topic(from, to: pipe) }.start
-    eventually(20) { @seen.size.positive? }
+    take(2)
     first, second = app.each(to).first(2)
     assert_equal ["\xFF{".b, "k", { "a" => %w[1 2], "b" => nil }], [first.raw_payload.b, first.key, first.headers]
     assert_equal [true, "gone", {}], [second.tombstone?, second.key, second.headers]

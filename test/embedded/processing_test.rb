@@ -37,7 +37,7 @@ class EmbeddedProcessingTest < Minitest::Test
       seen << messages.map(&:offset)
       raise IOError, "on purpose" unless retrying?
     end
-    app = app { topic(name, to: reader) { backoff 0..0 } }
+    app = app(kafka: ONE_BATCH) { topic(name, to: reader) { backoff 0..0 } }
     produce(app, name, %w[0 1 2])
     app.start
     assert_equal [[0, 1, 2], [0, 1, 2]], take(2)

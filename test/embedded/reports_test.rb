@@ -15,7 +15,8 @@ class EmbeddedReportsTest < Minitest::Test
   end
 
   def reporting(name, group, to)
-    app(group: group, report_topic: "pelton.reports", report_interval: 0.1, client_id: group) { topic(name, to: to) }
+    settings = { report_topic: "pelton.reports", report_interval: 0.1, client_id: group }
+    app(group: group, kafka: ONE_BATCH, **settings) { topic(name, to: to) }
   end
 
   def test_all_processes_are_read_from_one_topic_until_their_last_report

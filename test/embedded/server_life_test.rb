@@ -162,9 +162,10 @@ class EmbeddedServerLifeTest < Minitest::Test
   # Its client is closed under its feet.
   def test_failed_group_restarts
     name = topic
-    app = started(name, group_restart: 0.1)
+    app = started(name, group: "restarted", group_restart: 0.1, kafka: OFTEN)
     produce(app, name, %w[a])
     take(1)
+    await_commits("restarted", name, 1)
     app.server.instance_variable_get(:@listeners).first.instance_variable_get(:@subscription).close(10)
     eventually(20, "the restart") { happened("group.restarting").any? }
     produce(app, name, %w[b])

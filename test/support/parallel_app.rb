@@ -30,7 +30,7 @@ module ParallelApp
   def consume(name, way: self.way, decode: :bytes, deserializer: Parser.new, max_messages: 1000, **settings, &words)
     seen = @seen
     reader = Class.new(Pelton::Consumer) { define_method(:process) { |message| seen << message.payload } }
-    @app = app(max_messages: max_messages, **settings) do
+    @app = app(max_messages: max_messages, kafka: ONE_BATCH, **settings) do
       topic(name, to: reader) do
         decode(decode)
         deserializer(deserializer, parallel: way)
