@@ -53,6 +53,14 @@ class WebHistoryTest < Minitest::Test
     assert_equal [nil, nil, nil], [Web::Series::EMPTY.begin, Web::Series::EMPTY.max, Web::Series::EMPTY.above(0)]
   end
 
+  # A page read points while the thread dropped those of an hour ago.
+  def test_a_page_has_a_copy_of_a_series
+    kept = history([0, 100, 50], [10, 300, 150])
+    one = kept.series(:lag)
+    kept.send(:remember, observation(3605, 400, 150))
+    assert_equal [[[0.0, 50], [10.0, 150]], [[10.0, 150], [3605.0, 250]]], [one.points, kept.series(:lag).points]
+  end
+
   def test_few_points_end_with_the_newest
     one = series(*Array.new(1000) { |index| [index, index] })
     few = one.points(60)

@@ -50,7 +50,7 @@ module Pelton
       #   [:end, ["orders", 0]]         the end of a partition
       #   [:lag, "billing", ["orders", 0]]
       #: (*untyped) -> Series
-      def series(*words) = @lock.synchronize { @series[words] } || Series::EMPTY
+      def series(*words) = @lock.synchronize { @series[words].dup } || Series::EMPTY
 
       # What changed in groups, newest first: [[seconds since 1970, group, text], …].
       #: (?String?) -> Array[[Float, String, String]]

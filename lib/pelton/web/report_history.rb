@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../background"
 require_relative "../reports"
 require_relative "../runtime/clock"
 require_relative "../runtime/threads"
@@ -78,7 +77,7 @@ module Pelton
 
       # Messages per second that a process did (:in) and sent (:out), its :errors per second, :lag and memory (:rss).
       #: (Symbol, String) -> Series
-      def series(kind, id) = @lock.synchronize { @series[[kind, id]] } || Series::EMPTY
+      def series(kind, id) = @lock.synchronize { @series[[kind, id]].dup } || Series::EMPTY
 
       # The same as the sum of all processes, up to the last STEP that is over.
       #: (Symbol) -> Series

@@ -2,7 +2,8 @@
 
 module Pelton
   class Web
-    # Numbers of the last hour, oldest first. History guards it.
+    # Numbers of the last hour, oldest first. Its owner adds to it under a lock, and gives pages a copy. Arrays share
+    # their elements with a copy until one of the two changes.
     class Series
       # Seconds that are kept.
       SPAN = 3600
@@ -12,6 +13,12 @@ module Pelton
         @values = []
         # Values that the last one is the mean of.
         @merged = 1
+      end
+
+      def initialize_copy(original)
+        super
+        @times = @times.dup
+        @values = @values.dup
       end
 
       # Adds a value. every: a value that comes sooner after the last one replaces it; mean: their mean does, so that a
