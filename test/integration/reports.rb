@@ -67,12 +67,15 @@ Scenario.run do
   Pelton::Reports.each(reader, reports, seconds: 60) { |report| last = report.state if report.pid == Process.pid }
   equal("stopped", last, "the last report")
 
-  # One is killed and falls silent; its successor reports under the same number.
-  killed = latest[1]
+  # One is killed and falls silent; its successor reports under the same number. The other one has a job: if the first
+  # child had kept all partitions, it is the one that stays.
+  killed = latest.each_value.min_by { |one| one.running.size }
   Process.kill(:KILL, killed.pid)
   Pelton::Reports.each(reader, reports, seconds: 60, follow: true) do |report|
     latest[report.pid] = report
-    break if latest.each_value.any? { |one| one.process == 1 && one.pid != killed.pid && one.state == "running" }
+    break if latest.each_value.any? do |one|
+      one.process == killed.process && one.pid != killed.pid && one.state == "running"
+    end
   end
   check(latest[killed.pid].silent?(Pelton::Clock.wall + 5), "the killed process is silent")
   parent.kill(:TERM)

@@ -21,11 +21,12 @@ Scenario.run do
   all.topics { topic declared, partitions: 4 }
   web = Pelton::Web.new(all)
   server = Pelton::Web::HttpServer.new(web, bind: "127.0.0.1", port: 0, bus: all.notifications)
-  get = lambda do |path, **query|
-    path += "?#{URI.encode_www_form(query)}" unless query.empty?
-    response = Net::HTTP.get_response("127.0.0.1", path, server.port)
+  # With the further pages of a list, which has the groups and topics of other scenarios, too.
+  get = lambda do |path, page: 1, **query|
+    response = Net::HTTP.get_response("127.0.0.1", "#{path}?#{URI.encode_www_form(page: page, **query)}", server.port)
     check(%w[200 404].include?(response.code), "#{path}: #{response.code}")
-    response.body.force_encoding(Encoding::UTF_8).gsub(/<[^>]*>/, " ").gsub(/\s+/, " ")
+    text = response.body.force_encoding(Encoding::UTF_8).gsub(/<[^>]*>/, " ").gsub(/\s+/, " ")
+    text.include?(" Next ") ? text + get.call(path, page: page + 1, **query) : text
   end
   await = lambda do |what, pattern, path, **query|
     text = nil

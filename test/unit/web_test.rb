@@ -69,6 +69,19 @@ class WebTest < Minitest::Test
     assert_match(/… and 100 more/, text)
   end
 
+  def test_long_lists_go_on_on_further_pages
+    @answers[:names] = (1..450).map { |number| format("topic-%03d", number) }
+    @answers[:names].each { |name| @groups.logs[[name, 0]] = 0...1 }
+    shown = ->(page) { get("/topics", { page: page }) }
+    names = ->(page) { shown.call(page).text.scan(/topic-\d+/).uniq }
+    assert_equal @answers[:names], %w[1 2 3].flat_map(&names)
+    assert_equal names.call("1"), get("/topics").text.scan(/topic-\d+/).uniq
+    assert_match(/Previous 201 to 400 of 450 Next/, shown.call("2").text)
+    assert_match(%r{href="/topics\?page=1">Previous</a> .* <a href="/topics\?page=3">Next</a>}, shown.call("2").body)
+    assert_match(/401 to 450 of 450(?! *Next)/, shown.call("99").text)
+    ["0", "-5", "x", ""].each { |page| assert_equal names.call("1"), names.call(page), page }
+  end
+
   def test_a_group_behind_an_open_transaction_says_so
     orders
     @answers[:offsets] = lambda do |(places, committed)|

@@ -98,6 +98,25 @@ module Pelton
       def some(rows) = rows.first(MOST)
       def more(rows) = rows.size > MOST ? tag(:p, "… and #{whole(rows.size - MOST)} more") : nil
 
+      # The rows of a list that goes on, at ?page=2, and the links to its other pages.
+      def turned(rows) = rows.drop(first_row(rows)).first(MOST)
+
+      def turns(rows)
+        return if rows.size <= MOST
+
+        first = first_row(rows)
+        before = link("Previous", section, page: first / MOST) if first.positive?
+        after = link("Next", section, page: (first / MOST) + 2) if first + MOST < rows.size
+        here = "#{whole(first + 1)} to #{whole([first + MOST, rows.size].min)} of #{whole(rows.size)}"
+        tag(:p, Html.join([before, here, after].compact, " "))
+      end
+
+      # The index of the first row of the page asked for. A page that does not exist is the nearest one that does.
+      def first_row(rows)
+        page = Integer(request[:page].to_s, 10, exception: false) || 1
+        (page - 1).clamp(0, [(rows.size - 1) / MOST, 0].max) * MOST
+      end
+
       # A word in a frame. kind: :good, :bad, :warn or :plain.
       def badge(text, kind = :plain) = Html.tag(:span, text, class: "badge #{kind}")
 
