@@ -40,5 +40,13 @@ module OutboxKit
     code = ERB.new(File.read(format(TEMPLATE, name: name))).result_with_hash(migration_version: migration_version)
     scope = Module.new.tap { |one| one.module_eval(code) }
     ActiveRecord::Migration.suppress_messages { scope.const_get("CreatePelton#{name.capitalize}").migrate(:up) }
+    load_schema
+  end
+
+  # The first insert looks the indexes up, in its transaction. If another thread of SQLite's writes between the two, the
+  # insert is refused at once ("database is locked"), because neither could go on.
+  def load_schema
+    connection = ActiveRecord::Base.connection
+    connection.tables.each { |table| connection.schema_cache.add(table) }
   end
 end
