@@ -124,6 +124,24 @@ class EmbeddedTransactionsTest < Minitest::Test
     assert_equal [1] * 5, (happened("producer.reloaded").map { |payload| payload[:attempt] })
   end
 
+  # librdkafka's assertion "txn_req_cnt > 0" ended the process after some 40 of these errors.
+  def test_a_fatal_error_right_after_the_first_message_ends_the_process
+    name = topic
+    app = transactional({ reload_backoff: 0, reload_attempts: 1000 })
+    outcome = in_child do
+      100.times do
+        app.producer.produce_sync(topic: name, payload: "x")
+        app.producer.transaction do |tx|
+          tx.produce_async(topic: name, payload: "x")
+          fatal(app)
+        end
+      rescue Pelton::KafkaError
+        next # the error itself, or the message that it cost
+      end
+    end
+    assert_equal "100", outcome
+  end
+
   # Everybody goes on with the new client, nobody hears of the old one's close.
   def test_many_threads_and_fatal_errors
     name = topic

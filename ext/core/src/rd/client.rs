@@ -3,6 +3,7 @@
 mod consuming;
 mod producing;
 
+use super::main_thread::MainThread;
 use super::{Conf, Origin, Queue, Topic, codes, conf, ffi, gzip, sys, text};
 use std::ffi::{CString, c_char};
 use std::sync::mpsc::{SendError, Sender, channel};
@@ -17,6 +18,8 @@ pub enum ClientKind {
 
 pub struct Client {
     raw: *mut sys::rd_kafka_t,
+    /// Of a transactional producer. The handle gets it.
+    main_thread: Option<Arc<MainThread>>,
     /// In a forked child it is neither used nor destroyed.
     origin: Origin,
     /// The receiver of the handle with the last reference: `end`.
@@ -24,13 +27,17 @@ pub struct Client {
 }
 
 /// The handle of a client that is no longer used.
-struct Handle(*mut sys::rd_kafka_t);
+struct Handle {
+    raw: *mut sys::rd_kafka_t,
+    /// The client's threads use it until they end.
+    _main_thread: Option<Arc<MainThread>>,
+}
 
 impl Drop for Handle {
     /// Blocks until librdkafka's threads ended.
     fn drop(&mut self) {
         // SAFETY: owned, destroyed once; queues and topics hold a count of the client, so none is left.
-        unsafe { sys::rd_kafka_destroy_flags(self.0, sys::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE) };
+        unsafe { sys::rd_kafka_destroy_flags(self.raw, sys::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE) };
         #[cfg(test)]
         tests::DESTROYED.set(tests::DESTROYED.get() + 1);
     }
@@ -59,14 +66,17 @@ impl Client {
         if matches!(kind, sys::rd_kafka_type_t::RD_KAFKA_CONSUMER) {
             gzip::allow(conf.largest_answer());
         }
+        let transactional = conf.get("transactional.id").is_some_and(|id| !id.is_empty());
         let conf = conf.into_raw();
+        // SAFETY: a live conf.
+        let main_thread = transactional.then(|| unsafe { MainThread::of(conf) });
         // SAFETY: a live conf, which librdkafka owns on success; a buffer with its length.
         let raw = unsafe { sys::rd_kafka_new(kind, conf, reason.as_mut_ptr(), reason.len()) };
         if raw.is_null() {
             drop(Conf::from_raw(conf));
             return Err(text(reason.as_ptr()));
         }
-        Ok(Arc::new(Self { raw, origin, receiver: OnceLock::new() }))
+        Ok(Arc::new(Self { raw, main_thread, origin, receiver: OnceLock::new() }))
     }
 
     pub(super) fn raw(&self) -> *mut sys::rd_kafka_t {
@@ -209,7 +219,7 @@ impl Drop for Client {
         if self.is_foreign() {
             return;
         }
-        let handle = Handle(self.raw);
+        let handle = Handle { raw: self.raw, _main_thread: self.main_thread.take() };
         let Some(receiver) = self.receiver.take() else { return drop(handle) };
         if let Err(SendError(handle)) = receiver.send(handle) {
             // If no thread can be started, the handle is dropped here: blocking is better than never.

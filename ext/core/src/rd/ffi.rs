@@ -15,6 +15,23 @@ pub(super) type Resolve = unsafe extern "C" fn(
     opaque: *mut c_void,
 ) -> c_int;
 
+type OnNew =
+    unsafe extern "C" fn(Client, *const sys::rd_kafka_conf_t, *mut c_void, reason: *mut c_char, usize) -> c_int;
+type OnThread = unsafe extern "C" fn(Client, kind: c_int, name: *const c_char, *mut c_void) -> c_int;
+type OnResponse = unsafe extern "C" fn(
+    Client,
+    socket: c_int,
+    broker: *const c_char,
+    broker_id: i32,
+    api_key: i16,
+    version: i16,
+    correlation: i32,
+    size: usize,
+    round_trip: i64,
+    code: c_int,
+    *mut c_void,
+) -> c_int;
+
 type Client = *mut sys::rd_kafka_t;
 type List = *mut sys::rd_kafka_topic_partition_list_t;
 type ConstList = *const sys::rd_kafka_topic_partition_list_t;
@@ -28,6 +45,31 @@ unsafe extern "C" {
         value: *const c_char,
         reason: *mut c_char,
         reason_size: usize,
+    ) -> c_int;
+
+    pub(super) fn rd_kafka_conf_interceptor_add_on_new(
+        conf: *mut sys::rd_kafka_conf_t,
+        name: *const c_char,
+        on_new: Option<OnNew>,
+        opaque: *mut c_void,
+    ) -> c_int;
+    pub(super) fn rd_kafka_interceptor_add_on_thread_start(
+        client: Client,
+        name: *const c_char,
+        on_thread_start: Option<OnThread>,
+        opaque: *mut c_void,
+    ) -> c_int;
+    pub(super) fn rd_kafka_interceptor_add_on_thread_exit(
+        client: Client,
+        name: *const c_char,
+        on_thread_exit: Option<OnThread>,
+        opaque: *mut c_void,
+    ) -> c_int;
+    pub(super) fn rd_kafka_interceptor_add_on_response_received(
+        client: Client,
+        name: *const c_char,
+        on_response_received: Option<OnResponse>,
+        opaque: *mut c_void,
     ) -> c_int;
 
     pub(super) fn rd_kafka_last_error() -> c_int;
@@ -205,7 +247,7 @@ mod tests {
     }
 
     fn signature<F>(_: F) -> String {
-        let integers = enums!(rd_kafka_resp_err_t rd_kafka_conf_res_t rd_kafka_consumer_group_state_t
+        let integers = enums!(rd_kafka_resp_err_t rd_kafka_conf_res_t rd_kafka_thread_type_t rd_kafka_consumer_group_state_t
             rd_kafka_consumer_group_type_t rd_kafka_ConfigSource_t rd_kafka_ResourceType_t rd_kafka_ResourcePatternType_t rd_kafka_AclOperation_t
             rd_kafka_AclPermissionType_t);
         integers.iter().fold(type_name::<F>().to_string(), |text, (name, size)| {
@@ -231,7 +273,9 @@ mod tests {
                 rd_kafka_message_headers rd_kafka_mock_broker_set_down rd_kafka_mock_broker_set_up;
             (_, _, _) rd_kafka_fatal_error rd_kafka_committed rd_kafka_offsets_for_times rd_kafka_mock_broker_set_rtt
                 rd_kafka_mock_topic_set_error rd_kafka_NewTopic_set_config;
-            (_, _, _, _) rd_kafka_mock_topic_create rd_kafka_mock_push_request_errors_array
+            (_, _, _, _) rd_kafka_conf_interceptor_add_on_new rd_kafka_interceptor_add_on_thread_start
+                rd_kafka_interceptor_add_on_thread_exit rd_kafka_interceptor_add_on_response_received
+                rd_kafka_mock_topic_create rd_kafka_mock_push_request_errors_array
                 rd_kafka_AdminOptions_set_request_timeout;
             (_, _, _, _, _) rd_kafka_conf_set rd_kafka_metadata rd_kafka_commit_queue rd_kafka_get_watermark_offsets
                 rd_kafka_header_add rd_kafka_header_get_all;

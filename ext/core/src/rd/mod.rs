@@ -11,6 +11,7 @@ pub mod event_types;
 mod ffi;
 pub mod gzip;
 mod headers;
+mod main_thread;
 mod message;
 mod mock;
 mod opaque;
