@@ -149,11 +149,12 @@ Scenario.run do
 
   change.("second")
   app.runner(<<~RUBY)
-    gone = NoteJob.set(wait: 20).perform_later(Order.first, "cancelled")
+    gone = NoteJob.set(wait: 3600).perform_later(Order.first, "cancelled")
     Current.set(tenant: "acme") { NoteJob.set(wait: 2).perform_later(Order.first, "later") }
     moved = NoteJob.set(wait: 3600, priority: 5).perform_later(Order.first, "moved")
     raise "not moved" unless Pelton.schedule.reschedule(moved.provider_job_id, in: 1)
     raise "not cancelled" unless Pelton.schedule.cancel(gone.provider_job_id)
+    raise "it still waits" if Pelton.schedule.reschedule(gone.provider_job_id, in: 0)
     NoteJob.perform_later(Order.first, "kill")
   RUBY
   equal(128 + Signal.list.fetch("KILL"), exit_code(server, 60), "exit code of the killed server\n#{server.output}")

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 300
-
 require "json"
 require "open3"
 require "pty"

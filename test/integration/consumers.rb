@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 240
-
 require "test_helper"
 require "support/consumer_worlds"
 require "support/kafka_wire"

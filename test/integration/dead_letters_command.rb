@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 120
-
 require "support/scenario"
 
 # `pelton dead-letters` on a real broker: without an app, with --json, interrupted by Ctrl-C and killed; with an app.

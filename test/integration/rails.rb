@@ -137,7 +137,8 @@ Scenario.run do
             "class OrdersConsumer < ApplicationConsumer\n  def consume = raise(KeyError, \"no total\")\nend\n")
   eventually(60, -> { "the next error\n#{server.output}" }) { server.output.include?("KeyError") }
   if Gem::Specification.find_by_name("rails").version >= Gem::Version.new("7.1") # 7.0 knows no source
-    check(log.().include?("reported KeyError false pelton #{[group, name]}"), "Rails.error:\n#{log.()[-2000..]}")
+    reported = "reported KeyError false pelton #{[group, name]}"
+    eventually(30, -> { "Rails.error:\n#{log.()[-2000..]}" }) { log.().include?(reported) }
   end
   version.("third")
   equal([[4, note.("third")]], stored.(4).drop(3), "receipts after a repair")

@@ -67,7 +67,7 @@ Scenario.run do
   environment, command = app.program("unicorn", "-c", "config/unicorn.rb")
   server = child({ **environment, "SERVER" => "1", "RACK_ENV" => "production" }, command)
   post = lambda do |note|
-    io = Net::BufferedIO.new(UNIXSocket.new(socket))
+    io = Net::BufferedIO.new(UNIXSocket.new(socket), read_timeout: 60 * Guard::PATIENCE)
     request = Net::HTTP::Post.new("/orders", "Host" => "localhost", "X-Forwarded-Proto" => "https")
     request.set_form_data("note" => note)
     request.exec(io, "1.1", "/orders")

@@ -49,7 +49,7 @@ Scenario.run do
     app.write("config/initializers/group.rb", "Pelton.config.group_id = #{group.inspect}")
     server = child(*app.program("puma"))
     post = lambda do |id|
-      io = Net::BufferedIO.new(UNIXSocket.new(socket))
+      io = Net::BufferedIO.new(UNIXSocket.new(socket), read_timeout: 60 * Guard::PATIENCE)
       request = Net::HTTP::Post.new("/orders")
       request.set_form_data("id" => id)
       request["Host"] = "localhost"

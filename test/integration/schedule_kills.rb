@@ -70,26 +70,34 @@ Scenario.run do
     end
   end
   goes_on.("the last kill")
+  writer = running.last.last
+  lines = ->(word) { called[word].size + writer.output.scan(/^#{word} \S+\n/).size }
+  eventually(60, -> { "enough calls\n#{writer.output}" }) { lines.("due") > KILLS * 20 && lines.("canceled").positive? }
 
-  running.last.last.kill(:KILL)
-  exit_code(running.last.last)
-  collect.(running.last.last)
+  writer.kill(:KILL)
+  exit_code(writer)
+  collect.(writer)
   client = app(schedule_topic: schedule)
   left = -> { client.schedule.reject { |entry| entry.recurring || entry.at > Time.now + 60 } }
   eventually(60, -> { "an empty schedule, not #{left.().first(5)}\n#{said.()}" }) { left.().empty? }
+  read = ->(name) { client.each(name, kafka: { "isolation.level" => "read_committed" }) }
+  eventually(60, "more than #{KILLS} ticks") { read.(ticks).count > KILLS }
   servers.().each { |child| child.kill(:TERM) }
   equal([0, 0], servers.().map { |child| exit_code(child, 60) }, "exit codes\n#{said.()}")
 
-  read = ->(name) { client.each(name, kafka: { "isolation.level" => "read_committed" }) }
-  arrived = read.(output).map(&:raw_payload)
   due, canceled = called.values_at("due", "canceled")
+  arrived = nil
+  # The last transaction may end in the schedule before it ends in this topic.
+  eventually(60, -> { "all messages, not #{wrong(due, canceled, arrived)}" }) do
+    arrived = read.(output).map(&:raw_payload)
+    (due - arrived).empty?
+  end
   puts "kills: #{killed.map { |kind, count| "#{count} #{kind}" }.join(", ")}; #{due.size} scheduled, " \
        "#{canceled.size} canceled, #{arrived.size} arrived"
   equal(%w[canceled due], called.keys.sort, "what the calls returned")
   equal([], wrong(due, canceled, arrived), "what is wrong")
-  check(due.size > KILLS * 20, "too little was scheduled")
   times = read.(ticks).map { |one| one.raw_headers["pelton-scheduled-at"].to_i }
-  equal([times.sort, true], [times.uniq, times.size > KILLS], "each tick once, in order")
+  equal(times.sort, times.uniq, "each tick once, in order")
 
   # The same check sees a loss, a copy and a canceled message.
   first = due.first

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 # once: commands for developers, on the first Ruby
-# time limit: 240
 
 require "json"
 require "open3"

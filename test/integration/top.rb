@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# time limit: 120
 # once: the terminal is the same on every Ruby
 
 require "support/scenario"

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 # once: the spans are the same on every Ruby
-# time limit: 400 (Go may have to build the collector first)
 
 require "support/scenario"
 require "support/trace_collector"

@@ -83,7 +83,7 @@ module OutboxKills
       kills.times do
         # Both sides did something since the last kill.
         written = committed.()
-        eventually(60, "the writer goes on") { committed.() > written }
+        eventually(60, "the writer goes on") { committed.() > written + 5 }
         newest = Pelton::Outbox::Row.maximum(:id).to_i
         eventually(60, -> { "rows up to #{newest} are sent\n#{running.map { |_, one| one.output }.join}" }) do
           (Pelton::Outbox::Row.minimum(:id) || (newest + 1)) > newest
@@ -111,21 +111,28 @@ module OutboxKills
                                                        one.output
                                                      end.join}"
                       }) { rows.().zero? }
-      relay = running.find { |_, child| child.output.include?("is relayed by this process") }.last
+      relay = nil
+      eventually(60, "a relay that works") do
+        relay = running.map(&:last).find { |child| child.output.include?("is relayed by this process") }
+      end
       relay.kill(:TERM)
       equal(0, exit_code(relay, 60), "exit code of pelton outbox\n#{relay.output}")
 
       wanted = Counter.pluck(:name, :count).to_h
-      found = app.each(name).map do |message|
-        [message.raw_key, message.raw_headers.fetch("pelton.id"), Integer(message.raw_payload)]
+      found = report = nil
+      reader = app
+      # A transaction ends for readers after it ended for the relay.
+      eventually(60, -> { "all messages; #{report.problems.first(10)}" }) do
+        found = reader.each(name).map do |message|
+          [message.raw_key, message.raw_headers.fetch("pelton.id"), Integer(message.raw_payload)]
+        end
+        report = OutboxKills.report(wanted, found)
+        report.problems.empty?
       end
-      report = OutboxKills.report(wanted, found)
       puts "#{killed.map do |kind, count|
                 "#{count} kills of a #{kind}"
               end.join(", ")}: #{wanted.values.sum} committed, " \
            "#{report.messages} arrived, #{report.duplicates} of them twice"
-      equal([], report.problems.first(10), "what is wrong")
-      check(wanted.values.sum > kills * 5, "too little was written: #{wanted}")
       check(report.duplicates <= killed.values_at(:relay, :connection).sum * BATCH, "#{report.duplicates} duplicates")
 
       # The same check sees a loss, a disorder and a rolled back message.
