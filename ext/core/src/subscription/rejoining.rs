@@ -24,10 +24,14 @@ pub(super) fn is_due(error: &Event) -> bool {
 }
 
 impl Subscription {
-    /// Gives the partitions back, and subscribes again when that is done. One failure may cause several errors.
+    /// Gives the partitions back, and subscribes again when that is done. One failure may cause several errors. A group
+    /// that ends may never answer these calls, and the event thread would wait forever: so none is made during a close.
     pub(super) fn rejoin(&self, client: &Client) -> Result<(), Error> {
+        if self.closing.started() {
+            return Ok(());
+        }
         let Some(topics) = client.subscription() else { return Ok(()) };
-        if topics.entries().is_empty() || self.closing.started() || self.joining.swap(true, Ordering::SeqCst) {
+        if topics.entries().is_empty() || self.joining.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
         let joins = check(client.unsubscribe()).and_then(|()| check(client.subscribe(&topics)));
