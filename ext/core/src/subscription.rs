@@ -3,6 +3,7 @@
 
 mod heartbeats;
 mod leaving;
+mod marks;
 mod positions;
 mod rejoining;
 mod serving;
@@ -20,8 +21,9 @@ use crate::rd::{Client, ClientKind, Conf, Origin, PartitionList, Queue, Token, c
 use crate::wait::Waiters;
 use crate::{config, events, lock};
 use heartbeats::HeartbeatMonitor;
-pub use leaving::Unconfirmed;
-use leaving::{Marks, Membership};
+use leaving::Membership;
+use marks::Marks;
+pub use marks::Unconfirmed;
 pub use positions::{Committed, End};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -84,7 +86,6 @@ pub struct Subscription {
     member: Membership,
     /// `None`: librdkafka looks after its heartbeats.
     heartbeats: Option<HeartbeatMonitor>,
-    /// Marks that are not confirmed.
     marks: Marks,
     mailbox: Mailbox<SubscriptionEvent>,
     /// Emptied when closed. Never held while librdkafka is called for long.
@@ -244,9 +245,8 @@ impl Subscription {
     }
 
     fn release(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {
-        if client.assignment_lost() {
-            positions::unstore(client, list);
-        }
+        // librdkafka would commit what is confirmed once more, even for a new topic of that name.
+        self.marks.done(list, client.assignment_lost(), |rows| positions::unstore(client, rows));
         if self.leaving.load(Ordering::SeqCst) {
             return check(client.assign(None));
         }
@@ -308,7 +308,7 @@ impl Subscription {
             false => Client::end_aside(client),
         }
         self.mailbox.push(SubscriptionEvent::Closed);
-        usize::from(!left || self.member.commits && !self.marks.is_empty())
+        usize::from(!left || self.member.commits && !self.marks.all_confirmed())
     }
 }
 
