@@ -12,7 +12,7 @@ require_relative "support/broker"
 #   # time limit: 600
 #   # once: this is about Kafka, whatever the Ruby      (left out by --without once)
 #
-# Lint and Rust keep all cores busy and run alone; all others are one queue for five processes at a time.
+# Lint and Rust keep all cores busy and run alone; all others are one queue for four processes at a time.
 class TestRun
   ROOT = Guard::ROOT
   RUBY = RbConfig.ruby
@@ -24,7 +24,7 @@ class TestRun
   # VM stacks, also at what was an object in such a page once, and crashes (rb_vm_each_stack_value; seen in Ruby 3.1).
   KEEP_PAGES = { "RUBY_GC_HEAP_FREE_SLOTS_MAX_RATIO" => "1.0" }.freeze
   # Processes at a time: they mostly wait for a broker, real or embedded.
-  SIDE_BY_SIDE = 5
+  SIDE_BY_SIDE = 4
 
   MINITEST = %w[architecture unit contract native embedded assumptions].freeze
   PROGRAMS = { "examples" => "examples/**/*.rb", "integration" => "test/integration/**/*.rb" }.freeze
