@@ -54,7 +54,7 @@ impl Producer {
     }
 
     fn ending(self: Arc<Self>, now: Instant) -> Option<Ending> {
-        let exit = (*lock(&self.exit))?;
+        let exit = (*lock(&self.exit)).filter(|_| !self.closing.done())?;
         let open = self.transactions.is_open();
         (open || !self.is_flushed()).then(|| Ending {
             exit,
