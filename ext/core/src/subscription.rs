@@ -3,7 +3,6 @@
 
 mod heartbeats;
 mod leaving;
-mod marks;
 mod positions;
 mod rejoining;
 mod serving;
@@ -21,9 +20,8 @@ use crate::rd::{Client, ClientKind, Conf, Origin, PartitionList, Queue, Token, c
 use crate::wait::Waiters;
 use crate::{config, events, lock};
 use heartbeats::HeartbeatMonitor;
-use leaving::Membership;
-use marks::Marks;
-pub use marks::Unconfirmed;
+pub use leaving::Unconfirmed;
+use leaving::{Marks, Membership};
 pub use positions::{Committed, End};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -86,6 +84,7 @@ pub struct Subscription {
     member: Membership,
     /// `None`: librdkafka looks after its heartbeats.
     heartbeats: Option<HeartbeatMonitor>,
+    /// Marks that are not confirmed.
     marks: Marks,
     mailbox: Mailbox<SubscriptionEvent>,
     /// Emptied when closed. Never held while librdkafka is called for long.
@@ -245,8 +244,9 @@ impl Subscription {
     }
 
     fn release(&self, client: &Client, list: &PartitionList) -> Result<(), Error> {
-        // librdkafka would commit what is confirmed once more, even for a new topic of that name.
-        self.marks.done(list, client.assignment_lost(), |rows| positions::unstore(client, rows));
+        if client.assignment_lost() {
+            positions::unstore(client, list);
+        }
         if self.leaving.load(Ordering::SeqCst) {
             return check(client.assign(None));
         }
@@ -308,7 +308,7 @@ impl Subscription {
             false => Client::end_aside(client),
         }
         self.mailbox.push(SubscriptionEvent::Closed);
-        usize::from(!left || self.member.commits && !self.marks.all_confirmed())
+        usize::from(!left || self.member.commits && !self.marks.is_empty())
     }
 }
 
