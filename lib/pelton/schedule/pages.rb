@@ -34,7 +34,7 @@ module Pelton
       #: (Integer) -> String
       def [](position) = unpack1(position, "a#{bytes(position)}")
 
-      # What String#unpack1 finds in a piece, after so many of its bytes.
+      # What String#unpack1 finds in a piece, after `skip` of its bytes.
       #: (Integer, String, ?Integer) -> untyped
       def unpack1(position, format, skip = 0)
         page(position).unpack1(format, offset: start(position) + HEAD_SIZE + skip)

@@ -9,7 +9,7 @@ require_relative "series"
 module Pelton
   class Web
     # Looks at the cluster every few seconds and remembers an hour in memory. The first page starts its thread,
-    # "pelton.web.history"; an hour without a request ends it. In a forked child it starts anew.
+    # "pelton.web.history"; an hour without a request ends it. In a forked child it starts again.
     class History
       # Seconds between two looks, and those of a look at most.
       INTERVAL = 5

@@ -68,7 +68,7 @@ module Pelton
       #: (String) -> Hash[[String, Integer], Admin::Member]
       def owners(group) = @owners.fetch(group, {})
 
-      # What somebody should look at: [[what, kind, name], …], such as ["orders/3 has no leader", :topic, "orders"].
+      # What needs attention: [[what, kind, name], …], such as ["orders/3 has no leader", :topic, "orders"].
       #: () -> Array[[String, Symbol, String]]
       def problems
         @topics.each_value.flat_map { |topic| of_topic(topic) } + @groups.keys.flat_map { |id| of_group(id) }

@@ -16,7 +16,7 @@ module Pelton
 
       # One group: its members, its partitions and what changed.
       class Group < Page
-        # A partition without progress for so many seconds is stuck.
+        # Seconds without progress after which a partition is stuck.
         STUCK = 60
 
         def initialize(...)
