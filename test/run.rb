@@ -171,7 +171,7 @@ class TestRun
 
   # Where only the end of the output is kept, it shows why.
   def fail_with(what, lines)
-    @failures << "failed: #{what}" << lines.first(10).map { |line| "    #{line.chomp[0, 200]}" }
+    @failures << "failed: #{what}" << lines.first(10).map { |line| "    #{line.chomp[0, 600]}" }
   end
 
   # A run that proved nothing must not look like success.

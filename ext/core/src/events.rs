@@ -117,7 +117,7 @@ pub(crate) struct ReportPublisher {
     purged: AtomicBool,
     /// Failed messages that no caller waited for, by topic and code.
     failures: Mutex<BTreeMap<(Arc<str>, i32), u64>>,
-    /// The last error, until a message is delivered again. It explains why a wait ends without success.
+    /// The last error (see `keep`), until a message is delivered again. It explains why a wait ends without success.
     pub last_error: Mutex<Option<KafkaError>>,
 }
 
@@ -167,17 +167,25 @@ impl ReportPublisher {
     }
 }
 
-/// As `emit_common`, and keeps an error that says why: a refused password, an unknown certificate, … That all brokers are
-/// down follows from it.
+/// As `emit_common`, and keeps the error that says best why.
 pub(crate) fn emit_and_keep(feed: &Feed, name: &str, event: &Event, last: &Mutex<Option<KafkaError>>) {
     if event.kind() == event_types::ERROR {
-        let error = KafkaError::of(event);
-        let mut last = lock(last);
-        if error.code != codes::ALL_BROKERS_DOWN || last.is_none() {
-            *last = Some(error);
-        }
+        keep(&mut lock(last), KafkaError::of(event));
     }
     emit_common(feed, name, event);
+}
+
+/// A refused password or certificate stays in place of a connection that breaks later, before the broker could refuse
+/// it again; and any reason stays in place of "all brokers are down", which follows from it.
+fn keep(last: &mut Option<KafkaError>, error: KafkaError) {
+    let says = |one: &KafkaError| match one.code {
+        codes::ALL_BROKERS_DOWN => 0,
+        _ if one.retriable() => 1,
+        _ => 2,
+    };
+    if last.as_ref().is_none_or(|older| says(&error) >= says(older)) {
+        *last = Some(error);
+    }
 }
 
 /// The events that every client has; others are the client's own business.
@@ -209,6 +217,26 @@ mod tests {
             _ => None,
         });
         counts.collect()
+    }
+
+    /// A slow machine broke the connection before the next refusal; the wait then told of that.
+    #[test]
+    fn a_refusal_stays_until_the_next_one() {
+        const SSL: i32 = -181;
+        const AUTHENTICATION: i32 = -169;
+        let mut last = None;
+        let mut after = |code| {
+            keep(&mut last, KafkaError::new(code));
+            last.as_ref().map(|kept| kept.code)
+        };
+        assert_eq!(Some(codes::ALL_BROKERS_DOWN), after(codes::ALL_BROKERS_DOWN));
+        assert_eq!(Some(codes::RESOLVE), after(codes::RESOLVE));
+        assert_eq!(Some(codes::TRANSPORT), after(codes::TRANSPORT));
+        assert_eq!(Some(codes::TRANSPORT), after(codes::ALL_BROKERS_DOWN));
+        assert_eq!(Some(AUTHENTICATION), after(AUTHENTICATION));
+        assert_eq!(Some(AUTHENTICATION), after(codes::TRANSPORT));
+        assert_eq!(Some(AUTHENTICATION), after(codes::ALL_BROKERS_DOWN));
+        assert_eq!(Some(SSL), after(SSL));
     }
 
     /// A topic of 2,000 partitions has 1.5 MB of them: unread ones took gigabytes before their number was limited.
