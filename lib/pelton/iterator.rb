@@ -137,8 +137,8 @@ module Pelton
       asking(subscription) { @places.spans(subscription, timeout: @timeout, committed: !@group.nil?) }
     end
 
-    # The error with what the client reported meanwhile: a refused password, a closed port. That all brokers are down
-    # follows from it.
+    # The error with what the client reported meanwhile: a refused password, or else a closed port. That all brokers are
+    # down follows from it.
     def explained(error, subscription)
       reasons = []
       while (event = subscription.poll(0))
@@ -146,7 +146,8 @@ module Pelton
       end
       return error if reasons.empty?
 
-      reason = "#{error.reason}; last error: #{reasons.last.reason}"
+      why = reasons.reject(&:retriable?).last || reasons.last
+      reason = "#{error.reason}; last error: #{why.reason}"
       KafkaError.new(error.code, error.name, reason, error.fatal?, error.retriable?)
     end
 

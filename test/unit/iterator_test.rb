@@ -209,11 +209,12 @@ class IteratorTest < Minitest::Test
     assert_same leader, assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0, timeout: 0.01) }
   end
 
-  def test_unanswered_question_says_what_the_client_reported_last
+  def test_unanswered_question_says_what_the_client_reported_best_a_refusal
     timeout = Pelton::KafkaError.new(-185, :_TIMED_OUT, "Local: Timed out", false, true)
     down = [:error, Pelton::KafkaError.new(-187, :_ALL_BROKERS_DOWN, "1/1 brokers are down", false, true), nil, nil]
     refused = [:error, Pelton::KafkaError.new(-169, :_AUTHENTICATION, "SASL: wrong password", false, false), nil, nil]
-    reader = Reader.new(down, refused, down)
+    broken = [:error, Pelton::KafkaError.new(-195, :_TRANSPORT, "Disconnected", false, true), nil, nil]
+    reader = Reader.new(down, broken, refused, broken, down)
     reader.errors = [timeout]
     error = assert_raises(Pelton::KafkaError) { follow(reader, "b", last: 0, timeout: 0) }
     assert_equal "Local: Timed out; last error: SASL: wrong password (_TIMED_OUT, -185)", error.message

@@ -175,15 +175,8 @@ pub(crate) fn emit_and_keep(feed: &Feed, name: &str, event: &Event, last: &Mutex
     emit_common(feed, name, event);
 }
 
-/// A refused password or certificate stays in place of a connection that breaks later, before the broker could refuse
-/// it again; and any reason stays in place of "all brokers are down", which follows from it.
 fn keep(last: &mut Option<KafkaError>, error: KafkaError) {
-    let says = |one: &KafkaError| match one.code {
-        codes::ALL_BROKERS_DOWN => 0,
-        _ if one.retriable() => 1,
-        _ => 2,
-    };
-    if last.as_ref().is_none_or(|older| says(&error) >= says(older)) {
+    if last.as_ref().is_none_or(|older| error.weight() >= older.weight()) {
         *last = Some(error);
     }
 }

@@ -32,13 +32,12 @@ pub fn fetch<'a>(
     Ok(Metadata { brokers, topics })
 }
 
-/// The error of an unanswered request with what the client reported meanwhile: a refused password, a closed port. That
-/// all brokers are down follows from it.
+/// The error of an unanswered request with what the client reported meanwhile: a refused password, a closed port.
 fn explained(code: i32, queue: &Queue) -> KafkaError {
     let mut error = KafkaError::new(code);
     let reports = std::iter::from_fn(|| queue.poll()).filter(|event| event.kind() == event_types::ERROR);
     let reports = reports.map(|event| KafkaError::of(&event));
-    if let Some(last) = reports.filter(|one| one.code != codes::ALL_BROKERS_DOWN).last() {
+    if let Some(last) = reports.filter(|one| one.code != codes::ALL_BROKERS_DOWN).max_by_key(KafkaError::weight) {
         error.reason = format!("{}; last error: {}", error.reason, last.reason);
     }
     error
