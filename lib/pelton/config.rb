@@ -150,6 +150,9 @@ module Pelton
 
     def check_together
       check_oauth(kafka)
+      if command_topic && report_topic.nil?
+        raise ConfigError.new(:command_topic, command_topic, "needs report_topic: commands name processes that report")
+      end
       return if flush_timeout <= shutdown_timeout
 
       reason = "cannot be longer than shutdown_timeout (#{shutdown_timeout} s), of which it is a part"

@@ -9,10 +9,16 @@ module Pelton
   module Reports
     # Where readers look if config.report_topic is not set.
     TOPIC = "pelton.reports"
+    # Where commands go if config.command_topic is not set.
+    COMMANDS = "pelton.commands"
 
     # The topic to read from.
     #: (Config) -> String
     def self.topic(config) = config.report_topic || TOPIC
+
+    # The topic that commands are sent to.
+    #: (Config) -> String
+    def self.command_topic(config) = config.command_topic || COMMANDS
 
     # Yields the reports of the last `seconds`, in their order. follow: also new ones, until `break`. Skips messages
     # that are no reports, or of another version. Waits for Kafka. Raises ConfigError if the topic does not exist, and

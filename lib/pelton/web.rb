@@ -52,13 +52,14 @@ module Pelton
 
     # app: nil means Pelton.app. user, password: asked for by HTTP's basic authentication. allow_remote: true answers
     # other machines without a password; only behind an authentication of your own. actions: true lets readers redrive
-    # and delete dead letters, publish messages once more, and cancel or send scheduled ones. Raises ConfigError.
+    # and delete dead letters, publish messages once more, cancel or send scheduled ones, and quiet or stop processes.
+    # Raises ConfigError.
     #   Pelton::Web.new(user: "ops", password: ENV.fetch("DASHBOARD_PASSWORD"))
     #: (?App?, ?user: String?, ?password: String?, ?allow_remote: bool, ?actions: bool) -> void
     def initialize(app = nil, user: nil, password: nil, allow_remote: false, actions: false)
       @app = app
       @access = Access.new(user: user, password: password, allow_remote: allow_remote)
-      @actions = Actions.new(actions) { self.app }
+      @actions = Actions.new(self, actions)
       @history = History.new { self.app.admin }
       @reports = ReportHistory.new { |options, each| self.app.each(report_topic, **options, &each) }
     end
@@ -77,6 +78,9 @@ module Pelton
     # For Pelton: where the processes report.
     #: () -> String
     def report_topic = Reports.topic(app.config)
+    # For Pelton: where they take commands.
+    #: () -> String
+    def command_topic = Reports.command_topic(app.config)
     # For Pelton: what readers may change.
     #: () -> Actions
     attr_reader :actions

@@ -4,8 +4,8 @@ require "test_helper"
 require "support/embedded_app"
 require "pelton/reports"
 
-# Reports of processes on the embedded cluster: written by two apps, read by a third. (The real broker's twin:
-# test/integration/reports.rb.)
+# Reports of processes on the embedded cluster: written by two apps, read by a third. And commands to them. (The real
+# broker's twins: test/integration/reports.rb and commands.rb.)
 class EmbeddedReportsTest < Minitest::Test
   include EmbeddedApp
 
@@ -43,6 +43,41 @@ class EmbeddedReportsTest < Minitest::Test
     eventually(20, "the last reports") do
       latest.transform_values(&:state) == { "billing" => "stopped", "audit" => "stopped" }
     end
+  ensure
+    following&.kill&.join
+  end
+
+  def test_a_command_reaches_one_process_and_none_that_starts_later
+    @cluster.create_topic("pelton.commands", 1)
+    name = topic(2)
+    reader = app(report_topic: "pelton.reports")
+    latest = {}
+    following = Pelton::Threads.start("test") do
+      Pelton::Reports.each(reader, "pelton.reports", seconds: 60, follow: true) { |one| latest[one.name] = one }
+    end
+    idle = consumer {}
+    commanded = lambda do |group|
+      app(group: group, report_topic: "pelton.reports", report_interval: 0.1, client_id: group,
+          command_topic: "pelton.commands") { topic(name, to: idle) }.start
+      eventually(20, group) { (one = latest[group]) && one.commands && one.state == "running" && one.id }
+    end
+    first, second = %w[first second].map(&commanded)
+    order = lambda do |id, action|
+      command = Pelton::Reports::Command.new(id, action)
+      reader.producer.produce_sync(**command.message("pelton.commands"))
+    end
+    states = -> { latest.transform_values(&:state) }
+    order.call(first, "quiet")
+    eventually(20, "quiet") { states.call == { "first" => "quiet", "second" => "running" } }
+    order.call(first, "stop")
+    order.call(second, "quiet")
+    eventually(20, "a stop") { states.call == { "first" => "stopped", "second" => "quiet" } }
+    commanded.call("third")
+    order.call(second, "resume")
+    eventually(20, "nothing more") do
+      states.call == { "first" => "stopped", "second" => "running", "third" => "running" }
+    end
+    assert_equal 3, [first, second, latest["third"].id].uniq.size
   ensure
     following&.kill&.join
   end

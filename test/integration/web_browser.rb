@@ -6,8 +6,8 @@ require "support/scenario"
 require "pelton/web/http_server"
 
 # The dashboard in Chromium while groups consume: each page, on a desk and on a phone, in light and dark, with
-# axe-core's checks; its script; a search, a redrive and a canceled job by mouse. SCREENSHOTS=FOLDER writes pictures of
-# the pages.
+# axe-core's checks; its script; a search, a redrive, a canceled job, a process that is made quiet and one that is
+# stopped by mouse. SCREENSHOTS=FOLDER writes pictures of the pages.
 #
 # once: the browser is the same for each Ruby
 
@@ -24,9 +24,9 @@ Scenario.run do
   slow = consumer { wait.call(messages.size * 0.005) }
   failing = consumer { messages.each { |message| raise ArgumentError, "no total #{evil}" if message.key == "bad" } }
   { "OrdersConsumer" => failing, "PaymentsConsumer" => slow }.each { |name, one| Object.const_set(name, one) }
-  reports, schedule = %w[reports schedule].map { |name| topic(name: prefix + name) }
+  reports, schedule, commands = %w[reports schedule commands].map { |name| topic(name: prefix + name) }
   all = app(kafka: { "auto.commit.interval.ms" => 500 }, concurrency: 4, report_topic: reports, report_interval: 1,
-            schedule_topic: schedule) do
+            schedule_topic: schedule, command_topic: commands) do
     recurring "cleanup", cron: "0 3 * * *", topic: invoices, payload: "{}"
     group("#{prefix}billing") { topic(orders, to: failing) { dead_letters dead, retries: 0 } }
     group("#{prefix}audit") { topic(payments, to: slow) { max_messages 20 } }
@@ -127,6 +127,23 @@ Scenario.run do
       browser.text.include?("Cancel reminder-7: canceled.")
     end
     check(browser.script("return document.querySelector('a[href*=reminder-7]') === null"), "the canceled job is gone")
+    shot = lambda do |name|
+      File.binwrite("#{ENV["SCREENSHOTS"]}/#{name}.png", browser.screenshot) if ENV["SCREENSHOTS"]
+    end
+    { "quiet" => "quiet", "resume" => "running", "stop" => "stopped" }.each do |action, state|
+      browser.visit("#{address}/process?#{id}")
+      browser.click("##{action} summary")
+      shot.call("process-#{action}")
+      browser.click("##{action} button")
+      # The page renews itself.
+      eventually(60, -> { "#{action}: #{browser.text}" }) do
+        browser.script("return document.querySelector('.figures .badge').textContent") == state &&
+          browser.text.match?(/^#{action.capitalize} \S+: it is \w+\.$/)
+      end
+      shot.call("process-#{state}")
+    end
+    check(browser.script("return document.querySelector('#live form') === null"), "no command to a stopped process")
+    equal(:stopped, all.server.status, "the server")
     equal([], browser.complaints, "complaints of the browser about actions")
   end
   running = false

@@ -165,7 +165,7 @@ class ReportsTest < Minitest::Test
     native::Producer.block = lambda do |*all|
       Fakes::Producer.new(*all).tap { |one| one.define_singleton_method(:produce, &refuse) }
     end
-    service = Pelton::Reports::Service.new(config, bus: app.notifications, native: native) { Reporter.new }
+    service = Pelton::Reports::Service.new(config, server: nil, bus: app.notifications, native: native) { Reporter.new }
     service.run(stop)
     assert_equal 1, failures.size
     event = failures.pop
@@ -200,7 +200,7 @@ class ReportsTest < Minitest::Test
       assert_nil Pelton::Reports::Report.parse(text), text.inspect
     end
     { id: 1, at: "x", groups: "g", partitions: { "g" => { "t" => [["0", 1, "x"]] } },
-      running: [{ group: 1 }], errors: [1], settings: { "a" => 1 }, jobs: [], rates: { in: [] },
+      running: [{ group: 1 }], errors: [1], commands: 1, settings: { "a" => 1 }, jobs: [], rates: { in: [] },
       started_at: -1, interval: 1e300 }.each do |field, value|
       assert_nil parse(field => value), "#{field}: #{value.inspect}"
     end

@@ -49,14 +49,14 @@ module Pelton
       #: () -> String
       def id = @facts[:id]
 
-      # The report of now. state: of the server, unless it is known better.
-      #: (?String) -> Hash[Symbol, untyped]
-      def report(state = @server.status.to_s)
+      # The report of now. state: of the server, unless it is known better. commands: see Report.
+      #: (?String, ?commands: String?) -> Hash[Symbol, untyped]
+      def report(state = @server.status.to_s, commands: nil)
         positions = @listeners.to_h { |listener| [listener.group.name, listener.positions] }
         snapshots = @listeners.to_h { |one| [one, one.coordinators.to_h { |owner| [owner, owner.snapshot] }] }
         partitions, left_out = partitions(positions, snapshots)
         { **@facts,
-          at: Clock.wall.round(3), state: state, groups: positions.keys, threads: Thread.list.size,
+          at: Clock.wall.round(3), state: state, commands: commands, groups: positions.keys, threads: Thread.list.size,
           rss: ResourceMonitor.resident, workers: @server.concurrency, jobs: @jobs.counts, rates: rates(positions),
           running: running(snapshots), partitions: partitions, left_out: left_out,
           errors: @lock.synchronize { @errors.dup } }

@@ -12,6 +12,7 @@ module Pelton
     #   host, pid   of the process; process: its number with --processes, or nil; name: config.client_id
     #   pelton      version; ruby: version
     #   state       "starting", "running", "quieting", "quiet", "stopping" or "stopped"
+    #   commands    the topic from which it takes commands; nil: it takes none
     #   settings    those that were changed, without secrets: {"concurrency" => "10", "kafka.linger.ms" => "5"}
     #   groups      ["billing"]; threads: Ruby threads; rss: bytes, or nil; workers: config.concurrency
     #   jobs        {running: 2, waiting: 7, aside: 0}
@@ -39,6 +40,7 @@ module Pelton
                 partition: NUMBER, offset: NUMBER, failure_id: WORDS }.freeze
       FIELDS = { id: String, at: TIME, started_at: TIME, interval: TIME, host: String, pid: Integer,
                  process: NUMBER, name: String, pelton: String, ruby: String, state: String,
+                 commands: WORDS,
                  settings: ->(v) { hash?(v) { |text| text.is_a?(String) } },
                  groups: ->(v) { list?(v, String) }, threads: Integer, rss: NUMBER, workers: Integer,
                  jobs: ->(v) { shaped?(v, running: Integer, waiting: Integer, aside: Integer) },

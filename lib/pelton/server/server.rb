@@ -241,7 +241,7 @@ module Pelton
     def publish_reports
       require_relative "../reports/service"
       background("pelton.reports", restart: true) do |stop|
-        Reports::Service.new(@config, bus: @bus, native: @native) do
+        Reports::Service.new(@config, server: self, bus: @bus, native: @native) do
           Reports::ProcessState.new(@config, self, @listeners, @jobs, bus: @bus, sent: @sent, process: @process)
         end.run(stop)
       end

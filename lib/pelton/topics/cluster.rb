@@ -46,11 +46,11 @@ module Pelton
                                   initial: SCHEDULE))
       end
 
-      # Adds config.report_topic.
-      #: (String) -> void
-      def add_reports(name)
+      # Adds config.report_topic or config.command_topic.
+      #: (String, place: String) -> void
+      def add_reports(name, place:)
         @routed |= [name]
-        add(Declaration.new(name, place: "config.report_topic", initial: REPORTS))
+        add(Declaration.new(name, place: place, initial: REPORTS))
       end
 
       # Raises ConfigError if the topic is declared in another way already.

@@ -43,7 +43,10 @@ module Pelton
       # Those that Pelton itself writes to.
       def own_topics
         at({}).add_schedule(@config.schedule_topic) if @config.schedule_topic
-        at({}).add_reports(@config.report_topic) if @config.report_topic
+        %i[report_topic command_topic].each do |setting|
+          name = @config.public_send(setting)
+          at({}).add_reports(name, place: "config.#{setting}") if name
+        end
       end
 
       # The cluster with these options. Groups that differ only in their credentials share one.

@@ -5,6 +5,9 @@ require "uri"
 require_relative "../background"
 require_relative "../cli/messages/message_format"
 require_relative "../errors"
+require_relative "../reports"
+require_relative "../reports/command"
+require_relative "../runtime/clock"
 require_relative "../runtime/threads"
 require_relative "access"
 require_relative "reading"
@@ -12,22 +15,26 @@ require_relative "reading"
 module Pelton
   class Web
     # What the pages can change, if `actions: true` allows it: dead letters are redriven or deleted, a message is sent
-    # once more, a scheduled one is sent now or canceled. A form needs the token of its reader's cookie, so another site
-    # cannot send it. Each action runs on a thread of its own, "pelton.web.action"; the pages show its progress.
+    # once more, a scheduled one is sent now or canceled, a process gets a command. A form needs the token of its
+    # reader's cookie, so another site cannot send it. Each action runs on a thread of its own, "pelton.web.action"; the
+    # pages show its progress.
     class Actions
-      # One action. done: letters so far. result: the text at its end; nil: it runs.
+      # One action. topic: or the id of a process; its pages show the action. done: letters so far. result: the text at
+      # its end; nil: it runs.
       Action = Struct.new(:text, :topic, :done, :result, :failed, :at, keyword_init: true)
       # Most actions that are remembered; and seconds that `close` waits for one.
       MOST = 20
       CLOSE = 10
+      # Seconds between two looks whether a process has reported.
+      LOOK = 0.5
       OFF = "Actions are switched off: start the dashboard with --actions, or Pelton::Web.new(actions: true)."
       FORGED = "This form does not come from the dashboard, or is too old. Go back and try again."
-      private_constant :MOST, :CLOSE, :OFF, :FORGED
+      private_constant :MOST, :CLOSE, :LOOK, :OFF, :FORGED
 
-      #: (bool) { () -> App } -> void
-      def initialize(enabled, &app)
+      #: (Web, bool) -> void
+      def initialize(web, enabled)
+        @web = web
         @enabled = enabled
-        @app = app
         @lock = Mutex.new
         # Newest first; its values change while it runs. Under @lock.
         @list = []
@@ -38,7 +45,7 @@ module Pelton
       #: () -> bool
       def enabled? = @enabled
 
-      # Actions on this topic, or all, newest first.
+      # Actions on this topic or process, or all, newest first.
       #: (?String?) -> Array[Action]
       def list(topic = nil)
         @lock.synchronize { @list.select { |one| topic.nil? || one.topic == topic }.map(&:dup) }
@@ -50,7 +57,7 @@ module Pelton
       # The letters of a topic, decoded as its route says.
       #: (String) -> DeadLetters
       def letters(topic)
-        app = @app.call
+        app = @web.app
         route = CLI::MessageFormat.route_of(app, topic)
         how = route ? { decode: route.decode, deserializer: route.deserializer } : {}
         app.dead_letters(topic, **how)
@@ -66,6 +73,7 @@ module Pelton
         when "/actions/redrive", "/actions/delete" then letters_action(request)
         when "/actions/republish" then republish(request)
         when "/actions/cancel", "/actions/send" then schedule_action(request)
+        when "/actions/quiet", "/actions/resume", "/actions/stop" then process_action(request)
         else return Access.plain(404, "There is no such action.")
         end
         [303, { "location" => "#{request.base}#{back(request)}" }, ""]
@@ -127,7 +135,7 @@ module Pelton
           number or raise ConfigError.new(name, request[name], "expected a number")
         end
         run("Publish #{topic}/#{place.join(" offset ")} once more", topic) do |action, _|
-          app = @app.call
+          app = @web.app
           message = Reading.new(app, topic).from(*place, 1).messages.find { |one| one.offset == place.last } or
             next "there is no such message"
           delivery = app.producer.pipe_sync(message, to: topic, partition: message.partition)
@@ -139,13 +147,41 @@ module Pelton
       def schedule_action(request)
         id = request[:id] or raise ConfigError.new("id", nil, "is missing")
         send_now = request.path == "/actions/send"
-        schedule = @app.call.schedule
-        run("#{send_now ? "Send" : "Cancel"} #{id}", @app.call.config.schedule_topic) do
+        schedule = @web.app.schedule
+        run("#{send_now ? "Send" : "Cancel"} #{id}", @web.app.config.schedule_topic) do
           found = send_now ? schedule.reschedule(id, in: 0) : schedule.cancel(id)
           next "no message waits under this id" unless found
 
           send_now ? "a server sends it now" : "canceled"
         end
+      end
+
+      def process_action(request)
+        report = report(request[:id]) or raise ConfigError.new("id", request[:id], "no process has reported under it")
+        topic = @web.command_topic
+        unless report.commands == topic
+          raise ConfigError.new("command_topic", topic, "#{report.process_name} takes no commands from it")
+        end
+
+        command = Reports::Command.new(report.id, request.path.delete_prefix("/actions/"))
+        run("#{command.action.capitalize} #{report.process_name}", report.id) do |action, stop|
+          @web.app.producer.produce_sync(**command.message(topic))
+          outcome(command, action, stop)
+        end
+      end
+
+      def report(id) = @web.reports.latest.find { |one| one.id == id }
+
+      # Waits until the process has reported that it did it, or the command is void.
+      def outcome(command, action, stop)
+        until command.done?(state = report(command.process)&.state.to_s)
+          return "not known: the dashboard ended" if stop.wait(LOOK)
+          next if Clock.wall <= command.ends
+
+          action.failed = true
+          return "no answer within #{Reports::Command::VALID} s, so the command is void"
+        end
+        "it is #{state}"
       end
 
       def run(text, topic, &work)

@@ -131,9 +131,9 @@ module Pelton
         Html.new(all.map { |name, value| %(<input type="hidden" name="#{name}" value="#{Html.of(value)}">) }.join)
       end
 
-      # What actions on this topic do or did.
-      def actions_list(topic)
-        rows = web.actions.list(topic).first(3).map do |one|
+      # What actions on this topic or process do or did: the latest ones.
+      def actions_list(topic, most = 3)
+        rows = web.actions.list(topic).first(most).map do |one|
           progress = "#{plural(one.done, "letter")} so far " if one.done.positive?
           state = one.result ? "#{one.result}." : "#{progress}…"
           Html.tag(:p, "#{one.text}: #{state}", class: "notice #{one.failed ? "bad" : "good"}", role: "status")

@@ -59,6 +59,14 @@ module Pelton
 
       # One process.
       class ServerProcess < Reported
+        # What each command does.
+        EFFECTS = { "quiet" => "It starts no new job. Running jobs finish, and it keeps its partitions.",
+                    "resume" => "It starts jobs again.",
+                    "stop" => "It finishes its running jobs, leaves its groups and ends." }.freeze
+        # A child of pelton server --processes.
+        RESTARTED = " Its parent then starts a new one."
+        private_constant :EFFECTS, :RESTARTED
+
         def initialize(...)
           super
           @report = @reports.find { |one| one.id == request[:id] }
@@ -73,6 +81,22 @@ module Pelton
         def title = "Process #{shown(report.process_name)}"
         def summary = @summary ||= Reports::Summary.new([report], now: time)
         def row = @row ||= summary.processes.first
+        def commands? = web.actions.enabled? && !%w[silent stopping stopped].include?(row[:state])
+
+        # {"quiet" => what it does}: those that make sense in its state.
+        def commands
+          quiet = %w[quieting quiet].include?(row[:state])
+          EFFECTS.except(quiet ? "quiet" : "resume").merge("stop" => "#{EFFECTS["stop"]}#{RESTARTED if report.process}")
+        end
+
+        # Why it gets no command; nil: it gets them.
+        def refusal
+          return "It takes no commands: its config.command_topic is not set, or not read yet." unless report.commands
+          return if report.commands == web.command_topic
+
+          "It takes commands from #{shown(report.commands)}, and the dashboard writes to #{web.command_topic}."
+        end
+
         def failures = web.reports.failures.select { |one| one.id == report.id }
 
         # Those that need attention first, then those with the largest lag.

@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+# once: commands are the same on every Ruby
+
+require "support/scenario"
+require "stringio"
+require "uri"
+require "pelton/reports/command"
+
+# The dashboard quiets, resumes and stops server processes. A command that comes too late does nothing, nor does one for
+# an earlier process. With --processes it reaches one child, which the parent restarts.
+
+COMMANDED = <<~RUBY
+  require "pelton"
+
+  class QuickConsumer < Pelton::Consumer
+    def consume = nil
+  end
+
+  Pelton.configure do |config|
+    config.kafka = { "bootstrap.servers" => ENV["PELTON_BOOTSTRAP"] }
+    config.group_id = config.client_id = ENV["PELTON_GROUP"]
+    config.create_topics = true
+    config.report_topic = ENV["PELTON_REPORTS"]
+    config.report_interval = 0.3
+    config.command_topic = ENV["PELTON_COMMANDS"]
+  end
+  Pelton.routes { topic ENV["PELTON_IN"], to: QuickConsumer }
+RUBY
+
+Scenario.run do
+  folder = Dir.mktmpdir("pelton-commands")
+  at_exit { FileUtils.rm_rf(folder) }
+  File.write(file = File.join(folder, "app.rb"), COMMANDED)
+  reports, commands = %w[reports commands].map { |name| unique(name) }
+  input = topic(partitions: 4)
+  server = lambda do |group, *more|
+    pelton("server", "-r", file, *more, env: { "PELTON_GROUP" => group, "PELTON_IN" => input,
+                                               "PELTON_REPORTS" => reports, "PELTON_COMMANDS" => commands })
+  end
+  all = app(report_topic: reports, command_topic: commands)
+  web = Pelton::Web.new(all, actions: true)
+  token = "ab" * 16
+  act = lambda do |action, id|
+    status, = web.call("REQUEST_METHOD" => "POST", "PATH_INFO" => "/actions/#{action}", "SCRIPT_NAME" => "",
+                       "QUERY_STRING" => "", "REMOTE_ADDR" => "127.0.0.1", "HTTP_HOST" => "localhost",
+                       "rack.input" => StringIO.new(URI.encode_www_form(id: id, token: token)),
+                       "HTTP_COOKIE" => "pelton_token=#{token}")
+    equal(303, status, "#{action} #{id}")
+    eventually(70, "the outcome") { !web.actions.running? }
+    done = web.actions.list.first
+    check(!done.failed, "#{done.text}: #{done.result}")
+    done.result
+  end
+  known = ->(&which) { web.reports.latest.find { |one| one.commands == commands && which.call(one) } }
+  await = lambda do |what, process, &which|
+    eventually(60, -> { "#{what}: #{web.reports.latest.map(&:to_h)}\n#{process.output}" }) { known.call(&which) }
+  end
+  send_one = -> { all.producer.produce_sync(topic: input, partition: 1, payload: "x") }
+  lag = ->(id) { web.reports.latest.find { |one| one.id == id }.lag }
+
+  group = unique("one")
+  lone = server.call(group)
+  id = await.call("a process", lone) { |one| one.name == group && one.state == "running" && one.partitions.any? }.id
+  config = all.admin.config(topic: commands)
+  equal("604800000", config.fetch("retention.ms").value, "retention of a week")
+  equal(1, all.admin.topics(commands).fetch(commands).partitions.size, "partitions")
+
+  result = act.call("quiet", id)
+  check(["it is quieting", "it is quiet"].include?(result), result)
+  await.call("quiet", lone) { |one| one.id == id && one.state == "quiet" }
+  send_one.call
+  eventually(60, "a message that waits") { lag.call(id) == 1 }
+  equal("it is running", act.call("resume", id), "resume")
+  eventually(60, "the message is consumed") { lag.call(id).zero? }
+
+  # While it could not read, the command became void.
+  lone.kill(:STOP)
+  late = Pelton::Reports::Command.new(id, "stop", ends: Pelton::Clock.wall + 0.5)
+  all.producer.produce_sync(**late.message(commands))
+  work(1)
+  lone.kill(:CONT)
+  act.call("quiet", id)
+  await.call("quiet, and no stop", lone) { |one| one.id == id && one.state == "quiet" }
+  check(["it is stopping", "it is stopped"].include?(act.call("stop", id)), "stop")
+  equal(0, exit_code(lone, 60), "the exit of the process\n#{lone.output}")
+  check(lone.output.include?("command"), "its log says why: #{lone.output}")
+
+  # Its successor reads none of that.
+  again = server.call(group)
+  second = await.call("a successor", again) { |one| one.name == group && one.id != id && one.state == "running" }.id
+  equal("it is running", act.call("resume", second), "the successor")
+  equal(true, again.kill(:TERM) && exit_code(again, 60).zero?, "TERM\n#{again.output}")
+
+  # One child of two.
+  pair = unique("pair")
+  parent = server.call(pair, "--processes", "2")
+  first, other = [0, 1].map do |number|
+    await.call("child #{number}", parent) { |one| one.name == pair && one.process == number && one.state == "running" }
+  end
+  act.call("stop", first.id)
+  await.call("a new child", parent) do |one|
+    one.name == pair && one.process.zero? && one.pid != first.pid && one.state == "running"
+  end
+  equal("running", web.reports.latest.find { |one| one.id == other.id }.state, "the other child")
+  parent.kill(:TERM)
+  equal(0, exit_code(parent, 60), "the parent\n#{parent.output}")
+  groups = all.admin.groups.keys
+  check(groups.none? { |name| name.end_with?(".commands") }, "a group for commands: #{groups}")
+  web.close
+end
