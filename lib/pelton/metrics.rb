@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../pelton"
+require_relative "native"
 require_relative "metrics/event_counts"
 require_relative "metrics/families"
 
@@ -28,8 +29,8 @@ module Pelton
       @app = app
       @partitions = partitions
       @families = Families.build(series, partitions)
-      @lock = Mutex.new
-      @counts = app.subscribe(EventCounts.new(@families, @lock, statistics: statistics))
+      @counts = app.subscribe(EventCounts.new(@families, statistics: statistics))
+      app.notifications.count_calls(@counts)
     end
 
     # Stops counting.
@@ -41,7 +42,8 @@ module Pelton
     #: (?open: bool) -> String
     def to_text(open: false)
       stats = @app.stats
-      @lock.synchronize do
+      @counts.synchronize do
+        @counts.collect
         measure(stats)
         text = @families.each_value.map { |family| lines(family, open) }.join
         open ? "#{text}# EOF\n" : text

@@ -82,6 +82,7 @@ Scenario.run do
       text.is_a?(String) && text.include?("dead_letters:1|c")
     end
     eventually(40, -> { "the first scrape\n#{child.output}" }) { query.("pelton_consumer_dead_letters_total") == [1.0] }
+    equal([2.0], query.("sum(pelton_consumer_failures_total)"), "failures")
     20.times { send.(Array.new(50, "x" * 100)) }
     eventually(40, "all messages") { query.("sum(pelton_consumer_messages_total)").first.to_i >= 1001 }
     eventually(40, "what librdkafka counts") { query.("sum(pelton_sent_messages_total)").first.to_i >= 1001 }

@@ -13,9 +13,13 @@ class MetricsTest < Minitest::Test
   def lines(start) = text.lines(chomp: true).select { |line| line.start_with?(start) }
   def teardown = app.close(timeout: 10)
 
-  def consumed(**more)
-    publish("consumer.consumed", group: "g", topic: "orders", partition: 0, messages: 20, attempt: 1, error: nil,
-                                 consumption_lag: 2.0, processing_lag: 0.1, seconds: 0.25, **more)
+  # What counts the calls of a topic: nil if nothing does.
+  def counts(group: "g", topic: "orders", partition: 0)
+    app.notifications.counters.map { |one| one.calls({ group: group, topic: topic, partition: partition }) }.first
+  end
+
+  def consumed(messages: 20, seconds: 0.25, consumption_lag: 2.0, error: nil, **place)
+    counts(**place)&.called(place.fetch(:partition, 0), messages, seconds, consumption_lag, !error.nil?)
   end
 
   def test_calls_of_consumers
@@ -56,6 +60,51 @@ class MetricsTest < Minitest::Test
     assert_includes text, "pelton_message_age_seconds_sum{group=\"g\",topic=\"orders\"} 0.25\n"
     assert_equal ["pelton_partition_lag_seconds{group=\"g\",topic=\"orders\",partition=\"0\"} 0"],
                  lines("pelton_partition_lag_seconds")
+  end
+
+  def test_scrapes_add_up
+    metrics
+    consumed
+    assert_equal lines("pelton_consume"), lines("pelton_consume")
+    consumed(seconds: 2)
+    assert_equal ["pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 40"],
+                 lines("pelton_consumer_messages_total")
+    assert_equal ["pelton_consume_seconds_sum{group=\"g\",topic=\"orders\"} 2.25",
+                  "pelton_consume_seconds_count{group=\"g\",topic=\"orders\"} 2"],
+                 lines("pelton_consume_seconds_sum") + lines("pelton_consume_seconds_count")
+  end
+
+  def test_two_metrics_count_the_same_calls
+    both = [metrics, Pelton::Metrics.new(app)]
+    counters = app.notifications.counters.map { |one| one.calls({ group: "g", topic: "orders", partition: 3 }) }
+    Pelton::Native::CallMeter.new(3, counters).then do |meter|
+      meter.begin
+      meter.called(7, nil, nil, false)
+    end
+    both.each do |one|
+      assert_includes one.to_text, "pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 7\n"
+    end
+  end
+
+  def test_a_forked_child_counts_from_zero
+    metrics
+    consumed
+    publish("error.occurred", error: RuntimeError.new, source: "kafka")
+    reader, writer = IO.pipe
+    child = fork do
+      reader.close
+      before = lines("pelton_consumer_messages_total") + lines("pelton_errors")
+      consumed(messages: 3)
+      writer.write([before, lines("pelton_consumer_messages_total")].inspect)
+      writer.close
+      exit!(0)
+    end
+    writer.close
+    assert_equal [[], ["pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 3"]].inspect, reader.read
+    Process.wait(child)
+    assert_equal ["pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 20"],
+                 lines("pelton_consumer_messages_total")
+    assert_equal ["pelton_errors_total{source=\"kafka\"} 1"], lines("pelton_errors")
   end
 
   def test_a_value_on_a_bound_belongs_to_its_bucket
@@ -159,7 +208,8 @@ class MetricsTest < Minitest::Test
   def test_statistics_stay_off_if_they_are_not_wanted
     Pelton::Metrics.new(app, statistics: false)
     refute app.notifications.wanted?("statistics.emitted")
-    assert app.notifications.wanted?("consumer.consumed")
+    assert app.notifications.wanted?("rebalance.finished")
+    assert app.notifications.calls
   end
 
   def test_failures_transactions_and_rebalances
@@ -177,8 +227,7 @@ class MetricsTest < Minitest::Test
     publish("transaction.aborted", client: "p", seconds: 1)
     publish("message.delivery_failed", topic: "orders")
     publish("producer.queue_full", client: "p", waits: 3)
-    publish("job.finished", **route, kind: :consume, waited: 0.2)
-    publish("job.finished", **route, kind: :tick, waited: 0.2)
+    counts(**route).waited(0.2)
     counted = text.scan(/^pelton_(\w+?)(?:_total|_count)(?:\{.*\})? (\d+)$/).to_h.transform_values { Integer(_1) }
     expected = { "consumer_retries" => 1, "consumer_postponed_messages" => 1, "consumer_dead_letters" => 1,
                  "consumer_skipped_messages" => 1, "consumer_repeated_messages" => 4, "partitions_lost" => 1,
@@ -215,6 +264,7 @@ class MetricsTest < Minitest::Test
     metrics
     consumed
     metrics.close
+    refute app.notifications.calls
     consumed
     assert_includes text, "pelton_consumer_messages_total{group=\"g\",topic=\"orders\"} 20\n"
   end

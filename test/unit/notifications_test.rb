@@ -113,6 +113,21 @@ class NotificationsTest < Minitest::Test
     refute bus.calls
   end
 
+  def test_calls_are_counted_without_events
+    counters = [Object.new, Object.new]
+    counters.each { |one| bus.count_calls(one) }
+    assert bus.calls
+    refute bus.call_events
+    listener = bus.subscribe("job.finished") { nil }
+    assert bus.call_events
+    bus.unsubscribe(listener)
+    bus.unsubscribe(counters[0])
+    assert_equal [counters[1]], bus.counters
+    assert bus.calls
+    bus.unsubscribe(counters[1])
+    refute bus.calls
+  end
+
   def test_raising_subscriber_is_reported_and_stops_no_other
     seen = []
     [RuntimeError, NotImplementedError, NoMemoryError, SystemExit, SystemStackError].each do |error|

@@ -57,6 +57,8 @@ class OverheadCallsTest < Minitest::Test
   BATCH = 140
   MESSAGE = 24
   KEYED = 31
+  # More, while metrics count it. There were 6.
+  COUNTED = 7
 
   class Whole < Pelton::Consumer
     def consume = nil
@@ -81,6 +83,14 @@ class OverheadCallsTest < Minitest::Test
 
   def test_a_message_whose_order_is_that_of_its_key_takes_few_calls
     assert_operator calls(Whole, concurrency: 4, by: ->(message) { message.offset % 25 }) / SIZE, :<=, KEYED
+  end
+
+  def test_a_batch_that_metrics_count_takes_few_calls_more
+    plain = calls(Whole)
+    counts = Pelton::Native::CallCounts.new([1.0], [1.0])
+    @bus.count_calls(Struct.new(:counts) { def calls(_facts) = counts }.new(counts))
+    assert_operator calls(Whole) - plain, :<=, COUNTED
+    assert_equal 2 * BATCHES * SIZE, counts.take[:messages]
   end
 
   private

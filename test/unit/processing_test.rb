@@ -220,4 +220,33 @@ class ProcessingTest < Minitest::Test
                  (events.map { |event| [event[:error]&.class, event[:messages], event[:attempt], event[:topic]] })
     assert_operator events.first[:seconds], :>=, 0
   end
+
+  def test_instrument_counts_calls_with_messages
+    counts = Pelton::Native::CallCounts.new([60.0], [10.0])
+    counter = Object.new.tap { |one| one.define_singleton_method(:calls) { |_facts| counts } }
+    instrument = Instrument.new(bus)
+    job = Job.new(nil, :consume, { group: "g", topic: "orders", partition: 3 }, batch(1, 2), 1)
+    tick = Job.new(nil, :tick, job.facts)
+    call = lambda do |one|
+      one.queued_at = 5.0
+      one.begun_at = (batch(1).timestamp_ms / 1000.0) + 7
+      instrument.begin(one, 5.5)
+      instrument.around(one) { return_of_call }
+    end
+    call.(job) # nothing counts
+    bus.count_calls(counter)
+    assert_equal :returned, call.(job)
+    call.(tick)
+    define_singleton_method(:return_of_call) { raise NotImplementedError }
+    assert_raises(NotImplementedError) { call.(job) }
+    taken = counts.take
+    assert_equal [4, 1, [[2, 0], 1.0], [[2, 0], 4]], taken.values_at(:messages, :failures, :waits, :sizes)
+    assert_equal({ 3 => 7.0 }, taken[:partitions])
+    assert_in_delta 14.0 + taken[:seconds].last, taken[:ages].last
+    bus.unsubscribe(counter)
+    assert_raises(NotImplementedError) { call.(job) }
+    assert_nil counts.take
+  end
+
+  def return_of_call = :returned
 end

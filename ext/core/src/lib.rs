@@ -11,6 +11,7 @@ pub mod rd;
 
 pub mod admin;
 pub mod budget;
+pub mod call_counts;
 pub mod chunk;
 pub mod closing;
 pub mod config;

@@ -9,6 +9,8 @@ mod admin;
 mod avro_schema;
 mod avro_topic;
 mod batch;
+mod call_counts;
+mod call_meter;
 mod convert;
 mod datum;
 mod delivery;
@@ -50,6 +52,8 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     transaction::define(producer::define(ruby, native)?)?;
     subscription::define(ruby, native)?;
     given_partition::define(ruby, native)?;
+    call_counts::define(ruby, native)?;
+    call_meter::define(ruby, native)?;
     admin::define(ruby, native)?;
     embedded_cluster::define(ruby, native)
 }

@@ -2,63 +2,38 @@
 
 module Pelton
   class Metrics
-    # Counts events. Each of its methods runs on the thread that publishes the event.
+    # Counts events, and has calls of consumers counted natively. Each of its methods runs on the thread that publishes
+    # the event.
     class EventCounts
-      # The series of a topic in a group. Each is looked up once, because a look-up takes longer than the count.
-      class Route
-        #: (Hash[Symbol, Family], Array[String]) -> void
-        def initialize(families, labels)
-          @families = families
-          @labels = labels
-          # {consumer_messages: cell, …}
-          @cells = {}
-          # {0 => ["billing", "orders", 0]}
-          @places = {}
-        end
-
-        #: (Symbol, ?Numeric) -> void
-        def add(name, number = 1) = (@cells[name] ||= @families[name].cell(@labels)).add(number)
-
-        # Labels of a partition.
-        #: (Integer) -> Array[untyped]
-        def place(partition) = @places[partition] ||= [*@labels, partition].freeze
-      end
-      private_constant :Route
-
       # statistics: count those of librdkafka?
-      #: (Hash[Symbol, Family], Mutex, statistics: bool) -> void
-      def initialize(families, lock, statistics:)
+      #: (Hash[Symbol, Family], statistics: bool) -> void
+      def initialize(families, statistics:)
+        # Guards the families, too.
+        @lock = Mutex.new
         @families = families
-        @lock = lock
-        # {"pelton.producer#1" => {"txmsgs" => 12, …}}: what was added for each client so far.
-        @sums = {}
-        # {"billing" => {"orders" => Route}}. Guarded by @lock.
-        @routes = {}
+        start
         singleton_class.undef_method(:on_statistics_emitted) unless statistics
       end
 
-      def on_consumer_consumed(event)
-        facts = event.payload
-        seconds, messages = facts.values_at(:seconds, :messages)
-        # A producer's clock may be ahead. The sum of a histogram must never fall.
-        age = facts[:consumption_lag]&.clamp(0, nil)
+      # See Notifications#count_calls.
+      #: (Hash[Symbol, untyped]) -> Native::CallCounts
+      def calls(facts)
+        route = facts.values_at(:group, :topic).freeze
+        synchronize { @calls[route] ||= Native::CallCounts.new(Families::SECONDS, Families::SIZES) }
+      end
+
+      # Runs the block under the lock. A forked child counts from 0.
+      #: () { () -> untyped } -> untyped
+      def synchronize
         @lock.synchronize do
-          counts = counts_of(facts)
-          counts.add(:consumer_messages, messages)
-          counts.add(:consumer_failures) if facts[:error]
-          counts.add(:consume_seconds, seconds)
-          counts.add(:consume_batch_messages, messages)
-          counts.add(:message_age_seconds, age + seconds) if age
-          @families[:partition_lag_seconds].set(counts.place(facts[:partition]), age)
+          start unless @pid == Process.pid
+          yield
         end
       end
 
-      def on_job_finished(event)
-        facts = event.payload
-        return unless facts[:kind] == :consume && (waited = facts[:waited])
-
-        @lock.synchronize { counts_of(facts).add(:job_wait_seconds, waited) }
-      end
+      # Adds the calls up to now to the metrics. Under the lock.
+      #: () -> void
+      def collect = @calls.each { |route, counts| counts.take&.then { |taken| add_calls(route, taken) } }
 
       def on_consumer_retrying(event) = add(:consumer_retries, route(event))
       def on_message_postponed(event) = add(:consumer_postponed_messages, route(event))
@@ -77,14 +52,15 @@ module Pelton
       end
 
       def on_rebalance_finished(event)
-        @lock.synchronize do
+        synchronize do
           @families[:rebalances].add([event[:group]])
           @families[:rebalance_seconds].observe([event[:group]], event[:seconds])
         end
       end
 
       def on_partition_revoked(event)
-        @lock.synchronize do
+        synchronize do
+          collect # or its age would come back
           @families[:partitions_lost].add([event[:group]]) if event[:lost]
           place = [*route(event), event[:partition]]
           @families[:partition_lag_seconds].delete_if { |values| values == place }
@@ -102,12 +78,12 @@ module Pelton
       def on_outbox_published(event) = add(:outbox_sent_messages, [], event[:count])
 
       def on_outbox_measured(event)
-        @lock.synchronize { OUTBOX.each { |value, name| @families[name].set([], event[value]) } }
+        synchronize { OUTBOX.each { |value, name| @families[name].set([], event[value]) } }
       end
 
       # Another process measures from now on.
       def on_outbox_released(_event)
-        @lock.synchronize { OUTBOX.each_value { |name| @families[name].delete_if { true } } }
+        synchronize { OUTBOX.each_value { |name| @families[name].delete_if { true } } }
       end
 
       COUNTED = { "txmsgs" => :sent_messages, "txmsg_bytes" => :sent_message_bytes, "rxmsgs" => :received_messages,
@@ -119,7 +95,7 @@ module Pelton
       # The counts of a client that was replaced begin at 0 again.
       def on_statistics_emitted(event)
         client, now = event.payload.values_at(:client, :statistics)
-        @lock.synchronize do
+        synchronize do
           before = @sums[client] || {}
           COUNTED.each do |key, name|
             old = before.fetch(key, 0)
@@ -133,7 +109,7 @@ module Pelton
       end
 
       def on_producer_closed(event)
-        @lock.synchronize do
+        synchronize do
           @sums.delete(event[:client])
           CLIENT_GAUGES.each { |name| @families[name].delete_if { |values| values.first == event[:client] } }
         end
@@ -141,18 +117,35 @@ module Pelton
 
       private
 
-      def route(event) = event.payload.values_at(:group, :topic)
-
-      # Under @lock.
-      def counts_of(facts)
-        group, topic = facts.values_at(:group, :topic)
-        (@routes[group] ||= {})[topic] ||= Route.new(@families, [group, topic].freeze)
+      def start
+        @pid = Process.pid
+        @families.each_value(&:clear)
+        # {"pelton.producer#1" => {"txmsgs" => 12, …}}: what was added for each client so far.
+        @sums = {}
+        # {["billing", "orders"] => Native::CallCounts}
+        @calls = {}
       end
 
-      def add(name, values, number = 1) = @lock.synchronize { @families[name].add(values, number) }
+      def route(event) = event.payload.values_at(:group, :topic)
+
+      HISTOGRAMS = { consume_seconds: :seconds, consume_batch_messages: :sizes, message_age_seconds: :ages,
+                     job_wait_seconds: :waits }.freeze
+      private_constant :HISTOGRAMS
+
+      def add_calls(route, taken)
+        { consumer_messages: :messages, consumer_failures: :failures }.each do |name, key|
+          @families[name].add(route, taken[key]) if taken[key].positive?
+        end
+        HISTOGRAMS.each { |name, key| @families[name].merge(route, *taken[key]) }
+        taken[:partitions].each do |partition, age|
+          @families[:partition_lag_seconds].set([*route, partition].freeze, age.positive? ? age : 0)
+        end
+      end
+
+      def add(name, values, number = 1) = synchronize { @families[name].add(values, number) }
 
       def transaction(event, outcome)
-        @lock.synchronize do
+        synchronize do
           @families[:transactions].add([event[:client], outcome])
           @families[:transaction_seconds].observe([event[:client]], event[:seconds])
         end

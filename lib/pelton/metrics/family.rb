@@ -86,6 +86,12 @@ module Pelton
           counts[bounds.bsearch_index { |bound| bound >= number } || bounds.size] += 1
           self.total += number
         end
+
+        #: (Array[Integer], Numeric) -> void
+        def merge(more, sum)
+          counts.map!.with_index { |count, index| count + more[index] }
+          self.total += sum
+        end
       end
       private_constant :Cell
 
@@ -93,6 +99,12 @@ module Pelton
       def initialize(name, help, labels, bounds, limit: 2000)
         super(name, :histogram, help, labels, limit: limit)
         @bounds = bounds.freeze
+      end
+
+      # Adds values that were counted elsewhere, in the same buckets.
+      #: (Array[untyped], Array[Integer], Numeric) -> void
+      def merge(values, counts, sum)
+        cell(values).merge(counts, sum) if counts.any?(&:positive?)
       end
 
       # Counts one value. nil: there is none.

@@ -31,7 +31,8 @@ module Pelton
       @own = {}.freeze
       # [[/\Apartition\./, block], …]. Guarded by @lock.
       @patterns = []
-      @calls = false
+      @calls = @call_events = false
+      @counters = [].freeze
       @lock = Mutex.new
     end
 
@@ -79,11 +80,27 @@ module Pelton
       publish(name, **payload)
     end
 
+    # Adds an object that counts calls of consumers where an event for each would cost too much. Its `calls` takes the
+    # facts of a partition, {group: "billing", topic: "orders", partition: 0}, and returns the Native::CallCounts that
+    # get its calls. `unsubscribe` removes it. From any thread.
+    #: (Object) -> void
+    def count_calls(counter)
+      @lock.synchronize do
+        @counters = [*@counters, counter].freeze
+        listen(@listeners)
+      end
+    end
+
+    # Those of `count_calls`: a frozen Array, replaced as a whole.
+    #: () -> Array[Object]
+    attr_reader :counters
+
     # Removes a subscriber: the block or object that `subscribe` returned. From any thread.
     #   bus.unsubscribe(metrics)
     #: (Object) -> void
     def unsubscribe(listener)
       @lock.synchronize do
+        @counters = @counters.reject { |counter| counter.equal?(listener) }.freeze
         kept = @listeners.transform_values { |list| list.reject { |owner, _| owner.equal?(listener) }.freeze }
         @patterns = @patterns.reject { |_, owner| owner.equal?(listener) }
         listen(kept.reject { |_, list| list.empty? })
@@ -94,9 +111,10 @@ module Pelton
     #: (String) -> bool
     def wanted?(name) = @listeners.key?(name)
 
-    # true: one of CALLS has a subscriber. Asked for each job, so it is known without a look-up.
-    #: () -> bool
-    attr_reader :calls
+    # call_events: one of CALLS has a subscriber. calls: so it is, or calls are counted. Asked for each job, so both are
+    # known without a look-up.
+    #: (calls: bool, call_events: bool)
+    attr_reader :calls, :call_events
 
     # true: a subscriber writes failures to a log.
     #: () -> bool
@@ -138,7 +156,8 @@ module Pelton
 
     # Under @lock.
     def listen(listeners)
-      @calls = CALLS.any? { |name| listeners.key?(name) }
+      @call_events = CALLS.any? { |name| listeners.key?(name) }
+      @calls = @call_events || @counters.any?
       @listeners = listeners.freeze
     end
 

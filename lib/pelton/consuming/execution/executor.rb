@@ -61,11 +61,12 @@ module Pelton
 
       # Runs a job and settles it, however it ends: also when its thread is killed. observed: publish job.finished?
       #: (Job, ?bool) -> void
-      def perform(job, observed = @bus.calls)
+      def perform(job, observed = @bus.call_events)
         return @instrument.job(job) { perform(job, false) } if observed
 
         error = :killed
         @since = Clock.now
+        @instrument.begin(job, @since) if job.queued_at
         return @settlement.settle(job, nil) if job.later
 
         @called = @since
@@ -179,7 +180,8 @@ module Pelton
       #   3. Transactions: the job's own begin. Only if the topic is `transactional`, or the consumer used one before.
       #   4. The consumer object: built by its first job.
       #   5. The flow: where, filters, expire_after, delay and throttle select the messages. Only if the topic has one.
-      #   6. The events of calls, as consumer.consumed. Only if one has a subscriber.
+      #   6. The events of calls, as consumer.consumed, and their counts. Only if one has a subscriber, or calls are
+      #      counted.
       #   7. The span of `consume` or `process`. Only if config.tracer is set.
       #   8. The consumer's own `around`. Only if its class defines it.
       #   9. The user's code: `consume`, `process` for each message, or a hook.
@@ -246,9 +248,7 @@ module Pelton
       end
 
       # Layer 6.
-      def measured(job, &call)
-        @bus.calls ? @instrument.around(job, &call) : yield
-      end
+      def measured(job, &call) = @bus.calls ? @instrument.around(job, &call) : yield
 
       # Asks the user's `by` again for a message for which it failed: what it raises is the failure of this job.
       def check_key(job)

@@ -4,12 +4,33 @@ require_relative "../../runtime/clock"
 
 module Pelton
   module Consuming
-    # Publishes when jobs and calls of consumers begin and end, and how. Called only if such an event has a subscriber.
+    # Publishes when jobs and calls of consumers begin and end, and how, and counts calls. Each executor has one. Called
+    # only if such an event has a subscriber, or calls are counted.
     class Instrument
       #: (Notifications) -> void
-      def initialize(bus) = @bus = bus
+      def initialize(bus)
+        @bus = bus
+        # A Native::CallMeter of these counters of the bus; nil: there are none. Used by the job that runs.
+        @meter = nil
+        @counters = [].freeze
+      end
 
-      # On the worker's thread, around a job. What the event needs is read first: a settled job belongs to its worker.
+      # On the worker's thread: a job that waited begins.
+      #: (Job, Float) -> void
+      def begin(job, now)
+        meter(job.facts)&.waited(now - job.queued_at) if job.kind == :consume
+      end
+
+      # On the worker's thread, around the user's code.
+      #: (Job) { () -> void } -> void
+      def around(job, &call)
+        return count(job, &call) unless @bus.call_events
+
+        call(job) { count(job, &call) }
+      end
+
+      # On the worker's thread, around a job, if an event has a subscriber. What the event needs is read first: a
+      # settled job belongs to its worker.
       #: (Job) { () -> void } -> void
       def job(job)
         facts = job.facts
@@ -21,9 +42,9 @@ module Pelton
         @bus.publish("job.finished", **facts, kind: kind, waited: waited, seconds: Clock.now - started)
       end
 
-      # On the worker's thread, around the user's code.
-      #: (Job) { () -> void } -> void
-      def around(job)
+      private
+
+      def call(job)
         consuming(job) if job.kind == :consume
         started = Clock.now
         error = nil
@@ -37,7 +58,29 @@ module Pelton
         end
       end
 
-      private
+      def count(job)
+        meter = (meter(job.facts) if job.kind == :consume) or return yield
+        failed = false
+        meter.begin
+        begin
+          yield
+        rescue Exception # rubocop:disable Lint/RescueException
+          failed = true
+          raise
+        ensure
+          meter.called(job.messages.size, job.begun_at, job.messages.timestamp_ms, failed)
+        end
+      end
+
+      def meter(facts)
+        counters = @bus.counters
+        return @meter if counters.equal?(@counters)
+
+        counts = counters.map { |counter| counter.calls(facts) }
+        @meter = (Native::CallMeter.new(facts[:partition], counts) if counts.any?)
+        @counters = counters
+        @meter
+      end
 
       def consuming(job)
         @bus.publish("consumer.consuming", **job.facts, offset: job.messages.first_offset, messages: job.messages.size,

@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/embedded_app"
+require "pelton/metrics"
+
+# Counts of calls by a real server. test/unit/metrics_test.rb has the text and its limits.
+class EmbeddedMetricsTest < Minitest::Test
+  include EmbeddedApp
+
+  # {["pelton_consumer_messages_total", "topic-1"] => 3, …}, of series of a topic and no further label.
+  def series(metrics)
+    rows = metrics.to_text.scan(/^(\w+)\{group="g",topic="([\w-]+)"\} (\S+)$/)
+    rows.to_h { |name, topic, value| [[name.delete_prefix("pelton_"), topic], Float(value)] }
+  end
+
+  def counted(metrics)
+    series(metrics).select { |(name, _), _| name.match?(/_(total|count)\z|batch_messages_sum/) }
+  end
+
+  def test_calls_with_batches_and_with_single_messages_are_counted_also_after_the_clients_are_gone
+    whole = topic
+    single = topic
+    failures = Thread::Queue.new([1])
+    batches = consumer { raise "once" unless failures.empty? || failures.pop.nil? }
+    messages = Class.new(Pelton::Consumer) { define_method(:process) { |_message| nil } }
+    one = app(group: "g", kafka: ONE_BATCH) do
+      topic(whole, to: batches) { backoff 0..0 }
+      topic(single, to: messages)
+    end
+    metrics = Pelton::Metrics.new(one)
+    produce(one, whole, %w[a b c])
+    produce(one, single, %w[a b])
+    one.start
+    expected = { ["consumer_messages_total", whole] => 6, ["consumer_failures_total", whole] => 1,
+                 ["consumer_retries_total", whole] => 1, ["consume_seconds_count", whole] => 2,
+                 ["consume_batch_messages_sum", whole] => 6, ["consume_batch_messages_count", whole] => 2,
+                 ["message_age_seconds_count", whole] => 2, ["job_wait_seconds_count", whole] => 2,
+                 ["consumer_messages_total", single] => 2, ["consume_seconds_count", single] => 1,
+                 ["consume_batch_messages_sum", single] => 2, ["consume_batch_messages_count", single] => 1,
+                 ["message_age_seconds_count", single] => 1, ["job_wait_seconds_count", single] => 1 }
+    eventually(20, -> { counted(metrics).inspect }) { counted(metrics) == expected }
+    assert_equal 2, metrics.to_text.scan(/^pelton_partition_lag_seconds\{/).size
+    assert one.stop
+    one.close
+    GC.start
+    assert_equal expected, counted(metrics)
+  end
+end
