@@ -92,8 +92,26 @@ class EmbeddedWebJobsTest < Minitest::Test
     assert_match(/one that is sent once/, act("/actions/cancel", entry.id))
   end
 
+  # As Active Job's adapter writes a job that `retry_on` enqueues again.
+  def job(name, executions, errors = {})
+    JSON.generate(job_class: name, job_id: "1", queue_name: "default", arguments: ["é", { "executions" => 5 }],
+                  executions: executions, exception_executions: errors)
+  end
+
+  def test_jobs_that_failed_before_are_listed_with_their_attempts_and_errors
+    { "new" => job("NewJob", 0), "again" => job("MailJob", 2, { "[KeyError, <b>Late]" => 2 }),
+      "other" => "{\"executions\":3}", "broken" => "\xFF\"executions\":3".b }.each do |id, payload|
+      @app.producer.produce_later(topic: @mails, payload: payload, id: id, in: 600)
+    end
+    _, text, _, page = get("/jobs")
+    assert_match(/Retried jobs .* MailJob in \d+ min \d+ s 2 KeyError, &lt;b&gt;Late #{@mails} Scheduled/, text)
+    assert_match(/4 messages: /, text)
+    assert_includes page, '<a href="/job?id=again">MailJob</a>'
+  end
+
   def test_an_empty_schedule_says_what_to_do
     text = get("/jobs")[1]
+    assert_match(/No job and no message waits for another attempt/, text)
     assert_match(/No job runs now/, text)
     assert_match(/No message waits for its time\. .*produce_later/, text)
   end

@@ -6,8 +6,8 @@ require "support/scenario"
 require "pelton/web/http_server"
 
 # The dashboard in Chromium while groups consume: each page, on a desk and on a phone, in light and dark, with
-# axe-core's checks; its script; a search, a redrive, a canceled job, a process that is made quiet and one that is
-# stopped by mouse. SCREENSHOTS=FOLDER writes pictures of the pages.
+# axe-core's checks; the same and forms without JavaScript; its script; by mouse a search, a redrive, a canceled job and
+# a process that is made quiet and stopped. SCREENSHOTS=FOLDER writes pictures of the pages.
 #
 # once: the browser is the same for each Ruby
 
@@ -52,6 +52,8 @@ Scenario.run do
   { "reminder-7" => 600, evil => 7200 }.each do |id, seconds|
     all.producer.produce_later(topic: invoices, key: evil, payload: "{\"note\":\"#{evil}\"}", id: id, in: seconds)
   end
+  job = { job_class: "MailJob", executions: 2, exception_executions: { "[Net::ReadTimeout]" => 2 } }
+  all.producer.produce_later(topic: invoices, payload: JSON.generate(job), id: "mail", in: 75)
   all.start
   (ENV["SCREENSHOTS"] ? 40 : 6).times do
     web.history.look
@@ -92,6 +94,44 @@ Scenario.run do
 
   equal([], problems, "problems")
 
+  # Without JavaScript.
+  Browser.open do |browser|
+    browser.chromium("Emulation.setScriptExecutionDisabled", value: true)
+    fill = lambda do |**fields|
+      fields.each do |name, text|
+        browser.script("document.querySelector('[name=' + arguments[0] + ']').value = arguments[1]", name, text)
+      end
+      browser.click("form.fields button")
+    end
+    expect = ->(what, text) { eventually(60, -> { "#{what}: #{browser.text}" }) { browser.text.include?(text) } }
+    paths.each do |path|
+      browser.visit("#{address}#{path}")
+      check(browser.script("return document.getElementById('pause').hidden"), "#{path}: its script ran")
+      equal("Reload", browser.script("return document.querySelector('.status a').textContent"), path)
+      browser.click(".status a")
+      equal("#{address}#{path}", browser.script("return window.location.href"), "the link of #{path}")
+    end
+    browser.visit("#{address}/messages")
+    fill.call(topic: orders, partition: 0, offset: 0)
+    expect.call("the messages from an offset on", "50 messages, oldest first.")
+    browser.visit("#{address}/search")
+    fill.call(text: "reminder-7", topics: schedule, in: "keys")
+    expect.call("a search", "1 message in ")
+    browser.visit("#{address}/settings")
+    fill.call(id: URI.decode_www_form(id).to_h["id"])
+    expect.call("the settings of a process", "reported at")
+    browser.visit("#{address}/dead-letters?topic=#{dead}")
+    fill.call(error: "ArgumentError")
+    expect.call("the letters with an error", "Redrive 3 letters")
+    browser.visit("#{address}/dead-letter?topic=#{dead}&id=0%2F0")
+    browser.click("#delete summary")
+    browser.click("#delete button")
+    eventually(60, -> { browser.text }) do
+      browser.click(".status a")
+      browser.text.include?("1 done.")
+    end
+  end
+
   Browser.open(dark: true) do |browser|
     browser.visit("#{address}/")
     File.binwrite("#{ENV["SCREENSHOTS"]}/overview-dark.png", browser.screenshot) if ENV["SCREENSHOTS"]
@@ -111,7 +151,7 @@ Scenario.run do
     browser.click("#redrive button")
     eventually(60, -> { browser.text }) do
       browser.visit("#{address}/dead-letters?topic=#{dead}")
-      browser.text.include?("3 done.")
+      browser.text.include?("2 done.")
     end
     browser.visit("#{address}/search")
     browser.script("document.querySelector('[name=text]').value = 'reminder-7'; " \

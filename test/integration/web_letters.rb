@@ -105,14 +105,18 @@ Scenario.run do
   equal("{\"total\":2}", seen.pop, "what was published again")
   later = ->(id) { all.producer.produce_later(topic: name, payload: "later #{id}", id: id, in: 3600) }
   %w[one two].push(evil).each(&later)
+  # As Active Job's adapter writes a job that failed before.
+  job = { job_class: "MailJob", executions: 2, exception_executions: { "[KeyError]" => 2 } }
+  all.producer.produce_later(topic: name, payload: JSON.generate(job), id: "job", in: 3600)
   text = get.call("/jobs")[1]
-  check(text.match?(/3 messages: #{name} 3\. .* one #{name} none 9 B .*Recurring None/), text)
+  check(text.match?(/4 messages: #{name} 4\. .* one #{name} none 9 B .*Recurring None/), text)
+  check(text.match?(/Retried jobs .* MailJob in \S+ min .* 2 KeyError #{name} /), text)
   check(get.call("/job", id: evil)[1].include?("later &lt;script&gt;"), "the payload of a job")
   act.call("/actions/cancel", "canceled", id: "one", back: "/dead-letters?topic=#{dead}")
   act.call("/actions/send", "a server sends it now", id: "two", back: "/dead-letters?topic=#{dead}")
   eventually(30, "the message that was sent at once") { seen.size.positive? }
   equal("later two", seen.pop, "what was sent")
-  eventually(30, -> { get.call("/jobs")[1] }) { get.call("/jobs")[1].include?("1 message: #{name} 1.") }
+  eventually(30, -> { get.call("/jobs")[1] }) { get.call("/jobs")[1].include?("2 messages: #{name} 2.") }
   equal([], events(all, "error.occurred").reject { |event| event[:error].is_a?(ArgumentError) }, "errors")
   equal(true, all.stop, "stop")
   web.close

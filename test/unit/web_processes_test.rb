@@ -190,6 +190,28 @@ class WebProcessesTest < Minitest::Test
     assert_equal 200, text.scan(%r{orders/\d+ \s*billing \s*paused}).size
   end
 
+  def test_jobs_shows_what_failed_and_is_tried_again
+    @groups.logs.merge!({ ["orders.retry.60", 0] => 0...9, ["orders.retry.60", 1] => 0...5, ["orders", 0] => 0...3,
+                          ["a.retry.x", 0] => 0...3, ["b.retry.0.5", 0] => 0...3 })
+    @answers[:names] = @groups.logs.keys.map(&:first).uniq
+    @groups.commits["billing"] = @groups.logs.keys.to_h { |place| [place, [1, ""]] }
+    @groups.commits["billing"][["b.retry.0.5", 0]] = [3, ""]
+    reported(report(errors: [error(9, message: "old"), error(5), error(1, partition: 2)]),
+             report(pid: 2, partitions: { "audit" => { "orders" => [[1, 3, "failing"]] } }))
+    answer = get("/jobs")
+    assert_match(%r{tried again in their process .*orders/1 offset 42 \s*billing \s*\S+ \S+ UTC \s*KeyError: no total}m,
+                 answer.text)
+    assert_match(%r{orders/1 \s*audit \s*– \s*– \s*web:2 }, answer.text)
+    assert_match(/Retry topics .*orders\.retry\.60 \s*billing \s*12 \s*\n/m, answer.text)
+    refute_match(/retry\.x|retry\.0\.5|Retried/, answer.text)
+    assert_includes answer.body, 'href="/messages?topic=orders.retry.60"'
+  end
+
+  def test_jobs_says_that_nothing_is_tried_again
+    reported(report(partitions: {}))
+    assert_match(/Retried .*No job and no message waits for another attempt/m, get("/jobs").text)
+  end
+
   # --- errors -------------------------------------------------------------------------------------------------------
 
   def test_errors_are_counted_by_kind_and_listed_newest_first

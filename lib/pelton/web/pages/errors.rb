@@ -28,16 +28,6 @@ module Pelton
         end
 
         def rate = summary.live.sum { |one| one.rates[:errors] }
-
-        # The message that failed: a link, if the error says which one.
-        def place(facts)
-          topic, partition, offset = facts.values_at(:topic, :partition, :offset)
-          return "–" unless topic
-          return place_link([shown(topic), partition]) unless partition && offset
-
-          link("#{shown(topic)}/#{partition} offset #{offset}", "/message", topic: topic, partition: partition,
-                                                                            offset: offset)
-        end
       end
     end
   end

@@ -3,12 +3,13 @@
 require_relative "../../schedule/recurring"
 require_relative "../message_view"
 require_relative "../page"
+require_relative "../retries"
 require_relative "processes"
 
 module Pelton
   class Web
     module Pages
-      # What runs, and what waits for its time in config.schedule_topic.
+      # What runs, what waits for its time in config.schedule_topic, and what is tried again.
       class Jobs < Reported
         # A longer log is not read for a page.
         LONGEST_LOG = 300_000
@@ -23,28 +24,43 @@ module Pelton
         def several? = true
         def schedule_topic = app.config.schedule_topic
 
-        # Reads the schedule once. @scheduled: those that are due next; @recurring; @total, @topics: counts of what is
-        # sent once. @unread: why there are none.
+        # Reads the schedule once. @scheduled: those that are due next; @retried: jobs that failed before, of all that
+        # are sent once; @recurring; @topics, @retried_total: counts. @unread: why there are none.
         def scan
           @scheduled = []
+          @retried = []
           @recurring = []
           @topics = Hash.new(0)
+          @retried_total = 0
           read if schedule_topic && short_log?
-          @total = @topics.each_value.sum
         rescue ConfigError, KafkaError => e
           @unread = e.message
+          @retried = []
         end
 
         def read
+          again = []
           app.schedule.each do |entry|
             next @recurring << entry if entry.recurring
 
             @topics[entry.topic] += 1
-            @scheduled << entry
-            @scheduled = due_next(@scheduled) if @scheduled.size > MOST * 4
+            @scheduled = added(@scheduled, entry)
+            next unless Retries.job?(entry)
+
+            @retried_total += 1
+            again = added(again, entry)
           end
           @scheduled = due_next(@scheduled)
+          @retried = due_next(again).filter_map { |entry| Retries.job(entry) }
           @recurring.sort_by!(&:id)
+        end
+
+        def total = @topics.each_value.sum
+
+        # The list with this entry, which has those that are due next of a long one.
+        def added(entries, entry)
+          entries << entry
+          entries.size > MOST * 4 ? due_next(entries) : entries
         end
 
         def due_next(entries) = entries.min_by(MOST) { |one| [one.at_ms, one.place, one.offset] }
@@ -66,6 +82,10 @@ module Pelton
           end
           last - first
         end
+
+        def failing = @failing ||= Retries.failing(summary.live, web.reports.failures)
+        def retry_topics = @retry_topics ||= now ? Retries.topics(now) : []
+        def retries? = [@retried, failing, retry_topics].any?(&:any?)
 
         def job_link(text, entry) = link(text, "/job", id: entry.id)
 

@@ -36,6 +36,16 @@ module Pelton
         def partition_state(state) = badge(shown(state), Reports::Report::WELL.include?(state) ? :plain : :warn)
         def errors_per_second(rate) = rate.positive? ? badge(short(rate), :bad) : short(rate)
         def jobs = @jobs ||= summary.jobs
+
+        # The message that failed: a link, if the error says which one.
+        def place(facts)
+          topic, partition, offset = facts.values_at(:topic, :partition, :offset)
+          return "–" unless topic
+          return place_link([shown(topic), partition]) unless partition && offset
+
+          link("#{shown(topic)}/#{partition} offset #{offset}", "/message", topic: topic, partition: partition,
+                                                                            offset: offset)
+        end
       end
 
       # All processes that reported within the last hour.
