@@ -9,7 +9,8 @@ module Pelton
 
   # Pelton in a Rails app. pelton.rb loads it if Rails is loaded. In the order in which Rails starts:
   #   1. config/pelton.yml gives the default app its settings, before config/initializers, which may change them.
-  #   2. Each job of a worker runs in Rails' reloader, which is the executor where code is not reloaded (Jobs).
+  #   2. Each job of a worker runs in Rails' reloader, which is the executor where code is not reloaded (Jobs). The
+  #      app's own `config.around_job` runs inside of it.
   #   3. config/pelton.rb declares the routes, once the app is initialized.
   #   4. Where Rails has Active Job, the adapter :pelton and the word `active_jobs` for routes (pelton/active_job).
   #   5. Events go to ActiveSupport::Notifications, if it has a subscriber for them (Events).
@@ -19,7 +20,7 @@ module Pelton
     end
 
     initializer "pelton.jobs", before: :load_config_initializers do |app|
-      Pelton.config.around_job ||= Jobs.new(app)
+      Pelton.config.reloader ||= Jobs.new(app)
     end
 
     # Active Job finds its adapter, and routes have the word for its queues. Before its settings are applied.

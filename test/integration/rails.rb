@@ -51,6 +51,12 @@ Scenario.run do
     ActiveSupport::Notifications.subscribe("consumer.consumed.pelton") do |event|
       Rails.logger.info "consumed \#{event.payload[:messages]} of \#{event.payload[:topic]}"
     end
+    Pelton.configure do |config| # in Rails' reloader, which it does not replace
+      config.around_job = lambda do |job, &call|
+        Rails.logger.info "around \#{job[:kind]}"
+        call.call
+      end
+    end
     class Reports
       def report(error, handled:, context:, source: nil, **)
         Rails.logger.info "reported \#{error.class} \#{handled} \#{source} \#{context.values_at(:group, :topic)}"
@@ -122,6 +128,7 @@ Scenario.run do
   equal([[2, note.("first")]], stored.(2).drop(1), "receipts of the second job")
   log = -> { app.read("log/development.log") }
   check(log.().include?("[pelton] [#{name}/0] first stored"), "tagged lines in Rails' log:\n#{log.()[-2000..]}")
+  check(log.().include?("[pelton] [#{name}/0] around consume"), "config.around_job:\n#{log.()[-2000..]}")
   check(log.().include?("consumed 1 of #{name}"), "a notification:\n#{log.()[-2000..]}")
 
   # --- changed code runs with the next batch, broken code is retried until it is mended ---

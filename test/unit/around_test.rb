@@ -168,11 +168,12 @@ class AroundTest < Minitest::Test
     def consume = AroundTest::Consumer.log << [:old, messages.size]
   end
 
-  def in_jobs(consumer = Consumer, &around_job)
+  def in_jobs(consumer = Consumer, reloader: nil, &around_job)
+    around = Pelton::Consuming::Around.jobs(reloader, around_job)
     topic = Pelton::Routing::Topic.new("orders", consumer, { max_messages: 100, backoff: 0..0 })
     @coordinator = Pelton::Consuming::Coordinator.new(topic, 0, group: "g", jobs: @jobs, bus: @bus, owner: @owner,
                                                                 flow: Pelton::Consuming::Flow.for(topic, @bus),
-                                                                subscription: @ownership, around_job: around_job).start
+                                                                subscription: @ownership, around_job: around).start
     work # assigned
     @coordinator
   end
@@ -200,6 +201,48 @@ class AroundTest < Minitest::Test
     assert_equal ["config.around_job must call its block, and let consume finish"], errors.map(&:message)
     work
     assert_equal [2], marked
+  end
+
+  def test_an_app_without_reloader_and_around_job_has_no_layer = assert_nil(Pelton::Consuming::Around.jobs(nil, nil))
+
+  def test_around_job_runs_inside_of_the_reloader_which_does_not_replace_it
+    layer = lambda do |name|
+      lambda do |job, &call|
+        @log << [name, job[:kind]]
+        call.call
+      end
+    end
+    in_jobs(reloader: layer.(:reloader), &layer.(:around_job)).receive(batch(0, 1))
+    work
+
+    assert_equal(%i[assigned consume].product(%i[reloader around_job]).map(&:reverse),
+                 @log.select { |name, _| %i[reloader around_job].include?(name) })
+    assert_equal [2], marked
+  end
+
+  def test_the_error_of_a_reloader_that_does_not_call_its_block_names_it
+    in_jobs(reloader: ->(job, &call) { call.call unless job[:kind] == :consume }) { |_, &call| call.call }
+      .receive(batch(0, 1))
+    work
+
+    assert_equal ["config.reloader must call its block, and let consume finish"], errors.map(&:message)
+    assert_empty marked
+  end
+
+  def test_an_around_job_inside_of_a_reloader_that_does_not_call_its_block_fails_the_job
+    failed = []
+    reloader = lambda do |_job, &call|
+      call.call
+    rescue Pelton::AroundError => e
+      failed << e.message # as Rails.error reports it
+      raise
+    end
+    in_jobs(reloader: reloader) { |job, &call| call.call unless job[:kind] == :consume }.receive(batch(0, 1))
+    work
+
+    message = "config.around_job must call its block, and let consume finish"
+    assert_equal [[message]] * 2, [failed, errors.map(&:message)]
+    assert_empty marked
   end
 
   def test_an_around_job_that_rescues_the_error_of_a_job_does_not_hide_it

@@ -5,7 +5,7 @@ require "active_support/i18n"
 
 module Pelton
   class Railtie < ::Rails::Railtie
-    # `config.around_job` of a Rails app: each job of a worker is to Rails what a request is. The reloader returns
+    # `config.reloader` of a Rails app: each job of a worker is to Rails what a request is. The reloader returns
     # database connections, switches the query cache on, resets CurrentAttributes, and, from Rails 7.0 on, reports
     # errors to `Rails.error`. In development it loads changed code first. The time zone and the locale are the app's
     # defaults again, and log lines are tagged with the partition.

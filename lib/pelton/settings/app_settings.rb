@@ -42,8 +42,10 @@ module Pelton
          { unit: "bytes" }],
         [:around_job, :callable, nil,
          "Called around each job of a worker, for what all jobs need: `->(job, &call) { … call.() }`. `job` has " \
-         "`:group`, `:topic`, `:partition` and `:kind`. It may reload code: consumer classes are looked up again by " \
-         "their names. In Rails it is set to the reloader."],
+         "`:group`, `:topic`, `:partition` and `:kind`."],
+        [:reloader, :callable, nil,
+         "Called around `around_job`, in the same way. The railtie sets it to Rails' reloader. It may reload code: " \
+         "consumer classes are looked up again by their names."],
         [:commit_timeout, :seconds, 30, "How long `mark_as_consumed!`, `seek` and `offset_metadata` wait for Kafka.",
          SECONDS],
         [:create_topics, :flag, nil,

@@ -8,6 +8,18 @@ module Pelton
     # outcome, even if the method rescues it. If the method returns without calling it, AroundError is the outcome.
     #   Around.call("OrdersConsumer#around", :consume, consumer, :around, :consume) { consumer.consume }
     module Around
+      # The app's layers around each job as one, which is called with the job's facts: config.reloader, and inside of it
+      # config.around_job. nil: neither is set.
+      #: (_Callable?, _Callable?) -> (^(Hash[Symbol, untyped]) { () -> untyped } -> void)?
+      def self.jobs(reloader, around_job)
+        layers = { "config.around_job" => around_job, "config.reloader" => reloader }.compact
+        layers.reduce(nil) do |inner, (place, layer)|
+          lambda do |facts, &work|
+            call(place, facts[:kind], layer, :call, facts) { inner ? inner.call(facts, &work) : work.call }
+          end
+        end
+      end
+
       # place, action: for the error's message. object, name, arguments: the method and what it gets.
       #: (String, Symbol, Object, Symbol, *untyped) { () -> untyped } -> void
       def self.call(place, action, object, name, *arguments)

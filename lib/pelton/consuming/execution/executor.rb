@@ -176,7 +176,7 @@ module Pelton
       # Every layer around the user's code, in order, the outermost first. Before them a worker took the job from the
       # jobs queue (Worker), and `perform` settles it whatever happens here.
       #   1. The consumer's scope: threads that its code starts belong to it (`perform`).
-      #   2. The app's `around_job`. Only if it is set.
+      #   2. The app's `reloader`, then its `around_job`. Only if they are set.
       #   3. Transactions: the job's own begin. Only if the topic is `transactional`, or the consumer used one before.
       #   4. The consumer object: built by its first job.
       #   5. The flow: where, filters, expire_after, delay and throttle select the messages. Only if the topic has one.
@@ -208,10 +208,10 @@ module Pelton
       def enter(job)
         return run(job) unless @around_job
 
-        Around.call("config.around_job", job.kind, @around_job, :call, { **job.facts, kind: job.kind }) { run(job) }
+        @around_job.call({ **job.facts, kind: job.kind }) { run(job) }
       end
 
-      # Did `around_job` reload code? The last job is for the old object, which has its state.
+      # Did layer 2 reload code? The last job is for the old object, which has its state.
       def reloaded?(job) = @around_job && !job.last? && !@consumer.instance_of?(@topic.consumer_class)
 
       # An object of the new class takes over, once its `assigned` returned.

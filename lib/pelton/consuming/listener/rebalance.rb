@@ -26,8 +26,8 @@ module Pelton
         @group = listener.group
         @subscription = listener.subscription
         @revocation_timeout = config.revocation_timeout
-        @executor = { background_timeout: config.background_timeout, around_job: config.around_job,
-                      tracer: config.tracer }.freeze
+        @executor = { background_timeout: config.background_timeout, tracer: config.tracer,
+                      around_job: Around.jobs(config.reloader, config.around_job) }.freeze
         @jobs = jobs
         @bus = bus
         @timers = timers
