@@ -203,6 +203,23 @@ class ClosingTest < Minitest::Test
     assert_equal 1, happened("producer.closed").size
   end
 
+  # librdkafka drops an answer that comes after the end of the group: the question, and the close, waited 30 seconds.
+  def test_close_waits_for_the_answer_to_a_question_for_committed_offsets
+    name = topic
+    reader = Pelton::Subscription.new(app.config, group_id: "asking")
+    reader.committed([[name, 0]], 30)
+    @cluster.round_trip_time = 200
+    answers = Thread::Queue.new
+    asking = Thread.new do
+      loop { answers << reader.committed([[name, 0]], 30) }
+    rescue Pelton::ClosedError
+      :closed
+    end
+    eventually { answers.size == 2 }
+    assert reader.close(60)
+    assert_equal :closed, asking.value
+  end
+
   def test_close_beside_threads_that_produce
     name = topic
     app = app()

@@ -24,7 +24,7 @@ pub use leaving::Unconfirmed;
 use leaving::{Marks, Membership};
 pub use positions::{Committed, End};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -101,6 +101,8 @@ pub struct Subscription {
     subscribed: AtomicBool,
     /// The group is being joined: between a subscription or the end of an assignment and the next.
     joining: AtomicBool,
+    /// Calls of `committed` that wait for their answer.
+    asking: AtomicUsize,
     origin: Origin,
 }
 
@@ -155,6 +157,7 @@ impl Subscription {
                 unsubscribing: AtomicBool::new(false),
                 subscribed: AtomicBool::new(false),
                 joining: AtomicBool::new(false),
+                asking: AtomicUsize::new(0),
                 origin: Origin::here(),
             })
         })

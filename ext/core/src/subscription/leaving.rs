@@ -46,6 +46,8 @@ impl Membership {
 /// coordinator is unknown at present.
 const PASSING: [i32; 4] =
     [codes::ILLEGAL_GENERATION, codes::REBALANCE_IN_PROGRESS, codes::STALE_MEMBER_EPOCH, codes::WAIT_COORD];
+/// How long a close lets questions for committed offsets get their answers.
+const ASK_GRACE: Duration = Duration::from_secs(1);
 /// How long a close lets a join in progress end.
 const JOIN_GRACE: Duration = Duration::from_secs(1);
 /// The pause between two attempts, or two checks of state that librdkafka does not report.
@@ -202,6 +204,10 @@ impl Subscription {
     /// time.
     pub(super) fn leave(&self, client: &Arc<Client>, group: &Arc<Queue>) -> bool {
         let parker = Parker::new();
+        // librdkafka drops an answer that comes after the end of the group (`rd_kafka_op_handle_OffsetFetch`: "quick
+        // cleanup"). The call would wait until its own deadline, and the end of the client for the call.
+        let asked = wait::deadline(Some(ASK_GRACE));
+        self.progress.wait(&parker, asked, || self.asking.load(Ordering::SeqCst) == 0);
         if self.member.commits {
             self.commit_last(client, &parker);
         }

@@ -8,6 +8,7 @@ use crate::places::{TopicPartition, bad_topic, names, offsets, plain};
 use crate::rd::{Client, Entry, PartitionList, Topic, codes};
 use crate::wait::Parker;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Between two tries.
@@ -126,9 +127,12 @@ impl Subscription {
 
     /// The group's committed offset of each partition. Blocks up to `timeout`.
     pub fn committed(&self, partitions: &[(&str, i32)], timeout: Duration) -> Result<Vec<Option<Committed>>, Error> {
-        let client = self.client()?;
         let list = plain(partitions)?;
-        check(client.committed(&list, millis(timeout)))?;
+        self.asking.fetch_add(1, Ordering::SeqCst);
+        let result = self.client().and_then(|client| check(client.committed(&list, millis(timeout))));
+        self.asking.fetch_sub(1, Ordering::SeqCst);
+        self.progress.wake_all();
+        result?;
         let committed = |Entry { offset, metadata, .. }| (offset >= 0).then_some(Committed { offset, metadata });
         Ok(checked(&list)?.into_iter().map(committed).collect())
     }
