@@ -12,7 +12,8 @@ module Pelton
       class Migrate < Command
         details <<~TEXT
           Reads the Ruby files below PATH (a folder or one file) that use Karafka, WaterDrop, Racecar or Sidekiq, and
-          prints for each construct what takes its place. It runs none of this code and connects to no broker.
+          prints for each construct what takes its place. It runs none of this code, reads no YAML file, and connects
+          to no broker.
 
           STATUS is `same` for an equivalent, `differs` for one that works differently or needs your work, `none` where
           there is no counterpart, and `unknown` for what this command does not know.

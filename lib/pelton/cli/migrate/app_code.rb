@@ -12,7 +12,7 @@ module Pelton
         SKIPPED = %r{(\A|/)(vendor|node_modules|tmp|log|coverage|public|\.\w+)/}
         # Only files with one of these words are parsed.
         WORDS = /karafka|waterdrop|rdkafka|racecar|sidekiq|ruby-kafka|delivery_boy|consumer|perform_(async|in|at)|
-                 message\.metadata\b/ix
+                 queue_as|message\.metadata\b/ix
         FOREIGN = /\b(Karafka|WaterDrop|Racecar|Rdkafka)\b/
         private_constant :NAMES, :SKIPPED, :WORDS, :FOREIGN
 

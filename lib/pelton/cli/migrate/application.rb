@@ -17,7 +17,9 @@ module Pelton
       class Application
         PRODUCER = /\A(::)?WaterDrop::Producer\b/
         WORKERS = %w[Sidekiq::Job Sidekiq::Worker].freeze
-        private_constant :PRODUCER, :WORKERS
+        GROUP = "use the group's real name: `group_id` of racecar.yml, or group_id_prefix and the name of the class"
+        PREFIX = "put your group_id_prefix in front of the group"
+        private_constant :PRODUCER, :WORKERS, :GROUP, :PREFIX
 
         #: (String) -> void
         def initialize(path)
@@ -29,12 +31,15 @@ module Pelton
           @homes = {}
           # Classes of Sidekiq's workers.
           @workers = []
+          # Queues of Active Job's classes. Does Sidekiq run them?
+          @queues = ["default"]
+          @sidekiq = false
           # Constants and variables that are producers: ["KAFKA"]
           @names = []
           @settings = Draft.new
           @declared = Draft.new
           @routes = []
-          # [file, class, Call] of each `subscribes_to`.
+          # [file, class, Call, its `self.group_id` or nil] of each `subscribes_to`.
           @racecar = []
           # [file, Call] of each block of settings, of a producer's settings and of routes.
           @setups = []
@@ -77,7 +82,7 @@ module Pelton
         def read
           @read ||= begin
             @code.files.each { |file| names(file, file.root) }
-            @code.files.each { |file| outline(file) }
+            @code.files.each { |file| outline(file, file.root) }
             translate
             @code.files.each do |file|
               Usages.new(file, @parents, @workers, @names) { |name| @code.method?(name) }.report
@@ -86,12 +91,12 @@ module Pelton
           end
         end
 
-        # Finds the blocks that are translated.
-        def outline(file)
-          file.root.each_node do |node|
-            call = Call.of(node)
-            blocks(file, call) if call&.block && call.node.equal?(node)
-          end
+        # Finds the blocks that are translated. parent: the superclass of the class around the node.
+        def outline(file, node, parent = nil)
+          parent = file.constant(node.children[1]) if node.is?(:class)
+          call = Call.of(node)
+          blocks(file, call, parent) if call&.block && call.node.equal?(node)
+          node.nodes.each { |part| outline(file, part, parent) }
         end
 
         # Finds classes and producers, which other files name. within: the modules around the node.
@@ -101,6 +106,8 @@ module Pelton
             klass(file, node, within) if node.is?(:class)
           elsif node.is?(:assign, :opassign) && file.text(node.children.last).match?(PRODUCER)
             @names << file.text(node.children.first)
+          elsif (call = Call.of(node))&.name == "queue_adapter="
+            @sidekiq ||= Call.literal(call.args.first).to_s == "sidekiq"
           end
           node.nodes.each { |part| names(file, part, within) }
         end
@@ -109,29 +116,42 @@ module Pelton
           name, parent, body = node.children
           @parents[file.text(name)] = file.constant(parent).to_s if parent
           @homes[file.text(name)] ||= file.path
-          Call.statements(body).filter_map { |one| Call.of(one) }.reject(&:receiver).each do |call|
+          words(file, file.text(name), within.join("::"), body)
+        end
+
+        # What the body of a class says of itself. path: its name with those of its modules.
+        def words(file, name, path, body)
+          calls = Call.statements(body).filter_map { |one| Call.of(one) }
+          group = calls.find { |call| call.name == "group_id=" && file.text(call.receiver) == "self" }&.args&.first
+          calls.reject(&:receiver).each do |call|
             case call.name
-            when "subscribes_to" then @racecar << [file, within.join("::"), call]
-            when "include" then @workers << file.text(name) if WORKERS.include?(file.constant(call.args.first))
+            when "subscribes_to" then @racecar << [file, path, call, Call.literal(group)]
+            when "queue_as" then queue(call)
+            when "include" then @workers << name if WORKERS.include?(file.constant(call.args.first))
             end
           end
         end
 
-        def blocks(file, call)
+        def queue(call)
+          name = Call.literal(call.args.first)
+          @queues |= [name.to_s] if name
+        end
+
+        def blocks(file, call, parent)
           receiver = call.receiver ? file.text(call.receiver) : ""
+          app = receiver.sub(/(\A|\.)(routes|consumer_groups)\z/, "")
           if producer?(file, call) then @producers << [file, call]
-          elsif call.name == "setup" && app?(receiver) then @setups << [file, call]
-          elsif call.name == "draw" && receiver.match?(/(\A|\.)(routes|consumer_groups)\z/) then draw(file, call,
-                                                                                                      receiver)
+          elsif !app?(["", "self"].include?(app) ? parent : app) then nil
+          elsif call.name == "setup" && app == receiver then @setups << [file, call]
+          elsif call.name == "draw" && app != receiver then @draws << [file, call]
           end
         end
 
-        def draw(file, call, receiver)
-          @draws << [file, call] if app?(receiver.sub(/\.?(routes|consumer_groups)\z/, ""))
+        # Is it Karafka's app, or a subclass? A `setup` of another class is something else.
+        def app?(name)
+          20.times { break if name.nil? || name == "Karafka::App" || (name = @parents[name]).nil? }
+          name == "Karafka::App"
         end
-
-        # Is it Karafka's app, or a call inside of its class?
-        def app?(name) = ["", "self", "Karafka::App"].include?(name) || @parents[name] == "Karafka::App"
 
         def producer?(file, call)
           receiver = file.text(call.receiver)
@@ -150,7 +170,8 @@ module Pelton
           concurrency = found.filter_map { |one| one.given["concurrency"] }.map { |node| Call.literal(node) }.first
           partitioner
           @draws.each { |file, call| routes(file, call, (concurrency || 5).to_s) }
-          @racecar.each { |file, name, call| racecar(file, name, call) }
+          @racecar.each { |one| racecar(*one) }
+          active_jobs if @sidekiq
         end
 
         def setup(file, call, rows, draft = @settings)
@@ -180,11 +201,19 @@ module Pelton
           @settings.code("#{@variable}.group_id = \"app\" # Karafka's default")
         end
 
-        # WaterDrop leaves librdkafka's default.
+        # WaterDrop and Racecar leave librdkafka's default.
         def partitioner
-          return if @settings.lines.empty? || @settings.lines.any? { |line| line.include?("partitioner") }
+          if @settings.lines.empty? && @racecar.any?
+            @settings.todo("set what racecar.yml sets: config.kafka = { \"bootstrap.servers\" => … }")
+            same_partitions("Racecar", "coming-from-racecar")
+          elsif @settings.lines.any? && @settings.lines.none? { |line| line.include?("partitioner") }
+            same_partitions("WaterDrop", "moving-from-karafka")
+          end
+        end
 
-          @settings.code("# Keys go to the same partitions as with WaterDrop. See docs/guides/moving-from-karafka.md.")
+        def same_partitions(gem, guide)
+          @variable ||= "config"
+          @settings.code("# Keys go to the same partitions as with #{gem}. See docs/guides/#{guide}.md.")
           @settings.code("#{@variable}.kafka = { **#{@variable}.kafka, \"partitioner\" => \"consistent_random\" }")
         end
 
@@ -199,19 +228,29 @@ module Pelton
           @routes << draft
         end
 
-        # Racecar derives the group from the class: Shop::UserBanConsumer → "shop-user-ban-consumer".
-        def racecar(file, name, call)
-          group = name.gsub("::", "-").gsub(/([a-z\d])(?=[A-Z])/, "\\1-").downcase
+        # group: the class's own; nil: Racecar derives it from the class.
+        def racecar(file, name, call, group)
           topics = call.args.map { |node| Call.literal(node) }
           return unless topics.any? && topics.all?(String)
 
           from_end = " { from :end }" if Call.literal(call.keywords["start_from_beginning"]) == false
+          lines = topics.map { |topic| "topic(#{topic.inspect}, to: #{name.inspect})#{from_end}" }
+          head = "group #{(group || derived(name)).inspect} do"
+          file.found(call.node, :same, [head, *lines, "end"].join("; "), (PREFIX unless group))
           draft = Draft.new
-          draft.block("group #{group.inspect} do") do
-            topics.each { |topic| draft.code("topic(#{topic.inspect}, to: #{name.inspect})#{from_end}") }
-          end
-          file.found(call.node, :same, draft.lines.map(&:strip).join("; "),
-                     "put your group_id_prefix in front of the group")
+          draft.todo(GROUP) unless group
+          draft.block(head) { draft.code(lines.join("\n")) }
+          @routes << draft
+        end
+
+        # Shop::UserBanConsumer → "shop-user-ban-consumer"
+        def derived(name) = name.gsub("::", "-").gsub(/([a-z\d])(?=[A-Z])/, "\\1-").downcase
+
+        # The queues of jobs that Sidekiq runs.
+        def active_jobs
+          draft = Draft.new
+          draft.todo("add the queues that are named elsewhere, as by set(queue:) or for mails")
+          draft.code("active_jobs #{@queues.map(&:inspect).join(", ")}")
           @routes << draft
         end
 

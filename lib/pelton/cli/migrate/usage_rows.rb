@@ -65,7 +65,8 @@ module Pelton
                                                     "require \"pelton/testing\""),
         "WaterDrop::Instrumentation" => Migrate.differs("Pelton.subscribe", "docs/guides/monitoring.md"),
         "WaterDrop::Middleware" => Migrate.same("Pelton.producer.middleware"),
-        "Rdkafka::RdkafkaError" => Migrate.differs("Pelton::KafkaError", "code, name, retriable?"),
+        "Rdkafka::RdkafkaError" => Migrate.differs("Pelton::KafkaError",
+                                                   "compare name, as :MSG_SIZE_TOO_LARGE: code is a number"),
         "Rdkafka" => Migrate.differs("Pelton.producer, Pelton::Subscription, Pelton.admin",
                                      "docs/guides/coming-from-racecar.md, From rdkafka-ruby"),
         "Racecar::Consumer" => Migrate.same("Pelton::Consumer"),
@@ -76,12 +77,7 @@ module Pelton
         "Racecar.produce_async" => Migrate.differs("Pelton.producer.produce_async(payload:, topic:)",
                                                    "`value:` is `payload:`"),
         "Racecar.wait_for_delivery" => Migrate.differs("Pelton::Delivery.wait_all(deliveries, timeout: 5)",
-                                                       "wait for the deliveries that produce_async returns"),
-        "Sidekiq::CurrentAttributes" => Migrate.attributes,
-        "Sidekiq::Job" => Migrate.differs("class X < Pelton::Consumer",
-                                          "or keep it: docs/guides/coming-from-sidekiq.md"),
-        "Sidekiq::Worker" => Migrate.differs("class X < Pelton::Consumer",
-                                             "or keep it: docs/guides/coming-from-sidekiq.md")
+                                                       "wait for the deliveries that produce_async returns")
       }.freeze
       # Constants of other frameworks that the table does not know are unknown. Sidekiq may stay as it is.
       FOREIGN = %w[Karafka WaterDrop Rdkafka Racecar].freeze
@@ -128,6 +124,8 @@ module Pelton
         "flush_async" => Migrate.differs("flush_buffer_async", "sends what `buffer` has kept"),
         "produce_many_sync" => Migrate.one_delivery("produce_many_sync(messages)"),
         "produce_many_async" => Migrate.one_delivery("produce_many_async(messages)"),
+        "delivery_callback=" => Migrate.differs("Pelton.subscribe(\"message.acknowledged\") { |event| … }",
+                                                "message.delivery_failed has the failures; before the producer opens"),
         "variant" => Migrate.differs("with(acks: 1)", "options by their names in Pelton: docs/guides/producing.md"),
         "close!" => Migrate.differs("close(timeout: 5)", "the limit is a number of seconds"),
         "transaction_mark_as_consumed" => Migrate.differs("tx.mark_as_consumed(messages, subscription)",
@@ -162,9 +160,25 @@ module Pelton
         "produce" => Migrate.differs("producer.produce_async(topic:, payload:, key:)",
                                      "sent at once, not after process"),
         "deliver!" => Migrate.differs("Pelton::Delivery.wait_all(deliveries, timeout: 5)",
-                                      "wait for the deliveries that produce_async returns")
+                                      "wait for the deliveries that produce_async returns"),
+        "heartbeat" => Migrate.none("native threads do that: delete it")
+      }.freeze
+      RACECAR_MESSAGE_CALLS = {
+        "value" => Migrate.differs("payload", "decoded as the route says; raw_payload has the bytes"),
+        "create_time" => Migrate.same("timestamp")
+      }.freeze
+      # Calls inside of `Racecar.configure do |config|`.
+      RACECAR_CONFIG = {
+        "on_error" => Migrate.differs("config.on_error = ->(error, context) { … }", "docs/guides/errors-and-logs.md"),
+        "datadog_enabled=" => Migrate.differs("Pelton.subscribe, or Pelton::Metrics", "docs/guides/metrics.md")
+      }.freeze
+      # Calls on rdkafka's producers and administrators.
+      RDKAFKA_CALLS = {
+        "produce.wait" => Migrate.differs("producer.produce_sync(topic:, payload:)", "skips the linger"),
+        "create_topic" => Migrate.differs("Pelton.admin.create_topic", "docs/guides/administration.md")
       }.freeze
       RACECAR_METHODS = {
+        "initialize" => Migrate.differs("def assigned", "a consumer object belongs to one partition"),
         "process_batch" => Migrate.same("def consume", "read `messages`"),
         "teardown" => Migrate.same("def shutdown"),
         "configure" => Migrate.same("def assigned")

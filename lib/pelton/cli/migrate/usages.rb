@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "call"
+require_relative "sidekiq_rows"
 require_relative "usage_rows"
 
 module Pelton
@@ -9,16 +10,6 @@ module Pelton
       # Reports what a file uses of other frameworks outside of settings and routes: constants, consumers, specs,
       # workers and gems.
       class Usages
-        SIDEKIQ = {
-          "sidekiq_options" => Migrate.differs("the route: retries 5, backoff: 1..30", "the queue is the topic"),
-          "sidekiq_retry_in" => Migrate.differs("backoff 1..30, or retry_in 60, 600", "words of the route"),
-          "sidekiq_retries_exhausted" => Migrate.differs("on_failure, on_dead_letter", "words of the route")
-        }.freeze
-        PERFORM = {
-          "perform_async" => Migrate.differs("Pelton.producer.produce_async(topic:, key:, payload:)",
-                                             "for work that moves to Kafka; Sidekiq may stay for the rest"),
-          "perform_in" => Migrate.later_jobs("in: 60"), "perform_at" => Migrate.later_jobs("at: time")
-        }.freeze
         ADAPTER = "config.active_job.queue_adapter = :pelton"
         ADAPTERS = { "karafka" => Migrate.same(ADAPTER, "docs/guides/active-job.md"),
                      "sidekiq" => Migrate.differs(ADAPTER, "or keep Sidekiq; docs/guides/active-job.md") }.freeze
@@ -26,7 +17,10 @@ module Pelton
                                   "config.confirm_jobs instead of dispatch_method; docs/guides/active-job.md")
         PRODUCING = /\A(produce|tombstone|buffer)(_many)?(_sync|_async)?\z/
         KARAFKA = %w[Karafka::BaseConsumer Karafka::Pro::BaseConsumer ApplicationConsumer].freeze
-        private_constant :SIDEKIQ, :PERFORM, :ADAPTER, :ADAPTERS, :OPTIONS, :PRODUCING, :KARAFKA
+        # Blocks whose calls have rows of their own.
+        BLOCKS = { "Sidekiq.configure_server" => SIDEKIQ_CONFIG, "Sidekiq.configure_client" => SIDEKIQ_CONFIG,
+                   "Racecar.configure" => RACECAR_CONFIG }.freeze
+        private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :PRODUCING, :KARAFKA, :BLOCKS
 
         # :karafka or :racecar if a class with this superclass is such a consumer.
         #: (String, Hash[String, String]) -> Symbol?
@@ -58,7 +52,7 @@ module Pelton
 
         attr_reader :file
 
-        # kind: :karafka or :racecar inside of such a consumer. method: the method around the node.
+        # kind: :karafka or :racecar inside of such a consumer, or the rows of a block. method: the one around the node.
         def visit(node, kind, method)
           case node.type
           when :class
@@ -71,6 +65,7 @@ module Pelton
           end
           call = Call.of(node)
           call ? use(call, kind, method) : constants(node)
+          kind = BLOCKS.fetch("#{file.text(call.receiver)}.#{call.name}", kind) if call&.block
           node.nodes.each { |part| visit(part, kind, method) }
         end
 
@@ -98,7 +93,7 @@ module Pelton
 
         def on_constant(call, owner)
           if @producers.include?(owner) && (row = on_producer(call)) then return found(call.node, row) end
-          return found(call.node, PERFORM[call.name]) if @workers.include?(owner) && PERFORM.key?(call.name)
+          if @workers.include?(owner) && (row = SIDEKIQ_CALLS[call.name]) then return found(call.node, row) end
 
           name = "#{owner}.#{call.name}"
           row = row_of(name)
@@ -122,8 +117,14 @@ module Pelton
           elsif receiver&.match?(/\bproducer\z/i) then on_producer(call, sure: receiver.start_with?("Karafka."))
           elsif call.name == "gem" && receiver.nil? then GEMS[Call.literal(call.args.first)]
           elsif call.name == "queue_adapter=" then ADAPTERS[Call.literal(call.args.first).to_s]
-          elsif receiver.nil? then call.name == "karafka_options" ? OPTIONS : SIDEKIQ[call.name]
+          elsif receiver.nil? then call.name == "karafka_options" ? OPTIONS : SIDEKIQ_WORDS[call.name]
+          else on_rdkafka(call)
           end
+        end
+
+        # producer.produce(…).wait
+        def on_rdkafka(call)
+          RDKAFKA_CALLS[call.name == "wait" ? "#{Call.of(call.receiver)&.name}.wait" : call.name]
         end
 
         # sure: it is a producer, so a method that Pelton's does not have is unknown.
@@ -134,7 +135,8 @@ module Pelton
         def no_method(call) = Row.new(:unknown, nil, "Pelton::Producer has no method #{call.name}")
 
         def inside(call, kind, method)
-          return (RACECAR_CALLS[call.name] if call.receiver.nil?) if kind == :racecar
+          return kind[call.name] if kind.is_a?(Hash)
+          return (call.receiver ? RACECAR_MESSAGE_CALLS : RACECAR_CALLS)[call.name] if kind == :racecar
           return MESSAGE_CALLS[call.name] || (name_of_topic if topic_name?(call)) if call.receiver
 
           CONSUMER_CALLS[call.name] || (unknown(call) if method && !known?(call.name))
@@ -171,8 +173,8 @@ module Pelton
 
         # The row of the longest name that the name begins with.
         def row_of(name)
-          key = USAGES.keys.select { |one| name == one || name.start_with?("#{one}::", "#{one}.") }.max_by(&:size)
-          USAGES[key]
+          rows = name.start_with?("Sidekiq") ? SIDEKIQ : USAGES
+          rows[rows.keys.select { |one| name == one || name.start_with?("#{one}::", "#{one}.") }.max_by(&:size)]
         end
 
         def foreign?(name) = FOREIGN.include?(name[/\A\w+/])
