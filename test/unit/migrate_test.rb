@@ -105,6 +105,46 @@ class MigrateTest < Minitest::Test
     refute_includes @out.string, "frobnicate"
   end
 
+  # What the draft makes of a Hash with librdkafka's options, and of those that a producer adds.
+  def kafka(hash, producer = nil)
+    own = "config.producer = WaterDrop::Producer.new { |other| other.kafka = #{producer} }\n" if producer
+    write("karafka.rb", <<~RUBY)
+      class A < Karafka::App
+        setup do |config|
+          config.group_id = "g"
+      config.kafka = #{hash}
+      #{own}  end
+      end
+    RUBY
+    assert_equal 0, migrate(@folder, "--write"), @err.string
+    path = File.join(@folder, "pelton.rb")
+    settings = File.read(path)[/^  config.kafka = .*?(?=\nend)/m]
+    settings.gsub(/^  /, "").gsub(/^# partitioner.*\n/, "")
+  ensure
+    FileUtils.rm_f(path) if path
+  end
+
+  PARTITIONER = "\"partitioner\" => \"consistent_random\""
+
+  def test_the_partitioner_is_written_in_the_hash_if_its_end_is_plain
+    assert_equal "config.kafka = { a: \"\#{1}\", #{PARTITIONER} }", kafka("{ a: \"\#{1}\" }")
+    assert_equal "config.kafka = {\n  a: 1,\n  #{PARTITIONER}\n}", kafka("{\n  a: 1,\n}")
+    ["{}", "{ a: 1 }.merge(b: 2)", "{\n  a: 1 # one\n}"].each do |hash|
+      assert_equal "config.kafka = #{hash}\nconfig.kafka = { **config.kafka, #{PARTITIONER} }", kafka(hash)
+    end
+    assert_equal "config.kafka = { \"partitioner\": \"murmur2\" }", kafka("{ \"partitioner\": \"murmur2\" }")
+  end
+
+  def test_options_of_karafkas_producer_join_those_of_the_app
+    assert_equal "config.kafka = { \"a\": 1, \"b\" => 2, #{PARTITIONER} }", kafka("{ \"a\": 1 }", "{ a: 1, b: 2 }")
+    assert_match(/"a": 10, .*\n# TODO karafka.rb:5: .*"a" => 1: config.kafka has another value\z/,
+                 kafka("{ \"a\": 10 }", "{ a: 1 }"))
+    assert_includes kafka("{}", "OPTIONS"), "# config.kafka = { **config.kafka, **OPTIONS }"
+    assert_includes kafka("{}", "ENV.to_h"), "\nconfig.kafka = { **config.kafka, **ENV.to_h }"
+    assert_match(/# TODO karafka.rb:5: .*"transactional.id" => "x": consumers need `transactional`/,
+                 kafka("{ \"a\": 1 }", "{ \"transactional.id\": \"x\" }"))
+  end
+
   # The text of each part of the tree is the code that it was made of.
   def test_code_that_is_copied
     code = ["->(m) do m[0][b[1]] end", "{ \"a b\": 1, c: [%w[d e], :\"f g\"] }", "::A::B.new(*c, **d, &e)",

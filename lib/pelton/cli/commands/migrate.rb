@@ -16,7 +16,8 @@ module Pelton
           to no broker.
 
           STATUS is `same` for an equivalent, `differs` for one that works differently or needs your work, `none` where
-          there is no counterpart, and `unknown` for what this command does not know.
+          there is no counterpart, and `unknown` for what this command does not know. In what it prints, … stands for
+          what you fill in.
 
           --write drafts config/pelton.rb of a Rails app, otherwise pelton.rb in PATH. It replaces no file.
         TEXT

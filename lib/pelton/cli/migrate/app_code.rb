@@ -44,6 +44,18 @@ module Pelton
           @files ||= @texts.filter_map { |name, text| parse(name, text) if text.match?(WORDS) }
         end
 
+        # Parses the files that name one of these constants, too, and returns them.
+        #: (Array[String]) -> Array[CodeFile]
+        def also(constants)
+          return [] if constants.empty?
+
+          known = files.to_h { |file| [file.path, true] }
+          pattern = /\b#{Regexp.union(constants)}\b/
+          added = @texts.filter_map { |name, text| parse(name, text) if !known.key?(name) && text.match?(pattern) }
+          @files = (@files + added).sort_by(&:path)
+          added
+        end
+
         # true: some file defines a method of this name.
         #: (String) -> bool
         def method?(name)

@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
 require_relative "app_code"
+require_relative "definitions"
 require_relative "draft"
 require_relative "expressions"
+require_relative "producer_settings"
 require_relative "routes"
 require_relative "settings"
 require_relative "usages"
@@ -15,32 +17,18 @@ module Pelton
       # An application, read as a whole.
       #   application = Migrate::Application.new("."); application.findings; application.draft
       class Application
-        PRODUCER = /\A(::)?WaterDrop::Producer\b/
-        WORKERS = %w[Sidekiq::Job Sidekiq::Worker].freeze
         GROUP = "use the group's real name: `group_id` of racecar.yml, or group_id_prefix and the name of the class"
         PREFIX = "put your group_id_prefix in front of the group"
-        private_constant :PRODUCER, :WORKERS, :GROUP, :PREFIX
+        private_constant :GROUP, :PREFIX
 
         #: (String) -> void
         def initialize(path)
           @code = AppCode.new(path)
           @expressions = Expressions.new(@code)
-          # {"OrdersConsumer" => "ApplicationConsumer"}
-          @parents = {}
-          # {"OrdersConsumer" => "app/orders_consumer.rb"}
-          @homes = {}
-          # Classes of Sidekiq's workers.
-          @workers = []
-          # Queues of Active Job's classes. Does Sidekiq run them?
-          @queues = ["default"]
-          @sidekiq = false
-          # Constants and variables that are producers: ["KAFKA"]
-          @names = []
+          @definitions = Definitions.new
           @settings = Draft.new
           @declared = Draft.new
           @routes = []
-          # [file, class, Call, its `self.group_id` or nil] of each `subscribes_to`.
-          @racecar = []
           # [file, Call] of each block of settings, of a producer's settings and of routes.
           @setups = []
           @producers = []
@@ -81,11 +69,14 @@ module Pelton
 
         def read
           @read ||= begin
-            @code.files.each { |file| names(file, file.root) }
+            @code.files.each { |file| @definitions.read(file) }
+            @code.also(@definitions.producers.grep(/\A[A-Z]/)).each { |file| @definitions.read(file) }
             @code.files.each { |file| outline(file, file.root) }
             translate
             @code.files.each do |file|
-              Usages.new(file, @parents, @workers, @names) { |name| @code.method?(name) }.report
+              Usages.new(file, @definitions.parents, @definitions.workers, @definitions.producers) do |name|
+                @code.method?(name)
+              end.report
             end
             true
           end
@@ -99,79 +90,46 @@ module Pelton
           node.nodes.each { |part| outline(file, part, parent) }
         end
 
-        # Finds classes and producers, which other files name. within: the modules around the node.
-        def names(file, node, within = [])
-          if node.is?(:class, :module)
-            within += [file.text(node.children[0])]
-            klass(file, node, within) if node.is?(:class)
-          elsif node.is?(:assign, :opassign) && file.text(node.children.last).match?(PRODUCER)
-            @names << file.text(node.children.first)
-          elsif (call = Call.of(node))&.name == "queue_adapter="
-            @sidekiq ||= Call.literal(call.args.first).to_s == "sidekiq"
-          end
-          node.nodes.each { |part| names(file, part, within) }
-        end
-
-        def klass(file, node, within)
-          name, parent, body = node.children
-          @parents[file.text(name)] = file.constant(parent).to_s if parent
-          @homes[file.text(name)] ||= file.path
-          words(file, file.text(name), within.join("::"), body)
-        end
-
-        # What the body of a class says of itself. path: its name with those of its modules.
-        def words(file, name, path, body)
-          calls = Call.statements(body).filter_map { |one| Call.of(one) }
-          group = calls.find { |call| call.name == "group_id=" && file.text(call.receiver) == "self" }&.args&.first
-          calls.reject(&:receiver).each do |call|
-            case call.name
-            when "subscribes_to" then @racecar << [file, path, call, Call.literal(group)]
-            when "queue_as" then queue(call)
-            when "include" then @workers << name if WORKERS.include?(file.constant(call.args.first))
-            end
-          end
-        end
-
-        def queue(call)
-          name = Call.literal(call.args.first)
-          @queues |= [name.to_s] if name
-        end
-
         def blocks(file, call, parent)
           receiver = call.receiver ? file.text(call.receiver) : ""
           app = receiver.sub(/(\A|\.)(routes|consumer_groups)\z/, "")
           if producer?(file, call) then @producers << [file, call]
-          elsif !app?(["", "self"].include?(app) ? parent : app) then nil
+          elsif !@definitions.app?(["", "self"].include?(app) ? parent : app) then nil
           elsif call.name == "setup" && app == receiver then @setups << [file, call]
           elsif call.name == "draw" && app != receiver then @draws << [file, call]
           end
         end
 
-        # Is it Karafka's app, or a subclass? A `setup` of another class is something else.
-        def app?(name)
-          20.times { break if name.nil? || name == "Karafka::App" || (name = @parents[name]).nil? }
-          name == "Karafka::App"
-        end
-
         def producer?(file, call)
           receiver = file.text(call.receiver)
           case call.name
-          when "new" then receiver.match?(PRODUCER)
-          when "setup" then @names.include?(receiver) || receiver.match?(/producer\z/i)
+          when "new" then receiver.match?(Definitions::PRODUCER)
+          when "setup" then @definitions.producers.include?(receiver) || receiver.match?(/producer\z/i)
           end
         end
 
         def translate
           found = @setups.map { |file, call| setup(file, call, SETTINGS) }
-          @producers.each { |file, call| producer(file, call) }
-          group = found.filter_map { |one| one.given["group_id"] }.first
-          default_group(found.any?, group)
+          producers(found.filter_map { |one| one.given["producer"]&.start })
+          default_group(found.any?, first(found, "group_id"))
+          id = Call.literal(first(found, "client_id"))
+          @client_id = id if id.is_a?(String)
           @defaults = found.flat_map(&:defaults)
-          concurrency = found.filter_map { |one| one.given["concurrency"] }.map { |node| Call.literal(node) }.first
+          concurrency = Call.literal(first(found, "concurrency")) || 5
           partitioner
-          @draws.each { |file, call| routes(file, call, (concurrency || 5).to_s) }
-          @racecar.each { |one| racecar(*one) }
-          active_jobs if @sidekiq
+          @draws.each { |file, call| routes(file, call, concurrency.to_s) }
+          @definitions.racecar.each { |one| racecar(*one) }
+          active_jobs if @definitions.sidekiq?
+        end
+
+        # The first value that the settings give to a name, a Node; or nil.
+        def first(settings, name) = settings.filter_map { |one| one.given[name] }.first
+
+        # own: where the producers that are a setting of Karafka begin.
+        def producers(own)
+          @producers.each do |file, call|
+            own.include?(call.node.start) ? app_producer(file, call) : producer(file, call)
+          end
         end
 
         def setup(file, call, rows, draft = @settings)
@@ -181,6 +139,12 @@ module Pelton
           file.found(call.node, main ? :same : :differs, "#{main ? "Pelton" : "app"}.configure do |#{name}|",
                      ("a producer of its own: app = Pelton::App.new, then app.producer" unless main))
           Settings.new(file, draft, @expressions, rows).tap { |settings| settings.translate(call.block, name) }
+        end
+
+        # Karafka's own producer: its settings are the app's.
+        def app_producer(file, call)
+          name = Call.parameters(call.block).first || "config"
+          ProducerSettings.new(file, @settings, @expressions, @variable).translate(call.block, name)
         end
 
         # The first producer's settings are the app's, if it has no others.
@@ -203,7 +167,7 @@ module Pelton
 
         # WaterDrop and Racecar leave librdkafka's default.
         def partitioner
-          if @settings.lines.empty? && @racecar.any?
+          if @settings.lines.empty? && @definitions.racecar.any?
             @settings.todo("set what racecar.yml sets: config.kafka = { \"bootstrap.servers\" => … }")
             same_partitions("Racecar", "coming-from-racecar")
           elsif @settings.lines.any? && @settings.lines.none? { |line| line.include?("partitioner") }
@@ -213,20 +177,27 @@ module Pelton
 
         def same_partitions(gem, guide)
           @variable ||= "config"
-          @settings.code("# Keys go to the same partitions as with #{gem}. See docs/guides/#{guide}.md.")
-          @settings.code("#{@variable}.kafka = { **#{@variable}.kafka, \"partitioner\" => \"consistent_random\" }")
+          pair = "\"partitioner\" => \"consistent_random\""
+          note = "partitioner: keys go to the partitions that #{gem} chose. See docs/guides/#{guide}.md."
+          return if @settings.merge("#{@variable}.kafka", pair, note)
+
+          @settings.code("# #{note}")
+          @settings.code("#{@variable}.kafka = { **#{@variable}.kafka, #{pair} }")
         end
 
         def routes(file, call, concurrency)
           file.found(call.node, :same, "Pelton.routes do")
           draft = Draft.new
-          @defaults.each { |line| draft.code("defaults { #{line} }") }
+          draft.short_block("defaults", @defaults)
           from = @defaults.include?("from :end") ? ":end" : ":beginning"
           Routes.new(file, draft, @expressions, declared: @declared, group: @group, concurrency: concurrency,
-                                                from: from)
+                                                from: from) { |consumer| transactional_id(consumer) }
                 .translate(call.block)
           @routes << draft
         end
+
+        # The code of an id, if the consumers of a class call `transaction`.
+        def transactional_id(name) = ((@client_id || "app").inspect if name && @definitions.transaction?(name))
 
         # group: the class's own; nil: Racecar derives it from the class.
         def racecar(file, name, call, group)
@@ -250,7 +221,7 @@ module Pelton
         def active_jobs
           draft = Draft.new
           draft.todo("add the queues that are named elsewhere, as by set(queue:) or for mails")
-          draft.code("active_jobs #{@queues.map(&:inspect).join(", ")}")
+          draft.code("active_jobs #{@definitions.queues.map(&:inspect).join(", ")}")
           @routes << draft
         end
 
@@ -268,19 +239,11 @@ module Pelton
 
         # Lines that load the consumers, base classes first.
         def consumers
-          found = @parents.keys.select { |name| Usages.kind(@parents[name], @parents) }
-          files = found.sort_by { |name| ancestors(name) }.map { |name| @homes[name].delete_suffix(".rb") }.uniq
+          files = @definitions.consumers
           return [] if files.empty?
 
           ["# TODO load the consumers, once they are subclasses of Pelton::Consumer:",
            *files.map { |file| "# require_relative #{file.inspect}" }]
-        end
-
-        # How many superclasses of a class the application has.
-        def ancestors(name)
-          count = 0
-          count += 1 while count < 20 && (name = @parents[name])
-          count
         end
 
         def section(head, draft)

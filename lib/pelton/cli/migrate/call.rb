@@ -135,6 +135,12 @@ module Pelton
 
         #: () -> Integer
         def line = node.line
+
+        # The call of this name, without a receiver, in the block: `consumer X` of a topic. Otherwise nil.
+        #: (String) -> Call?
+        def word(name)
+          Call.statements(block).filter_map { |one| Call.of(one) }.find { |one| one.name == name && one.receiver.nil? }
+        end
       end
     end
   end

@@ -35,6 +35,24 @@ module Pelton
           [first, *others.map { |line| line.sub(/\A {0,#{depth}}/, "") }].join
         end
 
+        # Milliseconds as the code of seconds: 60_000 → "60", TIMEOUT → "TIMEOUT / 1000.0".
+        #: (Node) -> String
+        def seconds(node)
+          value = Call.literal(node)
+          return "#{text(node).match?(/\A\w+\z/) ? text(node) : "(#{text(node)})"} / 1000.0" unless value.is_a?(Numeric)
+
+          ((value % 1000).zero? ? (value / 1000).to_i : value / 1000.0).to_s
+        end
+
+        # A name as the code of a String: :orders → "\"orders\"", name → "name.to_s".
+        #: (Node) -> String
+        def name(node)
+          value = Call.literal(node)
+          return value.to_s.inspect if value.is_a?(String) || value.is_a?(Symbol)
+
+          node.is?(:string_literal) ? text(node) : "#{text(node)}.to_s"
+        end
+
         #: (Node) -> bool
         def whole?(node) = @source.whole?(node)
 

@@ -27,6 +27,30 @@ module Pelton
         #: (String) -> void
         def todo(text) = text.lines(chomp: true).each { |line| @lines << "#{"  " * @depth}# TODO #{line}" }
 
+        # A block of these lines; nothing if there are none.
+        #: (String, Array[String]) -> void
+        def short_block(head, list)
+          return code("#{head} { #{list.first} }") if list.size == 1
+
+          block("#{head} do") { list.each { |line| code(line) } }
+        end
+
+        # Adds a pair to a Hash literal that is assigned outside of blocks: merge("config.kafka", "\"acks\" => 1").
+        # comment: a line for above it. Returns false if there is none, or if its end is not plain.
+        #: (String, String, ?String?) -> bool
+        def merge(target, pair, comment = nil)
+          first = @lines.index { |line| line.match?(/\A#{Regexp.escape(target)} = \{(.*\})?\z/) } or return false
+          last = first
+          last += @lines.drop(first).index("}") || (return false) if @lines[first].end_with?("{")
+          inner = last > first ? @lines[last - 1] : @lines[first].delete_suffix("}").rstrip
+          return false if inner.match?(/#(?!{)/) || inner.end_with?("{") # a comment at its end, or an empty Hash
+
+          add = "#{inner}#{"," unless inner.end_with?(",")}"
+          last > first ? @lines[last - 1, 1] = [add, "  #{pair}"] : @lines[first] = "#{add} #{pair} }"
+          @lines.insert(first, "# #{comment}") if comment
+          true
+        end
+
         # `head`, what the block writes, `end`. Nothing if the block writes nothing.
         #: (String) { () -> void } -> void
         def block(head, &body) = branches([[head, body]])

@@ -14,12 +14,13 @@ module Pelton
         unknown: "is unknown to this command"
       }.freeze
 
-      # One line of the tables: what a construct becomes. pelton may have %s, the value's code, or %<seconds>s.
+      # One line of the tables: what a construct becomes. pelton may have %s, the value's code, or %<seconds>s. "…" in
+      # it stands for what the user fills in.
       Row = Struct.new(:kind, :pelton, :note)
 
       #: () -> Row
       def self.later
-        differs("Pelton.producer.produce_later(topic:, payload:, in: 3600)",
+        differs("Pelton.producer.produce_later(topic:, payload:, in: …)",
                 "config.schedule_topic; let Karafka send what waits already; docs/guides/scheduling.md")
       end
 
@@ -31,18 +32,24 @@ module Pelton
 
       #: () -> Row
       def self.recurring
-        differs("recurring \"cleanup\", cron: \"0 3 * * *\", topic: \"jobs\", payload: \"{}\"",
+        differs("recurring \"…\", cron: \"…\", topic: \"…\", payload: \"…\"",
                 "`recurring` in the routes sends a message, and a consumer does the work; docs/guides/scheduling.md")
       end
 
       #: () -> Row
       def self.attributes
-        differs("Pelton::CurrentAttributes.carry \"Current\", :request_id",
+        differs("Pelton::CurrentAttributes.carry \"Current\", …",
                 "name the attributes; docs/guides/getting-started-rails.md")
       end
 
       #: (String) -> Row
       def self.one_delivery(code) = differs(code, "returns one delivery, not an Array: wait, reports")
+
+      # Without the name of an event.
+      #: () -> Row
+      def self.monitor
+        differs("Pelton.subscribe(…)", "events have other names and values: docs/reference/events.md")
+      end
 
       #: () -> Row
       def self.dashboard = differs("pelton web, or Pelton::Web.new in Rack", "docs/guides/dashboard.md")

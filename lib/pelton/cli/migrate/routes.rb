@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
+require_relative "declared_topics"
 require_relative "statements"
 require_relative "topic_words"
+require_relative "../../routing/pattern"
 
 module Pelton
   class CLI
@@ -16,24 +18,24 @@ module Pelton
           "parallel_segments" => "start more processes, or use concurrency with keys"
         }.freeze
         ELSEWHERE = { "recurring_tasks" => Migrate.recurring, "scheduled_messages" => Migrate.later }.freeze
-        JOBS = "the queue's topic has another name, jobs.default for default: let Karafka finish the old one's jobs"
+        JOBS = "the queue's topic has another name, %s: let Karafka finish the jobs of the old one"
         private_constant :TOPICS, :ONLY_FLAT, :NOTHING, :ELSEWHERE, :JOBS
 
         # declared: a Draft for Pelton.topics. group: the code of config.group_id. concurrency: that of
-        # config.concurrency. from: where groups begin.
+        # config.concurrency. from: where groups begin. The block returns the code of a transactional id, if the
+        # consumers of this class call `transaction`.
         #: (CodeFile, Draft, Expressions, declared: Draft, group: String, concurrency: String, from: String)
-        #:   -> void
-        def initialize(file, draft, expressions, declared:, group:, concurrency:, from:)
+        #:   { (String?) -> String? } -> void
+        def initialize(file, draft, expressions, declared:, group:, concurrency:, from:, &transactional)
           super(file, draft, expressions)
-          @declared = declared
+          @declared = DeclaredTopics.new(file, declared, expressions)
+          @transactional = transactional
           @default_group = group
           @words = ->(lines) { TopicWords.new(file, lines, expressions, concurrency: concurrency, from: from) }
           # The group whose block is open, as code; the code of the kafka that it has.
           @group = @group_kafka = nil
           # Topics that come after the open group: [[their owner's code, group, Call, kafka], …]
           @later = []
-          # The `config` of the `defaults`, a Call.
-          @default_config = nil
         end
 
         #: (Node?) -> void
@@ -66,8 +68,11 @@ module Pelton
           node = call.args.first or return false
           head = "active_jobs #{name(node)}"
           why = problem(node)
-          file.found(call.node, :differs, head, JOBS)
-          draft.todo("#{place(call.node)}: #{JOBS}")
+          topic = Call.literal(node) ? "\"jobs.#{Call.literal(node)}\"" : "\"jobs.\#{#{text(node)}}\""
+          note = format(JOBS, unquoted(topic))
+          file.found(call.node, :differs, head, note)
+          @declared.declare(call, topic)
+          draft.todo("#{place(call.node)}: #{note}")
           draft.commented(!why.nil? || !expressions.rails?) { routed(head, call) }
           true
         end
@@ -80,7 +85,7 @@ module Pelton
 
         def defaults(call)
           file.found(call.node, :same, "defaults do")
-          @default_config = option(call, "config")
+          @declared.default = call.word("config")
           draft.block("defaults do") { @words.call(draft).walk(call.block) }
           true
         end
@@ -123,14 +128,9 @@ module Pelton
           end
         end
 
-        def option(call, word)
-          Call.statements(call.block).filter_map { |node| Call.of(node) }
-              .find { |one| one.name == word && one.receiver.nil? }
-        end
-
         # The code of a topic's `kafka`, without `inherit`; nil: it has none.
         def kafka(call)
-          own = option(call, "kafka") or return
+          own = call.word("kafka") or return
           return text(own.args.first) if own.args.any?
 
           pairs = own.keywords.except("inherit").map do |key, node|
@@ -159,7 +159,7 @@ module Pelton
           list = @later
           @later = []
           list.each do |owner, group, call, kafka|
-            own = option(call, "kafka")
+            own = call.word("kafka")
             node = own.node
             file.found(node, :differs, "group \"#{group}\", kafka: #{kafka} do",
                        "a group has one client, so this topic has a group of its own; its offsets do not carry over " \
@@ -177,16 +177,29 @@ module Pelton
         end
 
         def write(call)
-          declare(call)
-          consumer = option(call, "consumer")
+          @declared.declare(call)
+          consumer = call.word("consumer")
           return without_consumer(call) unless consumer&.args&.first
 
           first = topic_code(call)
           to = consumer_code(consumer)
-          why = problem(call.args.first) || (problem(consumer.args.first) unless file.constant(consumer.args.first))
+          klass = consumer.args.first
+          why = problem(call.args.first) || (problem(klass) unless file.constant(klass)) || pattern_problem(first)
           report(call, consumer, first, to, why)
           draft.commented(!why.nil?) do
-            routed("topic#{first.start_with?("/") ? "(#{first}, to: #{to})" : " #{first}, to: #{to}"}", call)
+            head = first.start_with?("/") ? "topic(#{first}, to: #{to})" : "topic #{first}, to: #{to}"
+            routed(head, call) { transactional(call, file.constant(klass)) }
+          end
+        end
+
+        # Transactions need the order of the partition, so they do not go with keys.
+        def transactional(call, consumer)
+          id = @transactional.call(consumer) or return
+          if call.word("virtual_partitions")
+            draft.todo("#{place(call.node)}: #{consumer} calls `transaction`: it needs transactional #{id}, without " \
+                       "`concurrency`")
+          else
+            draft.code("transactional #{id} # #{consumer} calls `transaction`")
           end
         end
 
@@ -196,19 +209,31 @@ module Pelton
           pattern ? text(pattern) : name(call.args.first)
         end
 
+        # What Pelton says of a pattern that it does not take.
+        def pattern_problem(code)
+          source = code[%r{\A/(.*)/\z}m, 1] or return
+          Routing::Pattern.new(Regexp.new(source.gsub("\\/", "/"))) unless source.include?("\#{")
+          nil
+        rescue ConfigError, RegexpError => e
+          "of the pattern: #{e.message[/unsupported syntax at "[^"]*"/] || e.message}"
+        end
+
         def report(call, consumer, first, to, why)
           note = "the draft has it as a comment, because #{why}" if why
           file.found(call.node, why ? :differs : :same, "topic #{first}, to: #{to}", note)
           file.found(consumer.node, :same, "to: #{to}")
-          own = option(call, "kafka")
+          own = call.word("kafka")
           file.found(own.node, :same, "group …, kafka: #{kafka(call)}", "of the whole group") if own
           draft.todo("#{place(call.node)}: check this route, because #{why}") if why
         end
 
-        # "topic …" alone, or with a block.
+        # "topic …" alone, or with a block. The block may write lines, too.
         def routed(head, call)
           lines = expressions.with_locals(Call.parameters(call.block)) do
-            draft.inside { @words.call(draft).walk(call.block) }
+            draft.inside do
+              @words.call(draft).walk(call.block)
+              yield if block_given?
+            end
           end
           return draft.code(head) if lines.empty?
 
@@ -225,58 +250,10 @@ module Pelton
         end
 
         def without_consumer(call)
-          return if config(call)
+          return if @declared.config(call)
 
           note = "a topic without a consumer: declare it in Pelton.topics, if Pelton shall create it"
           tell(call, Migrate.differs("Pelton.topics { topic #{name(call.args.first)} }", note))
-        end
-
-        # config(partitions: 4, "retention.ms": 1) → Pelton.topics { topic "orders", partitions: 4, … }
-        def declare(call)
-          own = config(call) or return
-          return file.found(own.node, :same, nil, "it is off: nothing to do") if off?(own)
-
-          words = own.keywords.except("active")
-          declared(call, own, "topic #{name(call.args.first)}#{options(words)}",
-                   merged(words["**"]) || hidden([call.args.first, *words.values]))
-        end
-
-        # ", partitions: 4, config: { "retention.ms" => 1 }"
-        def options(words)
-          partitions, replication = words.values_at("partitions", "replication_factor")
-          others = words.except("partitions", "replication_factor")
-          config = others.map { |key, node| key == "**" ? "**#{text(node)}" : "#{key.inspect} => #{text(node)}" }
-          [(", partitions: #{text(partitions)}" if partitions),
-           (", replication: #{text(replication)}" if replication),
-           (", config: { #{config.join(", ")} }" if config.any?)].join
-        end
-
-        def merged(node) = ("#{one_line(node)} may also have partitions and replication_factor" if node)
-        def hidden(nodes) = expressions.without_locals { nodes.filter_map { |node| problem(node) }.first }
-
-        # What the call leaves to Karafka, which then takes 1; nil: nothing.
-        def unnamed(call)
-          names = { "partitions" => "partitions", "replication_factor" => "replication" }.except(*call.keywords.keys)
-          "#{names.values.join(" and ")} of a new topic: the broker's default, where Karafka takes 1" if names.any?
-        end
-
-        # Its own, otherwise that of the `defaults`. Karafka evaluates the topic's block before the defaults, and its
-        # first `config` counts as a whole: nothing is merged. A pattern is not declared.
-        def config(call)
-          option(call, "config") || (@default_config unless call.args.any? { |one| one.is?(:regexp_literal) })
-        end
-
-        def off?(call) = [call.args.first, call.keywords["active"]].any? { |node| Call.literal(node) == false }
-
-        # why: the line cannot be taken as it is, because of this; nil: it can.
-        def declared(call, own, line, why)
-          note = why || unnamed(own)
-          file.found(own.node, note ? :differs : :same, "Pelton.topics { #{line} }", note)
-          file.found(call.node, :same, "Pelton.topics { #{line} }") unless option(call, "consumer")
-          return if @declared.lines.include?(line)
-
-          @declared.todo("#{place(call.node)}: check this line, because #{why}") if why
-          @declared.commented(!why.nil?) { @declared.code(line) }
         end
       end
     end

@@ -19,8 +19,7 @@ module Pelton
         "max_wait_time" => Migrate.none("a call gets what has arrived; fetch.min.bytes in config.kafka waits for more"),
         "oauth.token_provider_listener" =>
           Migrate.differs("config.oauth = ->(client) { … }", "a callable that returns the token, not a listener"),
-        "monitor" => Migrate.differs("Pelton.subscribe(\"error.occurred\") { … }",
-                                     "events have other names and fields"),
+        "monitor" => Migrate.monitor,
         "consumer_persistence" =>
           Migrate.none("a partition keeps its consumer object until it is revoked; Rails reloads code all the same"),
         "consumer_mapper" => Migrate.none("names of groups are used as they are: see pelton groups list"),
@@ -60,11 +59,12 @@ module Pelton
         "wait_timeout_on_transaction_abort" => Migrate.same("config.abort_ack_wait = %<seconds>s"),
         "wait_backoff_on_transaction_command" => Migrate.none("Pelton tries again within config.transaction_timeout"),
         "max_attempts_on_transaction_command" => Migrate.none("Pelton tries again within config.transaction_timeout"),
-        "deliver" => Migrate.differs("Pelton::Testing::BufferedProducer.new(keep: false)", "for tests only"),
+        "id" => Migrate.differs("config.client_id = \"…\"", "names the producer, too"),
+        "deliver" => Migrate.none("delete it: in tests, pelton/testing replaces all producers, also of other apps"),
         "max_payload_size" => Migrate.differs("\"message.max.bytes\" in config.kafka", "librdkafka checks the size"),
         "client_class" => Migrate.differs("Pelton::Testing.buffer", "for tests: require \"pelton/testing\""),
         "middleware" => Migrate.differs("Pelton.producer.middleware.append …", "the same names of methods"),
-        "monitor" => Migrate.differs("Pelton.subscribe(\"message.acknowledged\") { … }", "events have other names"),
+        "monitor" => Migrate.monitor,
         "oauth." => Migrate.differs("config.oauth = ->(client) { … }", "a callable that returns the token"),
         "polling." => Migrate.none("one native thread polls for all clients; config.polling has its settings"),
         "statistics_decorator" => Migrate.none("delete it")

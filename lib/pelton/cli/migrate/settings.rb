@@ -69,10 +69,18 @@ module Pelton
           return pause(pause, call, value) if pause
           return from(call, value) if name == "initial_offset"
 
+          return producer(call) if name == "producer" && Call.of(value)&.block
+
           row = @rows[name] || @rows["#{name.split(".").first}."] or return false
           return tell(call, row) unless row.pelton&.include?("%")
 
           copy(call, row.kind, fill(row.pelton, value), value, note: row.note)
+          true
+        end
+
+        # config.producer = WaterDrop::Producer.new { … }: ProducerSettings translates the block.
+        def producer(call)
+          file.found(call.node, :same, "config.kafka and other settings", "Pelton.producer has the app's settings")
           true
         end
 

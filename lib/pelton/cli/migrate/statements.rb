@@ -116,24 +116,10 @@ module Pelton
 
         def problem(node) = expressions.problem(file, node)
         def text(node) = file.text(node)
+        def seconds(node) = file.seconds(node)
+        def name(node) = file.name(node)
         def place(node) = "#{file.path}:#{node.line}"
         def one_line(node) = text(node).lines.first.to_s.strip
-
-        # Milliseconds as the code of seconds: 60_000 → "60", TIMEOUT → "(TIMEOUT) / 1000.0".
-        def seconds(node)
-          value = Call.literal(node)
-          return "#{text(node).match?(/\A\w+\z/) ? text(node) : "(#{text(node)})"} / 1000.0" unless value.is_a?(Numeric)
-
-          ((value % 1000).zero? ? (value / 1000).to_i : value / 1000.0).to_s
-        end
-
-        # A name as the code of a String: :orders → "\"orders\"", name → "name.to_s".
-        def name(node)
-          value = Call.literal(node)
-          return value.to_s.inspect if value.is_a?(String) || value.is_a?(Symbol)
-
-          node.is?(:string_literal) ? text(node) : "#{text(node)}.to_s"
-        end
       end
     end
   end

@@ -149,7 +149,8 @@ module Pelton
           return file.found(call.node, :same, "from #{start}", "as the group's default") if start == @from
 
           note = "must be the same for all topics of a group: give this topic a group of its own, and copy its " \
-                 "offsets first (pelton groups copy), or it starts at #{start}"
+                 "offsets first (pelton groups copy), or it starts at #{start}. As it is, it starts at #{@from} " \
+                 "where the group has no offset"
           file.found(call.node, :differs, "from #{start}", note)
           draft.todo("#{place(call.node)}: `from` #{note}")
           draft.commented(true) { draft.code("from #{start}") }

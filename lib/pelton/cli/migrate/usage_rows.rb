@@ -11,13 +11,11 @@ module Pelton
       # What becomes of a constant or of a call on it. The row of the longest name counts.
       USAGES = {
         "Karafka.producer" => Migrate.same("Pelton.producer"),
-        "Karafka.monitor" => Migrate.differs("Pelton.subscribe(\"error.occurred\") { |event| … }",
-                                             "events have other names and fields: docs/reference/events.md"),
+        "Karafka.monitor" => Migrate.monitor,
         "Karafka.logger" => Migrate.differs("Pelton.config.logger",
-                                            "set config.logger = Logger.new($stdout) for it: the default one has no " \
-                                            "info lines, and tests have none"),
-        "Karafka::App.monitor" => Migrate.differs("Pelton.subscribe(\"error.occurred\") { |event| … }",
-                                                  "events have other names and fields: docs/reference/events.md"),
+                                            "Rails.logger in a Rails app; elsewhere set config.logger = " \
+                                            "Logger.new($stdout): the default one has no info lines, tests have none"),
+        "Karafka::App.monitor" => Migrate.monitor,
         "Karafka::App.config" => Migrate.same("Pelton.config"),
         "Karafka::App.setup" => Migrate.same("Pelton.configure do |config|"),
         "Karafka::App.routes" => Migrate.same("Pelton.routes"),
@@ -32,9 +30,9 @@ module Pelton
         "Karafka::Testing" => Migrate.differs("require \"pelton/testing\"", SPECS),
         "Karafka::Web" => Migrate.dashboard,
         "Karafka::ActiveJob::CurrentAttributes" => Migrate.attributes,
-        "Karafka::ActiveJob" => Migrate.differs("active_jobs \"default\" in the routes", "docs/guides/active-job.md"),
+        "Karafka::ActiveJob" => Migrate.differs("active_jobs \"…\" in the routes", "docs/guides/active-job.md"),
         "Karafka::Errors" => Migrate.differs("Pelton::Error", "docs/guides/moving-from-karafka.md, Errors"),
-        "Karafka::Instrumentation::Vendors::Kubernetes" => Migrate.differs("config.liveness.port = 3000",
+        "Karafka::Instrumentation::Vendors::Kubernetes" => Migrate.differs("config.liveness.port = …",
                                                                            "by HTTP: /live, /started, /ready"),
         "Karafka::Instrumentation::Vendors" => Migrate.differs("Pelton::Metrics, or Pelton.subscribe",
                                                                "docs/guides/metrics.md"),
@@ -42,17 +40,18 @@ module Pelton
                                                                       "pelton server has it from the start"),
         "Karafka::Instrumentation::ProctitleListener" => Migrate.none("delete it"),
         "Karafka::Instrumentation" => Migrate.differs("Pelton.subscribe", "docs/guides/monitoring.md"),
-        "Karafka::Messages" => Migrate.differs("produce(\"orders\", …) in tests",
+        "Karafka::Messages" => Migrate.differs("produce(\"…\", …) in tests",
                                                "messages cannot be made by hand; #{SPECS}"),
         "Karafka::Process" => Migrate.none("delete it"),
-        "Karafka::Pro::Iterator" => Migrate.same("Pelton.each(\"orders\") { |message| … }"),
+        "Karafka::Pro::Iterator" => Migrate.same("Pelton.each(\"…\") { |message| … }"),
         "Karafka::Pro::ScheduledMessages" => Migrate.later,
         "Karafka::Pro::RecurringTasks" => Migrate.recurring,
         "Karafka::Pro::Encryption" => Migrate.none("encrypt payloads in your own code"),
         "Karafka::Pro" => Migrate.none("look for its purpose in docs/guides/coming-from-karafka.md"),
         "Karafka.env" => Migrate.differs("ENV[\"PELTON_ENV\"]", "or Rails.env"),
         "WaterDrop::Producer" => Migrate.same("Pelton.producer", "one with other settings: Pelton::App.new"),
-        "WaterDrop::ConnectionPool" => Migrate.same("Pelton.producer_pool"),
+        "WaterDrop::ConnectionPool" => Migrate.differs("Pelton.producer_pool(size: …) { |index| { … } }",
+                                                       "the block gets the index, and returns options of librdkafka"),
         "WaterDrop::AbortTransaction" => Migrate.same("Pelton::AbortTransaction"),
         "WaterDrop::Errors::ProduceManyError" => Migrate.differs("Pelton::DeliveryError", "many.reports tells which"),
         "WaterDrop::Errors::ProduceError" => Migrate.differs("Pelton::DeliveryError",
@@ -63,6 +62,9 @@ module Pelton
         "WaterDrop::Clients::Buffered" => Migrate.same("Pelton::Testing.buffer", "require \"pelton/testing\""),
         "WaterDrop::Clients::Dummy" => Migrate.same("Pelton::Testing::BufferedProducer.new(keep: false)",
                                                     "require \"pelton/testing\""),
+        "WaterDrop::Instrumentation::LoggerListener" => Migrate.differs("Pelton::Reporters::Log",
+                                                                        "pelton server has it; config.logger gets " \
+                                                                        "failures everywhere"),
         "WaterDrop::Instrumentation" => Migrate.differs("Pelton.subscribe", "docs/guides/monitoring.md"),
         "WaterDrop::Middleware" => Migrate.same("Pelton.producer.middleware"),
         "Rdkafka::RdkafkaError" => Migrate.differs("Pelton::KafkaError",
@@ -76,7 +78,7 @@ module Pelton
                                                   "`value:` is `payload:`"),
         "Racecar.produce_async" => Migrate.differs("Pelton.producer.produce_async(payload:, topic:)",
                                                    "`value:` is `payload:`"),
-        "Racecar.wait_for_delivery" => Migrate.differs("Pelton::Delivery.wait_all(deliveries, timeout: 5)",
+        "Racecar.wait_for_delivery" => Migrate.differs("Pelton::Delivery.wait_all(deliveries, timeout: …)",
                                                        "wait for the deliveries that produce_async returns")
       }.freeze
       # Constants of other frameworks that the table does not know are unknown. Sidekiq may stay as it is.
@@ -87,7 +89,6 @@ module Pelton
         "commit_offsets" => Migrate.differs("mark_as_consumed(message)", "commits follow every 5 s"),
         "commit_offsets!" => Migrate.differs("mark_as_consumed!(message)", "commits everything that is marked"),
         "dispatch_to_dlq" => Migrate.same("dispatch_to_dead_letters(message, reason: \"…\")"),
-        "pause" => Migrate.differs("pause(10, at: offset)", "seconds first, and the offset is `at:`"),
         "eofed?" => Migrate.differs("def reached_end", "a method that is called at the end"),
         "used?" => Migrate.none("delete it"),
         "collapsed?" => Migrate.none("there is no collapse: only the failed key waits"),
@@ -98,17 +99,17 @@ module Pelton
         "synchronize" => Migrate.differs("a Mutex of your own", "each key has a consumer object of its own"),
         "coordinator" => Migrate.none("delete it"),
         "tags" => Migrate.none("delete it"),
-        "transaction" => Migrate.differs("transaction do, with transactional \"shop\" in the route",
+        "transaction" => Migrate.differs("transaction do, with transactional \"…\" in the route",
                                          "each partition has a producer of its own"),
         "statistics" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
         "statistics?" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
         "inline_insights" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
         "insights" => Migrate.none("subscribe to stats.measured, or use Pelton.admin.lag"),
         "trace_id" => Migrate.none("origin.failure_id names a failure"),
-        "pipe_sync" => Migrate.differs("producer.pipe_sync(message, topic: \"x\")", "a method of the producer"),
-        "pipe_async" => Migrate.differs("producer.pipe_async(message, topic: \"x\")", "a method of the producer"),
-        "pipe_many_sync" => Migrate.differs("producer.pipe_many_sync(messages, topic: \"x\")", "of the producer"),
-        "pipe_many_async" => Migrate.differs("producer.pipe_many_async(messages, topic: \"x\")", "of the producer"),
+        "pipe_sync" => Migrate.differs("producer.pipe_sync(message, topic: \"…\")", "a method of the producer"),
+        "pipe_async" => Migrate.differs("producer.pipe_async(message, topic: \"…\")", "a method of the producer"),
+        "pipe_many_sync" => Migrate.differs("producer.pipe_many_sync(messages, topic: \"…\")", "of the producer"),
+        "pipe_many_async" => Migrate.differs("producer.pipe_many_async(messages, topic: \"…\")", "of the producer"),
         "produce_sync" => Migrate.same("producer.produce_sync"),
         "produce_async" => Migrate.same("producer.produce_async"),
         "revoked?" => Migrate.differs("revoked?, after mark_as_consumed(message)",
@@ -118,16 +119,14 @@ module Pelton
       }.freeze
       # Methods of producers that Pelton's do not have, or have with another result.
       PRODUCER_CALLS = {
-        "monitor" => Migrate.differs("Pelton.subscribe(\"message.delivery_failed\") { |event| … }",
-                                     "message.acknowledged has the others; docs/reference/events.md"),
+        "monitor" => Migrate.monitor,
         "flush_sync" => Migrate.differs("flush_buffer_sync", "sends what `buffer` has kept"),
         "flush_async" => Migrate.differs("flush_buffer_async", "sends what `buffer` has kept"),
         "produce_many_sync" => Migrate.one_delivery("produce_many_sync(messages)"),
         "produce_many_async" => Migrate.one_delivery("produce_many_async(messages)"),
         "delivery_callback=" => Migrate.differs("Pelton.subscribe(\"message.acknowledged\") { |event| … }",
                                                 "message.delivery_failed has the failures; before the producer opens"),
-        "variant" => Migrate.differs("with(acks: 1)", "options by their names in Pelton: docs/guides/producing.md"),
-        "close!" => Migrate.differs("close(timeout: 5)", "the limit is a number of seconds"),
+        "close!" => Migrate.differs("close(timeout: …)", "the limit is a number of seconds"),
         "transaction_mark_as_consumed" => Migrate.differs("tx.mark_as_consumed(messages, subscription)",
                                                           "tx is the argument of the transaction's block")
       }.freeze
@@ -140,26 +139,27 @@ module Pelton
       }.freeze
       # Calls on messages and batches.
       MESSAGE_CALLS = {
-        "metadata" => Migrate.differs("message.topic, message.timestamp, …", "messages and batches have no metadata"),
+        "metadata" => Migrate.differs("message.topic, message.timestamp, …",
+                                      "messages and batches have no metadata; of a batch: topic, partition, " \
+                                      "consumption_lag and processing_lag of the consumer, in seconds"),
         "clean!" => Migrate.none("payloads are freed with their batch: delete it"),
         "cleaned?" => Migrate.none("delete it"),
         "deserialized?" => Migrate.none("delete it")
       }.freeze
       # Methods of the object `karafka` in specs.
       SPEC_CALLS = {
-        "consumer_for" => Migrate.differs("consumer_for(\"orders\", group: \"billing\")", SPECS),
-        "produce" => Migrate.differs("produce(\"orders\", { id: 7 })", "runs the consumer; #{SPECS}"),
-        "produce_to" => Migrate.differs("produce(\"orders\", { id: 7 })", "runs the consumer; #{SPECS}"),
+        "produce" => Migrate.differs("produce(\"…\", …)", "names the topic, and runs the consumer; #{SPECS}"),
+        "produce_to" => Migrate.differs("produce(\"…\", …)", "names the topic, and runs the consumer; #{SPECS}"),
         "produced_messages" => Migrate.differs("produced_messages", "objects, not Hashes: last.topic; #{SPECS}"),
         "consumer_messages" => Migrate.none(SPECS)
       }.freeze
       # Methods of Racecar's consumers.
       RACECAR_CALLS = {
-        "subscribes_to" => Migrate.differs("topic \"x\", to: \"X\"",
+        "subscribes_to" => Migrate.differs("topic \"…\", to: \"…\"",
                                            "a route, in the group that is named after the class"),
         "produce" => Migrate.differs("producer.produce_async(topic:, payload:, key:)",
                                      "sent at once, not after process"),
-        "deliver!" => Migrate.differs("Pelton::Delivery.wait_all(deliveries, timeout: 5)",
+        "deliver!" => Migrate.differs("Pelton::Delivery.wait_all(deliveries, timeout: …)",
                                       "wait for the deliveries that produce_async returns"),
         "heartbeat" => Migrate.none("native threads do that: delete it")
       }.freeze

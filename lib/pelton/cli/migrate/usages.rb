@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "call"
+require_relative "call_rows"
 require_relative "sidekiq_rows"
 require_relative "usage_rows"
 
@@ -16,11 +17,12 @@ module Pelton
         OPTIONS = Migrate.differs("pelton_key { |job| … } instead of partitioner",
                                   "config.confirm_jobs instead of dispatch_method; docs/guides/active-job.md")
         PRODUCING = /\A(produce|tombstone|buffer)(_many)?(_sync|_async)?\z/
+        VARIANTS = %w[variant with].freeze
         KARAFKA = %w[Karafka::BaseConsumer Karafka::Pro::BaseConsumer ApplicationConsumer].freeze
         # Blocks whose calls have rows of their own.
         BLOCKS = { "Sidekiq.configure_server" => SIDEKIQ_CONFIG, "Sidekiq.configure_client" => SIDEKIQ_CONFIG,
                    "Racecar.configure" => RACECAR_CONFIG }.freeze
-        private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :PRODUCING, :KARAFKA, :BLOCKS
+        private_constant :ADAPTER, :ADAPTERS, :OPTIONS, :PRODUCING, :VARIANTS, :KARAFKA, :BLOCKS
 
         # :karafka or :racecar if a class with this superclass is such a consumer.
         #: (String, Hash[String, String]) -> Symbol?
@@ -43,6 +45,7 @@ module Pelton
           @workers = workers
           @producers = producers
           @defined = defined
+          @calls = CallRows.new(file)
         end
 
         #: () -> void
@@ -113,12 +116,12 @@ module Pelton
         # What means the same in every class.
         def general(call)
           receiver = call.receiver && file.text(call.receiver)
-          if receiver == "karafka" then SPEC_CALLS[call.name]
-          elsif receiver&.match?(/\bproducer\z/i) then on_producer(call, sure: receiver.start_with?("Karafka."))
-          elsif call.name == "gem" && receiver.nil? then GEMS[Call.literal(call.args.first)]
-          elsif call.name == "queue_adapter=" then ADAPTERS[Call.literal(call.args.first).to_s]
-          elsif receiver.nil? then call.name == "karafka_options" ? OPTIONS : SIDEKIQ_WORDS[call.name]
-          else on_rdkafka(call)
+          case receiver
+          when nil then by_name(call)
+          when "karafka" then in_spec(call)
+          when /\.monitor\z/ then monitor(call, receiver.delete_suffix(".monitor"))
+          when /\bproducer\z/i then on_producer(call, sure: receiver.start_with?("Karafka."))
+          else call.name == "queue_adapter=" ? ADAPTERS[Call.literal(call.args.first).to_s] : on_rdkafka(call)
           end
         end
 
@@ -127,8 +130,28 @@ module Pelton
           RDKAFKA_CALLS[call.name == "wait" ? "#{Call.of(call.receiver)&.name}.wait" : call.name]
         end
 
+        def by_name(call)
+          case call.name
+          when "gem" then GEMS[Call.literal(call.args.first)]
+          when "karafka_options" then OPTIONS
+          else SIDEKIQ_WORDS[call.name]
+          end
+        end
+
+        # Of Karafka or of a producer; other libraries have monitors, too.
+        def monitor(call, owner)
+          producer = @producers.include?(owner) || owner.match?(/\bproducer\z/i)
+          return unless call.name == "subscribe" && (producer || owner.match?(/\A(::)?Karafka(::App|App)?\z/))
+
+          @calls.subscribe(call, producer: producer)
+        end
+
+        def in_spec(call) = call.name == "consumer_for" ? @calls.consumer_for(call) : SPEC_CALLS[call.name]
+
         # sure: it is a producer, so a method that Pelton's does not have is unknown.
         def on_producer(call, sure: true)
+          return @calls.variant(call) if VARIANTS.include?(call.name)
+
           PRODUCER_CALLS[call.name] || (no_method(call) if sure && !Producer.method_defined?(call.name))
         end
 
@@ -139,7 +162,11 @@ module Pelton
           return (call.receiver ? RACECAR_MESSAGE_CALLS : RACECAR_CALLS)[call.name] if kind == :racecar
           return MESSAGE_CALLS[call.name] || (name_of_topic if topic_name?(call)) if call.receiver
 
-          CONSUMER_CALLS[call.name] || (unknown(call) if method && !known?(call.name))
+          case call.name
+          when "pause" then @calls.pause(call)
+          when "mark_as_consumed", "mark_as_consumed!" then @calls.mark(call)
+          else CONSUMER_CALLS[call.name] || (unknown(call) if method && !known?(call.name))
+          end
         end
 
         # A deserializer has a method `call` and gets a message.

@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+require_relative "call"
+require_relative "event_rows"
+require_relative "usage_rows"
+
+module Pelton
+  class CLI
+    module Migrate
+      # What becomes of calls whose arguments are part of the answer: pause(offset, 2_000) → pause(2, at: offset).
+      class CallRows
+        FIELDS = "other values: docs/reference/events.md"
+        PRODUCER_APP = "for a producer of an app of its own: app.subscribe"
+        # Options of a WaterDrop variant: librdkafka's name → the keyword of `with`. Times are in ms there.
+        VARIANT = { "acks" => "acks", "request.required.acks" => "acks", "compression.codec" => "compression",
+                    "compression.type" => "compression", "compression.level" => "compression_level",
+                    "partitioner" => "partitioner" }.freeze
+        TIMES = { "message.timeout.ms" => "message_timeout", "delivery.timeout.ms" => "message_timeout",
+                  "request.timeout.ms" => "request_timeout", "max_wait_timeout" => "timeout" }.freeze
+        private_constant :FIELDS, :PRODUCER_APP, :VARIANT, :TIMES
+
+        #: (CodeFile) -> void
+        def initialize(file)
+          @file = file
+        end
+
+        # In a consumer. nil: it is Pelton's already.
+        #: (Call) -> Row?
+        def pause(call)
+          offset, time = call.args
+          return if offset.nil? || call.keywords.key?("at") || (time.nil? && Call.literal(offset).is_a?(Numeric))
+
+          Migrate.differs("pause(#{time ? @file.seconds(time) : "…"}, at: #{@file.text(offset)})",
+                          "seconds first, and the offset is `at:`")
+        end
+
+        # In a consumer. nil: nothing changes.
+        #: (Call) -> Row?
+        def mark(call)
+          message, metadata = call.args
+          return unless metadata
+
+          Migrate.differs("#{call.name}(#{@file.text(message)}, metadata: #{@file.text(metadata)})",
+                          "the metadata is a keyword")
+        end
+
+        # `variant` and `with` of a producer. nil: it is Pelton's already.
+        #: (Call) -> Row?
+        def variant(call)
+          theirs = call.keywords.key?("topic_config") || call.keywords.key?("max_wait_timeout")
+          return unless call.name == "variant" || theirs
+
+          options = { **call.keywords.except("topic_config", "default"), **topic_config(call) }
+          code = options.map { |name, value| option(name, value) }
+          code = ["…"] if code.empty? || !code.all?
+          Migrate.differs("with(#{code.join(", ")})", "options have names of their own: docs/guides/producing.md")
+        end
+
+        # `subscribe` of a producer's monitor, or of Karafka's. nil: it does not name an event.
+        #: (Call, producer: bool) -> Row?
+        def subscribe(call, producer:)
+          name = Call.literal(call.args.first)
+          return unless name.is_a?(String)
+
+          to, note = (producer ? PRODUCER_EVENTS : EVENTS)[name]
+          return Migrate.none("no such event: docs/reference/events.md") unless to
+
+          Migrate.differs("Pelton.subscribe(#{to.inspect}) { |event| … }",
+                          [*note, (producer ? PRODUCER_APP : FIELDS)].join("; "))
+        end
+
+        # karafka.consumer_for(:orders, :billing) in a spec
+        #: (Call) -> Row
+        def consumer_for(call)
+          topic, group = call.args.map { |node| @file.name(node) }
+          Migrate.differs("consumer_for(#{topic || "…"}#{", group: #{group}" if group})", SPECS)
+        end
+
+        private
+
+        def topic_config(call)
+          node = call.keywords["topic_config"]
+          node&.is?(:hash) ? Call.pairs(node) : { "…" => node }.compact
+        end
+
+        # "acks: 1"; nil: Pelton has no such option.
+        def option(name, value)
+          return "#{VARIANT[name]}: #{@file.text(value)}" if VARIANT.key?(name)
+
+          "#{TIMES[name]}: #{@file.seconds(value)}" if TIMES.key?(name)
+        end
+      end
+    end
+  end
+end

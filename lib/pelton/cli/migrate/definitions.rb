@@ -1,0 +1,118 @@
+# frozen_string_literal: true
+
+require_relative "call"
+require_relative "usages"
+
+module Pelton
+  class CLI
+    module Migrate
+      # The classes and producers that the files define, and that other files name.
+      class Definitions
+        PRODUCER = /\A(::)?WaterDrop::Producer\b/
+        WORKERS = %w[Sidekiq::Job Sidekiq::Worker].freeze
+        private_constant :WORKERS
+
+        #: () -> void
+        def initialize
+          # {"OrdersConsumer" => "ApplicationConsumer"}
+          @parents = {}
+          # {"OrdersConsumer" => "app/orders_consumer.rb"}
+          @homes = {}
+          # Classes that call `transaction` themselves.
+          @transactional = []
+          @workers = []
+          @queues = ["default"]
+          @sidekiq = false
+          @producers = []
+          @racecar = []
+        end
+
+        # Superclasses: {"OrdersConsumer" => "ApplicationConsumer"}
+        #: Hash[String, String]
+        attr_reader :parents
+        # Sidekiq's classes; queues of Active Job; constants and variables that are producers: ["KAFKA"]
+        #: (workers: Array[String], queues: Array[String], producers: Array[String])
+        attr_reader :workers, :queues, :producers
+        # [file, class, Call, its `self.group_id` or nil] of each `subscribes_to`.
+        #: Array[Array[untyped]]
+        attr_reader :racecar
+
+        # true: Sidekiq runs the jobs of Active Job.
+        #: () -> bool
+        def sidekiq? = @sidekiq
+
+        # within: the modules around the node.
+        #: (CodeFile, ?Node, ?Array[String]) -> void
+        def read(file, node = file.root, within = [])
+          if node.is?(:class, :module)
+            within += [file.text(node.children[0])]
+            klass(file, node, within) if node.is?(:class)
+          elsif node.is?(:assign, :opassign) && file.text(node.children.last).match?(PRODUCER)
+            @producers << file.text(node.children.first)
+          elsif (call = Call.of(node))&.name == "queue_adapter="
+            @sidekiq ||= Call.literal(call.args.first).to_s == "sidekiq"
+          end
+          node.nodes.each { |part| read(file, part, within) }
+        end
+
+        # Is it Karafka's app, or a subclass? A `setup` of another class is something else.
+        #: (String?) -> bool
+        def app?(name)
+          20.times { break if name.nil? || name == "Karafka::App" || (name = @parents[name]).nil? }
+          name == "Karafka::App"
+        end
+
+        # true: a class or one of its superclasses calls `transaction`.
+        #: (String) -> bool
+        def transaction?(name) = [name, *ancestors(name)].any? { |one| @transactional.include?(one) }
+
+        # Files that define consumers, base classes first: ["app/consumers/application_consumer"]
+        #: () -> Array[String]
+        def consumers
+          found = @parents.keys.select { |name| Usages.kind(@parents[name], @parents) }
+          found.sort_by { |name| ancestors(name).size }.map { |name| @homes[name].delete_suffix(".rb") }.uniq
+        end
+
+        private
+
+        # The superclasses of a class in the application, the nearest first.
+        def ancestors(name)
+          found = []
+          found << name while found.size < 20 && (name = @parents[name])
+          found
+        end
+
+        def klass(file, node, within)
+          name, parent, body = node.children
+          @parents[file.text(name)] = file.constant(parent).to_s if parent
+          @homes[file.text(name)] ||= file.path
+          body.each_node { |one| @transactional |= [file.text(name)] if transaction_call?(one) }
+          words(file, file.text(name), within.join("::"), body)
+        end
+
+        def transaction_call?(node)
+          call = Call.of(node)
+          call && call.name == "transaction" && call.receiver.nil?
+        end
+
+        # What the body of a class says of itself. path: its name with those of its modules.
+        def words(file, name, path, body)
+          calls = Call.statements(body).filter_map { |one| Call.of(one) }
+          group = calls.find { |call| call.name == "group_id=" && file.text(call.receiver) == "self" }&.args&.first
+          calls.reject(&:receiver).each do |call|
+            case call.name
+            when "subscribes_to" then @racecar << [file, path, call, Call.literal(group)]
+            when "queue_as" then queue(call)
+            when "include" then @workers << name if WORKERS.include?(file.constant(call.args.first))
+            end
+          end
+        end
+
+        def queue(call)
+          name = Call.literal(call.args.first)
+          @queues |= [name.to_s] if name
+        end
+      end
+    end
+  end
+end

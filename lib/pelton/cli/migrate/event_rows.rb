@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+module Pelton
+  class CLI
+    module Migrate
+      BEFORE = "subscribe before the first client opens"
+      ONCE = "once for each partition"
+      private_constant :BEFORE, :ONCE
+
+      # Events of Karafka's monitor: {their name => [ours, what to know]}.
+      EVENTS = {
+        "error.occurred" => ["error.occurred", "event[:source], not event[:type]"],
+        "consumer.consume" => ["consumer.consuming"],
+        "consumer.consumed" => ["consumer.consumed", "event[:seconds], event[:topic], not event[:caller]"],
+        "consumer.consuming.pause" => ["partition.paused"],
+        "consumer.consuming.retry" => ["consumer.retrying"],
+        "consumer.consuming.seek" => ["partition.sought"],
+        "consumer.initialized" => ["consumer.assigned"],
+        "consumer.revoked" => ["consumer.revoked"],
+        "consumer.ticked" => ["consumer.ticked"],
+        "consumer.eofed" => ["consumer.reached_end"],
+        "consumer.shutdown" => ["consumer.shut_down"],
+        "client.pause" => ["partition.paused"],
+        "client.resume" => ["partition.resumed"],
+        "dead_letter_queue.dispatched" => ["message.dead_lettered"],
+        "rebalance.partitions_assigned" => ["partition.assigned", ONCE],
+        "rebalance.partitions_revoked" => ["partition.revoked", ONCE],
+        "statistics.emitted" => ["statistics.emitted", BEFORE],
+        "worker.processed" => ["job.finished"],
+        **%w[app.running app.quieting app.quiet app.stopping app.stopped].to_h { |name| [name, [name]] }
+      }.freeze
+
+      # Events of a producer's monitor.
+      PRODUCER_EVENTS = {
+        "error.occurred" => ["message.delivery_failed", "for messages that no code waits for"],
+        "message.acknowledged" => ["message.acknowledged", BEFORE],
+        "message.purged" => ["message.purged", BEFORE],
+        "message.produced_async" => ["message.produced", BEFORE],
+        "message.produced_sync" => ["message.produced", BEFORE],
+        "messages.produced_async" => ["message.produced", BEFORE],
+        "messages.produced_sync" => ["message.produced", BEFORE],
+        "statistics.emitted" => ["statistics.emitted", BEFORE],
+        "producer.connected" => ["producer.opened"],
+        **%w[producer.closed producer.reloaded producer.disconnected transaction.started transaction.committed
+             transaction.aborted].to_h { |name| [name, [name]] }
+      }.freeze
+    end
+  end
+end
