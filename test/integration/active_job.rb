@@ -121,6 +121,9 @@ Scenario.run do
   noted.("tick", 3)
   ticks = rows.("note LIKE 'tick%'").map(&:last)
   equal(ticks.uniq, ticks, "recurring jobs")
+  eventually(30, "the time of a recurring job in Rails' log") do
+    app.read("log/development.log").match?(/Performing TickJob .* enqueued at \d{4}-/)
+  end
   app.runner(<<~RUBY)
     order = Order.create!(total: 4)
     if ActiveJob.version >= Gem::Version.new("7.1")

@@ -272,7 +272,13 @@ class ActiveJobTest < Minitest::Test
 
   def test_a_recurring_job_runs_each_time_with_an_id_of_its_own
     Pelton.config.schedule_topic = "pelton.schedule"
-    tick = Class.new(ApplicationJob) { define_method(:perform) { |*arguments| RAN << [arguments, job_id] } }
+    times = []
+    tick = Class.new(ApplicationJob) do
+      define_method(:perform) do |*arguments|
+        times << enqueued_at
+        RAN << [arguments, job_id]
+      end
+    end
     self.class.const_set(:TickJob, tick)
     Pelton.routes do
       active_jobs "ticks"
@@ -283,6 +289,7 @@ class ActiveJobTest < Minitest::Test
 
     assert_equal [["weekly", { "day" => 2.days }]] * 3, RAN.map(&:first)
     assert_equal 3, RAN.map(&:last).uniq.grep(%r{\Ajobs\.ticks/0/\d\z}).size, RAN.to_s
+    assert_equal 3, times.map { |time| Time.parse(time.to_s) }.uniq.size
     assert_equal ["@recurring/shop/ActiveJobTest.TickJob"], Pelton.schedule.map(&:id)
   ensure
     self.class.send(:remove_const, :TickJob) if self.class.const_defined?(:TickJob, false)

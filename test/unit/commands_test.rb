@@ -84,6 +84,26 @@ class CommandsTest < Minitest::Test
     TEXT
   end
 
+  def test_routes_show_recurring_messages_of_the_app
+    draw
+    @app.config.schedule_topic = "shop.schedule"
+    @app.routes do
+      recurring "cleanup", every: "1h", topic: "jobs", payload: "{}"
+      recurring "report", cron: "0 3 * * mon", topic: "reports", payload: "{}"
+    end
+    assert_equal 0, run_cli("routes"), @err.string
+    assert_includes @out.string, <<~TEXT
+
+      RECURRING  TIMES                 TOPIC
+      cleanup    every 3600            jobs
+      report     cron UTC 0 3 * * mon  reports
+
+      billing (kafka)
+    TEXT
+    assert_equal 0, run_cli("routes", "-g", "billing"), @err.string
+    refute_includes @out.string, "cleanup"
+  end
+
   def test_routes_as_json
     draw
     assert_equal 0, run_cli("routes", "--json", "-g", "billing")

@@ -62,6 +62,19 @@ class DoctorTopicsTest < Minitest::Test
     assert_empty(findings({}) { |app| route(app, "orders") { creates partitions: 3 } })
   end
 
+  def test_a_missing_topic_of_the_schedule_or_of_reports_is_a_warning
+    found = findings({}) do |app|
+      route(app, "orders")
+      app.configure do |config|
+        config.schedule_topic = "shop.schedule"
+        config.report_topic = "shop.reports"
+      end
+    end
+    text = "is declared at %s, but does not exist: run pelton topics apply"
+    assert_equal [[:warning, "topic shop.schedule", format(text, "config.schedule_topic")],
+                  [:warning, "topic shop.reports", format(text, "config.report_topic")]], found
+  end
+
   def test_replicas_against_min_insync_replicas
     topics = { "few" => { replication: 1, config: { "min.insync.replicas" => "2" } },
                "tight" => { replication: 2, config: { "min.insync.replicas" => "2" } },

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require "time"
 require_relative "../consumer"
 require_relative "../errors"
 
@@ -31,8 +32,9 @@ module Pelton
         data = JSON.parse(text)
         invalid(message, "its payload has no job_class") unless data.is_a?(Hash) && data["job_class"].is_a?(String)
 
-        # A recurring job has no id, so it gets one that its retries have, too.
-        { "job_id" => place(message), **data, "provider_job_id" => message.raw_headers[SCHEDULED] || place(message) }
+        # A recurring job has no time, which Rails logs, and no id: it gets one that its retries have, too.
+        { "job_id" => place(message), "enqueued_at" => message.timestamp&.utc&.iso8601(9), **data,
+          "provider_job_id" => message.raw_headers[SCHEDULED] || place(message) }
       rescue JSON::ParserError
         invalid(message, "its payload is no JSON")
       end

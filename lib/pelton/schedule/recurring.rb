@@ -33,6 +33,10 @@ module Pelton
         freeze
       end
 
+      # {name: "cleanup", times: "every 3600", topic: "jobs"}, to show it.
+      #: () -> Hash[Symbol, String]
+      def summary = { name: @name, times: @recurrence.to_s, topic: @message[:topic] }
+
       # Its id, among the recurring messages of this owner.
       #: (String) -> String
       def id(owner) = "#{Recurring.prefix(owner)}#{@name}"

@@ -11,8 +11,9 @@ module Pelton
       # `pelton routes`
       class Routes < Command
         details <<~TEXT
-          Retry topics have rows of their own. Below the table are librdkafka's options of each group, and
-          the settings of each topic that differ from the defaults. It connects to no broker.
+          Retry topics have rows of their own. Below the table are recurring messages and jobs (not with -g, -t or
+          --json), librdkafka's options of each group, and the settings of each topic that differ from the defaults.
+          It connects to no broker.
         TEXT
         example "pelton routes -r ./app.rb"
         example "pelton routes -r ./app.rb -g billing --json", "one group, for a script"
@@ -30,8 +31,17 @@ module Pelton
           output.report(groups) do
             rows = groups.flat_map { |group| group[:topics].map { |topic| { group: group[:group], **topic } } }
             output.table(rows.map { |row| { **row.except(:settings), retries: row[:retries] || "no limit" } })
+            print_recurring if chosen.empty?
             print_settings(groups)
           end
+        end
+
+        def print_recurring
+          rows = app.routes.recurring.map(&:summary)
+          return if rows.empty?
+
+          output.puts
+          output.table(rows.map { |row| { recurring: row[:name], **row.except(:name) } })
         end
 
         def facts(group)

@@ -77,9 +77,11 @@ module Pelton
         # A missing routed topic is reported by Topics.
         def compare(cluster, names, state, report)
           changes = state.compare(cluster.topics.values_at(*names).compact, cluster: cluster.servers)
-          changes.reject! { |change| change.action == :create && cluster.routed.include?(change.topic) }
+          changes.reject! { |change| change.action == :create && routed?(change.topic) }
           changes.each { |change| report.warning("topic #{change.topic}", text(change)) }
         end
+
+        def routed?(topic) = @groups.any? { |group| group.names.include?(topic) }
 
         def text(change)
           case change.action
