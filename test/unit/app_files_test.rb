@@ -13,7 +13,8 @@ class AppFilesTest < Minitest::Test
     "config/application.rb" => "",
     "config/environment.rb" => "require 'rails'; Rails.application = Object.new; puts 'railtie' if defined?(FOUND)",
     "app.rb" => "require_relative 'config/environment'",
-    "plain.rb" => "puts 'plain'"
+    "plain.rb" => "puts 'plain'",
+    "route.rb" => "require 'pelton'\nPelton.routes do\n  topic(/^logs(?!x)/, to: 'X')\nend"
   }.freeze
   LIB = File.expand_path("../../lib", __dir__)
   # In the place of the railtie, which needs more of Rails.
@@ -45,6 +46,10 @@ class AppFilesTest < Minitest::Test
 
   def test_a_file_beside_a_rails_app_is_loaded_alone
     assert_equal "plain\n", load_files("plain.rb")
+  end
+
+  def test_the_error_of_a_route_names_its_line
+    assert_match(/topic = .*: unsupported syntax at "\(\?!x".* \(route\.rb:3\)/, load_files("route.rb"))
   end
 
   def test_a_file_that_loads_a_rails_app_behind_our_back_is_refused

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "pelton/app"
+require "pelton/active_job/job_consumer"
 require "pelton/cli/doctor"
 
 # The values at which `pelton doctor` starts to warn: on each side of the limit.
@@ -25,6 +26,7 @@ class DoctorLimitsTest < Minitest::Test
   def findings(about, clusters = { "g" => CLUSTER, "h" => CLUSTER })
     report = CLI::Doctor::Report.new
     CLI::Doctor::Topics.new(@app.config, @app.routes.groups(@app.config), clusters, Pelton::Native).examine(report)
+    CLI::Doctor::Units.new(@app.config, @app.routes.groups(@app.config)).examine(report)
     CLI::Doctor::Timeouts.new(@app.config, @app.routes.groups(@app.config), Pelton::Native).examine(report)
     report.findings.select { |finding| finding[:about] == about }
   end
@@ -57,6 +59,66 @@ class DoctorLimitsTest < Minitest::Test
     assert_match(/9 workers, but at most 8 jobs at once/, findings("concurrency").first[:text])
     assert_empty findings("concurrency", { "g" => CLUSTER })
     assert_empty findings("concurrency", {})
+  end
+
+  def test_one_job_at_once_is_named_in_the_singular
+    @app.config.concurrency = 2
+    found = findings("concurrency", { "g" => { "orders" => 1 }, "h" => { "orders" => 0 } }).first
+    assert_match(/2 workers, but at most 1 job at once/, found[:text])
+  end
+
+  # A route with these words; the text of the warning about its times, or nil.
+  def times(&words)
+    @app = Pelton::App.new
+    @app.routes { group("g") { topic("orders", to: Consumer, &words) } }
+    findings("topic orders").find { |finding| finding[:text].include?("milliseconds") }&.fetch(:text)
+  end
+
+  def test_times_of_routes_that_look_like_milliseconds_are_a_warning
+    assert_match(/\Abackoff 1000\.\.30000: 1000 s are 16\.7 minutes: .*in seconds, not in milliseconds/,
+                 times { backoff 1_000..30_000 })
+    assert_match(/\Adelay 60000: 60000 s are 16\.7 hours/, times { delay 60_000 })
+    assert_match(/\Aexpire_after 3600000: 3600000 s are 41\.7 days/, times { expire_after 3_600_000 })
+    assert_match(/\Aexpire_after 86400000: /, times { expire_after 86_400_000 })
+    assert_match(/\Athrottle … every: 60000: /, times { throttle 10, every: 60_000 })
+    assert_match(/\Aretry_in \[5, 10000\]: 10000 s are 2\.8 hours/, times { retry_in 5, 10_000 })
+  end
+
+  def test_the_warning_about_a_time_names_the_pattern
+    @app.routes { group("g") { topic(/^a/, to: Ticks) { tick_every 5_000 } } }
+    assert_includes findings("topic /^a/").map { |finding| finding[:text] },
+                    "tick_every 5000: 5000 s are 83.3 minutes: Pelton's times are in seconds, not in milliseconds"
+  end
+
+  class Ticks < Consumer
+    def tick = nil
+  end
+
+  def test_long_times_of_routes_in_seconds_are_no_warning
+    assert_nil(times { retry_in 60, 3_600, 18_000, 86_400 })
+    assert_nil(times { expire_after 30 * 86_400 })
+    assert_nil(times { backoff 1..999 })
+    assert_nil(times { throttle 10, every: 1.5 })
+  end
+
+  def test_the_same_time_of_several_topics_is_one_warning
+    @app.routes { group("g") { %w[a b].each { |name| topic(name, to: Consumer) { delay 60_000 } } } }
+    assert_equal 1, findings("topic a, topic b").size
+  end
+
+  def test_decoding_is_no_advice_for_the_consumer_of_jobs
+    @app.routes { group("g") { topic("jobs.default", to: Pelton::ActiveJob::JobConsumer) } }
+    assert_empty findings("topic jobs.default", { "g" => { "jobs.default" => 1 } })
+  end
+
+  class Renamed < Consumer
+    def eofed = nil
+  end
+
+  def test_a_method_that_is_never_called_is_one_warning_for_all_topics_of_its_class
+    @app.routes { group("g") { %w[a b].each { |name| topic(name, to: Renamed) } } }
+    assert_equal ["DoctorLimitsTest::Renamed#eofed is never called: rename it to reached_end, or make it private"],
+                 (findings("consumer").map { |finding| finding[:text] })
   end
 
   def test_revocation_timeout_that_reaches_the_poll_interval_is_a_warning

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../errors"
+require_relative "../runtime/library_code"
 
 module Pelton
   class CLI
@@ -17,10 +18,21 @@ module Pelton
         files = [RAILS] if files.empty? && rails?(RAILS)
         files.map { |file| File.expand_path(file) }.each do |file|
           prepare_rails(File.dirname(file)) if rails?(file)
-          require file
+          run(file)
           raise ConfigError.new("-r", file, LATE) if without_railtie?
         end
       end
+
+      # An error of a setting or a route gets the line that caused it.
+      def self.run(file)
+        require file
+      rescue ConfigError => e
+        place = LibraryCode.own_place(e.backtrace)
+        raise e, "#{e.message} (#{place})" if place
+
+        raise
+      end
+      private_class_method :run
 
       # Rails is about to load. It would not load Pelton's railtie, because Pelton is loaded already.
       def self.prepare_rails(folder)

@@ -11,6 +11,7 @@ require_relative "doctor/report"
 require_relative "doctor/retries"
 require_relative "doctor/timeouts"
 require_relative "doctor/topics"
+require_relative "doctor/units"
 
 module Pelton
   class CLI
@@ -45,6 +46,7 @@ module Pelton
         Machine.new(config, @native, processes: @processes).examine(report)
         Database.new(config, threads: @app.background_names, processes: @processes,
                              timeout: @offline ? nil : @timeout).examine(report)
+        Units.new(config, groups).examine(report)
         Timeouts.new(config, groups, @native).examine(report)
         Options.new(config, groups, @native).examine(report) if @options
         clusters = @offline ? {} : Brokers.new(config, groups, @native, @timeout).examine(report)

@@ -32,7 +32,8 @@ module Pelton
       checked_out: "it cannot be closed by the code that checked it out of its pool",
       unknown: "Kafka did not confirm the commit in time: the transaction may be committed or aborted",
       committed: "the previous transaction was committed after all: its marks count, and other messages are retried",
-      not_transactional: "it has no transactional.id: set this option of librdkafka"
+      not_transactional: "it has no transactional.id: in a consumer, write `transactional \"name\"` in the route; " \
+                         "elsewhere, set this option of librdkafka"
     }.freeze
     private_constant :REASONS
 

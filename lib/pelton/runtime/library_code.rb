@@ -22,9 +22,17 @@ module Pelton
       lines = backtrace&.reject { |line| line.start_with?("<internal:") }
       return if lines.nil? || lines.empty?
 
-      own = lines.find { |line| !line?(line) && !line.start_with?(OURS) } if line?(lines.first)
+      own = own_line(lines) if line?(lines.first)
       [lines.first, *own].join(", called from ")
     end
+
+    # The application's line in a backtrace: "config/pelton.rb:12". nil: there is none.
+    #: (Array[String]?) -> String?
+    def own_place(backtrace)
+      own_line(backtrace.to_a)&.sub(/:in [`'].*/m, "")&.delete_prefix("#{Dir.pwd}/")
+    end
+
+    def own_line(lines) = lines.find { |line| !line?(line) && !line.start_with?(OURS) }
 
     # Pelton's own files, which are no gem in a working copy.
     OURS = File.expand_path("..", __dir__).concat("/").freeze
@@ -39,6 +47,6 @@ module Pelton
       ruby = RbConfig::CONFIG.values_at("rubylibdir", "vendordir", "sitedir").compact.map { |path| "#{path}/" }
       (@folders = [paths.dup, [*gems, *ruby].freeze].freeze).last
     end
-    private_class_method :folders
+    private_class_method :folders, :own_line
   end
 end

@@ -15,8 +15,6 @@ module Pelton
         POLL = 300_000
         SOCKET = 60_000
         CLASSIC_ONLY = %w[session.timeout.ms heartbeat.interval.ms partition.assignment.strategy].freeze
-        # s
-        SUSPICIOUS = 10_000
 
         #: (Config, Array[Routing::Group], Module) -> void
         def initialize(config, groups, native)
@@ -27,7 +25,6 @@ module Pelton
 
         #: (Report) -> void
         def examine(report)
-          check_units(report)
           with_options(report, "producer", Producer::DEFAULTS) { |options| check_producer(report, options) }
           @groups.each do |group|
             own = { **group.kafka, "group.id" => group.name }
@@ -38,17 +35,6 @@ module Pelton
         end
 
         private
-
-        # A number of milliseconds, as other frameworks have it: 60_000 s are 16.7 hours.
-        def check_units(report)
-          Settings::APP.select { |setting| setting.unit == "s" }.each do |setting|
-            value = @config.public_send(setting.name)
-            next unless value.is_a?(Numeric) && value >= SUSPICIOUS
-
-            report.warning(setting.name.to_s, "#{value} s are #{(value / 3600.0).round(1)} hours: Pelton's times are " \
-                                              "in seconds, not in milliseconds")
-          end
-        end
 
         # Yields the client's options, unless librdkafka refuses them.
         def with_options(report, about, defaults, own = {})

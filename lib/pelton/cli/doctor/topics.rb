@@ -26,7 +26,7 @@ module Pelton
             all = group.topics.each_value
             report.add("group #{group.name}", all.to_h { |topic| [label(topic), facts(group, topic)] })
             all.each do |topic|
-              check_decoding(report, topic) unless topic.stage
+              check_decoding(report, topic) unless topic.stage || own?(topic)
               check_methods(report, topic) unless topic.stage
               check_existence(report, group, topic)
             end
@@ -88,10 +88,14 @@ module Pelton
           end
         end
 
+        # Pelton's consumers, as that of Active Job's queues.
+        def own?(topic) = topic.consumer_class.name.to_s.start_with?("Pelton::")
+
+        # Once for a class, however many topics it has.
         def check_methods(report, topic)
           Routing::ConsumerMethods.unused(topic.consumer_class).each do |method, reason|
-            report.warning("topic #{label(topic)}", "#{topic.consumer_class}##{method} is never called: #{reason}, " \
-                                                    "or make it private")
+            report.warning("consumer", "#{topic.consumer_class}##{method} is never called: #{reason}, or make it " \
+                                       "private")
           end
         end
 
@@ -167,8 +171,9 @@ module Pelton
           end
           return if jobs.zero? || jobs >= @config.concurrency # 0: no topic exists yet
 
-          report.note("concurrency", "#{@config.concurrency} workers, but at most #{jobs} jobs at once: a partition " \
-                                     "runs one job at a time, or as many as its topic's `concurrency`")
+          report.note("concurrency", "#{@config.concurrency} workers, but at most #{jobs} job#{"s" if jobs > 1} at " \
+                                     "once: a partition runs one job at a time, or as many as its topic's " \
+                                     "`concurrency`")
         end
 
         def count(group, topic) = partitions(group, topic).to_h.sum { |_, count| count }
