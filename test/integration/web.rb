@@ -5,7 +5,7 @@ require "net/http"
 require "pelton/web/http_server"
 
 # The dashboard over HTTP while a group consumes one of two partitions and is held in the other; and after it stopped.
-# Its process reports.
+# Its process reports. What transactions leave in a partition.
 #
 # once: the numbers are Kafka's
 
@@ -52,6 +52,25 @@ Scenario.run do
   await.call("its settings", /As \S+ reported at .* report_interval 0\.3 5 s set /, "/settings", id: id)
   gate.close # opens it
   await.call("nothing waits", /#{group} stable 1 0 /, "/groups")
+
+  # --- the end of a transaction is no message that waits; a message in it is one, and so is an aborted one ---
+
+  ended = topic(partitions: 2)
+  idle, behind = %w[idle behind].map { |word| unique(word) }
+  writer = app(kafka: { "transactional.id" => unique("writer") })
+  writer.producer.transaction { |tx| tx.produce_async(topic: ended, partition: 0, payload: "x") }
+  writer.producer.transaction do |tx|
+    tx.produce_sync(topic: ended, partition: 1, payload: "x")
+    raise Pelton::AbortTransaction
+  end
+  all.admin.alter_group_offsets(idle, { [ended, 0] => 1, [ended, 1] => 0 })
+  all.admin.alter_group_offsets(behind, { [ended, 0] => 0 })
+  await.call("the end of a transaction", %r{#{ended}/0 \S+ 1 2 0 .*#{ended}/1 \S+ 0 2 2 }, "/group", id: idle)
+  await.call("a message in a transaction", %r{#{ended}/0 \S+ 0 2 2 }, "/group", id: behind)
+  await.call("only messages count", /#{idle} empty 0 2 /, "/groups")
+  all.producer.produce_sync(topic: ended, partition: 0, payload: "y")
+  await.call("a message behind it", %r{#{ended}/0 \S+ 1 3 2 }, "/group", id: idle)
+
   equal(true, all.stop, "stop")
   await.call("the group is empty", /No process consumes with this group now.*left/, "/group", id: group)
   await.call("the process says that it stopped", /Live 0 of 1 process .* stopped /, "/processes")

@@ -21,10 +21,11 @@ module Pelton
       CHANGES = 200
       private_constant :LARGE, :COARSE, :CHANGES
 
-      # admin: returns the admin client.
-      #: (?interval: Numeric) { () -> Admin } -> void
-      def initialize(interval: INTERVAL, &admin)
+      # admin: returns the admin client. markers: finds lags that are none.
+      #: (?interval: Numeric, ?markers: Markers?) { () -> Admin } -> void
+      def initialize(interval: INTERVAL, markers: nil, &admin)
         @admin = admin
+        @markers = markers
         @interval = interval
         @lock = Mutex.new
         @looked = ConditionVariable.new
@@ -63,7 +64,7 @@ module Pelton
         places = place ? [place] : observation.lags(group).select { |_, lag| lag.positive? }.keys
         places.filter_map do |one|
           commit = observation.commits.dig(group, one)
-          next unless commit && observation.ends.fetch(one, 0) > commit
+          next unless observation.lags(group).fetch(one, 0).positive?
 
           since = series(:end, one).above(commit)
           observation.at - since if since
@@ -74,6 +75,7 @@ module Pelton
       #: () -> void
       def look
         found = Observation.take(@admin.call, timeout: TIMEOUT)
+        found = @markers.leave_out(found, @observation) if @markers
         @lock.synchronize do
           remember(found)
           @error = nil

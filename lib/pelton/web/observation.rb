@@ -42,9 +42,12 @@ module Pelton
 
       #: (cluster: Admin::ClusterDescription, topics: Hash[String, Admin::TopicDescription],
       #:  ends: Hash[[String, Integer], Integer], groups: Hash[String, Admin::GroupDescription],
-      #:  commits: Hash[String, Hash[[String, Integer], Integer]], ?at: Float) -> void
-      def initialize(cluster:, topics:, ends:, groups:, commits:, at: Clock.wall)
+      #:  commits: Hash[String, Hash[[String, Integer], Integer]], ?at: Float,
+      #:  ?none: Array[[[String, Integer], Integer, Integer]]) -> void
+      def initialize(cluster:, topics:, ends:, groups:, commits:, at: Clock.wall, none: [])
         @at = at
+        # {[["orders", 0], commit, end] => true}: lags that are none.
+        @none = none.to_h { |span| [span, true] }
         @cluster = cluster
         @topics = topics
         @ends = ends
@@ -54,6 +57,13 @@ module Pelton
         @sums = @lags.transform_values { |lags| lags.each_value.sum unless lags.empty? }
         @owners = groups.transform_values { |group| owners_of(group) }
         freeze
+      end
+
+      # The same, but no message waits in these partitions between the commit and the end: [[["orders", 0], 42, 43], …].
+      #: (Array[[[String, Integer], Integer, Integer]]) -> Observation
+      def without(none)
+        Observation.new(cluster: cluster, topics: topics, ends: ends, groups: groups, commits: commits, at: at,
+                        none: none)
       end
 
       # {["orders", 0] => 17}: of the partitions in which the group has a commit, and which exist.
@@ -79,7 +89,7 @@ module Pelton
       def lags_of(commits)
         commits.each_with_object({}) do |(place, offset), lags|
           last = @ends[place]
-          lags[place] = [last - offset, 0].max if last
+          lags[place] = @none[[place, offset, last]] ? 0 : [last - offset, 0].max if last
         end
       end
 

@@ -19,12 +19,18 @@ module Pelton
       # Bytes of the messages that were read, also of those that a filter dropped.
       #: () -> Integer
       attr_reader :bytes
+      # {["orders", 0] => 59}: where the logs ended that were read to their end.
+      #: () -> Hash[[String, Integer], Integer]
+      attr_reader :ends
 
       # where: a condition of Routing::Condition, for all topics. format: what these topics are decoded with, by the
-      # names of Subscription's options.
-      #: (App, Array[String], ?where: Array[untyped]?, ?format: Hash[Symbol, untyped]) -> void
-      def initialize(app, topics, where: nil, format: {})
+      # names of Subscription's options. kafka: more options of librdkafka.
+      #: (App, Array[String], ?where: Array[untyped]?, ?format: Hash[Symbol, untyped],
+      #:  ?kafka: Hash[String, String]) -> void
+      def initialize(app, topics, where: nil, format: {}, kafka: {})
         @app = app
+        @kafka = { **KAFKA, **kafka }
+        @ends = {}
         @where = where
         @options = { where: where, **format }.compact.transform_values { |one| topics.to_h { |topic| [topic, one] } }
         @bytes = 0
@@ -53,16 +59,21 @@ module Pelton
       private
 
       def open
-        Subscription.new(@app.config, group_id: "#{@app.config.client_id}.web", kafka: KAFKA, **@options)
+        Subscription.new(@app.config, group_id: "#{@app.config.client_id}.web", kafka: @kafka, **@options)
       end
 
       def take(subscription, left, deadline, &block)
         kind, *facts = subscription.poll(Clock.left(deadline))
         case kind
         when :batch then add(facts.first, subscription, left, &block)
-        when :eof then left.delete(facts.first(2))
+        when :eof then at_end(facts.first(2), facts.last, left)
         when :error then failed(facts.first)
         end
+      end
+
+      def at_end(place, offset, left)
+        @ends[place] = offset
+        left.delete(place)
       end
 
       def add(batch, subscription, left)

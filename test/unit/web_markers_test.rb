@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require "pelton/app"
+require "pelton/web"
+
+# Lags of the dashboard that are none, because only ends of transactions follow the commit. test/integration/web.rb
+# reads real ones.
+class WebMarkersTest < Minitest::Test
+  Web = Pelton::Web
+  PLACE = ["orders", 0].freeze
+
+  def setup
+    # What was read, and what the next reads find: {["orders", 0] => [offset of the last message, end of the log]}
+    @reads = []
+    @found = { PLACE => [nil, 43] }
+    @markers = Web.const_get(:Markers).new do |ranges|
+      @reads << ranges
+      @found.is_a?(Exception) ? raise(@found) : @found
+    end
+    @before = nil
+  end
+
+  # A look at a partition of a group, or of several: {"billing" => 42}.
+  def look(last, commits)
+    commits = { "billing" => commits } unless commits.is_a?(Hash)
+    groups = commits.to_h do |id, _|
+      [id, Pelton::Admin::GroupDescription.new(id: id, state: :stable, type: :classic, assignor: "range",
+                                               coordinator: 1, members: [])]
+    end
+    now = Web::Observation.new(cluster: nil, topics: {}, ends: { PLACE => last }, groups: groups,
+                               commits: commits.transform_values { |commit| { PLACE => commit } })
+    @before = @markers.leave_out(now, @before)
+  end
+
+  def lag(group = "billing") = @before.lag(group)
+
+  def test_a_marker_behind_the_commit_is_no_lag_and_is_read_once
+    look(43, 42)
+    assert_equal [1, []], [lag, @reads], "it may move"
+    4.times { look(43, 42) }
+
+    assert_equal 0, lag
+    assert_equal({ PLACE => 0 }, @before.lags("billing"))
+    assert_equal [{ PLACE => 42...43 }], @reads
+    assert_empty @before.problems
+  end
+
+  def test_the_lag_is_back_when_a_message_follows_and_the_marker_counts_again
+    2.times { look(43, 42) }
+    look(44, 42)
+    assert_equal 2, lag
+    @found = { PLACE => [43, nil] }
+    3.times { look(44, 42) }
+    assert_equal 2, lag
+  end
+
+  def test_a_message_is_a_lag
+    @found = { PLACE => [42, 43] }
+    3.times { look(43, 42) }
+    assert_equal 1, lag
+    assert_equal 1, @reads.size
+  end
+
+  def test_each_group_has_its_own_commit
+    @found = { PLACE => [41, 43] }
+    2.times { look(43, "billing" => 42, "audit" => 40, "done" => 43) }
+
+    assert_equal [0, 3, 0], %w[billing audit done].map { |group| lag(group) }
+    assert_equal [{ PLACE => 40...43 }], @reads
+  end
+
+  # A follower may know less of the log, and time may run out.
+  def test_a_log_that_was_not_read_to_the_known_end_keeps_its_lag
+    [42, nil].each_with_index do |ended, index|
+      @found = { PLACE => [nil, ended] }
+      2.times { look(43 + index, 42 + index) }
+      assert_equal 1, lag
+    end
+  end
+
+  def test_a_partition_that_may_not_be_read_keeps_its_lag_and_is_not_read_again
+    @found = Pelton::KafkaError.new(29, :TOPIC_AUTHORIZATION_FAILED)
+    3.times { look(43, 42) }
+    assert_equal [1, 1], [lag, @reads.size]
+  end
+
+  def test_a_large_lag_is_not_read
+    @found = { PLACE => [nil, 63] }
+    2.times { look(63, 42) }
+    assert_equal [21, []], [lag, @reads]
+    2.times { look(63, 43) }
+    assert_equal 0, lag
+  end
+end
