@@ -3,6 +3,7 @@
 require_relative "../test_helper"
 require "pelton/app"
 require "pelton/reporters/log"
+require "logger"
 require "stringio"
 require "support/forked_child"
 
@@ -300,6 +301,23 @@ class FailureLogTest < Minitest::Test
       assert_equal [1, 0, lines], [all.string.lines.size, written.lines.size, texts.size],
                    "lines of the full log, lines of stderr, lines of the short log"
     end
+  end
+
+  # `config.logger = Logger.new($stdout)` and `pelton server`.
+  def test_a_failure_is_one_line_where_the_logger_and_the_full_log_write_to_the_same_place
+    all = StringIO.new
+    ours = Logger.new(all)
+    other = StringIO.new
+    [[ours, all], [ours, ours], [ours, other], [Logger.new(other), all], [Logger.new(nil), all]].each do |own, target|
+      bus = Pelton::Notifications.new
+      @config.logger = own
+      Pelton::FailureLog.new(@config, bus)
+      bus.subscribe(Pelton::Reporters::Log.new(target))
+      bus.publish("error.occurred", error: IOError.new("a"), source: "kafka")
+      assert_equal 1, all.string.lines.size, [own, target].inspect
+      all.truncate(0) && all.rewind
+    end
+    assert_equal 2, other.string.lines.size
   end
 
   def test_logger_that_raises_stops_no_other

@@ -78,10 +78,10 @@ module Pelton
       write(severity, text, logger) if @limit.pass?(event, severity, text)
     end
 
-    # Where to write, or nil.
+    # Where to write; nil: nowhere, or a subscriber writes the same lines there.
     def target
       logger = @config.logger
-      logger unless logger.nil? || (@config.default_logger? && @bus.logs_failures?)
+      logger unless logger.nil? || @bus.logs_failures?(@config.default_logger? ? nil : logger)
     end
 
     def write(severity, text, logger = target)

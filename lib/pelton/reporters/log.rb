@@ -10,9 +10,9 @@ module Pelton
     #   Pelton.subscribe(Pelton::Reporters::Log.new($stdout))
     #   Pelton.subscribe(Pelton::Reporters::Log.new($stdout, format: :json, batches: true))
     # Control characters are escaped (a payload or a broker cannot forge a line). An app with such a log writes its
-    # failures there alone, unless config.logger was set. Warnings and errors that repeat are counted, as config.logger
-    # counts them: a broker that is away is one line in 30 s. Not counted: information, and what names a message's
-    # offset. Thread-safe as far as its target is; one write a line.
+    # failures there alone, unless config.logger was set and writes elsewhere. Warnings and errors that repeat are
+    # counted, as config.logger counts them: a broker that is away is one line in 30 s. Not counted: information, and
+    # what names a message's offset. Thread-safe as far as its target is; one write a line.
     class Log
       WARN = 2
       BATCH = "consumer.consumed"
@@ -33,11 +33,14 @@ module Pelton
         define_method(Events.method_name(name)) { |event| log_event(event) }
       end
 
-      # For FailureLog.
-      #: () -> bool
-      def logs_failures? = true
+      # For FailureLog: does a logger that was set write its lines to the same place? nil: none was set.
+      #: (?(Logger | Object)?) -> bool
+      def logs_failures?(logger = nil) = logger.nil? || @target.equal?(logger) || @target.equal?(device(logger))
 
       private
+
+      # What a Logger writes to. It has no reader for that.
+      def device(logger) = (logger.instance_variable_get(:@logdev)&.dev if defined?(::Logger) && logger.is_a?(::Logger))
 
       # No other line names this offset, so it is written each time.
       def log_event(event)

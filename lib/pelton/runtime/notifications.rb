@@ -116,11 +116,11 @@ module Pelton
     #: (calls: bool, call_events: bool)
     attr_reader :calls, :call_events
 
-    # true: a subscriber writes failures to a log.
-    #: () -> bool
-    def logs_failures?
+    # true: a subscriber writes failures to a log; with a logger: to the same place as this logger.
+    #: (?untyped) -> bool
+    def logs_failures?(logger = nil)
       @listeners.fetch("error.occurred", []).any? do |owner, _|
-        owner.respond_to?(:logs_failures?) && owner.logs_failures?
+        owner.respond_to?(:logs_failures?) && owner.logs_failures?(logger)
       end
     end
 
