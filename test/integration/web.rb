@@ -48,7 +48,7 @@ Scenario.run do
   check(get.call("/topics").include?(name), "the list of topics")
   await.call("the process has a job", %r{Live 1 of 1 process .*Running jobs .*#{name}/1 consume }, "/processes")
   id = web.reports.latest.first.id
-  await.call("its lag", %r{Lag 7 messages .*#{name}/1 #{group} running 7 }, "/process", id: id)
+  await.call("its lag", %r{Lag, messages 7 .*#{name}/1 #{group} running 7 }, "/process", id: id)
   await.call("its settings", /As \S+ reported at .* report_interval 0\.3 5 s set /, "/settings", id: id)
   gate.close # opens it
   await.call("nothing waits", /#{group} stable 1 0 /, "/groups")

@@ -42,8 +42,8 @@ class Browser
   def script_async(text, *arguments) = command(:Post, "/execute/async", { script: text, args: arguments })
   # A PNG.
   def screenshot = command(:Get, "/screenshot").unpack1("m")
-  # The text of the page, as it is shown.
-  def text = script("return document.body.innerText")
+  # The text of the page, as it is shown; empty while it is loaded.
+  def text = script("return document.body ? document.body.innerText : ''")
   # What the browser complains about: refused scripts and styles, errors of scripts.
   def complaints = command(:Post, "/se/log", { type: "browser" }).map { |entry| entry.fetch("message") }
   # One of Chromium's own commands.

@@ -88,8 +88,8 @@ class WebHistoryTest < Minitest::Test
     assert_equal %w[– 0 42 1,234,567], [nil, 0, 42, 1_234_567].map { |one| numbers.whole(one) }
     assert_equal ["–", "0", "0.25", "42", "12.3 k", "1.5 M"],
                  [nil, 0, 0.25, 42.0, 12_345.6, 1.5e6].map { |one| numbers.short(one) }
-    assert_equal ["–", "3.2 s", "59 s", "1 min 15 s", "2 h", "1 d 1 h"],
-                 [nil, 3.21, 59, 75, 7200, 90_000].map { |one| numbers.seconds(one) }
+    assert_equal ["–", "0 s", "0.1 s", "3.2 s", "10 s", "59 s", "1 min 15 s", "2 h", "1 d 1 h"],
+                 [nil, 0.04, 0.05, 3.21, 10.0, 59, 75, 7200, 90_000].map { |one| numbers.seconds(one) }
   end
 
   def test_html_escapes_all_but_html

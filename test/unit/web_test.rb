@@ -98,6 +98,19 @@ class WebTest < Minitest::Test
     assert_match(/The app does not declare this topic/, text)
   end
 
+  def test_topic_says_how_long_messages_are_kept
+    orders
+    kept = lambda do |**config|
+      rows = config.map { |name, value| [name.to_s.tr("_", "."), value, "DEFAULT_CONFIG", false, false] }
+      @answers[:config] = [["orders", nil, rows]]
+      get("/topic", { name: "orders" }).text[/Kept (.*) \n/, 1]
+    end
+    assert_equal "7 d", kept.call(retention_ms: "604800000", cleanup_policy: "delete")
+    assert_equal "by key", kept.call(retention_ms: "604800000", cleanup_policy: "compact")
+    assert_equal "7 d, by key", kept.call(retention_ms: "604800000", cleanup_policy: "compact,delete")
+    assert_equal ["forever", "–"], [kept.call(retention_ms: "-1", cleanup_policy: "delete"), kept.call]
+  end
+
   def test_an_unknown_page_group_or_topic_is_404
     orders
     answers = [get("/nothing"), get("/group", { id: "<b>" }), get("/topic", { name: "x" }), get("/assets/../web.rb")]

@@ -24,11 +24,11 @@ module Pelton
       number.abs >= 100 || number.to_i == number ? number.round.to_s : format("%.2g", number)
     end
 
-    # 75 → "1 min 15 s", 3.21 → "3.2 s"; nil → "–"
+    # 75 → "1 min 15 s", 3.21 → "3.2 s", 0.01 → "0 s"; nil → "–"
     #: (Numeric?) -> String
     def seconds(number)
       return "–" unless number
-      return "#{number < 10 ? number.round(1) : number.round} s" if number < 60
+      return "#{number < 10 && number >= 0.05 ? number.round(1) : number.round} s" if number < 60
 
       size, unit = PARTS.find { |step, _| number >= step }
       left = PARTS.find { |step, _| step < size } || [1, "s"]

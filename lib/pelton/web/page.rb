@@ -149,13 +149,13 @@ module Pelton
         Html.tag(:dl, Html.join(lines), class: "facts")
       end
 
-      # How long until the group has caught up: a text.
+      # How long until the group has caught up; small words if that is no time.
       def catch_up(id)
         lag = now.lag(id)
         return "–" unless lag&.positive?
 
-        slope = history.series(:lag, id).slope(60) or return "measuring"
-        return "does not shrink" unless slope.negative?
+        slope = history.series(:lag, id).slope(60) or return tag(:small, "measuring")
+        return tag(:small, "does not shrink") unless slope.negative?
 
         seconds(lag / -slope)
       end

@@ -10,12 +10,14 @@ module Pelton
     module Plot
       LARGE = [600, 120].freeze
       SMALL = [120, 24].freeze
+      # Lines of a large plot, at the largest value and at half of it.
+      GRID = Html.join([1, 60].map { |y| Html.tag(:line, nil, x1: 0, x2: 600, y1: y, y2: y) })
       # Most points of a line.
       POINTS = 240
       FEW = 60
       # The shortest time that is drawn, in seconds.
       SHORTEST = 60
-      private_constant :LARGE, :SMALL, :POINTS, :FEW, :SHORTEST
+      private_constant :LARGE, :SMALL, :GRID, :POINTS, :FEW, :SHORTEST
 
       module_function
 
@@ -26,8 +28,8 @@ module Pelton
         now_text = lines.map { |name, one| "#{name} #{Numbers.short(one.last || 0)}#{unit}" }
         foot = ["#{Numbers.seconds(span)} ago", "most #{Numbers.short(top)}#{unit}", "now"]
         caption = [Html.tag(:h2, title), Html.tag(:p, legend(lines, unit))]
-        drawing = svg(LARGE, lines.values, { now: now, span: span, top: top, points: POINTS, class: "large" },
-                      "#{title}: #{now_text.join(", ")}")
+        how = { now: now, span: span, top: top, points: POINTS, class: "large", grid: GRID }
+        drawing = svg(LARGE, lines.values, how, "#{title}: #{now_text.join(", ")}")
         Html.tag(:figure, Html.join([Html.tag(:figcaption, Html.join(caption)), drawing,
                                      Html.tag(:p, Html.join(foot.map { |text| Html.tag(:span, text) }),
                                               class: "axis")]), class: "plot")
@@ -63,8 +65,9 @@ module Pelton
           end
           Html.tag(:polyline, nil, points: points.join(" "), class: "line-#{index}")
         end
-        Html.tag(:svg, Html.join(drawn), viewBox: "0 0 #{width} #{height}", preserveAspectRatio: "none", role: "img",
-                                         "aria-label": text, class: scale[:class])
+        Html.tag(:svg, Html.join([*scale[:grid], *drawn]), viewBox: "0 0 #{width} #{height}", role: "img",
+                                                           preserveAspectRatio: "none", "aria-label": text,
+                                                           class: scale[:class])
       end
       private_class_method :legend, :scale, :svg
     end

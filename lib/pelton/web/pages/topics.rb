@@ -54,8 +54,16 @@ module Pelton
 
         # Settings of the topic: those that were set for it first.
         def configs
-          options = asking({}) { app.admin.config(topic: name, timeout: TIMEOUT) }
-          options.values.sort_by { |option| [option.source == :dynamic_topic_config ? 0 : 1, option.name] }
+          @configs ||= asking({}) { app.admin.config(topic: name, timeout: TIMEOUT) }.values.sort_by do |option|
+            [option.source == :dynamic_topic_config ? 0 : 1, option.name]
+          end
+        end
+
+        # How long messages are kept: "7 d", "by key" if the topic is compacted, or both.
+        def kept
+          ms, policy = %w[retention.ms cleanup.policy].map { |name| configs.find { |one| one.name == name }&.value }
+          time = ms.to_i.negative? ? "forever" : seconds(ms.to_i / 1000) if ms
+          [*(time if policy != "compact"), *("by key" if policy&.include?("compact"))].join(", ")
         end
 
         def groups = now.commits.select { |_, all| all.any? { |(topic, _), _| topic == name } }.keys.sort
