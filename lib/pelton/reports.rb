@@ -20,12 +20,12 @@ module Pelton
     #: (Config) -> String
     def self.command_topic(config) = config.command_topic || COMMANDS
 
-    # Yields the reports of the last `seconds`, in their order. follow: also new ones, until `break`. Skips messages
-    # that are no reports, or of another version. Waits for Kafka. Raises ConfigError if the topic does not exist, and
-    # KafkaError.
-    #: (App, String, seconds: Numeric, ?follow: bool, ?timeout: Numeric?) { (Report) -> void } -> void
-    def self.each(app, topic, seconds:, follow: false, timeout: nil)
-      app.each(topic, from: Time.at(Clock.wall - seconds), follow: follow, timeout: timeout) do |message|
+    # Yields the reports of the last `seconds`, in their order. follow: also new ones, until `break` or the Time
+    # `up_to`. Skips messages that are no reports, or of another version. Waits for Kafka. Raises ConfigError if the
+    # topic does not exist, and KafkaError.
+    #: (App, String, seconds: Numeric, ?follow: bool, ?up_to: Time?, ?timeout: Numeric?) { (Report) -> void } -> void
+    def self.each(app, topic, seconds:, **options)
+      app.each(topic, from: Time.at(Clock.wall - seconds), **options) do |message|
         report = Report.parse(message.raw_payload)
         yield report if report
       end

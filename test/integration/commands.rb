@@ -7,8 +7,8 @@ require "stringio"
 require "uri"
 require "pelton/reports/command"
 
-# The dashboard quiets, resumes and stops server processes. A command that comes too late does nothing, nor does one for
-# an earlier process. With --processes it reaches one child, which the parent restarts.
+# The dashboard and `pelton processes` quiet, resume and stop server processes. A command that comes too late does
+# nothing, nor does one for an earlier process. With --processes it reaches one child, which the parent restarts.
 
 COMMANDED = <<~RUBY
   require "pelton"
@@ -34,10 +34,10 @@ Scenario.run do
   File.write(file = File.join(folder, "app.rb"), COMMANDED)
   reports, commands = %w[reports commands].map { |name| unique(name) }
   input = topic(partitions: 4)
-  server = lambda do |group, *more|
-    pelton("server", "-r", file, *more, env: { "PELTON_GROUP" => group, "PELTON_IN" => input,
-                                               "PELTON_REPORTS" => reports, "PELTON_COMMANDS" => commands })
+  environment = lambda do |group|
+    { "PELTON_GROUP" => group, "PELTON_IN" => input, "PELTON_REPORTS" => reports, "PELTON_COMMANDS" => commands }
   end
+  server = ->(group, *more) { pelton("server", "-r", file, *more, env: environment.call(group)) }
   all = app(report_topic: reports, command_topic: commands)
   web = Pelton::Web.new(all, actions: true)
   token = "ab" * 16
@@ -89,8 +89,16 @@ Scenario.run do
   # Its successor reads none of that.
   again = server.call(group)
   second = await.call("a successor", again) { |one| one.name == group && one.id != id && one.state == "running" }.id
-  equal("it is running", act.call("resume", second), "the successor")
-  equal(true, again.kill(:TERM) && exit_code(again, 60).zero?, "TERM\n#{again.output}")
+  line = lambda do |action, code|
+    call = pelton("processes", action, second[/\A.*(?=:)/], "-r", file, env: environment.call(group))
+    equal(code, exit_code(call, 90), "pelton processes #{action}\n#{call.output}\n#{again.output}")
+    call.output
+  end
+  check(line.call("quiet", 0).match?(/ quiet(ing)?$/), "quiet")
+  check(line.call("resume", 0).include?("running"), "resume")
+  check(line.call("stop", 0).match?(/ stop(ping|ped)$/), "stop")
+  equal(0, exit_code(again, 60), "the exit of the successor\n#{again.output}")
+  check(line.call("stop", 1).include?("unknown process"), "no such process")
 
   # One child of two.
   pair = unique("pair")

@@ -104,8 +104,8 @@ module Pelton
          "`\"pelton.reports\"`. Several apps may share it. Unset: no reports."],
         [:report_interval, :positive_seconds, 5, "Time between two reports of a process.", SECONDS],
         [:command_topic, :name, nil,
-         "Topic from which each server process takes the commands quiet, resume and stop, of the dashboard: " \
-         "`\"pelton.commands\"`. Needs `report_topic`. Unset: it takes none."]
+         "Topic from which each server process takes the commands quiet, resume and stop, of the dashboard and of " \
+         "`pelton processes`: `\"pelton.commands\"`. Needs `report_topic`. Unset: it takes none."]
       ],
       "Transactions and fatal errors of producers" => [
         [:transaction_timeout, :seconds, 70,

@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+require_relative "../../../reports"
+require_relative "../../../reports/command"
+require_relative "../../command"
+
+module Pelton
+  class CLI
+    module Commands
+      # What the commands to server processes share: each finds processes by their reports, sends them the command of
+      # its name, and waits for the reports that say what became of it.
+      class ProcessCommand < Command
+        # Seconds of reports that are read to find the processes. A command waits so long for its outcome.
+        BACK = Reports::Command::VALID
+        ABOUT = <<~TEXT.freeze
+          PROCESS is its host and process id, web-1:4711, as pelton top shows it. The process takes commands
+          if its config.command_topic is set, and config.report_topic, too. Exits with 1 if one of them did
+          not answer within #{BACK} s. The command is void then.
+        TEXT
+        private_constant :BACK, :ABOUT
+
+        arguments "PROCESS..."
+        option :topic, "--topic NAME", "the topic with the reports (default: config.report_topic, or #{Reports::TOPIC})"
+        option :timeout, "--timeout SECONDS", "wait this long for Kafka's answers", type: Float, default: 10
+        connects
+
+        private
+
+        def run
+          commands = found.to_h { |report| [report, Reports::Command.new(report.id, @name[/\w+\z/])] }
+          began = Time.now
+          commands.each_value { |one| app.producer.produce_sync(**one.message(Reports.command_topic(app.config))) }
+          states = outcomes(commands.values, began)
+          output.table(commands.map { |report, one| { process: report.process_name, state: states[one.process] } })
+          states.size == commands.size ? 0 : 1
+        end
+
+        # The latest reports of the processes that were named.
+        def found
+          latest = {}
+          Reports.each(connected_app, topic, seconds: BACK, timeout: options[:timeout]) { |one| latest[one.id] = one }
+          live = latest.each_value.reject { |one| one.stopped? || one.silent? }
+          arguments.uniq.map { |name| check(live.find { |one| [one.process_name, one.id].include?(name) }, name, live) }
+        end
+
+        def check(report, name, live)
+          raise ConfigError.unknown(name, live.map(&:process_name), what: "process") unless report
+
+          wanted = Reports.command_topic(app.config)
+          return report if report.commands == wanted
+
+          takes = report.commands ? "takes commands from #{report.commands}, not from #{wanted}" : "takes no commands"
+          raise ConfigError.new(name, nil, "#{takes}: see config.command_topic")
+        end
+
+        # {id => "quiet"}, of those that reported it in time.
+        def outcomes(commands, began)
+          waiting = commands.to_h { |one| [one.process, one] }
+          states = {}
+          interruption.during do
+            Reports.each(app, topic, seconds: Time.now - began, follow: true, up_to: began + BACK,
+                                     timeout: options[:timeout]) do |one|
+              next unless waiting[one.id]&.done?(one.state)
+
+              states[one.id] = one.state
+              break if states.size == waiting.size
+            end
+          end
+          states
+        end
+
+        def topic = options[:topic] || Reports.topic(app.config)
+      end
+    end
+  end
+end
