@@ -18,12 +18,21 @@ class TopicsCommandsTest < Minitest::Test
     @cluster = Fakes::AdminCluster.new({ "orders" => { partitions: 2, replication: 3 }, "old" => {},
                                          "__consumer_offsets" => { internal: true } })
     @declaration = -> { topic "orders", partitions: 2 }
+    @routes = nil
+  end
+
+  class Routed < Pelton::Consumer
+    def consume = nil
   end
 
   def run_command(*arguments, input: StringIO.new)
     @app = Pelton::App.new(native: @cluster.native)
-    @app.configure { |config| config.kafka = { "bootstrap.servers" => "main:9092" } }
+    @app.configure do |config|
+      config.kafka = { "bootstrap.servers" => "main:9092" }
+      config.group_id = "shop"
+    end
     @app.topics(&@declaration) if @declaration
+    @app.routes(&@routes) if @routes
     @out = StringIO.new
     @err = StringIO.new
     Pelton::CLI.new(["topics", *arguments], app: @app, out: @out, err: @err, env: {}, input: input).run
@@ -91,6 +100,25 @@ class TopicsCommandsTest < Minitest::Test
   def test_plan_lists_undeclared_topics_on_request
     assert_equal 0, run_command("plan", "--undeclared")
     assert_includes @out.string, "not declared on main:9092: old\n"
+  end
+
+  def test_a_missing_topic_of_a_route_without_creates_is_named
+    @routes = lambda do
+      topic "orders", to: Routed
+      topic(/^logs/, to: Routed)
+      topic("jobs.default", to: Routed) { dead_letters "jobs.default.dead" }
+    end
+    @cluster.topics["jobs.default.dead"] = @cluster.topics.fetch("old").dup
+    assert_equal 0, run_command("plan"), @err.string
+    assert_equal <<~TEXT, @out.string
+      no difference: the topics are as declared
+      not created on main:9092: jobs.default
+        Routes need them, but nothing declares them: add `creates partitions: 3` to the routes.
+    TEXT
+    assert_equal 0, run_command("plan", "--json")
+    assert_equal({ "main:9092" => ["jobs.default"] }, json["missing"])
+    assert_equal 0, run_command("plan", "orders", "--json")
+    assert_empty json["missing"]
   end
 
   def test_plan_of_a_cluster_that_does_not_answer_ends_with_1

@@ -23,6 +23,11 @@ module Pelton
       #: () -> Hash[String, Array[String]]
       attr_reader :undeclared
 
+      # Topics of the routes that do not exist and that nothing declares, so `apply` does not create them:
+      # {"kafka-1:9092" => ["jobs.default"]}. Empty for a plan of only some topics.
+      #: () -> Hash[String, Array[String]]
+      attr_reader :missing
+
       # See Topics#plan. The block opens an admin client.
       #: (Array[Cluster], only: Array[String]?, allow_delete: bool, timeout: Numeric)
       #:   { (Hash[String, untyped]) -> Admin } -> Plan
@@ -50,11 +55,13 @@ module Pelton
         @clusters = clusters.reject { |cluster| cluster.topics.empty? }
         @admin = admin
         @undeclared = {}
+        @missing = {}
         @changes = @clusters.flat_map do |cluster|
           declarations = cluster.topics.values
           declarations = declarations.select { |one| only.include?(one.name) } if only
           compare(cluster, declarations, deadline, allow_delete)
         end.freeze
+        @missing.clear if only
       end
       private_class_method :new
 
@@ -93,8 +100,13 @@ module Pelton
         state = with_admin(cluster) do |admin|
           ClusterState.read(admin, names, configs: configured.map(&:name), timeout: Clock.left(deadline))
         end
-        @undeclared[cluster.servers] = state.names.grep_v(INTERNAL) - cluster.topics.keys - cluster.routed
+        note_undeclared(cluster, state.names)
         state.compare(declarations, cluster: cluster.servers, allow_delete: allow_delete)
+      end
+
+      def note_undeclared(cluster, names)
+        @undeclared[cluster.servers] = names.grep_v(INTERNAL) - cluster.topics.keys - cluster.routed
+        @missing[cluster.servers] = cluster.routed - cluster.topics.keys - names
       end
 
       # The configs of a topic change together, because Kafka checks them together.

@@ -10,7 +10,8 @@ module Pelton
       class TopicsPlan < Command
         details <<~TEXT
           Compares the topics that the app declares with its clusters, and prints what `pelton topics
-          apply` would do. It changes nothing. Topics that nothing declares do not count.
+          apply` would do. It changes nothing. Topics that nothing declares do not count. Those of routes that do
+          not exist are named, too.
         TEXT
         details "Exit codes: 0 no difference, 2 a difference, 1 an error, such as a cluster without an answer."
         example "pelton topics plan -r ./app.rb"

@@ -18,9 +18,9 @@ module Pelton
           @output = output
         end
 
-        # {changes: […], summary: { create: 1, change: 2, delete: 0, refused: 0 }}
+        # {changes: […], summary: { create: 1, change: 2, delete: 0, refused: 0 }, missing: { "a:9092" => ["orders"] }}
         #: () -> Hash[Symbol, untyped]
-        def data = { changes: @plan.changes.map { |change| row(change) }, summary: summary }
+        def data = { changes: @plan.changes.map { |change| row(change) }, summary: summary, missing: @plan.missing }
 
         # One change as data: numbers and texts.
         #: (Topics::Change) -> Hash[Symbol, untyped]
@@ -28,11 +28,21 @@ module Pelton
           { **change.to_h.compact, from: plain(change.from), to: plain(change.to), refused: change.refused? }
         end
 
-        # Prints the changes, by cluster.
+        # Prints the changes, by cluster, and what the plan leaves out.
         #: () -> void
         def print
-          return @output.puts("no difference: the topics are as declared") if @plan.empty?
+          @plan.empty? ? @output.puts("no difference: the topics are as declared") : print_changes
+          @plan.missing.each do |cluster, names|
+            next if names.empty?
 
+            @output.puts("not created on #{cluster}: #{names.join(", ")}")
+            @output.puts("  Routes need them, but nothing declares them: add `creates partitions: 3` to the routes.")
+          end
+        end
+
+        private
+
+        def print_changes
           width = @plan.changes.map { |change| change.topic.size }.max
           @plan.changes.group_by(&:cluster).each do |cluster, changes|
             @output.puts("cluster #{cluster}")
@@ -41,8 +51,6 @@ module Pelton
           counts = summary.filter_map { |word, count| "#{count} #{WORDS.fetch(word)}" if count.positive? }
           @output.puts("differences: #{counts.join(", ")}")
         end
-
-        private
 
         def print_change(change, width)
           sign, word, color = look(change)
