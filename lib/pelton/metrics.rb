@@ -30,12 +30,15 @@ module Pelton
       @partitions = partitions
       @families = Families.build(series, partitions)
       @counts = app.subscribe(EventCounts.new(@families, statistics: statistics))
-      app.notifications.count_calls(@counts)
+      app.notifications.add_counter(@counts)
     end
 
     # Stops counting.
     #: () -> void
-    def close = @app.unsubscribe(@counts)
+    def close
+      @app.unsubscribe(@counts)
+      @counts.close
+    end
 
     # All metrics as text. open: in the OpenMetrics format, otherwise in Prometheus' own.
     #   Pelton::Metrics.new.to_text # => "# HELP pelton_consumer_messages_total …"

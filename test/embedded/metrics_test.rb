@@ -29,8 +29,9 @@ class EmbeddedMetricsTest < Minitest::Test
       topic(single, to: messages)
     end
     metrics = Pelton::Metrics.new(one)
-    produce(one, whole, %w[a b c])
-    produce(one, single, %w[a b])
+    [whole, single].each { |name| one.producer.partition_count(name, timeout: 60) }
+    rows = [whole, whole, whole, single, single].map { |name| { topic: name, payload: "a", partition: 0 } }
+    one.producer.produce_many_sync(rows, timeout: 20)
     one.start
     expected = { ["consumer_messages_total", whole] => 6, ["consumer_failures_total", whole] => 1,
                  ["consumer_retries_total", whole] => 1, ["consume_seconds_count", whole] => 2,
@@ -40,10 +41,30 @@ class EmbeddedMetricsTest < Minitest::Test
                  ["consume_batch_messages_sum", single] => 2, ["consume_batch_messages_count", single] => 1,
                  ["message_age_seconds_count", single] => 1, ["job_wait_seconds_count", single] => 1 }
     eventually(20, -> { counted(metrics).inspect }) { counted(metrics) == expected }
+    client = one.producer.name
+    sent = -> { metrics.to_text[/^pelton_produce_seconds_count\{client="#{client}"\} (\d+)$/, 1] }
+    eventually(20, -> { "5 times, not #{sent.call}" }) { sent.call == "5" }
     assert_equal 2, metrics.to_text.scan(/^pelton_partition_lag_seconds\{/).size
     assert one.stop
     one.close
     GC.start
     assert_equal expected, counted(metrics)
+    assert_includes metrics.to_text, "pelton_produce_seconds_count{client=\"#{client}\"} 5\n"
+  end
+
+  def test_only_delivered_messages_have_a_time
+    one = app(delivery_timeout: 20)
+    metrics = Pelton::Metrics.new(one, statistics: false)
+    name = topic
+    produce(one, name, %w[a])
+    assert_raises(Pelton::DeliveryError) { one.producer.produce_sync(topic: name, payload: "b", partition: 7) }
+    delivered = -> { metrics.to_text[/^pelton_produce_seconds_count\{.*\} (\d+)$/, 1] }
+    eventually(20, -> { "1 time, not #{delivered.call}" }) { delivered.call == "1" }
+    one.producer.produce_many_sync(Array.new(3) { { topic: name, payload: "c" } })
+    eventually(20, -> { "4 times, not #{delivered.call}" }) { delivered.call == "4" }
+    metrics.close
+    produce(one, name, %w[d])
+    assert_equal "4", delivered.call
+    assert_operator metrics.to_text[/^pelton_produce_seconds_sum\{.*\} (\S+)$/, 1].to_f, :>, 0
   end
 end

@@ -86,6 +86,9 @@ Scenario.run do
     20.times { send.(Array.new(50, "x" * 100)) }
     eventually(40, "all messages") { query.("sum(pelton_consumer_messages_total)").first.to_i >= 1001 }
     eventually(40, "what librdkafka counts") { query.("sum(pelton_sent_messages_total)").first.to_i >= 1001 }
+    eventually(40, "the times of messages, and of the dead letter") do
+      query.("sum(pelton_produce_seconds_count)").first.to_i == 1002
+    end
     equal([0.0], query.("sum(pelton_consumer_lag_messages)"), "lag")
     equal([3.0], query.("sum(pelton_partitions_assigned)"), "partitions")
 

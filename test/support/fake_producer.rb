@@ -101,6 +101,7 @@ module Fakes
     def last_error = nil
     def disconnect_idle(limit) = @idle = limit
     def publish_reports(*) = nil
+    def count_times(*) = nil
     def connected? = @connected && !@closed
 
     def disconnect(_timeout)

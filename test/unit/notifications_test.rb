@@ -115,7 +115,7 @@ class NotificationsTest < Minitest::Test
 
   def test_calls_are_counted_without_events
     counters = [Object.new, Object.new]
-    counters.each { |one| bus.count_calls(one) }
+    counters.each { |one| bus.add_counter(one) }
     assert bus.calls
     refute bus.call_events
     listener = bus.subscribe("job.finished") { nil }

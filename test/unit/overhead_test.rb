@@ -88,7 +88,7 @@ class OverheadCallsTest < Minitest::Test
   def test_a_batch_that_metrics_count_takes_few_calls_more
     plain = calls(Whole)
     counts = Pelton::Native::CallCounts.new([1.0], [1.0])
-    @bus.count_calls(Struct.new(:counts) { def calls(_facts) = counts }.new(counts))
+    @bus.add_counter(Struct.new(:counts) { def calls(_facts) = counts }.new(counts))
     assert_operator calls(Whole) - plain, :<=, COUNTED
     assert_equal 2 * BATCHES * SIZE, counts.take[:messages]
   end

@@ -234,7 +234,7 @@ class ProcessingTest < Minitest::Test
       instrument.around(one) { return_of_call }
     end
     call.(job) # nothing counts
-    bus.count_calls(counter)
+    bus.add_counter(counter)
     assert_equal :returned, call.(job)
     call.(tick)
     define_singleton_method(:return_of_call) { raise NotImplementedError }

@@ -32,6 +32,7 @@ pub mod places;
 pub mod poller;
 pub mod producer;
 mod queue_waits;
+pub mod send_times;
 pub mod subscription;
 mod view;
 pub mod wait;

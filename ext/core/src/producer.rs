@@ -10,10 +10,11 @@ use crate::lock;
 use crate::poller::{Poller, Polling};
 use crate::queue_waits::QueueWaits;
 use crate::rd::{Client, Headers, Origin, Queue, Token, Topic, codes};
+use crate::send_times::SendTimes;
 use crate::wait::{self, Outcome, Parker, Waiters};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
 
 mod connection;
@@ -95,6 +96,8 @@ pub struct Producer {
     linger: Option<Arc<Linger>>,
     transactions: Transactions,
     queue_waits: QueueWaits,
+    /// What metrics get to know of its messages; usually not set.
+    times: OnceLock<Box<[Arc<SendTimes>]>>,
     /// `None`: the end of the process is nothing to it.
     exit: Mutex<Option<exit::Exit>>,
     /// A forked child takes none of these locks.
@@ -133,6 +136,7 @@ impl Producer {
                 linger,
                 transactions: Transactions::default(),
                 queue_waits: QueueWaits::default(),
+                times: OnceLock::new(),
                 exit: Mutex::default(),
                 origin: Origin::here(),
             })
@@ -231,6 +235,11 @@ impl Producer {
     /// Sets whether each delivered, or purged, message becomes an event from now on.
     pub fn publish_reports(&self, acknowledged: bool, purged: bool) {
         self.publisher.publish_reports(acknowledged, purged);
+    }
+
+    /// Sets, once, where the times of delivered messages are counted.
+    pub fn count_times(&self, times: Box<[Arc<SendTimes>]>) {
+        let _ = self.times.set(times);
     }
 
     pub fn name(&self) -> &str {

@@ -3,7 +3,7 @@
 use crate::value::typed::{NativeData, Shared};
 use magnus::value::ReprValue;
 use magnus::{Error, IntoValue, Module, Object, RHash, RModule, Ruby, Value, function, method};
-use pelton_core::call_counts::{CallCounts, Calls, Histogram};
+use pelton_core::call_counts::{CallCounts, Calls};
 use std::sync::Arc;
 
 pub static CLASS: Shared<Arc<CallCounts>> = Shared::new(c"Pelton::Native::CallCounts");
@@ -46,7 +46,7 @@ fn called(
     Ok(())
 }
 
-/// A Hash of what was counted since the last time; nil: nothing. A histogram is `[counts of the buckets, sum]`.
+/// A Hash of what was counted since the last time; nil: nothing.
 fn take(ruby: &Ruby, this: Value) -> Result<Value, Error> {
     let calls = CLASS.get(ruby, &this)?.take();
     calls.map_or_else(|| Ok(ruby.qnil().as_value()), |calls| Ok(describe(ruby, &calls)?.as_value()))
@@ -57,14 +57,15 @@ fn describe(ruby: &Ruby, calls: &Calls) -> Result<RHash, Error> {
     counts.aset(ruby.to_symbol("messages"), calls.messages)?;
     counts.aset(ruby.to_symbol("failures"), calls.failures)?;
     for (name, histogram) in [("seconds", &calls.seconds), ("ages", &calls.ages), ("waits", &calls.waits)] {
-        counts.aset(ruby.to_symbol(name), row(ruby, histogram, histogram.sum))?;
+        counts.aset(ruby.to_symbol(name), row(ruby, &histogram.counts, histogram.sum))?;
     }
-    counts.aset(ruby.to_symbol("sizes"), row(ruby, &calls.sizes, calls.messages))?;
+    counts.aset(ruby.to_symbol("sizes"), row(ruby, &calls.sizes.counts, calls.messages))?;
     let ages = ruby.hash_from_iter(calls.partitions.iter().map(|(partition, age)| (*partition, *age)));
     counts.aset(ruby.to_symbol("partitions"), ages)?;
     Ok(counts)
 }
 
-fn row(ruby: &Ruby, histogram: &Histogram, sum: impl IntoValue) -> Value {
-    (ruby.ary_from_iter(histogram.counts.iter().copied()), sum.into_value_with(ruby)).into_value_with(ruby)
+/// A histogram: `[counts of the buckets, sum]`.
+pub fn row(ruby: &Ruby, counts: &[u64], sum: impl IntoValue) -> Value {
+    (ruby.ary_from_iter(counts.iter().copied()), sum.into_value_with(ruby)).into_value_with(ruby)
 }

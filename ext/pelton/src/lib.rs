@@ -28,6 +28,7 @@ mod poller;
 mod producer;
 mod room;
 mod rows;
+mod send_times;
 mod statistics;
 mod subscription;
 mod transaction;
@@ -54,6 +55,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     given_partition::define(ruby, native)?;
     call_counts::define(ruby, native)?;
     call_meter::define(ruby, native)?;
+    send_times::define(ruby, native)?;
     admin::define(ruby, native)?;
     embedded_cluster::define(ruby, native)
 }

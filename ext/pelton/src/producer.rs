@@ -4,7 +4,7 @@ use crate::delivery::CLASS as DELIVERY;
 use crate::room::{named, wait_for_room};
 use crate::rows::{MessageRow, Rows, row};
 use crate::value::typed::{NativeData, Shared};
-use crate::{convert, error, gvl, oauth, poller, value};
+use crate::{convert, error, gvl, oauth, poller, send_times, value};
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
 use magnus::{Error, Module, Object, RArray, RClass, RHash, RModule, Ruby, Value, function, method};
@@ -47,6 +47,7 @@ pub fn define(ruby: &Ruby, native: RModule) -> Result<RClass, Error> {
     class.define_method("disconnect", method!(disconnect, 1))?;
     class.define_method("disconnect_idle", method!(disconnect_idle, 1))?;
     class.define_method("publish_reports", method!(publish_reports, 2))?;
+    class.define_method("count_times", method!(count_times, 1))?;
     class.define_method("connected?", method!(is_connected, 0))?;
     class.define_method("close", method!(close, 1))?;
     class.define_method("closed?", method!(is_closed, 0))?;
@@ -299,6 +300,16 @@ fn disconnect(ruby: &Ruby, this: Value, timeout: Value) -> Result<bool, Error> {
 
 fn publish_reports(ruby: &Ruby, this: Value, acknowledged: bool, purged: bool) -> Result<(), Error> {
     CLASS.get(ruby, &this)?.publish_reports(acknowledged, purged);
+    Ok(())
+}
+
+/// count_times([SendTimes, …])
+fn count_times(ruby: &Ruby, this: Value, times: RArray) -> Result<(), Error> {
+    let times = (0..value::length(times)).map(|index| {
+        let times = value::element(times, index);
+        Ok::<_, Error>(Arc::clone(&*send_times::CLASS.get(ruby, &times)?))
+    });
+    CLASS.get(ruby, &this)?.count_times(times.collect::<Result<_, _>>()?);
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 
 module Pelton
   class Metrics
-    # Counts events, and has calls of consumers counted natively. Each of its methods runs on the thread that publishes
-    # the event.
+    # Counts events, and has calls of consumers and produced messages counted natively. Each of its methods runs on the
+    # thread that publishes the event.
     class EventCounts
       # statistics: count those of librdkafka?
       #: (Hash[Symbol, Family], statistics: bool) -> void
@@ -15,12 +15,16 @@ module Pelton
         singleton_class.undef_method(:on_statistics_emitted) unless statistics
       end
 
-      # See Notifications#count_calls.
+      # See Notifications#add_counter.
       #: (Hash[Symbol, untyped]) -> Native::CallCounts
       def calls(facts)
         route = facts.values_at(:group, :topic).freeze
         synchronize { @calls[route] ||= Native::CallCounts.new(Families::SECONDS, Families::SIZES) }
       end
+
+      # As above.
+      #: (String) -> Native::SendTimes
+      def times(client) = synchronize { @times[client] ||= Native::SendTimes.new(Families::SECONDS) }
 
       # Runs the block under the lock. A forked child counts from 0.
       #: () { () -> untyped } -> untyped
@@ -31,9 +35,21 @@ module Pelton
         end
       end
 
-      # Adds the calls up to now to the metrics. Under the lock.
+      # Adds what was counted natively up to now. Under the lock.
       #: () -> void
-      def collect = @calls.each { |route, counts| counts.take&.then { |taken| add_calls(route, taken) } }
+      def collect
+        @calls.each { |route, counts| counts.take&.then { |taken| add_calls(route, taken) } }
+        @times.each { |client, times| times.take&.then { |taken| @families[:produce_seconds].merge([client], *taken) } }
+      end
+
+      # Nothing is collected any more; a producer keeps its SendTimes.
+      #: () -> void
+      def close
+        synchronize do
+          collect
+          [@calls, @times].each(&:clear)
+        end
+      end
 
       def on_consumer_retrying(event) = add(:consumer_retries, route(event))
       def on_message_postponed(event) = add(:consumer_postponed_messages, route(event))
@@ -110,7 +126,8 @@ module Pelton
 
       def on_producer_closed(event)
         synchronize do
-          @sums.delete(event[:client])
+          collect
+          [@sums, @times].each { |known| known.delete(event[:client]) }
           CLIENT_GAUGES.each { |name| @families[name].delete_if { |values| values.first == event[:client] } }
         end
       end
@@ -124,6 +141,8 @@ module Pelton
         @sums = {}
         # {["billing", "orders"] => Native::CallCounts}
         @calls = {}
+        # {"pelton.producer#1" => Native::SendTimes}, of those that are not closed.
+        @times = {}
       end
 
       def route(event) = event.payload.values_at(:group, :topic)

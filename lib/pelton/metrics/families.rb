@@ -37,6 +37,7 @@ module Pelton
         message_age_seconds: [:histogram, "Age of the first message when consume returned.", ROUTE, SECONDS],
         job_wait_seconds: [:histogram, "Time that a job waited for a worker.", ROUTE, SECONDS],
         rebalance_seconds: [:histogram, "Duration of rebalances.", %i[group], SECONDS],
+        produce_seconds: [:histogram, "Time from the produce call until Kafka had the message.", %i[client], SECONDS],
         transaction_seconds: [:histogram, "Duration of transactions.", %i[client], SECONDS],
         consumer_lag_messages: [:gauge, "Messages of all owned partitions that are not done.", ROUTE],
         partition_lag_messages: [:gauge, "Messages of a partition that are not done.", PARTITION],

@@ -86,6 +86,8 @@ module Pelton
         client.end_with_process(@config.flush_timeout, @config.flush_timeout, @config.logger.nil?)
         reports = REPORTS.map { |event| @bus.decide(event, NO_REPORTS) }
         client.publish_reports(*reports) if reports.any?
+        counters = @bus.counters
+        client.count_times(counters.map { |counter| counter.times(@name) }) if counters.any?
         client
       end
 

@@ -80,18 +80,19 @@ module Pelton
       publish(name, **payload)
     end
 
-    # Adds an object that counts calls of consumers where an event for each would cost too much. Its `calls` takes the
-    # facts of a partition, {group: "billing", topic: "orders", partition: 0}, and returns the Native::CallCounts that
-    # get its calls. `unsubscribe` removes it. From any thread.
+    # Adds an object that has calls of consumers and produced messages counted natively, where an event for each would
+    # cost too much. `unsubscribe` removes it. From any thread. It has these methods:
+    #   calls({group: "billing", topic: "orders", partition: 0})  the Native::CallCounts of this partition's calls
+    #   times("pelton.producer#1")                                the Native::SendTimes of a producer that opens
     #: (Object) -> void
-    def count_calls(counter)
+    def add_counter(counter)
       @lock.synchronize do
         @counters = [*@counters, counter].freeze
         listen(@listeners)
       end
     end
 
-    # Those of `count_calls`: a frozen Array, replaced as a whole.
+    # Those of `add_counter`: a frozen Array, replaced as a whole.
     #: () -> Array[Object]
     attr_reader :counters
 

@@ -28,7 +28,9 @@ impl Source for Producer {
         while let Some(event) = queue.poll() {
             if event.kind() == event_types::DR {
                 let failures = Cell::new(0);
-                let (count, panics) = event.deliver_reports::<Slab>(|report| {
+                let counts = self.times.get();
+                let mut times = counts.map(|_| Vec::new());
+                let (count, panics) = event.deliver_reports::<Slab>(times.as_mut(), |report| {
                     self.settled.fetch_add(1, Ordering::SeqCst);
                     if report.error == 0 {
                         return false;
@@ -36,6 +38,7 @@ impl Source for Producer {
                     failures.set(failures.get() + 1);
                     !self.transactions.failed(report.error)
                 });
+                counts.into_iter().flatten().for_each(|counts| counts.add(times.as_deref().unwrap_or_default()));
                 if failures.get() < count {
                     *lock(&self.publisher.last_error) = None;
                 }

@@ -4,6 +4,10 @@ use super::{PartitionList, Report, Reported, codes, ffi, opaque, sys, text};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Looking at the clock is most of what a message's time costs. The messages of a long event were produced one right
+/// after the other, to one partition. So after the first ones, this many get the time of one of them.
+const NEIGHBORS: usize = 8;
+
 pub struct Event {
     pub(super) raw: *mut sys::rd_kafka_event_t,
 }
@@ -70,12 +74,16 @@ impl Event {
     }
 
     /// Hands each delivery report of a DR event to its owner. `seen` gets each report first, and returns whether a
-    /// failure must be published. Returns the number of reports, and whether there was a panic. A panic costs no other
-    /// message its report.
+    /// failure must be published. `times` gets how long delivered messages took, in microseconds, and how many did.
+    /// Returns the number of reports, and whether there was a panic. A panic costs no other message its report.
     ///
     /// `T` is the owner's type in the client's produce calls. `Client::produce` is the only source of opaques, and one
     /// client always uses one `T`: the producer's delivery.
-    pub(crate) fn deliver_reports<T: Reported>(&self, seen: impl Fn(Report) -> bool) -> (usize, bool) {
+    pub(crate) fn deliver_reports<T: Reported>(
+        &self,
+        mut times: Option<&mut Vec<(i64, u64)>>,
+        seen: impl Fn(Report) -> bool,
+    ) -> (usize, bool) {
         let (mut reported, panics) = (0, Cell::new(false));
         let guarded = |call: &mut dyn FnMut()| {
             if catch_unwind(AssertUnwindSafe(call)).is_err() {
@@ -102,6 +110,15 @@ impl Event {
                 };
                 ((*message)._private, report)
             };
+            if let Some(times) = times.as_mut()
+                && report.error == 0
+            {
+                match times.last_mut() {
+                    Some((_, count)) if reported >= NEIGHBORS && reported % NEIGHBORS != 0 => *count += 1,
+                    // SAFETY: as above.
+                    _ => times.push((unsafe { sys::rd_kafka_message_latency(message) }, 1)),
+                }
+            }
             // SAFETY: the opaque came from `opaque::pack` and its owner is held until its last report.
             guarded(&mut || unsafe { opaque::deliver::<T>(word, report, &seen) });
             reported += 1;
@@ -160,7 +177,7 @@ mod tests {
         while count < 4 {
             let event = queue.poll_wait(20_000).expect("reports");
             let first = Cell::new(count == 0);
-            let (reported, panics) = event.deliver_reports::<Owner>(|_| {
+            let (reported, panics) = event.deliver_reports::<Owner>(None, |_| {
                 assert!(!first.take(), "as asked for");
                 false
             });
