@@ -182,12 +182,13 @@ Scenario.run do
     end
     { "quiet" => "quiet", "resume" => "running", "stop" => "stopped" }.each do |action, state|
       browser.visit("#{address}/process?#{id}")
+      browser.click("#pause") # or the page may renew itself between finding what is clicked and the click
       browser.click("##{action} summary")
       shot.call("process-#{action}")
       browser.click("##{action} button")
       # The page renews itself.
       eventually(60, -> { "#{action}: #{browser.text}" }) do
-        browser.script("return document.querySelector('.figures .badge').textContent") == state &&
+        browser.script("return document.querySelector('.figures .badge')?.textContent") == state &&
           browser.text.match?(/^#{action.capitalize} \S+: it is \w+\.$/)
       end
       shot.call("process-#{state}")
