@@ -34,7 +34,7 @@ module Pelton
       end
 
       # For FailureLog: does a logger that was set write its lines to the same place? nil: none was set.
-      #: (?(Logger | Object)?) -> bool
+      #: (?untyped) -> bool
       def logs_failures?(logger = nil) = logger.nil? || @target.equal?(logger) || @target.equal?(device(logger))
 
       private
