@@ -46,8 +46,10 @@ class ProcessesCommandsTest < Minitest::Test
   end
 
   def test_a_command_is_sent_and_its_outcome_printed
-    @before = [report(1, state: "starting"), report(2), report(1)]
-    @after = [report(1), report(2, state: "quiet"), report(1, state: "quieting"), report(1, state: "running")]
+    now = Pelton::Clock.wall
+    @before = [report(1, state: "quiet", at: now - 5), report(2), report(1, at: now)]
+    @after = [*@before, report(1, at: now + 1), report(2, state: "quiet", at: now + 1),
+              report(1, state: "quieting", at: now + 2), report(1, state: "running", at: now + 3)]
     assert_equal [0, "PROCESS  STATE\nweb:1    quieting\n"], processes("quiet", "web:1").then { |code, text|
       [code, text.gsub(/\e\[\d*m| +$/, "")]
     }
@@ -60,7 +62,7 @@ class ProcessesCommandsTest < Minitest::Test
 
   def test_a_process_that_does_not_answer_makes_the_exit_code_1
     @before = [report(1), report(2)]
-    @after = [report(1), report(2, state: "stopped")]
+    @after = [*@before, report(2, state: "stopped", at: Pelton::Clock.wall + 1)]
     code, text = processes("stop", "web:1", "web:2:1", "--json", "--topic", "ours")
     rows = JSON.parse(text, symbolize_names: true)
     assert_equal [1, [{ process: "web:1", state: nil }, { process: "web:2", state: "stopped" }]], [code, rows]

@@ -166,22 +166,24 @@ module Pelton
         command = Reports::Command.new(report.id, request.path.delete_prefix("/actions/"))
         run("#{command.action.capitalize} #{report.process_name}", report.id) do |action, stop|
           @web.app.producer.produce_sync(**command.message(topic))
-          outcome(command, action, stop)
+          outcome(command, report.at, action, stop)
         end
       end
 
       def report(id) = @web.reports.latest.find { |one| one.id == id }
 
-      # Waits until the process has reported that it did it, or the command is void.
-      def outcome(command, action, stop)
-        until command.done?(state = report(command.process)&.state.to_s)
+      # Waits until the process has reported that it did it, or the command is void. before: the time of its report
+      # before that.
+      def outcome(command, before, action, stop)
+        loop do
+          latest = report(command.process)
+          return "it is #{latest.state}" if latest && latest.at > before && command.done?(latest.state)
           return "not known: the dashboard ended" if stop.wait(LOOK)
           next if Clock.wall <= command.ends
 
           action.failed = true
           return "no answer within #{Reports::Command::VALID} s, so the command is void"
         end
-        "it is #{state}"
       end
 
       def run(text, topic, &work)

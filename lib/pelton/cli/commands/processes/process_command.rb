@@ -30,8 +30,8 @@ module Pelton
           commands = found.to_h { |report| [report, Reports::Command.new(report.id, @name[/\w+\z/])] }
           began = Time.now
           commands.each_value { |one| app.producer.produce_sync(**one.message(Reports.command_topic(app.config))) }
-          states = outcomes(commands.values, began)
-          output.table(commands.map { |report, one| { process: report.process_name, state: states[one.process] } })
+          states = outcomes(commands, began)
+          output.table(commands.each_key.map { |report| { process: report.process_name, state: states[report.id] } })
           states.size == commands.size ? 0 : 1
         end
 
@@ -53,16 +53,18 @@ module Pelton
           raise ConfigError.new(name, nil, "#{takes}: see config.command_topic")
         end
 
-        # {id => "quiet"}, of those that reported it in time.
+        # {id => "quiet"}, of those that reported it in time. Reads again what `found` has read, so that no report in
+        # between is left out.
         def outcomes(commands, began)
-          waiting = commands.to_h { |one| [one.process, one] }
+          waiting = commands.to_h { |report, one| [one.process, [report.at, one]] }
           states = {}
           interruption.during do
-            Reports.each(app, topic, seconds: Time.now - began, follow: true, up_to: began + BACK,
-                                     timeout: options[:timeout]) do |one|
-              next unless waiting[one.id]&.done?(one.state)
+            Reports.each(app, topic, seconds: Time.now - began + BACK, follow: true, up_to: began + BACK,
+                                     timeout: options[:timeout]) do |report|
+              before, command = waiting[report.id]
+              next unless command && report.at > before && command.done?(report.state)
 
-              states[one.id] = one.state
+              states[report.id] = report.state
               break if states.size == waiting.size
             end
           end
